@@ -1,0 +1,21 @@
+"""What the scripts share: where things are, which compilers are used, and how a failure is said."""
+
+import os
+import shutil
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+TARGET = ROOT / "target"
+
+
+class Failure(Exception):
+    """A step that did not work; the text is for the person who started the script."""
+
+
+def cxx():
+    return os.environ.get("CXX") or "g++"
+
+
+def c_compiler():
+    """The C compiler that belongs to the C++ one: $CC, else gcc, else the C++ compiler's driver."""
+    return os.environ.get("CC") or ("gcc" if shutil.which("gcc") else "cc")
