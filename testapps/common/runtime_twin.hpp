@@ -1,0 +1,89 @@
+// A small runtime that makes the driver calls of NVIDIA's static CUDA runtime 13.0, in the same order.
+//
+// It exists because the simulated driver plays the documented driver API only, while NVIDIA's runtime also needs undocumented export
+// tables. A program on top of this one reaches the driver as nvcc's output does: dlopen of libcuda.so.1, dlsym of cuGetProcAddress_v2,
+// everything else through that; one 24-byte fat binary wrapper a translation unit in .nvFatBinSegment; the library of a translation unit
+// loaded at its first launch, or all of them before there is a context when cuModuleGetLoadingMode answers EAGER.
+//
+// Must not link the driver, must not load anything earlier than the real runtime does, and must not hold a lock across a launch.
+//
+// Where it differs, and why: the real runtime also calls cuGetExportTable (left out: no documented tables exist), and makes the primary
+// context current through such a table, where this one calls cuCtxSetCurrent.
+#pragma once
+#include <cuda.h>
+
+#include <cstddef>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace twin {
+
+// What nvcc leaves in .nvFatBinSegment for each translation unit. `data` and `unused` stay null here: the image comes from a file.
+struct FatbinWrapper {
+  int magic;
+  int version;
+  const void* data;
+  void* unused;
+};
+static_assert(sizeof(FatbinWrapper) == 24, "the size by which wrappers are counted");
+
+// One translation unit with device code. Registers itself before main, as __cudaRegisterFatBinary does.
+class Unit {
+ public:
+  Unit(const char* image_name, const FatbinWrapper* wrapper);
+  const char* image_name() const { return image_name_; }
+  const FatbinWrapper* wrapper() const { return wrapper_; }
+
+ private:
+  friend class Runtime;
+  const char* image_name_;
+  const FatbinWrapper* wrapper_;
+  // The driver keeps reading a lazily loaded image, so it lives as long as the process.
+  std::vector<char> image_;
+  CUlibrary library_ = nullptr;
+  CUmodule module_ = nullptr;  // only with a driver that has no libraries
+  std::map<std::string, CUfunction> kernels_;
+};
+
+// Defines the translation unit NAME, whose device code is kernels/NAME.cu.
+#define TWIN_UNIT(NAME)                                                                                          \
+  __attribute__((section(".nvFatBinSegment"), used)) static ::twin::FatbinWrapper fatbin_wrapper_##NAME = {      \
+      0x466243b1, 1, nullptr, nullptr};                                                                          \
+  static ::twin::Unit NAME(#NAME, &fatbin_wrapper_##NAME)
+
+struct MappedMemory {
+  void* host;
+  CUdeviceptr device;
+};
+
+// The runtime's functions, each named for the one it stands for. Any failure ends the program with exit code 3.
+CUstream cudaStreamCreate();
+CUstream cudaStreamCreateWithFlags(unsigned flags);
+void cudaStreamDestroy(CUstream stream);
+void cudaStreamSynchronize(CUstream stream);
+void cudaDeviceSynchronize();
+void cudaStreamWaitEvent(CUstream stream, CUevent event);
+CUevent cudaEventCreateWithFlags(unsigned flags);
+void cudaEventRecord(CUevent event, CUstream stream);
+void cudaEventDestroy(CUevent event);
+CUdeviceptr cudaMalloc(size_t bytes);
+void cudaFree(CUdeviceptr memory);
+MappedMemory cudaHostAllocMapped(size_t bytes);
+void cudaFreeHost(void* memory);
+void cudaMemset(CUdeviceptr memory, unsigned char value, size_t bytes);
+void cudaMemcpyDeviceToHost(void* to, CUdeviceptr from, size_t bytes);
+void cudaMemcpyAsyncHostToDevice(CUdeviceptr to, const void* from, size_t bytes, CUstream stream);
+void cudaMemcpyAsyncDeviceToHost(void* to, CUdeviceptr from, size_t bytes, CUstream stream);
+
+void launch_kernel(Unit& unit, const char* kernel, unsigned blocks, unsigned threads, CUstream stream, void** parameters);
+
+// kernel<<<blocks, threads, 0, stream>>>(arguments...)
+template <class... Arguments>
+void launch(Unit& unit, const char* kernel, unsigned blocks, unsigned threads, CUstream stream, Arguments... arguments) {
+  void* parameters[] = {static_cast<void*>(&arguments)..., nullptr};
+  launch_kernel(unit, kernel, blocks, threads, stream, parameters);
+}
+
+}  // namespace twin
