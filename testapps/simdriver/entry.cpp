@@ -1,0 +1,102 @@
+#include "entry.hpp"
+
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <ctime>
+
+#include "lookup.hpp"
+#include "settings.hpp"
+
+namespace lgsim {
+
+unsigned char slow_entry = 1;
+
+namespace {
+
+std::atomic<bool> initialised_{false};
+std::atomic<bool> forked_{false};
+
+struct Plan {
+  bool fails = false;
+  int result = 0;
+  bool never_returns = false;
+  unsigned delay_ms = 0;
+  bool too_new = false;
+};
+
+const Plan *make_plan(const char *symbol) {
+  const Settings &s = settings();
+  auto *plan = new Plan;
+  if (auto it = s.fail.find(symbol); it != s.fail.end()) {
+    plan->fails = true;
+    plan->result = it->second;
+  }
+  plan->never_returns = s.never_return.count(symbol) != 0;
+  if (auto it = s.delay_ms.find(symbol); it != s.delay_ms.end()) plan->delay_ms = it->second;
+  plan->too_new = introduced_in(symbol) > s.driver_version;
+  return plan;
+}
+
+void log_call(int fd, const char *symbol) {
+  char line[160];
+  int length = snprintf(line, sizeof line, "%ld %s\n", static_cast<long>(syscall(SYS_gettid)), symbol);
+  // One write a line: the file is opened for appending, so lines of several threads and processes do not mix.
+  ssize_t written = write(fd, line, static_cast<size_t>(length));
+  (void)written;
+}
+
+void in_forked_child() {
+  if (!initialised_.load(std::memory_order_relaxed)) return;
+  forked_.store(true, std::memory_order_relaxed);
+  slow_entry = 1;
+}
+
+__attribute__((constructor)) void when_loaded() {
+  settings();
+  check_symbol_names();
+  pthread_atfork(nullptr, nullptr, in_forked_child);
+}
+
+}  // namespace
+
+bool enter_slowly(Call &call, bool needs_init, CUresult &answer) {
+  const Settings &s = settings();
+  if (s.call_log_fd >= 0) log_call(s.call_log_fd, call.symbol);
+  // Two threads may both make the plan; both plans say the same, and one of them is leaked.
+  auto *plan = static_cast<const Plan *>(__atomic_load_n(&call.plan, __ATOMIC_ACQUIRE));
+  if (!plan) {
+    plan = make_plan(call.symbol);
+    __atomic_store_n(&call.plan, static_cast<const void *>(plan), __ATOMIC_RELEASE);  // with the load above
+  }
+  if (plan->delay_ms) {
+    timespec delay{plan->delay_ms / 1000, static_cast<long>(plan->delay_ms % 1000) * 1000000};
+    nanosleep(&delay, nullptr);
+  }
+  while (plan->never_returns) pause();
+  if (plan->fails) {
+    answer = static_cast<CUresult>(plan->result);
+    return true;
+  }
+  if (plan->too_new) {
+    answer = CUDA_ERROR_NOT_SUPPORTED;
+    return true;
+  }
+  if (needs_init && (!is_initialised() || is_forked_child())) {
+    answer = CUDA_ERROR_NOT_INITIALIZED;
+    return true;
+  }
+  return false;
+}
+
+void initialised() {
+  initialised_.store(true, std::memory_order_relaxed);
+  slow_entry = settings().plain() ? 0 : 1;
+}
+bool is_initialised() { return initialised_.load(std::memory_order_relaxed); }
+bool is_forked_child() { return forked_.load(std::memory_order_relaxed); }
+
+}  // namespace lgsim
