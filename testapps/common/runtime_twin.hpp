@@ -47,10 +47,11 @@ class Unit {
   std::map<std::string, CUfunction> kernels_;
 };
 
-// Defines the translation unit NAME, whose device code is kernels/NAME.cu.
-#define TWIN_UNIT(NAME)                                                                                          \
-  __attribute__((section(".nvFatBinSegment"), used)) static ::twin::FatbinWrapper fatbin_wrapper_##NAME = {      \
-      0x466243b1, 1, nullptr, nullptr};                                                                          \
+// Defines the translation unit NAME, whose device code is kernels/NAME.cu. The alignment is said because compilers like to give a
+// structure of this size more, and wrappers then no longer lie 24 bytes apart.
+#define TWIN_UNIT(NAME)                                                                       \
+  __attribute__((section(".nvFatBinSegment"), used, aligned(8))) static ::twin::FatbinWrapper \
+      fatbin_wrapper_##NAME = {0x466243b1, 1, nullptr, nullptr};                              \
   static ::twin::Unit NAME(#NAME, &fatbin_wrapper_##NAME)
 
 struct MappedMemory {
