@@ -1,0 +1,56 @@
+"""Asks whether this machine has a GPU that works: the driver library loads, starts and finds a card.
+
+The question is put in a process of its own with a time limit, because a broken driver can hang or
+crash whoever asks. Must not keep a context on the card.
+"""
+
+import json
+import subprocess
+import sys
+
+LIMIT_S = 30
+QUESTION = """
+import ctypes, json
+driver = ctypes.CDLL("libcuda.so.1")
+count, version, device = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
+name = ctypes.create_string_buffer(256)
+ok = (driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0 and count.value > 0
+      and driver.cuDeviceGet(ctypes.byref(device), 0) == 0
+      and driver.cuDeviceGetName(name, 256, device) == 0 and driver.cuDriverGetVersion(ctypes.byref(version)) == 0)
+print(json.dumps({"name": name.value.decode(), "cuda": version.value, "count": count.value} if ok else None))
+"""
+
+
+def card(environment):
+    """{"name", "cuda", "count"} of the first card, or None when there is none that works."""
+    try:
+        result = subprocess.run([sys.executable, "-c", QUESTION], env=environment, capture_output=True, text=True,
+                                timeout=LIMIT_S)
+    except subprocess.TimeoutExpired:
+        return None
+    if result.returncode != 0:
+        return None
+    try:
+        return json.loads(result.stdout)
+    except ValueError:
+        return None
+
+
+def driver_release():
+    """The driver's own number (580.159.04), which the CUDA version does not tell."""
+    try:
+        result = subprocess.run(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"],
+                                capture_output=True, text=True, timeout=LIMIT_S)
+    except (OSError, subprocess.TimeoutExpired):
+        return "unknown"
+    lines = result.stdout.split()
+    return lines[0] if result.returncode == 0 and lines else "unknown"
+
+
+if __name__ == "__main__":
+    # For shell scripts: prints the card's name, exit code 1 when there is none.
+    import os
+    found = card(dict(os.environ))
+    if not found:
+        sys.exit(1)
+    print(found["name"])

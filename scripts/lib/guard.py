@@ -1,0 +1,48 @@
+"""The environments that a program is run in: bare, guarded, guarded with some settings.
+
+Whatever the person's own shell sets of ours or of CUDA's loading is taken out first, so that a run
+means the same everywhere.
+"""
+
+import json
+import os
+
+from tools import ROOT, TARGET
+
+LIBRARY = TARGET / "release" / "liblazyguard.so"
+COMMAND = TARGET / "release" / "lazyguard"
+SIMULATED_DRIVER = TARGET / "simdriver"
+PROGRAMS = ROOT / "testapps" / "programs.json"
+FOLDERS = {"app": "apps", "runtime": "runtime", "runtime-shared": "runtime-shared"}
+
+
+def clean_environment(simulated=False):
+    dropped = ("LAZYGUARD", "LGSIM_", "CUDA_MODULE_", "LD_PRELOAD")
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(dropped)}
+    if simulated:
+        environment["LD_LIBRARY_PATH"] = str(SIMULATED_DRIVER)
+    return environment
+
+
+def bare(loading=None, simulated=False):
+    environment = clean_environment(simulated)
+    if loading:
+        environment["CUDA_MODULE_LOADING"] = loading
+    return environment
+
+
+def guarded(simulated=False, **settings):
+    """settings: PRELOAD="off" stands for LAZYGUARD_PRELOAD=off."""
+    environment = clean_environment(simulated)
+    environment["LD_PRELOAD"] = str(LIBRARY)
+    environment.update({f"LAZYGUARD_{name}": value for name, value in settings.items()})
+    return environment
+
+
+def programs():
+    """What testapps/programs.json says of each program, by name."""
+    return json.loads(PROGRAMS.read_text())
+
+
+def program_path(name, kind):
+    return TARGET / FOLDERS[kind] / name

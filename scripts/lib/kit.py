@@ -1,0 +1,69 @@
+"""Lays out the kit: the repository's own tree in small, so that gpu-check is the same in both.
+
+Must not take anything along that gpu-check does not use, nor leave files of an earlier kit behind.
+"""
+
+import shutil
+import sys
+from pathlib import Path
+
+import guard
+from tools import ROOT, TARGET, Failure
+
+MOST_MIB = 60
+SCRIPTS = ("gpu-check", "gpu/torch_check.py", "lib/checks.py", "lib/gpu_probe.py", "lib/guard.py", "lib/processes.py",
+           "lib/tools.py")
+MARK = "lazyguard-kit"
+# Beside the programs of programs.json.
+ALSO = ("launch_bench",)
+
+
+def contents():
+    """Every file of the kit, relative to the repository."""
+    files = [Path("scripts") / name for name in SCRIPTS]
+    files += [path.relative_to(ROOT) for path in (guard.PROGRAMS, guard.LIBRARY, guard.COMMAND)]
+    shared_runtime = False
+    for name, entry in guard.programs().items():
+        for kind in entry["kinds"]:
+            files.append(guard.program_path(name, kind).relative_to(ROOT))
+            shared_runtime |= kind == "runtime-shared"
+    files += [Path("target/apps") / name for name in ALSO]
+    files += sorted(path.relative_to(ROOT) for path in (TARGET / "kernels").glob("*.fatbin"))
+    if shared_runtime:
+        # Where the programs' run path looks: $ORIGIN/../cuda/lib.
+        files.append(Path("target/cuda/lib/libcudart.so.13"))
+    absent = [str(path) for path in files if not (ROOT / path).is_file()]
+    if absent:
+        raise Failure("not there: " + ", ".join(absent))
+    return files
+
+
+def empty(folder):
+    """Makes `folder` empty, and refuses to empty one that is not a kit."""
+    if folder.exists():
+        if any(folder.iterdir()) and not (folder / MARK).is_file():
+            raise Failure(f"{folder} is there, is not empty and is no kit: name another folder")
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True)
+    (folder / MARK).write_text("Made by scripts/gpu-kit. Run scripts/gpu-check here, on a machine with a GPU.\n")
+
+
+def main():
+    folder = Path(sys.argv[1]).resolve()
+    files = contents()
+    size = sum((ROOT / path).stat().st_size for path in files) / 2**20
+    if size > MOST_MIB:
+        largest = sorted(files, key=lambda path: -(ROOT / path).stat().st_size)[:5]
+        raise Failure(f"{size:.1f} MiB is over the limit of {MOST_MIB} MiB; the largest: " + ", ".join(
+            f"{path} {(ROOT / path).stat().st_size / 2**20:.1f}" for path in largest))
+    empty(folder)
+    for path in files:
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / path, folder / path)
+    print(f"{folder}: {len(files)} files, {size:.1f} MiB; there: scripts/gpu-check")
+
+
+try:
+    main()
+except Failure as failure:
+    sys.exit(f"gpu-kit: {failure}")

@@ -1,0 +1,58 @@
+"""Runs one program with a time limit and leaves nothing of it behind.
+
+A program that hangs in the driver ignores everything but SIGKILL, and its children hold the pipes
+open; so each program is a session of its own, and the whole session's group is killed.
+"""
+
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections import namedtuple
+
+# code is None when the limit (or `stop`) ended the program.
+Outcome = namedtuple("Outcome", "code seconds stdout stderr")
+POLL_S = 0.05
+# A killed process that holds a GPU is gone once the driver has cleaned up after it.
+CLEAN_UP_S = 30
+
+
+def run(command, environment, limit_s, folder, stop=None):
+    """Runs `command` in `folder`. `stop`, when given, is asked now and then whether enough was seen."""
+    # Files, not pipes: nobody has to read while the program runs, and a killed child cannot hold them open.
+    with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
+        started = time.monotonic()
+        process = subprocess.Popen([str(part) for part in command], env=environment, cwd=folder, stdin=subprocess.DEVNULL,
+                                   stdout=stdout, stderr=stderr, start_new_session=True)
+        try:
+            ended = wait(process, started + limit_s, stop)
+        finally:
+            kill_group(process.pid)
+        seconds = time.monotonic() - started
+        process.wait(timeout=CLEAN_UP_S)
+        return Outcome(process.returncode if ended else None, seconds, text(stdout), text(stderr))
+
+
+def wait(process, deadline, stop):
+    """True when the program ended by itself before the deadline."""
+    while True:
+        try:
+            # A short wait returns at once when the program ends, so fast programs are timed well.
+            process.wait(timeout=max(0.0, min(POLL_S, deadline - time.monotonic())))
+            return True
+        except subprocess.TimeoutExpired:
+            if time.monotonic() >= deadline or (stop is not None and stop()):
+                return False
+
+
+def kill_group(group):
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def text(file):
+    file.seek(0)
+    return file.read().decode(errors="replace")
