@@ -9,7 +9,6 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
-#include <string>
 #include <vector>
 
 #include "../common/check.hpp"
