@@ -97,19 +97,20 @@ def verdict_codes(folder):
 
 def program(name, kind, entry, simulated):
     """One program bare, under the guard, and under the guard with preloading off."""
-    path = guard.program_path(name, kind)
+    command = guard.program_command(name, kind, entry)
     hangs = entry["hangs_bare"]
     with Scratch() as scratch:
-        bare = scratch.run([path], guard.bare("LAZY", simulated), HANG_LIMIT_S if hangs else COMPLETE_LIMIT_S)
+        bare = scratch.run(command, guard.bare("LAZY", simulated), HANG_LIMIT_S if hangs else COMPLETE_LIMIT_S)
+    prevented = not entry.get("hangs_guarded", False)
     with Scratch() as scratch:
-        kept = scratch.run([path], guard.guarded(simulated), COMPLETE_LIMIT_S)
+        kept = scratch.run(command, guard.guarded(simulated), COMPLETE_LIMIT_S if prevented else HANG_LIMIT_S)
         left = scratch.left_behind()
     with Scratch() as scratch:
         folder = scratch.path / "run"
         environment = guard.guarded(simulated, PRELOAD="off", HANG_AFTER=f"{HANG_AFTER_S:.0f}s", OUT=str(folder))
         # A program that hangs is ended once its verdict is there; until then it has to be waited for.
         stop = (lambda: bool(verdict_codes(folder))) if hangs else None
-        off = scratch.run([path], environment, DIAGNOSE_LIMIT_S if hangs else COMPLETE_LIMIT_S, stop)
+        off = scratch.run(command, environment, DIAGNOSE_LIMIT_S if hangs else COMPLETE_LIMIT_S, stop)
         codes = verdict_codes(folder)
     expected = entry.get("expected_code")
     if hangs:
@@ -122,13 +123,14 @@ def program(name, kind, entry, simulated):
         bare_good = completes(bare, entry)
         off_good = completes(off, entry) and not codes
         third = describe(off) + (f", verdict {','.join(codes)}" if codes else "")
-    guard_good = completes(kept, entry)
+    guard_good = completes(kept, entry) if prevented else kept.code is None
     kept_text = describe(kept)
-    if kept.code == 0 and not guard_good:
+    if kept.code == 0 and prevented and not guard_good:
         kept_text += ", stderr" if kept.stderr else ", other output"
     good = bare_good and guard_good and off_good
-    data = {"name": name, "kind": kind, "seed": entry.get("seed"), "hangs_bare": hangs, "expected_code": expected,
-            "pass": good, "output_checked": entry.get("expected_output") is not None,
+    data = {"name": name, "kind": kind, "seed": entry.get("seed"), "hangs_bare": hangs,
+            "hangs_guarded": not prevented, "expected_code": expected,
+            "pass": good, "output_checked": entry.get("expected_output") is not None or not prevented,
             "bare": as_data(bare, good=bare_good), "guard": as_data(kept, good=guard_good, left_behind=left),
             "preload_off": as_data(off, good=off_good, codes=codes)}
     bare_text = describe(bare) if bare_good or bare.code is None or bare.code else describe(bare) + ", other output"

@@ -40,9 +40,21 @@ def guarded(simulated=False, **settings):
 
 
 def programs():
-    """What testapps/programs.json says of each program, by name."""
+    """What testapps/programs.json says of each program, by name.
+
+    seed: the seed document it comes from, or null; kinds: how it is built (app: driver API,
+    runtime: static runtime, runtime-shared); hangs_bare: whether it hangs under lazy loading;
+    hangs_guarded: whether it does under the guard too, where absent no; expected_code: the verdict
+    when it hangs; expected_output: what it prints when it completes, null where it never does;
+    unordered: its threads print their lines in any order; program and args: what is run, where that
+    is not the entry's own name.
+    """
     return json.loads(PROGRAMS.read_text())
 
 
-def program_path(name, kind):
-    return TARGET / FOLDERS[kind] / name
+def program_path(name, kind, entry):
+    return TARGET / FOLDERS[kind] / entry.get("program", name)
+
+
+def program_command(name, kind, entry):
+    return [program_path(name, kind, entry), *entry.get("args", [])]

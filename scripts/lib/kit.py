@@ -25,13 +25,14 @@ def contents():
     shared_runtime = False
     for name, entry in guard.programs().items():
         for kind in entry["kinds"]:
-            files.append(guard.program_path(name, kind).relative_to(ROOT))
+            files.append(guard.program_path(name, kind, entry).relative_to(ROOT))
             shared_runtime |= kind == "runtime-shared"
     files += [Path("target/apps") / name for name in ALSO]
     files += sorted(path.relative_to(ROOT) for path in (TARGET / "kernels").glob("*.fatbin"))
     if shared_runtime:
         # Where the programs' run path looks: $ORIGIN/../cuda/lib.
         files.append(Path("target/cuda/lib/libcudart.so.13"))
+    files = sorted(set(files))
     absent = [str(path) for path in files if not (ROOT / path).is_file()]
     if absent:
         raise Failure("not there: " + ", ".join(absent))

@@ -63,7 +63,7 @@ class Step:
             return True
         if known["command"] != self.command or known["identity"] != identity:
             return True
-        if set(known["inputs"]) < {str(path) for path in self.inputs}:
+        if not {str(path) for path in self.inputs} <= set(known["inputs"]):
             return True
         return any(stamp(path) != value for path, value in known["inputs"].items())
 

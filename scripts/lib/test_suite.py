@@ -1,0 +1,162 @@
+"""The whole test suite behind scripts/test: every step runs, whatever an earlier one gave.
+
+Only a build that fails ends it early, because nothing after it would mean anything. The last line
+is `N passed, N failed`, summed over everything; a step that counts nothing itself (format, lints,
+documentation) counts as one. For every failing step the command that reruns it is printed.
+
+Must not: hang (each step has a time limit and is killed with everything it started), or count a
+step as passed that printed no summary.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections import namedtuple
+
+import processes
+from tools import ROOT, TARGET
+
+# counter: reads (passed, failed) off the step's output, None where the exit status says it all.
+# lacks: says what the machine lacks for the step, "" when nothing.
+Step = namedtuple("Step", "title command counter limit_s environment lacks")
+Result = namedtuple("Result", "passed failed")
+LINT_FLAGS = ["--", "-D", "warnings"]
+JOBS = ["-j", "2"]
+
+
+def step(title, command, counter=None, limit_s=300, environment=None, lacks=lambda: ""):
+    return Step(title, command, counter, limit_s, environment or {}, lacks)
+
+
+def answers(*command):
+    try:
+        return subprocess.run(command, cwd=ROOT, capture_output=True).returncode == 0
+    except OSError:
+        return False
+
+
+def component(name):
+    def lacks():
+        return "" if answers("cargo", name, "--version") else f"cargo {name} is missing: rustup component add {name if name != 'fmt' else 'rustfmt'}"
+    return lacks
+
+
+def file_there(path):
+    return lambda: "" if path.is_file() else f"{path.relative_to(ROOT)} is not there"
+
+
+def count_last_line(output):
+    """Our own programs end with `N passed, N failed`."""
+    found = re.findall(r"^(\d+) passed, (\d+) failed", output, re.M)
+    return Result(int(found[-1][0]), int(found[-1][1])) if found else None
+
+
+def count_nextest(output):
+    """`Summary [ 1.2s] 12 tests run: 10 passed (1 slow), 1 failed, 1 timed out, 3 skipped`"""
+    summary = re.search(r"Summary \[.*?\] +\d+(?:/\d+)? tests? run: (.*)", output)
+    if not summary:
+        return None
+    numbers = {word: int(number) for number, word in re.findall(r"(\d+) (passed|failed|timed out|exec failed)", summary.group(1))}
+    return Result(numbers.get("passed", 0), sum(number for word, number in numbers.items() if word != "passed"))
+
+
+def count_cargo_test(output):
+    found = re.findall(r"^test result: .*? (\d+) passed; (\d+) failed", output, re.M)
+    return Result(sum(int(a) for a, _ in found), sum(int(b) for _, b in found)) if found else None
+
+
+def count_unittest(output):
+    ran = re.search(r"^Ran (\d+) tests? in", output, re.M)
+    if not ran:
+        return None
+    bad = sum(int(number) for number in re.findall(r"(?:failures|errors|unexpected successes)=(\d+)", output))
+    return Result(int(ran.group(1)) - bad, bad)
+
+
+def rust_tests(title, nextest_filter, cargo_test_arguments, limit_s):
+    if answers("cargo", "nextest", "--version"):
+        command = ["cargo", "nextest", "run", "--workspace", *JOBS, "--no-fail-fast", "--cargo-quiet", "--status-level", "fail",
+                   "--final-status-level", "slow", "-E", nextest_filter]
+        return step(title, command, count_nextest, limit_s)
+    return step(title, ["cargo", "test", *JOBS, "--no-fail-fast", "--quiet", *cargo_test_arguments], count_cargo_test, limit_s)
+
+
+def steps():
+    scripts = ROOT / "scripts"
+    simulated_programs = "lazy_pair,lazy_pair_single_kernel"
+    conformance = TARGET / "simdriver" / "conformance"
+    return [
+        step("format", ["cargo", "fmt", "--all", "--check"], lacks=component("fmt")),
+        step("lints", ["cargo", "clippy", *JOBS, "--quiet", "--workspace", "--all-targets", *LINT_FLAGS], lacks=component("clippy")),
+        step("the scripts' own tests", [sys.executable, "-m", "unittest", "discover", "-s", str(scripts / "tests")], count_unittest),
+        step("the library as a file", [str(scripts / "check-library")], count_last_line),
+        # The dev profile keeps overflow checks and debug assertions, and leaves target/release as it was built.
+        rust_tests("unit tests", "not package(lazyguard-e2e)", ["--workspace", "--exclude", "lazyguard-e2e"], 480),
+        step("documentation examples", ["cargo", "test", *JOBS, "--quiet", "--workspace", "--doc"], count_cargo_test_or_none),
+        step("the simulated driver's conformance", [str(conformance)], count_last_line,
+             environment={"LD_LIBRARY_PATH": str(TARGET / "simdriver")}, lacks=file_there(conformance)),
+        rust_tests("end to end", "package(lazyguard-e2e)", ["-p", "lazyguard-e2e"], 480),
+        step("gpu-check, tried on the simulated driver", [str(scripts / "gpu-check"), "--simulated", "--programs", simulated_programs],
+             count_last_line),
+        step("documentation", ["cargo", "doc", *JOBS, "--quiet", "--workspace", "--no-deps"], environment={"RUSTDOCFLAGS": "-D warnings"}),
+    ]
+
+
+def count_cargo_test_or_none(output):
+    """A workspace without documentation examples has nothing to count and nothing that failed."""
+    return count_cargo_test(output) or Result(0, 0)
+
+
+def run(one):
+    """The step's result and its output; a step that cannot be tried has failed."""
+    lack = one.lacks()
+    if lack:
+        return Result(0, 1), lack + "\n"
+    environment = dict(os.environ, CARGO_TERM_COLOR="never", **one.environment)
+    outcome = processes.run(one.command, environment, one.limit_s, ROOT)
+    output = outcome.stdout + outcome.stderr
+    if outcome.code is None:
+        return Result(0, 1), output + f"stopped after {one.limit_s} s\n"
+    counted = one.counter(output) if one.counter else Result(int(outcome.code == 0), 0)
+    if counted is None:
+        return Result(0, 1), output + "no summary was printed\n"
+    if outcome.code != 0 and counted.failed == 0:
+        return Result(counted.passed, 1), output + f"exit status {outcome.code}\n"
+    return counted, output
+
+
+def rerun(one):
+    settings = [f"{name}='{value}'" for name, value in one.environment.items()]
+    return " ".join(settings + [quote(str(part).replace(str(ROOT) + "/", "")) for part in one.command])
+
+
+def quote(word):
+    return word if re.fullmatch(r"[\w@%+=:,./-]+", word) else "'" + word + "'"
+
+
+def main():
+    begin = time.monotonic()
+    build = subprocess.run([str(ROOT / "scripts" / "build")], cwd=ROOT)
+    if build.returncode != 0:
+        print("FAILED: build; rerun: scripts/build\n0 passed, 1 failed")
+        return 1
+    passed, failed, failures = 0, 0, []
+    for one in steps():
+        started = time.monotonic()
+        result, output = run(one)
+        passed, failed = passed + result.passed, failed + result.failed
+        print(f"test: {one.title}: {result.passed} passed, {result.failed} failed ({time.monotonic() - started:.1f} s)", flush=True)
+        if result.failed:
+            failures.append(one)
+            print(output, flush=True)
+    for one in failures:
+        print(f"FAILED: {one.title}; rerun: {rerun(one)}")
+    print(f"test: {time.monotonic() - begin:.0f} s in all")
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

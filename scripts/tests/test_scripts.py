@@ -1,0 +1,309 @@
+"""Tests of the scripts' own logic. They build nothing of the project and touch nothing outside a temporary folder."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+from unittest import mock
+
+SCRIPTS = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(SCRIPTS / "lib"))
+
+import checks  # noqa: E402
+import glibc_floor  # noqa: E402
+import guard  # noqa: E402
+import native_build  # noqa: E402
+import processes  # noqa: E402
+import test_suite  # noqa: E402
+from elf import Elf, version_key  # noqa: E402
+from tools import Failure, c_compiler  # noqa: E402
+
+
+class Folder(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.folder = Path(temporary.name)
+
+    def write(self, name, text):
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+
+class TheNativeBuild(Folder):
+    def setUp(self):
+        super().setUp()
+        for name, value in (("TARGET", self.folder), ("STATE", self.folder / "native"), ("ROOT", self.folder)):
+            patch = mock.patch.object(native_build, name, value)
+            patch.start()
+            self.addCleanup(patch.stop)
+
+    def copy_step(self, source, command="cp"):
+        return native_build.Step(self.folder / "out", [command, source, self.folder / "out"], [source])
+
+    def test_a_step_runs_once_and_again_when_its_input_changes(self):
+        source = self.write("in", "1")
+        self.assertTrue(self.copy_step(source).run("gcc 1"))
+        self.assertFalse(self.copy_step(source).run("gcc 1"))
+        source.write_text("22")
+        self.assertTrue(self.copy_step(source).run("gcc 1"))
+        self.assertEqual((self.folder / "out").read_text(), "22")
+
+    def test_a_step_runs_again_when_the_compiler_or_the_command_changes_or_its_output_is_gone(self):
+        source = self.write("in", "1")
+        self.copy_step(source).run("gcc 1")
+        self.assertTrue(self.copy_step(source).run("gcc 2"))
+        other = native_build.Step(self.folder / "out", ["cp", "-f", source, self.folder / "out"], [source])
+        self.assertTrue(other.run("gcc 2"))
+        (self.folder / "out").unlink()
+        self.assertTrue(other.run("gcc 2"))
+
+    def test_a_header_that_the_compiler_names_is_an_input(self):
+        header = self.write("value.h", "#define VALUE 1\n")
+        source = self.write("main.c", '#include "value.h"\nint value(void) { return VALUE; }\n')
+        depfile = self.folder / "main.d"
+        step = native_build.Step(self.folder / "main.o", [c_compiler(), "-MMD", "-MF", depfile, "-c", source, "-o",
+                                                          self.folder / "main.o"], [source], depfile)
+        self.assertTrue(step.run("gcc"))
+        self.assertFalse(step.run("gcc"))
+        header.write_text("#define VALUE 222\n")
+        self.assertTrue(step.run("gcc"))
+
+    def test_a_failing_step_says_its_command_and_output_and_is_tried_again(self):
+        source = self.write("in", "1")
+        step = native_build.Step(self.folder / "out", ["bash", "-c", "echo broken >&2; exit 3"], [source])
+        for _ in range(2):
+            with self.assertRaisesRegex(Failure, "(?s)exit 3.*echo broken.*broken"):
+                step.run("gcc")
+
+    def test_flags_come_from_the_build_comment_of_either_language(self):
+        cpp = self.write("a.cpp", "// A test.\n// build: -rdynamic -ldl\nint main() {}\n")
+        c = self.write("b.c", "/* build: -DNAME='a b' */\n")
+        plain = self.write("c.c", "// builds nothing\nint x;\n")
+        self.assertEqual(native_build.marked_flags(cpp), ["-rdynamic", "-ldl"])
+        self.assertEqual(native_build.marked_flags(c), ["-DNAME=a b"])
+        self.assertEqual(native_build.marked_flags(plain), [])
+
+    def test_a_per_thread_mark_makes_a_second_program_and_leaves_the_first_without_it(self):
+        self.write("runtime/a.cu", "// build: -DX --default-stream per-thread\n")
+        self.write("runtime/two/main.cu", "")
+        self.write("runtime/two/other.cu", "")
+        with mock.patch.object(native_build, "TESTAPPS", self.folder):
+            found = {name: (len(files), flags) for name, files, flags in native_build.runtime_programs()}
+        self.assertEqual(found, {"a": (1, ["-DX"]), "a_per_thread": (1, ["-DX", "--default-stream", "per-thread"]), "two": (2, [])})
+
+
+class TheElfReader(unittest.TestCase):
+    def test_it_reads_what_a_program_needs_and_which_versions(self):
+        program = Elf(sys.executable if Path(sys.executable).is_file() else "/bin/sh")
+        self.assertTrue(any(name.startswith("libc.so") for name in program.needed), program.needed)
+        self.assertTrue(any(version.startswith("GLIBC_") for _, version in program.needed_versions))
+
+    def test_it_agrees_with_the_linker_on_symbols_and_versions(self):
+        libc = Elf(glibc_floor.system_library("libc.so.6"))
+        memcpy = {symbol.version: symbol.default for symbol in libc.symbols() if symbol.name == "memcpy"}
+        self.assertEqual(sum(memcpy.values()), 1, memcpy)
+        self.assertIn("libc.so.6", libc.soname)
+
+    def test_versions_are_compared_as_numbers(self):
+        self.assertLess(version_key("GLIBC_2.3.4"), version_key("GLIBC_2.17"))
+        self.assertIsNone(version_key("GLIBC_PRIVATE"))
+
+
+class TheGlibcFloor(Folder):
+    def test_what_is_linked_against_it_needs_nothing_above_it_and_runs(self):
+        floor = self.folder / "floor"
+        arguments = glibc_floor.ensure(floor)
+        self.assertIn(f"native={floor.resolve()}", arguments)
+        source = self.write("a.c", """
+            #define _GNU_SOURCE 1
+            #include <dlfcn.h>
+            #include <pthread.h>
+            #include <string.h>
+            #include <sys/stat.h>
+            #include <unistd.h>
+            extern pid_t gettid(void) __attribute__((weak));
+            static void *body(void *x) { return x; }
+            static void nothing(void) {}
+            int answer(void) {
+              pthread_t thread; struct stat state; void *back = 0; char copy[4];
+              if (pthread_create(&thread, 0, body, copy) || pthread_join(thread, &back) || back != copy) return 1;
+              if (pthread_atfork(nothing, nothing, nothing)) return 2;
+              if (stat("/", &state) || !S_ISDIR(state.st_mode)) return 3;
+              if (!dlsym(RTLD_DEFAULT, "strlen")) return 4;
+              memcpy(copy, &state, sizeof copy);
+              return gettid && gettid() <= 0 ? 5 : 42;
+            }
+        """)
+        library = self.folder / "a.so"
+        subprocess.run([c_compiler(), "-shared", "-fPIC", "-nodefaultlibs", "-o", str(library), str(source), f"-L{floor}",
+                        "-Wl,--as-needed", "-lgcc_s", "-lpthread", "-ldl", "-lc", "-Wl,-z,defs"], check=True)
+        built = Elf(library)
+        self.assertLessEqual(set(built.needed), {"libpthread.so.0", "libdl.so.2", "libc.so.6"})
+        above = [version for _, version in built.needed_versions if version_key(version) > glibc_floor.FLOOR]
+        self.assertEqual(above, [])
+        question = f"import ctypes; print(ctypes.CDLL({str(library)!r}).answer())"
+        self.assertEqual(subprocess.run([sys.executable, "-c", question], capture_output=True, text=True).stdout, "42\n")
+
+    def test_a_function_newer_than_the_floor_fails_the_link(self):
+        floor = self.folder / "floor"
+        glibc_floor.ensure(floor)
+        source = self.write("a.c", "extern int statx(void); int answer(void) { return statx(); }\n")
+        result = subprocess.run([c_compiler(), "-shared", "-fPIC", "-nodefaultlibs", "-o", str(self.folder / "a.so"), str(source),
+                                 f"-L{floor}", "-lc", "-Wl,-z,defs"], capture_output=True, text=True)
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn("statx", result.stderr)
+
+    def test_it_is_made_once(self):
+        floor = self.folder / "floor"
+        glibc_floor.ensure(floor)
+        made = (floor / "libc.so.6").stat().st_mtime_ns
+        glibc_floor.ensure(floor)
+        self.assertEqual((floor / "libc.so.6").stat().st_mtime_ns, made)
+
+
+class RunningAProgram(Folder):
+    def test_a_program_that_hangs_is_ended_with_its_children(self):
+        started = time.monotonic()
+        outcome = processes.run(["bash", "-c", "echo begun; sleep 60 & echo $! > child; sleep 60"], dict(os.environ), 0.5, self.folder)
+        self.assertIsNone(outcome.code)
+        self.assertEqual(outcome.stdout, "begun\n")
+        self.assertLess(time.monotonic() - started, 10)
+        child = Path(f"/proc/{(self.folder / 'child').read_text().strip()}/stat")
+        deadline = time.monotonic() + 5
+        while child.exists() and child.read_text().split()[2] != "Z" and time.monotonic() < deadline:
+            time.sleep(0.01)
+        self.assertTrue(not child.exists() or child.read_text().split()[2] == "Z")
+
+    def test_an_exit_code_and_a_signal_are_told_apart_from_the_limit(self):
+        self.assertEqual(processes.run(["bash", "-c", "exit 7"], dict(os.environ), 10, self.folder).code, 7)
+        self.assertEqual(processes.run(["bash", "-c", "kill -9 $$"], dict(os.environ), 10, self.folder).code, -9)
+
+    def test_it_stops_early_when_enough_was_seen(self):
+        outcome = processes.run(["sleep", "60"], dict(os.environ), 30, self.folder, stop=lambda: True)
+        self.assertIsNone(outcome.code)
+        self.assertLess(outcome.seconds, 10)
+
+
+class JudgingAProgram(unittest.TestCase):
+    """gpu-check's three runs of a program, played by outcomes made up here."""
+
+    HANG = processes.Outcome(None, 4.0, "", "")
+    DONE = processes.Outcome(0, 0.3, "done\n", "")
+    EXPLAINED = processes.Outcome(None, 2.5, "", "lazyguard: HANG in 1 thread\n")
+    HANGS = {"hangs_bare": True, "expected_code": "LG201", "expected_output": "done\n", "kinds": ["app"]}
+    CONTROL = {"hangs_bare": False, "expected_code": None, "expected_output": "done\n", "kinds": ["app"]}
+
+    def judge(self, entry, outcomes, codes=()):
+        with mock.patch.object(checks.Scratch, "run", side_effect=list(outcomes)), \
+                mock.patch.object(checks, "verdict_codes", return_value=list(codes)):
+            return checks.program("any", "app", entry, True)[0].verdict
+
+    def test_hang_complete_diagnosed_passes(self):
+        self.assertEqual(self.judge(self.HANGS, [self.HANG, self.DONE, self.EXPLAINED], ["LG201"]), "PASS")
+
+    def test_each_of_the_three_can_fail_it(self):
+        wrong = processes.Outcome(0, 0.3, "other\n", "")
+        noisy = processes.Outcome(0, 0.3, "done\n", "lazyguard: hello\n")
+        for outcomes, codes in (
+            ([self.DONE, self.DONE, self.EXPLAINED], ["LG201"]),
+            ([self.HANG, self.HANG, self.EXPLAINED], ["LG201"]),
+            ([self.HANG, wrong, self.EXPLAINED], ["LG201"]),
+            ([self.HANG, noisy, self.EXPLAINED], ["LG201"]),
+            ([self.HANG, self.DONE, self.EXPLAINED], ["LG299"]),
+            ([self.HANG, self.DONE, self.EXPLAINED], []),
+            ([self.HANG, self.DONE, self.HANG], ["LG201"]),
+            ([self.HANG, self.DONE, self.DONE], []),
+        ):
+            self.assertEqual(self.judge(self.HANGS, outcomes, codes), "FAIL", (outcomes, codes))
+
+    def test_a_control_must_complete_in_all_three_without_a_verdict(self):
+        self.assertEqual(self.judge(self.CONTROL, [self.DONE] * 3), "PASS")
+        self.assertEqual(self.judge(self.CONTROL, [self.DONE, self.DONE, self.HANG]), "FAIL")
+        self.assertEqual(self.judge(self.CONTROL, [self.DONE] * 3, ["LG299"]), "FAIL")
+
+    def test_a_hang_that_no_preloading_prevents_hangs_under_the_guard_too(self):
+        entry = dict(self.HANGS, hangs_guarded=True)
+        self.assertEqual(self.judge(entry, [self.HANG, self.HANG, self.EXPLAINED], ["LG201"]), "PASS")
+        self.assertEqual(self.judge(entry, [self.HANG, self.DONE, self.EXPLAINED], ["LG201"]), "FAIL")
+
+    def test_lines_of_two_threads_may_come_in_any_order_only_where_it_is_said(self):
+        self.assertTrue(checks.same_output("b\na\n", "a\nb\n", True))
+        self.assertFalse(checks.same_output("b\na\n", "a\nb\n", False))
+        self.assertFalse(checks.same_output("a\n", "a\nb\n", True))
+
+
+class TheProgramTable(unittest.TestCase):
+    def test_every_entry_says_what_is_expected_of_it(self):
+        for name, entry in guard.programs().items():
+            with self.subTest(name):
+                self.assertLessEqual(set(entry["kinds"]), set(guard.FOLDERS))
+                self.assertEqual(entry["expected_code"] is not None, entry["hangs_bare"])
+                self.assertEqual(entry["expected_output"] is None, entry.get("hangs_guarded", False))
+
+
+class CountingTests(unittest.TestCase):
+    def test_each_summary_is_read(self):
+        nextest = "     Summary [   1.234s] 12 tests run: 9 passed (1 slow), 2 failed, 1 timed out, 3 skipped\n"
+        self.assertEqual(test_suite.count_nextest(nextest), (9, 3))
+        cargo = "test result: ok. 3 passed; 0 failed; 0 ignored\n\ntest result: FAILED. 1 passed; 2 failed; 0 ignored\n"
+        self.assertEqual(test_suite.count_cargo_test(cargo), (4, 2))
+        self.assertEqual(test_suite.count_unittest("Ran 5 tests in 0.1s\n\nFAILED (failures=1, errors=1)\n"), (3, 2))
+        self.assertEqual(test_suite.count_last_line("x\n3 passed, 1 failed (2 figures)\n"), (3, 1))
+
+    def test_a_step_without_a_summary_or_with_an_exit_code_is_no_success(self):
+        silent = test_suite.step("x", ["true"], test_suite.count_last_line)
+        self.assertEqual(test_suite.run(silent)[0].failed, 1)
+        lying = test_suite.step("x", ["bash", "-c", "echo 3 passed, 0 failed; exit 1"], test_suite.count_last_line)
+        self.assertEqual(test_suite.run(lying)[0], (3, 1))
+        slow = test_suite.step("x", ["sleep", "60"], limit_s=0.2)
+        self.assertEqual(test_suite.run(slow)[0].failed, 1)
+        lacking = test_suite.step("x", ["true"], lacks=lambda: "no such tool")
+        self.assertEqual(test_suite.run(lacking), ((0, 1), "no such tool\n"))
+
+
+class TheResultsPage(Folder):
+    REPORT = {
+        "schema": 1, "card": "NVIDIA X1", "driver": "580.1", "cuda": 13000, "simulated": False, "date": "2026-01-02",
+        "command": "scripts/gpu-check", "lazyguard": "lazyguard 0.1.0", "kernel": "6", "glibc": "glibc 2.36", "python": "3.11",
+        "processors": 2, "programs": [{"name": "a", "output_checked": True}], "no_harm": {}, "seconds": 12.0,
+        "counts": {"PASS": 1, "FAIL": 0, "MISS": 0, "SKIP": 0}, "table": [["a|b (app)", "hangs (4 s)", "ok", "LG201", "PASS"]],
+    }
+
+    def results(self, report, page):
+        path = self.write("report.json", json.dumps(report))
+        return subprocess.run([sys.executable, str(SCRIPTS / "results"), str(path), "--into", str(page)], capture_output=True, text=True)
+
+    def test_a_newer_run_of_the_same_card_replaces_the_older_and_nothing_else(self):
+        page = self.write("RESULTS.md", "# Results\n\nWords of a person.\n")
+        self.assertEqual(self.results(self.REPORT, page).returncode, 0)
+        self.assertEqual(self.results(dict(self.REPORT, card="NVIDIA X2"), page).returncode, 0)
+        page.write_text(page.read_text() + "\nMore words.\n")
+        self.assertEqual(self.results(dict(self.REPORT, date="2026-03-04"), page).returncode, 0)
+        text = page.read_text()
+        self.assertIn("Words of a person.", text)
+        self.assertIn("More words.", text)
+        self.assertEqual(text.count("## NVIDIA X1, driver 580.1"), 1)
+        self.assertEqual(text.count("## NVIDIA X2, driver 580.1"), 1)
+        self.assertIn("- date: 2026-03-04", text)
+        self.assertEqual(text.count("2026-01-02"), 1)
+        self.assertIn("| a\\|b (app) | hangs (4 s) | ok | LG201 | PASS |", text)
+
+    def test_what_is_no_result_of_a_card_is_refused(self):
+        page = self.write("RESULTS.md", "# Results\n")
+        partial = {key: value for key, value in self.REPORT.items() if key != "no_harm"}
+        for report in (dict(self.REPORT, simulated=True), partial, dict(self.REPORT, schema=2), {}):
+            result = self.results(report, page)
+            self.assertEqual(result.returncode, 1)
+            self.assertTrue(result.stderr.startswith("results: "), result.stderr)
+        self.assertEqual(page.read_text(), "# Results\n")
+
+
+if __name__ == "__main__":
+    unittest.main()
