@@ -1,0 +1,14 @@
+// Route: dlopen, then dlsym on that handle.
+//
+// bare:    completes, prints "route ok 3"
+// guarded: completes, same output, and both launches are recorded
+// off:     completes, no verdict
+#include <dlfcn.h>
+
+#include "../common/route_job.hpp"
+
+int main() {
+  void* const handle = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  EXPECT(handle != nullptr);
+  return lg::run_route_job(lg::driver_by_symbol([=](const char* symbol) { return dlsym(handle, symbol); }));
+}

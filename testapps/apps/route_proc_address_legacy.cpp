@@ -1,0 +1,23 @@
+// Route: cuGetProcAddress_v2 asked explicitly for the legacy default stream (flag 1).
+//
+// bare:    completes, prints "route ok 3"
+// guarded: completes, same output, and both launches are recorded
+// off:     completes, no verdict
+#include <cudaTypedefs.h>
+#include <dlfcn.h>
+
+#include "../common/route_job.hpp"
+
+int main() {
+  void* const handle = dlopen("libcuda.so.1", RTLD_NOW);
+  EXPECT(handle != nullptr);
+  const auto get = reinterpret_cast<PFN_cuGetProcAddress_v12000>(dlsym(handle, "cuGetProcAddress_v2"));
+  EXPECT(get != nullptr);
+  const auto find = [=](const char* base, int version) {
+    void* function = nullptr;
+    CUdriverProcAddressQueryResult status;
+    CK(get(base, &function, version, CU_GET_PROC_ADDRESS_LEGACY_STREAM, &status));
+    return function;
+  };
+  return lg::run_route_job(lg::driver_by_version(find), true);
+}

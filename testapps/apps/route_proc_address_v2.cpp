@@ -1,0 +1,23 @@
+// Route: cuGetProcAddress_v2, the five-argument form of CUDA 12.0, by dlsym; what the runtime of CUDA 12 and 13 does.
+//
+// bare:    completes, prints "route ok 3"
+// guarded: completes, same output, and both launches are recorded
+// off:     completes, no verdict
+#include <cudaTypedefs.h>
+#include <dlfcn.h>
+
+#include "../common/route_job.hpp"
+
+int main() {
+  void* const handle = dlopen("libcuda.so.1", RTLD_NOW);
+  EXPECT(handle != nullptr);
+  const auto get = reinterpret_cast<PFN_cuGetProcAddress_v12000>(dlsym(handle, "cuGetProcAddress_v2"));
+  EXPECT(get != nullptr);
+  return lg::run_route_job(lg::driver_by_version([=](const char* base, int version) {
+    void* function = nullptr;
+    CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT;
+    CK(get(base, &function, version, CU_GET_PROC_ADDRESS_DEFAULT, &status));
+    EXPECT(status == CU_GET_PROC_ADDRESS_SUCCESS);
+    return function;
+  }));
+}
