@@ -217,7 +217,8 @@ def common_archive():
 
 
 def nvcc(*arguments):
-    return [NVCC, "-ccbin", cxx(), "-std=c++17", "-O2", *GENCODE, "-Xcompiler", "-Wall,-Wextra,-pthread", *arguments]
+    return [NVCC, "-ccbin", cxx(), "-std=c++17", "-O2", *GENCODE, "-Werror", "all-warnings",
+            "-Xcompiler", "-Wall,-Wextra,-Werror,-pthread", *arguments]
 
 
 def runtime_programs():
