@@ -28,6 +28,7 @@ def contents():
             files.append(guard.program_path(name, kind, entry).relative_to(ROOT))
             shared_runtime |= kind == "runtime-shared"
     files += [Path("target/apps") / name for name in ALSO]
+    files += sorted(path.relative_to(ROOT) for path in (TARGET / "apps").glob("lib*.so"))
     files += sorted(path.relative_to(ROOT) for path in (TARGET / "kernels").glob("*.fatbin"))
     if shared_runtime:
         # Where the programs' run path looks: $ORIGIN/../cuda/lib.

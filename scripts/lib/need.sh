@@ -25,7 +25,8 @@ need_tools() {
         fi
         ;;
       rust)
-        lg_have cargo || lg_lack "cargo (a Rust toolchain): https://rustup.rs"
+        lg_have cargo || lg_lack "cargo (a Rust toolchain; rustup installs one)"
+        lg_have cc || lg_lack "cc (the linker that cargo starts): Debian and Ubuntu: apt install gcc"
         ;;
       cxx)
         if ! lg_have "${CXX:-g++}"; then
