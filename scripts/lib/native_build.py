@@ -283,10 +283,10 @@ def runtime_links():
     return steps
 
 
-def removed_outputs(folder, steps):
+def removed_outputs(folder, steps, pattern="*"):
     """Outputs whose source is gone would go on being tested and shipped."""
     wanted = {step.output for step in steps}
-    for path in folder.glob("*") if folder.is_dir() else ():
+    for path in folder.glob(pattern) if folder.is_dir() else ():
         if path.is_file() and path not in wanted:
             path.unlink()
 
@@ -307,14 +307,16 @@ def build(say):
     identity = compiler_identity()
     applications = programs(TESTAPPS / "apps", TARGET / "apps")
     hostile = programs(TESTAPPS / "hostile", TARGET / "hostile")
+    images = device_images()
     links = runtime_links()
+    removed_outputs(TARGET / "kernels", images, "*.fatbin")
     removed_outputs(TARGET / "apps", applications)
     removed_outputs(TARGET / "hostile", hostile)
     removed_outputs(TARGET / "runtime", links)
     removed_outputs(TARGET / "runtime-shared", links)
     group("simulated driver", simulated_driver(), identity, say)
     group("kernels for the simulated driver", host_images(), identity, say)
-    group("kernels for cards", device_images(), identity, say)
+    group("kernels for cards", images, identity, say)
     group("what the test programs share", common_objects(), identity, say)
     group("its archive", common_archive(), identity, say)
     group("driver-API programs", applications, identity, say)

@@ -77,7 +77,7 @@ def count_unittest(output):
 
 def rust_tests(title, nextest_filter, cargo_test_arguments, limit_s):
     if answers("cargo", "nextest", "--version"):
-        command = ["cargo", "nextest", "run", "--workspace", *JOBS, "--no-fail-fast", "--cargo-quiet", "--status-level", "fail",
+        command = ["cargo", "nextest", "run", "--workspace", "--build-jobs", "2", "--no-fail-fast", "--cargo-quiet", "--status-level", "fail",
                    "--final-status-level", "slow", "-E", nextest_filter]
         return step(title, command, count_nextest, limit_s)
     return step(title, ["cargo", "test", *JOBS, "--no-fail-fast", "--quiet", *cargo_test_arguments], count_cargo_test, limit_s)
