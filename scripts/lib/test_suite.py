@@ -80,7 +80,9 @@ def rust_tests(title, nextest_filter, cargo_test_arguments, limit_s):
         command = ["cargo", "nextest", "run", "--workspace", "--build-jobs", "2", "--no-fail-fast", "--cargo-quiet", "--status-level", "fail",
                    "--final-status-level", "slow", "-E", nextest_filter]
         return step(title, command, count_nextest, limit_s)
-    return step(title, ["cargo", "test", *JOBS, "--no-fail-fast", "--quiet", *cargo_test_arguments], count_cargo_test, limit_s)
+    # Named kinds of target, so that documentation examples are left to their own step.
+    command = ["cargo", "test", *JOBS, "--no-fail-fast", "--quiet", "--lib", "--bins", "--tests", *cargo_test_arguments]
+    return step(title, command, count_cargo_test, limit_s)
 
 
 def steps():

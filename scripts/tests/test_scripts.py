@@ -168,6 +168,30 @@ class TheGlibcFloor(Folder):
         self.assertEqual((floor / "libc.so.6").stat().st_mtime_ns, made)
 
 
+class CheckingTheLibrary(Folder):
+    def check(self, *link_arguments):
+        source = self.write("a.c", "int cuInit(unsigned flags) { return (int)flags; }\n")
+        library = self.folder / "a.so"
+        subprocess.run([c_compiler(), "-shared", "-fPIC", "-o", str(library), str(source), *link_arguments], check=True)
+        result = subprocess.run([sys.executable, str(SCRIPTS / "check-library"), str(library)], capture_output=True, text=True)
+        return result, {line.split()[1].rstrip(":") for line in result.stdout.splitlines() if line.startswith("FAIL ")}
+
+    def test_each_fault_is_named_and_counted(self):
+        stand_in = self.folder / "libcudart.so.13"
+        subprocess.run([c_compiler(), "-shared", "-nostdlib", "-Wl,-soname,libcudart.so.13", "-x", "c", "/dev/null", "-o", str(stand_in)],
+                       check=True)
+        result, faults = self.check("-Wl,--no-as-needed", str(stand_in), "-Wl,-rpath,/nowhere")
+        wanted = {"no_cuda_library_is_needed", "only_allowed_libraries_are_needed", "stays_loaded_after_dlclose",
+                  "has_no_search_path_of_its_own", "exports_are_the_table_and_dlsym"}
+        self.assertLessEqual(wanted, faults)
+        self.assertEqual(result.returncode, 1)
+        self.assertRegex(result.stdout, rf"(?m)^\d+ passed, {len(faults)} failed\n\Z")
+
+    def test_a_library_that_stays_loaded_and_needs_little_has_only_its_exports_wrong(self):
+        _, faults = self.check("-Wl,-z,nodelete")
+        self.assertEqual(faults, {"exports_are_the_table_and_dlsym"})
+
+
 class RunningAProgram(Folder):
     def test_a_program_that_hangs_is_ended_with_its_children(self):
         started = time.monotonic()
