@@ -1,0 +1,9 @@
+/* The library of trap07_similar_names. */
+int cudnnCreate(void) { return 1; }
+int cuFancyThing(void) { return 2; }
+int cuLaunchKernelFancy(void) { return 3; }
+int cublasCreate_v2(void) { return 4; }
+int cuInitialize(void) { return 5; }
+int cuMemAlloc_v3(void) { return 6; }
+int cu(void) { return 7; }
+int curl_easy_init(void) { return 8; }
