@@ -7,6 +7,7 @@ with and without the guard they must, too.
 Must not know of the guard: it is an unmodified program.
 """
 
+import array
 import hashlib
 import json
 import os
@@ -47,7 +48,8 @@ free, total = torch.cuda.mem_get_info()
 
 def digest(tensor):
     # Through Python's own floats: the exact values, without asking for numpy.
-    return hashlib.sha256(repr(tensor.detach().cpu().flatten().tolist()).encode()).hexdigest()[:16]
+    values = array.array("d", tensor.detach().cpu().flatten().tolist())
+    return hashlib.sha256(values.tobytes()).hexdigest()[:16]
 
 
 print(json.dumps({
