@@ -1,0 +1,2 @@
+/* The library that only a RUNPATH leads to. */
+int inner_value(void) { return 14; }
