@@ -1,0 +1,236 @@
+//! Driver functions: their names, versions and classes.
+//!
+//! Must not: hold anything that is not in [`table`]. Everything here is derived from it at compile time.
+
+mod table;
+
+/// What a driver function does to loading and waiting; the hooks, the gate and the diagnosis branch on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // The names are the driver documentation's own groups.
+pub enum Class {
+    Init,
+    Lookup,
+    Query,
+    ContextCreate,
+    ContextDestroy,
+    ContextCurrent,
+    ContextSynchronize,
+    ContextWait,
+    ModuleLoad,
+    ModuleUnload,
+    FunctionResolve,
+    LibraryLoad,
+    LibraryUnload,
+    LibraryModule,
+    KernelResolve,
+    KernelFunction,
+    FunctionLoad,
+    Launch,
+    HostFunction,
+    GraphLaunch,
+    GraphUpload,
+    GraphNode,
+    GraphInstantiate,
+    Capture,
+    WriteValue,
+    WaitValue,
+    BatchMemOp,
+    ExternalWait,
+    ExternalSignal,
+    StreamCreate,
+    StreamDestroy,
+    StreamSynchronize,
+    StreamQuery,
+    StreamWaitEvent,
+    StreamSubmit,
+    EventCreate,
+    EventRecord,
+    EventDestroy,
+    EventSynchronize,
+    EventQuery,
+    Allocate,
+    Free,
+    AllocateAsync,
+    FreeAsync,
+    Copy,
+    CopyAsync,
+    Set,
+    SetAsync,
+}
+
+impl Class {
+    /// Whether a call of this class has to stay out while functions are being loaded ahead of their use: it could put
+    /// work into the context that does not end by itself, begin a capture that the idle question would invalidate, or
+    /// take away what is being loaded.
+    pub const fn waits_at_gate(self) -> bool {
+        matches!(
+            self,
+            Self::Launch
+                | Self::HostFunction
+                | Self::GraphLaunch
+                | Self::WaitValue
+                | Self::BatchMemOp
+                | Self::ExternalWait
+                | Self::Capture
+                | Self::ModuleUnload
+                | Self::LibraryUnload
+                | Self::ContextDestroy
+        )
+    }
+
+    /// Whether the purpose of the call is to wait for work: a thread blocked in it is waiting, not working.
+    pub const fn synchronizes(self) -> bool {
+        matches!(self, Self::ContextSynchronize | Self::StreamSynchronize | Self::EventSynchronize)
+    }
+
+    /// Whether the call brings a whole module into the context, which the driver does only once everything in flight
+    /// there has ended (ground truth: the calling thread is blocked meanwhile).
+    pub const fn loads_module(self) -> bool {
+        matches!(self, Self::ModuleLoad | Self::LibraryModule)
+    }
+
+    /// Whether the call may load one function, or its whole library, on first use.
+    pub const fn loads_function(self) -> bool {
+        matches!(
+            self,
+            Self::Launch | Self::KernelFunction | Self::FunctionLoad | Self::GraphNode | Self::FunctionResolve
+        )
+    }
+
+    /// Whether the driver carries the call out only when the context's other work has ended, whatever the loading mode.
+    pub const fn waits_for_whole_context(self) -> bool {
+        matches!(self, Self::Free | Self::ModuleUnload | Self::LibraryUnload | Self::ContextWait)
+    }
+}
+
+/// An exported driver symbol that LazyGuard gets between, as an index into [`FORMS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Form(u16);
+
+/// The facts of one form.
+#[derive(Clone, Copy, Debug)]
+pub struct FormInfo {
+    /// The number that records carry; never reused.
+    pub id: u16,
+    /// The symbol `libcuda.so.1` exports.
+    pub symbol: &'static str,
+    /// The name by which `cuGetProcAddress` knows it.
+    pub base: &'static str,
+    /// The CUDA version, as `cuGetProcAddress` counts them, from which this form answers to `base`.
+    pub since: i32,
+    /// Whether the default stream is the calling thread's own.
+    pub per_thread: bool,
+    /// What it does.
+    pub class: Class,
+}
+
+impl Form {
+    /// The form with this index in [`FORMS`].
+    pub const fn from_index(index: usize) -> Option<Self> {
+        if index < FORMS.len() {
+            Some(Self(index as u16))
+        } else {
+            None
+        }
+    }
+
+    /// Its index in [`FORMS`].
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// Its facts.
+    pub const fn info(self) -> &'static FormInfo {
+        &FORMS[self.0 as usize]
+    }
+
+    /// What it does.
+    pub const fn class(self) -> Class {
+        self.info().class
+    }
+
+    /// The exported symbol.
+    pub const fn symbol(self) -> &'static str {
+        self.info().symbol
+    }
+
+    /// The form of an exported symbol.
+    pub fn by_symbol(symbol: &[u8]) -> Option<Self> {
+        FORMS.iter().position(|f| f.symbol.as_bytes() == symbol).and_then(Self::from_index)
+    }
+
+    /// The form that records name by `id`.
+    pub fn by_id(id: u16) -> Option<Self> {
+        FORMS.iter().position(|f| f.id == id).and_then(Self::from_index)
+    }
+
+    /// The forms that answer to a name asked of `cuGetProcAddress`.
+    pub fn by_base(base: &[u8]) -> impl Iterator<Item = Self> + '_ {
+        (0..FORMS.len()).filter(move |&i| FORMS[i].base.as_bytes() == base).filter_map(Self::from_index)
+    }
+
+    /// Which form `cuGetProcAddress` means by a name, a version and a stream convention: the newest one no newer than
+    /// the version asked for. A name without per-thread forms answers with its only convention.
+    pub fn by_request(base: &[u8], version: i32, per_thread: bool) -> Option<Self> {
+        let newest = |wanted: bool| {
+            Self::by_base(base)
+                .filter(|f| f.info().per_thread == wanted && f.info().since <= version)
+                .max_by_key(|f| f.info().since)
+        };
+        newest(per_thread).or_else(|| if per_thread { newest(false) } else { None })
+    }
+}
+
+macro_rules! define_forms {
+    ($(
+        $class:ident $args:tt => $family:ident :: $hook:ident $used:tt;
+        { $( $id:literal $symbol:ident $base:ident $since:literal $convention:ident; )+ }
+    )+) => {
+        /// Every form, in the table's order.
+        pub const FORMS: &[FormInfo] = &[
+            $($(FormInfo {
+                id: $id,
+                symbol: stringify!($symbol),
+                base: stringify!($base),
+                since: $since,
+                per_thread: define_forms!(@convention $convention),
+                class: Class::$class,
+            },)+)+
+        ];
+    };
+    (@convention legacy) => { false };
+    (@convention per_thread) => { true };
+}
+
+crate::with_driver_api!(define_forms);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn ids_and_symbols_are_unique() {
+        let ids: HashSet<_> = FORMS.iter().map(|f| f.id).collect();
+        let symbols: HashSet<_> = FORMS.iter().map(|f| f.symbol).collect();
+        assert_eq!(ids.len(), FORMS.len());
+        assert_eq!(symbols.len(), FORMS.len());
+    }
+
+    #[test]
+    fn a_request_gets_the_newest_form_of_its_age_and_convention() {
+        let check = |base: &str, version, per_thread, expect: Option<&str>| {
+            let got = Form::by_request(base.as_bytes(), version, per_thread).map(Form::symbol);
+            assert_eq!(got, expect, "{base} {version} {per_thread}");
+        };
+        check("cuGetProcAddress", 11030, false, Some("cuGetProcAddress"));
+        check("cuGetProcAddress", 13000, false, Some("cuGetProcAddress_v2"));
+        check("cuMemcpyHtoDAsync", 3020, false, Some("cuMemcpyHtoDAsync_v2"));
+        check("cuMemcpyHtoDAsync", 7000, true, Some("cuMemcpyHtoDAsync_v2_ptsz"));
+        check("cuLaunchKernel", 3000, false, None);
+        check("cuModuleGetFunction", 13000, true, Some("cuModuleGetFunction"));
+        check("cuCtxSynchronize", 12090, false, Some("cuCtxSynchronize"));
+        check("cuCtxSynchronize", 13000, false, Some("cuCtxSynchronize_v2"));
+        check("cudnnCreate", 13000, false, None);
+    }
+}

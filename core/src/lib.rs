@@ -1,0 +1,26 @@
+//! The vocabulary of LazyGuard, and everything that can be decided without CUDA.
+//!
+//! * [`api`] names the driver functions and says what each does to loading and waiting.
+//! * [`settings`] is the one table of settings and its parser.
+//! * [`state`] holds what is known of threads, contexts, streams and functions, folded from calls.
+//! * [`trace`] is the record of a call and the ring it travels in.
+//! * [`preload`] decides what to load, and when to stop.
+//! * [`diagnose`] turns a [`diagnose::Snapshot`] into verdicts.
+//! * [`report`] writes verdicts for people and for programs.
+//!
+//! Must not: link CUDA, read the environment, hold globals, or look at a clock. Times are arguments, in nanoseconds
+//! since the guard was armed; settings are arguments. The shim and the command-line tool share all of it, so a verdict
+//! from a live process and one from its files come from the same code.
+
+#![forbid(unsafe_code)]
+
+pub mod api;
+pub mod diagnose;
+pub mod preload;
+pub mod report;
+pub mod settings;
+pub mod state;
+pub mod trace;
+
+/// Nanoseconds since the guard was armed in this process.
+pub type Nanos = u64;

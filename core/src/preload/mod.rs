@@ -1,0 +1,156 @@
+//! What to load ahead of use, and when to stop: decisions only.
+//!
+//! The shim asks at the few moments at which something could be loaded (a library or module was loaded, a function was
+//! resolved, a context came to be, a context was seen idle) and carries the answer out at the gate.
+//!
+//! Must not: call the driver, or decide by anything but its arguments.
+
+use crate::settings::{Policy, Settings};
+use crate::Nanos;
+
+/// Why something was not loaded ahead of use. Each stands in the summary with its count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Skip {
+    /// The budget of kernels is spent.
+    BudgetKernels,
+    /// The budget of time is spent.
+    BudgetTime,
+    /// The budget of device memory is spent.
+    BudgetMemory,
+    /// Work was in flight in the context, so loading would have waited for it; it is tried again when the context is idle.
+    InFlight,
+    /// The driver is too old to list a library's kernels or a module's functions (12.4).
+    CannotEnumerate,
+    /// The driver refused to load the kernel.
+    DriverRefused,
+    /// The process runs under `CUDA_MODULE_LOADING=EAGER`: the driver has loaded it already.
+    AlreadyEager,
+}
+
+impl Skip {
+    /// The reason in words.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::BudgetKernels => "the budget of kernels is spent (LAZYGUARD_PRELOAD_KERNELS)",
+            Self::BudgetTime => "the budget of time is spent (LAZYGUARD_PRELOAD_TIME)",
+            Self::BudgetMemory => "the budget of device memory is spent (LAZYGUARD_PRELOAD_MEMORY)",
+            Self::InFlight => "work was in flight in the context, and loading would have waited for it",
+            Self::CannotEnumerate => "the driver cannot list kernels (before 12.4): only resolved ones are loaded",
+            Self::DriverRefused => "the driver refused to load it",
+            Self::AlreadyEager => "the driver loads eagerly already (CUDA_MODULE_LOADING=EAGER)",
+        }
+    }
+}
+
+/// What has been spent on loading ahead of use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spent {
+    /// Kernels loaded.
+    pub kernels: u64,
+    /// Time spent, in nanoseconds.
+    pub nanos: Nanos,
+    /// Device memory taken, in bytes.
+    pub bytes: u64,
+}
+
+/// Whether the budget lets another kernel in; the blanket policy knows no budget.
+pub fn within_budget(settings: &Settings, spent: &Spent) -> Result<(), Skip> {
+    if settings.preload == Policy::Eager {
+        return Ok(());
+    }
+    if spent.kernels >= settings.budget_kernels {
+        return Err(Skip::BudgetKernels);
+    }
+    if spent.nanos >= settings.budget_nanos {
+        return Err(Skip::BudgetTime);
+    }
+    if spent.bytes >= settings.budget_bytes {
+        return Err(Skip::BudgetMemory);
+    }
+    Ok(())
+}
+
+/// Whether a policy loads whole libraries and modules.
+pub fn loads_libraries(policy: Policy) -> bool {
+    matches!(policy, Policy::Library | Policy::Auto | Policy::Eager)
+}
+
+/// Whether a policy loads a function when it is resolved. Policies that load whole libraries do this too, for the
+/// drivers and the moments at which the library could not be listed.
+pub fn loads_resolved(policy: Policy) -> bool {
+    policy != Policy::Off
+}
+
+/// A runtime instance that asks for the loading mode, as its object file shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RuntimeInstance {
+    /// Fat binaries it would register.
+    pub fat_binaries: u64,
+    /// Whether the driver itself loads eagerly.
+    pub driver_eager: bool,
+}
+
+/// What to answer a runtime instance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Nudge {
+    /// EAGER: it registers all its libraries now, and the driver stays lazy.
+    RegisterNow,
+    /// The driver's own answer: the policy does not nudge.
+    PolicyLeavesAlone,
+    /// The driver's own answer: the instance holds too many fat binaries.
+    TooMany,
+    /// The driver's own answer: nothing to register was found in the object.
+    NothingFound,
+    /// The driver's own answer, which is EAGER.
+    AlreadyEager,
+}
+
+/// Decides what to answer a runtime instance that asks for the loading mode.
+pub fn nudge(settings: &Settings, instance: &RuntimeInstance) -> Nudge {
+    match settings.preload {
+        _ if instance.driver_eager => Nudge::AlreadyEager,
+        Policy::Eager => Nudge::RegisterNow,
+        Policy::Auto if instance.fat_binaries == 0 => Nudge::NothingFound,
+        Policy::Auto if instance.fat_binaries > settings.nudge_fat_binaries => Nudge::TooMany,
+        Policy::Auto => Nudge::RegisterNow,
+        Policy::Off | Policy::Resolve | Policy::Library => Nudge::PolicyLeavesAlone,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_small_instances_are_nudged_unless_everything_is() {
+        let instance = |fat_binaries| RuntimeInstance { fat_binaries, driver_eager: false };
+        for (policy, count, expect) in [
+            (Policy::Auto, 1, Nudge::RegisterNow),
+            (Policy::Auto, 32, Nudge::RegisterNow),
+            (Policy::Auto, 33, Nudge::TooMany),
+            (Policy::Auto, 0, Nudge::NothingFound),
+            (Policy::Eager, 5000, Nudge::RegisterNow),
+            (Policy::Library, 1, Nudge::PolicyLeavesAlone),
+            (Policy::Off, 1, Nudge::PolicyLeavesAlone),
+        ] {
+            let settings = Settings { preload: policy, ..Settings::default() };
+            assert_eq!(nudge(&settings, &instance(count)), expect, "{policy:?} {count}");
+        }
+        let eager = RuntimeInstance { fat_binaries: 1, driver_eager: true };
+        assert_eq!(nudge(&Settings::default(), &eager), Nudge::AlreadyEager);
+    }
+
+    #[test]
+    fn each_budget_stops_the_loading_and_says_which() {
+        let settings = Settings { budget_kernels: 10, budget_nanos: 100, budget_bytes: 1000, ..Settings::default() };
+        let spent = |kernels, nanos, bytes| Spent { kernels, nanos, bytes };
+        assert_eq!(within_budget(&settings, &spent(9, 99, 999)), Ok(()));
+        assert_eq!(within_budget(&settings, &spent(10, 0, 0)), Err(Skip::BudgetKernels));
+        assert_eq!(within_budget(&settings, &spent(0, 100, 0)), Err(Skip::BudgetTime));
+        assert_eq!(within_budget(&settings, &spent(0, 0, 1000)), Err(Skip::BudgetMemory));
+        let blanket = Settings { preload: Policy::Eager, ..settings };
+        assert_eq!(within_budget(&blanket, &spent(99, 999, 9999)), Ok(()));
+    }
+}

@@ -1,0 +1,11 @@
+//! Verdicts and accounts, written for people and for programs.
+//!
+//! Must not: decide anything. What is said here was decided in [`crate::diagnose`] or counted by the shim.
+
+mod account;
+mod hang;
+mod name;
+
+pub use account::{Account, NudgeAnswer, PreloadAccount, SkipCount};
+pub use hang::{HangReport, SCHEMA};
+pub use name::demangle;

@@ -1,0 +1,379 @@
+//! The one table of settings, and its parser.
+//!
+//! The shim reads them from the environment once, when the guard is armed; the command-line tool prints the table; the
+//! documentation is checked against it. An unknown name or an unusable value costs one clear line and the default.
+//!
+//! Must not: read the environment itself (the pairs are an argument), or fail.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+/// Which functions are loaded before they are first launched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Policy {
+    /// Observe only.
+    Off,
+    /// Load each function as it is first resolved.
+    Resolve,
+    /// Load every kernel of a library or module once it and a context are both there.
+    Library,
+    /// `Library`, and make small runtime instances register all their libraries at start, inside a budget.
+    Auto,
+    /// Everything, without a budget: what `CUDA_MODULE_LOADING=EAGER` does, for comparison.
+    Eager,
+}
+
+/// How much the log says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogLevel {
+    /// No log.
+    Off,
+    /// Hazards and hangs.
+    Hazard,
+    /// Also every load and every synchronization.
+    Load,
+    /// Also every launch.
+    Launch,
+}
+
+/// All settings, as they are in force.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Settings {
+    /// `LAZYGUARD`: `false` leaves every call untouched.
+    pub enabled: bool,
+    /// `LAZYGUARD_PRELOAD`.
+    pub preload: Policy,
+    /// `LAZYGUARD_PRELOAD_KERNELS`: the most kernels loaded ahead of use.
+    pub budget_kernels: u64,
+    /// `LAZYGUARD_PRELOAD_TIME`: the most time spent loading ahead of use, in nanoseconds.
+    pub budget_nanos: u64,
+    /// `LAZYGUARD_PRELOAD_MEMORY`: the most device memory that loading ahead of use may take, in bytes.
+    pub budget_bytes: u64,
+    /// `LAZYGUARD_NUDGE`: the most fat binaries a runtime instance may hold and still be told to register them at start.
+    pub nudge_fat_binaries: u64,
+    /// `LAZYGUARD_HANG_AFTER`: how long a driver call may take before it is looked into, in nanoseconds; 0 is never.
+    pub hang_after_nanos: u64,
+    /// `LAZYGUARD_OUT`: where the run folder goes; `None` is a private one that a clean exit removes.
+    pub out: Option<String>,
+    /// `LAZYGUARD_LOG`.
+    pub log: LogLevel,
+    /// `LAZYGUARD_SUMMARY`: whether a summary goes to standard error at exit.
+    pub summary: bool,
+}
+
+/// One row of the table of settings.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    /// The environment variable.
+    pub name: &'static str,
+    /// The values it takes.
+    pub values: &'static str,
+    /// The default, as one would write it.
+    pub default: &'static str,
+    /// What it does.
+    pub help: &'static str,
+    apply: fn(&mut Settings, &str) -> Option<()>,
+}
+
+/// The table of settings.
+pub const SETTINGS: &[Setting] = &[
+    Setting {
+        name: "LAZYGUARD",
+        values: "on, off",
+        default: "on",
+        help: "off leaves every call untouched: nothing is recorded, loaded or watched",
+        apply: |s, v| Some(s.enabled = switch(v)?),
+    },
+    Setting {
+        name: "LAZYGUARD_PRELOAD",
+        values: "off, resolve, library, auto, eager",
+        default: "auto",
+        help: "which functions are loaded before they are first launched",
+        apply: |s, v| {
+            s.preload = match v {
+                "off" => Policy::Off,
+                "resolve" => Policy::Resolve,
+                "library" => Policy::Library,
+                "auto" => Policy::Auto,
+                "eager" => Policy::Eager,
+                _ => return None,
+            };
+            Some(())
+        },
+    },
+    Setting {
+        name: "LAZYGUARD_PRELOAD_KERNELS",
+        values: "a count",
+        default: "8192",
+        help: "the most kernels loaded ahead of use under `resolve`, `library` and `auto`",
+        apply: |s, v| Some(s.budget_kernels = v.parse().ok()?),
+    },
+    Setting {
+        name: "LAZYGUARD_PRELOAD_TIME",
+        values: "a duration: 500ms, 2s, 1m",
+        default: "500ms",
+        help: "the most time spent loading ahead of use",
+        apply: |s, v| Some(s.budget_nanos = duration(v)?),
+    },
+    Setting {
+        name: "LAZYGUARD_PRELOAD_MEMORY",
+        values: "a size: 64MiB, 1GiB",
+        default: "128MiB",
+        help: "the most device memory that loading ahead of use may take",
+        apply: |s, v| Some(s.budget_bytes = size(v)?),
+    },
+    Setting {
+        name: "LAZYGUARD_NUDGE",
+        values: "a count; 0 is never",
+        default: "32",
+        help: "under `auto`, the most fat binaries a CUDA runtime instance may hold and still be told to register them all at start",
+        apply: |s, v| Some(s.nudge_fat_binaries = v.parse().ok()?),
+    },
+    Setting {
+        name: "LAZYGUARD_HANG_AFTER",
+        values: "a duration; 0 or off is never",
+        default: "30s",
+        help: "how long a driver call may take before a report says what it waits for",
+        apply: |s, v| Some(s.hang_after_nanos = if v == "off" { 0 } else { duration(v)? }),
+    },
+    Setting {
+        name: "LAZYGUARD_OUT",
+        values: "a folder; %h host, %p process, %r rank, %t start time in seconds, %% a percent sign",
+        default: "a private folder, removed at a clean exit without a hang",
+        help: "where the run folder goes; it is kept",
+        apply: |s, v| {
+            s.out = Some(v.to_owned());
+            Some(())
+        },
+    },
+    Setting {
+        name: "LAZYGUARD_LOG",
+        values: "off, hazard, load, launch",
+        default: "load",
+        help: "what the log in the run folder holds: hazards; also loads and synchronizations; also launches",
+        apply: |s, v| {
+            s.log = match v {
+                "off" => LogLevel::Off,
+                "hazard" => LogLevel::Hazard,
+                "load" => LogLevel::Load,
+                "launch" => LogLevel::Launch,
+                _ => return None,
+            };
+            Some(())
+        },
+    },
+    Setting {
+        name: "LAZYGUARD_SUMMARY",
+        values: "on, off",
+        default: "off",
+        help: "write what was done, skipped and why to standard error at exit",
+        apply: |s, v| Some(s.summary = switch(v)?),
+    },
+];
+
+impl Default for Settings {
+    fn default() -> Self {
+        let mut settings = Self {
+            enabled: true,
+            preload: Policy::Auto,
+            budget_kernels: 0,
+            budget_nanos: 0,
+            budget_bytes: 0,
+            nudge_fat_binaries: 0,
+            hang_after_nanos: 0,
+            out: None,
+            log: LogLevel::Load,
+            summary: false,
+        };
+        // The table is the only place a default stands; the folder's default is a description, not a value.
+        for setting in SETTINGS.iter().filter(|s| s.name != "LAZYGUARD_OUT") {
+            let applied = (setting.apply)(&mut settings, setting.default);
+            debug_assert!(applied.is_some(), "{} has an unusable default", setting.name);
+        }
+        settings
+    }
+}
+
+impl Settings {
+    /// Reads the settings from the environment's pairs; pairs that are not LazyGuard's are passed over. The second part
+    /// holds one line for each name or value that could not be used.
+    pub fn read<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> (Self, Vec<String>) {
+        let mut settings = Self::default();
+        let mut complaints = Vec::new();
+        for (name, value) in pairs.filter(|(name, _)| *name == "LAZYGUARD" || name.starts_with("LAZYGUARD_")) {
+            let value = value.trim();
+            let Some(setting) = SETTINGS.iter().find(|s| s.name == name) else {
+                complaints.push(format!("unknown setting {name} (known: {})", known_names()));
+                continue;
+            };
+            // An empty value is how shells and job systems say "not set".
+            if !value.is_empty() && (setting.apply)(&mut settings, value).is_none() {
+                complaints.push(format!(
+                    "{name}={value:?} is not usable (values: {}); using {}",
+                    setting.values, setting.default
+                ));
+            }
+        }
+        (settings, complaints)
+    }
+}
+
+fn known_names() -> String {
+    let mut names = String::new();
+    for setting in SETTINGS {
+        let separator = if names.is_empty() { "" } else { ", " };
+        let _ = write!(names, "{separator}{}", setting.name);
+    }
+    names
+}
+
+fn switch(value: &str) -> Option<bool> {
+    match value {
+        "on" | "1" | "true" | "yes" => Some(true),
+        "off" | "0" | "false" | "no" => Some(false),
+        _ => None,
+    }
+}
+
+/// A duration in nanoseconds: a number, and `ms`, `s` (also meant without a unit), `m` or `h`.
+fn duration(value: &str) -> Option<u64> {
+    let split = value.find(|c: char| c != '.' && !c.is_ascii_digit()).unwrap_or(value.len());
+    let (number, unit) = value.split_at(split);
+    let seconds = match unit.trim() {
+        "ms" => 1e-3,
+        "s" | "" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        _ => return None,
+    };
+    let whole = Duration::try_from_secs_f64(number.parse::<f64>().ok()? * seconds).ok()?;
+    u64::try_from(whole.as_nanos()).ok()
+}
+
+/// A size in bytes: a number, and `KiB`, `MiB` or `GiB` (also `K`, `M`, `G`).
+fn size(value: &str) -> Option<u64> {
+    let split = value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len());
+    let (number, unit) = value.split_at(split);
+    let scale: u64 = match unit.trim() {
+        "" | "B" => 1,
+        "K" | "KB" | "KiB" => 1 << 10,
+        "M" | "MB" | "MiB" => 1 << 20,
+        "G" | "GB" | "GiB" => 1 << 30,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(scale)
+}
+
+/// What a folder template is filled in with.
+#[derive(Clone, Copy, Debug)]
+pub struct FolderFacts<'a> {
+    /// The host's name.
+    pub host: &'a str,
+    /// The process id.
+    pub process: u32,
+    /// The rank in a job, where one is known.
+    pub rank: Option<&'a str>,
+    /// The start time, in seconds since 1970.
+    pub start_seconds: u64,
+}
+
+/// Fills in the `%` fields of `LAZYGUARD_OUT`. A field that is not known stands as it was written.
+pub fn expand_folder(template: &str, facts: &FolderFacts<'_>) -> String {
+    let mut folder = String::with_capacity(template.len() + 16);
+    let mut rest = template.chars();
+    while let Some(c) = rest.next() {
+        if c != '%' {
+            folder.push(c);
+            continue;
+        }
+        match rest.next() {
+            Some('h') => folder.push_str(facts.host),
+            Some('p') => {
+                let _ = write!(folder, "{}", facts.process);
+            }
+            Some('r') => folder.push_str(facts.rank.unwrap_or("0")),
+            Some('t') => {
+                let _ = write!(folder, "{}", facts.start_seconds);
+            }
+            Some('%') => folder.push('%'),
+            Some(other) => {
+                folder.push('%');
+                folder.push(other);
+            }
+            None => folder.push('%'),
+        }
+    }
+    folder
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_default_in_the_table_is_usable() {
+        let s = Settings::default();
+        assert_eq!((s.hang_after_nanos, s.budget_kernels), (30_000_000_000, 8192));
+        assert_eq!((s.budget_nanos, s.budget_bytes), (500_000_000, 128 << 20));
+        assert_eq!((s.preload, s.log, s.enabled), (Policy::Auto, LogLevel::Load, true));
+    }
+
+    #[test]
+    fn units_are_understood() {
+        for (text, expect) in [
+            ("30s", Some(30_000_000_000)),
+            ("2", Some(2_000_000_000)),
+            ("250ms", Some(250_000_000)),
+            ("1.5s", Some(1_500_000_000)),
+            ("2m", Some(120_000_000_000)),
+            ("-1s", None),
+            ("ten", None),
+            ("5 parsecs", None),
+            ("1e400s", None),
+            ("99999999999999999999h", None),
+        ] {
+            assert_eq!(duration(text), expect, "{text}");
+        }
+        for (text, expect) in [("64MiB", Some(64 << 20)), ("1G", Some(1 << 30)), ("12", Some(12)), ("1TB", None)] {
+            assert_eq!(size(text), expect, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_unusable_value_is_one_line_and_the_default() {
+        let (settings, complaints) = Settings::read(
+            [
+                ("PATH", "/bin"),
+                ("LAZYGUARD_PRELOAD", "everything"),
+                ("LAZYGUARD_TYPO", "1"),
+                ("LAZYGUARDIAN", "somebody else's"),
+                ("LAZYGUARD_LOG", ""),
+                ("LAZYGUARD_HANG_AFTER", " 2s "),
+            ]
+            .into_iter(),
+        );
+        assert_eq!(settings.preload, Policy::Auto);
+        assert_eq!(settings.hang_after_nanos, 2_000_000_000);
+        assert_eq!(complaints.len(), 2, "{complaints:?}");
+        assert!(complaints[0].contains("everything") && complaints[0].contains("resolve"));
+        assert!(complaints[1].contains("LAZYGUARD_TYPO"));
+        assert!(complaints.iter().all(|c| !c.contains('\n')));
+    }
+
+    #[test]
+    fn folder_templates_are_filled_in() {
+        let facts = FolderFacts { host: "node7", process: 42, rank: Some("3"), start_seconds: 99 };
+        for (template, expect) in [
+            ("/out/%h/%p-%r-%t", "/out/node7/42-3-99"),
+            ("plain", "plain"),
+            ("100%%", "100%"),
+            ("%q%", "%q%"),
+        ] {
+            assert_eq!(expand_folder(template, &facts), expect);
+        }
+        let unranked = FolderFacts { rank: None, ..facts };
+        assert_eq!(expand_folder("%r", &unranked), "0");
+    }
+}

@@ -1,0 +1,145 @@
+//! Short histories of rare events that a diagnosis needs: cold loads, waits for a value, writes of a value.
+
+use super::stream::Operation;
+use super::{lock, lock_soon};
+use crate::api::Form;
+use crate::Nanos;
+use std::collections::VecDeque;
+use std::sync::Mutex;
+
+/// The two lazy loads; they fail differently.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ColdKind {
+    /// A function's first use in a module that is there: returns at once and puts a barrier on the device.
+    Function,
+    /// A module's or library's first use in the context: blocks the calling thread until the context is idle.
+    Module,
+}
+
+/// An operation that was in flight at some moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InFlight {
+    /// The stream's number.
+    pub stream: u32,
+    /// The oldest operation there that was not known to be complete.
+    pub oldest: Operation,
+}
+
+/// A load on first use.
+#[derive(Clone, Debug)]
+pub struct ColdLoad {
+    /// When the call that loads was entered.
+    pub at: Nanos,
+    /// The call.
+    pub form: Form,
+    /// Which of the two loads.
+    pub kind: ColdKind,
+    /// The context's number.
+    pub context: u32,
+    /// The function's number, or 0.
+    pub function: u32,
+    /// The number of the stream the call submits to, or 0.
+    pub stream: u32,
+    /// The calling thread.
+    pub thread: u32,
+    /// What was in flight in the context then, on any stream.
+    pub in_flight: Vec<InFlight>,
+}
+
+/// A stream's wait for a value in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ValueWait {
+    /// When it was submitted.
+    pub at: Nanos,
+    /// The device address.
+    pub address: u64,
+    /// The value waited for.
+    pub value: u64,
+    /// The driver's flags: the low bits are the condition.
+    pub flags: u32,
+}
+
+impl ValueWait {
+    /// Whether memory holding `stored` ends the wait, by the condition in the flags; the width is not known here, so
+    /// both are compared as 64-bit values, except for the cyclic comparison.
+    pub fn satisfied_by(&self, stored: u64) -> bool {
+        match self.flags & 3 {
+            0 => (stored.wrapping_sub(self.value) as i64) >= 0,
+            1 => stored == self.value,
+            2 => stored & self.value != 0,
+            _ => !(stored | self.value) != 0,
+        }
+    }
+
+    /// The condition, as the driver's documentation writes it.
+    pub fn condition(&self) -> &'static str {
+        match self.flags & 3 {
+            0 => ">=",
+            1 => "==",
+            2 => "&",
+            _ => "nor",
+        }
+    }
+}
+
+/// A stream's write of a value to memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ValueWrite {
+    /// When it was submitted.
+    pub at: Nanos,
+    /// The device address.
+    pub address: u64,
+    /// The value.
+    pub value: u64,
+    /// The stream's number.
+    pub stream: u32,
+}
+
+/// The newest entries of something, the oldest dropped first.
+pub(super) struct History<T> {
+    entries: Mutex<VecDeque<T>>,
+    keep: usize,
+}
+
+impl<T: Clone> History<T> {
+    pub(super) fn keeping(keep: usize) -> Self {
+        Self { entries: Mutex::new(VecDeque::new()), keep }
+    }
+
+    pub(super) fn push(&self, entry: T) {
+        let mut entries = lock(&self.entries);
+        if entries.len() == self.keep {
+            entries.pop_front();
+        }
+        entries.push_back(entry);
+    }
+
+    /// A copy of the entries, oldest first, if they can be had soon.
+    pub(super) fn copy_soon(&self) -> Vec<T> {
+        lock_soon(&self.entries).map(|e| e.iter().cloned().collect()).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wait_conditions_follow_the_driver() {
+        let wait = |flags, value| ValueWait { at: 0, address: 0, value, flags };
+        for (flags, value, stored, expect) in [
+            (0, 5, 5, true),
+            (0, 5, 4, false),
+            (0, 5, 6, true),
+            (1, 5, 6, false),
+            (1, 5, 5, true),
+            (2, 6, 1, false),
+            (2, 6, 2, true),
+            (3, 6, 1, true),
+            (3, u64::MAX, 0, false),
+        ] {
+            assert_eq!(wait(flags, value).satisfied_by(stored), expect, "{flags} {value} {stored}");
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! What is known of the program's threads, contexts, streams and functions, folded from its driver calls.
+//!
+//! * [`World`] is all of it. The shim keeps one; every method takes the time as an argument.
+//! * [`ThreadSlot`] publishes the call a thread is in, so that another thread can see it without asking anybody.
+//! * [`Stream`] and [`Context`] know what was submitted and what is known to be complete.
+//!
+//! Protocol. Facts that the watchdog reads while a thread may be stuck are atomics. The maps and the short histories
+//! stand behind locks that are held for a few instructions and never across a driver call; the watchdog only ever tries
+//! them. Completion is learnt passively: what was submitted before a synchronize or a successful query began is complete
+//! when that call returns, and nothing else is.
+//!
+//! Must not: ask the driver anything, or insert work.
+
+mod context;
+mod history;
+mod slab;
+mod stream;
+mod thread;
+mod world;
+
+pub use context::{Context, Function, FunctionKind};
+pub use history::{ColdKind, ColdLoad, InFlight, ValueWait, ValueWrite};
+pub use slab::Slab;
+pub use stream::{Operation, Stream, StreamKind};
+pub use thread::{PublishedCall, ThreadSlot};
+pub use world::{StreamKey, World};
+
+use std::sync::{Mutex, MutexGuard, TryLockError};
+use std::time::Duration;
+
+/// Locks, also where a thread died with the lock in hand: what the lock guards is valid after every statement.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// Locks if that is possible soon; a thread that was stopped with the lock in hand costs the caller this part only.
+pub(crate) fn lock_soon<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    for _ in 0..20 {
+        match mutex.try_lock() {
+            Ok(guard) => return Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(1)),
+        }
+    }
+    None
+}

@@ -1,0 +1,87 @@
+//! Entries with stable numbers, readable without a lock.
+//!
+//! Numbers begin at 1; 0 is nobody. An entry never moves and is never freed, only used again, so a reader may hold a
+//! reference for as long as it likes and finds either the entry or its successor there.
+
+use super::lock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock};
+
+const FIRST: usize = 64;
+const CHUNKS: usize = 22;
+
+/// See the module.
+pub struct Slab<T> {
+    chunks: [OnceLock<Box<[T]>>; CHUNKS],
+    used: AtomicU32,
+    free: Mutex<Vec<u32>>,
+}
+
+impl<T: Default> Default for Slab<T> {
+    fn default() -> Self {
+        Self {
+            chunks: std::array::from_fn(|_| OnceLock::new()),
+            used: AtomicU32::new(0),
+            free: Mutex::new(Vec::new()),
+        }
+    }
+}
+
+/// Which chunk, and where in it, entry `index` (from 0) lies: chunk `n` holds `FIRST << n` entries.
+fn place(index: usize) -> (usize, usize) {
+    let chunk = (index / FIRST + 1).ilog2() as usize;
+    (chunk, index - FIRST * ((1 << chunk) - 1))
+}
+
+impl<T: Default> Slab<T> {
+    /// The entry with this number.
+    pub fn get(&self, number: u32) -> Option<&T> {
+        let (chunk, offset) = place((number as usize).checked_sub(1)?);
+        self.chunks.get(chunk)?.get()?.get(offset)
+    }
+
+    /// A number for a new entry: one that was given back, or the next; `None` when all are taken.
+    pub fn take(&self) -> Option<u32> {
+        if let Some(number) = lock(&self.free).pop() {
+            return Some(number);
+        }
+        let index = self.used.fetch_add(1, Ordering::Relaxed) as usize;
+        let (chunk, _) = place(index);
+        let Some(cell) = self.chunks.get(chunk) else {
+            self.used.fetch_sub(1, Ordering::Relaxed);
+            return None;
+        };
+        cell.get_or_init(|| (0..FIRST << chunk).map(|_| T::default()).collect());
+        Some(index as u32 + 1)
+    }
+
+    /// Gives a number back. The entry's user has made it say so by then: readers may still look at it.
+    pub fn give_back(&self, number: u32) {
+        lock(&self.free).push(number);
+    }
+
+    /// All entries ever used, with their numbers.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+        (1..=self.used.load(Ordering::Relaxed)).filter_map(|n| Some((n, self.get(n)?)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_dense_stable_and_used_again() {
+        let slab = Slab::<AtomicU32>::default();
+        for n in 1..=1000 {
+            assert_eq!(slab.take(), Some(n));
+            slab.get(n).unwrap().store(n, Ordering::Relaxed);
+        }
+        assert!(slab.iter().all(|(n, e)| e.load(Ordering::Relaxed) == n));
+        assert_eq!(slab.iter().count(), 1000);
+        slab.give_back(17);
+        assert_eq!(slab.take(), Some(17));
+        assert_eq!(slab.take(), Some(1001));
+        assert!(slab.get(0).is_none());
+    }
+}

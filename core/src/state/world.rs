@@ -1,0 +1,483 @@
+//! All that is known of one process.
+
+use super::context::{Context, Function, FunctionKind};
+use super::history::{ColdLoad, History, InFlight, ValueWrite};
+use super::slab::Slab;
+use super::stream::{Stream, StreamKind};
+use super::thread::ThreadSlot;
+use super::{lock, lock_soon};
+use crate::Nanos;
+use dashmap::DashMap;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::Mutex;
+
+/// What tells one stream from another: a default stream's handle means another stream in each context, and a per-thread
+/// one in each thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct StreamKey {
+    /// The program's handle.
+    pub handle: u64,
+    /// The context's number for a default stream, else 0.
+    pub context: u32,
+    /// The thread for a per-thread default stream, else 0.
+    pub thread: u32,
+}
+
+#[derive(Clone, Copy)]
+struct EventState {
+    stream: u32,
+    context: u32,
+    recorded: Nanos,
+}
+
+#[derive(Default)]
+struct Names {
+    numbers: HashMap<&'static str, u32>,
+    texts: Vec<&'static str>,
+}
+
+/// See the module.
+pub struct World {
+    threads: Slab<ThreadSlot>,
+    contexts: Slab<Context>,
+    streams: Slab<Stream>,
+    functions: Slab<Function>,
+    context_numbers: DashMap<u64, u32>,
+    stream_numbers: DashMap<StreamKey, u32>,
+    function_numbers: DashMap<u64, u32>,
+    events: DashMap<u64, EventState>,
+    names: Mutex<Names>,
+    loads: History<ColdLoad>,
+    writes: History<ValueWrite>,
+    // Owner (module or library) and context pairs whose code is in the context.
+    present: DashMap<(u64, u32), ()>,
+    epoch: AtomicU32,
+    overflowed: AtomicU64,
+}
+
+impl Default for World {
+    fn default() -> Self {
+        Self {
+            threads: Slab::default(),
+            contexts: Slab::default(),
+            streams: Slab::default(),
+            functions: Slab::default(),
+            context_numbers: DashMap::new(),
+            stream_numbers: DashMap::new(),
+            function_numbers: DashMap::new(),
+            events: DashMap::new(),
+            names: Mutex::default(),
+            loads: History::keeping(64),
+            writes: History::keeping(256),
+            present: DashMap::new(),
+            epoch: AtomicU32::new(0),
+            overflowed: AtomicU64::new(0),
+        }
+    }
+}
+
+impl World {
+    /// Changes whenever a handle may have come to mean something else; the threads' caches hold only for one epoch.
+    pub fn epoch(&self) -> u32 {
+        self.epoch.load(Ordering::Acquire)
+    }
+
+    fn next_epoch(&self) {
+        // Release: a thread that sees the new epoch sees the maps as they are now (Acquire in `epoch`).
+        self.epoch.fetch_add(1, Ordering::Release);
+    }
+
+    fn taken(&self, number: Option<u32>) -> u32 {
+        number.unwrap_or_else(|| {
+            self.overflowed.fetch_add(1, Ordering::Relaxed);
+            0
+        })
+    }
+
+    /// How often something could not be given a number, and is therefore not followed.
+    pub fn overflowed(&self) -> u64 {
+        self.overflowed.load(Ordering::Relaxed)
+    }
+
+    // --- threads ---
+
+    /// A slot for a thread that has none.
+    pub fn begin_thread(&self, thread: u32) -> Option<u32> {
+        let number = self.threads.take()?;
+        self.threads.get(number)?.begin(thread);
+        Some(number)
+    }
+
+    /// The thread is ending.
+    pub fn end_thread(&self, number: u32) {
+        if let Some(slot) = self.threads.get(number).filter(|slot| slot.in_use()) {
+            slot.end();
+            self.threads.give_back(number);
+        }
+    }
+
+    /// A thread's slot.
+    pub fn thread(&self, number: u32) -> Option<&ThreadSlot> {
+        self.threads.get(number)
+    }
+
+    /// All slots, also those not in use: their records may not have been read yet.
+    pub fn threads(&self) -> impl Iterator<Item = (u32, &ThreadSlot)> {
+        self.threads.iter()
+    }
+
+    // --- contexts ---
+
+    /// The number of a context, new or known; 0 for the null handle.
+    pub fn context(&self, handle: u64, now: Nanos) -> u32 {
+        if handle == 0 {
+            return 0;
+        }
+        if let Some(number) = self.context_numbers.get(&handle) {
+            return *number;
+        }
+        *self.context_numbers.entry(handle).or_insert_with(|| {
+            let number = self.taken(self.contexts.take());
+            if let Some(context) = self.contexts.get(number) {
+                context.begin(handle, now);
+            }
+            number
+        })
+    }
+
+    /// The number of a context that is known.
+    pub fn known_context(&self, handle: u64) -> Option<u32> {
+        self.context_numbers.get(&handle).map(|n| *n)
+    }
+
+    /// A context's entry.
+    pub fn context_entry(&self, number: u32) -> Option<&Context> {
+        self.contexts.get(number)
+    }
+
+    /// All contexts that exist.
+    pub fn contexts(&self) -> impl Iterator<Item = (u32, &Context)> {
+        self.contexts.iter().filter(|(_, c)| c.alive())
+    }
+
+    /// The context is gone, and its streams and functions with it.
+    pub fn context_gone(&self, handle: u64) {
+        let Some((_, number)) = self.context_numbers.remove(&handle) else { return };
+        let Some(context) = self.contexts.get(number) else { return };
+        context.end();
+        self.stream_numbers.retain(|_, stream| {
+            let gone = self.streams.get(*stream).is_some_and(|s| s.context() == number);
+            if gone {
+                self.end_stream(*stream);
+            }
+            !gone
+        });
+        self.present.retain(|key, ()| key.1 != number);
+        self.functions.iter().for_each(|(_, f)| f.forget_context(number));
+        self.next_epoch();
+        self.contexts.give_back(number);
+    }
+
+    fn idle_until(&self, context: u32) -> Nanos {
+        self.contexts.get(context).map_or(0, Context::idle_until)
+    }
+
+    /// Everything submitted to the context before `entered` is complete.
+    pub fn context_complete(&self, context: u32, entered: Nanos) {
+        if let Some(context) = self.contexts.get(context) {
+            context.complete_until(entered);
+        }
+    }
+
+    /// What is in flight in a context as far as is known, oldest first; context 0 stands for every context.
+    pub fn in_flight(&self, context: u32) -> Vec<InFlight> {
+        let mut all: Vec<_> = self
+            .streams
+            .iter()
+            .filter(|(_, s)| context == 0 || s.context() == context)
+            .filter_map(|(stream, s)| Some(InFlight { stream, oldest: s.oldest(self.idle_until(s.context()))? }))
+            .collect();
+        all.sort_by_key(|f| f.oldest.at);
+        all
+    }
+
+    // --- streams ---
+
+    /// The number of a stream, new or known.
+    pub fn stream(&self, key: StreamKey, context: u32, kind: StreamKind, now: Nanos) -> u32 {
+        if let Some(number) = self.stream_numbers.get(&key) {
+            return *number;
+        }
+        *self.stream_numbers.entry(key).or_insert_with(|| {
+            let number = self.taken(self.streams.take());
+            if let Some(stream) = self.streams.get(number) {
+                stream.begin(key.handle, context, key.thread, kind, now);
+            }
+            number
+        })
+    }
+
+    /// The number of a stream that is known.
+    pub fn known_stream(&self, key: StreamKey) -> Option<u32> {
+        self.stream_numbers.get(&key).map(|n| *n)
+    }
+
+    /// A stream's entry.
+    pub fn stream_entry(&self, number: u32) -> Option<&Stream> {
+        self.streams.get(number)
+    }
+
+    /// All streams that exist.
+    pub fn streams(&self) -> impl Iterator<Item = (u32, &Stream)> {
+        self.streams.iter().filter(|(_, s)| s.alive())
+    }
+
+    /// The stream is gone.
+    pub fn stream_gone(&self, key: StreamKey) {
+        if let Some((_, number)) = self.stream_numbers.remove(&key) {
+            self.end_stream(number);
+            self.next_epoch();
+        }
+    }
+
+    fn end_stream(&self, number: u32) {
+        if let Some(stream) = self.streams.get(number) {
+            stream.end();
+            if stream.set_capturing(false) {
+                self.contexts.get(stream.context()).into_iter().for_each(Context::capture_ended);
+            }
+            self.streams.give_back(number);
+        }
+    }
+
+    /// A thread has ended, and its per-thread default streams with it.
+    pub fn thread_streams_gone(&self, thread: u32) {
+        let gone: Vec<_> =
+            self.stream_numbers.iter().map(|e| *e.key()).filter(|k| k.thread == thread && thread != 0).collect();
+        gone.into_iter().for_each(|key| self.stream_gone(key));
+    }
+
+    /// Until when everything on the stream's context is known to be complete.
+    pub fn stream_idle_until(&self, stream: &Stream) -> Nanos {
+        self.idle_until(stream.context())
+    }
+
+    /// A capture began or ended on a stream.
+    pub fn set_capturing(&self, stream: u32, capturing: bool) {
+        let Some(stream) = self.streams.get(stream) else { return };
+        let was = stream.set_capturing(capturing);
+        if let Some(context) = self.contexts.get(stream.context()) {
+            match (was, capturing) {
+                (false, true) => context.capture_began(),
+                (true, false) => context.capture_ended(),
+                _ => {}
+            }
+        }
+    }
+
+    // --- events ---
+
+    /// An event was recorded: on a stream, or (stream 0) on a whole context.
+    pub fn event_recorded(&self, event: u64, stream: u32, context: u32, entered: Nanos) {
+        self.events.insert(event, EventState { stream, context, recorded: entered });
+    }
+
+    /// The event is known to have completed, and with it what was submitted before it was recorded. `entered` is when the
+    /// call that told so began: a record that came later is not what completed.
+    pub fn event_complete(&self, event: u64, entered: Nanos) {
+        let Some(state) = self.events.get(&event).map(|e| *e).filter(|e| e.recorded < entered) else { return };
+        if state.stream == 0 {
+            self.context_complete(state.context, state.recorded);
+        } else if let Some(stream) = self.streams.get(state.stream).filter(|s| s.alive()) {
+            stream.complete_until(state.recorded);
+        }
+    }
+
+    /// The stream and context an event was recorded in, if that was seen.
+    pub fn event_place(&self, event: u64) -> Option<(u32, u32)> {
+        self.events.get(&event).map(|e| (e.stream, e.context))
+    }
+
+    /// The event is gone.
+    pub fn event_gone(&self, event: u64) {
+        self.events.remove(&event);
+    }
+
+    // --- functions ---
+
+    /// The number of a function or kernel, new or known. A handle that is known under another owner has been used again.
+    pub fn function(&self, handle: u64, kind: FunctionKind, owner: u64) -> u32 {
+        if handle == 0 {
+            return 0;
+        }
+        if let Some(number) = self.function_numbers.get(&handle).map(|n| *n) {
+            if let Some(function) = self.functions.get(number).filter(|_| owner != 0) {
+                function.set_owner(owner);
+            }
+            return number;
+        }
+        *self.function_numbers.entry(handle).or_insert_with(|| {
+            let number = self.taken(self.functions.take());
+            if let Some(function) = self.functions.get(number) {
+                function.begin(handle, kind, owner);
+            }
+            number
+        })
+    }
+
+    /// The number of a function that is known.
+    pub fn known_function(&self, handle: u64) -> Option<u32> {
+        self.function_numbers.get(&handle).map(|n| *n)
+    }
+
+    /// A function's entry.
+    pub fn function_entry(&self, number: u32) -> Option<&Function> {
+        self.functions.get(number)
+    }
+
+    /// Names a function. The text is kept once, however many functions bear it.
+    pub fn name_function(&self, number: u32, name: &str) {
+        let Some(function) = self.functions.get(number).filter(|f| f.name_number() == 0) else { return };
+        let mut names = lock(&self.names);
+        let known = names.numbers.get(name).copied();
+        let text = known.unwrap_or_else(|| {
+            let kept: &'static str = Box::leak(name.to_owned().into_boxed_str());
+            names.texts.push(kept);
+            let text = names.texts.len() as u32;
+            names.numbers.insert(kept, text);
+            text
+        });
+        function.set_name_number(text);
+    }
+
+    /// A function's name, if it is known and can be had soon.
+    pub fn function_name(&self, number: u32) -> Option<&'static str> {
+        let text = self.functions.get(number)?.name_number();
+        lock_soon(&self.names)?.texts.get((text as usize).checked_sub(1)?).copied()
+    }
+
+    /// The code of a module or library is in a context.
+    pub fn set_present(&self, owner: u64, context: u32) {
+        if owner != 0 && context != 0 {
+            self.present.insert((owner, context), ());
+        }
+    }
+
+    /// Whether the code of a module or library is known to be in a context.
+    pub fn present(&self, owner: u64, context: u32) -> bool {
+        self.present.contains_key(&(owner, context))
+    }
+
+    /// A module or library is gone, and its functions with it.
+    pub fn owner_gone(&self, owner: u64) {
+        self.present.retain(|key, ()| key.0 != owner);
+        self.function_numbers.retain(|_, number| {
+            let Some(function) = self.functions.get(*number).filter(|f| f.owner() == owner) else { return true };
+            function.end();
+            self.functions.give_back(*number);
+            false
+        });
+        self.next_epoch();
+    }
+
+    // --- histories ---
+
+    /// Something was loaded on first use.
+    pub fn cold_load(&self, load: ColdLoad) {
+        self.loads.push(load);
+    }
+
+    /// The newest loads on first use, oldest first.
+    pub fn cold_loads(&self) -> Vec<ColdLoad> {
+        self.loads.copy_soon()
+    }
+
+    /// A write of a value was submitted.
+    pub fn value_written(&self, write: ValueWrite) {
+        self.writes.push(write);
+    }
+
+    /// The newest writes, oldest first.
+    pub fn value_writes(&self) -> Vec<ValueWrite> {
+        self.writes.copy_soon()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::Operation;
+
+    fn created(world: &World, handle: u64, context: u32) -> u32 {
+        world.stream(StreamKey { handle, context: 0, thread: 0 }, context, StreamKind::NonBlocking, 1)
+    }
+
+    fn submit(world: &World, stream: u32, at: Nanos) {
+        let entry = world.stream_entry(stream).unwrap();
+        entry.submitting(Operation { at, form: 0, function: 0 }, world.stream_idle_until(entry));
+        entry.submitted(at + 1);
+    }
+
+    #[test]
+    fn contexts_keep_their_work_apart_and_a_synchronize_clears_one() {
+        let world = World::default();
+        let (a, b) = (world.context(0xa, 0), world.context(0xb, 0));
+        let (s, t) = (created(&world, 0x100, a), created(&world, 0x200, b));
+        submit(&world, s, 10);
+        submit(&world, t, 11);
+        assert_eq!(world.in_flight(a).len(), 1);
+        assert_eq!(world.in_flight(0).len(), 2);
+        world.context_complete(a, 20);
+        assert!(world.in_flight(a).is_empty());
+        assert_eq!(world.in_flight(0)[0].stream, t);
+    }
+
+    #[test]
+    fn a_completed_event_completes_what_was_before_it_only() {
+        let world = World::default();
+        let c = world.context(0xa, 0);
+        let s = created(&world, 0x100, c);
+        submit(&world, s, 10);
+        world.event_recorded(0xe, s, c, 20);
+        submit(&world, s, 30);
+        world.event_complete(0xe, 40);
+        assert_eq!(world.in_flight(c)[0].oldest.at, 30);
+        world.event_recorded(0xe, s, c, 50);
+        world.event_complete(0xe, 45);
+        assert!(!world.in_flight(c).is_empty(), "the answer is older than the record");
+        world.event_complete(0xe, 60);
+        assert!(world.in_flight(c).is_empty());
+    }
+
+    #[test]
+    fn handles_used_again_mean_something_new() {
+        let world = World::default();
+        let c = world.context(0xa, 0);
+        let before = world.epoch();
+        let f = world.function(0xf0, FunctionKind::Kernel, 0x11b);
+        world.name_function(f, "k1");
+        world.function_entry(f).unwrap().set_loaded_in(c);
+        world.set_present(0x11b, c);
+        world.owner_gone(0x11b);
+        assert_ne!(world.epoch(), before);
+        assert!(!world.present(0x11b, c));
+        let g = world.function(0xf0, FunctionKind::Function, 0x22b);
+        assert!(!world.function_entry(g).unwrap().loaded_in(c));
+        assert_eq!(world.function_name(g), None);
+    }
+
+    #[test]
+    fn a_lost_context_takes_its_streams_along_and_leaves_the_kernels() {
+        let world = World::default();
+        let c = world.context(0xa, 0);
+        let s = created(&world, 0x100, c);
+        submit(&world, s, 10);
+        let k = world.function(0xf0, FunctionKind::Kernel, 0x11b);
+        world.function_entry(k).unwrap().set_loaded_in(c);
+        world.context_gone(0xa);
+        assert!(world.in_flight(0).is_empty());
+        assert!(!world.function_entry(k).unwrap().loaded_in(c));
+        assert!(world.known_context(0xa).is_none());
+    }
+}
