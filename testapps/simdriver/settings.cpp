@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -93,7 +94,7 @@ Settings *read_environment() {
   auto *s = new Settings;
   for (char **entry = environ; entry && *entry; entry++) {
     const char *equals = strchr(*entry, '=');
-    if (equals && !strncmp(*entry, "LGSIM_", 6)) read_one(*s, std::string(*entry, equals), equals + 1);
+    if (equals && !strncmp(*entry, "LGSIM_", 6)) read_one(*s, std::string(*entry, static_cast<size_t>(equals - *entry)), equals + 1);
   }
   return s;
 }

@@ -1,0 +1,324 @@
+#include "engine.hpp"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <deque>
+
+#include "context.hpp"
+#include "settings.hpp"
+
+namespace lgsim {
+namespace {
+
+struct Worker {
+  std::condition_variable wake;
+  OpRef next;
+};
+
+struct Engine {
+  std::mutex mutex;
+  std::condition_variable progress;  // an op has completed
+  unsigned waiting = 0;              // threads that wait for progress
+  std::vector<Worker *> idle;
+  std::deque<OpRef> waiting_for_room;  // kernels that the device has no room for, oldest first
+  uint64_t free_threads = kMultiprocessors * kThreadsPerMultiprocessor;
+};
+
+Engine &engine() {
+  static Engine *const e = new Engine;
+  return *e;
+}
+
+uint64_t rounded_to_warps(uint64_t threads) { return (threads + 31) / 32 * 32; }
+
+// Takes the kernel's share of the device; false when there is no room for it yet.
+bool take_room(Op &kernel) {
+  Engine &e = engine();
+  const uint64_t block = std::max(rounded_to_warps(kernel.threads_per_block),
+                                  kThreadsPerMultiprocessor / kBlocksPerMultiprocessor);
+  const uint64_t needed = kernel.all_blocks_at_once ? kernel.blocks * block : block;
+  if (e.free_threads < needed) return false;
+  kernel.threads_taken = std::min(kernel.blocks, e.free_threads / block) * block;
+  e.free_threads -= kernel.threads_taken;
+  return true;
+}
+
+void *worker_main(void *argument);
+
+void give_to_worker(OpRef op) {
+  Engine &e = engine();
+  if (!e.idle.empty()) {
+    Worker *worker = e.idle.back();
+    e.idle.pop_back();
+    worker->next = std::move(op);
+    worker->wake.notify_one();
+    return;
+  }
+  auto *worker = new Worker;
+  worker->next = std::move(op);
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  pthread_attr_setstacksize(&attributes, 1 << 20);
+  // The program's signal handlers run on the program's threads.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_t thread;
+  if (pthread_create(&thread, &attributes, worker_main, worker) == 0) pthread_setname_np(thread, "lgsim-worker");
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  pthread_attr_destroy(&attributes);
+}
+
+void complete(const OpRef &finished);
+
+// Every dependency has completed.
+void start(const OpRef &op) {
+  switch (op->kind) {
+    case Op::Kind::marker:
+      complete(op);
+      return;
+    case Op::Kind::quick:
+      op->run();
+      complete(op);
+      return;
+    case Op::Kind::kernel:
+      if (!take_room(*op)) {
+        engine().waiting_for_room.push_back(op);
+        return;
+      }
+      give_to_worker(op);
+      return;
+    case Op::Kind::work:
+    case Op::Kind::wait:
+      give_to_worker(op);
+      return;
+  }
+}
+
+void complete(const OpRef &finished) {
+  // A chain of quick ops may be long: it is walked, not recursed into.
+  static std::vector<OpRef> *const ready = new std::vector<OpRef>;
+  static bool walking = false;
+  Engine &e = engine();
+
+  Op &op = *finished;
+  op.done = true;
+  op.completed_ns = now_ns();
+  op.context->unfinished.erase(op.unfinished_at);
+  if (op.stream) {
+    op.stream->depth--;
+    if (op.stream->last == finished) op.stream->last = nullptr;
+    op.stream = nullptr;
+  }
+  if (op.threads_taken) {
+    e.free_threads += op.threads_taken;
+    op.threads_taken = 0;
+    while (!e.waiting_for_room.empty() && take_room(*e.waiting_for_room.front())) {
+      OpRef kernel = std::move(e.waiting_for_room.front());
+      e.waiting_for_room.pop_front();
+      give_to_worker(std::move(kernel));
+    }
+  }
+  for (OpRef &dependent : op.dependents)
+    if (--dependent->unmet == 0) ready->push_back(std::move(dependent));
+  op.dependents.clear();
+  if (op.context->barrier == finished) op.context->barrier = nullptr;
+  if (e.waiting) e.progress.notify_all();
+
+  if (walking) return;
+  walking = true;
+  for (size_t i = 0; i < ready->size(); i++) {
+    OpRef next = std::move((*ready)[i]);
+    start(next);
+  }
+  ready->clear();
+  walking = false;
+}
+
+void *worker_main(void *argument) {
+  auto *self = static_cast<Worker *>(argument);
+  Engine &e = engine();
+  std::unique_lock<std::mutex> hold(e.mutex);
+  for (;;) {
+    while (!self->next) self->wake.wait(hold);
+    OpRef op = std::move(self->next);
+    self->next = nullptr;
+    hold.unlock();
+    op->run();
+    op->run = nullptr;  // frees what it holds outside the mutex
+    hold.lock();
+    e.idle.push_back(self);  // before completing: what becomes ready may come back to this very worker
+    complete(op);
+    hold.unlock();
+    op = nullptr;
+    hold.lock();
+  }
+  return nullptr;
+}
+
+void depend(const OpRef &op, const OpRef &on) {
+  if (!on || on->done) return;
+  on->dependents.push_back(op);
+  op->unmet++;
+}
+
+void add_unfinished(Context &context, const OpRef &op) {
+  op->context = &context;
+  context.unfinished.push_back(op);
+  op->unfinished_at = std::prev(context.unfinished.end());
+}
+
+// What an op appended to the stream now has to wait for.
+void depend_on_stream(const OpRef &op, Stream &stream) {
+  Context &context = stream.context;
+  depend(op, context.barrier);
+  depend(op, stream.last);
+  if (stream.legacy) {
+    for (const StreamRef &other : context.streams)
+      if (other->blocking()) depend(op, other->last);
+  } else if (stream.blocking()) {
+    depend(op, context.legacy->last);
+  }
+}
+
+void forget_drained(Context &context) {
+  auto &streams = context.streams;
+  streams.erase(std::remove_if(streams.begin(), streams.end(),
+                               [](const StreamRef &s) { return s->destroyed && s->depth == 0; }),
+                streams.end());
+}
+
+void run_now(const OpRef &op) {
+  if (op->run && op->kind != Op::Kind::wait) op->run();
+  op->done = true;
+  op->completed_ns = now_ns();
+}
+
+void append(const StreamRef &stream, const OpRef &op) {
+  add_unfinished(stream->context, op);
+  op->stream = stream;
+  stream->depth++;
+  stream->last = op;
+}
+
+void wait_for_room(std::unique_lock<std::mutex> &hold, Stream &stream) {
+  Engine &e = engine();
+  e.waiting++;
+  while (stream.depth >= kQueueDepth) e.progress.wait(hold);
+  e.waiting--;
+}
+
+}  // namespace
+
+std::mutex &engine_mutex() { return engine().mutex; }
+
+void submit(const StreamRef &stream, const OpRef &op, const std::vector<OpRef> &also) {
+  if (settings().free_running) return run_now(op);
+  std::unique_lock<std::mutex> hold(engine().mutex);
+  wait_for_room(hold, *stream);
+  forget_drained(stream->context);
+  depend_on_stream(op, *stream);
+  for (const OpRef &other : also) depend(op, other);
+  append(stream, op);
+  if (op->unmet == 0) start(op);
+}
+
+void submit_steps(const StreamRef &stream, const std::vector<Step> &steps, const OpRef &end, const OpRef &also) {
+  if (settings().free_running) {
+    for (const Step &step : steps) run_now(step.op);
+    return run_now(end);
+  }
+  std::unique_lock<std::mutex> hold(engine().mutex);
+  wait_for_room(hold, *stream);
+  for (const Step &step : steps) {
+    add_unfinished(stream->context, step.op);
+    depend_on_stream(step.op, *stream);
+    depend(step.op, also);
+    depend(step.op, step.also);
+    for (size_t before : step.after) depend(step.op, steps[before].op);
+  }
+  depend_on_stream(end, *stream);
+  depend(end, also);
+  for (const Step &step : steps) depend(end, step.op);
+  append(stream, end);
+  // Started only now: a step that completes at once must not be missed by one that is still to depend on it.
+  std::vector<OpRef> ready;
+  for (const Step &step : steps)
+    if (step.op->unmet == 0) ready.push_back(step.op);
+  if (end->unmet == 0) ready.push_back(end);
+  for (const OpRef &op : ready) start(op);
+}
+
+OpRef mark_context(Context &context) {
+  OpRef marker = make_op(Op::Kind::marker);
+  if (settings().free_running) {
+    run_now(marker);
+    return marker;
+  }
+  std::unique_lock<std::mutex> hold(engine().mutex);
+  for (const OpRef &op : context.unfinished) depend(marker, op);
+  add_unfinished(context, marker);
+  if (marker->unmet == 0) start(marker);
+  return marker;
+}
+
+OpRef mark_stream(const StreamRef &stream) {
+  OpRef marker = make_op(Op::Kind::marker);
+  if (settings().free_running) {
+    run_now(marker);
+    return marker;
+  }
+  std::unique_lock<std::mutex> hold(engine().mutex);
+  depend(marker, stream->last);
+  if (stream->legacy)
+    for (const StreamRef &other : stream->context.streams)
+      if (other->blocking()) depend(marker, other->last);
+  add_unfinished(stream->context, marker);
+  if (marker->unmet == 0) start(marker);
+  return marker;
+}
+
+void raise_barrier(Context &context) {
+  if (settings().free_running) return;
+  OpRef barrier = make_op(Op::Kind::marker);
+  std::unique_lock<std::mutex> hold(engine().mutex);
+  if (context.unfinished.empty()) return;
+  for (const OpRef &op : context.unfinished) depend(barrier, op);
+  add_unfinished(context, barrier);
+  context.barrier = barrier;
+}
+
+bool is_done(const OpRef &op) {
+  if (!op) return true;
+  std::lock_guard<std::mutex> hold(engine().mutex);
+  return op->done;
+}
+
+void wait_until_done(const OpRef &op) {
+  Engine &e = engine();
+  std::unique_lock<std::mutex> hold(e.mutex);
+  e.waiting++;
+  while (!op->done) e.progress.wait(hold);
+  e.waiting--;
+}
+
+bool context_is_idle(Context &context) {
+  std::lock_guard<std::mutex> hold(engine().mutex);
+  return context.unfinished.empty();
+}
+
+int64_t now_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * 1000000000LL + now.tv_nsec;
+}
+
+bool &in_host_function() {
+  static thread_local bool inside = false;
+  return inside;
+}
+
+}  // namespace lgsim

@@ -1,0 +1,100 @@
+// The simulated device: what has been submitted, in which order it may run, and on which host thread it does.
+//
+// Protocol. Everything submitted is an Op. An op starts when every op it depends on has completed, and, if it is a kernel, when
+// the device has room for a block of it. Stream order, the legacy stream, events, barriers and graph edges are all expressed as
+// such dependencies; there is no other queue. All op state is guarded by one mutex, engine_mutex(), which is never held while an
+// op runs, while a caller waits, or while anything but op state is touched.
+//
+// Ops that take no time complete on the thread that made them ready. The others run on worker threads, as many as ops run at the
+// same time; workers sleep when there is nothing to run. They are detached and their state is never destroyed, so that a
+// process may exit while a kernel spins.
+//
+// Free running: an op runs on the submitting thread, at once, and nothing is ever in flight.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace lgsim {
+
+struct Context;
+struct Stream;
+struct Op;
+using OpRef = std::shared_ptr<Op>;
+using StreamRef = std::shared_ptr<Stream>;
+
+struct Op {
+  enum class Kind {
+    marker,  // completes as soon as what it depends on has completed
+    quick,   // runs on whichever thread makes it ready; must not wait for anything
+    work,    // runs on a worker thread
+    kernel,  // as work, once the device has room
+    wait     // as work; free running, it is taken as satisfied
+  };
+  explicit Op(Kind k) : kind(k) {}
+  Op(Kind k, std::function<void()> r) : kind(k), run(std::move(r)) {}
+
+  const Kind kind;
+  std::function<void()> run;
+
+  // Kernels: what a block takes of the device, and how many blocks there are.
+  uint64_t threads_per_block = 0;
+  uint64_t blocks = 0;
+  bool all_blocks_at_once = false;
+
+  // Guarded by engine_mutex().
+  Context *context = nullptr;
+  StreamRef stream;  // null for barriers, markers and the inside of graphs
+  unsigned unmet = 0;
+  bool done = false;
+  int64_t completed_ns = 0;
+  uint64_t threads_taken = 0;
+  std::vector<OpRef> dependents;
+  std::list<OpRef>::iterator unfinished_at;
+};
+
+std::mutex &engine_mutex();
+
+inline OpRef make_op(Op::Kind kind, std::function<void()> run = {}) { return std::make_shared<Op>(kind, std::move(run)); }
+
+// Appends to a stream. Waits, without the engine's mutex, while the stream's queue is full. `also` are further dependencies.
+void submit(const StreamRef &stream, const OpRef &op, const std::vector<OpRef> &also = {});
+
+// One step of several that a stream runs as one: after(i) are indices of earlier steps. The last step is appended to the
+// stream, every other one depends on what the stream had before.
+struct Step {
+  OpRef op;
+  std::vector<size_t> after;
+  OpRef also;  // another op it depends on, or null
+};
+void submit_steps(const StreamRef &stream, const std::vector<Step> &steps, const OpRef &end, const OpRef &also);
+
+// A marker that completes when all that is in flight in the context now has completed.
+OpRef mark_context(Context &context);
+// A marker for what a synchronize of the stream waits for; for the legacy stream that is every blocking stream, too.
+OpRef mark_stream(const StreamRef &stream);
+// Nothing submitted to the context from now on starts until all that is in flight in it now has completed.
+void raise_barrier(Context &context);
+
+bool is_done(const OpRef &op);
+void wait_until_done(const OpRef &op);
+bool context_is_idle(Context &context);
+
+constexpr unsigned kQueueDepth = 1024;  // ops a stream takes before a submission waits for room
+
+// The size of the device that kernels share.
+constexpr uint64_t kMultiprocessors = 132;
+constexpr uint64_t kThreadsPerMultiprocessor = 2048;
+constexpr uint64_t kBlocksPerMultiprocessor = 32;
+
+int64_t now_ns();
+
+// True on a thread that runs a host function or a stream callback, where no call into the driver is permitted.
+bool &in_host_function();
+
+}  // namespace lgsim

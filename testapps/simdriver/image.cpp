@@ -1,0 +1,188 @@
+// Reading what a program hands to a load call: a kernel file compiled for the host, or PTX, of which the simulated compiler knows
+// one instruction. Anything else answers what the real driver answers to an image that is not for this device.
+#include <dlfcn.h>
+#include <elf.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <ctime>
+
+#include "loading.hpp"
+
+namespace lgsim {
+
+void *open_object(const std::string &bytes);
+
+namespace {
+
+constexpr uint32_t kFatbinMagic = 0xBA55ED50;
+constexpr uint32_t kFatbinWrapperMagic = 0x466243B1;
+
+size_t elf_bytes(const Elf64_Ehdr &header, const char *data) {
+  size_t end = header.e_shoff + static_cast<size_t>(header.e_shnum) * header.e_shentsize;
+  auto *sections = reinterpret_cast<const Elf64_Shdr *>(data + header.e_shoff);
+  for (unsigned i = 0; i < header.e_shnum; i++)
+    if (sections[i].sh_type != SHT_NOBITS) end = std::max<size_t>(end, sections[i].sh_offset + sections[i].sh_size);
+  return end;
+}
+
+// A path for dlopen that no earlier call has used: the loader takes a name that it knows for the object it knows, and descriptor
+// numbers come back. The dots spell a counter and change nothing about where the path leads.
+std::string unique_path(int fd) {
+  static std::atomic<uint64_t> counter{0};
+  uint64_t number = counter.fetch_add(1, std::memory_order_relaxed);
+  std::string path = "/proc/self/";
+  for (; number; number >>= 1) path += (number & 1) ? "./" : "/";
+  return path + "fd/" + std::to_string(fd);
+}
+
+CUresult list_kernels(Image &image) {
+  void *object = open_object(image.bytes);
+  if (!object) return CUDA_ERROR_INVALID_IMAGE;
+  auto *table = static_cast<const lgsim_kernel *>(dlsym(object, LGSIM_TABLE_SYMBOL));
+  if (!table) {
+    dlclose(object);
+    return CUDA_ERROR_INVALID_IMAGE;
+  }
+  for (; table->name; table++) {
+    KernelInfo kernel;
+    kernel.name = table->name;
+    kernel.sizes.assign(table->parameter_sizes, table->parameter_sizes + table->parameter_count);
+    kernel.offsets.assign(table->parameter_offsets, table->parameter_offsets + table->parameter_count);
+    kernel.parameter_bytes = table->parameter_offsets[table->parameter_count];
+    kernel.attributes = table->attributes;
+    image.kernels.push_back(std::move(kernel));
+  }
+  dlclose(object);
+  return CUDA_SUCCESS;
+}
+
+// Splits PTX into words, dropping comments; ( ) { } , ; are words of their own.
+std::vector<std::string> ptx_words(const std::string &text) {
+  std::vector<std::string> words;
+  std::string word;
+  auto flush = [&] {
+    if (!word.empty()) words.push_back(word);
+    word.clear();
+  };
+  for (size_t i = 0; i < text.size(); i++) {
+    if (!text.compare(i, 2, "//")) {
+      while (i < text.size() && text[i] != '\n') i++;
+      flush();
+    } else if (!text.compare(i, 2, "/*")) {
+      size_t end = text.find("*/", i + 2);
+      i = end == std::string::npos ? text.size() : end + 1;
+      flush();
+    } else if (strchr("(){},;", text[i])) {
+      flush();
+      words.push_back(std::string(1, text[i]));
+    } else if (isspace(static_cast<unsigned char>(text[i]))) {
+      flush();
+    } else {
+      word += text[i];
+    }
+  }
+  flush();
+  return words;
+}
+
+void do_nothing(const lgsim_grid &, size_t, size_t, void **) {}
+
+// The simulated compiler: entries whose body is a lone `ret;`, with scalar parameters.
+CUresult compile_ptx(Image &image) {
+  // A device takes a good while longer; this is enough to be noticed.
+  timespec compiling{0, 20 * 1000000};
+  nanosleep(&compiling, nullptr);
+  std::vector<std::string> words = ptx_words(image.bytes);
+  words.resize(words.size() + 3);
+  for (size_t i = 0; i + 3 < words.size(); i++) {
+    if (words[i] != ".entry") continue;
+    KernelInfo kernel;
+    kernel.name = words[++i];
+    kernel.run = do_nothing;
+    i++;
+    if (words[i] == "(") {
+      for (; i + 3 < words.size() && words[i] != ")"; i++) {
+        if (words[i].size() < 3 || words[i][0] != '.' || !strchr("busf", words[i][1])) continue;
+        int bits = atoi(words[i].c_str() + 2);
+        if (bits < 8) continue;
+        size_t bytes = static_cast<size_t>(bits) / 8;
+        size_t offset = (kernel.parameter_bytes + bytes - 1) / bytes * bytes;
+        kernel.sizes.push_back(bytes);
+        kernel.offsets.push_back(offset);
+        kernel.parameter_bytes = offset + bytes;
+      }
+      i++;
+    }
+    if (words[i] != "{" || words[i + 1] != "ret" || words[i + 2] != ";" || words[i + 3] != "}") return CUDA_ERROR_INVALID_PTX;
+    image.kernels.push_back(std::move(kernel));
+  }
+  return image.kernels.empty() ? CUDA_ERROR_INVALID_PTX : CUDA_SUCCESS;
+}
+
+bool looks_like_ptx(const char *data) {
+  const char *at = data;
+  for (;;) {
+    while (*at && isspace(static_cast<unsigned char>(*at))) at++;
+    if (strncmp(at, "//", 2)) break;
+    while (*at && *at != '\n') at++;
+  }
+  return !strncmp(at, ".version", 8);
+}
+
+}  // namespace
+
+// An instance of its own of a shared object held in memory; null when the loader refuses it.
+void *open_object(const std::string &bytes) {
+  int fd = memfd_create("lgsim-image", MFD_CLOEXEC);
+  if (fd < 0) return nullptr;
+  size_t written = 0;
+  while (written < bytes.size()) {
+    ssize_t n = write(fd, bytes.data() + written, bytes.size() - written);
+    if (n <= 0) break;
+    written += static_cast<size_t>(n);
+  }
+  void *object = written == bytes.size() ? dlopen(unique_path(fd).c_str(), RTLD_NOW | RTLD_LOCAL) : nullptr;
+  close(fd);
+  return object;
+}
+
+CUresult read_image(const void *data, ImageRef &image) {
+  if (!data) return CUDA_ERROR_INVALID_VALUE;
+  auto *bytes = static_cast<const char *>(data);
+  image = std::make_shared<Image>();
+  if (looks_like_ptx(bytes)) {
+    image->is_ptx = true;
+    image->bytes = bytes;
+    return compile_ptx(*image);
+  }
+  uint32_t magic;
+  memcpy(&magic, bytes, sizeof magic);
+  if (magic == kFatbinMagic || magic == kFatbinWrapperMagic) return CUDA_ERROR_NO_BINARY_FOR_GPU;
+  if (memcmp(bytes, ELFMAG, SELFMAG)) return CUDA_ERROR_INVALID_IMAGE;
+  Elf64_Ehdr header;
+  memcpy(&header, bytes, sizeof header);
+  if (header.e_machine != EM_X86_64 || header.e_type != ET_DYN || header.e_ident[EI_CLASS] != ELFCLASS64)
+    return CUDA_ERROR_NO_BINARY_FOR_GPU;
+  image->bytes.assign(bytes, elf_bytes(header, bytes));
+  return list_kernels(*image);
+}
+
+CUresult read_image_file(const char *path, ImageRef &image) {
+  if (!path) return CUDA_ERROR_INVALID_VALUE;
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return CUDA_ERROR_FILE_NOT_FOUND;
+  std::string bytes;
+  char buffer[65536];
+  ssize_t n;
+  while ((n = read(fd, buffer, sizeof buffer)) > 0) bytes.append(buffer, static_cast<size_t>(n));
+  close(fd);
+  bytes.append(sizeof(Elf64_Ehdr), '\0');  // so that looking at the header of a short file stays inside it
+  return read_image(bytes.data(), image);
+}
+
+}  // namespace lgsim

@@ -1,0 +1,258 @@
+// Launches: kernels in all forms, and host functions.
+//
+// A launch takes the context lock for as long as it takes to find and load its function and to be submitted. Loading is where the
+// lazy loads happen; growing local memory waits for the whole context; a full queue waits for room. All of that is done with the
+// lock held, so that other threads' launches queue up behind.
+#include <algorithm>
+#include <cstring>
+#include <thread>
+
+#include "capture.hpp"
+#include "entry.hpp"
+#include "graph.hpp"
+#include "settings.hpp"
+
+namespace lgsim {
+namespace {
+
+uint64_t volume(const lgsim_dim3 &d) { return static_cast<uint64_t>(d.x) * d.y * d.z; }
+
+// Points at each argument inside the copied arguments; few kernels have more than the array holds.
+struct ArgumentPointers {
+  void *few[16];
+  std::vector<void *> many;
+  void **of(const KernelInfo &kernel, unsigned char *arguments) {
+    void **pointers = few;
+    if (kernel.offsets.size() > sizeof few / sizeof *few) {
+      many.resize(kernel.offsets.size());
+      pointers = many.data();
+    }
+    for (size_t i = 0; i < kernel.offsets.size(); i++) pointers[i] = arguments + kernel.offsets[i];
+    return pointers;
+  }
+};
+
+void run_grid(const Launch &launch) {
+  const KernelInfo &kernel = launch.function->kernel;
+  std::vector<unsigned char> arguments = launch.arguments;
+  ArgumentPointers pointers;
+  void **parameters = pointers.of(kernel, arguments.data());
+  const size_t blocks = volume(launch.grid.grid);
+  if (!kernel.attributes.blocks_together) {
+    kernel.run(launch.grid, 0, blocks, parameters);
+    return;
+  }
+  std::vector<std::thread> others;
+  for (size_t block = 1; block < blocks; block++)
+    others.emplace_back([&, block] { kernel.run(launch.grid, block, 1, parameters); });
+  kernel.run(launch.grid, 0, 1, parameters);
+  for (std::thread &other : others) other.join();
+}
+
+CUresult copy_arguments(const KernelInfo &kernel, void **parameters, void **extra, std::vector<unsigned char> &arguments) {
+  arguments.assign(kernel.parameter_bytes, 0);
+  if (kernel.sizes.empty()) return CUDA_SUCCESS;
+  if (parameters && extra) return CUDA_ERROR_INVALID_VALUE;
+  if (parameters) {
+    for (size_t i = 0; i < kernel.sizes.size(); i++) {
+      if (!parameters[i]) return CUDA_ERROR_INVALID_VALUE;
+      memcpy(arguments.data() + kernel.offsets[i], parameters[i], kernel.sizes[i]);
+    }
+    return CUDA_SUCCESS;
+  }
+  if (!extra) return CUDA_ERROR_INVALID_VALUE;
+  const void *buffer = nullptr;
+  size_t bytes = 0;
+  for (; *extra != CU_LAUNCH_PARAM_END; extra += 2) {
+    if (*extra == CU_LAUNCH_PARAM_BUFFER_POINTER)
+      buffer = extra[1];
+    else if (*extra == CU_LAUNCH_PARAM_BUFFER_SIZE)
+      bytes = *static_cast<size_t *>(extra[1]);
+    else
+      return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (!buffer || bytes < kernel.parameter_bytes) return CUDA_ERROR_INVALID_VALUE;
+  memcpy(arguments.data(), buffer, kernel.parameter_bytes);
+  return CUDA_SUCCESS;
+}
+
+CUresult check_grid(const Function &function, const lgsim_grid &grid, unsigned shared_bytes, bool cooperative) {
+  const uint64_t blocks = volume(grid.grid), threads = volume(grid.block);
+  if (!blocks || !threads) return CUDA_ERROR_INVALID_VALUE;
+  if (threads > function.kernel.attributes.max_threads || grid.block.z > 64 || grid.grid.y > 65535 || grid.grid.z > 65535)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (shared_bytes + function.kernel.attributes.static_shared_bytes > static_cast<unsigned>(function.max_dynamic_shared))
+    return CUDA_ERROR_INVALID_VALUE;
+  const uint64_t per_multiprocessor =
+      std::min(kBlocksPerMultiprocessor, kThreadsPerMultiprocessor / ((threads + 31) / 32 * 32));
+  if (cooperative && blocks > per_multiprocessor * kMultiprocessors) return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
+  return CUDA_SUCCESS;
+}
+
+// Free running, a thread that launches what it launched last goes this way: the handles are known to be good for as long as no
+// handle has ceased to be one.
+struct LastLaunch {
+  const void *function = nullptr;
+  CUstream stream = nullptr;
+  unsigned long generation = 0;
+  void (*run)(const lgsim_grid &, size_t, size_t, void **) = nullptr;
+  Context *context = nullptr;
+};
+LastLaunch &last_launch() {
+  static thread_local LastLaunch last;
+  return last;
+}
+
+CUresult launch_kernel(CUfunction f, const lgsim_grid &grid, unsigned shared_bytes, CUstream handle, bool per_thread,
+                       void **parameters, void **extra, bool cooperative) {
+  const bool free_running = settings().free_running;
+  if (free_running && parameters && !extra && !shared_bytes && !cooperative) {
+    const LastLaunch &last = last_launch();
+    const ThreadState &state = thread_state();
+    const uint64_t threads = volume(grid.block);
+    if (last.function == f && last.stream == handle && last.generation == registry().generation() && state.depth &&
+        state.stack[state.depth - 1] == last.context && threads && threads <= 1024 && volume(grid.grid)) {
+      last.run(grid, 0, volume(grid.grid), parameters);
+      return CUDA_SUCCESS;
+    }
+  }
+
+  NEED_CONTEXT(context);
+  StreamRef stream;
+  CUresult r = find_stream(handle, per_thread, stream);
+  if (r != CUDA_SUCCESS) return r;
+  r = legacy_call(stream);
+  if (r != CUDA_SUCCESS) return r;
+  Context &target = stream->context;
+  std::lock_guard<std::mutex> hold(target.api_lock);
+  Launch launch;
+  r = prepare_launch(target, f, grid, shared_bytes, cooperative, parameters, extra, launch);
+  if (r != CUDA_SUCCESS) return r;
+  bool captured = false;
+  r = capture_instead(stream, [&] {
+        auto node = std::make_shared<Node>();
+        node->node_type = CU_GRAPH_NODE_TYPE_KERNEL;
+        node->launch = launch;
+        return node;
+      }, captured);
+  if (r != CUDA_SUCCESS || captured) return r;
+  if (free_running && !launch.function->kernel.attributes.blocks_together)
+    last_launch() = {f, handle, registry().generation(), launch.function->kernel.run, context};
+  submit(stream, launch_op(launch));
+  return CUDA_SUCCESS;
+}
+
+CUresult launch_config(const CUlaunchConfig *config, CUfunction f, void **parameters, void **extra, bool per_thread) {
+  if (!config) return CUDA_ERROR_INVALID_VALUE;
+  bool cooperative = false;
+  if (config->numAttrs && !config->attrs) return CUDA_ERROR_INVALID_VALUE;
+  for (unsigned i = 0; i < config->numAttrs; i++)
+    if (config->attrs[i].id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) cooperative = config->attrs[i].value.cooperative != 0;
+  lgsim_grid grid{{config->gridDimX, config->gridDimY, config->gridDimZ}, {config->blockDimX, config->blockDimY, config->blockDimZ}};
+  return launch_kernel(f, grid, config->sharedMemBytes, config->hStream, per_thread, parameters, extra, cooperative);
+}
+
+CUresult launch_host(CUstream handle, bool per_thread, CUhostFn fn, void *data) {
+  if (!fn) return CUDA_ERROR_INVALID_VALUE;
+  StreamRef stream;
+  CUresult r = find_stream(handle, per_thread, stream);
+  if (r == CUDA_SUCCESS) r = legacy_call(stream);
+  if (r != CUDA_SUCCESS) return r;
+  auto call = [fn, data] {
+    in_host_function() = true;
+    fn(data);
+    in_host_function() = false;
+  };
+  std::lock_guard<std::mutex> hold(stream->context.api_lock);
+  bool captured = false;
+  r = capture_instead(stream, [&] {
+        auto node = std::make_shared<Node>();
+        node->node_type = CU_GRAPH_NODE_TYPE_HOST;
+        node->host = {fn, data};
+        node->work = call;
+        return node;
+      }, captured);
+  if (r != CUDA_SUCCESS || captured) return r;
+  submit(stream, make_op(Op::Kind::work, call));
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+OpRef launch_op(const Launch &launch) {
+  OpRef op = make_op(Op::Kind::kernel, [launch] { run_grid(launch); });
+  op->threads_per_block = volume(launch.grid.block);
+  op->blocks = volume(launch.grid.grid);
+  op->all_blocks_at_once = launch.cooperative;
+  return op;
+}
+
+CUresult prepare_launch(Context &context, const void *handle, const lgsim_grid &grid, unsigned shared_bytes, bool cooperative,
+                        void **parameters, void **extra, Launch &launch) {
+  FunctionRef function;
+  CUresult r = usable_function(context, handle, function);
+  if (r != CUDA_SUCCESS) return r;
+  r = check_grid(*function, grid, shared_bytes, cooperative);
+  if (r != CUDA_SUCCESS) return r;
+  r = copy_arguments(function->kernel, parameters, extra, launch.arguments);
+  if (r != CUDA_SUCCESS) return r;
+  load_function(*function);
+  if (function->kernel.attributes.local_bytes > context.local_bytes) {
+    wait_for_context(context);
+    context.local_bytes = function->kernel.attributes.local_bytes;
+  }
+  launch.function = function;
+  launch.grid = grid;
+  launch.shared_bytes = shared_bytes;
+  launch.cooperative = cooperative;
+  return CUDA_SUCCESS;
+}
+
+}  // namespace lgsim
+
+using namespace lgsim;
+
+CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX,
+                        unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream,
+                        void **kernelParams, void **extra) {
+  ENTER();
+  return launch_kernel(f, {{gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ}}, sharedMemBytes, hStream, false,
+                       kernelParams, extra, false);
+}
+CUresult cuLaunchKernel_ptsz(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,
+                             unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes,
+                             CUstream hStream, void **kernelParams, void **extra) {
+  ENTER();
+  return launch_kernel(f, {{gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ}}, sharedMemBytes, hStream, true,
+                       kernelParams, extra, false);
+}
+CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra) {
+  ENTER();
+  return launch_config(config, f, kernelParams, extra, false);
+}
+CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra) {
+  ENTER();
+  return launch_config(config, f, kernelParams, extra, true);
+}
+CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,
+                                   unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,
+                                   unsigned int sharedMemBytes, CUstream hStream, void **kernelParams) {
+  ENTER();
+  return launch_kernel(f, {{gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ}}, sharedMemBytes, hStream, false,
+                       kernelParams, nullptr, true);
+}
+CUresult cuLaunchCooperativeKernel_ptsz(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,
+                                        unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,
+                                        unsigned int sharedMemBytes, CUstream hStream, void **kernelParams) {
+  ENTER();
+  return launch_kernel(f, {{gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ}}, sharedMemBytes, hStream, true,
+                       kernelParams, nullptr, true);
+}
+CUresult cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData) {
+  ENTER();
+  return launch_host(hStream, false, fn, userData);
+}
+CUresult cuLaunchHostFunc_ptsz(CUstream hStream, CUhostFn fn, void *userData) {
+  ENTER();
+  return launch_host(hStream, true, fn, userData);
+}

@@ -1,0 +1,235 @@
+// cuLibrary* and cuKernel*: libraries belong to no context. What asks for their code in one brings their module into it.
+#include <algorithm>
+
+#include "capture.hpp"
+#include "entry.hpp"
+#include "loading.hpp"
+
+namespace lgsim {
+void add_library(const LibraryRef &library);    // loading.cpp
+void drop_library(const Library *library);
+}  // namespace lgsim
+
+using namespace lgsim;
+
+namespace {
+
+CUresult load(CUlibrary *result, const void *code, const char *path) {
+  if (!result) return CUDA_ERROR_INVALID_VALUE;
+  ImageRef image;
+  CUresult r = path ? read_image_file(path, image) : read_image(code, image);
+  if (r != CUDA_SUCCESS) return r;
+  LibraryRef library = std::make_shared<Library>(image);
+  for (size_t i = 0; i < image->kernels.size(); i++) {
+    KernelRef kernel = std::make_shared<Kernel>(*library, i);
+    library->kernels.push_back(kernel);
+    registry().add(kernel);
+  }
+  registry().add(library);
+  add_library(library);
+  if (eager_loading()) {
+    each_context([&](Context &context) {
+      std::lock_guard<std::mutex> hold(context.api_lock);
+      ModuleRef module;
+      library_module(context, *library, module);
+    });
+  }
+  *result = handle_of<CUlibrary>(library);
+  return CUDA_SUCCESS;
+}
+
+CUresult find_library(CUlibrary handle, LibraryRef &library) {
+  library = registry().find<Library>(handle);
+  return library ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+CUresult find_kernel(CUkernel handle, KernelRef &kernel) {
+  kernel = registry().find<Kernel>(handle);
+  return kernel ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+const KernelInfo &info(const Kernel &kernel) { return kernel.library.image->kernels[kernel.index]; }
+
+CUresult global_of(CUlibrary handle, const char *name, CUdeviceptr *address, size_t *bytes) {
+  LibraryRef library;
+  CUresult r = find_library(handle, library);
+  if (r != CUDA_SUCCESS) return r;
+  NEED_CONTEXT(context);
+  std::lock_guard<std::mutex> hold(context->api_lock);
+  ModuleRef module;
+  r = library_module(*context, *library, module);
+  return r == CUDA_SUCCESS ? module_global(*module, name, address, bytes) : r;
+}
+
+}  // namespace
+
+CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jitOptions, void **jitOptionsValues,
+                           unsigned int numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues,
+                           unsigned int numLibraryOptions) {
+  ENTER();
+  if (numJitOptions && (!jitOptions || !jitOptionsValues)) return CUDA_ERROR_INVALID_VALUE;
+  if (numLibraryOptions && (!libraryOptions || !libraryOptionValues)) return CUDA_ERROR_INVALID_VALUE;
+  return load(library, code, nullptr);
+}
+CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *fileName, CUjit_option *jitOptions, void **jitOptionsValues,
+                               unsigned int numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues,
+                               unsigned int numLibraryOptions) {
+  ENTER();
+  if (!fileName) return CUDA_ERROR_INVALID_VALUE;
+  if (numJitOptions && (!jitOptions || !jitOptionsValues)) return CUDA_ERROR_INVALID_VALUE;
+  if (numLibraryOptions && (!libraryOptions || !libraryOptionValues)) return CUDA_ERROR_INVALID_VALUE;
+  return load(library, nullptr, fileName);
+}
+CUresult cuLibraryUnload(CUlibrary handle) {
+  ENTER();
+  LibraryRef library;
+  CUresult r = find_library(handle, library);
+  if (r != CUDA_SUCCESS) return r;
+  each_context([&](Context &context) {
+    std::lock_guard<std::mutex> hold(context.api_lock);
+    auto it = context.libraries.find(library.get());
+    if (it != context.libraries.end()) unload_module(context, ModuleRef(it->second));
+  });
+  if (!registry().remove<Library>(library.get())) return CUDA_ERROR_INVALID_HANDLE;
+  for (const KernelRef &kernel : library->kernels) registry().remove<Kernel>(kernel.get());
+  drop_library(library.get());
+  return CUDA_SUCCESS;
+}
+CUresult cuLibraryGetKernel(CUkernel *pKernel, CUlibrary handle, const char *name) {
+  ENTER();
+  if (!pKernel || !name) return CUDA_ERROR_INVALID_VALUE;
+  LibraryRef library;
+  CUresult r = find_library(handle, library);
+  if (r != CUDA_SUCCESS) return r;
+  for (const KernelRef &kernel : library->kernels) {
+    if (info(*kernel).name != name) continue;
+    *pKernel = handle_of<CUkernel>(kernel);
+    return CUDA_SUCCESS;
+  }
+  return CUDA_ERROR_NOT_FOUND;
+}
+CUresult cuLibraryGetKernelCount(unsigned int *count, CUlibrary lib) {
+  ENTER();
+  if (!count) return CUDA_ERROR_INVALID_VALUE;
+  LibraryRef library;
+  CUresult r = find_library(lib, library);
+  if (r == CUDA_SUCCESS) *count = static_cast<unsigned>(library->kernels.size());
+  return r;
+}
+CUresult cuLibraryEnumerateKernels(CUkernel *kernels, unsigned int numKernels, CUlibrary lib) {
+  ENTER();
+  if (!kernels || !numKernels) return CUDA_ERROR_INVALID_VALUE;
+  LibraryRef library;
+  CUresult r = find_library(lib, library);
+  if (r != CUDA_SUCCESS) return r;
+  for (unsigned i = 0; i < numKernels && i < library->kernels.size(); i++)
+    kernels[i] = handle_of<CUkernel>(library->kernels[i]);
+  return CUDA_SUCCESS;
+}
+CUresult cuLibraryGetModule(CUmodule *pMod, CUlibrary handle) {
+  ENTER();
+  if (!pMod) return CUDA_ERROR_INVALID_VALUE;
+  LibraryRef library;
+  CUresult r = find_library(handle, library);
+  if (r != CUDA_SUCCESS) return r;
+  NEED_CONTEXT(context);
+  std::lock_guard<std::mutex> hold(context->api_lock);
+  ModuleRef module;
+  r = library_module(*context, *library, module);
+  if (r == CUDA_SUCCESS) *pMod = handle_of<CUmodule>(module);
+  return r;
+}
+CUresult cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name) {
+  ENTER();
+  return global_of(library, name, dptr, bytes);
+}
+CUresult cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name) {
+  ENTER();
+  return global_of(library, name, dptr, bytes);
+}
+CUresult cuLibraryGetUnifiedFunction(void **fptr, CUlibrary handle, const char *symbol) {
+  ENTER();
+  if (!fptr || !symbol) return CUDA_ERROR_INVALID_VALUE;
+  LibraryRef library;
+  CUresult r = find_library(handle, library);
+  return r == CUDA_SUCCESS ? CUDA_ERROR_NOT_FOUND : r;
+}
+CUresult cuKernelGetFunction(CUfunction *pFunc, CUkernel handle) {
+  ENTER();
+  if (!pFunc) return CUDA_ERROR_INVALID_VALUE;
+  KernelRef kernel;
+  CUresult r = find_kernel(handle, kernel);
+  if (r != CUDA_SUCCESS) return r;
+  NEED_CONTEXT(context);
+  std::lock_guard<std::mutex> hold(context->api_lock);
+  FunctionRef function;
+  r = usable_function(*context, handle, function);
+  if (r != CUDA_SUCCESS) return r;
+  load_function(*function);
+  *pFunc = handle_of<CUfunction>(function);
+  return CUDA_SUCCESS;
+}
+CUresult cuKernelGetLibrary(CUlibrary *pLib, CUkernel handle) {
+  ENTER();
+  if (!pLib) return CUDA_ERROR_INVALID_VALUE;
+  KernelRef kernel;
+  CUresult r = find_kernel(handle, kernel);
+  if (r == CUDA_SUCCESS) *pLib = handle_of<CUlibrary>(&kernel->library);
+  return r;
+}
+CUresult cuKernelGetAttribute(int *pi, CUfunction_attribute attrib, CUkernel handle, CUdevice dev) {
+  ENTER();
+  KernelRef kernel;
+  CUresult r = find_kernel(handle, kernel);
+  if (r != CUDA_SUCCESS) return r;
+  if (!is_device(dev)) return CUDA_ERROR_INVALID_DEVICE;
+  return function_attribute(info(*kernel), kernel->max_dynamic_shared, attrib, pi);
+}
+CUresult cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel handle, CUdevice dev) {
+  ENTER();
+  KernelRef kernel;
+  CUresult r = find_kernel(handle, kernel);
+  if (r != CUDA_SUCCESS) return r;
+  if (!is_device(dev)) return CUDA_ERROR_INVALID_DEVICE;
+  if (attrib < 0 || attrib >= CU_FUNC_ATTRIBUTE_MAX) return CUDA_ERROR_INVALID_VALUE;
+  if (attrib == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) {
+    if (val < 0 || val > 227 * 1024) return CUDA_ERROR_INVALID_VALUE;
+    kernel->max_dynamic_shared = val;
+  }
+  Context *context = nullptr;
+  if (current_context(context) != CUDA_SUCCESS) return CUDA_SUCCESS;  // taken over when the kernel comes into a context
+  std::lock_guard<std::mutex> hold(context->api_lock);
+  FunctionRef function;
+  r = usable_function(*context, handle, function);
+  if (r != CUDA_SUCCESS) return r;
+  load_function(*function);
+  function->max_dynamic_shared = kernel->max_dynamic_shared.load();
+  return CUDA_SUCCESS;
+}
+CUresult cuKernelSetCacheConfig(CUkernel handle, CUfunc_cache, CUdevice dev) {
+  ENTER();
+  KernelRef kernel;
+  CUresult r = find_kernel(handle, kernel);
+  if (r != CUDA_SUCCESS) return r;
+  return is_device(dev) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+CUresult cuKernelGetName(const char **name, CUkernel handle) {
+  ENTER();
+  if (!name) return CUDA_ERROR_INVALID_VALUE;
+  KernelRef kernel;
+  CUresult r = find_kernel(handle, kernel);
+  if (r == CUDA_SUCCESS) *name = info(*kernel).name.c_str();
+  return r;
+}
+CUresult cuKernelGetParamInfo(CUkernel handle, size_t paramIndex, size_t *paramOffset, size_t *paramSize) {
+  ENTER();
+  if (!paramOffset) return CUDA_ERROR_INVALID_VALUE;
+  KernelRef kernel;
+  CUresult r = find_kernel(handle, kernel);
+  if (r != CUDA_SUCCESS) return r;
+  const KernelInfo &k = info(*kernel);
+  if (paramIndex >= k.sizes.size()) return CUDA_ERROR_INVALID_VALUE;
+  *paramOffset = k.offsets[paramIndex];
+  if (paramSize) *paramSize = k.sizes[paramIndex];
+  return CUDA_SUCCESS;
+}

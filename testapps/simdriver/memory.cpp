@@ -1,0 +1,369 @@
+// Allocation: device, pinned, managed and stream-ordered memory, registration, and what can be asked about a pointer.
+//
+// cuMemFree, cuMemFreeHost and cuMemHostUnregister wait for the whole context with its lock held, whatever the loading mode.
+#include "memory.hpp"
+
+#include <sys/mman.h>
+#include <sys/sysinfo.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+
+#include "capture.hpp"
+#include "entry.hpp"
+
+namespace lgsim {
+namespace {
+
+struct Table {
+  std::mutex mutex;
+  std::map<uintptr_t, Allocation> by_base;
+  uint64_t device_used = 0;
+  uint64_t next_id = 1;
+};
+Table &table() {
+  static Table *const t = new Table;
+  return *t;
+}
+std::atomic<int64_t> code_bytes{0};
+
+constexpr size_t kMapFrom = 64 << 10;  // from here on an allocation is a mapping, whose pages cost nothing until used
+
+bool is_ours(Memory kind) { return kind == Memory::device || kind == Memory::host || kind == Memory::managed; }
+
+void *take(size_t bytes) {
+  if (bytes >= kMapFrom) {
+    void *at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return at == MAP_FAILED ? nullptr : at;
+  }
+  return aligned_alloc(512, (bytes + 511) / 512 * 512);
+}
+
+void give_back(const Allocation &a) {
+  if (!is_ours(a.kind)) return;
+  if (a.bytes >= kMapFrom)
+    munmap(reinterpret_cast<void *>(a.base), a.bytes);
+  else
+    free(reinterpret_cast<void *>(a.base));
+}
+
+CUresult allocate(Context &context, size_t bytes, Memory kind, unsigned flags, uintptr_t &base) {
+  if (!bytes) return CUDA_ERROR_INVALID_VALUE;
+  {
+    std::lock_guard<std::mutex> hold(table().mutex);
+    if (kind == Memory::device && bytes > kDeviceBytes - table().device_used) return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  void *at = take(bytes);
+  if (!at) return CUDA_ERROR_OUT_OF_MEMORY;
+  base = reinterpret_cast<uintptr_t>(at);
+  add_allocation({base, bytes, kind, flags, &context, 0});
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+void add_allocation(const Allocation &allocation) {
+  Table &t = table();
+  std::lock_guard<std::mutex> hold(t.mutex);
+  Allocation a = allocation;
+  a.id = t.next_id++;
+  if (a.kind == Memory::device) t.device_used += a.bytes;
+  t.by_base[a.base] = a;
+}
+
+bool remove_allocation(uintptr_t base, Allocation &removed) {
+  Table &t = table();
+  std::lock_guard<std::mutex> hold(t.mutex);
+  auto it = t.by_base.find(base);
+  if (it == t.by_base.end()) return false;
+  removed = it->second;
+  if (removed.kind == Memory::device) t.device_used -= removed.bytes;
+  t.by_base.erase(it);
+  return true;
+}
+
+bool find_allocation(uintptr_t address, Allocation &found) {
+  Table &t = table();
+  std::lock_guard<std::mutex> hold(t.mutex);
+  auto it = t.by_base.upper_bound(address);
+  if (it == t.by_base.begin()) return false;
+  --it;
+  if (address - it->second.base >= it->second.bytes) return false;
+  found = it->second;
+  return true;
+}
+
+bool device_reaches(uintptr_t address, size_t bytes) {
+  Allocation a;
+  return find_allocation(address, a) && bytes <= a.bytes - (address - a.base);
+}
+
+void free_context_memory(Context &context) {
+  Table &t = table();
+  std::vector<Allocation> gone;
+  {
+    std::lock_guard<std::mutex> hold(t.mutex);
+    for (auto it = t.by_base.begin(); it != t.by_base.end();) {
+      if (it->second.context != &context) {
+        ++it;
+        continue;
+      }
+      if (it->second.kind == Memory::device) t.device_used -= it->second.bytes;
+      gone.push_back(it->second);
+      it = t.by_base.erase(it);
+    }
+  }
+  for (const Allocation &a : gone) give_back(a);
+}
+
+void count_code(int64_t bytes) { code_bytes.fetch_add(bytes, std::memory_order_relaxed); }
+
+}  // namespace lgsim
+
+using namespace lgsim;
+
+namespace {
+
+CUresult allocate_now(size_t bytes, Memory kind, unsigned flags, uintptr_t &base) {
+  NEED_CONTEXT(context);
+  CUresult r = unsafe_call();
+  if (r != CUDA_SUCCESS) return r;
+  std::lock_guard<std::mutex> hold(context->api_lock);
+  return allocate(*context, bytes, kind, flags, base);
+}
+
+CUresult allocate_device(CUdeviceptr *result, size_t bytes) {
+  if (!result) return CUDA_ERROR_INVALID_VALUE;
+  uintptr_t base = 0;
+  CUresult r = allocate_now(bytes, Memory::device, 0, base);
+  if (r == CUDA_SUCCESS) *result = base;
+  return r;
+}
+
+CUresult allocate_host(void **result, size_t bytes, unsigned flags) {
+  constexpr unsigned known = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
+  if (!result || (flags & ~known)) return CUDA_ERROR_INVALID_VALUE;
+  uintptr_t base = 0;
+  CUresult r = allocate_now(bytes, Memory::host, flags, base);
+  if (r == CUDA_SUCCESS) *result = reinterpret_cast<void *>(base);
+  return r;
+}
+
+// What cuMemFree, cuMemFreeHost and cuMemHostUnregister have in common: the whole context is waited for.
+template <class Accept> CUresult release(uintptr_t base, CUresult unknown, Accept accept) {
+  NEED_CONTEXT(context);
+  CUresult r = unsafe_call();
+  if (r != CUDA_SUCCESS) return r;
+  std::lock_guard<std::mutex> hold(context->api_lock);
+  Allocation a;
+  if (!find_allocation(base, a) || a.base != base || !accept(a.kind)) return unknown;
+  wait_for_context(*context);
+  if (a.context != context && a.context->alive) wait_for_context(*a.context);
+  if (!remove_allocation(base, a)) return unknown;
+  give_back(a);
+  return CUDA_SUCCESS;
+}
+
+CUresult allocate_in_stream(CUdeviceptr *result, size_t bytes, CUstream handle, bool per_thread) {
+  if (!result) return CUDA_ERROR_INVALID_VALUE;
+  StreamRef stream;
+  CUresult r = find_stream(handle, per_thread, stream);
+  if (r == CUDA_SUCCESS) r = legacy_call(stream);
+  if (r != CUDA_SUCCESS) return r;
+  if (is_capturing(stream)) return whole_context_call(stream->context);
+  std::lock_guard<std::mutex> hold(stream->context.api_lock);
+  uintptr_t base = 0;
+  r = allocate(stream->context, bytes, Memory::device, 0, base);
+  if (r != CUDA_SUCCESS) return r;
+  submit(stream, make_op(Op::Kind::marker));
+  *result = base;
+  return CUDA_SUCCESS;
+}
+
+CUresult free_in_stream(CUdeviceptr address, CUstream handle, bool per_thread) {
+  StreamRef stream;
+  CUresult r = find_stream(handle, per_thread, stream);
+  if (r == CUDA_SUCCESS) r = legacy_call(stream);
+  if (r != CUDA_SUCCESS) return r;
+  if (is_capturing(stream)) return whole_context_call(stream->context);
+  Allocation a;
+  if (!find_allocation(address, a) || a.base != address || a.kind != Memory::device) return CUDA_ERROR_INVALID_VALUE;
+  std::lock_guard<std::mutex> hold(stream->context.api_lock);
+  submit(stream, make_op(Op::Kind::work, [address] {
+           Allocation gone;
+           if (remove_allocation(address, gone)) give_back(gone);
+         }));
+  return CUDA_SUCCESS;
+}
+
+bool is_pinned(Memory kind) { return kind == Memory::host || kind == Memory::registered; }
+
+CUresult pointer_attribute(void *data, CUpointer_attribute attribute, uintptr_t address) {
+  Allocation a;
+  if (!data) return CUDA_ERROR_INVALID_VALUE;
+  if (!find_allocation(address, a)) return CUDA_ERROR_INVALID_VALUE;
+  auto put = [data](auto value) {
+    memcpy(data, &value, sizeof value);
+    return CUDA_SUCCESS;
+  };
+  switch (static_cast<int>(attribute)) {
+    case CU_POINTER_ATTRIBUTE_CONTEXT: return put(handle_of<CUcontext>(a.context));
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+      return put(static_cast<unsigned>(is_pinned(a.kind) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE));
+    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER: return put(static_cast<CUdeviceptr>(address));
+    case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+      if (!is_pinned(a.kind) && a.kind != Memory::managed) return CUDA_ERROR_INVALID_VALUE;
+      return put(reinterpret_cast<void *>(address));
+    case CU_POINTER_ATTRIBUTE_BUFFER_ID: return put(static_cast<unsigned long long>(a.id));
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED: return put(static_cast<unsigned>(a.kind == Memory::managed));
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: return put(0);
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: return put(static_cast<CUdeviceptr>(a.base));
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE: return put(a.bytes);
+    case CU_POINTER_ATTRIBUTE_MAPPED: return put(1u);
+    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: return put(0u);
+    default: return CUDA_ERROR_INVALID_VALUE;
+  }
+}
+
+}  // namespace
+
+CUresult cuMemGetInfo_v2(size_t *free, size_t *total) {
+  ENTER();
+  if (!free || !total) return CUDA_ERROR_INVALID_VALUE;
+  NEED_CONTEXT(context);
+  std::lock_guard<std::mutex> hold(table().mutex);
+  *total = kDeviceBytes;
+  *free = kDeviceBytes - table().device_used - static_cast<uint64_t>(code_bytes.load(std::memory_order_relaxed));
+  return CUDA_SUCCESS;
+}
+CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize) {
+  ENTER();
+  return allocate_device(dptr, bytesize);
+}
+CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height, unsigned int ElementSizeBytes) {
+  ENTER();
+  if (!pPitch || (ElementSizeBytes != 4 && ElementSizeBytes != 8 && ElementSizeBytes != 16)) return CUDA_ERROR_INVALID_VALUE;
+  const size_t pitch = (WidthInBytes + 511) / 512 * 512;
+  CUresult r = allocate_device(dptr, pitch * Height);
+  if (r == CUDA_SUCCESS) *pPitch = pitch;
+  return r;
+}
+CUresult cuMemFree_v2(CUdeviceptr dptr) {
+  ENTER();
+  return release(dptr, CUDA_ERROR_INVALID_VALUE, [](Memory kind) { return kind == Memory::device || kind == Memory::managed; });
+}
+CUresult cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr) {
+  ENTER();
+  NEED_CONTEXT(context);
+  Allocation a;
+  if (!find_allocation(dptr, a)) return CUDA_ERROR_NOT_FOUND;
+  if (pbase) *pbase = a.base;
+  if (psize) *psize = a.bytes;
+  return CUDA_SUCCESS;
+}
+CUresult cuMemAllocHost_v2(void **pp, size_t bytesize) {
+  ENTER();
+  return allocate_host(pp, bytesize, 0);
+}
+CUresult cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags) {
+  ENTER();
+  return allocate_host(pp, bytesize, Flags);
+}
+CUresult cuMemFreeHost(void *p) {
+  ENTER();
+  return release(reinterpret_cast<uintptr_t>(p), CUDA_ERROR_INVALID_VALUE, [](Memory kind) { return kind == Memory::host; });
+}
+CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigned int Flags) {
+  ENTER();
+  if (!pdptr || Flags) return CUDA_ERROR_INVALID_VALUE;
+  NEED_CONTEXT(context);
+  Allocation a;
+  if (!find_allocation(reinterpret_cast<uintptr_t>(p), a) || !is_pinned(a.kind)) return CUDA_ERROR_INVALID_VALUE;
+  *pdptr = reinterpret_cast<CUdeviceptr>(p);
+  return CUDA_SUCCESS;
+}
+CUresult cuMemHostGetFlags(unsigned int *pFlags, void *p) {
+  ENTER();
+  Allocation a;
+  if (!pFlags || !find_allocation(reinterpret_cast<uintptr_t>(p), a) || !is_pinned(a.kind)) return CUDA_ERROR_INVALID_VALUE;
+  *pFlags = a.flags | CU_MEMHOSTALLOC_DEVICEMAP;
+  return CUDA_SUCCESS;
+}
+CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned int flags) {
+  ENTER();
+  if (!dptr || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST)) return CUDA_ERROR_INVALID_VALUE;
+  uintptr_t base = 0;
+  CUresult r = allocate_now(bytesize, Memory::managed, flags, base);
+  if (r == CUDA_SUCCESS) *dptr = base;
+  return r;
+}
+CUresult cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags) {
+  ENTER();
+  if (!p || !bytesize) return CUDA_ERROR_INVALID_VALUE;
+  NEED_CONTEXT(context);
+  std::lock_guard<std::mutex> hold(context->api_lock);
+  Allocation a;
+  const auto base = reinterpret_cast<uintptr_t>(p);
+  if (find_allocation(base, a) || find_allocation(base + bytesize - 1, a)) return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+  add_allocation({base, bytesize, Memory::registered, Flags, context, 0});
+  return CUDA_SUCCESS;
+}
+CUresult cuMemHostUnregister(void *p) {
+  ENTER();
+  if (!p) return CUDA_ERROR_INVALID_VALUE;
+  return release(reinterpret_cast<uintptr_t>(p), CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED,
+                 [](Memory kind) { return kind == Memory::registered; });
+}
+CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream) {
+  ENTER();
+  return allocate_in_stream(dptr, bytesize, hStream, false);
+}
+CUresult cuMemAllocAsync_ptsz(CUdeviceptr *dptr, size_t bytesize, CUstream hStream) {
+  ENTER();
+  return allocate_in_stream(dptr, bytesize, hStream, true);
+}
+CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream) {
+  ENTER();
+  if (!pool) return CUDA_ERROR_INVALID_VALUE;
+  return allocate_in_stream(dptr, bytesize, hStream, false);
+}
+CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream) {
+  ENTER();
+  if (!pool) return CUDA_ERROR_INVALID_VALUE;
+  return allocate_in_stream(dptr, bytesize, hStream, true);
+}
+CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
+  ENTER();
+  return free_in_stream(dptr, hStream, false);
+}
+CUresult cuMemFreeAsync_ptsz(CUdeviceptr dptr, CUstream hStream) {
+  ENTER();
+  return free_in_stream(dptr, hStream, true);
+}
+CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr) {
+  ENTER();
+  return pointer_attribute(data, attribute, ptr);
+}
+CUresult cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute *attributes, void **data, CUdeviceptr ptr) {
+  ENTER();
+  if (!numAttributes || !attributes || !data) return CUDA_ERROR_INVALID_VALUE;
+  Allocation a;
+  for (unsigned i = 0; i < numAttributes; i++) {
+    // A pointer the driver does not know answers zeros, not an error.
+    if (!find_allocation(ptr, a)) {
+      unsigned zero = 0;
+      if (data[i]) memcpy(data[i], &zero, sizeof zero);
+      continue;
+    }
+    CUresult r = pointer_attribute(data[i], attributes[i], ptr);
+    if (r != CUDA_SUCCESS && attributes[i] != CU_POINTER_ATTRIBUTE_HOST_POINTER) return r;
+  }
+  return CUDA_SUCCESS;
+}
+CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdeviceptr ptr) {
+  ENTER();
+  Allocation a;
+  if (!value || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || !find_allocation(ptr, a)) return CUDA_ERROR_INVALID_VALUE;
+  return CUDA_SUCCESS;
+}

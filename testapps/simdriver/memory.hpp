@@ -1,0 +1,33 @@
+// The allocation table: which addresses are device memory, pinned host memory, managed memory or a module's global.
+// Device memory is host memory; what the table says is all that tells them apart.
+#pragma once
+
+#include <cstdint>
+
+#include "context.hpp"
+
+namespace lgsim {
+
+enum class Memory { device, host, registered, managed, global };
+
+struct Allocation {
+  uintptr_t base = 0;
+  size_t bytes = 0;
+  Memory kind = Memory::device;
+  unsigned flags = 0;
+  Context *context = nullptr;
+  uint64_t id = 0;
+};
+
+void add_allocation(const Allocation &allocation);
+bool remove_allocation(uintptr_t base, Allocation &removed);
+bool find_allocation(uintptr_t address, Allocation &found);
+// True when [address, address + bytes) lies in one allocation that a device can reach.
+bool device_reaches(uintptr_t address, size_t bytes);
+void free_context_memory(Context &context);
+
+constexpr uint64_t kDeviceBytes = 141ull << 30;
+// Device memory that loaded code takes; counted so that cuMemGetInfo shows what loading costs.
+void count_code(int64_t bytes);
+
+}  // namespace lgsim
