@@ -45,17 +45,21 @@ MARKED_LINES = 12
 
 
 class Step:
-    """One command that makes one file; `inputs` are what it reads beyond its dependency file."""
+    """One command that makes a file, and `also` others; `inputs` are what it reads beyond its dependency file."""
 
-    def __init__(self, output, command, inputs, depfile=None):
+    def __init__(self, output, command, inputs, depfile=None, also=()):
         self.output = Path(output)
+        self.outputs = [self.output, *also]
         self.command = [str(part) for part in command]
         self.inputs = [Path(path) for path in inputs]
         self.depfile = depfile
         self.record = STATE / "steps" / (str(self.output.relative_to(TARGET)).replace("/", "~") + ".json")
 
+    def _all_there(self):
+        return all(path.exists() for path in self.outputs)
+
     def _stale(self, identity):
-        if not self.output.exists() or not self.record.is_file():
+        if not self._all_there() or not self.record.is_file():
             return True
         try:
             known = json.loads(self.record.read_text())
@@ -75,7 +79,7 @@ class Step:
         self.record.parent.mkdir(parents=True, exist_ok=True)
         self.record.unlink(missing_ok=True)
         result = subprocess.run(self.command, cwd=ROOT, capture_output=True, text=True)
-        if result.returncode != 0 or not self.output.exists():
+        if result.returncode != 0 or not self._all_there():
             raise Failure(f"{self.output.relative_to(ROOT)} could not be built (exit {result.returncode}):\n"
                           f"{shlex.join(self.command)}\n{result.stdout}{result.stderr}")
         read = {str(path) for path in self.inputs} | set(dependencies(self.depfile))
@@ -145,7 +149,8 @@ def simulated_driver():
     script = TESTAPPS / "simdriver" / "build.sh"
     if not script.is_file():
         raise Failure("testapps/simdriver/build.sh is missing: there is no simulated driver to build")
-    return [Step(SIMULATED_DRIVER / "libcuda.so.1", ["bash", script], tree(script.parent, ROOT / "kernels"))]
+    return [Step(SIMULATED_DRIVER / "libcuda.so.1", ["bash", script, SIMULATED_DRIVER, CUDA],
+                 tree(script.parent, ROOT / "kernels"))]
 
 
 def host_images():
@@ -155,9 +160,9 @@ def host_images():
         raise Failure("kernels/ holds no .cu file")
     if not script.is_file():
         raise Failure("testapps/simdriver/build-kernels.sh is missing: no images for the simulated driver")
-    # One run makes all images; the last of them stands for the run.
-    inputs = tree(ROOT / "kernels") + [script]
-    return [Step(TARGET / "kernels" / f"{kernels[-1].stem}.host.so", ["bash", script], inputs)]
+    # One run makes all images, so all of them are one step.
+    images = [TARGET / "kernels" / f"{kernel.stem}.host.so" for kernel in kernels]
+    return [Step(images[0], ["bash", script, TARGET / "kernels"], tree(ROOT / "kernels") + [script], also=images[1:])]
 
 
 def device_images():
@@ -285,7 +290,7 @@ def runtime_links():
 
 def removed_outputs(folder, steps, pattern="*"):
     """Outputs whose source is gone would go on being tested and shipped."""
-    wanted = {step.output for step in steps}
+    wanted = {path for step in steps for path in step.outputs}
     for path in folder.glob(pattern) if folder.is_dir() else ():
         if path.is_file() and path not in wanted:
             path.unlink()
@@ -310,6 +315,7 @@ def build(say):
     images = device_images()
     links = runtime_links()
     removed_outputs(TARGET / "kernels", images, "*.fatbin")
+    removed_outputs(TARGET / "kernels", host_images(), "*.host.so")
     removed_outputs(TARGET / "apps", applications)
     removed_outputs(TARGET / "hostile", hostile)
     removed_outputs(TARGET / "runtime", links)
