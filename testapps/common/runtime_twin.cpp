@@ -102,20 +102,20 @@ class Runtime {
       std::fprintf(stderr, "no CUDA driver: %s\n", dlerror());
       std::_Exit(3);
     }
-    const auto get_proc_address = reinterpret_cast<PFN_cuGetProcAddress_v12000>(dlsym(driver, "cuGetProcAddress_v2"));
-    if (get_proc_address == nullptr) {
-      // Drivers before 12.0 have the four-argument form only.
-      const auto old = reinterpret_cast<PFN_cuGetProcAddress_v11030>(dlsym(driver, "cuGetProcAddress"));
-      EXPECT(old != nullptr);
-      for (const Lookup& lookup : kLookups) {
-        void* function = nullptr;
-        if (old(lookup.symbol, &function, lookup.version, lookup.flags) == CUDA_SUCCESS) keep(lookup, function);
-      }
-    } else {
+    if (const auto look_up = reinterpret_cast<PFN_cuGetProcAddress_v12000>(dlsym(driver, "cuGetProcAddress_v2"))) {
       for (const Lookup& lookup : kLookups) {
         void* function = nullptr;
         CUdriverProcAddressQueryResult status;
-        if (get_proc_address(lookup.symbol, &function, lookup.version, lookup.flags, &status) == CUDA_SUCCESS) keep(lookup, function);
+        if (look_up(lookup.symbol, &function, lookup.version, lookup.flags, &status) == CUDA_SUCCESS) keep(lookup, function);
+      }
+    }
+    // Drivers before 12.0 have the four-argument form only. (The simulated one of that age exports the other too, and it fails.)
+    if (functions_.empty()) {
+      const auto look_up = reinterpret_cast<PFN_cuGetProcAddress_v11030>(dlsym(driver, "cuGetProcAddress"));
+      EXPECT(look_up != nullptr);
+      for (const Lookup& lookup : kLookups) {
+        void* function = nullptr;
+        if (look_up(lookup.symbol, &function, lookup.version, lookup.flags) == CUDA_SUCCESS) keep(lookup, function);
       }
     }
     start();
