@@ -61,6 +61,11 @@
   X(host_device_pointer, cuMemHostGetDevicePointer, "cuMemHostGetDevicePointer_v2") \
   X(memset, cuMemsetD32, "cuMemsetD32_v2")                  \
   X(copy_back, cuMemcpyDtoH, "cuMemcpyDtoH_v2")             \
+  X(copy_async, cuMemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2")  \
+  X(write_value, cuStreamWriteValue32, "cuStreamWriteValue32_v2") \
+  X(event_create, cuEventCreate, "cuEventCreate")           \
+  X(event_record, cuEventRecord, "cuEventRecord")           \
+  X(event_synchronize, cuEventSynchronize, "cuEventSynchronize") \
   X(library_load, cuLibraryLoadData, "cuLibraryLoadData")   \
   X(library_kernel, cuLibraryGetKernel, "cuLibraryGetKernel") \
   X(library_unload, cuLibraryUnload, "cuLibraryUnload")     \

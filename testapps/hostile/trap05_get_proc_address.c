@@ -75,23 +75,33 @@ int main(void) {
     printf("v2 '%s' %d %llu, no status: result %d, %s\n", asked[i].symbol, asked[i].version, (unsigned long long)asked[i].flags, result,
            function != NULL ? "a pointer" : "null");
   }
-  /* Each form from the other, four arguments and five: the wrong one would write its status through a pointer that is not there. */
+  /* Each form from the other, four arguments and five: the wrong one would write its status through a pointer that is not there. A driver
+   * before 12.0 has only the first. */
   void *function = NULL;
   CUdriverProcAddressQueryResult status;
-  CK(v2("cuGetProcAddress", &function, 11030, 0, &status));
-  get_v1 v1_from_v2 = (get_v1)function;
-  CK(v1("cuGetProcAddress", &function, 12000, 0));
-  get_v2 v2_from_v1 = (get_v2)function;
   CUresult (*get_version)(int *) = NULL;
   int version = 0;
-  CK(v1_from_v2("cuDriverGetVersion", (void **)&get_version, 2020, 0));
-  CK(get_version(&version));
-  printf("version through v1 from v2: %s\n", version > 0 ? "there" : "missing");
-  version = 0;
-  status = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
-  CK(v2_from_v1("cuDriverGetVersion", (void **)&get_version, 2020, 0, &status));
-  CK(get_version(&version));
-  printf("version through v2 from v1: %s, status %d\n", version > 0 ? "there" : "missing", (int)status);
+  int result = v2("cuGetProcAddress", &function, 11030, 0, &status);
+  printf("v1 from v2: result %d\n", result);
+  if (result == CUDA_SUCCESS && function != NULL) {
+    get_v1 v1_from_v2 = (get_v1)function;
+    CK(v1_from_v2("cuDriverGetVersion", (void **)&get_version, 2020, 0));
+    CK(get_version(&version));
+    printf("version through v1 from v2: %s\n", version > 0 ? "there" : "missing");
+  }
+  function = NULL;
+  result = v1("cuGetProcAddress", &function, 12000, 0);
+  printf("v2 from v1: result %d\n", result);
+  int driver_version = 0;
+  CK(d.get_version(&driver_version));
+  if (result == CUDA_SUCCESS && function != NULL && driver_version >= 12000) {
+    get_v2 v2_from_v1 = (get_v2)function;
+    version = 0;
+    status = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+    CK(v2_from_v1("cuDriverGetVersion", (void **)&get_version, 2020, 0, &status));
+    CK(get_version(&version));
+    printf("version through v2 from v1: %s, status %d\n", version > 0 ? "there" : "missing", (int)status);
+  }
   /* By dlsym: unknown names, with what dlerror says of them. */
   static const char *const unknown[] = {"cuNoSuchFunction", "cudaMalloc", "cuLaunchKernel_v9", "cuFancyThing", "_cuInit"};
   for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++) {

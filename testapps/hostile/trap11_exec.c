@@ -13,7 +13,6 @@ static int work(const char *who, int last) {
   job_begin(&j);
   for (int i = 1; i <= last; i++) CK(job_add(&j, j.stream, i));
   printf("%s: sum %d\n", who, job_sum(&j));
-  fflush(stdout);
   return 0;
 }
 
@@ -22,6 +21,7 @@ int main(int argc, char **argv) {
   const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
   EXPECT(n > 0);
   self[n] = '\0';
+  setvbuf(stdout, NULL, _IOLBF, 0); /* the processes share one output, in the order of events */
   if (argc > 1) return work(argv[1], atoi(argv[2]));
 
   work("first image", 3);
@@ -46,7 +46,6 @@ int main(int argc, char **argv) {
   }
   EXPECT(waitpid(child, &status, 0) == child);
   print_wait_status("true", status);
-  fflush(stdout);
   execl(self, self, "second image", "6", (char *)NULL);
   return 5;
 }
