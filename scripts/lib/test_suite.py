@@ -102,15 +102,8 @@ def steps():
         rust_tests("end to end", "package(lazyguard-e2e)", ["-p", "lazyguard-e2e"], 480),
         step("gpu-check, tried on the simulated driver", [str(scripts / "gpu-check"), "--simulated", "--programs", simulated_programs],
              count_last_line),
-        # Two steps, because the library and the command are both called lazyguard and would overwrite each other's page.
-        documentation("documentation of the libraries", "--workspace", "--lib"),
-        documentation("documentation of the command", "-p", "lazyguard-cli", "--bins"),
+        step("documentation", ["cargo", "doc", *JOBS, "--quiet", "--workspace", "--no-deps"], environment={"RUSTDOCFLAGS": "-D warnings"}),
     ]
-
-
-def documentation(title, *targets):
-    return step(title, ["cargo", "doc", *JOBS, "--quiet", "--no-deps", *targets],
-                environment={"RUSTDOCFLAGS": "-D warnings"})
 
 
 def as_a_whole(code, output):
