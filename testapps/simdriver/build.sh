@@ -59,6 +59,6 @@ fi
 ln -sf libcuda.so.1 "$out/libcuda.so"
 
 if compgen -G "$here/conformance/*.cpp" >/dev/null && newer "$out/conformance" "$here"/conformance/* "$here/build.sh" "$library"; then
-  g++ -std=c++17 -O1 -g -Wall -Wextra -Werror -isystem "$cuda/include" "$here"/conformance/*.cpp -o "$out/conformance" \
+  g++ -std=c++17 -O1 -g -Wall -Wextra -Werror -isystem "$cuda/include" -I "$root/testapps/common" "$here"/conformance/*.cpp -o "$out/conformance" \
     -L "$out" -lcuda -pthread
 fi

@@ -476,6 +476,11 @@ CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest) {
   if (greatest) *greatest = -5;
   return CUDA_SUCCESS;
 }
+CUresult cuCtxResetPersistingL2Cache(void) {
+  ENTER();
+  NEED_CONTEXT(context);
+  return CUDA_SUCCESS;
+}
 CUresult cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent) {
   ENTER();
   std::shared_ptr<Context> context;

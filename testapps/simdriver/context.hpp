@@ -30,6 +30,7 @@ struct Stream : Object {
   OpRef last;
   unsigned depth = 0;
   bool destroyed = false;
+  std::map<int, CUstreamAttrValue> attributes;
 
   // Guarded by capture_mutex().
   std::shared_ptr<Capture> capture;

@@ -303,6 +303,42 @@ DESCRIBED_ASYNCHRONOUS(cuMemcpy2DAsync_v2, CUDA_MEMCPY2D, flat)
 DESCRIBED_ASYNCHRONOUS(cuMemcpy3DAsync_v2, CUDA_MEMCPY3D, )
 DESCRIBED_ASYNCHRONOUS(cuMemcpy3DPeerAsync, CUDA_MEMCPY3D_PEER, from_peer)
 
+namespace {
+
+// As many copies as there are, one after the other; the first that is refused ends the batch.
+CUresult copy_batch(CUdeviceptr *dsts, CUdeviceptr *srcs, const size_t *sizes, size_t count, size_t *failed, CUstream handle,
+                    bool per_thread) {
+  if (!dsts || !srcs || !sizes || !count) return CUDA_ERROR_INVALID_VALUE;
+  if (handle == nullptr || handle == CU_STREAM_LEGACY) return CUDA_ERROR_INVALID_VALUE;  // documented: no legacy stream
+  for (size_t i = 0; i < count; i++) {
+    const CUresult r = copy(unified(dsts[i], srcs[i], sizes[i]), handle, per_thread, true);
+    if (r == CUDA_SUCCESS) continue;
+    if (failed) *failed = i;
+    return r;
+  }
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+#define BATCH(name, per_thread)                                                                                       \
+  CUresult name(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *, size_t *,     \
+                size_t, size_t *failIdx, CUstream hStream) {                                                          \
+    ENTER();                                                                                                          \
+    return copy_batch(dsts, srcs, sizes, count, failIdx, hStream, per_thread);                                        \
+  }
+BATCH(cuMemcpyBatchAsync, false)
+BATCH(cuMemcpyBatchAsync_ptsz, true)
+#undef BATCH
+#define BATCH(name, per_thread)                                                                                       \
+  CUresult name(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *, size_t *,     \
+                size_t, CUstream hStream) {                                                                           \
+    ENTER();                                                                                                          \
+    return copy_batch(dsts, srcs, sizes, count, nullptr, hStream, per_thread);                                        \
+  }
+BATCH(cuMemcpyBatchAsync_v2, false)
+BATCH(cuMemcpyBatchAsync_v2_ptsz, true)
+
 #define FILL(bits, value_type)                                                                                               \
   CUresult cuMemsetD##bits##_v2(CUdeviceptr to, value_type value, size_t N) {                                                \
     ENTER();                                                                                                                 \

@@ -33,11 +33,13 @@ namespace {
 
 enum class Form { plain, per_thread };
 
+CUresult interop_call() { return CUDA_ERROR_NOT_SUPPORTED; }
+
 struct Row {
   const char *base;
   int version;
   Form form;
-  const char *symbol;
+  const char *symbol;  // null when it is not exported
   void *pointer;
 };
 
@@ -53,6 +55,13 @@ const Row kRows[] = {
         SYMBOL(cuProfilerStop, 4000, plain, , cuProfilerStop)};
 #undef SYMBOL
 
+// Found, as in any driver, but not exported, since no header here declares them.
+#define INTEROP(base, version, form) {#base, version, Form::form, nullptr, reinterpret_cast<void *>(&interop_call)},
+const Row kInterop[] = {
+#include "interop.inc"
+};
+#undef INTEROP
+
 struct Lookup {
   std::unordered_map<std::string, std::vector<const Row *>> by_base;  // versions ascending, as in the table
   std::unordered_map<std::string, const Row *> by_symbol;
@@ -65,6 +74,7 @@ const Lookup &lookup() {
       l->by_base[row.base].push_back(&row);
       l->by_symbol[row.symbol] = &row;
     }
+    for (const Row &row : kInterop) l->by_base[row.base].push_back(&row);
     return l;
   }();
   return *built;

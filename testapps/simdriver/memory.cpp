@@ -325,12 +325,12 @@ CUresult cuMemAllocAsync_ptsz(CUdeviceptr *dptr, size_t bytesize, CUstream hStre
 }
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream) {
   ENTER();
-  if (!pool) return CUDA_ERROR_INVALID_VALUE;
+  if (check_pool(pool) != CUDA_SUCCESS) return CUDA_ERROR_INVALID_VALUE;
   return allocate_in_stream(dptr, bytesize, hStream, false);
 }
 CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream) {
   ENTER();
-  if (!pool) return CUDA_ERROR_INVALID_VALUE;
+  if (check_pool(pool) != CUDA_SUCCESS) return CUDA_ERROR_INVALID_VALUE;
   return allocate_in_stream(dptr, bytesize, hStream, true);
 }
 CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {

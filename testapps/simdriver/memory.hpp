@@ -26,6 +26,8 @@ bool find_allocation(uintptr_t address, Allocation &found);
 bool device_reaches(uintptr_t address, size_t bytes);
 void free_context_memory(Context &context);
 
+CUresult check_pool(CUmemoryPool handle);  // in pool.cpp
+
 constexpr uint64_t kDeviceBytes = 141ull << 30;
 // Device memory that loaded code takes; counted so that cuMemGetInfo shows what loading costs.
 void count_code(int64_t bytes);

@@ -110,6 +110,31 @@ CUresult attach(CUstream handle, bool per_thread, CUdeviceptr address) {
   return CUDA_SUCCESS;
 }
 
+CUresult set_attribute(CUstream handle, bool per_thread, int attribute, const CUstreamAttrValue *value) {
+  return with_stream(handle, per_thread, value, [&](Stream &s) {
+    std::lock_guard<std::mutex> hold(engine_mutex());
+    s.attributes[attribute] = *value;
+  });
+}
+
+CUresult get_attribute(CUstream handle, bool per_thread, int attribute, CUstreamAttrValue *value) {
+  return with_stream(handle, per_thread, value, [&](Stream &s) {
+    std::lock_guard<std::mutex> hold(engine_mutex());
+    auto it = s.attributes.find(attribute);
+    *value = it == s.attributes.end() ? CUstreamAttrValue{} : it->second;
+  });
+}
+
+CUresult copy_attributes(CUstream to_handle, CUstream from_handle, bool per_thread) {
+  StreamRef to, from;
+  CUresult r = find_stream(to_handle, per_thread, to);
+  if (r == CUDA_SUCCESS) r = find_stream(from_handle, per_thread, from);
+  if (r != CUDA_SUCCESS) return r;
+  std::lock_guard<std::mutex> hold(engine_mutex());
+  to->attributes = from->attributes;
+  return CUDA_SUCCESS;
+}
+
 }  // namespace
 
 CUresult cuStreamCreate(CUstream *phStream, unsigned int Flags) {
@@ -162,6 +187,12 @@ BOTH(cuStreamGetDevice, (CUstream hStream, CUdevice *device),
      with_stream(hStream, true, device, [&](Stream &) { *device = 0; }))
 BOTH(cuStreamAttachMemAsync, (CUstream hStream, CUdeviceptr dptr, size_t, unsigned int), attach(hStream, false, dptr),
      attach(hStream, true, dptr))
+
+BOTH(cuStreamSetAttribute, (CUstream hStream, CUstreamAttrID attr, const CUstreamAttrValue *value),
+     set_attribute(hStream, false, attr, value), set_attribute(hStream, true, attr, value))
+BOTH(cuStreamGetAttribute, (CUstream hStream, CUstreamAttrID attr, CUstreamAttrValue *value_out),
+     get_attribute(hStream, false, attr, value_out), get_attribute(hStream, true, attr, value_out))
+BOTH(cuStreamCopyAttributes, (CUstream dst, CUstream src), copy_attributes(dst, src, false), copy_attributes(dst, src, true))
 
 CUresult cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx) {
   ENTER();

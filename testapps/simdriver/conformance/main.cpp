@@ -1,0 +1,143 @@
+// Walks the ground truth's tables, performs every call they name, and says where the driver answers otherwise.
+//
+//   conformance [TABLES]     TABLES: the folder of the tables; by default the one in the repository this was built in
+//
+// Runs against the simulated driver or a real one: whichever libcuda.so.1 is found. Prints a line for each deviation and, last,
+// "N passed, N failed"; exits with 1 when something failed.
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+
+#include "conformance.hpp"
+#include "image.hpp"
+
+namespace conformance {
+namespace {
+unsigned passed = 0, failed = 0;
+
+using Clock = std::chrono::steady_clock;
+constexpr auto kPatient = std::chrono::seconds(5);
+
+std::chrono::milliseconds brief() { return std::chrono::milliseconds(device().simulated ? 120 : 300); }
+
+bool wait_for(const std::atomic<bool> &done, Clock::duration longest) {
+  const auto end = Clock::now() + longest;
+  while (!done && Clock::now() < end) std::this_thread::sleep_for(std::chrono::microseconds(300));
+  return done;
+}
+}  // namespace
+
+const char kPtx[] =
+    ".version 6.4\n.target sm_75\n.address_size 64\n"
+    ".visible .entry nothing(.param .u64 nothing_param_0) { ret; }\n";
+
+void Tally::cell(const std::string &what, const std::string &expected, const std::string &seen) {
+  if (expected == seen) {
+    passed++;
+    return;
+  }
+  failed++;
+  printf("%s: %s: expected %s, seen %s\n", table_.c_str(), what.c_str(), expected.c_str(), seen.c_str());
+}
+
+void Tally::unknown(const std::string &row) {
+  failed++;
+  printf("%s: this program does not know the row: %s\n", table_.c_str(), row.c_str());
+}
+
+int Tally::finish() {
+  printf("%u passed, %u failed\n", passed, failed);
+  return failed || !passed ? 1 : 0;
+}
+
+Device &device() {
+  static Device d;
+  return d;
+}
+
+Outcome call_beside(const std::string &name, Expect expect, const std::function<CUresult()> &call,
+                    const std::function<void(bool)> &release) {
+  std::atomic<bool> done{false};
+  Outcome outcome;
+  std::thread caller([&] {
+    CK(cuCtxSetCurrent(device().session.context));
+    outcome.result = call();
+    done = true;
+  });
+  outcome.blocked = !wait_for(done, expect == Expect::blocks ? Clock::duration(brief()) : Clock::duration(kPatient));
+  release(outcome.blocked);
+  if (!wait_for(done, kPatient)) {
+    printf("%s: does not come back after all work was released\n", name.c_str());
+    fflush(stdout);
+    std::_Exit(2);
+  }
+  caller.join();
+  return outcome;
+}
+
+bool runs_dry(CUstream stream, bool expected) {
+  const auto end = Clock::now() + (expected ? Clock::duration(kPatient) : Clock::duration(brief()));
+  CUresult r;
+  while ((r = cuStreamQuery(stream)) == CUDA_ERROR_NOT_READY && Clock::now() < end)
+    std::this_thread::sleep_for(std::chrono::microseconds(300));
+  return r == CUDA_SUCCESS;
+}
+
+std::vector<std::string> lines_of(const std::string &path) {
+  std::ifstream file(path);
+  if (!file) {
+    fprintf(stderr, "cannot open %s\n", path.c_str());
+    std::_Exit(2);
+  }
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(file, line);)
+    if (!line.empty() && line[0] != '#') lines.push_back(line);
+  return lines;
+}
+
+std::vector<std::string> split(const std::string &line, char separator) {
+  std::vector<std::string> parts(1);
+  for (char c : line) {
+    if (c == separator)
+      parts.emplace_back();
+    else
+      parts.back() += c;
+  }
+  return parts;
+}
+
+bool begins(const std::string &text, const std::string &with) { return text.compare(0, with.size(), with) == 0; }
+
+std::string trimmed(const std::string &text) {
+  const size_t first = text.find_first_not_of(' ');
+  return first == std::string::npos ? "" : text.substr(first, text.find_last_not_of(' ') - first + 1);
+}
+
+}  // namespace conformance
+
+using namespace conformance;
+
+int main(int argc, char **argv) {
+  setvbuf(stdout, nullptr, _IOLBF, 0);
+  const std::string tables = argc > 1 ? argv[1] : lg::folder_of_executable() + "/../../testapps/simdriver/ground-truth";
+  Device &d = device();
+  setenv("CUDA_MODULE_LOADING", "LAZY", 1);  // what the tables were measured under
+  d.session = lg::open_session();
+  char name[256] = "";
+  CK(cuDeviceGetName(name, sizeof name, d.session.device));
+  d.simulated = begins(name, "Simulated");
+  d.image = lg::image("probes");
+  d.flag = lg::mapped_word();
+  CK(cuMemAlloc(&d.buffer, 64 << 20));
+  CK(cuMemsetD8(d.buffer, 0, 64 << 20));
+  CK(cuCtxSynchronize());
+
+  walk_lookups(tables + "/cudart-13.0-lookups.txt");
+  walk_context_question_and_capture(tables + "/context-question-and-capture.txt");
+  walk_stall_after_cold_load(tables + "/stall-after-cold-load.txt");
+  walk_calls_during_a_blocked_call(tables + "/calls-during-a-blocked-call.txt");
+  walk_blocking_matrix(tables + "/blocking-matrix.tsv");
+  const int status = Tally::finish();
+  fflush(stdout);
+  std::_Exit(status);
+}
