@@ -57,7 +57,7 @@ macro_rules! with_driver_api {
                 7 cuCtxCreate_v4 cuCtxCreate 12050 legacy;
             }
             ContextCreate (context_out: Ptr, dev: i32)
-                => context::create(context_out);
+                => context::retain_primary(context_out, dev);
             {
                 8 cuDevicePrimaryCtxRetain cuDevicePrimaryCtxRetain 7000 legacy;
             }
@@ -192,7 +192,7 @@ macro_rules! with_driver_api {
                 38 cuLibraryGetUnifiedFunction cuLibraryGetUnifiedFunction 12000 legacy;
             }
             KernelResolve (kernels: Ptr, num_kernels: u32, lib: Handle)
-                => library::enumerate(kernels, num_kernels, lib);
+                => library::enumerate(lib);
             {
                 39 cuLibraryEnumerateKernels cuLibraryEnumerateKernels 12040 legacy;
             }
@@ -317,12 +317,12 @@ macro_rules! with_driver_api {
 
             // Graphs
             GraphLaunch (h_graph: Handle, stream: Handle)
-                => graph::launch(h_graph_exec, stream);
+                => graph::launch(stream);
             {
                 68 cuGraphLaunch cuGraphLaunch 10000 legacy;
             }
             GraphLaunch (h_graph_exec: Handle, stream: Handle)
-                => graph::launch(h_graph_exec, stream);
+                => graph::launch(stream);
             {
                 69 cuGraphLaunch_ptsz cuGraphLaunch 10000 per_thread;
             }

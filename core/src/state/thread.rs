@@ -91,6 +91,7 @@ pub struct ThreadSlot {
     owner: AtomicU64,
     cold: AtomicU32,
     serial: AtomicU64,
+    launches: AtomicU64,
     depth: AtomicU32,
     thread: AtomicU32,
     in_use: AtomicBool,
@@ -110,6 +111,7 @@ impl Default for ThreadSlot {
             owner: AtomicU64::new(0),
             cold: AtomicU32::new(0),
             serial: AtomicU64::new(0),
+            launches: AtomicU64::new(0),
             depth: AtomicU32::new(0),
             thread: AtomicU32::new(0),
             in_use: AtomicBool::new(false),
@@ -166,6 +168,17 @@ impl ThreadSlot {
     #[inline]
     pub fn leave(&self) {
         self.depth.store(0, Ordering::Relaxed);
+    }
+
+    /// The owner launches a kernel.
+    #[inline]
+    pub fn count_launch(&self) {
+        self.launches.store(self.launches.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    }
+
+    /// How many calls, and how many launches among them, went through this slot, whoever owned it.
+    pub fn counts(&self) -> (u64, u64) {
+        (self.serial.load(Ordering::Relaxed), self.launches.load(Ordering::Relaxed))
     }
 
     /// Publishes the call the owner is about to make. It becomes visible with [`ThreadSlot::mark`].

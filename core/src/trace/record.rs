@@ -35,8 +35,10 @@ pub struct Record {
     pub kind: Kind,
     /// What the driver answered.
     pub result: i32,
-    /// The stream's handle, or 0.
-    pub stream: u64,
+    /// The calling thread.
+    pub thread: u32,
+    /// The context's number in the state, or 0.
+    pub context_id: u32,
     /// The stream's number in the state, or 0.
     pub stream_id: u32,
     /// The function's number in the state, or 0.
@@ -50,13 +52,14 @@ impl Record {
     pub fn to_words(&self) -> [u64; WORDS] {
         let head = u64::from(self.form.info().id) | (self.kind as u64) << 16 | u64::from(self.result as u32) << 32;
         let ids = u64::from(self.stream_id) | u64::from(self.function_id) << 32;
+        let place = u64::from(self.thread) | u64::from(self.context_id) << 32;
         let [a, b, c] = self.detail;
-        [head, self.entered, self.returned, self.stream, ids, a, b, c]
+        [head, self.entered, self.returned, place, ids, a, b, c]
     }
 
     /// The record that these words make, or `None` if they make none.
     pub fn from_words(words: &[u64; WORDS]) -> Option<Self> {
-        let [head, entered, returned, stream, ids, a, b, c] = *words;
+        let [head, entered, returned, place, ids, a, b, c] = *words;
         let kind = match (head >> 16) as u16 {
             0 => Kind::Call,
             1 => Kind::ColdFunction,
@@ -71,7 +74,8 @@ impl Record {
             form: Form::by_id(head as u16)?,
             kind,
             result: (head >> 32) as u32 as i32,
-            stream,
+            thread: place as u32,
+            context_id: (place >> 32) as u32,
             stream_id: ids as u32,
             function_id: (ids >> 32) as u32,
             detail: [a, b, c],

@@ -1,0 +1,47 @@
+//! `lazyguard explain`: the page of a code. The pages are those of `docs/HAZARDS.md`, as they were when this was built.
+
+use crate::{Failure, Outcome};
+use lazyguard_core::diagnose::Code;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+const PAGES: &str = include_str!("../../docs/HAZARDS.md");
+
+/// Prints one page, or the list of codes.
+pub(crate) fn explain(code: Option<&str>) -> Outcome {
+    let mut out = io::stdout().lock();
+    let Some(wanted) = code else {
+        for code in Code::ALL {
+            writeln!(out, "{code}  {}", code.title())?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    };
+    let name = wanted.to_ascii_uppercase();
+    match page(&name) {
+        Some(page) => writeln!(out, "{}", page.trim_end())?,
+        None => return Err(Failure::Input(format!("{wanted}: no such code (see: lazyguard explain)"))),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The part of the document under the code's heading.
+fn page(code: &str) -> Option<&'static str> {
+    let start = PAGES.find(&format!("\n## {code}:"))? + 1;
+    let rest = &PAGES[start..];
+    let end = rest[3..].find("\n## ").map_or(rest.len(), |at| at + 3);
+    Some(&rest[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_has_its_page_with_its_title() {
+        for code in Code::ALL {
+            let page = page(code.name()).unwrap_or_else(|| panic!("{code} has no page"));
+            assert!(page.starts_with(&format!("## {code}: {}", code.title())), "{code}: {}", page.lines().next().unwrap());
+            assert!(page.contains("**Fix.**"), "{code} says no fix");
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! First use of a function.
+//!
+//! The driver loads a function when it is first used in a context, and its module or library before that if that is not
+//! there yet. Whether a use is a first one is known here: from the loads that were seen, from the guard's own, or from the
+//! driver's word where it gives one (it does for functions, not for kernels).
+//!
+//! A first use is the last moment to load what is pending; if it stays one, it is noted with what is in flight, because
+//! that is what the load will wait for.
+
+use super::call::Call;
+use crate::lookup::driver::{self, Handle, SUCCESS};
+use crate::runtime::idle;
+use lazyguard_core::diagnose::Code;
+use lazyguard_core::state::{ColdKind, ColdLoad, FunctionKind};
+use std::ffi::{c_char, CStr};
+use std::ptr::{null, null_mut};
+
+impl Call {
+    /// The call uses a function or kernel in its context: says which, and whether this is its first use.
+    #[inline]
+    pub fn uses(&mut self, function: Handle) {
+        let (handle, context, epoch) = (function as u64, self.about.context, self.guard.world.epoch());
+        if let Some(number) = self.slot.cached_loaded_function(handle, context, epoch) {
+            self.about.function = number;
+            return;
+        }
+        self.uses_uncached(function, epoch);
+    }
+
+    #[cold]
+    fn uses_uncached(&mut self, function: Handle, epoch: u32) {
+        if function.is_null() {
+            return;
+        }
+        let number = number_of(self, function);
+        self.about.function = number;
+        self.about.owner = self.guard.world.function_entry(number).map_or(0, |f| f.owner());
+        if !self.is_loaded(function) {
+            // Nothing in flight means that loading now is safe, and everything else that is pending may come along.
+            self.load_pending(self.about.context);
+        }
+        if self.is_loaded(function) {
+            self.slot.cache_loaded_function(function as u64, self.about.context, epoch, number);
+            self.about.owner = 0;
+            return;
+        }
+        self.first_use();
+    }
+
+    fn is_loaded(&self, function: Handle) -> bool {
+        let Some(entry) = self.guard.world.function_entry(self.about.function) else { return false };
+        if entry.loaded_in(self.about.context) {
+            return true;
+        }
+        let mut state = 0;
+        let loaded = entry.kind() == FunctionKind::Function
+            && driver::function_is_loaded(&mut state, function) == Some(SUCCESS)
+            && state == LOADED;
+        if loaded {
+            entry.set_loaded_in(self.about.context);
+        }
+        loaded
+    }
+
+    fn first_use(&mut self) {
+        let world = &self.guard.world;
+        let kind = match world.function_entry(self.about.function).map(|f| f.kind()) {
+            Some(FunctionKind::Kernel) if !world.present(self.about.owner, self.about.context) => ColdKind::Module,
+            _ => ColdKind::Function,
+        };
+        self.loads(kind);
+    }
+
+    /// The call loads: a function on its first use, or a module. Notes what is in flight meanwhile, and the hazard if
+    /// anything is.
+    pub fn loads(&mut self, kind: ColdKind) {
+        self.about.cold = Some(kind);
+        let in_flight = idle::in_flight(self.guard, self.about.context, self.slot.thread());
+        if !in_flight.is_empty() {
+            let code = match kind {
+                ColdKind::Function => Code::LG101,
+                ColdKind::Module => Code::LG102,
+            };
+            self.hazard(code, &in_flight);
+        }
+        self.guard.world.cold_load(ColdLoad {
+            at: self.entered,
+            form: self.form,
+            kind,
+            context: self.about.context,
+            function: self.about.function,
+            stream: self.about.stream,
+            thread: self.slot.thread(),
+            in_flight,
+        });
+    }
+}
+
+/// `CU_FUNCTION_LOADING_STATE_LOADED`.
+const LOADED: i32 = 1;
+/// `CUDA_ERROR_INVALID_HANDLE`.
+const INVALID_HANDLE: i32 = 400;
+
+/// The number of a function or kernel. One that was resolved by a way that is not hooked is asked after here: the driver
+/// says that a kernel is not a function.
+fn number_of(call: &Call, handle: Handle) -> u32 {
+    let world = &call.guard.world;
+    let known = world.known_function(handle as u64);
+    let number = known.unwrap_or_else(|| {
+        let mut state = 0;
+        let kernel = driver::function_is_loaded(&mut state, handle) == Some(INVALID_HANDLE);
+        let kind = if kernel { FunctionKind::Kernel } else { FunctionKind::Function };
+        let mut library = null_mut();
+        let owned = kernel && driver::kernel_library(&mut library, handle) == Some(SUCCESS);
+        world.function(handle as u64, kind, if owned { library as u64 } else { 0 })
+    });
+    if world.function_name(number).is_none() {
+        name(call, number, handle);
+    }
+    number
+}
+
+fn name(call: &Call, number: u32, handle: Handle) {
+    let Some(entry) = call.guard.world.function_entry(number) else { return };
+    let mut name: *const c_char = null();
+    let asked = match entry.kind() {
+        FunctionKind::Kernel => driver::kernel_name(&mut name, handle),
+        FunctionKind::Function => driver::function_name(&mut name, handle),
+    };
+    if asked == Some(SUCCESS) && !name.is_null() {
+        // SAFETY: the driver's own terminated string, which lives as long as the function.
+        let name = unsafe { CStr::from_ptr(name) };
+        call.guard.world.name_function(number, &name.to_string_lossy());
+    }
+}

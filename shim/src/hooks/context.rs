@@ -1,0 +1,116 @@
+//! Contexts: initialisation, life, waiting; and everything that waits for a context as a whole.
+
+use super::call::{observe, published};
+use crate::lookup::driver::{self, Handle, SUCCESS};
+use crate::runtime::lifecycle;
+use lazyguard_core::api::Form;
+
+/// The driver is initialised; from here on the process is guarded.
+pub(super) fn init(_form: Form, _flags: u32, real: impl FnOnce() -> i32) -> i32 {
+    let result = real();
+    if result == SUCCESS {
+        lifecycle::arm();
+    }
+    result
+}
+
+/// A context is created, and current to the thread.
+pub(super) fn create(form: Form, context: Handle, real: impl FnOnce() -> i32) -> i32 {
+    came(form, context, None, real)
+}
+
+/// A device's primary context is retained: created, unless it is there.
+pub(super) fn retain_primary(form: Form, context: Handle, device: i32, real: impl FnOnce() -> i32) -> i32 {
+    came(form, context, Some(device), real)
+}
+
+fn came(form: Form, context: Handle, device: Option<i32>, real: impl FnOnce() -> i32) -> i32 {
+    observe(
+        form,
+        |_| {},
+        real,
+        |call, result| {
+            if result != SUCCESS || context.is_null() {
+                return;
+            }
+            // SAFETY: the driver has just filled it in.
+            let number = call.context_number(unsafe { *context.cast::<Handle>() });
+            if let (Some(entry), Some(device)) = (call.guard.world.context_entry(number), device) {
+                entry.set_device(device);
+            }
+            // Libraries that a runtime registered before there was a context are loaded into it now.
+            call.load_pending(number);
+        },
+    )
+}
+
+/// A context is destroyed, and everything in it.
+pub(super) fn destroy(form: Form, context: Handle, real: impl FnOnce() -> i32) -> i32 {
+    observe(
+        form,
+        |call| call.about.context = call.guard.world.known_context(context as u64).unwrap_or(0),
+        real,
+        |call, result| {
+            if result == SUCCESS {
+                call.guard.loader.context_gone(call.about.context, context as u64);
+                call.guard.world.context_gone(context as u64);
+            }
+        },
+    )
+}
+
+/// A device's primary context was released or reset; the last release and every reset destroy it.
+pub(super) fn primary_gone(form: Form, device: i32, real: impl FnOnce() -> i32) -> i32 {
+    observe(
+        form,
+        |_| {},
+        real,
+        |call, result| {
+            let (mut flags, mut active) = (0, 0);
+            let asked = driver::primary_state(device, &mut flags, &mut active);
+            if result != SUCCESS || asked == Some(SUCCESS) && active != 0 {
+                return;
+            }
+            let world = &call.guard.world;
+            let gone: Vec<_> =
+                world.contexts().filter(|(_, c)| c.device() == device).map(|(n, c)| (n, c.handle())).collect();
+            for (number, handle) in gone {
+                call.guard.loader.context_gone(number, handle);
+                world.context_gone(handle);
+            }
+        },
+    )
+}
+
+/// The thread's current context changes. Which one it is is asked when it matters.
+pub(super) fn current(_form: Form, real: impl FnOnce() -> i32) -> i32 {
+    real()
+}
+
+/// A thread waits for everything in a context: the one it names, or its current one.
+pub(super) fn synchronize(form: Form, context: Handle, real: impl FnOnce() -> i32) -> i32 {
+    observe(
+        form,
+        |call| {
+            let context = if context.is_null() { driver::current_context() } else { context };
+            call.about.context = call.context_number(context);
+        },
+        real,
+        |call, result| {
+            if result == SUCCESS {
+                call.guard.world.context_complete(call.about.context, call.entered);
+                call.load_pending(call.about.context);
+            }
+        },
+    )
+}
+
+/// A call that the driver may hold until other work in the context has ended, or until another thread's call has.
+pub(super) fn waits_for_context(form: Form, real: impl FnOnce() -> i32) -> i32 {
+    published(form, |call| call.about.context = call.current_context(), real)
+}
+
+/// A call that is only published.
+pub(super) fn observed(form: Form, real: impl FnOnce() -> i32) -> i32 {
+    published(form, |_| {}, real)
+}

@@ -1,0 +1,136 @@
+//! Libraries and kernels: loading, resolving, unloading, and the calls that load a function on the way.
+
+use super::call::{observe, published};
+use crate::lookup::driver::{Handle, SUCCESS};
+use crate::runtime::loader::Item;
+use lazyguard_core::api::Form;
+use lazyguard_core::state::{ColdKind, FunctionKind};
+use std::ffi::{c_char, CStr};
+
+/// A library is loaded: it belongs to no context and loads nothing into any, yet.
+pub(super) fn load(form: Form, library: Handle, real: impl FnOnce() -> i32) -> i32 {
+    observe(
+        form,
+        |call| call.about.context = call.current_context(),
+        real,
+        |call, result| {
+            if result != SUCCESS || library.is_null() {
+                return;
+            }
+            // SAFETY: the driver has just filled it in.
+            let library = unsafe { *library.cast::<Handle>() } as u64;
+            call.guard.loader.library_loaded(call.guard, library);
+            call.load_pending(call.about.context);
+        },
+    )
+}
+
+/// A library is unloaded, from every context.
+pub(super) fn unload(form: Form, library: Handle, real: impl FnOnce() -> i32) -> i32 {
+    observe(
+        form,
+        |call| {
+            call.about.context = call.current_context();
+            call.about.owner = library as u64;
+            call.guard.loader.owner_goes(library as u64);
+        },
+        real,
+        |call, result| {
+            if result == SUCCESS {
+                call.guard.world.owner_gone(library as u64);
+            }
+        },
+    )
+}
+
+/// A kernel is resolved by name. That loads nothing.
+pub(super) fn get_kernel(form: Form, kernel: Handle, library: Handle, name: Handle, real: impl FnOnce() -> i32) -> i32 {
+    observe(
+        form,
+        |call| {
+            call.about.context = call.current_context();
+            call.about.owner = library as u64;
+        },
+        real,
+        |call, result| {
+            if result != SUCCESS || kernel.is_null() || name.is_null() {
+                return;
+            }
+            // SAFETY: the driver has just filled in the one and read the other, a terminated name.
+            let (kernel, name) = unsafe { (*kernel.cast::<Handle>(), CStr::from_ptr(name.cast::<c_char>())) };
+            let number = call.guard.world.function(kernel as u64, FunctionKind::Kernel, library as u64);
+            call.guard.world.name_function(number, &name.to_string_lossy());
+            let loaded = call.guard.world.function_entry(number).is_some_and(|f| f.loaded_in(call.about.context));
+            if !loaded {
+                let item = Item::Kernel(kernel as u64, library as u64);
+                call.guard.loader.resolved(call.guard, call.about.context, item);
+                call.load_pending(call.about.context);
+            }
+        },
+    )
+}
+
+/// The kernels of a library are listed. That loads nothing.
+pub(super) fn enumerate(form: Form, library: Handle, real: impl FnOnce() -> i32) -> i32 {
+    published(form, |call| call.about.owner = library as u64, real)
+}
+
+/// Something of a library is wanted in the current context, which brings the library there.
+pub(super) fn uses_library(form: Form, library: Handle, real: impl FnOnce() -> i32) -> i32 {
+    observe(
+        form,
+        |call| {
+            call.about.context = call.current_context();
+            call.about.owner = library as u64;
+            if !call.guard.world.present(library as u64, call.about.context) {
+                call.load_pending(call.about.context);
+            }
+            if !call.guard.world.present(library as u64, call.about.context) {
+                call.loads(ColdKind::Module);
+            }
+        },
+        real,
+        |_, _| {},
+    )
+}
+
+/// A kernel's function in the current context is wanted, which loads it.
+pub(super) fn get_function(form: Form, function: Handle, kernel: Handle, real: impl FnOnce() -> i32) -> i32 {
+    observe(
+        form,
+        |call| {
+            call.about.context = call.current_context();
+            call.uses(kernel);
+        },
+        real,
+        |call, result| {
+            if result != SUCCESS || function.is_null() {
+                return;
+            }
+            call.loaded();
+            let world = &call.guard.world;
+            let Some(owner) = world.function_entry(call.about.function).map(|f| f.owner()) else { return };
+            // SAFETY: the driver has just filled it in.
+            let function = unsafe { *function.cast::<Handle>() };
+            let number = world.function(function as u64, FunctionKind::Function, owner);
+            if let Some(name) = world.function_name(call.about.function) {
+                world.name_function(number, name);
+            }
+            if let Some(entry) = world.function_entry(number) {
+                entry.set_loaded_in(call.about.context);
+            }
+        },
+    )
+}
+
+/// A call about a function or kernel that loads it in the current context.
+pub(super) fn loads_function(form: Form, function: Handle, real: impl FnOnce() -> i32) -> i32 {
+    published(
+        form,
+        |call| {
+            call.about.context = call.current_context();
+            call.uses(function);
+        },
+        real,
+    )
+}

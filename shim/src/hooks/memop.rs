@@ -1,0 +1,99 @@
+//! Stream memory operations: a stream writes a value, or waits for one. The driver sees no order in them; the guard does.
+
+use super::call::{observe, Call};
+use crate::lookup::driver::Handle;
+use cudarc::driver::sys::{
+    CUstreamBatchMemOpParams_union as Params, CUstreamBatchMemOpParams_union_CUstreamMemOpWaitValueParams_st as WaitParams,
+    CUstreamBatchMemOpParams_union_CUstreamMemOpWriteValueParams_st as WriteParams,
+};
+use lazyguard_core::api::Form;
+use lazyguard_core::state::{ValueWait, ValueWrite};
+use std::mem::offset_of;
+
+/// A stream writes a value.
+pub(super) fn write(form: Form, stream: Handle, address: u64, value: u64, _flags: u32, real: impl FnOnce() -> i32) -> i32 {
+    observe(
+        form,
+        |call| {
+            call.submits_to(stream);
+            note_write(call, address, value);
+        },
+        real,
+        |_, _| {},
+    )
+}
+
+/// A stream waits for a value.
+pub(super) fn wait(form: Form, stream: Handle, address: u64, value: u64, flags: u32, real: impl FnOnce() -> i32) -> i32 {
+    observe(
+        form,
+        |call| {
+            call.submits_to(stream);
+            note_wait(call, address, value, flags);
+        },
+        real,
+        |_, _| {},
+    )
+}
+
+fn note_write(call: &Call, address: u64, value: u64) {
+    if call.about.submits {
+        let write = ValueWrite { at: call.entered, address, value, stream: call.about.stream };
+        call.guard.world.value_written(write);
+    }
+}
+
+fn note_wait(call: &Call, address: u64, value: u64, flags: u32) {
+    if let (true, Some(stream)) = (call.about.submits, call.stream_entry()) {
+        stream.waits_for(ValueWait { at: call.entered, address, value, flags });
+    }
+}
+
+/// Several operations at once. The kinds are read as integers: a newer driver has more of them than this build knows.
+pub(super) fn batch(form: Form, stream: Handle, count: u32, operations: Handle, real: impl FnOnce() -> i32) -> i32 {
+    const WAIT_32: u32 = 1;
+    const WRITE_32: u32 = 2;
+    const WAIT_64: u32 = 4;
+    const WRITE_64: u32 = 5;
+    observe(
+        form,
+        |call| {
+            call.submits_to(stream);
+            for n in 0..if operations.is_null() { 0 } else { count as usize } {
+                // SAFETY: the program passes `count` operations, which the driver reads as well; they are read as bytes
+                // of the layout that the header gives them.
+                let read = |offset: usize| unsafe {
+                    operations.cast::<Params>().add(n).cast::<u8>().add(offset)
+                };
+                // SAFETY: as above; every kind begins with its number.
+                let kind = unsafe { read(0).cast::<u32>().read() };
+                let value = |offset: usize, wide: bool| {
+                    // SAFETY: as above; the value is a union of a 32-bit and a 64-bit one at this offset.
+                    unsafe { if wide { read(offset).cast::<u64>().read() } else { u64::from(read(offset).cast::<u32>().read()) } }
+                };
+                match kind {
+                    WAIT_32 | WAIT_64 => {
+                        // SAFETY: as above.
+                        let (address, flags) = unsafe {
+                            (
+                                read(offset_of!(WaitParams, address)).cast::<u64>().read(),
+                                read(offset_of!(WaitParams, flags)).cast::<u32>().read(),
+                            )
+                        };
+                        let value = value(offset_of!(WaitParams, __bindgen_anon_1), kind == WAIT_64);
+                        note_wait(call, address, value, flags);
+                    }
+                    WRITE_32 | WRITE_64 => {
+                        // SAFETY: as above.
+                        let address = unsafe { read(offset_of!(WriteParams, address)).cast::<u64>().read() };
+                        let value = value(offset_of!(WriteParams, __bindgen_anon_1), kind == WRITE_64);
+                        note_write(call, address, value);
+                    }
+                    _ => {}
+                }
+            }
+        },
+        real,
+        |_, _| {},
+    )
+}

@@ -1,0 +1,112 @@
+//! Streams: life, waiting, capture, and everything that only submits an operation.
+
+use super::call::observe;
+use crate::lookup::driver::{Handle, SUCCESS};
+use lazyguard_core::api::Form;
+use lazyguard_core::state::{StreamKey, StreamKind};
+
+/// `CU_STREAM_NON_BLOCKING`.
+const NON_BLOCKING: u32 = 1;
+
+fn key(stream: Handle) -> StreamKey {
+    StreamKey { handle: stream as u64, context: 0, thread: 0 }
+}
+
+/// A stream is created.
+pub(super) fn create(form: Form, stream: Handle, flags: u32, real: impl FnOnce() -> i32) -> i32 {
+    observe(
+        form,
+        |call| call.about.context = call.current_context(),
+        real,
+        |call, result| {
+            if result != SUCCESS || stream.is_null() {
+                return;
+            }
+            // SAFETY: the driver has just filled it in.
+            let stream = unsafe { *stream.cast::<Handle>() };
+            let kind = if flags & NON_BLOCKING != 0 { StreamKind::NonBlocking } else { StreamKind::Blocking };
+            // A handle that is known belonged to a stream whose end was not seen.
+            call.guard.world.stream_gone(key(stream));
+            call.guard.world.stream(key(stream), call.about.context, kind, call.guard.now());
+        },
+    )
+}
+
+/// A stream is destroyed. The driver lets what is in flight on it end.
+pub(super) fn destroy(form: Form, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
+    observe(
+        form,
+        |call| call.on_stream(stream),
+        real,
+        |call, result| {
+            if result == SUCCESS {
+                call.guard.world.stream_gone(key(stream));
+            }
+        },
+    )
+}
+
+/// A thread waits for a stream; when it returns, the stream is idle up to the moment it was entered.
+pub(super) fn synchronize(form: Form, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
+    completes(form, stream, real)
+}
+
+/// A stream is polled; success tells as much as a synchronize.
+pub(super) fn query(form: Form, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
+    completes(form, stream, real)
+}
+
+fn completes(form: Form, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
+    observe(
+        form,
+        |call| call.on_stream(stream),
+        real,
+        |call, result| {
+            if let (SUCCESS, Some(entry)) = (result, call.stream_entry()) {
+                entry.complete_until(call.entered);
+                call.load_pending(call.about.context);
+            }
+        },
+    )
+}
+
+/// Something is submitted to a stream.
+#[inline]
+pub(super) fn submit(form: Form, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
+    observe(form, |call| call.submits_to(stream), real, |_, _| {})
+}
+
+/// A host function is submitted to a stream; what comes after it waits until it has returned.
+pub(super) fn host_function(form: Form, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
+    submit(form, stream, real)
+}
+
+/// A capture begins. Noted before, so that nobody asks the context a question that would spoil it.
+pub(super) fn begin_capture(form: Form, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
+    observe(
+        form,
+        |call| {
+            call.on_stream(stream);
+        },
+        // The gate is passed by now, and the mark keeps a loading thread out until the real call has returned.
+        real,
+        |call, result| {
+            if result == SUCCESS {
+                call.guard.world.set_capturing(call.about.stream, true);
+            }
+        },
+    )
+}
+
+/// A capture ends, well or not.
+pub(super) fn end_capture(form: Form, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
+    observe(
+        form,
+        |call| call.on_stream(stream),
+        real,
+        |call, _| {
+            call.guard.world.set_capturing(call.about.stream, false);
+            call.load_pending(call.about.context);
+        },
+    )
+}

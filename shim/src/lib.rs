@@ -1,0 +1,29 @@
+//! `liblazyguard.so`: the library that is preloaded into somebody else's process.
+//!
+//! The way of a call: an export of [`hooks`], or the same function's address handed out by [`lookup`], then the guard
+//! ([`hooks::call`]: is this process armed, is this thread already in here?), the real driver function exactly once, and
+//! the fold of what happened into the state. Everything slow stands in [`runtime`]: arming, loading ahead of use, the
+//! watchdog and the log.
+//!
+//! What holds everywhere in this crate:
+//!
+//! * The first law: a program that works without the library works the same with it. Where anything is in doubt, the call
+//!   is passed on as it came, and counted.
+//! * The real function is called exactly once, whatever fails around it, and its value is returned unchanged. The only
+//!   answer that is ever changed is the loading mode that a small CUDA runtime instance asks for (see
+//!   [`runtime::nudge`]).
+//! * No lock is held across a driver call, and the watchdog makes none.
+//! * A process that does not use CUDA gets no thread, no file and no output.
+//!
+//! Unsafe code stands at the edge: the exports, the look-up, the few structures that are read through the program's
+//! pointers, and the driver functions that are called on the guard's own behalf ([`lookup::driver`]).
+
+// Hooks bear the names of the functions they stand for.
+#![allow(non_snake_case)]
+
+pub mod hooks;
+pub mod lookup;
+pub mod runtime;
+
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+compile_error!("LazyGuard gets between programs and the driver by the rules of the GNU C library's dynamic linker");

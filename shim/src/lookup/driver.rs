@@ -1,0 +1,213 @@
+//! The real driver: its functions, by form, and the few that the guard calls on its own behalf.
+//!
+//! One driver is adopted, the first that is seen; its functions are looked up all at once. A second copy, in another
+//! namespace or under another name, is left alone: its functions are handed to the program as they are, and counted.
+//!
+//! Protocol: [`ADOPTED`] is set (Release) after the pointers are; readers of a pointer need no order, because a null one
+//! sends them to [`resolve`], and every thread that looks a pointer up finds the same one.
+
+use super::{dlsym, objects};
+use lazyguard_core::api::{Form, FORMS};
+use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+const NULL: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+static REAL: [AtomicPtr<c_void>; FORMS.len()] = [NULL; FORMS.len()];
+static ADOPTED: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+
+/// Look-ups answered by a driver other than the adopted one, and therefore passed on as they were.
+pub static FOREIGN: AtomicU64 = AtomicU64::new(0);
+
+/// The real function of a form, if a driver is loaded that has it.
+#[inline]
+pub fn real(form: Form) -> Option<*mut c_void> {
+    let function = REAL[form.index()].load(Ordering::Relaxed);
+    if function.is_null() {
+        return resolve(form);
+    }
+    Some(function)
+}
+
+/// Finds a function that is called before any look-up went through this library: a program linked with the driver.
+#[cold]
+fn resolve(form: Form) -> Option<*mut c_void> {
+    adopt_loaded();
+    let function = REAL[form.index()].load(Ordering::Relaxed);
+    (!function.is_null()).then_some(function)
+}
+
+/// Adopts the driver if one is loaded under its usual name.
+pub fn adopt_loaded() -> bool {
+    if !ADOPTED.load(Ordering::Acquire).is_null() {
+        return true;
+    }
+    let handle = dlsym::open_loaded(c"libcuda.so.1");
+    if !handle.is_null() {
+        return adopt(handle);
+    }
+    // Linked under another file name: what comes behind this library in the search order, if that is a driver.
+    let found = dlsym::real(libc::RTLD_NEXT, c"cuInit");
+    !found.is_null() && adopt_at(found)
+}
+
+/// Adopts the driver that an address lies in; `false` if it lies elsewhere, or in a driver other than the adopted one.
+pub fn adopt_at(address: *const c_void) -> bool {
+    let Some(map) = objects::object_of(address).filter(|map| objects::is_driver(map)) else { return false };
+    let this = std::ptr::from_ref(map).cast_mut().cast::<c_void>();
+    let adopted = ADOPTED.load(Ordering::Acquire);
+    if !adopted.is_null() {
+        if adopted != this {
+            FOREIGN.fetch_add(1, Ordering::Relaxed);
+        }
+        return adopted == this;
+    }
+    // A handle of our own keeps the driver in place as long as our pointers into it are; the GNU C library's handle is
+    // the loader's record itself. A driver in another namespace is not found by path from here and is left alone.
+    let handle = dlsym::open_loaded(map.path());
+    if handle != this {
+        FOREIGN.fetch_add(1, Ordering::Relaxed);
+        return false;
+    }
+    adopt(handle)
+}
+
+fn adopt(handle: *mut c_void) -> bool {
+    let mut name = [0u8; 96];
+    for (form, slot) in FORMS.iter().zip(&REAL) {
+        let Some(room) = name.get_mut(..=form.symbol.len()) else { continue };
+        let (text, end) = room.split_at_mut(form.symbol.len());
+        text.copy_from_slice(form.symbol.as_bytes());
+        end.fill(0);
+        let Ok(symbol) = CStr::from_bytes_with_nul(room) else { continue };
+        let found = dlsym::real(handle, symbol);
+        // A handle that was opened by name may be a stub that searches on and meets this library's own export.
+        if found != crate::hooks::hook_at(slot_index(slot)) {
+            slot.store(found, Ordering::Relaxed);
+        }
+    }
+    OWN.look_up(handle);
+    ADOPTED.store(handle, Ordering::Release);
+    true
+}
+
+fn slot_index(slot: &AtomicPtr<c_void>) -> usize {
+    (std::ptr::from_ref(slot) as usize - REAL.as_ptr() as usize) / size_of::<AtomicPtr<c_void>>()
+}
+
+/// The form among `candidates` whose real function a pointer is.
+pub fn form_of(pointer: *mut c_void, candidates: impl Iterator<Item = Form>) -> Option<Form> {
+    candidates.into_iter().find(|form| REAL[form.index()].load(Ordering::Relaxed) == pointer)
+}
+
+/// Remembers a function that the driver gave out but does not export.
+pub fn remember(form: Form, pointer: *mut c_void) {
+    let _ = REAL[form.index()].compare_exchange(null_mut(), pointer, Ordering::Relaxed, Ordering::Relaxed);
+}
+
+/// A handle or an opaque pointer of the driver's.
+pub type Handle = *mut c_void;
+
+/// The driver answered as asked.
+pub const SUCCESS: i32 = 0;
+/// The answer where no driver is loaded, or it lacks the function.
+pub const NOT_FOUND: i32 = 500;
+/// `CUDA_ERROR_NOT_READY`.
+pub const NOT_READY: i32 = 600;
+
+macro_rules! own_calls {
+    ($( $(#[$doc:meta])* $field:ident = $symbol:literal ($($arg:ident : $ty:ty),*); )+) => {
+        /// Driver functions that the guard calls on its own behalf. Each returns `None` where the driver lacks it.
+        struct Own { $($field: AtomicPtr<c_void>,)+ }
+
+        static OWN: Own = Own { $($field: NULL,)+ };
+
+        impl Own {
+            fn look_up(&self, handle: *mut c_void) {
+                $(
+                    let found = dlsym::real(handle, $symbol);
+                    // The guard's own calls go to the driver, not through its hooks.
+                    let hook = Form::by_symbol($symbol.to_bytes()).map(crate::hooks::hook);
+                    if hook != Some(found) {
+                        self.$field.store(found, Ordering::Relaxed);
+                    }
+                )+
+            }
+        }
+
+        $(
+            $(#[$doc])*
+            pub fn $field($($arg: $ty),*) -> Option<i32> {
+                let function = OWN.$field.load(Ordering::Relaxed);
+                if function.is_null() {
+                    return None;
+                }
+                // SAFETY: the driver's function of this name has these arguments (cuda.h), and an enum for a result,
+                // which is an integer at the boundary.
+                let function: unsafe extern "C" fn($($ty),*) -> c_int = unsafe { std::mem::transmute(function) };
+                // SAFETY: callers in this crate pass handles the driver gave out and pointers to live variables.
+                Some(unsafe { function($($arg),*) })
+            }
+        )+
+    };
+}
+
+own_calls! {
+    /// The version of the CUDA interface the driver offers.
+    driver_version = c"cuDriverGetVersion" (version: *mut c_int);
+    /// The context that is current to the calling thread.
+    ctx_get_current = c"cuCtxGetCurrent" (context: *mut Handle);
+    /// Makes a context current on top of the thread's.
+    ctx_push = c"cuCtxPushCurrent_v2" (context: Handle);
+    /// Undoes [`ctx_push`].
+    ctx_pop = c"cuCtxPopCurrent_v2" (context: *mut Handle);
+    /// Whether a device's primary context is active.
+    primary_state = c"cuDevicePrimaryCtxGetState" (device: c_int, flags: *mut c_uint, active: *mut c_int);
+    /// The loading mode: 1 eager, 2 lazy.
+    loading_mode = c"cuModuleGetLoadingMode" (mode: *mut c_int);
+    /// How many functions a module has.
+    module_function_count = c"cuModuleGetFunctionCount" (count: *mut c_uint, module: Handle);
+    /// The functions of a module, without loading them.
+    module_functions = c"cuModuleEnumerateFunctions" (functions: *mut Handle, count: c_uint, module: Handle);
+    /// How many kernels a library has.
+    library_kernel_count = c"cuLibraryGetKernelCount" (count: *mut c_uint, library: Handle);
+    /// The kernels of a library.
+    library_kernels = c"cuLibraryEnumerateKernels" (kernels: *mut Handle, count: c_uint, library: Handle);
+    /// The function of a kernel in the current context; loads it.
+    kernel_function = c"cuKernelGetFunction" (function: *mut Handle, kernel: Handle);
+    /// The library of a kernel.
+    kernel_library = c"cuKernelGetLibrary" (library: *mut Handle, kernel: Handle);
+    /// The name of a kernel.
+    kernel_name = c"cuKernelGetName" (name: *mut *const c_char, kernel: Handle);
+    /// The name of a function.
+    function_name = c"cuFuncGetName" (name: *mut *const c_char, function: Handle);
+    /// Whether a function is loaded.
+    function_is_loaded = c"cuFuncIsLoaded" (state: *mut c_int, function: Handle);
+    /// Loads a function.
+    function_load = c"cuFuncLoad" (function: Handle);
+    /// An attribute of a function; before 12.4 asking for one loads it.
+    function_attribute = c"cuFuncGetAttribute" (value: *mut c_int, attribute: c_int, function: Handle);
+    /// Free and total device memory.
+    memory_info = c"cuMemGetInfo_v2" (free: *mut usize, total: *mut usize);
+    /// Makes an event.
+    event_create = c"cuEventCreate" (event: *mut Handle, flags: c_uint);
+    /// Whether an event has completed.
+    event_query = c"cuEventQuery" (event: Handle);
+    /// Records an event behind everything in flight in a context.
+    ctx_record_event = c"cuCtxRecordEvent" (context: Handle, event: Handle);
+    /// Whether everything submitted to a stream has completed.
+    stream_query = c"cuStreamQuery" (stream: Handle);
+    /// Whether a stream is being captured.
+    stream_is_capturing = c"cuStreamIsCapturing" (stream: Handle, status: *mut c_int);
+    /// Exchanges the thread's capture mode.
+    exchange_capture_mode = c"cuThreadExchangeStreamCaptureMode" (mode: *mut c_int);
+}
+
+/// The context that is current to the calling thread, or null.
+pub fn current_context() -> Handle {
+    let mut context = null_mut();
+    match ctx_get_current(&mut context) {
+        Some(SUCCESS) => context,
+        _ => null_mut(),
+    }
+}

@@ -1,0 +1,121 @@
+//! Which loaded object an address belongs to, and what that object is.
+//!
+//! Must not: allocate in what [`super::dlsym`] uses ([`object_of`], [`is_driver`]).
+
+use std::ffi::{c_char, c_int, c_void, CStr};
+use std::ptr::null_mut;
+
+/// The loader's record of a loaded object (`struct link_map`): the public part.
+#[repr(C)]
+pub struct LinkMap {
+    /// The object's load address.
+    pub base: usize,
+    /// The path it was loaded from; empty for the program itself.
+    pub name: *const c_char,
+    dynamic: *const DynamicEntry,
+    next: *mut LinkMap,
+    previous: *mut LinkMap,
+}
+
+#[repr(C)]
+struct DynamicEntry {
+    tag: i64,
+    value: usize,
+}
+
+const DT_NULL: i64 = 0;
+const DT_NEEDED: i64 = 1;
+const DT_STRTAB: i64 = 5;
+const DT_SONAME: i64 = 14;
+const RTLD_DL_LINKMAP: c_int = 2;
+
+extern "C" {
+    fn dladdr1(address: *const c_void, info: *mut libc::Dl_info, extra: *mut *mut c_void, flags: c_int) -> c_int;
+}
+
+/// The object that holds an address.
+pub fn object_of(address: *const c_void) -> Option<&'static LinkMap> {
+    let mut info = libc::Dl_info { dli_fname: null_mut(), dli_fbase: null_mut(), dli_sname: null_mut(), dli_saddr: null_mut() };
+    let mut map: *mut c_void = null_mut();
+    // SAFETY: both outputs are valid for writing, and the address is only compared with mapped ranges.
+    let found = unsafe { dladdr1(address, &mut info, &mut map, RTLD_DL_LINKMAP) };
+    if found == 0 || map.is_null() {
+        return None;
+    }
+    // SAFETY: the loader's record outlives this use: the object holds code that is being called or was just looked up.
+    Some(unsafe { &*map.cast::<LinkMap>() })
+}
+
+impl LinkMap {
+    /// The path the object was loaded from.
+    pub fn path(&self) -> &CStr {
+        if self.name.is_null() {
+            return c"";
+        }
+        // SAFETY: the loader keeps a terminated string there as long as the object is loaded.
+        unsafe { CStr::from_ptr(self.name) }
+    }
+
+    fn strings_with_tag(&self, tag: i64) -> impl Iterator<Item = &CStr> {
+        let entries = || {
+            let first = self.dynamic;
+            (0..).map_while(move |n| {
+                if first.is_null() {
+                    return None;
+                }
+                // SAFETY: the dynamic section is an array that ends with a DT_NULL entry, and this stops there.
+                let entry = unsafe { &*first.add(n) };
+                (entry.tag != DT_NULL).then_some(entry)
+            })
+        };
+        // The GNU C library has relocated the string table's address in place, on every architecture but a few that CUDA
+        // does not know; an address below the base is one it has not.
+        let table = entries().find(|e| e.tag == DT_STRTAB).map(|e| e.value);
+        let base = self.base;
+        entries().filter(move |e| e.tag == tag).filter_map(move |entry| {
+            let table = table?;
+            let table = if table < base { table + base } else { table };
+            // SAFETY: the entry's value is an offset into the object's string table, which is mapped and terminated.
+            Some(unsafe { CStr::from_ptr((table + entry.value) as *const c_char) })
+        })
+    }
+
+    /// The object's own name (`DT_SONAME`).
+    pub fn soname(&self) -> Option<&CStr> {
+        self.strings_with_tag(DT_SONAME).next()
+    }
+
+    /// The names of the objects it needs.
+    pub fn needs(&self, soname: &CStr) -> bool {
+        self.strings_with_tag(DT_NEEDED).any(|n| n == soname)
+    }
+
+    /// All loaded objects of this object's namespace, as they are linked now.
+    pub fn namespace(&self) -> impl Iterator<Item = &'static LinkMap> {
+        let mut first: *const LinkMap = self;
+        // SAFETY: the list is walked to its beginning through the loader's own pointers.
+        unsafe {
+            while !(*first).previous.is_null() {
+                first = (*first).previous;
+            }
+        }
+        std::iter::successors(
+            // SAFETY: the loader's records; those of objects in use are not freed.
+            unsafe { first.as_ref() },
+            // SAFETY: as above.
+            |map| unsafe { map.next.as_ref() },
+        )
+    }
+}
+
+fn file_name(path: &[u8]) -> &[u8] {
+    path.rsplit(|&b| b == b'/').next().unwrap_or(path)
+}
+
+/// Whether an object is a CUDA driver: by its own name, or by its file's where it has none.
+pub fn is_driver(map: &LinkMap) -> bool {
+    match map.soname() {
+        Some(soname) => soname == c"libcuda.so.1" || soname == c"libcuda.so",
+        None => file_name(map.path().to_bytes()).starts_with(b"libcuda.so"),
+    }
+}

@@ -1,0 +1,86 @@
+//! The hooks of `cuGetProcAddress`, both calling sequences.
+//!
+//! The driver is asked first. Only if it answers with a pointer is that pointer looked at: if it is the real function of
+//! a form that goes by the name asked for, the hook of that very form takes its place, so that the calling sequence is
+//! the one the driver chose for the version and the flags. A pointer the driver exports under no name is matched by
+//! version and flags, by the documented rule. A name the table does not hold passes untouched; if it looks like a launch,
+//! a load, a wait or a capture, it is noted for the account.
+//!
+//! Must not: change the driver's result or status, or what the program finds when the driver has not answered.
+
+use super::driver::{self, Handle, SUCCESS};
+use crate::{hooks, runtime};
+use lazyguard_core::api::Form;
+use std::ffi::{c_char, CStr};
+
+/// `CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM`.
+const PER_THREAD_DEFAULT_STREAM: u64 = 2;
+
+/// Beginnings of names that, unhooked, could launch, load, wait or capture behind the guard's back.
+const OF_CONCERN: &[&[u8]] = &[
+    b"cuLaunch", b"cuGraphLaunch", b"cuStreamBegin", b"cuStreamWait", b"cuStreamBatch", b"cuModuleLoad", b"cuLibraryLoad",
+    b"cuModuleGetFunction", b"cuLibraryGetKernel", b"cuKernelGetFunction", b"cuStreamSynchronize", b"cuCtxSynchronize",
+    b"cuCoredumpLaunch",
+];
+
+/// `cuGetProcAddress`, as of 11.3.
+pub fn get_proc_address(
+    _form: Form,
+    symbol: Handle,
+    pointer: Handle,
+    version: i32,
+    flags: u64,
+    real: impl FnOnce() -> i32,
+) -> i32 {
+    let result = real();
+    if result == SUCCESS {
+        substitute(symbol, pointer, version, flags);
+    }
+    result
+}
+
+/// `cuGetProcAddress_v2`, as of 12.0. The status, which may be null, is the driver's own.
+pub fn get_proc_address_v2(
+    form: Form,
+    symbol: Handle,
+    pointer: Handle,
+    version: i32,
+    flags: u64,
+    _status: Handle,
+    real: impl FnOnce() -> i32,
+) -> i32 {
+    get_proc_address(form, symbol, pointer, version, flags, real)
+}
+
+fn substitute(symbol: Handle, pointer: Handle, version: i32, flags: u64) {
+    if symbol.is_null() || pointer.is_null() || !runtime::switched_on() {
+        return;
+    }
+    // SAFETY: the driver has just accepted both: a terminated name, and room for a pointer, which it has filled in.
+    let (name, slot) = unsafe { (CStr::from_ptr(symbol.cast::<c_char>()), &mut *pointer.cast::<Handle>()) };
+    let name = name.to_bytes();
+    if slot.is_null() {
+        return;
+    }
+    // A driver that is not linked symbolically gives out what the dynamic linker made of its own symbols: the hooks.
+    let exact = driver::form_of(*slot, Form::by_base(name)).or_else(|| Form::by_base(name).find(|&f| hooks::hook(f) == *slot));
+    let form = match exact {
+        Some(form) => form,
+        None => {
+            let per_thread = flags & PER_THREAD_DEFAULT_STREAM != 0;
+            let Some(form) = Form::by_request(name, version, per_thread) else {
+                if OF_CONCERN.iter().any(|start| name.starts_with(start)) {
+                    runtime::note_unhooked(name);
+                }
+                return;
+            };
+            // A pointer into something that is not the adopted driver: another layer's, or a second driver's.
+            if !driver::adopt_at(*slot) {
+                return;
+            }
+            driver::remember(form, *slot);
+            form
+        }
+    };
+    *slot = hooks::hook_for_runtime(form);
+}

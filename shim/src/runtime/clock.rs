@@ -1,0 +1,103 @@
+//! The time, in nanoseconds since the guard was armed, at the cost of reading a register.
+//!
+//! Where the processor's time stamp counter runs at one rate whatever the clock and power states, it is read directly and
+//! scaled by a factor measured once against the system's monotonic clock; elsewhere the system's clock is asked. Both are
+//! monotonic across cores to well below the time a driver call takes.
+
+use lazyguard_core::Nanos;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+static BASE: AtomicU64 = AtomicU64::new(0);
+/// Nanoseconds a tick, as a fraction of 2^32; 0 means that the system's clock is asked.
+static SCALE: AtomicU64 = AtomicU64::new(0);
+
+/// Starts the clock at 0 and, if need be, measures the counter for a millisecond.
+pub fn start() {
+    let scale = measure().unwrap_or(0);
+    let base = if scale == 0 { system_nanos() } else { ticks() };
+    BASE.store(base, Ordering::Relaxed);
+    SCALE.store(scale, Ordering::Relaxed);
+}
+
+/// Nanoseconds since [`start`].
+#[inline]
+pub fn now() -> Nanos {
+    let scale = SCALE.load(Ordering::Relaxed);
+    let base = BASE.load(Ordering::Relaxed);
+    if scale == 0 {
+        return system_nanos().saturating_sub(base);
+    }
+    ((u128::from(ticks().saturating_sub(base)) * u128::from(scale)) >> 32) as u64
+}
+
+fn system_nanos() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the structure is valid for writing, and the clock exists on every Linux.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+#[cfg(target_arch = "x86_64")]
+fn ticks() -> u64 {
+    // SAFETY: every x86-64 processor has the instruction.
+    unsafe { std::arch::x86_64::_rdtsc() }
+}
+
+#[cfg(target_arch = "aarch64")]
+fn ticks() -> u64 {
+    let ticks: u64;
+    // SAFETY: Linux lets user code read the virtual counter.
+    unsafe { std::arch::asm!("mrs {}, cntvct_el0", out(reg) ticks, options(nomem, nostack)) };
+    ticks
+}
+
+#[cfg(target_arch = "x86_64")]
+fn counter_is_steady() -> bool {
+    use std::arch::x86_64::__cpuid;
+    // Leaf 0x80000007, EDX bit 8: the counter's rate does not depend on power states.
+    __cpuid(0x8000_0000).eax >= 0x8000_0007 && __cpuid(0x8000_0007).edx & (1 << 8) != 0
+}
+
+#[cfg(target_arch = "aarch64")]
+fn counter_is_steady() -> bool {
+    true
+}
+
+fn measure() -> Option<u64> {
+    if !counter_is_steady() {
+        return None;
+    }
+    let pair = || {
+        // The reading of the system clock that took the fewest ticks is the one that was not interrupted.
+        (0..5)
+            .map(|_| {
+                let before = ticks();
+                let nanos = system_nanos();
+                (ticks() - before, before, nanos)
+            })
+            .min()
+            .map(|(took, before, nanos)| (before + took / 2, nanos))
+    };
+    let (ticks_0, nanos_0) = pair()?;
+    while system_nanos() - nanos_0 < 1_000_000 {
+        std::hint::spin_loop();
+    }
+    let (ticks_1, nanos_1) = pair()?;
+    let ticks = ticks_1.checked_sub(ticks_0).filter(|&t| t > 1000)?;
+    u64::try_from((u128::from(nanos_1 - nanos_0) << 32) / u128::from(ticks)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_clock_keeps_time_with_the_system() {
+        start();
+        let (a, sys_a) = (now(), system_nanos());
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        let (b, sys_b) = (now(), system_nanos());
+        let (ours, theirs) = ((b - a) as f64, (sys_b - sys_a) as f64);
+        assert!((ours / theirs - 1.0).abs() < 0.01, "{ours} {theirs}");
+    }
+}

@@ -1,0 +1,125 @@
+//! Is anything in flight in a context?
+//!
+//! Asked at the rare moments at which something is to be loaded: one event on the whole context where the driver has that
+//! (12.5) and nothing is being captured, because it would invalidate the capture; else stream by stream. A capturing
+//! stream is never asked, and the thread's capture mode is exchanged around the questions, so that they cannot spoil a
+//! capture. What the answers tell is folded into the state.
+//!
+//! Must not: be asked by the watchdog. These are driver calls.
+
+use super::Guard;
+use crate::lookup::driver::{self, Handle, SUCCESS};
+use lazyguard_core::state::{InFlight, StreamKind};
+use std::collections::HashMap;
+use std::ptr::null_mut;
+use std::sync::Mutex;
+
+/// The relaxed mode: the thread's calls concern no capture (`CU_STREAM_CAPTURE_MODE_RELAXED`).
+const RELAXED: i32 = 2;
+/// `CU_EVENT_DISABLE_TIMING`.
+const DISABLE_TIMING: u32 = 2;
+/// More busy streams than this are not asked one by one: the context counts as busy.
+const MOST_STREAMS: usize = 64;
+
+/// The thread's capture mode, exchanged until this is dropped.
+struct Uncaptured {
+    mode: i32,
+}
+
+impl Uncaptured {
+    fn new() -> Self {
+        let mut mode = RELAXED;
+        driver::exchange_capture_mode(&mut mode);
+        Self { mode }
+    }
+}
+
+impl Drop for Uncaptured {
+    fn drop(&mut self) {
+        driver::exchange_capture_mode(&mut self.mode);
+    }
+}
+
+/// The events that the question is asked with, one a context.
+#[derive(Default)]
+pub struct Questions(Mutex<HashMap<u64, usize>>);
+
+impl Questions {
+    /// Whether nothing at all is in flight in the context, which is current to this thread; `None` if it cannot be asked.
+    /// The gate is closed, so no capture can begin in between.
+    pub fn whole_context_idle(&self, guard: &Guard, context: u32) -> Option<bool> {
+        let entry = guard.world.context_entry(context)?;
+        if entry.capturing() || super::captures_may_go_unseen() {
+            return None;
+        }
+        let handle = entry.handle();
+        let known = self.lock().get(&handle).copied();
+        let event = match known {
+            Some(event) => event as Handle,
+            None => {
+                let mut event = null_mut();
+                if driver::event_create(&mut event, DISABLE_TIMING)? != SUCCESS {
+                    return None;
+                }
+                self.lock().insert(handle, event as usize);
+                event
+            }
+        };
+        let asked = guard.now();
+        if driver::ctx_record_event(handle as Handle, event)? != SUCCESS {
+            return None;
+        }
+        // An idle context has the event done within microseconds; a first "not ready" may only mean "not yet".
+        for _ in 0..20 {
+            match driver::event_query(event)? {
+                SUCCESS => {
+                    guard.world.context_complete(context, asked);
+                    return Some(true);
+                }
+                driver::NOT_READY => std::thread::sleep(std::time::Duration::from_micros(20)),
+                _ => return None,
+            }
+        }
+        Some(false)
+    }
+
+    /// The context is gone, and its event with it.
+    pub fn forget(&self, context: u64) {
+        self.lock().remove(&context);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<u64, usize>> {
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// What is in flight in the context, which is current to this thread, asking the streams that are not known to be idle.
+/// A per-thread default stream of another thread cannot be asked and counts as it is known.
+pub fn in_flight(guard: &Guard, context: u32, thread: u32) -> Vec<InFlight> {
+    let known = guard.world.in_flight(context);
+    if known.is_empty() || known.len() > MOST_STREAMS {
+        return known;
+    }
+    let _mode = Uncaptured::new();
+    known
+        .into_iter()
+        .filter(|busy| {
+            let Some(stream) = guard.world.stream_entry(busy.stream) else { return false };
+            let others = stream.kind() == StreamKind::PerThread && stream.thread() != thread;
+            if others || stream.capturing() {
+                return true;
+            }
+            let handle = stream.handle() as Handle;
+            let mut capturing = 0;
+            if driver::stream_is_capturing(handle, &mut capturing) != Some(SUCCESS) || capturing != 0 {
+                return true;
+            }
+            let asked = guard.now();
+            let idle = driver::stream_query(handle) == Some(SUCCESS);
+            if idle {
+                stream.complete_until(asked);
+            }
+            !idle
+        })
+        .collect()
+}

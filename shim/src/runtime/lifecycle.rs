@@ -1,0 +1,149 @@
+//! From inert to armed and back: start of the library, `cuInit`, fork, exit.
+
+use super::folder::{RunFolder, RUN};
+use super::{clock, fault, gate, log, nudge, standard_error, thread, watchdog, Guard, GUARD};
+use crate::lookup::{driver, dlsym};
+use lazyguard_core::settings::Settings;
+use lazyguard_core::state::World;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::Mutex;
+
+/// Guards against two threads that arm at once. Released by the fork handler in the child.
+static ARMING: AtomicBool = AtomicBool::new(false);
+static FORK_HANDLER: AtomicBool = AtomicBool::new(false);
+/// The process that is armed: a child made without the C library's fork does not run the handler.
+static ARMED_PROCESS: AtomicU32 = AtomicU32::new(0);
+
+/// Runs when the library is loaded, in every process: it finds the real `dlsym`, and nothing else.
+#[ctor::ctor(unsafe)]
+fn loaded() {
+    dlsym::prepare();
+}
+
+/// Runs when the process exits in an orderly way, after the program's own exit handlers.
+#[used]
+#[link_section = ".fini_array"]
+static UNLOADED: extern "C" fn() = exiting;
+
+/// Arms this process; called when `cuInit` has succeeded. Does nothing the second time.
+pub fn arm() {
+    if super::guard().is_some() || !super::switched_on() || ARMING.swap(true, Ordering::SeqCst) {
+        return;
+    }
+    fault::silence();
+    if fault::contained(build).is_none() {
+        GUARD.store(null_mut(), Ordering::SeqCst);
+    }
+    ARMING.store(false, Ordering::SeqCst);
+}
+
+fn build() {
+    standard_error::remember();
+    let environment: Vec<(String, String)> = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())))
+        .collect();
+    let (settings, complaints) = Settings::read(environment.iter().map(|(n, v)| (n.as_str(), v.as_str())));
+    complaints.iter().for_each(|complaint| standard_error::line(complaint));
+    if !settings.enabled {
+        return;
+    }
+    clock::start();
+    gate::prepare();
+    thread::prepare();
+    let folder = RunFolder::make(settings.out.as_deref());
+    let mut driver_version = 0;
+    driver::driver_version(&mut driver_version);
+    let guard: &'static Guard = Box::leak(Box::new(Guard {
+        world: World::default(),
+        loader: super::loader::Loader::default(),
+        folder,
+        process: std::process::id(),
+        program: program_name(),
+        driver_version,
+        log: log::Log::new(settings.log),
+        hangs: AtomicU64::new(0),
+        hazards: Mutex::default(),
+        settings,
+    }));
+    if nudge::driver_is_eager() {
+        guard.loader.set_driver_eager();
+    }
+    if !FORK_HANDLER.swap(true, Ordering::SeqCst) {
+        // SAFETY: a function of this library, which is never unloaded.
+        unsafe { libc::pthread_atfork(None, None, Some(forked)) };
+    }
+    ARMED_PROCESS.store(guard.process, Ordering::Relaxed);
+    // Release: partner of the Acquire in `guard`.
+    GUARD.store(std::ptr::from_ref(guard).cast_mut(), Ordering::Release);
+    if guard.settings.hang_after_nanos > 0 {
+        start_thread("lazyguard-watch", guard, move || watchdog::run(guard));
+    }
+    start_thread("lazyguard-log", guard, move || guard.log.run(guard));
+}
+
+/// Starts a thread in which no signal of the program's is handled.
+fn start_thread(name: &str, guard: &'static Guard, body: impl FnOnce() + Send + 'static) {
+    // SAFETY: all-zero bytes are a valid signal set, and both are valid for the calls.
+    let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+    // SAFETY: as above; the calling thread's mask is restored below.
+    unsafe {
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
+    }
+    let started = std::thread::Builder::new().name(name.to_owned()).stack_size(512 << 10).spawn(move || {
+        fault::contained(body);
+    });
+    // SAFETY: `before` was filled in above.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, null_mut()) };
+    if let Err(error) = started {
+        guard.loader.note(format!("the thread {name} could not be started: {error}"));
+    }
+}
+
+fn program_name() -> String {
+    let path = std::fs::read_link("/proc/self/exe").ok();
+    let name = path.as_deref().and_then(|p| p.file_name()).map(|n| n.to_string_lossy().into_owned());
+    name.unwrap_or_else(|| "the program".to_owned())
+}
+
+/// Lets every later call pass straight through. What was recorded stays.
+pub fn disarm() {
+    GUARD.store(null_mut(), Ordering::SeqCst);
+}
+
+/// Runs in a forked child. Only stores: anything else could wait for a lock that a thread of the parent held.
+extern "C" fn forked() {
+    GUARD.store(null_mut(), Ordering::SeqCst);
+    ARMING.store(false, Ordering::SeqCst);
+    gate::prepare();
+}
+
+/// Writes the last of the log and the account, or takes the folder away.
+extern "C" fn exiting() {
+    let Some(guard) = super::guard() else { return };
+    // A child that was made behind the C library's back must not touch its parent's files.
+    if ARMED_PROCESS.load(Ordering::Relaxed) != std::process::id() {
+        return;
+    }
+    fault::contained(|| {
+        let account = guard.account("exit");
+        guard.log.finish(guard);
+        disarm();
+        if guard.settings.summary {
+            account.lines().iter().for_each(|line| standard_error::line(line));
+        }
+        let Some(folder) = &guard.folder else { return };
+        if guard.hangs.load(Ordering::Relaxed) == 0 {
+            folder.remove_unless_asked_for();
+            if guard.settings.out.is_none() {
+                return;
+            }
+        }
+        if let Err(error) = folder.replace(RUN, &account.json()) {
+            if guard.settings.out.is_some() {
+                standard_error::line(&format!("the account could not be kept in {}: {error}", folder.path().display()));
+            }
+        }
+    });
+}

@@ -1,0 +1,421 @@
+//! Loading functions ahead of their use.
+//!
+//! What is to be loaded is noted as pending for a context, and carried out by [`Loader::try_now`] in the thread that
+//! happens to be at a good moment: a library was loaded, a context came to be, a synchronize has returned, a cold function
+//! is about to be launched. Carrying out means: close the gate, see that no submission is under way, ask whether anything
+//! is in flight, and only then load, inside the budget. If something is in flight everything stays pending: loading would
+//! wait for it, which is the very deadlock this is to prevent.
+//!
+//! Must not: load while anything is in flight in the context, hold a lock across a driver call, or lose an item silently.
+
+use super::gate::Closed;
+use super::idle::{self, Questions};
+use super::Guard;
+use crate::lookup::driver::{self, Handle, SUCCESS};
+use lazyguard_core::api::Form;
+use lazyguard_core::preload::{loads_libraries, loads_resolved, within_budget, Skip, Spent};
+use lazyguard_core::report::{NudgeAnswer, PreloadAccount, SkipCount};
+use lazyguard_core::settings::Policy;
+use lazyguard_core::state::{FunctionKind, ThreadSlot};
+use lazyguard_core::trace::{Kind, Record};
+use std::collections::{BTreeMap, HashSet};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// How long a submission that is under way is waited for before the context counts as busy.
+const UNDER_WAY: Duration = Duration::from_millis(2);
+
+/// What can be loaded ahead of use. Numbers are driver handles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Item {
+    /// All kernels of a library.
+    Library(u64),
+    /// All functions of a module.
+    Module(u64),
+    /// One kernel, of a library.
+    Kernel(u64, u64),
+    /// One function, of a module.
+    Function(u64, u64),
+}
+
+impl Item {
+    fn owner(self) -> u64 {
+        match self {
+            Self::Library(owner) | Self::Module(owner) | Self::Kernel(_, owner) | Self::Function(_, owner) => owner,
+        }
+    }
+}
+
+#[derive(Default)]
+struct Books {
+    /// What waits for its context (by number) to be idle.
+    pending: Vec<(u32, Item)>,
+    /// Libraries that are loaded, for the contexts still to come.
+    libraries: Vec<u64>,
+    /// What has been spent, by context: each loads for itself.
+    spent: BTreeMap<u32, Spent>,
+    skipped: BTreeMap<Skip, u64>,
+    /// Items of which it has been counted that they met work in flight.
+    met_work: HashSet<(u32, Item)>,
+    runtimes: Vec<NudgeAnswer>,
+    notes: Vec<String>,
+}
+
+/// See the module.
+#[derive(Default)]
+pub struct Loader {
+    books: Mutex<Books>,
+    pending: AtomicUsize,
+    busy: AtomicBool,
+    driver_eager: AtomicBool,
+    questions: Questions,
+}
+
+/// What one attempt came to.
+#[derive(Default)]
+struct Outcome {
+    loaded: u64,
+    refused: u64,
+    /// The budget ended the attempt.
+    stopped: Option<Skip>,
+    left_out: u64,
+}
+
+impl Loader {
+    fn books(&self) -> std::sync::MutexGuard<'_, Books> {
+        self.books.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// The driver itself loads eagerly: there is nothing left to load ahead of use.
+    pub fn set_driver_eager(&self) {
+        self.driver_eager.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the driver itself loads eagerly.
+    pub fn driver_eager(&self) -> bool {
+        self.driver_eager.load(Ordering::Relaxed)
+    }
+
+    /// Something the guard does because of, or despite, a setting of the user's.
+    pub fn note(&self, text: String) {
+        self.books().notes.push(text);
+    }
+
+    /// What a CUDA runtime instance was answered.
+    pub fn answered(&self, answer: NudgeAnswer) {
+        self.books().runtimes.push(answer);
+    }
+
+    fn skip(&self, reason: Skip, count: u64) {
+        if count > 0 {
+            *self.books().skipped.entry(reason).or_default() += count;
+        }
+    }
+
+    fn add(&self, context: u32, item: Item) {
+        let mut books = self.books();
+        if context != 0 && !books.pending.contains(&(context, item)) {
+            books.pending.push((context, item));
+            self.pending.store(books.pending.len(), Ordering::Release);
+        }
+    }
+
+    /// A library was loaded; it concerns every context there is, and every one to come.
+    pub fn library_loaded(&self, guard: &Guard, library: u64) {
+        if !self.wanted(loads_libraries(guard.settings.preload)) {
+            return;
+        }
+        self.books().libraries.push(library);
+        guard.world.contexts().for_each(|(context, _)| self.add(context, Item::Library(library)));
+    }
+
+    /// A module was loaded into a context.
+    pub fn module_loaded(&self, guard: &Guard, context: u32, module: u64) {
+        if self.wanted(loads_libraries(guard.settings.preload)) {
+            self.add(context, Item::Module(module));
+        }
+    }
+
+    /// A function or kernel was resolved.
+    pub fn resolved(&self, guard: &Guard, context: u32, item: Item) {
+        let listed = loads_libraries(guard.settings.preload) && driver_lists();
+        if !listed && self.wanted(loads_resolved(guard.settings.preload)) {
+            self.add(context, item);
+        }
+    }
+
+    fn wanted(&self, by_policy: bool) -> bool {
+        if by_policy && self.driver_eager() {
+            self.skip(Skip::AlreadyEager, 1);
+            return false;
+        }
+        by_policy
+    }
+
+    /// A context came to be: every library that is there concerns it.
+    pub fn context_came(&self, context: u32) {
+        let libraries = self.books().libraries.clone();
+        libraries.into_iter().for_each(|library| self.add(context, Item::Library(library)));
+    }
+
+    /// A context is gone.
+    pub fn context_gone(&self, context: u32, handle: u64) {
+        self.questions.forget(handle);
+        let mut books = self.books();
+        books.spent.remove(&context);
+        books.met_work.retain(|(c, _)| *c != context);
+        books.pending.retain(|(c, _)| *c != context);
+        self.pending.store(books.pending.len(), Ordering::Release);
+    }
+
+    /// A module or library is about to be unloaded.
+    pub fn owner_goes(&self, owner: u64) {
+        let mut books = self.books();
+        books.libraries.retain(|l| *l != owner);
+        books.met_work.retain(|(_, item)| item.owner() != owner);
+        books.pending.retain(|(_, item)| item.owner() != owner);
+        self.pending.store(books.pending.len(), Ordering::Release);
+    }
+
+    /// Whether anything waits to be loaded, in any context. Acquire: partner of the Release where it is noted.
+    #[inline]
+    pub fn has_pending(&self) -> bool {
+        self.pending.load(Ordering::Acquire) > 0
+    }
+
+    /// Loads what is pending for a context, if nothing is in flight there. `slot` is the calling thread's, with no call
+    /// marked in it, inside LazyGuard's code; `form` is the call at whose occasion this happens.
+    pub fn try_now(&self, guard: &Guard, slot: &ThreadSlot, context: u32, form: Form) {
+        if !self.has_pending() || context == 0 || self.busy.swap(true, Ordering::Acquire) {
+            return;
+        }
+        self.attempt(guard, slot, context, form);
+        // Release: partner of the Acquire above; the next thread sees the books as this one left them.
+        self.busy.store(false, Ordering::Release);
+    }
+
+    fn attempt(&self, guard: &Guard, slot: &ThreadSlot, context: u32, form: Form) {
+        let items: Vec<Item> =
+            self.books().pending.iter().filter(|(c, _)| *c == context).map(|(_, item)| *item).collect();
+        let Some(entry) = guard.world.context_entry(context).filter(|c| c.alive() && !items.is_empty()) else { return };
+        let handle = entry.handle() as Handle;
+        let entered = guard.now();
+        let Some(closed) = Closed::close(context) else { return };
+        let pushed = driver::current_context() != handle;
+        if pushed && driver::ctx_push(handle) != Some(SUCCESS) {
+            return;
+        }
+        let idle = nothing_under_way(guard, slot, context) && self.idle(guard, context, slot.thread());
+        let outcome = if idle {
+            self.load(guard, context, &items)
+        } else {
+            let mut books = self.books();
+            let fresh = items.iter().filter(|item| books.met_work.insert((context, **item))).count() as u64;
+            if fresh > 0 {
+                *books.skipped.entry(Skip::InFlight).or_default() += fresh;
+            }
+            Outcome::default()
+        };
+        if pushed {
+            driver::ctx_pop(&mut null_mut());
+        }
+        drop(closed);
+        if outcome.loaded + outcome.refused + outcome.left_out == 0 {
+            return;
+        }
+        self.skip(Skip::DriverRefused, outcome.refused);
+        if let Some(reason) = outcome.stopped {
+            self.skip(reason, outcome.left_out);
+        }
+        if let Some(ring) = slot.ring() {
+            ring.push(&Record {
+                entered,
+                returned: guard.now(),
+                form,
+                kind: Kind::Preload,
+                result: 0,
+                thread: slot.thread(),
+                context_id: context,
+                stream_id: 0,
+                function_id: 0,
+                detail: [outcome.loaded, outcome.refused, outcome.left_out],
+            });
+        }
+    }
+
+    fn idle(&self, guard: &Guard, context: u32, thread: u32) -> bool {
+        match self.questions.whole_context_idle(guard, context) {
+            Some(idle) => idle,
+            None => idle::in_flight(guard, context, thread).is_empty(),
+        }
+    }
+
+    fn load(&self, guard: &Guard, context: u32, items: &[Item]) -> Outcome {
+        let mut outcome = Outcome::default();
+        for item in items {
+            let (owner, found) = match *item {
+                Item::Library(library) => (library, kernels_of(library)),
+                Item::Module(module) => (module, functions_of(module)),
+                Item::Kernel(kernel, library) => (library, Some(vec![kernel])),
+                Item::Function(function, module) => (module, Some(vec![function])),
+            };
+            let kind = match item {
+                Item::Library(_) | Item::Kernel(..) => FunctionKind::Kernel,
+                Item::Module(_) | Item::Function(..) => FunctionKind::Function,
+            };
+            let Some(found) = found else {
+                self.skip(Skip::CannotEnumerate, 1);
+                self.done(context, *item);
+                continue;
+            };
+            let before = free_memory();
+            let since = Instant::now();
+            let mut spent = self.books().spent.get(&context).copied().unwrap_or_default();
+            let at_start = spent;
+            for (n, &handle) in found.iter().enumerate() {
+                let number = guard.world.function(handle, kind, owner);
+                if guard.world.function_entry(number).is_some_and(|f| f.loaded_in(context)) {
+                    continue;
+                }
+                spent.nanos = at_start.nanos + since.elapsed().as_nanos() as u64;
+                if let Err(reason) = within_budget(&guard.settings, &spent) {
+                    outcome.stopped = Some(reason);
+                    outcome.left_out += (found.len() - n) as u64;
+                    break;
+                }
+                if load_one(guard, context, kind, handle, owner) {
+                    spent.kernels += 1;
+                    outcome.loaded += 1;
+                } else {
+                    outcome.refused += 1;
+                }
+            }
+            spent.nanos = at_start.nanos + since.elapsed().as_nanos() as u64;
+            spent.bytes += before.zip(free_memory()).map_or(0, |(b, a)| b.saturating_sub(a) as u64);
+            self.books().spent.insert(context, spent);
+            self.done(context, *item);
+        }
+        outcome
+    }
+
+    fn done(&self, context: u32, item: Item) {
+        let mut books = self.books();
+        books.pending.retain(|entry| *entry != (context, item));
+        self.pending.store(books.pending.len(), Ordering::Release);
+    }
+
+    /// The account of it.
+    pub fn account(&self, policy: Policy) -> PreloadAccount {
+        // The watchdog asks too: it must not wait for a thread that was stopped with the books in hand.
+        let Ok(books) = self.books.try_lock() else {
+            return PreloadAccount { policy: PreloadAccount::policy_name(policy), ..PreloadAccount::default() };
+        };
+        let sum = |field: fn(&Spent) -> u64| books.spent.values().map(field).sum();
+        PreloadAccount {
+            policy: PreloadAccount::policy_name(policy),
+            kernels: sum(|s| s.kernels),
+            nanos: sum(|s| s.nanos),
+            bytes: sum(|s| s.bytes),
+            skipped: books.skipped.iter().map(|(&reason, &count)| SkipCount { reason, count }).collect(),
+            pending: books.pending.len() as u64,
+            runtimes: books.runtimes.clone(),
+            notes: books.notes.clone(),
+        }
+    }
+}
+
+/// Waits until no other thread is in a call that the gate would have held back; `false` if one stays in it, which it does
+/// when the context is busy.
+fn nothing_under_way(guard: &Guard, own: &ThreadSlot, context: u32) -> bool {
+    let since = Instant::now();
+    loop {
+        let under_way = guard.world.threads().any(|(_, slot)| {
+            !std::ptr::eq(slot, own)
+                && slot.published().is_some_and(|call| {
+                    call.form.class().waits_at_gate() && (call.context == 0 || call.context == context)
+                })
+        });
+        if !under_way {
+            return true;
+        }
+        if since.elapsed() > UNDER_WAY {
+            return false;
+        }
+        std::thread::yield_now();
+    }
+}
+
+/// Whether the driver can list a library's kernels and a module's functions.
+fn driver_lists() -> bool {
+    let mut count = 0;
+    // Asked about nothing: a driver that has the function says that this is no library.
+    driver::library_kernel_count(&mut count, null_mut()).is_some_and(|result| result != NOT_SUPPORTED)
+}
+
+/// `CUDA_ERROR_NOT_SUPPORTED`.
+const NOT_SUPPORTED: i32 = 801;
+
+fn kernels_of(library: u64) -> Option<Vec<u64>> {
+    let mut count = 0;
+    if driver::library_kernel_count(&mut count, library as Handle)? != SUCCESS {
+        return None;
+    }
+    let mut kernels = vec![null_mut(); count as usize];
+    if driver::library_kernels(kernels.as_mut_ptr(), count, library as Handle)? != SUCCESS {
+        return None;
+    }
+    Some(kernels.into_iter().map(|k| k as u64).collect())
+}
+
+fn functions_of(module: u64) -> Option<Vec<u64>> {
+    let mut count = 0;
+    if driver::module_function_count(&mut count, module as Handle)? != SUCCESS {
+        return None;
+    }
+    let mut functions = vec![null_mut(); count as usize];
+    if driver::module_functions(functions.as_mut_ptr(), count, module as Handle)? != SUCCESS {
+        return None;
+    }
+    Some(functions.into_iter().map(|f| f as u64).collect())
+}
+
+fn free_memory() -> Option<usize> {
+    let (mut free, mut total) = (0, 0);
+    (driver::memory_info(&mut free, &mut total)? == SUCCESS).then_some(free)
+}
+
+/// Loads one kernel or function into the current context.
+fn load_one(guard: &Guard, context: u32, kind: FunctionKind, handle: u64, owner: u64) -> bool {
+    let loaded = match kind {
+        FunctionKind::Kernel => {
+            let mut function = null_mut();
+            let loaded = driver::kernel_function(&mut function, handle as Handle) == Some(SUCCESS);
+            if loaded {
+                mark_loaded(guard, context, FunctionKind::Function, function as u64, owner);
+            }
+            loaded
+        }
+        FunctionKind::Function => match driver::function_load(handle as Handle) {
+            Some(result) if result != NOT_SUPPORTED => result == SUCCESS,
+            // Before 12.4, asking a resolved function for an attribute loads it.
+            _ => driver::function_attribute(&mut 0, NUM_REGS, handle as Handle) == Some(SUCCESS),
+        },
+    };
+    if loaded {
+        mark_loaded(guard, context, kind, handle, owner);
+        guard.world.set_present(owner, context);
+    }
+    loaded
+}
+
+/// `CU_FUNC_ATTRIBUTE_NUM_REGS`.
+const NUM_REGS: i32 = 4;
+
+fn mark_loaded(guard: &Guard, context: u32, kind: FunctionKind, handle: u64, owner: u64) {
+    let number = guard.world.function(handle, kind, owner);
+    if let Some(function) = guard.world.function_entry(number) {
+        function.set_loaded_in(context);
+    }
+}

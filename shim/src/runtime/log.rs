@@ -1,0 +1,214 @@
+//! The log: one JSON object a line, in the run folder.
+//!
+//! Calls leave records in their threads' rings; the log's own thread takes them out, says them through `tracing` to a
+//! subscriber of its own, and appends the lines to the file. The program's threads never format and never write.
+//!
+//! Protocol: one thread at a time drains, the one that holds [`Log::draining`]: the log's thread, or the exiting thread at
+//! the very end.
+//!
+//! Must not: become the process's global subscriber, or hold the file open (see [`super::folder`]).
+
+use super::folder::{RunFolder, LOG};
+use super::Guard;
+use lazyguard_core::api::Class;
+use lazyguard_core::diagnose::Code;
+use lazyguard_core::report::demangle;
+use lazyguard_core::settings::LogLevel;
+use lazyguard_core::trace::{Kind, Record};
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tracing::dispatcher::{self, Dispatch};
+use tracing_subscriber::fmt::MakeWriter;
+
+/// How often the rings are drained.
+const EVERY: Duration = Duration::from_millis(100);
+
+/// See the module.
+pub struct Log {
+    level: LogLevel,
+    lines: Lines,
+    dispatch: Dispatch,
+    draining: Mutex<()>,
+    lost: AtomicU64,
+    stopped: AtomicBool,
+}
+
+/// Lines that have been said and are not yet in the file.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Lines {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}
+
+impl Log {
+    /// A log at this level.
+    pub fn new(level: LogLevel) -> Self {
+        let lines = Lines::default();
+        let subscriber = tracing_subscriber::fmt()
+            .json()
+            .flatten_event(true)
+            .with_target(false)
+            .with_current_span(false)
+            .with_span_list(false)
+            .without_time()
+            .with_max_level(tracing::Level::TRACE)
+            .with_writer(lines.clone())
+            .finish();
+        Self {
+            level,
+            lines,
+            dispatch: Dispatch::new(subscriber),
+            draining: Mutex::new(()),
+            lost: AtomicU64::new(0),
+            stopped: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether the log wants to know of a call of this class.
+    #[inline]
+    pub fn wants(&self, class: Class) -> bool {
+        match class {
+            Class::Launch | Class::GraphLaunch => self.level >= LogLevel::Launch,
+            Class::StreamQuery | Class::EventQuery => false,
+            Class::ContextSynchronize
+            | Class::StreamSynchronize
+            | Class::EventSynchronize
+            | Class::ModuleLoad
+            | Class::ModuleUnload
+            | Class::LibraryLoad
+            | Class::LibraryUnload
+            | Class::ContextCreate
+            | Class::ContextDestroy
+            | Class::WaitValue
+            | Class::WriteValue
+            | Class::BatchMemOp => self.level >= LogLevel::Load,
+            _ => false,
+        }
+    }
+
+    /// Whether the log wants to know of a load on first use or ahead of it.
+    pub fn wants_loads(&self) -> bool {
+        self.level >= LogLevel::Load
+    }
+
+    /// Lines that could not be written.
+    pub fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
+    }
+
+    /// The body of the log's thread.
+    pub fn run(&self, guard: &'static Guard) {
+        while !self.stopped.load(Ordering::Relaxed) {
+            std::thread::sleep(EVERY);
+            if let Ok(_draining) = self.draining.lock() {
+                self.drain(guard);
+            }
+        }
+    }
+
+    /// Drains once more, in the exiting thread, if the log's thread lets go of the rings soon; no later line is written.
+    pub fn finish(&self, guard: &'static Guard) {
+        self.stopped.store(true, Ordering::Relaxed);
+        for _ in 0..10 {
+            if let Ok(_draining) = self.draining.try_lock() {
+                self.drain(guard);
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    fn drain(&self, guard: &'static Guard) {
+        dispatcher::with_default(&self.dispatch, || {
+            for (_, slot) in guard.world.threads() {
+                let Some(ring) = slot.ring() else { continue };
+                while let Some(record) = ring.pop() {
+                    say(guard, &record);
+                }
+            }
+        });
+        let lines = std::mem::take(&mut *self.lines.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
+        if lines.is_empty() || self.level == LogLevel::Off {
+            return;
+        }
+        let written = guard.folder.as_ref().map(|folder| append(folder, &lines));
+        if !matches!(written, Some(Ok(()))) {
+            let count = lines.iter().filter(|&&b| b == b'\n').count() as u64;
+            self.lost.fetch_add(count, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Appends whole lines to the log file, which is opened for this and closed again.
+fn append(folder: &RunFolder, lines: &[u8]) -> io::Result<()> {
+    use tracing_appender::rolling::{RollingFileAppender, Rotation};
+    let mut file = RollingFileAppender::builder()
+        .rotation(Rotation::NEVER)
+        .filename_prefix(LOG)
+        .build(folder.path())
+        .map_err(io::Error::other)?;
+    file.write_all(lines)
+}
+
+/// Says one record. The field names are the log's format: `docs/CONFIGURATION.md` lists them.
+fn say(guard: &Guard, record: &Record) {
+    let world = &guard.world;
+    let call = record.form.symbol();
+    let function = world.function_name(record.function_id).map(demangle).unwrap_or_default();
+    let function = function.as_str();
+    let stream = record.stream_id;
+    let handle = world.stream_entry(stream).map_or(0, |s| s.handle());
+    let (at_ns, took_ns) = (record.entered, record.returned.saturating_sub(record.entered));
+    let (thread, result) = (record.thread, record.result);
+    match record.kind {
+        Kind::Call => {
+            tracing::info!(event = event_name(record.form.class()), at_ns, took_ns, thread, call, result, function, stream, handle);
+        }
+        Kind::ColdFunction => {
+            tracing::info!(event = "load", what = "function", at_ns, took_ns, thread, call, result, function, stream, handle);
+        }
+        Kind::ColdModule => {
+            tracing::info!(event = "load", what = "module", at_ns, took_ns, thread, call, result, function, stream, handle);
+        }
+        Kind::Hazard => {
+            let code = Code::by_number(record.detail[0]).map_or("", Code::name);
+            let title = Code::by_number(record.detail[0]).map_or("", Code::title);
+            let behind = world.function_name(record.detail[2] as u32).map(demangle).unwrap_or_default();
+            tracing::warn!(event = "hazard", code, title, at_ns, thread, call, function, stream, in_flight_on = record.detail[1], in_flight = behind);
+        }
+        Kind::Preload => {
+            let [loaded, refused, left_out] = record.detail;
+            tracing::info!(event = "preload", at_ns, took_ns, thread, call, loaded, refused, left_out);
+        }
+    }
+}
+
+fn event_name(class: Class) -> &'static str {
+    match class {
+        Class::Launch => "launch",
+        Class::GraphLaunch => "graph_launch",
+        class if class.synchronizes() => "synchronize",
+        Class::WaitValue | Class::WriteValue | Class::BatchMemOp => "memory_operation",
+        Class::ContextCreate | Class::ContextDestroy => "context",
+        Class::ModuleUnload | Class::LibraryUnload => "unload",
+        _ => "load",
+    }
+}

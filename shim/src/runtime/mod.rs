@@ -1,0 +1,170 @@
+//! The guard of this process: arming and disarming it, and what it consists of.
+//!
+//! Protocol: [`GUARD`] is null until `cuInit` has succeeded; then it points to a [`Guard`] that is never freed. A forked
+//! child sets it to null and stays unguarded until its own `cuInit` succeeds, which makes a new guard with a new state and
+//! a new folder: what the parent knew means nothing there, and the parent's files stay the parent's.
+//!
+//! Must not: do anything in a process that does not use CUDA, or start a thread anywhere but after a successful `cuInit`.
+
+pub mod clock;
+pub mod fault;
+pub mod folder;
+pub mod gate;
+pub mod idle;
+pub mod loader;
+pub mod log;
+pub mod lifecycle;
+pub mod nudge;
+pub mod standard_error;
+pub mod thread;
+pub mod watchdog;
+
+use crate::lookup::driver;
+use lazyguard_core::report::{Account, PreloadAccount, SCHEMA};
+use lazyguard_core::settings::Settings;
+use lazyguard_core::state::World;
+use lazyguard_core::Nanos;
+use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicU8, Ordering};
+use std::sync::Mutex;
+
+/// Everything the guard of an armed process consists of.
+pub struct Guard {
+    /// The settings in force.
+    pub settings: Settings,
+    /// What is known of the program.
+    pub world: World,
+    /// What is loaded ahead of use.
+    pub loader: loader::Loader,
+    /// The run folder, where one could be made.
+    pub folder: Option<folder::RunFolder>,
+    /// The process, and its program's file name.
+    pub process: u32,
+    /// The program's file name.
+    pub program: String,
+    /// The driver's version, as `cuDriverGetVersion` counts.
+    pub driver_version: i32,
+    /// The log.
+    pub log: log::Log,
+    /// Hangs reported.
+    pub hangs: AtomicU64,
+    /// Hazards by number of the code, counted.
+    hazards: Mutex<Vec<(u64, u64)>>,
+}
+
+static GUARD: AtomicPtr<Guard> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Calls that came from inside another: the driver's own, the guard's own, a signal handler's. They passed untouched.
+pub static NESTED: AtomicU64 = AtomicU64::new(0);
+
+/// The guard, if this process is armed.
+#[inline]
+pub fn guard() -> Option<&'static Guard> {
+    // SAFETY: a non-null pointer is to a leaked, initialised guard; Acquire is the partner of the Release in `arm`.
+    unsafe { GUARD.load(Ordering::Acquire).as_ref() }
+}
+
+const UNKNOWN: u8 = 0;
+const OFF: u8 = 1;
+const ON: u8 = 2;
+static SWITCH: AtomicU8 = AtomicU8::new(UNKNOWN);
+
+/// Whether `LAZYGUARD=off` was not said when the process began. Looked up once, without allocating: the look-up of
+/// functions asks.
+pub fn switched_on() -> bool {
+    match SWITCH.load(Ordering::Relaxed) {
+        UNKNOWN => {
+            // SAFETY: a terminated name; the value is read before anything else can run in this thread.
+            let value = unsafe { libc::getenv(c"LAZYGUARD".as_ptr()) };
+            // SAFETY: `getenv` gives null or a terminated string.
+            let off = !value.is_null() && is_off(unsafe { std::ffi::CStr::from_ptr(value) }.to_bytes());
+            SWITCH.store(if off { OFF } else { ON }, Ordering::Relaxed);
+            !off
+        }
+        switch => switch == ON,
+    }
+}
+
+fn is_off(value: &[u8]) -> bool {
+    matches!(value.trim_ascii(), b"off" | b"0" | b"false" | b"no")
+}
+
+/// Names asked of the driver that look like launches, loads or waits and are not hooked; few, and of interest together.
+static UNHOOKED: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Notes a name that was asked of the driver and is not hooked.
+pub fn note_unhooked(name: &[u8]) {
+    // Called from a look-up: never wait there.
+    if let Ok(mut names) = UNHOOKED.try_lock() {
+        let name = String::from_utf8_lossy(name);
+        if names.len() < 64 && !names.iter().any(|n| *n == name) {
+            names.push(name.into_owned());
+        }
+    }
+}
+
+/// Whether the driver offers a way to begin a capture that this build does not see. The question whether a context is
+/// idle would invalidate a capture, so it is not asked then.
+pub fn captures_may_go_unseen() -> bool {
+    match UNHOOKED.try_lock() {
+        Ok(names) => names.iter().any(|n| n.contains("Capture")),
+        Err(_) => true,
+    }
+}
+
+impl Guard {
+    /// Nanoseconds since this guard was armed.
+    #[inline]
+    pub fn now(&self) -> Nanos {
+        clock::now()
+    }
+
+    /// Counts a hazard.
+    pub fn count_hazard(&self, number: u64) {
+        let mut hazards = self.hazards.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        match hazards.iter_mut().find(|(n, _)| *n == number) {
+            Some((_, count)) => *count += 1,
+            None => hazards.push((number, 1)),
+        }
+    }
+
+    /// The account of the run so far.
+    pub fn account(&self, ended: &str) -> Account {
+        let (mut calls, mut launches, mut dropped) = (0, 0, 0);
+        for (_, slot) in self.world.threads() {
+            let (c, l) = slot.counts();
+            calls += c;
+            launches += l;
+            dropped += slot.ring().map_or(0, |ring| ring.dropped());
+        }
+        let hazards = self.hazards.try_lock().map(|h| h.clone()).unwrap_or_default();
+        Account {
+            schema: SCHEMA,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            process: self.process,
+            program: self.program.clone(),
+            driver_version: self.driver_version,
+            ended: ended.to_owned(),
+            nanos: self.now(),
+            calls,
+            launches,
+            hangs: self.hangs.load(Ordering::Relaxed),
+            hazards: hazards.into_iter().map(|(number, count)| (format!("LG{number}"), count)).collect(),
+            preload: self.preload_account(),
+            unhooked: UNHOOKED.try_lock().map(|names| names.clone()).unwrap_or_default(),
+            lost: vec![
+                ("records that found no room".to_owned(), dropped),
+                ("log lines that could not be written".to_owned(), self.log.lost()),
+                ("handles that could not be numbered".to_owned(), self.world.overflowed()),
+                ("calls from inside another call, passed untouched".to_owned(), NESTED.load(Ordering::Relaxed)),
+                ("submissions let through the gate unfinished".to_owned(), gate::impatient()),
+                ("look-ups answered by a second driver, passed untouched".to_owned(), driver::FOREIGN.load(Ordering::Relaxed)),
+                ("faults of the guard's own".to_owned(), fault::count()),
+            ],
+        }
+    }
+
+    /// The preloading part of the account.
+    pub fn preload_account(&self) -> PreloadAccount {
+        self.loader.account(self.settings.preload)
+    }
+}

@@ -1,0 +1,49 @@
+//! Lines and reports on standard error.
+//!
+//! A program may have closed descriptor 2 and opened a file of its own there. So the descriptor's identity is remembered
+//! when the guard is armed, and nothing is written to it once it is another file.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+static DEVICE: AtomicU64 = AtomicU64::new(0);
+static INODE: AtomicU64 = AtomicU64::new(0);
+
+fn identity() -> Option<(u64, u64)> {
+    // SAFETY: all-zero bytes are a valid `stat`.
+    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: the structure is valid for writing.
+    let known = unsafe { libc::fstat(libc::STDERR_FILENO, &mut stat) } == 0;
+    // The inode is kept plus one, so that 0 is free to mean "not remembered".
+    known.then_some((stat.st_dev, stat.st_ino.wrapping_add(1)))
+}
+
+/// Remembers what descriptor 2 is.
+pub fn remember() {
+    let (device, inode) = identity().unwrap_or((0, 0));
+    DEVICE.store(device, Ordering::Relaxed);
+    INODE.store(inode, Ordering::Relaxed);
+}
+
+/// Writes a text of whole lines, if descriptor 2 is what it was.
+pub fn write(text: &str) {
+    let remembered = (DEVICE.load(Ordering::Relaxed), INODE.load(Ordering::Relaxed));
+    if remembered.1 == 0 || identity() != Some(remembered) {
+        return;
+    }
+    let mut rest = text.as_bytes();
+    while !rest.is_empty() {
+        // SAFETY: the bytes are valid for reading.
+        let written = unsafe { libc::write(libc::STDERR_FILENO, rest.as_ptr().cast(), rest.len()) };
+        match usize::try_from(written) {
+            Ok(n) if n > 0 => rest = &rest[n.min(rest.len())..],
+            // Interrupted, or full and non-blocking: what cannot be said is also in the run folder.
+            _ if std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted => {}
+            _ => return,
+        }
+    }
+}
+
+/// Writes one line in LazyGuard's name.
+pub fn line(text: &str) {
+    write(&format!("lazyguard: {text}\n"));
+}

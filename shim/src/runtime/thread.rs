@@ -1,0 +1,76 @@
+//! The calling thread's slot.
+//!
+//! The thread-local part is three words, initialised at compile time and without a destructor, so that reaching it never
+//! allocates and its use late in a thread's end is harmless. The end of a thread is learnt through a POSIX key's
+//! destructor; a call after that takes a new slot.
+
+use super::{guard, Guard};
+use lazyguard_core::state::ThreadSlot;
+use std::cell::Cell;
+use std::ffi::c_void;
+use std::ptr::null;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+#[derive(Clone, Copy)]
+struct Mine {
+    guard: *const Guard,
+    slot: *const ThreadSlot,
+    number: u32,
+}
+
+thread_local! {
+    static MINE: Cell<Mine> = const { Cell::new(Mine { guard: null(), slot: null(), number: 0 }) };
+}
+
+/// The key whose destructor ends a thread's slot; `u32::MAX` until there is one.
+static KEY: AtomicU32 = AtomicU32::new(u32::MAX);
+
+/// Makes the key. Without one, slots of ended threads stay taken, which is waste, not harm.
+pub fn prepare() {
+    if KEY.load(Ordering::Relaxed) != u32::MAX {
+        return;
+    }
+    let mut key = 0;
+    // SAFETY: the key is valid for writing, and the destructor is a function of this library, which is never unloaded.
+    if unsafe { libc::pthread_key_create(&mut key, Some(ended)) } == 0 {
+        KEY.store(key, Ordering::Relaxed);
+    }
+}
+
+/// The calling thread's slot in this guard.
+#[inline]
+pub fn slot(guard: &'static Guard) -> Option<&'static ThreadSlot> {
+    let mine = MINE.get();
+    if std::ptr::eq(mine.guard, guard) {
+        // SAFETY: slots lie in the guard's state, which is never freed; this one was taken for this thread.
+        return Some(unsafe { &*mine.slot });
+    }
+    begin(guard)
+}
+
+#[cold]
+fn begin(guard: &'static Guard) -> Option<&'static ThreadSlot> {
+    // SAFETY: takes no arguments and cannot fail.
+    let thread = unsafe { libc::gettid() } as u32;
+    let number = guard.world.begin_thread(thread)?;
+    let slot = guard.world.thread(number)?;
+    MINE.set(Mine { guard, slot, number });
+    let key = KEY.load(Ordering::Relaxed);
+    if key != u32::MAX {
+        // SAFETY: the key exists; any non-null value makes its destructor run at the thread's end.
+        unsafe { libc::pthread_setspecific(key, std::ptr::from_ref(slot).cast()) };
+    }
+    Some(slot)
+}
+
+/// Runs in a thread that is ending, after its C++ thread-local objects are gone.
+extern "C" fn ended(_: *mut c_void) {
+    let mine = MINE.replace(Mine { guard: null(), slot: null(), number: 0 });
+    let Some(guard) = guard().filter(|g| std::ptr::eq(*g, mine.guard)) else { return };
+    super::fault::contained(|| {
+        if let Some(slot) = guard.world.thread(mine.number) {
+            guard.world.thread_streams_gone(slot.thread());
+        }
+        guard.world.end_thread(mine.number);
+    });
+}

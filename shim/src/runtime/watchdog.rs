@@ -1,0 +1,63 @@
+//! The watchdog: sees that a driver call has been going on for too long, and says what it waits for.
+//!
+//! It looks at the threads' slots a few times a second. When a call is past the threshold it takes a snapshot, diagnoses
+//! it, and writes the report to standard error and into the run folder. It reports each blocked call once.
+//!
+//! Must not: call the driver, or take a lock that a stuck thread can hold.
+
+use super::folder::{HANG, RUN};
+use super::{standard_error, Guard};
+use lazyguard_core::diagnose::Snapshot;
+use lazyguard_core::report::HangReport;
+use std::collections::HashSet;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// Reports in one process: a program that hangs a hundred times has been understood before.
+const MOST_REPORTS: u64 = 20;
+
+/// The body of the watchdog's thread.
+pub fn run(guard: &'static Guard) {
+    let threshold = guard.settings.hang_after_nanos;
+    let every = Duration::from_nanos((threshold / 4).clamp(20_000_000, 250_000_000));
+    let mut reported: HashSet<(u32, u64)> = HashSet::new();
+    while guard.hangs.load(Ordering::Relaxed) < MOST_REPORTS {
+        std::thread::sleep(every);
+        let now = guard.now();
+        let overdue: Vec<_> = guard
+            .world
+            .threads()
+            .filter_map(|(_, slot)| slot.published())
+            .filter(|call| now.saturating_sub(call.entered) >= threshold)
+            .map(|call| (call.thread, call.entered))
+            .collect();
+        if overdue.iter().any(|call| !reported.contains(call)) && report(guard) {
+            reported.extend(&overdue);
+        }
+    }
+}
+
+/// Reports what is blocked now; `false` if nothing explains it as a hang, as long as it may still be only slow.
+fn report(guard: &'static Guard) -> bool {
+    let snapshot = Snapshot::take(&guard.world, guard.now(), guard.settings.hang_after_nanos, &thread_name);
+    let folder = guard.folder.as_ref().map(|f| f.path().display().to_string());
+    let report =
+        HangReport::new(guard.process, &guard.program, folder.as_deref(), snapshot, guard.preload_account());
+    if report.verdicts.is_empty() {
+        return false;
+    }
+    guard.hangs.fetch_add(1, Ordering::Relaxed);
+    standard_error::write(&report.text());
+    if let Some(folder) = &guard.folder {
+        let account = guard.account("running").json();
+        let kept = folder.replace(HANG, &report.json()).and_then(|()| folder.replace(RUN, &account));
+        if let Err(error) = kept {
+            standard_error::line(&format!("the report could not be kept in {}: {error}", folder.path().display()));
+        }
+    }
+    true
+}
+
+fn thread_name(thread: u32) -> String {
+    std::fs::read_to_string(format!("/proc/self/task/{thread}/comm")).map_or_else(|_| String::new(), |name| name.trim().to_owned())
+}
