@@ -90,7 +90,7 @@ def steps():
     simulated_programs = "lazy_pair,lazy_pair_single_kernel"
     conformance = TARGET / "simdriver" / "conformance"
     return [
-        step("format", ["cargo", "fmt", "--all", "--check"], lacks=component("fmt")),
+        step("format", ["cargo", "fmt", "--all", "--check", "--", "-l", "--color", "never"], lacks=component("fmt")),
         step("lints", ["cargo", "clippy", *JOBS, "--quiet", "--workspace", "--all-targets", *LINT_FLAGS], lacks=component("clippy")),
         step("the scripts' own tests", [sys.executable, "-m", "unittest", "discover", "-s", str(scripts / "tests")], count_unittest),
         step("the library as a file", [str(scripts / "check-library")], count_last_line),
