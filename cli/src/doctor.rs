@@ -5,7 +5,7 @@
 
 use crate::run::find_library;
 use crate::Outcome;
-use object::read::elf::{Dyn as _, ElfFile64, FileHeader as _};
+use object::read::elf::{Dyn as _, ElfFile64, FileHeader as _, ProgramHeader as _};
 use object::{elf, Object as _, ObjectSection as _, ObjectSymbol as _};
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt as _;
@@ -110,14 +110,14 @@ fn look_at(program: &Path, found: &mut Findings) {
 
 fn look_into(name: &str, file: &ElfFile64<'_, object::Endianness>, found: &mut Findings) {
     let endian = file.endian();
-    let Ok(Some((entries, _))) = file
+    let Ok(Some(entries)) = file
         .elf_header()
         .program_headers(endian, file.data())
-        .map(|headers| headers.iter().find_map(|h| object::read::elf::ProgramHeader::dynamic(h, endian, file.data()).ok().flatten().map(|d| (d, ()))))
+        .map(|headers| headers.iter().find_map(|header| header.dynamic(endian, file.data()).ok().flatten()))
     else {
         return found.problem(format!("{name} is linked statically: nothing can be preloaded into it; link it dynamically"));
     };
-    let symbolic = entries.iter().any(|e| e.d_tag(endian) == i64::from(elf::DT_SYMBOLIC).cast_unsigned());
+    let symbolic = entries.iter().any(|e| e.d_tag(endian) == elf::DT_SYMBOLIC);
     if symbolic {
         found.note(format!("{name} binds its own symbols first (DT_SYMBOLIC): driver functions it defines itself are not seen"));
     }

@@ -66,8 +66,9 @@ pub fn real(handle: *mut c_void, name: &CStr) -> *mut c_void {
     }
     // SAFETY: `find_real` gives a function of this type.
     let function: Dlsym = unsafe { std::mem::transmute(function) };
-    // SAFETY: a terminated name, and a handle the caller vouches for.
-    unsafe { function(handle, name.as_ptr()) }
+    // SAFETY: a terminated name, and a handle the caller vouches for. The black box keeps this from becoming a jump, which
+    // would make the real function see our caller's return address, and with it our caller's place in the search order.
+    std::hint::black_box(unsafe { function(handle, name.as_ptr()) })
 }
 
 /// Looks the real `dlsym` up ahead of the first use.

@@ -3,6 +3,9 @@
 //! One driver is adopted, the first that is seen; its functions are looked up all at once. A second copy, in another
 //! namespace or under another name, is left alone: its functions are handed to the program as they are, and counted.
 //!
+//! Where another interposer stands behind this library in the search order and the driver behind that, the hooks call the
+//! interposer's function, as the program would have without this library; the guard's own calls go to the driver.
+//!
 //! Protocol: [`ADOPTED`] is set (Release) after the pointers are; readers of a pointer need no order, because a null one
 //! sends them to [`resolve`], and every thread that looks a pointer up finds the same one.
 
@@ -13,7 +16,10 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 const NULL: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+/// What the hooks call.
 static REAL: [AtomicPtr<c_void>; FORMS.len()] = [NULL; FORMS.len()];
+/// The driver's own functions, to know its pointers by.
+static EXPORTED: [AtomicPtr<c_void>; FORMS.len()] = [NULL; FORMS.len()];
 static ADOPTED: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
 /// Look-ups answered by a driver other than the adopted one, and therefore passed on as they were.
@@ -73,36 +79,40 @@ pub fn adopt_at(address: *const c_void) -> bool {
 }
 
 fn adopt(handle: *mut c_void) -> bool {
+    // Only a driver in the global scope has anything in front of it that calls would pass on their way there.
+    let probe = dlsym::real(libc::RTLD_NEXT, c"cuDriverGetVersion");
+    let in_scope = !probe.is_null();
     let mut name = [0u8; 96];
-    for (form, slot) in FORMS.iter().zip(&REAL) {
+    for (index, form) in FORMS.iter().enumerate() {
         let Some(room) = name.get_mut(..=form.symbol.len()) else { continue };
         let (text, end) = room.split_at_mut(form.symbol.len());
         text.copy_from_slice(form.symbol.as_bytes());
         end.fill(0);
         let Ok(symbol) = CStr::from_bytes_with_nul(room) else { continue };
-        let found = dlsym::real(handle, symbol);
+        let exported = dlsym::real(handle, symbol);
         // A handle that was opened by name may be a stub that searches on and meets this library's own export.
-        if found != crate::hooks::hook_at(slot_index(slot)) {
-            slot.store(found, Ordering::Relaxed);
+        if exported.is_null() || exported == crate::hooks::hook_at(index) {
+            continue;
         }
+        let next = if in_scope { dlsym::real(libc::RTLD_NEXT, symbol) } else { null_mut() };
+        EXPORTED[index].store(exported, Ordering::Relaxed);
+        REAL[index].store(if next.is_null() { exported } else { next }, Ordering::Relaxed);
     }
     OWN.look_up(handle);
     ADOPTED.store(handle, Ordering::Release);
     true
 }
 
-fn slot_index(slot: &AtomicPtr<c_void>) -> usize {
-    (std::ptr::from_ref(slot) as usize - REAL.as_ptr() as usize) / size_of::<AtomicPtr<c_void>>()
-}
-
 /// The form among `candidates` whose real function a pointer is.
 pub fn form_of(pointer: *mut c_void, candidates: impl Iterator<Item = Form>) -> Option<Form> {
-    candidates.into_iter().find(|form| REAL[form.index()].load(Ordering::Relaxed) == pointer)
+    candidates.into_iter().find(|form| EXPORTED[form.index()].load(Ordering::Relaxed) == pointer)
 }
 
 /// Remembers a function that the driver gave out but does not export.
 pub fn remember(form: Form, pointer: *mut c_void) {
-    let _ = REAL[form.index()].compare_exchange(null_mut(), pointer, Ordering::Relaxed, Ordering::Relaxed);
+    for table in [&EXPORTED, &REAL] {
+        let _ = table[form.index()].compare_exchange(null_mut(), pointer, Ordering::Relaxed, Ordering::Relaxed);
+    }
 }
 
 /// A handle or an opaque pointer of the driver's.

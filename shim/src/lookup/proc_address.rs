@@ -18,9 +18,13 @@ const PER_THREAD_DEFAULT_STREAM: u64 = 2;
 
 /// Beginnings of names that, unhooked, could launch, load, wait or capture behind the guard's back.
 const OF_CONCERN: &[&[u8]] = &[
-    b"cuLaunch", b"cuGraphLaunch", b"cuStreamBegin", b"cuStreamWait", b"cuStreamBatch", b"cuModuleLoad", b"cuLibraryLoad",
-    b"cuModuleGetFunction", b"cuLibraryGetKernel", b"cuKernelGetFunction", b"cuStreamSynchronize", b"cuCtxSynchronize",
-    b"cuCoredumpLaunch",
+    b"cuLaunch",
+    b"cuGraphLaunch",
+    b"cuStreamBegin",
+    b"cuStreamWait",
+    b"cuStreamBatch",
+    b"cuModuleLoad",
+    b"cuLibraryLoad",
 ];
 
 /// `cuGetProcAddress`, as of 11.3.

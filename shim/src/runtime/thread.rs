@@ -50,8 +50,9 @@ pub fn slot(guard: &'static Guard) -> Option<&'static ThreadSlot> {
 
 #[cold]
 fn begin(guard: &'static Guard) -> Option<&'static ThreadSlot> {
+    // The C library's own function for it came later than the oldest one this is to run with.
     // SAFETY: takes no arguments and cannot fail.
-    let thread = unsafe { libc::gettid() } as u32;
+    let thread = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
     let number = guard.world.begin_thread(thread)?;
     let slot = guard.world.thread(number)?;
     MINE.set(Mine { guard, slot, number });
