@@ -1,0 +1,53 @@
+//! Where the built things are.
+
+use std::path::{Path, PathBuf};
+
+/// The repository's root.
+pub fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors().nth(2).unwrap_or(here).to_path_buf()
+}
+
+/// The folder of built things: `target`, or what `E2E_TARGET` names, to try a copy of it.
+pub fn target() -> PathBuf {
+    std::env::var_os("E2E_TARGET").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
+fn built(path: PathBuf) -> PathBuf {
+    assert!(
+        path.is_file(),
+        "{} is not there; scripts/build makes it",
+        path.display()
+    );
+    path
+}
+
+/// The guard.
+pub fn library() -> PathBuf {
+    built(target().join("release/liblazyguard.so"))
+}
+
+/// The command.
+pub fn command() -> PathBuf {
+    built(target().join("release/lazyguard"))
+}
+
+/// The simulated driver's folder.
+pub fn driver_folder() -> PathBuf {
+    target().join("simdriver")
+}
+
+/// The simulated driver.
+pub fn driver() -> PathBuf {
+    built(driver_folder().join("libcuda.so.1"))
+}
+
+/// A driver-API program.
+pub fn app(name: &str) -> PathBuf {
+    built(target().join("apps").join(name))
+}
+
+/// A hostile program.
+pub fn hostile_program(name: &str) -> PathBuf {
+    built(target().join("hostile").join(name))
+}

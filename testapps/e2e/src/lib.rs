@@ -1,0 +1,33 @@
+//! The harness of the end-to-end tests: runs a built program in an environment of its own and reads what it left.
+//!
+//! The tests in `tests/suite` use built artefacts only, as `scripts/build` leaves them under `target`: the library, the
+//! command, the simulated driver and the programs. A run is a process group of its own with its own working folder and
+//! `TMPDIR`, killed as a whole at the end, so that tests can run beside each other and nothing outlives them. A test that
+//! fails keeps its working folder, under `target/e2e`, and prints how to run it again.
+//!
+//! Must not: link any crate of the workspace, take a setting of the person's shell into a run, or leave a process behind.
+
+mod artefacts;
+mod elf;
+mod folder;
+mod programs;
+mod run;
+mod work;
+
+pub use artefacts::{app, command, driver, driver_folder, hostile_program, library, root, target};
+pub use elf::Elf;
+pub use folder::{number, text, Folder, Json};
+pub use programs::{apps, hostile, App, Hostile};
+pub use run::{Outcome, Run, Running};
+pub use work::Work;
+
+/// The path of the test function it stands in, as the harness lists it.
+#[macro_export]
+macro_rules! this_test {
+    () => {{
+        fn here() {}
+        let name = ::std::any::type_name_of_val(&here).trim_end_matches("::here");
+        name.split_once("::")
+            .map_or(name, |(_crate_name, path)| path)
+    }};
+}
