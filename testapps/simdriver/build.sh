@@ -3,7 +3,8 @@
 #
 #   build.sh OUTPUT_DIR [CUDA_DIR]
 #
-# OUTPUT_DIR gets libcuda.so.1, libcuda.so (for -lcuda) and conformance. CUDA_DIR holds include/cuda.h; default target/cuda of the
+# OUTPUT_DIR gets libcuda.so.1, libcuda.so (for -lcuda) and conformance, and in OUTPUT_DIR/12040, 12000 and 11070 the same library
+# without the exports that came later, for programs that use dlsym. CUDA_DIR holds include/cuda.h; default target/cuda of the
 # repository. A source is compiled again only when it, or any header, is newer than its object.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -57,6 +58,22 @@ if newer "$library" "${objects[@]}" "$here/exports.map"; then
   mv "$library.new" "$library"
 fi
 ln -sf libcuda.so.1 "$out/libcuda.so"
+
+for version in 12040 12000 11070; do
+  older=$out/$version/libcuda.so.1
+  if newer "$older" "$library"; then
+    mkdir -p "$out/$version"
+    {
+      echo '{ global:'
+      sed -n 's/^SYMBOL(\([^,]*\), \([0-9]*\), .*, \(cu[A-Za-z0-9_]*\))$/\2 \3/p' "$here/symbols.inc" |
+        awk -v version="$version" '$1 <= version { print $2 ";" }'
+      echo 'cuProfiler*; local: *; };'
+    } >"$out/objects/exports-$version.map"
+    g++ -shared -o "$older.new" "${objects[@]}" -Wl,-soname,libcuda.so.1 -Wl,-z,defs -Wl,-z,nodelete \
+      -Wl,--version-script="$out/objects/exports-$version.map" -Wl,-s -pthread -ldl
+    mv "$older.new" "$older"
+  fi
+done
 
 if compgen -G "$here/conformance/*.cpp" >/dev/null && newer "$out/conformance" "$here"/conformance/* "$here/build.sh" "$library"; then
   g++ -std=c++17 -O1 -g -Wall -Wextra -Werror -isystem "$cuda/include" -I "$root/testapps/common" "$here"/conformance/*.cpp -o "$out/conformance" \

@@ -181,6 +181,7 @@ CUresult begin(CUstream handle, bool per_thread, CUstreamCaptureMode mode, const
   CUresult r = find_stream(handle, per_thread, stream);
   if (r != CUDA_SUCCESS) return r;
   if (stream->legacy) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  Alone hold_context(stream->context.api_lock);
   std::lock_guard<std::mutex> hold(capture_mutex());
   if (stream->capture) return CUDA_ERROR_ILLEGAL_STATE;
   CaptureRef c = std::make_shared<Capture>();

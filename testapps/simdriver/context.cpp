@@ -91,14 +91,15 @@ CUresult new_context(std::shared_ptr<Context> &context, unsigned flags, bool is_
 
 void load_eagerly(Context &context) {
   if (!eager_loading()) return;
-  std::lock_guard<std::mutex> hold(context.api_lock);
+  Alone hold(context.api_lock);
   load_all_libraries(context);
 }
 
 // Ends all that a context holds once what is in flight in it has ended.
 void tear_down(Context &context) {
-  std::lock_guard<std::mutex> hold(context.api_lock);
-  wait_for_context(context);
+  Alone hold(context.api_lock);
+  // The device is waited for, not only this context.
+  each_context([](Context &other) { wait_for_context(other); });
   context.alive = false;
   unload_everything(context);
   std::vector<StreamRef> streams;
@@ -294,6 +295,7 @@ void each_context(const std::function<void(Context &)> &f) {
 }
 
 void wait_for_context(Context &context) { wait_until_done(mark_context(context)); }
+void stop_context(Context &context) { wait_until_done(raise_barrier(context)); }
 
 }  // namespace lgsim
 
@@ -426,7 +428,7 @@ CUresult cuCtxGetLimit(size_t *pvalue, CUlimit limit) {
   ENTER();
   if (!pvalue) return CUDA_ERROR_INVALID_VALUE;
   NEED_CONTEXT(context);
-  std::lock_guard<std::mutex> hold(context->api_lock);
+  Alone hold(context->api_lock);
   auto it = context->limits.find(limit);
   if (it == context->limits.end()) return CUDA_ERROR_UNSUPPORTED_LIMIT;
   *pvalue = it->second;
@@ -435,12 +437,14 @@ CUresult cuCtxGetLimit(size_t *pvalue, CUlimit limit) {
 CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
   ENTER();
   NEED_CONTEXT(context);
-  std::lock_guard<std::mutex> hold(context->api_lock);
+  Alone hold(context->api_lock);
   auto it = context->limits.find(limit);
   if (it == context->limits.end()) return CUDA_ERROR_UNSUPPORTED_LIMIT;
-  wait_for_context(*context);
+  if (limit == CU_LIMIT_STACK_SIZE && value != it->second) {
+    stop_context(*context);
+    context->local_bytes = value;
+  }
   it->second = value;
-  if (limit == CU_LIMIT_STACK_SIZE) context->local_bytes = value;
   return CUDA_SUCCESS;
 }
 CUresult cuCtxGetCacheConfig(CUfunc_cache *pconfig) {
@@ -490,7 +494,7 @@ CUresult cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent) {
   if (r == CUDA_SUCCESS) r = whole_context_call(*context);
   if (r != CUDA_SUCCESS) return r;
   if (event->context != context.get()) return CUDA_ERROR_INVALID_HANDLE;
-  std::lock_guard<std::mutex> hold(context->api_lock);
+  Shared hold(context->api_lock);
   OpRef marker = mark_context(*context);
   std::lock_guard<std::mutex> hold_engine(engine_mutex());
   event->recorded = marker;
@@ -512,7 +516,7 @@ CUresult cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent) {
     streams.push_back(context->legacy);
     recorded = event->recorded;
   }
-  std::lock_guard<std::mutex> hold(context->api_lock);
+  Shared hold(context->api_lock);
   if (recorded)
     for (const StreamRef &stream : streams) submit(stream, make_op(Op::Kind::marker), {recorded});
   return CUDA_SUCCESS;

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <map>
+#include <shared_mutex>
 #include <unordered_map>
 
 #include "cuda_api.hpp"
@@ -28,7 +29,8 @@ struct Stream : Object {
 
   // Guarded by engine_mutex().
   OpRef last;
-  unsigned depth = 0;
+  unsigned depth = 0;   // ops that have not completed
+  unsigned queued = 0;  // those of them that take room in the queue
   bool destroyed = false;
   std::map<int, CUstreamAttrValue> attributes;
 
@@ -53,9 +55,10 @@ struct Context : Object {
   static constexpr Type kType = Type::context;
   Context() : Object(kType) {}
 
-  // The driver's context lock. A call that waits for the whole context holds it while it waits, and the calls that take it
-  // queue up behind; the ones that answer all the same do not take it. Ordered before every other mutex.
-  std::mutex api_lock;
+  // The driver's context lock, as it was seen from outside. Submissions share it, and keep it while they wait for room in a queue
+  // or for a pageable copy; calls that load, allocate, create, destroy or change limits hold it alone, as do copies that are
+  // not asynchronous. Whoever has to wait for it does not keep others from sharing it. Ordered before every other mutex.
+  std::shared_mutex api_lock;
 
   bool primary = false;
   std::atomic<bool> alive{true};
@@ -64,11 +67,15 @@ struct Context : Object {
   uint64_t id = 0;
   CUfunc_cache cache_config = CU_FUNC_CACHE_PREFER_NONE;
 
+  std::atomic<size_t> local_bytes{1024};  // local memory a thread may use before a launch has to grow it
+
   // Guarded by api_lock.
   std::map<int, size_t> limits;
-  size_t local_bytes = 1024;  // local memory a thread may use before a launch has to grow it
-  std::unordered_map<const Library *, std::shared_ptr<Module>> libraries;
   std::vector<std::shared_ptr<Module>> modules;
+
+  // Guarded by libraries_mutex, a leaf: what is there already is found while another thread holds the context lock.
+  std::mutex libraries_mutex;
+  std::unordered_map<const Library *, std::shared_ptr<Module>> libraries;
 
   // Guarded by engine_mutex().
   std::vector<StreamRef> streams;  // also destroyed ones until they have drained; not the legacy stream
@@ -99,8 +106,13 @@ CUresult find_event(CUevent handle, EventRef &event);
 StreamRef make_stream(Context &context, unsigned flags, int priority);
 void each_context(const std::function<void(Context &)> &f);
 
-// Waits, with the context lock held, until all that is in flight in the context now has ended.
+using Alone = std::unique_lock<std::shared_mutex>;   // holding the context lock as the only one
+using Shared = std::shared_lock<std::shared_mutex>;  // holding it beside others
+
+// Waits, with the context lock held alone, until all that is in flight in the context now has ended. What is submitted without
+// the lock meanwhile is carried out by the first and held back by the second.
 void wait_for_context(Context &context);
+void stop_context(Context &context);
 
 // True for the one device there is.
 inline bool is_device(CUdevice device) { return device == 0; }

@@ -2,7 +2,9 @@
 //
 // When the host waits. A copy that is not asynchronous waits for itself; on the legacy stream that is for every blocking stream
 // before it. An asynchronous copy waits for itself, too, when it touches pageable memory, except a small one to the device, whose
-// source is staged. A fill never waits. None of these waits holds the context lock, but each submission takes it.
+// source is staged. A fill never waits.
+//
+// What is asynchronous shares the context lock and keeps it while it waits; what is not holds it alone.
 #include <cstring>
 
 #include "capture.hpp"
@@ -82,7 +84,7 @@ using namespace lgsim;
 
 namespace {
 
-constexpr size_t kStagedBytes = 64 << 10;
+constexpr size_t kStagedBytes = 128 << 10;  // at least so much was seen to be staged
 
 CUDA_MEMCPY3D linear(CUmemorytype to_type, uintptr_t to, CUmemorytype from_type, uintptr_t from, size_t bytes) {
   CUDA_MEMCPY3D c{};
@@ -182,38 +184,38 @@ CUresult copy(const CUDA_MEMCPY3D &c, CUstream handle, bool per_thread, bool asy
   if (r == CUDA_SUCCESS && !asynchronous) r = unsafe_call();
   if (r == CUDA_SUCCESS) r = check_copy(c);
   if (r != CUDA_SUCCESS) return r;
-  OpRef op;
-  bool waits = false;
-  {
-    std::lock_guard<std::mutex> hold(stream->context.api_lock);
-    bool captured = false;
-    r = capture_instead(stream, [&] {
-          auto node = std::make_shared<Node>();
-          node->node_type = CU_GRAPH_NODE_TYPE_MEMCPY;
-          node->copy = c;
-          node->work = [c] { do_copy(c); };
-          return node;
-        }, captured);
-    if (r != CUDA_SUCCESS || captured) return r;
+  Alone alone(stream->context.api_lock, std::defer_lock);
+  Shared shared(stream->context.api_lock, std::defer_lock);
+  if (asynchronous)
+    shared.lock();
+  else
+    alone.lock();
+  bool captured = false;
+  r = capture_instead(stream, [&] {
+        auto node = std::make_shared<Node>();
+        node->node_type = CU_GRAPH_NODE_TYPE_MEMCPY;
+        node->copy = c;
+        node->work = [c] { do_copy(c); };
+        return node;
+      }, captured);
+  if (r != CUDA_SUCCESS || captured) return r;
 
-    const bool from_pageable = pageable(base_of(c.srcMemoryType, c.srcHost, c.srcDevice));
-    const bool to_pageable = pageable(base_of(c.dstMemoryType, c.dstHost, c.dstDevice));
-    const bool between_devices = c.srcMemoryType == CU_MEMORYTYPE_DEVICE && c.dstMemoryType == CU_MEMORYTYPE_DEVICE;
-    if (asynchronous && from_pageable && !to_pageable && c.WidthInBytes * c.Height * c.Depth <= kStagedBytes) {
-      auto staged = stage(c);
-      op = make_op(Op::Kind::work, [staged] { do_copy(staged->copy); });
-    } else {
-      op = make_op(Op::Kind::work, [c] { do_copy(c); });
-      waits = asynchronous ? from_pageable || to_pageable : !between_devices;
-    }
-    submit(stream, op);
+  const bool from_pageable = pageable(base_of(c.srcMemoryType, c.srcHost, c.srcDevice));
+  const bool to_pageable = pageable(base_of(c.dstMemoryType, c.dstHost, c.dstDevice));
+  const bool between_devices = c.srcMemoryType == CU_MEMORYTYPE_DEVICE && c.dstMemoryType == CU_MEMORYTYPE_DEVICE;
+  if (asynchronous && from_pageable && !to_pageable && c.WidthInBytes * c.Height * c.Depth <= kStagedBytes) {
+    auto staged = stage(c);
+    submit(stream, make_op(Op::Kind::work, [staged] { do_copy(staged->copy); }));
+    return CUDA_SUCCESS;
   }
-  if (waits) wait_until_done(op);
+  OpRef op = make_op(Op::Kind::work, [c] { do_copy(c); });
+  submit(stream, op);
+  if (asynchronous ? from_pageable || to_pageable : !between_devices) wait_until_done(op);
   return CUDA_SUCCESS;
 }
 
 CUresult fill(CUdeviceptr to, size_t pitch, unsigned value, unsigned element_bytes, size_t width, size_t height, CUstream handle,
-              bool per_thread) {
+              bool per_thread, bool asynchronous) {
   const CUDA_MEMSET_NODE_PARAMS f{to, pitch, value, element_bytes, width, height};
   StreamRef stream;
   CUresult r = find_stream(handle, per_thread, stream);
@@ -221,7 +223,12 @@ CUresult fill(CUdeviceptr to, size_t pitch, unsigned value, unsigned element_byt
   if (r != CUDA_SUCCESS) return r;
   if (to % element_bytes || (height > 1 && pitch < width * element_bytes)) return CUDA_ERROR_INVALID_VALUE;
   if (width && height && !device_reaches(to, (height - 1) * pitch + width * element_bytes)) return CUDA_ERROR_INVALID_VALUE;
-  std::lock_guard<std::mutex> hold(stream->context.api_lock);
+  Alone alone(stream->context.api_lock, std::defer_lock);
+  Shared shared(stream->context.api_lock, std::defer_lock);
+  if (asynchronous)
+    shared.lock();
+  else
+    alone.lock();
   bool captured = false;
   r = capture_instead(stream, [&] {
         auto node = std::make_shared<Node>();
@@ -342,37 +349,37 @@ BATCH(cuMemcpyBatchAsync_v2_ptsz, true)
 #define FILL(bits, value_type)                                                                                               \
   CUresult cuMemsetD##bits##_v2(CUdeviceptr to, value_type value, size_t N) {                                                \
     ENTER();                                                                                                                 \
-    return fill(to, 0, value, bits / 8, N, 1, nullptr, false);                                                               \
+    return fill(to, 0, value, bits / 8, N, 1, nullptr, false, false);                                                               \
   }                                                                                                                          \
   CUresult cuMemsetD##bits##_v2_ptds(CUdeviceptr to, value_type value, size_t N) {                                           \
     ENTER();                                                                                                                 \
-    return fill(to, 0, value, bits / 8, N, 1, nullptr, true);                                                                \
+    return fill(to, 0, value, bits / 8, N, 1, nullptr, true, false);                                                                \
   }                                                                                                                          \
   CUresult cuMemsetD##bits##Async(CUdeviceptr to, value_type value, size_t N, CUstream hStream) {                            \
     ENTER();                                                                                                                 \
-    return fill(to, 0, value, bits / 8, N, 1, hStream, false);                                                               \
+    return fill(to, 0, value, bits / 8, N, 1, hStream, false, true);                                                               \
   }                                                                                                                          \
   CUresult cuMemsetD##bits##Async_ptsz(CUdeviceptr to, value_type value, size_t N, CUstream hStream) {                       \
     ENTER();                                                                                                                 \
-    return fill(to, 0, value, bits / 8, N, 1, hStream, true);                                                                \
+    return fill(to, 0, value, bits / 8, N, 1, hStream, true, true);                                                                \
   }                                                                                                                          \
   CUresult cuMemsetD2D##bits##_v2(CUdeviceptr to, size_t pitch, value_type value, size_t Width, size_t Height) {             \
     ENTER();                                                                                                                 \
-    return fill(to, pitch, value, bits / 8, Width, Height, nullptr, false);                                                  \
+    return fill(to, pitch, value, bits / 8, Width, Height, nullptr, false, false);                                                  \
   }                                                                                                                          \
   CUresult cuMemsetD2D##bits##_v2_ptds(CUdeviceptr to, size_t pitch, value_type value, size_t Width, size_t Height) {        \
     ENTER();                                                                                                                 \
-    return fill(to, pitch, value, bits / 8, Width, Height, nullptr, true);                                                   \
+    return fill(to, pitch, value, bits / 8, Width, Height, nullptr, true, false);                                                   \
   }                                                                                                                          \
   CUresult cuMemsetD2D##bits##Async(CUdeviceptr to, size_t pitch, value_type value, size_t Width, size_t Height,             \
                                     CUstream hStream) {                                                                      \
     ENTER();                                                                                                                 \
-    return fill(to, pitch, value, bits / 8, Width, Height, hStream, false);                                                  \
+    return fill(to, pitch, value, bits / 8, Width, Height, hStream, false, true);                                                  \
   }                                                                                                                          \
   CUresult cuMemsetD2D##bits##Async_ptsz(CUdeviceptr to, size_t pitch, value_type value, size_t Width, size_t Height,        \
                                          CUstream hStream) {                                                                 \
     ENTER();                                                                                                                 \
-    return fill(to, pitch, value, bits / 8, Width, Height, hStream, true);                                                   \
+    return fill(to, pitch, value, bits / 8, Width, Height, hStream, true, true);                                                   \
   }
 FILL(8, unsigned char)
 FILL(16, unsigned short)

@@ -110,6 +110,7 @@ void complete(const OpRef &finished) {
   op.context->unfinished.erase(op.unfinished_at);
   if (op.stream) {
     op.stream->depth--;
+    if (op.takes_room) op.stream->queued--;
     if (op.stream->last == finished) op.stream->last = nullptr;
     op.stream = nullptr;
   }
@@ -197,17 +198,19 @@ void run_now(const OpRef &op) {
   op->completed_ns = now_ns();
 }
 
-void append(const StreamRef &stream, const OpRef &op) {
+void append(const StreamRef &stream, const OpRef &op, bool takes_room) {
   add_unfinished(stream->context, op);
   op->stream = stream;
+  op->takes_room = takes_room;
   stream->depth++;
+  if (takes_room) stream->queued++;
   stream->last = op;
 }
 
 void wait_for_room(std::unique_lock<std::mutex> &hold, Stream &stream) {
   Engine &e = engine();
   e.waiting++;
-  while (stream.depth >= kQueueDepth) e.progress.wait(hold);
+  while (stream.queued >= kQueueDepth) e.progress.wait(hold);
   e.waiting--;
 }
 
@@ -218,15 +221,16 @@ std::mutex &engine_mutex() { return engine().mutex; }
 void submit(const StreamRef &stream, const OpRef &op, const std::vector<OpRef> &also) {
   if (settings().free_running) return run_now(op);
   std::unique_lock<std::mutex> hold(engine().mutex);
-  wait_for_room(hold, *stream);
+  const bool takes_room = op->kind != Op::Kind::marker;
+  if (takes_room) wait_for_room(hold, *stream);
   forget_drained(stream->context);
   depend_on_stream(op, *stream);
   for (const OpRef &other : also) depend(op, other);
-  append(stream, op);
+  append(stream, op, takes_room);
   if (op->unmet == 0) start(op);
 }
 
-void submit_steps(const StreamRef &stream, const std::vector<Step> &steps, const OpRef &end, const OpRef &also) {
+void submit_steps(const StreamRef &stream, const std::vector<Step> &steps, const OpRef &end, OpRef &previous) {
   if (settings().free_running) {
     for (const Step &step : steps) run_now(step.op);
     return run_now(end);
@@ -236,14 +240,15 @@ void submit_steps(const StreamRef &stream, const std::vector<Step> &steps, const
   for (const Step &step : steps) {
     add_unfinished(stream->context, step.op);
     depend_on_stream(step.op, *stream);
-    depend(step.op, also);
+    depend(step.op, previous);
     depend(step.op, step.also);
     for (size_t before : step.after) depend(step.op, steps[before].op);
   }
   depend_on_stream(end, *stream);
-  depend(end, also);
+  depend(end, previous);
   for (const Step &step : steps) depend(end, step.op);
-  append(stream, end);
+  append(stream, end, true);
+  previous = end;
   // Started only now: a step that completes at once must not be missed by one that is still to depend on it.
   std::vector<OpRef> ready;
   for (const Step &step : steps)
@@ -281,14 +286,20 @@ OpRef mark_stream(const StreamRef &stream) {
   return marker;
 }
 
-void raise_barrier(Context &context) {
-  if (settings().free_running) return;
+OpRef raise_barrier(Context &context) {
   OpRef barrier = make_op(Op::Kind::marker);
+  if (settings().free_running) {
+    run_now(barrier);
+    return barrier;
+  }
   std::unique_lock<std::mutex> hold(engine().mutex);
-  if (context.unfinished.empty()) return;
   for (const OpRef &op : context.unfinished) depend(barrier, op);
   add_unfinished(context, barrier);
-  context.barrier = barrier;
+  if (barrier->unmet == 0)
+    start(barrier);
+  else
+    context.barrier = barrier;
+  return barrier;
 }
 
 bool is_done(const OpRef &op) {
@@ -303,11 +314,6 @@ void wait_until_done(const OpRef &op) {
   e.waiting++;
   while (!op->done) e.progress.wait(hold);
   e.waiting--;
-}
-
-bool context_is_idle(Context &context) {
-  std::lock_guard<std::mutex> hold(engine().mutex);
-  return context.unfinished.empty();
 }
 
 int64_t now_ns() {

@@ -54,6 +54,7 @@ struct Op {
   bool done = false;
   int64_t completed_ns = 0;
   uint64_t threads_taken = 0;
+  bool takes_room = false;  // in its stream's queue
   std::vector<OpRef> dependents;
   std::list<OpRef>::iterator unfinished_at;
 };
@@ -62,30 +63,31 @@ std::mutex &engine_mutex();
 
 inline OpRef make_op(Op::Kind kind, std::function<void()> run = {}) { return std::make_shared<Op>(kind, std::move(run)); }
 
-// Appends to a stream. Waits, without the engine's mutex, while the stream's queue is full. `also` are further dependencies.
+// Appends to a stream. Waits, without the engine's mutex, while the stream's queue is full; markers need no room in it.
+// `also` are further dependencies.
 void submit(const StreamRef &stream, const OpRef &op, const std::vector<OpRef> &also = {});
 
-// One step of several that a stream runs as one: after(i) are indices of earlier steps. The last step is appended to the
-// stream, every other one depends on what the stream had before.
+// One step of several that a stream runs as one: `after` are indices of earlier steps. `end` is appended to the stream, every step
+// depends on what the stream had before, and on `previous`, which becomes `end`.
 struct Step {
   OpRef op;
   std::vector<size_t> after;
   OpRef also;  // another op it depends on, or null
 };
-void submit_steps(const StreamRef &stream, const std::vector<Step> &steps, const OpRef &end, const OpRef &also);
+void submit_steps(const StreamRef &stream, const std::vector<Step> &steps, const OpRef &end, OpRef &previous);
 
 // A marker that completes when all that is in flight in the context now has completed.
 OpRef mark_context(Context &context);
 // A marker for what a synchronize of the stream waits for; for the legacy stream that is every blocking stream, too.
 OpRef mark_stream(const StreamRef &stream);
-// Nothing submitted to the context from now on starts until all that is in flight in it now has completed.
-void raise_barrier(Context &context);
+// Nothing submitted to the context from now on starts until all that is in flight in it now has completed, which is when the
+// returned op does.
+OpRef raise_barrier(Context &context);
 
 bool is_done(const OpRef &op);
 void wait_until_done(const OpRef &op);
-bool context_is_idle(Context &context);
 
-constexpr unsigned kQueueDepth = 1024;  // ops a stream takes before a submission waits for room
+constexpr unsigned kQueueDepth = 1022;  // ops a stream takes before a submission waits for room
 
 // The size of the device that kernels share.
 constexpr uint64_t kMultiprocessors = 132;

@@ -14,7 +14,7 @@ CUresult record(CUevent event_handle, CUstream handle, bool per_thread) {
   if (r == CUDA_SUCCESS) r = legacy_call(stream);
   if (r != CUDA_SUCCESS) return r;
   if (event->context != &stream->context) return CUDA_ERROR_INVALID_HANDLE;
-  std::lock_guard<std::mutex> hold(stream->context.api_lock);
+  Shared hold(stream->context.api_lock);
   bool captured = false;
   r = capture_event_record(event, stream, captured);
   if (r != CUDA_SUCCESS || captured) return r;
@@ -26,6 +26,10 @@ CUresult record(CUevent event_handle, CUstream handle, bool per_thread) {
 }
 
 CUresult destroy(CUevent handle) {
+  EventRef event;
+  CUresult r = find_event(handle, event);
+  if (r != CUDA_SUCCESS) return r;
+  Alone hold(event->context->api_lock);
   return registry().remove<Event>(handle) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
@@ -65,6 +69,7 @@ CUresult cuEventCreate(CUevent *phEvent, unsigned int Flags) {
   if (!phEvent || (Flags & ~known)) return CUDA_ERROR_INVALID_VALUE;
   if ((Flags & CU_EVENT_INTERPROCESS) && !(Flags & CU_EVENT_DISABLE_TIMING)) return CUDA_ERROR_INVALID_VALUE;
   NEED_CONTEXT(context);
+  Alone hold(context->api_lock);
   EventRef event = std::make_shared<Event>(context, Flags);
   registry().add(event);
   *phEvent = handle_of<CUevent>(event);

@@ -123,7 +123,6 @@ CUresult set_kernel(Node &node, CUfunction func, CUkernel kern, CUcontext ctx, c
     CUresult r = current_context(context);
     if (r != CUDA_SUCCESS) return r;
   }
-  std::lock_guard<std::mutex> hold(context->api_lock);
   Launch launch;
   const void *handle = func ? static_cast<const void *>(func) : static_cast<const void *>(kern);
   CUresult r = prepare_launch(*context, handle, {{p.gridDimX, p.gridDimY, p.gridDimZ}, {p.blockDimX, p.blockDimY, p.blockDimZ}},
@@ -272,7 +271,7 @@ CUresult instantiate(CUgraphExec *result, CUgraph handle, unsigned long long fla
   CUresult r = find_graph(handle, graph);
   if (r != CUDA_SUCCESS) return r;
   NEED_CONTEXT(context);
-  std::lock_guard<std::mutex> hold(context->api_lock);
+  Alone hold(context->api_lock);
   auto exec = std::make_shared<GraphExec>();
   {
     std::lock_guard<std::mutex> hold_graphs(graph_mutex());
@@ -346,7 +345,7 @@ CUresult launch(CUgraphExec handle, CUstream stream_handle, bool per_thread) {
   if (r == CUDA_SUCCESS) r = find_stream(stream_handle, per_thread, stream);
   if (r == CUDA_SUCCESS) r = legacy_call(stream);
   if (r != CUDA_SUCCESS) return r;
-  std::lock_guard<std::mutex> hold(stream->context.api_lock);
+  Shared hold(stream->context.api_lock);
   bool captured = false;
   r = capture_instead(stream, [&] {
         auto node = std::make_shared<Node>();
@@ -362,7 +361,6 @@ CUresult launch(CUgraphExec handle, CUstream stream_handle, bool per_thread) {
   if (r != CUDA_SUCCESS) return r;
   OpRef end = make_op(Op::Kind::marker);
   submit_steps(stream, steps, end, exec->last);
-  exec->last = end;
   std::lock_guard<std::mutex> hold_engine(engine_mutex());
   for (const Recorded &record : records) record.event->recorded = record.op;
   return CUDA_SUCCESS;
@@ -375,7 +373,7 @@ CUresult upload(CUgraphExec handle, CUstream stream_handle, bool per_thread) {
   if (r == CUDA_SUCCESS) r = find_stream(stream_handle, per_thread, stream);
   if (r == CUDA_SUCCESS) r = legacy_call(stream);
   if (r != CUDA_SUCCESS) return r;
-  std::lock_guard<std::mutex> hold(stream->context.api_lock);
+  Shared hold(stream->context.api_lock);
   submit(stream, make_op(Op::Kind::marker));
   return CUDA_SUCCESS;
 }

@@ -51,14 +51,15 @@ struct GraphExec : Object {
   static constexpr Type kType = Type::graph_exec;
   GraphExec() : Object(kType) {}
   GraphRef graph;  // a clone: each node's `original` is the node it was made from
-  OpRef last;      // a graph does not run beside itself
+  OpRef last;      // guarded by engine_mutex(): a graph does not run beside itself
   unsigned long long flags = 0;
 };
 
 // Serialises every change of a graph and every read of one.
 std::mutex &graph_mutex();
 
-// In launch.cpp: the op that runs a launch, and the checks every launch has to pass.
+// In launch.cpp: the op that runs a launch; and the checks every launch has to pass, and the loading it may need, for which it
+// takes the context lock itself.
 OpRef launch_op(const Launch &launch);
 CUresult prepare_launch(Context &context, const void *function, const lgsim_grid &grid, unsigned shared_bytes, bool cooperative,
                         void **parameters, void **extra, Launch &launch);

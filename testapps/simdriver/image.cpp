@@ -151,14 +151,14 @@ void *open_object(const std::string &bytes) {
   return object;
 }
 
-CUresult read_image(const void *data, ImageRef &image) {
+CUresult copy_image(const void *data, ImageRef &image) {
   if (!data) return CUDA_ERROR_INVALID_VALUE;
   auto *bytes = static_cast<const char *>(data);
   image = std::make_shared<Image>();
   if (looks_like_ptx(bytes)) {
     image->is_ptx = true;
     image->bytes = bytes;
-    return compile_ptx(*image);
+    return CUDA_SUCCESS;
   }
   uint32_t magic;
   memcpy(&magic, bytes, sizeof magic);
@@ -169,11 +169,10 @@ CUresult read_image(const void *data, ImageRef &image) {
   if (header.e_machine != EM_X86_64 || header.e_type != ET_DYN || header.e_ident[EI_CLASS] != ELFCLASS64)
     return CUDA_ERROR_NO_BINARY_FOR_GPU;
   image->bytes.assign(bytes, elf_bytes(header, bytes));
-  return list_kernels(*image);
+  return CUDA_SUCCESS;
 }
 
-CUresult read_image_file(const char *path, ImageRef &image) {
-  if (!path) return CUDA_ERROR_INVALID_VALUE;
+CUresult copy_image_file(const char *path, ImageRef &image) {
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return CUDA_ERROR_FILE_NOT_FOUND;
   std::string bytes;
@@ -182,7 +181,9 @@ CUresult read_image_file(const char *path, ImageRef &image) {
   while ((n = read(fd, buffer, sizeof buffer)) > 0) bytes.append(buffer, static_cast<size_t>(n));
   close(fd);
   bytes.append(sizeof(Elf64_Ehdr), '\0');  // so that looking at the header of a short file stays inside it
-  return read_image(bytes.data(), image);
+  return copy_image(bytes.data(), image);
 }
+
+CUresult open_image(Image &image) { return image.is_ptx ? compile_ptx(image) : list_kernels(image); }
 
 }  // namespace lgsim

@@ -1,8 +1,7 @@
 // Launches: kernels in all forms, and host functions.
 //
-// A launch takes the context lock for as long as it takes to find and load its function and to be submitted. Loading is where the
-// lazy loads happen; growing local memory waits for the whole context; a full queue waits for room. All of that is done with the
-// lock held, so that other threads' launches queue up behind.
+// A launch that has to load its function, or to grow local memory, first holds the context lock alone for that: there the lazy
+// loads happen. To be submitted it shares the lock, also while it waits for room in a full queue. Host functions hold it alone.
 #include <algorithm>
 #include <cstring>
 #include <thread>
@@ -98,6 +97,8 @@ struct LastLaunch {
   void (*run)(const lgsim_grid &, size_t, size_t, void **) = nullptr;
   Context *context = nullptr;
 };
+bool is_default(CUstream handle) { return !handle || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD; }
+
 LastLaunch &last_launch() {
   static thread_local LastLaunch last;
   return last;
@@ -110,24 +111,23 @@ CUresult launch_kernel(CUfunction f, const lgsim_grid &grid, unsigned shared_byt
     const LastLaunch &last = last_launch();
     const ThreadState &state = thread_state();
     const uint64_t threads = volume(grid.block);
-    if (last.function == f && last.stream == handle && last.generation == registry().generation() && state.depth &&
-        state.stack[state.depth - 1] == last.context && threads && threads <= 1024 && volume(grid.grid)) {
+    if (last.function == f && last.stream == handle && last.generation == registry().generation() &&
+        (!is_default(handle) || (state.depth && state.stack[state.depth - 1] == last.context)) && threads && threads <= 1024 && volume(grid.grid)) {
       last.run(grid, 0, volume(grid.grid), parameters);
       return CUDA_SUCCESS;
     }
   }
 
-  NEED_CONTEXT(context);
+  // The stream names the context; none has to be current for a stream that is not a default one.
   StreamRef stream;
   CUresult r = find_stream(handle, per_thread, stream);
+  if (r == CUDA_SUCCESS) r = legacy_call(stream);
   if (r != CUDA_SUCCESS) return r;
-  r = legacy_call(stream);
-  if (r != CUDA_SUCCESS) return r;
-  Context &target = stream->context;
-  std::lock_guard<std::mutex> hold(target.api_lock);
+  if (in_host_function()) return CUDA_ERROR_NOT_PERMITTED;
   Launch launch;
-  r = prepare_launch(target, f, grid, shared_bytes, cooperative, parameters, extra, launch);
+  r = prepare_launch(stream->context, f, grid, shared_bytes, cooperative, parameters, extra, launch);
   if (r != CUDA_SUCCESS) return r;
+  Shared hold(stream->context.api_lock);
   bool captured = false;
   r = capture_instead(stream, [&] {
         auto node = std::make_shared<Node>();
@@ -137,7 +137,7 @@ CUresult launch_kernel(CUfunction f, const lgsim_grid &grid, unsigned shared_byt
       }, captured);
   if (r != CUDA_SUCCESS || captured) return r;
   if (free_running && !launch.function->kernel.attributes.blocks_together)
-    last_launch() = {f, handle, registry().generation(), launch.function->kernel.run, context};
+    last_launch() = {f, handle, registry().generation(), launch.function->kernel.run, &stream->context};
   submit(stream, launch_op(launch));
   return CUDA_SUCCESS;
 }
@@ -163,7 +163,7 @@ CUresult launch_host(CUstream handle, bool per_thread, CUhostFn fn, void *data) 
     fn(data);
     in_host_function() = false;
   };
-  std::lock_guard<std::mutex> hold(stream->context.api_lock);
+  Alone hold(stream->context.api_lock);
   bool captured = false;
   r = capture_instead(stream, [&] {
         auto node = std::make_shared<Node>();
@@ -190,16 +190,14 @@ OpRef launch_op(const Launch &launch) {
 CUresult prepare_launch(Context &context, const void *handle, const lgsim_grid &grid, unsigned shared_bytes, bool cooperative,
                         void **parameters, void **extra, Launch &launch) {
   FunctionRef function;
-  CUresult r = usable_function(context, handle, function);
+  CUresult r = loaded_function(context, handle, function);
+  if (r == CUDA_SUCCESS) r = check_grid(*function, grid, shared_bytes, cooperative);
+  if (r == CUDA_SUCCESS) r = copy_arguments(function->kernel, parameters, extra, launch.arguments);
   if (r != CUDA_SUCCESS) return r;
-  r = check_grid(*function, grid, shared_bytes, cooperative);
-  if (r != CUDA_SUCCESS) return r;
-  r = copy_arguments(function->kernel, parameters, extra, launch.arguments);
-  if (r != CUDA_SUCCESS) return r;
-  load_function(*function);
   if (function->kernel.attributes.local_bytes > context.local_bytes) {
-    wait_for_context(context);
-    context.local_bytes = function->kernel.attributes.local_bytes;
+    Alone hold(context.api_lock);
+    stop_context(context);
+    context.local_bytes = std::max<size_t>(context.local_bytes, function->kernel.attributes.local_bytes);
   }
   launch.function = function;
   launch.grid = grid;

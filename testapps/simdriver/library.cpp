@@ -17,19 +17,19 @@ namespace {
 CUresult load(CUlibrary *result, const void *code, const char *path) {
   if (!result) return CUDA_ERROR_INVALID_VALUE;
   ImageRef image;
-  CUresult r = path ? read_image_file(path, image) : read_image(code, image);
-  if (r != CUDA_SUCCESS) return r;
-  LibraryRef library = std::make_shared<Library>(image);
-  for (size_t i = 0; i < image->kernels.size(); i++) {
-    KernelRef kernel = std::make_shared<Kernel>(*library, i);
-    library->kernels.push_back(kernel);
-    registry().add(kernel);
+  const CUresult error = path ? copy_image_file(path, image) : copy_image(code, image);
+  if (error == CUDA_ERROR_INVALID_VALUE || error == CUDA_ERROR_FILE_NOT_FOUND) return error;
+  // Lazily, even an image that is none at all is taken; whatever needs it says what is wrong with it.
+  LibraryRef library = std::make_shared<Library>(image, error);
+  if (eager_loading()) {
+    const CUresult r = open_library(*library);
+    if (r != CUDA_SUCCESS) return r;
   }
   registry().add(library);
   add_library(library);
   if (eager_loading()) {
     each_context([&](Context &context) {
-      std::lock_guard<std::mutex> hold(context.api_lock);
+      Alone hold(context.api_lock);
       ModuleRef module;
       library_module(context, *library, module);
     });
@@ -55,7 +55,7 @@ CUresult global_of(CUlibrary handle, const char *name, CUdeviceptr *address, siz
   CUresult r = find_library(handle, library);
   if (r != CUDA_SUCCESS) return r;
   NEED_CONTEXT(context);
-  std::lock_guard<std::mutex> hold(context->api_lock);
+  Alone hold(context->api_lock);
   ModuleRef module;
   r = library_module(*context, *library, module);
   return r == CUDA_SUCCESS ? module_global(*module, name, address, bytes) : r;
@@ -86,9 +86,11 @@ CUresult cuLibraryUnload(CUlibrary handle) {
   CUresult r = find_library(handle, library);
   if (r != CUDA_SUCCESS) return r;
   each_context([&](Context &context) {
-    std::lock_guard<std::mutex> hold(context.api_lock);
-    auto it = context.libraries.find(library.get());
-    if (it != context.libraries.end()) unload_module(context, ModuleRef(it->second));
+    Alone hold(context.api_lock);
+    ModuleRef there;
+    for (const ModuleRef &module : context.modules)
+      if (module->library == library.get()) there = module;
+    if (there) unload_module(context, there);
   });
   if (!registry().remove<Library>(library.get())) return CUDA_ERROR_INVALID_HANDLE;
   for (const KernelRef &kernel : library->kernels) registry().remove<Kernel>(kernel.get());
@@ -100,6 +102,8 @@ CUresult cuLibraryGetKernel(CUkernel *pKernel, CUlibrary handle, const char *nam
   if (!pKernel || !name) return CUDA_ERROR_INVALID_VALUE;
   LibraryRef library;
   CUresult r = find_library(handle, library);
+  if (r != CUDA_SUCCESS) return r;
+  r = open_library(*library);
   if (r != CUDA_SUCCESS) return r;
   for (const KernelRef &kernel : library->kernels) {
     if (info(*kernel).name != name) continue;
@@ -113,14 +117,16 @@ CUresult cuLibraryGetKernelCount(unsigned int *count, CUlibrary lib) {
   if (!count) return CUDA_ERROR_INVALID_VALUE;
   LibraryRef library;
   CUresult r = find_library(lib, library);
-  if (r == CUDA_SUCCESS) *count = static_cast<unsigned>(library->kernels.size());
-  return r;
+  if (r != CUDA_SUCCESS) return r;
+  *count = open_library(*library) == CUDA_SUCCESS ? static_cast<unsigned>(library->kernels.size()) : 0;
+  return CUDA_SUCCESS;
 }
 CUresult cuLibraryEnumerateKernels(CUkernel *kernels, unsigned int numKernels, CUlibrary lib) {
   ENTER();
   if (!kernels || !numKernels) return CUDA_ERROR_INVALID_VALUE;
   LibraryRef library;
   CUresult r = find_library(lib, library);
+  if (r == CUDA_SUCCESS) r = open_library(*library);
   if (r != CUDA_SUCCESS) return r;
   for (unsigned i = 0; i < numKernels && i < library->kernels.size(); i++)
     kernels[i] = handle_of<CUkernel>(library->kernels[i]);
@@ -133,9 +139,8 @@ CUresult cuLibraryGetModule(CUmodule *pMod, CUlibrary handle) {
   CUresult r = find_library(handle, library);
   if (r != CUDA_SUCCESS) return r;
   NEED_CONTEXT(context);
-  std::lock_guard<std::mutex> hold(context->api_lock);
   ModuleRef module;
-  r = library_module(*context, *library, module);
+  r = find_or_load_module(*context, *library, module);
   if (r == CUDA_SUCCESS) *pMod = handle_of<CUmodule>(module);
   return r;
 }
@@ -161,13 +166,10 @@ CUresult cuKernelGetFunction(CUfunction *pFunc, CUkernel handle) {
   CUresult r = find_kernel(handle, kernel);
   if (r != CUDA_SUCCESS) return r;
   NEED_CONTEXT(context);
-  std::lock_guard<std::mutex> hold(context->api_lock);
   FunctionRef function;
-  r = usable_function(*context, handle, function);
-  if (r != CUDA_SUCCESS) return r;
-  load_function(*function);
-  *pFunc = handle_of<CUfunction>(function);
-  return CUDA_SUCCESS;
+  r = loaded_function(*context, handle, function);
+  if (r == CUDA_SUCCESS) *pFunc = handle_of<CUfunction>(function);
+  return r;
 }
 CUresult cuKernelGetLibrary(CUlibrary *pLib, CUkernel handle) {
   ENTER();
@@ -198,11 +200,10 @@ CUresult cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel han
   }
   Context *context = nullptr;
   if (current_context(context) != CUDA_SUCCESS) return CUDA_SUCCESS;  // taken over when the kernel comes into a context
-  std::lock_guard<std::mutex> hold(context->api_lock);
   FunctionRef function;
-  r = usable_function(*context, handle, function);
+  r = loaded_function(*context, handle, function);
   if (r != CUDA_SUCCESS) return r;
-  load_function(*function);
+  Alone hold(context->api_lock);
   function->max_dynamic_shared = kernel->max_dynamic_shared.load();
   return CUDA_SUCCESS;
 }
@@ -211,7 +212,11 @@ CUresult cuKernelSetCacheConfig(CUkernel handle, CUfunc_cache, CUdevice dev) {
   KernelRef kernel;
   CUresult r = find_kernel(handle, kernel);
   if (r != CUDA_SUCCESS) return r;
-  return is_device(dev) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+  if (!is_device(dev)) return CUDA_ERROR_INVALID_DEVICE;
+  Context *context = nullptr;
+  if (current_context(context) != CUDA_SUCCESS) return CUDA_SUCCESS;
+  FunctionRef function;
+  return loaded_function(*context, handle, function);
 }
 CUresult cuKernelGetName(const char **name, CUkernel handle) {
   ENTER();

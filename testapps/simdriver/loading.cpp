@@ -62,7 +62,7 @@ void read_loading_mode() {
 }
 
 CUresult load_module(Context &context, const ImageRef &image, ModuleRef &module) {
-  wait_for_context(context);
+  stop_context(context);
   module = std::make_shared<Module>(context, image);
   const lgsim_kernel *table = nullptr;
   if (!image->is_ptx) {
@@ -84,18 +84,37 @@ CUresult load_module(Context &context, const ImageRef &image, ModuleRef &module)
   return CUDA_SUCCESS;
 }
 
-CUresult library_module(Context &context, Library &library, ModuleRef &module) {
+static ModuleRef module_there(Context &context, const Library &library) {
+  std::lock_guard<std::mutex> hold(context.libraries_mutex);
   auto it = context.libraries.find(&library);
-  if (it != context.libraries.end()) {
-    module = it->second;
-    return CUDA_SUCCESS;
-  }
-  CUresult r = load_module(context, library.image, module);
+  return it == context.libraries.end() ? nullptr : it->second;
+}
+
+CUresult library_module(Context &context, Library &library, ModuleRef &module) {
+  module = module_there(context, library);
+  if (module) return CUDA_SUCCESS;
+  CUresult r = open_library(library);
+  if (r == CUDA_SUCCESS) r = load_module(context, library.image, module);
   if (r != CUDA_SUCCESS) return r;
   module->library = &library;
   for (size_t i = 0; i < module->functions.size(); i++)
     module->functions[i]->max_dynamic_shared = library.kernels[i]->max_dynamic_shared.load();
+  std::lock_guard<std::mutex> hold(context.libraries_mutex);
   context.libraries[&library] = module;
+  return CUDA_SUCCESS;
+}
+
+CUresult open_library(Library &library) {
+  std::lock_guard<std::mutex> hold(library.mutex);
+  if (library.opened) return library.error;
+  library.opened = true;
+  if (library.error == CUDA_SUCCESS) library.error = open_image(*library.image);
+  if (library.error != CUDA_SUCCESS) return library.error;
+  for (size_t i = 0; i < library.image->kernels.size(); i++) {
+    KernelRef kernel = std::make_shared<Kernel>(library, i);
+    library.kernels.push_back(kernel);
+    registry().add(kernel);
+  }
   return CUDA_SUCCESS;
 }
 
@@ -123,7 +142,10 @@ void unload_module(Context &context, const ModuleRef &module) {
   Allocation gone;
   for (uintptr_t address : module->globals) remove_allocation(address, gone);
   context.modules.erase(std::remove(context.modules.begin(), context.modules.end(), module), context.modules.end());
-  if (module->library) context.libraries.erase(module->library);
+  if (module->library) {
+    std::lock_guard<std::mutex> hold(context.libraries_mutex);
+    context.libraries.erase(module->library);
+  }
   if (module->object) dlclose(module->object);
   module->object = nullptr;
 }
@@ -134,23 +156,44 @@ void load_all_libraries(Context &context) {
     std::lock_guard<std::mutex> hold(libraries_mutex());
     libraries = loaded_libraries();
   }
+  // One that cannot be loaded says so when it is used.
   ModuleRef module;
-  for (const LibraryRef &library : libraries) library_module(context, *library, module);
+  for (const LibraryRef &library : libraries) (void)library_module(context, *library, module);
 }
 
 void unload_everything(Context &context) {
   while (!context.modules.empty()) unload_module(context, ModuleRef(context.modules.back()));
 }
 
-CUresult usable_function(Context &context, const void *handle, FunctionRef &function) {
+CUresult find_or_load_module(Context &context, Library &library, ModuleRef &module) {
+  module = module_there(context, library);
+  if (module) return CUDA_SUCCESS;
+  Alone hold(context.api_lock);
+  return library_module(context, library, module);
+}
+
+CUresult loaded_function(Context &context, const void *handle, FunctionRef &function) {
   function = registry().find<Function>(handle);
-  if (function) return &function->module.context == &context ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
-  KernelRef kernel = registry().find<Kernel>(handle);
-  if (!kernel) return CUDA_ERROR_INVALID_HANDLE;
-  ModuleRef module;
-  CUresult r = library_module(context, kernel->library, module);
-  if (r == CUDA_SUCCESS) function = module->functions[kernel->index];
-  return r;
+  if (function) {
+    if (&function->module.context != &context) return CUDA_ERROR_INVALID_HANDLE;
+    if (function->loaded) return CUDA_SUCCESS;
+  }
+  KernelRef kernel;
+  if (!function) {
+    kernel = registry().find<Kernel>(handle);
+    if (!kernel) return CUDA_ERROR_INVALID_HANDLE;
+    if (ModuleRef there = module_there(context, kernel->library)) function = there->functions[kernel->index];
+    if (function && function->loaded) return CUDA_SUCCESS;
+  }
+  Alone hold(context.api_lock);
+  if (!function) {
+    ModuleRef module;
+    CUresult r = library_module(context, kernel->library, module);
+    if (r != CUDA_SUCCESS) return r;
+    function = module->functions[kernel->index];
+  }
+  load_function(*function);
+  return CUDA_SUCCESS;
 }
 
 CUresult function_attribute(const KernelInfo &kernel, int max_dynamic_shared, CUfunction_attribute attribute, int *value) {

@@ -29,8 +29,11 @@ struct Image {
 };
 using ImageRef = std::shared_ptr<Image>;
 
-CUresult read_image(const void *data, ImageRef &image);
-CUresult read_image_file(const char *path, ImageRef &image);
+// Copying an image, and finding out what is in it (which for PTX means compiling it), are two steps: a library does the second
+// when it is first asked for something.
+CUresult copy_image(const void *data, ImageRef &image);
+CUresult copy_image_file(const char *path, ImageRef &image);
+CUresult open_image(Image &image);
 
 struct Module;
 
@@ -68,16 +71,23 @@ using KernelRef = std::shared_ptr<Kernel>;
 
 struct Library : Object {
   static constexpr Type kType = Type::library;
-  explicit Library(ImageRef i) : Object(kType), image(std::move(i)) {}
+  Library(ImageRef i, CUresult e) : Object(kType), image(std::move(i)), error(e) {}
   const ImageRef image;
+  // Opening happens once, under the mutex; kernels and error are constant afterwards.
+  std::mutex mutex;
+  bool opened = false;
+  CUresult error;  // what is wrong with the image, answered by whatever needs it
   std::vector<KernelRef> kernels;
 };
 using LibraryRef = std::shared_ptr<Library>;
 
+// Opens the library's image if that was not done yet; its error otherwise.
+CUresult open_library(Library &library);
+
 bool eager_loading();
 void read_loading_mode();  // from the environment, by cuInit
 
-// The following want the context lock held.
+// The following want the context lock held alone.
 CUresult load_module(Context &context, const ImageRef &image, ModuleRef &module);
 CUresult library_module(Context &context, Library &library, ModuleRef &module);
 void load_function(Function &function);
@@ -85,9 +95,12 @@ void unload_module(Context &context, const ModuleRef &module);
 void load_all_libraries(Context &context);
 void unload_everything(Context &context);
 
-// The function that a handle means in a context: a CUfunction of that context, or a CUkernel, whose library's module is brought
-// in if need be. The function itself is not loaded by this.
-CUresult usable_function(Context &context, const void *handle, FunctionRef &function);
+// The following want no lock, and take it, alone, only when something has to be loaded.
+
+// The library's module in the context.
+CUresult find_or_load_module(Context &context, Library &library, ModuleRef &module);
+// The function that a handle means in the context, loaded: a CUfunction of that context, or a CUkernel.
+CUresult loaded_function(Context &context, const void *handle, FunctionRef &function);
 
 CUresult function_attribute(const KernelInfo &kernel, int max_dynamic_shared, CUfunction_attribute attribute, int *value);
 

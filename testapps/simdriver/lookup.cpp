@@ -112,11 +112,11 @@ void *private_pointer(void *target) {
 
 CUresult find(const char *symbol, void **pointer, int version, cuuint64_t flags, CUdriverProcAddressQueryResult &status) {
   constexpr cuuint64_t known = CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
-  status = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
-  if (!symbol || !pointer || (flags & ~known) || flags == known) return CUDA_ERROR_INVALID_VALUE;
-  *pointer = nullptr;
   const Settings &s = settings();
-  if (version > s.driver_version) return CUDA_ERROR_INVALID_VALUE;
+  // Nothing is written when the question itself is wrong.
+  if (!symbol || !pointer || (flags & ~known) || version > s.driver_version) return CUDA_ERROR_INVALID_VALUE;
+  status = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+  *pointer = nullptr;
   if (s.unknown_symbol && !strcmp(symbol, "cuLgFutureCall")) {
     *pointer = reinterpret_cast<void *>(&future_call);
     status = CU_GET_PROC_ADDRESS_SUCCESS;
@@ -154,9 +154,12 @@ using namespace lgsim;
 
 CUresult cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags) {
   ENTER_BEFORE_INIT();
+  if (!pfn) return CUDA_ERROR_INVALID_VALUE;
   CUdriverProcAddressQueryResult status;
-  CUresult r = find(symbol, pfn, cudaVersion, flags, status);
+  void *found = nullptr;
+  CUresult r = find(symbol, &found, cudaVersion, flags, status);
   if (r == CUDA_SUCCESS && status != CU_GET_PROC_ADDRESS_SUCCESS) return CUDA_ERROR_NOT_FOUND;
+  if (r == CUDA_SUCCESS) *pfn = found;
   return r;
 }
 CUresult cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags,
@@ -164,7 +167,7 @@ CUresult cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion, cu
   ENTER_BEFORE_INIT();
   CUdriverProcAddressQueryResult status;
   CUresult r = find(symbol, pfn, cudaVersion, flags, status);
-  if (symbolStatus) *symbolStatus = status;
+  if (r == CUDA_SUCCESS && symbolStatus) *symbolStatus = status;
   return r;
 }
 

@@ -1,6 +1,7 @@
 // Allocation: device, pinned, managed and stream-ordered memory, registration, and what can be asked about a pointer.
 //
 // cuMemFree, cuMemFreeHost and cuMemHostUnregister wait for the whole context with its lock held, whatever the loading mode.
+// Stream-ordered allocation takes no context lock.
 #include "memory.hpp"
 
 #include <sys/mman.h>
@@ -129,7 +130,7 @@ CUresult allocate_now(size_t bytes, Memory kind, unsigned flags, uintptr_t &base
   NEED_CONTEXT(context);
   CUresult r = unsafe_call();
   if (r != CUDA_SUCCESS) return r;
-  std::lock_guard<std::mutex> hold(context->api_lock);
+  Alone hold(context->api_lock);
   return allocate(*context, bytes, kind, flags, base);
 }
 
@@ -155,7 +156,7 @@ template <class Accept> CUresult release(uintptr_t base, CUresult unknown, Accep
   NEED_CONTEXT(context);
   CUresult r = unsafe_call();
   if (r != CUDA_SUCCESS) return r;
-  std::lock_guard<std::mutex> hold(context->api_lock);
+  Alone hold(context->api_lock);
   Allocation a;
   if (!find_allocation(base, a) || a.base != base || !accept(a.kind)) return unknown;
   wait_for_context(*context);
@@ -172,7 +173,6 @@ CUresult allocate_in_stream(CUdeviceptr *result, size_t bytes, CUstream handle, 
   if (r == CUDA_SUCCESS) r = legacy_call(stream);
   if (r != CUDA_SUCCESS) return r;
   if (is_capturing(stream)) return whole_context_call(stream->context);
-  std::lock_guard<std::mutex> hold(stream->context.api_lock);
   uintptr_t base = 0;
   r = allocate(stream->context, bytes, Memory::device, 0, base);
   if (r != CUDA_SUCCESS) return r;
@@ -189,7 +189,6 @@ CUresult free_in_stream(CUdeviceptr address, CUstream handle, bool per_thread) {
   if (is_capturing(stream)) return whole_context_call(stream->context);
   Allocation a;
   if (!find_allocation(address, a) || a.base != address || a.kind != Memory::device) return CUDA_ERROR_INVALID_VALUE;
-  std::lock_guard<std::mutex> hold(stream->context.api_lock);
   submit(stream, make_op(Op::Kind::work, [address] {
            Allocation gone;
            if (remove_allocation(address, gone)) give_back(gone);
@@ -251,6 +250,7 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInByt
 }
 CUresult cuMemFree_v2(CUdeviceptr dptr) {
   ENTER();
+  if (!dptr) return CUDA_SUCCESS;
   return release(dptr, CUDA_ERROR_INVALID_VALUE, [](Memory kind) { return kind == Memory::device || kind == Memory::managed; });
 }
 CUresult cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr) {
@@ -302,7 +302,7 @@ CUresult cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags) {
   ENTER();
   if (!p || !bytesize) return CUDA_ERROR_INVALID_VALUE;
   NEED_CONTEXT(context);
-  std::lock_guard<std::mutex> hold(context->api_lock);
+  Alone hold(context->api_lock);
   Allocation a;
   const auto base = reinterpret_cast<uintptr_t>(p);
   if (find_allocation(base, a) || find_allocation(base + bytesize - 1, a)) return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;

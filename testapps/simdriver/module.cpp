@@ -1,7 +1,7 @@
 // cuModule* and cuFunc*: modules loaded into a context, and their functions.
 //
-// cuFuncIsLoaded, cuFuncGetName and cuFuncGetAttribute answer while another thread holds the context lock; looking up, loading
-// and changing a function do not.
+// What only looks at a function, and cuFuncLoad of one that is loaded, answers while another thread holds the context lock; looking
+// one up by name, loading and changing it does not.
 #include "capture.hpp"
 #include "entry.hpp"
 #include "loading.hpp"
@@ -15,9 +15,10 @@ CUresult load(CUmodule *result, const void *data, const char *path) {
   if (!result) return CUDA_ERROR_INVALID_VALUE;
   NEED_CONTEXT(context);
   ImageRef image;
-  CUresult r = path ? read_image_file(path, image) : read_image(data, image);
+  CUresult r = path ? copy_image_file(path, image) : copy_image(data, image);
+  if (r == CUDA_SUCCESS) r = open_image(*image);
   if (r != CUDA_SUCCESS) return r;
-  std::lock_guard<std::mutex> hold(context->api_lock);
+  Alone hold(context->api_lock);
   ModuleRef module;
   r = load_module(*context, image, module);
   if (r == CUDA_SUCCESS) *result = handle_of<CUmodule>(module);
@@ -61,8 +62,8 @@ CUresult cuModuleUnload(CUmodule hmod) {
   ModuleRef module;
   CUresult r = find_module(hmod, module);
   if (r != CUDA_SUCCESS) return r;
-  if (module->library) return CUDA_ERROR_INVALID_HANDLE;  // the library's, and unloaded with it
-  std::lock_guard<std::mutex> hold(module->context.api_lock);
+  if (module->library) return CUDA_ERROR_NOT_PERMITTED;  // the library's, and unloaded with it
+  Alone hold(module->context.api_lock);
   unload_module(module->context, module);
   return CUDA_SUCCESS;
 }
@@ -78,7 +79,7 @@ CUresult cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name)
   ModuleRef module;
   CUresult r = find_module(hmod, module);
   if (r != CUDA_SUCCESS) return r;
-  std::lock_guard<std::mutex> hold(module->context.api_lock);
+  Alone hold(module->context.api_lock);
   for (const FunctionRef &function : module->functions) {
     if (function->kernel.name != name) continue;
     load_function(*function);
@@ -110,7 +111,7 @@ CUresult cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, c
   ModuleRef module;
   CUresult r = find_module(hmod, module);
   if (r != CUDA_SUCCESS) return r;
-  std::lock_guard<std::mutex> hold(module->context.api_lock);
+  Alone hold(module->context.api_lock);
   return module_global(*module, name, dptr, bytes);
 }
 
@@ -119,9 +120,7 @@ CUresult cuFuncLoad(CUfunction hfunc) {
   FunctionRef function;
   CUresult r = find_function(hfunc, function);
   if (r != CUDA_SUCCESS) return r;
-  std::lock_guard<std::mutex> hold(function->module.context.api_lock);
-  load_function(*function);
-  return CUDA_SUCCESS;
+  return loaded_function(function->module.context, hfunc, function);
 }
 CUresult cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction hfunc) {
   ENTER();
@@ -170,7 +169,7 @@ CUresult cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int v
   FunctionRef function;
   CUresult r = find_function(hfunc, function);
   if (r != CUDA_SUCCESS) return r;
-  std::lock_guard<std::mutex> hold(function->module.context.api_lock);
+  Alone hold(function->module.context.api_lock);
   load_function(*function);
   if (attrib == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) {
     if (value < 0 || value > 227 * 1024) return CUDA_ERROR_INVALID_VALUE;
@@ -183,5 +182,9 @@ CUresult cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int v
 CUresult cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache) {
   ENTER();
   FunctionRef function;
-  return find_function(hfunc, function);
+  CUresult r = find_function(hfunc, function);
+  if (r != CUDA_SUCCESS) return r;
+  Alone hold(function->module.context.api_lock);
+  load_function(*function);
+  return CUDA_SUCCESS;
 }

@@ -8,11 +8,10 @@ using namespace lgsim;
 
 namespace {
 
-CUresult loaded_function(CUfunction handle, FunctionRef &function) {
+CUresult asked_about(CUfunction handle, FunctionRef &function) {
   NEED_CONTEXT(context);
-  std::lock_guard<std::mutex> hold(context->api_lock);
-  CUresult r = usable_function(*context, handle, function);
-  if (r == CUDA_SUCCESS) load_function(*function);
+  CUresult r = loaded_function(*context, handle, function);
+  Shared hold(context->api_lock);
   return r;
 }
 
@@ -28,7 +27,7 @@ int blocks_per_multiprocessor(const Function &function, int block_threads, size_
 CUresult active_blocks(int *blocks, CUfunction handle, int block_threads, size_t dynamic_shared) {
   if (!blocks || block_threads <= 0) return CUDA_ERROR_INVALID_VALUE;
   FunctionRef function;
-  CUresult r = loaded_function(handle, function);
+  CUresult r = asked_about(handle, function);
   if (r == CUDA_SUCCESS) *blocks = blocks_per_multiprocessor(*function, block_threads, dynamic_shared);
   return r;
 }
@@ -36,7 +35,7 @@ CUresult active_blocks(int *blocks, CUfunction handle, int block_threads, size_t
 CUresult block_size(int *grid, int *block, CUfunction handle, CUoccupancyB2DSize shared_of, size_t dynamic_shared, int limit) {
   if (!grid || !block) return CUDA_ERROR_INVALID_VALUE;
   FunctionRef function;
-  CUresult r = loaded_function(handle, function);
+  CUresult r = asked_about(handle, function);
   if (r != CUDA_SUCCESS) return r;
   int best_threads = 0;
   int most = static_cast<int>(function->kernel.attributes.max_threads);
@@ -80,7 +79,7 @@ CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, CUfunc
   ENTER();
   if (!dynamicSmemSize || numBlocks <= 0 || blockSize <= 0) return CUDA_ERROR_INVALID_VALUE;
   FunctionRef function;
-  CUresult r = loaded_function(func, function);
+  CUresult r = asked_about(func, function);
   if (r != CUDA_SUCCESS) return r;
   const size_t per_block = 228 * 1024 / static_cast<size_t>(numBlocks);
   const size_t taken = 1024 + function->kernel.attributes.static_shared_bytes;

@@ -49,7 +49,7 @@ CUresult in_stream(CUdeviceptr address, size_t bytes, CUstream handle, bool per_
   CUresult r = find_stream(handle, per_thread, stream);
   if (r == CUDA_SUCCESS) r = legacy_call(stream);
   if (r != CUDA_SUCCESS) return r;
-  std::lock_guard<std::mutex> hold(stream->context.api_lock);
+  Shared hold(stream->context.api_lock);
   submit(stream, make_op(Op::Kind::marker));
   return CUDA_SUCCESS;
 }

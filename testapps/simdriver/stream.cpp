@@ -1,6 +1,6 @@
 // Streams: created, destroyed, synchronized, queried, made to wait, called back from.
 //
-// Queries and synchronizes take no context lock: they answer, or wait, while another thread holds it.
+// Queries, synchronizes and waits for an event take no context lock: they answer, or wait, while another thread holds it.
 #include "capture.hpp"
 #include "entry.hpp"
 
@@ -12,7 +12,7 @@ CUresult create(CUstream *result, unsigned flags, int priority) {
   if (!result) return CUDA_ERROR_INVALID_VALUE;
   if (flags & ~static_cast<unsigned>(CU_STREAM_NON_BLOCKING)) return CUDA_ERROR_INVALID_VALUE;
   NEED_CONTEXT(context);
-  std::lock_guard<std::mutex> hold(context->api_lock);
+  Alone hold(context->api_lock);
   StreamRef stream = make_stream(*context, flags, priority > 0 ? 0 : priority < -5 ? -5 : priority);
   registry().add(stream);
   *result = handle_of<CUstream>(stream);
@@ -21,8 +21,10 @@ CUresult create(CUstream *result, unsigned flags, int priority) {
 
 CUresult destroy(CUstream handle) {
   if (!handle || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD) return CUDA_ERROR_INVALID_HANDLE;
-  StreamRef stream = registry().remove<Stream>(handle);
+  StreamRef stream = registry().find<Stream>(handle);
   if (!stream) return CUDA_ERROR_INVALID_HANDLE;
+  Alone hold_context(stream->context.api_lock);
+  if (!registry().remove<Stream>(handle)) return CUDA_ERROR_INVALID_HANDLE;
   // Returns at once; what is in flight in the stream goes on.
   std::lock_guard<std::mutex> hold(engine_mutex());
   stream->destroyed = true;
@@ -62,7 +64,6 @@ CUresult wait_event(CUstream handle, bool per_thread, CUevent event_handle, unsi
   if (r == CUDA_SUCCESS) r = find_event(event_handle, event);
   if (r == CUDA_SUCCESS) r = legacy_call(stream);
   if (r != CUDA_SUCCESS) return r;
-  std::lock_guard<std::mutex> hold(stream->context.api_lock);
   bool captured = false;
   r = capture_event_wait(stream, event, captured);
   if (r != CUDA_SUCCESS || captured) return r;
@@ -82,7 +83,7 @@ CUresult add_callback(CUstream handle, bool per_thread, CUstreamCallback callbac
   if (r == CUDA_SUCCESS) r = legacy_call(stream);
   if (r != CUDA_SUCCESS) return r;
   if (is_capturing(stream)) return whole_context_call(stream->context);
-  std::lock_guard<std::mutex> hold(stream->context.api_lock);
+  Alone hold(stream->context.api_lock);
   submit(stream, make_op(Op::Kind::work, [=] {
            in_host_function() = true;
            callback(handle, CUDA_SUCCESS, data);
@@ -105,7 +106,7 @@ CUresult attach(CUstream handle, bool per_thread, CUdeviceptr address) {
   StreamRef stream;
   CUresult r = find_stream(handle, per_thread, stream);
   if (r != CUDA_SUCCESS) return r;
-  std::lock_guard<std::mutex> hold(stream->context.api_lock);
+  Shared hold(stream->context.api_lock);
   submit(stream, make_op(Op::Kind::marker));
   return CUDA_SUCCESS;
 }

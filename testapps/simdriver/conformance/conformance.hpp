@@ -66,6 +66,8 @@ std::string trimmed(const std::string &text);
 void walk_blocking_matrix(const std::string &path);
 void walk_stall_after_cold_load(const std::string &path);
 void walk_calls_during_a_blocked_call(const std::string &path);
+void walk_calls_during_further_blocked_calls(const std::string &path);
+void walk_further_answers(const std::string &path);
 void walk_context_question_and_capture(const std::string &path);
 void walk_lookups(const std::string &path);
 

@@ -18,7 +18,7 @@ unsigned passed = 0, failed = 0;
 using Clock = std::chrono::steady_clock;
 constexpr auto kPatient = std::chrono::seconds(5);
 
-std::chrono::milliseconds brief() { return std::chrono::milliseconds(device().simulated ? 120 : 300); }
+std::chrono::milliseconds brief() { return std::chrono::milliseconds(device().simulated ? 60 : 300); }
 
 bool wait_for(const std::atomic<bool> &done, Clock::duration longest) {
   const auto end = Clock::now() + longest;
@@ -136,6 +136,8 @@ int main(int argc, char **argv) {
   walk_context_question_and_capture(tables + "/context-question-and-capture.txt");
   walk_stall_after_cold_load(tables + "/stall-after-cold-load.txt");
   walk_calls_during_a_blocked_call(tables + "/calls-during-a-blocked-call.txt");
+  walk_calls_during_further_blocked_calls(tables + "/calls-during-further-blocked-calls.tsv");
+  walk_further_answers(tables + "/further-answers.tsv");
   walk_blocking_matrix(tables + "/blocking-matrix.tsv");
   const int status = Tally::finish();
   fflush(stdout);
