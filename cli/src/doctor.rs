@@ -59,7 +59,9 @@ fn interposers(found: &mut Findings) {
         _ => found.ok("nothing else is preloaded"),
     }
     if let Ok(path) = std::env::var("CUDA_INJECTION64_PATH") {
-        found.note(format!("CUDA_INJECTION64_PATH={path}: a tool is loaded into the driver as well; its calls pass untouched"));
+        found.note(format!(
+            "CUDA_INJECTION64_PATH={path}: a tool is loaded into the driver as well; its calls pass untouched"
+        ));
     }
     if let Ok(mode) = std::env::var("CUDA_MODULE_LOADING") {
         if mode.eq_ignore_ascii_case("EAGER") {
@@ -88,7 +90,9 @@ fn look_at(program: &Path, found: &mut Findings) {
     let name = path.display().to_string();
     if let Ok(metadata) = path.metadata() {
         if metadata.mode() & 0o6000 != 0 {
-            found.problem(format!("{name} is set-user-id or set-group-id: the dynamic linker ignores LD_PRELOAD there; run it without"));
+            found.problem(format!(
+                "{name} is set-user-id or set-group-id: the dynamic linker ignores LD_PRELOAD there; run it without"
+            ));
         }
     }
     let bytes = match std::fs::read(&path) {
@@ -115,13 +119,17 @@ fn look_into(name: &str, file: &ElfFile64<'_, object::Endianness>, found: &mut F
         .program_headers(endian, file.data())
         .map(|headers| headers.iter().find_map(|header| header.dynamic(endian, file.data()).ok().flatten()))
     else {
-        return found.problem(format!("{name} is linked statically: nothing can be preloaded into it; link it dynamically"));
+        return found
+            .problem(format!("{name} is linked statically: nothing can be preloaded into it; link it dynamically"));
     };
     let symbolic = entries.iter().any(|e| e.d_tag(endian) == elf::DT_SYMBOLIC);
     if symbolic {
-        found.note(format!("{name} binds its own symbols first (DT_SYMBOLIC): driver functions it defines itself are not seen"));
+        found.note(format!(
+            "{name} binds its own symbols first (DT_SYMBOLIC): driver functions it defines itself are not seen"
+        ));
     }
-    let driver_calls = file.dynamic_symbols().filter(|s| s.is_undefined()).filter_map(|s| s.name().ok().map(str::to_owned));
+    let driver_calls =
+        file.dynamic_symbols().filter(|s| s.is_undefined()).filter_map(|s| s.name().ok().map(str::to_owned));
     let (mut followed, mut passed) = (0, 0);
     for symbol in driver_calls.filter(|s| s.starts_with("cu") && s[2..].starts_with(|c: char| c.is_ascii_uppercase())) {
         if lazyguard_core::api::Form::by_symbol(symbol.as_bytes()).is_some() {

@@ -40,7 +40,11 @@ mod tests {
     fn every_code_has_its_page_with_its_title() {
         for code in Code::ALL {
             let page = page(code.name()).unwrap_or_else(|| panic!("{code} has no page"));
-            assert!(page.starts_with(&format!("## {code}: {}", code.title())), "{code}: {}", page.lines().next().unwrap());
+            assert!(
+                page.starts_with(&format!("## {code}: {}", code.title())),
+                "{code}: {}",
+                page.lines().next().unwrap()
+            );
             assert!(page.contains("**Fix.**"), "{code} says no fix");
         }
     }

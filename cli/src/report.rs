@@ -22,7 +22,10 @@ pub(crate) fn report(folder: &Path, format: Format) -> Outcome {
     let run: Option<Account> = read(folder, "run.json")?;
     let log = folder.join("log.jsonl");
     if hang.is_none() && run.is_none() && !log.exists() {
-        return Err(Failure::Input(format!("{}: not a run folder: no hang.json, run.json or log.jsonl", folder.display())));
+        return Err(Failure::Input(format!(
+            "{}: not a run folder: no hang.json, run.json or log.jsonl",
+            folder.display()
+        )));
     }
     let mut out = io::stdout().lock();
     match format {

@@ -84,7 +84,7 @@ pub const SETTINGS: &[Setting] = &[
         values: "on, off",
         default: "on",
         help: "off leaves every call untouched: nothing is recorded, loaded or watched",
-        apply: |s, v| Some(s.enabled = switch(v)?),
+        apply: |s, v| set(&mut s.enabled, switch(v)),
     },
     Setting {
         name: "LAZYGUARD_PRELOAD",
@@ -92,15 +92,15 @@ pub const SETTINGS: &[Setting] = &[
         default: "auto",
         help: "which functions are loaded before they are first launched",
         apply: |s, v| {
-            s.preload = match v {
-                "off" => Policy::Off,
-                "resolve" => Policy::Resolve,
-                "library" => Policy::Library,
-                "auto" => Policy::Auto,
-                "eager" => Policy::Eager,
-                _ => return None,
+            let policy = match v {
+                "off" => Some(Policy::Off),
+                "resolve" => Some(Policy::Resolve),
+                "library" => Some(Policy::Library),
+                "auto" => Some(Policy::Auto),
+                "eager" => Some(Policy::Eager),
+                _ => None,
             };
-            Some(())
+            set(&mut s.preload, policy)
         },
     },
     Setting {
@@ -108,45 +108,42 @@ pub const SETTINGS: &[Setting] = &[
         values: "a count",
         default: "8192",
         help: "the most kernels loaded ahead of use under `resolve`, `library` and `auto`",
-        apply: |s, v| Some(s.budget_kernels = v.parse().ok()?),
+        apply: |s, v| set(&mut s.budget_kernels, v.parse().ok()),
     },
     Setting {
         name: "LAZYGUARD_PRELOAD_TIME",
         values: "a duration: 500ms, 2s, 1m",
         default: "500ms",
         help: "the most time spent loading ahead of use",
-        apply: |s, v| Some(s.budget_nanos = duration(v)?),
+        apply: |s, v| set(&mut s.budget_nanos, duration(v)),
     },
     Setting {
         name: "LAZYGUARD_PRELOAD_MEMORY",
         values: "a size: 64MiB, 1GiB",
         default: "128MiB",
         help: "the most device memory that loading ahead of use may take",
-        apply: |s, v| Some(s.budget_bytes = size(v)?),
+        apply: |s, v| set(&mut s.budget_bytes, size(v)),
     },
     Setting {
         name: "LAZYGUARD_NUDGE",
         values: "a count; 0 is never",
         default: "32",
         help: "under `auto`, the most fat binaries a CUDA runtime instance may hold and still be told to register them all at start",
-        apply: |s, v| Some(s.nudge_fat_binaries = v.parse().ok()?),
+        apply: |s, v| set(&mut s.nudge_fat_binaries, v.parse().ok()),
     },
     Setting {
         name: "LAZYGUARD_HANG_AFTER",
         values: "a duration; 0 or off is never",
         default: "30s",
         help: "how long a driver call may take before a report says what it waits for",
-        apply: |s, v| Some(s.hang_after_nanos = if v == "off" { 0 } else { duration(v)? }),
+        apply: |s, v| set(&mut s.hang_after_nanos, if v == "off" { Some(0) } else { duration(v) }),
     },
     Setting {
         name: "LAZYGUARD_OUT",
         values: "a folder; %h host, %p process, %r rank, %t start time in seconds, %% a percent sign",
         default: "a private folder, removed at a clean exit without a hang",
         help: "where the run folder goes; it is kept",
-        apply: |s, v| {
-            s.out = Some(v.to_owned());
-            Some(())
-        },
+        apply: |s, v| set(&mut s.out, Some(Some(v.to_owned()))),
     },
     Setting {
         name: "LAZYGUARD_LOG",
@@ -154,14 +151,14 @@ pub const SETTINGS: &[Setting] = &[
         default: "load",
         help: "what the log in the run folder holds: hazards; also loads and synchronizations; also launches",
         apply: |s, v| {
-            s.log = match v {
-                "off" => LogLevel::Off,
-                "hazard" => LogLevel::Hazard,
-                "load" => LogLevel::Load,
-                "launch" => LogLevel::Launch,
-                _ => return None,
+            let level = match v {
+                "off" => Some(LogLevel::Off),
+                "hazard" => Some(LogLevel::Hazard),
+                "load" => Some(LogLevel::Load),
+                "launch" => Some(LogLevel::Launch),
+                _ => None,
             };
-            Some(())
+            set(&mut s.log, level)
         },
     },
     Setting {
@@ -169,7 +166,7 @@ pub const SETTINGS: &[Setting] = &[
         values: "on, off",
         default: "off",
         help: "write what was done, skipped and why to standard error at exit",
-        apply: |s, v| Some(s.summary = switch(v)?),
+        apply: |s, v| set(&mut s.summary, switch(v)),
     },
 ];
 
@@ -227,6 +224,11 @@ fn known_names() -> String {
         let _ = write!(names, "{separator}{}", setting.name);
     }
     names
+}
+
+fn set<T>(place: &mut T, value: Option<T>) -> Option<()> {
+    *place = value?;
+    Some(())
 }
 
 fn switch(value: &str) -> Option<bool> {
@@ -365,12 +367,9 @@ mod tests {
     #[test]
     fn folder_templates_are_filled_in() {
         let facts = FolderFacts { host: "node7", process: 42, rank: Some("3"), start_seconds: 99 };
-        for (template, expect) in [
-            ("/out/%h/%p-%r-%t", "/out/node7/42-3-99"),
-            ("plain", "plain"),
-            ("100%%", "100%"),
-            ("%q%", "%q%"),
-        ] {
+        for (template, expect) in
+            [("/out/%h/%p-%r-%t", "/out/node7/42-3-99"), ("plain", "plain"), ("100%%", "100%"), ("%q%", "%q%")]
+        {
             assert_eq!(expand_folder(template, &facts), expect);
         }
         let unranked = FolderFacts { rank: None, ..facts };

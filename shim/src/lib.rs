@@ -21,9 +21,9 @@
 // Hooks bear the names of the functions they stand for.
 #![allow(non_snake_case)]
 
-pub mod hooks;
-pub mod lookup;
-pub mod runtime;
+mod hooks;
+mod lookup;
+mod runtime;
 
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 compile_error!("LazyGuard gets between programs and the driver by the rules of the GNU C library's dynamic linker");

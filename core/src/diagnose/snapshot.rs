@@ -249,9 +249,8 @@ impl View<'_> {
 
     fn loads(&self) -> Vec<ColdLoadSeen> {
         let now_in_flight = self.world.in_flight(0);
-        let still = |number: u32, op: Operation| {
-            now_in_flight.iter().any(|f| f.stream == number && f.oldest.at <= op.at)
-        };
+        let still =
+            |number: u32, op: Operation| now_in_flight.iter().any(|f| f.stream == number && f.oldest.at <= op.at);
         self.world
             .cold_loads()
             .into_iter()

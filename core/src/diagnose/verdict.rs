@@ -69,10 +69,8 @@ pub fn diagnose(snapshot: &Snapshot) -> Vec<Verdict> {
     if past.is_empty() || snapshot.streams.is_empty() {
         return Vec::new();
     }
-    let mut verdicts: Vec<Verdict> = [module_load(snapshot, &past), function_load(snapshot, &past)]
-        .into_iter()
-        .flatten()
-        .collect();
+    let mut verdicts: Vec<Verdict> =
+        [module_load(snapshot, &past), function_load(snapshot, &past)].into_iter().flatten().collect();
     if verdicts.is_empty() {
         verdicts.extend(unwritten_value(snapshot, &past));
     }
@@ -84,19 +82,16 @@ pub fn diagnose(snapshot: &Snapshot) -> Vec<Verdict> {
 
 /// LG202: a thread loads a module into a context in which something does not end.
 fn module_load(snapshot: &Snapshot, past: &[&BlockedCall]) -> Option<Verdict> {
-    let loads = |c: &&&BlockedCall| {
-        c.cold == Some(ColdKind::Module) || class(&c.call).is_some_and(Class::loads_module)
-    };
+    let loads = |c: &&&BlockedCall| c.cold == Some(ColdKind::Module) || class(&c.call).is_some_and(Class::loads_module);
     let loader = past.iter().find(loads)?;
     // The oldest operation of each stream that was busy before the load began; the load waits for all of them.
-    let behind: Vec<_> = in_context(snapshot, loader.context)
-        .filter(|s| s.oldest.at < loader.entered)
-        .cloned()
-        .collect();
+    let behind: Vec<_> =
+        in_context(snapshot, loader.context).filter(|s| s.oldest.at < loader.entered).cloned().collect();
     if behind.is_empty() {
         return None;
     }
-    let others: Vec<_> = past.iter().filter(|c| c.thread != loader.thread && same_context(c, loader)).copied().collect();
+    let others: Vec<_> =
+        past.iter().filter(|c| c.thread != loader.thread && same_context(c, loader)).copied().collect();
     let mut explains = vec![*loader];
     explains.extend(&others);
     let mut verdict = Verdict::new(Code::LG202, &explains);
@@ -114,7 +109,12 @@ fn module_load(snapshot: &Snapshot, past: &[&BlockedCall]) -> Option<Verdict> {
     verdict.chain.push("the driver does that only once everything in flight in the context has ended".to_owned());
     verdict.blame(&behind);
     for other in others {
-        verdict.chain.push(format!("{} is in {} since {} and waits with it", thread(other), other.call, time(other.entered)));
+        verdict.chain.push(format!(
+            "{} is in {} since {} and waits with it",
+            thread(other),
+            other.call,
+            time(other.entered)
+        ));
     }
     verdict.chain.extend(waits_in(snapshot, &behind));
     verdict.fix = match (&loader.function, class(&loader.call)) {
@@ -151,9 +151,10 @@ fn function_load(snapshot: &Snapshot, past: &[&BlockedCall]) -> Option<Verdict> 
             _ => false,
         }
     };
-    let load = snapshot.loads.iter().find(|load| {
-        load.kind == ColdKind::Function && past.iter().any(|call| waits_for_later_work(load, call))
-    })?;
+    let load = snapshot
+        .loads
+        .iter()
+        .find(|load| load.kind == ColdKind::Function && past.iter().any(|call| waits_for_later_work(load, call)))?;
     let explains: Vec<_> = past.iter().filter(|call| waits_for_later_work(load, call)).copied().collect();
     let function = load.function.as_deref().map_or_else(|| "a function".to_owned(), demangle);
     let mut verdict = Verdict::new(Code::LG201, &explains);
@@ -186,10 +187,8 @@ fn unwritten_value(snapshot: &Snapshot, past: &[&BlockedCall]) -> Option<Verdict
         Some(stream) => stream.number == wait.stream.number,
         None => call.context == 0 || call.context == wait.stream.context,
     };
-    let wait = snapshot
-        .waits
-        .iter()
-        .find(|w| w.satisfying_writes.is_empty() && past.iter().any(|call| concerns(w, call)))?;
+    let wait =
+        snapshot.waits.iter().find(|w| w.satisfying_writes.is_empty() && past.iter().any(|call| concerns(w, call)))?;
     let explains: Vec<_> = past.iter().filter(|call| concerns(wait, call)).copied().collect();
     let mut verdict = Verdict::new(Code::LG203, &explains);
     for call in &explains {

@@ -141,6 +141,7 @@ impl Account {
 
     /// The JSON object.
     pub fn json(&self) -> String {
-        serde_json::to_string_pretty(self).unwrap_or_else(|error| format!("{{\"schema\":{SCHEMA},\"error\":\"{error}\"}}"))
+        serde_json::to_string_pretty(self)
+            .unwrap_or_else(|error| format!("{{\"schema\":{SCHEMA},\"error\":\"{error}\"}}"))
     }
 }

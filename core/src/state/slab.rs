@@ -19,11 +19,7 @@ pub struct Slab<T> {
 
 impl<T: Default> Default for Slab<T> {
     fn default() -> Self {
-        Self {
-            chunks: std::array::from_fn(|_| OnceLock::new()),
-            used: AtomicU32::new(0),
-            free: Mutex::new(Vec::new()),
-        }
+        Self { chunks: std::array::from_fn(|_| OnceLock::new()), used: AtomicU32::new(0), free: Mutex::new(Vec::new()) }
     }
 }
 

@@ -155,7 +155,10 @@ impl Stream {
         if self.last_submitted.load(Ordering::Relaxed) <= until {
             self.first_since_idle.store(op);
         }
-        let number = self.submitted.fetch_add(1, Ordering::Relaxed);
+        // Not an atomic addition, which would be the dearest instruction of a launch: two threads that submit to one stream
+        // in the same moment may count as one.
+        let number = self.submitted.load(Ordering::Relaxed);
+        self.submitted.store(number + 1, Ordering::Relaxed);
         self.recent[number as usize % RECENT].store(op);
         self.raise_submitted(op.at);
     }

@@ -31,6 +31,8 @@ pub struct About {
     pub cold: Option<ColdKind>,
     /// Whether it submits an operation to the stream.
     pub submits: bool,
+    /// The stream's entry.
+    pub stream_entry: Option<&'static Stream>,
 }
 
 /// A call in progress.
@@ -44,6 +46,8 @@ pub struct Call {
     pub form: Form,
     /// When it was entered.
     pub entered: Nanos,
+    /// The epoch of the state, as it was then.
+    pub epoch: u32,
     /// What it is about.
     pub about: About,
 }
@@ -67,14 +71,15 @@ pub fn observe(
     after: impl FnOnce(&Call, i32),
 ) -> i32 {
     let Some(guard) = guard() else { return real() };
-    let Some(slot) = fault::contained(|| thread::slot(guard)).flatten() else { return real() };
+    let Some(slot) = thread::slot(guard) else { return real() };
     if !slot.enter() {
         runtime::NESTED.fetch_add(1, Ordering::Relaxed);
         return real();
     }
     let inside = Inside(slot);
     let call = fault::contained(|| {
-        let mut call = Call { guard, slot, form, entered: guard.now(), about: About::default() };
+        let mut call =
+            Call { guard, slot, form, entered: guard.now(), epoch: guard.world.epoch(), about: About::default() };
         before(&mut call);
         call.publish();
         call
@@ -96,7 +101,7 @@ pub fn observe(
 impl Call {
     #[inline]
     fn publish(&self) {
-        let About { context, stream, function, owner, cold, submits } = self.about;
+        let About { context, stream, function, owner, cold, submits, stream_entry } = self.about;
         self.slot.describe(self.entered, context, stream, function);
         if owner != 0 || cold.is_some() {
             let cold = match cold {
@@ -108,7 +113,7 @@ impl Call {
         }
         gate::pass(self.slot, self.form, self.form.class(), context);
         if submits {
-            if let Some(entry) = self.guard.world.stream_entry(stream) {
+            if let Some(entry) = stream_entry {
                 entry.submitting(self.operation(), self.guard.world.stream_idle_until(entry));
             }
         }
@@ -124,7 +129,7 @@ impl Call {
     fn fold(&self, returned: Nanos, result: i32) {
         // A submission that failed may have been carried out in part, so it counts until the stream is seen idle.
         if self.about.submits {
-            if let Some(entry) = self.guard.world.stream_entry(self.about.stream) {
+            if let Some(entry) = self.about.stream_entry {
                 entry.submitted(returned);
             }
         }
@@ -204,13 +209,10 @@ impl Call {
     pub fn stream_number(&self, stream: Handle) -> u32 {
         let handle = stream as u64;
         if handle > PER_THREAD {
-            let epoch = self.guard.world.epoch();
-            if let Some(number) = self.slot.cached_stream(handle, epoch) {
+            if let Some(number) = self.slot.cached_stream(handle, self.epoch) {
                 return number;
             }
-            let number = self.created_stream(handle);
-            self.slot.cache_stream(handle, epoch, number);
-            return number;
+            return self.created_stream(handle);
         }
         self.default_stream(handle)
     }
@@ -219,16 +221,18 @@ impl Call {
     fn created_stream(&self, handle: u64) -> u32 {
         let key = StreamKey { handle, context: 0, thread: 0 };
         let world = &self.guard.world;
-        world.known_stream(key).unwrap_or_else(|| {
+        let number = world.known_stream(key).unwrap_or_else(|| {
             let context = self.current_context();
             world.stream(key, context, StreamKind::Unknown, self.entered)
-        })
+        });
+        self.slot.cache_stream(handle, self.epoch, number);
+        number
     }
 
     fn default_stream(&self, handle: u64) -> u32 {
         let own = handle == PER_THREAD || handle == 0 && self.form.info().per_thread;
         let context = self.current_context();
-        let (epoch, world) = (self.guard.world.epoch(), &self.guard.world);
+        let (epoch, world) = (self.epoch, &self.guard.world);
         // No handle of the driver's is this small, so these keys meet no other in the cache.
         let cache_key = u64::from(context) << 2 | u64::from(own);
         if let Some(number) = self.slot.cached_stream(cache_key, epoch) {
@@ -243,23 +247,26 @@ impl Call {
         number
     }
 
-    /// A stream's entry.
-    pub fn stream_entry(&self) -> Option<&'static Stream> {
-        self.guard.world.stream_entry(self.about.stream)
-    }
-
     /// The call is about a stream, and its context.
     #[inline]
     pub fn on_stream(&mut self, stream: Handle) {
-        self.about.stream = self.stream_number(stream);
-        self.about.context = self.stream_entry().map_or(0, Stream::context);
+        self.about_stream(self.stream_number(stream));
+    }
+
+    /// The call is about the stream with this number, and its context.
+    #[inline]
+    pub fn about_stream(&mut self, number: u32) {
+        let entry = self.guard.world.stream_entry(number);
+        self.about.stream = number;
+        self.about.stream_entry = entry;
+        self.about.context = entry.map_or(0, Stream::context);
     }
 
     /// The call submits an operation to a stream. What is captured is not submitted.
     #[inline]
     pub fn submits_to(&mut self, stream: Handle) {
         self.on_stream(stream);
-        self.about.submits = self.stream_entry().is_some_and(|s| !s.capturing());
+        self.about.submits = self.about.stream_entry.is_some_and(|s| !s.capturing());
     }
 
     /// A good moment to load what is pending for a context.

@@ -19,16 +19,15 @@ impl Call {
     /// The call uses a function or kernel in its context: says which, and whether this is its first use.
     #[inline]
     pub fn uses(&mut self, function: Handle) {
-        let (handle, context, epoch) = (function as u64, self.about.context, self.guard.world.epoch());
-        if let Some(number) = self.slot.cached_loaded_function(handle, context, epoch) {
+        if let Some(number) = self.slot.cached_loaded_function(function as u64, self.about.context, self.epoch) {
             self.about.function = number;
             return;
         }
-        self.uses_uncached(function, epoch);
+        self.uses_uncached(function);
     }
 
     #[cold]
-    fn uses_uncached(&mut self, function: Handle, epoch: u32) {
+    fn uses_uncached(&mut self, function: Handle) {
         if function.is_null() {
             return;
         }
@@ -40,7 +39,7 @@ impl Call {
             self.load_pending(self.about.context);
         }
         if self.is_loaded(function) {
-            self.slot.cache_loaded_function(function as u64, self.about.context, epoch, number);
+            self.slot.cache_loaded_function(function as u64, self.about.context, self.epoch, number);
             self.about.owner = 0;
             return;
         }

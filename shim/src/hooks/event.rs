@@ -53,7 +53,7 @@ fn completes(form: Form, event: Handle, real: impl FnOnce() -> i32) -> i32 {
         form,
         |call| {
             if let Some((stream, context)) = call.guard.world.event_place(event as u64) {
-                call.about.stream = stream;
+                call.about_stream(stream);
                 call.about.context = context;
             }
         },

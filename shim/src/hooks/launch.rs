@@ -72,7 +72,7 @@ pub(super) fn multi_device(form: Form, list: Handle, count: u32, real: impl FnOn
         form,
         |call| {
             each(call, &|one| {
-                if let Some(stream) = one.stream_entry() {
+                if let Some(stream) = one.about.stream_entry {
                     let op = one.operation();
                     stream.submitting(op, one.guard.world.stream_idle_until(stream));
                 }
@@ -81,7 +81,7 @@ pub(super) fn multi_device(form: Form, list: Handle, count: u32, real: impl FnOn
         real,
         |call, _| {
             each(call, &|one| {
-                if let Some(stream) = one.stream_entry() {
+                if let Some(stream) = one.about.stream_entry {
                     stream.submitted(one.guard.now());
                 }
             });

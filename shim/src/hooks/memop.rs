@@ -3,7 +3,8 @@
 use super::call::{observe, Call};
 use crate::lookup::driver::Handle;
 use cudarc::driver::sys::{
-    CUstreamBatchMemOpParams_union as Params, CUstreamBatchMemOpParams_union_CUstreamMemOpWaitValueParams_st as WaitParams,
+    CUstreamBatchMemOpParams_union as Params,
+    CUstreamBatchMemOpParams_union_CUstreamMemOpWaitValueParams_st as WaitParams,
     CUstreamBatchMemOpParams_union_CUstreamMemOpWriteValueParams_st as WriteParams,
 };
 use lazyguard_core::api::Form;
@@ -11,7 +12,14 @@ use lazyguard_core::state::{ValueWait, ValueWrite};
 use std::mem::offset_of;
 
 /// A stream writes a value.
-pub(super) fn write(form: Form, stream: Handle, address: u64, value: u64, _flags: u32, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn write(
+    form: Form,
+    stream: Handle,
+    address: u64,
+    value: u64,
+    _flags: u32,
+    real: impl FnOnce() -> i32,
+) -> i32 {
     observe(
         form,
         |call| {
@@ -24,7 +32,14 @@ pub(super) fn write(form: Form, stream: Handle, address: u64, value: u64, _flags
 }
 
 /// A stream waits for a value.
-pub(super) fn wait(form: Form, stream: Handle, address: u64, value: u64, flags: u32, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn wait(
+    form: Form,
+    stream: Handle,
+    address: u64,
+    value: u64,
+    flags: u32,
+    real: impl FnOnce() -> i32,
+) -> i32 {
     observe(
         form,
         |call| {
@@ -44,7 +59,7 @@ fn note_write(call: &Call, address: u64, value: u64) {
 }
 
 fn note_wait(call: &Call, address: u64, value: u64, flags: u32) {
-    if let (true, Some(stream)) = (call.about.submits, call.stream_entry()) {
+    if let (true, Some(stream)) = (call.about.submits, call.about.stream_entry) {
         stream.waits_for(ValueWait { at: call.entered, address, value, flags });
     }
 }
@@ -62,14 +77,18 @@ pub(super) fn batch(form: Form, stream: Handle, count: u32, operations: Handle, 
             for n in 0..if operations.is_null() { 0 } else { count as usize } {
                 // SAFETY: the program passes `count` operations, which the driver reads as well; they are read as bytes
                 // of the layout that the header gives them.
-                let read = |offset: usize| unsafe {
-                    operations.cast::<Params>().add(n).cast::<u8>().add(offset)
-                };
+                let read = |offset: usize| unsafe { operations.cast::<Params>().add(n).cast::<u8>().add(offset) };
                 // SAFETY: as above; every kind begins with its number.
                 let kind = unsafe { read(0).cast::<u32>().read() };
                 let value = |offset: usize, wide: bool| {
                     // SAFETY: as above; the value is a union of a 32-bit and a 64-bit one at this offset.
-                    unsafe { if wide { read(offset).cast::<u64>().read() } else { u64::from(read(offset).cast::<u32>().read()) } }
+                    unsafe {
+                        if wide {
+                            read(offset).cast::<u64>().read()
+                        } else {
+                            u64::from(read(offset).cast::<u32>().read())
+                        }
+                    }
                 };
                 match kind {
                     WAIT_32 | WAIT_64 => {

@@ -50,7 +50,13 @@ pub(super) fn unload(form: Form, module: Handle, real: impl FnOnce() -> i32) -> 
 }
 
 /// A function is resolved by name; drivers since 12.x load it with that.
-pub(super) fn get_function(form: Form, function: Handle, module: Handle, name: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn get_function(
+    form: Form,
+    function: Handle,
+    module: Handle,
+    name: Handle,
+    real: impl FnOnce() -> i32,
+) -> i32 {
     observe(
         form,
         |call| {

@@ -62,7 +62,7 @@ fn completes(form: Form, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
         |call| call.on_stream(stream),
         real,
         |call, result| {
-            if let (SUCCESS, Some(entry)) = (result, call.stream_entry()) {
+            if let (SUCCESS, Some(entry)) = (result, call.about.stream_entry) {
                 entry.complete_until(call.entered);
                 call.load_pending(call.about.context);
             }

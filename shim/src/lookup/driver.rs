@@ -15,11 +15,10 @@ use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-const NULL: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 /// What the hooks call.
-static REAL: [AtomicPtr<c_void>; FORMS.len()] = [NULL; FORMS.len()];
+static REAL: [AtomicPtr<c_void>; FORMS.len()] = [const { AtomicPtr::new(null_mut()) }; FORMS.len()];
 /// The driver's own functions, to know its pointers by.
-static EXPORTED: [AtomicPtr<c_void>; FORMS.len()] = [NULL; FORMS.len()];
+static EXPORTED: [AtomicPtr<c_void>; FORMS.len()] = [const { AtomicPtr::new(null_mut()) }; FORMS.len()];
 static ADOPTED: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
 /// Look-ups answered by a driver other than the adopted one, and therefore passed on as they were.
@@ -130,7 +129,7 @@ macro_rules! own_calls {
         /// Driver functions that the guard calls on its own behalf. Each returns `None` where the driver lacks it.
         struct Own { $($field: AtomicPtr<c_void>,)+ }
 
-        static OWN: Own = Own { $($field: NULL,)+ };
+        static OWN: Own = Own { $($field: AtomicPtr::new(null_mut()),)+ };
 
         impl Own {
             fn look_up(&self, handle: *mut c_void) {

@@ -35,7 +35,8 @@ extern "C" {
 
 /// The object that holds an address.
 pub fn object_of(address: *const c_void) -> Option<&'static LinkMap> {
-    let mut info = libc::Dl_info { dli_fname: null_mut(), dli_fbase: null_mut(), dli_sname: null_mut(), dli_saddr: null_mut() };
+    let mut info =
+        libc::Dl_info { dli_fname: null_mut(), dli_fbase: null_mut(), dli_sname: null_mut(), dli_saddr: null_mut() };
     let mut map: *mut c_void = null_mut();
     // SAFETY: both outputs are valid for writing, and the address is only compared with mapped ranges.
     let found = unsafe { dladdr1(address, &mut info, &mut map, RTLD_DL_LINKMAP) };

@@ -67,7 +67,8 @@ fn substitute(symbol: Handle, pointer: Handle, version: i32, flags: u64) {
         return;
     }
     // A driver that is not linked symbolically gives out what the dynamic linker made of its own symbols: the hooks.
-    let exact = driver::form_of(*slot, Form::by_base(name)).or_else(|| Form::by_base(name).find(|&f| hooks::hook(f) == *slot));
+    let exact =
+        driver::form_of(*slot, Form::by_base(name)).or_else(|| Form::by_base(name).find(|&f| hooks::hook(f) == *slot));
     let form = match exact {
         Some(form) => form,
         None => {

@@ -38,7 +38,9 @@ impl RunFolder {
             Some(template) => match Self::wanted(template, process) {
                 Ok(path) => Some(Self { path, asked_for: true }),
                 Err(error) => {
-                    standard_error::line(&format!("LAZYGUARD_OUT={template:?} cannot be used: {error}; keeping no files"));
+                    standard_error::line(&format!(
+                        "LAZYGUARD_OUT={template:?} cannot be used: {error}; keeping no files"
+                    ));
                     None
                 }
             },

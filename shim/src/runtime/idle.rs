@@ -21,6 +21,9 @@ const DISABLE_TIMING: u32 = 2;
 /// More busy streams than this are not asked one by one: the context counts as busy.
 const MOST_STREAMS: usize = 64;
 
+/// How long an event that was recorded in an idle context may take to be done.
+const SOON_NANOS: u64 = 60_000;
+
 /// The thread's capture mode, exchanged until this is dropped.
 struct Uncaptured {
     mode: i32,
@@ -70,17 +73,17 @@ impl Questions {
             return None;
         }
         // An idle context has the event done within microseconds; a first "not ready" may only mean "not yet".
-        for _ in 0..20 {
+        loop {
             match driver::event_query(event)? {
                 SUCCESS => {
                     guard.world.context_complete(context, asked);
                     return Some(true);
                 }
-                driver::NOT_READY => std::thread::sleep(std::time::Duration::from_micros(20)),
+                driver::NOT_READY if guard.now().saturating_sub(asked) < SOON_NANOS => std::hint::spin_loop(),
+                driver::NOT_READY => return Some(false),
                 _ => return None,
             }
         }
-        Some(false)
     }
 
     /// The context is gone, and its event with it.

@@ -2,7 +2,7 @@
 
 use super::folder::{RunFolder, RUN};
 use super::{clock, fault, gate, log, nudge, standard_error, thread, watchdog, Guard, GUARD};
-use crate::lookup::{driver, dlsym};
+use crate::lookup::{dlsym, driver};
 use lazyguard_core::settings::Settings;
 use lazyguard_core::state::World;
 use std::ptr::null_mut;

@@ -180,19 +180,62 @@ fn say(guard: &Guard, record: &Record) {
     let (thread, result) = (record.thread, record.result);
     match record.kind {
         Kind::Call => {
-            tracing::info!(event = event_name(record.form.class()), at_ns, took_ns, thread, call, result, function, stream, handle);
+            tracing::info!(
+                event = event_name(record.form.class()),
+                at_ns,
+                took_ns,
+                thread,
+                call,
+                result,
+                function,
+                stream,
+                handle
+            );
         }
         Kind::ColdFunction => {
-            tracing::info!(event = "load", what = "function", at_ns, took_ns, thread, call, result, function, stream, handle);
+            tracing::info!(
+                event = "load",
+                what = "function",
+                at_ns,
+                took_ns,
+                thread,
+                call,
+                result,
+                function,
+                stream,
+                handle
+            );
         }
         Kind::ColdModule => {
-            tracing::info!(event = "load", what = "module", at_ns, took_ns, thread, call, result, function, stream, handle);
+            tracing::info!(
+                event = "load",
+                what = "module",
+                at_ns,
+                took_ns,
+                thread,
+                call,
+                result,
+                function,
+                stream,
+                handle
+            );
         }
         Kind::Hazard => {
             let code = Code::by_number(record.detail[0]).map_or("", Code::name);
             let title = Code::by_number(record.detail[0]).map_or("", Code::title);
             let behind = world.function_name(record.detail[2] as u32).map(demangle).unwrap_or_default();
-            tracing::warn!(event = "hazard", code, title, at_ns, thread, call, function, stream, in_flight_on = record.detail[1], in_flight = behind);
+            tracing::warn!(
+                event = "hazard",
+                code,
+                title,
+                at_ns,
+                thread,
+                call,
+                function,
+                stream,
+                in_flight_on = record.detail[1],
+                in_flight = behind
+            );
         }
         Kind::Preload => {
             let [loaded, refused, left_out] = record.detail;

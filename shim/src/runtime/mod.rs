@@ -11,9 +11,9 @@ pub mod fault;
 pub mod folder;
 pub mod gate;
 pub mod idle;
+pub mod lifecycle;
 pub mod loader;
 pub mod log;
-pub mod lifecycle;
 pub mod nudge;
 pub mod standard_error;
 pub mod thread;
@@ -157,7 +157,10 @@ impl Guard {
                 ("handles that could not be numbered".to_owned(), self.world.overflowed()),
                 ("calls from inside another call, passed untouched".to_owned(), NESTED.load(Ordering::Relaxed)),
                 ("submissions let through the gate unfinished".to_owned(), gate::impatient()),
-                ("look-ups answered by a second driver, passed untouched".to_owned(), driver::FOREIGN.load(Ordering::Relaxed)),
+                (
+                    "look-ups answered by a second driver, passed untouched".to_owned(),
+                    driver::FOREIGN.load(Ordering::Relaxed),
+                ),
                 ("faults of the guard's own".to_owned(), fault::count()),
             ],
         }

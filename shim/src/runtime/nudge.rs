@@ -60,7 +60,9 @@ pub fn driver_is_eager() -> bool {
 
 fn path_of(map: &LinkMap) -> String {
     match map.path().to_bytes() {
-        b"" => std::fs::read_link("/proc/self/exe").map_or_else(|_| "the program".to_owned(), |p| p.display().to_string()),
+        b"" => {
+            std::fs::read_link("/proc/self/exe").map_or_else(|_| "the program".to_owned(), |p| p.display().to_string())
+        }
         path => String::from_utf8_lossy(path).into_owned(),
     }
 }

@@ -45,7 +45,7 @@ pub fn slot(guard: &'static Guard) -> Option<&'static ThreadSlot> {
         // SAFETY: slots lie in the guard's state, which is never freed; this one was taken for this thread.
         return Some(unsafe { &*mine.slot });
     }
-    begin(guard)
+    super::fault::contained(|| begin(guard)).flatten()
 }
 
 #[cold]

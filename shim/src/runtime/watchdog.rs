@@ -41,8 +41,7 @@ pub fn run(guard: &'static Guard) {
 fn report(guard: &'static Guard) -> bool {
     let snapshot = Snapshot::take(&guard.world, guard.now(), guard.settings.hang_after_nanos, &thread_name);
     let folder = guard.folder.as_ref().map(|f| f.path().display().to_string());
-    let report =
-        HangReport::new(guard.process, &guard.program, folder.as_deref(), snapshot, guard.preload_account());
+    let report = HangReport::new(guard.process, &guard.program, folder.as_deref(), snapshot, guard.preload_account());
     if report.verdicts.is_empty() {
         return false;
     }
@@ -59,5 +58,6 @@ fn report(guard: &'static Guard) -> bool {
 }
 
 fn thread_name(thread: u32) -> String {
-    std::fs::read_to_string(format!("/proc/self/task/{thread}/comm")).map_or_else(|_| String::new(), |name| name.trim().to_owned())
+    std::fs::read_to_string(format!("/proc/self/task/{thread}/comm"))
+        .map_or_else(|_| String::new(), |name| name.trim().to_owned())
 }
