@@ -12,22 +12,14 @@ fn main() {
     let lists = Path::new(&env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("..");
     let out = env::var_os("OUT_DIR").expect("cargo sets it");
     let out = Path::new(&out);
-    fs::write(
-        out.join("apps.rs"),
-        apps(&read(&lists.join("programs.json"))),
-    )
-    .expect("OUT_DIR can be written");
-    fs::write(
-        out.join("hostile.rs"),
-        hostile(&read(&lists.join("hostile/programs.json"))),
-    )
-    .expect("OUT_DIR can be written");
+    fs::write(out.join("apps.rs"), apps(&read(&lists.join("programs.json")))).expect("OUT_DIR can be written");
+    fs::write(out.join("hostile.rs"), hostile(&read(&lists.join("hostile/programs.json"))))
+        .expect("OUT_DIR can be written");
 }
 
 fn read(path: &Path) -> Map<String, Value> {
     println!("cargo::rerun-if-changed={}", path.display());
-    let text =
-        fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
@@ -35,14 +27,11 @@ fn read(path: &Path) -> Map<String, Value> {
 fn apps(programs: &Map<String, Value>) -> String {
     let mut code = String::new();
     for (name, entry) in programs {
-        let is_app = entry["kinds"]
-            .as_array()
-            .is_some_and(|kinds| kinds.iter().any(|kind| kind == "app"));
+        let is_app = entry["kinds"].as_array().is_some_and(|kinds| kinds.iter().any(|kind| kind == "app"));
         if !is_app {
             continue;
         }
-        let questions: &[&str] = match (entry["hangs_bare"] == true, entry["hangs_guarded"] == true)
-        {
+        let questions: &[&str] = match (entry["hangs_bare"] == true, entry["hangs_guarded"] == true) {
             (false, _) => &[
                 "bare_it_completes",
                 "guarded_it_prints_the_same_under_every_policy",
@@ -54,11 +43,9 @@ fn apps(programs: &Map<String, Value>) -> String {
                 "switched_off_it_hangs_in_silence",
                 "without_preloading_it_hangs_and_is_diagnosed",
             ],
-            (true, true) => &[
-                "bare_it_hangs",
-                "guarded_it_hangs_and_is_diagnosed",
-                "without_preloading_it_hangs_and_is_diagnosed",
-            ],
+            (true, true) => {
+                &["bare_it_hangs", "guarded_it_hangs_and_is_diagnosed", "without_preloading_it_hangs_and_is_diagnosed"]
+            }
         };
         module(&mut code, name, questions);
     }

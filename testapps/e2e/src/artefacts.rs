@@ -14,11 +14,7 @@ pub fn target() -> PathBuf {
 }
 
 fn built(path: PathBuf) -> PathBuf {
-    assert!(
-        path.is_file(),
-        "{} is not there; scripts/build makes it",
-        path.display()
-    );
+    assert!(path.is_file(), "{} is not there; scripts/build makes it", path.display());
     path
 }
 

@@ -24,48 +24,28 @@ pub struct Elf {
 impl Elf {
     /// Reads a file.
     pub fn read(path: &Path) -> Self {
-        let bytes =
-            std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        assert!(
-            bytes.starts_with(b"\x7fELF\x02\x01"),
-            "{}: not a 64-bit little-endian ELF file",
-            path.display()
-        );
-        let mut elf = Self {
-            bytes,
-            segments: Vec::new(),
-            dynamic: Vec::new(),
-        };
-        let (headers, size, count) = (
-            elf.u64_at(32),
-            u64::from(elf.u16_at(54)),
-            u64::from(elf.u16_at(56)),
-        );
+        let bytes = std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        assert!(bytes.starts_with(b"\x7fELF\x02\x01"), "{}: not a 64-bit little-endian ELF file", path.display());
+        let mut elf = Self { bytes, segments: Vec::new(), dynamic: Vec::new() };
+        let (headers, size, count) = (elf.u64_at(32), u64::from(elf.u16_at(54)), u64::from(elf.u16_at(56)));
         let mut dynamic = None;
         for at in (0..count).map(|n| headers + n * size) {
-            let (offset, address, length) =
-                (elf.u64_at(at + 8), elf.u64_at(at + 16), elf.u64_at(at + 32));
+            let (offset, address, length) = (elf.u64_at(at + 8), elf.u64_at(at + 16), elf.u64_at(at + 32));
             match elf.u32_at(at) {
                 PT_LOAD => elf.segments.push((address, offset, length)),
                 PT_DYNAMIC => dynamic = Some((offset, length)),
                 _ => {}
             }
         }
-        let (start, length) =
-            dynamic.unwrap_or_else(|| panic!("{}: not dynamically linked", path.display()));
-        let entries = (start..start + length)
-            .step_by(16)
-            .map(|at| (elf.u64_at(at), elf.u64_at(at + 8)));
+        let (start, length) = dynamic.unwrap_or_else(|| panic!("{}: not dynamically linked", path.display()));
+        let entries = (start..start + length).step_by(16).map(|at| (elf.u64_at(at), elf.u64_at(at + 8)));
         elf.dynamic = entries.take_while(|(tag, _)| *tag != 0).collect();
         elf
     }
 
     fn array<const N: usize>(&self, at: u64) -> [u8; N] {
         let at = usize::try_from(at).unwrap_or(usize::MAX);
-        let part = self
-            .bytes
-            .get(at..)
-            .and_then(|rest| rest.first_chunk::<N>());
+        let part = self.bytes.get(at..).and_then(|rest| rest.first_chunk::<N>());
         *part.unwrap_or_else(|| panic!("the file ends before {at:#x}"))
     }
 
@@ -82,28 +62,18 @@ impl Elf {
     }
 
     fn entry(&self, tag: u64) -> Option<u64> {
-        self.dynamic
-            .iter()
-            .find(|(t, _)| *t == tag)
-            .map(|(_, value)| *value)
+        self.dynamic.iter().find(|(t, _)| *t == tag).map(|(_, value)| *value)
     }
 
     fn offset(&self, address: u64) -> u64 {
-        let inside =
-            |&&(start, _, size): &&(u64, u64, u64)| (start..start + size).contains(&address);
-        let (start, offset, _) = self
-            .segments
-            .iter()
-            .find(inside)
-            .unwrap_or_else(|| panic!("{address:#x} is in no segment"));
+        let inside = |&&(start, _, size): &&(u64, u64, u64)| (start..start + size).contains(&address);
+        let (start, offset, _) =
+            self.segments.iter().find(inside).unwrap_or_else(|| panic!("{address:#x} is in no segment"));
         address - start + offset
     }
 
     fn string(&self, at: u64) -> String {
-        let strings = self.offset(
-            self.entry(DT_STRTAB)
-                .unwrap_or_else(|| panic!("there is no string table")),
-        );
+        let strings = self.offset(self.entry(DT_STRTAB).unwrap_or_else(|| panic!("there is no string table")));
         let start = usize::try_from(strings + at).unwrap_or(usize::MAX);
         let bytes = self.bytes.get(start..).unwrap_or_default();
         String::from_utf8_lossy(bytes.split(|b| *b == 0).next().unwrap_or_default()).into_owned()
@@ -111,11 +81,7 @@ impl Elf {
 
     /// The libraries it needs.
     pub fn needed(&self) -> Vec<String> {
-        self.dynamic
-            .iter()
-            .filter(|(tag, _)| *tag == DT_NEEDED)
-            .map(|(_, at)| self.string(*at))
-            .collect()
+        self.dynamic.iter().filter(|(tag, _)| *tag == DT_NEEDED).map(|(_, at)| self.string(*at)).collect()
     }
 
     /// The symbol versions it insists on.

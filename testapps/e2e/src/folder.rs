@@ -19,18 +19,8 @@ impl Folder {
 
     /// The run folder that is the only entry of a folder.
     pub fn only_one_in(parent: &Path) -> Self {
-        let entries: Vec<_> = fs::read_dir(parent)
-            .into_iter()
-            .flatten()
-            .flatten()
-            .map(|e| e.path())
-            .collect();
-        assert_eq!(
-            entries.len(),
-            1,
-            "one run folder was expected in {}, found {entries:?}",
-            parent.display()
-        );
+        let entries: Vec<_> = fs::read_dir(parent).into_iter().flatten().flatten().map(|e| e.path()).collect();
+        assert_eq!(entries.len(), 1, "one run folder was expected in {}, found {entries:?}", parent.display());
         Self(entries[0].clone())
     }
 
@@ -51,10 +41,8 @@ impl Folder {
 
     fn json(&self, name: &str) -> Json {
         let path = self.0.join(name);
-        let text =
-            fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        serde_json::from_str(&text)
-            .unwrap_or_else(|error| panic!("{}: {error}\n{text}", path.display()))
+        let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}\n{text}", path.display()))
     }
 
     /// The account of the run.
@@ -70,42 +58,27 @@ impl Folder {
     /// The log: every line is an object.
     pub fn log(&self) -> Vec<Json> {
         let path = self.0.join("log.jsonl");
-        let text =
-            fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let object = |(number, line)| match serde_json::from_str::<Json>(line) {
             Ok(value) if value.is_object() => value,
             Ok(value) => panic!("{}:{number}: no object: {value}", path.display()),
             Err(error) => panic!("{}:{number}: {error}: {line}", path.display()),
         };
-        assert!(
-            text.is_empty() || text.ends_with('\n'),
-            "{}: the last line is torn",
-            path.display()
-        );
+        assert!(text.is_empty() || text.ends_with('\n'), "{}: the last line is torn", path.display());
         text.lines().enumerate().map(object).collect()
     }
 
     /// The log's lines of one event.
     pub fn events(&self, event: &str) -> Vec<Json> {
-        self.log()
-            .into_iter()
-            .filter(|line| line["event"] == event)
-            .collect()
+        self.log().into_iter().filter(|line| line["event"] == event).collect()
     }
 
     /// What `lazyguard report` says of it.
     pub fn report(&self, format: &str) -> String {
         let folder = self.0.as_os_str();
-        let output = Command::new(command())
-            .arg("report")
-            .arg(folder)
-            .args(["--format", format])
-            .output();
+        let output = Command::new(command()).arg("report").arg(folder).args(["--format", format]).output();
         let output = output.unwrap_or_else(|error| panic!("lazyguard report: {error}"));
-        let (said, complained) = (
-            String::from_utf8_lossy(&output.stdout),
-            String::from_utf8_lossy(&output.stderr),
-        );
+        let (said, complained) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         assert!(
             output.status.success() && complained.is_empty(),
             "lazyguard report: {}: {complained}{said}",
@@ -117,16 +90,10 @@ impl Folder {
 
 /// A number of a JSON value, by pointer.
 pub fn number(value: &Json, pointer: &str) -> u64 {
-    value
-        .pointer(pointer)
-        .and_then(Json::as_u64)
-        .unwrap_or_else(|| panic!("no number at {pointer} of {value:#}"))
+    value.pointer(pointer).and_then(Json::as_u64).unwrap_or_else(|| panic!("no number at {pointer} of {value:#}"))
 }
 
 /// A text of a JSON value, by pointer.
 pub fn text<'a>(value: &'a Json, pointer: &str) -> &'a str {
-    value
-        .pointer(pointer)
-        .and_then(Json::as_str)
-        .unwrap_or_else(|| panic!("no text at {pointer} of {value:#}"))
+    value.pointer(pointer).and_then(Json::as_str).unwrap_or_else(|| panic!("no text at {pointer} of {value:#}"))
 }

@@ -27,7 +27,6 @@ macro_rules! this_test {
     () => {{
         fn here() {}
         let name = ::std::any::type_name_of_val(&here).trim_end_matches("::here");
-        name.split_once("::")
-            .map_or(name, |(_crate_name, path)| path)
+        name.split_once("::").map_or(name, |(_crate_name, path)| path)
     }};
 }

@@ -6,8 +6,7 @@ use std::path::PathBuf;
 
 fn list(path: &str) -> Vec<(String, Value)> {
     let path = root().join("testapps").join(path);
-    let text = std::fs::read_to_string(&path)
-        .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let list: serde_json::Map<String, Value> =
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     list.into_iter().collect()
@@ -25,10 +24,7 @@ pub struct App {
 impl App {
     /// The entry of this name.
     pub fn named(name: &str) -> Self {
-        apps()
-            .into_iter()
-            .find(|app| app.name == name)
-            .unwrap_or_else(|| panic!("{name} is not listed"))
+        apps().into_iter().find(|app| app.name == name).unwrap_or_else(|| panic!("{name} is not listed"))
     }
 
     /// The file name of the program.
@@ -53,9 +49,7 @@ impl App {
 
     /// The code of the verdict when it hangs.
     pub fn expected_code(&self) -> &str {
-        self.entry["expected_code"]
-            .as_str()
-            .unwrap_or_else(|| panic!("{} has no expected code", self.name))
+        self.entry["expected_code"].as_str().unwrap_or_else(|| panic!("{} has no expected code", self.name))
     }
 
     /// Whether its threads print their lines in any order.
@@ -71,16 +65,8 @@ impl App {
 
 /// The driver-API programs.
 pub fn apps() -> Vec<App> {
-    let is_app = |entry: &Value| {
-        entry["kinds"]
-            .as_array()
-            .is_some_and(|kinds| kinds.iter().any(|kind| kind == "app"))
-    };
-    list("programs.json")
-        .into_iter()
-        .filter(|(_, e)| is_app(e))
-        .map(|(name, entry)| App { name, entry })
-        .collect()
+    let is_app = |entry: &Value| entry["kinds"].as_array().is_some_and(|kinds| kinds.iter().any(|kind| kind == "app"));
+    list("programs.json").into_iter().filter(|(_, e)| is_app(e)).map(|(name, entry)| App { name, entry }).collect()
 }
 
 /// A run of `testapps/hostile/programs.json`.
@@ -95,10 +81,7 @@ pub struct Hostile {
 impl Hostile {
     /// The entry of this name.
     pub fn named(name: &str) -> Self {
-        hostile()
-            .into_iter()
-            .find(|run| run.name == name)
-            .unwrap_or_else(|| panic!("{name} is not listed"))
+        hostile().into_iter().find(|run| run.name == name).unwrap_or_else(|| panic!("{name} is not listed"))
     }
 
     /// The file that is run, beneath the target folder; none where it is a command.
@@ -114,31 +97,20 @@ impl Hostile {
 
     /// The command line.
     pub fn command(&self) -> Vec<String> {
-        let program = self
-            .program()
-            .map(|path| path.to_string_lossy().into_owned());
-        program
-            .into_iter()
-            .chain(texts(&self.entry["command"]))
-            .chain(texts(&self.entry["args"]))
-            .collect()
+        let program = self.program().map(|path| path.to_string_lossy().into_owned());
+        program.into_iter().chain(texts(&self.entry["command"])).chain(texts(&self.entry["args"])).collect()
     }
 
     /// What it adds to the environment.
     pub fn environment(&self) -> Vec<(String, String)> {
         let entries = self.entry["env"].as_object().into_iter().flatten();
-        entries
-            .map(|(name, value)| (name.clone(), value.as_str().unwrap_or_default().to_owned()))
-            .collect()
+        entries.map(|(name, value)| (name.clone(), value.as_str().unwrap_or_default().to_owned())).collect()
     }
 
     /// Libraries that it wants preloaded before or after the guard: `preload_before`, `preload_after`.
     pub fn preloaded(&self, key: &str) -> Vec<PathBuf> {
         let folder = target().join(self.entry["folder"].as_str().unwrap_or("hostile"));
-        texts(&self.entry[key])
-            .iter()
-            .map(|name| folder.join(name))
-            .collect()
+        texts(&self.entry[key]).iter().map(|name| folder.join(name)).collect()
     }
 
     /// A yes-or-no entry; `default` where it is absent.
@@ -149,18 +121,9 @@ impl Hostile {
 
 /// The hostile runs.
 pub fn hostile() -> Vec<Hostile> {
-    list("hostile/programs.json")
-        .into_iter()
-        .map(|(name, entry)| Hostile { name, entry })
-        .collect()
+    list("hostile/programs.json").into_iter().map(|(name, entry)| Hostile { name, entry }).collect()
 }
 
 fn texts(value: &Value) -> Vec<String> {
-    value
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .map(str::to_owned)
-        .collect()
+    value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }

@@ -13,16 +13,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// What a person's shell may set and a run must not see: ours, CUDA's, the loader's, and the ranks of a job.
-const NOT_INHERITED: [&str; 8] = [
-    "LAZYGUARD",
-    "LGSIM_",
-    "CUDA_",
-    "LD_",
-    "RANK",
-    "SLURM_",
-    "OMPI_",
-    "PMI",
-];
+const NOT_INHERITED: [&str; 8] = ["LAZYGUARD", "LGSIM_", "CUDA_", "LD_", "RANK", "SLURM_", "OMPI_", "PMI"];
 /// A program that ends takes milliseconds; this is for a machine that is busy with something else.
 const PATIENCE: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(5);
@@ -43,10 +34,7 @@ pub struct Run<'w> {
 impl<'w> Run<'w> {
     /// A program, bare, with the simulated driver in its search path.
     pub fn new(work: &'w Work, program: impl AsRef<OsStr>) -> Self {
-        let driver = (
-            OsString::from("LD_LIBRARY_PATH"),
-            driver_folder().into_os_string(),
-        );
+        let driver = (OsString::from("LD_LIBRARY_PATH"), driver_folder().into_os_string());
         Self {
             work,
             command: vec![program.as_ref().to_owned()],
@@ -61,15 +49,13 @@ impl<'w> Run<'w> {
 
     /// Adds arguments.
     pub fn args<A: AsRef<OsStr>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
-        self.command
-            .extend(args.into_iter().map(|a| a.as_ref().to_owned()));
+        self.command.extend(args.into_iter().map(|a| a.as_ref().to_owned()));
         self
     }
 
     /// Sets an environment variable.
     pub fn set(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
-        self.settings
-            .insert(name.as_ref().to_owned(), value.as_ref().to_owned());
+        self.settings.insert(name.as_ref().to_owned(), value.as_ref().to_owned());
         self
     }
 
@@ -109,51 +95,27 @@ impl<'w> Run<'w> {
             self.settings.insert("LAZYGUARD_OUT".into(), "?".into());
         }
         let guard = self.guarded.then(library);
-        let preloaded: Vec<_> = self
-            .preload_before
-            .iter()
-            .chain(&guard)
-            .chain(&self.preload_after)
-            .collect();
+        let preloaded: Vec<_> = self.preload_before.iter().chain(&guard).chain(&self.preload_after).collect();
         if !preloaded.is_empty() {
-            let joined = preloaded
-                .iter()
-                .map(|p| p.as_os_str())
-                .collect::<Vec<_>>()
-                .join(OsStr::new(":"));
+            let joined = preloaded.iter().map(|p| p.as_os_str()).collect::<Vec<_>>().join(OsStr::new(":"));
             self.settings.insert("LD_PRELOAD".into(), joined);
         }
         let number = self.work.ran(self.as_a_shell_would());
         let folder = self.work.folder(&number.to_string());
         if self.keep {
-            self.settings
-                .insert("LAZYGUARD_OUT".into(), folder.join("out").into());
+            self.settings.insert("LAZYGUARD_OUT".into(), folder.join("out").into());
         }
         let temporary = self.work.folder(&format!("{number}/tmp"));
-        self.settings
-            .entry("TMPDIR".into())
-            .or_insert_with(|| temporary.clone().into());
+        self.settings.entry("TMPDIR".into()).or_insert_with(|| temporary.clone().into());
         let mut command = Command::new(&self.command[0]);
         for (name, _) in std::env::vars_os() {
-            if NOT_INHERITED
-                .iter()
-                .any(|start| name.to_string_lossy().starts_with(start))
-            {
+            if NOT_INHERITED.iter().any(|start| name.to_string_lossy().starts_with(start)) {
                 command.env_remove(name);
             }
         }
-        command
-            .args(&self.command[1..])
-            .envs(&self.settings)
-            .current_dir(root())
-            .process_group(0);
-        let file = |name: &str| {
-            File::create(folder.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
-        };
-        command
-            .stdin(Stdio::null())
-            .stdout(file("stdout"))
-            .stderr(file("stderr"));
+        command.args(&self.command[1..]).envs(&self.settings).current_dir(root()).process_group(0);
+        let file = |name: &str| File::create(folder.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+        command.stdin(Stdio::null()).stdout(file("stdout")).stderr(file("stderr"));
         // SAFETY: between fork and exec only `prctl` is called, which is a system call and no more.
         unsafe { command.pre_exec(dies_with_the_test) };
         if self.powerless {
@@ -161,15 +123,8 @@ impl<'w> Run<'w> {
             unsafe { command.pre_exec(obeys_permissions) };
         }
         let started = Instant::now();
-        let child = command
-            .spawn()
-            .unwrap_or_else(|error| panic!("{:?}: {error}", self.command));
-        Running {
-            child,
-            folder,
-            started,
-            status: None,
-        }
+        let child = command.spawn().unwrap_or_else(|error| panic!("{:?}: {error}", self.command));
+        Running { child, folder, started, status: None }
     }
 
     /// Runs it to its end.
@@ -182,20 +137,12 @@ impl<'w> Run<'w> {
     /// The command line that does the same in a shell, at the repository's root.
     fn as_a_shell_would(&self) -> String {
         let settings = self.settings.iter().map(|(name, value)| {
-            let value = if name == "LAZYGUARD_OUT" && value == "?" {
-                OsStr::new("/tmp/out-%p")
-            } else {
-                value
-            };
+            let value = if name == "LAZYGUARD_OUT" && value == "?" { OsStr::new("/tmp/out-%p") } else { value };
             format!("{}={}", name.to_string_lossy(), quoted(value))
         });
         let command = self.command.iter().map(|word| quoted(word));
         // `env` comes first, so that nothing is preloaded into it.
-        std::iter::once("env".to_owned())
-            .chain(settings)
-            .chain(command)
-            .collect::<Vec<_>>()
-            .join(" ")
+        std::iter::once("env".to_owned()).chain(settings).chain(command).collect::<Vec<_>>().join(" ")
     }
 }
 
@@ -246,10 +193,7 @@ impl Running {
     /// Whether it still runs.
     pub fn runs(&mut self) -> bool {
         if self.status.is_none() {
-            self.status = self
-                .child
-                .try_wait()
-                .unwrap_or_else(|error| panic!("waiting for the program: {error}"));
+            self.status = self.child.try_wait().unwrap_or_else(|error| panic!("waiting for the program: {error}"));
         }
         self.status.is_none()
     }
@@ -275,12 +219,7 @@ impl Running {
     }
 
     /// Looks again and again until there is an answer; fails when the program ends first, or when none comes in time.
-    pub fn until<T>(
-        &mut self,
-        what: &str,
-        limit: Duration,
-        mut answer: impl FnMut(&mut Self) -> Option<T>,
-    ) -> T {
+    pub fn until<T>(&mut self, what: &str, limit: Duration, mut answer: impl FnMut(&mut Self) -> Option<T>) -> T {
         let begin = Instant::now();
         loop {
             if let Some(answer) = answer(self) {
@@ -292,11 +231,7 @@ impl Running {
                 return answer;
             }
             assert!(runs, "ended before {what}: {}", self.seen());
-            assert!(
-                begin.elapsed() < limit,
-                "{what}: not within {limit:?}: {}",
-                self.seen()
-            );
+            assert!(begin.elapsed() < limit, "{what}: not within {limit:?}: {}", self.seen());
             std::thread::sleep(POLL);
         }
     }
@@ -328,11 +263,7 @@ impl Running {
     }
 
     fn seen(&self) -> Outcome {
-        let code = self.status.map(|status| {
-            status
-                .code()
-                .unwrap_or_else(|| -status.signal().unwrap_or(0))
-        });
+        let code = self.status.map(|status| status.code().unwrap_or_else(|| -status.signal().unwrap_or(0)));
         Outcome {
             code,
             seconds: self.age().as_secs_f64(),
@@ -382,11 +313,7 @@ impl std::fmt::Display for Outcome {
             Some(code) => write!(f, "exit code {code}")?,
             None => f.write_str("still running, and stopped")?,
         }
-        write!(
-            f,
-            " after {:.1} s\n--- stdout\n{}\n--- stderr\n{}\n---",
-            self.seconds, self.stdout, self.stderr
-        )
+        write!(f, " after {:.1} s\n--- stdout\n{}\n--- stderr\n{}\n---", self.seconds, self.stdout, self.stderr)
     }
 }
 
@@ -398,15 +325,9 @@ impl Outcome {
 
     /// The names of what was left in `TMPDIR`.
     pub fn left_behind(&self) -> Vec<String> {
-        let entries =
-            fs::read_dir(self.folder.join("tmp")).unwrap_or_else(|error| panic!("TMPDIR: {error}"));
+        let entries = fs::read_dir(self.folder.join("tmp")).unwrap_or_else(|error| panic!("TMPDIR: {error}"));
         entries
-            .map(|entry| {
-                entry.map_or_else(
-                    |error| error.to_string(),
-                    |e| e.file_name().to_string_lossy().into_owned(),
-                )
-            })
+            .map(|entry| entry.map_or_else(|error| error.to_string(), |e| e.file_name().to_string_lossy().into_owned()))
             .collect()
     }
 
@@ -419,17 +340,8 @@ impl Outcome {
 
     /// Fails unless another run gave the same output and exit code.
     pub fn expect_same_as(&self, other: &Self) {
-        assert_eq!(
-            self.code, other.code,
-            "exit codes differ: {self}\nwhere bare: {other}"
-        );
-        assert_eq!(
-            self.stdout, other.stdout,
-            "standard output differs: {self}\nwhere bare: {other}"
-        );
-        assert_eq!(
-            self.stderr, other.stderr,
-            "standard error differs: {self}\nwhere bare: {other}"
-        );
+        assert_eq!(self.code, other.code, "exit codes differ: {self}\nwhere bare: {other}");
+        assert_eq!(self.stdout, other.stdout, "standard output differs: {self}\nwhere bare: {other}");
+        assert_eq!(self.stderr, other.stderr, "standard error differs: {self}\nwhere bare: {other}");
     }
 }

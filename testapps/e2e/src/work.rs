@@ -16,17 +16,9 @@ pub struct Work {
 impl Work {
     /// A fresh folder for the test of this name.
     pub fn new(test: &str) -> Self {
-        let path = target().join("e2e").join(format!(
-            "{}-{}",
-            test.replace("::", "."),
-            std::process::id()
-        ));
+        let path = target().join("e2e").join(format!("{}-{}", test.replace("::", "."), std::process::id()));
         fs::create_dir_all(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        Self {
-            path,
-            test: test.to_owned(),
-            commands: RefCell::default(),
-        }
+        Self { path, test: test.to_owned(), commands: RefCell::default() }
     }
 
     /// The folder.
@@ -50,10 +42,7 @@ impl Work {
 }
 
 impl Drop for Work {
-    #[expect(
-        clippy::print_stderr,
-        reason = "the test harness shows what a failing test prints"
-    )]
+    #[expect(clippy::print_stderr, reason = "the test harness shows what a failing test prints")]
     fn drop(&mut self) {
         if !std::thread::panicking() {
             // What cannot be removed is under target, and in nobody's way.
@@ -64,9 +53,6 @@ impl Drop for Work {
         for (number, command) in self.commands.borrow().iter().enumerate() {
             eprintln!("run {}: {command}", number + 1);
         }
-        eprintln!(
-            "rerun: cargo test -p lazyguard-e2e --test suite -- --exact {}",
-            self.test
-        );
+        eprintln!("rerun: cargo test -p lazyguard-e2e --test suite -- --exact {}", self.test);
     }
 }

@@ -12,12 +12,16 @@ include!(concat!(env!("OUT_DIR"), "/apps.rs"));
 const HANGS: Duration = Duration::from_secs(2);
 const POLICIES: [&str; 5] = ["off", "resolve", "library", "auto", "eager"];
 
-/// Calls that the guard makes on its own behalf at the default level and without preloading, beside the program's.
-pub(crate) const OWN_CALLS: [&str; 4] = [
+/// Calls that the guard makes on its own behalf even without preloading, beside the program's: once, when it is armed; to
+/// know which context a call is about; and, at a load on first use, to know what is in flight.
+pub(crate) const OWN_CALLS: [&str; 7] = [
     "cuDriverGetVersion",
     "cuModuleGetLoadingMode",
     "cuCtxGetCurrent",
+    "cuFuncIsLoaded",
+    "cuStreamQuery",
     "cuStreamIsCapturing",
+    "cuThreadExchangeStreamCaptureMode",
 ];
 
 pub(crate) fn run<'w>(work: &'w Work, app: &App) -> Run<'w> {
@@ -26,44 +30,25 @@ pub(crate) fn run<'w>(work: &'w Work, app: &App) -> Run<'w> {
 
 fn expect_completed(app: &App, outcome: &Outcome) {
     assert_eq!(outcome.code, Some(0), "it should complete: {outcome}");
-    let expected = app
-        .expected_output()
-        .unwrap_or_else(|| panic!("{} has no expected output", app.name));
+    let expected = app.expected_output().unwrap_or_else(|| panic!("{} has no expected output", app.name));
     if app.unordered() {
         let mut lines: Vec<_> = expected.lines().collect();
         lines.sort_unstable();
-        assert_eq!(
-            outcome.sorted_stdout(),
-            lines,
-            "the output is not as listed: {outcome}"
-        );
+        assert_eq!(outcome.sorted_stdout(), lines, "the output is not as listed: {outcome}");
     } else {
-        assert_eq!(
-            outcome.stdout, expected,
-            "the output is not as listed: {outcome}"
-        );
+        assert_eq!(outcome.stdout, expected, "the output is not as listed: {outcome}");
     }
-    assert_eq!(
-        outcome.stderr, "",
-        "nothing belongs on standard error: {outcome}"
-    );
+    assert_eq!(outcome.stderr, "", "nothing belongs on standard error: {outcome}");
 }
 
 /// The account of a run that met nothing out of the ordinary.
 pub(crate) fn expect_uneventful(folder: &Folder) -> Json {
-    assert!(
-        !folder.holds("hang.json"),
-        "a hang was reported: {}",
-        folder.report("text")
-    );
+    assert!(!folder.holds("hang.json"), "a hang was reported: {}", folder.report("text"));
     let account = folder.account();
     assert_eq!(text(&account, "/ended"), "exit");
     assert_eq!(number(&account, "/hangs"), 0);
     for lost in account["lost"].as_array().into_iter().flatten() {
-        assert_eq!(
-            lost[1], 0,
-            "the account says that something was lost: {account:#}"
-        );
+        assert_eq!(lost[1], 0, "the account says that something was lost: {account:#}");
     }
     account
 }
@@ -77,10 +62,7 @@ fn bare_it_hangs(test: &str, name: &str) {
     let (work, app) = (Work::new(test), App::named(name));
     let outcome = run(&work, &app).start().finish_within(HANGS);
     assert_eq!(outcome.code, None, "it should hang: {outcome}");
-    assert_eq!(
-        outcome.stderr, "",
-        "nothing belongs on standard error: {outcome}"
-    );
+    assert_eq!(outcome.stderr, "", "nothing belongs on standard error: {outcome}");
 }
 
 /// The default settings, as a user has them: nothing but the preloaded library.
@@ -91,20 +73,12 @@ fn expect_the_default_guard_leaves_no_trace(work: &Work, app: &App) {
 }
 
 fn expect_completes_under(work: &Work, app: &App, policy: &str) {
-    let outcome = run(work, app)
-        .guarded()
-        .kept()
-        .set("LAZYGUARD_PRELOAD", policy)
-        .finish();
+    let outcome = run(work, app).guarded().kept().set("LAZYGUARD_PRELOAD", policy).finish();
     expect_completed(app, &outcome);
     let account = expect_uneventful(&outcome.out());
     assert_eq!(text(&account, "/preload/policy"), policy);
     if let Some(launches) = app.entry["launches"].as_u64() {
-        assert_eq!(
-            number(&account, "/launches"),
-            launches,
-            "launches went past the guard: {account:#}"
-        );
+        assert_eq!(number(&account, "/launches"), launches, "launches went past the guard: {account:#}");
     }
     assert_eq!(outcome.left_behind(), [""; 0], "files were left in TMPDIR");
 }
@@ -126,12 +100,7 @@ fn guarded_it_prints_the_same_under_every_policy(test: &str, name: &str) {
 
 fn switched_off_it_hangs_in_silence(test: &str, name: &str) {
     let (work, app) = (Work::new(test), App::named(name));
-    let running = run(&work, &app)
-        .guarded()
-        .kept()
-        .hang_after("300ms")
-        .set("LAZYGUARD", "off")
-        .start();
+    let running = run(&work, &app).guarded().kept().hang_after("300ms").set("LAZYGUARD", "off").start();
     let outcome = running.finish_within(HANGS);
     assert_eq!(outcome.code, None, "it should hang: {outcome}");
     assert_eq!(outcome.stderr, "", "the guard is switched off: {outcome}");
@@ -143,65 +112,35 @@ fn switched_off_it_hangs_in_silence(test: &str, name: &str) {
 
 fn guarded_it_hangs_and_is_diagnosed(test: &str, name: &str) {
     let (work, app) = (Work::new(test), App::named(name));
-    expect_diagnosed(
-        &app,
-        run(&work, &app)
-            .guarded()
-            .kept()
-            .hang_after("500ms")
-            .start(),
-    );
+    expect_diagnosed(&app, run(&work, &app).guarded().kept().hang_after("500ms").start());
 }
 
 fn without_preloading_it_hangs_and_is_diagnosed(test: &str, name: &str) {
     let (work, app) = (Work::new(test), App::named(name));
-    let off = run(&work, &app)
-        .guarded()
-        .kept()
-        .hang_after("500ms")
-        .set("LAZYGUARD_PRELOAD", "off");
+    let off = run(&work, &app).guarded().kept().hang_after("500ms").set("LAZYGUARD_PRELOAD", "off");
     expect_diagnosed(&app, off.start());
 }
 
 /// Waits for the verdict, then compares it in every form it comes in.
 fn expect_diagnosed(app: &App, mut running: Running) {
     let folder = running.until_a_hang_is_reported();
-    assert!(
-        running.runs(),
-        "it ended, so it was no hang: {}",
-        running.stderr()
-    );
+    assert!(running.runs(), "it ended, so it was no hang: {}", running.stderr());
     let (code, said) = (app.expected_code(), running.stderr());
     let block = crate::watchdog::expect_a_block(&said);
-    assert!(
-        block[1].starts_with(&format!("lazyguard: {code}: ")),
-        "the first verdict should be {code}:\n{said}"
-    );
-    assert!(
-        block
-            .iter()
-            .any(|line| line.starts_with("lazyguard:   fix: ")),
-        "no fix is given:\n{said}"
-    );
+    assert!(block[1].starts_with(&format!("lazyguard: {code}: ")), "the first verdict should be {code}:\n{said}");
+    assert!(block.iter().any(|line| line.starts_with("lazyguard:   fix: ")), "no fix is given:\n{said}");
 
     let hang = folder.hang();
     assert_eq!(text(&hang, "/verdicts/0/code"), code, "{hang:#}");
     assert_eq!(number(&hang, "/process"), u64::from(running.process()));
     expect_the_blocked_threads_are_threads_of(&hang, running.process());
 
-    let reported: Json = serde_json::from_str(&folder.report("json"))
-        .unwrap_or_else(|error| panic!("the report: {error}"));
-    assert_eq!(
-        reported["hang"], hang,
-        "the command reports another hang than the file holds"
-    );
+    let reported: Json =
+        serde_json::from_str(&folder.report("json")).unwrap_or_else(|error| panic!("the report: {error}"));
+    assert_eq!(reported["hang"], hang, "the command reports another hang than the file holds");
     assert_eq!(text(&reported, "/run/ended"), "running");
     assert_eq!(number(&reported, "/run/hangs"), 1);
-    assert!(
-        folder.report("text").contains(&format!("{code}: ")),
-        "{}",
-        folder.report("text")
-    );
+    assert!(folder.report("text").contains(&format!("{code}: ")), "{}", folder.report("text"));
     expect_explained(code);
 }
 
@@ -211,33 +150,23 @@ fn expect_the_blocked_threads_are_threads_of(hang: &Json, process: u32) {
     for call in blocked {
         let thread = number(call, "/thread");
         let comm = fs::read_to_string(format!("/proc/{process}/task/{thread}/comm"));
-        let comm =
-            comm.unwrap_or_else(|error| panic!("{thread} is no thread of the program: {error}"));
+        let comm = comm.unwrap_or_else(|error| panic!("{thread} is no thread of the program: {error}"));
         assert_eq!(text(call, "/thread_name"), comm.trim_end());
     }
 }
 
 fn expect_explained(code: &str) {
-    let output = std::process::Command::new(lazyguard_e2e::command())
-        .args(["explain", code])
-        .output();
+    let output = std::process::Command::new(lazyguard_e2e::command()).args(["explain", code]).output();
     let output = output.unwrap_or_else(|error| panic!("lazyguard explain: {error}"));
     let said = String::from_utf8_lossy(&output.stdout);
-    assert!(
-        output.status.success() && said.starts_with(&format!("## {code}: ")),
-        "lazyguard explain {code}: {said}"
-    );
+    assert!(output.status.success() && said.starts_with(&format!("## {code}: ")), "lazyguard explain {code}: {said}");
 }
 
 /// Counts of the calls in a log of the simulated driver, by symbol.
 pub(crate) fn calls(path: &std::path::Path) -> BTreeMap<String, usize> {
-    let text =
-        fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let mut counts = BTreeMap::new();
-    for symbol in text
-        .lines()
-        .filter_map(|line| line.split_whitespace().nth(1))
-    {
+    for symbol in text.lines().filter_map(|line| line.split_whitespace().nth(1)) {
         *counts.entry(symbol.to_owned()).or_default() += 1;
     }
     counts
@@ -247,26 +176,15 @@ fn every_call_reaches_the_driver_once(test: &str, name: &str) {
     let (work, app) = (Work::new(test), App::named(name));
     let log = |of: &str| work.path().join(format!("calls-{of}"));
     run(&work, &app).set("LGSIM_CALL_LOG", log("bare")).finish();
-    run(&work, &app)
-        .guarded()
-        .set("LAZYGUARD_PRELOAD", "off")
-        .set("LGSIM_CALL_LOG", log("guarded"))
-        .finish();
+    run(&work, &app).guarded().set("LAZYGUARD_PRELOAD", "off").set("LGSIM_CALL_LOG", log("guarded")).finish();
     let (bare, guarded) = (calls(&log("bare")), calls(&log("guarded")));
     assert!(bare.len() > 3, "hardly a call was logged: {bare:?}");
     for symbol in bare.keys().chain(guarded.keys()) {
-        let [bare, guarded] =
-            [&bare, &guarded].map(|counts| counts.get(symbol).copied().unwrap_or(0));
+        let [bare, guarded] = [&bare, &guarded].map(|counts| counts.get(symbol).copied().unwrap_or(0));
         if OWN_CALLS.contains(&symbol.as_str()) {
-            assert!(
-                guarded >= bare,
-                "{symbol}: {bare} calls bare, {guarded} guarded: some did not reach the driver"
-            );
+            assert!(guarded >= bare, "{symbol}: {bare} calls bare, {guarded} guarded: some did not reach the driver");
         } else {
-            assert_eq!(
-                guarded, bare,
-                "{symbol}: so many calls reached the driver guarded, and so many bare"
-            );
+            assert_eq!(guarded, bare, "{symbol}: so many calls reached the driver guarded, and so many bare");
         }
     }
 }

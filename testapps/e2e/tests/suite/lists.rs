@@ -7,85 +7,47 @@ use std::fs;
 /// Built beside the programs, and no test of behaviour: it measures.
 const TOOLS: [&str; 1] = ["launch_bench"];
 /// Traps that no hostile program shows, and the test that does. 10 is what the `cold_trigger` programs are about.
-const COVERED_ELSEWHERE: [(u64, &str); 2] = [
-    (10, "cold_trigger"),
-    (13, "trap_13_the_library_asks_for_no_new_c_library"),
-];
+const COVERED_ELSEWHERE: [(u64, &str); 2] =
+    [(10, "cold_trigger"), (13, "trap_13_the_library_asks_for_no_new_c_library")];
 
 /// The programs in a folder of built things; what they load is not a program.
 fn built(folder: &str) -> BTreeSet<String> {
     let path = target().join(folder);
-    let entries = fs::read_dir(&path)
-        .unwrap_or_else(|error| panic!("{}: {error}; scripts/build makes it", path.display()));
-    let names = entries
-        .flatten()
-        .map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let entries =
+        fs::read_dir(&path).unwrap_or_else(|error| panic!("{}: {error}; scripts/build makes it", path.display()));
+    let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
     names.filter(|name| !name.starts_with("lib")).collect()
 }
 
 fn listed(folder: &str) -> BTreeSet<String> {
-    let apps = apps()
-        .into_iter()
-        .filter(|_| folder == "apps")
-        .map(|app| app.program().to_owned());
-    let hostile = hostile()
-        .into_iter()
-        .filter(|run| run.entry["folder"].as_str().unwrap_or("hostile") == folder);
-    let hostile =
-        hostile.filter_map(|run| Some(run.program()?.file_name()?.to_string_lossy().into_owned()));
+    let apps = apps().into_iter().filter(|_| folder == "apps").map(|app| app.program().to_owned());
+    let hostile = hostile().into_iter().filter(|run| run.entry["folder"].as_str().unwrap_or("hostile") == folder);
+    let hostile = hostile.filter_map(|run| Some(run.program()?.file_name()?.to_string_lossy().into_owned()));
     apps.chain(hostile).collect()
 }
 
 #[test]
 fn every_built_app_is_listed_and_every_listed_app_is_built() {
-    let built: BTreeSet<_> = built("apps")
-        .into_iter()
-        .filter(|name| !TOOLS.contains(&name.as_str()))
-        .collect();
+    let built: BTreeSet<_> = built("apps").into_iter().filter(|name| !TOOLS.contains(&name.as_str())).collect();
     assert_eq!(built, listed("apps"), "left: built; right: listed");
 }
 
 #[test]
 fn every_built_hostile_program_is_listed_and_every_listed_one_is_built() {
-    assert_eq!(
-        built("hostile"),
-        listed("hostile"),
-        "left: built; right: listed"
-    );
+    assert_eq!(built("hostile"), listed("hostile"), "left: built; right: listed");
 }
 
 #[test]
 fn every_source_of_a_program_is_built() {
-    for (sources, folder, extensions) in [
-        ("apps", "apps", &["cpp"][..]),
-        ("hostile", "hostile", &["c", "cpp"][..]),
-    ] {
+    for (sources, folder, extensions) in [("apps", "apps", &["cpp"][..]), ("hostile", "hostile", &["c", "cpp"][..])] {
         let path = root().join("testapps").join(sources);
-        let entries = fs::read_dir(&path)
-            .unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-            .flatten();
+        let entries = fs::read_dir(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display())).flatten();
         for source in entries.map(|entry| entry.path()) {
-            let extension = source
-                .extension()
-                .unwrap_or_default()
-                .to_string_lossy()
-                .into_owned();
-            let stem = source
-                .file_stem()
-                .unwrap_or_default()
-                .to_string_lossy()
-                .into_owned();
+            let extension = source.extension().unwrap_or_default().to_string_lossy().into_owned();
+            let stem = source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
             if extensions.contains(&extension.as_str()) {
-                let name = if stem.starts_with("lib") {
-                    format!("{stem}.so")
-                } else {
-                    stem
-                };
-                assert!(
-                    target().join(folder).join(&name).is_file(),
-                    "{} is not built",
-                    source.display()
-                );
+                let name = if stem.starts_with("lib") { format!("{stem}.so") } else { stem };
+                assert!(target().join(folder).join(&name).is_file(), "{} is not built", source.display());
             }
         }
     }
@@ -93,23 +55,13 @@ fn every_source_of_a_program_is_built() {
 
 #[test]
 fn every_trap_has_its_test() {
-    let shown: BTreeSet<u64> = hostile()
-        .iter()
-        .filter_map(|run| run.entry["trap"].as_u64())
-        .collect();
+    let shown: BTreeSet<u64> = hostile().iter().filter_map(|run| run.entry["trap"].as_u64()).collect();
     for trap in 1..=17 {
         let elsewhere = COVERED_ELSEWHERE.iter().any(|(number, _)| *number == trap);
-        assert!(
-            shown.contains(&trap) || elsewhere,
-            "no test is named for trap {trap}"
-        );
+        assert!(shown.contains(&trap) || elsewhere, "no test is named for trap {trap}");
     }
     assert!(
-        apps()
-            .iter()
-            .filter(|app| app.name.starts_with("cold_trigger_"))
-            .count()
-            >= 7,
+        apps().iter().filter(|app| app.name.starts_with("cold_trigger_")).count() >= 7,
         "trap 10 has lost its programs"
     );
 }

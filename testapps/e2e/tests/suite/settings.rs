@@ -1,1 +1,311 @@
-//! Soon.
+//! Each setting has its effect, and what cannot be used costs one line and nothing else.
+
+use crate::apps::{expect_uneventful, run};
+use lazyguard_e2e::{app, command, number, text, App, Folder, Json, Outcome, Run, Work};
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::process::Command;
+use std::time::Duration;
+
+/// Settings that a test below is about. `every_setting_has_its_test` compares them with what the command lists.
+const TESTED: [&str; 10] = [
+    "LAZYGUARD",
+    "LAZYGUARD_PRELOAD",
+    "LAZYGUARD_PRELOAD_KERNELS",
+    "LAZYGUARD_PRELOAD_TIME",
+    "LAZYGUARD_PRELOAD_MEMORY",
+    "LAZYGUARD_NUDGE",
+    "LAZYGUARD_HANG_AFTER",
+    "LAZYGUARD_OUT",
+    "LAZYGUARD_LOG",
+    "LAZYGUARD_SUMMARY",
+];
+
+#[test]
+fn every_setting_has_its_test() {
+    let output = Command::new(command()).arg("settings").output().unwrap_or_else(|error| panic!("{error}"));
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let known: BTreeSet<_> = said.lines().filter(|line| line.starts_with("LAZYGUARD")).collect();
+    assert_eq!(known, BTreeSet::from(TESTED), "left: the command's; right: tested here");
+}
+
+fn with<'w>(work: &'w Work, name: &str, settings: &[(&str, &str)]) -> Run<'w> {
+    let run = run(work, &App::named(name)).guarded().kept();
+    settings.iter().fold(run, |run, (name, value)| run.set(name, value))
+}
+
+fn completed(work: &Work, name: &str, settings: &[(&str, &str)]) -> Outcome {
+    let outcome = with(work, name, settings).finish();
+    assert_eq!(outcome.code, Some(0), "{settings:?}: {outcome}");
+    outcome
+}
+
+/// Runs a program that hangs under the settings, until it is reported.
+fn hung(work: &Work, name: &str, settings: &[(&str, &str)]) -> Folder {
+    let mut running = with(work, name, settings).hang_after("300ms").start();
+    running.until_a_hang_is_reported()
+}
+
+fn skipped(account: &Json, reason: &str) -> u64 {
+    let skips = account["skipped"].as_array().into_iter().flatten();
+    skips.filter(|skip| skip["reason"] == reason).filter_map(|skip| skip["count"].as_u64()).sum()
+}
+
+#[test]
+fn off_leaves_every_call_untouched() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    for value in ["off", "0", "false", "no"] {
+        let outcome = with(&work, "module_pair", &[("LAZYGUARD", value), ("LAZYGUARD_SUMMARY", "on")]).finish();
+        assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{outcome}");
+        assert!(!outcome.out().exists() && outcome.left_behind().is_empty(), "LAZYGUARD={value}, and there are files");
+    }
+    let on = completed(&work, "module_pair", &[("LAZYGUARD", "on")]);
+    expect_uneventful(&on.out());
+}
+
+#[test]
+fn off_looks_every_function_up_as_bare() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let log = |of: &str| work.path().join(format!("calls-{of}"));
+    run(&work, &App::named("blocking_async")).set("LGSIM_CALL_LOG", log("bare")).finish();
+    with(&work, "blocking_async", &[("LAZYGUARD", "off")]).set("LGSIM_CALL_LOG", log("off")).finish();
+    assert_eq!(crate::apps::calls(&log("off")), crate::apps::calls(&log("bare")), "left: switched off; right: bare");
+}
+
+#[test]
+fn each_policy_loads_what_it_says() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let kernels = |policy| {
+        let outcome = completed(&work, "module_pair", &[("LAZYGUARD_PRELOAD", policy)]);
+        let account = expect_uneventful(&outcome.out());
+        assert_eq!(text(&account, "/preload/policy"), policy);
+        number(&account, "/preload/kernels")
+    };
+    assert_eq!(kernels("off"), 0);
+    // The program gets two functions of a module that holds more; those it gets are loaded by getting them.
+    assert!(kernels("resolve") <= 2);
+    let all = kernels("library");
+    assert!(all > 2, "library loaded {all} kernels");
+    assert_eq!((kernels("auto"), kernels("eager")), (all, all));
+}
+
+#[test]
+fn resolve_loads_a_kernel_as_it_is_got() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    // The library holds more kernels than the two that the program gets.
+    let loaded = |policy| {
+        let outcome = completed(&work, "route_direct_link", &[("LAZYGUARD_PRELOAD", policy)]);
+        number(&expect_uneventful(&outcome.out()), "/preload/kernels")
+    };
+    let (resolved, library) = (loaded("resolve"), loaded("library"));
+    assert!(0 < resolved && resolved < library, "resolve loaded {resolved}, library {library}");
+}
+
+#[test]
+fn each_budget_stops_the_loading_and_the_account_says_so() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    for (setting, value, reason, most) in [
+        ("LAZYGUARD_PRELOAD_KERNELS", "0", "budget_kernels", 0),
+        ("LAZYGUARD_PRELOAD_KERNELS", "2", "budget_kernels", 2),
+        ("LAZYGUARD_PRELOAD_TIME", "0ms", "budget_time", 0),
+        ("LAZYGUARD_PRELOAD_MEMORY", "0", "budget_memory", 0),
+    ] {
+        let outcome = completed(&work, "slow_but_fine", &[(setting, value)]);
+        let account = &expect_uneventful(&outcome.out())["preload"];
+        assert_eq!(number(account, "/kernels"), most, "{setting}={value}: {account:#}");
+        assert!(skipped(account, reason) > 0, "{setting}={value}: {account:#}");
+        assert!(outcome.out().report("text").contains(setting), "the report names the setting to change");
+        // The blanket policy knows no budget.
+        let eager = completed(&work, "module_pair", &[(setting, value), ("LAZYGUARD_PRELOAD", "eager")]);
+        assert!(number(&eager.out().account(), "/preload/kernels") > 2, "{setting}={value} holds for eager");
+    }
+}
+
+#[test]
+fn a_spent_budget_lets_the_hang_happen_and_the_report_names_the_budget() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let folder = hung(&work, "lazy_pair", &[("LAZYGUARD_PRELOAD_KERNELS", "0")]);
+    assert_eq!(text(&folder.hang(), "/verdicts/0/code"), "LG201");
+    assert!(folder.report("text").contains("the budget of kernels is spent"), "{}", folder.report("text"));
+}
+
+#[test]
+fn without_the_nudge_runtimes_are_left_alone() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let nudged = completed(&work, "persistent_two_libraries", &[]).out().account();
+    assert_eq!(text(&nudged, "/preload/runtimes/0/answer"), "register_now", "{nudged:#}");
+    assert!(number(&nudged, "/preload/runtimes/0/fat_binaries") > 0);
+    let folder = hung(&work, "persistent_two_libraries", &[("LAZYGUARD_NUDGE", "0")]);
+    assert_eq!(text(&folder.hang(), "/verdicts/0/code"), "LG202");
+    assert_eq!(text(&folder.hang(), "/preload/runtimes/0/answer"), "too_many");
+    assert!(folder.report("text").contains("LAZYGUARD_NUDGE"), "the report names the setting to change");
+}
+
+#[test]
+fn what_is_done_despite_the_users_own_setting_is_said() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let lazy = completed(&work, "persistent_two_libraries", &[("CUDA_MODULE_LOADING", "LAZY")]);
+    let account = lazy.out().account();
+    assert!(text(&account, "/preload/notes/0").contains("CUDA_MODULE_LOADING=LAZY"), "{account:#}");
+    let eager = completed(&work, "persistent_two_libraries", &[("CUDA_MODULE_LOADING", "EAGER")]);
+    let account = eager.out().account();
+    assert!(skipped(&account["preload"], "already_eager") > 0, "{account:#}");
+    assert_eq!(number(&account, "/preload/kernels"), 0, "the driver loads everything itself: {account:#}");
+}
+
+#[test]
+fn the_threshold_can_be_never() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    for value in ["0", "off"] {
+        let running = with(&work, "plain_spin", &[("LAZYGUARD_HANG_AFTER", value)]).start();
+        let outcome = running.finish_within(Duration::from_millis(1500));
+        assert_eq!((outcome.code, outcome.stderr.as_str()), (None, ""), "{outcome}");
+        assert!(!outcome.out().holds("hang.json"));
+    }
+}
+
+#[test]
+fn the_threshold_takes_units() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    for (value, nanos) in [("250ms", 250_000_000), ("0.3s", 300_000_000), ("1", 1_000_000_000), ("0.01m", 600_000_000)]
+    {
+        let mut running = with(&work, "plain_spin", &[("LAZYGUARD_HANG_AFTER", value)]).start();
+        let hang = running.until_a_hang_is_reported().hang();
+        assert_eq!(number(&hang, "/threshold_nanos"), nanos, "LAZYGUARD_HANG_AFTER={value}");
+        assert!(number(&hang, "/blocked/0/blocked_nanos") >= nanos);
+    }
+}
+
+#[test]
+fn the_folder_follows_its_template() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let template = work.path().join("deep/er/%h-%p-%r-%t-%%-%x");
+    let started = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs();
+    let outcome =
+        Run::new(&work, app("module_pair")).guarded().set("LAZYGUARD_OUT", &template).set("RANK", "17").finish();
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{outcome}");
+    let folder = Folder::only_one_in(&work.path().join("deep/er"));
+    let name = folder.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned();
+    let rest = name.strip_prefix(&format!("{host}-{}-17-", outcome.process)).unwrap_or_else(|| panic!("{name}"));
+    let seconds: u64 = rest.strip_suffix("-%-%x").and_then(|s| s.parse().ok()).unwrap_or_else(|| panic!("{name}"));
+    assert!((started..started + 60).contains(&seconds), "{name} where the time is {started}");
+    assert!(folder.holds("run.json") && folder.holds("log.jsonl"));
+}
+
+#[test]
+fn processes_that_are_given_one_folder_do_not_write_over_each_other() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let shared = work.path().join("shared");
+    let run = || Run::new(&work, app("module_pair")).guarded().set("LAZYGUARD_OUT", &shared).finish();
+    let (first, second) = (run(), run());
+    let account = |path: &std::path::Path| -> Json {
+        let text =
+            fs::read_to_string(path.join("run.json")).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}"))
+    };
+    assert_eq!(account(&shared)["process"], first.process);
+    assert_eq!(account(&shared.join(second.process.to_string()))["process"], second.process);
+}
+
+#[test]
+fn the_private_folder_is_private_and_goes_at_a_clean_exit() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let mut running = Run::new(&work, app("slow_but_fine")).guarded().start();
+    let temporary = running.temporary();
+    let mode = running.until("the private folder", Duration::from_secs(10), |_| {
+        let entry = fs::read_dir(&temporary).ok()?.flatten().next()?;
+        Some(entry.metadata().ok()?.mode() & 0o7777)
+    });
+    assert_eq!(mode, 0o700, "{mode:o}");
+    let outcome = running.finish_within(Duration::from_secs(60));
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{outcome}");
+    assert_eq!(outcome.left_behind(), [""; 0]);
+}
+
+#[test]
+fn the_private_folder_stays_when_there_is_something_to_report() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    // A kernel of a second and a half is past this threshold; then it ends, and so does the program.
+    let outcome = Run::new(&work, app("slow_but_fine")).guarded().hang_after("300ms").finish();
+    assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), "slow kernel done\n"), "{outcome}");
+    crate::watchdog::expect_a_block(&outcome.stderr);
+    let temporary = work.path().join("1/tmp");
+    let folder = Folder::only_one_in(&temporary);
+    assert_eq!(fs::metadata(folder.path()).map(|m| m.mode() & 0o7777).unwrap_or_default(), 0o700);
+    assert!(outcome.stderr.contains(&format!("lazyguard report {}", folder.path().display())), "{outcome}");
+    assert_eq!(text(&folder.hang(), "/verdicts/0/code"), "LG299");
+    assert_eq!((text(&folder.account(), "/ended"), number(&folder.account(), "/hangs")), ("exit", 1));
+}
+
+#[test]
+fn each_level_of_the_log_holds_what_it_says() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let events = |level| {
+        // Cold loads with work in flight, synchronizes and launches: without preloading there is something of everything.
+        let outcome = completed(&work, "blocking_async", &[("LAZYGUARD_LOG", level), ("LAZYGUARD_PRELOAD", "off")]);
+        let log = if outcome.out().holds("log.jsonl") { outcome.out().log() } else { Vec::new() };
+        log.iter().map(|line| text(line, "/event").to_owned()).collect::<BTreeSet<_>>()
+    };
+    assert_eq!(events("off"), BTreeSet::new());
+    assert_eq!(events("hazard"), BTreeSet::from(["hazard".to_owned()]));
+    let load = events("load");
+    assert!(["hazard", "load", "synchronize"].iter().all(|event| load.contains(*event)), "{load:?}");
+    assert!(!load.contains("launch"), "{load:?}");
+    let launch = events("launch");
+    assert!(launch.contains("launch") && launch.is_superset(&load), "{launch:?}");
+}
+
+#[test]
+fn the_summary_says_what_was_done_skipped_and_why() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let outcome = completed(&work, "module_pair", &[("LAZYGUARD_SUMMARY", "on"), ("LAZYGUARD_PRELOAD_KERNELS", "1")]);
+    let lines: Vec<_> = outcome.stderr.lines().collect();
+    assert!(lines.iter().all(|line| line.starts_with("lazyguard: ")), "{outcome}");
+    for part in
+        ["module_pair (process ", " launches, 0 hang(s)", "preload auto: 1 kernel(s)", "the budget of kernels is spent"]
+    {
+        assert!(lines.iter().any(|line| line.contains(part)), "the summary does not say {part:?}: {outcome}");
+    }
+    assert_eq!(completed(&work, "module_pair", &[("LAZYGUARD_SUMMARY", "off")]).stderr, "");
+}
+
+#[test]
+fn an_unusable_value_is_one_line_and_the_default() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    for (setting, value) in [
+        ("LAZYGUARD", "perhaps"),
+        ("LAZYGUARD_PRELOAD", "sometimes"),
+        ("LAZYGUARD_PRELOAD_KERNELS", "-1"),
+        ("LAZYGUARD_PRELOAD_TIME", "soon"),
+        ("LAZYGUARD_PRELOAD_MEMORY", "much"),
+        ("LAZYGUARD_NUDGE", "0.5"),
+        ("LAZYGUARD_HANG_AFTER", "-3 fortnights"),
+        ("LAZYGUARD_LOG", "everything"),
+        ("LAZYGUARD_SUMMARY", "maybe"),
+    ] {
+        let outcome = completed(&work, "module_pair", &[(setting, value)]);
+        assert_eq!(outcome.stdout, "module pair ok\n", "{outcome}");
+        let lines: Vec<_> = outcome.stderr.lines().collect();
+        assert_eq!(lines.len(), 1, "{setting}={value}: {outcome}");
+        assert!(
+            lines[0].starts_with("lazyguard: ") && lines[0].contains(setting) && lines[0].contains(value),
+            "{}",
+            lines[0]
+        );
+        let account = expect_uneventful(&outcome.out());
+        assert_eq!(text(&account, "/preload/policy"), "auto", "{setting}={value}");
+        assert!(number(&account, "/preload/kernels") > 2, "{setting}={value}: {account:#}");
+    }
+}
+
+#[test]
+fn an_unknown_setting_is_one_line_that_names_the_known_ones() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let outcome = completed(&work, "module_pair", &[("LAZYGUARD_PRELAOD", "off")]);
+    let lines: Vec<_> = outcome.stderr.lines().collect();
+    assert!(lines.len() == 1 && lines[0].contains("LAZYGUARD_PRELAOD"), "{outcome}");
+    assert!(TESTED.iter().all(|known| lines[0].contains(known)), "{}", lines[0]);
+    expect_uneventful(&outcome.out());
+}
