@@ -65,6 +65,7 @@ void come_alive(Context &context) {
                     {CU_LIMIT_MAX_L2_FETCH_GRANULARITY, 128},
                     {CU_LIMIT_PERSISTING_L2_CACHE_SIZE, 0}};
   context.local_bytes = 1024;
+  context.prints = false;
   context.id = next_id();
   StreamRef legacy = std::make_shared<Stream>(context, CU_STREAM_DEFAULT, 0);
   legacy->legacy = true;
@@ -440,6 +441,7 @@ CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
   Alone hold(context->api_lock);
   auto it = context->limits.find(limit);
   if (it == context->limits.end()) return CUDA_ERROR_UNSUPPORTED_LIMIT;
+  if (limit == CU_LIMIT_PRINTF_FIFO_SIZE && context->prints) return CUDA_ERROR_INVALID_VALUE;
   if (limit == CU_LIMIT_STACK_SIZE && value != it->second) {
     stop_context(*context);
     context->local_bytes = value;

@@ -69,6 +69,8 @@ struct Context : Object {
 
   std::atomic<size_t> local_bytes{1024};  // local memory a thread may use before a launch has to grow it
 
+  std::atomic<bool> prints{false};          // a kernel that prints was launched: the buffer's size is settled
+
   // Guarded by api_lock.
   std::map<int, size_t> limits;
   std::vector<std::shared_ptr<Module>> modules;

@@ -199,6 +199,7 @@ CUresult prepare_launch(Context &context, const void *handle, const lgsim_grid &
     stop_context(context);
     context.local_bytes = std::max<size_t>(context.local_bytes, function->kernel.attributes.local_bytes);
   }
+  if (function->kernel.attributes.uses_printf) context.prints = true;
   launch.function = function;
   launch.grid = grid;
   launch.shared_bytes = shared_bytes;

@@ -137,7 +137,8 @@ std::map<std::string, Call> calls(Bench &b) {
   });
   add("cuMemHostAlloc", [] { void *p; return cuMemHostAlloc(&p, 4096, 0); });
   add("cuMemAllocManaged", [] { CUdeviceptr p; return cuMemAllocManaged(&p, 4096, CU_MEM_ATTACH_GLOBAL); });
-  add("cuMemHostRegister", [&b] { return cuMemHostRegister(b.pageable.data() + (1 << 20), 4096, 0); });
+  add("cuMemHostRegister", [&b] { return cuMemHostRegister(b.pageable.data() + (1 << 20), 4096, 0); }, none,
+      [&b] { CK(cuMemHostUnregister(b.pageable.data() + (1 << 20))); });
   add("cuEventCreate", [] { CUevent e; return cuEventCreate(&e, 0); });
   add("cuEventDestroy", [&b] { return cuEventDestroy(b.spare_event); }, [&b] { CK(cuEventCreate(&b.spare_event, 0)); });
   add("cuEventSynchronize(idle)", [&b] { return cuEventSynchronize(b.idle); });

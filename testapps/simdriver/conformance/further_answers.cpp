@@ -284,7 +284,11 @@ std::map<std::string, Answer> answers(Bench &b) {
     CK(cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 4096));
     return beside_spin(b, b.s[0], x, [] { return cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 1024); });
   });
-  row("cuCtxSetLimit(PRINTF_FIFO) to more", [=, &b](const std::string &x) {
+  row("cuCtxSetLimit(PRINTF_FIFO) once a kernel that prints was launched", [=, &b](const std::string &x) {
+    CUfunction prints;
+    CK(cuModuleGetFunction(&prints, b.module, "withprintf"));
+    CK(launch_one(prints, b.s[1], buf));
+    CK(cuCtxSynchronize());
     return beside_spin(b, b.s[0], x, [] { return cuCtxSetLimit(CU_LIMIT_PRINTF_FIFO_SIZE, 8 << 20); });
   });
   row("cuCtxSetLimit(MALLOC_HEAP) to more", [=, &b](const std::string &x) {
