@@ -49,6 +49,8 @@ pub struct Settings {
     pub budget_kernels: u64,
     /// `LAZYGUARD_PRELOAD_TIME`: the most time spent loading ahead of use, in nanoseconds.
     pub budget_nanos: u64,
+    /// `LAZYGUARD_PRELOAD_SHARE`: the most of the run's time spent on it once the program is under way, in percent.
+    pub budget_share_percent: u64,
     /// `LAZYGUARD_PRELOAD_MEMORY`: the most device memory that loading ahead of use may take, in bytes.
     pub budget_bytes: u64,
     /// `LAZYGUARD_NUDGE`: the most fat binaries a runtime instance may hold and still be told to register them at start.
@@ -118,6 +120,13 @@ pub const SETTINGS: &[Setting] = &[
         apply: |s, v| set(&mut s.budget_nanos, duration(v)),
     },
     Setting {
+        name: "LAZYGUARD_PRELOAD_SHARE",
+        values: "a percentage: 4, 100",
+        default: "4",
+        help: "the most of the run's time spent loading what turns up after a context was created, in percent; the rest waits its turn",
+        apply: |s, v| set(&mut s.budget_share_percent, v.trim_end_matches('%').parse().ok().filter(|&p| p <= 100)),
+    },
+    Setting {
         name: "LAZYGUARD_PRELOAD_MEMORY",
         values: "a size: 64MiB, 1GiB",
         default: "128MiB",
@@ -177,6 +186,7 @@ impl Default for Settings {
             preload: Policy::Auto,
             budget_kernels: 0,
             budget_nanos: 0,
+            budget_share_percent: 0,
             budget_bytes: 0,
             nudge_fat_binaries: 0,
             hang_after_nanos: 0,

@@ -102,7 +102,7 @@ def steps():
         rust_tests("end to end", "package(lazyguard-e2e)", ["-p", "lazyguard-e2e"], 480),
         step("gpu-check, tried on the simulated driver", [str(scripts / "gpu-check"), "--simulated", "--programs", simulated_programs],
              count_last_line),
-        step("documentation", ["cargo", "doc", *JOBS, "--quiet", "--workspace", "--no-deps"], environment={"RUSTDOCFLAGS": "-D warnings"}),
+        step("documentation", ["cargo", "doc", *JOBS, "--quiet", "--workspace", "--no-deps", "--document-private-items"], environment={"RUSTDOCFLAGS": "-D warnings"}),
     ]
 
 

@@ -18,6 +18,8 @@
 //! Unsafe code stands at the edge: the exports, the look-up, the few structures that are read through the program's
 //! pointers, and the driver functions that are called on the guard's own behalf ([`lookup::driver`]).
 
+// The walk through the crate names its parts, which nothing outside can link to.
+#![allow(rustdoc::private_intra_doc_links)]
 // Hooks bear the names of the functions they stand for.
 #![allow(non_snake_case)]
 

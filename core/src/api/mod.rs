@@ -1,6 +1,6 @@
 //! Driver functions: their names, versions and classes.
 //!
-//! Must not: hold anything that is not in [`table`]. Everything here is derived from it at compile time.
+//! Must not: hold anything that is not in `table.rs`. Everything here is derived from it at compile time.
 
 mod table;
 

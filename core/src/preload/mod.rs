@@ -50,6 +50,8 @@ pub struct Spent {
     pub kernels: u64,
     /// Time spent, in nanoseconds.
     pub nanos: Nanos,
+    /// The part of it that was spent on what turned up after the context was created.
+    pub paced_nanos: Nanos,
     /// Device memory taken, in bytes.
     pub bytes: u64,
 }
@@ -69,6 +71,27 @@ pub fn within_budget(settings: &Settings, spent: &Spent) -> Result<(), Skip> {
         return Err(Skip::BudgetMemory);
     }
     Ok(())
+}
+
+/// What may be spent at any time without being out of pace, in nanoseconds.
+const FREE_NANOS: Nanos = 10_000_000;
+
+/// How much time may have been spent on loading what turned up after a context was created, `elapsed` nanoseconds into the
+/// run. What is there when the context is created is loaded at once; a large framework brings libraries with thousands of
+/// kernels one by one, and loading them all as they come would be felt in its start-up.
+pub fn pace(settings: &Settings, elapsed: Nanos) -> Nanos {
+    if settings.preload == Policy::Eager {
+        return Nanos::MAX;
+    }
+    FREE_NANOS.saturating_add(elapsed / 100 * settings.budget_share_percent)
+}
+
+/// When that much time may have been spent: the moment at which [`pace`] reaches it; `None` if it never does.
+pub fn pace_reaches(settings: &Settings, spent: Nanos) -> Option<Nanos> {
+    if settings.preload == Policy::Eager || spent < FREE_NANOS {
+        return Some(0);
+    }
+    (spent - FREE_NANOS).checked_mul(100)?.checked_div(settings.budget_share_percent)
 }
 
 /// Whether a policy loads whole libraries and modules.
@@ -143,9 +166,23 @@ mod tests {
     }
 
     #[test]
+    fn what_comes_late_is_loaded_at_a_pace_and_the_pace_is_met_again() {
+        let settings = Settings { budget_share_percent: 4, ..Settings::default() };
+        assert_eq!(pace(&settings, 0), FREE_NANOS);
+        assert_eq!(pace(&settings, 1_000_000_000), FREE_NANOS + 40_000_000);
+        for spent in [FREE_NANOS, FREE_NANOS + 40_000_000, FREE_NANOS + 7_000_000] {
+            let when = pace_reaches(&settings, spent).unwrap();
+            assert!(pace(&settings, when) >= spent, "{spent}");
+        }
+        assert_eq!(pace_reaches(&settings, 0), Some(0));
+        let never = Settings { budget_share_percent: 0, ..Settings::default() };
+        assert_eq!(pace_reaches(&never, FREE_NANOS + 1), None);
+    }
+
+    #[test]
     fn each_budget_stops_the_loading_and_says_which() {
         let settings = Settings { budget_kernels: 10, budget_nanos: 100, budget_bytes: 1000, ..Settings::default() };
-        let spent = |kernels, nanos, bytes| Spent { kernels, nanos, bytes };
+        let spent = |kernels, nanos, bytes| Spent { kernels, nanos, paced_nanos: 0, bytes };
         assert_eq!(within_budget(&settings, &spent(9, 99, 999)), Ok(()));
         assert_eq!(within_budget(&settings, &spent(10, 0, 0)), Err(Skip::BudgetKernels));
         assert_eq!(within_budget(&settings, &spent(0, 100, 0)), Err(Skip::BudgetTime));

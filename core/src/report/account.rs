@@ -38,7 +38,7 @@ pub struct PreloadAccount {
     pub bytes: u64,
     /// What was left out.
     pub skipped: Vec<SkipCount>,
-    /// What still waits for the context to be idle: libraries, modules and kernels.
+    /// What still waits for the context to be idle, or for its turn: libraries, modules and kernels.
     pub pending: u64,
     /// What the CUDA runtime instances of the process were answered.
     pub runtimes: Vec<NudgeAnswer>,
@@ -59,7 +59,10 @@ impl PreloadAccount {
             lines.push(format!("  left out {}: {}", skip.count, skip.reason.text()));
         }
         if self.pending > 0 {
-            lines.push(format!("  {} still wait for the context to be idle", self.pending));
+            lines.push(format!(
+                "  {} still wait for the context to be idle, or for their turn (LAZYGUARD_PRELOAD_SHARE)",
+                self.pending
+            ));
         }
         for runtime in &self.runtimes {
             let what = match runtime.answer {

@@ -1,7 +1,8 @@
 //! The run folder.
 //!
 //! With `LAZYGUARD_OUT` it is where the user wants it, and stays. Without, it is a new folder under the system's folder for
-//! temporary files, readable by its owner only, and a clean exit without a hang removes it.
+//! temporary files, readable by its owner only, and a clean exit without a hang removes it. What a process leaves behind
+//! that is killed or leaves by `_exit` is evidence; without a report of a hang, it is taken away after a day.
 //!
 //! No file is held open: a program may close descriptors that are not its own, and open its own files on their numbers.
 
@@ -11,7 +12,7 @@ use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Names of the files in a run folder.
 pub const LOG: &str = "log.jsonl";
@@ -68,6 +69,7 @@ impl RunFolder {
         // SAFETY: takes no arguments and cannot fail.
         let user = unsafe { libc::getuid() };
         let base = std::env::temp_dir();
+        sweep(&base, &format!("lazyguard-{user}-"));
         let mut seed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.subsec_nanos());
         (0..8).find_map(|_| {
             seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -107,6 +109,26 @@ impl RunFolder {
         }
         // Fails, and rightly, if somebody put something else there.
         let _ = fs::remove_dir(&self.path);
+    }
+}
+
+/// How long the private folder of a process that ended without an exit, and without a hang, is kept.
+const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
+/// The most folders looked at: this is done while a program starts.
+const MOST_SWEPT: usize = 256;
+
+/// Takes away old private folders that hold no report: those of processes that left by `_exit` or were killed.
+fn sweep(base: &Path, prefix: &str) {
+    let Ok(entries) = fs::read_dir(base) else { return };
+    let ours = entries.flatten().filter(|e| e.file_name().to_string_lossy().starts_with(prefix)).take(MOST_SWEPT);
+    for entry in ours {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let alive = name[prefix.len()..].split('-').next().is_some_and(|p| Path::new("/proc").join(p).exists());
+        let old = entry.metadata().and_then(|m| m.modified()).is_ok_and(|at| at.elapsed().is_ok_and(|age| age > KEPT));
+        let folder = RunFolder { path: entry.path(), asked_for: false };
+        if old && !alive && !folder.path.join(HANG).exists() {
+            folder.remove_unless_asked_for();
+        }
     }
 }
 

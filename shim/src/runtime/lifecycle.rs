@@ -73,6 +73,7 @@ fn build() {
         // SAFETY: a function of this library, which is never unloaded.
         unsafe { libc::pthread_atfork(None, None, Some(forked)) };
     }
+    EVER_ARMED.store(true, Ordering::Relaxed);
     ARMED_PROCESS.store(guard.process, Ordering::Relaxed);
     // Release: partner of the Acquire in `guard`.
     GUARD.store(std::ptr::from_ref(guard).cast_mut(), Ordering::Release);
@@ -119,9 +120,34 @@ extern "C" fn forked() {
     gate::prepare();
 }
 
+/// Whether this process, or the one it was forked from, was ever armed.
+static EVER_ARMED: AtomicBool = AtomicBool::new(false);
+
+/// A driver may have been used by a way that leads past the guard: a plugin bound to its own libraries first, a namespace
+/// of its own, a program with its own `dlsym`. Whoever asked for a summary or a folder is told.
+fn say_what_was_missed() {
+    let asked = ["LAZYGUARD_OUT", "LAZYGUARD_SUMMARY"]
+        .iter()
+        .any(|name| std::env::var(name).is_ok_and(|value| !value.is_empty() && !super::is_off(value.as_bytes())));
+    if !asked || EVER_ARMED.load(Ordering::Relaxed) || !super::switched_on() {
+        return;
+    }
+    let maps = std::fs::read("/proc/self/maps").unwrap_or_default();
+    if maps.windows(11).any(|at| at == b"/libcuda.so") {
+        standard_error::remember();
+        standard_error::line(
+            "a CUDA driver was loaded, and its initialisation was not seen: if it was used, that went past the guard; \
+             `lazyguard doctor -- PROGRAM` and docs/ARCHITECTURE.md say which ways it misses",
+        );
+    }
+}
+
 /// Writes the last of the log and the account, or takes the folder away.
 extern "C" fn exiting() {
-    let Some(guard) = super::guard() else { return };
+    let Some(guard) = super::guard() else {
+        fault::contained(say_what_was_missed);
+        return;
+    };
     // A child that was made behind the C library's back must not touch its parent's files.
     if ARMED_PROCESS.load(Ordering::Relaxed) != std::process::id() {
         return;

@@ -12,20 +12,26 @@ use super::gate::Closed;
 use super::idle::{self, Questions};
 use super::Guard;
 use crate::lookup::driver::{self, Handle, SUCCESS};
-use lazyguard_core::api::Form;
-use lazyguard_core::preload::{loads_libraries, loads_resolved, within_budget, Skip, Spent};
+use lazyguard_core::api::{Class, Form};
+use lazyguard_core::preload::{loads_libraries, loads_resolved, pace, pace_reaches, within_budget, Skip, Spent};
 use lazyguard_core::report::{NudgeAnswer, PreloadAccount, SkipCount};
 use lazyguard_core::settings::Policy;
 use lazyguard_core::state::{FunctionKind, ThreadSlot};
 use lazyguard_core::trace::{Kind, Record};
 use std::collections::{BTreeMap, HashSet};
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// How long a submission that is under way is waited for before the context counts as busy.
 const UNDER_WAY: Duration = Duration::from_millis(2);
+
+/// How long a busy context is left alone before the question is put to it again.
+const WHILE_BUSY_NANOS: u64 = 2_000_000;
+
+/// The least that is worth closing the gate for.
+const WORTH_NANOS: u64 = 2_000_000;
 
 /// What can be loaded ahead of use. Numbers are driver handles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -68,6 +74,8 @@ struct Books {
 pub struct Loader {
     books: Mutex<Books>,
     pending: AtomicUsize,
+    /// Not tried again before this moment: the pace is not met before it, or the context was busy a moment ago.
+    not_before: AtomicU64,
     busy: AtomicBool,
     driver_eager: AtomicBool,
     questions: Questions,
@@ -81,6 +89,8 @@ struct Outcome {
     /// The budget ended the attempt.
     stopped: Option<Skip>,
     left_out: u64,
+    /// The pace ended it; the rest stays pending.
+    out_of_pace: bool,
 }
 
 impl Loader {
@@ -186,17 +196,20 @@ impl Loader {
     }
 
     /// Loads what is pending for a context, if nothing is in flight there. `slot` is the calling thread's, with no call
-    /// marked in it, inside LazyGuard's code; `form` is the call at whose occasion this happens.
+    /// marked in it, inside LazyGuard's code; `form` is the call at whose occasion this happens. What is pending when the
+    /// context has just been created is loaded at once, inside the budget; what turns up later, also at a pace.
     pub fn try_now(&self, guard: &Guard, slot: &ThreadSlot, context: u32, form: Form) {
-        if !self.has_pending() || context == 0 || self.busy.swap(true, Ordering::Acquire) {
+        let at_start = form.class() == Class::ContextCreate;
+        let early = !at_start && guard.now() < self.not_before.load(Ordering::Relaxed);
+        if early || !self.has_pending() || context == 0 || self.busy.swap(true, Ordering::Acquire) {
             return;
         }
-        self.attempt(guard, slot, context, form);
+        self.attempt(guard, slot, context, form, at_start);
         // Release: partner of the Acquire above; the next thread sees the books as this one left them.
         self.busy.store(false, Ordering::Release);
     }
 
-    fn attempt(&self, guard: &Guard, slot: &ThreadSlot, context: u32, form: Form) {
+    fn attempt(&self, guard: &Guard, slot: &ThreadSlot, context: u32, form: Form, at_start: bool) {
         let items: Vec<Item> =
             self.books().pending.iter().filter(|(c, _)| *c == context).map(|(_, item)| *item).collect();
         let Some(entry) = guard.world.context_entry(context).filter(|c| c.alive() && !items.is_empty()) else { return };
@@ -209,13 +222,14 @@ impl Loader {
         }
         let idle = nothing_under_way(guard, slot, context) && self.idle(guard, context, slot.thread());
         let outcome = if idle {
-            self.load(guard, context, &items)
+            self.load(guard, context, &items, at_start)
         } else {
             let mut books = self.books();
             let fresh = items.iter().filter(|item| books.met_work.insert((context, **item))).count() as u64;
             if fresh > 0 {
                 *books.skipped.entry(Skip::InFlight).or_default() += fresh;
             }
+            self.not_before.store(guard.now() + WHILE_BUSY_NANOS, Ordering::Relaxed);
             Outcome::default()
         };
         if pushed {
@@ -252,9 +266,12 @@ impl Loader {
         }
     }
 
-    fn load(&self, guard: &Guard, context: u32, items: &[Item]) -> Outcome {
+    fn load(&self, guard: &Guard, context: u32, items: &[Item], at_start: bool) -> Outcome {
         let mut outcome = Outcome::default();
         for item in items {
+            if outcome.out_of_pace {
+                break;
+            }
             let (owner, found) = match *item {
                 Item::Library(library) => (library, kernels_of(library)),
                 Item::Module(module) => (module, functions_of(module)),
@@ -273,13 +290,22 @@ impl Loader {
             let before = free_memory();
             let since = Instant::now();
             let mut spent = self.books().spent.get(&context).copied().unwrap_or_default();
-            let at_start = spent;
+            let before_item = spent;
+            let spend = |spent: &mut Spent| {
+                let took = since.elapsed().as_nanos() as u64;
+                spent.nanos = before_item.nanos + took;
+                spent.paced_nanos = before_item.paced_nanos + if at_start { 0 } else { took };
+            };
             for (n, &handle) in found.iter().enumerate() {
                 let number = guard.world.function(handle, kind, owner);
                 if guard.world.function_entry(number).is_some_and(|f| f.loaded_in(context)) {
                     continue;
                 }
-                spent.nanos = at_start.nanos + since.elapsed().as_nanos() as u64;
+                spend(&mut spent);
+                if !at_start && spent.paced_nanos >= pace(&guard.settings, guard.now()) {
+                    outcome.out_of_pace = true;
+                    break;
+                }
                 if let Err(reason) = within_budget(&guard.settings, &spent) {
                     outcome.stopped = Some(reason);
                     outcome.left_out += (found.len() - n) as u64;
@@ -292,10 +318,15 @@ impl Loader {
                     outcome.refused += 1;
                 }
             }
-            spent.nanos = at_start.nanos + since.elapsed().as_nanos() as u64;
+            spend(&mut spent);
             spent.bytes += before.zip(free_memory()).map_or(0, |(b, a)| b.saturating_sub(a) as u64);
             self.books().spent.insert(context, spent);
-            self.done(context, *item);
+            if outcome.out_of_pace {
+                let again = pace_reaches(&guard.settings, spent.paced_nanos + WORTH_NANOS);
+                self.not_before.store(again.unwrap_or(u64::MAX), Ordering::Relaxed);
+            } else {
+                self.done(context, *item);
+            }
         }
         outcome
     }
