@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 /// What a person's shell may set and a run must not see: ours, CUDA's, the loader's, and the ranks of a job.
 const NOT_INHERITED: [&str; 8] = ["LAZYGUARD", "LGSIM_", "CUDA_", "LD_", "RANK", "SLURM_", "OMPI_", "PMI"];
 /// A program that ends takes milliseconds; this is for a machine that is busy with something else.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(5);
 
 /// A run that is being prepared.

@@ -9,11 +9,12 @@ use std::process::Command;
 use std::time::Duration;
 
 /// Settings that a test below is about. `every_setting_has_its_test` compares them with what the command lists.
-const TESTED: [&str; 10] = [
+const TESTED: [&str; 11] = [
     "LAZYGUARD",
     "LAZYGUARD_PRELOAD",
     "LAZYGUARD_PRELOAD_KERNELS",
     "LAZYGUARD_PRELOAD_TIME",
+    "LAZYGUARD_PRELOAD_SHARE",
     "LAZYGUARD_PRELOAD_MEMORY",
     "LAZYGUARD_NUDGE",
     "LAZYGUARD_HANG_AFTER",
@@ -120,6 +121,27 @@ fn each_budget_stops_the_loading_and_the_account_says_so() {
         let eager = completed(&work, "module_pair", &[(setting, value), ("LAZYGUARD_PRELOAD", "eager")]);
         assert!(number(&eager.out().account(), "/preload/kernels") > 2, "{setting}={value} holds for eager");
     }
+}
+
+/// A library that turns up after the context was created is loaded at a pace. Each kernel takes longer here than what is
+/// free at any time.
+#[test]
+fn the_share_sets_the_pace_for_what_turns_up_late() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let late = |share| {
+        let slow = with(
+            &work,
+            "slow_but_fine",
+            &[("LAZYGUARD_PRELOAD_SHARE", share), ("LGSIM_DELAY", "cuKernelGetFunction=15")],
+        );
+        let outcome = slow.finish();
+        assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{outcome}");
+        let account = expect_uneventful(&outcome.out());
+        (number(&account, "/preload/kernels"), number(&account, "/preload/pending"))
+    };
+    assert_eq!(late("0"), (1, 1), "kernels loaded, and libraries still waiting");
+    let (kernels, pending) = late("100%");
+    assert!(kernels > 2 && pending == 0, "with all of the run's time to spend: {kernels} loaded, {pending} waiting");
 }
 
 #[test]
@@ -279,6 +301,7 @@ fn an_unusable_value_is_one_line_and_the_default() {
         ("LAZYGUARD_PRELOAD", "sometimes"),
         ("LAZYGUARD_PRELOAD_KERNELS", "-1"),
         ("LAZYGUARD_PRELOAD_TIME", "soon"),
+        ("LAZYGUARD_PRELOAD_SHARE", "101"),
         ("LAZYGUARD_PRELOAD_MEMORY", "much"),
         ("LAZYGUARD_NUDGE", "0.5"),
         ("LAZYGUARD_HANG_AFTER", "-3 fortnights"),
