@@ -82,21 +82,19 @@ const Lookup &lookup() {
 
 CUresult future_call() { return CUDA_SUCCESS; }
 
-// A pointer that is not the exported one and does the same: a jump to it.
+// A pointer that is not the exported one and does the same: a jump to it, inside this library as everything a driver gives out is.
 void *private_pointer(void *target) {
-  constexpr size_t kBytes = 16, kPage = 64 << 10;
+  constexpr size_t kBytes = 16, kPage = 4096, kRoom = 64 << 10;
+  alignas(kPage) static unsigned char room[kRoom];
   static std::mutex *const mutex = new std::mutex;
   static auto *const made = new std::unordered_map<void *, void *>;
-  static unsigned char *at = nullptr, *end = nullptr;
+  static unsigned char *at = nullptr;
   std::lock_guard<std::mutex> hold(*mutex);
   void *&jump = (*made)[target];
   if (jump) return jump;
-  if (at == end) {
-    void *page = mmap(nullptr, kPage, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (page == MAP_FAILED) return target;
-    at = static_cast<unsigned char *>(page);
-    end = at + kPage;
-  }
+  if (!at && mprotect(room, kRoom, PROT_READ | PROT_WRITE | PROT_EXEC) != 0) return target;
+  if (!at) at = room;
+  if (at == room + kRoom) return target;
 #if defined(__x86_64__)
   const unsigned char move_to_rax[] = {0x48, 0xb8}, jump_rax[] = {0xff, 0xe0};
   memcpy(at, move_to_rax, 2);
