@@ -44,7 +44,7 @@ library=$out/libcuda.so.1
 objects=()
 for source in "$here"/*.cpp; do objects+=("$out/objects/$(basename "$source" .cpp).o"); done
 if newer "$library" "${objects[@]}" "$here/exports.map"; then
-  g++ -shared -o "$library.new" "${objects[@]}" -Wl,-soname,libcuda.so.1 -Wl,-z,defs -Wl,-z,nodelete \
+  g++ -shared -o "$library.new" "${objects[@]}" -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic -Wl,-z,defs -Wl,-z,nodelete \
     -Wl,--version-script="$here/exports.map" -pthread -ldl
   # Every export has to be a function of the CUDA headers. cuProfiler* stand in a header that is not installed with the others.
   declared=$(sed -n 's/^SYMBOL(.*, \(cu[A-Za-z0-9_]*\))$/\1/p' "$here/symbols.inc"; printf '%s\n' cuProfilerInitialize cuProfilerStart cuProfilerStop)
@@ -69,7 +69,7 @@ for version in 12040 12000 11070; do
         awk -v version="$version" '$1 <= version { print $2 ";" }'
       echo 'cuProfiler*; local: *; };'
     } >"$out/objects/exports-$version.map"
-    g++ -shared -o "$older.new" "${objects[@]}" -Wl,-soname,libcuda.so.1 -Wl,-z,defs -Wl,-z,nodelete \
+    g++ -shared -o "$older.new" "${objects[@]}" -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic -Wl,-z,defs -Wl,-z,nodelete \
       -Wl,--version-script="$out/objects/exports-$version.map" -Wl,-s -pthread -ldl
     mv "$older.new" "$older"
   fi

@@ -363,7 +363,7 @@ mod tests {
         }
 
         fn blocked(&self, thread: u32, at: u64, call: &str, stream: Option<usize>, cold: u32, function: u32) -> &Self {
-            let slot = self.world.thread(self.world.begin_thread(thread).unwrap()).unwrap();
+            let slot = self.world.thread(self.world.begin_thread(thread, 2).unwrap()).unwrap();
             slot.describe(at, self.context, stream.map_or(0, |s| self.streams[s]), function);
             slot.describe_load(0, cold);
             slot.mark(Self::form(call));

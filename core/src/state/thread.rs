@@ -12,7 +12,6 @@ use std::sync::OnceLock;
 
 const STREAM_CACHE: usize = 16;
 const FUNCTION_CACHE: usize = 128;
-const RING_RECORDS: usize = 1024;
 
 /// A driver call in progress, as another thread sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,11 +122,11 @@ impl Default for ThreadSlot {
 }
 
 impl ThreadSlot {
-    pub(super) fn begin(&self, thread: u32) {
+    pub(super) fn begin(&self, thread: u32, ring_records: usize) {
         self.mark.store(0, Ordering::Relaxed);
         self.depth.store(0, Ordering::Relaxed);
         self.thread.store(thread, Ordering::Relaxed);
-        self.ring.get_or_init(|| Ring::new(RING_RECORDS));
+        self.ring.get_or_init(|| Ring::new(ring_records));
         self.in_use.store(true, Ordering::Release);
     }
 
@@ -265,7 +264,7 @@ mod tests {
     #[test]
     fn a_call_is_visible_from_mark_to_unmark_with_its_facts() {
         let slot = ThreadSlot::default();
-        slot.begin(42);
+        slot.begin(42, 2);
         assert_eq!(slot.published(), None);
         let form = Form::by_symbol(b"cuStreamSynchronize").unwrap();
         slot.describe(100, 1, 2, 3);
@@ -281,7 +280,7 @@ mod tests {
     #[test]
     fn a_call_inside_a_call_is_told_apart() {
         let slot = ThreadSlot::default();
-        slot.begin(1);
+        slot.begin(1, 2);
         assert!(slot.enter());
         assert!(!slot.enter());
         slot.leave();

@@ -102,10 +102,10 @@ impl World {
 
     // --- threads ---
 
-    /// A slot for a thread that has none.
-    pub fn begin_thread(&self, thread: u32) -> Option<u32> {
+    /// A slot for a thread that has none, with a ring for this many records.
+    pub fn begin_thread(&self, thread: u32, ring_records: usize) -> Option<u32> {
         let number = self.threads.take()?;
-        self.threads.get(number)?.begin(thread);
+        self.threads.get(number)?.begin(thread, ring_records);
         Some(number)
     }
 

@@ -79,8 +79,9 @@ fn substitute(symbol: Handle, pointer: Handle, version: i32, flags: u64) {
                 }
                 return;
             };
-            // A pointer into something that is not the adopted driver: another layer's, or a second driver's.
-            if !driver::adopt_at(*slot) {
+            // A pointer into an object that is not the adopted driver is another layer's, or a second driver's. One into no
+            // object at all is code that the driver has made.
+            if super::objects::object_of(*slot).is_some() && !driver::adopt_at(*slot) {
                 return;
             }
             driver::remember(form, *slot);

@@ -15,10 +15,12 @@ static FORK_HANDLER: AtomicBool = AtomicBool::new(false);
 /// The process that is armed: a child made without the C library's fork does not run the handler.
 static ARMED_PROCESS: AtomicU32 = AtomicU32::new(0);
 
-/// Runs when the library is loaded, in every process: it finds the real `dlsym`, and nothing else.
+/// Runs when the library is loaded, in every process: it finds the real `dlsym`, looks what standard error is, and nothing
+/// else.
 #[ctor::ctor(unsafe)]
 fn loaded() {
     dlsym::prepare();
+    standard_error::at_start();
 }
 
 /// Runs when the process exits in an orderly way, after the program's own exit handlers.
@@ -39,7 +41,7 @@ pub fn arm() {
 }
 
 fn build() {
-    standard_error::remember();
+    standard_error::when_armed();
     let environment: Vec<(String, String)> = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())))
         .collect();
@@ -134,7 +136,7 @@ fn say_what_was_missed() {
     }
     let maps = std::fs::read("/proc/self/maps").unwrap_or_default();
     if maps.windows(11).any(|at| at == b"/libcuda.so") {
-        standard_error::remember();
+        standard_error::when_armed();
         standard_error::line(
             "a CUDA driver was loaded, and its initialisation was not seen: if it was used, that went past the guard; \
              `lazyguard doctor -- PROGRAM` and docs/ARCHITECTURE.md say which ways it misses",

@@ -22,8 +22,12 @@ use std::time::Duration;
 use tracing::dispatcher::{self, Dispatch};
 use tracing_subscriber::fmt::MakeWriter;
 
-/// How often the rings are drained.
+/// How often the rings are drained; with every launch in the log, they fill faster.
 const EVERY: Duration = Duration::from_millis(100);
+const EVERY_WITH_LAUNCHES: Duration = Duration::from_millis(10);
+
+/// The most that is written at once. An exit that comes upon a write waits for it, so that the file ends with a whole line.
+const CHUNK: usize = 32 << 10;
 
 /// See the module.
 pub struct Log {
@@ -117,8 +121,9 @@ impl Log {
     /// The body of the log's thread.
     pub fn run(&self, guard: &'static Guard) {
         leave_descriptors();
+        let every = if self.level == LogLevel::Launch { EVERY_WITH_LAUNCHES } else { EVERY };
         while !self.stopped.load(Ordering::Relaxed) {
-            std::thread::sleep(EVERY);
+            std::thread::sleep(every);
             if let Ok(_draining) = self.draining.lock() {
                 self.drain(guard);
             }
@@ -128,12 +133,21 @@ impl Log {
     /// Drains once more, in the exiting thread, if the log's thread lets go of the rings soon; no later line is written.
     pub fn finish(&self, guard: &'static Guard) {
         self.stopped.store(true, Ordering::Relaxed);
-        for _ in 0..10 {
+        for _ in 0..25 {
             if let Ok(_draining) = self.draining.try_lock() {
                 self.drain(guard);
                 return;
             }
             std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// How many records a thread's ring holds at this level.
+    pub fn ring_records(level: LogLevel) -> usize {
+        if level == LogLevel::Launch {
+            16 << 10
+        } else {
+            1 << 10
         }
     }
 
@@ -150,11 +164,21 @@ impl Log {
         if lines.is_empty() || self.level == LogLevel::Off {
             return;
         }
-        let written = guard.folder.as_ref().map(|folder| append(folder, &lines));
-        if !matches!(written, Some(Ok(()))) {
-            let count = lines.iter().filter(|&&b| b == b'\n').count() as u64;
-            self.lost.fetch_add(count, Ordering::Relaxed);
+        let Some(folder) = &guard.folder else { return self.lose(&lines) };
+        let mut rest = &lines[..];
+        while !rest.is_empty() {
+            let end = rest.iter().take(CHUNK).rposition(|&b| b == b'\n').map_or(rest.len(), |at| at + 1);
+            let (chunk, later) = rest.split_at(end);
+            if append(folder, chunk).is_err() {
+                self.lose(chunk);
+            }
+            rest = later;
         }
+    }
+
+    fn lose(&self, lines: &[u8]) {
+        let count = lines.iter().filter(|&&b| b == b'\n').count() as u64;
+        self.lost.fetch_add(count, Ordering::Relaxed);
     }
 }
 

@@ -1,7 +1,9 @@
 //! Lines and reports on standard error.
 //!
-//! A program may have closed descriptor 2 and opened a file of its own there. So the descriptor's identity is remembered
-//! when the guard is armed, and nothing is written to it once it is another file.
+//! A program may have closed descriptor 2 and opened a file of its own there. So the descriptor's identity is remembered,
+//! and nothing is written to it once it is another file. What it was when the process began is standard error, whatever it
+//! is. If it has changed when the guard is armed, it is taken for the program's new standard error, as a daemon makes one,
+//! unless it is an ordinary file opened for reading as well, as programs open their data.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -17,16 +19,41 @@ fn identity() -> Option<(u64, u64)> {
     known.then_some((stat.st_dev, stat.st_ino.wrapping_add(1)))
 }
 
-/// Remembers what descriptor 2 is.
-pub fn remember() {
-    let (device, inode) = identity().unwrap_or((0, 0));
+fn remembered() -> (u64, u64) {
+    (DEVICE.load(Ordering::Relaxed), INODE.load(Ordering::Relaxed))
+}
+
+/// Remembers what descriptor 2 is when the process begins.
+pub fn at_start() {
+    keep(identity().unwrap_or((0, 0)));
+}
+
+/// Remembers what descriptor 2 is when the guard is armed.
+pub fn when_armed() {
+    let now = identity().unwrap_or((0, 0));
+    if now != remembered() {
+        keep(if is_data() { (0, 0) } else { now });
+    }
+}
+
+fn keep((device, inode): (u64, u64)) {
     DEVICE.store(device, Ordering::Relaxed);
     INODE.store(inode, Ordering::Relaxed);
 }
 
+/// Whether descriptor 2 is an ordinary file that is open for reading and writing.
+fn is_data() -> bool {
+    // SAFETY: all-zero bytes are a valid `stat`.
+    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: the structure is valid for writing; the other call takes integers only.
+    let (known, flags) =
+        unsafe { (libc::fstat(libc::STDERR_FILENO, &mut stat) == 0, libc::fcntl(libc::STDERR_FILENO, libc::F_GETFL)) };
+    known && stat.st_mode & libc::S_IFMT == libc::S_IFREG && flags & libc::O_ACCMODE == libc::O_RDWR
+}
+
 /// Writes a text of whole lines, if descriptor 2 is what it was.
 pub fn write(text: &str) {
-    let remembered = (DEVICE.load(Ordering::Relaxed), INODE.load(Ordering::Relaxed));
+    let remembered = remembered();
     if remembered.1 == 0 || identity() != Some(remembered) {
         return;
     }

@@ -4,6 +4,7 @@
 //! allocates and its use late in a thread's end is harmless. The end of a thread is learnt through a POSIX key's
 //! destructor; a call after that takes a new slot.
 
+use super::log::Log;
 use super::{guard, Guard};
 use lazyguard_core::state::ThreadSlot;
 use std::cell::Cell;
@@ -53,7 +54,7 @@ fn begin(guard: &'static Guard) -> Option<&'static ThreadSlot> {
     // The C library's own function for it came later than the oldest one this is to run with.
     // SAFETY: takes no arguments and cannot fail.
     let thread = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
-    let number = guard.world.begin_thread(thread)?;
+    let number = guard.world.begin_thread(thread, Log::ring_records(guard.settings.log))?;
     let slot = guard.world.thread(number)?;
     MINE.set(Mine { guard, slot, number });
     let key = KEY.load(Ordering::Relaxed);
