@@ -127,3 +127,19 @@ fn symbols() -> Outcome {
     }
     Ok(ExitCode::SUCCESS)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_documentation_lists_every_setting_as_the_code_has_it() {
+        let page = include_str!("../../docs/CONFIGURATION.md");
+        for s in SETTINGS {
+            let row = format!("| `{}` | {} | {} | {} |", s.name, s.values, s.default, s.help);
+            assert!(page.contains(&row), "docs/CONFIGURATION.md lacks: {row}");
+        }
+        let rows = page.lines().filter(|line| line.starts_with("| `LAZYGUARD")).count();
+        assert_eq!(rows, SETTINGS.len(), "docs/CONFIGURATION.md has rows the code does not have");
+    }
+}

@@ -243,7 +243,7 @@ impl Loader {
         if let Some(reason) = outcome.stopped {
             self.skip(reason, outcome.left_out);
         }
-        if let Some(ring) = slot.ring() {
+        if let Some(ring) = slot.ring().filter(|_| guard.log.wants_loads()) {
             ring.push(&Record {
                 entered,
                 returned: guard.now(),
