@@ -128,20 +128,14 @@ fn each_budget_stops_the_loading_and_the_account_says_so() {
 #[test]
 fn the_share_sets_the_pace_for_what_turns_up_late() {
     let work = Work::new(lazyguard_e2e::this_test!());
-    let late = |share| {
-        let slow = with(
-            &work,
-            "slow_but_fine",
-            &[("LAZYGUARD_PRELOAD_SHARE", share), ("LGSIM_DELAY", "cuKernelGetFunction=15")],
-        );
-        let outcome = slow.finish();
-        assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{outcome}");
-        let account = expect_uneventful(&outcome.out());
-        (number(&account, "/preload/kernels"), number(&account, "/preload/pending"))
-    };
-    assert_eq!(late("0"), (1, 1), "kernels loaded, and libraries still waiting");
-    let (kernels, pending) = late("100%");
-    assert!(kernels > 2 && pending == 0, "with all of the run's time to spend: {kernels} loaded, {pending} waiting");
+    let slowly = ("LGSIM_DELAY", "cuKernelGetFunction=15");
+    let outcome = completed(&work, "cold_trigger_occupancy", &[("LAZYGUARD_PRELOAD_SHARE", "100%"), slowly]);
+    let account = expect_uneventful(&outcome.out());
+    assert!(number(&account, "/preload/kernels") > 2 && number(&account, "/preload/pending") == 0, "{account:#}");
+    let folder = hung(&work, "cold_trigger_occupancy", &[("LAZYGUARD_PRELOAD_SHARE", "0"), slowly]);
+    let preload = &folder.account()["preload"];
+    assert_eq!((number(preload, "/kernels"), number(preload, "/pending")), (1, 1), "{preload:#}");
+    assert!(folder.report("text").contains("LAZYGUARD_PRELOAD_SHARE"), "the report names the setting to change");
 }
 
 #[test]
