@@ -214,6 +214,9 @@ CUresult copy(const CUDA_MEMCPY3D &c, CUstream handle, bool per_thread, bool asy
   return CUDA_SUCCESS;
 }
 
+// Done in no time, on whichever thread finds it ready.
+constexpr size_t kSmallFillBytes = 64 << 10;
+
 CUresult fill(CUdeviceptr to, size_t pitch, unsigned value, unsigned element_bytes, size_t width, size_t height, CUstream handle,
               bool per_thread, bool asynchronous) {
   const CUDA_MEMSET_NODE_PARAMS f{to, pitch, value, element_bytes, width, height};
@@ -238,7 +241,10 @@ CUresult fill(CUdeviceptr to, size_t pitch, unsigned value, unsigned element_byt
         return node;
       }, captured);
   if (r != CUDA_SUCCESS || captured) return r;
-  submit(stream, make_op(Op::Kind::work, [f] { do_fill(f); }));
+  // A device that is free begins a fill within microseconds. A worker thread may come to it milliseconds later, and programs that fill on
+  // the legacy stream and go on in another would see what no card shows.
+  const auto kind = width * element_bytes * height <= kSmallFillBytes ? Op::Kind::quick : Op::Kind::work;
+  submit(stream, make_op(kind, [f] { do_fill(f); }));
   return CUDA_SUCCESS;
 }
 
