@@ -74,6 +74,25 @@ fn off_looks_every_function_up_as_bare() {
     assert_eq!(crate::apps::calls(&log("off")), crate::apps::calls(&log("bare")), "left: switched off; right: bare");
 }
 
+/// The command is another way to preload, and no other behaviour: settings, arguments, output and exit code go through.
+#[test]
+fn lazyguard_run_is_the_same_as_preloading() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let out = work.path().join("out");
+    let run = |program: &str| Run::new(&work, command()).args(["run", program]).set("LAZYGUARD_OUT", &out);
+    let cuda = run(&app("cold_trigger").to_string_lossy()).args(["occupancy"]).finish();
+    assert_eq!(
+        (cuda.code, cuda.stdout.as_str(), cuda.stderr.as_str()),
+        (Some(0), "released by occupancy\n", ""),
+        "{cuda}"
+    );
+    assert!(out.join("run.json").is_file(), "the program ran without the guard");
+    let plain = run("sh").args(["-c", "echo \"$1\"; exit 3", "sh", "--help me"]).finish();
+    assert_eq!((plain.code, plain.stdout.as_str(), plain.stderr.as_str()), (Some(3), "--help me\n", ""), "{plain}");
+    let missing = run("/no/such/program").finish();
+    assert_eq!((missing.code, missing.stdout.as_str()), (Some(127), ""), "{missing}");
+}
+
 #[test]
 fn each_policy_loads_what_it_says() {
     let work = Work::new(lazyguard_e2e::this_test!());
