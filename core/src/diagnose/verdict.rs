@@ -351,7 +351,7 @@ mod tests {
 
         fn wait(&self, stream: usize, at: u64, address: u64, value: u64) -> &Self {
             self.submit(stream, at, "cuStreamWaitValue32_v2", 0);
-            let wait = ValueWait { at, address, value, flags: 1 };
+            let wait = ValueWait { at, address, value, flags: 1, wide: false };
             self.world.stream_entry(self.streams[stream]).unwrap().waits_for(wait);
             self
         }

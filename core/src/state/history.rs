@@ -58,17 +58,21 @@ pub struct ValueWait {
     pub value: u64,
     /// The driver's flags: the low bits are the condition.
     pub flags: u32,
+    /// Whether 64 bits are compared; else 32.
+    pub wide: bool,
 }
 
 impl ValueWait {
-    /// Whether memory holding `stored` ends the wait, by the condition in the flags; the width is not known here, so
-    /// both are compared as 64-bit values, except for the cyclic comparison.
+    /// Whether memory holding `stored` ends the wait, by the condition in the flags.
     pub fn satisfied_by(&self, stored: u64) -> bool {
+        // Moved up, 32 bits compare as 64 do, and their sign bit is the sign bit.
+        let aligned = |value: u64| if self.wide { value } else { value << 32 };
+        let (stored, value) = (aligned(stored), aligned(self.value));
         match self.flags & 3 {
-            0 => (stored.wrapping_sub(self.value) as i64) >= 0,
-            1 => stored == self.value,
-            2 => stored & self.value != 0,
-            _ => !(stored | self.value) != 0,
+            0 => (stored.wrapping_sub(value) as i64) >= 0,
+            1 => stored == value,
+            2 => stored & value != 0,
+            _ => !(stored | value) >> if self.wide { 0 } else { 32 } != 0,
         }
     }
 
@@ -127,19 +131,24 @@ mod tests {
 
     #[test]
     fn wait_conditions_follow_the_driver() {
-        let wait = |flags, value| ValueWait { at: 0, address: 0, value, flags };
-        for (flags, value, stored, expect) in [
-            (0, 5, 5, true),
-            (0, 5, 4, false),
-            (0, 5, 6, true),
-            (1, 5, 6, false),
-            (1, 5, 5, true),
-            (2, 6, 1, false),
-            (2, 6, 2, true),
-            (3, 6, 1, true),
-            (3, u64::MAX, 0, false),
+        let wait = |flags, value, wide| ValueWait { at: 0, address: 0, value, flags, wide };
+        let max = u64::from(u32::MAX);
+        for (flags, value, wide, stored, expect) in [
+            (0, 5, false, 5, true),
+            (0, 5, false, 4, false),
+            (0, 5, true, 6, true),
+            (0, max - 1, false, 1, true), // the comparison is cyclic, in the width of the wait
+            (0, max - 1, true, 1, false),
+            (1, 5, false, 6, false),
+            (1, 5, true, 5, true),
+            (1, 5, false, 5 | 7 << 40, true),
+            (2, 6, false, 1, false),
+            (2, 6, false, 2, true),
+            (3, 6, false, 1, true),
+            (3, max, false, 0, false),
+            (3, max, true, 0, true),
         ] {
-            assert_eq!(wait(flags, value).satisfied_by(stored), expect, "{flags} {value} {stored}");
+            assert_eq!(wait(flags, value, wide).satisfied_by(stored), expect, "{flags} {value} {wide} {stored}");
         }
     }
 }

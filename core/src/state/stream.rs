@@ -280,7 +280,7 @@ mod tests {
     #[test]
     fn a_wait_is_unsatisfied_until_the_stream_has_passed_it() {
         let stream = new();
-        let wait = ValueWait { at: 10, address: 0x100, value: 1, flags: 1 };
+        let wait = ValueWait { at: 10, address: 0x100, value: 1, flags: 1, wide: false };
         submit(&stream, 10);
         stream.waits_for(wait);
         assert_eq!(stream.unsatisfied(0), [wait]);

@@ -312,8 +312,14 @@ impl World {
             return 0;
         }
         if let Some(number) = self.function_numbers.get(&handle).map(|n| *n) {
-            if let Some(function) = self.functions.get(number).filter(|_| owner != 0) {
-                function.set_owner(owner);
+            if let Some(function) = self.functions.get(number).filter(|f| owner != 0 && f.owner() != owner) {
+                if function.owner() == 0 {
+                    function.set_owner(owner);
+                } else {
+                    // Its module went with its context, or by a way that is not hooked.
+                    function.begin(handle, kind, owner);
+                    self.next_epoch();
+                }
             }
             return number;
         }
@@ -338,7 +344,7 @@ impl World {
 
     /// Names a function. The text is kept once, however many functions bear it.
     pub fn name_function(&self, number: u32, name: &str) {
-        let Some(function) = self.functions.get(number).filter(|f| f.name_number() == 0) else { return };
+        let Some(function) = self.functions.get(number) else { return };
         let mut names = lock(&self.names);
         let known = names.numbers.get(name).copied();
         let text = known.unwrap_or_else(|| {
@@ -465,6 +471,15 @@ mod tests {
         let g = world.function(0xf0, FunctionKind::Function, 0x22b);
         assert!(!world.function_entry(g).unwrap().loaded_in(c));
         assert_eq!(world.function_name(g), None);
+        // The same, where nobody saw the module go.
+        world.name_function(g, "k2");
+        world.function_entry(g).unwrap().set_loaded_in(c);
+        let h = world.function(0xf0, FunctionKind::Function, 0x33b);
+        assert!(!world.function_entry(h).unwrap().loaded_in(c));
+        assert_eq!(world.function_name(h), None);
+        world.name_function(h, "k3");
+        world.name_function(h, "k4");
+        assert_eq!(world.function_name(h), Some("k4"));
     }
 
     #[test]

@@ -40,11 +40,12 @@ pub(super) fn wait(
     flags: u32,
     real: impl FnOnce() -> i32,
 ) -> i32 {
+    let wide = form.info().base.ends_with("64");
     observe(
         form,
         |call| {
             call.submits_to(stream);
-            note_wait(call, address, value, flags);
+            note_wait(call, ValueWait { at: call.entered, address, value, flags, wide });
         },
         real,
         |_, _| {},
@@ -58,9 +59,9 @@ fn note_write(call: &Call, address: u64, value: u64) {
     }
 }
 
-fn note_wait(call: &Call, address: u64, value: u64, flags: u32) {
+fn note_wait(call: &Call, wait: ValueWait) {
     if let (true, Some(stream)) = (call.about.submits, call.about.stream_entry) {
-        stream.waits_for(ValueWait { at: call.entered, address, value, flags });
+        stream.waits_for(wait);
     }
 }
 
@@ -100,7 +101,8 @@ pub(super) fn batch(form: Form, stream: Handle, count: u32, operations: Handle, 
                             )
                         };
                         let value = value(offset_of!(WaitParams, __bindgen_anon_1), kind == WAIT_64);
-                        note_wait(call, address, value, flags);
+                        let wide = kind == WAIT_64;
+                        note_wait(call, ValueWait { at: call.entered, address, value, flags, wide });
                     }
                     WRITE_32 | WRITE_64 => {
                         // SAFETY: as above.

@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 const UNDER_WAY: Duration = Duration::from_millis(2);
 
 /// How long a busy context is left alone before the question is put to it again.
-const WHILE_BUSY_NANOS: u64 = 2_000_000;
+const WHILE_BUSY_NANOS: u64 = 5_000_000;
 
 /// The least that is worth closing the gate for.
 const WORTH_NANOS: u64 = 2_000_000;
@@ -150,7 +150,7 @@ impl Loader {
 
     /// A function or kernel was resolved.
     pub fn resolved(&self, guard: &Guard, context: u32, item: Item) {
-        let listed = loads_libraries(guard.settings.preload) && driver_lists();
+        let listed = loads_libraries(guard.settings.preload) && guard.driver_version >= LISTS_SINCE;
         if !listed && self.wanted(loads_resolved(guard.settings.preload)) {
             self.add(context, item);
         }
@@ -210,9 +210,12 @@ impl Loader {
     }
 
     fn attempt(&self, guard: &Guard, slot: &ThreadSlot, context: u32, form: Form, at_start: bool) {
-        let items: Vec<Item> =
-            self.books().pending.iter().filter(|(c, _)| *c == context).map(|(_, item)| *item).collect();
-        let Some(entry) = guard.world.context_entry(context).filter(|c| c.alive() && !items.is_empty()) else { return };
+        let pending = || -> Vec<Item> {
+            self.books().pending.iter().filter(|(c, _)| *c == context).map(|(_, item)| *item).collect()
+        };
+        let Some(entry) = guard.world.context_entry(context).filter(|c| c.alive() && !pending().is_empty()) else {
+            return;
+        };
         let handle = entry.handle() as Handle;
         let entered = guard.now();
         let Some(closed) = Closed::close(context) else { return };
@@ -221,6 +224,8 @@ impl Loader {
             return;
         }
         let idle = nothing_under_way(guard, slot, context) && self.idle(guard, context, slot.thread());
+        // Only now: an unload that was under way has taken its items away, and the next one waits at the gate.
+        let items = pending();
         let outcome = if idle {
             self.load(guard, context, &items, at_start)
         } else {
@@ -378,12 +383,8 @@ fn nothing_under_way(guard: &Guard, own: &ThreadSlot, context: u32) -> bool {
     }
 }
 
-/// Whether the driver can list a library's kernels and a module's functions.
-fn driver_lists() -> bool {
-    let mut count = 0;
-    // Asked about nothing: a driver that has the function says that this is no library.
-    driver::library_kernel_count(&mut count, null_mut()).is_some_and(|result| result != NOT_SUPPORTED)
-}
+/// From this version on the driver can list a library's kernels and a module's functions.
+const LISTS_SINCE: i32 = 12040;
 
 /// `CUDA_ERROR_NOT_SUPPORTED`.
 const NOT_SUPPORTED: i32 = 801;
