@@ -139,7 +139,7 @@ macro_rules! with_driver_api {
                 27 cuModuleLoadFatBinary cuModuleLoadFatBinary 2000 legacy;
             }
             ModuleUnload (module: Handle)
-                => module::unload(module);
+                => library::unload(module);
             {
                 28 cuModuleUnload cuModuleUnload 2000 legacy;
             }

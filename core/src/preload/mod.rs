@@ -20,6 +20,8 @@ pub enum Skip {
     BudgetMemory,
     /// Work was in flight in the context, so loading would have waited for it; it is tried again when the context is idle.
     InFlight,
+    /// Its module, library or context was gone before its turn came.
+    Gone,
     /// The driver is too old to list a library's kernels or a module's functions (12.4).
     CannotEnumerate,
     /// The driver refused to load the kernel.
@@ -36,6 +38,7 @@ impl Skip {
             Self::BudgetTime => "the budget of time is spent (LAZYGUARD_PRELOAD_TIME)",
             Self::BudgetMemory => "the budget of device memory is spent (LAZYGUARD_PRELOAD_MEMORY)",
             Self::InFlight => "work was in flight in the context, and loading would have waited for it",
+            Self::Gone => "its module, library or context was gone before its turn came",
             Self::CannotEnumerate => "the driver cannot list kernels (before 12.4): only resolved ones are loaded",
             Self::DriverRefused => "the driver refused to load it",
             Self::AlreadyEager => "the driver loads eagerly already (CUDA_MODULE_LOADING=EAGER)",

@@ -1,6 +1,6 @@
 //! The account of a run: what was done, what was left out, and why.
 
-use super::hang::SCHEMA;
+use super::SCHEMA;
 use crate::preload::{Nudge, Skip};
 use crate::settings::Policy;
 use serde::{Deserialize, Serialize};

@@ -2,12 +2,10 @@
 
 use super::account::PreloadAccount;
 use super::name::demangle;
+use super::SCHEMA;
 use crate::diagnose::{diagnose, Snapshot, Verdict};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
-
-/// The version of the JSON forms; raised when a field changes its meaning or goes away.
-pub const SCHEMA: u32 = 1;
 
 /// A hang as `hang.json` holds it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,5 +7,8 @@ mod hang;
 mod name;
 
 pub use account::{Account, NudgeAnswer, PreloadAccount, SkipCount};
-pub use hang::{HangReport, SCHEMA};
+pub use hang::HangReport;
 pub use name::demangle;
+
+/// The version of the JSON forms; raised when a field changes its meaning or goes away.
+pub const SCHEMA: u32 = 1;

@@ -1,6 +1,6 @@
 //! Short histories of rare events that a diagnosis needs: cold loads, waits for a value, writes of a value.
 
-use super::stream::Operation;
+use super::operation::Operation;
 use super::{lock, lock_soon};
 use crate::api::Form;
 use crate::Nanos;

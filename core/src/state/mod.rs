@@ -13,6 +13,7 @@
 
 mod context;
 mod history;
+mod operation;
 mod slab;
 mod stream;
 mod thread;
@@ -20,8 +21,9 @@ mod world;
 
 pub use context::{Context, Function, FunctionKind};
 pub use history::{ColdKind, ColdLoad, InFlight, ValueWait, ValueWrite};
+pub use operation::Operation;
 pub use slab::Slab;
-pub use stream::{Operation, Stream, StreamKind};
+pub use stream::{Stream, StreamKind};
 pub use thread::{PublishedCall, ThreadSlot};
 pub use world::{StreamKey, World};
 

@@ -6,6 +6,7 @@
 //! the query therefore leaves the stream busy, which is the safe answer.
 
 use super::history::{History, ValueWait};
+use super::operation::{Operation, OperationCell};
 use crate::Nanos;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicU8, Ordering};
 
@@ -30,36 +31,6 @@ impl StreamKind {
     const ALL: [Self; 5] = [Self::Unknown, Self::Blocking, Self::NonBlocking, Self::Legacy, Self::PerThread];
 }
 
-/// An operation submitted to a stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Operation {
-    /// When the submitting call was entered.
-    pub at: Nanos,
-    /// The submitting call, as an index into the forms.
-    pub form: u16,
-    /// The function's number, or 0.
-    pub function: u32,
-}
-
-#[derive(Default)]
-struct OperationCell {
-    at: AtomicU64,
-    what: AtomicU64,
-}
-
-impl OperationCell {
-    fn store(&self, op: Operation) {
-        // A reader that finds the old time with the new call, or the reverse, sees one wrong name in a report.
-        self.what.store(u64::from(op.form) | u64::from(op.function) << 32, Ordering::Relaxed);
-        self.at.store(op.at, Ordering::Relaxed);
-    }
-
-    fn load(&self) -> Operation {
-        let what = self.what.load(Ordering::Relaxed);
-        Operation { at: self.at.load(Ordering::Relaxed), form: what as u16, function: (what >> 32) as u32 }
-    }
-}
-
 /// See the module.
 pub struct Stream {
     handle: AtomicU64,
@@ -68,6 +39,7 @@ pub struct Stream {
     kind: AtomicU8,
     alive: AtomicBool,
     capturing: AtomicBool,
+    destroyed: AtomicBool,
     submitted: AtomicU64,
     last_submitted: AtomicU64,
     complete_until: AtomicU64,
@@ -85,6 +57,7 @@ impl Default for Stream {
             kind: AtomicU8::new(0),
             alive: AtomicBool::new(false),
             capturing: AtomicBool::new(false),
+            destroyed: AtomicBool::new(false),
             submitted: AtomicU64::new(0),
             last_submitted: AtomicU64::new(0),
             complete_until: AtomicU64::new(0),
@@ -103,6 +76,7 @@ impl Stream {
         self.thread.store(thread, Ordering::Relaxed);
         self.kind.store(kind, Ordering::Relaxed);
         self.capturing.store(false, Ordering::Relaxed);
+        self.destroyed.store(false, Ordering::Relaxed);
         self.submitted.store(0, Ordering::Relaxed);
         self.last_submitted.store(0, Ordering::Relaxed);
         // Whatever the entry's former user left in flight is not this stream's.
@@ -138,6 +112,16 @@ impl Stream {
     /// What kind of stream it is.
     pub fn kind(&self) -> StreamKind {
         StreamKind::ALL.get(usize::from(self.kind.load(Ordering::Relaxed))).copied().unwrap_or(StreamKind::Unknown)
+    }
+
+    /// Whether the program has destroyed it while work was outstanding: the driver lets that end, and its handle means
+    /// nothing any more.
+    pub fn destroyed(&self) -> bool {
+        self.destroyed.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_destroyed(&self) {
+        self.destroyed.store(true, Ordering::Relaxed);
     }
 
     /// Whether a capture is in progress on it, as far as was seen.

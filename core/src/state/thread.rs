@@ -7,7 +7,7 @@
 use crate::api::Form;
 use crate::trace::Ring;
 use crate::Nanos;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::OnceLock;
 
 const STREAM_CACHE: usize = 16;
@@ -34,6 +34,8 @@ pub struct PublishedCall {
     pub cold: u32,
     /// Which of the thread's calls this is.
     pub serial: u64,
+    /// The address of the stack frame it was entered from.
+    pub frame: usize,
 }
 
 struct CacheLine {
@@ -92,6 +94,7 @@ pub struct ThreadSlot {
     serial: AtomicU64,
     launches: AtomicU64,
     depth: AtomicU32,
+    frame: AtomicUsize,
     thread: AtomicU32,
     in_use: AtomicBool,
     streams: Cache<STREAM_CACHE>,
@@ -112,6 +115,7 @@ impl Default for ThreadSlot {
             serial: AtomicU64::new(0),
             launches: AtomicU64::new(0),
             depth: AtomicU32::new(0),
+            frame: AtomicUsize::new(0),
             thread: AtomicU32::new(0),
             in_use: AtomicBool::new(false),
             streams: Cache::new(),
@@ -150,17 +154,25 @@ impl ThreadSlot {
         self.ring.get()
     }
 
-    /// The owner enters LazyGuard's own code; `false` if it was there already, in which case the call that led here is
-    /// the driver's own, LazyGuard's own, or a signal handler's, and passes untouched.
+    /// The owner enters LazyGuard's own code, from a stack frame at this address; `false` if it was there already, in which
+    /// case the call that led here is the driver's own, LazyGuard's own, or a signal handler's, and passes untouched.
     #[inline]
-    pub fn enter(&self) -> bool {
+    pub fn enter(&self, frame: usize) -> bool {
         // Not an atomic exchange: only the owner, or a signal handler on top of it, comes here, and a handler that gets
         // in between finishes, and restores the depth, before the owner goes on.
         if self.depth.load(Ordering::Relaxed) != 0 {
             return false;
         }
+        self.frame.store(frame, Ordering::Relaxed);
         self.depth.store(1, Ordering::Relaxed);
         true
+    }
+
+    /// Whether the call that the owner entered last was left without returning, by an exception or a jump: a frame that
+    /// is further out than that call's cannot be inside it. Stacks grow downwards wherever there is CUDA. Frames on another
+    /// stack, as a signal handler may have, are not told apart here.
+    pub fn abandoned(&self, frame: usize) -> bool {
+        frame > self.frame.load(Ordering::Relaxed)
     }
 
     /// The owner leaves LazyGuard's code.
@@ -227,6 +239,7 @@ impl ThreadSlot {
             owner: self.owner.load(Ordering::Relaxed),
             cold: self.cold.load(Ordering::Relaxed),
             serial,
+            frame: self.frame.load(Ordering::Relaxed),
         };
         // The fence keeps the reads above from moving below the second look.
         std::sync::atomic::fence(Ordering::Acquire);
@@ -281,10 +294,12 @@ mod tests {
     fn a_call_inside_a_call_is_told_apart() {
         let slot = ThreadSlot::default();
         slot.begin(1, 2);
-        assert!(slot.enter());
-        assert!(!slot.enter());
+        assert!(slot.enter(0x7000));
+        assert!(!slot.enter(0x6f00), "further in");
+        assert!(!slot.abandoned(0x6f00));
+        assert!(slot.abandoned(0x7100), "an exception went through the call");
         slot.leave();
-        assert!(slot.enter());
+        assert!(slot.enter(0x7000));
     }
 
     #[test]

@@ -50,6 +50,8 @@ pub struct World {
     names: Mutex<Names>,
     loads: History<ColdLoad>,
     writes: History<ValueWrite>,
+    // Streams that were destroyed while work was outstanding, until their context is known to be idle.
+    destroyed: Mutex<Vec<u32>>,
     // Owner (module or library) and context pairs whose code is in the context.
     present: DashMap<(u64, u32), ()>,
     epoch: AtomicU32,
@@ -70,6 +72,7 @@ impl Default for World {
             names: Mutex::default(),
             loads: History::keeping(64),
             writes: History::keeping(256),
+            destroyed: Mutex::default(),
             present: DashMap::new(),
             epoch: AtomicU32::new(0),
             overflowed: AtomicU64::new(0),
@@ -173,6 +176,7 @@ impl World {
             }
             !gone
         });
+        self.reap(number, true);
         self.present.retain(|key, ()| key.1 != number);
         self.functions.iter().for_each(|(_, f)| f.forget_context(number));
         self.next_epoch();
@@ -185,9 +189,22 @@ impl World {
 
     /// Everything submitted to the context before `entered` is complete.
     pub fn context_complete(&self, context: u32, entered: Nanos) {
-        if let Some(context) = self.contexts.get(context) {
-            context.complete_until(entered);
+        if let Some(entry) = self.contexts.get(context) {
+            entry.complete_until(entered);
+            self.reap(context, false);
         }
+    }
+
+    /// Lets go of destroyed streams of a context whose work has ended; of all of them if the context is gone.
+    fn reap(&self, context: u32, all: bool) {
+        lock(&self.destroyed).retain(|&number| {
+            let Some(stream) = self.streams.get(number).filter(|s| s.context() == context) else { return true };
+            let ended = all || !stream.busy(self.idle_until(context));
+            if ended {
+                self.end_stream(number);
+            }
+            !ended
+        });
     }
 
     /// What is in flight in a context as far as is known, oldest first; context 0 stands for every context.
@@ -235,10 +252,15 @@ impl World {
 
     /// The stream is gone.
     pub fn stream_gone(&self, key: StreamKey) {
-        if let Some((_, number)) = self.stream_numbers.remove(&key) {
-            self.end_stream(number);
-            self.next_epoch();
+        let Some((_, number)) = self.stream_numbers.remove(&key) else { return };
+        match self.streams.get(number).filter(|s| s.busy(self.idle_until(s.context()))) {
+            Some(stream) => {
+                stream.set_destroyed();
+                lock(&self.destroyed).push(number);
+            }
+            None => self.end_stream(number),
         }
+        self.next_epoch();
     }
 
     fn end_stream(&self, number: u32) {
@@ -480,6 +502,22 @@ mod tests {
         world.name_function(h, "k3");
         world.name_function(h, "k4");
         assert_eq!(world.function_name(h), Some("k4"));
+    }
+
+    #[test]
+    fn a_stream_destroyed_under_work_counts_until_its_context_is_idle() {
+        let world = World::default();
+        let c = world.context(0xa, 0);
+        let key = StreamKey { handle: 0x100, context: 0, thread: 0 };
+        let s = created(&world, 0x100, c);
+        submit(&world, s, 10);
+        world.stream_gone(key);
+        assert_eq!(world.known_stream(key), None);
+        assert_eq!(world.in_flight(c)[0].stream, s);
+        assert_ne!(created(&world, 0x100, c), s, "the handle used again is another stream");
+        world.context_complete(c, 20);
+        assert!(world.in_flight(c).is_empty());
+        assert_eq!(created(&world, 0x200, c), s, "its number is free again");
     }
 
     #[test]

@@ -4,8 +4,9 @@
 //! and folds what happened into the state. A hook says what the call is about ([`About`]) before, and what its success
 //! means after, in two closures that may fail without harm: a panic in either disarms the guard and nothing else.
 //!
-//! The real call stands outside of both, so that it happens exactly once, and so that an exception or a cancellation that
-//! unwinds through it finds nothing to stop it but the guard's own cleaning up.
+//! The real call stands outside of both, so that it happens exactly once. Nothing here has to be cleaned up when an exception,
+//! a cancellation or a jump leads out of it, so nothing stands in their way; the thread's next call from further out finds
+//! that this one was abandoned, and a thread that ends gives its slot back.
 
 use crate::lookup::driver::{self, Handle};
 use crate::runtime::{self, fault, gate, guard, thread, Guard};
@@ -52,16 +53,6 @@ pub struct Call {
     pub about: About,
 }
 
-/// The mark and the depth in a thread's slot, taken back however the call ends.
-struct Inside(&'static ThreadSlot);
-
-impl Drop for Inside {
-    fn drop(&mut self) {
-        self.0.unmark();
-        self.0.leave();
-    }
-}
-
 /// Makes the real call with the guard around it; see the module.
 #[inline]
 pub fn observe(
@@ -72,11 +63,11 @@ pub fn observe(
 ) -> i32 {
     let Some(guard) = guard() else { return real() };
     let Some(slot) = thread::slot(guard) else { return real() };
-    if !slot.enter() {
+    let frame = std::ptr::from_ref(&slot) as usize;
+    if !slot.enter(frame) && !fault::contained(|| recover(slot, frame)).unwrap_or(false) {
         runtime::NESTED.fetch_add(1, Ordering::Relaxed);
         return real();
     }
-    let inside = Inside(slot);
     let call = fault::contained(|| {
         let mut call =
             Call { guard, slot, form, entered: guard.now(), epoch: guard.world.epoch(), about: About::default() };
@@ -94,8 +85,28 @@ pub fn observe(
             call.record(returned, result);
         });
     }
-    drop(inside);
+    slot.unmark();
+    slot.leave();
     result
+}
+
+/// Whether the thread is not inside a call after all: it left the last one without returning from it.
+#[cold]
+fn recover(slot: &ThreadSlot, frame: usize) -> bool {
+    if !slot.abandoned(frame) || on_signal_stack() {
+        return false;
+    }
+    slot.unmark();
+    slot.leave();
+    slot.enter(frame)
+}
+
+/// Whether the thread runs a signal handler on a stack of its own, whose addresses say nothing about the other one's.
+fn on_signal_stack() -> bool {
+    // SAFETY: all-zero bytes are a valid `stack_t`.
+    let mut stack: libc::stack_t = unsafe { std::mem::zeroed() };
+    // SAFETY: asks only; the structure is valid for writing.
+    unsafe { libc::sigaltstack(std::ptr::null(), &mut stack) != 0 || stack.ss_flags & libc::SS_ONSTACK != 0 }
 }
 
 impl Call {

@@ -8,7 +8,7 @@ use lazyguard_core::api::Form;
 /// The driver is initialised; from here on the process is guarded.
 pub(super) fn init(_form: Form, _flags: u32, real: impl FnOnce() -> i32) -> i32 {
     let result = real();
-    if result == SUCCESS {
+    if result == SUCCESS && driver::adopted() {
         lifecycle::arm();
     }
     result

@@ -1,6 +1,6 @@
 //! Libraries and kernels: loading, resolving, unloading, and the calls that load a function on the way.
 
-use super::call::{observe, published};
+use super::call::{observe, published, Call};
 use crate::lookup::driver::{Handle, SUCCESS};
 use crate::runtime::loader::Item;
 use lazyguard_core::api::Form;
@@ -25,19 +25,19 @@ pub(super) fn load(form: Form, library: Handle, real: impl FnOnce() -> i32) -> i
     )
 }
 
-/// A library is unloaded, from every context.
-pub(super) fn unload(form: Form, library: Handle, real: impl FnOnce() -> i32) -> i32 {
+/// A module is unloaded, or a library, from every context; and its functions or kernels with it.
+pub(super) fn unload(form: Form, owner: Handle, real: impl FnOnce() -> i32) -> i32 {
     observe(
         form,
         |call| {
             call.about.context = call.current_context();
-            call.about.owner = library as u64;
-            call.guard.loader.owner_goes(library as u64);
+            call.about.owner = owner as u64;
+            call.guard.loader.owner_goes(owner as u64);
         },
         real,
         |call, result| {
             if result == SUCCESS {
-                call.guard.world.owner_gone(library as u64);
+                call.guard.world.owner_gone(owner as u64);
             }
         },
     )
@@ -53,13 +53,10 @@ pub(super) fn get_kernel(form: Form, kernel: Handle, library: Handle, name: Hand
         },
         real,
         |call, result| {
-            if result != SUCCESS || kernel.is_null() || name.is_null() {
+            if result != SUCCESS {
                 return;
             }
-            // SAFETY: the driver has just filled in the one and read the other, a terminated name.
-            let (kernel, name) = unsafe { (*kernel.cast::<Handle>(), CStr::from_ptr(name.cast::<c_char>())) };
-            let number = call.guard.world.function(kernel as u64, FunctionKind::Kernel, library as u64);
-            call.guard.world.name_function(number, &name.to_string_lossy());
+            let Some((kernel, number)) = resolved(call, kernel, name, FunctionKind::Kernel) else { return };
             let loaded = call.guard.world.function_entry(number).is_some_and(|f| f.loaded_in(call.about.context));
             if !loaded {
                 let item = Item::Kernel(kernel as u64, library as u64);
@@ -68,6 +65,18 @@ pub(super) fn get_kernel(form: Form, kernel: Handle, library: Handle, name: Hand
             }
         },
     )
+}
+
+/// What a call that succeeded has resolved by name: the handle, and the number it is known by from now on.
+pub(super) fn resolved(call: &Call, out: Handle, name: Handle, kind: FunctionKind) -> Option<(Handle, u32)> {
+    if out.is_null() || name.is_null() {
+        return None;
+    }
+    // SAFETY: the driver has just filled in the one and read the other, a terminated name.
+    let (handle, name) = unsafe { (*out.cast::<Handle>(), CStr::from_ptr(name.cast::<c_char>())) };
+    let number = call.guard.world.function(handle as u64, kind, call.about.owner);
+    call.guard.world.name_function(number, &name.to_string_lossy());
+    Some((handle, number))
 }
 
 /// The kernels of a library are listed. That loads nothing.

@@ -1,13 +1,14 @@
 //! Modules: loading, resolving, unloading; and the question for the loading mode.
 
 use super::call::{observe, published};
+use super::library::resolved;
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::runtime::loader::Item;
 use crate::runtime::{fault, nudge};
 use lazyguard_core::api::Form;
 use lazyguard_core::state::{ColdKind, FunctionKind};
 use std::arch::naked_asm;
-use std::ffi::{c_char, c_void, CStr};
+use std::ffi::c_void;
 
 /// A module is loaded into the current context: the driver waits until everything in flight there has ended.
 pub(super) fn load(form: Form, module: Handle, real: impl FnOnce() -> i32) -> i32 {
@@ -31,24 +32,6 @@ pub(super) fn load(form: Form, module: Handle, real: impl FnOnce() -> i32) -> i3
     )
 }
 
-/// A module is unloaded, and its functions with it.
-pub(super) fn unload(form: Form, module: Handle, real: impl FnOnce() -> i32) -> i32 {
-    observe(
-        form,
-        |call| {
-            call.about.context = call.current_context();
-            call.about.owner = module as u64;
-            call.guard.loader.owner_goes(module as u64);
-        },
-        real,
-        |call, result| {
-            if result == SUCCESS {
-                call.guard.world.owner_gone(module as u64);
-            }
-        },
-    )
-}
-
 /// A function is resolved by name; drivers since 12.x load it with that.
 pub(super) fn get_function(
     form: Form,
@@ -65,13 +48,10 @@ pub(super) fn get_function(
         },
         real,
         |call, result| {
-            if result != SUCCESS || function.is_null() || name.is_null() {
+            if result != SUCCESS {
                 return;
             }
-            // SAFETY: the driver has just filled in the one and read the other, a terminated name.
-            let (function, name) = unsafe { (*function.cast::<Handle>(), CStr::from_ptr(name.cast::<c_char>())) };
-            let number = call.guard.world.function(function as u64, FunctionKind::Function, module as u64);
-            call.guard.world.name_function(number, &name.to_string_lossy());
+            let Some((function, number)) = resolved(call, function, name, FunctionKind::Function) else { return };
             let mut state = 0;
             if driver::function_is_loaded(&mut state, function) == Some(SUCCESS) && state == 1 {
                 if let Some(entry) = call.guard.world.function_entry(number) {

@@ -38,8 +38,35 @@ pub fn real(form: Form) -> Option<*mut c_void> {
 #[cold]
 fn resolve(form: Form) -> Option<*mut c_void> {
     adopt_loaded();
-    let function = REAL[form.index()].load(Ordering::Relaxed);
+    let mut function = REAL[form.index()].load(Ordering::Relaxed);
+    if function.is_null() && !adopted() {
+        // No driver, but the program may be linked with something else that has the function. It is called as it is; the
+        // guard is not armed by it.
+        function = next(form).unwrap_or(null_mut());
+    }
     (!function.is_null()).then_some(function)
+}
+
+/// Whether a driver was found.
+pub fn adopted() -> bool {
+    !ADOPTED.load(Ordering::Acquire).is_null()
+}
+
+/// What comes behind this library in the search order under the form's name.
+fn next(form: Form) -> Option<*mut c_void> {
+    let mut name = [0u8; LONGEST];
+    let found = dlsym::real(libc::RTLD_NEXT, terminated(form.symbol(), &mut name)?);
+    (!found.is_null() && found != crate::hooks::hook(form)).then_some(found)
+}
+
+/// Room for a symbol's name.
+const LONGEST: usize = 96;
+
+/// A symbol as the loader wants it, without allocating.
+fn terminated<'a>(symbol: &str, room: &'a mut [u8; LONGEST]) -> Option<&'a CStr> {
+    room.fill(0);
+    room.get_mut(..symbol.len())?.copy_from_slice(symbol.as_bytes());
+    CStr::from_bytes_until_nul(room).ok()
 }
 
 /// Adopts the driver if one is loaded under its usual name.
@@ -81,13 +108,9 @@ fn adopt(handle: *mut c_void) -> bool {
     // Only a driver in the global scope has anything in front of it that calls would pass on their way there.
     let probe = dlsym::real(libc::RTLD_NEXT, c"cuDriverGetVersion");
     let in_scope = !probe.is_null();
-    let mut name = [0u8; 96];
+    let mut name = [0u8; LONGEST];
     for (index, form) in FORMS.iter().enumerate() {
-        let Some(room) = name.get_mut(..=form.symbol.len()) else { continue };
-        let (text, end) = room.split_at_mut(form.symbol.len());
-        text.copy_from_slice(form.symbol.as_bytes());
-        end.fill(0);
-        let Ok(symbol) = CStr::from_bytes_with_nul(room) else { continue };
+        let Some(symbol) = terminated(form.symbol, &mut name) else { continue };
         let exported = dlsym::real(handle, symbol);
         // A handle that was opened by name may be a stub that searches on and meets this library's own export.
         if exported.is_null() || exported == crate::hooks::hook_at(index) {
@@ -162,6 +185,11 @@ macro_rules! own_calls {
 }
 
 own_calls! {
+    /// The driver's own look-up, as of 12.0.
+    proc_address_v2 = c"cuGetProcAddress_v2"
+        (symbol: *const c_char, pointer: *mut Handle, version: c_int, flags: u64, status: *mut c_int);
+    /// The driver's own look-up, as of 11.3.
+    proc_address = c"cuGetProcAddress" (symbol: *const c_char, pointer: *mut Handle, version: c_int, flags: u64);
     /// The version of the CUDA interface the driver offers.
     driver_version = c"cuDriverGetVersion" (version: *mut c_int);
     /// The context that is current to the calling thread.
@@ -210,6 +238,16 @@ own_calls! {
     stream_is_capturing = c"cuStreamIsCapturing" (stream: Handle, status: *mut c_int);
     /// Exchanges the thread's capture mode.
     exchange_capture_mode = c"cuThreadExchangeStreamCaptureMode" (mode: *mut c_int);
+}
+
+/// Whether the driver, asked for a name in exactly this version, answers with this pointer.
+pub fn answers_alike(symbol: *const c_char, version: i32, flags: u64, expected: Handle) -> bool {
+    let (mut found, mut status) = (null_mut(), 0);
+    let asked = match proc_address_v2(symbol, &mut found, version, flags, &mut status) {
+        Some(SUCCESS) => Some(SUCCESS),
+        _ => proc_address(symbol, &mut found, version, flags),
+    };
+    asked == Some(SUCCESS) && found == expected
 }
 
 /// The context that is current to the calling thread, or null.

@@ -2,8 +2,9 @@
 //!
 //! The driver is asked first. Only if it answers with a pointer is that pointer looked at: if it is the real function of
 //! a form that goes by the name asked for, the hook of that very form takes its place, so that the calling sequence is
-//! the one the driver chose for the version and the flags. A pointer the driver exports under no name is matched by
-//! version and flags, by the documented rule. A name the table does not hold passes untouched; if it looks like a launch,
+//! the one the driver chose for the version and the flags. A pointer that the driver exports under no name may be a newer
+//! form with another calling sequence: it is taken for the newest known form only if the driver answers with the same
+//! pointer when asked for exactly that form's version. A name the table does not hold passes untouched; if it looks like a launch,
 //! a load, a wait or a capture, it is noted for the account.
 //!
 //! Must not: change the driver's result or status, or what the program finds when the driver has not answered.
@@ -73,7 +74,9 @@ fn substitute(symbol: Handle, pointer: Handle, version: i32, flags: u64) {
         Some(form) => form,
         None => {
             let per_thread = flags & PER_THREAD_DEFAULT_STREAM != 0;
-            let Some(form) = Form::by_request(name, version, per_thread) else {
+            let known = Form::by_request(name, version, per_thread)
+                .filter(|form| driver::answers_alike(symbol.cast(), form.info().since, flags, *slot));
+            let Some(form) = known else {
                 if OF_CONCERN.iter().any(|start| name.starts_with(start)) {
                     runtime::note_unhooked(name);
                 }

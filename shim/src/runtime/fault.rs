@@ -27,6 +27,36 @@ pub fn silence() {
     }));
 }
 
+extern "C" {
+    fn pthread_setcancelstate(state: libc::c_int, before: *mut libc::c_int) -> libc::c_int;
+}
+
+/// While it lives, the thread is not cancelled: a cancellation that struck in the guard's own files, sleeps and locks would
+/// have to unwind through them. The program's own calls are as cancellable as without the guard.
+pub struct Uncancelled {
+    before: libc::c_int,
+}
+
+impl Uncancelled {
+    /// `PTHREAD_CANCEL_DISABLE`.
+    const DISABLE: libc::c_int = 1;
+
+    /// From here on.
+    pub fn new() -> Self {
+        let mut before = 0;
+        // SAFETY: the former state is valid for writing.
+        unsafe { pthread_setcancelstate(Self::DISABLE, &mut before) };
+        Self { before }
+    }
+}
+
+impl Drop for Uncancelled {
+    fn drop(&mut self) {
+        // SAFETY: the state is the one that was; the former one is not asked for.
+        unsafe { pthread_setcancelstate(self.before, std::ptr::null_mut()) };
+    }
+}
+
 /// Runs a part of a hook; if it fails, steps aside.
 #[inline]
 pub fn contained<T>(part: impl FnOnce() -> T) -> Option<T> {

@@ -66,6 +66,7 @@ fn closed_for(context: u32) -> bool {
 
 #[cold]
 fn wait(slot: &ThreadSlot, form: Form, context: u32) {
+    let _uncancelled = super::fault::Uncancelled::new();
     let since = Instant::now();
     while closed_for(context) {
         slot.unmark();

@@ -24,13 +24,14 @@ const MOST_STREAMS: usize = 64;
 /// How long an event that was recorded in an idle context may take to be done.
 const SOON_NANOS: u64 = 60_000;
 
-/// The thread's capture mode, exchanged until this is dropped.
-struct Uncaptured {
+/// The thread's capture mode, exchanged until this is dropped: the guard's own calls concern nobody's capture.
+pub struct Uncaptured {
     mode: i32,
 }
 
 impl Uncaptured {
-    fn new() -> Self {
+    /// From here on.
+    pub fn new() -> Self {
         let mut mode = RELAXED;
         driver::exchange_capture_mode(&mut mode);
         Self { mode }
@@ -52,7 +53,8 @@ impl Questions {
     /// The gate is closed, so no capture can begin in between.
     pub fn whole_context_idle(&self, guard: &Guard, context: u32) -> Option<bool> {
         let entry = guard.world.context_entry(context)?;
-        if entry.capturing() || super::captures_may_go_unseen() {
+        // A capture in another context is safe from a thread in relaxed mode, by the documentation; it is not tried.
+        if guard.world.contexts().any(|(_, context)| context.capturing()) || super::captures_may_go_unseen() {
             return None;
         }
         let handle = entry.handle();
@@ -109,7 +111,7 @@ pub fn in_flight(guard: &Guard, context: u32, thread: u32) -> Vec<InFlight> {
         .filter(|busy| {
             let Some(stream) = guard.world.stream_entry(busy.stream) else { return false };
             let others = stream.kind() == StreamKind::PerThread && stream.thread() != thread;
-            if others || stream.capturing() {
+            if others || stream.destroyed() || stream.capturing() {
                 return true;
             }
             let handle = stream.handle() as Handle;

@@ -1,7 +1,7 @@
 //! From inert to armed and back: start of the library, `cuInit`, fork, exit.
 
 use super::folder::{RunFolder, RUN};
-use super::{clock, fault, gate, log, nudge, standard_error, thread, watchdog, Guard, GUARD};
+use super::{clock, fault, gate, log, memory, nudge, standard_error, thread, watchdog, Guard, GUARD};
 use crate::lookup::{dlsym, driver};
 use lazyguard_core::settings::Settings;
 use lazyguard_core::state::World;
@@ -33,9 +33,10 @@ pub fn arm() {
     if super::guard().is_some() || !super::switched_on() || ARMING.swap(true, Ordering::SeqCst) {
         return;
     }
+    let _uncancelled = fault::Uncancelled::new();
     fault::silence();
-    if fault::contained(build).is_none() {
-        GUARD.store(null_mut(), Ordering::SeqCst);
+    if fault::contained(build).is_none() || memory::exhausted() {
+        disarm();
     }
     ARMING.store(false, Ordering::SeqCst);
 }
@@ -154,6 +155,7 @@ extern "C" fn exiting() {
     if ARMED_PROCESS.load(Ordering::Relaxed) != std::process::id() {
         return;
     }
+    let _uncancelled = fault::Uncancelled::new();
     fault::contained(|| {
         let account = guard.account("exit");
         guard.log.finish(guard);

@@ -8,8 +8,9 @@
 //!
 //! Must not: load while anything is in flight in the context, hold a lock across a driver call, or lose an item silently.
 
+use super::fault::Uncancelled;
 use super::gate::Closed;
-use super::idle::{self, Questions};
+use super::idle::{self, Questions, Uncaptured};
 use super::Guard;
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use lazyguard_core::api::{Class, Form};
@@ -176,8 +177,7 @@ impl Loader {
         let mut books = self.books();
         books.spent.remove(&context);
         books.met_work.retain(|(c, _)| *c != context);
-        books.pending.retain(|(c, _)| *c != context);
-        self.pending.store(books.pending.len(), Ordering::Release);
+        self.forget(&mut books, |(c, _)| *c == context);
     }
 
     /// A module or library is about to be unloaded.
@@ -185,7 +185,17 @@ impl Loader {
         let mut books = self.books();
         books.libraries.retain(|l| *l != owner);
         books.met_work.retain(|(_, item)| item.owner() != owner);
-        books.pending.retain(|(_, item)| item.owner() != owner);
+        self.forget(&mut books, |(_, item)| item.owner() == owner);
+    }
+
+    /// Takes pending items away that can no longer be loaded.
+    fn forget(&self, books: &mut Books, gone: impl Fn(&(u32, Item)) -> bool) {
+        let before = books.pending.len();
+        books.pending.retain(|entry| !gone(entry));
+        let count = (before - books.pending.len()) as u64;
+        if count > 0 {
+            *books.skipped.entry(Skip::Gone).or_default() += count;
+        }
         self.pending.store(books.pending.len(), Ordering::Release);
     }
 
@@ -218,7 +228,9 @@ impl Loader {
         };
         let handle = entry.handle() as Handle;
         let entered = guard.now();
+        let _uncancelled = Uncancelled::new();
         let Some(closed) = Closed::close(context) else { return };
+        let _uncaptured = Uncaptured::new();
         let pushed = driver::current_context() != handle;
         if pushed && driver::ctx_push(handle) != Some(SUCCESS) {
             return;

@@ -14,6 +14,7 @@ pub mod idle;
 pub mod lifecycle;
 pub mod loader;
 pub mod log;
+pub mod memory;
 pub mod nudge;
 pub mod standard_error;
 pub mod thread;
@@ -162,6 +163,7 @@ impl Guard {
                     driver::FOREIGN.load(Ordering::Relaxed),
                 ),
                 ("faults of the guard's own".to_owned(), fault::count()),
+                ("times memory ran out, and the guard stepped aside".to_owned(), u64::from(memory::exhausted())),
             ],
         }
     }

@@ -9,6 +9,7 @@ use super::folder::{HANG, RUN};
 use super::{standard_error, Guard};
 use lazyguard_core::diagnose::Snapshot;
 use lazyguard_core::report::HangReport;
+use lazyguard_core::state::PublishedCall;
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -28,7 +29,7 @@ pub fn run(guard: &'static Guard) {
             .world
             .threads()
             .filter_map(|(_, slot)| slot.published())
-            .filter(|call| now.saturating_sub(call.entered) >= threshold)
+            .filter(|call| now.saturating_sub(call.entered) >= threshold && still_inside(call))
             .map(|call| (call.thread, call.entered))
             .collect();
         if overdue.iter().any(|call| !reported.contains(call)) && report(guard) {
@@ -55,6 +56,16 @@ fn report(guard: &'static Guard) -> bool {
         }
     }
     true
+}
+
+/// Whether a thread can still be inside a call, by where its stack ends: a jump may have led it out. Where the kernel does
+/// not say, or the thread is running, it is taken to be inside.
+fn still_inside(call: &PublishedCall) -> bool {
+    let told = std::fs::read_to_string(format!("/proc/self/task/{}/syscall", call.thread)).unwrap_or_default();
+    let mut fields = told.split_whitespace().rev();
+    // The last two fields are the stack pointer and the program counter.
+    let stack = fields.nth(1).and_then(|f| usize::from_str_radix(f.trim_start_matches("0x"), 16).ok());
+    stack.is_none_or(|stack| stack <= call.frame)
 }
 
 fn thread_name(thread: u32) -> String {
