@@ -70,12 +70,18 @@ impl Class {
                 | Self::GraphLaunch
                 | Self::WaitValue
                 | Self::BatchMemOp
+                | Self::StreamWaitEvent
                 | Self::ExternalWait
                 | Self::Capture
                 | Self::ModuleUnload
                 | Self::LibraryUnload
                 | Self::ContextDestroy
         )
+    }
+
+    /// Whether a call of this class concerns every context, whichever is current: a library belongs to none.
+    pub const fn concerns_every_context(self) -> bool {
+        matches!(self, Self::ModuleUnload | Self::LibraryUnload | Self::ContextDestroy)
     }
 
     /// Whether the purpose of the call is to wait for work: a thread blocked in it is waiting, not working.
@@ -95,6 +101,11 @@ impl Class {
             self,
             Self::Launch | Self::KernelFunction | Self::FunctionLoad | Self::GraphNode | Self::FunctionResolve
         )
+    }
+
+    /// Whether the call does its work on the default stream and returns when that is done.
+    pub const fn waits_on_default_stream(self) -> bool {
+        matches!(self, Self::Copy | Self::Set)
     }
 
     /// Whether the driver carries the call out only when the context's other work has ended, whatever the loading mode.

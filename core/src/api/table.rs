@@ -42,17 +42,17 @@ macro_rules! with_driver_api {
 
             // Contexts
             ContextCreate (context_out: Ptr, flags: u32, dev: i32)
-                => context::create(context_out);
+                => context::create(context_out, dev);
             {
                 5 cuCtxCreate_v2 cuCtxCreate 3020 legacy;
             }
             ContextCreate (context_out: Ptr, params_array: Ptr, num_params: i32, flags: u32, dev: i32)
-                => context::create(context_out);
+                => context::create(context_out, dev);
             {
                 6 cuCtxCreate_v3 cuCtxCreate 11040 legacy;
             }
             ContextCreate (context_out: Ptr, ctx_create_params: Ptr, flags: u32, dev: i32)
-                => context::create(context_out);
+                => context::create(context_out, dev);
             {
                 7 cuCtxCreate_v4 cuCtxCreate 12050 legacy;
             }

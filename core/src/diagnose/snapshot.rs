@@ -1,7 +1,7 @@
 //! What stood still, as plain data.
 
 use crate::api::Form;
-use crate::state::{ColdKind, Operation, StreamKind, World};
+use crate::state::{ColdKind, Operation, StreamKind, ValueWrite, World};
 use crate::Nanos;
 use serde::{Deserialize, Serialize};
 
@@ -228,7 +228,18 @@ impl View<'_> {
             for wait in stream.unsatisfied(self.world.stream_idle_until(stream)) {
                 let Some(stream) = self.stream_ref(number) else { continue };
                 let to_address = || writes.iter().filter(|w| w.address == wait.address);
+                let newest = to_address().map(|w| w.at).max();
+                // A write that has been carried out counts only while no other has come after it; one behind the wait on
+                // the wait's own stream never is.
+                let counts = |w: &&ValueWrite| {
+                    let behind_itself = w.stream == number && w.at > wait.at;
+                    let outstanding = self.world.stream_entry(w.stream).is_some_and(|s| {
+                        s.oldest(self.world.stream_idle_until(s)).is_some_and(|oldest| oldest.at <= w.at)
+                    });
+                    !behind_itself && (outstanding || Some(w.at) == newest)
+                };
                 let satisfying_writes: Vec<_> = to_address()
+                    .filter(counts)
                     .filter(|w| wait.satisfied_by(w.value))
                     .map(|w| WriteSeen { stream: w.stream, at: w.at, value: w.value })
                     .collect();

@@ -74,8 +74,10 @@ pub fn diagnose(snapshot: &Snapshot) -> Vec<Verdict> {
     if verdicts.is_empty() {
         verdicts.extend(unwritten_value(snapshot, &past));
     }
-    if verdicts.is_empty() {
-        verdicts.extend(unexplained(snapshot, &past));
+    let rest: Vec<_> =
+        past.into_iter().filter(|call| !verdicts.iter().any(|v| v.threads.contains(&call.thread))).collect();
+    if !rest.is_empty() {
+        verdicts.extend(unexplained(snapshot, &rest));
     }
     verdicts
 }
@@ -138,9 +140,10 @@ fn module_load(snapshot: &Snapshot, past: &[&BlockedCall]) -> Option<Verdict> {
 fn function_load(snapshot: &Snapshot, past: &[&BlockedCall]) -> Option<Verdict> {
     let waits_for_later_work = |load: &ColdLoadSeen, call: &BlockedCall| {
         let later = |s: &BusyStream| {
-            s.last_submitted >= load.at && !load.behind.iter().any(|b| b.stream.number == s.stream.number)
+            s.last_submitted >= load.at && load.behind.iter().any(|b| b.stream.number != s.stream.number)
         };
         match (&call.stream, class(&call.call)) {
+            (Some(_), Some(class)) if class.waits_on_default_stream() => in_context(snapshot, load.context).any(later),
             // A synchronize on the stream that does not end would block without the load as well.
             (Some(stream), _) => {
                 in_context(snapshot, load.context).any(|s| s.stream.number == stream.number && later(s))
@@ -197,9 +200,9 @@ fn unwritten_value(snapshot: &Snapshot, past: &[&BlockedCall]) -> Option<Verdict
     verdict.chain.push(wait_sentence(wait));
     let others = match wait.other_writes {
         0 => String::new(),
-        n => format!(" ({n} submitted write(s) to that address carry another value)"),
+        n => format!(" ({n} to that address carry another value, were overwritten, or stand behind the wait itself)"),
     };
-    verdict.chain.push(format!("no write that was submitted to any stream satisfies it{others}"));
+    verdict.chain.push(format!("no cuStreamWriteValue that was submitted to any stream will satisfy it{others}"));
     let on_stream = snapshot.streams.iter().find(|s| s.stream.number == wait.stream.number);
     verdict.culprits.extend(on_stream.map(|s| Culprit { stream: s.stream.clone(), operation: s.oldest.clone() }));
     verdict.fix = format!(
@@ -222,6 +225,9 @@ fn unexplained(snapshot: &Snapshot, past: &[&BlockedCall]) -> Option<Verdict> {
     if busy.is_empty() {
         return None;
     }
+    // What a blocked call names comes first.
+    let mut busy = busy;
+    busy.sort_by_key(|s| !past.iter().any(|c| c.stream.as_ref().is_some_and(|n| n.number == s.stream.number)));
     let mut verdict = Verdict::new(Code::LG299, past);
     for call in past {
         verdict.chain.push(format!("{} is in {}{} since {}", thread(call), call.call, about(call), time(call.entered)));

@@ -53,8 +53,6 @@ pub struct Spent {
     pub kernels: u64,
     /// Time spent, in nanoseconds.
     pub nanos: Nanos,
-    /// The part of it that was spent on what turned up after the context was created.
-    pub paced_nanos: Nanos,
     /// Device memory taken, in bytes.
     pub bytes: u64,
 }
@@ -185,7 +183,7 @@ mod tests {
     #[test]
     fn each_budget_stops_the_loading_and_says_which() {
         let settings = Settings { budget_kernels: 10, budget_nanos: 100, budget_bytes: 1000, ..Settings::default() };
-        let spent = |kernels, nanos, bytes| Spent { kernels, nanos, paced_nanos: 0, bytes };
+        let spent = |kernels, nanos, bytes| Spent { kernels, nanos, bytes };
         assert_eq!(within_budget(&settings, &spent(9, 99, 999)), Ok(()));
         assert_eq!(within_budget(&settings, &spent(10, 0, 0)), Err(Skip::BudgetKernels));
         assert_eq!(within_budget(&settings, &spent(0, 100, 0)), Err(Skip::BudgetTime));

@@ -7,6 +7,9 @@ use crate::diagnose::{diagnose, Snapshot, Verdict};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 
+/// Waits listed in the text; the JSON form has them all.
+const MOST_WAITS: usize = 8;
+
 /// A hang as `hang.json` holds it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HangReport {
@@ -80,7 +83,7 @@ impl HangReport {
         if !self.snapshot.waits.is_empty() {
             lines.push("unsatisfied waits:".to_owned());
         }
-        for wait in &self.snapshot.waits {
+        for wait in self.snapshot.waits.iter().take(MOST_WAITS) {
             lines.push(format!(
                 "  stream {}: memory at {:#x} {} {}, since +{:.3} s; {} submitted write(s) would satisfy it",
                 wait.stream.number,
@@ -90,6 +93,9 @@ impl HangReport {
                 seconds(wait.at),
                 wait.satisfying_writes.len()
             ));
+        }
+        if self.snapshot.waits.len() > MOST_WAITS {
+            lines.push(format!("  and {} more", self.snapshot.waits.len() - MOST_WAITS));
         }
         lines.extend(self.preload.lines());
         if let Some(folder) = &self.folder {

@@ -9,6 +9,7 @@ pub struct Context {
     handle: AtomicU64,
     alive: AtomicBool,
     device: AtomicI32,
+    primary: AtomicBool,
     idle_until: AtomicU64,
     captures: AtomicU32,
 }
@@ -17,6 +18,7 @@ impl Context {
     pub(super) fn begin(&self, handle: u64, now: Nanos) {
         self.handle.store(handle, Ordering::Relaxed);
         self.device.store(-1, Ordering::Relaxed);
+        self.primary.store(false, Ordering::Relaxed);
         self.idle_until.store(now, Ordering::Relaxed);
         self.captures.store(0, Ordering::Relaxed);
         // Release: partner of the Acquire in `alive`.
@@ -37,14 +39,20 @@ impl Context {
         self.handle.load(Ordering::Relaxed)
     }
 
-    /// The device whose primary context it is, or -1 where that is not known.
+    /// Its device, or -1 where that is not known.
     pub fn device(&self) -> i32 {
         self.device.load(Ordering::Relaxed)
     }
 
-    /// It is this device's primary context.
-    pub fn set_device(&self, device: i32) {
+    /// It is a context of this device: the primary one, or one of its own.
+    pub fn set_device(&self, device: i32, primary: bool) {
         self.device.store(device, Ordering::Relaxed);
+        self.primary.store(primary, Ordering::Relaxed);
+    }
+
+    /// Whether it is known to be this device's primary context.
+    pub fn is_primary_of(&self, device: i32) -> bool {
+        self.primary.load(Ordering::Relaxed) && self.device() == device
     }
 
     /// Until when everything submitted to any of its streams is known to be complete.

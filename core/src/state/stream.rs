@@ -63,7 +63,7 @@ impl Default for Stream {
             complete_until: AtomicU64::new(0),
             first_since_idle: OperationCell::default(),
             recent: std::array::from_fn(|_| OperationCell::default()),
-            waits: History::keeping(64),
+            waits: History::keeping(512),
         }
     }
 }
@@ -134,9 +134,12 @@ impl Stream {
     }
 
     /// A submitting call is about to be made.
-    pub fn submitting(&self, op: Operation, idle_until: Nanos) {
+    ///
+    /// Returns the number that [`Stream::refused`] wants if the stream was idle, so that the operation is all there is.
+    pub fn submitting(&self, op: Operation, idle_until: Nanos) -> Option<u64> {
         let until = self.complete_until.load(Ordering::Relaxed).max(idle_until);
-        if self.last_submitted.load(Ordering::Relaxed) <= until {
+        let was_idle = self.last_submitted.load(Ordering::Relaxed) <= until;
+        if was_idle {
             self.first_since_idle.store(op);
         }
         // Not an atomic addition, which would be the dearest instruction of a launch: two threads that submit to one stream
@@ -145,6 +148,15 @@ impl Stream {
         self.submitted.store(number + 1, Ordering::Relaxed);
         self.recent[number as usize % RECENT].store(op);
         self.raise_submitted(op.at);
+        was_idle.then_some(number + 1)
+    }
+
+    /// The driver refused the operation that this number was given for, and the call has returned: if nothing was submitted
+    /// since, the stream is as idle as it was.
+    pub fn refused(&self, number: u64, now: Nanos) {
+        if self.submitted.load(Ordering::Relaxed) == number {
+            self.complete_until(now);
+        }
     }
 
     /// A submitting call has returned.
@@ -191,7 +203,9 @@ impl Stream {
             return Some(first);
         }
         // Part of what was outstanding has completed since: the oldest of the newest operations that is past that part.
-        self.recent.iter().map(OperationCell::load).filter(|op| op.at > until).min_by_key(|op| op.at)
+        // Where a synchronize overlapped the last submission, nothing is past it; then the last one is what is outstanding.
+        let recent = || self.recent.iter().map(OperationCell::load);
+        recent().filter(|op| op.at > until).min_by_key(|op| op.at).or_else(|| recent().max_by_key(|op| op.at))
     }
 
     /// A wait for a value was submitted.
@@ -249,6 +263,18 @@ mod tests {
         stream.complete_until(11); // entered after the launch was, before it returned
         stream.submitted(12);
         assert!(stream.busy(0));
+        assert_eq!(stream.oldest(0), Some(op(10)));
+    }
+
+    #[test]
+    fn what_the_driver_refuses_was_not_submitted() {
+        let stream = new();
+        let number = stream.submitting(op(10), 0);
+        stream.submitted(11);
+        stream.refused(number.unwrap(), 11);
+        assert!(!stream.busy(0));
+        submit(&stream, 20);
+        assert_eq!(stream.submitting(op(30), 0), None, "there is other work");
     }
 
     #[test]

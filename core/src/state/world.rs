@@ -54,6 +54,8 @@ pub struct World {
     destroyed: Mutex<Vec<u32>>,
     // Owner (module or library) and context pairs whose code is in the context.
     present: DashMap<(u64, u32), ()>,
+    // When a graph was last launched: it may record events again.
+    graph_launched: AtomicU64,
     epoch: AtomicU32,
     overflowed: AtomicU64,
 }
@@ -71,9 +73,10 @@ impl Default for World {
             events: DashMap::new(),
             names: Mutex::default(),
             loads: History::keeping(64),
-            writes: History::keeping(256),
+            writes: History::keeping(4096),
             destroyed: Mutex::default(),
             present: DashMap::new(),
+            graph_launched: AtomicU64::new(0),
             epoch: AtomicU32::new(0),
             overflowed: AtomicU64::new(0),
         }
@@ -285,9 +288,9 @@ impl World {
         self.idle_until(stream.context())
     }
 
-    /// A capture began or ended on a stream.
-    pub fn set_capturing(&self, stream: u32, capturing: bool) {
-        let Some(stream) = self.streams.get(stream) else { return };
+    /// A capture begins or has ended on a stream; returns whether that is a change.
+    pub fn set_capturing(&self, stream: u32, capturing: bool) -> bool {
+        let Some(stream) = self.streams.get(stream) else { return false };
         let was = stream.set_capturing(capturing);
         if let Some(context) = self.contexts.get(stream.context()) {
             match (was, capturing) {
@@ -296,6 +299,7 @@ impl World {
                 _ => {}
             }
         }
+        was != capturing
     }
 
     // --- events ---
@@ -308,12 +312,19 @@ impl World {
     /// The event is known to have completed, and with it what was submitted before it was recorded. `entered` is when the
     /// call that told so began: a record that came later is not what completed.
     pub fn event_complete(&self, event: u64, entered: Nanos) {
-        let Some(state) = self.events.get(&event).map(|e| *e).filter(|e| e.recorded < entered) else { return };
+        let recorded_last =
+            |e: &EventState| e.recorded < entered && self.graph_launched.load(Ordering::Relaxed) < e.recorded;
+        let Some(state) = self.events.get(&event).map(|e| *e).filter(recorded_last) else { return };
         if state.stream == 0 {
             self.context_complete(state.context, state.recorded);
         } else if let Some(stream) = self.streams.get(state.stream).filter(|s| s.alive()) {
             stream.complete_until(state.recorded);
         }
+    }
+
+    /// A graph was launched. It may hold nodes that record events, so what an event recorded earlier tells is not believed.
+    pub fn graph_launched(&self, at: Nanos) {
+        self.graph_launched.fetch_max(at, Ordering::Relaxed);
     }
 
     /// The stream and context an event was recorded in, if that was seen.

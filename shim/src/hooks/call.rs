@@ -32,6 +32,8 @@ pub struct About {
     pub cold: Option<ColdKind>,
     /// Whether it submits an operation to the stream.
     pub submits: bool,
+    /// The operation's number if the stream was idle before it.
+    pub first: Option<u64>,
     /// The stream's entry.
     pub stream_entry: Option<&'static Stream>,
 }
@@ -111,8 +113,8 @@ fn on_signal_stack() -> bool {
 
 impl Call {
     #[inline]
-    fn publish(&self) {
-        let About { context, stream, function, owner, cold, submits, stream_entry } = self.about;
+    fn publish(&mut self) {
+        let About { context, stream, function, owner, cold, submits, stream_entry, .. } = self.about;
         self.slot.describe(self.entered, context, stream, function);
         if owner != 0 || cold.is_some() {
             let cold = match cold {
@@ -125,7 +127,7 @@ impl Call {
         gate::pass(self.slot, self.form, self.form.class(), context);
         if submits {
             if let Some(entry) = stream_entry {
-                entry.submitting(self.operation(), self.guard.world.stream_idle_until(entry));
+                self.about.first = entry.submitting(self.operation(), self.guard.world.stream_idle_until(entry));
             }
         }
     }
@@ -138,10 +140,12 @@ impl Call {
 
     #[inline]
     fn fold(&self, returned: Nanos, result: i32) {
-        // A submission that failed may have been carried out in part, so it counts until the stream is seen idle.
         if self.about.submits {
             if let Some(entry) = self.about.stream_entry {
                 entry.submitted(returned);
+                if let (Some(number), true) = (self.about.first, result != driver::SUCCESS) {
+                    entry.refused(number, returned);
+                }
             }
         }
         if let (Some(_), true) = (self.about.cold, result == driver::SUCCESS) {
@@ -277,7 +281,19 @@ impl Call {
     #[inline]
     pub fn submits_to(&mut self, stream: Handle) {
         self.on_stream(stream);
-        self.about.submits = self.about.stream_entry.is_some_and(|s| !s.capturing());
+        self.about.submits = self.about.stream_entry.is_some_and(|s| !s.capturing() && !self.joined_capture(s));
+    }
+
+    /// Whether a stream has joined a capture that began on another one.
+    #[inline]
+    fn joined_capture(&self, stream: &Stream) -> bool {
+        let captures = self.guard.world.context_entry(stream.context()).is_some_and(|c| c.capturing());
+        let mut status = 0;
+        // Asking a default stream is an error while anything is captured.
+        captures
+            && stream.handle() > PER_THREAD
+            && driver::stream_is_capturing(stream.handle() as Handle, &mut status) == Some(driver::SUCCESS)
+            && status != 0
     }
 
     /// A good moment to load what is pending for a context.

@@ -15,16 +15,16 @@ pub(super) fn init(_form: Form, _flags: u32, real: impl FnOnce() -> i32) -> i32 
 }
 
 /// A context is created, and current to the thread.
-pub(super) fn create(form: Form, context: Handle, real: impl FnOnce() -> i32) -> i32 {
-    came(form, context, None, real)
+pub(super) fn create(form: Form, context: Handle, device: i32, real: impl FnOnce() -> i32) -> i32 {
+    came(form, context, device, false, real)
 }
 
 /// A device's primary context is retained: created, unless it is there.
 pub(super) fn retain_primary(form: Form, context: Handle, device: i32, real: impl FnOnce() -> i32) -> i32 {
-    came(form, context, Some(device), real)
+    came(form, context, device, true, real)
 }
 
-fn came(form: Form, context: Handle, device: Option<i32>, real: impl FnOnce() -> i32) -> i32 {
+fn came(form: Form, context: Handle, device: i32, primary: bool, real: impl FnOnce() -> i32) -> i32 {
     observe(
         form,
         |_| {},
@@ -35,8 +35,8 @@ fn came(form: Form, context: Handle, device: Option<i32>, real: impl FnOnce() ->
             }
             // SAFETY: the driver has just filled it in.
             let number = call.context_number(unsafe { *context.cast::<Handle>() });
-            if let (Some(entry), Some(device)) = (call.guard.world.context_entry(number), device) {
-                entry.set_device(device);
+            if let Some(entry) = call.guard.world.context_entry(number) {
+                entry.set_device(device, primary);
             }
             // Libraries that a runtime registered before there was a context are loaded into it now.
             call.load_pending(number);
@@ -67,13 +67,14 @@ pub(super) fn primary_gone(form: Form, device: i32, real: impl FnOnce() -> i32) 
         real,
         |call, result| {
             let (mut flags, mut active) = (0, 0);
-            let asked = driver::primary_state(device, &mut flags, &mut active);
-            if result != SUCCESS || asked == Some(SUCCESS) && active != 0 {
+            let reset = form.info().base == "cuDevicePrimaryCtxReset";
+            let mut stays = || driver::primary_state(device, &mut flags, &mut active) == Some(SUCCESS) && active != 0;
+            if result != SUCCESS || !reset && stays() {
                 return;
             }
             let world = &call.guard.world;
             let gone: Vec<_> =
-                world.contexts().filter(|(_, c)| c.device() == device).map(|(n, c)| (n, c.handle())).collect();
+                world.contexts().filter(|(_, c)| c.is_primary_of(device)).map(|(n, c)| (n, c.handle())).collect();
             for (number, handle) in gone {
                 call.guard.loader.context_gone(number, handle);
                 world.context_gone(handle);

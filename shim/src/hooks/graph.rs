@@ -11,7 +11,15 @@ const KERNEL: u32 = 0;
 
 /// A graph is launched.
 pub(super) fn launch(form: Form, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
-    observe(form, |call| call.submits_to(stream), real, |_, _| {})
+    observe(
+        form,
+        |call| {
+            call.submits_to(stream);
+            call.guard.world.graph_launched(call.entered);
+        },
+        real,
+        |call, _| call.guard.world.graph_launched(call.guard.now()),
+    )
 }
 
 /// A kernel node is added or changed, by a structure of the node's own kind.

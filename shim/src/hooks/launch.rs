@@ -74,7 +74,7 @@ pub(super) fn multi_device(form: Form, list: Handle, count: u32, real: impl FnOn
             each(call, &|one| {
                 if let Some(stream) = one.about.stream_entry {
                     let op = one.operation();
-                    stream.submitting(op, one.guard.world.stream_idle_until(stream));
+                    let _ = stream.submitting(op, one.guard.world.stream_idle_until(stream));
                 }
             });
         },

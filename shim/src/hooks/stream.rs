@@ -4,9 +4,17 @@ use super::call::observe;
 use crate::lookup::driver::{Handle, SUCCESS};
 use lazyguard_core::api::Form;
 use lazyguard_core::state::{StreamKey, StreamKind};
+use std::cell::Cell;
 
 /// `CU_STREAM_NON_BLOCKING`.
 const NON_BLOCKING: u32 = 1;
+
+/// `CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD`: the capture goes on.
+const WRONG_THREAD: i32 = 908;
+/// `CUDA_ERROR_INVALID_HANDLE`.
+const INVALID_HANDLE: i32 = 400;
+/// `CUDA_ERROR_INVALID_VALUE`.
+const INVALID_VALUE: i32 = 1;
 
 fn key(stream: Handle) -> StreamKey {
     StreamKey { handle: stream as u64, context: 0, thread: 0 }
@@ -83,30 +91,33 @@ pub(super) fn host_function(form: Form, stream: Handle, real: impl FnOnce() -> i
 
 /// A capture begins. Noted before, so that nobody asks the context a question that would spoil it.
 pub(super) fn begin_capture(form: Form, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
+    let began = Cell::new(false);
     observe(
         form,
         |call| {
             call.on_stream(stream);
+            began.set(call.guard.world.set_capturing(call.about.stream, true));
         },
-        // The gate is passed by now, and the mark keeps a loading thread out until the real call has returned.
         real,
         |call, result| {
-            if result == SUCCESS {
-                call.guard.world.set_capturing(call.about.stream, true);
+            if result != SUCCESS && began.get() {
+                call.guard.world.set_capturing(call.about.stream, false);
             }
         },
     )
 }
 
-/// A capture ends, well or not.
+/// A capture ends, well or not; unless the call was not about a capture of this thread's.
 pub(super) fn end_capture(form: Form, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
     observe(
         form,
         |call| call.on_stream(stream),
         real,
-        |call, _| {
-            call.guard.world.set_capturing(call.about.stream, false);
-            call.load_pending(call.about.context);
+        |call, result| {
+            if !matches!(result, WRONG_THREAD | INVALID_HANDLE | INVALID_VALUE) {
+                call.guard.world.set_capturing(call.about.stream, false);
+                call.load_pending(call.about.context);
+            }
         },
     )
 }

@@ -13,6 +13,7 @@ use super::driver::{self, Handle, SUCCESS};
 use crate::{hooks, runtime};
 use lazyguard_core::api::Form;
 use std::ffi::{c_char, CStr};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// `CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM`.
 const PER_THREAD_DEFAULT_STREAM: u64 = 2;
@@ -28,6 +29,13 @@ const OF_CONCERN: &[&[u8]] = &[
     b"cuLibraryLoad",
 ];
 
+static LOOKED_UP: AtomicU64 = AtomicU64::new(0);
+
+/// How many names were looked up successfully.
+pub fn looked_up() -> u64 {
+    LOOKED_UP.load(Ordering::Relaxed)
+}
+
 /// `cuGetProcAddress`, as of 11.3.
 pub fn get_proc_address(
     _form: Form,
@@ -39,6 +47,7 @@ pub fn get_proc_address(
 ) -> i32 {
     let result = real();
     if result == SUCCESS {
+        LOOKED_UP.fetch_add(1, Ordering::Relaxed);
         substitute(symbol, pointer, version, flags);
     }
     result

@@ -6,8 +6,8 @@
 //! compiler from reordering. Where the kernel has no `membarrier`, the submitting side pays for its own fence.
 //!
 //! A thread that finds the gate closed takes its mark off, waits, marks again and looks again. It waits at most
-//! [`PATIENCE`]: loading waits for nothing, so it is over by then, and if it is not, because something got into the
-//! context by a way that is not hooked, the submission may be what it is waiting for.
+//! [`PATIENCE`]: loading waits for nothing and stops well before, and if it does not, because something got into the context
+//! by a way that is not hooked, the submission may be what it is waiting for. From then on nothing more is loaded.
 
 use lazyguard_core::api::{Class, Form};
 use lazyguard_core::state::ThreadSlot;
@@ -16,12 +16,16 @@ use std::time::{Duration, Instant};
 
 /// How long a submission waits for a loading that does not end.
 const PATIENCE: Duration = Duration::from_millis(500);
+/// How long an unload waits: what it takes away may be in the loading thread's hands.
+const PATIENCE_OF_UNLOADS: Duration = Duration::from_secs(10);
 
 const OPEN: u32 = 0;
 /// The number of the context that is closed.
 static GATE: AtomicU32 = AtomicU32::new(OPEN);
 static FENCE_NEEDED: AtomicBool = AtomicBool::new(true);
 static IMPATIENT: AtomicU64 = AtomicU64::new(0);
+/// A submission has been let through while the gate is closed: the context may be busy now, so the loading must stop.
+static BREACHED: AtomicBool = AtomicBool::new(false);
 
 const MEMBARRIER_CMD_PRIVATE_EXPEDITED: i32 = 1 << 3;
 const MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED: i32 = 1 << 4;
@@ -55,7 +59,11 @@ pub fn pass(slot: &ThreadSlot, form: Form, class: Class, context: u32) {
         compiler_fence(Ordering::SeqCst);
     }
     if GATE.load(Ordering::Relaxed) != OPEN {
-        wait(slot, form, context);
+        let (context, patience) = match class.concerns_every_context() {
+            true => (0, PATIENCE_OF_UNLOADS),
+            false => (context, PATIENCE),
+        };
+        wait(slot, form, context, patience);
     }
 }
 
@@ -65,12 +73,14 @@ fn closed_for(context: u32) -> bool {
 }
 
 #[cold]
-fn wait(slot: &ThreadSlot, form: Form, context: u32) {
+fn wait(slot: &ThreadSlot, form: Form, context: u32, patience: Duration) {
     let _uncancelled = super::fault::Uncancelled::new();
     let since = Instant::now();
     while closed_for(context) {
         slot.unmark();
-        if since.elapsed() > PATIENCE {
+        if since.elapsed() > patience {
+            // Release: partner of the Acquire in `breached`; it is set before the submission is made.
+            BREACHED.store(true, Ordering::Release);
             IMPATIENT.fetch_add(1, Ordering::Relaxed);
             slot.mark(form);
             return;
@@ -88,6 +98,7 @@ impl Closed {
     /// Closes the gate of a context; `None` if another thread has it closed.
     pub fn close(context: u32) -> Option<Self> {
         GATE.compare_exchange(OPEN, context, Ordering::SeqCst, Ordering::Relaxed).ok()?;
+        BREACHED.store(false, Ordering::Relaxed);
         let closed = Self(());
         if !FENCE_NEEDED.load(Ordering::Relaxed) && !membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) {
             // It was there when it was registered for; without it, who is inside cannot be known.
@@ -96,6 +107,13 @@ impl Closed {
         }
         fence(Ordering::SeqCst);
         Some(closed)
+    }
+}
+
+impl Closed {
+    /// Whether a submission has lost its patience and gone through.
+    pub fn breached(&self) -> bool {
+        BREACHED.load(Ordering::Acquire)
     }
 }
 

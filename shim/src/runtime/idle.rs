@@ -116,7 +116,8 @@ pub fn in_flight(guard: &Guard, context: u32, thread: u32) -> Vec<InFlight> {
             }
             let handle = stream.handle() as Handle;
             let mut capturing = 0;
-            if driver::stream_is_capturing(handle, &mut capturing) != Some(SUCCESS) || capturing != 0 {
+            let created = !matches!(stream.kind(), StreamKind::Legacy | StreamKind::PerThread);
+            if created && driver::stream_is_capturing(handle, &mut capturing) != Some(SUCCESS) || capturing != 0 {
                 return true;
             }
             let asked = guard.now();

@@ -31,6 +31,12 @@ const UNDER_WAY: Duration = Duration::from_millis(2);
 /// How long a busy context is left alone before the question is put to it again.
 const WHILE_BUSY_NANOS: u64 = 5_000_000;
 
+/// A busy context is left alone for this many times as long as it took to find that out.
+const BACK_OFF: u64 = 10;
+
+/// The longest that the gate is kept closed at a time.
+const AT_A_TIME: Duration = Duration::from_millis(200);
+
 /// The least that is worth closing the gate for.
 const WORTH_NANOS: u64 = 2_000_000;
 
@@ -66,6 +72,10 @@ struct Books {
     skipped: BTreeMap<Skip, u64>,
     /// Items of which it has been counted that they met work in flight.
     met_work: HashSet<(u32, Item)>,
+    /// Time spent on what turned up late, in all contexts.
+    paced_nanos: u64,
+    /// Devices of which a context has been created before: the next one is no start.
+    started: HashSet<i32>,
     runtimes: Vec<NudgeAnswer>,
     notes: Vec<String>,
 }
@@ -90,8 +100,8 @@ struct Outcome {
     /// The budget ended the attempt.
     stopped: Option<Skip>,
     left_out: u64,
-    /// The pace ended it; the rest stays pending.
-    out_of_pace: bool,
+    /// The pace ended it, or the gate had to be opened; the rest stays pending.
+    interrupted: bool,
 }
 
 impl Loader {
@@ -209,44 +219,48 @@ impl Loader {
     /// marked in it, inside LazyGuard's code; `form` is the call at whose occasion this happens. What is pending when the
     /// context has just been created is loaded at once, inside the budget; what turns up later, also at a pace.
     pub fn try_now(&self, guard: &Guard, slot: &ThreadSlot, context: u32, form: Form) {
-        let at_start = form.class() == Class::ContextCreate;
+        let at_start = form.class() == Class::ContextCreate
+            && guard.world.context_entry(context).is_some_and(|c| self.books().started.insert(c.device()));
         let early = !at_start && guard.now() < self.not_before.load(Ordering::Relaxed);
         if early || !self.has_pending() || context == 0 || self.busy.swap(true, Ordering::Acquire) {
             return;
         }
-        self.attempt(guard, slot, context, form, at_start);
+        // The gate is opened now and then, also where much is to be loaded at once.
+        while self.attempt(guard, slot, context, form, at_start) && at_start {}
         // Release: partner of the Acquire above; the next thread sees the books as this one left them.
         self.busy.store(false, Ordering::Release);
     }
 
-    fn attempt(&self, guard: &Guard, slot: &ThreadSlot, context: u32, form: Form, at_start: bool) {
+    /// Returns whether something was loaded, and more may be.
+    fn attempt(&self, guard: &Guard, slot: &ThreadSlot, context: u32, form: Form, at_start: bool) -> bool {
         let pending = || -> Vec<Item> {
             self.books().pending.iter().filter(|(c, _)| *c == context).map(|(_, item)| *item).collect()
         };
         let Some(entry) = guard.world.context_entry(context).filter(|c| c.alive() && !pending().is_empty()) else {
-            return;
+            return false;
         };
         let handle = entry.handle() as Handle;
         let entered = guard.now();
         let _uncancelled = Uncancelled::new();
-        let Some(closed) = Closed::close(context) else { return };
+        let Some(closed) = Closed::close(context) else { return false };
         let _uncaptured = Uncaptured::new();
         let pushed = driver::current_context() != handle;
         if pushed && driver::ctx_push(handle) != Some(SUCCESS) {
-            return;
+            return false;
         }
         let idle = nothing_under_way(guard, slot, context) && self.idle(guard, context, slot.thread());
         // Only now: an unload that was under way has taken its items away, and the next one waits at the gate.
         let items = pending();
         let outcome = if idle {
-            self.load(guard, context, &items, at_start)
+            self.load(guard, context, &items, at_start, &closed)
         } else {
             let mut books = self.books();
             let fresh = items.iter().filter(|item| books.met_work.insert((context, **item))).count() as u64;
             if fresh > 0 {
                 *books.skipped.entry(Skip::InFlight).or_default() += fresh;
             }
-            self.not_before.store(guard.now() + WHILE_BUSY_NANOS, Ordering::Relaxed);
+            let took = guard.now() - entered;
+            self.not_before.store(guard.now() + WHILE_BUSY_NANOS.max(BACK_OFF * took), Ordering::Relaxed);
             Outcome::default()
         };
         if pushed {
@@ -254,7 +268,7 @@ impl Loader {
         }
         drop(closed);
         if outcome.loaded + outcome.refused + outcome.left_out == 0 {
-            return;
+            return false;
         }
         self.skip(Skip::DriverRefused, outcome.refused);
         if let Some(reason) = outcome.stopped {
@@ -274,6 +288,7 @@ impl Loader {
                 detail: [outcome.loaded, outcome.refused, outcome.left_out],
             });
         }
+        outcome.interrupted && outcome.loaded > 0
     }
 
     fn idle(&self, guard: &Guard, context: u32, thread: u32) -> bool {
@@ -283,10 +298,11 @@ impl Loader {
         }
     }
 
-    fn load(&self, guard: &Guard, context: u32, items: &[Item], at_start: bool) -> Outcome {
+    fn load(&self, guard: &Guard, context: u32, items: &[Item], at_start: bool, closed: &Closed) -> Outcome {
         let mut outcome = Outcome::default();
+        let begun = Instant::now();
         for item in items {
-            if outcome.out_of_pace {
+            if outcome.interrupted {
                 break;
             }
             let (owner, found) = match *item {
@@ -307,20 +323,17 @@ impl Loader {
             let before = free_memory();
             let since = Instant::now();
             let mut spent = self.books().spent.get(&context).copied().unwrap_or_default();
-            let before_item = spent;
-            let spend = |spent: &mut Spent| {
-                let took = since.elapsed().as_nanos() as u64;
-                spent.nanos = before_item.nanos + took;
-                spent.paced_nanos = before_item.paced_nanos + if at_start { 0 } else { took };
-            };
+            let (nanos_before, paced_before) = (spent.nanos, self.books().paced_nanos);
+            let took = || since.elapsed().as_nanos() as u64;
             for (n, &handle) in found.iter().enumerate() {
                 let number = guard.world.function(handle, kind, owner);
                 if guard.world.function_entry(number).is_some_and(|f| f.loaded_in(context)) {
                     continue;
                 }
-                spend(&mut spent);
-                if !at_start && spent.paced_nanos >= pace(&guard.settings, guard.now()) {
-                    outcome.out_of_pace = true;
+                spent.nanos = nanos_before + took();
+                let out_of_pace = !at_start && paced_before + took() >= pace(&guard.settings, guard.now());
+                if out_of_pace || closed.breached() || begun.elapsed() > AT_A_TIME {
+                    outcome.interrupted = true;
                     break;
                 }
                 if let Err(reason) = within_budget(&guard.settings, &spent) {
@@ -335,11 +348,14 @@ impl Loader {
                     outcome.refused += 1;
                 }
             }
-            spend(&mut spent);
+            spent.nanos = nanos_before + took();
             spent.bytes += before.zip(free_memory()).map_or(0, |(b, a)| b.saturating_sub(a) as u64);
             self.books().spent.insert(context, spent);
-            if outcome.out_of_pace {
-                let again = pace_reaches(&guard.settings, spent.paced_nanos + WORTH_NANOS);
+            if !at_start {
+                self.books().paced_nanos += took();
+            }
+            if outcome.interrupted {
+                let again = pace_reaches(&guard.settings, paced_before + took() + WORTH_NANOS);
                 self.not_before.store(again.unwrap_or(u64::MAX), Ordering::Relaxed);
             } else {
                 self.done(context, *item);
@@ -382,7 +398,9 @@ fn nothing_under_way(guard: &Guard, own: &ThreadSlot, context: u32) -> bool {
         let under_way = guard.world.threads().any(|(_, slot)| {
             !std::ptr::eq(slot, own)
                 && slot.published().is_some_and(|call| {
-                    call.form.class().waits_at_gate() && (call.context == 0 || call.context == context)
+                    let class = call.form.class();
+                    let here = call.context == 0 || call.context == context || class.concerns_every_context();
+                    class.waits_at_gate() && here
                 })
         });
         if !under_way {

@@ -6,11 +6,13 @@
 //! address it calls from tells which object it lives in, and that object's `.nvFatBinSegment` section tells how much it
 //! would register. Large instances are left alone: registering thousands of fat binaries costs seconds.
 //!
-//! Must not: answer a program that asks for itself. Those reach the export, which passes the driver's answer on.
+//! Must not: answer a program that asks for itself. Those reach the export, which passes the driver's answer on, or have not
+//! looked hundreds of names up before, as every runtime does when it starts.
 
 use super::{guard, Guard};
 use crate::lookup::driver::{self, SUCCESS};
 use crate::lookup::objects::{self, LinkMap};
+use crate::lookup::proc_address;
 use lazyguard_core::preload::{nudge, Nudge, RuntimeInstance};
 use lazyguard_core::report::NudgeAnswer;
 use object::read::elf::ElfFile64;
@@ -22,12 +24,15 @@ use std::os::fd::AsRawFd;
 /// `CU_MODULE_EAGER_LOADING`.
 pub const EAGER: i32 = 1;
 
+/// Names that a runtime has looked up before it asks; those of 11.7 to 13.0 look up 300 to 440.
+const LEAST_LOOKED_UP: u64 = 100;
+
 /// A fat binary's entry in `.nvFatBinSegment`, in bytes.
 const WRAPPER: u64 = 24;
 
 /// What `cuModuleGetLoadingMode` answers a runtime instance that calls from `caller`.
 pub fn answer(mode: &mut i32, caller: *const c_void) {
-    let Some(guard) = guard() else { return };
+    let Some(guard) = guard().filter(|_| proc_address::looked_up() >= LEAST_LOOKED_UP) else { return };
     let _uncancelled = super::fault::Uncancelled::new();
     let Some(map) = objects::object_of(caller) else { return };
     let path = path_of(map);

@@ -17,19 +17,28 @@ use std::time::Duration;
 /// Reports in one process: a program that hangs a hundred times has been understood before.
 const MOST_REPORTS: u64 = 20;
 
+/// A sleep that takes this much longer than it was to is a stop of the whole process.
+const OVERSLEPT_NANOS: u64 = 400_000_000;
+
 /// The body of the watchdog's thread.
 pub fn run(guard: &'static Guard) {
     let threshold = guard.settings.hang_after_nanos;
     let every = Duration::from_nanos((threshold / 4).clamp(20_000_000, 250_000_000));
+    let mut awake_since = 0;
     let mut reported: HashSet<(u32, u64)> = HashSet::new();
     while guard.hangs.load(Ordering::Relaxed) < MOST_REPORTS {
+        let slept_from = guard.now();
         std::thread::sleep(every);
         let now = guard.now();
+        if now - slept_from > every.as_nanos() as u64 + OVERSLEPT_NANOS {
+            // The whole process was stopped, or starved: what everybody lost is nobody's hang.
+            awake_since = now;
+        }
         let overdue: Vec<_> = guard
             .world
             .threads()
             .filter_map(|(_, slot)| slot.published())
-            .filter(|call| now.saturating_sub(call.entered) >= threshold && still_inside(call))
+            .filter(|call| now.saturating_sub(call.entered.max(awake_since)) >= threshold && still_inside(call))
             .map(|call| (call.thread, call.entered))
             .collect();
         if overdue.iter().any(|call| !reported.contains(call)) && report(guard) {
