@@ -141,6 +141,21 @@ fn look_into(name: &str, file: &ElfFile64<'_, object::Endianness>, found: &mut F
     if followed + passed > 0 {
         found.ok(format!("{name} calls the driver directly: {followed} of its driver functions are followed, {passed} pass untouched"));
     }
+    for symbol in file.dynamic_symbols() {
+        let Ok(symbol_name) = symbol.name() else { continue };
+        if lazyguard_core::api::Form::by_symbol(symbol_name.as_bytes()).is_none() {
+            continue;
+        }
+        if symbol.is_undefined() && symbol.is_weak() {
+            found.note(format!(
+                "{name} has a weak reference to {symbol_name}: under the guard it is there also without a driver, and answers an error"
+            ));
+        } else if symbol.is_definition() && symbol.kind() == object::SymbolKind::Data {
+            found.problem(format!(
+                "{name} defines {symbol_name} as data, under the name of a driver function: do not preload the guard into it"
+            ));
+        }
+    }
     match file.section_by_name(".nvFatBinSegment").map(|s| s.size() / 24) {
         Some(count) if count > 32 => found.note(format!(
             "{name} holds {count} fat binaries, more than LAZYGUARD_NUDGE's default: kernels of a translation unit that is first \

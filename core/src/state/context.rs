@@ -11,6 +11,7 @@ pub struct Context {
     device: AtomicI32,
     primary: AtomicBool,
     idle_until: AtomicU64,
+    orphaned_until: AtomicU64,
     captures: AtomicU32,
 }
 
@@ -20,6 +21,7 @@ impl Context {
         self.device.store(-1, Ordering::Relaxed);
         self.primary.store(false, Ordering::Relaxed);
         self.idle_until.store(now, Ordering::Relaxed);
+        self.orphaned_until.store(0, Ordering::Relaxed);
         self.captures.store(0, Ordering::Relaxed);
         // Release: partner of the Acquire in `alive`.
         self.alive.store(true, Ordering::Release);
@@ -63,6 +65,16 @@ impl Context {
     /// Everything submitted to any of its streams before `entered` is complete.
     pub fn complete_until(&self, entered: Nanos) {
         self.idle_until.fetch_max(entered, Ordering::Relaxed);
+    }
+
+    /// Work was submitted until then on streams that exist no more, and may not have ended.
+    pub(super) fn orphaned_until(&self, last: Nanos) {
+        self.orphaned_until.fetch_max(last, Ordering::Relaxed);
+    }
+
+    /// Whether such work may still be in flight.
+    pub fn has_orphans(&self) -> bool {
+        self.orphaned_until.load(Ordering::Relaxed) > self.idle_until()
     }
 
     /// Whether a stream of it is being captured, as far as was seen.

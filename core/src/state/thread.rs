@@ -172,7 +172,7 @@ impl ThreadSlot {
     /// is further out than that call's cannot be inside it. Stacks grow downwards wherever there is CUDA. Frames on another
     /// stack, as a signal handler may have, are not told apart here.
     pub fn abandoned(&self, frame: usize) -> bool {
-        frame > self.frame.load(Ordering::Relaxed)
+        frame >= self.frame.load(Ordering::Relaxed)
     }
 
     /// The owner leaves LazyGuard's code.
@@ -195,6 +195,8 @@ impl ThreadSlot {
     /// Publishes the call the owner is about to make. It becomes visible with [`ThreadSlot::mark`].
     #[inline]
     pub fn describe(&self, entered: Nanos, context: u32, stream: u32, function: u32) {
+        // Keeps the facts of this call behind the end of the last one's mark, for a reader that takes them in between.
+        std::sync::atomic::fence(Ordering::Release);
         self.entered.store(entered, Ordering::Relaxed);
         self.context.store(context, Ordering::Relaxed);
         self.stream.store(stream, Ordering::Relaxed);

@@ -2,6 +2,7 @@
 
 use super::context::{Context, Function, FunctionKind};
 use super::history::{ColdLoad, History, InFlight, ValueWrite};
+use super::operation::Operation;
 use super::slab::Slab;
 use super::stream::{Stream, StreamKind};
 use super::thread::ThreadSlot;
@@ -36,6 +37,9 @@ struct Names {
     numbers: HashMap<&'static str, u32>,
     texts: Vec<&'static str>,
 }
+
+/// Destroyed streams that are followed one by one until their work has ended.
+const MOST_DESTROYED: usize = 32;
 
 /// See the module.
 pub struct World {
@@ -218,6 +222,10 @@ impl World {
             .filter(|(_, s)| context == 0 || s.context() == context)
             .filter_map(|(stream, s)| Some(InFlight { stream, oldest: s.oldest(self.idle_until(s.context()))? }))
             .collect();
+        // Work of destroyed streams that are no longer followed one by one: of no stream, but in flight.
+        all.extend(self.contexts().filter(|(number, c)| (context == 0 || context == *number) && c.has_orphans()).map(
+            |(_, c)| InFlight { stream: 0, oldest: Operation { at: c.idle_until(), form: u16::MAX, function: 0 } },
+        ));
         all.sort_by_key(|f| f.oldest.at);
         all
     }
@@ -259,7 +267,18 @@ impl World {
         match self.streams.get(number).filter(|s| s.busy(self.idle_until(s.context()))) {
             Some(stream) => {
                 stream.set_destroyed();
-                lock(&self.destroyed).push(number);
+                let mut destroyed = lock(&self.destroyed);
+                destroyed.push(number);
+                if destroyed.len() > MOST_DESTROYED {
+                    // The oldest goes on as a fact about its context.
+                    let oldest = destroyed.remove(0);
+                    drop(destroyed);
+                    if let Some(stream) = self.streams.get(oldest) {
+                        let last = stream.last_submitted();
+                        self.contexts.get(stream.context()).into_iter().for_each(|c| c.orphaned_until(last));
+                    }
+                    self.end_stream(oldest);
+                }
             }
             None => self.end_stream(number),
         }
@@ -446,7 +465,6 @@ impl World {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::Operation;
 
     fn created(world: &World, handle: u64, context: u32) -> u32 {
         world.stream(StreamKey { handle, context: 0, thread: 0 }, context, StreamKind::NonBlocking, 1)
@@ -529,6 +547,14 @@ mod tests {
         world.context_complete(c, 20);
         assert!(world.in_flight(c).is_empty());
         assert_eq!(created(&world, 0x200, c), s, "its number is free again");
+        for at in 0..1000 {
+            submit(&world, created(&world, 0x300, c), 30 + at);
+            world.stream_gone(StreamKey { handle: 0x300, context: 0, thread: 0 });
+        }
+        assert!(world.streams.iter().count() < 100, "they do not pile up");
+        assert!(world.in_flight(c).len() <= MOST_DESTROYED + 1);
+        world.context_complete(c, 5000);
+        assert!(world.in_flight(c).is_empty());
     }
 
     #[test]

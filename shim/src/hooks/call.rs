@@ -237,7 +237,11 @@ impl Call {
         let key = StreamKey { handle, context: 0, thread: 0 };
         let world = &self.guard.world;
         let number = world.known_stream(key).unwrap_or_else(|| {
-            let context = self.current_context();
+            let mut context = std::ptr::null_mut();
+            let context = match driver::stream_context(handle as Handle, &mut context) {
+                Some(driver::SUCCESS) => self.context_number(context),
+                _ => self.current_context(),
+            };
             world.stream(key, context, StreamKind::Unknown, self.entered)
         });
         self.slot.cache_stream(handle, self.epoch, number);

@@ -9,6 +9,7 @@
 
 use super::call::Call;
 use crate::lookup::driver::{self, Handle, SUCCESS};
+use crate::runtime::fault::Uncancelled;
 use crate::runtime::idle;
 use lazyguard_core::diagnose::Code;
 use lazyguard_core::state::{ColdKind, ColdLoad, FunctionKind};
@@ -31,6 +32,7 @@ impl Call {
         if function.is_null() {
             return;
         }
+        let _uncancelled = Uncancelled::new();
         let number = number_of(self, function);
         self.about.function = number;
         self.about.owner = self.guard.world.function_entry(number).map_or(0, |f| f.owner());
@@ -73,6 +75,7 @@ impl Call {
     /// The call loads: a function on its first use, or a module. Notes what is in flight meanwhile, and the hazard if
     /// anything is.
     pub fn loads(&mut self, kind: ColdKind) {
+        let _uncancelled = Uncancelled::new();
         self.about.cold = Some(kind);
         let in_flight = idle::in_flight(self.guard, self.about.context, self.slot.thread());
         if !in_flight.is_empty() {

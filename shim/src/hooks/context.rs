@@ -2,7 +2,7 @@
 
 use super::call::{observe, published};
 use crate::lookup::driver::{self, Handle, SUCCESS};
-use crate::runtime::lifecycle;
+use crate::runtime::{idle, lifecycle};
 use lazyguard_core::api::Form;
 
 /// The driver is initialised; from here on the process is guarded.
@@ -48,14 +48,15 @@ fn came(form: Form, context: Handle, device: i32, primary: bool, real: impl FnOn
 pub(super) fn destroy(form: Form, context: Handle, real: impl FnOnce() -> i32) -> i32 {
     observe(
         form,
-        |call| call.about.context = call.guard.world.known_context(context as u64).unwrap_or(0),
-        real,
-        |call, result| {
-            if result == SUCCESS {
-                call.guard.loader.context_gone(call.about.context, context as u64);
-                call.guard.world.context_gone(context as u64);
-            }
+        |call| {
+            // Before the call, as with streams; a context that the driver refuses to destroy is learnt again.
+            call.about.context = call.guard.world.known_context(context as u64).unwrap_or(0);
+            call.guard.loader.context_gone(call.about.context, context as u64);
+            call.guard.world.context_gone(context as u64);
+            idle::settle();
         },
+        real,
+        |_, _| {},
     )
 }
 
@@ -68,7 +69,7 @@ pub(super) fn primary_gone(form: Form, device: i32, real: impl FnOnce() -> i32) 
         |call, result| {
             let (mut flags, mut active) = (0, 0);
             let reset = form.info().base == "cuDevicePrimaryCtxReset";
-            let mut stays = || driver::primary_state(device, &mut flags, &mut active) == Some(SUCCESS) && active != 0;
+            let mut stays = || driver::primary_state(device, &mut flags, &mut active) != Some(SUCCESS) || active != 0;
             if result != SUCCESS || !reset && stays() {
                 return;
             }

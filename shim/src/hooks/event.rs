@@ -69,14 +69,5 @@ fn completes(form: Form, event: Handle, real: impl FnOnce() -> i32) -> i32 {
 
 /// An event is destroyed.
 pub(super) fn destroy(form: Form, event: Handle, real: impl FnOnce() -> i32) -> i32 {
-    observe(
-        form,
-        |_| {},
-        real,
-        |call, result| {
-            if result == SUCCESS {
-                call.guard.world.event_gone(event as u64);
-            }
-        },
-    )
+    observe(form, |call| call.guard.world.event_gone(event as u64), real, |_, _| {})
 }

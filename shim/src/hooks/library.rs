@@ -33,13 +33,11 @@ pub(super) fn unload(form: Form, owner: Handle, real: impl FnOnce() -> i32) -> i
             call.about.context = call.current_context();
             call.about.owner = owner as u64;
             call.guard.loader.owner_goes(owner as u64);
+            // Before the call: when it has returned, the handles may mean another thread's new functions.
+            call.guard.world.owner_gone(owner as u64);
         },
         real,
-        |call, result| {
-            if result == SUCCESS {
-                call.guard.world.owner_gone(owner as u64);
-            }
-        },
+        |_, _| {},
     )
 }
 

@@ -2,6 +2,7 @@
 
 use super::call::observe;
 use crate::lookup::driver::{Handle, SUCCESS};
+use crate::runtime::idle;
 use lazyguard_core::api::Form;
 use lazyguard_core::state::{StreamKey, StreamKind};
 use std::cell::Cell;
@@ -44,13 +45,15 @@ pub(super) fn create(form: Form, stream: Handle, flags: u32, real: impl FnOnce()
 pub(super) fn destroy(form: Form, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
     observe(
         form,
-        |call| call.on_stream(stream),
-        real,
-        |call, result| {
-            if result == SUCCESS {
-                call.guard.world.stream_gone(key(stream));
-            }
+        |call| {
+            call.on_stream(stream);
+            // Before the call: when it has returned, the handle may mean another thread's new stream. One that the driver
+            // refuses to destroy is learnt again.
+            call.guard.world.stream_gone(key(stream));
+            idle::settle();
         },
+        real,
+        |_, _| {},
     )
 }
 

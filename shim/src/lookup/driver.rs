@@ -234,6 +234,8 @@ own_calls! {
     ctx_record_event = c"cuCtxRecordEvent" (context: Handle, event: Handle);
     /// Whether everything submitted to a stream has completed.
     stream_query = c"cuStreamQuery" (stream: Handle);
+    /// The context of a stream.
+    stream_context = c"cuStreamGetCtx" (stream: Handle, context: *mut Handle);
     /// Whether a stream is being captured.
     stream_is_capturing = c"cuStreamIsCapturing" (stream: Handle, status: *mut c_int);
     /// Exchanges the thread's capture mode.

@@ -55,7 +55,10 @@ fn ticks() -> u64 {
 fn counter_is_steady() -> bool {
     use std::arch::x86_64::__cpuid;
     // Leaf 0x80000007, EDX bit 8: the counter's rate does not depend on power states.
-    __cpuid(0x8000_0000).eax >= 0x8000_0007 && __cpuid(0x8000_0007).edx & (1 << 8) != 0
+    let steady = __cpuid(0x8000_0000).eax >= 0x8000_0007 && __cpuid(0x8000_0007).edx & (1 << 8) != 0;
+    // The kernel has checked whether the counters of all processors agree, and goes by another clock if they do not.
+    let trusted = std::fs::read("/sys/devices/system/clocksource/clocksource0/current_clocksource");
+    steady && trusted.is_ok_and(|clock| clock.trim_ascii() == b"tsc")
 }
 
 #[cfg(target_arch = "aarch64")]

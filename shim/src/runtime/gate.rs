@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 /// How long a submission waits for a loading that does not end.
 const PATIENCE: Duration = Duration::from_millis(500);
 /// How long an unload waits: what it takes away may be in the loading thread's hands.
-const PATIENCE_OF_UNLOADS: Duration = Duration::from_secs(10);
+const PATIENCE_OF_UNLOADS: Duration = Duration::from_secs(60);
 
 const OPEN: u32 = 0;
 /// The number of the context that is closed.
@@ -76,12 +76,18 @@ fn closed_for(context: u32) -> bool {
 fn wait(slot: &ThreadSlot, form: Form, context: u32, patience: Duration) {
     let _uncancelled = super::fault::Uncancelled::new();
     let since = Instant::now();
+    if patience == PATIENCE_OF_UNLOADS {
+        // Asks the loading thread to stop after the call that it is in.
+        BREACHED.store(true, Ordering::Release);
+    }
     while closed_for(context) {
         slot.unmark();
         if since.elapsed() > patience {
             // Release: partner of the Acquire in `breached`; it is set before the submission is made.
             BREACHED.store(true, Ordering::Release);
             IMPATIENT.fetch_add(1, Ordering::Relaxed);
+            // Nobody else has to lose patience with a loading that does not get on.
+            GATE.store(OPEN, Ordering::SeqCst);
             slot.mark(form);
             return;
         }
@@ -92,14 +98,14 @@ fn wait(slot: &ThreadSlot, form: Form, context: u32, patience: Duration) {
 }
 
 /// The gate, closed by this thread.
-pub struct Closed(());
+pub struct Closed(u32);
 
 impl Closed {
     /// Closes the gate of a context; `None` if another thread has it closed.
     pub fn close(context: u32) -> Option<Self> {
         GATE.compare_exchange(OPEN, context, Ordering::SeqCst, Ordering::Relaxed).ok()?;
         BREACHED.store(false, Ordering::Relaxed);
-        let closed = Self(());
+        let closed = Self(context);
         if !FENCE_NEEDED.load(Ordering::Relaxed) && !membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) {
             // It was there when it was registered for; without it, who is inside cannot be known.
             FENCE_NEEDED.store(true, Ordering::SeqCst);
@@ -120,6 +126,6 @@ impl Closed {
 impl Drop for Closed {
     fn drop(&mut self) {
         // Release: partner of the Acquire in `closed_for`; what was loaded is visible to those who are let in.
-        GATE.store(OPEN, Ordering::Release);
+        let _ = GATE.compare_exchange(self.0, OPEN, Ordering::Release, Ordering::Relaxed);
     }
 }

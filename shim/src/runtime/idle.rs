@@ -12,7 +12,9 @@ use crate::lookup::driver::{self, Handle, SUCCESS};
 use lazyguard_core::state::{InFlight, StreamKind};
 use std::collections::HashMap;
 use std::ptr::null_mut;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 /// The relaxed mode: the thread's calls concern no capture (`CU_STREAM_CAPTURE_MODE_RELAXED`).
 const RELAXED: i32 = 2;
@@ -26,21 +28,24 @@ const SOON_NANOS: u64 = 60_000;
 
 /// The thread's capture mode, exchanged until this is dropped: the guard's own calls concern nobody's capture.
 pub struct Uncaptured {
-    mode: i32,
+    /// The mode to go back to, if it was exchanged.
+    mode: Option<i32>,
 }
 
 impl Uncaptured {
     /// From here on.
     pub fn new() -> Self {
         let mut mode = RELAXED;
-        driver::exchange_capture_mode(&mut mode);
-        Self { mode }
+        let exchanged = driver::exchange_capture_mode(&mut mode) == Some(SUCCESS);
+        Self { mode: exchanged.then_some(mode) }
     }
 }
 
 impl Drop for Uncaptured {
     fn drop(&mut self) {
-        driver::exchange_capture_mode(&mut self.mode);
+        if let Some(mode) = &mut self.mode {
+            driver::exchange_capture_mode(mode);
+        }
     }
 }
 
@@ -98,9 +103,43 @@ impl Questions {
     }
 }
 
+/// Threads that are asking streams.
+static ASKING: AtomicU32 = AtomicU32::new(0);
+
+struct Asking;
+
+impl Asking {
+    fn new() -> Self {
+        // SeqCst, here and in `settle`: either the destroyer sees this, or this thread sees the stream gone.
+        ASKING.fetch_add(1, Ordering::SeqCst);
+        Self
+    }
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        ASKING.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Called when streams have been taken out of the state and before the driver destroys them: waits until nobody can be
+/// asking the driver about them any more.
+pub fn settle() {
+    std::sync::atomic::fence(Ordering::SeqCst);
+    let since = Instant::now();
+    while ASKING.load(Ordering::SeqCst) > 0 && since.elapsed() < SETTLED {
+        std::thread::yield_now();
+    }
+}
+
+/// The longest that a destroyer waits; the questions take microseconds.
+const SETTLED: Duration = Duration::from_millis(200);
+
 /// What is in flight in the context, which is current to this thread, asking the streams that are not known to be idle.
 /// A per-thread default stream of another thread cannot be asked and counts as it is known.
 pub fn in_flight(guard: &Guard, context: u32, thread: u32) -> Vec<InFlight> {
+    // Before the streams are listed: one that is destroyed meanwhile is either not in the list, or waits for us.
+    let _asking = Asking::new();
     let known = guard.world.in_flight(context);
     if known.is_empty() || known.len() > MOST_STREAMS {
         return known;
@@ -109,7 +148,7 @@ pub fn in_flight(guard: &Guard, context: u32, thread: u32) -> Vec<InFlight> {
     known
         .into_iter()
         .filter(|busy| {
-            let Some(stream) = guard.world.stream_entry(busy.stream) else { return false };
+            let Some(stream) = guard.world.stream_entry(busy.stream) else { return true };
             let others = stream.kind() == StreamKind::PerThread && stream.thread() != thread;
             if others || stream.destroyed() || stream.capturing() {
                 return true;

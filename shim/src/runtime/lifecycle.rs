@@ -1,7 +1,7 @@
 //! From inert to armed and back: start of the library, `cuInit`, fork, exit.
 
 use super::folder::{RunFolder, RUN};
-use super::{clock, fault, gate, log, memory, nudge, standard_error, thread, watchdog, Guard, GUARD};
+use super::{clock, fault, gate, log, memory, nudge, standard_error, thread, watchdog, Guard, GUARD, RETIRED};
 use crate::lookup::{dlsym, driver};
 use lazyguard_core::settings::Settings;
 use lazyguard_core::state::World;
@@ -21,6 +21,31 @@ static ARMED_PROCESS: AtomicU32 = AtomicU32::new(0);
 fn loaded() {
     dlsym::prepare();
     standard_error::at_start();
+    super::switched_on();
+    remember_environment();
+}
+
+/// The settings among the environment, as they were when the process began: later the program may change it, in another
+/// thread and at any time.
+static ENVIRONMENT: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
+
+fn remember_environment() {
+    extern "C" {
+        static environ: *const *const std::ffi::c_char;
+    }
+    // SAFETY: the C library's list, which ends with a null pointer; nothing has run yet that could change it.
+    let entries = (0..).map_while(|n| unsafe { environ.as_ref().and_then(|_| (*environ.add(n)).as_ref()) });
+    for entry in entries {
+        // SAFETY: each entry is a terminated string.
+        let text = unsafe { std::ffi::CStr::from_ptr(entry) }.to_bytes();
+        if !text.starts_with(b"LAZYGUARD") {
+            continue;
+        }
+        let text = String::from_utf8_lossy(text);
+        if let (Some((name, value)), Ok(mut kept)) = (text.split_once('='), ENVIRONMENT.lock()) {
+            kept.push((name.to_owned(), value.to_owned()));
+        }
+    }
 }
 
 /// Runs when the process exits in an orderly way, after the program's own exit handlers.
@@ -30,7 +55,7 @@ static UNLOADED: extern "C" fn() = exiting;
 
 /// Arms this process; called when `cuInit` has succeeded. Does nothing the second time.
 pub fn arm() {
-    if super::guard().is_some() || !super::switched_on() || ARMING.swap(true, Ordering::SeqCst) {
+    if super::guard().is_some() || super::retired() || !super::switched_on() || ARMING.swap(true, Ordering::SeqCst) {
         return;
     }
     let _uncancelled = fault::Uncancelled::new();
@@ -43,9 +68,7 @@ pub fn arm() {
 
 fn build() {
     standard_error::when_armed();
-    let environment: Vec<(String, String)> = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())))
-        .collect();
+    let environment = ENVIRONMENT.lock().map(|e| e.clone()).unwrap_or_default();
     let (settings, complaints) = Settings::read(environment.iter().map(|(n, v)| (n.as_str(), v.as_str())));
     complaints.iter().for_each(|complaint| standard_error::line(complaint));
     if !settings.enabled {
@@ -111,8 +134,9 @@ fn program_name() -> String {
     name.unwrap_or_else(|| "the program".to_owned())
 }
 
-/// Lets every later call pass straight through. What was recorded stays.
+/// Lets every later call pass straight through, for good. What was recorded stays.
 pub fn disarm() {
+    RETIRED.store(true, Ordering::SeqCst);
     GUARD.store(null_mut(), Ordering::SeqCst);
 }
 

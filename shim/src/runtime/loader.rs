@@ -225,10 +225,9 @@ impl Loader {
         if early || !self.has_pending() || context == 0 || self.busy.swap(true, Ordering::Acquire) {
             return;
         }
+        let _turn = Turn(&self.busy);
         // The gate is opened now and then, also where much is to be loaded at once.
         while self.attempt(guard, slot, context, form, at_start) && at_start {}
-        // Release: partner of the Acquire above; the next thread sees the books as this one left them.
-        self.busy.store(false, Ordering::Release);
     }
 
     /// Returns whether something was loaded, and more may be.
@@ -244,11 +243,12 @@ impl Loader {
         let _uncancelled = Uncancelled::new();
         let Some(closed) = Closed::close(context) else { return false };
         let _uncaptured = Uncaptured::new();
-        let pushed = driver::current_context() != handle;
-        if pushed && driver::ctx_push(handle) != Some(SUCCESS) {
+        let clear = nothing_under_way(guard, slot, context);
+        if !entry.alive() || entry.handle() != handle as u64 {
             return false;
         }
-        let idle = nothing_under_way(guard, slot, context) && self.idle(guard, context, slot.thread());
+        let Some(_current) = Current::make(handle) else { return false };
+        let idle = clear && self.idle(guard, context, slot.thread());
         // Only now: an unload that was under way has taken its items away, and the next one waits at the gate.
         let items = pending();
         let outcome = if idle {
@@ -263,9 +263,6 @@ impl Loader {
             self.not_before.store(guard.now() + WHILE_BUSY_NANOS.max(BACK_OFF * took), Ordering::Relaxed);
             Outcome::default()
         };
-        if pushed {
-            driver::ctx_pop(&mut null_mut());
-        }
         drop(closed);
         if outcome.loaded + outcome.refused + outcome.left_out == 0 {
             return false;
@@ -294,7 +291,8 @@ impl Loader {
     fn idle(&self, guard: &Guard, context: u32, thread: u32) -> bool {
         match self.questions.whole_context_idle(guard, context) {
             Some(idle) => idle,
-            None => idle::in_flight(guard, context, thread).is_empty(),
+            // What could not be numbered is followed by nobody.
+            None => guard.world.overflowed() == 0 && idle::in_flight(guard, context, thread).is_empty(),
         }
     }
 
@@ -386,6 +384,36 @@ impl Loader {
             pending: books.pending.len() as u64,
             runtimes: books.runtimes.clone(),
             notes: books.notes.clone(),
+        }
+    }
+}
+
+/// This thread's turn at loading.
+struct Turn<'a>(&'a AtomicBool);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        // Release: partner of the Acquire in `try_now`; the next thread sees the books as this one left them.
+        self.0.store(false, Ordering::Release);
+    }
+}
+
+/// A context, current to this thread; the thread's own comes back when this is dropped.
+struct Current {
+    pushed: bool,
+}
+
+impl Current {
+    fn make(context: Handle) -> Option<Self> {
+        let pushed = driver::current_context() != context;
+        (!pushed || driver::ctx_push(context) == Some(SUCCESS)).then_some(Self { pushed })
+    }
+}
+
+impl Drop for Current {
+    fn drop(&mut self) {
+        if self.pushed {
+            driver::ctx_pop(&mut null_mut());
         }
     }
 }

@@ -122,7 +122,7 @@ impl Log {
     pub fn run(&self, guard: &'static Guard) {
         leave_descriptors();
         let every = if self.level == LogLevel::Launch { EVERY_WITH_LAUNCHES } else { EVERY };
-        while !self.stopped.load(Ordering::Relaxed) {
+        while !self.stopped.load(Ordering::Relaxed) && !super::retired() {
             std::thread::sleep(every);
             if let Ok(_draining) = self.draining.lock() {
                 self.drain(guard);
@@ -169,7 +169,7 @@ impl Log {
         while !rest.is_empty() {
             let end = rest.iter().take(CHUNK).rposition(|&b| b == b'\n').map_or(rest.len(), |at| at + 1);
             let (chunk, later) = rest.split_at(end);
-            if append(folder, chunk).is_err() {
+            if !folder.path().is_dir() || append(folder, chunk).is_err() {
                 self.lose(chunk);
             }
             rest = later;

@@ -25,7 +25,7 @@ use lazyguard_core::report::{Account, PreloadAccount, SCHEMA};
 use lazyguard_core::settings::Settings;
 use lazyguard_core::state::World;
 use lazyguard_core::Nanos;
-use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicU8, Ordering};
 use std::sync::Mutex;
 
 /// Everything the guard of an armed process consists of.
@@ -53,6 +53,14 @@ pub struct Guard {
 }
 
 static GUARD: AtomicPtr<Guard> = AtomicPtr::new(std::ptr::null_mut());
+
+/// The guard has stepped aside, after a fault of its own or because memory ran out, and stays aside.
+static RETIRED: AtomicBool = AtomicBool::new(false);
+
+/// Whether the guard has stepped aside for good.
+pub fn retired() -> bool {
+    RETIRED.load(Ordering::Relaxed)
+}
 
 /// Calls that came from inside another: the driver's own, the guard's own, a signal handler's. They passed untouched.
 pub static NESTED: AtomicU64 = AtomicU64::new(0);
@@ -92,8 +100,13 @@ fn is_off(value: &[u8]) -> bool {
 /// Names asked of the driver that look like launches, loads or waits and are not hooked; few, and of interest together.
 static UNHOOKED: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
+static UNSEEN_CAPTURE: AtomicBool = AtomicBool::new(false);
+
 /// Notes a name that was asked of the driver and is not hooked.
 pub fn note_unhooked(name: &[u8]) {
+    if name.windows(7).any(|at| at == b"Capture") {
+        UNSEEN_CAPTURE.store(true, Ordering::Relaxed);
+    }
     // Called from a look-up: never wait there.
     if let Ok(mut names) = UNHOOKED.try_lock() {
         let name = String::from_utf8_lossy(name);
@@ -106,10 +119,7 @@ pub fn note_unhooked(name: &[u8]) {
 /// Whether the driver offers a way to begin a capture that this build does not see. The question whether a context is
 /// idle would invalidate a capture, so it is not asked then.
 pub fn captures_may_go_unseen() -> bool {
-    match UNHOOKED.try_lock() {
-        Ok(names) => names.iter().any(|n| n.contains("Capture")),
-        Err(_) => true,
-    }
+    UNSEEN_CAPTURE.load(Ordering::Relaxed)
 }
 
 impl Guard {

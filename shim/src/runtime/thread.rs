@@ -4,6 +4,7 @@
 //! allocates and its use late in a thread's end is harmless. The end of a thread is learnt through a POSIX key's
 //! destructor; a call after that takes a new slot.
 
+use super::fault::Uncancelled;
 use super::log::Log;
 use super::{guard, Guard};
 use lazyguard_core::state::ThreadSlot;
@@ -20,6 +21,7 @@ struct Mine {
 }
 
 thread_local! {
+    static BEGINNING: Cell<bool> = const { Cell::new(false) };
     static MINE: Cell<Mine> = const { Cell::new(Mine { guard: null(), slot: null(), number: 0 }) };
 }
 
@@ -46,7 +48,14 @@ pub fn slot(guard: &'static Guard) -> Option<&'static ThreadSlot> {
         // SAFETY: slots lie in the guard's state, which is never freed; this one was taken for this thread.
         return Some(unsafe { &*mine.slot });
     }
-    super::fault::contained(|| begin(guard)).flatten()
+    if BEGINNING.replace(true) {
+        // A signal handler, or an allocator that uses CUDA, on top of the lines below.
+        return None;
+    }
+    let _uncancelled = Uncancelled::new();
+    let slot = super::fault::contained(|| begin(guard)).flatten();
+    BEGINNING.set(false);
+    slot
 }
 
 #[cold]
@@ -69,6 +78,7 @@ fn begin(guard: &'static Guard) -> Option<&'static ThreadSlot> {
 extern "C" fn ended(_: *mut c_void) {
     let mine = MINE.replace(Mine { guard: null(), slot: null(), number: 0 });
     let Some(guard) = guard().filter(|g| std::ptr::eq(*g, mine.guard)) else { return };
+    let _uncancelled = Uncancelled::new();
     super::fault::contained(|| {
         if let Some(slot) = guard.world.thread(mine.number) {
             guard.world.thread_streams_gone(slot.thread());

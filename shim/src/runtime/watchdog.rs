@@ -26,7 +26,7 @@ pub fn run(guard: &'static Guard) {
     let every = Duration::from_nanos((threshold / 4).clamp(20_000_000, 250_000_000));
     let mut awake_since = 0;
     let mut reported: HashSet<(u32, u64)> = HashSet::new();
-    while guard.hangs.load(Ordering::Relaxed) < MOST_REPORTS {
+    while guard.hangs.load(Ordering::Relaxed) < MOST_REPORTS && !super::retired() {
         let slept_from = guard.now();
         std::thread::sleep(every);
         let now = guard.now();
