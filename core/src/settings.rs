@@ -121,8 +121,8 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "LAZYGUARD_PRELOAD_SHARE",
-        values: "a percentage: 4, 100",
-        default: "4",
+        values: "a percentage: 2, 100",
+        default: "2",
         help: "the most of the run's time spent loading what turns up after a context was created, in percent; the rest waits its turn",
         apply: |s, v| set(&mut s.budget_share_percent, v.trim_end_matches('%').parse().ok().filter(|&p| p <= 100)),
     },
