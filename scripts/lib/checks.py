@@ -25,6 +25,8 @@ HANG_AFTER_S = 2.0
 # The threshold, a second for the verdict, and the start of the program on a busy machine.
 DIAGNOSE_LIMIT_S = HANG_AFTER_S + 1.0 + 3.0
 PAIRS = 5
+# One launch is a noisy figure on a shared machine.
+LAUNCH_PAIRS = 15
 EAGER_RUNS = 2
 TORCH_LIMIT_S = 90.0
 MOST_COLD_START_RATIO = 1.1
@@ -185,7 +187,7 @@ def launches(simulated):
     """Host nanoseconds of one launch, bare and guarded in turn."""
     path = TARGET / "apps" / "launch_bench"
     figures = {"bare": [], "guard": []}
-    for _ in range(PAIRS):
+    for _ in range(LAUNCH_PAIRS):
         for name, environment in (("bare", guard.bare(None, simulated)), ("guard", guard.guarded(simulated))):
             if simulated:
                 environment["LGSIM_FREE_RUNNING"] = "1"
@@ -198,7 +200,7 @@ def launches(simulated):
             figures[name].append(float(match.group(1)))
     bare, kept = statistics.median(figures["bare"]), statistics.median(figures["guard"])
     added = kept - bare
-    row = Row(f"launch, host time, median of {PAIRS}", f"{bare:.0f} ns", f"{kept:.0f} ns",
+    row = Row(f"launch, host time, median of {LAUNCH_PAIRS}", f"{bare:.0f} ns", f"{kept:.0f} ns",
               f"{added:+.0f} ns, x{kept / bare:.3f}", "PASS" if added <= MOST_ADDED_LAUNCH_NS else "MISS")
     return [row], {"bare_ns": figures["bare"], "guard_ns": figures["guard"], "added_ns": added, "ratio": kept / bare}
 
