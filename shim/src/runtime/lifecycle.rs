@@ -6,7 +6,7 @@ use crate::lookup::{dlsym, driver};
 use lazyguard_core::settings::Settings;
 use lazyguard_core::state::World;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::Mutex;
 
 /// Guards against two threads that arm at once. Released by the fork handler in the child.
@@ -137,7 +137,23 @@ fn program_name() -> String {
 /// Lets every later call pass straight through, for good. What was recorded stays.
 pub fn disarm() {
     RETIRED.store(true, Ordering::SeqCst);
-    GUARD.store(null_mut(), Ordering::SeqCst);
+    let last = GUARD.swap(null_mut(), Ordering::SeqCst);
+    if !last.is_null() {
+        LAST.store(last, Ordering::SeqCst);
+    }
+}
+
+/// The guard that has stepped aside, for the exit to clear up after.
+static LAST: AtomicPtr<Guard> = AtomicPtr::new(null_mut());
+
+/// Takes away the private folder of a guard that has stepped aside, unless it reported a hang.
+fn clear_up() {
+    // SAFETY: null, or a guard, which is never freed.
+    let Some(last) = (unsafe { LAST.load(Ordering::SeqCst).as_ref() }) else { return };
+    let own = ARMED_PROCESS.load(Ordering::Relaxed) == std::process::id();
+    if let (true, 0, Some(folder)) = (own, last.hangs.load(Ordering::Relaxed), &last.folder) {
+        folder.remove_unless_asked_for();
+    }
 }
 
 /// Runs in a forked child. Only stores: anything else could wait for a lock that a thread of the parent held.
@@ -156,7 +172,16 @@ fn say_what_was_missed() {
     let asked = ["LAZYGUARD_OUT", "LAZYGUARD_SUMMARY"]
         .iter()
         .any(|name| std::env::var(name).is_ok_and(|value| !value.is_empty() && !super::is_off(value.as_bytes())));
-    if !asked || EVER_ARMED.load(Ordering::Relaxed) || !super::switched_on() {
+    if !asked || !super::switched_on() {
+        return;
+    }
+    if EVER_ARMED.load(Ordering::Relaxed) {
+        if super::retired() {
+            let why = if memory::exhausted() { "memory ran out" } else { "it had a fault of its own" };
+            standard_error::line(&format!(
+                "the guard stepped aside on the way, because {why}: the account could not be kept"
+            ));
+        }
         return;
     }
     let maps = std::fs::read("/proc/self/maps").unwrap_or_default();
@@ -172,6 +197,7 @@ fn say_what_was_missed() {
 /// Writes the last of the log and the account, or takes the folder away.
 extern "C" fn exiting() {
     let Some(guard) = super::guard() else {
+        fault::contained(clear_up);
         fault::contained(say_what_was_missed);
         return;
     };
