@@ -95,14 +95,6 @@ impl Class {
         matches!(self, Self::ModuleLoad | Self::LibraryModule)
     }
 
-    /// Whether the call may load one function, or its whole library, on first use.
-    pub const fn loads_function(self) -> bool {
-        matches!(
-            self,
-            Self::Launch | Self::KernelFunction | Self::FunctionLoad | Self::GraphNode | Self::FunctionResolve
-        )
-    }
-
     /// Whether the call does its work on the default stream and returns when that is done.
     pub const fn waits_on_default_stream(self) -> bool {
         matches!(self, Self::Copy | Self::Set)

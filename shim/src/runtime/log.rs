@@ -226,33 +226,9 @@ fn say(guard: &Guard, record: &Record) {
                 handle
             );
         }
-        Kind::ColdFunction => {
-            tracing::info!(
-                event = "load",
-                what = "function",
-                at_ns,
-                took_ns,
-                thread,
-                call,
-                result,
-                function,
-                stream,
-                handle
-            );
-        }
-        Kind::ColdModule => {
-            tracing::info!(
-                event = "load",
-                what = "module",
-                at_ns,
-                took_ns,
-                thread,
-                call,
-                result,
-                function,
-                stream,
-                handle
-            );
+        Kind::ColdFunction | Kind::ColdModule => {
+            let what = if record.kind == Kind::ColdModule { "module" } else { "function" };
+            tracing::info!(event = "load", what, at_ns, took_ns, thread, call, result, function, stream, handle);
         }
         Kind::Hazard => {
             let code = Code::by_number(record.detail[0]).map_or("", Code::name);

@@ -38,10 +38,12 @@ pub fn run(guard: &'static Guard) {
             .world
             .threads()
             .filter_map(|(_, slot)| slot.published())
-            .filter(|call| now.saturating_sub(call.entered.max(awake_since)) >= threshold && still_inside(call))
+            .filter(|call| now.saturating_sub(call.entered.max(awake_since)) >= threshold)
+            // What has been reported is not looked at again: the next question reads a file.
+            .filter(|call| !reported.contains(&(call.thread, call.entered)) && still_inside(call))
             .map(|call| (call.thread, call.entered))
             .collect();
-        if overdue.iter().any(|call| !reported.contains(call)) && report(guard) {
+        if !overdue.is_empty() && report(guard) {
             reported.extend(&overdue);
         }
     }
