@@ -3,7 +3,7 @@
 //! * [`api`] names the driver functions and says what each does to loading and waiting.
 //! * [`settings`] is the one table of settings and its parser.
 //! * [`state`] holds what is known of threads, contexts, streams and functions, folded from calls.
-//! * [`trace`] is the record of a call and the ring it travels in.
+//! * [`trace`] is the recording: what outlives the process, its writer and its reader.
 //! * [`preload`] decides what to load, and when to stop.
 //! * [`diagnose`] turns a [`diagnose::Snapshot`] into verdicts.
 //! * [`report`] writes verdicts for people and for programs.
@@ -20,6 +20,7 @@ pub mod preload;
 pub mod report;
 pub mod settings;
 pub mod state;
+mod sync;
 pub mod trace;
 
 /// Nanoseconds since the guard was armed in this process.

@@ -1,9 +1,26 @@
-//! The record of a driver call, and the ring in which a thread's records wait for the log writer.
+//! The recording: what is kept of a run, in a form that outlives the process.
 //!
-//! Must not: allocate or lock after a ring has been made. What does not fit is dropped and counted.
+//! `docs/TRACE_FORMAT.md` describes every byte.
+//!
+//! | file | holds |
+//! |---|---|
+//! | [`layout`] | where everything lies |
+//! | `record` | one record and its words |
+//! | `recorder` | the writer: segments, records, texts |
+//! | `follow` | what has come since, for the log, in the same process |
+//! | `lane` | which records go where, and which calls leave one |
+//! | [`read`] | the reader: any bytes give records and defects |
+//!
+//! Must not: allocate, lock or wait where a record is written, or look at a clock.
 
+mod follow;
+mod lane;
+pub mod layout;
+pub mod read;
 mod record;
-mod ring;
+mod recorder;
 
-pub use record::{Kind, Record, WORDS};
-pub use ring::Ring;
+pub use follow::{Followed, Follower};
+pub use lane::{Keep, Lane, SLOW_NANOS};
+pub use record::{pack_launch, Kind, Record, WORDS};
+pub use recorder::{put_record, put_text, LaneCounts, Look, Owner, Pen, Place, ProcessFacts, Recorder};

@@ -1,14 +1,16 @@
-//! One record: eight words, the same in memory and in transit.
+//! One record: eight words, the same in memory and in the file. `docs/TRACE_FORMAT.md` has the bits.
 
-use crate::api::Form;
+use super::layout::{flag, record};
+use super::Keep;
+use crate::api::{Class, Form};
 use crate::Nanos;
 
 /// Words in a record.
-pub const WORDS: usize = 8;
+pub const WORDS: usize = record::WORDS;
 
 /// What a record tells of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u16)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
 pub enum Kind {
     /// A driver call made by the program.
     Call = 0,
@@ -16,69 +18,199 @@ pub enum Kind {
     ColdFunction = 1,
     /// The same, and it brought a module or library into the context.
     ColdModule = 2,
-    /// A hazard: `detail[0]` is the number of the code.
+    /// A hazard.
     Hazard = 3,
-    /// The guard loaded ahead of use: `detail` is kernels loaded, kernels refused, the library's or module's handle.
+    /// The guard loaded ahead of use.
     Preload = 4,
+    /// Queries that gave one result, one after the other.
+    Queries = 5,
+}
+
+impl Kind {
+    /// The kind with this number, if this build knows it.
+    pub const fn from_number(number: u8) -> Option<Self> {
+        Some(match number {
+            0 => Self::Call,
+            1 => Self::ColdFunction,
+            2 => Self::ColdModule,
+            3 => Self::Hazard,
+            4 => Self::Preload,
+            5 => Self::Queries,
+            _ => return None,
+        })
+    }
+
+    /// The kind of the record of a call of this class that does not load on first use, and the extent it begins with.
+    #[inline]
+    pub const fn of_call(class: Class) -> (Self, u64) {
+        match Keep::of(class) {
+            Keep::Folded => (Self::Queries, 1),
+            _ => (Self::Call, 0),
+        }
+    }
+
+    /// Whether it is the record of a call, or of several.
+    pub const fn is_call(self) -> bool {
+        !matches!(self, Self::Hazard | Self::Preload)
+    }
 }
 
 /// A driver call as it is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// When the call was entered.
-    pub entered: Nanos,
-    /// When it returned.
-    pub returned: Nanos,
     /// Which call.
     pub form: Form,
     /// What the record tells of.
     pub kind: Kind,
+    /// [`flag`] bits.
+    pub flags: u8,
     /// What the driver answered.
     pub result: i32,
-    /// The calling thread.
-    pub thread: u32,
-    /// The context's number in the state, or 0.
-    pub context_id: u32,
-    /// The stream's number in the state, or 0.
-    pub stream_id: u32,
-    /// The function's number in the state, or 0.
-    pub function_id: u32,
-    /// What depends on the call.
-    pub detail: [u64; 3],
+    /// When the call was entered.
+    pub entered: Nanos,
+    /// When it returned; 0 while it is in progress.
+    pub returned: Nanos,
+    /// The stream's number, or 0.
+    pub stream: u32,
+    /// The function's number, or 0.
+    pub function: u32,
+    /// The context's number, or 0.
+    pub context: u16,
+    /// Three numbers of 16 bits, the first in the lowest: a launch's block ([`Record::block`]); a memory operation's driver
+    /// flags in the first.
+    pub three: u64,
+    /// Depends on the call; a launch's grid is [`Record::grid`].
+    pub extent: u64,
+    /// The return address of the call, or 0.
+    pub caller: u64,
+    /// Depends on the call.
+    pub detail: u64,
 }
 
 impl Record {
-    /// The record as words.
-    pub fn to_words(&self) -> [u64; WORDS] {
-        let head = u64::from(self.form.info().id) | (self.kind as u64) << 16 | u64::from(self.result as u32) << 32;
-        let ids = u64::from(self.stream_id) | u64::from(self.function_id) << 32;
-        let place = u64::from(self.thread) | u64::from(self.context_id) << 32;
-        let [a, b, c] = self.detail;
-        [head, self.entered, self.returned, place, ids, a, b, c]
+    /// A record of this call with nothing else in it.
+    #[inline(always)]
+    pub const fn of(form: Form) -> Self {
+        Self {
+            form,
+            kind: Kind::Call,
+            flags: 0,
+            result: 0,
+            entered: 0,
+            returned: 0,
+            stream: 0,
+            function: 0,
+            context: 0,
+            three: 0,
+            extent: 0,
+            caller: 0,
+            detail: 0,
+        }
     }
 
-    /// The record that these words make, or `None` if they make none.
+    /// The record as words.
+    #[inline(always)]
+    pub fn to_words(&self) -> [u64; WORDS] {
+        [
+            u64::from(self.form.id())
+                | (self.kind as u64) << 16
+                | u64::from(self.flags) << 24
+                | u64::from(self.result as u32) << 32,
+            self.entered,
+            self.returned,
+            u64::from(self.stream) | u64::from(self.function) << 32,
+            u64::from(self.context) | self.three << 16,
+            self.extent,
+            self.caller,
+            self.detail,
+        ]
+    }
+
+    /// The record that these words make, or `None` if this build knows its form or kind not.
     pub fn from_words(words: &[u64; WORDS]) -> Option<Self> {
-        let [head, entered, returned, place, ids, a, b, c] = *words;
-        let kind = match (head >> 16) as u16 {
-            0 => Kind::Call,
-            1 => Kind::ColdFunction,
-            2 => Kind::ColdModule,
-            3 => Kind::Hazard,
-            4 => Kind::Preload,
-            _ => return None,
-        };
+        let [head, entered, returned, subject, place, extent, caller, detail] = *words;
         Some(Self {
+            form: Form::by_id(head as u16)?,
+            kind: Kind::from_number((head >> 16) as u8)?,
+            flags: (head >> 24) as u8,
+            result: (head >> 32) as u32 as i32,
             entered,
             returned,
-            form: Form::by_id(head as u16)?,
-            kind,
-            result: (head >> 32) as u32 as i32,
-            thread: place as u32,
-            context_id: (place >> 32) as u32,
-            stream_id: ids as u32,
-            function_id: (ids >> 32) as u32,
-            detail: [a, b, c],
+            stream: subject as u32,
+            function: (subject >> 32) as u32,
+            context: place as u16,
+            three: place >> 16,
+            extent,
+            caller,
+            detail,
         })
+    }
+
+    /// Whether the call submitted an operation to its stream.
+    pub fn submitted(&self) -> bool {
+        self.flags & flag::SUBMITTED != 0
+    }
+
+    /// A launch's block.
+    pub fn block(&self) -> [u16; 3] {
+        [self.three as u16, (self.three >> 16) as u16, (self.three >> 32) as u16]
+    }
+
+    /// A launch's grid.
+    pub fn grid(&self) -> [u32; 3] {
+        [self.extent as u32, (self.extent >> 32) as u32 & 0xffff, (self.extent >> 48) as u32]
+    }
+
+    /// How long the call took; 0 while it is in progress.
+    pub fn took(&self) -> Nanos {
+        self.returned.saturating_sub(self.entered)
+    }
+}
+
+/// A launch's grid and block as a record holds them, and whether a number was cut.
+#[inline(always)]
+pub fn pack_launch(grid: [u32; 3], block: [u32; 3]) -> (u64, u64, bool) {
+    if (grid[1] | grid[2] | block[0] | block[1] | block[2]) <= 0xffff {
+        return (packed(grid, 32), packed(block, 16), false);
+    }
+    let short = |n: u32| n.min(0xffff);
+    (packed([grid[0], short(grid[1]), short(grid[2])], 32), packed(block.map(short), 16), true)
+}
+
+/// Three numbers, the first of `first_bits` bits, the others of 16.
+#[inline(always)]
+fn packed(three: [u32; 3], first_bits: u32) -> u64 {
+    u64::from(three[0]) | u64::from(three[1]) << first_bits | u64::from(three[2]) << (first_bits + 16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_the_same_after_a_way_through_words() {
+        let (extent, three, cut) = pack_launch([u32::MAX, 65535, 7], [1024, 1, 70_000]);
+        assert!(cut);
+        let record = Record {
+            form: Form::by_symbol(b"cuLaunchKernel").unwrap(),
+            kind: Kind::ColdFunction,
+            flags: flag::SUBMITTED | flag::CUT,
+            result: -7,
+            entered: 1,
+            returned: u64::MAX,
+            stream: u32::MAX,
+            function: 3,
+            context: 4,
+            three,
+            extent,
+            caller: 0x7fff_1234_5678_9abc,
+            detail: 5,
+        };
+        assert_eq!(record.block(), [1024, 1, 65535]);
+        assert_eq!(record.grid(), [u32::MAX, 65535, 7]);
+        assert_eq!(Record::from_words(&record.to_words()), Some(record));
+        let mut words = record.to_words();
+        words[0] |= 0xff << 16;
+        assert_eq!(Record::from_words(&words), None);
     }
 }

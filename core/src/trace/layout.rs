@@ -1,0 +1,275 @@
+//! Where everything lies in a recording: `docs/TRACE_FORMAT.md`, in constants.
+//!
+//! The writer and the reader both take their places from here; the reader takes what the header tells over what is here.
+//!
+//! Must not: change what a number means without a new [`VERSION`].
+
+/// Bytes in a word.
+pub const WORD: usize = 8;
+/// The first word of a recording.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"LGTRACE\n");
+/// The version of the format.
+pub const VERSION: u32 = 1;
+/// Bytes in the header.
+pub const HEADER_BYTES: usize = 4096;
+/// Lanes; see [`super::Lane`].
+pub const LANES: usize = 3;
+
+/// Words of the header.
+pub mod header {
+    #![allow(missing_docs)] // The names are those of the format's description, which says what each holds.
+    pub const MAGIC: usize = 0;
+    pub const VERSION: usize = 1;
+    pub const FILE_BYTES: usize = 2;
+    pub const PROCESS: usize = 3;
+    pub const ARMED_UNIX_NANOS: usize = 4;
+    pub const ARMED_MONOTONIC_NANOS: usize = 5;
+    pub const PROCESS_START_TICKS: usize = 6;
+    pub const STATE: usize = 7;
+    pub const LAST_SEEN: usize = 8;
+    pub const THREADS: usize = 9;
+    pub const CONTEXTS: usize = 11;
+    pub const STREAMS: usize = 13;
+    pub const TEXTS: usize = 15;
+    pub const SEGMENTS: usize = 17;
+    pub const RECORD_SHAPE: usize = 19;
+    pub const LANE_COUNT: usize = 20;
+    pub const TEXTS_USED: usize = 21;
+    pub const TEXTS_LOST: usize = 22;
+    pub const WITHOUT_ENTRY: usize = 23;
+    pub const FORMER_CALLS: usize = 24;
+    pub const FORMER_LAUNCHES: usize = 25;
+    pub const LANES: usize = 32;
+    pub const LANE_WORDS: usize = 8;
+    pub const PROGRAM: std::ops::Range<usize> = 64..80;
+    pub const HOST: std::ops::Range<usize> = 80..88;
+    pub const RANK: std::ops::Range<usize> = 88..92;
+    pub const LAZYGUARD: std::ops::Range<usize> = 92..96;
+}
+
+/// Values of [`header::STATE`].
+pub mod state {
+    #![allow(missing_docs)]
+    pub const GUARDED: u64 = 1;
+    pub const ENDED: u64 = 2;
+    pub const STEPPED_ASIDE: u64 = 3;
+}
+
+/// Words of a lane in the header.
+pub mod lane {
+    #![allow(missing_docs)]
+    pub const SEGMENTS: usize = 0;
+    pub const HAND: usize = 1;
+    pub const OVERTAKEN: usize = 2;
+    pub const GIVEN_UP: usize = 3;
+    pub const DROPPED: usize = 4;
+}
+
+/// Words of a thread's entry. What every launch writes lies in the first eight, which are one line of a processor's cache.
+pub mod thread {
+    #![allow(missing_docs)]
+    pub const WORDS: usize = 24;
+    pub const WHO: usize = 0;
+    pub const STATE: usize = 1;
+    pub const CALLS: usize = 2;
+    pub const LAUNCHES: usize = 3;
+    pub const MARK: usize = 4;
+    pub const STACK: usize = 5;
+    pub const FRAME: usize = 6;
+    pub const SEGMENTS_0_1: usize = 7;
+    pub const SEGMENT_2: usize = 8;
+    pub const BORN: usize = 9;
+    pub const ENDED: usize = 10;
+    pub const NAME: std::ops::Range<usize> = 11..13;
+    pub const SPARE: usize = 16;
+    pub const STATE_FREE: u64 = 0;
+    pub const STATE_ALIVE: u64 = 1;
+    pub const STATE_ENDED: u64 = 2;
+    /// In the mark, in place of the lane: the record is the spare one.
+    pub const MARK_SPARE: u64 = 255;
+}
+
+/// Words of a context's entry.
+pub mod context {
+    #![allow(missing_docs)]
+    pub const WORDS: usize = 8;
+    pub const HANDLE: usize = 0;
+    pub const ALIVE: usize = 1;
+    pub const BORN: usize = 2;
+    pub const IDLE_UNTIL: usize = 3;
+    pub const ORPHANED_UNTIL: usize = 4;
+}
+
+/// Words of a stream's entry. What every launch writes lies in the second eight, and among the newest operations.
+pub mod stream {
+    #![allow(missing_docs)]
+    pub const WORDS: usize = 80;
+    pub const HANDLE: usize = 0;
+    pub const PLACE: usize = 1;
+    pub const KIND: usize = 2;
+    pub const ALIVE: usize = 3;
+    pub const CAPTURING: usize = 4;
+    pub const DESTROYED: usize = 5;
+    pub const BORN: usize = 6;
+    pub const SUBMITTED: usize = 8;
+    pub const LAST_SUBMITTED: usize = 9;
+    pub const COMPLETE_UNTIL: usize = 10;
+    pub const FIRST_SINCE_IDLE: usize = 11;
+    pub const RECENT: usize = 16;
+    /// Operations in [`RECENT`].
+    pub const RECENT_COUNT: usize = 32;
+}
+
+/// Kinds of entries among the texts.
+pub mod text {
+    #![allow(missing_docs)]
+    pub const NAME: u16 = 1;
+    pub const FUNCTION: u16 = 2;
+    pub const FILE: u16 = 3;
+    pub const SETTING: u16 = 4;
+    pub const NOTE: u16 = 5;
+    pub const STREAM: u16 = 6;
+}
+
+/// Words of a segment before its records.
+pub mod segment {
+    #![allow(missing_docs)]
+    pub const WORDS: usize = 512;
+    pub const STATE: usize = 0;
+    pub const LENGTH: usize = 1;
+    pub const WHO: usize = 2;
+    pub const LANE: usize = 3;
+    pub const FIRST: usize = 4;
+    pub const TAKEN: usize = 5;
+    pub const RECORDS: usize = 8;
+    pub const FREE: u64 = 0;
+    pub const BEING_TAKEN: u64 = 1;
+    pub const CURRENT: u64 = 2;
+    pub const GIVEN_UP: u64 = 3;
+}
+
+/// Words of a record.
+pub mod record {
+    #![allow(missing_docs)]
+    pub const WORDS: usize = 8;
+    pub const HEAD: usize = 0;
+    pub const ENTERED: usize = 1;
+    pub const RETURNED: usize = 2;
+    pub const SUBJECT: usize = 3;
+    pub const PLACE: usize = 4;
+    pub const EXTENT: usize = 5;
+    pub const CALLER: usize = 6;
+    pub const DETAIL: usize = 7;
+}
+
+/// Bits of a record's flags.
+pub mod flag {
+    #![allow(missing_docs)]
+    pub const SUBMITTED: u8 = 1;
+    pub const CAPTURED: u8 = 2;
+    pub const LEFT: u8 = 4;
+    pub const CUT: u8 = 8;
+    pub const WIDE: u8 = 16;
+    pub const WAIT: u8 = 32;
+}
+
+/// How big each area of a recording is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Entries for threads.
+    pub threads: usize,
+    /// Entries for contexts.
+    pub contexts: usize,
+    /// Entries for streams.
+    pub streams: usize,
+    /// Bytes for texts, a multiple of a word.
+    pub text_bytes: usize,
+    /// Segments of each lane.
+    pub segments: [usize; LANES],
+    /// Records a segment holds.
+    pub records: usize,
+}
+
+impl Shape {
+    /// The smallest recording that is of use.
+    pub const SMALLEST: usize = 1 << 20;
+
+    /// A recording of at most this many bytes, which are at least [`Shape::SMALLEST`]: an eighth for texts, the tables by
+    /// size, and of the segments an eighth each for the two rarer lanes.
+    pub fn of_bytes(bytes: usize) -> Self {
+        let bytes = bytes.max(Self::SMALLEST);
+        let mut shape = Self {
+            threads: (bytes >> 14).clamp(64, 4096),
+            contexts: 64,
+            streams: (bytes >> 15).clamp(32, 4096),
+            text_bytes: bytes / 8 / WORD * WORD,
+            segments: [0; LANES],
+            records: (segment::WORDS - segment::RECORDS) / record::WORDS,
+        };
+        let room = (bytes - shape.segments_at() * WORD) / (segment::WORDS * WORD);
+        shape.segments = [room - room / 8 * 2, room / 8, room / 8];
+        shape
+    }
+
+    /// Where the threads begin, in words.
+    pub const fn threads_at(&self) -> usize {
+        HEADER_BYTES / WORD
+    }
+
+    /// Where the contexts begin, in words.
+    pub const fn contexts_at(&self) -> usize {
+        self.threads_at() + self.threads * thread::WORDS
+    }
+
+    /// Where the streams begin, in words.
+    pub const fn streams_at(&self) -> usize {
+        self.contexts_at() + self.contexts * context::WORDS
+    }
+
+    /// Where the texts begin, in words.
+    pub const fn texts_at(&self) -> usize {
+        self.streams_at() + self.streams * stream::WORDS
+    }
+
+    /// Where the segments begin, in words: at the beginning of a page.
+    pub const fn segments_at(&self) -> usize {
+        (self.texts_at() + self.text_bytes / WORD).next_multiple_of(segment::WORDS)
+    }
+
+    /// Words in a segment.
+    pub const fn segment_words(&self) -> usize {
+        segment::RECORDS + self.records * record::WORDS
+    }
+
+    /// All segments.
+    pub const fn segment_count(&self) -> usize {
+        self.segments[0] + self.segments[1] + self.segments[2]
+    }
+
+    /// Words in the whole recording.
+    pub const fn words(&self) -> usize {
+        self.segments_at() + self.segment_count() * self.segment_words()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_threads_entry_ends_with_its_spare_record() {
+        assert_eq!(thread::SPARE + record::WORDS, thread::WORDS);
+    }
+
+    #[test]
+    fn a_shape_fits_its_bytes_and_gives_most_of_them_to_records() {
+        for bytes in [0, Shape::SMALLEST, 16 << 20, (16 << 20) + 4095, 1 << 30] {
+            let shape = Shape::of_bytes(bytes);
+            let used = shape.words() * WORD;
+            assert!(used <= bytes.max(Shape::SMALLEST), "{bytes}: {shape:?}");
+            assert!(used > bytes / 100 * 99, "{bytes}: {used}");
+            assert!(shape.segment_count() * segment::WORDS * WORD > bytes / 2, "{bytes}: {shape:?}");
+            assert_eq!((shape.records, shape.segment_words()), (63, segment::WORDS));
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! The call that a thread is in.
+//!
+//! The file of a living process changes meanwhile: what is read counts only if the mark is the same when it is read again.
+//! A thread whose mark keeps changing is not stuck.
+
+use super::defects::Defects;
+use super::header::Header;
+use super::segments::BEFORE_RECORDS;
+use super::source::{fill, high, low, word, Source};
+use super::tables::{ThreadEntry, ThreadState};
+use crate::trace::layout::{record, segment, thread, WORD};
+use crate::trace::{Record, WORDS};
+
+/// How often a changing mark is looked at.
+const TRIES: usize = 3;
+
+/// What a thread's mark leads to.
+enum Found {
+    /// No call is in progress.
+    Nothing,
+    /// A call, in these words.
+    Call([u64; WORDS]),
+    /// Something else than the mark says.
+    Nonsense(&'static str),
+}
+
+/// The record of the call that the thread is in, if it is in one.
+pub(super) fn in_progress<S: Source>(
+    source: &S,
+    header: &Header,
+    entry: &ThreadEntry,
+    defects: &mut Defects,
+) -> Option<Record> {
+    if entry.seen.state != ThreadState::Alive {
+        return None;
+    }
+    for _ in 0..TRIES {
+        let words = words::<_, { thread::WORDS }>(source, entry.offset);
+        let found = look(source, header, &words);
+        if self::words::<_, { thread::WORDS }>(source, entry.offset)[thread::MARK] != words[thread::MARK] {
+            continue;
+        }
+        match found {
+            Found::Nothing => {}
+            Found::Call(words) => return Record::from_words(&words),
+            Found::Nonsense(what) => {
+                defects
+                    .note(entry.offset, || format!("thread {}: the mark of its call names {what}", entry.seen.number));
+            }
+        }
+        break;
+    }
+    None
+}
+
+fn look<S: Source>(source: &S, header: &Header, entry: &[u64; thread::WORDS]) -> Found {
+    let mark = entry[thread::MARK];
+    let lane = (mark >> 16) & 0xff;
+    let found = match lane {
+        _ if mark == 0 => return Found::Nothing,
+        thread::MARK_SPARE => std::array::from_fn(|number| entry[thread::SPARE + number]),
+        1..=3 => {
+            let current = match lane {
+                1 => low(entry[thread::SEGMENTS_0_1]),
+                2 => high(entry[thread::SEGMENTS_0_1]),
+                _ => low(entry[thread::SEGMENT_2]),
+            };
+            let shape = header.segments;
+            let Some(index) = current.checked_sub(1).map(u64::from).filter(|&index| index < shape.area.count) else {
+                return Found::Nonsense("no segment");
+            };
+            let place = shape.area.place(index);
+            let before = words::<_, { segment::RECORDS }>(source, place);
+            let length = before[segment::LENGTH];
+            // The segment is the thread's for as long as the mark stands, or the mark is about to go.
+            if before[segment::WHO] != entry[thread::WHO] || u64::from(low(before[segment::LANE])) != lane - 1 {
+                return Found::Nonsense("a segment that is not its own");
+            }
+            if before[segment::FIRST].wrapping_add(length) as u32 != high(mark) {
+                return Found::Nothing;
+            }
+            if length >= shape.records {
+                return Found::Nonsense("a record behind its segment");
+            }
+            words::<_, WORDS>(source, place + BEFORE_RECORDS + length * shape.record_bytes)
+        }
+        _ => return Found::Nonsense("an unknown lane"),
+    };
+    // The time of return comes before the length: killed in between, the call is over.
+    if found[record::RETURNED] != 0 {
+        Found::Nothing
+    } else if found[record::HEAD] as u16 != mark as u16 {
+        Found::Nonsense("another call than the record")
+    } else {
+        Found::Call(found)
+    }
+}
+
+/// Words from this offset on; zero where there are none.
+fn words<S: Source, const N: usize>(source: &S, offset: u64) -> [u64; N] {
+    let mut bytes = vec![0; N * WORD];
+    let there = fill(source, offset, &mut bytes).unwrap_or(0);
+    std::array::from_fn(|number| word(&bytes[..there], number))
+}

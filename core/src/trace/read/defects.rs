@@ -1,0 +1,48 @@
+//! What did not make sense in a recording.
+//!
+//! Must not: grow with the number of defects. A file of nothing but nonsense has millions.
+
+use std::fmt;
+
+/// Defects that are kept; the rest is counted.
+const MOST_KEPT: usize = 64;
+
+/// Something in a recording that did not make sense, and how it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Defect {
+    /// Where, in bytes from the file's beginning.
+    pub offset: u64,
+    /// What, in a few words.
+    pub text: String,
+}
+
+impl fmt::Display for Defect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "at byte {}: {}", self.offset, self.text)
+    }
+}
+
+/// The first defects, and how many there are.
+#[derive(Debug, Default)]
+pub(super) struct Defects {
+    kept: Vec<Defect>,
+    count: u64,
+}
+
+impl Defects {
+    /// Notes a defect; the text is made only if it is kept.
+    pub(super) fn note(&mut self, offset: u64, text: impl FnOnce() -> String) {
+        self.count += 1;
+        if self.kept.len() < MOST_KEPT {
+            self.kept.push(Defect { offset, text: text() });
+        }
+    }
+
+    pub(super) fn kept(&self) -> &[Defect] {
+        &self.kept
+    }
+
+    pub(super) fn count(&self) -> u64 {
+        self.count
+    }
+}

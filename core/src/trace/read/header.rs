@@ -1,0 +1,333 @@
+//! The header: facts of the process, and where the areas lie.
+//!
+//! Places are taken from the header as far as they lie inside the file. An area that cannot be what the header says is
+//! read as empty, one that reaches too far as far as it goes; either is a defect.
+
+use super::defects::Defects;
+use super::source::{bytes, field, high, low, word, Source};
+use super::Unreadable;
+use crate::trace::layout::{self, header, lane, HEADER_BYTES, LANES, WORD};
+use crate::trace::Lane;
+use crate::Nanos;
+
+/// What had become of the process when the recording was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProcessState {
+    /// It is guarded, or was when it was killed.
+    Guarded,
+    /// It ended in an orderly way.
+    Ended,
+    /// The guard stepped aside.
+    SteppedAside,
+    /// A state that this build knows not.
+    Unknown(u64),
+}
+
+/// What the header tells of the process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// The version of the format.
+    pub version: u32,
+    /// The process.
+    pub process: u32,
+    /// The driver's version, as `cuDriverGetVersion` counts.
+    pub driver_version: u32,
+    /// Wall-clock time at which the process was armed, nanoseconds since 1970.
+    pub armed_unix_nanos: u64,
+    /// The same moment on `CLOCK_MONOTONIC`.
+    pub armed_monotonic_nanos: u64,
+    /// When the process started, in clock ticks since the machine did.
+    pub process_start_ticks: u64,
+    /// What had become of it.
+    pub state: ProcessState,
+    /// When it was last seen alive.
+    pub last_seen: Nanos,
+    /// The name of the program's file.
+    pub program: String,
+    /// The name of the machine.
+    pub host: String,
+    /// The rank among the processes of the job, as the launcher tells it.
+    pub rank: String,
+    /// The version of LazyGuard that wrote the recording.
+    pub lazyguard: String,
+    /// The size of the file, as the header tells it.
+    pub file_bytes: u64,
+    /// Things that found no entry in a table.
+    pub without_entry: u64,
+    /// Texts that found no room.
+    pub texts_lost: u64,
+    /// Driver calls of threads whose entry has been used again since.
+    pub former_calls: u64,
+    /// Launches among them.
+    pub former_launches: u64,
+}
+
+/// What the recording keeps of a lane, and what of it is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaneAccount {
+    /// Which lane.
+    pub lane: Lane,
+    /// Its segments.
+    pub segments: u32,
+    /// Records that are in the file.
+    pub present: u64,
+    /// Records that were overtaken by newer ones.
+    pub overtaken: u64,
+    /// Records that were not kept, because each segment was a thread's current one.
+    pub dropped: u64,
+    /// Records in segments that were given up, whether or not they have been overtaken since.
+    pub given_up: u64,
+}
+
+impl LaneAccount {
+    /// Records that were written.
+    pub fn written(&self) -> u64 {
+        self.present.saturating_add(self.overtaken)
+    }
+}
+
+/// A part of the file that holds entries of one size; all of them lie inside the file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Area {
+    pub offset: u64,
+    pub count: u64,
+    pub stride: u64,
+}
+
+impl Area {
+    /// Where an entry begins.
+    pub(super) fn place(&self, index: u64) -> u64 {
+        self.offset.saturating_add(index.saturating_mul(self.stride))
+    }
+}
+
+/// The shape of the segments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Segments {
+    /// The last one may reach past the end of a file that was cut off.
+    pub area: Area,
+    /// Records that fit into one.
+    pub records: u64,
+    /// Bytes of a record.
+    pub record_bytes: u64,
+}
+
+/// Everything the header tells.
+pub(super) struct Header {
+    pub facts: Facts,
+    pub threads: Area,
+    pub contexts: Area,
+    pub streams: Area,
+    pub texts: (u64, u64),
+    pub segments: Segments,
+    pub lanes: [LaneAccount; LANES],
+    /// First segment and number of segments of each lane.
+    pub lane_segments: [(u64, u64); LANES],
+    /// Bytes that the source holds.
+    pub length: u64,
+}
+
+impl Header {
+    pub(super) fn read<S: Source>(source: &S, defects: &mut Defects) -> Result<Self, Unreadable> {
+        let length = source.len().map_err(Unreadable::Io)?;
+        let mut head = vec![0; usize::try_from(length).unwrap_or(usize::MAX).min(HEADER_BYTES)];
+        let there = super::source::fill(source, 0, &mut head).map_err(Unreadable::Io)?;
+        head.truncate(there);
+        let at = |number: usize| word(&head, number);
+        if head.len() < 2 * WORD || at(header::MAGIC) != layout::MAGIC {
+            return Err(Unreadable::NotARecording);
+        }
+        let version = low(at(header::VERSION));
+        if version != layout::VERSION {
+            return Err(Unreadable::Version(version));
+        }
+        let told = high(at(header::VERSION));
+        if told as usize != HEADER_BYTES {
+            defects.note(offset(header::VERSION), || format!("the header's size is given as {told}"));
+        }
+        let facts = facts(&head, version);
+        if length < facts.file_bytes {
+            let told = facts.file_bytes;
+            defects.note(length, || format!("the file ends here, {} bytes early", told - length));
+        }
+        let mut reader = AreaReader { head: &head, length, defects };
+        let threads = reader.table("threads", header::THREADS, layout::thread::WORDS);
+        let contexts = reader.table("contexts", header::CONTEXTS, layout::context::WORDS);
+        let streams = reader.table("streams", header::STREAMS, layout::stream::WORDS);
+        let (texts, texts_bytes) = reader.texts();
+        let segments = reader.segments();
+        let parts = [
+            ("header", Area { offset: 0, count: 1, stride: HEADER_BYTES as u64 }),
+            ("threads", threads),
+            ("contexts", contexts),
+            ("streams", streams),
+            ("texts", Area { offset: texts.0, count: u64::from(texts_bytes != 0), stride: texts_bytes }),
+            ("segments", segments.area),
+        ];
+        overlaps(parts, defects);
+        let (lanes, lane_segments) = lanes(&head, defects);
+        Ok(Self { facts, threads, contexts, streams, texts, segments, lanes, lane_segments, length })
+    }
+}
+
+fn offset(word: usize) -> u64 {
+    (word * WORD) as u64
+}
+
+fn facts(head: &[u8], version: u32) -> Facts {
+    let at = |number: usize| word(head, number);
+    Facts {
+        version,
+        process: low(at(header::PROCESS)),
+        driver_version: high(at(header::PROCESS)),
+        armed_unix_nanos: at(header::ARMED_UNIX_NANOS),
+        armed_monotonic_nanos: at(header::ARMED_MONOTONIC_NANOS),
+        process_start_ticks: at(header::PROCESS_START_TICKS),
+        state: match at(header::STATE) {
+            layout::state::GUARDED => ProcessState::Guarded,
+            layout::state::ENDED => ProcessState::Ended,
+            layout::state::STEPPED_ASIDE => ProcessState::SteppedAside,
+            other => ProcessState::Unknown(other),
+        },
+        last_seen: at(header::LAST_SEEN),
+        program: field(head, &header::PROGRAM),
+        host: field(head, &header::HOST),
+        rank: field(head, &header::RANK),
+        lazyguard: field(head, &header::LAZYGUARD),
+        file_bytes: at(header::FILE_BYTES),
+        without_entry: at(header::WITHOUT_ENTRY),
+        texts_lost: at(header::TEXTS_LOST),
+        former_calls: at(header::FORMER_CALLS),
+        former_launches: at(header::FORMER_LAUNCHES),
+    }
+}
+
+/// Takes areas out of the header.
+struct AreaReader<'a> {
+    head: &'a [u8],
+    length: u64,
+    defects: &'a mut Defects,
+}
+
+impl AreaReader<'_> {
+    /// An area of entries of at least this many words.
+    fn table(&mut self, what: &str, at: usize, words: usize) -> Area {
+        let (begin, shape) = (word(self.head, at), word(self.head, at + 1));
+        let told = Area { offset: begin, count: u64::from(low(shape)), stride: u64::from(high(shape)) };
+        if told.count == 0 {
+            return Area::default();
+        }
+        if !told.stride.is_multiple_of(WORD as u64)
+            || told.stride < (words * WORD) as u64
+            || !begin.is_multiple_of(WORD as u64)
+        {
+            self.defects.note(offset(at), || {
+                format!("{what}: {} entries of {} bytes at byte {begin} cannot be", told.count, told.stride)
+            });
+            return Area::default();
+        }
+        let fit = self.length.saturating_sub(begin) / told.stride;
+        if fit < told.count {
+            self.defects.note(offset(at), || format!("{what}: {fit} of {} entries lie inside the file", told.count));
+        }
+        Area { count: told.count.min(fit), ..told }
+    }
+
+    /// Where the texts begin and how many bytes of them are in use, and the size of their area.
+    fn texts(&mut self) -> ((u64, u64), u64) {
+        let (begin, size) = (word(self.head, header::TEXTS), word(self.head, header::TEXTS + 1));
+        let used = word(self.head, header::TEXTS_USED);
+        if used > size {
+            self.defects.note(offset(header::TEXTS_USED), || format!("texts: {used} bytes of {size} are in use"));
+        }
+        let used = used.min(size);
+        let there = used.min(self.length.saturating_sub(begin));
+        if there < used {
+            self.defects.note(offset(header::TEXTS), || format!("texts: {there} of {used} bytes lie inside the file"));
+        }
+        ((begin, there), size)
+    }
+
+    fn segments(&mut self) -> Segments {
+        use layout::{record, segment};
+        let shape = word(self.head, header::RECORD_SHAPE);
+        let (records, record_bytes) = (u64::from(low(shape)), u64::from(high(shape)));
+        let (begin, places) = (word(self.head, header::SEGMENTS), word(self.head, header::SEGMENTS + 1));
+        let told = Area { offset: begin, count: u64::from(low(places)), stride: u64::from(high(places)) };
+        if told.count == 0 {
+            return Segments::default();
+        }
+        let word_bytes = WORD as u64;
+        let before = segment::RECORDS as u64 * word_bytes;
+        let smallest = record::WORDS as u64 * word_bytes;
+        let room = told.stride.saturating_sub(before).checked_div(record_bytes).unwrap_or(0);
+        let aligned = [begin, told.stride, record_bytes].iter().all(|n| n.is_multiple_of(word_bytes));
+        if !aligned || record_bytes < smallest || room == 0 {
+            self.defects.note(offset(header::SEGMENTS), || {
+                format!("segments of {} bytes, records of {record_bytes}, at byte {begin} cannot be", told.stride)
+            });
+            return Segments::default();
+        }
+        if records > room {
+            self.defects.note(offset(header::RECORD_SHAPE), || format!("{room} of {records} records fit a segment"));
+        }
+        // The last segment of a file that was cut off is there in part.
+        let there = self.length.saturating_sub(begin);
+        let fit = there / told.stride + u64::from(there % told.stride > before);
+        if fit < told.count {
+            self.defects
+                .note(offset(header::SEGMENTS), || format!("segments: {fit} of {} lie inside the file", told.count));
+        }
+        Segments { area: Area { count: told.count.min(fit), ..told }, records: records.min(room), record_bytes }
+    }
+}
+
+/// Notes areas that lie on each other. They are read all the same.
+fn overlaps(parts: [(&str, Area); 6], defects: &mut Defects) {
+    let mut parts: Vec<_> = parts.into_iter().filter(|(_, area)| area.count != 0).collect();
+    parts.sort_by_key(|(_, area)| area.offset);
+    for pair in parts.windows(2) {
+        let [(before, area), (after, next)] = pair else { continue };
+        if area.place(area.count) > next.offset {
+            defects.note(next.offset, || format!("{before} and {after} lie on each other"));
+        }
+    }
+}
+
+fn lanes(head: &[u8], defects: &mut Defects) -> ([LaneAccount; LANES], [(u64, u64); LANES]) {
+    let told = word(head, header::LANE_COUNT);
+    if told != LANES as u64 && head.len() > header::LANE_COUNT * WORD {
+        defects.note(offset(header::LANE_COUNT), || format!("{told} lanes, of which {LANES} are known"));
+    }
+    let place = |number: usize| header::LANES + number * header::LANE_WORDS;
+    let ranges = std::array::from_fn(|number| {
+        let segments = word(head, place(number) + lane::SEGMENTS);
+        (u64::from(low(segments)), u64::from(high(segments)))
+    });
+    let all = u64::from(low(word(head, header::SEGMENTS + 1)));
+    for (number, (first, count)) in ranges.iter().enumerate() {
+        if first + count > all {
+            defects.note(offset(place(number)), || {
+                format!("lane {number}: segments {first} to {} of {}", first + count, all)
+            });
+        }
+    }
+    let accounts = Lane::ALL.map(|name| {
+        let at = place(name as usize);
+        LaneAccount {
+            lane: name,
+            segments: high(word(head, at + lane::SEGMENTS)),
+            present: 0,
+            overtaken: word(head, at + lane::OVERTAKEN),
+            dropped: word(head, at + lane::DROPPED),
+            given_up: word(head, at + lane::GIVEN_UP),
+        }
+    });
+    (accounts, ranges)
+}
+
+/// The entries of a table, as bytes, one after the other.
+pub(super) fn entries<S: Source>(source: &S, area: &Area, defects: &mut Defects) -> Vec<u8> {
+    let size = usize::try_from(area.count.saturating_mul(area.stride)).unwrap_or(0);
+    bytes(source, area.offset, size, defects)
+}

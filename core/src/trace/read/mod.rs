@@ -1,0 +1,150 @@
+//! The reader of recordings: any bytes give records, and defects where they do not make sense.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `source` | what is read from |
+//! | `header` | the facts of the process, and where the areas lie |
+//! | `tables` | threads, contexts, streams |
+//! | `calls` | the call that a thread is in |
+//! | `texts` | names and other long things |
+//! | `segments` | which records are where |
+//! | `records` | all of them, in the order of their calls |
+//! | `defects` | what did not make sense |
+//!
+//! Must not: panic, loop or allocate more than in proportion to the bytes that are there, whatever they are; or take a
+//! number for the place of something before it has been compared with what there is.
+//!
+//! A living process writes while its recording is read. What is opened is the recording as it was then; what was
+//! overtaken before it could be read is passed over and counted, never handed out in part.
+
+mod calls;
+mod defects;
+mod header;
+mod records;
+mod segments;
+mod source;
+mod tables;
+mod texts;
+
+pub use defects::Defect;
+pub use header::{Facts, LaneAccount, ProcessState};
+pub use records::{Entry, Records};
+pub use source::Source;
+pub use tables::{ContextSeen, StreamSeen, ThreadSeen, ThreadState};
+pub use texts::{FileSeen, FunctionSeen, StreamText, TextSeen, Texts};
+
+use super::layout::{LANES, VERSION};
+use defects::Defects;
+use header::Header;
+use segments::Index;
+use std::{fmt, io};
+
+/// Why nothing can be read.
+#[derive(Debug)]
+pub enum Unreadable {
+    /// The file does not begin as a recording does.
+    NotARecording,
+    /// It is of a version that this build does not read.
+    Version(u32),
+    /// It cannot be read.
+    Io(io::Error),
+}
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotARecording => f.write_str("this is not a recording"),
+            Self::Version(version) => {
+                write!(f, "this is a recording of version {version}; this build reads version {VERSION}")
+            }
+            Self::Io(error) => write!(f, "the recording cannot be read: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for Unreadable {}
+
+/// A recording: everything but its records is in memory.
+pub struct Recording<S> {
+    source: S,
+    header: Header,
+    threads: Vec<ThreadSeen>,
+    contexts: Vec<ContextSeen>,
+    streams: Vec<StreamSeen>,
+    texts: Texts,
+    index: Index,
+    defects: Defects,
+}
+
+impl<S: Source> Recording<S> {
+    /// Reads everything but the records.
+    pub fn open(source: S) -> Result<Self, Unreadable> {
+        let mut defects = Defects::default();
+        let mut header = Header::read(&source, &mut defects)?;
+        let entries = tables::threads(&source, &header.threads, &mut defects);
+        let threads = entries
+            .into_iter()
+            .map(|entry| ThreadSeen {
+                call_in_progress: calls::in_progress(&source, &header, &entry, &mut defects),
+                ..entry.seen
+            })
+            .collect();
+        let contexts = tables::contexts(&source, &header.contexts, &mut defects);
+        let streams = tables::streams(&source, &header.streams, &mut defects);
+        let index = Index::read(&source, &mut header, &mut defects);
+        // Last, so that what the records mean has been named.
+        let texts = Texts::read(&source, header.texts, &mut defects);
+        Ok(Self { source, header, threads, contexts, streams, texts, index, defects })
+    }
+
+    /// What the header tells of the process.
+    pub fn facts(&self) -> &Facts {
+        &self.header.facts
+    }
+
+    /// The threads that called the driver, as far as the table has room for them.
+    pub fn threads(&self) -> &[ThreadSeen] {
+        &self.threads
+    }
+
+    /// The contexts; of each number the one that had it last.
+    pub fn contexts(&self) -> &[ContextSeen] {
+        &self.contexts
+    }
+
+    /// The streams; of each number the one that had it last.
+    pub fn streams(&self) -> &[StreamSeen] {
+        &self.streams
+    }
+
+    /// Names and other long things.
+    pub fn texts(&self) -> &Texts {
+        &self.texts
+    }
+
+    /// What the recording keeps of each lane, and what of it is gone.
+    pub fn accounts(&self) -> [LaneAccount; LANES] {
+        self.header.lanes
+    }
+
+    /// All records in the order in which their calls were entered; those of one moment by thread, lane and number.
+    pub fn records(&self) -> Records<'_, S> {
+        Records::new(&self.source, &self.header, &self.index)
+    }
+
+    /// How many records are of a form or a kind that this build knows not. They are among those present, and
+    /// [`Recording::records`] passes over them.
+    pub fn unknown_records(&self) -> u64 {
+        self.index.unknown
+    }
+
+    /// What did not make sense: the first of it.
+    pub fn defects(&self) -> &[Defect] {
+        self.defects.kept()
+    }
+
+    /// How much did not make sense.
+    pub fn defect_count(&self) -> u64 {
+        self.defects.count()
+    }
+}

@@ -1,0 +1,211 @@
+//! The records of all threads and lanes, merged into the order in which their calls were entered.
+//!
+//! A segment is read when the merge comes to its first record and let go after its last one. The segments of a thread and
+//! lane follow each other in time, so about one of each is in memory.
+//!
+//! The file of a living process changes meanwhile. A segment is read up to the length it had when it was looked through,
+//! and its first words once more after the rest: if it was taken by another thread in between, all of it is passed over.
+
+use super::header::Header;
+use super::segments::{Index, Indexed, BEFORE_RECORDS};
+use super::source::{fill, high, low, word, Source};
+use crate::trace::layout::{record, segment, WORD};
+use crate::trace::{Lane, Record, WORDS};
+use crate::Nanos;
+use std::cmp::Reverse;
+use std::collections::binary_heap::PeekMut;
+use std::collections::BinaryHeap;
+use std::io;
+
+/// A record, and whose it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The thread's number.
+    pub thread_number: u32,
+    /// The thread's id in the system.
+    pub thread: u32,
+    /// The lane.
+    pub lane: Lane,
+    /// Which of the thread's records in this lane it is.
+    pub number: u64,
+    /// The record.
+    pub record: Record,
+}
+
+/// See [`super::Recording::records`].
+pub struct Records<'a, S> {
+    source: &'a S,
+    header: &'a Header,
+    index: &'a Index,
+    /// Segments of the index that were opened.
+    opened: usize,
+    /// Segments that were read to their end.
+    done: usize,
+    passed_over: u64,
+    error: Option<io::Error>,
+    open: BinaryHeap<Reverse<Next>>,
+    slots: Vec<Open>,
+    free: Vec<usize>,
+}
+
+/// What decides the order, and in which slot the record lies.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Next {
+    entered: Nanos,
+    thread_number: u32,
+    lane: Lane,
+    number: u64,
+    slot: usize,
+}
+
+/// A segment in memory.
+struct Open {
+    indexed: Indexed,
+    bytes: Vec<u8>,
+    /// The records in their order, where that is not the one in which they lie.
+    order: Vec<u32>,
+    position: u32,
+}
+
+impl Open {
+    fn bytes_of(&self, position: u32, record_bytes: usize) -> (u64, &[u8]) {
+        let place = self.order.get(position as usize).copied().unwrap_or(position);
+        let begin = BEFORE_RECORDS as usize + place as usize * record_bytes;
+        (self.indexed.first.wrapping_add(u64::from(place)), self.bytes.get(begin..).unwrap_or_default())
+    }
+
+    fn next(&self, slot: usize, record_bytes: usize) -> Next {
+        let (number, bytes) = self.bytes_of(self.position, record_bytes);
+        let Indexed { thread_number, lane, .. } = self.indexed;
+        Next { entered: word(bytes, record::ENTERED), thread_number, lane, number, slot }
+    }
+
+    /// Sorts the records, if they do not lie in their order: what is recorded in the course of a call may lie before it.
+    fn sort(&mut self, record_bytes: usize) {
+        self.order.clear();
+        self.position = 0;
+        let key = |place: u32| {
+            let (number, bytes) = self.bytes_of(place, record_bytes);
+            (word(bytes, record::ENTERED), number)
+        };
+        if !(0..self.indexed.length).map(key).is_sorted() {
+            let mut order: Vec<_> = (0..self.indexed.length).collect();
+            order.sort_by_key(|&place| key(place));
+            self.order = order;
+        }
+    }
+}
+
+impl<'a, S: Source> Records<'a, S> {
+    pub(super) fn new(source: &'a S, header: &'a Header, index: &'a Index) -> Self {
+        Self {
+            source,
+            header,
+            index,
+            opened: 0,
+            done: 0,
+            passed_over: 0,
+            error: None,
+            open: BinaryHeap::new(),
+            slots: Vec::new(),
+            free: Vec::new(),
+        }
+    }
+
+    /// Segments that were read to their end, and all of them.
+    pub fn progress(&self) -> (usize, usize) {
+        (self.done, self.index.segments.len())
+    }
+
+    /// Segments that were passed over: they were taken by another thread since the recording was opened, or could not be
+    /// read.
+    pub fn passed_over(&self) -> u64 {
+        self.passed_over
+    }
+
+    /// The first error of reading, if there was one. What it concerns was passed over.
+    pub fn error(&self) -> Option<&io::Error> {
+        self.error.as_ref()
+    }
+
+    fn record_bytes(&self) -> usize {
+        usize::try_from(self.header.segments.record_bytes).unwrap_or(usize::MAX)
+    }
+
+    /// Opens every segment that may hold the next record.
+    fn open_due(&mut self) {
+        while let Some(indexed) = self.index.segments.get(self.opened) {
+            if self.open.peek().is_some_and(|Reverse(next)| next.entered < indexed.begins) {
+                return;
+            }
+            self.opened += 1;
+            let slot = self.free.pop().unwrap_or(self.slots.len());
+            if slot == self.slots.len() {
+                self.slots.push(Open { indexed: *indexed, bytes: Vec::new(), order: Vec::new(), position: 0 });
+            }
+            match self.load(slot, indexed) {
+                Ok(true) => {
+                    let record_bytes = self.record_bytes();
+                    self.slots[slot].sort(record_bytes);
+                    self.open.push(Reverse(self.slots[slot].next(slot, record_bytes)));
+                }
+                unread => {
+                    self.error = self.error.take().or(unread.err());
+                    self.passed_over += 1;
+                    self.done += 1;
+                    self.free.push(slot);
+                }
+            }
+        }
+    }
+
+    /// Reads a segment into a slot; whether it still is what it was when it was looked through.
+    fn load(&mut self, slot: usize, indexed: &Indexed) -> io::Result<bool> {
+        let offset = self.header.segments.area.place(u64::from(indexed.index));
+        let size = BEFORE_RECORDS + u64::from(indexed.length) * self.header.segments.record_bytes;
+        let open = &mut self.slots[slot];
+        open.indexed = *indexed;
+        open.bytes.resize(usize::try_from(size).unwrap_or(0), 0);
+        if fill(self.source, offset, &mut open.bytes)? < open.bytes.len() {
+            return Ok(false);
+        }
+        let mut after = [0; 2 * WORD];
+        fill(self.source, offset, &mut after)?;
+        let at = |number| word(&open.bytes, number);
+        let state = word(&after, segment::STATE);
+        Ok(at(segment::WHO) == u64::from(indexed.thread_number) | u64::from(indexed.thread) << 32
+            && at(segment::FIRST) == indexed.first
+            && low(at(segment::LANE)) == indexed.lane as u32
+            && high(state) == indexed.count
+            && (u64::from(low(state)) == segment::BEING_TAKEN) == indexed.being_taken
+            && word(&after, segment::LENGTH) >= u64::from(indexed.length))
+    }
+}
+
+impl<S: Source> Iterator for Records<'_, S> {
+    type Item = Entry;
+
+    fn next(&mut self) -> Option<Entry> {
+        let record_bytes = self.record_bytes();
+        loop {
+            self.open_due();
+            let mut top = self.open.peek_mut()?;
+            let slot = top.0.slot;
+            let open = &mut self.slots[slot];
+            let (number, bytes) = open.bytes_of(open.position, record_bytes);
+            let words: [u64; WORDS] = std::array::from_fn(|number| word(bytes, number));
+            let Indexed { thread_number, thread, lane, length, .. } = open.indexed;
+            open.position += 1;
+            if open.position < length {
+                top.0 = open.next(slot, record_bytes);
+            } else {
+                PeekMut::pop(top);
+                self.free.push(slot);
+                self.done += 1;
+            }
+            if let Some(record) = Record::from_words(&words) {
+                return Some(Entry { thread_number, thread, lane, number, record });
+            }
+        }
+    }
+}

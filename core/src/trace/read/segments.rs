@@ -1,0 +1,156 @@
+//! The segments, looked through once: whose records each holds, how many, and from when on.
+//!
+//! What is kept of a segment does not depend on what it holds, so a recording of any size needs a few dozen bytes a
+//! segment.
+
+use super::defects::Defects;
+use super::header::Header;
+use super::source::{fill, high, low, word, Source};
+use crate::api::Form;
+use crate::trace::layout::{record, segment, WORD};
+use crate::trace::{Kind, Lane};
+use crate::Nanos;
+use std::io;
+
+/// Bytes read at once while looking through.
+const STRETCH: u64 = 256 << 10;
+/// Bytes of a segment before its records.
+pub(super) const BEFORE_RECORDS: u64 = (segment::RECORDS * WORD) as u64;
+
+/// A segment with records.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Indexed {
+    /// Its place among the segments.
+    pub index: u32,
+    /// How often it was taken.
+    pub count: u32,
+    /// Whether it was being taken.
+    pub being_taken: bool,
+    pub lane: Lane,
+    pub thread_number: u32,
+    pub thread: u32,
+    /// Number of its first record.
+    pub first: u64,
+    /// Records that are there.
+    pub length: u32,
+    /// When the earliest of their calls was entered.
+    pub begins: Nanos,
+}
+
+/// All segments with records, by the time of their first one.
+#[derive(Debug, Default)]
+pub(super) struct Index {
+    pub segments: Vec<Indexed>,
+    pub records: u64,
+    pub unknown: u64,
+}
+
+impl Index {
+    pub(super) fn read<S: Source>(source: &S, header: &mut Header, defects: &mut Defects) -> Self {
+        let shape = header.segments;
+        if shape.area.count == 0 {
+            return Self::default();
+        }
+        let mut index = Self::default();
+        let at_once = (STRETCH / shape.area.stride).max(1);
+        let mut buffer = Vec::new();
+        let mut begin = 0;
+        while begin < shape.area.count {
+            let count = at_once.min(shape.area.count - begin);
+            let offset = shape.area.place(begin);
+            let size = count.saturating_mul(shape.area.stride).min(header.length.saturating_sub(offset));
+            buffer.resize(usize::try_from(size).unwrap_or(0), 0);
+            match fill(source, offset, &mut buffer) {
+                Ok(there) => buffer.truncate(there),
+                Err(error) => {
+                    unreadable(offset, size, &error, defects);
+                    buffer.clear();
+                }
+            }
+            let stride = usize::try_from(shape.area.stride).unwrap_or(usize::MAX);
+            for (number, bytes) in (begin..).zip(buffer.chunks(stride)) {
+                index.take(number, bytes, header, defects);
+            }
+            begin += count;
+        }
+        index.doubles(header, defects);
+        index.segments.sort_unstable_by_key(|s| (s.begins, s.thread_number, s.lane, s.first, s.index));
+        index
+    }
+
+    /// Takes in one segment, of which these bytes are there.
+    fn take(&mut self, number: u64, bytes: &[u8], header: &mut Header, defects: &mut Defects) {
+        let shape = header.segments;
+        let offset = shape.area.place(number);
+        let state = u64::from(low(word(bytes, segment::STATE)));
+        match state {
+            segment::FREE => return,
+            segment::BEING_TAKEN | segment::CURRENT | segment::GIVEN_UP => {}
+            _ => return defects.note(offset, || format!("segment {number}: state {state}")),
+        }
+        let told = word(bytes, segment::LENGTH);
+        if told == 0 {
+            return;
+        }
+        let whole = (bytes.len() as u64).saturating_sub(BEFORE_RECORDS) / shape.record_bytes;
+        let length = told.min(shape.records).min(whole);
+        if told != length {
+            defects.note(offset, || format!("segment {number}: {length} of {told} records are there"));
+        }
+        let lane = word(bytes, segment::LANE);
+        let Some(&lane) = usize::try_from(u64::from(low(lane))).ok().and_then(|lane| Lane::ALL.get(lane)) else {
+            return defects.note(offset, || format!("segment {number}: lane {}", low(lane)));
+        };
+        let (first, count) = header.lane_segments[lane as usize];
+        if number < first || number - first >= count {
+            defects.note(offset, || format!("segment {number}: not among those of its lane {}", lane as u8));
+        }
+        let who = word(bytes, segment::WHO);
+        if low(who) == 0 {
+            defects.note(offset, || format!("segment {number}: records of no thread"));
+        }
+        let mut begins = Nanos::MAX;
+        let record_bytes = usize::try_from(shape.record_bytes).unwrap_or(usize::MAX);
+        for bytes in bytes[BEFORE_RECORDS as usize..].chunks_exact(record_bytes).take(length as usize) {
+            begins = begins.min(word(bytes, record::ENTERED));
+            self.unknown += u64::from(!known(word(bytes, record::HEAD)));
+        }
+        header.lanes[lane as usize].present += length;
+        self.records += length;
+        if length != 0 {
+            self.segments.push(Indexed {
+                index: number as u32,
+                count: high(word(bytes, segment::STATE)),
+                being_taken: state == segment::BEING_TAKEN,
+                lane,
+                thread_number: low(who),
+                thread: high(who),
+                first: word(bytes, segment::FIRST),
+                length: length as u32,
+                begins,
+            });
+        }
+    }
+
+    /// Notes segments that hold records of the same numbers. Both are read.
+    fn doubles(&mut self, header: &Header, defects: &mut Defects) {
+        self.segments.sort_unstable_by_key(|s| (s.thread_number, s.lane, s.first, s.index));
+        for pair in self.segments.windows(2) {
+            let [one, other] = pair else { continue };
+            let same = (one.thread_number, one.lane) == (other.thread_number, other.lane);
+            if same && other.first - one.first < u64::from(one.length) {
+                let (one, offset) = (one.index, header.segments.area.place(u64::from(other.index)));
+                defects.note(offset, || format!("segment {}: numbers that segment {one} has", other.index));
+            }
+        }
+    }
+}
+
+fn unreadable(offset: u64, size: u64, error: &io::Error, defects: &mut Defects) {
+    defects.note(offset, || format!("{size} bytes of segments cannot be read: {error}"));
+}
+
+/// Whether this build knows the form and kind of a record with this head.
+fn known(head: u64) -> bool {
+    Form::by_id(head as u16).is_some() && Kind::from_number((head >> 16) as u8).is_some()
+}

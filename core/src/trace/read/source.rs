@@ -1,0 +1,143 @@
+//! What a recording is read from.
+//!
+//! Must not: trust that what was there a moment ago is still there. A file may shrink while it is read.
+
+use super::defects::Defects;
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+
+/// Bytes that can be read at any place.
+pub trait Source {
+    /// How many there are.
+    fn len(&self) -> io::Result<u64>;
+
+    /// Whether there are none.
+    fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.len()? == 0)
+    }
+
+    /// Reads into the buffer from this offset on; returns how many bytes were read, 0 past the end.
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
+}
+
+impl Source for File {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        FileExt::read_at(self, buffer, offset)
+    }
+}
+
+impl Source for [u8] {
+    fn len(&self) -> io::Result<u64> {
+        Ok(<[u8]>::len(self) as u64)
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let there = usize::try_from(offset).ok().and_then(|offset| self.get(offset..)).unwrap_or_default();
+        let count = there.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&there[..count]);
+        Ok(count)
+    }
+}
+
+impl Source for Vec<u8> {
+    fn len(&self) -> io::Result<u64> {
+        Source::len(self.as_slice())
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.as_slice().read_at(offset, buffer)
+    }
+}
+
+impl<S: Source + ?Sized> Source for &S {
+    fn len(&self) -> io::Result<u64> {
+        (**self).len()
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        (**self).read_at(offset, buffer)
+    }
+}
+
+/// Fills the buffer from this offset on as far as there are bytes, and returns how many there were.
+pub(super) fn fill<S: Source>(source: &S, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut done = 0;
+    while done < buffer.len() {
+        match source.read_at(offset.saturating_add(done as u64), &mut buffer[done..]) {
+            Ok(0) => break,
+            Ok(count) => done += count.min(buffer.len() - done),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
+}
+
+/// The bytes from this offset on, `size` at most; what cannot be read is a defect, and missing.
+pub(super) fn bytes<S: Source>(source: &S, offset: u64, size: usize, defects: &mut Defects) -> Vec<u8> {
+    let mut buffer = vec![0; size];
+    let there = fill(source, offset, &mut buffer).unwrap_or_else(|error| {
+        defects.note(offset, || format!("{size} bytes cannot be read: {error}"));
+        0
+    });
+    buffer.truncate(there);
+    buffer
+}
+
+/// The word with this number, or 0 where there is none.
+pub(super) fn word(bytes: &[u8], number: usize) -> u64 {
+    let place = number.saturating_mul(8);
+    bytes.get(place..place.saturating_add(8)).and_then(|b| b.try_into().ok()).map_or(0, u64::from_le_bytes)
+}
+
+/// The lower half of a word.
+pub(super) const fn low(word: u64) -> u32 {
+    word as u32
+}
+
+/// The upper half of a word.
+pub(super) const fn high(word: u64) -> u32 {
+    (word >> 32) as u32
+}
+
+/// The text in a field of these words: up to the first zero byte.
+pub(super) fn field(bytes: &[u8], words: &Range<usize>) -> String {
+    let end = bytes.len().min(words.end * 8);
+    let field = bytes.get(words.start * 8..end).unwrap_or_default();
+    let length = field.iter().position(|&byte| byte == 0).unwrap_or(field.len());
+    String::from_utf8_lossy(&field[..length]).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reading_past_the_end_gives_what_is_there() {
+        let source = vec![1_u8, 2, 3];
+        let mut defects = Defects::default();
+        assert_eq!(bytes(&source, 1, 10, &mut defects), [2, 3]);
+        assert!(bytes(&source, u64::MAX, 4, &mut defects).is_empty());
+        assert_eq!(defects.count(), 0);
+    }
+
+    #[test]
+    fn a_word_that_is_not_there_is_zero() {
+        let bytes = [1, 0, 0, 0, 2, 0, 0, 0, 9];
+        assert_eq!((low(word(&bytes, 0)), high(word(&bytes, 0))), (1, 2));
+        assert_eq!((word(&bytes, 1), word(&bytes, usize::MAX)), (0, 0));
+    }
+
+    #[test]
+    fn a_field_ends_at_its_first_zero_and_holds_text_whatever_is_in_it() {
+        assert_eq!(field(b"rank 3\0x", &(0..1)), "rank 3");
+        assert_eq!(field(b"eight by\xfftes", &(0..2)), "eight by\u{fffd}tes");
+        assert_eq!(field(b"short", &(1..2)), "");
+    }
+}

@@ -1,0 +1,225 @@
+//! The tables of threads, contexts and streams.
+
+use super::defects::Defects;
+use super::header::{entries, Area};
+use super::source::{field, high, low, word, Source};
+use crate::state::{oldest_outstanding, Operation, StreamKind};
+use crate::trace::layout::{context, stream, thread};
+use crate::trace::Record;
+use crate::Nanos;
+
+/// What became of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ThreadState {
+    /// Its entry is free.
+    Free,
+    /// It runs, or did when the process ended.
+    Alive,
+    /// It ended.
+    Ended,
+    /// A state that this build knows not.
+    Unknown(u64),
+}
+
+/// A thread that called the driver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThreadSeen {
+    /// Its number, which no other thread of the recording has.
+    pub number: u32,
+    /// Its id in the system.
+    pub thread: u32,
+    /// What became of it.
+    pub state: ThreadState,
+    /// When its first driver call was seen.
+    pub born: Nanos,
+    /// When it ended.
+    pub ended: Nanos,
+    /// Driver calls seen.
+    pub calls: u64,
+    /// Launches among them.
+    pub launches: u64,
+    /// Its name.
+    pub name: String,
+    /// The address right above the return address of the call in progress, or the newest one.
+    pub stack: u64,
+    /// The caller's frame pointer register at that call.
+    pub frame: u64,
+    /// The call it is in.
+    pub call_in_progress: Option<Record>,
+}
+
+/// A context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ContextSeen {
+    /// Its number, used again when it is gone.
+    pub number: u32,
+    /// The program's handle.
+    pub handle: u64,
+    /// Whether it exists.
+    pub alive: bool,
+    /// Its device, or -1.
+    pub device: i32,
+    /// When it was first seen.
+    pub born: Nanos,
+    /// Everything that was submitted to it before this is complete.
+    pub idle_until: Nanos,
+    /// Work of streams that exist no more was submitted until this.
+    pub orphaned_until: Nanos,
+}
+
+/// A stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamSeen {
+    /// Its number, used again when it is gone.
+    pub number: u32,
+    /// The program's handle.
+    pub handle: u64,
+    /// The number of its context.
+    pub context: u32,
+    /// The thread whose default stream it is, or 0.
+    pub thread: u32,
+    /// What kind it is.
+    pub kind: StreamKind,
+    /// Whether it is followed.
+    pub alive: bool,
+    /// Whether a capture is in progress on it.
+    pub capturing: bool,
+    /// Whether the program destroyed it while work was outstanding.
+    pub destroyed: bool,
+    /// Operations submitted.
+    pub submitted: u64,
+    /// When the newest submitting call was entered or, if it has returned, returned.
+    pub last_submitted: Nanos,
+    /// Everything that was submitted before this is complete.
+    pub complete_until: Nanos,
+    /// When it was first seen.
+    pub born: Nanos,
+    /// The first operation since the stream was last known to be idle.
+    pub first_since_idle: Operation,
+    /// The newest operations, oldest first.
+    pub recent: Vec<Operation>,
+}
+
+impl StreamSeen {
+    /// Whether something submitted is not known to be complete; `idle_until` is what is known of the whole context.
+    pub fn busy(&self, idle_until: Nanos) -> bool {
+        self.alive && self.last_submitted > self.complete_until.max(idle_until)
+    }
+
+    /// The oldest operation that is not known to be complete, if there is one.
+    pub fn oldest(&self, idle_until: Nanos) -> Option<Operation> {
+        let until = self.complete_until.max(idle_until);
+        self.busy(idle_until).then(|| oldest_outstanding(self.first_since_idle, self.recent.iter().copied(), until))?
+    }
+}
+
+/// A thread, and where its entry begins.
+pub(super) struct ThreadEntry {
+    pub seen: ThreadSeen,
+    pub offset: u64,
+}
+
+pub(super) fn threads<S: Source>(source: &S, area: &Area, defects: &mut Defects) -> Vec<ThreadEntry> {
+    each(source, area, defects, |index, entry, defects| {
+        let at = |number| word(entry, number);
+        let who = at(thread::WHO);
+        let offset = area.place(index);
+        if who == 0 {
+            return None;
+        }
+        let state = match at(thread::STATE) {
+            thread::STATE_FREE => ThreadState::Free,
+            thread::STATE_ALIVE => ThreadState::Alive,
+            thread::STATE_ENDED => ThreadState::Ended,
+            other => {
+                defects.note(offset, || format!("thread {}: state {other}", low(who)));
+                ThreadState::Unknown(other)
+            }
+        };
+        Some(ThreadEntry {
+            seen: ThreadSeen {
+                number: low(who),
+                thread: high(who),
+                state,
+                born: at(thread::BORN),
+                ended: at(thread::ENDED),
+                calls: at(thread::CALLS),
+                launches: at(thread::LAUNCHES),
+                name: field(entry, &thread::NAME),
+                stack: at(thread::STACK),
+                frame: at(thread::FRAME),
+                call_in_progress: None,
+            },
+            offset,
+        })
+    })
+}
+
+pub(super) fn contexts<S: Source>(source: &S, area: &Area, defects: &mut Defects) -> Vec<ContextSeen> {
+    each(source, area, defects, |index, entry, _| {
+        let at = |number| word(entry, number);
+        used(entry).then(|| ContextSeen {
+            number: number(index),
+            handle: at(context::HANDLE),
+            alive: low(at(context::ALIVE)) != 0,
+            device: high(at(context::ALIVE)) as i32,
+            born: at(context::BORN),
+            idle_until: at(context::IDLE_UNTIL),
+            orphaned_until: at(context::ORPHANED_UNTIL),
+        })
+    })
+}
+
+pub(super) fn streams<S: Source>(source: &S, area: &Area, defects: &mut Defects) -> Vec<StreamSeen> {
+    each(source, area, defects, |index, entry, _| {
+        let at = |number| word(entry, number);
+        if !used(entry) {
+            return None;
+        }
+        let operation = |place: usize| operation(at(place), at(place + 1));
+        let submitted = at(stream::SUBMITTED);
+        let kept = stream::RECENT_COUNT as u64;
+        let recent = submitted.saturating_sub(kept)..submitted;
+        Some(StreamSeen {
+            number: number(index),
+            handle: at(stream::HANDLE),
+            context: low(at(stream::PLACE)),
+            thread: high(at(stream::PLACE)),
+            kind: StreamKind::from_number(at(stream::KIND)),
+            alive: at(stream::ALIVE) != 0,
+            capturing: at(stream::CAPTURING) != 0,
+            destroyed: at(stream::DESTROYED) != 0,
+            submitted,
+            last_submitted: at(stream::LAST_SUBMITTED),
+            complete_until: at(stream::COMPLETE_UNTIL),
+            born: at(stream::BORN),
+            first_since_idle: operation(stream::FIRST_SINCE_IDLE),
+            recent: recent.map(|n| operation(stream::RECENT + (n % kept) as usize * 2)).collect(),
+        })
+    })
+}
+
+fn operation(at: Nanos, what: u64) -> Operation {
+    Operation { at, form: what as u16, function: high(what) }
+}
+
+fn number(index: u64) -> u32 {
+    u32::try_from(index + 1).unwrap_or(u32::MAX)
+}
+
+fn used(entry: &[u8]) -> bool {
+    entry.iter().any(|&byte| byte != 0)
+}
+
+/// What is made of each entry of a table.
+fn each<S: Source, T>(
+    source: &S,
+    area: &Area,
+    defects: &mut Defects,
+    mut read: impl FnMut(u64, &[u8], &mut Defects) -> Option<T>,
+) -> Vec<T> {
+    let bytes = entries(source, area, defects);
+    // An area without entries has no stride.
+    let entries = bytes.chunks_exact(usize::try_from(area.stride).unwrap_or(0).max(1));
+    (0..).zip(entries).filter_map(|(index, entry)| read(index, entry, defects)).collect()
+}

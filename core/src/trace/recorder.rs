@@ -1,0 +1,546 @@
+//! The writer of a recording.
+//!
+//! Protocol. A segment belongs to one thread at a time, and only that thread writes to it, through its [`Pen`]. The facts of a
+//! record are stored first; then, for a call that is about to be made, the thread's mark (see `state::ThreadSlot`); when the
+//! call has returned, the rest of the record; and last, with Release, the segment's length, which makes the record complete.
+//! A reader takes the length with Acquire, its partner.
+//!
+//! A thread whose segment is full takes the next one that nobody has, and gives up the one that was full before; going round,
+//! it takes the one that was taken longest ago, so what it holds has been overtaken by all others. Taking is one compare-and-swap on the segment's
+//! state, which also counts; a reader that finds the same state and count before and after has read one owner's records.
+//!
+//! Must not: allocate, lock, wait or call the system on the way of a record. Texts are written on cold paths, under a lock.
+
+use super::layout::{self, header, lane, record, segment, text, Shape, LANES};
+use super::{Lane, Record};
+use crate::sync::{fence, AtomicU64, Ordering};
+use crate::Nanos;
+// The pen is one thread's own: it needs no model checking, and is built at compile time.
+use std::sync::atomic::{AtomicU32, AtomicU64 as OwnU64, AtomicUsize};
+use std::sync::Mutex;
+
+/// The words of a record in its segment.
+pub type Place<'a> = &'a [AtomicU64; record::WORDS];
+
+/// Whose records a segment holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// The thread's number in the recording.
+    pub number: u32,
+    /// Its id in the system.
+    pub thread: u32,
+}
+
+/// Where a thread writes in one lane. The thread alone uses it.
+#[derive(Default)]
+pub struct Pen {
+    /// Where its segment begins, in words; 0 for none.
+    base: AtomicUsize,
+    /// Complete records in it.
+    length: AtomicU32,
+    /// Records that it has room for: 0 without a segment.
+    room: AtomicU32,
+    /// Number of the first one among the thread's records in this lane.
+    first: OwnU64,
+    /// The segment it had before, which is full and nobody else's yet; 0 for none.
+    previous: AtomicUsize,
+}
+
+impl Pen {
+    /// For another thread, whose records are numbered from 0. The pen has no segment.
+    pub fn restart(&self) {
+        self.first.store(0, Ordering::Relaxed);
+        self.length.store(0, Ordering::Relaxed);
+        self.room.store(0, Ordering::Relaxed);
+        self.base.store(0, Ordering::Relaxed);
+        self.previous.store(0, Ordering::Relaxed);
+    }
+
+    /// The number of the thread's next record in this lane.
+    #[inline(always)]
+    pub fn next(&self) -> u64 {
+        self.first.load(Ordering::Relaxed).wrapping_add(u64::from(self.length.load(Ordering::Relaxed)))
+    }
+}
+
+/// What the header says of the process.
+#[derive(Clone, Debug, Default)]
+pub struct ProcessFacts {
+    /// Process id.
+    pub process: u32,
+    /// The driver's version, as `cuDriverGetVersion` counts.
+    pub driver_version: i32,
+    /// When the process was armed, nanoseconds since 1970-01-01 UTC.
+    pub armed_unix_nanos: u64,
+    /// The same on `CLOCK_MONOTONIC`.
+    pub armed_monotonic_nanos: u64,
+    /// When the process started, in clock ticks since the machine did.
+    pub start_ticks: u64,
+    /// Name of the program's file.
+    pub program: String,
+    /// Name of the machine.
+    pub host: String,
+    /// Rank among the processes of the job, or empty.
+    pub rank: String,
+    /// LazyGuard's version.
+    pub lazyguard: String,
+}
+
+/// What a lane has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LaneCounts {
+    /// Segments.
+    pub segments: u32,
+    /// How often a segment was looked at to be taken.
+    pub hand: u64,
+    /// Records in segments when they were taken again.
+    pub overtaken: u64,
+    /// Records in segments that were given up.
+    pub given_up: u64,
+    /// Records for which there was no segment.
+    pub dropped: u64,
+}
+
+/// See the module.
+pub struct Recorder<'a> {
+    words: &'a [AtomicU64],
+    shape: Shape,
+    texts: Mutex<()>,
+}
+
+fn low(word: u64) -> u64 {
+    word & 0xffff_ffff
+}
+
+impl<'a> Recorder<'a> {
+    /// Makes a recording of this shape in words that are zero. `None` if there are too few of them.
+    pub fn new(words: &'a [AtomicU64], shape: Shape, facts: &ProcessFacts) -> Option<Self> {
+        let words = words.get(..shape.words())?;
+        let recorder = Self { words, shape, texts: Mutex::new(()) };
+        let set = |at: usize, value: u64| recorder.words[at].store(value, Ordering::Relaxed);
+        let pair = |low: usize, high: usize| low as u64 | (high as u64) << 32;
+        let bytes = |words: usize| (words * layout::WORD) as u64;
+        set(header::VERSION, pair(layout::VERSION as usize, layout::HEADER_BYTES));
+        set(header::FILE_BYTES, bytes(shape.words()));
+        set(header::PROCESS, u64::from(facts.process) | u64::from(facts.driver_version as u32) << 32);
+        set(header::ARMED_UNIX_NANOS, facts.armed_unix_nanos);
+        set(header::ARMED_MONOTONIC_NANOS, facts.armed_monotonic_nanos);
+        set(header::PROCESS_START_TICKS, facts.start_ticks);
+        for (at, offset, count, stride) in [
+            (header::THREADS, shape.threads_at(), shape.threads, layout::thread::WORDS),
+            (header::CONTEXTS, shape.contexts_at(), shape.contexts, layout::context::WORDS),
+            (header::STREAMS, shape.streams_at(), shape.streams, layout::stream::WORDS),
+            (header::SEGMENTS, shape.segments_at(), shape.segment_count(), shape.segment_words()),
+        ] {
+            set(at, bytes(offset));
+            set(at + 1, pair(count, stride * layout::WORD));
+        }
+        set(header::TEXTS, bytes(shape.texts_at()));
+        set(header::TEXTS + 1, shape.text_bytes as u64);
+        set(header::RECORD_SHAPE, pair(shape.records, record::WORDS * layout::WORD));
+        set(header::LANE_COUNT, LANES as u64);
+        let mut first = 0;
+        for (n, &segments) in shape.segments.iter().enumerate() {
+            set(header::LANES + n * header::LANE_WORDS + lane::SEGMENTS, pair(first, segments));
+            first += segments;
+        }
+        for (range, content) in [
+            (header::PROGRAM, &facts.program),
+            (header::HOST, &facts.host),
+            (header::RANK, &facts.rank),
+            (header::LAZYGUARD, &facts.lazyguard),
+        ] {
+            put_text(&recorder.words[range], content);
+        }
+        set(header::STATE, layout::state::GUARDED);
+        // Last, with Release: what has the mark of a recording has a header.
+        recorder.words[header::MAGIC].store(layout::MAGIC, Ordering::Release);
+        Some(recorder)
+    }
+
+    /// Its shape.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// All of its words.
+    pub fn words(&self) -> &'a [AtomicU64] {
+        self.words
+    }
+
+    /// How the process stands: one of [`layout::state`].
+    pub fn set_state(&self, state: u64) {
+        self.words[header::STATE].store(state, Ordering::Relaxed);
+    }
+
+    /// The process is alive.
+    pub fn seen_alive(&self, now: Nanos) {
+        self.words[header::LAST_SEEN].store(now, Ordering::Relaxed);
+    }
+
+    /// Something found no entry in its table.
+    pub fn count_without_entry(&self) {
+        self.words[header::WITHOUT_ENTRY].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The entry of a thread that has ended is used again: what it counted is kept.
+    pub fn keep_counts(&self, calls: u64, launches: u64) {
+        self.words[header::FORMER_CALLS].fetch_add(calls, Ordering::Relaxed);
+        self.words[header::FORMER_LAUNCHES].fetch_add(launches, Ordering::Relaxed);
+    }
+
+    /// What [`Recorder::keep_counts`] has kept: calls, and launches among them.
+    pub fn kept_counts(&self) -> (u64, u64) {
+        let of = |word: usize| self.words[word].load(Ordering::Relaxed);
+        (of(header::FORMER_CALLS), of(header::FORMER_LAUNCHES))
+    }
+
+    /// Entry `index` (from 0) of a table that begins at word `at`, or `None` where the table ends.
+    fn entry<const WORDS: usize>(&self, at: usize, count: usize, index: usize) -> Option<&'a [AtomicU64; WORDS]> {
+        (index < count).then(|| self.words.get(at + index * WORDS..)?.first_chunk()).flatten()
+    }
+
+    /// A thread's entry.
+    pub fn thread_entry(&self, index: usize) -> Option<&'a [AtomicU64; layout::thread::WORDS]> {
+        self.entry(self.shape.threads_at(), self.shape.threads, index)
+    }
+
+    /// A context's entry.
+    pub fn context_entry(&self, index: usize) -> Option<&'a [AtomicU64; layout::context::WORDS]> {
+        self.entry(self.shape.contexts_at(), self.shape.contexts, index)
+    }
+
+    /// Where the entries of a stream and of a context begin, in words, by their numbers; `None` if one has none.
+    pub fn places_of(&self, stream: u32, context: u32) -> Option<(usize, usize)> {
+        let stream = (stream as usize).checked_sub(1).filter(|&index| index < self.shape.streams)?;
+        let context = (context as usize).checked_sub(1).filter(|&index| index < self.shape.contexts)?;
+        Some((
+            self.shape.streams_at() + stream * layout::stream::WORDS,
+            self.shape.contexts_at() + context * layout::context::WORDS,
+        ))
+    }
+
+    /// A stream's entry.
+    pub fn stream_entry(&self, index: usize) -> Option<&'a [AtomicU64; layout::stream::WORDS]> {
+        self.entry(self.shape.streams_at(), self.shape.streams, index)
+    }
+
+    // --- records ---
+
+    /// The place of the thread's next record, if it has a segment with room. What is stored there counts for nothing until
+    /// [`Recorder::complete`].
+    #[inline(always)]
+    pub fn place(&self, pen: &Pen) -> Option<Place<'a>> {
+        let length = pen.length.load(Ordering::Relaxed);
+        if length >= pen.room.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.place_at(pen, length)
+    }
+
+    #[inline(always)]
+    fn place_at(&self, pen: &Pen, number: u32) -> Option<Place<'a>> {
+        let at = pen.base.load(Ordering::Relaxed) + segment::RECORDS + number as usize * record::WORDS;
+        self.words.get(at..)?.first_chunk()
+    }
+
+    /// The same when there is none: gives the segment up, if there was one, and takes another. `None` if each one is some
+    /// thread's current one, which is counted when the record is dropped.
+    #[cold]
+    pub fn place_in_next(&self, pen: &Pen, owner: Owner, which: Lane, now: Nanos) -> Option<Place<'a>> {
+        // The full segment stays the thread's own until the next one is full as well: what it did last is there also if it now
+        // does not get to run, or hangs, while others go round. Only if there is no segment left, its own have to serve.
+        let next = pen.next();
+        let base = match self.take(next, owner, which, now) {
+            Some(base) => {
+                self.release(pen.previous.swap(pen.base.load(Ordering::Relaxed), Ordering::Relaxed));
+                base
+            }
+            None => {
+                self.give_up(pen);
+                self.take(next, owner, which, now)?
+            }
+        };
+        pen.first.store(next, Ordering::Relaxed);
+        pen.length.store(0, Ordering::Relaxed);
+        pen.base.store(base, Ordering::Relaxed);
+        pen.room.store(self.shape.records as u32, Ordering::Relaxed);
+        self.place(pen)
+    }
+
+    /// The record in the pen's place is complete.
+    #[inline(always)]
+    pub fn complete(&self, pen: &Pen) {
+        let length = pen.length.load(Ordering::Relaxed).wrapping_add(1);
+        pen.length.store(length, Ordering::Relaxed);
+        if let Some(word) = self.words.get(pen.base.load(Ordering::Relaxed) + segment::LENGTH) {
+            // Release: partner of the Acquire with which readers take the length. The record is stored before.
+            word.store(u64::from(length), Ordering::Release);
+        }
+    }
+
+    /// The thread's newest `count` complete records in its current segment, newest first.
+    pub fn newest<'s>(&'s self, pen: &'s Pen, count: u32) -> impl Iterator<Item = Place<'a>> + 's {
+        let length = pen.length.load(Ordering::Relaxed);
+        let has_one = pen.room.load(Ordering::Relaxed) > 0;
+        (length.saturating_sub(count)..length).rev().filter(move |_| has_one).map_while(|n| self.place_at(pen, n))
+    }
+
+    /// The thread's current segment, as its index plus 1, or 0.
+    pub fn current_segment(&self, pen: &Pen) -> u32 {
+        match pen.base.load(Ordering::Relaxed) {
+            0 => 0,
+            base => ((base - self.shape.segments_at()) / self.shape.segment_words()) as u32 + 1,
+        }
+    }
+
+    /// A record was dropped.
+    pub fn count_dropped(&self, which: Lane) {
+        self.lane(which)[lane::DROPPED].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What a lane has counted.
+    pub fn counts(&self, which: Lane) -> LaneCounts {
+        let of = |word: usize| self.lane(which)[word].load(Ordering::Relaxed);
+        LaneCounts {
+            segments: (of(lane::SEGMENTS) >> 32) as u32,
+            hand: of(lane::HAND),
+            overtaken: of(lane::OVERTAKEN),
+            given_up: of(lane::GIVEN_UP),
+            dropped: of(lane::DROPPED),
+        }
+    }
+
+    /// The pen writes no more, and others may take its segments from now on; their records stay until somebody does.
+    pub fn give_up(&self, pen: &Pen) {
+        pen.first.store(pen.next(), Ordering::Relaxed);
+        pen.length.store(0, Ordering::Relaxed);
+        pen.room.store(0, Ordering::Relaxed);
+        self.release(pen.previous.swap(0, Ordering::Relaxed));
+        self.release(pen.base.swap(0, Ordering::Relaxed));
+    }
+
+    /// Others may take the segment that begins there, if there is one.
+    fn release(&self, base: usize) {
+        if base == 0 {
+            return;
+        }
+        let words = &self.words[base..base + segment::RECORDS];
+        let length = words[segment::LENGTH].load(Ordering::Relaxed);
+        let which = Lane::ALL[words[segment::LANE].load(Ordering::Relaxed) as usize % LANES];
+        self.lane(which)[lane::GIVEN_UP].fetch_add(length, Ordering::Relaxed);
+        let count = words[segment::STATE].load(Ordering::Relaxed) & !0xffff_ffff;
+        // Release: partner of the Acquire in `take`, whose thread writes over what this one has written.
+        words[segment::STATE].store(count | segment::GIVEN_UP, Ordering::Release);
+    }
+
+    fn lane(&self, which: Lane) -> &'a [AtomicU64] {
+        let at = header::LANES + which as usize * header::LANE_WORDS;
+        &self.words[at..at + header::LANE_WORDS]
+    }
+
+    /// Where segment `index` begins, in words.
+    fn segment_at(&self, index: usize) -> usize {
+        self.shape.segments_at() + index * self.shape.segment_words()
+    }
+
+    /// Takes the next segment of the lane that is nobody's current one, going round once; returns where it begins.
+    fn take(&self, first: u64, owner: Owner, which: Lane, now: Nanos) -> Option<usize> {
+        let lane_words = self.lane(which);
+        let count = self.shape.segments[which as usize];
+        let begin: usize = self.shape.segments[..which as usize].iter().sum();
+        for _ in 0..count {
+            let hand = lane_words[lane::HAND].fetch_add(1, Ordering::Relaxed);
+            let base = self.segment_at(begin + (hand % count as u64) as usize);
+            let words = &self.words[base..base + segment::RECORDS];
+            let found = words[segment::STATE].load(Ordering::Relaxed);
+            if matches!(low(found), segment::CURRENT | segment::BEING_TAKEN) {
+                continue;
+            }
+            let taken = (found & !0xffff_ffff).wrapping_add(1 << 32);
+            // Acquire: partner of the Release in `give_up`.
+            let swapped = words[segment::STATE].compare_exchange(
+                found,
+                taken | segment::BEING_TAKEN,
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            );
+            if swapped.is_err() {
+                continue;
+            }
+            // Counted before they go: whatever happens in between, no record is missing without being counted.
+            let overtaken = words[segment::LENGTH].load(Ordering::Relaxed);
+            lane_words[lane::OVERTAKEN].fetch_add(overtaken, Ordering::Relaxed);
+            // The fences keep the stores in the order of the format: the state before the length, and the length before
+            // what it stood for, so that a reader who saw something of the new owner's sees the change.
+            fence(Ordering::Release);
+            words[segment::LENGTH].store(0, Ordering::Relaxed);
+            fence(Ordering::Release);
+            words[segment::WHO].store(u64::from(owner.number) | u64::from(owner.thread) << 32, Ordering::Relaxed);
+            words[segment::LANE].store(which as u64, Ordering::Relaxed);
+            words[segment::FIRST].store(first, Ordering::Relaxed);
+            words[segment::TAKEN].store(now, Ordering::Relaxed);
+            words[segment::STATE].store(taken | segment::CURRENT, Ordering::Release);
+            // What this owner stores in the records comes after, also for a reader that sees it early.
+            fence(Ordering::Release);
+            return Some(base);
+        }
+        None
+    }
+
+    // --- texts ---
+
+    /// Adds an entry to the texts: words, and then, if there is one, a text with its length in front. An entry that finds no
+    /// room is counted.
+    fn add_text(&self, kind: u16, now: Nanos, content: &[u64], tail: Option<&str>) {
+        let tail_words = tail.map_or(0, |t| 1 + t.len().div_ceil(layout::WORD));
+        let size = (2 + content.len() + tail_words) * layout::WORD;
+        let _one_at_a_time = self.texts.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let used = self.words[header::TEXTS_USED].load(Ordering::Relaxed) as usize;
+        if used + size > self.shape.text_bytes || u32::try_from(size).is_err() {
+            self.words[header::TEXTS_LOST].fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        let at = self.shape.texts_at() + used / layout::WORD;
+        let entry = &self.words[at..at + size / layout::WORD];
+        entry[0].store(u64::from(kind) | (size as u64) << 32, Ordering::Relaxed);
+        entry[1].store(now, Ordering::Relaxed);
+        for (to, word) in entry[2..].iter().zip(content) {
+            to.store(*word, Ordering::Relaxed);
+        }
+        if let Some(tail) = tail {
+            entry[2 + content.len()].store(tail.len() as u64, Ordering::Relaxed);
+            put_text(&entry[3 + content.len()..], tail);
+        }
+        // Release: the entry counts only when all of it is there.
+        self.words[header::TEXTS_USED].store((used + size) as u64, Ordering::Release);
+    }
+
+    /// A name, by its number.
+    pub fn add_name(&self, now: Nanos, number: u32, name: &str) {
+        self.add_text(text::NAME, now, &[u64::from(number)], Some(name));
+    }
+
+    /// A function or kernel, with the number of its name or 0.
+    pub fn add_function(&self, now: Nanos, number: u32, name: u32, handle: u64, owner: u64, kernel: bool) {
+        let ids = u64::from(number) | u64::from(name) << 32;
+        self.add_text(text::FUNCTION, now, &[ids, handle, owner, u64::from(kernel)], None);
+    }
+
+    /// A file of code in memory: where it begins and ends, and what makes an address of the file one in memory.
+    pub fn add_file(&self, now: Nanos, begin: u64, end: u64, bias: u64, path: &str) {
+        self.add_text(text::FILE, now, &[begin, end, bias], Some(path));
+    }
+
+    /// A setting, as `NAME=value`.
+    pub fn add_setting(&self, now: Nanos, setting: &str) {
+        self.add_text(text::SETTING, now, &[], Some(setting));
+    }
+
+    /// A note of the guard's.
+    pub fn add_note(&self, now: Nanos, note: &str) {
+        self.add_text(text::NOTE, now, &[], Some(note));
+    }
+
+    /// A stream, with its number and kind as the streams' table has them.
+    pub fn add_stream(&self, now: Nanos, number: u32, context: u32, handle: u64, kind: u64) {
+        self.add_text(text::STREAM, now, &[u64::from(number) | u64::from(context) << 32, handle, kind], None);
+    }
+
+    // --- reading in the same process ---
+
+    /// What lies in segment `index`, if it has been taken and not been taken again meanwhile: the state's word, the owner,
+    /// the number of the first record, and how many are complete.
+    pub fn look(&self, index: usize) -> Option<Look> {
+        let base = self.segment_at(index);
+        let words = self.words.get(base..base + segment::RECORDS)?;
+        let state = words[segment::STATE].load(Ordering::Acquire);
+        if low(state) == segment::FREE || low(state) == segment::BEING_TAKEN {
+            return None;
+        }
+        // Acquire: partner of the Release in `complete`.
+        let length = words[segment::LENGTH].load(Ordering::Acquire);
+        let who = words[segment::WHO].load(Ordering::Relaxed);
+        let look = Look {
+            index,
+            state,
+            owner: Owner { number: who as u32, thread: (who >> 32) as u32 },
+            first: words[segment::FIRST].load(Ordering::Relaxed),
+            length: length.min(self.shape.records as u64) as u32,
+        };
+        self.unchanged(&look).then_some(look)
+    }
+
+    /// Whether a segment is still the same owner's as when it was looked at.
+    fn unchanged(&self, look: &Look) -> bool {
+        fence(Ordering::Acquire);
+        let now = self.words[self.segment_at(look.index) + segment::STATE].load(Ordering::Relaxed);
+        // From current to given up nothing else changes.
+        now >> 32 == look.state >> 32 && low(now) != segment::BEING_TAKEN
+    }
+
+    /// The words of record `number` of a segment, unless the segment has been taken again meanwhile. One past the length is
+    /// that of a call in progress, if the thread's mark says so.
+    pub fn read(&self, look: &Look, number: u32) -> Option<[u64; record::WORDS]> {
+        let at = self.segment_at(look.index) + segment::RECORDS + number as usize * record::WORDS;
+        let place: Place<'_> = (number < self.shape.records as u32).then(|| self.words.get(at..)?.first_chunk())??;
+        let words = place.each_ref().map(|word| word.load(Ordering::Relaxed));
+        self.unchanged(look).then_some(words)
+    }
+
+    /// Segments of a lane: the first, and how many.
+    pub fn segments_of(&self, which: Lane) -> (usize, usize) {
+        (self.shape.segments[..which as usize].iter().sum(), self.shape.segments[which as usize])
+    }
+}
+
+/// A segment, as it was at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// Its index.
+    pub index: usize,
+    state: u64,
+    /// Whose it is or was.
+    pub owner: Owner,
+    /// Number of its first record.
+    pub first: u64,
+    /// Complete records.
+    pub length: u32,
+}
+
+impl Look {
+    /// Whether its owner may still add records.
+    pub fn is_current(&self) -> bool {
+        low(self.state) == segment::CURRENT
+    }
+
+    /// Tells one owner's use of the segment from another's.
+    pub fn taken(&self) -> u32 {
+        (self.state >> 32) as u32
+    }
+}
+
+/// Stores a text in words, cut to whole characters where it does not fit, and filled up with zeros.
+pub fn put_text(words: &[AtomicU64], content: &str) {
+    let mut end = content.len().min(words.len() * layout::WORD);
+    while !content.is_char_boundary(end) {
+        end -= 1;
+    }
+    let mut bytes = content.as_bytes()[..end].chunks(layout::WORD);
+    for word in words {
+        let mut filled = [0; layout::WORD];
+        if let Some(chunk) = bytes.next() {
+            filled[..chunk.len()].copy_from_slice(chunk);
+        }
+        word.store(u64::from_le_bytes(filled), Ordering::Relaxed);
+    }
+}
+
+/// Stores a record.
+#[inline(always)]
+pub fn put_record(place: Place<'_>, record: &Record) {
+    let words = record.to_words();
+    for n in 0..record::WORDS {
+        place[n].store(words[n], Ordering::Relaxed);
+    }
+}
