@@ -59,6 +59,8 @@ pub struct Settings {
     pub hang_after_nanos: u64,
     /// `LAZYGUARD_OUT`: where the run folder goes; `None` is a private one that a clean exit removes.
     pub out: Option<String>,
+    /// `LAZYGUARD_RECORD`: the size of the recording, in bytes; 0 is none.
+    pub record_bytes: u64,
     /// `LAZYGUARD_LOG`.
     pub log: LogLevel,
     /// `LAZYGUARD_SUMMARY`: whether a summary goes to standard error at exit.
@@ -155,6 +157,16 @@ pub const SETTINGS: &[Setting] = &[
         apply: |s, v| set(&mut s.out, Some(Some(v.to_owned()))),
     },
     Setting {
+        name: "LAZYGUARD_RECORD",
+        values: "a size from 1MiB to 64GiB, or off",
+        default: "16MiB",
+        help: "how big the recording in the run folder is, on disk and in memory; it is allocated as a whole, and the oldest records give way",
+        apply: |s, v| {
+            let bytes = if v == "off" { Some(0) } else { size(v).filter(|b| (1 << 20..=64 << 30).contains(b)) };
+            set(&mut s.record_bytes, bytes)
+        },
+    },
+    Setting {
         name: "LAZYGUARD_LOG",
         values: "off, hazard, load, launch",
         default: "load",
@@ -191,6 +203,7 @@ impl Default for Settings {
             nudge_fat_binaries: 0,
             hang_after_nanos: 0,
             out: None,
+            record_bytes: 0,
             log: LogLevel::Load,
             summary: false,
         };
@@ -330,6 +343,7 @@ mod tests {
         assert_eq!((s.hang_after_nanos, s.budget_kernels), (30_000_000_000, 8192));
         assert_eq!((s.budget_nanos, s.budget_bytes), (500_000_000, 128 << 20));
         assert_eq!((s.preload, s.log, s.enabled), (Policy::Auto, LogLevel::Load, true));
+        assert_eq!(s.record_bytes, 16 << 20);
     }
 
     #[test]

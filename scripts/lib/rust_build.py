@@ -15,6 +15,9 @@ from tools import ROOT, TARGET, Failure
 
 JOBS = "2"
 
+# The exports find their caller by the frame pointer; the second option tells them that there is one.
+FRAMES = ["-C", "force-frame-pointers=yes", "--cfg", "lazyguard_frames"]
+
 
 def cargo(*arguments):
     command = ["cargo", *arguments]
@@ -32,7 +35,7 @@ def build(say):
     say("lazyguard", "built", time.monotonic() - started)
     started = time.monotonic()
     floor = glibc_floor.ensure(TARGET / "glibc-floor")
-    cargo("rustc", "--release", "--quiet", "-j", JOBS, "-p", "lazyguard-shim", "--lib", "--", *floor)
+    cargo("rustc", "--release", "--quiet", "-j", JOBS, "-p", "lazyguard-shim", "--lib", "--", *floor, *FRAMES)
     say("liblazyguard.so", "built", time.monotonic() - started)
     for artefact in ("lazyguard", "liblazyguard.so"):
         if not (TARGET / "release" / artefact).is_file():

@@ -137,6 +137,11 @@ impl Form {
         }
     }
 
+    /// The number that records carry.
+    pub const fn id(self) -> u16 {
+        self.info().id
+    }
+
     /// Its index in [`FORMS`].
     pub const fn index(self) -> usize {
         self.0 as usize
@@ -163,8 +168,11 @@ impl Form {
     }
 
     /// The form that records name by `id`.
-    pub fn by_id(id: u16) -> Option<Self> {
-        FORMS.iter().position(|f| f.id == id).and_then(Self::from_index)
+    pub const fn by_id(id: u16) -> Option<Self> {
+        if (id as usize) < BY_ID.len() {
+            return Self::from_index(BY_ID[id as usize] as usize);
+        }
+        None
     }
 
     /// The forms that answer to a name asked of `cuGetProcAddress`.
@@ -207,6 +215,28 @@ macro_rules! define_forms {
 
 crate::with_driver_api!(define_forms);
 
+/// The index of each id's form; past the end of the forms where there is none.
+static BY_ID: [u16; largest_id() + 1] = {
+    let mut table = [u16::MAX; largest_id() + 1];
+    let mut index = 0;
+    while index < FORMS.len() {
+        table[FORMS[index].id as usize] = index as u16;
+        index += 1;
+    }
+    table
+};
+
+const fn largest_id() -> usize {
+    let (mut largest, mut index) = (0, 0);
+    while index < FORMS.len() {
+        if FORMS[index].id as usize > largest {
+            largest = FORMS[index].id as usize;
+        }
+        index += 1;
+    }
+    largest
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -218,6 +248,10 @@ mod tests {
         let symbols: HashSet<_> = FORMS.iter().map(|f| f.symbol).collect();
         assert_eq!(ids.len(), FORMS.len());
         assert_eq!(symbols.len(), FORMS.len());
+        for (index, form) in FORMS.iter().enumerate() {
+            assert_eq!(Form::by_id(form.id).map(Form::index), Some(index));
+        }
+        assert_eq!((Form::by_id(0), Form::by_id(u16::MAX)), (None, None));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What stood still, as plain data.
 
 use crate::api::Form;
-use crate::state::{ColdKind, Operation, StreamKind, ValueWrite, World};
+use crate::state::{ColdKind, Operation, ValueWait, ValueWrite, World};
 use crate::Nanos;
 use serde::{Deserialize, Serialize};
 
@@ -175,6 +175,38 @@ impl Snapshot {
     }
 }
 
+/// A wait, with the submitted writes that would satisfy it; `outstanding` says of a write that it is not known to have been
+/// carried out.
+pub(super) fn wait_seen(
+    stream: StreamRef,
+    wait: &ValueWait,
+    writes: &[ValueWrite],
+    outstanding: &dyn Fn(&ValueWrite) -> bool,
+) -> WaitSeen {
+    let to_address = || writes.iter().filter(|w| w.address == wait.address);
+    let newest = to_address().map(|w| w.at).max();
+    // A write that has been carried out counts only while no other has come after it; one behind the wait on the wait's own
+    // stream never is.
+    let counts = |w: &&ValueWrite| {
+        let behind_itself = w.stream == stream.number && w.at > wait.at;
+        !behind_itself && (outstanding(w) || Some(w.at) == newest)
+    };
+    let satisfying_writes: Vec<_> = to_address()
+        .filter(counts)
+        .filter(|w| wait.satisfied_by(w.value))
+        .map(|w| WriteSeen { stream: w.stream, at: w.at, value: w.value })
+        .collect();
+    WaitSeen {
+        at: wait.at,
+        address: wait.address,
+        value: wait.value,
+        condition: wait.condition().to_owned(),
+        other_writes: to_address().count() - satisfying_writes.len(),
+        satisfying_writes,
+        stream,
+    }
+}
+
 /// Live state, seen through numbers.
 struct View<'a> {
     world: &'a World,
@@ -195,19 +227,12 @@ impl View<'_> {
 
     fn stream_ref(&self, number: u32) -> Option<StreamRef> {
         let stream = self.world.stream_entry(number)?;
-        let kind = match stream.kind() {
-            StreamKind::Blocking => "blocking",
-            StreamKind::NonBlocking => "non-blocking",
-            StreamKind::Legacy => "legacy default",
-            StreamKind::PerThread => "per-thread default",
-            StreamKind::Unknown => "unknown",
-        };
         let context = self.context_handle(stream.context());
-        Some(StreamRef { number, handle: stream.handle(), kind: kind.to_owned(), context })
+        Some(StreamRef { number, handle: stream.handle(), kind: stream.kind().name().to_owned(), context })
     }
 
     fn operation(&self, op: Operation) -> OperationSeen {
-        let call = Form::from_index(usize::from(op.form)).map_or("?", Form::symbol).to_owned();
+        let call = Form::by_id(op.form).map_or("?", Form::symbol).to_owned();
         OperationSeen { at: op.at, call, function: self.function_name(op.function) }
     }
 
@@ -227,31 +252,12 @@ impl View<'_> {
         for (number, stream) in self.world.streams() {
             for wait in stream.unsatisfied(self.world.stream_idle_until(stream)) {
                 let Some(stream) = self.stream_ref(number) else { continue };
-                let to_address = || writes.iter().filter(|w| w.address == wait.address);
-                let newest = to_address().map(|w| w.at).max();
-                // A write that has been carried out counts only while no other has come after it; one behind the wait on
-                // the wait's own stream never is.
-                let counts = |w: &&ValueWrite| {
-                    let behind_itself = w.stream == number && w.at > wait.at;
-                    let outstanding = self.world.stream_entry(w.stream).is_some_and(|s| {
+                let outstanding = |w: &ValueWrite| {
+                    self.world.stream_entry(w.stream).is_some_and(|s| {
                         s.oldest(self.world.stream_idle_until(s)).is_some_and(|oldest| oldest.at <= w.at)
-                    });
-                    !behind_itself && (outstanding || Some(w.at) == newest)
+                    })
                 };
-                let satisfying_writes: Vec<_> = to_address()
-                    .filter(counts)
-                    .filter(|w| wait.satisfied_by(w.value))
-                    .map(|w| WriteSeen { stream: w.stream, at: w.at, value: w.value })
-                    .collect();
-                waits.push(WaitSeen {
-                    stream,
-                    at: wait.at,
-                    address: wait.address,
-                    value: wait.value,
-                    condition: wait.condition().to_owned(),
-                    other_writes: to_address().count() - satisfying_writes.len(),
-                    satisfying_writes,
-                });
+                waits.push(wait_seen(stream, &wait, &writes, &outstanding));
             }
         }
         waits.sort_by_key(|w| w.at);

@@ -299,6 +299,7 @@ fn time(at: crate::Nanos) -> String {
 mod tests {
     use super::*;
     use crate::state::{ColdLoad, FunctionKind, Operation, StreamKey, StreamKind, ValueWait, ValueWrite, World};
+    use crate::trace::{Kind, Record};
 
     const SECOND: u64 = 1_000_000_000;
 
@@ -332,7 +333,7 @@ mod tests {
 
         fn submit(&self, stream: usize, at: u64, call: &str, function: u32) -> &Self {
             let entry = self.world.stream_entry(self.streams[stream]).unwrap();
-            entry.submitting(Operation { at, form: Self::form(call).index() as u16, function }, 0);
+            entry.submitting(Operation { at, form: Self::form(call).id(), function }, 0);
             entry.submitted(at + 1);
             self
         }
@@ -370,9 +371,12 @@ mod tests {
 
         fn blocked(&self, thread: u32, at: u64, call: &str, stream: Option<usize>, cold: u32, function: u32) -> &Self {
             let slot = self.world.thread(self.world.begin_thread(thread, 2).unwrap()).unwrap();
-            slot.describe(at, self.context, stream.map_or(0, |s| self.streams[s]), function);
-            slot.describe_load(0, cold);
-            slot.mark(Self::form(call));
+            let form = Self::form(call);
+            let kind = [Kind::Call, Kind::ColdFunction, Kind::ColdModule][cold as usize];
+            let stream = stream.map_or(0, |s| self.streams[s]);
+            let facts =
+                Record { kind, stream, function, context: self.context as u16, entered: at, ..Record::of(form) };
+            slot.mark(&slot.open(&facts, form.class()));
             self
         }
 

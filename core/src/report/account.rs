@@ -84,6 +84,19 @@ impl PreloadAccount {
     }
 }
 
+/// What became of the records.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordingAccount {
+    /// The size of the recording.
+    pub bytes: u64,
+    /// Whether it is a file's all along; else it is in memory, and written to the folder at a hang and at the end.
+    pub in_file: bool,
+    /// Records that had to give way to later ones.
+    pub overtaken: u64,
+    /// Records for which there was no room at all.
+    pub dropped: u64,
+}
+
 /// The account of a run, as `run.json` holds it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Account {
@@ -111,6 +124,9 @@ pub struct Account {
     pub hazards: Vec<(String, u64)>,
     /// Preloading.
     pub preload: PreloadAccount,
+    /// The recording.
+    #[serde(default)]
+    pub recording: RecordingAccount,
     /// Names asked of the driver that look like launches, loads or waits and that this build does not get between.
     pub unhooked: Vec<String>,
     /// Records, log lines and numbers lost for lack of room, and faults of the guard's own, by name.

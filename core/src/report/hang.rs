@@ -67,7 +67,21 @@ impl HangReport {
             let _ = write!(line, " for {:.1} s", seconds(call.blocked_nanos));
             lines.push(line);
         }
-        lines.push("busy streams, with the oldest operation not known to have ended:".to_owned());
+        lines.extend(self.outstanding());
+        lines.extend(self.preload.lines());
+        if let Some(folder) = &self.folder {
+            lines.push(format!("details: lazyguard report {folder}"));
+        }
+        let mut text = String::new();
+        for line in lines {
+            let _ = writeln!(text, "lazyguard: {line}");
+        }
+        text
+    }
+
+    /// What is outstanding: the busy streams, and the waits that are not satisfied; a line each.
+    pub fn outstanding(&self) -> Vec<String> {
+        let mut lines = vec!["busy streams, with the oldest operation not known to have ended:".to_owned()];
         for busy in &self.snapshot.streams {
             let what = busy.oldest.function.as_deref().map(|f| format!(" of {}", demangle(f))).unwrap_or_default();
             lines.push(format!(
@@ -97,15 +111,7 @@ impl HangReport {
         if self.snapshot.waits.len() > MOST_WAITS {
             lines.push(format!("  and {} more", self.snapshot.waits.len() - MOST_WAITS));
         }
-        lines.extend(self.preload.lines());
-        if let Some(folder) = &self.folder {
-            lines.push(format!("details: lazyguard report {folder}"));
-        }
-        let mut text = String::new();
-        for line in lines {
-            let _ = writeln!(text, "lazyguard: {line}");
-        }
-        text
+        lines
     }
 
     /// The JSON object.

@@ -1,54 +1,62 @@
 //! Contexts, and the functions and kernels that are launched in them.
 
+use crate::sync::{AtomicU64, Ordering};
+use crate::trace::layout::context as place;
 use crate::Nanos;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32};
 
-/// A driver context.
-#[derive(Default)]
+/// A driver context. What others have to know of it after the process is gone lies in the recording's table of contexts.
 pub struct Context {
-    handle: AtomicU64,
-    alive: AtomicBool,
-    device: AtomicI32,
+    words: Words,
     primary: AtomicBool,
-    idle_until: AtomicU64,
-    orphaned_until: AtomicU64,
     captures: AtomicU32,
 }
 
+type Words = &'static [AtomicU64; place::WORDS];
+
 impl Context {
+    /// A context's entry over these words.
+    pub(super) fn over(words: Words) -> Self {
+        Self { words, primary: AtomicBool::new(false), captures: AtomicU32::new(0) }
+    }
+
     pub(super) fn begin(&self, handle: u64, now: Nanos) {
-        self.handle.store(handle, Ordering::Relaxed);
-        self.device.store(-1, Ordering::Relaxed);
+        self.words[place::HANDLE].store(handle, Ordering::Relaxed);
+        self.words[place::BORN].store(now, Ordering::Relaxed);
+        self.words[place::IDLE_UNTIL].store(now, Ordering::Relaxed);
+        self.words[place::ORPHANED_UNTIL].store(0, Ordering::Relaxed);
         self.primary.store(false, Ordering::Relaxed);
-        self.idle_until.store(now, Ordering::Relaxed);
-        self.orphaned_until.store(0, Ordering::Relaxed);
         self.captures.store(0, Ordering::Relaxed);
         // Release: partner of the Acquire in `alive`.
-        self.alive.store(true, Ordering::Release);
+        self.words[place::ALIVE].store(Self::standing(true, -1), Ordering::Release);
+    }
+
+    fn standing(alive: bool, device: i32) -> u64 {
+        u64::from(alive) | u64::from(device as u32) << 32
     }
 
     pub(super) fn end(&self) {
-        self.alive.store(false, Ordering::Release);
+        self.words[place::ALIVE].store(Self::standing(false, self.device()), Ordering::Release);
     }
 
     /// Whether the context exists.
     pub fn alive(&self) -> bool {
-        self.alive.load(Ordering::Acquire)
+        self.words[place::ALIVE].load(Ordering::Acquire) as u32 != 0
     }
 
     /// The program's handle.
     pub fn handle(&self) -> u64 {
-        self.handle.load(Ordering::Relaxed)
+        self.words[place::HANDLE].load(Ordering::Relaxed)
     }
 
     /// Its device, or -1 where that is not known.
     pub fn device(&self) -> i32 {
-        self.device.load(Ordering::Relaxed)
+        (self.words[place::ALIVE].load(Ordering::Relaxed) >> 32) as u32 as i32
     }
 
     /// It is a context of this device: the primary one, or one of its own.
     pub fn set_device(&self, device: i32, primary: bool) {
-        self.device.store(device, Ordering::Relaxed);
+        self.words[place::ALIVE].store(Self::standing(self.alive(), device), Ordering::Relaxed);
         self.primary.store(primary, Ordering::Relaxed);
     }
 
@@ -58,23 +66,24 @@ impl Context {
     }
 
     /// Until when everything submitted to any of its streams is known to be complete.
+    #[inline]
     pub fn idle_until(&self) -> Nanos {
-        self.idle_until.load(Ordering::Relaxed)
+        self.words[place::IDLE_UNTIL].load(Ordering::Relaxed)
     }
 
     /// Everything submitted to any of its streams before `entered` is complete.
     pub fn complete_until(&self, entered: Nanos) {
-        self.idle_until.fetch_max(entered, Ordering::Relaxed);
+        self.words[place::IDLE_UNTIL].fetch_max(entered, Ordering::Relaxed);
     }
 
     /// Work was submitted until then on streams that exist no more, and may not have ended.
     pub(super) fn orphaned_until(&self, last: Nanos) {
-        self.orphaned_until.fetch_max(last, Ordering::Relaxed);
+        self.words[place::ORPHANED_UNTIL].fetch_max(last, Ordering::Relaxed);
     }
 
     /// Whether such work may still be in flight.
     pub fn has_orphans(&self) -> bool {
-        self.orphaned_until.load(Ordering::Relaxed) > self.idle_until()
+        self.words[place::ORPHANED_UNTIL].load(Ordering::Relaxed) > self.idle_until()
     }
 
     /// Whether a stream of it is being captured, as far as was seen.
@@ -110,6 +119,8 @@ pub struct Function {
     name: AtomicU32,
     owner: AtomicU64,
     loaded_in: AtomicU64,
+    /// Whether the recording has its name and owner.
+    introduced: AtomicBool,
 }
 
 impl Function {
@@ -119,6 +130,7 @@ impl Function {
         self.name.store(0, Ordering::Relaxed);
         self.owner.store(owner, Ordering::Relaxed);
         self.loaded_in.store(0, Ordering::Relaxed);
+        self.introduced.store(false, Ordering::Relaxed);
         self.alive.store(true, Ordering::Release);
     }
 
@@ -148,6 +160,12 @@ impl Function {
     /// The handle of its module or library, or 0 where that was not seen.
     pub fn owner(&self) -> u64 {
         self.owner.load(Ordering::Relaxed)
+    }
+
+    /// Whether it has not been introduced to the recording yet; from now on it has.
+    pub(super) fn introduce(&self) -> bool {
+        // Looked at first: of all the uses of a function, one is the first.
+        !self.introduced.load(Ordering::Relaxed) && !self.introduced.swap(true, Ordering::Relaxed)
     }
 
     pub(super) fn set_owner(&self, owner: u64) {

@@ -113,6 +113,10 @@ impl<T: Clone> History<T> {
 
     pub(super) fn push(&self, entry: T) {
         let mut entries = lock(&self.entries);
+        if entries.capacity() == 0 {
+            // All of it at once: whoever remembers something once does so again and again, and is not to be held up then.
+            entries.reserve_exact(self.keep);
+        }
         if entries.len() == self.keep {
             entries.pop_front();
         }

@@ -12,8 +12,10 @@
 //! Must not: ask the driver anything, or insert work.
 
 mod context;
+mod hash;
 mod history;
 mod operation;
+mod quick;
 mod slab;
 mod stream;
 mod thread;
@@ -21,10 +23,11 @@ mod world;
 
 pub use context::{Context, Function, FunctionKind};
 pub use history::{ColdKind, ColdLoad, InFlight, ValueWait, ValueWrite};
-pub use operation::Operation;
+pub use operation::{oldest_outstanding, Operation};
+pub use quick::{Known, LaunchFacts, QuickLaunch, QuickOperation};
 pub use slab::Slab;
 pub use stream::{Stream, StreamKind};
-pub use thread::{PublishedCall, ThreadSlot};
+pub use thread::{Caller, OpenRecord, PublishedCall, ThreadSlot};
 pub use world::{StreamKey, World};
 
 use std::sync::{Mutex, MutexGuard, TryLockError};

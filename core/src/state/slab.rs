@@ -15,11 +15,12 @@ pub struct Slab<T> {
     chunks: [OnceLock<Box<[T]>>; CHUNKS],
     used: AtomicU32,
     free: Mutex<Vec<u32>>,
+    make: Box<dyn Fn(usize) -> T + Send + Sync>,
 }
 
 impl<T: Default> Default for Slab<T> {
     fn default() -> Self {
-        Self { chunks: std::array::from_fn(|_| OnceLock::new()), used: AtomicU32::new(0), free: Mutex::new(Vec::new()) }
+        Self::made_by(|_| T::default())
     }
 }
 
@@ -29,10 +30,32 @@ fn place(index: usize) -> (usize, usize) {
     (chunk, index - FIRST * ((1 << chunk) - 1))
 }
 
-impl<T: Default> Slab<T> {
+impl<T> Slab<T> {
+    /// Entries that `make` makes, each of its number less 1.
+    pub fn made_by(make: impl Fn(usize) -> T + Send + Sync + 'static) -> Self {
+        Self {
+            chunks: std::array::from_fn(|_| OnceLock::new()),
+            used: AtomicU32::new(0),
+            free: Mutex::new(Vec::new()),
+            make: Box::new(make),
+        }
+    }
+
     /// The entry with this number.
+    #[inline(always)]
     pub fn get(&self, number: u32) -> Option<&T> {
-        let (chunk, offset) = place((number as usize).checked_sub(1)?);
+        let index = (number as usize).wrapping_sub(1);
+        // Most processes never get past the first chunk, and this is on the way of every launch.
+        if index < FIRST {
+            return self.chunks[0].get()?.get(index);
+        }
+        self.get_far(index)
+    }
+
+    #[inline(never)]
+    fn get_far(&self, index: usize) -> Option<&T> {
+        // The number 0, which is nobody's, comes here as well.
+        let (chunk, offset) = place((index != usize::MAX).then_some(index)?);
         self.chunks.get(chunk)?.get()?.get(offset)
     }
 
@@ -47,7 +70,10 @@ impl<T: Default> Slab<T> {
             self.used.fetch_sub(1, Ordering::Relaxed);
             return None;
         };
-        cell.get_or_init(|| (0..FIRST << chunk).map(|_| T::default()).collect());
+        cell.get_or_init(|| {
+            let before = FIRST * ((1 << chunk) - 1);
+            (before..before + (FIRST << chunk)).map(|index| (self.make)(index)).collect()
+        });
         Some(index as u32 + 1)
     }
 

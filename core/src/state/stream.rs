@@ -6,11 +6,10 @@
 //! the query therefore leaves the stream busy, which is the safe answer.
 
 use super::history::{History, ValueWait};
-use super::operation::{Operation, OperationCell};
+use super::operation::{self, Operation};
+use crate::sync::{AtomicU64, Ordering};
+use crate::trace::layout::stream as place;
 use crate::Nanos;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicU8, Ordering};
-
-const RECENT: usize = 32;
 
 /// What kind of stream a handle means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,168 +27,151 @@ pub enum StreamKind {
 }
 
 impl StreamKind {
+    /// In the order of the numbers that a recording has for them.
     const ALL: [Self; 5] = [Self::Unknown, Self::Blocking, Self::NonBlocking, Self::Legacy, Self::PerThread];
-}
 
-/// See the module.
-pub struct Stream {
-    handle: AtomicU64,
-    context: AtomicU32,
-    thread: AtomicU32,
-    kind: AtomicU8,
-    alive: AtomicBool,
-    capturing: AtomicBool,
-    destroyed: AtomicBool,
-    submitted: AtomicU64,
-    last_submitted: AtomicU64,
-    complete_until: AtomicU64,
-    first_since_idle: OperationCell,
-    recent: [OperationCell; RECENT],
-    waits: History<ValueWait>,
-}
+    /// The number that a recording has for it.
+    pub fn number(self) -> u64 {
+        Self::ALL.iter().position(|&k| k == self).unwrap_or(0) as u64
+    }
 
-impl Default for Stream {
-    fn default() -> Self {
-        Self {
-            handle: AtomicU64::new(0),
-            context: AtomicU32::new(0),
-            thread: AtomicU32::new(0),
-            kind: AtomicU8::new(0),
-            alive: AtomicBool::new(false),
-            capturing: AtomicBool::new(false),
-            destroyed: AtomicBool::new(false),
-            submitted: AtomicU64::new(0),
-            last_submitted: AtomicU64::new(0),
-            complete_until: AtomicU64::new(0),
-            first_since_idle: OperationCell::default(),
-            recent: std::array::from_fn(|_| OperationCell::default()),
-            waits: History::keeping(512),
+    /// The kind that a recording has this number for.
+    pub fn from_number(number: u64) -> Self {
+        usize::try_from(number).ok().and_then(|n| Self::ALL.get(n).copied()).unwrap_or(Self::Unknown)
+    }
+
+    /// As a report names it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Blocking => "blocking",
+            Self::NonBlocking => "non-blocking",
+            Self::Legacy => "legacy default",
+            Self::PerThread => "per-thread default",
+            Self::Unknown => "unknown",
         }
     }
 }
 
+/// See the module. What others have to know of it after the process is gone lies in the recording's table of streams.
+pub struct Stream {
+    words: Words,
+    waits: History<ValueWait>,
+}
+
+pub(super) type Words = &'static [AtomicU64; place::WORDS];
+
 impl Stream {
+    /// A stream's entry over these words.
+    pub(super) fn over(words: Words) -> Self {
+        Self { words, waits: History::keeping(512) }
+    }
+
     pub(super) fn begin(&self, handle: u64, context: u32, thread: u32, kind: StreamKind, now: Nanos) {
-        let kind = StreamKind::ALL.iter().position(|&k| k == kind).unwrap_or(0) as u8;
-        self.handle.store(handle, Ordering::Relaxed);
-        self.context.store(context, Ordering::Relaxed);
-        self.thread.store(thread, Ordering::Relaxed);
-        self.kind.store(kind, Ordering::Relaxed);
-        self.capturing.store(false, Ordering::Relaxed);
-        self.destroyed.store(false, Ordering::Relaxed);
-        self.submitted.store(0, Ordering::Relaxed);
-        self.last_submitted.store(0, Ordering::Relaxed);
+        let set = |word: usize, value: u64| self.words[word].store(value, Ordering::Relaxed);
+        set(place::HANDLE, handle);
+        set(place::PLACE, u64::from(context) | u64::from(thread) << 32);
+        set(place::KIND, kind.number());
+        set(place::CAPTURING, 0);
+        set(place::DESTROYED, 0);
+        set(place::SUBMITTED, 0);
+        set(place::LAST_SUBMITTED, 0);
+        set(place::BORN, now);
         // Whatever the entry's former user left in flight is not this stream's.
-        self.complete_until.store(now, Ordering::Relaxed);
+        set(place::COMPLETE_UNTIL, now);
         // Release: a reader that sees the stream alive (Acquire in `alive`) sees the facts above.
-        self.alive.store(true, Ordering::Release);
+        self.words[place::ALIVE].store(1, Ordering::Release);
     }
 
     pub(super) fn end(&self) {
-        self.alive.store(false, Ordering::Release);
+        self.words[place::ALIVE].store(0, Ordering::Release);
+    }
+
+    fn get(&self, word: usize) -> u64 {
+        self.words[word].load(Ordering::Relaxed)
     }
 
     /// Whether the stream exists. Partner of the Release in `begin`.
     pub fn alive(&self) -> bool {
-        self.alive.load(Ordering::Acquire)
+        self.words[place::ALIVE].load(Ordering::Acquire) != 0
     }
 
     /// The program's handle.
     pub fn handle(&self) -> u64 {
-        self.handle.load(Ordering::Relaxed)
+        self.get(place::HANDLE)
     }
 
     /// The context's number.
     pub fn context(&self) -> u32 {
-        self.context.load(Ordering::Relaxed)
+        self.get(place::PLACE) as u32
     }
 
     /// The thread whose default stream it is, or 0.
     pub fn thread(&self) -> u32 {
-        self.thread.load(Ordering::Relaxed)
+        (self.get(place::PLACE) >> 32) as u32
     }
 
     /// What kind of stream it is.
     pub fn kind(&self) -> StreamKind {
-        StreamKind::ALL.get(usize::from(self.kind.load(Ordering::Relaxed))).copied().unwrap_or(StreamKind::Unknown)
+        StreamKind::from_number(self.get(place::KIND))
     }
 
     /// Whether the program has destroyed it while work was outstanding: the driver lets that end, and its handle means
     /// nothing any more.
     pub fn destroyed(&self) -> bool {
-        self.destroyed.load(Ordering::Relaxed)
+        self.get(place::DESTROYED) != 0
     }
 
     pub(super) fn set_destroyed(&self) {
-        self.destroyed.store(true, Ordering::Relaxed);
+        self.words[place::DESTROYED].store(1, Ordering::Relaxed);
     }
 
     /// Whether a capture is in progress on it, as far as was seen.
     pub fn capturing(&self) -> bool {
-        self.capturing.load(Ordering::Relaxed)
+        self.get(place::CAPTURING) != 0
     }
 
     pub(super) fn set_capturing(&self, capturing: bool) -> bool {
-        self.capturing.swap(capturing, Ordering::Relaxed)
+        self.words[place::CAPTURING].swap(u64::from(capturing), Ordering::Relaxed) != 0
     }
 
     /// A submitting call is about to be made.
     ///
     /// Returns the number that [`Stream::refused`] wants if the stream was idle, so that the operation is all there is.
+    #[inline]
     pub fn submitting(&self, op: Operation, idle_until: Nanos) -> Option<u64> {
-        let until = self.complete_until.load(Ordering::Relaxed).max(idle_until);
-        let was_idle = self.last_submitted.load(Ordering::Relaxed) <= until;
-        if was_idle {
-            self.first_since_idle.store(op);
-        }
-        // Not an atomic addition, which would be the dearest instruction of a launch: two threads that submit to one stream
-        // in the same moment may count as one.
-        let number = self.submitted.load(Ordering::Relaxed);
-        self.submitted.store(number + 1, Ordering::Relaxed);
-        self.recent[number as usize % RECENT].store(op);
-        self.raise_submitted(op.at);
-        was_idle.then_some(number + 1)
+        submitting(self.words, op, idle_until)
     }
 
     /// The driver refused the operation that this number was given for, and the call has returned: if nothing was submitted
     /// since, the stream is as idle as it was.
     pub fn refused(&self, number: u64, now: Nanos) {
-        if self.submitted.load(Ordering::Relaxed) == number {
-            self.complete_until(now);
-        }
+        refused(self.words, number, now);
     }
 
     /// A submitting call has returned.
+    #[inline]
     pub fn submitted(&self, now: Nanos) {
-        self.raise_submitted(now);
-    }
-
-    fn raise_submitted(&self, now: Nanos) {
-        // A plain raise, not `fetch_max`: that is a compare-and-swap loop on the path of every launch. Two threads that
-        // submit to one stream in the same moment may leave the older of two almost equal times.
-        if self.last_submitted.load(Ordering::Relaxed) < now {
-            self.last_submitted.store(now, Ordering::Relaxed);
-        }
+        raise_submitted(self.words, now);
     }
 
     /// Everything submitted before `entered` is complete.
     pub fn complete_until(&self, entered: Nanos) {
-        self.complete_until.fetch_max(entered, Ordering::Relaxed);
+        self.words[place::COMPLETE_UNTIL].fetch_max(entered, Ordering::Relaxed);
     }
 
     /// How many operations were submitted.
     pub fn submitted_count(&self) -> u64 {
-        self.submitted.load(Ordering::Relaxed)
+        self.get(place::SUBMITTED)
     }
 
     /// When the newest submission returned.
     pub fn last_submitted(&self) -> Nanos {
-        self.last_submitted.load(Ordering::Relaxed)
+        self.get(place::LAST_SUBMITTED)
     }
 
     /// Whether something submitted is not known to be complete; `idle_until` is what is known of the whole context.
     pub fn busy(&self, idle_until: Nanos) -> bool {
-        self.alive() && self.last_submitted() > self.complete_until.load(Ordering::Relaxed).max(idle_until)
+        self.alive() && self.last_submitted() > self.get(place::COMPLETE_UNTIL).max(idle_until)
     }
 
     /// The oldest operation that is not known to be complete, if the stream is busy.
@@ -197,15 +179,9 @@ impl Stream {
         if !self.busy(idle_until) {
             return None;
         }
-        let until = self.complete_until.load(Ordering::Relaxed).max(idle_until);
-        let first = self.first_since_idle.load();
-        if first.at > until {
-            return Some(first);
-        }
-        // Part of what was outstanding has completed since: the oldest of the newest operations that is past that part.
-        // Where a synchronize overlapped the last submission, nothing is past it; then the last one is what is outstanding.
-        let recent = || self.recent.iter().map(OperationCell::load);
-        recent().filter(|op| op.at > until).min_by_key(|op| op.at).or_else(|| recent().max_by_key(|op| op.at))
+        let until = self.get(place::COMPLETE_UNTIL).max(idle_until);
+        let recent = (0..place::RECENT_COUNT).map(|n| operation::get(self.words, place::RECENT + n * 2));
+        operation::oldest_outstanding(operation::get(self.words, place::FIRST_SINCE_IDLE), recent, until)
     }
 
     /// A wait for a value was submitted.
@@ -218,8 +194,43 @@ impl Stream {
         if !self.busy(idle_until) {
             return Vec::new();
         }
-        let until = self.complete_until.load(Ordering::Relaxed).max(idle_until);
+        let until = self.get(place::COMPLETE_UNTIL).max(idle_until);
         self.waits.copy_soon().into_iter().filter(|w| w.at > until).collect()
+    }
+}
+
+/// See [`Stream::submitting`]; also on the short way of a launch, which has the words and not the stream.
+#[inline(always)]
+pub(super) fn submitting(words: Words, op: Operation, idle_until: Nanos) -> Option<u64> {
+    let get = |word: usize| words[word].load(Ordering::Relaxed);
+    let until = get(place::COMPLETE_UNTIL).max(idle_until);
+    let was_idle = get(place::LAST_SUBMITTED) <= until;
+    if was_idle {
+        operation::put(words, place::FIRST_SINCE_IDLE, op);
+    }
+    // Not an atomic addition, which would be the dearest instruction of a launch: two threads that submit to one stream
+    // in the same moment may count as one.
+    let number = get(place::SUBMITTED);
+    words[place::SUBMITTED].store(number.wrapping_add(1), Ordering::Relaxed);
+    operation::put(words, place::RECENT + number as usize % place::RECENT_COUNT * 2, op);
+    raise_submitted(words, op.at);
+    was_idle.then_some(number.wrapping_add(1))
+}
+
+/// See [`Stream::submitted`].
+#[inline(always)]
+pub(super) fn raise_submitted(words: Words, now: Nanos) {
+    // A plain raise, not `fetch_max`: that is a compare-and-swap loop on the path of every launch. Two threads that
+    // submit to one stream in the same moment may leave the older of two almost equal times.
+    if words[place::LAST_SUBMITTED].load(Ordering::Relaxed) < now {
+        words[place::LAST_SUBMITTED].store(now, Ordering::Relaxed);
+    }
+}
+
+/// See [`Stream::refused`].
+pub(super) fn refused(words: Words, number: u64, now: Nanos) {
+    if words[place::SUBMITTED].load(Ordering::Relaxed) == number {
+        words[place::COMPLETE_UNTIL].fetch_max(now, Ordering::Relaxed);
     }
 }
 
@@ -237,7 +248,7 @@ mod tests {
     }
 
     fn new() -> Stream {
-        let stream = Stream::default();
+        let stream = Stream::over(Box::leak(Box::new(std::array::from_fn(|_| AtomicU64::new(0)))));
         stream.begin(7, 1, 0, StreamKind::Blocking, 5);
         stream
     }

@@ -1,17 +1,22 @@
-//! A thread's slot: the driver call it is in, visible to others, and its private shortcuts.
+//! A thread's slot: the driver call it is in, visible to others, its place in the recording, and its private shortcuts.
 //!
-//! Protocol: the owning thread writes, anybody reads. The facts of a call are stored first and the call's mark last, with
-//! Release; a reader takes the mark with Acquire, the facts, and the mark and the serial number again: if they changed,
-//! the call is over and was not stuck. The caches and the depth are the owner's alone.
+//! Protocol: the owning thread writes, anybody reads. The facts of a call are stored as the record that it will leave, past
+//! the length of the thread's segment, and then the call's mark, with Release; a reader takes the mark with Acquire, the
+//! facts, and the mark again: if it changed, the call is over and was not stuck. What is in the thread's entry and in the
+//! segment is in the file of the recording, so a reader of the file sees the same. The caches, the pens and the depth are the
+//! owner's alone.
 
-use crate::api::Form;
-use crate::trace::Ring;
+use super::quick::{Shortcut, SHORTCUTS};
+use crate::api::{Class, Form};
+use crate::sync::{fence, AtomicU64, Ordering};
+use crate::trace::layout::{flag, record, thread as place};
+use crate::trace::{put_record, put_text, Keep, Kind, Lane, Owner, Pen, Place, Record, Recorder, SLOW_NANOS};
 use crate::Nanos;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64 as OwnU64};
 use std::sync::OnceLock;
 
 const STREAM_CACHE: usize = 16;
-const FUNCTION_CACHE: usize = 128;
+const FUNCTION_CACHE: usize = 512;
 
 /// A driver call in progress, as another thread sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,8 +33,6 @@ pub struct PublishedCall {
     pub stream: u32,
     /// The function's number, or 0.
     pub function: u32,
-    /// The handle of the module or library it is about, or 0.
-    pub owner: u64,
     /// Whether it loads on first use: 0 no, 1 a function, 2 a whole module.
     pub cold: u32,
     /// Which of the thread's calls this is.
@@ -38,34 +41,31 @@ pub struct PublishedCall {
     pub frame: usize,
 }
 
+#[derive(Default)]
 struct CacheLine {
-    key: AtomicU64,
+    key: OwnU64,
     context: AtomicU32,
     number: AtomicU32,
     epoch: AtomicU32,
 }
 
 /// A small direct-mapped cache from handles to numbers, used by one thread.
-struct Cache<const N: usize>([CacheLine; N]);
+struct Cache(Box<[CacheLine]>);
 
-impl<const N: usize> Cache<N> {
-    fn new() -> Self {
-        Self(std::array::from_fn(|_| CacheLine {
-            key: AtomicU64::new(0),
-            context: AtomicU32::new(0),
-            number: AtomicU32::new(0),
-            epoch: AtomicU32::new(u32::MAX),
-        }))
+impl Cache {
+    /// A cache of as many lines, a power of two. No epoch is 0, so nothing is found in it.
+    fn new(lines: usize) -> Self {
+        Self((0..lines).map(|_| CacheLine::default()).collect())
     }
 
-    fn line(&self, key: u64) -> &CacheLine {
-        // Handles are addresses: their low bits are alike, so the middle ones choose the line.
-        let mixed = (key ^ (key >> 17)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        &self.0[(mixed >> 40) as usize % N]
+    #[inline(always)]
+    fn line(&self, key: u64) -> Option<&CacheLine> {
+        self.0.get(place_of(key, self.0.len()))
     }
 
+    #[inline(always)]
     fn get(&self, key: u64, context: u32, epoch: u32) -> Option<u32> {
-        let line = self.line(key);
+        let line = self.line(key)?;
         let hit = line.key.load(Ordering::Relaxed) == key
             && line.epoch.load(Ordering::Relaxed) == epoch
             && line.context.load(Ordering::Relaxed) == context;
@@ -73,7 +73,7 @@ impl<const N: usize> Cache<N> {
     }
 
     fn put(&self, key: u64, context: u32, epoch: u32, number: u32) {
-        let line = self.line(key);
+        let Some(line) = self.line(key) else { return };
         line.key.store(key, Ordering::Relaxed);
         line.context.store(context, Ordering::Relaxed);
         line.number.store(number, Ordering::Relaxed);
@@ -81,61 +81,119 @@ impl<const N: usize> Cache<N> {
     }
 }
 
-/// See the module.
-#[repr(align(64))]
-pub struct ThreadSlot {
-    mark: AtomicU32,
-    context: AtomicU32,
-    entered: AtomicU64,
-    stream: AtomicU32,
-    function: AtomicU32,
-    owner: AtomicU64,
-    cold: AtomicU32,
-    serial: AtomicU64,
-    launches: AtomicU64,
-    depth: AtomicU32,
-    frame: AtomicUsize,
-    thread: AtomicU32,
-    in_use: AtomicBool,
-    streams: Cache<STREAM_CACHE>,
-    functions: Cache<FUNCTION_CACHE>,
-    ring: OnceLock<Ring>,
+/// From where a driver call was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Caller {
+    /// The return address, or 0 where it is not known.
+    pub address: usize,
+    /// The address of the stack right above the return address; where that is not known, one inside the callee's frame.
+    pub stack: usize,
+    /// The caller's frame pointer register, or 0 where it is not known.
+    pub frame: usize,
 }
 
-impl Default for ThreadSlot {
-    fn default() -> Self {
+/// The record of a call that has not returned.
+#[derive(Clone, Copy)]
+pub struct OpenRecord {
+    place: Place<'static>,
+    mark: u64,
+    lane: Lane,
+    cold: bool,
+}
+
+type Entry = &'static [AtomicU64; place::WORDS];
+
+/// See the module.
+///
+/// What every launch needs comes first, on one line of a processor's cache.
+#[repr(C, align(64))]
+pub struct ThreadSlot {
+    pub(super) recorder: &'static Recorder<'static>,
+    entry: Entry,
+    depth: AtomicU32,
+    in_use: AtomicBool,
+    pub(super) pens: [Pen; 3],
+    caches: OnceLock<Caches>,
+}
+
+/// What the owner has looked up before. Made when the slot is first used, and kept for the next owner.
+pub(super) struct Caches {
+    pub(super) shortcuts: Box<[Shortcut]>,
+    streams: Cache,
+    functions: Cache,
+}
+
+impl Caches {
+    fn new() -> Self {
         Self {
-            mark: AtomicU32::new(0),
-            context: AtomicU32::new(0),
-            entered: AtomicU64::new(0),
-            stream: AtomicU32::new(0),
-            function: AtomicU32::new(0),
-            owner: AtomicU64::new(0),
-            cold: AtomicU32::new(0),
-            serial: AtomicU64::new(0),
-            launches: AtomicU64::new(0),
-            depth: AtomicU32::new(0),
-            frame: AtomicUsize::new(0),
-            thread: AtomicU32::new(0),
-            in_use: AtomicBool::new(false),
-            streams: Cache::new(),
-            functions: Cache::new(),
-            ring: OnceLock::new(),
+            shortcuts: (0..SHORTCUTS).map(|_| Shortcut::default()).collect(),
+            streams: Cache::new(STREAM_CACHE),
+            functions: Cache::new(FUNCTION_CACHE),
         }
     }
 }
 
+/// Where a key belongs in a direct-mapped table of so many places, a power of two.
+#[inline(always)]
+pub(super) fn place_of(key: u64, places: usize) -> usize {
+    // Handles are addresses: their low bits are alike. The high bits of the product depend on all of them.
+    (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as usize & places.wrapping_sub(1)
+}
+
+/// In the head of a record: the bits of the flags, and where the result begins.
+const FLAGS_AT: u32 = 24;
+const RESULT_AT: u32 = 32;
+/// In a mark: where the lane begins, and where the record's number does.
+const LANE_AT: u32 = 16;
+const NUMBER_AT: u32 = 32;
+
+/// How many of the newest records are looked at for one that another query can be added to: as many streams or events can
+/// be polled in turns, and be one record each.
+const FOLDED_AMONG: u32 = 16;
+
 impl ThreadSlot {
-    pub(super) fn begin(&self, thread: u32, ring_records: usize) {
-        self.mark.store(0, Ordering::Relaxed);
+    /// A slot over these words.
+    pub(super) fn over(recorder: &'static Recorder<'static>, entry: Entry) -> Self {
+        Self {
+            recorder,
+            entry,
+            depth: AtomicU32::new(0),
+            in_use: AtomicBool::new(false),
+            pens: Default::default(),
+            caches: OnceLock::new(),
+        }
+    }
+
+    fn get(&self, word: usize) -> u64 {
+        self.entry[word].load(Ordering::Relaxed)
+    }
+
+    fn set(&self, word: usize, value: u64) {
+        self.entry[word].store(value, Ordering::Relaxed);
+    }
+
+    pub(super) fn begin(&self, number: u32, thread: u32, now: Nanos) {
+        let (calls, launches) = self.counts();
+        self.recorder.keep_counts(calls, launches);
         self.depth.store(0, Ordering::Relaxed);
-        self.thread.store(thread, Ordering::Relaxed);
-        self.ring.get_or_init(|| Ring::new(ring_records));
+        self.set(place::MARK, 0);
+        self.set(place::WHO, u64::from(number) | u64::from(thread) << 32);
+        self.set(place::BORN, now);
+        self.set(place::ENDED, 0);
+        self.set(place::CALLS, 0);
+        self.set(place::LAUNCHES, 0);
+        self.pens.iter().for_each(Pen::restart);
+        self.caches.get_or_init(Caches::new);
+        self.set(place::STATE, place::STATE_ALIVE);
         self.in_use.store(true, Ordering::Release);
     }
 
-    pub(super) fn end(&self) {
-        self.mark.store(0, Ordering::Release);
+    pub(super) fn end(&self, now: Nanos) {
+        self.unmark();
+        self.pens.iter().for_each(|pen| self.recorder.give_up(pen));
+        self.note_segments();
+        self.set(place::ENDED, now);
+        self.set(place::STATE, place::STATE_ENDED);
         self.in_use.store(false, Ordering::Release);
     }
 
@@ -144,26 +202,31 @@ impl ThreadSlot {
         self.in_use.load(Ordering::Acquire)
     }
 
-    /// The owning thread.
+    /// The owning thread's id in the system.
     pub fn thread(&self) -> u32 {
-        self.thread.load(Ordering::Relaxed)
+        (self.get(place::WHO) >> 32) as u32
     }
 
-    /// The owner's records.
-    pub fn ring(&self) -> Option<&Ring> {
-        self.ring.get()
+    fn owner(&self) -> Owner {
+        Owner { number: self.get(place::WHO) as u32, thread: self.thread() }
     }
 
-    /// The owner enters LazyGuard's own code, from a stack frame at this address; `false` if it was there already, in which
-    /// case the call that led here is the driver's own, LazyGuard's own, or a signal handler's, and passes untouched.
-    #[inline]
-    pub fn enter(&self, frame: usize) -> bool {
+    /// The thread's name, for the recording. Any thread may tell it.
+    pub fn set_name(&self, name: &str) {
+        put_text(&self.entry[place::NAME], name);
+    }
+
+    /// The owner enters LazyGuard's own code; `false` if it was there already, in which case the call that led here is the
+    /// driver's own, LazyGuard's own, or a signal handler's, and passes untouched.
+    #[inline(always)]
+    pub fn enter(&self, caller: Caller) -> bool {
         // Not an atomic exchange: only the owner, or a signal handler on top of it, comes here, and a handler that gets
         // in between finishes, and restores the depth, before the owner goes on.
         if self.depth.load(Ordering::Relaxed) != 0 {
             return false;
         }
-        self.frame.store(frame, Ordering::Relaxed);
+        self.set(place::STACK, caller.stack as u64);
+        self.set(place::FRAME, caller.frame as u64);
         self.depth.store(1, Ordering::Relaxed);
         true
     }
@@ -171,8 +234,24 @@ impl ThreadSlot {
     /// Whether the call that the owner entered last was left without returning, by an exception or a jump: a frame that
     /// is further out than that call's cannot be inside it. Stacks grow downwards wherever there is CUDA. Frames on another
     /// stack, as a signal handler may have, are not told apart here.
-    pub fn abandoned(&self, frame: usize) -> bool {
-        frame >= self.frame.load(Ordering::Relaxed)
+    pub fn abandoned(&self, caller: Caller) -> bool {
+        caller.stack as u64 >= self.get(place::STACK)
+    }
+
+    /// The call that the owner entered last was left without returning: its record says so, and it is over.
+    pub fn abandon(&self, now: Nanos) {
+        let mark = self.get(place::MARK);
+        if let Some(lane) = self.open_lane(mark) {
+            let pen = &self.pens[lane as usize];
+            if let Some(place) = self.recorder.place(pen) {
+                let head = place[record::HEAD].load(Ordering::Relaxed);
+                place[record::HEAD].store(head | u64::from(flag::LEFT) << FLAGS_AT, Ordering::Relaxed);
+                place[record::RETURNED].store(now, Ordering::Relaxed);
+                self.recorder.complete(pen);
+            }
+        }
+        self.unmark();
+        self.leave();
     }
 
     /// The owner leaves LazyGuard's code.
@@ -184,44 +263,178 @@ impl ThreadSlot {
     /// The owner launches a kernel.
     #[inline]
     pub fn count_launch(&self) {
-        self.launches.store(self.launches.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        self.set(place::LAUNCHES, self.get(place::LAUNCHES).wrapping_add(1));
     }
 
-    /// How many calls, and how many launches among them, went through this slot, whoever owned it.
+    /// How many calls, and how many launches among them, the slot's thread made.
     pub fn counts(&self) -> (u64, u64) {
-        (self.serial.load(Ordering::Relaxed), self.launches.load(Ordering::Relaxed))
+        (self.get(place::CALLS), self.get(place::LAUNCHES))
     }
 
-    /// Publishes the call the owner is about to make. It becomes visible with [`ThreadSlot::mark`].
+    // --- records ---
+
+    fn note_segments(&self) {
+        let [a, b, c] = Lane::ALL.map(|lane| u64::from(self.recorder.current_segment(&self.pens[lane as usize])));
+        self.set(place::SEGMENTS_0_1, a | b << 32);
+        self.set(place::SEGMENT_2, c);
+    }
+
+    /// Where the next record of a lane goes: into the thread's segment, or if none is to be had, into the spare place.
     #[inline]
-    pub fn describe(&self, entered: Nanos, context: u32, stream: u32, function: u32) {
-        // Keeps the facts of this call behind the end of the last one's mark, for a reader that takes them in between.
-        std::sync::atomic::fence(Ordering::Release);
-        self.entered.store(entered, Ordering::Relaxed);
-        self.context.store(context, Ordering::Relaxed);
-        self.stream.store(stream, Ordering::Relaxed);
-        self.function.store(function, Ordering::Relaxed);
-        self.owner.store(0, Ordering::Relaxed);
-        self.cold.store(0, Ordering::Relaxed);
-        self.serial.store(self.serial.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    fn next_place(&self, lane: Lane, now: Nanos) -> (Place<'static>, bool) {
+        match self.recorder.place(&self.pens[lane as usize]) {
+            Some(place) => (place, true),
+            None => self.next_segment(lane, now),
+        }
     }
 
-    /// Adds to the description that the call loads, or unloads, what belongs to `owner`; `cold` as in [`PublishedCall`].
-    pub fn describe_load(&self, owner: u64, cold: u32) {
-        self.owner.store(owner, Ordering::Relaxed);
-        self.cold.store(cold, Ordering::Relaxed);
+    #[cold]
+    fn next_segment(&self, lane: Lane, now: Nanos) -> (Place<'static>, bool) {
+        let place = self.recorder.place_in_next(&self.pens[lane as usize], self.owner(), lane, now);
+        self.note_segments();
+        match place {
+            Some(place) => (place, true),
+            None => (self.spare(), false),
+        }
+    }
+
+    fn spare(&self) -> Place<'static> {
+        // The entry ends with the spare record: see the layout's test.
+        match self.entry.last_chunk() {
+            Some(spare) => spare,
+            None => unreachable!("an entry is longer than a record"),
+        }
+    }
+
+    /// Writes the facts of the call that the owner is about to make. They become visible with [`ThreadSlot::mark`].
+    #[inline(always)]
+    pub fn open(&self, facts: &Record, class: Class) -> OpenRecord {
+        let cold = matches!(facts.kind, Kind::ColdFunction | Kind::ColdModule);
+        let lane = if cold { Lane::Landmarks } else { Lane::of(class) };
+        let (place, kept) = self.next_place(lane, facts.entered);
+        // Keeps the facts of this call behind the end of the last one's mark, for a reader that takes them in between.
+        fence(Ordering::Release);
+        put_record(place, facts);
+        self.count_call();
+        OpenRecord { place, mark: self.mark_of(facts.form, lane, kept), lane, cold }
+    }
+
+    /// The mark of a call whose record is the next one of the lane, or the spare one.
+    #[inline(always)]
+    pub(super) fn mark_of(&self, form: Form, lane: Lane, kept: bool) -> u64 {
+        let number = self.pens[lane as usize].next() << NUMBER_AT;
+        let of_lane = if kept { lane as u64 + 1 } else { place::MARK_SPARE };
+        u64::from(form.id()) | of_lane << LANE_AT | number
+    }
+
+    #[inline(always)]
+    pub(super) fn count_call(&self) {
+        self.set(place::CALLS, self.get(place::CALLS).wrapping_add(1));
+    }
+
+    /// The call has returned: completes its record, if it leaves one. Returns whether it does.
+    #[inline(always)]
+    pub fn close(&self, open: OpenRecord, class: Class, returned: Nanos, result: i32) -> bool {
+        let head = open.place[record::HEAD].load(Ordering::Relaxed) | u64::from(result as u32) << RESULT_AT;
+        let keep = open.cold
+            || match Keep::of(class) {
+                Keep::Always => true,
+                Keep::IfSlow => {
+                    returned.saturating_sub(open.place[record::ENTERED].load(Ordering::Relaxed)) >= SLOW_NANOS
+                }
+                Keep::Folded => !self.fold(open, head, returned),
+            };
+        if keep {
+            open.place[record::RETURNED].store(returned, Ordering::Relaxed);
+            open.place[record::HEAD].store(head, Ordering::Relaxed);
+            self.commit(open.lane, open.mark);
+        }
+        self.unmark();
+        keep
+    }
+
+    #[inline]
+    fn commit(&self, lane: Lane, mark: u64) {
+        if mark >> LANE_AT & 0xff == place::MARK_SPARE {
+            self.recorder.count_dropped(lane);
+        } else {
+            self.recorder.complete(&self.pens[lane as usize]);
+        }
+    }
+
+    /// Adds a query to the record of an equal one shortly before; `false` if there is none, or none to add to.
+    #[cold]
+    fn fold(&self, open: OpenRecord, head: u64, returned: Nanos) -> bool {
+        const KIND: u64 = 0xff << 16;
+        let same = |word: usize, other: Place<'_>| {
+            open.place[word].load(Ordering::Relaxed) == other[word].load(Ordering::Relaxed)
+        };
+        for earlier in self.recorder.newest(&self.pens[open.lane as usize], FOLDED_AMONG) {
+            let earlier_head = earlier[record::HEAD].load(Ordering::Relaxed);
+            if (earlier_head ^ head) & KIND != 0 {
+                break;
+            }
+            if same(record::SUBJECT, earlier) && same(record::DETAIL, earlier) {
+                // Another answer than last time is a transition, which is a record of its own.
+                let equal = earlier_head == head;
+                if equal {
+                    let count = earlier[record::EXTENT].load(Ordering::Relaxed);
+                    earlier[record::EXTENT].store(count + 1, Ordering::Relaxed);
+                    earlier[record::RETURNED].store(returned, Ordering::Relaxed);
+                }
+                return equal;
+            }
+        }
+        false
+    }
+
+    /// Adds to the newest record, of a call that has just returned, which stream it was about.
+    pub fn amend_stream(&self, open: &OpenRecord, stream: u32) {
+        open.place[record::SUBJECT].store(u64::from(stream), Ordering::Relaxed);
+    }
+
+    /// Adds to the newest record, of a call that has just returned, which context it was about.
+    pub fn amend_context(&self, open: &OpenRecord, context: u32) {
+        open.place[record::PLACE].store(u64::from(context.min(0xffff)), Ordering::Relaxed);
+    }
+
+    /// Adds to the newest record, of a call that has just returned, what it gave out.
+    pub fn amend_detail(&self, open: &OpenRecord, detail: u64) {
+        open.place[record::DETAIL].store(detail, Ordering::Relaxed);
+    }
+
+    /// A record of something that is over.
+    pub fn push(&self, facts: &Record, lane: Lane) {
+        let (place, kept) = self.next_place(lane, facts.entered);
+        if !kept || self.open_lane(self.get(place::MARK)) == Some(lane) {
+            // No segment; or the place is the one of the call in progress.
+            self.recorder.count_dropped(lane);
+            return;
+        }
+        put_record(place, facts);
+        self.recorder.complete(&self.pens[lane as usize]);
     }
 
     /// Makes the described call visible. Release: partner of the Acquire in [`ThreadSlot::published`].
     #[inline]
-    pub fn mark(&self, form: Form) {
-        self.mark.store(form.index() as u32 + 1, Ordering::Release);
+    pub fn mark(&self, open: &OpenRecord) {
+        self.set_mark(open.mark);
+    }
+
+    #[inline(always)]
+    pub(super) fn set_mark(&self, mark: u64) {
+        self.entry[place::MARK].store(mark, Ordering::Release);
     }
 
     /// The call is over, or has not been let through the gate.
     #[inline]
     pub fn unmark(&self) {
-        self.mark.store(0, Ordering::Release);
+        self.entry[place::MARK].store(0, Ordering::Release);
+    }
+
+    /// The lane in which a record is open, by the mark.
+    fn open_lane(&self, mark: u64) -> Option<Lane> {
+        Lane::ALL.get((mark >> LANE_AT & 0xff).checked_sub(1)? as usize).copied()
     }
 
     /// The call in progress, if there is one.
@@ -229,84 +442,213 @@ impl ThreadSlot {
         if !self.in_use() {
             return None;
         }
-        let mark = self.mark.load(Ordering::Acquire);
-        let serial = self.serial.load(Ordering::Relaxed);
+        let mark = self.entry[place::MARK].load(Ordering::Acquire);
+        if mark == 0 {
+            return None;
+        }
+        let words = match self.open_lane(mark) {
+            None => self.spare().each_ref().map(|word| word.load(Ordering::Relaxed)),
+            Some(lane) => {
+                let segments =
+                    [self.get(place::SEGMENTS_0_1), self.get(place::SEGMENTS_0_1) >> 32, self.get(place::SEGMENT_2)];
+                let segment = (segments[lane as usize] as u32).checked_sub(1)?;
+                let look = self.recorder.look(segment as usize)?;
+                let past = look.first.wrapping_add(u64::from(look.length)) as u32;
+                // The length has passed a call that has returned and whose mark is about to go.
+                if past != (mark >> NUMBER_AT) as u32 {
+                    return None;
+                }
+                self.recorder.read(&look, look.length)?
+            }
+        };
+        let facts = Record::from_words(&words)?;
         let call = PublishedCall {
             thread: self.thread(),
-            form: Form::from_index((mark as usize).checked_sub(1)?)?,
-            entered: self.entered.load(Ordering::Relaxed),
-            context: self.context.load(Ordering::Relaxed),
-            stream: self.stream.load(Ordering::Relaxed),
-            function: self.function.load(Ordering::Relaxed),
-            owner: self.owner.load(Ordering::Relaxed),
-            cold: self.cold.load(Ordering::Relaxed),
-            serial,
-            frame: self.frame.load(Ordering::Relaxed),
+            form: facts.form,
+            entered: facts.entered,
+            context: u32::from(facts.context),
+            stream: facts.stream,
+            function: facts.function,
+            cold: match facts.kind {
+                Kind::ColdFunction => 1,
+                Kind::ColdModule => 2,
+                _ => 0,
+            },
+            serial: self.get(place::CALLS),
+            frame: self.get(place::STACK) as usize,
         };
         // The fence keeps the reads above from moving below the second look.
-        std::sync::atomic::fence(Ordering::Acquire);
-        let still = self.mark.load(Ordering::Relaxed) == mark && self.serial.load(Ordering::Relaxed) == serial;
-        still.then_some(call)
+        fence(Ordering::Acquire);
+        (self.get(place::MARK) == mark).then_some(call)
+    }
+
+    #[inline(always)]
+    pub(super) fn caches(&self) -> Option<&Caches> {
+        self.caches.get()
     }
 
     /// The number of a stream the owner used before.
-    #[inline]
+    #[inline(always)]
     pub fn cached_stream(&self, handle: u64, epoch: u32) -> Option<u32> {
-        self.streams.get(handle, 0, epoch)
+        self.caches()?.streams.get(handle, 0, epoch)
     }
 
     /// Remembers a stream's number.
     pub fn cache_stream(&self, handle: u64, epoch: u32, number: u32) {
-        self.streams.put(handle, 0, epoch, number);
+        self.caches().into_iter().for_each(|c| c.streams.put(handle, 0, epoch, number));
     }
 
     /// The number of a function that is known to be loaded in the context.
-    #[inline]
+    #[inline(always)]
     pub fn cached_loaded_function(&self, handle: u64, context: u32, epoch: u32) -> Option<u32> {
-        self.functions.get(handle, context, epoch)
+        self.caches()?.functions.get(handle, context, epoch)
     }
 
     /// Remembers the number of a function that is loaded in the context.
     pub fn cache_loaded_function(&self, handle: u64, context: u32, epoch: u32, number: u32) {
-        self.functions.put(handle, context, epoch, number);
+        self.caches().into_iter().for_each(|c| c.functions.put(handle, context, epoch, number));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::state::World;
+
+    fn slot() -> ThreadSlot {
+        let world: &'static World = Box::leak(Box::default());
+        let slot = ThreadSlot::over(world.recorder(), world.recorder().thread_entry(0).unwrap());
+        slot.begin(1, 42, 5);
+        slot
+    }
+
+    fn facts(symbol: &[u8], entered: Nanos, stream: u32) -> Record {
+        let form = Form::by_symbol(symbol).unwrap();
+        let (kind, extent) = Kind::of_call(form.class());
+        Record { kind, extent, context: 1, stream, function: 3, entered, ..Record::of(form) }
+    }
+
+    fn open(slot: &ThreadSlot, symbol: &[u8], entered: Nanos, stream: u32) -> OpenRecord {
+        let facts = facts(symbol, entered, stream);
+        let open = slot.open(&facts, facts.form.class());
+        slot.mark(&open);
+        open
+    }
+
+    fn close(slot: &ThreadSlot, open: &OpenRecord, returned: Nanos, result: i32) -> bool {
+        let id = open.place[record::HEAD].load(Ordering::Relaxed) as u16;
+        slot.close(*open, Form::by_id(id).unwrap().class(), returned, result)
+    }
+
+    /// The complete records of the slot's current segment in a lane.
+    fn records(slot: &ThreadSlot, lane: Lane) -> Vec<Record> {
+        let mut found: Vec<_> = slot
+            .recorder
+            .newest(&slot.pens[lane as usize], 100)
+            .map(|place| Record::from_words(&place.each_ref().map(|w| w.load(Ordering::Relaxed))).unwrap())
+            .collect();
+        found.reverse();
+        found
+    }
 
     #[test]
-    fn a_call_is_visible_from_mark_to_unmark_with_its_facts() {
-        let slot = ThreadSlot::default();
-        slot.begin(42, 2);
+    fn a_call_is_visible_from_mark_to_close_with_its_facts() {
+        let slot = slot();
         assert_eq!(slot.published(), None);
-        let form = Form::by_symbol(b"cuStreamSynchronize").unwrap();
-        slot.describe(100, 1, 2, 3);
+        let facts = facts(b"cuStreamSynchronize", 100, 2);
+        let open = slot.open(&facts, facts.form.class());
         assert_eq!(slot.published(), None);
-        slot.mark(form);
+        slot.mark(&open);
         let call = slot.published().unwrap();
-        assert_eq!((call.thread, call.form, call.entered), (42, form, 100));
+        assert_eq!((call.thread, call.form, call.entered), (42, facts.form, 100));
         assert_eq!((call.context, call.stream, call.function, call.cold), (1, 2, 3, 0));
-        slot.unmark();
+        assert!(slot.close(open, facts.form.class(), 200, -3));
         assert_eq!(slot.published(), None);
+        let expect = Record { returned: 200, result: -3, ..facts };
+        assert_eq!(records(&slot, Lane::Waits), [expect]);
+        assert_eq!(slot.counts(), (1, 0));
     }
 
     #[test]
     fn a_call_inside_a_call_is_told_apart() {
-        let slot = ThreadSlot::default();
-        slot.begin(1, 2);
-        assert!(slot.enter(0x7000));
-        assert!(!slot.enter(0x6f00), "further in");
-        assert!(!slot.abandoned(0x6f00));
-        assert!(slot.abandoned(0x7100), "an exception went through the call");
-        slot.leave();
-        assert!(slot.enter(0x7000));
+        let slot = slot();
+        let at = |stack| Caller { stack, ..Caller::default() };
+        assert!(slot.enter(at(0x7000)));
+        assert!(!slot.enter(at(0x6f00)), "further in");
+        assert!(!slot.abandoned(at(0x6f00)));
+        assert!(slot.abandoned(at(0x7100)), "an exception went through the call");
+        let open = open(&slot, b"cuLaunchKernel", 10, 1);
+        let _ = open;
+        slot.abandon(30);
+        assert_eq!(slot.published(), None);
+        let [left] = records(&slot, Lane::Work)[..] else { panic!() };
+        assert_eq!((left.flags & flag::LEFT, left.returned), (flag::LEFT, 30));
+        assert!(slot.enter(at(0x7000)));
+    }
+
+    #[test]
+    fn quick_calls_that_say_nothing_leave_no_record_and_slow_ones_do() {
+        let slot = slot();
+        let quick = open(&slot, b"cuMemFree_v2", 10, 0);
+        assert!(!close(&slot, &quick, 10 + SLOW_NANOS - 1, 0));
+        let slow = open(&slot, b"cuMemFree_v2", 10, 0);
+        assert!(close(&slot, &slow, 10 + SLOW_NANOS, 0));
+        assert_eq!(records(&slot, Lane::Landmarks).len(), 1);
+    }
+
+    #[test]
+    fn polling_is_one_record_a_stream_and_answer() {
+        let slot = slot();
+        let poll = |at, stream, result| {
+            let open = open(&slot, b"cuStreamQuery", at, stream);
+            close(&slot, &open, at + 1, result);
+        };
+        for at in 0..500 {
+            poll(at * 10, 1, 600);
+            poll(at * 10 + 5, 2, 600);
+        }
+        poll(6000, 1, 0);
+        poll(6010, 1, 600);
+        let found: Vec<_> = records(&slot, Lane::Work)
+            .iter()
+            .map(|r| (r.kind, r.stream, r.result, r.extent, r.entered, r.returned))
+            .collect();
+        let kind = Kind::Queries;
+        assert_eq!(
+            found,
+            [
+                (kind, 1, 600, 500, 0, 4991),
+                (kind, 2, 600, 500, 5, 4996),
+                (kind, 1, 0, 1, 6000, 6001),
+                (kind, 1, 600, 1, 6010, 6011)
+            ]
+        );
+    }
+
+    #[test]
+    fn what_finds_no_segment_is_dropped_and_counted_and_stays_visible_meanwhile() {
+        let world: &'static World = Box::leak(Box::default());
+        let recorder = world.recorder();
+        let segments = recorder.segments_of(Lane::Waits).1;
+        let pens: Vec<Pen> = (0..segments).map(|_| Pen::default()).collect();
+        let somebody = Owner { number: 9, thread: 9 };
+        assert!(pens.iter().all(|pen| recorder.place_in_next(pen, somebody, Lane::Waits, 0).is_some()));
+        let slot = ThreadSlot::over(recorder, recorder.thread_entry(0).unwrap());
+        slot.begin(1, 42, 5);
+        let call = open(&slot, b"cuCtxSynchronize", 100, 0);
+        assert_eq!(slot.published().unwrap().entered, 100);
+        close(&slot, &call, 200, 0);
+        assert_eq!(slot.published(), None);
+        assert_eq!(recorder.counts(Lane::Waits).dropped, 1);
+        recorder.give_up(&pens[0]);
+        let call = open(&slot, b"cuCtxSynchronize", 300, 0);
+        close(&slot, &call, 400, 0);
+        assert_eq!(records(&slot, Lane::Waits).len(), 1);
     }
 
     #[test]
     fn the_caches_forget_when_the_epoch_moves_and_keep_contexts_apart() {
-        let slot = ThreadSlot::default();
+        let slot = slot();
         slot.cache_stream(0x5000, 1, 9);
         slot.cache_loaded_function(0x6000, 1, 1, 4);
         assert_eq!(slot.cached_stream(0x5000, 1), Some(9));

@@ -1,15 +1,19 @@
 //! All that is known of one process.
 
 use super::context::{Context, Function, FunctionKind};
+use super::hash::ByHandle;
 use super::history::{ColdLoad, History, InFlight, ValueWrite};
 use super::operation::Operation;
 use super::slab::Slab;
 use super::stream::{Stream, StreamKind};
 use super::thread::ThreadSlot;
 use super::{lock, lock_soon};
+use crate::sync::AtomicU64 as Word;
+use crate::trace::layout::Shape;
+use crate::trace::{ProcessFacts, Recorder};
 use crate::Nanos;
 use dashmap::DashMap;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::Mutex;
 
@@ -36,6 +40,8 @@ struct EventState {
 struct Names {
     numbers: HashMap<&'static str, u32>,
     texts: Vec<&'static str>,
+    /// Those that are in the recording.
+    recorded: HashSet<u32>,
 }
 
 /// Destroyed streams that are followed one by one until their work has ended.
@@ -43,51 +49,79 @@ const MOST_DESTROYED: usize = 32;
 
 /// See the module.
 pub struct World {
+    recorder: &'static Recorder<'static>,
     threads: Slab<ThreadSlot>,
     contexts: Slab<Context>,
     streams: Slab<Stream>,
     functions: Slab<Function>,
-    context_numbers: DashMap<u64, u32>,
-    stream_numbers: DashMap<StreamKey, u32>,
-    function_numbers: DashMap<u64, u32>,
-    events: DashMap<u64, EventState>,
+    context_numbers: DashMap<u64, u32, ByHandle>,
+    stream_numbers: DashMap<StreamKey, u32, ByHandle>,
+    function_numbers: DashMap<u64, u32, ByHandle>,
+    events: DashMap<u64, EventState, ByHandle>,
     names: Mutex<Names>,
     loads: History<ColdLoad>,
     writes: History<ValueWrite>,
     // Streams that were destroyed while work was outstanding, until their context is known to be idle.
     destroyed: Mutex<Vec<u32>>,
     // Owner (module or library) and context pairs whose code is in the context.
-    present: DashMap<(u64, u32), ()>,
+    present: DashMap<(u64, u32), (), ByHandle>,
     // When a graph was last launched: it may record events again.
     graph_launched: AtomicU64,
     epoch: AtomicU32,
     overflowed: AtomicU64,
+    last_thread: AtomicU32,
+}
+
+/// Words for an entry for which the recording has no room: they are followed as the others are, and not in the file.
+fn elsewhere<const WORDS: usize>() -> &'static [Word; WORDS] {
+    Box::leak(Box::new(std::array::from_fn(|_| Word::new(0))))
 }
 
 impl Default for World {
+    /// A state that is recorded nowhere, for tests.
     fn default() -> Self {
-        Self {
-            threads: Slab::default(),
-            contexts: Slab::default(),
-            streams: Slab::default(),
-            functions: Slab::default(),
-            context_numbers: DashMap::new(),
-            stream_numbers: DashMap::new(),
-            function_numbers: DashMap::new(),
-            events: DashMap::new(),
-            names: Mutex::default(),
-            loads: History::keeping(64),
-            writes: History::keeping(4096),
-            destroyed: Mutex::default(),
-            present: DashMap::new(),
-            graph_launched: AtomicU64::new(0),
-            epoch: AtomicU32::new(0),
-            overflowed: AtomicU64::new(0),
-        }
+        let shape = Shape::of_bytes(Shape::SMALLEST);
+        let words: Box<[Word]> = (0..shape.words()).map(|_| Word::new(0)).collect();
+        let recorder = Recorder::new(Box::leak(words), shape, &ProcessFacts::default());
+        Self::new(Box::leak(Box::new(
+            recorder.unwrap_or_else(|| unreachable!("the words are as many as the shape needs")),
+        )))
     }
 }
 
 impl World {
+    /// An empty state, which is kept in this recording.
+    pub fn new(recorder: &'static Recorder<'static>) -> Self {
+        Self {
+            recorder,
+            threads: Slab::made_by(move |at| {
+                ThreadSlot::over(recorder, recorder.thread_entry(at).unwrap_or_else(elsewhere))
+            }),
+            contexts: Slab::made_by(move |at| Context::over(recorder.context_entry(at).unwrap_or_else(elsewhere))),
+            streams: Slab::made_by(move |at| Stream::over(recorder.stream_entry(at).unwrap_or_else(elsewhere))),
+            functions: Slab::default(),
+            context_numbers: DashMap::default(),
+            stream_numbers: DashMap::default(),
+            function_numbers: DashMap::default(),
+            events: DashMap::default(),
+            names: Mutex::default(),
+            loads: History::keeping(64),
+            writes: History::keeping(4096),
+            destroyed: Mutex::default(),
+            present: DashMap::default(),
+            graph_launched: AtomicU64::new(0),
+            // No epoch is 0: that is what an empty cache has.
+            epoch: AtomicU32::new(1),
+            overflowed: AtomicU64::new(0),
+            last_thread: AtomicU32::new(0),
+        }
+    }
+
+    /// The recording.
+    pub fn recorder(&self) -> &'static Recorder<'static> {
+        self.recorder
+    }
+
     /// Changes whenever a handle may have come to mean something else; the threads' caches hold only for one epoch.
     pub fn epoch(&self) -> u32 {
         self.epoch.load(Ordering::Acquire)
@@ -95,10 +129,16 @@ impl World {
 
     fn next_epoch(&self) {
         // Release: a thread that sees the new epoch sees the maps as they are now (Acquire in `epoch`).
-        self.epoch.fetch_add(1, Ordering::Release);
+        if self.epoch.fetch_add(1, Ordering::Release) == u32::MAX {
+            self.epoch.fetch_add(1, Ordering::Release);
+        }
     }
 
-    fn taken(&self, number: Option<u32>) -> u32 {
+    /// `room` is how many of them the recording has entries for.
+    fn taken(&self, number: Option<u32>, room: usize) -> u32 {
+        if number.is_none_or(|n| n as usize > room) {
+            self.recorder.count_without_entry();
+        }
         number.unwrap_or_else(|| {
             self.overflowed.fetch_add(1, Ordering::Relaxed);
             0
@@ -112,17 +152,18 @@ impl World {
 
     // --- threads ---
 
-    /// A slot for a thread that has none, with a ring for this many records.
-    pub fn begin_thread(&self, thread: u32, ring_records: usize) -> Option<u32> {
-        let number = self.threads.take()?;
-        self.threads.get(number)?.begin(thread, ring_records);
+    /// A slot for a thread that has none.
+    pub fn begin_thread(&self, thread: u32, now: Nanos) -> Option<u32> {
+        let number = self.taken(self.threads.take(), self.recorder.shape().threads);
+        let in_recording = self.last_thread.fetch_add(1, Ordering::Relaxed) + 1;
+        self.threads.get(number)?.begin(in_recording, thread, now);
         Some(number)
     }
 
     /// The thread is ending.
-    pub fn end_thread(&self, number: u32) {
+    pub fn end_thread(&self, number: u32, now: Nanos) {
         if let Some(slot) = self.threads.get(number).filter(|slot| slot.in_use()) {
-            slot.end();
+            slot.end(now);
             self.threads.give_back(number);
         }
     }
@@ -132,7 +173,13 @@ impl World {
         self.threads.get(number)
     }
 
-    /// All slots, also those not in use: their records may not have been read yet.
+    /// How many calls, and how many launches among them, all threads made, those that have ended too.
+    pub fn counts(&self) -> (u64, u64) {
+        let entries = self.threads.iter().map(|(_, slot)| slot.counts());
+        entries.fold(self.recorder.kept_counts(), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+    }
+
+    /// All slots, also those not in use.
     pub fn threads(&self) -> impl Iterator<Item = (u32, &ThreadSlot)> {
         self.threads.iter()
     }
@@ -148,12 +195,27 @@ impl World {
             return *number;
         }
         *self.context_numbers.entry(handle).or_insert_with(|| {
-            let number = self.taken(self.contexts.take());
+            let number = self.taken(self.contexts.take(), self.recorder.shape().contexts);
             if let Some(context) = self.contexts.get(number) {
                 context.begin(handle, now);
             }
+            // A default stream's handle means more than one stream from now on.
+            self.next_epoch();
             number
         })
+    }
+
+    /// Whether launches may take the short way: nothing is being captured, and if it is on a default stream, there is only
+    /// one context it can be of.
+    pub fn quick_launches(&self, default_stream: bool) -> bool {
+        let mut contexts = self.contexts();
+        let first = contexts.next();
+        let capturing = first.is_some_and(|(_, c)| c.capturing());
+        !capturing
+            && match contexts.next() {
+                None => true,
+                Some((_, second)) => !default_stream && !second.capturing() && !contexts.any(|(_, c)| c.capturing()),
+            }
     }
 
     /// The number of a context that is known.
@@ -223,9 +285,11 @@ impl World {
             .filter_map(|(stream, s)| Some(InFlight { stream, oldest: s.oldest(self.idle_until(s.context()))? }))
             .collect();
         // Work of destroyed streams that are no longer followed one by one: of no stream, but in flight.
-        all.extend(self.contexts().filter(|(number, c)| (context == 0 || context == *number) && c.has_orphans()).map(
-            |(_, c)| InFlight { stream: 0, oldest: Operation { at: c.idle_until(), form: u16::MAX, function: 0 } },
-        ));
+        all.extend(
+            self.contexts()
+                .filter(|(number, c)| (context == 0 || context == *number) && c.has_orphans())
+                .map(|(_, c)| InFlight { stream: 0, oldest: Operation { at: c.idle_until(), form: 0, function: 0 } }),
+        );
         all.sort_by_key(|f| f.oldest.at);
         all
     }
@@ -238,9 +302,10 @@ impl World {
             return *number;
         }
         *self.stream_numbers.entry(key).or_insert_with(|| {
-            let number = self.taken(self.streams.take());
+            let number = self.taken(self.streams.take(), self.recorder.shape().streams);
             if let Some(stream) = self.streams.get(number) {
                 stream.begin(key.handle, context, key.thread, kind, now);
+                self.recorder.add_stream(now, number, context, key.handle, kind.number());
             }
             number
         })
@@ -313,7 +378,11 @@ impl World {
         let was = stream.set_capturing(capturing);
         if let Some(context) = self.contexts.get(stream.context()) {
             match (was, capturing) {
-                (false, true) => context.capture_began(),
+                (false, true) => {
+                    context.capture_began();
+                    // After the count: a shortcut that is made in between is of the former epoch.
+                    self.next_epoch();
+                }
                 (true, false) => context.capture_ended(),
                 _ => {}
             }
@@ -376,7 +445,7 @@ impl World {
             return number;
         }
         *self.function_numbers.entry(handle).or_insert_with(|| {
-            let number = self.taken(self.functions.take());
+            let number = self.taken(self.functions.take(), usize::MAX);
             if let Some(function) = self.functions.get(number) {
                 function.begin(handle, kind, owner);
             }
@@ -407,6 +476,29 @@ impl World {
             text
         });
         function.set_name_number(text);
+    }
+
+    /// A function is used for the first time: from now on the recording knows it by its number.
+    pub fn introduce_function(&self, number: u32, now: Nanos) {
+        let Some(function) = self.functions.get(number).filter(|f| f.introduce()) else { return };
+        let name = function.name_number();
+        let text = {
+            let mut names = lock(&self.names);
+            let at = (name as usize).wrapping_sub(1);
+            let text = names.texts.get(at).copied();
+            // Told once, however many functions bear it.
+            text.filter(|_| names.recorded.insert(name))
+        };
+        if let Some(text) = text {
+            self.recorder.add_name(now, name, text);
+        }
+        let kernel = function.kind() == FunctionKind::Kernel;
+        self.recorder.add_function(now, number, name, function.handle(), function.owner(), kernel);
+    }
+
+    /// Whether a function's name is known.
+    pub fn is_named(&self, number: u32) -> bool {
+        self.functions.get(number).is_some_and(|f| f.name_number() != 0)
     }
 
     /// A function's name, if it is known and can be had soon.

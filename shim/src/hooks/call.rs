@@ -10,24 +10,40 @@
 
 use crate::lookup::driver::{self, Handle};
 use crate::runtime::{self, fault, gate, guard, thread, Guard};
-use lazyguard_core::api::Form;
+use lazyguard_core::api::{Class, Form};
 use lazyguard_core::diagnose::Code;
-use lazyguard_core::state::{ColdKind, InFlight, Operation, Stream, StreamKey, StreamKind, ThreadSlot};
-use lazyguard_core::trace::{Kind, Record};
+use lazyguard_core::state::{
+    Caller, ColdKind, InFlight, OpenRecord, Operation, Stream, StreamKey, StreamKind, ThreadSlot,
+};
+use lazyguard_core::trace::layout::flag;
+use lazyguard_core::trace::{Kind, Lane, Record};
 use lazyguard_core::Nanos;
 use std::sync::atomic::Ordering;
 
+/// A driver call as it reaches its hook.
+#[derive(Clone, Copy)]
+pub struct Entry {
+    /// Which one.
+    pub form: Form,
+    /// From where.
+    pub caller: Caller,
+}
+
 /// What a call is about, as far as it matters to others: numbers of the state, 0 for nothing.
+///
+/// The order is fixed because of the stream and the function: side by side, they would be read in one piece shortly after
+/// they were written in two, for which a processor has to wait.
 #[derive(Clone, Copy, Default)]
+#[repr(C)]
 pub struct About {
-    /// The context.
-    pub context: u32,
     /// The stream.
     pub stream: u32,
-    /// The function.
-    pub function: u32,
+    /// The context.
+    pub context: u32,
     /// The handle of the module or library.
     pub owner: u64,
+    /// The function.
+    pub function: u32,
     /// Whether the call loads on first use.
     pub cold: Option<ColdKind>,
     /// Whether it submits an operation to the stream.
@@ -36,6 +52,14 @@ pub struct About {
     pub first: Option<u64>,
     /// The stream's entry.
     pub stream_entry: Option<&'static Stream>,
+    /// For the record: its flags, the three short numbers, the extent and, where there is no owner, the detail, as the format has them.
+    pub flags: u8,
+    /// See above.
+    pub three: u64,
+    /// See above.
+    pub extent: u64,
+    /// See above.
+    pub detail: u64,
 }
 
 /// A call in progress.
@@ -47,60 +71,82 @@ pub struct Call {
     pub slot: &'static ThreadSlot,
     /// The call.
     pub form: Form,
+    /// From where it was made.
+    pub caller: Caller,
     /// When it was entered.
     pub entered: Nanos,
     /// The epoch of the state, as it was then.
     pub epoch: u32,
     /// What it is about.
     pub about: About,
+    /// Its record; after the call, only if it leaves one.
+    open: Option<OpenRecord>,
 }
 
 /// Makes the real call with the guard around it; see the module.
-#[inline]
+#[inline(always)]
 pub fn observe(
-    form: Form,
+    entry: Entry,
     before: impl FnOnce(&mut Call),
     real: impl FnOnce() -> i32,
     after: impl FnOnce(&Call, i32),
 ) -> i32 {
-    let Some(guard) = guard() else { return real() };
-    let Some(slot) = thread::slot(guard) else { return real() };
-    let frame = std::ptr::from_ref(&slot) as usize;
-    if !slot.enter(frame) && !fault::contained(|| recover(slot, frame)).unwrap_or(false) {
-        runtime::NESTED.fetch_add(1, Ordering::Relaxed);
-        return real();
-    }
-    let call = fault::contained(|| {
-        let mut call =
-            Call { guard, slot, form, entered: guard.now(), epoch: guard.world.epoch(), about: About::default() };
-        before(&mut call);
-        call.publish();
-        call
+    // The call stays where it is from here to the end, and the real one is made at one place: moving the call about, or its
+    // arguments, costs more than everything else that is done here.
+    let mut call = begin(entry);
+    let ready = call.as_mut().and_then(|call| {
+        fault::contained(|| {
+            before(call);
+            call.publish(entry.form);
+        })
     });
     let result = real();
-    if let Some(call) = call {
-        fault::contained(|| {
-            let returned = guard.now();
-            slot.unmark();
-            call.fold(returned, result);
-            after(&call, result);
-            call.record(returned, result);
-        });
+    let Some(call) = &mut call else { return result };
+    // In a child that was forked inside the call, the recording is the parent's.
+    if runtime::is_guard(call.guard) {
+        if ready.is_some() {
+            fault::contained(|| {
+                let returned = call.guard.now();
+                call.close(entry.form.class(), returned, result);
+                call.fold(returned, result);
+                after(call, result);
+            });
+        }
+        call.slot.unmark();
     }
-    slot.unmark();
-    slot.leave();
+    call.slot.leave();
     result
+}
+
+/// The call, unless this process is not armed or the thread is inside a call already.
+#[inline(always)]
+fn begin(entry: Entry) -> Option<Call> {
+    let guard = guard()?;
+    let slot = thread::slot(guard)?;
+    if !slot.enter(entry.caller) && !fault::contained(|| recover(guard, slot, entry.caller)).unwrap_or(false) {
+        runtime::NESTED.fetch_add(1, Ordering::Relaxed);
+        return None;
+    }
+    Some(Call {
+        guard,
+        slot,
+        form: entry.form,
+        caller: entry.caller,
+        entered: guard.now(),
+        epoch: guard.world.epoch(),
+        about: About::default(),
+        open: None,
+    })
 }
 
 /// Whether the thread is not inside a call after all: it left the last one without returning from it.
 #[cold]
-fn recover(slot: &ThreadSlot, frame: usize) -> bool {
-    if !slot.abandoned(frame) || on_signal_stack() {
+fn recover(guard: &Guard, slot: &ThreadSlot, caller: Caller) -> bool {
+    if !slot.abandoned(caller) || on_signal_stack() {
         return false;
     }
-    slot.unmark();
-    slot.leave();
-    slot.enter(frame)
+    slot.abandon(guard.now());
+    slot.enter(caller)
 }
 
 /// Whether the thread runs a signal handler on a stack of its own, whose addresses say nothing about the other one's.
@@ -112,19 +158,13 @@ fn on_signal_stack() -> bool {
 }
 
 impl Call {
-    #[inline]
-    fn publish(&mut self) {
-        let About { context, stream, function, owner, cold, submits, stream_entry, .. } = self.about;
-        self.slot.describe(self.entered, context, stream, function);
-        if owner != 0 || cold.is_some() {
-            let cold = match cold {
-                None => 0,
-                Some(ColdKind::Function) => 1,
-                Some(ColdKind::Module) => 2,
-            };
-            self.slot.describe_load(owner, cold);
-        }
-        gate::pass(self.slot, self.form, self.form.class(), context);
+    #[inline(always)]
+    fn publish(&mut self, form: Form) {
+        let About { context, submits, stream_entry, .. } = self.about;
+        let class = form.class();
+        let open = self.slot.open(&self.facts(form), class);
+        gate::pass(self.slot, open, class, context);
+        self.open = Some(open);
         if submits {
             if let Some(entry) = stream_entry {
                 self.about.first = entry.submitting(self.operation(), self.guard.world.stream_idle_until(entry));
@@ -132,13 +172,67 @@ impl Call {
         }
     }
 
+    /// The record of the call before it is made.
+    #[inline(always)]
+    fn facts(&self, form: Form) -> Record {
+        let about = &self.about;
+        let (kind, extent) = match about.cold {
+            None => Kind::of_call(form.class()),
+            Some(ColdKind::Function) => (Kind::ColdFunction, 0),
+            Some(ColdKind::Module) => (Kind::ColdModule, 0),
+        };
+        Record {
+            kind,
+            flags: about.flags | if about.submits { flag::SUBMITTED } else { 0 },
+            entered: self.entered,
+            stream: about.stream,
+            function: about.function,
+            context: about.context.min(0xffff) as u16,
+            three: about.three,
+            extent: about.extent | extent,
+            caller: self.caller.address as u64,
+            detail: if about.owner != 0 { about.owner } else { about.detail },
+            ..Record::of(form)
+        }
+    }
+
+    #[inline(always)]
+    fn close(&mut self, class: Class, returned: Nanos, result: i32) {
+        if let Some(open) = self.open {
+            if !self.slot.close(open, class, returned, result) {
+                self.open = None;
+            }
+        }
+    }
+
+    /// A call that has succeeded made this stream: its record says so.
+    pub fn made_stream(&self, stream: u32) {
+        if let Some(open) = &self.open {
+            self.slot.amend_stream(open, stream);
+        }
+    }
+
+    /// A call that has succeeded made this context, or got it: its record says so.
+    pub fn got_context(&self, context: u32) {
+        if let Some(open) = &self.open {
+            self.slot.amend_context(open, context);
+        }
+    }
+
+    /// A call that has succeeded gave out this handle or address: its record says so.
+    pub fn gave_out(&self, what: u64) {
+        if let Some(open) = &self.open {
+            self.slot.amend_detail(open, what);
+        }
+    }
+
     /// The operation that the call submits.
     #[inline]
     pub fn operation(&self) -> Operation {
-        Operation { at: self.entered, form: self.form.index() as u16, function: self.about.function }
+        Operation { at: self.entered, form: self.form.id(), function: self.about.function }
     }
 
-    #[inline]
+    #[inline(always)]
     fn fold(&self, returned: Nanos, result: i32) {
         if self.about.submits {
             if let Some(entry) = self.about.stream_entry {
@@ -162,41 +256,25 @@ impl Call {
         }
     }
 
-    #[inline]
-    fn record(&self, returned: Nanos, result: i32) {
-        let kind = match self.about.cold {
-            Some(ColdKind::Function) => Kind::ColdFunction,
-            Some(ColdKind::Module) => Kind::ColdModule,
-            None => Kind::Call,
-        };
-        let log = &self.guard.log;
-        if log.wants(self.form.class()) || kind != Kind::Call && log.wants_loads() {
-            self.push(kind, returned, result, [self.about.owner, 0, 0]);
-        }
-    }
-
-    fn push(&self, kind: Kind, returned: Nanos, result: i32, detail: [u64; 3]) {
-        if let Some(ring) = self.slot.ring() {
-            ring.push(&Record {
-                entered: self.entered,
-                returned,
-                form: self.form,
-                kind,
-                result,
-                thread: self.slot.thread(),
-                context_id: self.about.context,
-                stream_id: self.about.stream,
-                function_id: self.about.function,
-                detail,
-            });
-        }
-    }
-
     /// Counts and records a hazard: what the call does while this is in flight could have been a hang.
     pub fn hazard(&self, code: Code, behind: &[InFlight]) {
         self.guard.count_hazard(code.number());
-        let first = behind.first().map_or((0, 0), |f| (u64::from(f.stream), u64::from(f.oldest.function)));
-        self.push(Kind::Hazard, self.guard.now(), 0, [code.number(), first.0, first.1]);
+        let (stream, function) = behind.first().map_or((0, 0), |f| (f.stream, f.oldest.function));
+        let detail = u64::from(stream) | u64::from(function) << 32;
+        self.push(Record { kind: Kind::Hazard, extent: code.number(), detail, ..self.facts(self.form) });
+    }
+
+    /// Leaves a landmark beside the call's own record.
+    pub fn push(&self, record: Record) {
+        self.slot.push(&Record { returned: self.guard.now(), ..record }, Lane::Landmarks);
+    }
+
+    /// Leaves a record of one of several memory operations that the call submits.
+    pub fn push_operation(&self, flags: u8, driver_flags: u32, address: u64, value: u64) {
+        let about =
+            About { flags, three: u64::from(driver_flags.min(0xffff)), extent: value, detail: address, ..self.about };
+        let one = Call { about, ..*self };
+        self.push(one.facts(self.form));
     }
 
     /// The number of the context that is current to the calling thread, or 0.
@@ -211,25 +289,40 @@ impl Call {
         if handle == 0 {
             return 0;
         }
-        if let Some(number) = self.guard.world.known_context(handle) {
+        // In the cache of streams: no stream's handle is odd, but for those of the default streams.
+        if let Some(number) = self.slot.cached_stream(handle | 1, self.epoch) {
             return number;
         }
-        let number = self.guard.world.context(handle, self.entered);
-        self.guard.loader.context_came(number);
+        let number = self.guard.world.known_context(handle).unwrap_or_else(|| {
+            let number = self.guard.world.context(handle, self.entered);
+            self.guard.loader.context_came(number);
+            number
+        });
+        self.slot.cache_stream(handle | 1, self.epoch, number);
         number
     }
 
+    /// Whether a stream's handle is one of a default stream.
+    pub fn is_default(&self, stream: Handle) -> bool {
+        stream as u64 <= PER_THREAD
+    }
+
     /// The number of a stream; a default stream is told by context and, where it is the thread's own, by thread.
-    #[inline]
+    #[inline(always)]
     pub fn stream_number(&self, stream: Handle) -> u32 {
         let handle = stream as u64;
         if handle > PER_THREAD {
             if let Some(number) = self.slot.cached_stream(handle, self.epoch) {
                 return number;
             }
-            return self.created_stream(handle);
         }
-        self.default_stream(handle)
+        // A copy, so that this call itself may stay in registers on the way that is taken every time.
+        let call = *self;
+        if handle > PER_THREAD {
+            call.created_stream(handle)
+        } else {
+            call.default_stream(handle)
+        }
     }
 
     #[cold]
@@ -267,13 +360,13 @@ impl Call {
     }
 
     /// The call is about a stream, and its context.
-    #[inline]
+    #[inline(always)]
     pub fn on_stream(&mut self, stream: Handle) {
         self.about_stream(self.stream_number(stream));
     }
 
     /// The call is about the stream with this number, and its context.
-    #[inline]
+    #[inline(always)]
     pub fn about_stream(&mut self, number: u32) {
         let entry = self.guard.world.stream_entry(number);
         self.about.stream = number;
@@ -282,22 +375,14 @@ impl Call {
     }
 
     /// The call submits an operation to a stream. What is captured is not submitted.
-    #[inline]
+    #[inline(always)]
     pub fn submits_to(&mut self, stream: Handle) {
         self.on_stream(stream);
-        self.about.submits = self.about.stream_entry.is_some_and(|s| !s.capturing() && !self.joined_capture(s));
-    }
-
-    /// Whether a stream has joined a capture that began on another one.
-    #[inline]
-    fn joined_capture(&self, stream: &Stream) -> bool {
-        let captures = self.guard.world.context_entry(stream.context()).is_some_and(|c| c.capturing());
-        let mut status = 0;
-        // Asking a default stream is an error while anything is captured.
-        captures
-            && stream.handle() > PER_THREAD
-            && driver::stream_is_capturing(stream.handle() as Handle, &mut status) == Some(driver::SUCCESS)
-            && status != 0
+        if let Some(stream) = self.about.stream_entry {
+            let captured = stream.capturing() || joined_capture(self.guard, stream);
+            self.about.submits = !captured;
+            self.about.flags |= if captured { flag::CAPTURED } else { 0 };
+        }
     }
 
     /// A good moment to load what is pending for a context.
@@ -308,12 +393,27 @@ impl Call {
     }
 }
 
+/// Whether a stream has joined a capture that began on another one.
+#[inline(always)]
+fn joined_capture(guard: &Guard, stream: &Stream) -> bool {
+    guard.world.context_entry(stream.context()).is_some_and(|c| c.capturing()) && is_captured(stream)
+}
+
+#[cold]
+fn is_captured(stream: &Stream) -> bool {
+    let mut status = 0;
+    // Asking a default stream is an error while anything is captured.
+    stream.handle() > PER_THREAD
+        && driver::stream_is_capturing(stream.handle() as Handle, &mut status) == Some(driver::SUCCESS)
+        && status != 0
+}
+
 /// `CU_STREAM_LEGACY`.
 const LEGACY: u64 = 1;
 /// `CU_STREAM_PER_THREAD`.
-const PER_THREAD: u64 = 2;
+pub const PER_THREAD: u64 = 2;
 
 /// A call that is only published, so that it can be seen if it blocks.
-pub fn published(form: Form, before: impl FnOnce(&mut Call), real: impl FnOnce() -> i32) -> i32 {
-    observe(form, before, real, |_, _| {})
+pub fn published(entry: Entry, before: impl FnOnce(&mut Call), real: impl FnOnce() -> i32) -> i32 {
+    observe(entry, before, real, |_, _| {})
 }

@@ -18,13 +18,16 @@ use std::ptr::{null, null_mut};
 
 impl Call {
     /// The call uses a function or kernel in its context: says which, and whether this is its first use.
-    #[inline]
+    #[inline(always)]
     pub fn uses(&mut self, function: Handle) {
         if let Some(number) = self.slot.cached_loaded_function(function as u64, self.about.context, self.epoch) {
             self.about.function = number;
             return;
         }
-        self.uses_uncached(function);
+        // A copy, so that this call itself may stay in registers on the way that is taken every time.
+        let mut call = *self;
+        call.uses_uncached(function);
+        *self = call;
     }
 
     #[cold]
@@ -36,6 +39,7 @@ impl Call {
         let number = number_of(self, function);
         self.about.function = number;
         self.about.owner = self.guard.world.function_entry(number).map_or(0, |f| f.owner());
+        self.guard.world.introduce_function(number, self.entered);
         if !self.is_loaded(function) {
             // Nothing in flight means that loading now is safe, and everything else that is pending may come along.
             self.load_pending(self.about.context);
@@ -116,7 +120,7 @@ fn number_of(call: &Call, handle: Handle) -> u32 {
         let owned = kernel && driver::kernel_library(&mut library, handle) == Some(SUCCESS);
         world.function(handle as u64, kind, if owned { library as u64 } else { 0 })
     });
-    if world.function_name(number).is_none() {
+    if !world.is_named(number) {
         name(call, number, handle);
     }
     number

@@ -1,12 +1,11 @@
 //! Contexts: initialisation, life, waiting; and everything that waits for a context as a whole.
 
-use super::call::{observe, published};
+use super::call::{observe, published, Call, Entry};
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::runtime::{idle, lifecycle};
-use lazyguard_core::api::Form;
 
 /// The driver is initialised; from here on the process is guarded.
-pub(super) fn init(_form: Form, _flags: u32, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn init(_entry: Entry, _flags: u32, real: impl FnOnce() -> i32) -> i32 {
     let result = real();
     if result == SUCCESS && driver::adopted() {
         lifecycle::arm();
@@ -15,18 +14,18 @@ pub(super) fn init(_form: Form, _flags: u32, real: impl FnOnce() -> i32) -> i32 
 }
 
 /// A context is created, and current to the thread.
-pub(super) fn create(form: Form, context: Handle, device: i32, real: impl FnOnce() -> i32) -> i32 {
-    came(form, context, device, false, real)
+pub(super) fn create(entry: Entry, context: Handle, device: i32, real: impl FnOnce() -> i32) -> i32 {
+    came(entry, context, device, false, real)
 }
 
 /// A device's primary context is retained: created, unless it is there.
-pub(super) fn retain_primary(form: Form, context: Handle, device: i32, real: impl FnOnce() -> i32) -> i32 {
-    came(form, context, device, true, real)
+pub(super) fn retain_primary(entry: Entry, context: Handle, device: i32, real: impl FnOnce() -> i32) -> i32 {
+    came(entry, context, device, true, real)
 }
 
-fn came(form: Form, context: Handle, device: i32, primary: bool, real: impl FnOnce() -> i32) -> i32 {
+fn came(entry: Entry, context: Handle, device: i32, primary: bool, real: impl FnOnce() -> i32) -> i32 {
     observe(
-        form,
+        entry,
         |_| {},
         real,
         |call, result| {
@@ -35,6 +34,7 @@ fn came(form: Form, context: Handle, device: i32, primary: bool, real: impl FnOn
             }
             // SAFETY: the driver has just filled it in.
             let number = call.context_number(unsafe { *context.cast::<Handle>() });
+            call.got_context(number);
             if let Some(entry) = call.guard.world.context_entry(number) {
                 entry.set_device(device, primary);
             }
@@ -45,9 +45,9 @@ fn came(form: Form, context: Handle, device: i32, primary: bool, real: impl FnOn
 }
 
 /// A context is destroyed, and everything in it.
-pub(super) fn destroy(form: Form, context: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn destroy(entry: Entry, context: Handle, real: impl FnOnce() -> i32) -> i32 {
     observe(
-        form,
+        entry,
         |call| {
             // Before the call, as with streams; a context that the driver refuses to destroy is learnt again.
             call.about.context = call.guard.world.known_context(context as u64).unwrap_or(0);
@@ -61,14 +61,14 @@ pub(super) fn destroy(form: Form, context: Handle, real: impl FnOnce() -> i32) -
 }
 
 /// A device's primary context was released or reset; the last release and every reset destroy it.
-pub(super) fn primary_gone(form: Form, device: i32, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn primary_gone(entry: Entry, device: i32, real: impl FnOnce() -> i32) -> i32 {
     observe(
-        form,
+        entry,
         |_| {},
         real,
         |call, result| {
             let (mut flags, mut active) = (0, 0);
-            let reset = form.info().base == "cuDevicePrimaryCtxReset";
+            let reset = entry.form.info().base == "cuDevicePrimaryCtxReset";
             let mut stays = || driver::primary_state(device, &mut flags, &mut active) != Some(SUCCESS) || active != 0;
             if result != SUCCESS || !reset && stays() {
                 return;
@@ -85,14 +85,14 @@ pub(super) fn primary_gone(form: Form, device: i32, real: impl FnOnce() -> i32) 
 }
 
 /// The thread's current context changes. Which one it is is asked when it matters.
-pub(super) fn current(_form: Form, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn current(_entry: Entry, real: impl FnOnce() -> i32) -> i32 {
     real()
 }
 
 /// A thread waits for everything in a context: the one it names, or its current one.
-pub(super) fn synchronize(form: Form, context: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn synchronize(entry: Entry, context: Handle, real: impl FnOnce() -> i32) -> i32 {
     observe(
-        form,
+        entry,
         |call| {
             let context = if context.is_null() { driver::current_context() } else { context };
             call.about.context = call.context_number(context);
@@ -108,11 +108,44 @@ pub(super) fn synchronize(form: Form, context: Handle, real: impl FnOnce() -> i3
 }
 
 /// A call that the driver may hold until other work in the context has ended, or until another thread's call has.
-pub(super) fn waits_for_context(form: Form, real: impl FnOnce() -> i32) -> i32 {
-    published(form, |call| call.about.context = call.current_context(), real)
+pub(super) fn waits_for_context(entry: Entry, real: impl FnOnce() -> i32) -> i32 {
+    published(entry, |call| call.about.context = call.current_context(), real)
+}
+
+/// Memory is allocated, which may wait for the context.
+pub(super) fn allocates(entry: Entry, bytes: usize, memory: Handle, real: impl FnOnce() -> i32) -> i32 {
+    observe(
+        entry,
+        |call| {
+            call.about.context = call.current_context();
+            call.about.extent = bytes as u64;
+        },
+        real,
+        |call, result| gave_out(call, memory, result),
+    )
+}
+
+/// A call that has succeeded filled in where the memory is.
+pub(super) fn gave_out(call: &Call, memory: Handle, result: i32) {
+    if result == SUCCESS && !memory.is_null() {
+        // SAFETY: the driver has just filled it in.
+        call.gave_out(unsafe { *memory.cast::<u64>() });
+    }
+}
+
+/// Memory is released, for which the driver waits until everything in flight in the context has ended.
+pub(super) fn frees(entry: Entry, address: u64, real: impl FnOnce() -> i32) -> i32 {
+    published(
+        entry,
+        |call| {
+            call.about.context = call.current_context();
+            call.about.detail = address;
+        },
+        real,
+    )
 }
 
 /// A call that is only published.
-pub(super) fn observed(form: Form, real: impl FnOnce() -> i32) -> i32 {
-    published(form, |_| {}, real)
+pub(super) fn observed(entry: Entry, real: impl FnOnce() -> i32) -> i32 {
+    published(entry, |_| {}, real)
 }

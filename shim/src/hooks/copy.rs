@@ -1,11 +1,57 @@
-//! Copies and fills that return when they are done, on the default stream. The asynchronous ones only submit an operation
-//! ([`super::stream::submit`]).
+//! Copies and fills, and memory that is allocated and released in the order of a stream.
 
-use super::call::published;
-use lazyguard_core::api::Form;
+use super::call::{observe, published, Entry};
+use super::context::gave_out;
+use crate::lookup::driver::Handle;
 
-/// A synchronous copy or fill. It leaves nothing in flight that the thread does not wait for, so nothing is folded; it is
-/// published, because it may block.
-pub(super) fn synchronous(form: Form, real: impl FnOnce() -> i32) -> i32 {
-    published(form, |call| call.on_stream(std::ptr::null_mut()), real)
+/// A synchronous copy or fill, on the default stream. It leaves nothing in flight that the thread does not wait for, so
+/// nothing is folded; it is published, because it may block. Bytes are 0 where a structure describes them.
+pub(super) fn synchronous(entry: Entry, bytes: usize, real: impl FnOnce() -> i32) -> i32 {
+    published(
+        entry,
+        |call| {
+            call.on_stream(std::ptr::null_mut());
+            call.about.extent = bytes as u64;
+        },
+        real,
+    )
+}
+
+/// An asynchronous one: it only submits an operation.
+pub(super) fn asynchronous(entry: Entry, bytes: usize, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
+    observe(
+        entry,
+        |call| {
+            call.submits_to(stream);
+            call.about.extent = bytes as u64;
+        },
+        real,
+        |_, _| {},
+    )
+}
+
+/// An allocation in the order of a stream.
+pub(super) fn allocates(entry: Entry, bytes: usize, memory: Handle, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
+    observe(
+        entry,
+        |call| {
+            call.submits_to(stream);
+            call.about.extent = bytes as u64;
+        },
+        real,
+        |call, result| gave_out(call, memory, result),
+    )
+}
+
+/// A release of memory in the order of a stream.
+pub(super) fn frees(entry: Entry, address: u64, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
+    observe(
+        entry,
+        |call| {
+            call.submits_to(stream);
+            call.about.detail = address;
+        },
+        real,
+        |_, _| {},
+    )
 }

@@ -1,14 +1,16 @@
 //! Events: from them it is learnt how far a stream has come.
 
-use super::call::observe;
+use super::call::{observe, published, Entry};
 use crate::lookup::driver::{Handle, SUCCESS};
-use lazyguard_core::api::Form;
 
 /// An event is recorded behind everything on a stream.
-pub(super) fn record(form: Form, event: Handle, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn record(entry: Entry, event: Handle, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
     observe(
-        form,
-        |call| call.submits_to(stream),
+        entry,
+        |call| {
+            call.submits_to(stream);
+            call.about.detail = event as u64;
+        },
         real,
         |call, result| {
             // What is recorded in a capture is part of the graph, not of the stream.
@@ -20,10 +22,13 @@ pub(super) fn record(form: Form, event: Handle, stream: Handle, real: impl FnOnc
 }
 
 /// An event is recorded behind everything in a context.
-pub(super) fn record_context(form: Form, context: Handle, event: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn record_context(entry: Entry, context: Handle, event: Handle, real: impl FnOnce() -> i32) -> i32 {
     observe(
-        form,
-        |call| call.about.context = call.context_number(context),
+        entry,
+        |call| {
+            call.about.context = call.context_number(context);
+            call.about.detail = event as u64;
+        },
         real,
         |call, result| {
             if result == SUCCESS {
@@ -34,28 +39,49 @@ pub(super) fn record_context(form: Form, context: Handle, event: Handle, real: i
 }
 
 /// A stream waits for an event.
-pub(super) fn stream_wait(form: Form, stream: Handle, _event: Handle, real: impl FnOnce() -> i32) -> i32 {
-    super::stream::submit(form, stream, real)
+pub(super) fn stream_wait(entry: Entry, stream: Handle, event: Handle, real: impl FnOnce() -> i32) -> i32 {
+    observe(
+        entry,
+        |call| {
+            call.submits_to(stream);
+            call.about.detail = event as u64;
+        },
+        real,
+        |_, _| {},
+    )
+}
+
+/// Everything that is submitted to a context from now on waits for an event.
+pub(super) fn context_waits(entry: Entry, context: Handle, event: Handle, real: impl FnOnce() -> i32) -> i32 {
+    published(
+        entry,
+        |call| {
+            call.about.context = call.context_number(context);
+            call.about.detail = event as u64;
+        },
+        real,
+    )
 }
 
 /// A thread waits for an event.
-pub(super) fn synchronize(form: Form, event: Handle, real: impl FnOnce() -> i32) -> i32 {
-    completes(form, event, real)
+pub(super) fn synchronize(entry: Entry, event: Handle, real: impl FnOnce() -> i32) -> i32 {
+    completes(entry, event, real)
 }
 
 /// An event is polled.
-pub(super) fn query(form: Form, event: Handle, real: impl FnOnce() -> i32) -> i32 {
-    completes(form, event, real)
+pub(super) fn query(entry: Entry, event: Handle, real: impl FnOnce() -> i32) -> i32 {
+    completes(entry, event, real)
 }
 
-fn completes(form: Form, event: Handle, real: impl FnOnce() -> i32) -> i32 {
+fn completes(entry: Entry, event: Handle, real: impl FnOnce() -> i32) -> i32 {
     observe(
-        form,
+        entry,
         |call| {
             if let Some((stream, context)) = call.guard.world.event_place(event as u64) {
                 call.about_stream(stream);
                 call.about.context = context;
             }
+            call.about.detail = event as u64;
         },
         real,
         |call, result| {
@@ -68,6 +94,6 @@ fn completes(form: Form, event: Handle, real: impl FnOnce() -> i32) -> i32 {
 }
 
 /// An event is destroyed.
-pub(super) fn destroy(form: Form, event: Handle, real: impl FnOnce() -> i32) -> i32 {
-    observe(form, |call| call.guard.world.event_gone(event as u64), real, |_, _| {})
+pub(super) fn destroy(entry: Entry, event: Handle, real: impl FnOnce() -> i32) -> i32 {
+    observe(entry, |call| call.guard.world.event_gone(event as u64), real, |_, _| {})
 }

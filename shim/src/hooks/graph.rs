@@ -1,18 +1,17 @@
 //! Graphs: a kernel node loads its kernel when it is added; a launch submits one operation.
 
-use super::call::{observe, published};
+use super::call::{observe, published, Entry};
 use crate::lookup::driver::Handle;
 use cudarc::driver::sys::{CUDA_KERNEL_NODE_PARAMS_v2 as KernelNode, CUgraphNodeParams as NodeParams};
-use lazyguard_core::api::Form;
 use std::mem::offset_of;
 
 /// `CU_GRAPH_NODE_TYPE_KERNEL`.
 const KERNEL: u32 = 0;
 
 /// A graph is launched.
-pub(super) fn launch(form: Form, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn launch(entry: Entry, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
     observe(
-        form,
+        entry,
         |call| {
             call.submits_to(stream);
             call.guard.world.graph_launched(call.entered);
@@ -23,11 +22,11 @@ pub(super) fn launch(form: Form, stream: Handle, real: impl FnOnce() -> i32) -> 
 }
 
 /// A kernel node is added or changed, by a structure of the node's own kind.
-pub(super) fn add_kernel_node(form: Form, params: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn add_kernel_node(entry: Entry, params: Handle, real: impl FnOnce() -> i32) -> i32 {
     // The first version of the structure ends before the kernel's handle.
-    let with_kernel = form.symbol().ends_with("_v2");
+    let with_kernel = entry.form.symbol().ends_with("_v2");
     published(
-        form,
+        entry,
         |call| {
             call.about.context = call.current_context();
             if !params.is_null() {
@@ -39,9 +38,9 @@ pub(super) fn add_kernel_node(form: Form, params: Handle, real: impl FnOnce() ->
 }
 
 /// A node of any kind is added or changed, by a structure that begins with the kind.
-pub(super) fn add_node(form: Form, params: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn add_node(entry: Entry, params: Handle, real: impl FnOnce() -> i32) -> i32 {
     published(
-        form,
+        entry,
         |call| {
             call.about.context = call.current_context();
             // SAFETY: the program passes a node description, which the driver reads as well; the kind is read as an integer.

@@ -1,50 +1,151 @@
 //! Kernel launches.
 
-use super::call::{observe, Call};
-use crate::lookup::driver::Handle;
+use super::call::{observe, Call, Entry, PER_THREAD};
+use crate::lookup::driver::{Handle, SUCCESS};
+use crate::runtime::{self, clock, fault, gate, thread, Guard};
 use cudarc::driver::sys::CUlaunchConfig;
-use lazyguard_core::api::Form;
+use lazyguard_core::state::{Known, LaunchFacts, QuickLaunch, ThreadSlot};
+use lazyguard_core::trace::layout::flag;
+use lazyguard_core::trace::pack_launch;
 
 /// A launch with everything in its arguments.
-#[inline]
+#[inline(always)]
 pub(super) fn kernel(
-    form: Form,
+    entry: Entry,
     function: Handle,
     stream: Handle,
-    _grid: [u32; 3],
-    _block: [u32; 3],
+    grid: [u32; 3],
+    block: [u32; 3],
+    shared_bytes: u32,
     real: impl FnOnce() -> i32,
 ) -> i32 {
-    observe(form, |call| launches(call, function, stream), real, |_, _| {})
+    launch(entry, function, stream, Extent { grid, block, shared_bytes }, real)
 }
 
-#[inline]
-fn launches(call: &mut Call, function: Handle, stream: Handle) {
+/// The short way, if the launch is like an earlier one of the thread and nothing is out of the ordinary; else the long one.
+#[inline(always)]
+fn launch(entry: Entry, function: Handle, stream: Handle, size: Extent, real: impl FnOnce() -> i32) -> i32 {
+    let Some(Some((guard, slot, quick))) = fault::contained(|| begin(entry, function, stream, size)) else {
+        return launch_observed(entry, function, stream, size, real);
+    };
+    let result = real();
+    // See `observe`.
+    if runtime::is_guard(guard) {
+        slot.end_quick(quick, guard.now(), result);
+    } else {
+        slot.leave();
+    }
+    result
+}
+
+#[inline(always)]
+fn begin(
+    entry: Entry,
+    function: Handle,
+    stream: Handle,
+    size: Extent,
+) -> Option<(&'static Guard, &'static ThreadSlot, QuickLaunch)> {
+    let guard = runtime::guard()?;
+    let slot = thread::slot_if_any(guard)?;
+    let (extent, three, false) = pack_launch(size.grid, size.block) else { return None };
+    let facts = LaunchFacts {
+        form: entry.form,
+        caller: entry.caller,
+        function: function as u64,
+        stream: key(entry, stream),
+        extent,
+        three,
+        shared_bytes: size.shared_bytes,
+    };
+    let (mut quick, operation) = slot.begin_quick(facts, guard.world.epoch(), clock::now)?;
+    if !gate::is_open() {
+        slot.cancel_quick();
+        return None;
+    }
+    slot.submit_quick(&mut quick, &operation);
+    Some((guard, slot, quick))
+}
+
+/// The stream's handle, made different where a default stream is the calling thread's own.
+#[inline(always)]
+fn key(entry: Entry, stream: Handle) -> u64 {
+    let handle = stream as u64;
+    // No handle of the driver's is this small.
+    if handle <= PER_THREAD && entry.form.info().per_thread {
+        handle + PER_THREAD + 1
+    } else {
+        handle
+    }
+}
+
+/// The long way; what it finds out, later launches of the kind need not look up.
+#[inline(never)]
+fn launch_observed(entry: Entry, function: Handle, stream: Handle, size: Extent, real: impl FnOnce() -> i32) -> i32 {
+    observe(
+        entry,
+        |call| launches(call, function, stream, size),
+        real,
+        |call, result| {
+            let default_stream = call.is_default(stream);
+            if result == SUCCESS && call.about.submits && call.guard.world.quick_launches(default_stream) {
+                let known = Known {
+                    stream: key(entry, stream),
+                    number: call.about.stream,
+                    context: call.about.context,
+                    default_stream,
+                };
+                call.slot.remember_stream(call.epoch, &known);
+            }
+        },
+    )
+}
+
+/// How big a launch is.
+#[derive(Clone, Copy, Default)]
+struct Extent {
+    grid: [u32; 3],
+    block: [u32; 3],
+    shared_bytes: u32,
+}
+
+#[inline(always)]
+fn launches(call: &mut Call, function: Handle, stream: Handle, size: Extent) {
     call.slot.count_launch();
+    let (extent, three, cut) = pack_launch(size.grid, size.block);
+    call.about.extent = extent;
+    call.about.three = three;
+    call.about.flags = if cut { flag::CUT } else { 0 };
+    call.about.detail = u64::from(size.shared_bytes);
     call.submits_to(stream);
     call.uses(function);
 }
 
 /// A launch described by a structure.
-pub(super) fn kernel_ex(form: Form, config: Handle, function: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn kernel_ex(entry: Entry, config: Handle, function: Handle, real: impl FnOnce() -> i32) -> i32 {
     if config.is_null() {
         return real();
     }
     // SAFETY: the program passes a launch configuration, which the driver reads as well.
-    let stream = unsafe { (*config.cast::<CUlaunchConfig>()).hStream }.cast();
-    observe(form, |call| launches(call, function, stream), real, |_, _| {})
+    let config = unsafe { &*config.cast::<CUlaunchConfig>() };
+    let size = Extent {
+        grid: [config.gridDimX, config.gridDimY, config.gridDimZ],
+        block: [config.blockDimX, config.blockDimY, config.blockDimZ],
+        shared_bytes: config.sharedMemBytes,
+    };
+    launch(entry, function, config.hStream.cast(), size, real)
 }
 
 /// A launch whose block shape was set on the function beforehand.
 pub(super) fn shaped(
-    form: Form,
+    entry: Entry,
     function: Handle,
     stream: Handle,
-    _width: i32,
-    _height: i32,
+    width: i32,
+    height: i32,
     real: impl FnOnce() -> i32,
 ) -> i32 {
-    observe(form, |call| launches(call, function, stream), real, |_, _| {})
+    let size = Extent { grid: [width as u32, height as u32, 1], ..Extent::default() };
+    launch(entry, function, stream, size, real)
 }
 
 /// `CUDA_LAUNCH_PARAMS`, which headers since 13.0 no longer describe.
@@ -58,18 +159,20 @@ struct LaunchParams {
 }
 
 /// A cooperative launch on several devices: one operation on each stream of the list.
-pub(super) fn multi_device(form: Form, list: Handle, count: u32, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn multi_device(entry: Entry, list: Handle, count: u32, real: impl FnOnce() -> i32) -> i32 {
     let each = |call: &Call, what: &dyn Fn(&Call)| {
         for n in 0..if list.is_null() { 0 } else { count as usize } {
             // SAFETY: the program passes `count` launches, which the driver reads as well.
             let launch = unsafe { &*list.cast::<LaunchParams>().add(n) };
             let mut one = *call;
-            launches(&mut one, launch.function, launch.stream);
+            let [x, y, z, block @ ..] = launch.dimensions;
+            let size = Extent { grid: [x, y, z], block, shared_bytes: launch.shared_memory_bytes };
+            launches(&mut one, launch.function, launch.stream, size);
             what(&one);
         }
     };
     observe(
-        form,
+        entry,
         |call| {
             each(call, &|one| {
                 if let Some(stream) = one.about.stream_entry {

@@ -1,16 +1,15 @@
 //! Libraries and kernels: loading, resolving, unloading, and the calls that load a function on the way.
 
-use super::call::{observe, published, Call};
+use super::call::{observe, published, Call, Entry};
 use crate::lookup::driver::{Handle, SUCCESS};
 use crate::runtime::loader::Item;
-use lazyguard_core::api::Form;
 use lazyguard_core::state::{ColdKind, FunctionKind};
 use std::ffi::{c_char, CStr};
 
 /// A library is loaded: it belongs to no context and loads nothing into any, yet.
-pub(super) fn load(form: Form, library: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn load(entry: Entry, library: Handle, real: impl FnOnce() -> i32) -> i32 {
     observe(
-        form,
+        entry,
         |call| call.about.context = call.current_context(),
         real,
         |call, result| {
@@ -19,6 +18,7 @@ pub(super) fn load(form: Form, library: Handle, real: impl FnOnce() -> i32) -> i
             }
             // SAFETY: the driver has just filled it in.
             let library = unsafe { *library.cast::<Handle>() } as u64;
+            call.gave_out(library);
             call.guard.loader.library_loaded(call.guard, library);
             call.load_pending(call.about.context);
         },
@@ -26,9 +26,9 @@ pub(super) fn load(form: Form, library: Handle, real: impl FnOnce() -> i32) -> i
 }
 
 /// A module is unloaded, or a library, from every context; and its functions or kernels with it.
-pub(super) fn unload(form: Form, owner: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn unload(entry: Entry, owner: Handle, real: impl FnOnce() -> i32) -> i32 {
     observe(
-        form,
+        entry,
         |call| {
             call.about.context = call.current_context();
             call.about.owner = owner as u64;
@@ -42,9 +42,15 @@ pub(super) fn unload(form: Form, owner: Handle, real: impl FnOnce() -> i32) -> i
 }
 
 /// A kernel is resolved by name. That loads nothing.
-pub(super) fn get_kernel(form: Form, kernel: Handle, library: Handle, name: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn get_kernel(
+    entry: Entry,
+    kernel: Handle,
+    library: Handle,
+    name: Handle,
+    real: impl FnOnce() -> i32,
+) -> i32 {
     observe(
-        form,
+        entry,
         |call| {
             call.about.context = call.current_context();
             call.about.owner = library as u64;
@@ -78,14 +84,14 @@ pub(super) fn resolved(call: &Call, out: Handle, name: Handle, kind: FunctionKin
 }
 
 /// The kernels of a library are listed. That loads nothing.
-pub(super) fn enumerate(form: Form, library: Handle, real: impl FnOnce() -> i32) -> i32 {
-    published(form, |call| call.about.owner = library as u64, real)
+pub(super) fn enumerate(entry: Entry, library: Handle, real: impl FnOnce() -> i32) -> i32 {
+    published(entry, |call| call.about.owner = library as u64, real)
 }
 
 /// Something of a library is wanted in the current context, which brings the library there.
-pub(super) fn uses_library(form: Form, library: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn uses_library(entry: Entry, library: Handle, real: impl FnOnce() -> i32) -> i32 {
     observe(
-        form,
+        entry,
         |call| {
             call.about.context = call.current_context();
             call.about.owner = library as u64;
@@ -102,9 +108,9 @@ pub(super) fn uses_library(form: Form, library: Handle, real: impl FnOnce() -> i
 }
 
 /// A kernel's function in the current context is wanted, which loads it.
-pub(super) fn get_function(form: Form, function: Handle, kernel: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn get_function(entry: Entry, function: Handle, kernel: Handle, real: impl FnOnce() -> i32) -> i32 {
     observe(
-        form,
+        entry,
         |call| {
             call.about.context = call.current_context();
             call.uses(kernel);
@@ -131,9 +137,9 @@ pub(super) fn get_function(form: Form, function: Handle, kernel: Handle, real: i
 }
 
 /// A call about a function or kernel that loads it in the current context.
-pub(super) fn loads_function(form: Form, function: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn loads_function(entry: Entry, function: Handle, real: impl FnOnce() -> i32) -> i32 {
     published(
-        form,
+        entry,
         |call| {
             call.about.context = call.current_context();
             call.uses(function);

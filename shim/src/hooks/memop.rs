@@ -1,29 +1,31 @@
 //! Stream memory operations: a stream writes a value, or waits for one. The driver sees no order in them; the guard does.
 
-use super::call::{observe, Call};
+use super::call::{observe, Call, Entry};
 use crate::lookup::driver::Handle;
 use cudarc::driver::sys::{
     CUstreamBatchMemOpParams_union as Params,
     CUstreamBatchMemOpParams_union_CUstreamMemOpWaitValueParams_st as WaitParams,
     CUstreamBatchMemOpParams_union_CUstreamMemOpWriteValueParams_st as WriteParams,
 };
-use lazyguard_core::api::Form;
 use lazyguard_core::state::{ValueWait, ValueWrite};
+use lazyguard_core::trace::layout::flag;
 use std::mem::offset_of;
 
 /// A stream writes a value.
 pub(super) fn write(
-    form: Form,
+    entry: Entry,
     stream: Handle,
     address: u64,
     value: u64,
-    _flags: u32,
+    flags: u32,
     real: impl FnOnce() -> i32,
 ) -> i32 {
+    let wide = entry.form.info().base.ends_with("64");
     observe(
-        form,
+        entry,
         |call| {
             call.submits_to(stream);
+            describe(call, wide, false, flags, address, value);
             note_write(call, address, value);
         },
         real,
@@ -33,23 +35,46 @@ pub(super) fn write(
 
 /// A stream waits for a value.
 pub(super) fn wait(
-    form: Form,
+    entry: Entry,
     stream: Handle,
     address: u64,
     value: u64,
     flags: u32,
     real: impl FnOnce() -> i32,
 ) -> i32 {
-    let wide = form.info().base.ends_with("64");
+    let wide = entry.form.info().base.ends_with("64");
     observe(
-        form,
+        entry,
         |call| {
             call.submits_to(stream);
+            describe(call, wide, true, flags, address, value);
             note_wait(call, ValueWait { at: call.entered, address, value, flags, wide });
         },
         real,
         |_, _| {},
     )
+}
+
+fn bits(wide: bool, wait: bool) -> u8 {
+    (if wide { flag::WIDE } else { 0 }) | if wait { flag::WAIT } else { 0 }
+}
+
+/// What the record of a call with one memory operation says of it.
+fn describe(call: &mut Call, wide: bool, wait: bool, flags: u32, address: u64, value: u64) {
+    call.about.flags |= bits(wide, wait);
+    call.about.three = u64::from(flags.min(0xffff));
+    call.about.extent = value;
+    call.about.detail = address;
+}
+
+/// One of the operations of a call that submits several: the first is told by the call's own record, the others have one
+/// each.
+fn one_of(call: &mut Call, first: &mut bool, wide: bool, wait: bool, flags: u32, address: u64, value: u64) {
+    if std::mem::take(first) {
+        describe(call, wide, wait, flags, address, value);
+    } else {
+        call.push_operation(bits(wide, wait), flags, address, value);
+    }
 }
 
 fn note_write(call: &Call, address: u64, value: u64) {
@@ -66,15 +91,16 @@ fn note_wait(call: &Call, wait: ValueWait) {
 }
 
 /// Several operations at once. The kinds are read as integers: a newer driver has more of them than this build knows.
-pub(super) fn batch(form: Form, stream: Handle, count: u32, operations: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn batch(entry: Entry, stream: Handle, count: u32, operations: Handle, real: impl FnOnce() -> i32) -> i32 {
     const WAIT_32: u32 = 1;
     const WRITE_32: u32 = 2;
     const WAIT_64: u32 = 4;
     const WRITE_64: u32 = 5;
     observe(
-        form,
+        entry,
         |call| {
             call.submits_to(stream);
+            let mut first = true;
             for n in 0..if operations.is_null() { 0 } else { count as usize } {
                 // SAFETY: the program passes `count` operations, which the driver reads as well; they are read as bytes
                 // of the layout that the header gives them.
@@ -103,12 +129,14 @@ pub(super) fn batch(form: Form, stream: Handle, count: u32, operations: Handle, 
                         let value = value(offset_of!(WaitParams, __bindgen_anon_1), kind == WAIT_64);
                         let wide = kind == WAIT_64;
                         note_wait(call, ValueWait { at: call.entered, address, value, flags, wide });
+                        one_of(call, &mut first, wide, true, flags, address, value);
                     }
                     WRITE_32 | WRITE_64 => {
                         // SAFETY: as above.
                         let address = unsafe { read(offset_of!(WriteParams, address)).cast::<u64>().read() };
                         let value = value(offset_of!(WriteParams, __bindgen_anon_1), kind == WRITE_64);
                         note_write(call, address, value);
+                        one_of(call, &mut first, kind == WRITE_64, false, 0, address, value);
                     }
                     _ => {}
                 }

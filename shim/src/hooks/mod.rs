@@ -5,7 +5,8 @@
 //!
 //! | file | family |
 //! |---|---|
-//! | [`call`] | what every hook shares: armed? re-entered? publish, gate, fold, record |
+//! | [`call`] | what every hook shares: armed? re-entered? publish, gate, record, fold |
+//! | `caller` | from where a call was made |
 //! | [`cold`] | what happens when a function is used for the first time |
 //! | [`launch`] | kernels |
 //! | [`module`], [`library`] | loading, resolving, unloading |
@@ -14,6 +15,7 @@
 //! | [`graph`] | graphs |
 
 pub mod call;
+mod caller;
 pub mod cold;
 mod context;
 mod copy;
@@ -25,6 +27,8 @@ mod memop;
 mod module;
 mod stream;
 
+use self::call::Entry;
+use self::caller::caller;
 use crate::lookup::driver::{self, Handle, NOT_FOUND};
 use crate::lookup::proc_address as lookup;
 use lazyguard_core::api::{Form, FORMS};
@@ -69,12 +73,13 @@ macro_rules! define_hook {
         #[no_mangle]
         pub unsafe extern "C-unwind" fn $symbol($($arg: $ty),*) -> i32 {
             const FORM: Form = form(stringify!($symbol));
+            let entry = Entry { form: FORM, caller: caller() };
             let Some(real) = driver::real(FORM) else { return NOT_FOUND };
             // SAFETY: the driver's function of this name has this calling sequence (the table follows cuda.h, and the
             // tests compare it with a second description).
             let real: unsafe extern "C-unwind" fn($($ty),*) -> i32 = unsafe { std::mem::transmute(real) };
             // SAFETY: the program's own arguments, for the function it called.
-            $family::$hook(FORM, $($used,)* || unsafe { real($($arg),*) })
+            $family::$hook(entry, $($used,)* || unsafe { real($($arg),*) })
         }
     };
 }

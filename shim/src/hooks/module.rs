@@ -1,19 +1,18 @@
 //! Modules: loading, resolving, unloading; and the question for the loading mode.
 
-use super::call::{observe, published};
+use super::call::{observe, published, Entry};
 use super::library::resolved;
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::runtime::loader::Item;
 use crate::runtime::{fault, nudge};
-use lazyguard_core::api::Form;
 use lazyguard_core::state::{ColdKind, FunctionKind};
 use std::arch::naked_asm;
 use std::ffi::c_void;
 
 /// A module is loaded into the current context: the driver waits until everything in flight there has ended.
-pub(super) fn load(form: Form, module: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn load(entry: Entry, module: Handle, real: impl FnOnce() -> i32) -> i32 {
     observe(
-        form,
+        entry,
         |call| {
             call.about.context = call.current_context();
             call.loads(ColdKind::Module);
@@ -25,6 +24,7 @@ pub(super) fn load(form: Form, module: Handle, real: impl FnOnce() -> i32) -> i3
             }
             // SAFETY: the driver has just filled it in.
             let module = unsafe { *module.cast::<Handle>() } as u64;
+            call.gave_out(module);
             call.guard.world.set_present(module, call.about.context);
             call.guard.loader.module_loaded(call.guard, call.about.context, module);
             call.load_pending(call.about.context);
@@ -34,14 +34,14 @@ pub(super) fn load(form: Form, module: Handle, real: impl FnOnce() -> i32) -> i3
 
 /// A function is resolved by name; drivers since 12.x load it with that.
 pub(super) fn get_function(
-    form: Form,
+    entry: Entry,
     function: Handle,
     module: Handle,
     name: Handle,
     real: impl FnOnce() -> i32,
 ) -> i32 {
     observe(
-        form,
+        entry,
         |call| {
             call.about.context = call.current_context();
             call.about.owner = module as u64;
@@ -67,9 +67,9 @@ pub(super) fn get_function(
 }
 
 /// A global of a module.
-pub(super) fn get_global(form: Form, module: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn get_global(entry: Entry, module: Handle, real: impl FnOnce() -> i32) -> i32 {
     published(
-        form,
+        entry,
         |call| {
             call.about.context = call.current_context();
             call.about.owner = module as u64;
@@ -79,7 +79,7 @@ pub(super) fn get_global(form: Form, module: Handle, real: impl FnOnce() -> i32)
 }
 
 /// A program asks for the loading mode, and gets the driver's answer.
-pub(super) fn loading_mode(_form: Form, _mode: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn loading_mode(_entry: Entry, _mode: Handle, real: impl FnOnce() -> i32) -> i32 {
     real()
 }
 

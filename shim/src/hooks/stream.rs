@@ -1,9 +1,8 @@
 //! Streams: life, waiting, capture, and everything that only submits an operation.
 
-use super::call::observe;
+use super::call::{observe, Entry};
 use crate::lookup::driver::{Handle, SUCCESS};
 use crate::runtime::idle;
-use lazyguard_core::api::Form;
 use lazyguard_core::state::{StreamKey, StreamKind};
 use std::cell::Cell;
 
@@ -22,9 +21,9 @@ fn key(stream: Handle) -> StreamKey {
 }
 
 /// A stream is created.
-pub(super) fn create(form: Form, stream: Handle, flags: u32, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn create(entry: Entry, stream: Handle, flags: u32, real: impl FnOnce() -> i32) -> i32 {
     observe(
-        form,
+        entry,
         |call| call.about.context = call.current_context(),
         real,
         |call, result| {
@@ -36,15 +35,16 @@ pub(super) fn create(form: Form, stream: Handle, flags: u32, real: impl FnOnce()
             let kind = if flags & NON_BLOCKING != 0 { StreamKind::NonBlocking } else { StreamKind::Blocking };
             // A handle that is known belonged to a stream whose end was not seen.
             call.guard.world.stream_gone(key(stream));
-            call.guard.world.stream(key(stream), call.about.context, kind, call.guard.now());
+            let number = call.guard.world.stream(key(stream), call.about.context, kind, call.entered);
+            call.made_stream(number);
         },
     )
 }
 
 /// A stream is destroyed. The driver lets what is in flight on it end.
-pub(super) fn destroy(form: Form, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn destroy(entry: Entry, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
     observe(
-        form,
+        entry,
         |call| {
             call.on_stream(stream);
             // Before the call: when it has returned, the handle may mean another thread's new stream. One that the driver
@@ -58,18 +58,18 @@ pub(super) fn destroy(form: Form, stream: Handle, real: impl FnOnce() -> i32) ->
 }
 
 /// A thread waits for a stream; when it returns, the stream is idle up to the moment it was entered.
-pub(super) fn synchronize(form: Form, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
-    completes(form, stream, real)
+pub(super) fn synchronize(entry: Entry, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
+    completes(entry, stream, real)
 }
 
 /// A stream is polled; success tells as much as a synchronize.
-pub(super) fn query(form: Form, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
-    completes(form, stream, real)
+pub(super) fn query(entry: Entry, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
+    completes(entry, stream, real)
 }
 
-fn completes(form: Form, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
+fn completes(entry: Entry, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
     observe(
-        form,
+        entry,
         |call| call.on_stream(stream),
         real,
         |call, result| {
@@ -83,20 +83,20 @@ fn completes(form: Form, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
 
 /// Something is submitted to a stream.
 #[inline]
-pub(super) fn submit(form: Form, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
-    observe(form, |call| call.submits_to(stream), real, |_, _| {})
+pub(super) fn submit(entry: Entry, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
+    observe(entry, |call| call.submits_to(stream), real, |_, _| {})
 }
 
 /// A host function is submitted to a stream; what comes after it waits until it has returned.
-pub(super) fn host_function(form: Form, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
-    submit(form, stream, real)
+pub(super) fn host_function(entry: Entry, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
+    submit(entry, stream, real)
 }
 
 /// A capture begins. Noted before, so that nobody asks the context a question that would spoil it.
-pub(super) fn begin_capture(form: Form, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn begin_capture(entry: Entry, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
     let began = Cell::new(false);
     observe(
-        form,
+        entry,
         |call| {
             call.on_stream(stream);
             began.set(call.guard.world.set_capturing(call.about.stream, true));
@@ -111,9 +111,9 @@ pub(super) fn begin_capture(form: Form, stream: Handle, real: impl FnOnce() -> i
 }
 
 /// A capture ends, well or not; unless the call was not about a capture of this thread's.
-pub(super) fn end_capture(form: Form, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn end_capture(entry: Entry, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
     observe(
-        form,
+        entry,
         |call| call.on_stream(stream),
         real,
         |call, result| {

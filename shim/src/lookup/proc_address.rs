@@ -10,6 +10,7 @@
 //! Must not: change the driver's result or status, or what the program finds when the driver has not answered.
 
 use super::driver::{self, Handle, SUCCESS};
+use crate::hooks::call::Entry;
 use crate::{hooks, runtime};
 use lazyguard_core::api::Form;
 use std::ffi::{c_char, CStr};
@@ -38,7 +39,7 @@ pub fn looked_up() -> u64 {
 
 /// `cuGetProcAddress`, as of 11.3.
 pub fn get_proc_address(
-    _form: Form,
+    _entry: Entry,
     symbol: Handle,
     pointer: Handle,
     version: i32,
@@ -55,7 +56,7 @@ pub fn get_proc_address(
 
 /// `cuGetProcAddress_v2`, as of 12.0. The status, which may be null, is the driver's own.
 pub fn get_proc_address_v2(
-    form: Form,
+    entry: Entry,
     symbol: Handle,
     pointer: Handle,
     version: i32,
@@ -63,7 +64,7 @@ pub fn get_proc_address_v2(
     _status: Handle,
     real: impl FnOnce() -> i32,
 ) -> i32 {
-    get_proc_address(form, symbol, pointer, version, flags, real)
+    get_proc_address(entry, symbol, pointer, version, flags, real)
 }
 
 fn substitute(symbol: Handle, pointer: Handle, version: i32, flags: u64) {

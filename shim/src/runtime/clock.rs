@@ -4,46 +4,65 @@
 //! scaled by a factor measured once against the system's monotonic clock; elsewhere the system's clock is asked. Both are
 //! monotonic across cores to well below the time a driver call takes.
 
+use super::hot::HOT;
 use lazyguard_core::Nanos;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-static BASE: AtomicU64 = AtomicU64::new(0);
-/// Nanoseconds a tick, as a fraction of 2^32; 0 means that the system's clock is asked.
-static SCALE: AtomicU64 = AtomicU64::new(0);
+use std::sync::atomic::Ordering;
 
 /// Starts the clock at 0 and, if need be, measures the counter for a millisecond.
 pub fn start() {
     let scale = measure().unwrap_or(0);
     let base = if scale == 0 { system_nanos() } else { ticks() };
-    BASE.store(base, Ordering::Relaxed);
-    SCALE.store(scale, Ordering::Relaxed);
+    HOT.clock_base.store(base, Ordering::Relaxed);
+    HOT.clock_scale.store(scale, Ordering::Relaxed);
 }
 
 /// Nanoseconds since [`start`].
-#[inline]
+#[inline(always)]
 pub fn now() -> Nanos {
-    let scale = SCALE.load(Ordering::Relaxed);
-    let base = BASE.load(Ordering::Relaxed);
+    let scale = HOT.clock_scale.load(Ordering::Relaxed);
+    let base = HOT.clock_base.load(Ordering::Relaxed);
     if scale == 0 {
-        return system_nanos().saturating_sub(base);
+        return system_since(base);
     }
     ((u128::from(ticks().saturating_sub(base)) * u128::from(scale)) >> 32) as u64
 }
 
+#[cold]
+#[inline(never)]
+fn system_since(base: u64) -> Nanos {
+    system_nanos().saturating_sub(base)
+}
+
+/// The system's monotonic clock at the moment that [`now`] calls 0.
+pub fn monotonic_nanos() -> u64 {
+    system_nanos().saturating_sub(now())
+}
+
+/// The wall-clock time of that moment, in nanoseconds since 1970-01-01 UTC.
+pub fn unix_nanos() -> u64 {
+    read(libc::CLOCK_REALTIME).saturating_sub(now())
+}
+
 fn system_nanos() -> u64 {
+    read(libc::CLOCK_MONOTONIC)
+}
+
+fn read(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the structure is valid for writing, and the clock exists on every Linux.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    // SAFETY: the structure is valid for writing, and both clocks exist on every Linux.
+    unsafe { libc::clock_gettime(clock, &mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 #[cfg(target_arch = "x86_64")]
+#[inline(always)]
 fn ticks() -> u64 {
     // SAFETY: every x86-64 processor has the instruction.
     unsafe { std::arch::x86_64::_rdtsc() }
 }
 
 #[cfg(target_arch = "aarch64")]
+#[inline(always)]
 fn ticks() -> u64 {
     let ticks: u64;
     // SAFETY: Linux lets user code read the virtual counter.

@@ -57,6 +57,54 @@ impl Drop for Uncancelled {
     }
 }
 
+/// While it lives, a file of the guard's that meets the limit for the size of files is an error and no signal, which would
+/// end the process.
+pub struct Unlimited {
+    before: libc::sigset_t,
+    was_pending: bool,
+}
+
+impl Unlimited {
+    /// From here on, in the calling thread.
+    pub fn new() -> Self {
+        // SAFETY: all-zero bytes are a valid signal set.
+        let mut before: libc::sigset_t = unsafe { std::mem::zeroed() };
+        let was_pending = Self::pending();
+        // SAFETY: both sets are valid; the mask is restored when this is dropped.
+        unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &Self::signal(), &mut before) };
+        Self { before, was_pending }
+    }
+
+    fn signal() -> libc::sigset_t {
+        // SAFETY: all-zero bytes are a valid signal set, which is then emptied and filled.
+        unsafe {
+            let mut set = std::mem::zeroed();
+            libc::sigemptyset(&mut set);
+            libc::sigaddset(&mut set, libc::SIGXFSZ);
+            set
+        }
+    }
+
+    fn pending() -> bool {
+        // SAFETY: all-zero bytes are a valid signal set.
+        let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
+        // SAFETY: the set is valid for both calls.
+        unsafe { libc::sigpending(&mut set) == 0 && libc::sigismember(&set, libc::SIGXFSZ) == 1 }
+    }
+}
+
+impl Drop for Unlimited {
+    fn drop(&mut self) {
+        if !self.was_pending && Self::pending() {
+            let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+            // SAFETY: the set and the time are valid; what the signal carries is not asked for.
+            unsafe { libc::sigtimedwait(&Self::signal(), std::ptr::null_mut(), &at_once) };
+        }
+        // SAFETY: the mask as it was.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, std::ptr::null_mut()) };
+    }
+}
+
 /// Runs a part of a hook; if it fails, steps aside.
 #[inline]
 pub fn contained<T>(part: impl FnOnce() -> T) -> Option<T> {

@@ -2,7 +2,8 @@
 //!
 //! With `LAZYGUARD_OUT` it is where the user wants it, and stays. Without, it is a new folder under the system's folder for
 //! temporary files, readable by its owner only, and a clean exit without a hang removes it. What a process leaves behind
-//! that is killed or leaves by `_exit` is evidence; without a report of a hang, it is taken away after a day.
+//! that is killed or leaves by `_exit` is evidence. Of those without a report of a hang the newest few are kept, for a day:
+//! later processes take the others away.
 //!
 //! No file is held open: a program may close descriptors that are not its own, and open its own files on their numbers.
 
@@ -20,9 +21,16 @@ pub const LOG: &str = "log.jsonl";
 pub const RUN: &str = "run.json";
 /// The report of the newest hang.
 pub const HANG: &str = "hang.json";
+/// The recording.
+pub const TRACE: &str = "trace.lgt";
 
 /// Where the ranks of a job are told, by the launchers in use.
 const RANKS: [&str; 5] = ["RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"];
+
+/// The process's rank in its job, where a launcher tells it.
+pub fn rank() -> Option<String> {
+    RANKS.iter().find_map(|name| std::env::var(name).ok())
+}
 
 /// See the module.
 pub struct RunFolder {
@@ -50,19 +58,36 @@ impl RunFolder {
 
     fn wanted(template: &str, process: u32) -> io::Result<PathBuf> {
         let host = host_name();
-        let rank = RANKS.iter().find_map(|name| std::env::var(name).ok());
+        let rank = rank();
         let start_seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
         let facts = FolderFacts { host: &host, process, rank: rank.as_deref(), start_seconds };
-        let mut folder = std::path::absolute(expand_folder(template, &facts))?;
-        fs::create_dir_all(&folder)?;
-        if folder.join(LOG).exists() || folder.join(RUN).exists() {
-            // Another process of the same job was given the same folder.
-            folder.push(process.to_string());
-            fs::create_dir_all(&folder)?;
+        let folder = std::path::absolute(expand_folder(template, &facts))?;
+        if Self::take(&folder)? {
+            return Ok(folder);
         }
-        // Taking the folder also finds out whether it can be written to.
-        OpenOptions::new().append(true).create(true).open(folder.join(LOG))?;
-        Ok(folder)
+        // Another process of the same job was given the same folder; or this one, before an exec.
+        for again in 1..100 {
+            let name = if again == 1 { process.to_string() } else { format!("{process}-{again}") };
+            let own = folder.join(name);
+            if Self::take(&own)? {
+                return Ok(own);
+            }
+        }
+        Err(io::Error::new(io::ErrorKind::AlreadyExists, "it is full of other runs"))
+    }
+
+    /// Takes a folder for this process, by making its log; `false` if another one has it, or has had it. That also finds out
+    /// whether it can be written to.
+    fn take(folder: &Path) -> io::Result<bool> {
+        fs::create_dir_all(folder)?;
+        if [RUN, TRACE].iter().any(|name| folder.join(name).exists()) {
+            return Ok(false);
+        }
+        match OpenOptions::new().append(true).create_new(true).open(folder.join(LOG)) {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     fn private(process: u32) -> Option<PathBuf> {
@@ -86,6 +111,11 @@ impl RunFolder {
 
     /// Replaces a file as a whole: a reader finds the former content or the new.
     pub fn replace(&self, name: &str, content: &str) -> io::Result<()> {
+        self.replace_bytes(name, content.as_bytes())
+    }
+
+    /// The same with any content.
+    pub fn replace_bytes(&self, name: &str, content: &[u8]) -> io::Result<()> {
         let fresh = self.path.join(format!(".{name}.new"));
         let mut file = OpenOptions::new()
             .write(true)
@@ -93,9 +123,14 @@ impl RunFolder {
             .truncate(true)
             .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC)
             .open(&fresh)?;
-        file.write_all(content.as_bytes())?;
+        let written = file.write_all(content);
         drop(file);
-        fs::rename(&fresh, self.path.join(name))
+        let replaced = written.and_then(|()| fs::rename(&fresh, self.path.join(name)));
+        if replaced.is_err() {
+            // What could not be written as a whole is not left there in part.
+            let _ = fs::remove_file(&fresh);
+        }
+        replaced
     }
 
     /// Takes the folder away, unless it was asked for.
@@ -103,7 +138,7 @@ impl RunFolder {
         if self.asked_for {
             return;
         }
-        for name in [LOG, RUN, HANG] {
+        for name in [LOG, RUN, HANG, TRACE] {
             // What is not there needs no removing.
             let _ = fs::remove_file(self.path.join(name));
         }
@@ -112,27 +147,36 @@ impl RunFolder {
     }
 }
 
-/// How long the private folder of a process that ended without an exit, and without a hang, is kept.
+/// How long the private folder of a process that ended without an exit, and without a hang, is kept; and of how many.
 const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
+const MOST_KEPT: usize = 8;
 /// The most folders looked at: this is done while a program starts.
 const MOST_SWEPT: usize = 256;
 
-/// Takes away old private folders that hold no report: those of processes that left by `_exit` or were killed.
+/// Takes away private folders that hold no report, of processes that left by `_exit` or were killed, but for the newest.
 fn sweep(base: &Path, prefix: &str) {
     let Ok(entries) = fs::read_dir(base) else { return };
     let ours = entries.flatten().filter(|e| e.file_name().to_string_lossy().starts_with(prefix)).take(MOST_SWEPT);
-    for entry in ours {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let alive = name[prefix.len()..].split('-').next().is_some_and(|p| Path::new("/proc").join(p).exists());
-        let old = entry.metadata().and_then(|m| m.modified()).is_ok_and(|at| at.elapsed().is_ok_and(|age| age > KEPT));
-        let folder = RunFolder { path: entry.path(), asked_for: false };
-        if old && !alive && !folder.path.join(HANG).exists() {
+    let mut without_report: Vec<_> = ours
+        .filter_map(|entry| {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let alive = name[prefix.len()..].split('-').next().is_some_and(|p| Path::new("/proc").join(p).exists());
+            let folder = RunFolder { path: entry.path(), asked_for: false };
+            let since = entry.metadata().and_then(|m| m.modified()).ok()?;
+            (!alive && !folder.path.join(HANG).exists()).then_some((since, folder))
+        })
+        .collect();
+    without_report.sort_by_key(|(since, _)| std::cmp::Reverse(*since));
+    // The process that is starting leaves a folder as well.
+    for (kept, (since, folder)) in without_report.iter().enumerate() {
+        if kept + 1 >= MOST_KEPT || since.elapsed().is_ok_and(|age| age > KEPT) {
             folder.remove_unless_asked_for();
         }
     }
 }
 
-fn host_name() -> String {
+/// The machine's name.
+pub fn host_name() -> String {
     let mut name = [0u8; 256];
     // SAFETY: the buffer is valid for writing; its last byte stays zero.
     let failed = unsafe { libc::gethostname(name.as_mut_ptr().cast(), name.len() - 1) } != 0;

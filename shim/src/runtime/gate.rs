@@ -9,9 +9,10 @@
 //! [`PATIENCE`]: loading waits for nothing and stops well before, and if it does not, because something got into the context
 //! by a way that is not hooked, the submission may be what it is waiting for. From then on nothing more is loaded.
 
-use lazyguard_core::api::{Class, Form};
-use lazyguard_core::state::ThreadSlot;
-use std::sync::atomic::{compiler_fence, fence, AtomicBool, AtomicU32, AtomicU64, Ordering};
+use super::hot::HOT;
+use lazyguard_core::api::Class;
+use lazyguard_core::state::{OpenRecord, ThreadSlot};
+use std::sync::atomic::{compiler_fence, fence, AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long a submission waits for a loading that does not end.
@@ -20,9 +21,6 @@ const PATIENCE: Duration = Duration::from_millis(500);
 const PATIENCE_OF_UNLOADS: Duration = Duration::from_secs(60);
 
 const OPEN: u32 = 0;
-/// The number of the context that is closed.
-static GATE: AtomicU32 = AtomicU32::new(OPEN);
-static FENCE_NEEDED: AtomicBool = AtomicBool::new(true);
 static IMPATIENT: AtomicU64 = AtomicU64::new(0);
 /// A submission has been let through while the gate is closed: the context may be busy now, so the loading must stop.
 static BREACHED: AtomicBool = AtomicBool::new(false);
@@ -37,8 +35,8 @@ fn membarrier(command: i32) -> bool {
 
 /// Finds out whether the cheap protocol can be had.
 pub fn prepare() {
-    GATE.store(OPEN, Ordering::SeqCst);
-    FENCE_NEEDED.store(!membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED), Ordering::SeqCst);
+    HOT.gate.store(OPEN, Ordering::SeqCst);
+    HOT.fence_needed.store(!membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED), Ordering::SeqCst);
 }
 
 /// How often a submission lost its patience.
@@ -47,33 +45,36 @@ pub fn impatient() -> u64 {
 }
 
 /// Marks the slot with the call, and returns when the gate lets it into the context.
-#[inline]
-pub fn pass(slot: &ThreadSlot, form: Form, class: Class, context: u32) {
-    slot.mark(form);
-    if !class.waits_at_gate() {
-        return;
-    }
-    if FENCE_NEEDED.load(Ordering::Relaxed) {
-        fence(Ordering::SeqCst);
-    } else {
-        compiler_fence(Ordering::SeqCst);
-    }
-    if GATE.load(Ordering::Relaxed) != OPEN {
+#[inline(always)]
+pub fn pass(slot: &ThreadSlot, open: OpenRecord, class: Class, context: u32) {
+    slot.mark(&open);
+    if class.waits_at_gate() && !is_open() {
         let (context, patience) = match class.concerns_every_context() {
             true => (0, PATIENCE_OF_UNLOADS),
             false => (context, PATIENCE),
         };
-        wait(slot, form, context, patience);
+        wait(slot, open, context, patience);
     }
 }
 
+/// Whether the gate is open for every context, looked at after the thread's mark has been set.
+#[inline(always)]
+pub fn is_open() -> bool {
+    if HOT.fence_needed.load(Ordering::Relaxed) {
+        fence(Ordering::SeqCst);
+    } else {
+        compiler_fence(Ordering::SeqCst);
+    }
+    HOT.gate.load(Ordering::Relaxed) == OPEN
+}
+
 fn closed_for(context: u32) -> bool {
-    let closed = GATE.load(Ordering::Acquire);
+    let closed = HOT.gate.load(Ordering::Acquire);
     closed != OPEN && (context == 0 || closed == context)
 }
 
 #[cold]
-fn wait(slot: &ThreadSlot, form: Form, context: u32, patience: Duration) {
+fn wait(slot: &ThreadSlot, open: OpenRecord, context: u32, patience: Duration) {
     let _uncancelled = super::fault::Uncancelled::new();
     let since = Instant::now();
     if patience == PATIENCE_OF_UNLOADS {
@@ -87,12 +88,12 @@ fn wait(slot: &ThreadSlot, form: Form, context: u32, patience: Duration) {
             BREACHED.store(true, Ordering::Release);
             IMPATIENT.fetch_add(1, Ordering::Relaxed);
             // Nobody else has to lose patience with a loading that does not get on.
-            GATE.store(OPEN, Ordering::SeqCst);
-            slot.mark(form);
+            HOT.gate.store(OPEN, Ordering::SeqCst);
+            slot.mark(&open);
             return;
         }
         std::thread::sleep(Duration::from_micros(50));
-        slot.mark(form);
+        slot.mark(&open);
         fence(Ordering::SeqCst);
     }
 }
@@ -103,12 +104,12 @@ pub struct Closed(u32);
 impl Closed {
     /// Closes the gate of a context; `None` if another thread has it closed.
     pub fn close(context: u32) -> Option<Self> {
-        GATE.compare_exchange(OPEN, context, Ordering::SeqCst, Ordering::Relaxed).ok()?;
+        HOT.gate.compare_exchange(OPEN, context, Ordering::SeqCst, Ordering::Relaxed).ok()?;
         BREACHED.store(false, Ordering::Relaxed);
         let closed = Self(context);
-        if !FENCE_NEEDED.load(Ordering::Relaxed) && !membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) {
+        if !HOT.fence_needed.load(Ordering::Relaxed) && !membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) {
             // It was there when it was registered for; without it, who is inside cannot be known.
-            FENCE_NEEDED.store(true, Ordering::SeqCst);
+            HOT.fence_needed.store(true, Ordering::SeqCst);
             return None;
         }
         fence(Ordering::SeqCst);
@@ -126,6 +127,6 @@ impl Closed {
 impl Drop for Closed {
     fn drop(&mut self) {
         // Release: partner of the Acquire in `closed_for`; what was loaded is visible to those who are let in.
-        let _ = GATE.compare_exchange(self.0, OPEN, Ordering::Release, Ordering::Relaxed);
+        let _ = HOT.gate.compare_exchange(self.0, OPEN, Ordering::Release, Ordering::Relaxed);
     }
 }

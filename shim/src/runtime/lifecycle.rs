@@ -1,10 +1,14 @@
 //! From inert to armed and back: start of the library, `cuInit`, fork, exit.
 
 use super::folder::{RunFolder, RUN};
-use super::{clock, fault, gate, log, memory, nudge, standard_error, thread, watchdog, Guard, GUARD, RETIRED};
+use super::hot::HOT;
+use super::recording::Backing;
+use super::{clock, fault, folder, gate, log, memory, nudge, standard_error, thread, watchdog, Guard, RETIRED};
 use crate::lookup::{dlsym, driver};
 use lazyguard_core::settings::Settings;
 use lazyguard_core::state::World;
+use lazyguard_core::trace::layout::state;
+use lazyguard_core::trace::{ProcessFacts, Recorder};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::Mutex;
@@ -59,6 +63,7 @@ pub fn arm() {
         return;
     }
     let _uncancelled = fault::Uncancelled::new();
+    let _unlimited = fault::Unlimited::new();
     fault::silence();
     if fault::contained(build).is_none() || memory::exhausted() {
         disarm();
@@ -80,12 +85,36 @@ fn build() {
     let folder = RunFolder::make(settings.out.as_deref());
     let mut driver_version = 0;
     driver::driver_version(&mut driver_version);
+    let program = program_name();
+    let Some(backing) = Backing::make(folder.as_ref(), settings.record_bytes as usize) else {
+        memory::give_up();
+        return;
+    };
+    if let (Some(complaint), Some(_)) = (backing.complaint(), &settings.out) {
+        standard_error::line(complaint);
+    }
+    let facts = ProcessFacts {
+        process: std::process::id(),
+        driver_version,
+        armed_unix_nanos: clock::unix_nanos(),
+        armed_monotonic_nanos: clock::monotonic_nanos(),
+        start_ticks: start_ticks().unwrap_or(0),
+        program: program.clone(),
+        host: folder::host_name(),
+        rank: folder::rank().unwrap_or_default(),
+        lazyguard: env!("CARGO_PKG_VERSION").to_owned(),
+    };
+    let Some(recorder) = Recorder::new(backing.words, backing.shape, &facts) else { return };
+    for (name, value) in &environment {
+        recorder.add_setting(0, &format!("{name}={value}"));
+    }
     let guard: &'static Guard = Box::leak(Box::new(Guard {
-        world: World::default(),
+        world: World::new(Box::leak(Box::new(recorder))),
+        backing,
         loader: super::loader::Loader::default(),
         folder,
         process: std::process::id(),
-        program: program_name(),
+        program,
         driver_version,
         log: log::Log::new(settings.log),
         hangs: AtomicU64::new(0),
@@ -102,11 +131,18 @@ fn build() {
     EVER_ARMED.store(true, Ordering::Relaxed);
     ARMED_PROCESS.store(guard.process, Ordering::Relaxed);
     // Release: partner of the Acquire in `guard`.
-    GUARD.store(std::ptr::from_ref(guard).cast_mut(), Ordering::Release);
+    HOT.guard.store(std::ptr::from_ref(guard).cast_mut(), Ordering::Release);
     if guard.settings.hang_after_nanos > 0 {
         start_thread("lazyguard-watch", guard, move || watchdog::run(guard));
     }
     start_thread("lazyguard-log", guard, move || guard.log.run(guard));
+}
+
+/// When the process started, in clock ticks since the machine did.
+fn start_ticks() -> Option<u64> {
+    let told = std::fs::read_to_string("/proc/self/stat").ok()?;
+    // The second field is a name in brackets, which may hold anything; the 22nd is the 20th behind it.
+    told.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
 }
 
 /// Starts a thread in which no signal of the program's is handled.
@@ -137,9 +173,11 @@ fn program_name() -> String {
 /// Lets every later call pass straight through, for good. What was recorded stays.
 pub fn disarm() {
     RETIRED.store(true, Ordering::SeqCst);
-    let last = GUARD.swap(null_mut(), Ordering::SeqCst);
-    if !last.is_null() {
+    let last = HOT.guard.swap(null_mut(), Ordering::SeqCst);
+    // SAFETY: null, or a guard, which is never freed.
+    if let Some(guard) = unsafe { last.as_ref() } {
         LAST.store(last, Ordering::SeqCst);
+        guard.world.recorder().set_state(state::STEPPED_ASIDE);
     }
 }
 
@@ -158,7 +196,7 @@ fn clear_up() {
 
 /// Runs in a forked child. Only stores: anything else could wait for a lock that a thread of the parent held.
 extern "C" fn forked() {
-    GUARD.store(null_mut(), Ordering::SeqCst);
+    HOT.guard.store(null_mut(), Ordering::SeqCst);
     ARMING.store(false, Ordering::SeqCst);
     gate::prepare();
 }
@@ -206,10 +244,13 @@ extern "C" fn exiting() {
         return;
     }
     let _uncancelled = fault::Uncancelled::new();
+    let _unlimited = fault::Unlimited::new();
     fault::contained(|| {
         let account = guard.account("exit");
         guard.log.finish(guard);
         disarm();
+        guard.world.recorder().seen_alive(guard.now());
+        guard.world.recorder().set_state(state::ENDED);
         if guard.settings.summary {
             account.lines().iter().for_each(|line| standard_error::line(line));
         }
@@ -220,9 +261,11 @@ extern "C" fn exiting() {
                 return;
             }
         }
-        if let Err(error) = folder.replace(RUN, &account.json()) {
-            if guard.settings.out.is_some() {
-                standard_error::line(&format!("the account could not be kept in {}: {error}", folder.path().display()));
+        for (what, kept) in
+            [("account", folder.replace(RUN, &account.json())), ("recording", guard.backing.save(folder))]
+        {
+            if let (Err(error), Some(_)) = (kept, &guard.settings.out) {
+                standard_error::line(&format!("the {what} could not be kept in {}: {error}", folder.path().display()));
             }
         }
     });

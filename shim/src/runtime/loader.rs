@@ -18,7 +18,7 @@ use lazyguard_core::preload::{loads_libraries, loads_resolved, pace, pace_reache
 use lazyguard_core::report::{NudgeAnswer, PreloadAccount, SkipCount};
 use lazyguard_core::settings::Policy;
 use lazyguard_core::state::{FunctionKind, ThreadSlot};
-use lazyguard_core::trace::{Kind, Record};
+use lazyguard_core::trace::{Kind, Lane, Record};
 use std::collections::{BTreeMap, HashSet};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -271,20 +271,19 @@ impl Loader {
         if let Some(reason) = outcome.stopped {
             self.skip(reason, outcome.left_out);
         }
-        if let Some(ring) = slot.ring().filter(|_| guard.log.wants_loads()) {
-            ring.push(&Record {
-                entered,
-                returned: guard.now(),
-                form,
-                kind: Kind::Preload,
-                result: 0,
-                thread: slot.thread(),
-                context_id: context,
-                stream_id: 0,
-                function_id: 0,
-                detail: [outcome.loaded, outcome.refused, outcome.left_out],
-            });
-        }
+        let owner = items.first().map_or(0, |item| item.owner());
+        let record = Record {
+            kind: Kind::Preload,
+            entered,
+            returned: guard.now(),
+            context: context.min(0xffff) as u16,
+            extent: outcome.loaded.min(0xffff_ffff)
+                | outcome.refused.min(0xffff) << 32
+                | outcome.left_out.min(0xffff) << 48,
+            detail: if items.iter().all(|item| item.owner() == owner) { owner } else { 0 },
+            ..Record::of(form)
+        };
+        slot.push(&record, Lane::Landmarks);
         outcome.interrupted && outcome.loaded > 0
     }
 

@@ -1,7 +1,8 @@
 //! The log: one JSON object a line, in the run folder.
 //!
-//! Calls leave records in their threads' rings; the log's own thread takes them out, says them through `tracing` to a
-//! subscriber of its own, and appends the lines to the file. The program's threads never format and never write.
+//! Calls leave records in the recording; the log's own thread follows it, says what the level wants through `tracing` to a
+//! subscriber of its own, and appends the lines to the file. The program's threads never format and never write. The same
+//! thread looks after the recording ([`super::keeper`]).
 //!
 //! Protocol: one thread at a time drains, the one that holds [`Log::draining`]: the log's thread, or the exiting thread at
 //! the very end.
@@ -9,12 +10,13 @@
 //! Must not: become the process's global subscriber, or hold the file open (see [`super::folder`]).
 
 use super::folder::{RunFolder, LOG};
+use super::keeper::Keeper;
 use super::Guard;
 use lazyguard_core::api::Class;
 use lazyguard_core::diagnose::Code;
 use lazyguard_core::report::demangle;
 use lazyguard_core::settings::LogLevel;
-use lazyguard_core::trace::{Kind, Record};
+use lazyguard_core::trace::{Followed, Follower, Kind, Lane, Record};
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -22,9 +24,12 @@ use std::time::Duration;
 use tracing::dispatcher::{self, Dispatch};
 use tracing_subscriber::fmt::MakeWriter;
 
-/// How often the rings are drained; with every launch in the log, they fill faster.
+/// How often the recording is looked at; with every launch in the log, more often, before what is wanted is overtaken.
 const EVERY: Duration = Duration::from_millis(100);
 const EVERY_WITH_LAUNCHES: Duration = Duration::from_millis(10);
+
+/// The most records that are said before they are written.
+const AT_ONCE: usize = 1024;
 
 /// The most that is written at once. An exit that comes upon a write waits for it, so that the file ends with a whole line.
 const CHUNK: usize = 32 << 10;
@@ -34,7 +39,8 @@ pub struct Log {
     level: LogLevel,
     lines: Lines,
     dispatch: Dispatch,
-    draining: Mutex<()>,
+    draining: Mutex<Follower>,
+    overtaken: AtomicU64,
     lost: AtomicU64,
     stopped: AtomicBool,
 }
@@ -80,37 +86,40 @@ impl Log {
             level,
             lines,
             dispatch: Dispatch::new(subscriber),
-            draining: Mutex::new(()),
+            draining: Mutex::default(),
+            overtaken: AtomicU64::new(0),
             lost: AtomicU64::new(0),
             stopped: AtomicBool::new(false),
         }
     }
 
-    /// Whether the log wants to know of a call of this class.
-    #[inline]
-    pub fn wants(&self, class: Class) -> bool {
-        match class {
-            Class::Launch | Class::GraphLaunch => self.level >= LogLevel::Launch,
-            Class::StreamQuery | Class::EventQuery => false,
-            Class::ContextSynchronize
-            | Class::StreamSynchronize
-            | Class::EventSynchronize
-            | Class::ModuleLoad
-            | Class::ModuleUnload
-            | Class::LibraryLoad
-            | Class::LibraryUnload
-            | Class::ContextCreate
-            | Class::ContextDestroy
-            | Class::WaitValue
-            | Class::WriteValue
-            | Class::BatchMemOp => self.level >= LogLevel::Load,
-            _ => false,
+    fn wants(&self, record: &Record) -> bool {
+        match record.kind {
+            Kind::Hazard => self.level >= LogLevel::Hazard,
+            Kind::ColdFunction | Kind::ColdModule | Kind::Preload => self.level >= LogLevel::Load,
+            Kind::Queries => false,
+            Kind::Call => match record.form.class() {
+                Class::Launch | Class::GraphLaunch => self.level >= LogLevel::Launch,
+                Class::ContextSynchronize
+                | Class::StreamSynchronize
+                | Class::EventSynchronize
+                | Class::ModuleLoad
+                | Class::ModuleUnload
+                | Class::LibraryLoad
+                | Class::LibraryUnload
+                | Class::ContextCreate
+                | Class::ContextDestroy
+                | Class::WaitValue
+                | Class::WriteValue
+                | Class::BatchMemOp => self.level >= LogLevel::Load,
+                _ => false,
+            },
         }
     }
 
-    /// Whether the log wants to know of a load on first use or ahead of it.
-    pub fn wants_loads(&self) -> bool {
-        self.level >= LogLevel::Load
+    /// Records that gave way to later ones before the log had them.
+    pub fn overtaken(&self) -> u64 {
+        self.overtaken.load(Ordering::Relaxed)
     }
 
     /// Lines that could not be written.
@@ -118,50 +127,65 @@ impl Log {
         self.lost.load(Ordering::Relaxed)
     }
 
-    /// The body of the log's thread.
+    /// The body of the log's thread, which also looks after the recording.
     pub fn run(&self, guard: &'static Guard) {
         leave_descriptors();
         let every = if self.level == LogLevel::Launch { EVERY_WITH_LAUNCHES } else { EVERY };
+        let mut keeper = Keeper::default();
         while !self.stopped.load(Ordering::Relaxed) && !super::retired() {
+            keeper.look_after(guard);
             std::thread::sleep(every);
-            if let Ok(_draining) = self.draining.lock() {
-                self.drain(guard);
+            if let Ok(mut follower) = self.draining.lock() {
+                self.drain(guard, &mut follower);
             }
         }
     }
 
-    /// Drains once more, in the exiting thread, if the log's thread lets go of the rings soon; no later line is written.
+    /// Drains once more, in the exiting thread, if the log's thread lets go of the records soon; no later line is written.
     pub fn finish(&self, guard: &'static Guard) {
         self.stopped.store(true, Ordering::Relaxed);
-        for _ in 0..25 {
-            if let Ok(_draining) = self.draining.try_lock() {
-                self.drain(guard);
+        // Who wants every launch in the log wants the last ones too, and they may be many.
+        for _ in 0..if self.level == LogLevel::Launch { 500 } else { 25 } {
+            if let Ok(mut follower) = self.draining.try_lock() {
+                self.drain(guard, &mut follower);
                 return;
             }
             std::thread::sleep(Duration::from_millis(2));
         }
     }
 
-    /// How many records a thread's ring holds at this level.
-    pub fn ring_records(level: LogLevel) -> usize {
-        if level == LogLevel::Launch {
-            16 << 10
-        } else {
-            1 << 10
+    /// The lanes that hold what the log wants at this level.
+    fn lanes(&self) -> &'static [Lane] {
+        match self.level {
+            LogLevel::Off => &[],
+            LogLevel::Hazard => &[Lane::Landmarks],
+            LogLevel::Load => &[Lane::Landmarks, Lane::Waits],
+            LogLevel::Launch => &Lane::ALL,
         }
     }
 
-    fn drain(&self, guard: &'static Guard) {
-        dispatcher::with_default(&self.dispatch, || {
-            for (_, slot) in guard.world.threads() {
-                let Some(ring) = slot.ring() else { continue };
-                while let Some(record) = ring.pop() {
-                    say(guard, &record);
+    fn drain(&self, guard: &'static Guard, follower: &mut Follower) {
+        let recorder = guard.world.recorder();
+        let mut records = Vec::new();
+        for &lane in self.lanes() {
+            follower.follow(recorder, lane, &mut |followed| {
+                if self.wants(&followed.record) {
+                    records.push(followed);
                 }
-            }
-        });
+            });
+        }
+        self.overtaken.store(self.lanes().iter().map(|&lane| follower.lost(recorder, lane)).sum(), Ordering::Relaxed);
+        records.sort_by_key(|followed| followed.record.entered);
+        for some in records.chunks(AT_ONCE) {
+            dispatcher::with_default(&self.dispatch, || some.iter().for_each(|followed| say(guard, followed)));
+            self.write(guard);
+        }
+    }
+
+    /// Writes what has been said to the file.
+    fn write(&self, guard: &Guard) {
         let lines = std::mem::take(&mut *self.lines.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
-        if lines.is_empty() || self.level == LogLevel::Off {
+        if lines.is_empty() {
             return;
         }
         let Some(folder) = &guard.folder else { return self.lose(&lines) };
@@ -203,17 +227,17 @@ fn append(folder: &RunFolder, lines: &[u8]) -> io::Result<()> {
 }
 
 /// Says one record. The field names are the log's format: `docs/CONFIGURATION.md` lists them.
-fn say(guard: &Guard, record: &Record) {
-    let world = &guard.world;
+fn say(guard: &Guard, followed: &Followed) {
+    let (world, record) = (&guard.world, &followed.record);
     let call = record.form.symbol();
-    let function = world.function_name(record.function_id).map(demangle).unwrap_or_default();
+    let function = world.function_name(record.function).map(demangle).unwrap_or_default();
     let function = function.as_str();
-    let stream = record.stream_id;
+    let stream = record.stream;
     let handle = world.stream_entry(stream).map_or(0, |s| s.handle());
-    let (at_ns, took_ns) = (record.entered, record.returned.saturating_sub(record.entered));
-    let (thread, result) = (record.thread, record.result);
+    let (at_ns, took_ns) = (record.entered, record.took());
+    let (thread, result) = (followed.owner.thread, record.result);
     match record.kind {
-        Kind::Call => {
+        Kind::Call | Kind::Queries => {
             tracing::info!(
                 event = event_name(record.form.class()),
                 at_ns,
@@ -231,9 +255,9 @@ fn say(guard: &Guard, record: &Record) {
             tracing::info!(event = "load", what, at_ns, took_ns, thread, call, result, function, stream, handle);
         }
         Kind::Hazard => {
-            let code = Code::by_number(record.detail[0]).map_or("", Code::name);
-            let title = Code::by_number(record.detail[0]).map_or("", Code::title);
-            let behind = world.function_name(record.detail[2] as u32).map(demangle).unwrap_or_default();
+            let code = Code::by_number(record.extent).map_or("", Code::name);
+            let title = Code::by_number(record.extent).map_or("", Code::title);
+            let behind = world.function_name((record.detail >> 32) as u32).map(demangle).unwrap_or_default();
             tracing::warn!(
                 event = "hazard",
                 code,
@@ -243,12 +267,13 @@ fn say(guard: &Guard, record: &Record) {
                 call,
                 function,
                 stream,
-                in_flight_on = record.detail[1],
+                in_flight_on = record.detail as u32,
                 in_flight = behind
             );
         }
         Kind::Preload => {
-            let [loaded, refused, left_out] = record.detail;
+            let (loaded, refused, left_out) =
+                (record.extent as u32, (record.extent >> 32) as u16, (record.extent >> 48) as u16);
             tracing::info!(event = "preload", at_ns, took_ns, thread, call, loaded, refused, left_out);
         }
     }

@@ -31,6 +31,11 @@ pub fn exhausted() -> bool {
     USED.load(Ordering::Relaxed) > 0
 }
 
+/// There is no memory for the guard.
+pub fn give_up() {
+    lifecycle::disarm();
+}
+
 fn is_reserved(pointer: *mut u8) -> bool {
     let start = MEMORY.0.get() as usize;
     (start..start + RESERVE).contains(&(pointer as usize))

@@ -1,6 +1,6 @@
 //! The guard of this process: arming and disarming it, and what it consists of.
 //!
-//! Protocol: [`GUARD`] is null until `cuInit` has succeeded; then it points to a [`Guard`] that is never freed. A forked
+//! Protocol: the guard's pointer is null until `cuInit` has succeeded; then it points to a [`Guard`] that is never freed. A forked
 //! child sets it to null and stays unguarded until its own `cuInit` succeeds, which makes a new guard with a new state and
 //! a new folder: what the parent knew means nothing there, and the parent's files stay the parent's.
 //!
@@ -10,22 +10,27 @@ pub mod clock;
 pub mod fault;
 pub mod folder;
 pub mod gate;
+mod hot;
 pub mod idle;
+pub mod keeper;
 pub mod lifecycle;
 pub mod loader;
 pub mod log;
 pub mod memory;
 pub mod nudge;
+pub mod recording;
 pub mod standard_error;
 pub mod thread;
 pub mod watchdog;
 
 use crate::lookup::driver;
-use lazyguard_core::report::{Account, PreloadAccount, SCHEMA};
+use hot::HOT;
+use lazyguard_core::report::{Account, PreloadAccount, RecordingAccount, SCHEMA};
 use lazyguard_core::settings::Settings;
 use lazyguard_core::state::World;
+use lazyguard_core::trace::Lane;
 use lazyguard_core::Nanos;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering};
 use std::sync::Mutex;
 
 /// Everything the guard of an armed process consists of.
@@ -44,6 +49,8 @@ pub struct Guard {
     pub program: String,
     /// The driver's version, as `cuDriverGetVersion` counts.
     pub driver_version: i32,
+    /// Where the recording lies.
+    pub backing: recording::Backing,
     /// The log.
     pub log: log::Log,
     /// Hangs reported.
@@ -51,8 +58,6 @@ pub struct Guard {
     /// Hazards by number of the code, counted.
     hazards: Mutex<Vec<(u64, u64)>>,
 }
-
-static GUARD: AtomicPtr<Guard> = AtomicPtr::new(std::ptr::null_mut());
 
 /// The guard has stepped aside, after a fault of its own or because memory ran out, and stays aside.
 static RETIRED: AtomicBool = AtomicBool::new(false);
@@ -69,7 +74,13 @@ pub static NESTED: AtomicU64 = AtomicU64::new(0);
 #[inline]
 pub fn guard() -> Option<&'static Guard> {
     // SAFETY: a non-null pointer is to a leaked, initialised guard; Acquire is the partner of the Release in `arm`.
-    unsafe { GUARD.load(Ordering::Acquire).as_ref() }
+    unsafe { HOT.guard.load(Ordering::Acquire).as_ref() }
+}
+
+/// Whether this guard is still the one in force: a forked child has none, and one that had a fault steps aside.
+#[inline]
+pub fn is_guard(guard: &Guard) -> bool {
+    std::ptr::eq(HOT.guard.load(Ordering::Relaxed), guard)
 }
 
 const UNKNOWN: u8 = 0;
@@ -140,13 +151,8 @@ impl Guard {
 
     /// The account of the run so far.
     pub fn account(&self, ended: &str) -> Account {
-        let (mut calls, mut launches, mut dropped) = (0, 0, 0);
-        for (_, slot) in self.world.threads() {
-            let (c, l) = slot.counts();
-            calls += c;
-            launches += l;
-            dropped += slot.ring().map_or(0, |ring| ring.dropped());
-        }
+        let (calls, launches) = self.world.counts();
+        let recording = self.recording_account();
         let hazards = self.hazards.try_lock().map(|h| h.clone()).unwrap_or_default();
         Account {
             schema: SCHEMA,
@@ -161,9 +167,11 @@ impl Guard {
             hangs: self.hangs.load(Ordering::Relaxed),
             hazards: hazards.into_iter().map(|(number, count)| (format!("LG{number}"), count)).collect(),
             preload: self.preload_account(),
+            recording: recording.clone(),
             unhooked: UNHOOKED.try_lock().map(|names| names.clone()).unwrap_or_default(),
             lost: vec![
-                ("records that found no room".to_owned(), dropped),
+                ("records that found no room".to_owned(), recording.dropped),
+                ("records overtaken before the log had them".to_owned(), self.log.overtaken()),
                 ("log lines that could not be written".to_owned(), self.log.lost()),
                 ("handles that could not be numbered".to_owned(), self.world.overflowed()),
                 ("calls from inside another call, passed untouched".to_owned(), NESTED.load(Ordering::Relaxed)),
@@ -175,6 +183,17 @@ impl Guard {
                 ("faults of the guard's own".to_owned(), fault::count()),
                 ("times memory ran out, and the guard stepped aside".to_owned(), u64::from(memory::exhausted())),
             ],
+        }
+    }
+
+    /// The recording's part of the account.
+    fn recording_account(&self) -> RecordingAccount {
+        let counts = Lane::ALL.map(|lane| self.world.recorder().counts(lane));
+        RecordingAccount {
+            bytes: (self.world.recorder().words().len() * 8) as u64,
+            in_file: self.backing.in_file(),
+            overtaken: counts.iter().map(|c| c.overtaken).sum(),
+            dropped: counts.iter().map(|c| c.dropped).sum(),
         }
     }
 

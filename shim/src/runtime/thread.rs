@@ -5,7 +5,6 @@
 //! destructor; a call after that takes a new slot.
 
 use super::fault::Uncancelled;
-use super::log::Log;
 use super::{guard, Guard};
 use lazyguard_core::state::ThreadSlot;
 use std::cell::Cell;
@@ -40,13 +39,19 @@ pub fn prepare() {
     }
 }
 
+/// The calling thread's slot in this guard, if it has one already.
+#[inline(always)]
+pub fn slot_if_any(guard: &'static Guard) -> Option<&'static ThreadSlot> {
+    let mine = MINE.get();
+    // SAFETY: slots lie in the guard's state, which is never freed; this one was taken for this thread.
+    std::ptr::eq(mine.guard, guard).then(|| unsafe { &*mine.slot })
+}
+
 /// The calling thread's slot in this guard.
 #[inline]
 pub fn slot(guard: &'static Guard) -> Option<&'static ThreadSlot> {
-    let mine = MINE.get();
-    if std::ptr::eq(mine.guard, guard) {
-        // SAFETY: slots lie in the guard's state, which is never freed; this one was taken for this thread.
-        return Some(unsafe { &*mine.slot });
+    if let Some(slot) = slot_if_any(guard) {
+        return Some(slot);
     }
     if BEGINNING.replace(true) {
         // A signal handler, or an allocator that uses CUDA, on top of the lines below.
@@ -63,8 +68,9 @@ fn begin(guard: &'static Guard) -> Option<&'static ThreadSlot> {
     // The C library's own function for it came later than the oldest one this is to run with.
     // SAFETY: takes no arguments and cannot fail.
     let thread = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
-    let number = guard.world.begin_thread(thread, Log::ring_records(guard.settings.log))?;
+    let number = guard.world.begin_thread(thread, guard.now())?;
     let slot = guard.world.thread(number)?;
+    slot.set_name(&own_name());
     MINE.set(Mine { guard, slot, number });
     let key = KEY.load(Ordering::Relaxed);
     if key != u32::MAX {
@@ -72,6 +78,24 @@ fn begin(guard: &'static Guard) -> Option<&'static ThreadSlot> {
         unsafe { libc::pthread_setspecific(key, std::ptr::from_ref(slot).cast()) };
     }
     Some(slot)
+}
+
+/// The calling thread's name, or nothing.
+fn own_name() -> String {
+    let mut name = [0u8; 17];
+    // SAFETY: the buffer is longer than any name and its end.
+    let failed = unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) } != 0;
+    let end = name.iter().position(|&b| b == 0).unwrap_or(0);
+    if failed {
+        return String::new();
+    }
+    String::from_utf8_lossy(&name[..end]).into_owned()
+}
+
+/// A thread's name, or nothing.
+pub fn name(thread: u32) -> String {
+    std::fs::read_to_string(format!("/proc/self/task/{thread}/comm"))
+        .map_or_else(|_| String::new(), |name| name.trim().to_owned())
 }
 
 /// Runs in a thread that is ending, after its C++ thread-local objects are gone.
@@ -83,6 +107,6 @@ extern "C" fn ended(_: *mut c_void) {
         if let Some(slot) = guard.world.thread(mine.number) {
             guard.world.thread_streams_gone(slot.thread());
         }
-        guard.world.end_thread(mine.number);
+        guard.world.end_thread(mine.number, guard.now());
     });
 }

@@ -6,7 +6,7 @@
 //! Must not: call the driver, or take a lock that a stuck thread can hold.
 
 use super::folder::{HANG, RUN};
-use super::{standard_error, Guard};
+use super::{standard_error, thread, Guard};
 use lazyguard_core::diagnose::Snapshot;
 use lazyguard_core::report::HangReport;
 use lazyguard_core::state::PublishedCall;
@@ -51,7 +51,7 @@ pub fn run(guard: &'static Guard) {
 
 /// Reports what is blocked now; `false` if nothing explains it as a hang, as long as it may still be only slow.
 fn report(guard: &'static Guard) -> bool {
-    let snapshot = Snapshot::take(&guard.world, guard.now(), guard.settings.hang_after_nanos, &thread_name);
+    let snapshot = Snapshot::take(&guard.world, guard.now(), guard.settings.hang_after_nanos, &thread::name);
     let folder = guard.folder.as_ref().map(|f| f.path().display().to_string());
     let report = HangReport::new(guard.process, &guard.program, folder.as_deref(), snapshot, guard.preload_account());
     if report.verdicts.is_empty() {
@@ -61,7 +61,10 @@ fn report(guard: &'static Guard) -> bool {
     standard_error::write(&report.text());
     if let Some(folder) = &guard.folder {
         let account = guard.account("running").json();
-        let kept = folder.replace(HANG, &report.json()).and_then(|()| folder.replace(RUN, &account));
+        let kept = folder
+            .replace(HANG, &report.json())
+            .and_then(|()| folder.replace(RUN, &account))
+            .and_then(|()| guard.backing.save(folder));
         if let Err(error) = kept {
             standard_error::line(&format!("the report could not be kept in {}: {error}", folder.path().display()));
         }
@@ -77,9 +80,4 @@ fn still_inside(call: &PublishedCall) -> bool {
     // The last two fields are the stack pointer and the program counter.
     let stack = fields.nth(1).and_then(|f| usize::from_str_radix(f.trim_start_matches("0x"), 16).ok());
     stack.is_none_or(|stack| stack <= call.frame)
-}
-
-fn thread_name(thread: u32) -> String {
-    std::fs::read_to_string(format!("/proc/self/task/{thread}/comm"))
-        .map_or_else(|_| String::new(), |name| name.trim().to_owned())
 }

@@ -1,0 +1,187 @@
+//! The short way of a launch that is like an earlier one.
+//!
+//! A program launches the same functions on the same streams over and over. What had to be looked up for the first of such
+//! launches is kept in the thread's slot, the stream's part as a [`Shortcut`] to places in the recording, and serves the next
+//! as long as no handle may have come to mean something else: the epoch tells that. Everything else that a launch does is done here
+//! as on the long way, with the same functions: the record, the mark, the stream's times.
+//!
+//! The order of the steps, and what each is for, is that of the long way (`hooks::call` of the shim). Whatever is out of the
+//! ordinary, also a segment that is full, sends the launch there.
+//!
+//! Must not: panic, allocate, lock, or look anything up.
+
+use super::operation::Operation;
+use super::stream::{raise_submitted, refused, submitting, Words};
+use super::thread::{place_of, Caller, ThreadSlot};
+use crate::api::Form;
+use crate::sync::{fence, AtomicU64, Ordering};
+use crate::trace::layout::{context as place, flag, record};
+use crate::trace::{put_record, Lane, Place, Record};
+use crate::Nanos;
+use std::sync::atomic::{AtomicU32, AtomicU64 as OwnU64, AtomicUsize};
+
+/// Streams to which a thread keeps a shortcut.
+pub(super) const SHORTCUTS: usize = 256;
+
+/// How often a shortcut to a default stream serves before it is asked again what the current context is: it may have been
+/// changed by a way that is not hooked.
+const DEFAULT_STREAM_SERVES: u32 = 64;
+
+/// Where the launches on one stream lead. The owning thread's alone.
+#[derive(Default)]
+pub(super) struct Shortcut {
+    stream: OwnU64,
+    /// The epoch for which it holds; its serves, which end with 0.
+    epoch: AtomicU32,
+    serves: AtomicU32,
+    number: AtomicU32,
+    context: AtomicU32,
+    /// Where the entries of the stream and its context begin, in words of the recording.
+    stream_at: AtomicUsize,
+    context_at: AtomicUsize,
+}
+
+/// The stream of a launch, as the long way found it.
+#[derive(Clone, Copy, Debug)]
+pub struct Known {
+    /// The stream's handle, as the program passes it, made different where a default stream is the thread's own.
+    pub stream: u64,
+    /// Its number.
+    pub number: u32,
+    /// The context's number.
+    pub context: u32,
+    /// Whether the handle is one of a default stream, which means another stream in another context.
+    pub default_stream: bool,
+}
+
+/// A launch on the short way, between its two halves.
+#[derive(Clone, Copy)]
+pub struct QuickLaunch {
+    place: Place<'static>,
+    stream: Words,
+    first: Option<u64>,
+}
+
+/// A launch as it comes; how big it is, packed as its record has it.
+#[derive(Clone, Copy, Debug)]
+pub struct LaunchFacts {
+    /// The call.
+    pub form: Form,
+    /// From where it was made.
+    pub caller: Caller,
+    /// The function's handle.
+    pub function: u64,
+    /// The stream's, as [`Known::stream`].
+    pub stream: u64,
+    /// The grid.
+    pub extent: u64,
+    /// The block.
+    pub three: u64,
+    /// Bytes of dynamic shared memory.
+    pub shared_bytes: u32,
+}
+
+impl ThreadSlot {
+    /// From now on launches on this stream may take the short way; `epoch` is the one for which everything was looked up.
+    pub fn remember_stream(&self, epoch: u32, known: &Known) {
+        let Some((stream_at, context_at)) = self.recorder.places_of(known.number, known.context) else { return };
+        let shortcuts = self.caches().map_or(&[][..], |caches| &caches.shortcuts);
+        let Some(shortcut) = shortcuts.get(place_of(known.stream, shortcuts.len())) else { return };
+        shortcut.stream.store(known.stream, Ordering::Relaxed);
+        shortcut.epoch.store(epoch, Ordering::Relaxed);
+        let serves = if known.default_stream { DEFAULT_STREAM_SERVES } else { u32::MAX };
+        shortcut.serves.store(serves, Ordering::Relaxed);
+        shortcut.number.store(known.number, Ordering::Relaxed);
+        shortcut.context.store(known.context, Ordering::Relaxed);
+        shortcut.stream_at.store(stream_at, Ordering::Relaxed);
+        shortcut.context_at.store(context_at, Ordering::Relaxed);
+    }
+
+    /// The first half of a launch: up to its mark. `None` if it has to take the long way; nothing has been done then.
+    #[inline(always)]
+    pub fn begin_quick(
+        &self,
+        facts: LaunchFacts,
+        epoch: u32,
+        now: fn() -> Nanos,
+    ) -> Option<(QuickLaunch, QuickOperation)> {
+        let LaunchFacts { form, caller, function, stream, .. } = facts;
+        let caches = self.caches()?;
+        let shortcut = caches.shortcuts.get(place_of(stream, caches.shortcuts.len()))?;
+        let serves = shortcut.serves.load(Ordering::Relaxed);
+        let holds = shortcut.stream.load(Ordering::Relaxed) == stream
+            && shortcut.epoch.load(Ordering::Relaxed) == epoch
+            && serves != 0;
+        if !holds {
+            return None;
+        }
+        let context = shortcut.context.load(Ordering::Relaxed);
+        let function = self.cached_loaded_function(function, context, epoch)?;
+        let pen = &self.pens[Lane::Work as usize];
+        let at = self.recorder.place(pen)?;
+        let words = self.recorder.words();
+        let stream_words: Words = words.get(shortcut.stream_at.load(Ordering::Relaxed)..)?.first_chunk()?;
+        let idle_until = words.get(shortcut.context_at.load(Ordering::Relaxed)..)?.get(place::IDLE_UNTIL)?;
+        if !self.enter(caller) {
+            return None;
+        }
+        shortcut.serves.store(serves - 1, Ordering::Relaxed);
+        let entered = now();
+        // See `ThreadSlot::open`.
+        fence(Ordering::Release);
+        put_record(
+            at,
+            &Record {
+                flags: flag::SUBMITTED,
+                entered,
+                stream: shortcut.number.load(Ordering::Relaxed),
+                function,
+                context: context as u16,
+                three: facts.three,
+                extent: facts.extent,
+                caller: caller.address as u64,
+                detail: u64::from(facts.shared_bytes),
+                ..Record::of(form)
+            },
+        );
+        self.set_mark(self.mark_of(form, Lane::Work, true));
+        let operation = Operation { at: entered, form: form.id(), function };
+        Some((QuickLaunch { place: at, stream: stream_words, first: None }, QuickOperation { operation, idle_until }))
+    }
+
+    /// Between the halves, once the gate has let the launch through: the operation is about to be submitted.
+    #[inline(always)]
+    pub fn submit_quick(&self, launch: &mut QuickLaunch, submits: &QuickOperation) {
+        self.count_call();
+        self.count_launch();
+        launch.first = submitting(launch.stream, submits.operation, submits.idle_until.load(Ordering::Relaxed));
+    }
+
+    /// The launch has not been made, and takes the long way.
+    pub fn cancel_quick(&self) {
+        self.unmark();
+        self.leave();
+    }
+
+    /// The second half: the launch has returned.
+    #[inline(always)]
+    pub fn end_quick(&self, launch: QuickLaunch, returned: Nanos, result: i32) {
+        let head = launch.place[record::HEAD].load(Ordering::Relaxed);
+        launch.place[record::RETURNED].store(returned, Ordering::Relaxed);
+        launch.place[record::HEAD].store(head | u64::from(result as u32) << 32, Ordering::Relaxed);
+        self.recorder.complete(&self.pens[Lane::Work as usize]);
+        self.unmark();
+        raise_submitted(launch.stream, returned);
+        if let (Some(number), true) = (launch.first, result != 0) {
+            refused(launch.stream, number, returned);
+        }
+        self.leave();
+    }
+}
+
+/// The operation of a launch on the short way, and what is known of its context.
+#[derive(Clone, Copy)]
+pub struct QuickOperation {
+    operation: Operation,
+    idle_until: &'static AtomicU64,
+}
