@@ -4,10 +4,18 @@
 //! codes: 0 done; 1 what was asked for is not there or cannot be read; 2 unusable arguments; 126 and 127 as `env` uses
 //! them for a program that cannot be run or found.
 
+mod callers;
 mod doctor;
 mod explain;
+mod export;
+mod log;
+mod names;
+#[cfg(test)]
+#[path = "../tests/common/mod.rs"]
+mod recordings;
 mod report;
 mod run;
+mod source;
 
 use clap::{Parser, Subcommand};
 use lazyguard_core::api::FORMS;
@@ -35,14 +43,19 @@ enum Command {
         #[arg(trailing_var_arg = true, required = true, allow_hyphen_values = true)]
         program: Vec<String>,
     },
-    /// Print what a run folder holds: the hang, if there was one, and the account of the run.
+    /// Print what is known of a run: the hang, if there is one, how the process ended, and the account.
     Report {
-        /// The run folder.
-        folder: PathBuf,
+        /// A process, or a run folder.
+        #[arg(value_name = "PID|FOLDER")]
+        what: PathBuf,
         /// For a person or for a program.
         #[arg(long, value_enum, default_value = "text")]
         format: report::Format,
     },
+    /// Print the records of a recording, one a line.
+    Log(log::Arguments),
+    /// Write a recording as a timeline that a viewer opens.
+    Export(export::Arguments),
     /// Explain a code.
     Explain {
         /// The code, such as LG201; without one, all of them in a line each.
@@ -60,17 +73,23 @@ enum Command {
     /// Print the table of settings.
     Settings,
     /// Print the driver symbols that the library stands in front of.
-    Symbols,
+    Symbols {
+        /// With the ids by which recordings name them.
+        #[arg(long)]
+        ids: bool,
+    },
 }
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Run { library, program } => run::run(library, &program),
-        Command::Report { folder, format } => report::report(&folder, format),
+        Command::Report { what, format } => report::report(&what, format),
+        Command::Log(arguments) => log::log(&arguments),
+        Command::Export(arguments) => export::export(&arguments),
         Command::Explain { code } => explain::explain(code.as_deref()),
         Command::Doctor { library, program } => doctor::doctor(library, program.first()),
         Command::Settings => settings(),
-        Command::Symbols => symbols(),
+        Command::Symbols { ids } => symbols(ids),
     };
     match outcome {
         Ok(code) => code,
@@ -120,10 +139,13 @@ fn settings() -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-fn symbols() -> Outcome {
+fn symbols(ids: bool) -> Outcome {
     let mut out = io::stdout().lock();
     for form in FORMS {
-        writeln!(out, "{}", form.symbol)?;
+        match ids {
+            true => writeln!(out, "{} {}", form.id, form.symbol)?,
+            false => writeln!(out, "{}", form.symbol)?,
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

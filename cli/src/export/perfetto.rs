@@ -1,0 +1,387 @@
+//! Perfetto's trace format, as far as a timeline needs it: tracks, slices, instants and flows, in packets of one sequence.
+//!
+//! Names are interned: a packet carries a text the first time it is used, and its number from then on. Packets may stand in
+//! any order of time; those of one track and one moment count in the order in which they stand.
+//!
+//! Must not: know what a slice means.
+
+use super::protobuf::{varint, Message};
+use std::collections::HashMap;
+use std::io::{self, Write};
+
+/// Names that are interned; more are written out where they are used.
+const MOST_INTERNED: usize = 1 << 16;
+
+/// The only sequence.
+const SEQUENCE: u64 = 1;
+/// `BUILTIN_CLOCK_REALTIME` and `BUILTIN_CLOCK_MONOTONIC`.
+const REALTIME: u64 = 1;
+const MONOTONIC: u64 = 3;
+
+/// Fields, by message.
+mod field {
+    pub const PACKET: u32 = 1;
+    pub mod packet {
+        pub const CLOCK_SNAPSHOT: u32 = 6;
+        pub const TIMESTAMP: u32 = 8;
+        pub const SEQUENCE_ID: u32 = 10;
+        pub const TRACK_EVENT: u32 = 11;
+        pub const INTERNED_DATA: u32 = 12;
+        pub const SEQUENCE_FLAGS: u32 = 13;
+        pub const DEFAULTS: u32 = 59;
+        pub const TRACK_DESCRIPTOR: u32 = 60;
+    }
+    pub mod clock_snapshot {
+        pub const CLOCKS: u32 = 1;
+        pub const PRIMARY: u32 = 2;
+        pub const CLOCK_ID: u32 = 1;
+        pub const CLOCK_TIMESTAMP: u32 = 2;
+    }
+    pub mod defaults {
+        pub const CLOCK_ID: u32 = 58;
+    }
+    pub mod interned {
+        pub const CATEGORIES: u32 = 1;
+        pub const EVENT_NAMES: u32 = 2;
+        pub const ANNOTATION_NAMES: u32 = 3;
+        pub const ANNOTATION_TEXTS: u32 = 29;
+        pub const IID: u32 = 1;
+        pub const TEXT: u32 = 2;
+    }
+    pub mod event {
+        pub const CATEGORY_IIDS: u32 = 3;
+        pub const CATEGORIES: u32 = 22;
+        pub const ANNOTATIONS: u32 = 4;
+        pub const TYPE: u32 = 9;
+        pub const NAME_IID: u32 = 10;
+        pub const TRACK: u32 = 11;
+        pub const NAME: u32 = 23;
+        pub const FLOWS: u32 = 47;
+    }
+    pub mod annotation {
+        pub const NAME_IID: u32 = 1;
+        pub const NAME: u32 = 10;
+        pub const BOOL: u32 = 2;
+        pub const UNSIGNED: u32 = 3;
+        pub const SIGNED: u32 = 4;
+        pub const TEXT: u32 = 6;
+        pub const POINTER: u32 = 7;
+        pub const TEXT_IID: u32 = 17;
+    }
+    pub mod track {
+        pub const UUID: u32 = 1;
+        pub const NAME: u32 = 2;
+        pub const PROCESS: u32 = 3;
+        pub const THREAD: u32 = 4;
+        pub const PARENT: u32 = 5;
+        pub const MERGE: u32 = 15;
+        pub const MERGE_KEY: u32 = 16;
+    }
+    pub mod process {
+        pub const ID: u32 = 1;
+        pub const NAME: u32 = 6;
+    }
+    pub mod thread {
+        pub const PROCESS: u32 = 1;
+        pub const ID: u32 = 2;
+        pub const NAME: u32 = 5;
+    }
+}
+
+const STATE_CLEARED: u64 = 1;
+const NEEDS_STATE: u64 = 2;
+const MERGE_BY_KEY: u64 = 3;
+
+/// What happens on a track.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub(super) enum What {
+    /// A slice begins.
+    Begin = 1,
+    /// The newest slice of the track ends.
+    End = 2,
+    /// Something without a duration.
+    Instant = 3,
+}
+
+/// A fact that is shown with an event.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Value<'a> {
+    Bool(bool),
+    Unsigned(u64),
+    Signed(i64),
+    Pointer(u64),
+    Text(&'a str),
+}
+
+/// A slice's beginning, or an instant.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Event<'a> {
+    /// The track's number.
+    pub track: u64,
+    /// When, in nanoseconds since the trace's beginning.
+    pub at: u64,
+    pub name: &'a str,
+    pub category: &'static str,
+    /// Arrows that begin, pass or end here: each goes from event to event in their order of time.
+    pub flows: &'a [u64],
+    pub facts: &'a [(&'static str, Value<'a>)],
+}
+
+/// A track, by what it belongs to.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Track<'a> {
+    Process {
+        id: u32,
+        name: &'a str,
+    },
+    Thread {
+        process: u32,
+        id: u32,
+        name: &'a str,
+    },
+    /// Below another track. Those that share a key are shown as one track with several rows.
+    Below {
+        parent: u64,
+        name: &'a str,
+        key: &'a str,
+    },
+}
+
+/// When the trace's times begin.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Beginning {
+    /// On `CLOCK_MONOTONIC`, in nanoseconds.
+    pub monotonic: u64,
+    /// On the wall, in nanoseconds since 1970.
+    pub unix: u64,
+}
+
+/// Texts of one kind, by number.
+struct Interned {
+    numbers: HashMap<Box<str>, u64>,
+    /// Number n is at place n - 1.
+    texts: Vec<Box<str>>,
+    /// The number of a text that lay at some address, by that address. Most texts lie where they lay before, so that comparing
+    /// finds them without hashing.
+    by_address: [u64; Self::PLACES],
+}
+
+/// How a packet names a text.
+#[derive(Clone, Copy)]
+enum Reference<'a> {
+    Number(u64),
+    /// There are too many texts to give it a number.
+    Text(&'a str),
+}
+
+impl Interned {
+    const PLACES: usize = 1 << 10;
+
+    fn new() -> Self {
+        Self { numbers: HashMap::new(), texts: Vec::new(), by_address: [0; Self::PLACES] }
+    }
+
+    /// The text's number; a new one is defined in `fresh`, as the kind of text with this field.
+    fn refer<'a>(&mut self, text: &'a str, fresh: &mut Message, field: u32) -> Reference<'a> {
+        let place = text.as_ptr().addr() / 8 % Self::PLACES;
+        let number = self.by_address[place];
+        if number != 0 && self.texts.get(number as usize - 1).is_some_and(|known| **known == *text) {
+            return Reference::Number(number);
+        }
+        match self.number(text, fresh, field) {
+            Some(number) => {
+                self.by_address[place] = number;
+                Reference::Number(number)
+            }
+            None => Reference::Text(text),
+        }
+    }
+
+    fn number(&mut self, text: &str, fresh: &mut Message, field: u32) -> Option<u64> {
+        if let Some(&number) = self.numbers.get(text) {
+            return Some(number);
+        }
+        if self.texts.len() == MOST_INTERNED {
+            return None;
+        }
+        self.texts.push(text.into());
+        let number = self.texts.len() as u64;
+        self.numbers.insert(text.into(), number);
+        fresh.message(field, |entry| {
+            entry.number(field::interned::IID, number);
+            entry.text(field::interned::TEXT, text);
+        });
+        Some(number)
+    }
+}
+
+impl Reference<'_> {
+    fn write(self, message: &mut Message, by_number: u32, by_text: u32) {
+        match self {
+            Self::Number(number) => message.number(by_number, number),
+            Self::Text(text) => message.text(by_text, text),
+        }
+    }
+}
+
+/// A trace that is being written.
+pub(super) struct Trace<W> {
+    out: W,
+    written: u64,
+    beginning: u64,
+    packet: Message,
+    /// Texts that the packet is the first to use.
+    fresh: Message,
+    names: Interned,
+    categories: Interned,
+    fact_names: Interned,
+    fact_texts: Interned,
+    tracks: u64,
+}
+
+impl<W: Write> Trace<W> {
+    /// Begins a trace.
+    pub fn new(out: W, beginning: Beginning) -> io::Result<Self> {
+        let mut trace = Self {
+            out,
+            written: 0,
+            beginning: beginning.monotonic,
+            packet: Message::default(),
+            fresh: Message::default(),
+            names: Interned::new(),
+            categories: Interned::new(),
+            fact_names: Interned::new(),
+            fact_texts: Interned::new(),
+            tracks: 0,
+        };
+        trace.packet.number(field::packet::SEQUENCE_ID, SEQUENCE);
+        trace.packet.number(field::packet::SEQUENCE_FLAGS, STATE_CLEARED);
+        trace.packet.message(field::packet::DEFAULTS, |d| d.number(field::defaults::CLOCK_ID, MONOTONIC));
+        trace.packet.message(field::packet::CLOCK_SNAPSHOT, |snapshot| {
+            use field::clock_snapshot::{CLOCKS, CLOCK_ID, CLOCK_TIMESTAMP, PRIMARY};
+            for (clock, time) in [(MONOTONIC, beginning.monotonic), (REALTIME, beginning.unix)] {
+                snapshot.message(CLOCKS, |entry| {
+                    entry.number(CLOCK_ID, clock);
+                    entry.number(CLOCK_TIMESTAMP, time);
+                });
+            }
+            snapshot.number(PRIMARY, MONOTONIC);
+        });
+        trace.finish_packet()?;
+        Ok(trace)
+    }
+
+    /// Bytes written so far.
+    pub fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// Adds a track; returns its number.
+    pub fn track(&mut self, track: Track<'_>) -> io::Result<u64> {
+        self.tracks += 1;
+        let uuid = self.tracks;
+        self.packet.number(field::packet::SEQUENCE_ID, SEQUENCE);
+        self.packet.message(field::packet::TRACK_DESCRIPTOR, |descriptor| {
+            descriptor.number(field::track::UUID, uuid);
+            match track {
+                Track::Process { id, name } => descriptor.message(field::track::PROCESS, |process| {
+                    process.number(field::process::ID, u64::from(id));
+                    process.text(field::process::NAME, name);
+                }),
+                Track::Thread { process, id, name } => descriptor.message(field::track::THREAD, |thread| {
+                    thread.number(field::thread::PROCESS, u64::from(process));
+                    thread.number(field::thread::ID, u64::from(id));
+                    thread.text(field::thread::NAME, name);
+                }),
+                Track::Below { parent, name, key } => {
+                    descriptor.number(field::track::PARENT, parent);
+                    descriptor.text(field::track::NAME, name);
+                    descriptor.number(field::track::MERGE, MERGE_BY_KEY);
+                    descriptor.text(field::track::MERGE_KEY, key);
+                }
+            }
+        });
+        self.finish_packet()?;
+        Ok(uuid)
+    }
+
+    /// A slice begins, or something happens.
+    pub fn event(&mut self, what: What, event: &Event<'_>) -> io::Result<()> {
+        use field::{annotation, interned};
+        let Self { packet, fresh, names, categories, fact_names, fact_texts, .. } = self;
+        begin_event(packet, self.beginning.saturating_add(event.at));
+        packet.message(field::packet::TRACK_EVENT, |message| {
+            message.number(field::event::TYPE, what as u64);
+            message.number(field::event::TRACK, event.track);
+            names.refer(event.name, fresh, interned::EVENT_NAMES).write(
+                message,
+                field::event::NAME_IID,
+                field::event::NAME,
+            );
+            categories.refer(event.category, fresh, interned::CATEGORIES).write(
+                message,
+                field::event::CATEGORY_IIDS,
+                field::event::CATEGORIES,
+            );
+            for (fact, value) in event.facts {
+                let name = fact_names.refer(fact, fresh, interned::ANNOTATION_NAMES);
+                message.message(field::event::ANNOTATIONS, |fact| {
+                    name.write(fact, annotation::NAME_IID, annotation::NAME);
+                    match *value {
+                        Value::Bool(value) => fact.number(annotation::BOOL, u64::from(value)),
+                        Value::Unsigned(value) => fact.number(annotation::UNSIGNED, value),
+                        Value::Signed(value) => fact.signed(annotation::SIGNED, value),
+                        Value::Pointer(value) => fact.number(annotation::POINTER, value),
+                        Value::Text(text) => fact_texts.refer(text, fresh, interned::ANNOTATION_TEXTS).write(
+                            fact,
+                            annotation::TEXT_IID,
+                            annotation::TEXT,
+                        ),
+                    }
+                });
+            }
+            for &flow in event.flows {
+                message.fixed(field::event::FLOWS, flow);
+            }
+        });
+        self.finish_packet()
+    }
+
+    /// The newest slice of a track ends.
+    pub fn end(&mut self, track: u64, at: u64) -> io::Result<()> {
+        begin_event(&mut self.packet, self.beginning.saturating_add(at));
+        self.packet.message(field::packet::TRACK_EVENT, |message| {
+            message.number(field::event::TYPE, What::End as u64);
+            message.number(field::event::TRACK, track);
+        });
+        self.finish_packet()
+    }
+
+    /// Everything has been written.
+    pub fn finish(mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+
+    fn finish_packet(&mut self) -> io::Result<()> {
+        if !self.fresh.bytes().is_empty() {
+            let Self { packet, fresh, .. } = self;
+            packet.message(field::packet::INTERNED_DATA, |data| data.append(fresh));
+            fresh.clear();
+        }
+        let mut head = [(field::PACKET as u8) << 3 | 2; 11];
+        let (length, used) = varint(self.packet.bytes().len() as u64);
+        head[1..=used].copy_from_slice(&length[..used]);
+        self.out.write_all(&head[..=used])?;
+        self.out.write_all(self.packet.bytes())?;
+        self.written += (used + 1 + self.packet.bytes().len()) as u64;
+        self.packet.clear();
+        Ok(())
+    }
+}
+
+fn begin_event(packet: &mut Message, at: u64) {
+    packet.number(field::packet::TIMESTAMP, at);
+    packet.number(field::packet::SEQUENCE_ID, SEQUENCE);
+    packet.number(field::packet::SEQUENCE_FLAGS, NEEDS_STATE);
+}

@@ -1,0 +1,494 @@
+//! `lazyguard log`: the records of a recording, one a line.
+//!
+//! Must not: allocate for each record; a recording may hold tens of millions.
+
+use crate::callers::Callers;
+use crate::names::{condition, lane_name, meant_at, Names};
+use crate::source::{duration, Opened, Run};
+use crate::{Failure, Outcome};
+use lazyguard_core::api::Class;
+use lazyguard_core::diagnose::Code;
+use lazyguard_core::report::{event_of, event_of_record, EVENTS};
+use lazyguard_core::trace::layout::flag;
+use lazyguard_core::trace::read::{Entry, StreamText};
+use lazyguard_core::trace::{Kind, Lane, Record};
+use lazyguard_core::Nanos;
+use serde::Serialize;
+use std::collections::{HashMap, VecDeque};
+use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// How records are written.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Format {
+    /// A line a record, for a person.
+    Text,
+    /// A JSON object a line, for a program.
+    Json,
+}
+
+/// A lane, as it is asked for.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum LaneName {
+    /// Launches, copies, fills, host functions, events, queries.
+    Work,
+    /// Calls in which a thread waits.
+    Waits,
+    /// Loads, memory operations, contexts, streams, captures, hazards, and what blocked.
+    Landmarks,
+}
+
+impl From<LaneName> for Lane {
+    fn from(name: LaneName) -> Self {
+        match name {
+            LaneName::Work => Self::Work,
+            LaneName::Waits => Self::Waits,
+            LaneName::Landmarks => Self::Landmarks,
+        }
+    }
+}
+
+/// What to print.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// A process, or a run folder.
+    #[arg(value_name = "PID|FOLDER")]
+    what: PathBuf,
+    /// For a person or for a program.
+    #[arg(long, value_enum, default_value = "text")]
+    format: Format,
+    /// Only calls of this thread, by its id or its name.
+    #[arg(long, value_name = "N|NAME")]
+    thread: Option<String>,
+    /// Only calls about the stream with this number.
+    #[arg(long, value_name = "N")]
+    stream: Option<u32>,
+    /// Only calls about functions with this in their name.
+    #[arg(long, value_name = "TEXT")]
+    function: Option<String>,
+    /// Only driver calls with this in their name.
+    #[arg(long, value_name = "TEXT")]
+    call: Option<String>,
+    /// Only records of this lane.
+    #[arg(long, value_enum)]
+    lane: Option<LaneName>,
+    /// Only records of this event; a launch that loaded on first use is both a launch and a load.
+    #[arg(long, value_name = "EVENT", value_parser = clap::builder::PossibleValuesParser::new(EVENTS))]
+    event: Option<String>,
+    /// Only calls entered at this time or later: 1.5, 250ms; in seconds since the guard was armed, without a unit.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    since: Option<u64>,
+    /// Only calls entered up to this time.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    until: Option<u64>,
+    /// Only calls that took longer, or have been in progress for longer: 250us, 1.5s.
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    slower_than: Option<u64>,
+    /// Only the last so many of those.
+    #[arg(long, value_name = "N")]
+    last: Option<usize>,
+}
+
+/// Prints records.
+pub(crate) fn log(arguments: &Arguments) -> Outcome {
+    let opened = Run::find(&arguments.what)?.must_open()?;
+    let mut printer = Printer::new(&opened, arguments.format, BufWriter::with_capacity(1 << 18, io::stdout().lock()));
+    let filter = Filter::new(arguments, &opened);
+    let mut last = arguments.last.map(|count| (count, VecDeque::new()));
+    // What is still in progress has its place among the records by when it was entered.
+    let mut in_progress = opened.calls_in_progress();
+    let mut take = |printer: &mut Printer<'_, _>, entry: &Entry| -> Result<(), Failure> {
+        if !filter.lets_pass(entry, &mut printer.names) {
+            return Ok(());
+        }
+        let Some((count, newest)) = &mut last else { return Ok(printer.print(entry)?) };
+        if newest.len() == *count {
+            newest.pop_front();
+        }
+        if *count > 0 {
+            newest.push_back(*entry);
+        }
+        Ok(())
+    };
+    opened.each_record(|entry| {
+        while in_progress.front().is_some_and(|call| call.record.entered < entry.record.entered) {
+            if let Some(call) = in_progress.pop_front() {
+                take(&mut printer, &call)?;
+            }
+        }
+        take(&mut printer, entry)
+    })?;
+    for call in in_progress {
+        take(&mut printer, &call)?;
+    }
+    for entry in last.into_iter().flat_map(|(_, newest)| newest) {
+        printer.print(&entry)?;
+    }
+    printer.out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Which records are asked for.
+struct Filter<'a> {
+    asked: &'a Arguments,
+    thread: Option<u32>,
+    /// Numbers of the threads that have the name that was asked for.
+    named: Vec<u32>,
+    end: Nanos,
+}
+
+impl<'a> Filter<'a> {
+    fn new(asked: &'a Arguments, opened: &Opened) -> Self {
+        let name = asked.thread.as_deref();
+        let threads = opened.recording.threads().iter();
+        Self {
+            asked,
+            thread: name.and_then(|name| name.parse().ok()),
+            named: threads.filter(|t| Some(t.name.as_str()) == name).map(|t| t.number).collect(),
+            end: opened.recording.facts().last_seen,
+        }
+    }
+
+    fn lets_pass(&self, entry: &Entry, names: &mut Names<'_>) -> bool {
+        let Entry { record, .. } = entry;
+        let class = record.form.class();
+        let took = if record.returned == 0 { self.end.saturating_sub(record.entered) } else { record.took() };
+        let asked = self.asked;
+        asked.since.is_none_or(|since| record.entered >= since)
+            && asked.until.is_none_or(|until| record.entered <= until)
+            && asked.lane.is_none_or(|lane| Lane::from(lane) == entry.lane)
+            && asked.stream.is_none_or(|stream| record.stream == stream)
+            && asked.slower_than.is_none_or(|least| took > least)
+            && (asked.thread.is_none()
+                || self.thread == Some(entry.thread)
+                || self.named.contains(&entry.thread_number))
+            && asked.event.as_deref().is_none_or(|event| {
+                event == event_of_record(record.kind, class) || record.kind.is_call() && event == event_of(class)
+            })
+            && asked.call.as_deref().is_none_or(|call| record.form.symbol().contains(call))
+            && asked
+                .function
+                .as_deref()
+                .is_none_or(|text| names.function_of(record).is_some_and(|name| name.contains(text)))
+    }
+}
+
+/// A record as a JSON line; what does not apply is left out.
+#[derive(Serialize)]
+struct Line<'a> {
+    at_ns: Nanos,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    took_ns: Option<Nanos>,
+    event: &'static str,
+    call: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<i32>,
+    thread: u32,
+    thread_number: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thread_name: Option<&'a str>,
+    lane: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    number: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    context: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stream: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    handle: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    function: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cold: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    grid: Option<[u32; 3]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    block: Option<[u16; 3]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shared_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    count: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    address: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wait: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    condition: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    event_handle: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    owner: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    in_flight_on: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    in_flight: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    loaded: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refused: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    left_out: Option<u64>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    captured: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    left: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    caller: Option<Address>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    in_progress: bool,
+}
+
+/// An address in the form that other tools take.
+struct Address(u64);
+
+impl Serialize for Address {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{:#x}", self.0))
+    }
+}
+
+impl<'a> Line<'a> {
+    /// What a record says by itself; names come later.
+    fn of(entry: &Entry) -> Self {
+        let record = &entry.record;
+        let class = record.form.class();
+        let is_call = record.kind.is_call();
+        let returned = record.returned != 0;
+        let in_progress = is_call && !returned;
+        let launch = is_call && class == Class::Launch;
+        let memory_operation =
+            is_call && matches!(class, Class::WaitValue | Class::WriteValue | Class::BatchMemOp) && record.detail != 0;
+        let waits = memory_operation && record.flags & flag::WAIT != 0;
+        let about_event = is_call
+            && matches!(
+                class,
+                Class::EventRecord
+                    | Class::StreamWaitEvent
+                    | Class::EventCreate
+                    | Class::EventDestroy
+                    | Class::EventSynchronize
+                    | Class::EventQuery
+            );
+        let allocation =
+            is_call && matches!(class, Class::Allocate | Class::Free | Class::AllocateAsync | Class::FreeAsync);
+        let moves_bytes = allocation || is_call && matches!(class, Class::Copy | Class::CopyAsync);
+        let cold = match record.kind {
+            Kind::ColdFunction => Some("function"),
+            Kind::ColdModule => Some("module"),
+            _ => None,
+        };
+        let loads = cold.is_some()
+            || record.kind == Kind::Preload
+            || matches!(
+                class,
+                Class::ModuleLoad
+                    | Class::ModuleUnload
+                    | Class::LibraryLoad
+                    | Class::LibraryUnload
+                    | Class::LibraryModule
+            );
+        let hazard = record.kind == Kind::Hazard;
+        let preload = record.kind == Kind::Preload;
+        let detail = |applies: bool| (applies && record.detail != 0).then_some(record.detail);
+        let extent = |applies: bool| applies.then_some(record.extent);
+        Self {
+            at_ns: record.entered,
+            took_ns: returned.then(|| record.took()),
+            event: event_of_record(record.kind, class),
+            call: record.form.symbol(),
+            result: (is_call && returned).then_some(record.result),
+            thread: entry.thread,
+            thread_number: entry.thread_number,
+            thread_name: None,
+            lane: lane_name(entry.lane),
+            number: (!in_progress).then_some(entry.number),
+            context: Some(record.context).filter(|&n| n != 0),
+            stream: Some(record.stream).filter(|&n| n != 0),
+            handle: None,
+            function: None,
+            cold,
+            grid: launch.then(|| record.grid()),
+            block: launch.then(|| record.block()),
+            // Where a launch loads, this word names what it loaded from.
+            shared_bytes: (launch && cold.is_none()).then_some(record.detail),
+            count: extent(record.kind == Kind::Queries),
+            address: detail(memory_operation || allocation),
+            value: extent(memory_operation),
+            wait: memory_operation.then_some(waits),
+            condition: waits.then(|| condition(record)),
+            bytes: extent(moves_bytes && record.extent != 0),
+            event_handle: detail(about_event),
+            owner: detail(loads && !hazard),
+            code: hazard.then(|| Code::by_number(record.extent).map(Code::name)).flatten(),
+            in_flight_on: hazard.then_some(record.detail as u32).filter(|&n| n != 0),
+            in_flight: None,
+            loaded: preload.then_some(record.extent & 0xffff_ffff),
+            refused: preload.then_some(record.extent >> 32 & 0xffff),
+            left_out: preload.then_some(record.extent >> 48),
+            captured: record.flags & flag::CAPTURED != 0,
+            left: record.flags & flag::LEFT != 0,
+            caller: (record.caller != 0).then_some(Address(record.caller)),
+            in_progress,
+        }
+    }
+}
+
+/// Writes records.
+pub(crate) struct Printer<'a, W> {
+    opened: &'a Opened,
+    format: Format,
+    out: W,
+    names: Names<'a>,
+    in_flight: Names<'a>,
+    callers: Callers,
+    threads: HashMap<u32, &'a str>,
+}
+
+impl<'a, W: Write> Printer<'a, W> {
+    pub fn new(opened: &'a Opened, format: Format, out: W) -> Self {
+        let texts = opened.recording.texts();
+        let threads = opened.recording.threads().iter().filter(|t| !t.name.is_empty());
+        Self {
+            opened,
+            format,
+            out,
+            names: Names::new(texts),
+            in_flight: Names::new(texts),
+            callers: opened.callers(),
+            threads: threads.map(|t| (t.number, t.name.as_str())).collect(),
+        }
+    }
+
+    fn stream(&self, record: &Record) -> Option<StreamText> {
+        if record.stream == 0 {
+            return None;
+        }
+        self.opened.recording.texts().stream(record.stream, meant_at(record))
+    }
+
+    /// A record behind something else on its line.
+    pub fn print_after(&mut self, before: &str, entry: &Entry) -> io::Result<()> {
+        self.out.write_all(before.as_bytes())?;
+        self.print(entry)
+    }
+
+    fn print(&mut self, entry: &Entry) -> io::Result<()> {
+        let record = &entry.record;
+        let stream = self.stream(record);
+        let mut line = Line::of(entry);
+        line.thread_name = self.threads.get(&entry.thread_number).copied();
+        line.handle = stream.map(|stream| stream.handle);
+        line.function = self.names.function_of(record);
+        if record.kind == Kind::Hazard {
+            line.in_flight = self.in_flight.function((record.detail >> 32) as u32, meant_at(record));
+        }
+        match self.format {
+            Format::Json => {
+                serde_json::to_writer(&mut self.out, &line).map_err(io::Error::from)?;
+                self.out.write_all(b"\n")
+            }
+            Format::Text => {
+                let so_far = self.opened.recording.facts().last_seen.saturating_sub(record.entered);
+                write_text(&mut self.out, &line, record.kind, Took(so_far), self.callers.name(record.caller))
+            }
+        }
+    }
+}
+
+/// A line for a person: when, who, what about what, how long, and what else there is to say.
+fn write_text(out: &mut impl Write, line: &Line<'_>, kind: Kind, so_far: Took, caller: Option<&str>) -> io::Result<()> {
+    write!(out, "+{:.6} thread {}", line.at_ns as f64 / 1e9, line.thread)?;
+    if let Some(name) = line.thread_name {
+        write!(out, " \"{name}\"")?;
+    }
+    match kind {
+        Kind::Hazard => write!(out, ": hazard {} in {}", line.code.unwrap_or("of an unknown code"), line.call)?,
+        Kind::Preload => {
+            write!(out, ": loaded {} kernel(s) ahead of use in {}", line.loaded.unwrap_or(0), line.call)?;
+            for (count, what) in [(line.refused, "refused"), (line.left_out, "left out")] {
+                if let Some(count) = count.filter(|&count| count > 0) {
+                    write!(out, ", {count} {what}")?;
+                }
+            }
+        }
+        _ => write!(out, ": {}", line.call)?,
+    }
+    if let Some(function) = line.function {
+        write!(out, " of {function}")?;
+    }
+    if let (Some([x, y, z]), Some([bx, by, bz])) = (line.grid, line.block) {
+        write!(out, " <<<{x}x{y}x{z}, {bx}x{by}x{bz}, {}>>>", line.shared_bytes.unwrap_or(0))?;
+    }
+    if let (Some(address), Some(value)) = (line.address, line.value) {
+        match line.condition {
+            Some(condition) => write!(out, " until memory at {address:#x} {condition} {value}")?,
+            None => write!(out, " of {value} to {address:#x}")?,
+        }
+    } else if let Some(address) = line.address {
+        write!(out, " at {address:#x}")?;
+    }
+    if let Some(bytes) = line.bytes {
+        write!(out, " of {bytes} bytes")?;
+    }
+    if let Some(event) = line.event_handle {
+        write!(out, " event {event:#x}")?;
+    }
+    match (line.stream, line.handle) {
+        (Some(stream), Some(handle)) => write!(out, " on stream {stream} ({handle:#x})")?,
+        (Some(stream), None) => write!(out, " on stream {stream}")?,
+        _ => {}
+    }
+    if kind == Kind::Hazard {
+        write!(out, " beside {}", line.in_flight.unwrap_or("work"))?;
+        if let Some(stream) = line.in_flight_on {
+            write!(out, " on stream {stream}")?;
+        }
+    }
+    if let Some(count) = line.count {
+        write!(out, ", {count} time(s)")?;
+    }
+    if let Some(cold) = line.cold {
+        write!(out, ", loaded the {cold} on first use")?;
+    }
+    match line.took_ns {
+        _ if line.in_progress => write!(out, ", in progress for {so_far}")?,
+        Some(took) if kind != Kind::Hazard => write!(out, ", {}", Took(took))?,
+        _ => {}
+    }
+    if line.left {
+        out.write_all(b", left without returning")?;
+    } else if let Some(result) = line.result.filter(|&result| result != 0) {
+        write!(out, ", result {result}")?;
+    }
+    if line.captured {
+        out.write_all(b", captured")?;
+    }
+    match (caller, &line.caller) {
+        (Some(name), _) => write!(out, ", from {name}")?,
+        (None, Some(Address(address))) => write!(out, ", from {address:#x}")?,
+        (None, None) => {}
+    }
+    out.write_all(b"\n")
+}
+
+/// A duration in the unit in which it is easily read.
+pub(crate) struct Took(pub Nanos);
+
+impl std::fmt::Display for Took {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let nanos = self.0 as f64;
+        match self.0 {
+            0..1_000 => write!(f, "{} ns", self.0),
+            1_000..1_000_000 => write!(f, "{:.1} us", nanos / 1e3),
+            1_000_000..1_000_000_000 => write!(f, "{:.1} ms", nanos / 1e6),
+            _ => write!(f, "{:.3} s", nanos / 1e9),
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! What the numbers of a record mean, in words; each name is demangled once.
+//!
+//! Must not: keep more than the recording's texts hold.
+
+use lazyguard_core::report::demangle;
+use lazyguard_core::trace::read::Texts;
+use lazyguard_core::trace::{Lane, Record};
+use lazyguard_core::Nanos;
+use std::collections::HashMap;
+
+/// See the module.
+pub(crate) struct Names<'a> {
+    texts: &'a Texts,
+    /// By where the name lies among the texts: shorter to hash than the name.
+    demangled: HashMap<usize, Box<str>>,
+    nameless: HashMap<u64, Box<str>>,
+}
+
+impl<'a> Names<'a> {
+    pub fn new(texts: &'a Texts) -> Self {
+        Self { texts, demangled: HashMap::new(), nameless: HashMap::new() }
+    }
+
+    /// The name of a function as a person would write it; its handle, if it has none.
+    pub fn function(&mut self, number: u32, at: Nanos) -> Option<&str> {
+        if number == 0 {
+            return None;
+        }
+        let function = self.texts.function(number, at)?;
+        Some(match function.name {
+            Some(name) => self.demangled.entry(name.as_ptr().addr()).or_insert_with(|| demangle(name).into()),
+            None => self
+                .nameless
+                .entry(function.handle)
+                .or_insert_with(|| format!("function {:#x}", function.handle).into()),
+        })
+    }
+
+    /// The name of a record's function.
+    pub fn function_of(&mut self, record: &Record) -> Option<&str> {
+        self.function(record.function, meant_at(record))
+    }
+}
+
+/// When a record's call returned, for the question what its numbers mean: a call in progress means what is newest.
+pub(crate) fn meant_at(record: &Record) -> Nanos {
+    if record.returned == 0 {
+        Nanos::MAX
+    } else {
+        record.returned
+    }
+}
+
+/// What a lane is called.
+pub(crate) fn lane_name(lane: Lane) -> &'static str {
+    match lane {
+        Lane::Work => "work",
+        Lane::Waits => "waits",
+        Lane::Landmarks => "landmarks",
+    }
+}
+
+/// How a memory operation's wait compares, as the driver's documentation writes it.
+pub(crate) fn condition(record: &Record) -> &'static str {
+    let flags = u32::from(record.block()[0]);
+    lazyguard_core::state::ValueWait { at: 0, address: 0, value: 0, flags, wide: false }.condition()
+}

@@ -1,0 +1,365 @@
+//! Where a recording is: in a run folder, or mapped into a process.
+//!
+//! A process is asked for its recording through `/proc/PID/maps`, so that nobody has to know its run folder. What the
+//! process calls a path may be another file here, where it lives in a mount namespace of its own; the right one says when its
+//! process started.
+//!
+//! Must not: believe a process id alone. An id is used again; the time at which the process started tells which one is meant.
+
+use crate::callers::Callers;
+use crate::Failure;
+use lazyguard_core::trace::read::{Entry, Facts, ProcessState, Recording};
+use lazyguard_core::trace::{layout, Kind, Lane};
+use std::collections::VecDeque;
+use std::fs::{self, File};
+use std::io::{self, IsTerminal as _, Write as _};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+/// Name of the recording in a run folder.
+pub(crate) const RECORDING: &str = "trace.lgt";
+
+/// What a command was asked to read.
+#[derive(Debug)]
+pub(crate) struct Run {
+    /// The run folder; `None` for a recording that was named by itself.
+    pub folder: Option<PathBuf>,
+    /// The recording, if there is one.
+    pub recording: Option<PathBuf>,
+    /// The process that was asked for by its id.
+    pub process: Option<u32>,
+}
+
+impl Run {
+    /// Finds what is meant by a process id, a run folder, or the path of a recording.
+    pub fn find(what: &Path) -> Result<Self, Failure> {
+        match fs::metadata(what) {
+            Ok(found) if found.is_dir() => {
+                let recording = what.join(RECORDING);
+                let is_there = fs::symlink_metadata(&recording).is_ok();
+                return Ok(Self {
+                    folder: Some(what.to_owned()),
+                    recording: is_there.then_some(recording),
+                    process: None,
+                });
+            }
+            Ok(_) => return Ok(Self { folder: None, recording: Some(what.to_owned()), process: None }),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(Failure::Input(format!("{}: {error}", what.display())));
+            }
+            Err(_) => {}
+        }
+        match what.to_str().and_then(|text| text.parse().ok()) {
+            Some(process) => Self::of_process(process),
+            None => Err(Failure::Input(format!("{}: there is no such folder", what.display()))),
+        }
+    }
+
+    fn of_process(process: u32) -> Result<Self, Failure> {
+        let failure = |text: String| Err(Failure::Input(format!("process {process}: {text}")));
+        let own = PathBuf::from(format!("/proc/{process}"));
+        let maps = match fs::read(own.join("maps")) {
+            Ok(maps) => String::from_utf8_lossy(&maps).into_owned(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound || !own.exists() => {
+                return failure("there is no process with this id, and no folder of this name".to_owned());
+            }
+            Err(error) => return failure(format!("cannot be looked into: {error}")),
+        };
+        let Some(mapping) = Mapping::of_recording(&maps) else {
+            return failure(
+                "keeps no recording in a file: it is not guarded, has not initialised CUDA, was told LAZYGUARD_RECORD=off, or \
+                 has said at its start that the recording is kept in memory"
+                    .to_owned(),
+            );
+        };
+        let as_mapped = own.join("map_files").join(mapping.range);
+        let in_its_root = PathBuf::from(format!("{}/root{}", own.display(), mapping.path));
+        let started = fs::read_to_string(own.join("stat")).ok().and_then(|stat| start_ticks(&stat));
+        let is_it = |path: &PathBuf| started_by_header(path).is_ok_and(|ticks| Some(ticks) == started);
+        let found = [PathBuf::from(mapping.path), in_its_root, as_mapped].into_iter().find(is_it);
+        let Some(recording) = found else {
+            return failure(format!(
+                "its recording is {}, which is not there any more or cannot be read",
+                mapping.path
+            ));
+        };
+        let folder = recording.file_name().filter(|name| *name == RECORDING).and(recording.parent());
+        Ok(Self { folder: folder.map(Path::to_owned), recording: Some(recording), process: Some(process) })
+    }
+
+    /// Opens the recording.
+    pub fn open(&self) -> Result<Option<Opened>, Failure> {
+        let Some(path) = &self.recording else { return Ok(None) };
+        let failure = |error: &dyn std::fmt::Display| Failure::Input(format!("{}: {error}", path.display()));
+        let file = File::open(path).map_err(|error| failure(&error))?;
+        let former = |word| header_word(&file, word).unwrap_or(0);
+        let (former_calls, former_launches) =
+            (former(layout::header::FORMER_CALLS), former(layout::header::FORMER_LAUNCHES));
+        let recording = Recording::open(file).map_err(|error| failure(&error))?;
+        let alive = is_alive(recording.facts(), self.process);
+        let (path, process) = (path.clone(), self.process);
+        Ok(Some(Opened { path, recording, alive, former_calls, former_launches, process }))
+    }
+
+    /// Opens the recording of a command that is about nothing else.
+    pub fn must_open(&self) -> Result<Opened, Failure> {
+        self.open()?.ok_or_else(|| {
+            let folder = self.folder.as_deref().unwrap_or(Path::new("."));
+            Failure::Input(format!("{}: holds no recording ({RECORDING})", folder.display()))
+        })
+    }
+}
+
+/// A recording that is open.
+pub(crate) struct Opened {
+    /// The file.
+    pub path: PathBuf,
+    /// What is in it.
+    pub recording: Recording<File>,
+    /// Whether the process that it is of is there.
+    pub alive: bool,
+    /// Driver calls of threads whose entry in the table is another one's now.
+    pub former_calls: u64,
+    /// Launches among them.
+    pub former_launches: u64,
+    process: Option<u32>,
+}
+
+impl Opened {
+    /// The process by the id that it has here, as long as it is alive.
+    pub fn live_process(&self) -> Option<u32> {
+        self.alive.then(|| self.process.unwrap_or(self.recording.facts().process))
+    }
+
+    /// Whether the process is gone, and did not end in an orderly way.
+    pub fn was_cut_off(&self) -> bool {
+        !self.alive && self.recording.facts().state != ProcessState::Ended
+    }
+
+    /// How the process stands, in a word for programs.
+    pub fn state(&self) -> &'static str {
+        match self.recording.facts().state {
+            ProcessState::Ended => "ended",
+            ProcessState::SteppedAside => "stepped aside",
+            ProcessState::Guarded => "guarded",
+            ProcessState::Unknown(_) => "unknown",
+        }
+    }
+
+    /// The same for a person.
+    pub fn state_in_words(&self) -> String {
+        let facts = self.recording.facts();
+        match facts.state {
+            ProcessState::Ended => "ended".to_owned(),
+            ProcessState::SteppedAside if self.alive => "is running; the guard has stepped aside".to_owned(),
+            ProcessState::SteppedAside => "has ended; the guard had stepped aside before".to_owned(),
+            ProcessState::Guarded if self.alive => "is running".to_owned(),
+            ProcessState::Guarded if self.is_of_this_machine() => "was killed or ended without an exit".to_owned(),
+            ProcessState::Guarded => format!(
+                "was killed or ended without an exit, or still runs on {}, which is not this machine",
+                facts.host
+            ),
+            ProcessState::Unknown(state) => format!("is in a state that this build does not know ({state})"),
+        }
+    }
+
+    fn is_of_this_machine(&self) -> bool {
+        let host = &self.recording.facts().host;
+        // Where this machine's name cannot be had, nothing speaks against it.
+        host.is_empty() || fs::read_to_string("/proc/sys/kernel/hostname").map_or(true, |name| name.trim() == host)
+    }
+
+    /// The calls that had not returned when the recording was read, the oldest first.
+    pub fn calls_in_progress(&self) -> VecDeque<Entry> {
+        let threads = self.recording.threads().iter();
+        let mut calls: Vec<_> = threads
+            .filter_map(|thread| {
+                let record = thread.call_in_progress?;
+                let lane = match record.kind {
+                    Kind::Call | Kind::Queries => Lane::of(record.form.class()),
+                    _ => Lane::Landmarks,
+                };
+                Some(Entry { thread_number: thread.number, thread: thread.thread, lane, number: 0, record })
+            })
+            .collect();
+        calls.sort_by_key(|call| call.record.entered);
+        calls.into()
+    }
+
+    /// Names for the addresses in the records.
+    pub fn callers(&self) -> Callers {
+        let callers = Callers::new(self.recording.texts().files(), self.recording.facts().armed_unix_nanos);
+        match self.live_process() {
+            Some(process) => callers.and_process(process),
+            None => callers,
+        }
+    }
+
+    /// Goes through all records, with progress on standard error if somebody is looking.
+    pub fn each_record(&self, mut each: impl FnMut(&Entry) -> Result<(), Failure>) -> Result<(), Failure> {
+        let mut progress = Progress::new();
+        let mut records = self.recording.records();
+        let mut since = 0_u32;
+        while let Some(entry) = records.next() {
+            each(&entry)?;
+            since += 1;
+            if since == 1 << 16 {
+                since = 0;
+                let (done, all) = records.progress();
+                progress.show(done as u64, all as u64);
+            }
+        }
+        drop(progress);
+        match records.error() {
+            Some(error) => Err(Failure::Input(format!("{}: {error}", self.path.display()))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Whether the process of a recording is alive: one with its id, or the one asked for, that started when it did.
+fn is_alive(facts: &Facts, asked_for: Option<u32>) -> bool {
+    let process = asked_for.unwrap_or(facts.process);
+    fs::read_to_string(format!("/proc/{process}/stat"))
+        .is_ok_and(|stat| start_ticks(&stat) == Some(facts.process_start_ticks))
+}
+
+/// When the process of a recording started, by the header alone.
+fn started_by_header(path: &Path) -> io::Result<u64> {
+    header_word(&File::open(path)?, layout::header::PROCESS_START_TICKS)
+}
+
+/// A word of a recording's header.
+fn header_word(file: &File, number: usize) -> io::Result<u64> {
+    let mut word = [0; layout::WORD];
+    file.read_exact_at(&mut word, (number * layout::WORD) as u64)?;
+    Ok(u64::from_le_bytes(word))
+}
+
+/// Field 22 of `/proc/PID/stat`, unless the process has ended and only waits to be noticed. The second field is a name that
+/// may hold anything; it ends at the last bracket.
+fn start_ticks(stat: &str) -> Option<u64> {
+    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
+    match fields.next()? {
+        "Z" | "X" => None,
+        _ => fields.nth(18)?.parse().ok(),
+    }
+}
+
+/// A line of `/proc/PID/maps`.
+#[derive(Debug, PartialEq, Eq)]
+struct Mapping<'a> {
+    range: &'a str,
+    path: &'a str,
+}
+
+impl<'a> Mapping<'a> {
+    /// The first mapping of a recording.
+    fn of_recording(maps: &'a str) -> Option<Self> {
+        maps.lines().find_map(|line| {
+            let path = &line[line.find('/')?..];
+            let path = path.strip_suffix(" (deleted)").unwrap_or(path);
+            if !path.ends_with("/trace.lgt") {
+                return None;
+            }
+            Some(Self { range: line.split_ascii_whitespace().next()?, path })
+        })
+    }
+}
+
+/// How far a long reading has come, on standard error; silent where that is not a terminal.
+struct Progress {
+    shown: Option<u64>,
+    silent: bool,
+}
+
+impl Progress {
+    fn new() -> Self {
+        Self { shown: None, silent: !io::stderr().is_terminal() }
+    }
+
+    fn show(&mut self, done: u64, all: u64) {
+        let percent = done.saturating_mul(100).checked_div(all).unwrap_or(100).min(100);
+        if self.silent || self.shown == Some(percent) {
+            return;
+        }
+        self.shown = Some(percent);
+        // Nobody is worse off for a line of progress that cannot be written.
+        let _ = write!(io::stderr(), "\rreading: {percent} %");
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if self.shown.is_some() {
+            let _ = write!(io::stderr(), "\r             \r");
+        }
+    }
+}
+
+/// A duration or a moment, in nanoseconds: a number, and `ns`, `us`, `ms`, `s` (also meant without a unit), `m` or `h`.
+pub(crate) fn duration(text: &str) -> Result<u64, String> {
+    let split = text.find(|c: char| c != '.' && !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let nanos = match unit.trim() {
+        "ns" => 1.0,
+        "us" => 1e3,
+        "ms" => 1e6,
+        "s" | "" => 1e9,
+        "m" | "min" => 60e9,
+        "h" => 3600e9,
+        _ => f64::NAN,
+    };
+    match number.parse::<f64>().map(|number| number * nanos) {
+        Ok(total) if (0.0..1.8e19).contains(&total) => Ok(total.round() as u64),
+        _ => Err("not a duration: 250us, 1.5s, 2m".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recording_is_found_among_the_mappings_of_a_process() {
+        let maps = "55d0c0a00000-55d0c0a01000 r--p 00000000 fe:01 131 /usr/bin/app\n\
+                    7f0000000000-7f0000100000 rw-s 00000000 fe:01 4711 /tmp/run with blanks/trace.lgt\n\
+                    7f0000200000-7f0000201000 rw-p 00000000 00:00 0\n";
+        let mapping = Mapping::of_recording(maps).unwrap();
+        assert_eq!((mapping.range, mapping.path), ("7f0000000000-7f0000100000", "/tmp/run with blanks/trace.lgt"));
+        let deleted = "7f0000000000-7f0000100000 rw-s 00000000 fe:01 4711 /tmp/a/trace.lgt (deleted)\n";
+        assert_eq!(Mapping::of_recording(deleted).unwrap().path, "/tmp/a/trace.lgt");
+        assert_eq!(Mapping::of_recording("7f00-7f01 rw-s 0 fe:01 4711 /tmp/my-trace.lgt\n"), None);
+        assert_eq!(Mapping::of_recording(""), None);
+    }
+
+    #[test]
+    fn the_start_of_a_process_is_read_behind_a_name_that_holds_anything() {
+        let rest = "S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 8888 20";
+        assert_eq!(start_ticks(&format!("42 (a) b) c) {rest}")), Some(8888));
+        assert_eq!(start_ticks(&format!("42 (gone) {}", rest.replacen('S', "Z", 1))), None);
+        assert_eq!(start_ticks("42 (cut"), None);
+        let own = fs::read_to_string("/proc/self/stat").unwrap();
+        assert!(start_ticks(&own).is_some_and(|ticks| ticks > 0));
+    }
+
+    #[test]
+    fn durations_have_units_and_are_seconds_without_one() {
+        for (text, expect) in [
+            ("1.5", Some(1_500_000_000)),
+            ("250us", Some(250_000)),
+            ("7ns", Some(7)),
+            ("20 ms", Some(20_000_000)),
+            ("2m", Some(120_000_000_000)),
+            ("0", Some(0)),
+            ("", None),
+            ("s", None),
+            ("-1", None),
+            ("ten", None),
+            ("1.2.3", None),
+            ("99999999999999999h", None),
+        ] {
+            assert_eq!(duration(text).ok(), expect, "{text}");
+        }
+    }
+}

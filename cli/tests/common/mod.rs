@@ -1,0 +1,163 @@
+//! Recordings for tests, made by the writer that the library uses.
+
+#![allow(dead_code)] // Each test takes what it needs.
+
+use lazyguard_core::api::Form;
+use lazyguard_core::state::{ColdKind, ColdLoad, FunctionKind, Operation, StreamKey, StreamKind, World};
+use lazyguard_core::trace::layout::{flag, state, Shape};
+use lazyguard_core::trace::{pack_launch, Kind, Lane, ProcessFacts, Record, Recorder};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Room for some thousand records.
+pub const SMALL: Shape =
+    Shape { threads: 16, contexts: 2, streams: 8, text_bytes: 1 << 16, segments: [256, 64, 64], records: 63 };
+
+/// A process that makes driver calls.
+pub struct Job {
+    pub world: &'static World,
+    pub context: u32,
+}
+
+/// A process that is not there, on this machine.
+pub fn nobody() -> ProcessFacts {
+    ProcessFacts {
+        process: 4242,
+        driver_version: 13000,
+        armed_unix_nanos: 1_750_000_000_000_000_000,
+        armed_monotonic_nanos: 77_000_000_000,
+        start_ticks: 7_700,
+        program: "train".to_owned(),
+        host: std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned(),
+        rank: "3".to_owned(),
+        lazyguard: "0.1.0".to_owned(),
+    }
+}
+
+/// The facts of a call that is about nothing.
+pub fn facts(call: &str, at: u64) -> Record {
+    let form = Form::by_symbol(call.as_bytes()).unwrap_or_else(|| panic!("{call} is not in the table"));
+    let (kind, extent) = Kind::of_call(form.class());
+    Record { kind, extent, entered: at, ..Record::of(form) }
+}
+
+/// A launch.
+pub fn launch(stream: u32, function: u32, at: u64) -> Record {
+    let (extent, three, _) = pack_launch([40, 2, 1], [128, 1, 1]);
+    let caller = 0x40_1234;
+    Record { stream, function, extent, three, caller, flags: flag::SUBMITTED, ..facts("cuLaunchKernel", at) }
+}
+
+/// A stream writes a value.
+pub fn write(stream: u32, address: u64, value: u64, at: u64) -> Record {
+    let facts = facts("cuStreamWriteValue32_v2", at);
+    Record { stream, extent: value, detail: address, flags: flag::SUBMITTED, ..facts }
+}
+
+/// A stream waits until memory holds a value.
+pub fn wait(stream: u32, address: u64, value: u64, at: u64) -> Record {
+    const EQUAL: u64 = 1;
+    let facts = facts("cuStreamWaitValue32_v2", at);
+    Record { stream, extent: value, detail: address, three: EQUAL, flags: flag::SUBMITTED | flag::WAIT, ..facts }
+}
+
+/// Something about a stream that submits an operation to it.
+pub fn submit(call: &str, stream: u32, at: u64) -> Record {
+    Record { stream, flags: flag::SUBMITTED, ..facts(call, at) }
+}
+
+impl Job {
+    pub fn new() -> Self {
+        Self::of(SMALL, &nobody())
+    }
+
+    pub fn of(shape: Shape, facts: &ProcessFacts) -> Self {
+        let words: &'static [AtomicU64] = (0..shape.words()).map(|_| AtomicU64::new(0)).collect::<Vec<_>>().leak();
+        let recorder = Recorder::new(words, shape, facts).expect("words for the shape");
+        let world: &'static World = Box::leak(Box::new(World::new(Box::leak(Box::new(recorder)))));
+        let context = world.context(0xc0, 1);
+        Self { world, context }
+    }
+
+    pub fn thread(&self, id: u32, name: &str) -> u32 {
+        let number = self.world.begin_thread(id, 1).expect("an entry");
+        self.world.thread(number).into_iter().for_each(|slot| slot.set_name(name));
+        number
+    }
+
+    pub fn stream(&self, handle: u64) -> u32 {
+        self.world.stream(StreamKey { handle, context: 0, thread: 0 }, self.context, StreamKind::NonBlocking, 1)
+    }
+
+    pub fn function(&self, name: &str) -> u32 {
+        let handle = name.bytes().map(u64::from).sum::<u64>() << 8;
+        let number = self.world.function(handle, FunctionKind::Kernel, 0x11);
+        self.world.name_function(number, name);
+        self.world.introduce_function(number, 1);
+        number
+    }
+
+    /// The call is made, and returns.
+    pub fn make(&self, thread: u32, facts: &Record, took: u64, result: i32) {
+        let slot = self.world.thread(thread).expect("a thread");
+        let class = facts.form.class();
+        let facts = &Record { context: self.context as u16, ..*facts };
+        if facts.kind == Kind::ColdFunction {
+            self.world.cold_load(ColdLoad {
+                at: facts.entered,
+                form: facts.form,
+                kind: ColdKind::Function,
+                context: self.context,
+                function: facts.function,
+                stream: facts.stream,
+                thread: slot.thread(),
+                in_flight: self.world.in_flight(self.context),
+            });
+        }
+        let open = slot.open(facts, class);
+        slot.mark(&open);
+        let returned = facts.entered + took;
+        if let (true, Some(entry)) = (facts.submitted(), self.world.stream_entry(facts.stream)) {
+            let op = Operation { at: facts.entered, form: facts.form.id(), function: facts.function };
+            entry.submitting(op, self.world.stream_idle_until(entry));
+            entry.submitted(returned);
+        }
+        if matches!(facts.form.symbol(), "cuLaunchKernel") {
+            slot.count_launch();
+        }
+        slot.close(open, class, returned, result);
+    }
+
+    /// A synchronize with a stream, which returns.
+    pub fn synchronize(&self, thread: u32, stream: u32, at: u64, took: u64) {
+        self.make(thread, &Record { stream, ..facts("cuStreamSynchronize", at) }, took, 0);
+        self.world.stream_entry(stream).into_iter().for_each(|entry| entry.complete_until(at));
+    }
+
+    /// The call is made, and does not return.
+    pub fn hold(&self, thread: u32, facts: &Record) {
+        let slot = self.world.thread(thread).expect("a thread");
+        let facts = Record { context: self.context as u16, ..*facts };
+        slot.mark(&slot.open(&facts, facts.form.class()));
+    }
+
+    /// Something that is no call.
+    pub fn note(&self, thread: u32, record: &Record) {
+        self.world.thread(thread).expect("a thread").push(record, Lane::Landmarks);
+    }
+
+    pub fn ended(&self) {
+        self.world.recorder().set_state(state::ENDED);
+    }
+
+    /// The recording as a file holds it.
+    pub fn bytes(&self, last_seen: u64) -> Vec<u8> {
+        self.world.recorder().seen_alive(last_seen);
+        self.world.recorder().words().iter().flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes()).collect()
+    }
+
+    /// Puts the recording into a run folder.
+    pub fn save(&self, folder: &Path, last_seen: u64) {
+        std::fs::write(folder.join("trace.lgt"), self.bytes(last_seen)).expect("the recording is written");
+    }
+}

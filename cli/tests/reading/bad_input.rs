@@ -1,0 +1,120 @@
+//! What cannot be read is one clear line, and an exit code.
+
+use super::common::Job;
+use super::{lazyguard, texts, Folder};
+use std::fs;
+use std::io::Read as _;
+use std::process::Stdio;
+
+/// Fails with this code, one line of explanation, and nothing on standard output.
+fn refused(arguments: &[&str], code: i32, expect: &str) {
+    let output = lazyguard(arguments).output().unwrap();
+    let (out, errors) = texts(&output);
+    assert_eq!((output.status.code(), out.as_str()), (Some(code), ""), "{arguments:?}: {errors}");
+    assert!(errors.contains(expect), "{arguments:?}: {errors}");
+    assert!(code == 2 || errors.lines().count() == 1 && errors.starts_with("lazyguard: "), "{arguments:?}: {errors}");
+}
+
+/// Each command that reads a recording, about this.
+fn each(what: &str, expect: &str) {
+    refused(&["report", what], 1, expect);
+    refused(&["report", what, "--format", "json"], 1, expect);
+    refused(&["log", what], 1, expect);
+    refused(&["export", what, "--to", "perfetto"], 1, expect);
+}
+
+#[test]
+fn there_is_nothing_there() {
+    let folder = Folder::new("nothing");
+    each(folder.of("missing").to_str().unwrap(), "there is no such folder");
+    refused(&["log", folder.path()], 1, "holds no recording (trace.lgt)");
+    refused(&["export", folder.path(), "--to", "perfetto"], 1, "holds no recording (trace.lgt)");
+    refused(&["report", folder.path()], 1, "not a run folder");
+}
+
+#[test]
+fn there_is_something_else() {
+    let folder = Folder::new("something_else");
+    for content in [&b""[..], b"LGTRACE", b"{\"at_ns\":1}\n", &[0; 1 << 16]] {
+        fs::write(folder.of("trace.lgt"), content).unwrap();
+        each(folder.path(), "trace.lgt: this is not a recording");
+    }
+    let mut newer = Job::new().bytes(0);
+    newer[8] = 9;
+    fs::write(folder.of("trace.lgt"), newer).unwrap();
+    each(folder.path(), "a recording of version 9; this build reads version 1");
+    fs::remove_file(folder.of("trace.lgt")).unwrap();
+    fs::create_dir(folder.of("trace.lgt")).unwrap();
+    each(folder.path(), "trace.lgt: ");
+}
+
+#[test]
+fn the_process_is_not_there_or_keeps_no_recording() {
+    // Process ids end before four million.
+    each("4294967294", "process 4294967294: there is no process with this id, and no folder of this name");
+    let own = std::process::id().to_string();
+    each(&own, "keeps no recording in a file");
+}
+
+#[test]
+fn a_recording_that_cannot_be_read_keeps_nobody_from_the_rest() {
+    let folder = Folder::new("rest");
+    fs::write(folder.of("trace.lgt"), "nonsense").unwrap();
+    fs::write(folder.of("log.jsonl"), "").unwrap();
+    let output = lazyguard(&["report", folder.path()]).output().unwrap();
+    let (out, errors) = texts(&output);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(out.contains("no account") && out.contains("log.jsonl"), "{out}");
+    assert!(errors.contains("this is not a recording") && errors.lines().count() == 1, "{errors}");
+}
+
+#[test]
+fn unusable_arguments_are_told_from_what_is_not_there() {
+    for arguments in [
+        &["report"][..],
+        &["log"],
+        &["export", "/"],
+        &["export", "/", "--to", "paper"],
+        &["log", "/", "--lane", "fast"],
+        &["log", "/", "--event", "party"],
+        &["log", "/", "--since", "yesterday"],
+        &["log", "/", "--slower-than", "-1s"],
+        &["log", "/", "--last", "few"],
+        &["log", "/", "--stream", "main"],
+        &["log", "/", "--format", "xml"],
+        &["symbols", "--name"],
+    ] {
+        refused(arguments, 2, "error: ");
+    }
+}
+
+#[test]
+fn a_timeline_that_cannot_be_written_leaves_nothing_behind() {
+    let folder = Folder::new("unwritable");
+    Job::new().save(&folder.0, 10);
+    refused(
+        &["export", folder.path(), "--to", "perfetto", "-o", "/no/such/folder/t"],
+        1,
+        "cannot write /no/such/folder/t",
+    );
+    refused(&["export", folder.path(), "--to", "perfetto", "-o", "/dev/full"], 1, "cannot write /dev/full");
+    assert!(fs::metadata("/dev/full").is_ok());
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    let folder = Folder::new("enough");
+    let job = Job::new();
+    let main = job.thread(100, "main");
+    (0..5000).for_each(|n| job.make(main, &super::common::launch(0, 0, 100 + 10 * n), 5, 0));
+    job.save(&folder.0, 1_000_000);
+    for arguments in [&["log", folder.path()][..], &["export", folder.path(), "--to", "perfetto", "-o", "-"]] {
+        let mut child = lazyguard(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut some = [0; 16];
+        child.stdout.take().unwrap().read_exact(&mut some).unwrap();
+        // The pipe is closed now, with most of it unread.
+        let output = child.wait_with_output().unwrap();
+        let (_, errors) = texts(&output);
+        assert_eq!((output.status.code(), errors.as_str()), (Some(0), ""), "{arguments:?}");
+    }
+}

@@ -1,0 +1,53 @@
+//! `lazyguard export`: the file, its place, and what is chosen. What is in it is tested where it is made.
+
+use super::common::{facts, launch, Job};
+use super::{lazyguard, said, Folder};
+use std::fs;
+
+fn a_run(folder: &Folder) {
+    let job = Job::new();
+    let main = job.thread(100, "main");
+    let stream = job.stream(0x51);
+    let k = job.function("_Z6kernelv");
+    (0..10).for_each(|n| job.make(main, &launch(stream, k, 1_000_000 * (n + 1)), 5_000, 0));
+    job.hold(main, &facts("cuCtxSynchronize", 20_000_000));
+    job.save(&folder.0, 30_000_000);
+}
+
+/// How often a text stands in a file.
+fn count(bytes: &[u8], text: &str) -> usize {
+    bytes.windows(text.len()).filter(|window| *window == text.as_bytes()).count()
+}
+
+#[test]
+fn a_timeline_goes_into_the_run_folder_or_where_it_is_wanted() {
+    let folder = Folder::new("timeline");
+    a_run(&folder);
+    let line = said(&["export", folder.path(), "--to", "perfetto"]);
+    let path = folder.of("trace.perfetto-trace");
+    assert!(line.starts_with(&format!("{}: 21 slices in 0.0 MB; ", path.display())), "{line}");
+    let bytes = fs::read(&path).unwrap();
+    // A trace is a list of packets, each with its length; a name is there once: the kernel's as an operation's and as a fact.
+    assert_eq!(bytes[0], 0x0a);
+    assert_eq!(
+        (count(&bytes, "kernel"), count(&bytes, "cuLaunchKernel"), count(&bytes, "cuCtxSynchronize")),
+        (2, 1, 1)
+    );
+    said(&["export", folder.path(), "--to", "perfetto", "-o", folder.of("elsewhere").to_str().unwrap()]);
+    assert_eq!(fs::read(folder.of("elsewhere")).unwrap(), bytes);
+    let piped = lazyguard(&["export", folder.path(), "--to", "perfetto", "-o", "-"]).output().unwrap();
+    assert_eq!(piped.stdout, bytes);
+}
+
+#[test]
+fn a_part_of_the_run_can_be_chosen() {
+    let folder = Folder::new("part");
+    a_run(&folder);
+    let part = |filter: &[&str]| {
+        let line = said(&[&["export", folder.path(), "--to", "perfetto"], filter].concat());
+        line.split(": ").nth(1).and_then(|rest| rest.split(' ').next()).map(str::to_owned).unwrap()
+    };
+    assert_eq!(part(&["--since", "9ms"]), "5");
+    assert_eq!(part(&["--until", "2ms"]), "4");
+    assert_eq!(part(&["--since", "3ms", "--until", "3.5ms"]), "2");
+}

@@ -1,0 +1,296 @@
+//! `lazyguard report`: what became of a process, and why.
+
+use super::common::{facts, launch, nobody, wait, write, Job, SMALL};
+use super::{said, Folder};
+use lazyguard_core::diagnose::Snapshot;
+use lazyguard_core::report::{HangReport, PreloadAccount};
+use lazyguard_core::trace::{Kind, ProcessFacts, Record};
+use serde_json::Value;
+
+const SECOND: u64 = 1_000_000_000;
+
+/// A process that hangs over a cold launch from the first second on: `k2` was loaded behind `k1`, and the main thread waits.
+fn hanging(job: &Job) {
+    let main = job.thread(100, "main");
+    let (one, two) = (job.stream(0x51), job.stream(0x52));
+    let (k1, k2) = (job.function("_Z2k1v"), job.function("_Z2k2v"));
+    job.make(main, &Record { caller: 0x40_1111, ..launch(one, k1, SECOND) }, 5_000, 0);
+    job.make(
+        main,
+        &Record { kind: Kind::ColdFunction, caller: 0x40_2222, ..launch(two, k2, SECOND + 10_000) },
+        5_000,
+        0,
+    );
+    job.hold(main, &Record { caller: 0x40_3333, ..facts("cuCtxSynchronize", SECOND + 20_000) });
+    let recorder = job.world.recorder();
+    recorder.add_setting(0, "LAZYGUARD_PRELOAD=off");
+    recorder.add_file(0, 0x40_0000, 0x48_0000, 0x40_0000, "/opt/job/bin/train");
+}
+
+fn json(folder: &Folder) -> Value {
+    serde_json::from_str(&said(&["report", folder.path(), "--format", "json"])).expect("one JSON object")
+}
+
+/// The lines are in the text in this order, with others in between.
+fn expect_in_order(text: &str, lines: &[&str]) {
+    let mut rest = text;
+    for line in lines {
+        let at = rest.find(line).unwrap_or_else(|| panic!("missing, or out of order: {line}\n{text}"));
+        rest = &rest[at + line.len()..];
+    }
+}
+
+#[test]
+fn who_was_killed_without_a_live_report_learns_why_from_the_recording() {
+    let folder = Folder::new("killed");
+    let job = Job::new();
+    hanging(&job);
+    job.save(&folder.0, 60 * SECOND);
+    expect_in_order(
+        &said(&["report", folder.path()]),
+        &[
+            "HANG: process 4242 (train) has been blocked for 59.0 s\n",
+            "LG201: a cold function load put a barrier on the device behind work that does not end\n",
+            "  - thread 100 \"main\" is in cuCtxSynchronize since +1.000 s\n",
+            "  - cuLaunchKernel on stream 2 (0x52, non-blocking) loaded k2 on its first use at +1.000 s",
+            "  - kernel k1 on stream 1 (0x51, non-blocking) was submitted at +1.000 s and is not known to have ended\n",
+            "  fix: Load k2 before kernel k1 is submitted",
+            "  more: lazyguard explain LG201\n",
+            "blocked calls:\n  thread 100 \"main\" in cuCtxSynchronize for 59.0 s\n",
+            "preload off: 0 kernel(s)",
+            "called from:\n  thread 100 in cuCtxSynchronize: train+0x3333\n",
+            "  cuLaunchKernel of k1 on stream 1 at +1.000 s: train+0x1111\n",
+            "  cuLaunchKernel of k2 on stream 2 at +1.000 s: train+0x2222\n",
+            "\ntrain (process 4242, rank 3 on ",
+            " was killed or ended without an exit; last seen at +60.000 s (2025-06-15 15:07:40 UTC)\n",
+            "no account: ",
+            "recording: ",
+            "3 driver calls, 2 launches in 1 thread(s)\n  work: 1 records\n  waits: 0 records\n  landmarks: 1 records\n",
+        ],
+    );
+    let report = json(&folder);
+    assert!(report["hang"].is_null() && report["run"].is_null());
+    let recording = &report["recording"];
+    assert_eq!(recording["verdicts"][0]["code"], "LG201");
+    assert_eq!(recording["verdicts"][0]["culprits"][0]["operation"]["function"], "_Z2k1v");
+    assert_eq!((&recording["state"], &recording["alive"]), (&"guarded".into(), &false.into()));
+    let snapshot: Snapshot = serde_json::from_value(recording["snapshot"].clone()).expect("a snapshot as in hang.json");
+    assert_eq!((snapshot.at, snapshot.threshold_nanos), (60 * SECOND, SECOND / 20));
+    assert_eq!((snapshot.blocked.len(), snapshot.streams.len(), snapshot.loads.len()), (1, 2, 1));
+}
+
+#[test]
+fn the_json_form_says_what_the_recording_is_and_holds() {
+    let folder = Folder::new("json");
+    let job = Job::new();
+    hanging(&job);
+    job.save(&folder.0, 2 * SECOND);
+    let recording = &json(&folder)["recording"];
+    for (key, expect) in [
+        ("format_version", Value::from(1)),
+        ("file", folder.of("trace.lgt").to_str().into()),
+        ("bytes", (SMALL.words() * 8).into()),
+        ("process", 4242.into()),
+        ("program", "train".into()),
+        ("host", nobody().host.into()),
+        ("rank", "3".into()),
+        ("driver_version", 13000.into()),
+        ("lazyguard", "0.1.0".into()),
+        ("armed_unix_ns", 1_750_000_000_000_000_000_u64.into()),
+        ("last_seen_ns", (2 * SECOND).into()),
+        ("calls", 3.into()),
+        ("launches", 2.into()),
+        ("defects", Value::Array(Vec::new())),
+        ("records", serde_json::json!({ "written": 2, "present": 2, "overtaken": 0, "dropped": 0 })),
+        (
+            "threads",
+            serde_json::json!([
+                { "number": 1, "thread": 100, "name": "main", "state": "alive", "calls": 3, "launches": 2 }
+            ]),
+        ),
+    ] {
+        assert_eq!(recording[key], expect, "{key}");
+    }
+    let lanes = recording["lanes"].as_array().unwrap();
+    assert_eq!(
+        lanes.iter().map(|lane| lane["lane"].as_str().unwrap()).collect::<Vec<_>>(),
+        ["work", "waits", "landmarks"]
+    );
+    assert_eq!(lanes[0], serde_json::json!({ "lane": "work", "present": 1, "overtaken": 0, "dropped": 0 }));
+}
+
+#[test]
+fn who_was_killed_need_not_have_waited_for_the_threshold() {
+    for (setting, seen, codes) in [
+        ("LAZYGUARD_HANG_AFTER=60s", 40 * SECOND, 1),
+        ("LAZYGUARD_HANG_AFTER=off", 40 * SECOND, 1),
+        ("LAZYGUARD_HANG_AFTER=60s", SECOND + 40_000_000, 0),
+        ("LAZYGUARD_HANG_AFTER=10ms", SECOND + 40_000_000, 1),
+    ] {
+        let folder = Folder::new("threshold");
+        let job = Job::new();
+        hanging(&job);
+        job.world.recorder().add_setting(0, setting);
+        job.save(&folder.0, seen);
+        assert_eq!(json(&folder)["recording"]["verdicts"].as_array().map(Vec::len), Some(codes), "{setting} {seen}");
+    }
+}
+
+#[test]
+fn who_was_killed_before_the_threshold_learns_what_is_suspected() {
+    let folder = Folder::new("suspected");
+    let job = Job::new();
+    hanging(&job);
+    job.save(&folder.0, 5 * SECOND);
+    expect_in_order(
+        &said(&["report", folder.path()]),
+        &[
+            "SUSPECTED: a call had been in progress for 4.000 s when it was last seen; a hang is reported after 30.000 s \
+             (LAZYGUARD_HANG_AFTER). If it is stuck, this is why:\n",
+            "LG201: ",
+            "called from:\n",
+            "was killed or ended without an exit; last seen at +5.000 s",
+        ],
+    );
+}
+
+#[test]
+fn who_was_killed_soon_after_a_harmless_call_is_told_no_tales() {
+    let folder = Folder::new("harmless");
+    let job = Job::new();
+    let main = job.thread(100, "main");
+    let stream = job.stream(0x51);
+    let k = job.function("k");
+    job.make(main, &launch(stream, k, SECOND), 5_000, 0);
+    job.hold(main, &Record { stream, ..facts("cuStreamSynchronize", 2 * SECOND) });
+    job.save(&folder.0, 2 * SECOND + 1_000_000);
+    let text = said(&["report", folder.path()]);
+    expect_in_order(
+        &text,
+        &[
+            "calls in progress when it was last seen:\n",
+            "  +2.000000 thread 100 \"main\": cuStreamSynchronize on stream 1 (0x51), in progress for 1.0 ms\n",
+            "busy streams, with the oldest operation not known to have ended:\n  stream 1 (0x51, non-blocking): cuLaunchKernel of k ",
+            "was killed or ended without an exit",
+        ],
+    );
+    assert!(!text.contains("LG299"), "{text}");
+}
+
+#[test]
+fn without_a_call_in_progress_the_last_records_of_each_thread_are_told() {
+    let folder = Folder::new("last_records");
+    let job = Job::new();
+    let (main, worker) = (job.thread(100, "main"), job.thread(101, "worker"));
+    let stream = job.stream(0x51);
+    let k = job.function("k");
+    job.make(worker, &write(stream, 0xf1a6, 1, SECOND), 5_000, 0);
+    job.make(main, &launch(stream, k, 2 * SECOND), 5_000, 0);
+    job.make(main, &launch(stream, k, 3 * SECOND), 5_000, 0);
+    job.save(&folder.0, 4 * SECOND);
+    let text = said(&["report", folder.path()]);
+    expect_in_order(
+        &text,
+        &[
+            "no driver call was in progress when it was last seen; the last record of each thread:\n",
+            "  +1.000000 thread 101 \"worker\": cuStreamWriteValue32_v2 of 1 to 0xf1a6 on stream 1 (0x51), 5.0 us\n",
+            "  +3.000000 thread 100 \"main\": cuLaunchKernel of k ",
+            "\ntrain (process 4242, ",
+        ],
+    );
+    assert!(!text.contains("+2.000000"), "{text}");
+}
+
+#[test]
+fn an_orderly_end_is_just_that() {
+    let folder = Folder::new("orderly");
+    let job = Job::new();
+    let main = job.thread(100, "main");
+    job.make(main, &wait(job.stream(0x51), 0xf1a6, 1, SECOND), 5_000, 0);
+    job.ended();
+    job.save(&folder.0, 4 * SECOND);
+    let text = said(&["report", folder.path()]);
+    assert!(text.starts_with("train (process 4242, rank 3 on "), "{text}");
+    assert!(text.lines().next().is_some_and(|line| line.contains(" ended; last seen at +4.000 s")), "{text}");
+    assert_eq!(json(&folder)["recording"]["state"], "ended");
+}
+
+#[test]
+fn on_another_machine_a_process_may_still_run() {
+    let folder = Folder::new("elsewhere");
+    let job = Job::of(SMALL, &ProcessFacts { host: "node-7".to_owned(), ..nobody() });
+    job.save(&folder.0, 4 * SECOND);
+    let text = said(&["report", folder.path()]);
+    assert!(text.contains("was killed or ended without an exit, or still runs on node-7, which is not this machine"));
+}
+
+/// A live report of what the recording of [`hanging`] shows.
+fn live_report(job: &Job, folder: &Folder) -> HangReport {
+    let snapshot = Snapshot::take(job.world, 35 * SECOND, 30 * SECOND, &|_| "main".to_owned());
+    HangReport::new(4242, "train", Some(folder.path()), snapshot, PreloadAccount::default())
+}
+
+#[test]
+fn a_live_report_comes_first_and_the_recording_says_whether_it_lasted() {
+    let folder = Folder::new("live_report");
+    let job = Job::new();
+    hanging(&job);
+    let hang = live_report(&job, &folder);
+    std::fs::write(folder.of("hang.json"), hang.json()).unwrap();
+    job.save(&folder.0, 60 * SECOND);
+    expect_in_order(
+        &said(&["report", folder.path()]),
+        &[
+            "HANG: process 4242 (train) has been blocked for 34.0 s\n",
+            "called from:\n  thread 100 in cuCtxSynchronize: train+0x3333\n",
+            "was killed or ended without an exit; last seen at +60.000 s",
+        ],
+    );
+    let report = json(&folder);
+    assert_eq!(report["hang"], serde_json::to_value(&hang).unwrap());
+    assert_eq!(report["recording"]["verdicts"], report["hang"]["verdicts"]);
+    // The same without the call: the hang has passed.
+    let job = Job::new();
+    job.thread(100, "main");
+    job.save(&folder.0, 60 * SECOND);
+    let text = said(&["report", folder.path()]);
+    assert!(text.contains("this hang is over: none of these calls was in progress"), "{text}");
+}
+
+#[test]
+fn calls_of_threads_whose_entry_has_been_used_again_count() {
+    let folder = Folder::new("former_threads");
+    let job = Job::of(lazyguard_core::trace::layout::Shape { threads: 2, ..SMALL }, &nobody());
+    for n in 0..50_u32 {
+        let thread = job.thread(100 + n, "short");
+        let at = SECOND * u64::from(n + 1);
+        job.make(thread, &launch(0, 0, at), 5, 0);
+        job.make(thread, &facts("cuCtxSynchronize", at + 100), 5, 0);
+        job.world.end_thread(thread, at + 200);
+    }
+    job.save(&folder.0, 60 * SECOND);
+    let recording = &json(&folder)["recording"];
+    assert_eq!((&recording["calls"], &recording["launches"]), (&100.into(), &50.into()));
+    let text = said(&["report", folder.path()]);
+    assert!(text.contains("  100 driver calls, 50 launches in 50 thread(s)\n"), "{text}");
+}
+
+#[test]
+fn what_is_lost_or_makes_no_sense_is_counted() {
+    let folder = Folder::new("lost");
+    let tiny = lazyguard_core::trace::layout::Shape { segments: [2, 1, 1], records: 4, ..SMALL };
+    let job = Job::of(tiny, &nobody());
+    let main = job.thread(100, "main");
+    (0..20).for_each(|n| job.make(main, &launch(0, 0, SECOND + n * 100), 5, 0));
+    job.save(&folder.0, 4 * SECOND);
+    let text = said(&["report", folder.path()]);
+    assert!(text.contains("  work: 8 records; 12 older ones were overtaken\n"), "{text}");
+    let records = &json(&folder)["recording"]["records"];
+    assert_eq!(records, &serde_json::json!({ "written": 20, "present": 8, "overtaken": 12, "dropped": 0 }));
+    let mut bytes = job.bytes(4 * SECOND);
+    bytes.truncate(bytes.len() - 64);
+    std::fs::write(folder.of("trace.lgt"), bytes).unwrap();
+    let text = said(&["report", folder.path()]);
+    assert!(text.contains("thing(s) in it make no sense, and were passed over:\n    at byte "), "{text}");
+    assert!(json(&folder)["recording"]["defects"].as_array().is_some_and(|defects| !defects.is_empty()));
+}

@@ -1,0 +1,43 @@
+//! What holds for any bytes that are read as a recording.
+//!
+//! Shared with the fuzz target.
+
+use lazyguard_core::trace::layout::{context, stream, thread, WORD};
+use lazyguard_core::trace::read::Recording;
+use lazyguard_core::trace::WORDS;
+
+/// Reads all there is and checks what has to hold; returns how many records there were, if it is a recording.
+pub fn check(bytes: &[u8]) -> Option<u64> {
+    let recording = Recording::open(bytes).ok()?;
+    let fits = |count: usize, words: usize| assert!(count * words * WORD <= bytes.len(), "{count} of {words} words");
+    fits(recording.threads().len(), thread::WORDS);
+    fits(recording.contexts().len(), context::WORDS);
+    fits(recording.streams().len(), stream::WORDS);
+    let present: u64 = recording.accounts().iter().map(|lane| lane.present).sum();
+    fits(present as usize, WORDS);
+    assert!(recording.defects().len() as u64 <= recording.defect_count());
+    assert!(recording.defects().len() <= 64);
+
+    let texts = recording.texts();
+    let mut records = recording.records();
+    let (mut count, mut last) = (0, None);
+    for entry in &mut records {
+        count += 1;
+        let place = (entry.record.entered, entry.thread_number, entry.lane, entry.number);
+        assert!(last <= Some(place), "{last:?} before {place:?}");
+        last = Some(place);
+        let _ = texts.function(entry.record.function, entry.record.returned);
+        let _ = texts.stream(entry.record.stream, entry.record.returned);
+    }
+    assert_eq!(count + recording.unknown_records(), present);
+    assert_eq!(records.passed_over(), 0);
+    assert!(records.error().is_none());
+    let (done, all) = records.progress();
+    assert_eq!(done, all);
+    for stream in recording.streams() {
+        let oldest = stream.oldest(0);
+        assert!(oldest.is_none() || stream.busy(0));
+    }
+    let _ = (texts.functions().count(), texts.streams().count(), texts.setting("LAZYGUARD_HANG_AFTER"));
+    Some(count)
+}

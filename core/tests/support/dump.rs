@@ -1,0 +1,140 @@
+//! All that is read from a recording, as JSON. `scripts/read_trace.py` prints the same.
+
+use lazyguard_core::state::Operation;
+use lazyguard_core::trace::read::{ProcessState, Recording, Source, StreamSeen, TextSeen, ThreadState};
+use lazyguard_core::trace::Record;
+use serde_json::{json, Map, Value};
+
+fn operation(op: Operation) -> Value {
+    json!({ "at": op.at, "form": op.form, "function": op.function })
+}
+
+fn record(record: &Record) -> Map<String, Value> {
+    let value = json!({
+        "form": record.form.info().id, "kind": record.kind as u8, "flags": record.flags, "result": record.result,
+        "entered": record.entered, "returned": record.returned, "stream": record.stream, "function": record.function,
+        "context": record.context, "block": record.block(), "extent": record.extent, "caller": record.caller,
+        "detail": record.detail,
+    });
+    value.as_object().cloned().unwrap_or_default()
+}
+
+fn texts(texts: &[TextSeen]) -> Vec<Value> {
+    texts.iter().map(|text| json!({ "at": text.at, "text": text.text })).collect()
+}
+
+/// See the module.
+pub fn dump<S: Source>(recording: &Recording<S>) -> Value {
+    let facts = recording.facts();
+    let texts_read = recording.texts();
+    let idle_until = |stream: &StreamSeen| {
+        recording.contexts().iter().find(|context| context.number == stream.context).map_or(0, |c| c.idle_until)
+    };
+    let threads: Vec<_> = recording
+        .threads()
+        .iter()
+        .map(|thread| {
+            let state = match thread.state {
+                ThreadState::Free => json!("free"),
+                ThreadState::Alive => json!("alive"),
+                ThreadState::Ended => json!("ended"),
+                ThreadState::Unknown(other) => json!(other),
+            };
+            json!({
+                "number": thread.number, "thread": thread.thread, "state": state, "born": thread.born,
+                "ended": thread.ended, "calls": thread.calls, "launches": thread.launches, "name": thread.name,
+                "stack": thread.stack, "frame": thread.frame,
+                "in_progress": thread.call_in_progress.as_ref().map(record),
+            })
+        })
+        .collect();
+    let contexts: Vec<_> = recording
+        .contexts()
+        .iter()
+        .map(|context| {
+            json!({
+                "number": context.number, "handle": context.handle, "alive": context.alive, "device": context.device,
+                "born": context.born, "idle_until": context.idle_until, "orphaned_until": context.orphaned_until,
+            })
+        })
+        .collect();
+    let streams: Vec<_> = recording
+        .streams()
+        .iter()
+        .map(|stream| {
+            json!({
+                "number": stream.number, "handle": stream.handle, "context": stream.context, "thread": stream.thread,
+                "kind": stream.kind.name(), "alive": stream.alive, "capturing": stream.capturing,
+                "destroyed": stream.destroyed, "submitted": stream.submitted, "last_submitted": stream.last_submitted,
+                "complete_until": stream.complete_until, "born": stream.born,
+                "first_since_idle": operation(stream.first_since_idle),
+                "recent": stream.recent.iter().copied().map(operation).collect::<Vec<_>>(),
+                "oldest": stream.oldest(idle_until(stream)).map(operation),
+            })
+        })
+        .collect();
+    let lanes = recording.accounts().map(|lane| {
+        json!({
+            "segments": lane.segments, "present": lane.present, "overtaken": lane.overtaken, "dropped": lane.dropped,
+            "given_up": lane.given_up,
+        })
+    });
+    let records: Vec<_> = recording
+        .records()
+        .map(|entry| {
+            let mut fields = record(&entry.record);
+            let function = texts_read.function(entry.record.function, entry.record.returned);
+            let stream = texts_read.stream(entry.record.stream, entry.record.returned);
+            fields.extend([
+                ("thread_number".to_owned(), json!(entry.thread_number)),
+                ("thread".to_owned(), json!(entry.thread)),
+                ("lane".to_owned(), json!(entry.lane as u8)),
+                ("number".to_owned(), json!(entry.number)),
+                ("function_name".to_owned(), json!(function.and_then(|f| f.name))),
+                ("stream_handle".to_owned(), json!(stream.map(|s| s.handle))),
+            ]);
+            fields
+        })
+        .collect();
+    json!({
+        "version": facts.version,
+        "state": match facts.state {
+            ProcessState::Guarded => json!("guarded"),
+            ProcessState::Ended => json!("ended"),
+            ProcessState::SteppedAside => json!("stepped aside"),
+            ProcessState::Unknown(other) => json!(other),
+        },
+        "process": facts.process,
+        "driver_version": facts.driver_version,
+        "armed_unix_nanos": facts.armed_unix_nanos,
+        "armed_monotonic_nanos": facts.armed_monotonic_nanos,
+        "process_start_ticks": facts.process_start_ticks,
+        "last_seen": facts.last_seen,
+        "program": facts.program,
+        "host": facts.host,
+        "rank": facts.rank,
+        "lazyguard": facts.lazyguard,
+        "file_bytes": facts.file_bytes,
+        "without_entry": facts.without_entry,
+        "texts_lost": facts.texts_lost,
+        "former_calls": facts.former_calls,
+        "former_launches": facts.former_launches,
+        "threads": threads,
+        "contexts": contexts,
+        "streams": streams,
+        "functions": texts_read.functions().map(|(number, at, f)| json!({
+            "number": number, "at": at, "name": f.name, "handle": f.handle, "owner": f.owner, "kernel": f.kernel,
+        })).collect::<Vec<_>>(),
+        "stream_texts": texts_read.streams().map(|(number, at, s)| json!({
+            "number": number, "at": at, "context": s.context, "handle": s.handle, "kind": s.kind.name(),
+        })).collect::<Vec<_>>(),
+        "files": texts_read.files().iter().map(|f| json!({
+            "at": f.at, "begin": f.begin, "end": f.end, "bias": f.bias, "path": f.path,
+        })).collect::<Vec<_>>(),
+        "settings": texts(texts_read.settings()),
+        "notes": texts(texts_read.notes()),
+        "lanes": lanes,
+        "records": records,
+        "unknown_records": recording.unknown_records(),
+    })
+}

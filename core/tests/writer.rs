@@ -1,0 +1,159 @@
+//! What the writer writes is what the reader reads.
+
+mod support;
+
+use lazyguard_core::state::World;
+use lazyguard_core::trace::layout::Shape;
+use lazyguard_core::trace::read::{Entry, Recording, Source};
+use lazyguard_core::trace::{Kind, Lane, Record};
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+use support::check::check;
+use support::written::{bytes, facts, make, world, written};
+
+/// Calls of each thread. Miri takes a thousand times as long.
+const CALLS: u64 = if cfg!(miri) { 100 } else { 3000 };
+const SHAPE: Shape = Shape { threads: 8, contexts: 2, streams: 2, text_bytes: 512, segments: [12, 4, 4], records: 16 };
+
+#[test]
+fn a_short_run_is_read_as_it_went() {
+    let bytes = written();
+    check(&bytes);
+    let recording = Recording::open(bytes).expect("a recording");
+    assert_eq!(recording.defects(), []);
+    let launches: Vec<_> = recording
+        .records()
+        .filter(|entry| entry.record.form.symbol() == "cuLaunchKernel")
+        .map(|entry| (entry.number, entry.record.extent, entry.record.entered))
+        .collect();
+    // Three segments of eight; the first was overtaken by the one that the thread is in, or by the other thread's.
+    let first = launches.first().map_or(0, |launch| launch.0);
+    assert!(first > 0 && first % 8 == 0, "{launches:?}");
+    assert_eq!(launches, (first..30).map(|n| (n, n, 10_000 + n * 2_000)).collect::<Vec<_>>());
+    let queries: Vec<_> = recording
+        .records()
+        .filter(|entry| entry.record.kind == Kind::Queries)
+        .map(|entry| (entry.record.result, entry.record.extent, entry.record.entered, entry.record.returned))
+        .collect();
+    assert_eq!(queries, [(600, 4, 80_000, 87_000), (0, 1, 88_000, 89_000)]);
+    let account = recording.accounts()[Lane::Work as usize];
+    assert_eq!((account.written(), account.dropped), (32, 0));
+    let [main, worker] = recording.threads() else { panic!("{:?}", recording.threads()) };
+    let call = main.call_in_progress.map(|call| (call.form.symbol(), call.entered, call.stream));
+    assert_eq!(call, Some(("cuStreamSynchronize", 110_000, 1)));
+    assert_eq!((main.name.as_str(), main.calls, main.launches, worker.ended), ("main", 32, 30, 94_000));
+    let function = recording.texts().function(1, 10_000).expect("the function");
+    assert_eq!((function.name, function.owner), (Some("_Z6kernelPf"), 0xb001));
+}
+
+/// The calls of a thread. Everything in a record tells which one it is, so that a mixture of two would show.
+fn calls_of(world: &World, thread: u64, numbers: impl Iterator<Item = u64>) {
+    let number = world.begin_thread(thread as u32 + 100, 1).expect("a slot");
+    for n in numbers {
+        let symbol = if n % 10 == 9 { "cuStreamSynchronize" } else { "cuLaunchKernel" };
+        let mark = thread << 32 | n;
+        let facts = facts(symbol, n * 2_000 + thread);
+        make(world, number, &Record { extent: mark, caller: mark, detail: mark, ..facts }, 0);
+    }
+    if thread.is_multiple_of(2) {
+        world.end_thread(number, u64::MAX);
+    }
+}
+
+/// A record that [`calls_of`] made is as it was made.
+fn whole(entry: &Entry) {
+    let Record { entered, returned, extent, caller, detail, .. } = entry.record;
+    let thread = extent >> 32;
+    assert_eq!((extent, extent), (caller, detail), "{entry:?}");
+    assert_eq!(thread + 100, u64::from(entry.thread), "{entry:?}");
+    assert_eq!((entered, returned), ((extent & 0xffff_ffff) * 2_000 + thread, entered + 1000), "{entry:?}");
+}
+
+#[test]
+fn of_threads_that_record_at_once_each_record_is_there_or_counted() {
+    const THREADS: u64 = 6;
+    let world = world(SHAPE);
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            scope.spawn(move || calls_of(world, thread, 0..CALLS));
+        }
+    });
+    let bytes = bytes(world);
+    check(&bytes);
+    let recording = Recording::open(bytes).expect("a recording");
+    assert_eq!(recording.defects(), []);
+    let [work, waits, landmarks] = recording.accounts();
+    assert_eq!(work.written() + work.dropped, THREADS * CALLS / 10 * 9);
+    assert_eq!(waits.written() + waits.dropped, THREADS * CALLS / 10);
+    assert_eq!(landmarks.written() + landmarks.dropped, 0);
+    let mut last = BTreeMap::new();
+    for entry in recording.records() {
+        whole(&entry);
+        let one = (entry.number, entry.record.extent);
+        if let Some(former) = last.insert((entry.thread_number, entry.lane), one) {
+            assert!(former.0 < one.0 && former.1 < one.1);
+        }
+    }
+}
+
+/// The memory of a recording that is being written.
+struct Memory(&'static [AtomicU64]);
+
+impl Source for Memory {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.0.len() as u64 * 8)
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let words = self.0.get(offset as usize / 8..).unwrap_or_default();
+        let chunks = buffer.chunks_exact_mut(8).zip(words);
+        // Acquire: in order, as a processor reads that keeps the order of its loads.
+        Ok(chunks.map(|(chunk, word)| chunk.copy_from_slice(&word.load(Ordering::Acquire).to_le_bytes())).count() * 8)
+    }
+}
+
+#[test]
+fn a_recording_that_is_read_while_it_is_written_shows_no_record_in_part() {
+    const THREADS: u64 = 3;
+    const READS: usize = if cfg!(miri) { 3 } else { 100 };
+    let world = world(SHAPE);
+    let memory = Memory(world.recorder().words());
+    let done = AtomicBool::new(false);
+    let mut seen = 0;
+    std::thread::scope(|scope| {
+        let done = &done;
+        let numbers = move || (0..).take_while(move |_| !done.load(Ordering::Relaxed));
+        for thread in 0..THREADS {
+            scope.spawn(move || calls_of(world, thread, numbers()));
+        }
+        // However the reading ends, the writing does too.
+        let _stop = Stop(done);
+        let (mut reads, begin) = (0, Instant::now());
+        while reads < READS || seen == 0 && begin.elapsed().as_secs() < 20 {
+            reads += 1;
+            let recording = Recording::open(&memory).expect("a recording");
+            for entry in recording.records() {
+                whole(&entry);
+                seen += 1;
+            }
+            for thread in recording.threads() {
+                if let Some(call) = thread.call_in_progress {
+                    assert_eq!((call.extent >> 32) + 100, u64::from(thread.thread), "{thread:?}");
+                    assert_eq!((call.extent, call.returned), (call.caller, 0), "{thread:?}");
+                }
+            }
+        }
+    });
+    assert!(seen > 0, "nothing was read while it was written");
+}
+
+/// Says so when it goes.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}

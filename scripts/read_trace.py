@@ -1,0 +1,229 @@
+#!/usr/bin/env python3
+"""Prints what is in a recording as JSON. A second reader, written from docs/TRACE_FORMAT.md alone.
+
+Its worth is that it agrees with the one of `lazyguard` on every recording in core/tests/golden.
+Forms are printed by id, so that it needs no table of them. It reads the file of a dead process as a
+whole; what does not make sense is passed over in silence.
+
+Must not: share anything with the other reader but the document.
+
+Usage: read_trace.py trace.lgt
+"""
+
+import json
+import struct
+import sys
+
+KINDS = range(6)
+STATES = {1: "guarded", 2: "ended", 3: "stepped aside"}
+THREAD_STATES = {0: "free", 1: "alive", 2: "ended"}
+STREAM_KINDS = ["unknown", "blocking", "non-blocking", "legacy default", "per-thread default"]
+
+
+def low(word):
+    return word & 0xFFFFFFFF
+
+
+def high(word):
+    return word >> 32
+
+
+def signed(number):
+    return number - (1 << 32) if number >> 31 else number
+
+
+class Words:
+    """A part of the file as words; 0 where there are none."""
+
+    def __init__(self, data):
+        self.data = data
+        self.words = struct.unpack(f"<{len(data) // 8}Q", data[: len(data) // 8 * 8])
+
+    def __getitem__(self, number):
+        return self.words[number] if number < len(self.words) else 0
+
+    def named(self, **places):
+        return {name: self[place] for name, place in places.items()}
+
+    def text(self, first, size):
+        return self.data[first * 8 : first * 8 + size].split(b"\0")[0].decode("utf-8", "replace")
+
+    def counted_text(self, first):
+        return self.data[first * 8 + 8 : first * 8 + 8 + self[first]].decode("utf-8", "replace")
+
+
+def entries(data, header, word):
+    """The entries of an area that are there as a whole, with their index."""
+    offset, count, size = header[word], low(header[word + 1]), high(header[word + 1])
+    for index in range(count):
+        place = offset + index * size
+        if place + size > len(data):
+            return
+        yield index, Words(data[place : place + size])
+
+
+def record(words):
+    head, entered, returned, subject, place, extent, caller, detail = words
+    return {
+        "form": head & 0xFFFF, "kind": head >> 16 & 0xFF, "flags": head >> 24 & 0xFF, "result": signed(high(head)),
+        "entered": entered, "returned": returned, "stream": low(subject), "function": high(subject),
+        "context": place & 0xFFFF, "block": [place >> shift & 0xFFFF for shift in (16, 32, 48)],
+        "extent": extent, "caller": caller, "detail": detail,
+    }
+
+
+def known(words):
+    return words[0] >> 16 & 0xFF in KINDS
+
+
+class Segment:
+    def __init__(self, data, header, index):
+        place, size = header[17] + index * high(header[18]), high(header[18])
+        self.words = Words(data[place : place + size])
+        self.record_words = high(header[19]) // 8
+        self.length = self.words[1]
+        self.holds_records = low(self.words[0]) in (1, 2, 3) and self.length > 0
+        self.thread_number, self.thread = low(self.words[2]), high(self.words[2])
+        self.lane, self.first = low(self.words[3]), self.words[4]
+
+    def record(self, number):
+        """The words of a record, or none where the file has been cut off."""
+        place = 8 + number * self.record_words
+        words = self.words.words[place : place + 8]
+        return words if len(words) == 8 else ()
+
+    def records(self):
+        return filter(None, map(self.record, range(self.length)))
+
+
+def call_in_progress(data, header, thread):
+    mark = thread[4]
+    lane = (mark >> 16 & 0xFF) - 1
+    if thread[1] != 1 or mark == 0:
+        return None
+    if lane == 254:
+        words = thread.words[16:24]
+    else:
+        segment = Segment(data, header, [low(thread[7]), high(thread[7]), low(thread[8])][lane] - 1)
+        if low(segment.first + segment.length) != high(mark):
+            return None
+        words = segment.record(segment.length)
+    return record(words) if words and words[2] == 0 and known(words) else None
+
+
+def threads(data, header):
+    for _, entry in entries(data, header, 9):
+        if entry[0]:
+            yield {"number": low(entry[0]), "thread": high(entry[0]), "state": THREAD_STATES.get(entry[1], entry[1]),
+                   "name": entry.text(11, 16), "in_progress": call_in_progress(data, header, entry),
+                   **entry.named(born=9, ended=10, calls=2, launches=3, stack=5, frame=6)}
+
+
+def contexts(data, header):
+    for index, entry in entries(data, header, 11):
+        if any(entry.words):
+            yield {"number": index + 1, "alive": low(entry[1]) != 0, "device": signed(high(entry[1])),
+                   **entry.named(handle=0, born=2, idle_until=3, orphaned_until=4)}
+
+
+def operation(entry, place):
+    return {"at": entry[place], "form": entry[place + 1] & 0xFFFF, "function": high(entry[place + 1])}
+
+
+def oldest(first, recent, until):
+    if first["at"] > until:
+        return first
+    later = [one for one in recent if one["at"] > until]
+    return min(later, key=lambda one: one["at"]) if later else max(recent, key=lambda one: one["at"], default=None)
+
+
+def streams(data, header, idle_until):
+    for index, entry in entries(data, header, 13):
+        if any(entry.words):
+            recent = [operation(entry, 16 + n % 32 * 2) for n in range(max(0, entry[8] - 32), entry[8])]
+            first, until = operation(entry, 11), max(entry[10], idle_until.get(low(entry[1]), 0))
+            busy = entry[3] != 0 and entry[9] > until
+            yield {"number": index + 1, "context": low(entry[1]), "thread": high(entry[1]), "kind": STREAM_KINDS[entry[2]],
+                   "alive": entry[3] != 0, "capturing": entry[4] != 0, "destroyed": entry[5] != 0,
+                   **entry.named(handle=0, submitted=8, last_submitted=9, complete_until=10, born=6),
+                   "first_since_idle": first, "recent": recent, "oldest": oldest(first, recent, until) if busy else None}
+
+
+def texts(data, header):
+    names, found = {}, {"functions": [], "stream_texts": [], "files": [], "settings": [], "notes": []}
+    used = Words(data[header[15] : header[15] + min(header[16], header[21])])
+    place = 0
+    while place < len(used.words):
+        size = high(used[place])
+        entry = Words(used.data[place * 8 : place * 8 + size])
+        if size < 16 or len(entry.data) < size:
+            break
+        kind, at = entry[0] & 0xFFFF, entry[1]
+        if kind == 1:
+            names[entry[2]] = entry.counted_text(3)
+        elif kind == 2:
+            found["functions"].append({"number": low(entry[2]), "at": at, "name": high(entry[2]), "kernel": entry[5] != 0,
+                                       **entry.named(handle=3, owner=4)})
+        elif kind == 3:
+            found["files"].append({"at": at, "path": entry.counted_text(5), **entry.named(begin=2, end=3, bias=4)})
+        elif kind in (4, 5):
+            found["settings" if kind == 4 else "notes"].append({"at": at, "text": entry.counted_text(2)})
+        elif kind == 6:
+            found["stream_texts"].append({"number": low(entry[2]), "at": at, "context": high(entry[2]), "handle": entry[3],
+                                          "kind": STREAM_KINDS[entry[4]]})
+        place += size // 8
+    for function in found["functions"]:
+        function["name"] = names.get(function["name"])
+    for numbered in ("functions", "stream_texts"):
+        found[numbered].sort(key=lambda one: (one["number"], one["at"]))
+    return found
+
+
+def meant(numbered, number, returned):
+    """Of those with the number, the newest one that is not younger than the record's return."""
+    return next((one for one in reversed(numbered) if one["number"] == number and one["at"] <= returned), {})
+
+
+def records(data, header, named, lanes):
+    for index in range(low(header[18])):
+        segment = Segment(data, header, index)
+        if segment.holds_records:
+            for number, words in enumerate(segment.records(), segment.first):
+                lanes[segment.lane]["present"] += 1
+                one = record(words)
+                yield known(words), {
+                    "thread_number": segment.thread_number, "thread": segment.thread, "lane": segment.lane, "number": number, **one,
+                    "function_name": meant(named["functions"], one["function"], one["returned"]).get("name"),
+                    "stream_handle": meant(named["stream_texts"], one["stream"], one["returned"]).get("handle")}
+
+
+def read(data):
+    header = Words(data[:4096])
+    if data[:8] != b"LGTRACE\n" or low(header[1]) != 1:
+        sys.exit("read_trace.py: this is not a recording of version 1")
+    out = {"version": low(header[1]), "state": STATES.get(header[7], header[7]), "process": low(header[3]),
+           "driver_version": high(header[3]), "program": header.text(64, 128), "host": header.text(80, 64),
+           "rank": header.text(88, 32), "lazyguard": header.text(92, 32),
+           **header.named(file_bytes=2, armed_unix_nanos=4, armed_monotonic_nanos=5, process_start_ticks=6, last_seen=8,
+                          without_entry=23, texts_lost=22, former_calls=24, former_launches=25),
+           "threads": list(threads(data, header)), "contexts": list(contexts(data, header)), **texts(data, header)}
+    idle_until = {context["number"]: context["idle_until"] for context in out["contexts"]}
+    out["streams"] = list(streams(data, header, idle_until))
+    out["lanes"] = [{"segments": high(header[at]), "present": 0, **header.named(overtaken=at + 2, dropped=at + 4, given_up=at + 3)}
+                    for at in (32, 40, 48)]
+    all_records = list(records(data, header, out, out["lanes"]))
+    out["records"] = [one for known_kind, one in all_records if known_kind]
+    out["records"].sort(key=lambda one: (one["entered"], one["thread_number"], one["lane"], one["number"]))
+    out["unknown_records"] = len(all_records) - len(out["records"])
+    return out
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    try:
+        with open(sys.argv[1], "rb") as file:
+            json.dump(read(file.read()), sys.stdout, indent=1)
+    except OSError as error:
+        sys.exit(f"read_trace.py: {error}")
+    print()
