@@ -12,7 +12,9 @@ fn main() {
     let lists = Path::new(&env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("..");
     let out = env::var_os("OUT_DIR").expect("cargo sets it");
     let out = Path::new(&out);
-    fs::write(out.join("apps.rs"), apps(&read(&lists.join("programs.json")))).expect("OUT_DIR can be written");
+    let programs = read(&lists.join("programs.json"));
+    fs::write(out.join("apps.rs"), apps(&programs)).expect("OUT_DIR can be written");
+    fs::write(out.join("crash.rs"), hangs(&programs)).expect("OUT_DIR can be written");
     fs::write(out.join("hostile.rs"), hostile(&read(&lists.join("hostile/programs.json"))))
         .expect("OUT_DIR can be written");
 }
@@ -23,14 +25,14 @@ fn read(path: &Path) -> Map<String, Value> {
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
+fn is_app(entry: &Value) -> bool {
+    entry["kinds"].as_array().is_some_and(|kinds| kinds.iter().any(|kind| kind == "app"))
+}
+
 /// A module of the program's name with a test for each question that fits it.
 fn apps(programs: &Map<String, Value>) -> String {
     let mut code = String::new();
-    for (name, entry) in programs {
-        let is_app = entry["kinds"].as_array().is_some_and(|kinds| kinds.iter().any(|kind| kind == "app"));
-        if !is_app {
-            continue;
-        }
+    for (name, entry) in programs.iter().filter(|(_, entry)| is_app(entry)) {
         let questions: &[&str] = match (entry["hangs_bare"] == true, entry["hangs_guarded"] == true) {
             (false, _) => &[
                 "bare_it_completes",
@@ -48,6 +50,17 @@ fn apps(programs: &Map<String, Value>) -> String {
             }
         };
         module(&mut code, name, questions);
+    }
+    code
+}
+
+/// The same for every program that hangs without preloading, killed while it does.
+fn hangs(programs: &Map<String, Value>) -> String {
+    let mut code = String::new();
+    for (name, entry) in programs.iter().filter(|(_, entry)| is_app(entry)) {
+        if entry["hangs_bare"] == true {
+            module(&mut code, name, &["killed_it_is_diagnosed_from_its_folder"]);
+        }
     }
     code
 }

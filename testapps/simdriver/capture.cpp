@@ -8,14 +8,15 @@
 #include "entry.hpp"
 
 namespace lgsim {
+
+std::atomic<unsigned> capturing{0};
+
 namespace {
 
 std::vector<CaptureRef> &captures() {
   static auto *const all = new std::vector<CaptureRef>;
   return *all;
 }
-// Looked at before the mutex is taken: nearly always nothing is being captured.
-std::atomic<unsigned> capturing{0};
 
 uint64_t next_capture_id() {
   static std::atomic<uint64_t> id{1};

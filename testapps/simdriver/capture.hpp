@@ -1,6 +1,7 @@
 // Stream capture: which streams record instead of running, and which calls a capture forbids.
 #pragma once
 
+#include <atomic>
 #include "context.hpp"
 #include "graph.hpp"
 
@@ -21,6 +22,9 @@ struct Capture {
 using CaptureRef = std::shared_ptr<Capture>;
 
 std::mutex &capture_mutex();
+
+// How many captures are in progress. Looked at before the mutex is taken: nearly always there is none.
+extern std::atomic<unsigned> capturing;
 
 // For calls that the documentation names potentially unsafe: CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, and the capture invalidated,
 // when the calling thread's mode forbids them now.

@@ -4,6 +4,7 @@
 // loads happen. To be submitted it shares the lock, also while it waits for room in a full queue. Host functions hold it alone.
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <thread>
 
 #include "capture.hpp"
@@ -88,36 +89,94 @@ CUresult check_grid(const Function &function, const lgsim_grid &grid, unsigned s
   return CUDA_SUCCESS;
 }
 
-// Free running, a thread that launches what it launched last goes this way: the handles are known to be good for as long as no
-// handle has ceased to be one.
-struct LastLaunch {
-  const void *function = nullptr;
-  CUstream stream = nullptr;
+// Free running, a thread that launches what it has launched before goes this way: functions and streams that it has looked up are
+// known to be good for as long as no handle has ceased to be one. It takes no lock, so that what several threads are seen to wait
+// for is not this driver.
+using Body = void (*)(const lgsim_grid &, size_t, size_t, void **);
+struct KnownFunction {
+  const void *handle = nullptr;
   unsigned long generation = 0;
-  void (*run)(const lgsim_grid &, size_t, size_t, void **) = nullptr;
+  Body run = nullptr;
+  Context *context = nullptr;
+};
+struct KnownStream {
+  const void *handle = nullptr;
+  unsigned long generation = 0;
   Context *context = nullptr;
 };
 bool is_default(CUstream handle) { return !handle || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD; }
 
-LastLaunch &last_launch() {
-  static thread_local LastLaunch last;
-  return last;
+// Handles by address, each in one of a few places; when all of them are taken, the newest handle takes the first.
+template <class Entry, unsigned bits> class Table {
+ public:
+  const Entry *find(const void *handle, unsigned long generation) const {
+    const Entry *const first = entries_ + place_of(handle);
+    for (const Entry *entry = first; entry < first + kPlaces; entry++)
+      if (entry->handle == handle && entry->generation == generation) return entry;
+    return nullptr;
+  }
+  void put(const Entry &newest) {
+    Entry *const first = entries_ + place_of(newest.handle);
+    Entry *entry = first;
+    while (entry < first + kPlaces && entry->generation == newest.generation && entry->handle != newest.handle) entry++;
+    *(entry < first + kPlaces ? entry : first) = newest;
+  }
+
+ private:
+  static constexpr size_t kPlaces = 8;
+  static size_t place_of(const void *handle) {
+    return static_cast<size_t>(reinterpret_cast<uintptr_t>(handle) * 0x9e3779b97f4a7c15ull >> (64 - bits));
+  }
+  Entry entries_[(size_t{1} << bits) + kPlaces];
+};
+
+struct Known {
+  Table<KnownFunction, 15> functions;
+  Table<KnownStream, 10> streams;
+};
+
+// Null until the thread has launched something.
+std::unique_ptr<Known> &known() {
+  static thread_local std::unique_ptr<Known> tables;
+  return tables;
+}
+
+void remember(const void *function, CUstream stream, unsigned long generation, Body run, Context &context) {
+  if (!known()) known().reset(new Known);
+  known()->functions.put({function, generation, run, &context});
+  if (!is_default(stream)) known()->streams.put({stream, generation, &context});
+}
+
+// The body of a kernel that can be run at once, or null.
+Body runnable(const void *function, CUstream stream) {
+  const Known *tables = known().get();
+  if (!tables || capturing.load(std::memory_order_relaxed)) return nullptr;
+  const unsigned long generation = registry().generation();
+  const Context *context = nullptr;
+  if (is_default(stream)) {
+    const ThreadState &state = thread_state();
+    if (state.depth) context = state.stack[state.depth - 1];
+  } else if (const KnownStream *found = tables->streams.find(stream, generation)) {
+    context = found->context;
+  }
+  const KnownFunction *found = context ? tables->functions.find(function, generation) : nullptr;
+  return found && found->context == context ? found->run : nullptr;
 }
 
 CUresult launch_kernel(CUfunction f, const lgsim_grid &grid, unsigned shared_bytes, CUstream handle, bool per_thread,
                        void **parameters, void **extra, bool cooperative) {
   const bool free_running = settings().free_running;
   if (free_running && parameters && !extra && !shared_bytes && !cooperative) {
-    const LastLaunch &last = last_launch();
-    const ThreadState &state = thread_state();
     const uint64_t threads = volume(grid.block);
-    if (last.function == f && last.stream == handle && last.generation == registry().generation() &&
-        (!is_default(handle) || (state.depth && state.stack[state.depth - 1] == last.context)) && threads && threads <= 1024 && volume(grid.grid)) {
-      last.run(grid, 0, volume(grid.grid), parameters);
+    const Body run = runnable(f, handle);
+    if (run && threads && threads <= 1024 && volume(grid.grid)) {
+      run(grid, 0, volume(grid.grid), parameters);
       return CUDA_SUCCESS;
     }
   }
 
+  // Before anything is looked up: what ceases to be a handle meanwhile must not be remembered as one.
+  const unsigned long generation = registry().generation();
   // The stream names the context; none has to be current for a stream that is not a default one.
   StreamRef stream;
   CUresult r = find_stream(handle, per_thread, stream);
@@ -136,8 +195,7 @@ CUresult launch_kernel(CUfunction f, const lgsim_grid &grid, unsigned shared_byt
         return node;
       }, captured);
   if (r != CUDA_SUCCESS || captured) return r;
-  if (free_running && !launch.function->kernel.attributes.blocks_together)
-    last_launch() = {f, handle, registry().generation(), launch.function->kernel.run, &stream->context};
+  if (free_running && !launch.function->kernel.attributes.blocks_together) remember(f, handle, generation, launch.function->kernel.run, stream->context);
   submit(stream, launch_op(launch));
   return CUDA_SUCCESS;
 }

@@ -11,6 +11,7 @@ mod artefacts;
 mod elf;
 mod folder;
 mod programs;
+mod recording;
 mod run;
 mod work;
 
@@ -18,6 +19,9 @@ pub use artefacts::{app, command, driver, driver_folder, hostile_program, librar
 pub use elf::Elf;
 pub use folder::{number, text, Folder, Json};
 pub use programs::{apps, hostile, App, Hostile};
+pub use recording::{
+    calls_in, gapless_numbers, in_progress, log_of, numbers_in, report_of, text_report_of, Lane, Numbers, Recording,
+};
 pub use run::{Outcome, Run, Running};
 pub use work::Work;
 

@@ -1,7 +1,7 @@
 //! Every run of the hostile programs: what they print and how they end is the same with the guard and without.
 //! The tests are made by `build.rs`, one for each run.
 
-use lazyguard_e2e::{number, Folder, Hostile, Outcome, Run, Work};
+use lazyguard_e2e::{number, Folder, Hostile, Outcome, Recording, Run, Work};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
@@ -91,6 +91,9 @@ fn expect_recorded(hostile: &Hostile, folder: &Folder, said: &[String]) {
         // The log's thread writes a few times a second: what was said by then is there, and nothing that was not.
         let logged = log.iter().filter(|line| line["event"] == "launch").count() as u64;
         assert!(launches.is_none_or(|all| logged <= all), "{logged} launches are in the log, of {launches:?}");
+        // The recording waits for nobody.
+        let recorded = Recording::of(folder.path()).number("/launches");
+        assert!(launches.is_none_or(|all| recorded == all), "{recorded} launches are recorded, of {launches:?}");
         return;
     }
     if let Some(launches) = launches {

@@ -10,14 +10,20 @@
 //! | `drivers` | older, newer and failing drivers |
 //! | `settings` | each setting has its effect |
 //! | `recording` | the log and the account |
+//! | `warm_path` | the warm path of a launch: no allocation, no lock, no system call |
 //! | `watchdog` | the verdict: when, where and what |
+//! | `recorder` | the recording: what it holds of each kind of event, and that nothing in it goes unaccounted |
+//! | `crash` | what is left of a process that was cut off |
 
 mod apps;
+mod crash;
 mod drivers;
 mod hostile;
 mod lists;
+mod recorder;
 mod recording;
 mod settings;
 mod traps;
+mod warm_path;
 mod watchdog;
 mod without_cuda;

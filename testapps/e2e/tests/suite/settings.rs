@@ -8,8 +8,9 @@ use std::os::unix::fs::MetadataExt;
 use std::process::Command;
 use std::time::Duration;
 
-/// Settings that a test below is about. `every_setting_has_its_test` compares them with what the command lists.
-const TESTED: [&str; 11] = [
+/// Settings that a test below is about; those of `LAZYGUARD_RECORD` are in `recorder`. `every_setting_has_its_test` compares
+/// them with what the command lists.
+const TESTED: [&str; 12] = [
     "LAZYGUARD",
     "LAZYGUARD_PRELOAD",
     "LAZYGUARD_PRELOAD_KERNELS",
@@ -20,6 +21,7 @@ const TESTED: [&str; 11] = [
     "LAZYGUARD_HANG_AFTER",
     "LAZYGUARD_OUT",
     "LAZYGUARD_LOG",
+    "LAZYGUARD_RECORD",
     "LAZYGUARD_SUMMARY",
 ];
 
@@ -147,7 +149,7 @@ fn each_budget_stops_the_loading_and_the_account_says_so() {
 #[test]
 fn the_share_sets_the_pace_for_what_turns_up_late() {
     let work = Work::new(lazyguard_e2e::this_test!());
-    let slowly = ("LGSIM_DELAY", "cuKernelGetFunction=15");
+    let slowly = ("LGSIM_DELAY", "cuKernelGetFunction=25");
     let outcome = completed(&work, "cold_trigger_occupancy", &[("LAZYGUARD_PRELOAD_SHARE", "100%"), slowly]);
     let account = expect_uneventful(&outcome.out());
     assert!(number(&account, "/preload/kernels") > 2 && number(&account, "/preload/pending") == 0, "{account:#}");

@@ -1,0 +1,180 @@
+//! What a recording tells, in the command's words: `lazyguard report` and `lazyguard log`, of a run folder or of a process
+//! that runs.
+
+use crate::artefacts::command;
+use crate::folder::{number, text, Json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::process::Command;
+
+/// What the command prints, which succeeds and says nothing on standard error.
+fn printed(subcommand: &str, whose: &OsStr, more: &[&str]) -> String {
+    let output = Command::new(command()).arg(subcommand).arg(whose).args(more).output();
+    let output = output.unwrap_or_else(|error| panic!("lazyguard {subcommand}: {error}"));
+    let (said, complained) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success() && complained.is_empty(),
+        "lazyguard {subcommand} {} {more:?}: {}: {complained}{said}",
+        whose.display(),
+        output.status
+    );
+    said.into_owned()
+}
+
+/// `lazyguard report` for a program: the whole object.
+pub fn report_of(whose: impl AsRef<OsStr>) -> Json {
+    let said = printed("report", whose.as_ref(), &["--format", "json"]);
+    serde_json::from_str(&said).unwrap_or_else(|error| panic!("lazyguard report: {error}\n{said}"))
+}
+
+/// `lazyguard report` for a person.
+pub fn text_report_of(whose: impl AsRef<OsStr>) -> String {
+    printed("report", whose.as_ref(), &["--format", "text"])
+}
+
+/// `lazyguard log` with filters: the records, as it orders them.
+pub fn log_of(whose: impl AsRef<OsStr>, filters: &[&str]) -> Vec<Json> {
+    let said = printed("log", whose.as_ref(), &[&["--format", "json"], filters].concat());
+    let object = |line| match serde_json::from_str::<Json>(line) {
+        Ok(value) if value.is_object() => value,
+        Ok(value) => panic!("lazyguard log: no object: {value}"),
+        Err(error) => panic!("lazyguard log: {error}: {line}"),
+    };
+    said.lines().map(object).collect()
+}
+
+/// What `lazyguard report` says of a recording.
+#[derive(Clone, Debug)]
+pub struct Recording(pub Json);
+
+impl Recording {
+    /// The recording of a folder or process, which has one and nothing wrong with it.
+    pub fn of(whose: impl AsRef<OsStr>) -> Self {
+        let recording = Self(report_of(whose)["recording"].take());
+        assert!(recording.0.is_object(), "there is no recording");
+        assert_eq!(recording.0["defects"], Json::Array(Vec::new()), "{:#}", recording.0);
+        recording
+    }
+
+    /// A number, by pointer.
+    pub fn number(&self, pointer: &str) -> u64 {
+        number(&self.0, pointer)
+    }
+
+    /// A text, by pointer.
+    pub fn text(&self, pointer: &str) -> &str {
+        text(&self.0, pointer)
+    }
+
+    /// Whether its process runs.
+    pub fn is_alive(&self) -> bool {
+        self.0["alive"].as_bool().unwrap_or_else(|| panic!("alive is neither true nor false: {:#}", self.0))
+    }
+
+    /// A list, by key.
+    pub fn list(&self, key: &str) -> &[Json] {
+        self.0[key].as_array().unwrap_or_else(|| panic!("no list {key} in {:#}", self.0))
+    }
+
+    /// What became of the records of a lane.
+    pub fn lane(&self, name: &str) -> Lane {
+        let lane = self.list("lanes").iter().find(|lane| lane["lane"] == name);
+        let lane = lane.unwrap_or_else(|| panic!("no lane {name} in {:#}", self.0));
+        Lane {
+            present: number(lane, "/present"),
+            overtaken: number(lane, "/overtaken"),
+            dropped: number(lane, "/dropped"),
+        }
+    }
+
+    /// Fails unless what is said of the records and of each lane adds up.
+    pub fn expect_to_add_up(&self) {
+        let lanes = ["work", "waits", "landmarks"].map(|name| self.lane(name));
+        let sum = |of: fn(&Lane) -> u64| lanes.iter().map(of).sum::<u64>();
+        assert_eq!(self.number("/records/present"), sum(|lane| lane.present), "{:#}", self.0);
+        assert_eq!(self.number("/records/overtaken"), sum(|lane| lane.overtaken), "{:#}", self.0);
+        assert_eq!(self.number("/records/dropped"), sum(|lane| lane.dropped), "{:#}", self.0);
+        assert_eq!(self.number("/records/written"), sum(|lane| lane.present + lane.overtaken), "{:#}", self.0);
+        assert!(self.number("/launches") <= self.number("/calls"), "{:#}", self.0);
+    }
+}
+
+/// What became of the records of a lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lane {
+    /// Are in the file.
+    pub present: u64,
+    /// Were in the file, and had to give way to newer ones.
+    pub overtaken: u64,
+    /// Never were in the file.
+    pub dropped: u64,
+}
+
+impl Lane {
+    /// All that were made.
+    pub const fn all(&self) -> u64 {
+        self.present + self.overtaken + self.dropped
+    }
+}
+
+/// Whether a line of the log is a call that has not returned.
+pub fn in_progress(line: &Json) -> bool {
+    line["in_progress"] == true
+}
+
+/// Calls that have returned, by export; questions that are one record count as often as they were asked.
+pub fn calls_in(log: &[Json]) -> BTreeMap<String, u64> {
+    let mut calls = BTreeMap::new();
+    let is_call = |line: &&Json| !in_progress(line) && line["event"] != "hazard" && line["event"] != "preload";
+    for line in log.iter().filter(is_call) {
+        let count = if line["event"] == "query" { number(line, "/count") } else { 1 };
+        *calls.entry(text(line, "/call").to_owned()).or_default() += count;
+    }
+    calls
+}
+
+/// The numbers of a thread's records in a lane.
+#[derive(Clone, Debug, Default)]
+pub struct Numbers {
+    /// Of records of calls that have returned.
+    pub complete: BTreeSet<u64>,
+    /// Of the record of the call in progress.
+    pub in_progress: Option<u64>,
+}
+
+impl Numbers {
+    /// How many runs of numbers without a gap they are.
+    pub fn runs(&self) -> usize {
+        self.complete.iter().filter(|&number| number.checked_sub(1).is_none_or(|n| !self.complete.contains(&n))).count()
+    }
+}
+
+/// The numbers of the records, by the thread's number and the lane. Fails if one comes twice.
+pub fn numbers_in(log: &[Json]) -> BTreeMap<(u64, String), Numbers> {
+    let mut all: BTreeMap<(u64, String), Numbers> = BTreeMap::new();
+    // The record of a call in progress may have none.
+    for line in log.iter().filter(|line| line["number"].is_u64()) {
+        let of_thread = all.entry((number(line, "/thread_number"), text(line, "/lane").to_owned())).or_default();
+        let at = number(line, "/number");
+        if in_progress(line) {
+            assert_eq!(of_thread.in_progress.replace(at), None, "two calls of one thread are in progress: {line}");
+        } else {
+            assert!(of_thread.complete.insert(at), "two records have one number: {line}");
+        }
+    }
+    for (whose, numbers) in &all {
+        if let (Some(last), Some(next)) = (numbers.complete.last(), numbers.in_progress) {
+            assert_eq!(last + 1, next, "{whose:?}: the call in progress is not the one after the last record");
+        }
+    }
+    all
+}
+
+/// The same; fails also if one is missing between the first and the last of a thread's records in a lane.
+pub fn gapless_numbers(log: &[Json]) -> BTreeMap<(u64, String), Numbers> {
+    let all = numbers_in(log);
+    for (whose, numbers) in &all {
+        assert!(numbers.runs() <= 1, "records of {whose:?} are missing in between: {:?}", numbers.complete);
+    }
+    all
+}
