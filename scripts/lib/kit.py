@@ -1,6 +1,6 @@
-"""Lays out the kit: the repository's own tree in small, so that gpu-check is the same in both.
+"""Lays out the kit: the repository's own tree in small, so that gpu-check and bench are the same in both.
 
-Must not take anything along that gpu-check does not use, nor leave files of an earlier kit behind.
+Must not take anything along that they do not use, nor leave files of an earlier kit behind.
 """
 
 import shutil
@@ -11,16 +11,21 @@ import guard
 from tools import ROOT, TARGET, Failure
 
 MOST_MIB = 60
-SCRIPTS = ("gpu-check", "gpu/torch_check.py", "lib/checks.py", "lib/gpu_probe.py", "lib/guard.py", "lib/processes.py",
-           "lib/tools.py")
+SCRIPTS = ("gpu-check", "bench", "gpu/torch_check.py", "gpu/bench_torch.py", "lib/checks.py", "lib/gpu_probe.py", "lib/guard.py",
+           "lib/processes.py", "lib/tools.py")
 MARK = "lazyguard-kit"
 # Beside the programs of programs.json.
 ALSO = ("launch_bench",)
+MEASURING = ("launch_worker", "runtime_worker", "start_cost")
+# Compiled there, against the CUPTI that is there.
+SOURCES = ("testapps/bench/cupti/bench_cupti.cpp",)
 
 
 def contents():
     """Every file of the kit, relative to the repository."""
     files = [Path("scripts") / name for name in SCRIPTS]
+    files += sorted(path.relative_to(ROOT) for path in (ROOT / "scripts" / "lib").glob("bench_*.py"))
+    files += [Path(name) for name in SOURCES]
     files += [path.relative_to(ROOT) for path in (guard.PROGRAMS, guard.LIBRARY, guard.COMMAND)]
     shared_runtime = False
     for name, entry in guard.programs().items():
@@ -28,6 +33,7 @@ def contents():
             files.append(guard.program_path(name, kind, entry).relative_to(ROOT))
             shared_runtime |= kind == "runtime-shared"
     files += [Path("target/apps") / name for name in ALSO]
+    files += [Path("target/bench") / name for name in MEASURING]
     files += sorted(path.relative_to(ROOT) for path in (TARGET / "apps").glob("lib*.so"))
     files += sorted(path.relative_to(ROOT) for path in (TARGET / "kernels").glob("*.fatbin"))
     if shared_runtime:
@@ -47,7 +53,7 @@ def empty(folder):
             raise Failure(f"{folder} is there, is not empty and is no kit: name another folder")
         shutil.rmtree(folder)
     folder.mkdir(parents=True)
-    (folder / MARK).write_text("Made by scripts/gpu-kit. Run scripts/gpu-check here, on a machine with a GPU.\n")
+    (folder / MARK).write_text("Made by scripts/gpu-kit. Run scripts/gpu-check or scripts/bench --card here, on a machine with a GPU.\n")
 
 
 def main():
@@ -62,7 +68,7 @@ def main():
     for path in files:
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / path, folder / path)
-    print(f"{folder}: {len(files)} files, {size:.1f} MiB; there: scripts/gpu-check")
+    print(f"{folder}: {len(files)} files, {size:.1f} MiB; there: scripts/gpu-check, scripts/bench --card")
 
 
 try:

@@ -5,6 +5,7 @@
     testapps/apps/NAME.cpp               -> target/apps/NAME
     testapps/hostile/NAME.c, NAME.cpp    -> target/hostile/NAME
     testapps/runtime/NAME.cu, NAME/*.cu  -> target/runtime/NAME (static runtime), target/runtime-shared/NAME
+    testapps/bench/NAME.cpp, NAME.cu     -> target/bench/NAME (static runtime)
 
 A source lib*.c or lib*.cpp becomes a shared object of the same name, for programs that load one.
 A comment `// build: FLAGS` in the first lines of a source adds compiler and linker flags. In a
@@ -288,6 +289,22 @@ def runtime_links():
     return steps
 
 
+def bench_runtime_objects():
+    folder = TESTAPPS / "bench"
+    steps = []
+    for source in sources(folder, ".cu"):
+        output = STATE / "bench" / f"{source.stem}.o"
+        depfile = depfile_for(output)
+        steps.append(Step(output, nvcc("-I", TESTAPPS / "common", "-MMD", "-MF", depfile, "-c", source, "-o", output), [source], depfile))
+    return steps
+
+
+def bench_runtime_links():
+    return [Step(TARGET / "bench" / step.output.stem,
+                 [NVCC, "-ccbin", cxx(), "-cudart", "static", "-L", CUDA / "lib64", step.output, "-o", TARGET / "bench" / step.output.stem],
+                 [step.output]) for step in bench_runtime_objects()]
+
+
 def removed_outputs(folder, steps, pattern="*"):
     """Outputs whose source is gone would go on being tested and shipped."""
     wanted = {path for step in steps for path in step.outputs}
@@ -312,12 +329,14 @@ def build(say):
     identity = compiler_identity()
     applications = programs(TESTAPPS / "apps", TARGET / "apps")
     hostile = programs(TESTAPPS / "hostile", TARGET / "hostile")
+    measuring = programs(TESTAPPS / "bench", TARGET / "bench")
     images = device_images()
     links = runtime_links()
     removed_outputs(TARGET / "kernels", images, "*.fatbin")
     removed_outputs(TARGET / "kernels", host_images(), "*.host.so")
     removed_outputs(TARGET / "apps", applications)
     removed_outputs(TARGET / "hostile", hostile)
+    removed_outputs(TARGET / "bench", measuring + bench_runtime_links())
     removed_outputs(TARGET / "runtime", links)
     removed_outputs(TARGET / "runtime-shared", links)
     group("simulated driver", simulated_driver(), identity, say)
@@ -327,5 +346,6 @@ def build(say):
     group("its archive", common_archive(), identity, say)
     group("driver-API programs", applications, identity, say)
     group("hostile programs", hostile, identity, say)
-    group("runtime-API programs, compiled", runtime_objects(), identity, say)
-    group("runtime-API programs, linked", links, identity, say)
+    group("programs that measure", measuring, identity, say)
+    group("runtime-API programs, compiled", runtime_objects() + bench_runtime_objects(), identity, say)
+    group("runtime-API programs, linked", links + bench_runtime_links(), identity, say)

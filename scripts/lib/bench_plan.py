@@ -1,0 +1,113 @@
+"""What scripts/bench measures: the modes, and the loops on the simulated driver and on a card."""
+
+import os
+import re
+import sys
+
+import guard
+from bench_workers import Loop, Mode
+from tools import ROOT, TARGET
+
+BENCH = TARGET / "bench"
+BARE, AGAIN, GUARD, UNRECORDED, BESIDE = "bare", "again", "guard", "record-off", "beside"
+CALLBACK, ACTIVITY = "cupti-callback", "cupti-activity"
+# The launches of a batch, long enough that reading the clock is nothing, short enough that few batches are interrupted.
+SIMULATED_LAUNCHES = 10000
+CARD_LAUNCHES = 2000
+TORCH_OPERATIONS = 2000
+# (generations, rounds in each)
+SIMULATED_ROUNDS, CARD_ROUNDS, TORCH_ROUNDS, QUICK_ROUNDS = (6, 25), (8, 40), (8, 30), (2, 5)
+# A recorder writes into memory it has never touched at first: so many launches lead once through all of it, and then some. More than the
+# records of 64 bytes that the default size of a recording holds.
+SETTLE_LAUNCHES = 300000
+# Few enough that all rounds of a process together stay within the first time through.
+FRESH_LAUNCHES, MOST_FRESH_LAUNCHES = 4000, 120000
+
+
+def core():
+    """The processor of the measuring thread: the last one, because interrupts like the first."""
+    return max(os.sched_getaffinity(0))
+
+
+def sees(pattern, what):
+    """A check that the mode saw the launches that were made: a watcher that saw none is no cheap one."""
+    def check(stderr, launches):
+        found = re.search(pattern, stderr)
+        if not found:
+            return f"did not say how many launches it saw: {stderr.strip()[-200:] or 'nothing on standard error'}"
+        return "" if int(found.group(1)) >= 0.9 * launches else f"{what} saw {found.group(1)} of {launches} launches"
+    return check
+
+
+def silent(_stderr, _launches):
+    return ""
+
+
+def modes(simulated, cupti=None, beside=None):
+    """Every mode, bare first. A second bare process tells what a difference of nothing looks like; `beside` is another build of the library."""
+    more = {"LGSIM_FREE_RUNNING": "1"} if simulated else {}
+    saw = sees(r" (\d+) launches, ", "the guard")
+    found = [
+        Mode(BARE, "bare", dict(guard.bare(None, simulated), **more), silent, 0),
+        Mode(AGAIN, "bare, another process", dict(guard.bare(None, simulated), **more), silent, 0),
+        Mode(GUARD, "guarded", dict(guard.guarded(simulated, SUMMARY="on"), **more), saw, SETTLE_LAUNCHES),
+        Mode(UNRECORDED, "guarded, LAZYGUARD_RECORD=off", dict(guard.guarded(simulated, SUMMARY="on", RECORD="off"), **more), saw, 0),
+    ]
+    if beside:
+        environment = dict(guard.guarded(simulated, SUMMARY="on"), **more, LD_PRELOAD=str(beside))
+        found.append(Mode(BESIDE, f"guarded by {beside}", environment, saw, SETTLE_LAUNCHES))
+    if cupti:
+        for key, title in ((CALLBACK, "CUPTI, callback at each launch"), (ACTIVITY, "CUPTI, kernel activity records")):
+            environment = dict(guard.bare(None, simulated), CUDA_INJECTION64_PATH=str(cupti), BENCH_CUPTI=key.split("-")[1])
+            found.append(Mode(key, title, environment, sees(r"seen=(\d+)", "CUPTI"), 0))
+    return found
+
+
+def counted(number, word):
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
+def launch_loop(threads, functions, streams, launches):
+    """streams: how many in all, or 0 for one of each thread's own."""
+    command = [BENCH / "launch_worker", "--threads", threads, "--functions", functions, "--streams", streams, "--core", core()]
+    where = "a stream each" if streams == 0 else counted(streams, "stream")
+    title = f"{counted(threads, 'thread')}, {counted(functions, 'function')}, {where}"
+    return Loop(f"{threads}-{functions}-{streams}", title, "launch", command, launches, threads)
+
+
+def simulated_loops(processors, quick):
+    loops = []
+    for threads in sorted({1, 2, max(4, processors)}):
+        for functions in (1, 100, 10000):
+            for streams in (1, 200) if threads == 1 else (1, 0, 200):
+                loops.append(launch_loop(threads, functions, streams, max(1000, SIMULATED_LAUNCHES // threads)))
+    loops.append(fresh(launch_loop(1, 1, 1, FRESH_LAUNCHES)))
+    return [loops[0], loops[-1]] if quick else loops
+
+
+def fresh(loop):
+    """The same before a recording has been gone through once."""
+    return loop._replace(key=loop.key + "-fresh", title=loop.title + ", first time through the recording", settled=False)
+
+
+def rounds(loop, chosen):
+    """How many generations, and rounds in each."""
+    if chosen.quick:
+        return QUICK_ROUNDS
+    if loop.key == "torch":
+        return TORCH_ROUNDS
+    return CARD_ROUNDS if chosen.card else SIMULATED_ROUNDS
+
+
+def card_loops():
+    """What matters most comes first."""
+    driver = launch_loop(1, 1, 1, CARD_LAUNCHES)
+    varied = launch_loop(1, 1000, 200, CARD_LAUNCHES)
+    return [
+        driver._replace(key="driver", title="cuLaunchKernel, a kernel that does nothing"),
+        Loop("runtime", "cudaLaunchKernel, a kernel that does nothing", "launch", [BENCH / "runtime_worker", "--core", core()], CARD_LAUNCHES, 1),
+        Loop("torch", "PyTorch, small operations", "operation", [sys.executable, ROOT / "scripts" / "gpu" / "bench_torch.py", "--core", core()],
+             TORCH_OPERATIONS, 1),
+        varied._replace(key="varied", title="cuLaunchKernel, " + counted(1000, "function") + ", " + counted(200, "stream")),
+        fresh(driver._replace(key="driver", title="cuLaunchKernel")),
+    ]

@@ -1,0 +1,113 @@
+"""From what scripts/bench measured to rows, verdicts and tables.
+
+A row is one mode of one loop beside bare. Only the guard as a person has it is held against the
+promises; everything else stands there to compare with. PASS and MISS are of the median: a MISS is a
+figure worse than promised, and no failure.
+"""
+
+from bench_plan import AGAIN, BARE, GUARD
+from bench_stats import compare, median, pairwise, pooled
+
+MOST_ADDED_NS = 30.0
+MOST_TORCH_RATIO = 1.005
+MOST_ADDED_START_NS = 1e6
+PROMISES = ("of `guarded`: at most 30 ns a launch, under 0.5 % of the PyTorch loop, under 1 ms at the start; "
+            "the vendor's callbacks are said to cost 300 to 450 ns")
+HEADER = ["loop", "mode", "bare", "with it", "added (95 %)", "ratio", "undisturbed", "instructions added", "result"]
+
+
+def figure(loop):
+    """The answer's field that tells the cost: several threads have to share processors, so theirs is their own time."""
+    return "cpu_ns" if loop.threads > 1 else "wall_ns"
+
+
+def series(generations, value):
+    return [[value(answer) for answer in rounds] for rounds in generations]
+
+
+def row(loop, title, mode, base, other, instructions):
+    found = compare(base, other)
+    return {"loop": loop.key, "title": title, "unit": loop.unit, "mode": mode.key, "mode_title": mode.title, "bare_ns": found.base,
+            "ns": found.value, "added_ns": found.added, "low_ns": found.low, "high_ns": found.high, "ratio": found.ratio,
+            "ratio_low": found.ratio_low, "ratio_high": found.ratio_high, "undisturbed_ns": found.undisturbed,
+            "quartiles_ns": list(found.quartiles), "rounds": found.rounds, "generations": found.generations,
+            "instructions_added": instructions, "verdict": ""}
+
+
+def rows_of(loop, modes, outcome, stepped):
+    """stepped: {mode: instructions of a launch} where they had to be counted by themselves."""
+    if BARE not in outcome.samples:
+        return []
+    base, field = outcome.samples[BARE], figure(loop)
+    title = loop.title + (", processor time" if field == "cpu_ns" else "")
+    found = []
+    for mode in modes:
+        if mode.key == BARE or mode.key not in outcome.samples:
+            continue
+        other = outcome.samples[mode.key]
+        one = row(loop, title, mode, series(base, lambda a: a[field]), series(other, lambda a: a[field]), instructions(base, other, mode, stepped))
+        found.append(judged(one))
+        if loop.key == "torch":
+            # The host's loop and what is left to wait for: what a person's clock shows.
+            def whole(answer):
+                return answer["wall_ns"] + answer["closing_ns"]
+            found.append(judged(row(loop, f"{title}, to the end of the card's work", mode, series(base, whole), series(other, whole), None)))
+    return found
+
+
+def instructions(base, other, mode, stepped):
+    """By the processor's counter where it may be read, else as counted one at a time, else None."""
+    if all(answer["instructions"] > 0 for answers in base + other for answer in answers):
+        return median(pooled(pairwise(lambda a, b: b["instructions"] - a["instructions"], base, other)))
+    if mode.key in stepped and BARE in stepped:
+        return stepped[mode.key]["instructions"] - stepped[BARE]["instructions"]
+    return None
+
+
+def judged(one):
+    if one["mode"] != GUARD:
+        return one
+    if one["loop"] == "torch":
+        good = one["ratio"] < MOST_TORCH_RATIO
+    elif one["loop"] == "start":
+        good = one["added_ns"] < MOST_ADDED_START_NS
+    else:
+        good = one["added_ns"] <= MOST_ADDED_NS
+    return dict(one, verdict="PASS" if good else "MISS")
+
+
+def time(nanoseconds, sign=""):
+    """Nanoseconds as people read them, with `sign` as in a format."""
+    if abs(nanoseconds) >= 100e3:
+        return f"{nanoseconds / 1e3:{sign}.0f} us"
+    return f"{nanoseconds:{sign}.0f} ns" if abs(nanoseconds) >= 1000 else f"{nanoseconds:{sign}.1f} ns"
+
+
+def cells(one):
+    added = f"{time(one['added_ns'], '+')} ({time(one['low_ns'], '+')} to {time(one['high_ns'], '+')})"
+    counted = "" if one["instructions_added"] is None else f"{one['instructions_added']:+.0f}"
+    ratio = f"x{one['ratio']:.4f}" if one["ratio"] < 1.1 else f"x{one['ratio']:.2f}"
+    return [one["title"], one["mode_title"], time(one["bare_ns"]), time(one["ns"]), added, ratio, time(one["undisturbed_ns"], "+"), counted,
+            one["verdict"]]
+
+
+def table(rows):
+    """Cells, without the header."""
+    return [cells(one) for one in rows]
+
+
+def as_text(header, body):
+    lines = [header] + body
+    widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
+    padded = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() for line in lines]
+    return "\n".join([padded[0], "  ".join("-" * width for width in widths), *padded[1:]])
+
+
+def noise(rows):
+    """What two bare processes differ by: the least that a difference has to exceed to be one."""
+    found = [abs(one["added_ns"]) for one in rows if one["mode"] == AGAIN and one["loop"] != "start"]
+    return max(found, default=None)
+
+
+def counts(rows):
+    return {verdict: sum(one["verdict"] == verdict for one in rows) for verdict in ("PASS", "MISS")}

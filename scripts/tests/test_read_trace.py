@@ -1,0 +1,38 @@
+"""The second reader of recordings agrees with the first one on every golden recording."""
+
+import json
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+READER = ROOT / "scripts" / "read_trace.py"
+GOLDEN = ROOT / "core" / "tests" / "golden"
+
+
+def read(path):
+    return subprocess.run([sys.executable, READER, path], capture_output=True, text=True, timeout=60)
+
+
+class TheSecondReader(unittest.TestCase):
+    def test_reads_what_the_first_one_reads_from_every_golden_recording(self):
+        recordings = sorted(GOLDEN.glob("v*/*.lgt"))
+        self.assertGreaterEqual(len(recordings), 9)
+        for path in recordings:
+            found = read(path)
+            self.assertEqual(found.returncode, 0, f"{path.name}: {found.stderr}")
+            expected = json.loads(path.with_suffix(".json").read_text())
+            found = json.loads(found.stdout)
+            self.assertEqual(sorted(found), sorted(expected), path.name)
+            for name, value in expected.items():
+                self.assertEqual(found[name], value, f"{name} of {path.name}")
+
+    def test_refuses_what_is_no_recording_in_a_line(self):
+        for path in (READER, ROOT / "nothing"):
+            found = read(path)
+            self.assertEqual((found.returncode, found.stdout, found.stderr.count("\n")), (1, "", 1), found.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
