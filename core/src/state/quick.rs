@@ -105,6 +105,25 @@ impl ThreadSlot {
         epoch: u32,
         now: fn() -> Nanos,
     ) -> Option<(QuickLaunch, QuickOperation)> {
+        // First of all: a signal handler that launches from here on passes untouched, and leaves the pen and the shortcuts
+        // as they are.
+        if !self.enter(facts.caller) {
+            return None;
+        }
+        let begun = self.begin_entered(facts, epoch, now);
+        if begun.is_none() {
+            self.leave();
+        }
+        begun
+    }
+
+    #[inline(always)]
+    fn begin_entered(
+        &self,
+        facts: LaunchFacts,
+        epoch: u32,
+        now: fn() -> Nanos,
+    ) -> Option<(QuickLaunch, QuickOperation)> {
         let LaunchFacts { form, caller, function, stream, .. } = facts;
         let caches = self.caches()?;
         let shortcut = caches.shortcuts.get(place_of(stream, caches.shortcuts.len()))?;
@@ -122,9 +141,6 @@ impl ThreadSlot {
         let words = self.recorder.words();
         let stream_words: Words = words.get(shortcut.stream_at.load(Ordering::Relaxed)..)?.first_chunk()?;
         let idle_until = words.get(shortcut.context_at.load(Ordering::Relaxed)..)?.get(place::IDLE_UNTIL)?;
-        if !self.enter(caller) {
-            return None;
-        }
         shortcut.serves.store(serves - 1, Ordering::Relaxed);
         let entered = now();
         // See `ThreadSlot::open`.
@@ -170,11 +186,12 @@ impl ThreadSlot {
         launch.place[record::RETURNED].store(returned, Ordering::Relaxed);
         launch.place[record::HEAD].store(head | u64::from(result as u32) << 32, Ordering::Relaxed);
         self.recorder.complete(&self.pens[Lane::Work as usize]);
-        self.unmark();
         raise_submitted(launch.stream, returned);
         if let (Some(number), true) = (launch.first, result != 0) {
             refused(launch.stream, number, returned);
         }
+        // Only now: who finds no mark takes the launch to be in the stream's times.
+        self.unmark();
         self.leave();
     }
 }

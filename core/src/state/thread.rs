@@ -332,7 +332,8 @@ impl ThreadSlot {
         self.set(place::CALLS, self.get(place::CALLS).wrapping_add(1));
     }
 
-    /// The call has returned: completes its record, if it leaves one. Returns whether it does.
+    /// The call has returned: completes its record, if it leaves one. Returns whether it does. The call stays marked until
+    /// what it means is in the state as well, and [`ThreadSlot::unmark`] says so.
     #[inline(always)]
     pub fn close(&self, open: OpenRecord, class: Class, returned: Nanos, result: i32) -> bool {
         let head = open.place[record::HEAD].load(Ordering::Relaxed) | u64::from(result as u32) << RESULT_AT;
@@ -349,7 +350,6 @@ impl ThreadSlot {
             open.place[record::HEAD].store(head, Ordering::Relaxed);
             self.commit(open.lane, open.mark);
         }
-        self.unmark();
         keep
     }
 
@@ -537,7 +537,9 @@ mod tests {
 
     fn close(slot: &ThreadSlot, open: &OpenRecord, returned: Nanos, result: i32) -> bool {
         let id = open.place[record::HEAD].load(Ordering::Relaxed) as u16;
-        slot.close(*open, Form::by_id(id).unwrap().class(), returned, result)
+        let kept = slot.close(*open, Form::by_id(id).unwrap().class(), returned, result);
+        slot.unmark();
+        kept
     }
 
     /// The complete records of the slot's current segment in a lane.
@@ -563,7 +565,8 @@ mod tests {
         assert_eq!((call.thread, call.form, call.entered), (42, facts.form, 100));
         assert_eq!((call.context, call.stream, call.function, call.cold), (1, 2, 3, 0));
         assert!(slot.close(open, facts.form.class(), 200, -3));
-        assert_eq!(slot.published(), None);
+        assert_eq!(slot.published(), None, "it has returned, whatever its mark says");
+        slot.unmark();
         let expect = Record { returned: 200, result: -3, ..facts };
         assert_eq!(records(&slot, Lane::Waits), [expect]);
         assert_eq!(slot.counts(), (1, 0));

@@ -478,9 +478,9 @@ impl World {
         function.set_name_number(text);
     }
 
-    /// A function is used for the first time: from now on the recording knows it by its number.
-    pub fn introduce_function(&self, number: u32, now: Nanos) {
-        let Some(function) = self.functions.get(number).filter(|f| f.introduce()) else { return };
+    /// A function is used: from the first time on, the recording knows it by its number. Returns whether this is the first.
+    pub fn introduce_function(&self, number: u32, now: Nanos) -> bool {
+        let Some(function) = self.functions.get(number).filter(|f| f.introduce()) else { return false };
         let name = function.name_number();
         let text = {
             let mut names = lock(&self.names);
@@ -494,6 +494,7 @@ impl World {
         }
         let kernel = function.kind() == FunctionKind::Kernel;
         self.recorder.add_function(now, number, name, function.handle(), function.owner(), kernel);
+        true
     }
 
     /// Whether a function's name is known.

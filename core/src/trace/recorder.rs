@@ -106,6 +106,9 @@ pub struct Recorder<'a> {
     words: &'a [AtomicU64],
     shape: Shape,
     texts: Mutex<()>,
+    /// How many segments of each lane have been released; and what that was, plus 1, when last none was to be had.
+    released: [OwnU64; LANES],
+    exhausted: [OwnU64; LANES],
 }
 
 fn low(word: u64) -> u64 {
@@ -116,7 +119,8 @@ impl<'a> Recorder<'a> {
     /// Makes a recording of this shape in words that are zero. `None` if there are too few of them.
     pub fn new(words: &'a [AtomicU64], shape: Shape, facts: &ProcessFacts) -> Option<Self> {
         let words = words.get(..shape.words())?;
-        let recorder = Self { words, shape, texts: Mutex::new(()) };
+        let recorder =
+            Self { words, shape, texts: Mutex::new(()), released: Default::default(), exhausted: Default::default() };
         let set = |at: usize, value: u64| recorder.words[at].store(value, Ordering::Relaxed);
         let pair = |low: usize, high: usize| low as u64 | (high as u64) << 32;
         let bytes = |words: usize| (words * layout::WORD) as u64;
@@ -332,6 +336,7 @@ impl<'a> Recorder<'a> {
         let count = words[segment::STATE].load(Ordering::Relaxed) & !0xffff_ffff;
         // Release: partner of the Acquire in `take`, whose thread writes over what this one has written.
         words[segment::STATE].store(count | segment::GIVEN_UP, Ordering::Release);
+        self.released[which as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     fn lane(&self, which: Lane) -> &'a [AtomicU64] {
@@ -349,6 +354,11 @@ impl<'a> Recorder<'a> {
         let lane_words = self.lane(which);
         let count = self.shape.segments[which as usize];
         let begin: usize = self.shape.segments[..which as usize].iter().sum();
+        // Nothing has been released since somebody went round and found nothing: that need not be found out again.
+        let released = self.released[which as usize].load(Ordering::Relaxed);
+        if self.exhausted[which as usize].load(Ordering::Relaxed) == released + 1 {
+            return None;
+        }
         for _ in 0..count {
             let hand = lane_words[lane::HAND].fetch_add(1, Ordering::Relaxed);
             let base = self.segment_at(begin + (hand % count as u64) as usize);
@@ -385,6 +395,7 @@ impl<'a> Recorder<'a> {
             fence(Ordering::Release);
             return Some(base);
         }
+        self.exhausted[which as usize].store(released + 1, Ordering::Relaxed);
         None
     }
 
@@ -444,6 +455,11 @@ impl<'a> Recorder<'a> {
 
     /// A stream, with its number and kind as the streams' table has them.
     pub fn add_stream(&self, now: Nanos, number: u32, context: u32, handle: u64, kind: u64) {
+        // Programs that make streams without end are not to take the room of the names.
+        if self.words[header::TEXTS_USED].load(Ordering::Relaxed) > self.shape.text_bytes as u64 / 2 {
+            self.words[header::TEXTS_LOST].fetch_add(1, Ordering::Relaxed);
+            return;
+        }
         self.add_text(text::STREAM, now, &[u64::from(number) | u64::from(context) << 32, handle, kind], None);
     }
 

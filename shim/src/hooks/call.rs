@@ -109,6 +109,8 @@ pub fn observe(
                 let returned = call.guard.now();
                 call.close(entry.form.class(), returned, result);
                 call.fold(returned, result);
+                // Only now: who finds no mark takes what the call means to be in the state.
+                call.slot.unmark();
                 after(call, result);
             });
         }

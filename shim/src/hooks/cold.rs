@@ -39,7 +39,9 @@ impl Call {
         let number = number_of(self, function);
         self.about.function = number;
         self.about.owner = self.guard.world.function_entry(number).map_or(0, |f| f.owner());
-        self.guard.world.introduce_function(number, self.entered);
+        if self.guard.world.introduce_function(number, self.entered) {
+            self.guard.keeper.called_from(self.caller.address as u64);
+        }
         if !self.is_loaded(function) {
             // Nothing in flight means that loading now is safe, and everything else that is pending may come along.
             self.load_pending(self.about.context);

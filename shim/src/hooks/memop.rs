@@ -90,6 +90,9 @@ fn note_wait(call: &Call, wait: ValueWait) {
     }
 }
 
+/// The most operations that the driver takes in one call; it does not read more.
+const MOST_OPERATIONS: u32 = 256;
+
 /// Several operations at once. The kinds are read as integers: a newer driver has more of them than this build knows.
 pub(super) fn batch(entry: Entry, stream: Handle, count: u32, operations: Handle, real: impl FnOnce() -> i32) -> i32 {
     const WAIT_32: u32 = 1;
@@ -101,10 +104,11 @@ pub(super) fn batch(entry: Entry, stream: Handle, count: u32, operations: Handle
         |call| {
             call.submits_to(stream);
             let mut first = true;
-            for n in 0..if operations.is_null() { 0 } else { count as usize } {
+            for n in 0..if operations.is_null() { 0 } else { count.min(MOST_OPERATIONS) } {
                 // SAFETY: the program passes `count` operations, which the driver reads as well; they are read as bytes
                 // of the layout that the header gives them.
-                let read = |offset: usize| unsafe { operations.cast::<Params>().add(n).cast::<u8>().add(offset) };
+                let read =
+                    |offset: usize| unsafe { operations.cast::<Params>().add(n as usize).cast::<u8>().add(offset) };
                 // SAFETY: as above; every kind begins with its number.
                 let kind = unsafe { read(0).cast::<u32>().read() };
                 let value = |offset: usize, wide: bool| {

@@ -1,7 +1,7 @@
 //! The run folder.
 //!
-//! With `LAZYGUARD_OUT` it is where the user wants it, and stays. Without, it is a new folder under the system's folder for
-//! temporary files, readable by its owner only, and a clean exit without a hang removes it. What a process leaves behind
+//! With `LAZYGUARD_OUT` it is where the user wants it, and stays. Without, it is a new folder under `/dev/shm`, or under the
+//! folder for temporary files that `TMPDIR` names, readable by its owner only, and a clean exit without a hang removes it. What a process leaves behind
 //! that is killed or leaves by `_exit` is evidence. Of those without a report of a hang the newest few are kept, for a day:
 //! later processes take the others away.
 //!
@@ -9,7 +9,7 @@
 
 use super::standard_error;
 use lazyguard_core::settings::{expand_folder, FolderFacts};
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -93,7 +93,7 @@ impl RunFolder {
     fn private(process: u32) -> Option<PathBuf> {
         // SAFETY: takes no arguments and cannot fail.
         let user = unsafe { libc::getuid() };
-        let base = std::env::temp_dir();
+        let base = private_base();
         sweep(&base, &format!("lazyguard-{user}-"));
         let mut seed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.subsec_nanos());
         (0..8).find_map(|_| {
@@ -111,11 +111,11 @@ impl RunFolder {
 
     /// Replaces a file as a whole: a reader finds the former content or the new.
     pub fn replace(&self, name: &str, content: &str) -> io::Result<()> {
-        self.replace_bytes(name, content.as_bytes())
+        self.replace_by(name, &mut |file| file.write_all(content.as_bytes()))
     }
 
-    /// The same with any content.
-    pub fn replace_bytes(&self, name: &str, content: &[u8]) -> io::Result<()> {
+    /// The same with what `write` writes.
+    pub fn replace_by(&self, name: &str, write: &mut dyn FnMut(&mut File) -> io::Result<()>) -> io::Result<()> {
         let fresh = self.path.join(format!(".{name}.new"));
         let mut file = OpenOptions::new()
             .write(true)
@@ -123,7 +123,7 @@ impl RunFolder {
             .truncate(true)
             .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC)
             .open(&fresh)?;
-        let written = file.write_all(content);
+        let written = write(&mut file);
         drop(file);
         let replaced = written.and_then(|()| fs::rename(&fresh, self.path.join(name)));
         if replaced.is_err() {
@@ -131,6 +131,11 @@ impl RunFolder {
             let _ = fs::remove_file(&fresh);
         }
         replaced
+    }
+
+    /// Whether it is where the user wants it.
+    pub fn asked_for(&self) -> bool {
+        self.asked_for
     }
 
     /// Takes the folder away, unless it was asked for.
@@ -144,6 +149,16 @@ impl RunFolder {
         }
         // Fails, and rightly, if somebody put something else there.
         let _ = fs::remove_dir(&self.path);
+    }
+}
+
+/// Where private folders go: to the folder for temporary files that the user has named, else to the one that lies in memory,
+/// where there is one.
+fn private_base() -> PathBuf {
+    let memory = Path::new("/dev/shm");
+    match std::env::var_os("TMPDIR") {
+        None if memory.is_dir() => memory.to_path_buf(),
+        _ => std::env::temp_dir(),
     }
 }
 

@@ -1,104 +1,155 @@
-//! What a recording needs from time to time: a sign of life, pages that are present, the names of threads, and the files
-//! whose code is in memory. Done in the log's thread.
+//! What a recording needs besides records: a sign of life, pages that are present, and which files' code lies where, so that a
+//! return address can be told as a line of the program.
 //!
-//! Must not: take part in anything a program's thread waits for.
+//! The sign of life is given by the log's thread each time that it looks; the pages are made present by it once. The files are
+//! read from `/proc/self/maps` when that thread starts, when a function is used for the first time from code that is in none of
+//! them, and when a hang is reported; the threads' names too are read again then. Otherwise nothing is opened here: a program
+//! may have forbidden that to itself since.
+//!
+//! Must not: take the dynamic linker's lock, which a forked child could find taken, or take part in anything a program's
+//! thread waits for.
 
 use super::{thread, Guard};
-use std::collections::HashSet;
-use std::ffi::{c_void, CStr};
-use std::os::raw::c_int;
-use std::sync::atomic::AtomicUsize;
-use std::time::{Duration, Instant};
-
-/// How often names and files are looked at; the sign of life is given each time.
-const SELDOM: Duration = Duration::from_secs(1);
+use std::io::Read;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::Mutex;
 
 /// See the module.
 #[derive(Default)]
 pub struct Keeper {
     present: AtomicUsize,
-    looked: Option<Instant>,
-    files: Files,
+    /// Files are to be looked at again.
+    wanted: AtomicBool,
+    /// What has been noted, in no order.
+    noted: Mutex<Vec<(u64, u64)>>,
 }
 
 impl Keeper {
-    /// Does what is due.
-    pub fn look_after(&mut self, guard: &Guard) {
+    /// What is due each time.
+    pub fn look_after(&self, guard: &Guard) {
         guard.world.recorder().seen_alive(guard.now());
         guard.backing.make_present(&self.present);
-        if self.looked.is_none_or(|at| at.elapsed() >= SELDOM) {
-            self.looked = Some(Instant::now());
-            for (_, slot) in guard.world.threads().filter(|(_, slot)| slot.in_use()) {
-                // One that has just ended has no name to be read, and keeps the one it had.
-                Some(thread::name(slot.thread()))
-                    .filter(|name| !name.is_empty())
-                    .iter()
-                    .for_each(|name| slot.set_name(name));
+        if self.wanted.swap(false, Ordering::Relaxed) {
+            self.note_files(guard);
+        }
+    }
+
+    /// What is due at the start of the log's thread.
+    pub fn start(&self, guard: &Guard) {
+        self.look_after(guard);
+        self.note_files(guard);
+    }
+
+    /// What is due when a hang is reported.
+    pub fn at_a_hang(&self, guard: &Guard) {
+        for (_, slot) in guard.world.threads().filter(|(_, slot)| slot.in_use()) {
+            // One that has just ended has no name to be read, and keeps the one it had.
+            Some(thread::name(slot.thread()))
+                .filter(|name| !name.is_empty())
+                .iter()
+                .for_each(|name| slot.set_name(name));
+        }
+        self.note_files(guard);
+    }
+
+    /// A function is used for the first time, from this address.
+    pub fn called_from(&self, address: u64) {
+        // Who looks at the files just now knows of this one soon.
+        let Ok(noted) = self.noted.try_lock() else { return };
+        // Nothing is noted yet where the log's thread has not started; it begins by looking.
+        if address != 0 && !noted.is_empty() && !noted.iter().any(|(begin, end)| (*begin..*end).contains(&address)) {
+            self.wanted.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn note_files(&self, guard: &Guard) {
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+        let mut noted = self.noted.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        for file in files_with_code(&maps) {
+            if !noted.contains(&(file.begin, file.end)) {
+                noted.push((file.begin, file.end));
+                let bias = if is_fixed(file.path) { 0 } else { file.base };
+                guard.world.recorder().add_file(guard.now(), file.begin, file.end, bias, file.path);
             }
-            self.files.note_new(guard);
         }
     }
 }
 
-/// The files that have been noted.
-#[derive(Default)]
-struct Files {
-    /// How many objects had been loaded ever, when last looked at.
-    loaded: u64,
-    noted: HashSet<(u64, u64)>,
-}
-
-struct File {
+/// A part of a file that is mapped as code.
+#[derive(Debug, PartialEq, Eq)]
+struct Code<'a> {
     begin: u64,
     end: u64,
-    bias: u64,
-    path: String,
+    /// Where the file's first byte lies.
+    base: u64,
+    path: &'a str,
 }
 
-#[derive(Default)]
-struct Found {
-    loaded: u64,
-    unless: u64,
-    files: Vec<File>,
-}
-
-impl Files {
-    fn note_new(&mut self, guard: &Guard) {
-        let mut found = Found { unless: self.loaded, ..Found::default() };
-        // SAFETY: the callback gets `found` back, which outlives the call.
-        unsafe { libc::dl_iterate_phdr(Some(each_object), std::ptr::from_mut(&mut found).cast()) };
-        self.loaded = found.loaded;
-        for file in found.files {
-            if self.noted.insert((file.begin, file.bias)) {
-                let path = if file.path.is_empty() {
-                    std::fs::read_link("/proc/self/exe").map(|p| p.display().to_string()).unwrap_or_default()
-                } else {
-                    file.path
-                };
-                guard.world.recorder().add_file(guard.now(), file.begin, file.end, file.bias, &path);
+/// The files whose code is mapped.
+fn files_with_code(maps: &str) -> Vec<Code<'_>> {
+    let mut base = ("", 0);
+    maps.lines()
+        .filter_map(|line| {
+            // address-address permissions offset device inode path; the path may have blanks in it.
+            let mut fields = line.splitn(6, ' ');
+            let (begin, end) = fields.next()?.split_once('-')?;
+            let (permissions, offset) = (fields.next()?, fields.next()?);
+            let path = fields.nth(2)?.trim_start();
+            let number = |text: &str| u64::from_str_radix(text, 16).ok();
+            let (begin, end, offset) = (number(begin)?, number(end)?, number(offset)?);
+            if !path.starts_with('/') {
+                return None;
             }
-        }
-    }
+            if offset == 0 {
+                base = (path, begin);
+            }
+            let base = if base.0 == path { base.1 } else { begin.saturating_sub(offset) };
+            permissions.contains('x').then_some(Code { begin, end, base, path })
+        })
+        .collect()
 }
 
-/// Notes where an object's code lies. Stops at the first one if nothing has been loaded since the last time.
-unsafe extern "C" fn each_object(info: *mut libc::dl_phdr_info, _size: usize, found: *mut c_void) -> c_int {
-    // SAFETY: the loader's description of the object, and the `Found` that was passed in.
-    let (info, found) = unsafe { (&*info, &mut *found.cast::<Found>()) };
-    found.loaded = info.dlpi_adds;
-    if found.loaded == found.unless {
-        return 1;
+/// Whether a file is a program that lies where it says, and not where there was room.
+fn is_fixed(path: &str) -> bool {
+    /// Where the type stands in an ELF file, and the type of such a program.
+    const TYPE: usize = 16;
+    const FIXED: u16 = 2;
+    let mut head = [0u8; TYPE + 2];
+    let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut head));
+    read.is_ok() && u16::from_le_bytes([head[TYPE], head[TYPE + 1]]) == FIXED
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_is_found_with_the_place_of_its_files_first_byte() {
+        let maps = "\
+55d0a000-55d0b000 r--p 00000000 fe:00 11 /opt/my programs/app
+55d0b000-55d0d000 r-xp 00001000 fe:00 11 /opt/my programs/app
+55d0d000-55d0e000 rw-p 00003000 fe:00 11 /opt/my programs/app
+7f00a000-7f00c000 rw-p 00000000 00:00 0 
+7f00c000-7f00d000 r-xp 00000000 fe:00 12 /lib/libone.so
+7f00e000-7f00f000 r-xp 00001000 fe:00 13                     /lib/libtwo.so
+7fff0000-7fff1000 r-xp 00000000 00:00 0 [vdso]
+nonsense
+";
+        let code = |begin, end, base, path| Code { begin, end, base, path };
+        assert_eq!(
+            files_with_code(maps),
+            [
+                code(0x55d0_b000, 0x55d0_d000, 0x55d0_a000, "/opt/my programs/app"),
+                code(0x7f00_c000, 0x7f00_d000, 0x7f00_c000, "/lib/libone.so"),
+                code(0x7f00_e000, 0x7f00_f000, 0x7f00_d000, "/lib/libtwo.so"),
+            ]
+        );
+        assert!(files_with_code(&std::fs::read_to_string("/proc/self/maps").unwrap()).len() > 1);
     }
-    // SAFETY: the object's program headers, as many as it says.
-    let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
-    let code = headers.iter().filter(|h| h.p_type == libc::PT_LOAD && h.p_flags & libc::PF_X != 0);
-    let begin = code.clone().map(|h| info.dlpi_addr + h.p_vaddr).min();
-    let end = code.map(|h| info.dlpi_addr + h.p_vaddr + h.p_memsz).max();
-    if let (Some(begin), Some(end)) = (begin, end) {
-        // SAFETY: null or a terminated string, which lives as long as the object.
-        let path = unsafe { info.dlpi_name.as_ref().map_or(c"", |name| CStr::from_ptr(name)) };
-        let path = path.to_string_lossy().into_owned();
-        found.files.push(File { begin, end, bias: info.dlpi_addr, path });
+
+    #[test]
+    fn this_test_lies_where_there_was_room() {
+        assert!(!is_fixed("/proc/self/exe"));
+        assert!(!is_fixed("/nowhere"));
     }
-    0
 }

@@ -111,6 +111,7 @@ fn build() {
     let guard: &'static Guard = Box::leak(Box::new(Guard {
         world: World::new(Box::leak(Box::new(recorder))),
         backing,
+        keeper: super::keeper::Keeper::default(),
         loader: super::loader::Loader::default(),
         folder,
         process: std::process::id(),

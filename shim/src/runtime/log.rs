@@ -10,7 +10,6 @@
 //! Must not: become the process's global subscriber, or hold the file open (see [`super::folder`]).
 
 use super::folder::{RunFolder, LOG};
-use super::keeper::Keeper;
 use super::Guard;
 use lazyguard_core::api::Class;
 use lazyguard_core::diagnose::Code;
@@ -131,10 +130,10 @@ impl Log {
     pub fn run(&self, guard: &'static Guard) {
         leave_descriptors();
         let every = if self.level == LogLevel::Launch { EVERY_WITH_LAUNCHES } else { EVERY };
-        let mut keeper = Keeper::default();
+        guard.keeper.start(guard);
         while !self.stopped.load(Ordering::Relaxed) && !super::retired() {
-            keeper.look_after(guard);
             std::thread::sleep(every);
+            guard.keeper.look_after(guard);
             if let Ok(mut follower) = self.draining.lock() {
                 self.drain(guard, &mut follower);
             }

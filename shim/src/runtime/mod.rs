@@ -17,6 +17,7 @@ pub mod lifecycle;
 pub mod loader;
 pub mod log;
 pub mod memory;
+mod mine;
 pub mod nudge;
 pub mod recording;
 pub mod standard_error;
@@ -51,6 +52,8 @@ pub struct Guard {
     pub driver_version: i32,
     /// Where the recording lies.
     pub backing: recording::Backing,
+    /// What looks after it.
+    pub keeper: keeper::Keeper,
     /// The log.
     pub log: log::Log,
     /// Hangs reported.

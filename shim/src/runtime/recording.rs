@@ -2,17 +2,16 @@
 //!
 //! A store into a mapped page needs a place for it on the disk, or the process is killed for it; so every byte is allocated
 //! before. On a file system where that cannot be relied on, or where a page may have to be waited for (a network, a file
-//! system in user space, one that writes every page to a new place), and where there is no room, the recording is kept in
-//! memory, and written to the folder when a hang is reported and at the end.
+//! system in user space, one that writes every page to a new place), and where there is no room to spare, the recording is kept
+//! in memory, and written to the folder when a hang is reported and at the end.
 //!
 //! Must not: wait for a disk in the program's threads once the process is armed.
 
 use super::folder::{RunFolder, TRACE};
 use lazyguard_core::trace::layout::{self, Shape};
 use std::ffi::CString;
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -33,15 +32,23 @@ pub struct Backing {
 /// Sizes that are tried when there is no room for the one that was asked for.
 const SMALLER: [usize; 2] = [4 << 20, Shape::SMALLEST];
 
+/// The most that is kept in memory.
+const MOST_IN_MEMORY: usize = 16 << 20;
+
+/// Of the room that is left on a file system, a recording takes at most one part in this many: where it was asked for, and
+/// where it was not.
+const SHARE_OF_ROOM: u64 = 4;
+const SHARE_OF_ROOM_UNASKED: u64 = 16;
+
 impl Backing {
     /// Words for a recording of this many bytes, in the folder if that can be; 0 bytes are the least that the guard itself
     /// needs, in memory. `None` if there is not even memory.
     pub fn make(folder: Option<&RunFolder>, bytes: usize) -> Option<Self> {
         let mut why = None;
         if let (Some(folder), true) = (folder, bytes > 0) {
-            for size in [bytes].into_iter().chain(SMALLER.into_iter().filter(|&size| size < bytes)) {
+            for size in sizes(bytes) {
                 let shape = Shape::of_bytes(size);
-                match mapped_file(&folder.path().join(TRACE), shape.words() * layout::WORD) {
+                match mapped_file(folder, shape.words() * layout::WORD) {
                     Ok(words) => {
                         let why = why.map(|error| format!("the recording has only {} MiB: {error}", size >> 20));
                         return Some(Self { words, shape, in_file: true, wanted: true, why });
@@ -50,10 +57,12 @@ impl Backing {
                 }
             }
         }
-        let shape = Shape::of_bytes(bytes);
-        let words = map(shape.words() * layout::WORD, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1).ok()?;
         let why = why.map(|error| format!("the recording is kept in memory until a hang or the end: {error}"));
-        Some(Self { words, shape, in_file: false, wanted: bytes > 0, why })
+        sizes(bytes.min(MOST_IN_MEMORY)).find_map(|size| {
+            let shape = Shape::of_bytes(size);
+            let words = map(shape.words() * layout::WORD, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1).ok()?;
+            Some(Self { words, shape, in_file: false, wanted: bytes > 0, why: why.clone() })
+        })
     }
 
     /// Whether what is recorded outlives the process by itself.
@@ -71,9 +80,17 @@ impl Backing {
         if self.in_file || !self.wanted {
             return Ok(());
         }
+        // Piece by piece: this is also done where memory has become short.
         let words = self.words.get(..self.shape.words()).unwrap_or_default();
-        let bytes: Vec<u8> = words.iter().flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes()).collect();
-        folder.replace_bytes(TRACE, &bytes)
+        folder.replace_by(TRACE, &mut |file| {
+            let mut piece = [0u8; 4096];
+            words.chunks(piece.len() / layout::WORD).try_for_each(|chunk| {
+                for (to, word) in piece.chunks_exact_mut(layout::WORD).zip(chunk) {
+                    to.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
+                }
+                file.write_all(&piece[..chunk.len() * layout::WORD])
+            })
+        })
     }
 
     /// Makes the next part of the pages present, so that the program's threads need not: their first store to each would be
@@ -101,6 +118,11 @@ impl Backing {
     }
 }
 
+/// The size that is asked for, and smaller ones.
+fn sizes(bytes: usize) -> impl Iterator<Item = usize> {
+    [bytes].into_iter().chain(SMALLER.into_iter().filter(move |&size| size < bytes))
+}
+
 fn last_error() -> io::Error {
     io::Error::last_os_error()
 }
@@ -125,8 +147,8 @@ impl Drop for Descriptor {
 }
 
 /// A new file of this size with all of its room allocated, mapped.
-fn mapped_file(path: &Path, bytes: usize) -> Result<&'static [AtomicU64], String> {
-    let name = CString::new(path.as_os_str().as_bytes()).map_err(|error| error.to_string())?;
+fn mapped_file(folder: &RunFolder, bytes: usize) -> Result<&'static [AtomicU64], String> {
+    let name = CString::new(folder.path().join(TRACE).as_os_str().as_bytes()).map_err(|error| error.to_string())?;
     let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_CLOEXEC;
     // SAFETY: a terminated path. Readable only: a file that somebody cuts short would take the process along.
     let file = unsafe { libc::open(name.as_ptr(), flags, 0o400) };
@@ -134,7 +156,7 @@ fn mapped_file(path: &Path, bytes: usize) -> Result<&'static [AtomicU64], String
         return Err(last_error().to_string());
     }
     let file = Descriptor(file);
-    let mapped = suitable(&file)
+    let mapped = suitable(&file, folder.asked_for(), bytes)
         .and_then(|()| allocate(&file, bytes))
         .and_then(|()| map(bytes, libc::MAP_SHARED, file.0).map_err(|error| error.to_string()));
     if mapped.is_err() {
@@ -144,10 +166,12 @@ fn mapped_file(path: &Path, bytes: usize) -> Result<&'static [AtomicU64], String
     mapped
 }
 
-/// Whether a mapped page of this file system is as good as memory.
-fn suitable(file: &Descriptor) -> Result<(), String> {
+/// Whether a recording of this size may be mapped there. Where nobody has asked for a folder, only a file system in memory
+/// will do: a store into a page of a disk's file may have to wait for the disk. Who names a folder on a local disk has chosen.
+fn suitable(file: &Descriptor, asked_for: bool, bytes: usize) -> Result<(), String> {
     // Magic numbers as statfs(2) and the file systems' own headers have them.
-    const UNSUITABLE: [(i64, &str); 18] = [
+    const IN_MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58f6];
+    const UNSUITABLE: [(i64, &str); 20] = [
         (0x6969, "NFS"),
         (0xff53_4d42, "CIFS"),
         (0xfe53_4d42, "SMB2"),
@@ -165,6 +189,8 @@ fn suitable(file: &Descriptor) -> Result<(), String> {
         (0x9123_683e, "btrfs"),
         (0x2fc1_2fc1, "ZFS"),
         (0xca45_1a4e, "bcachefs"),
+        (0x3434, "NILFS2"),
+        (0x2405_1905, "UBIFS"),
         (0xabba_1974, "xenfs"),
     ];
     // SAFETY: all-zero bytes are a valid `statfs`.
@@ -175,10 +201,19 @@ fn suitable(file: &Descriptor) -> Result<(), String> {
     }
     // The field's width depends on the architecture, and some numbers have their highest bit set.
     let kind = about.f_type as i64 & 0xffff_ffff;
-    match UNSUITABLE.iter().find(|(magic, _)| *magic == kind) {
-        Some((_, name)) => Err(format!("the folder lies on {name}")),
-        None => Ok(()),
+    if let Some((_, name)) = UNSUITABLE.iter().find(|(magic, _)| *magic == kind) {
+        return Err(format!("the folder lies on {name}"));
     }
+    if !asked_for && !IN_MEMORY.contains(&kind) {
+        return Err("the private folder does not lie in memory".to_owned());
+    }
+    // What is taken here is missing to the program.
+    let room = (about.f_bavail as u64).saturating_mul(u64::try_from(about.f_bsize).unwrap_or(0));
+    let share = if asked_for { SHARE_OF_ROOM } else { SHARE_OF_ROOM_UNASKED };
+    if (bytes as u64).saturating_mul(share) > room {
+        return Err(format!("the folder's file system has only {} MiB left", room >> 20));
+    }
+    Ok(())
 }
 
 fn allocate(file: &Descriptor, bytes: usize) -> Result<(), String> {

@@ -1,27 +1,19 @@
 //! The calling thread's slot.
 //!
-//! The thread-local part is three words, initialised at compile time and without a destructor, so that reaching it never
-//! allocates and its use late in a thread's end is harmless. The end of a thread is learnt through a POSIX key's
-//! destructor; a call after that takes a new slot.
+//! The thread's own part is [`super::mine`]. The end of a thread is learnt through a POSIX key's destructor; a call after that
+//! takes a new slot.
 
 use super::fault::Uncancelled;
+use super::mine::{self, Mine};
 use super::{guard, Guard};
 use lazyguard_core::state::ThreadSlot;
 use std::cell::Cell;
 use std::ffi::c_void;
-use std::ptr::null;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-#[derive(Clone, Copy)]
-struct Mine {
-    guard: *const Guard,
-    slot: *const ThreadSlot,
-    number: u32,
-}
-
 thread_local! {
+    /// Whether the thread is being given a slot.
     static BEGINNING: Cell<bool> = const { Cell::new(false) };
-    static MINE: Cell<Mine> = const { Cell::new(Mine { guard: null(), slot: null(), number: 0 }) };
 }
 
 /// The key whose destructor ends a thread's slot; `u32::MAX` until there is one.
@@ -42,8 +34,9 @@ pub fn prepare() {
 /// The calling thread's slot in this guard, if it has one already.
 #[inline(always)]
 pub fn slot_if_any(guard: &'static Guard) -> Option<&'static ThreadSlot> {
-    let mine = MINE.get();
-    // SAFETY: slots lie in the guard's state, which is never freed; this one was taken for this thread.
+    let mine = mine::get();
+    // SAFETY: slots lie in the guard's state, which is never freed; this one was taken for this thread, and the guard's pointer
+    // is there only when the slot's is.
     std::ptr::eq(mine.guard, guard).then(|| unsafe { &*mine.slot })
 }
 
@@ -71,7 +64,7 @@ fn begin(guard: &'static Guard) -> Option<&'static ThreadSlot> {
     let number = guard.world.begin_thread(thread, guard.now())?;
     let slot = guard.world.thread(number)?;
     slot.set_name(&own_name());
-    MINE.set(Mine { guard, slot, number });
+    mine::set(Mine { guard, slot, number });
     let key = KEY.load(Ordering::Relaxed);
     if key != u32::MAX {
         // SAFETY: the key exists; any non-null value makes its destructor run at the thread's end.
@@ -100,7 +93,8 @@ pub fn name(thread: u32) -> String {
 
 /// Runs in a thread that is ending, after its C++ thread-local objects are gone.
 extern "C" fn ended(_: *mut c_void) {
-    let mine = MINE.replace(Mine { guard: null(), slot: null(), number: 0 });
+    let mine = mine::get();
+    mine::set(Mine::NOBODY);
     let Some(guard) = guard().filter(|g| std::ptr::eq(*g, mine.guard)) else { return };
     let _uncancelled = Uncancelled::new();
     super::fault::contained(|| {

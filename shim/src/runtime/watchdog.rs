@@ -58,6 +58,7 @@ fn report(guard: &'static Guard) -> bool {
         return false;
     }
     guard.hangs.fetch_add(1, Ordering::Relaxed);
+    guard.keeper.at_a_hang(guard);
     standard_error::write(&report.text());
     if let Some(folder) = &guard.folder {
         let account = guard.account("running").json();

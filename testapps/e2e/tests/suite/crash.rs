@@ -189,7 +189,7 @@ fn sigkill_under_a_storm_of_launches_loses_nothing() {
     /// So many of a thread's newest records are read.
     const NEWEST: &str = "4000";
     let work = Work::new(lazyguard_e2e::this_test!());
-    let (mut cut_in_a_call, mut overtaken) = (0, 0);
+    let mut cut_in_a_call = 0;
     for round in 0..6 {
         let (running, path) = storm(&work, round, "16M");
         std::thread::sleep(Duration::from_millis(7 * round as u64));
@@ -223,10 +223,6 @@ fn sigkill_under_a_storm_of_launches_loses_nothing() {
             let recorded = numbers.complete.last().map_or(0, |last| last + 1);
             // A segment that another thread is about to take may be left when what came after it has been overtaken.
             assert!(numbers.runs() <= 4, "records are missing in between: {numbers:?}");
-            if numbers.complete.is_empty() && thread.returned % SEGMENT == 0 {
-                overtaken += 1;
-                continue;
-            }
             assert!(between.contains(&recorded), "{recorded} launches are recorded, of {between:?} that were made");
             assert!(numbers.in_progress.is_none_or(|at| at + 1 == thread.begun), "{numbers:?} of {}", thread.begun);
             cut_in_a_call += log.iter().filter(|line| in_progress(line)).count();
@@ -238,9 +234,6 @@ fn sigkill_under_a_storm_of_launches_loses_nothing() {
     }
     // Two dozen threads that do nothing but launch: some were in a launch.
     assert!(cut_in_a_call > 0, "no thread was seen in the middle of a call");
-    // One that does not run while the others fill the whole recording, and whose next record would have been the first of a
-    // segment, has nothing left: all others' records are newer.
-    assert!(overtaken <= 2, "{overtaken} of two dozen threads have no record");
 }
 
 /// Runs a program with a file system of its own for its run folder, and copies the run folder to another place afterwards:
@@ -271,7 +264,7 @@ fn own_lines(outcome: &Outcome) -> Vec<&str> {
 #[test]
 fn a_disk_that_fills_up_later_loses_nothing() {
     let work = Work::new(lazyguard_e2e::this_test!());
-    let Some((run, disk, kept)) = on_a_small_disk(&work, "20m", &hostile_program("crash")) else { return };
+    let Some((run, disk, kept)) = on_a_small_disk(&work, "80m", &hostile_program("crash")) else { return };
     let facts = work.path().join("facts");
     let outcome = run.args(["kill"]).args([&facts, &disk]).finish();
     assert_eq!(outcome.code, Some(128 + libc::SIGKILL), "{outcome}");
@@ -314,11 +307,11 @@ fn on_a_disk_with_little_room_the_recording_is_smaller() {
     let Some((run, _, kept)) = on_a_small_disk(&work, "6m", &hostile_program("out_many_launches")) else { return };
     let outcome = run.finish();
     assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), "sum 10000\n"), "{outcome}");
-    expect_lines(&outcome, &[&["recording", "4 MiB"]]);
+    expect_lines(&outcome, &[&["recording", "1 MiB"]]);
     let recording = Recording::of(&kept);
     recording.expect_to_add_up();
     assert_eq!((recording.text("/state"), recording.number("/launches")), ("ended", 10_000));
-    assert!(recording.number("/bytes") <= 4 << 20);
+    assert!(recording.number("/bytes") <= 1 << 20);
 }
 
 #[test]

@@ -733,7 +733,9 @@ fn private_folders(temporary: &Path) -> BTreeSet<PathBuf> {
 fn private_folders_without_a_hang_do_not_pile_up() {
     const KEPT: usize = 8;
     let work = Work::new(lazyguard_e2e::this_test!());
-    let temporary = work.folder("shared-tmp");
+    // Private folders hold a recording where they lie in memory.
+    let temporary = PathBuf::from(format!("/dev/shm/lazyguard-e2e-{}", std::process::id()));
+    fs::create_dir_all(&temporary).unwrap_or_else(|error| panic!("{}: {error}", temporary.display()));
     let guarded = |program: &str| Run::new(&work, hostile_program(program)).guarded().set("TMPDIR", &temporary);
     // One that hangs and was reported, and one that runs: both stay, whatever comes.
     let mut reported =
@@ -770,4 +772,6 @@ fn private_folders_without_a_hang_do_not_pile_up() {
     }
     assert_eq!(guarded("plain_job").finish().code, Some(0));
     assert_eq!(private_folders(&temporary), stay, "left: what is there; right: what was to stay");
+    begun.stop();
+    fs::remove_dir_all(&temporary).unwrap_or_else(|error| panic!("{}: {error}", temporary.display()));
 }

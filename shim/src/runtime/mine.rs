@@ -1,0 +1,85 @@
+//! What the calling thread keeps for itself: the guard it is known to, and its slot there.
+//!
+//! Reaching a thread's own variable from a shared library takes a call into the dynamic linker, with lines of code and data that
+//! the program has thrown out of the caches between two launches. This library is loaded when the process starts, so its
+//! variable lies at a fixed distance from the thread's pointer, and is reached with two instructions; the assembler says so
+//! where the compiler cannot be told. On other processors the compiler's own way serves.
+//!
+//! Must not: allocate, or have a destructor: it is used in look-ups, and late in a thread's end.
+
+use super::Guard;
+use lazyguard_core::state::ThreadSlot;
+use std::ptr::null;
+
+/// See the module.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Mine {
+    /// The guard, or null.
+    pub guard: *const Guard,
+    /// The slot in it.
+    pub slot: *const ThreadSlot,
+    /// The slot's number.
+    pub number: u32,
+}
+
+impl Mine {
+    /// Of a thread that is known to no guard. All zero, as the variable is at the beginning.
+    pub const NOBODY: Self = Self { guard: null(), slot: null(), number: 0 };
+}
+
+#[cfg(target_arch = "x86_64")]
+std::arch::global_asm!(
+    ".pushsection .tbss.lazyguard_mine, \"awT\", @nobits",
+    ".balign 8",
+    ".globl lazyguard_mine",
+    ".hidden lazyguard_mine",
+    ".type lazyguard_mine, @object",
+    ".size lazyguard_mine, {size}",
+    "lazyguard_mine:",
+    ".zero {size}",
+    ".popsection",
+    size = const size_of::<Mine>(),
+);
+
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn place() -> *mut Mine {
+    let place: *mut Mine;
+    // SAFETY: reads the thread's pointer, which lies where it points to, and the variable's distance from it.
+    unsafe {
+        std::arch::asm!(
+            "mov {place}, qword ptr fs:[0]",
+            "add {place}, qword ptr [rip + lazyguard_mine@GOTTPOFF]",
+            place = out(reg) place,
+            options(pure, readonly, nostack),
+        );
+    }
+    place
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn place() -> *mut Mine {
+    thread_local!(static MINE: std::cell::UnsafeCell<Mine> = const { std::cell::UnsafeCell::new(Mine::NOBODY) });
+    MINE.with(std::cell::UnsafeCell::get)
+}
+
+/// The calling thread's.
+#[inline(always)]
+pub fn get() -> Mine {
+    // SAFETY: the thread's own variable, which lives as long as the thread.
+    unsafe { place().read() }
+}
+
+/// Changes the calling thread's. A signal handler on top of this finds the former, nobody's, or the new: the rest counts for
+/// nothing without the guard's pointer, which goes first and comes last.
+pub fn set(mine: Mine) {
+    let place = place();
+    // SAFETY: as above. Volatile, so that the compiler keeps the order.
+    unsafe {
+        (&raw mut (*place).guard).write_volatile(null());
+        (&raw mut (*place).slot).write_volatile(mine.slot);
+        (&raw mut (*place).number).write_volatile(mine.number);
+        (&raw mut (*place).guard).write_volatile(mine.guard);
+    }
+}
