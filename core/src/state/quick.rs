@@ -1,8 +1,9 @@
 //! The short way of a launch that is like an earlier one.
 //!
 //! A program launches the same functions on the same streams over and over. What had to be looked up for the first of such
-//! launches is kept in the thread's slot, the stream's part as a [`Shortcut`] to places in the recording, and serves the next
-//! as long as no handle may have come to mean something else: the epoch tells that. Everything else that a launch does is done here
+//! launches is kept in the thread's slot, as places in the recording, and serves the next as long as no handle may have come to
+//! mean something else: the epoch tells that. A [`Pair`] has all of it together; pairs are made of a [`Shortcut`] to the stream
+//! and of the functions that are known to be loaded, of which there is room for more. Everything else that a launch does is done here
 //! as on the long way, with the same functions: the record, the mark, the stream's times.
 //!
 //! The order of the steps, and what each is for, is that of the long way (`hooks::call` of the shim). Whatever is out of the
@@ -20,20 +21,40 @@ use crate::trace::{put_record, Lane, Place, Record};
 use crate::Nanos;
 use std::sync::atomic::{AtomicU32, AtomicU64 as OwnU64, AtomicUsize};
 
-/// Streams to which a thread keeps a shortcut.
+/// Streams to which a thread keeps a shortcut, and launches of one function on one stream.
 pub(super) const SHORTCUTS: usize = 256;
+pub(super) const PAIRS: usize = 64;
 
-/// How often a shortcut to a default stream serves before it is asked again what the current context is: it may have been
-/// changed by a way that is not hooked.
+/// How often a shortcut to a default stream serves a [`Pair`], and this a launch, before it is asked again what the current
+/// context is: it may have been changed by a way that is not hooked.
 const DEFAULT_STREAM_SERVES: u32 = 64;
 
-/// Where the launches on one stream lead. The owning thread's alone.
+/// What there is to know of the launches of one function on one stream, on one line of a processor's cache. The owning
+/// thread's alone.
 #[derive(Default)]
-pub(super) struct Shortcut {
+#[repr(align(64))]
+pub(super) struct Pair {
+    function: OwnU64,
     stream: OwnU64,
     /// The epoch for which it holds; its serves, which end with 0.
     epoch: AtomicU32,
     serves: AtomicU32,
+    function_number: AtomicU32,
+    stream_number: AtomicU32,
+    context: AtomicU32,
+    /// Where the entries of the stream and its context begin, in words of the recording.
+    stream_at: AtomicUsize,
+    context_at: AtomicUsize,
+}
+
+/// Where the launches on one stream lead, from which pairs are made. The owning thread's alone.
+#[derive(Default)]
+pub(super) struct Shortcut {
+    stream: OwnU64,
+    /// The epoch for which it holds; its serves, which end with 0, and those of each pair that is made of it.
+    epoch: AtomicU32,
+    serves: AtomicU32,
+    serves_of_pair: AtomicU32,
     number: AtomicU32,
     context: AtomicU32,
     /// Where the entries of the stream and its context begin, in words of the recording.
@@ -91,6 +112,7 @@ impl ThreadSlot {
         shortcut.epoch.store(epoch, Ordering::Relaxed);
         let serves = if known.default_stream { DEFAULT_STREAM_SERVES } else { u32::MAX };
         shortcut.serves.store(serves, Ordering::Relaxed);
+        shortcut.serves_of_pair.store(serves, Ordering::Relaxed);
         shortcut.number.store(known.number, Ordering::Relaxed);
         shortcut.context.store(known.context, Ordering::Relaxed);
         shortcut.stream_at.store(stream_at, Ordering::Relaxed);
@@ -118,6 +140,40 @@ impl ThreadSlot {
     }
 
     #[inline(always)]
+    fn pair(&self, function: u64, stream: u64) -> &Pair {
+        &self.pairs[place_of(function ^ stream.rotate_left(23), PAIRS) % PAIRS]
+    }
+
+    /// Makes the pair of this function and stream hold, from what else the thread remembers; `false` if it does not.
+    #[cold]
+    #[inline(never)]
+    fn renew_pair(&self, function: u64, stream: u64, epoch: u32) -> bool {
+        let renewed = || {
+            let caches = self.caches()?;
+            let shortcut = caches.shortcuts.get(place_of(stream, caches.shortcuts.len()))?;
+            let serves = shortcut.serves.load(Ordering::Relaxed);
+            let holds = shortcut.stream.load(Ordering::Relaxed) == stream
+                && shortcut.epoch.load(Ordering::Relaxed) == epoch
+                && serves != 0;
+            let context = shortcut.context.load(Ordering::Relaxed);
+            let function_number = self.cached_loaded_function(function, context, epoch).filter(|_| holds)?;
+            shortcut.serves.store(serves - 1, Ordering::Relaxed);
+            let pair = self.pair(function, stream);
+            pair.function.store(function, Ordering::Relaxed);
+            pair.stream.store(stream, Ordering::Relaxed);
+            pair.epoch.store(epoch, Ordering::Relaxed);
+            pair.serves.store(shortcut.serves_of_pair.load(Ordering::Relaxed), Ordering::Relaxed);
+            pair.function_number.store(function_number, Ordering::Relaxed);
+            pair.stream_number.store(shortcut.number.load(Ordering::Relaxed), Ordering::Relaxed);
+            pair.context.store(context, Ordering::Relaxed);
+            pair.stream_at.store(shortcut.stream_at.load(Ordering::Relaxed), Ordering::Relaxed);
+            pair.context_at.store(shortcut.context_at.load(Ordering::Relaxed), Ordering::Relaxed);
+            Some(())
+        };
+        renewed().is_some()
+    }
+
+    #[inline(always)]
     fn begin_entered(
         &self,
         facts: LaunchFacts,
@@ -125,23 +181,21 @@ impl ThreadSlot {
         now: fn() -> Nanos,
     ) -> Option<(QuickLaunch, QuickOperation)> {
         let LaunchFacts { form, caller, function, stream, .. } = facts;
-        let caches = self.caches()?;
-        let shortcut = caches.shortcuts.get(place_of(stream, caches.shortcuts.len()))?;
-        let serves = shortcut.serves.load(Ordering::Relaxed);
-        let holds = shortcut.stream.load(Ordering::Relaxed) == stream
-            && shortcut.epoch.load(Ordering::Relaxed) == epoch
-            && serves != 0;
-        if !holds {
+        let pair = self.pair(function, stream);
+        let holds = pair.function.load(Ordering::Relaxed) == function
+            && pair.stream.load(Ordering::Relaxed) == stream
+            && pair.epoch.load(Ordering::Relaxed) == epoch
+            && pair.serves.load(Ordering::Relaxed) != 0;
+        if !holds && !self.renew_pair(function, stream, epoch) {
             return None;
         }
-        let context = shortcut.context.load(Ordering::Relaxed);
-        let function = self.cached_loaded_function(function, context, epoch)?;
         let pen = &self.pens[Lane::Work as usize];
         let at = self.recorder.place(pen)?;
         let words = self.recorder.words();
-        let stream_words: Words = words.get(shortcut.stream_at.load(Ordering::Relaxed)..)?.first_chunk()?;
-        let idle_until = words.get(shortcut.context_at.load(Ordering::Relaxed)..)?.get(place::IDLE_UNTIL)?;
-        shortcut.serves.store(serves - 1, Ordering::Relaxed);
+        let stream_words: Words = words.get(pair.stream_at.load(Ordering::Relaxed)..)?.first_chunk()?;
+        let idle_until = words.get(pair.context_at.load(Ordering::Relaxed)..)?.get(place::IDLE_UNTIL)?;
+        pair.serves.store(pair.serves.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Relaxed);
+        let function = pair.function_number.load(Ordering::Relaxed);
         let entered = now();
         // See `ThreadSlot::open`.
         fence(Ordering::Release);
@@ -150,9 +204,9 @@ impl ThreadSlot {
             &Record {
                 flags: flag::SUBMITTED,
                 entered,
-                stream: shortcut.number.load(Ordering::Relaxed),
+                stream: pair.stream_number.load(Ordering::Relaxed),
                 function,
-                context: context as u16,
+                context: pair.context.load(Ordering::Relaxed) as u16,
                 three: facts.three,
                 extent: facts.extent,
                 caller: caller.address as u64,

@@ -6,7 +6,7 @@
 //! segment is in the file of the recording, so a reader of the file sees the same. The caches, the pens and the depth are the
 //! owner's alone.
 
-use super::quick::{Shortcut, SHORTCUTS};
+use super::quick::{Pair, Shortcut, PAIRS, SHORTCUTS};
 use crate::api::{Class, Form};
 use crate::sync::{fence, AtomicU64, Ordering};
 use crate::trace::layout::{flag, record, thread as place};
@@ -113,6 +113,7 @@ pub struct ThreadSlot {
     depth: AtomicU32,
     in_use: AtomicBool,
     pub(super) pens: [Pen; 3],
+    pub(super) pairs: [Pair; PAIRS],
     caches: OnceLock<Caches>,
 }
 
@@ -160,6 +161,7 @@ impl ThreadSlot {
             depth: AtomicU32::new(0),
             in_use: AtomicBool::new(false),
             pens: Default::default(),
+            pairs: std::array::from_fn(|_| Pair::default()),
             caches: OnceLock::new(),
         }
     }
