@@ -23,6 +23,7 @@ Symbol = namedtuple("Symbol", "name kind size defined weak version default libra
 
 class Elf:
     def __init__(self, path):
+        self.path = path
         with open(path, "rb") as file:
             self.data = file.read()
         if self.data[:6] != b"\x7fELF\x02\x01":

@@ -126,6 +126,7 @@ impl Job {
             slot.count_launch();
         }
         slot.close(open, class, returned, result);
+        slot.unmark();
     }
 
     /// A synchronize with a stream, which returns.

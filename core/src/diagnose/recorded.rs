@@ -355,6 +355,7 @@ mod tests {
                 }
             }
             slot.close(open, class, facts.entered + 1, result);
+            slot.unmark();
             self
         }
 

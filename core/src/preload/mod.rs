@@ -75,7 +75,7 @@ pub fn within_budget(settings: &Settings, spent: &Spent) -> Result<(), Skip> {
 }
 
 /// What may be spent at any time without being out of pace, in nanoseconds.
-const FREE_NANOS: Nanos = 20_000_000;
+const FREE_NANOS: Nanos = 10_000_000;
 
 /// How much time may have been spent on loading what turned up after a context was created, `elapsed` nanoseconds into the
 /// run. What is there when the context is created is loaded at once; a large framework brings libraries with thousands of

@@ -43,6 +43,7 @@ pub fn make(world: &World, thread: u32, facts: &Record, result: i32) {
     let open = slot.open(facts, class);
     slot.mark(&open);
     slot.close(open, class, facts.entered + 1000, result);
+    slot.unmark();
 }
 
 /// See the module.

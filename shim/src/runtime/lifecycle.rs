@@ -11,7 +11,8 @@ use lazyguard_core::trace::layout::state;
 use lazyguard_core::trace::{ProcessFacts, Recorder};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 /// Guards against two threads that arm at once. Released by the fork handler in the child.
 static ARMING: AtomicBool = AtomicBool::new(false);
@@ -155,9 +156,19 @@ fn start_thread(name: &str, guard: &'static Guard, body: impl FnOnce() + Send + 
         libc::sigfillset(&mut all);
         libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
     }
+    let ready = Arc::new(AtomicBool::new(false));
+    let under_way = ready.clone();
     let started = std::thread::Builder::new().name(name.to_owned()).stack_size(512 << 10).spawn(move || {
+        fault::contained(log::warm_up);
+        under_way.store(true, Ordering::Release);
         fault::contained(body);
     });
+    // What libraries keep for a thread is made before the program goes on, and not when it may have used up its memory: the C
+    // library ends a process in which that fails. A few hundred microseconds; nobody waits for ever.
+    let since = Instant::now();
+    while started.is_ok() && !ready.load(Ordering::Acquire) && since.elapsed() < Duration::from_millis(50) {
+        std::thread::sleep(Duration::from_micros(50));
+    }
     // SAFETY: `before` was filled in above.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, null_mut()) };
     if let Err(error) = started {

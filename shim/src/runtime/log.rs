@@ -67,24 +67,34 @@ impl<'a> MakeWriter<'a> for Lines {
     }
 }
 
+fn dispatch_to(lines: Lines) -> Dispatch {
+    let subscriber = tracing_subscriber::fmt()
+        .json()
+        .flatten_event(true)
+        .with_target(false)
+        .with_current_span(false)
+        .with_span_list(false)
+        .without_time()
+        .with_max_level(tracing::Level::TRACE)
+        .with_writer(lines)
+        .finish();
+    Dispatch::new(subscriber)
+}
+
+/// Makes what the libraries keep for the calling thread, by saying something to nobody.
+pub fn warm_up() {
+    dispatcher::with_default(&dispatch_to(Lines::default()), || tracing::trace!("nothing"));
+}
+
 impl Log {
     /// A log at this level.
     pub fn new(level: LogLevel) -> Self {
         let lines = Lines::default();
-        let subscriber = tracing_subscriber::fmt()
-            .json()
-            .flatten_event(true)
-            .with_target(false)
-            .with_current_span(false)
-            .with_span_list(false)
-            .without_time()
-            .with_max_level(tracing::Level::TRACE)
-            .with_writer(lines.clone())
-            .finish();
+        let dispatch = dispatch_to(lines.clone());
         Self {
             level,
             lines,
-            dispatch: Dispatch::new(subscriber),
+            dispatch,
             draining: Mutex::default(),
             overtaken: AtomicU64::new(0),
             lost: AtomicU64::new(0),
