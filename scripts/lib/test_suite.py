@@ -89,7 +89,7 @@ def steps():
     scripts = ROOT / "scripts"
     simulated_programs = "lazy_pair,lazy_pair_single_kernel"
     conformance = TARGET / "simdriver" / "conformance"
-    return [
+    usual = [
         step("format", ["cargo", "fmt", "--all", "--check", "--", "-l", "--color", "never"], lacks=component("fmt")),
         step("lints", ["cargo", "clippy", *JOBS, "--quiet", "--workspace", "--all-targets", *LINT_FLAGS], lacks=component("clippy")),
         step("the scripts' own tests", [sys.executable, "-m", "unittest", "discover", "-s", str(scripts / "tests")], count_unittest),
@@ -104,6 +104,13 @@ def steps():
              count_last_line),
         step("documentation", ["cargo", "doc", *JOBS, "--quiet", "--workspace", "--no-deps", "--document-private-items"], environment={"RUSTDOCFLAGS": "-D warnings"}),
     ]
+    # Longer than anybody wants to wait each time: on request.
+    on_request = [
+        step("the recording's algorithm under loom", [str(scripts / "loom")], count_cargo_test_or_none, 900),
+        step("the reader fuzzed for a minute", [str(scripts / "fuzz"), "60"], limit_s=600),
+        step("bench, tried on the simulated driver", [str(scripts / "bench"), "--quick"]),
+    ]
+    return usual + (on_request if os.environ.get("LAZYGUARD_TEST_LONG") else [])
 
 
 def as_a_whole(code, output):

@@ -148,6 +148,9 @@ const RESULT_AT: u32 = 32;
 const LANE_AT: u32 = 16;
 const NUMBER_AT: u32 = 32;
 
+/// How often a thread that goes on to the next call meanwhile is looked at.
+const LOOKS: u32 = 4;
+
 /// How many of the newest records are looked at for one that another query can be added to: as many streams or events can
 /// be polled in turns, and be one record each.
 const FOLDED_AMONG: u32 = 16;
@@ -179,6 +182,8 @@ impl ThreadSlot {
         self.recorder.keep_counts(calls, launches);
         self.depth.store(0, Ordering::Relaxed);
         self.set(place::MARK, 0);
+        // Whoever sees something of the new thread's sees the mark gone (see `published`).
+        fence(Ordering::Release);
         self.set(place::WHO, u64::from(number) | u64::from(thread) << 32);
         self.set(place::BORN, now);
         self.set(place::ENDED, 0);
@@ -227,6 +232,8 @@ impl ThreadSlot {
         if self.depth.load(Ordering::Relaxed) != 0 {
             return false;
         }
+        // Keeps this call's frame, and its number, behind the end of the last one's mark.
+        fence(Ordering::Release);
         self.set(place::STACK, caller.stack as u64);
         self.set(place::FRAME, caller.frame as u64);
         self.depth.store(1, Ordering::Relaxed);
@@ -314,10 +321,11 @@ impl ThreadSlot {
         let cold = matches!(facts.kind, Kind::ColdFunction | Kind::ColdModule);
         let lane = if cold { Lane::Landmarks } else { Lane::of(class) };
         let (place, kept) = self.next_place(lane, facts.entered);
-        // Keeps the facts of this call behind the end of the last one's mark, for a reader that takes them in between.
+        self.count_call();
+        // Keeps the facts of this call behind its number and the end of the last one's mark, for a reader that takes them in
+        // between.
         fence(Ordering::Release);
         put_record(place, facts);
-        self.count_call();
         OpenRecord { place, mark: self.mark_of(facts.form, lane, kept), lane, cold }
     }
 
@@ -441,6 +449,24 @@ impl ThreadSlot {
 
     /// The call in progress, if there is one.
     pub fn published(&self) -> Option<PublishedCall> {
+        for _ in 0..LOOKS {
+            // Two calls may have the same mark, one after the other: a call that leaves no record does not use its number up,
+            // and each thread begins anew. So the thread and its count of calls have to stand still as well. Acquire: partner
+            // of the fences behind the end of a mark; who sees the new number does not see the former mark.
+            let who = self.entry[place::WHO].load(Ordering::Acquire);
+            let serial = self.entry[place::CALLS].load(Ordering::Acquire);
+            let call = self.under_mark((who >> 32) as u32, serial);
+            fence(Ordering::Acquire);
+            if self.get(place::CALLS) == serial && self.get(place::WHO) == who {
+                return call;
+            }
+        }
+        // It goes on from call to call.
+        None
+    }
+
+    /// What the mark leads to.
+    fn under_mark(&self, thread: u32, serial: u64) -> Option<PublishedCall> {
         if !self.in_use() {
             return None;
         }
@@ -465,7 +491,7 @@ impl ThreadSlot {
         };
         let facts = Record::from_words(&words)?;
         let call = PublishedCall {
-            thread: self.thread(),
+            thread,
             form: facts.form,
             entered: facts.entered,
             context: u32::from(facts.context),
@@ -476,7 +502,7 @@ impl ThreadSlot {
                 Kind::ColdModule => 2,
                 _ => 0,
             },
-            serial: self.get(place::CALLS),
+            serial,
             frame: self.get(place::STACK) as usize,
         };
         // The fence keeps the reads above from moving below the second look.

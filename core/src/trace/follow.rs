@@ -15,12 +15,27 @@ pub struct Followed {
     pub record: Record,
 }
 
+/// How far a segment has been read.
+#[derive(Clone, Copy, Default)]
+struct Progress {
+    /// How often it had been taken.
+    taken: u32,
+    /// Records of that use that have been read.
+    read: u32,
+    /// Whether it is looked at each time.
+    watched: bool,
+    /// Whether the hand has come by since that use: the next one may be there any moment, or not until the hand comes again.
+    awaited: bool,
+}
+
 #[derive(Default)]
 struct LaneFollower {
     /// Up to where the hand has been followed.
     hand: u64,
-    /// Segments that may still grow, with their use and how many of their records have been read.
-    growing: Vec<(usize, u32, u32)>,
+    /// Of each segment, how far it has been read.
+    progress: Vec<Progress>,
+    /// Segments that may still grow, or be another's any moment: the hand goes on before a segment is taken, not after.
+    watched: Vec<usize>,
     /// Records read so far.
     read: u64,
 }
@@ -32,42 +47,42 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// Hands every record that has become complete in a lane since the last time to `each`; those of one thread in order.
+    /// Hands every record that has become complete in a lane since the last time to `each`; of those handed at once,
+    /// one thread's in order.
     pub fn follow(&mut self, recorder: &Recorder<'_>, lane: Lane, each: &mut dyn FnMut(Followed)) {
         let follower = &mut self.lanes[lane as usize];
         let (first, count) = recorder.segments_of(lane);
         let hand = recorder.counts(lane).hand;
-        if count == 0 {
-            return;
-        }
-        let mut looked_at = std::mem::take(&mut follower.growing);
+        follower.progress.resize(count, Progress::default());
         // Where the hand has gone round since, each segment is looked at once.
         for ticket in follower.hand.max(hand.saturating_sub(count as u64))..hand {
-            let index = first + (ticket % count as u64) as usize;
-            if let Some(look) = recorder.look(index) {
-                if !looked_at.iter().any(|&(known, taken, _)| known == index && taken == look.taken()) {
-                    looked_at.push((index, look.taken(), 0));
-                }
+            let place = (ticket % count as u64) as usize;
+            let progress = &mut follower.progress[place];
+            progress.awaited = true;
+            if !std::mem::replace(&mut progress.watched, true) {
+                follower.watched.push(place);
             }
         }
         follower.hand = hand;
-        for (index, taken, read) in looked_at {
-            let Some(look) = recorder.look(index).filter(|look| look.taken() == taken) else { continue };
-            let read_until = follower.read_segment(recorder, &look, read, each);
-            if look.is_current() {
-                follower.growing.push((index, taken, read_until));
-            }
-        }
+        // In between two owners a segment shows nothing: the next one's records are read next time.
+        let mut looks: Vec<_> = follower.watched.iter().filter_map(|&place| recorder.look(first + place)).collect();
+        looks.sort_unstable_by_key(|look| (look.owner.number, look.first));
+        looks.iter().for_each(|look| follower.read_on(recorder, look, look.index - first, each));
+        let progress = &follower.progress;
+        follower.watched.retain(|&place| progress[place].watched);
     }
 
     /// How many complete records of a lane were never seen here. Exact when nothing is written meanwhile.
     pub fn lost(&self, recorder: &Recorder<'_>, lane: Lane) -> u64 {
         let follower = &self.lanes[lane as usize];
+        let (first, _) = recorder.segments_of(lane);
         let growing: u64 = follower
-            .growing
+            .watched
             .iter()
-            .filter_map(|&(index, taken, read)| {
-                recorder.look(index).filter(|l| l.taken() == taken && l.is_current()).map(|_| u64::from(read))
+            .filter_map(|&place| {
+                let progress = follower.progress[place];
+                let look = recorder.look(first + place)?;
+                (look.taken() == progress.taken && look.is_current()).then_some(u64::from(progress.read))
             })
             .sum();
         recorder.counts(lane).given_up.saturating_sub(follower.read - growing)
@@ -75,14 +90,22 @@ impl Follower {
 }
 
 impl LaneFollower {
-    fn read_segment(&mut self, recorder: &Recorder<'_>, look: &Look, from: u32, each: &mut dyn FnMut(Followed)) -> u32 {
-        for number in from..look.length {
-            let Some(words) = recorder.read(look, number) else { return number };
+    /// Reads what has come into a segment.
+    fn read_on(&mut self, recorder: &Recorder<'_>, look: &Look, place: usize, each: &mut dyn FnMut(Followed)) {
+        let mut progress = self.progress[place];
+        if look.taken() != progress.taken {
+            progress = Progress { taken: look.taken(), ..Progress::default() };
+        }
+        while progress.read < look.length {
+            let Some(words) = recorder.read(look, progress.read) else { break };
+            progress.read += 1;
             self.read += 1;
             if let Some(record) = Record::from_words(&words) {
                 each(Followed { owner: look.owner, record });
             }
         }
-        look.length.max(from)
+        // What could not be read has been taken again meanwhile.
+        progress.watched = progress.awaited || look.is_current() || progress.read < look.length;
+        self.progress[place] = progress;
     }
 }

@@ -107,8 +107,8 @@ pub struct Recorder<'a> {
     shape: Shape,
     texts: Mutex<()>,
     /// How many segments of each lane have been released; and what that was, plus 1, when last none was to be had.
-    released: [OwnU64; LANES],
-    exhausted: [OwnU64; LANES],
+    released: [AtomicU64; LANES],
+    exhausted: [AtomicU64; LANES],
 }
 
 fn low(word: u64) -> u64 {
@@ -336,7 +336,8 @@ impl<'a> Recorder<'a> {
         let count = words[segment::STATE].load(Ordering::Relaxed) & !0xffff_ffff;
         // Release: partner of the Acquire in `take`, whose thread writes over what this one has written.
         words[segment::STATE].store(count | segment::GIVEN_UP, Ordering::Release);
-        self.released[which as usize].fetch_add(1, Ordering::Relaxed);
+        // Release: who sees the count sees the state, and does not go round in vain.
+        self.released[which as usize].fetch_add(1, Ordering::Release);
     }
 
     fn lane(&self, which: Lane) -> &'a [AtomicU64] {
@@ -355,7 +356,7 @@ impl<'a> Recorder<'a> {
         let count = self.shape.segments[which as usize];
         let begin: usize = self.shape.segments[..which as usize].iter().sum();
         // Nothing has been released since somebody went round and found nothing: that need not be found out again.
-        let released = self.released[which as usize].load(Ordering::Relaxed);
+        let released = self.released[which as usize].load(Ordering::Acquire);
         if self.exhausted[which as usize].load(Ordering::Relaxed) == released + 1 {
             return None;
         }

@@ -1,0 +1,448 @@
+//! What holds of a recording whatever turns the threads take, and however late each sees what the others have stored.
+//!
+//! The model checker `loom` runs each of these tests over and over, in every way within its bound on how often a thread is
+//! interrupted. The recordings are the smallest in which segments are full, taken again, and not to be had.
+//!
+//! Runs under `--cfg loom` only: `scripts/loom`.
+#![cfg(loom)]
+
+use lazyguard_core::api::Form;
+use lazyguard_core::state::{Caller, OpenRecord, ThreadSlot, World};
+use lazyguard_core::trace::layout::{header, lane, record, segment, Shape, WORD};
+use lazyguard_core::trace::read::Recording;
+use lazyguard_core::trace::{Follower, Lane, Owner, Pen, ProcessFacts, Record, Recorder};
+use loom::sync::atomic::{fence, AtomicU64, Ordering};
+use loom::thread;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::AtomicU64 as Told;
+use std::sync::Arc;
+
+/// The lane that is written to where it makes no difference which.
+const LANE: Lane = Lane::Work;
+const RELAXED: Ordering = Ordering::Relaxed;
+const ONE: Owner = Owner { number: 1, thread: 101 };
+const OTHER: Owner = Owner { number: 2, thread: 102 };
+
+/// Runs the test in every way in which threads are interrupted at most so many times, or as many as the environment says;
+/// says in how many ways. Once is enough to run one thread as far as any point of another, with all that it may see there.
+fn in_every_way(interruptions: usize, test: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = builder.preemption_bound.or(Some(interruptions));
+    builder.max_branches = 10_000;
+    let ways = Arc::new(Told::new(0));
+    let counted = ways.clone();
+    builder.check(move || {
+        counted.fetch_add(1, RELAXED);
+        test();
+    });
+    println!("{} ways", ways.load(RELAXED));
+}
+
+fn shape(work: usize, records: usize) -> Shape {
+    Shape { threads: 0, contexts: 0, streams: 0, text_bytes: 0, segments: [work, 0, 0], records }
+}
+
+fn zeros(shape: Shape) -> Vec<AtomicU64> {
+    (0..shape.words()).map(|_| AtomicU64::new(0)).collect()
+}
+
+/// A recording of a shape, which is made anew for each way and lives as long.
+macro_rules! recorder {
+    ($shape:expr) => {{
+        loom::lazy_static! {
+            static ref WORDS: Vec<AtomicU64> = zeros($shape);
+            static ref RECORDER: Recorder<'static> =
+                Recorder::new(&WORDS, $shape, &ProcessFacts::default()).expect("words for the shape");
+        }
+        let recorder: &'static Recorder<'static> = &RECORDER;
+        recorder
+    }};
+}
+
+/// A world over such a recording.
+macro_rules! world {
+    ($shape:expr) => {{
+        loom::lazy_static! {
+            static ref WORLD: World = World::new(recorder!($shape));
+        }
+        let world: &'static World = &WORLD;
+        world
+    }};
+}
+
+// --- records ---
+
+/// What tells a record from every other one.
+fn mark(owner: Owner, number: u64) -> u64 {
+    u64::from(owner.number) << 32 | number + 1
+}
+
+/// Writes a record of which two words tell which one it is: enough to tell a mixture, and few enough to try every one.
+/// Returns whether there was a place.
+fn write(recorder: &Recorder<'_>, pen: &Pen, owner: Owner) -> bool {
+    let mark = mark(owner, pen.next());
+    let Some(place) = recorder.place(pen).or_else(|| recorder.place_in_next(pen, owner, LANE, 7)) else {
+        recorder.count_dropped(LANE);
+        return false;
+    };
+    place[record::ENTERED].store(mark, RELAXED);
+    place[record::DETAIL].store(mark, RELAXED);
+    recorder.complete(pen);
+    true
+}
+
+/// Reads all that is there, and checks each record; returns how many there are.
+fn read(recorder: &Recorder<'_>) -> u64 {
+    let mut count = 0;
+    for index in 0..recorder.shape().segment_count() {
+        let Some(look) = recorder.look(index) else { continue };
+        for number in 0..look.length {
+            let Some(words) = recorder.read(&look, number) else { break };
+            let expected = mark(look.owner, look.first + u64::from(number));
+            assert_eq!((words[record::ENTERED], words[record::DETAIL]), (expected, expected), "{look:?}");
+            assert_eq!(look.owner.thread, look.owner.number + 100);
+            count += 1;
+        }
+    }
+    count
+}
+
+/// Writes so many records as a thread of its own, which then gives its segments up. Returns how many found a place.
+fn writer(recorder: &'static Recorder<'static>, owner: Owner, records: u32) -> thread::JoinHandle<u64> {
+    thread::spawn(move || {
+        let pen = Pen::default();
+        let written = (0..records).filter(|_| write(recorder, &pen, owner)).count();
+        recorder.give_up(&pen);
+        written as u64
+    })
+}
+
+fn join<T>(handle: thread::JoinHandle<T>) -> T {
+    handle.join().unwrap()
+}
+
+#[test]
+fn a_record_is_read_whole_or_not_at_all_while_its_segment_is_taken_by_another() {
+    in_every_way(3, || {
+        let recorder = recorder!(shape(1, 2));
+        let pen = Pen::default();
+        assert!(write(recorder, &pen, ONE));
+        recorder.give_up(&pen);
+        let other = writer(recorder, OTHER, 2);
+        let reader = thread::spawn(|| read(recorder));
+        let written = 1 + join(other);
+        join(reader);
+        assert_eq!(read(recorder) + recorder.counts(LANE).overtaken, written);
+    });
+}
+
+#[test]
+fn what_two_writers_take_from_each_other_is_counted_and_can_be_had_again() {
+    in_every_way(3, || {
+        let recorder = recorder!(shape(2, 1));
+        let (one, other) = (writer(recorder, ONE, 2), writer(recorder, OTHER, 1));
+        let written = join(one) + join(other);
+        let counts = recorder.counts(LANE);
+        assert_eq!(written + counts.dropped, 3);
+        assert_eq!(counts.given_up, written);
+        assert_eq!(read(recorder) + counts.overtaken, written);
+        assert!(write(recorder, &Pen::default(), ONE), "what was given up can be had");
+    });
+}
+
+#[test]
+fn records_are_read_whole_while_two_writers_take_segments_from_each_other() {
+    in_every_way(2, || {
+        let recorder = recorder!(shape(1, 1));
+        let (one, other) = (writer(recorder, ONE, 1), writer(recorder, OTHER, 1));
+        let reader = thread::spawn(|| read(recorder));
+        let written = join(one) + join(other);
+        join(reader);
+        assert_eq!(read(recorder) + recorder.counts(LANE).overtaken, written);
+    });
+}
+
+#[test]
+fn a_segment_that_is_given_up_is_taken_by_one_and_its_records_are_counted() {
+    in_every_way(3, || {
+        let recorder = recorder!(shape(1, 1));
+        let pen = Pen::default();
+        assert!(write(recorder, &pen, ONE));
+        let takers = [OTHER, Owner { number: 3, thread: 103 }].map(|owner| {
+            thread::spawn(move || {
+                let pen = Pen::default();
+                recorder.place_in_next(&pen, owner, LANE, 7).is_some()
+            })
+        });
+        recorder.give_up(&pen);
+        let taken = takers.map(join).into_iter().filter(|&taken| taken).count();
+        assert!(taken <= 1);
+        let look = recorder.look(0).unwrap();
+        assert_eq!(look.is_current(), taken == 1);
+        assert_eq!((recorder.counts(LANE).overtaken, u64::from(look.length)), (taken as u64, 1 - taken as u64));
+    });
+}
+
+#[test]
+fn a_follower_is_handed_each_record_once_and_knows_what_it_lost() {
+    in_every_way(2, || {
+        let recorder = recorder!(shape(2, 1));
+        // The heads stay as they are, so that each record is of a call that is known.
+        let form = Form::by_symbol(b"cuLaunchKernel").unwrap();
+        for index in 0..2 {
+            let at = recorder.shape().segments_at() + index * recorder.shape().segment_words();
+            recorder.words()[at + segment::RECORDS + record::HEAD].store(u64::from(form.id()), RELAXED);
+        }
+        let mut follower = Follower::default();
+        let mut handed = BTreeSet::new();
+        let mut follow = || {
+            let mut last = BTreeMap::new();
+            follower.follow(recorder, LANE, &mut |followed| {
+                let (owner, mark) = (followed.owner, followed.record.entered);
+                assert_eq!(mark, followed.record.detail);
+                assert_eq!(mark >> 32, u64::from(owner.number));
+                assert!(handed.insert(mark), "handed again");
+                assert!(last.insert(owner.number, mark) < Some(mark), "out of order");
+            });
+            (handed.len() as u64, follower.lost(recorder, LANE))
+        };
+        let pen = Pen::default();
+        assert!(write(recorder, &pen, ONE));
+        recorder.give_up(&pen);
+        assert_eq!(follow(), (1, 0));
+        let other = writer(recorder, OTHER, 2);
+        thread::yield_now();
+        follow();
+        let written = 1 + join(other);
+        let (handed, lost) = follow();
+        assert_eq!(handed + lost, written);
+        assert!(lost <= recorder.counts(LANE).overtaken, "what is there is handed out");
+    });
+}
+
+// --- a crash ---
+
+/// What a file holds of a new recording of this shape.
+fn new_file(shape: Shape) -> Vec<u64> {
+    let file = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let filled = file.clone();
+    in_every_way(2, move || {
+        let words = zeros(shape);
+        Recorder::new(&words, shape, &ProcessFacts::default()).expect("words for the shape");
+        *filled.lock().unwrap() = words.iter().map(|word| word.load(RELAXED)).collect();
+    });
+    let file = file.lock().unwrap();
+    file.clone()
+}
+
+#[test]
+fn a_crash_at_any_moment_leaves_every_complete_record_or_its_count() {
+    const SHAPE: fn() -> Shape = || shape(2, 1);
+    let new = new_file(SHAPE());
+    in_every_way(2, move || {
+        let recorder = recorder!(SHAPE());
+        let complete: Arc<[Told; 2]> = Arc::default();
+        let threads = [ONE, OTHER].map(|owner| {
+            let complete = complete.clone();
+            thread::spawn(move || {
+                let pen = Pen::default();
+                for _ in 0..3 - owner.number {
+                    if write(recorder, &pen, owner) {
+                        // In the same moment: `loom` lets others in before what is done to an atomic of its own.
+                        complete[owner.number as usize - 1].fetch_add(1, RELAXED);
+                    }
+                }
+                recorder.give_up(&pen);
+            })
+        });
+        // What comes later is of no interest, and what is read below is what all stores up to here have left: an exchange
+        // takes the newest value.
+        thread::yield_now();
+        loom::skip_branch();
+        let complete: u64 = complete.iter().map(|count| count.load(RELAXED)).sum();
+        let mut file = new.clone();
+        let lane_words = header::LANES..header::LANES + header::LANE_WORDS;
+        for at in lane_words.chain(recorder.shape().segments_at()..file.len()) {
+            file[at] = recorder.words()[at].fetch_add(0, RELAXED);
+        }
+        let bytes: Vec<u8> = file.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let recording = Recording::open(bytes).unwrap();
+        assert_eq!(recording.defects(), []);
+        let account = recording.accounts()[LANE as usize];
+        let segments = file[recorder.shape().segments_at()..].chunks(recorder.shape().segment_words());
+        let being_taken: u64 = segments
+            .filter(|words| words[segment::STATE] & 0xffff_ffff == segment::BEING_TAKEN)
+            .map(|words| words[segment::LENGTH])
+            .sum();
+        let told = account.present + file[header::LANES + lane::OVERTAKEN];
+        assert!(complete <= told && told <= complete + being_taken, "{complete} {told} {being_taken}");
+        let mut present = 0;
+        for words in file[recorder.shape().segments_at()..].chunks(recorder.shape().segment_words()) {
+            if words[segment::LENGTH] != 0 {
+                let who = words[segment::WHO];
+                let owner = Owner { number: who as u32, thread: (who >> 32) as u32 };
+                let expected = mark(owner, words[segment::FIRST]);
+                let at = |word: usize| words[segment::RECORDS + word];
+                assert_eq!((at(record::ENTERED), at(record::DETAIL)), (expected, expected));
+                present += 1;
+            }
+        }
+        assert_eq!(present, account.present);
+        threads.into_iter().for_each(join);
+    });
+}
+
+// --- calls in progress ---
+
+/// A shape with so many segments of each lane, which hold this many records, and room for one thread.
+fn shape_with_thread(segments: [usize; 3], records: usize) -> Shape {
+    Shape { threads: 1, segments, ..shape(0, records) }
+}
+
+/// The call of this number up to its mark. Everything that is told of it tells the number.
+fn begin(slot: &ThreadSlot, symbol: &str, number: u32) -> OpenRecord {
+    let form = Form::by_symbol(symbol.as_bytes()).unwrap();
+    let entered = u64::from(number) * 1000;
+    let facts = Record { entered, stream: number, function: number, context: number as u16, ..Record::of(form) };
+    assert!(slot.enter(Caller { stack: number as usize, ..Caller::default() }));
+    let open = slot.open(&facts, form.class());
+    slot.mark(&open);
+    open
+}
+
+/// All of the call.
+fn make(world: &World, slot: u32, symbol: &str, number: u32) {
+    let slot = world.thread(slot).unwrap();
+    let open = begin(slot, symbol, number);
+    let form = Form::by_symbol(symbol.as_bytes()).unwrap();
+    slot.close(open, form.class(), u64::from(number) * 1000 + 1, -1);
+    slot.unmark();
+    slot.leave();
+}
+
+/// Looks at the call that the thread is in, and checks that all that is told of it is about one call.
+fn watch(world: &World, slot: u32) {
+    if let Some(call) = world.thread(slot).unwrap().published() {
+        let number = (call.entered / 1000) as u32;
+        let told = (call.stream, call.function, call.context, call.frame as u32, call.serial as u32);
+        assert_eq!(told, (number, number, number, number, number), "{call:?}");
+        assert_eq!(call.entered % 1000, 0);
+        assert_eq!(call.thread, 101);
+    }
+}
+
+/// A thread that makes these calls, and one that watches it.
+fn make_and_watch(world: &'static World, symbols: [&'static str; 2]) {
+    let slot = world.begin_thread(101, 5).unwrap();
+    let calling = thread::spawn(move || {
+        for (symbol, number) in symbols.into_iter().zip(1..) {
+            make(world, slot, symbol, number);
+        }
+    });
+    let watching = thread::spawn(move || watch(world, slot));
+    join(calling);
+    join(watching);
+    assert_eq!(world.thread(slot).unwrap().published(), None);
+}
+
+#[test]
+fn a_call_is_told_without_anything_of_the_next_one_in_its_segment() {
+    in_every_way(1, || make_and_watch(world!(shape_with_thread([0, 1, 0], 2)), ["cuStreamSynchronize"; 2]));
+}
+
+#[test]
+fn a_call_is_told_without_anything_of_the_next_one_in_another_segment() {
+    in_every_way(1, || make_and_watch(world!(shape_with_thread([0, 2, 0], 1)), ["cuStreamSynchronize"; 2]));
+}
+
+#[test]
+fn a_call_is_told_without_anything_of_the_next_one_in_another_lane() {
+    let symbols = ["cuMemAlloc_v2", "cuStreamSynchronize"];
+    in_every_way(1, move || make_and_watch(world!(shape_with_thread([0, 1, 1], 1)), symbols));
+}
+
+#[test]
+fn a_call_is_told_without_anything_of_the_next_one_where_the_first_leaves_no_record() {
+    in_every_way(1, || make_and_watch(world!(shape_with_thread([0, 0, 1], 1)), ["cuMemFree_v2"; 2]));
+}
+
+#[test]
+fn a_call_is_told_without_anything_of_the_next_one_where_there_is_no_segment() {
+    in_every_way(1, || make_and_watch(world!(shape_with_thread([0, 0, 0], 1)), ["cuMemFree_v2"; 2]));
+}
+
+#[test]
+fn a_call_is_told_without_anything_of_the_thread_that_has_its_slot_next() {
+    in_every_way(2, || {
+        let world = world!(shape_with_thread([0, 0, 0], 1));
+        let slot = world.begin_thread(101, 5).unwrap();
+        let calling = thread::spawn(move || {
+            make(world, slot, "cuStreamSynchronize", 1);
+            world.end_thread(slot, 6);
+            assert_eq!(world.begin_thread(102, 7), Some(slot));
+            make(world, slot, "cuStreamSynchronize", 2);
+        });
+        thread::yield_now();
+        if let Some(call) = world.thread(slot).unwrap().published() {
+            let number = (call.entered / 1000) as u32;
+            let told = (call.stream, call.function, call.context, call.frame as u32, call.thread, call.serial);
+            assert_eq!(told, (number, number, number, number, 100 + number, 1), "{call:?}");
+        }
+        join(calling);
+    });
+}
+
+#[test]
+fn a_call_that_was_let_through_before_the_gate_closed_is_told_to_who_closed_it() {
+    in_every_way(1, || {
+        let world = world!(shape_with_thread([0, 0, 0], 1));
+        let slot = world.begin_thread(101, 5).unwrap();
+        let gate = Arc::new(AtomicU64::new(0));
+        let seen = gate.clone();
+        let calling = thread::spawn(move || {
+            make(world, slot, "cuMemFree_v2", 1);
+            begin(world.thread(slot).unwrap(), "cuMemFree_v2", 2);
+            fence(Ordering::SeqCst);
+            seen.load(RELAXED) == 0
+        });
+        let closing = thread::spawn(move || {
+            gate.store(1, RELAXED);
+            fence(Ordering::SeqCst);
+            world.thread(slot).unwrap().published().is_some()
+        });
+        let let_through = join(calling);
+        assert!(join(closing) || !let_through);
+    });
+}
+
+#[test]
+fn a_call_that_has_returned_is_read_with_its_answer() {
+    in_every_way(1, || {
+        let world = world!(shape_with_thread([0, 1, 0], 1));
+        let slot = world.begin_thread(101, 5).unwrap();
+        let calling = thread::spawn(move || make(world, slot, "cuStreamSynchronize", 1));
+        thread::yield_now();
+        if let Some(look) = world.recorder().look(0).filter(|look| look.length != 0) {
+            let words = world.recorder().read(&look, 0).unwrap();
+            let record = Record::from_words(&words).unwrap();
+            assert_eq!((record.entered, record.returned, record.result, record.stream), (1000, 1001, -1, 1));
+        }
+        join(calling);
+    });
+}
+
+// --- texts ---
+
+#[test]
+fn a_text_that_counts_is_all_there() {
+    in_every_way(1, || {
+        let recorder = recorder!(Shape { text_bytes: 64, ..shape(0, 1) });
+        let adding = thread::spawn(|| recorder.add_note(9, "note"));
+        thread::yield_now();
+        let used = recorder.words()[header::TEXTS_USED].load(Ordering::Acquire) as usize;
+        let at = recorder.shape().texts_at();
+        let words: Vec<_> = recorder.words()[at..at + used / WORD].iter().map(|word| word.load(RELAXED)).collect();
+        assert!(words.is_empty() || words == [5 | 32 << 32, 9, 4, u64::from_le_bytes(*b"note\0\0\0\0")], "{words:x?}");
+        join(adding);
+    });
+}
