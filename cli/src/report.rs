@@ -7,7 +7,7 @@ use crate::log::{self, Printer, Took};
 use crate::names::Names;
 use crate::source::{Opened, Run, RECORDING};
 use crate::{Failure, Outcome};
-use lazyguard_core::diagnose::{diagnose, Gathering, Snapshot, Verdict};
+use lazyguard_core::diagnose::{diagnose, Diagnosis, Gathering, Snapshot, Standing};
 use lazyguard_core::report::{Account, HangReport, PreloadAccount};
 use lazyguard_core::settings::Settings;
 use lazyguard_core::trace::read::{Entry, ThreadSeen, ThreadState};
@@ -54,7 +54,7 @@ struct Recorded {
     opened: Opened,
     gathering: Gathering,
     snapshot: Snapshot,
-    verdicts: Vec<Verdict>,
+    diagnosis: Diagnosis,
     settings: Settings,
     preload: PreloadAccount,
     /// The newest record of each thread, by the thread's number.
@@ -180,9 +180,9 @@ impl Recorded {
             0 => SUSPICIOUS_AT_THE_END_NANOS,
             after => after.min(SUSPICIOUS_AT_THE_END_NANOS),
         };
-        let snapshot = gathering.snapshot(&opened.recording, threshold);
-        let verdicts = diagnose(&snapshot);
-        Ok(Self { opened, gathering, snapshot, verdicts, settings, preload, newest, named })
+        let snapshot = gathering.snapshot(&opened.recording, threshold, settings.patience_nanos());
+        let diagnosis = diagnose(&snapshot);
+        Ok(Self { opened, gathering, snapshot, diagnosis, settings, preload, newest, named })
     }
 
     fn json(&self) -> Value {
@@ -242,7 +242,9 @@ impl Recorded {
             "threads": threads,
             "defects": defects.map(ToString::to_string).collect::<Vec<_>>(),
             "snapshot": self.snapshot,
-            "verdicts": self.verdicts,
+            "standing": self.diagnosis.standing,
+            "verdicts": self.diagnosis.verdicts,
+            "slow": self.diagnosis.slow,
         })
     }
 
@@ -270,11 +272,12 @@ impl Recorded {
         let longest = self.snapshot.blocked.first().map_or(0, |call| call.blocked_nanos);
         let mut snapshot = self.snapshot.clone();
         if self.opened.alive && longest >= SUSPICIOUS_NANOS {
-            snapshot = self.gathering.snapshot(&self.opened.recording, SUSPICIOUS_NANOS);
+            snapshot =
+                self.gathering.snapshot(&self.opened.recording, SUSPICIOUS_NANOS, self.settings.patience_nanos());
         }
         let when = if self.opened.alive { "" } else { " when it was last seen" };
         let hang = self.hang(snapshot);
-        if !hang.verdicts.is_empty() {
+        if hang.standing != Standing::Well {
             if after == 0 || longest < after {
                 let has = if self.opened.alive { "has" } else { "had" };
                 let for_as_long = Took(longest);
@@ -313,10 +316,11 @@ impl Recorded {
 
     /// Whether a hang that was reported live has lasted, and where its calls were made.
     fn write_what_became_of(&self, hang: &HangReport, out: &mut impl Write) -> io::Result<()> {
-        let lasts = |thread: u32, entered: Nanos| {
-            self.threads().any(|t| t.thread == thread && t.call_in_progress.is_some_and(|call| call.entered == entered))
-        };
-        if hang.snapshot.blocked.iter().any(|call| lasts(call.thread, call.entered)) {
+        let now = &self.snapshot.blocked;
+        let lasts = |thread: u32, entered: Nanos| now.iter().any(|c| c.thread == thread && c.entered == entered);
+        let blocked = &hang.snapshot.blocked;
+        let lasting = blocked.iter().any(|call| lasts(call.thread, call.entered));
+        if hang.resolved.is_none() && (lasting || blocked.is_empty()) {
             self.write_callers(out)
         } else {
             writeln!(out, "this hang is over: none of these calls was in progress when the process was last seen")

@@ -216,7 +216,20 @@ impl Default for Settings {
     }
 }
 
+/// What has no known pattern, or may still be helped, counts as a hang after this many times the threshold.
+const PATIENCE: u64 = 3;
+
 impl Settings {
+    /// How long what has no known pattern, or may still be helped, has to stand still until it counts as a hang; where hangs are
+    /// not looked for, by the default threshold.
+    pub fn patience_nanos(&self) -> u64 {
+        let threshold = match self.hang_after_nanos {
+            0 => Self::default().hang_after_nanos,
+            threshold => threshold,
+        };
+        threshold.saturating_mul(PATIENCE)
+    }
+
     /// Reads the settings from the environment's pairs; pairs that are not LazyGuard's are passed over. The second part
     /// holds one line for each name or value that could not be used.
     pub fn read<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> (Self, Vec<String>) {

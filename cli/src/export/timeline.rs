@@ -13,8 +13,8 @@ use crate::callers::Callers;
 use crate::names::{condition, meant_at, Names};
 use lazyguard_core::api::Class;
 use lazyguard_core::diagnose::Code;
+use lazyguard_core::diagnose::ValueWait;
 use lazyguard_core::report::event_of_record;
-use lazyguard_core::state::ValueWait;
 use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::read::{Entry, Recording, Source};
 use lazyguard_core::trace::{Kind, Record};
@@ -187,6 +187,8 @@ impl<'a, S: Source, W: Write> Timeline<'a, S, W> {
         match record.kind {
             Kind::Hazard => return self.hazard(entry),
             Kind::Preload => return self.preload(entry),
+            // What the guard saw is no part of what the program did.
+            Kind::HostBegins | Kind::HostEnds | Kind::Seen => return Ok(()),
             Kind::Call | Kind::ColdFunction | Kind::ColdModule | Kind::Queries => {}
         }
         let succeeded = record.returned != 0 && record.result == 0;

@@ -173,6 +173,20 @@ pub mod flag {
     pub const WAIT: u8 = 32;
 }
 
+/// What the image of a module or library is, by its first bytes, as the first of the three short numbers of a load's record.
+pub mod image {
+    /// Machine code, as an ELF file.
+    pub const MACHINE_CODE: u64 = 1;
+    /// A fat binary with machine code in it.
+    pub const FAT_BINARY: u64 = 2;
+    /// Text of the virtual instruction set.
+    pub const PTX: u64 = 3;
+    /// A fat binary without machine code.
+    pub const FAT_BINARY_OF_PTX: u64 = 4;
+    /// Those that the driver has to compile.
+    pub const NEEDS_COMPILER: [u64; 2] = [PTX, FAT_BINARY_OF_PTX];
+}
+
 /// How big each area of a recording is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {

@@ -3,7 +3,7 @@
 use super::folder::{RunFolder, RUN};
 use super::hot::HOT;
 use super::recording::Backing;
-use super::{clock, fault, folder, gate, log, memory, nudge, standard_error, thread, watchdog, Guard, RETIRED};
+use super::{clock, fault, folder, gate, hang, log, memory, nudge, standard_error, thread, Guard, RETIRED};
 use crate::lookup::{dlsym, driver};
 use lazyguard_core::settings::Settings;
 use lazyguard_core::state::World;
@@ -135,7 +135,7 @@ fn build() {
     // Release: partner of the Acquire in `guard`.
     HOT.guard.store(std::ptr::from_ref(guard).cast_mut(), Ordering::Release);
     if guard.settings.hang_after_nanos > 0 {
-        start_thread("lazyguard-watch", guard, move || watchdog::run(guard));
+        start_thread("lazyguard-watch", guard, move || hang::watchdog::run(guard));
     }
     start_thread("lazyguard-log", guard, move || guard.log.run(guard));
 }
@@ -148,7 +148,7 @@ fn start_ticks() -> Option<u64> {
 }
 
 /// Starts a thread in which no signal of the program's is handled.
-fn start_thread(name: &str, guard: &'static Guard, body: impl FnOnce() + Send + 'static) {
+pub fn start_thread(name: &str, guard: &'static Guard, body: impl FnOnce() + Send + 'static) {
     // SAFETY: all-zero bytes are a valid signal set, and both are valid for the calls.
     let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
     // SAFETY: as above; the calling thread's mask is restored below.

@@ -106,7 +106,8 @@ impl Log {
         match record.kind {
             Kind::Hazard => self.level >= LogLevel::Hazard,
             Kind::ColdFunction | Kind::ColdModule | Kind::Preload => self.level >= LogLevel::Load,
-            Kind::Queries => false,
+            Kind::HostBegins | Kind::HostEnds => self.level >= LogLevel::Load,
+            Kind::Queries | Kind::Seen => false,
             Kind::Call => match record.form.class() {
                 Class::Launch | Class::GraphLaunch => self.level >= LogLevel::Launch,
                 Class::ContextSynchronize
@@ -246,7 +247,11 @@ fn say(guard: &Guard, followed: &Followed) {
     let (at_ns, took_ns) = (record.entered, record.took());
     let (thread, result) = (followed.owner.thread, record.result);
     match record.kind {
-        Kind::Call | Kind::Queries => {
+        Kind::HostBegins | Kind::HostEnds => {
+            let event = if record.kind == Kind::HostBegins { "host_function_begins" } else { "host_function_ends" };
+            tracing::info!(event, at_ns, thread, call, function = record.detail, stream, handle);
+        }
+        Kind::Call | Kind::Queries | Kind::Seen => {
             tracing::info!(
                 event = event_name(record.form.class()),
                 at_ns,

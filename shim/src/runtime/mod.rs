@@ -10,6 +10,7 @@ pub mod clock;
 pub mod fault;
 pub mod folder;
 pub mod gate;
+pub mod hang;
 mod hot;
 pub mod idle;
 pub mod keeper;
@@ -22,7 +23,6 @@ pub mod nudge;
 pub mod recording;
 pub mod standard_error;
 pub mod thread;
-pub mod watchdog;
 
 use crate::lookup::driver;
 use hot::HOT;
