@@ -251,11 +251,11 @@ impl Recorded {
     }
 
     fn calls(&self) -> u64 {
-        self.threads().map(|thread| thread.calls).fold(self.opened.former_calls, u64::saturating_add)
+        self.threads().map(|thread| thread.calls).fold(self.opened.recording.facts().former_calls, u64::saturating_add)
     }
 
     fn launches(&self) -> u64 {
-        self.threads().map(|thread| thread.launches).fold(self.opened.former_launches, u64::saturating_add)
+        self.threads().map(|thread| thread.launches).fold(self.opened.recording.facts().former_launches, u64::saturating_add)
     }
 
     /// The hang, as the live report would have told it.

@@ -19,7 +19,9 @@ pub mod log;
 pub mod memory;
 mod mine;
 pub mod nudge;
+pub mod on_hang;
 pub mod recording;
+pub mod request;
 pub mod standard_error;
 pub mod thread;
 pub mod watchdog;
@@ -56,6 +58,10 @@ pub struct Guard {
     pub keeper: keeper::Keeper,
     /// The log.
     pub log: log::Log,
+    /// Requests for a report.
+    pub requests: request::Requests,
+    /// What was started because of a hang.
+    pub commands: on_hang::Commands,
     /// Hangs reported.
     pub hangs: AtomicU64,
     /// Hazards by number of the code, counted.

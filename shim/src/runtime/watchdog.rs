@@ -6,10 +6,11 @@
 //! Must not: call the driver, or take a lock that a stuck thread can hold.
 
 use super::folder::{HANG, RUN};
-use super::{standard_error, thread, Guard};
+use super::{on_hang, standard_error, thread, Guard};
 use lazyguard_core::diagnose::Snapshot;
 use lazyguard_core::report::HangReport;
 use lazyguard_core::state::PublishedCall;
+use lazyguard_core::Nanos;
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -26,9 +27,13 @@ pub fn run(guard: &'static Guard) {
     let every = Duration::from_nanos((threshold / 4).clamp(20_000_000, 250_000_000));
     let mut awake_since = 0;
     let mut reported: HashSet<(u32, u64)> = HashSet::new();
-    while guard.hangs.load(Ordering::Relaxed) < MOST_REPORTS && !super::retired() {
+    while !super::retired() {
         let slept_from = guard.now();
         std::thread::sleep(every);
+        guard.commands.look(guard);
+        if guard.hangs.load(Ordering::Relaxed) >= MOST_REPORTS {
+            continue;
+        }
         let now = guard.now();
         if now - slept_from > every.as_nanos() as u64 + OVERSLEPT_NANOS {
             // The whole process was stopped, or starved: what everybody lost is nobody's hang.
@@ -51,9 +56,7 @@ pub fn run(guard: &'static Guard) {
 
 /// Reports what is blocked now; `false` if nothing explains it as a hang, as long as it may still be only slow.
 fn report(guard: &'static Guard) -> bool {
-    let snapshot = Snapshot::take(&guard.world, guard.now(), guard.settings.hang_after_nanos, &thread::name);
-    let folder = guard.folder.as_ref().map(|f| f.path().display().to_string());
-    let report = HangReport::new(guard.process, &guard.program, folder.as_deref(), snapshot, guard.preload_account());
+    let report = what_is_known(guard, guard.settings.hang_after_nanos);
     if report.verdicts.is_empty() {
         return false;
     }
@@ -70,7 +73,15 @@ fn report(guard: &'static Guard) -> bool {
             standard_error::line(&format!("the report could not be kept in {}: {error}", folder.path().display()));
         }
     }
+    on_hang::act(guard, &report);
     true
+}
+
+/// What is known now, diagnosed as if calls that have been in progress for longer than the threshold were stuck.
+pub fn what_is_known(guard: &Guard, threshold: Nanos) -> HangReport {
+    let snapshot = Snapshot::take(&guard.world, guard.now(), threshold, &thread::name);
+    let folder = guard.folder.as_ref().map(|f| f.path().display().to_string());
+    HangReport::new(guard.process, &guard.program, folder.as_deref(), snapshot, guard.preload_account())
 }
 
 /// Whether a thread can still be inside a call, by where its stack ends: a jump may have led it out. Where the kernel does
