@@ -8,16 +8,23 @@
 
 use crate::callers::Callers;
 use crate::Failure;
+use lazyguard_core::diagnose::{Gathering, Snapshot};
+use lazyguard_core::settings::Settings;
 use lazyguard_core::trace::read::{Entry, Facts, ProcessState, Recording};
 use lazyguard_core::trace::{layout, Kind, Lane};
+use lazyguard_core::Nanos;
 use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io::{self, IsTerminal as _, Write as _};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Name of the recording in a run folder.
 pub(crate) const RECORDING: &str = "trace.lgt";
+
+/// A call that had been in progress for this long may have been stuck, in a process that was killed: that may have been why.
+const SUSPICIOUS_AT_THE_END_NANOS: Nanos = 50_000_000;
 
 /// What a command was asked to read.
 #[derive(Debug)]
@@ -157,6 +164,28 @@ impl Opened {
             .collect();
         calls.sort_by_key(|call| call.record.entered);
         calls.into()
+    }
+
+    /// The settings that were in force.
+    pub fn settings(&self) -> Settings {
+        let settings = self.recording.texts().settings().iter();
+        Settings::read(settings.filter_map(|setting| setting.text.split_once('='))).0
+    }
+
+    /// What stands still, or stood still when the process was last seen; `gathering` has seen all records.
+    pub fn standstill(&self, gathering: &mut Gathering) -> Snapshot {
+        if self.alive {
+            let armed = Duration::from_nanos(self.recording.facts().armed_unix_nanos);
+            let now = SystemTime::now().duration_since(UNIX_EPOCH + armed).unwrap_or_default();
+            gathering.alive_at(u64::try_from(now.as_nanos()).unwrap_or(0));
+        }
+        // Who was killed need not have waited for as long as the live report does.
+        let threshold = match self.settings().hang_after_nanos {
+            after if !self.was_cut_off() => after,
+            0 => SUSPICIOUS_AT_THE_END_NANOS,
+            after => after.min(SUSPICIOUS_AT_THE_END_NANOS),
+        };
+        gathering.snapshot(&self.recording, threshold)
     }
 
     /// Names for the addresses in the records.
