@@ -253,7 +253,8 @@ pub(crate) fn recording_of(process: u32, maps: &str) -> Result<Option<PathBuf>, 
     match lost {
         None => Ok(None),
         Some(path) => Err(Failure::Input(format!(
-            "process {process}: its recording is {path}, which is not there any more or cannot be read"
+            "process {process}: its recording is {path}, which is not there any more, cannot be read, or is that of the process it \
+             was forked from"
         ))),
     }
 }

@@ -1,8 +1,8 @@
 //! From inert to armed and back: start of the library, `cuInit`, fork, exit.
 
+use super::command::Commands;
 use super::folder::{RunFolder, RUN};
 use super::hot::HOT;
-use super::on_hang::Commands;
 use super::recording::Backing;
 use super::request::Requests;
 use super::{clock, fault, folder, gate, log, memory, nudge, standard_error, thread, watchdog, Guard, RETIRED};

@@ -7,6 +7,7 @@
 //! Must not: do anything in a process that does not use CUDA, or start a thread anywhere but after a successful `cuInit`.
 
 pub mod clock;
+pub mod command;
 pub mod fault;
 pub mod folder;
 pub mod gate;
@@ -61,7 +62,7 @@ pub struct Guard {
     /// Requests for a report.
     pub requests: request::Requests,
     /// What was started because of a hang.
-    pub commands: on_hang::Commands,
+    pub commands: command::Commands,
     /// Hangs reported.
     pub hangs: AtomicU64,
     /// Hazards by number of the code, counted.
