@@ -18,7 +18,6 @@ use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Threads that are listed; the JSON form has them all.
 const MOST_THREADS: usize = 16;
@@ -26,10 +25,8 @@ const MOST_THREADS: usize = 16;
 /// Records kept for what a report may name.
 const MOST_NAMED: usize = 1 << 12;
 
-/// A call that has been in progress for this long may be stuck, in a process that is alive; and in one that was killed, which
-/// may have been for that.
+/// A call that has been in progress for this long may be stuck, in a process that is alive.
 const SUSPICIOUS_NANOS: Nanos = 1_000_000_000;
-const SUSPICIOUS_AT_THE_END_NANOS: Nanos = 50_000_000;
 
 /// How a report is written.
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -68,7 +65,7 @@ pub(crate) fn report(what: &Path, format: Format) -> Outcome {
     let run = Run::find(what)?;
     let (mut hang, mut account, mut log) = (None, None, None);
     if let Some(folder) = &run.folder {
-        hang = read(folder, "hang.json")?;
+        hang = hang_in(folder)?;
         account = read(folder, "run.json")?;
         log = Some(folder.join("log.jsonl")).filter(|log| log.exists());
         if hang.is_none() && account.is_none() && log.is_none() && run.recording.is_none() {
@@ -143,8 +140,7 @@ fn write_hang(out: &mut impl Write, hang: &HangReport, without: usize) -> io::Re
 impl Recorded {
     fn read(opened: Opened) -> Result<Self, Failure> {
         let texts = opened.recording.texts();
-        let pairs = texts.settings().iter().filter_map(|setting| setting.text.split_once('='));
-        let (settings, _) = Settings::read(pairs);
+        let settings = opened.settings();
         let mut preload = PreloadAccount {
             policy: PreloadAccount::policy_name(settings.preload),
             notes: texts.notes().iter().map(|note| note.text.clone()).collect(),
@@ -169,18 +165,7 @@ impl Recorded {
             }
             Ok(())
         })?;
-        if opened.alive {
-            let armed = Duration::from_nanos(opened.recording.facts().armed_unix_nanos);
-            let now = SystemTime::now().duration_since(UNIX_EPOCH + armed).unwrap_or_default();
-            gathering.alive_at(u64::try_from(now.as_nanos()).unwrap_or(0));
-        }
-        // Who was killed need not have waited for as long as the live report does.
-        let threshold = match settings.hang_after_nanos {
-            after if !opened.was_cut_off() => after,
-            0 => SUSPICIOUS_AT_THE_END_NANOS,
-            after => after.min(SUSPICIOUS_AT_THE_END_NANOS),
-        };
-        let snapshot = gathering.snapshot(&opened.recording, threshold, settings.patience_nanos());
+        let snapshot = opened.standstill(&mut gathering);
         let diagnosis = diagnose(&snapshot);
         Ok(Self { opened, gathering, snapshot, diagnosis, settings, preload, newest, named })
     }
@@ -253,11 +238,13 @@ impl Recorded {
     }
 
     fn calls(&self) -> u64 {
-        self.threads().map(|thread| thread.calls).fold(self.opened.former_calls, u64::saturating_add)
+        self.threads().map(|thread| thread.calls).fold(self.opened.recording.facts().former_calls, u64::saturating_add)
     }
 
     fn launches(&self) -> u64 {
-        self.threads().map(|thread| thread.launches).fold(self.opened.former_launches, u64::saturating_add)
+        self.threads()
+            .map(|thread| thread.launches)
+            .fold(self.opened.recording.facts().former_launches, u64::saturating_add)
     }
 
     /// The hang, as the live report would have told it.
@@ -460,6 +447,11 @@ fn utc(unix_nanos: u64) -> String {
     let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
     let year = era * 400 + year_of_era + u64::from(month <= 2);
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
+}
+
+/// The hang that the watchdog has reported, if it has one.
+pub(crate) fn hang_in(folder: &Path) -> Result<Option<HangReport>, Failure> {
+    read(folder, "hang.json")
 }
 
 fn read<T: serde::de::DeserializeOwned>(folder: &Path, name: &str) -> Result<Option<T>, Failure> {

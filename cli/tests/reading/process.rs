@@ -99,7 +99,7 @@ fn a_process_is_found_by_its_id_as_long_as_it_lives() {
 
 #[test]
 fn the_threshold_of_a_process_that_lives_is_its_setting() {
-    for (setting, expect) in [("LAZYGUARD_HANG_AFTER=50ms", "hang"), ("LAZYGUARD_LOG=off", "well")] {
+    for (setting, expect) in [("LAZYGUARD_HANG_AFTER=10ms", "hang"), ("LAZYGUARD_LOG=off", "well")] {
         let folder = Folder::new("live_threshold");
         let process = blocked_process(&folder, setting);
         let report: Value =

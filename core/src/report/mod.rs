@@ -3,12 +3,14 @@
 //! Must not: decide anything. What is said here was decided in [`crate::diagnose`] or counted by the shim.
 
 mod account;
+mod dump;
 mod event;
 mod hang;
 mod name;
 mod probe;
 
 pub use account::{Account, NudgeAnswer, PreloadAccount, RecordingAccount, SkipCount};
+pub use dump::DumpReport;
 pub use event::{event_of, event_of_record, EVENTS};
 pub use hang::HangReport;
 pub use name::demangle;

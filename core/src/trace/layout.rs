@@ -39,6 +39,8 @@ pub mod header {
     pub const WITHOUT_ENTRY: usize = 23;
     pub const FORMER_CALLS: usize = 24;
     pub const FORMER_LAUNCHES: usize = 25;
+    pub const ASKED: usize = 26;
+    pub const ANSWERED: usize = 27;
     pub const LANES: usize = 32;
     pub const LANE_WORDS: usize = 8;
     pub const PROGRAM: std::ops::Range<usize> = 64..80;

@@ -2,7 +2,7 @@
 //!
 //! Calls leave records in the recording; the log's own thread follows it, says what the level wants through `tracing` to a
 //! subscriber of its own, and appends the lines to the file. The program's threads never format and never write. The same
-//! thread looks after the recording ([`super::keeper`]).
+//! thread looks after the recording ([`super::keeper`]) and answers requests ([`super::request`]).
 //!
 //! Protocol: one thread at a time drains, the one that holds [`Log::draining`]: the log's thread, or the exiting thread at
 //! the very end.
@@ -145,6 +145,7 @@ impl Log {
         while !self.stopped.load(Ordering::Relaxed) && !super::retired() {
             std::thread::sleep(every);
             guard.keeper.look_after(guard);
+            guard.requests.serve(guard);
             if let Ok(mut follower) = self.draining.lock() {
                 self.drain(guard, &mut follower);
             }

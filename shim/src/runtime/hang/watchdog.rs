@@ -9,14 +9,11 @@
 //! Must not: call the driver, or take a lock that a stuck thread can hold.
 
 use super::super::folder::{HANG, RUN};
-use super::super::{retired, standard_error, thread, Guard};
-use super::{probe, witness};
-use lazyguard_core::api::{Class, Form};
-use lazyguard_core::diagnose::{snapshot_at, Snapshot, Standing};
+use super::super::{on_hang, retired, standard_error, thread, Guard};
+use super::known::{still_inside, what_is_known, Waiting};
+use super::probe;
+use lazyguard_core::diagnose::Standing;
 use lazyguard_core::report::HangReport;
-use lazyguard_core::state::{PublishedCall, ThreadSlot};
-use lazyguard_core::trace::read::{Recording, Words};
-use lazyguard_core::trace::{Kind, Lane, Record};
 use lazyguard_core::Nanos;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -33,15 +30,15 @@ const ASKS_NO_MORE_NANOS: Nanos = 1_000_000_000;
 /// The longest pause between two reports of the same.
 const LONGEST_PAUSE: Nanos = 3_600_000_000_000;
 
-/// A call that is waited in, or queries without end: the thread, and when it began.
-type Waiting = (u32, Nanos);
-
 /// The body of the watchdog's thread.
 pub fn run(guard: &'static Guard) {
     let mut watch = Watch::new(guard);
-    while watch.reports < MOST_REPORTS && !retired() {
+    while !retired() {
         watch.sleep();
-        watch.tick(guard.now());
+        guard.commands.look(guard);
+        if watch.reports < MOST_REPORTS || watch.incident.is_some() {
+            watch.tick(guard.now());
+        }
     }
 }
 
@@ -161,52 +158,12 @@ impl Watch {
 
     // --- what is looked at when something stands still ---
 
-    /// The snapshot of this moment.
-    fn snapshot(&self) -> Option<Snapshot> {
-        let slot = thread::slot(self.guard)?;
-        self.note_witnesses(slot);
-        let recording = Recording::open(Words(self.guard.world.recorder().words())).ok()?;
-        let now = self.guard.now();
-        let mut snapshot = snapshot_at(&recording, now, self.threshold, self.guard.settings.patience_nanos()).ok()?;
-        snapshot.awake_since = self.awake_since;
-        let left = self.left();
-        snapshot.blocked.retain(|call| !left.contains(&(call.thread, call.entered)));
-        for call in &mut snapshot.blocked {
-            call.past_threshold = now.saturating_sub(call.entered.max(self.awake_since)) >= self.threshold;
-        }
-        Some(snapshot)
-    }
-
-    /// Calls that a thread has left by a jump.
-    fn left(&self) -> Vec<Waiting> {
-        let calls = self.guard.world.threads().filter_map(|(_, slot)| slot.published());
-        calls.filter(|call| !still_inside(call)).map(|call| (call.thread, call.entered)).collect()
-    }
-
-    /// Puts into the recording what the threads do that are in no driver call.
-    fn note_witnesses(&self, slot: &ThreadSlot) {
-        let at = self.guard.now();
-        for (thread, doing) in witness::threads() {
-            let record = Record {
-                kind: Kind::Seen,
-                entered: at,
-                returned: at,
-                extent: doing.number(),
-                detail: u64::from(thread),
-                ..Record::of(Form::of_class(Class::Init))
-            };
-            slot.push(&record, Lane::Landmarks);
-        }
-    }
-
-    fn report_of(&self, snapshot: Snapshot) -> HangReport {
-        let guard = self.guard;
-        let folder = guard.folder.as_ref().map(|f| f.path().display().to_string());
-        HangReport::new(guard.process, &guard.program, folder.as_deref(), snapshot, guard.preload_account())
+    fn what_is_known(&self) -> Option<HangReport> {
+        what_is_known(self.guard, self.threshold, self.awake_since)
     }
 
     fn look(&mut self, waiting: Vec<Waiting>, now: Nanos) {
-        let Some(report) = self.snapshot().map(|snapshot| self.report_of(snapshot)) else { return };
+        let Some(report) = self.what_is_known() else { return };
         if report.standing == Standing::Well {
             self.look_at = now + (self.threshold / 2).max(250_000_000);
             return;
@@ -216,7 +173,7 @@ impl Watch {
 
     /// Nobody waits in a call. What is known may be old, so the driver is asked first.
     fn look_at_the_quiet(&mut self) {
-        let Some(report) = self.snapshot().map(|snapshot| self.report_of(snapshot)) else { return };
+        let Some(report) = self.what_is_known() else { return };
         if report.standing != Standing::Hang {
             return;
         }
@@ -225,7 +182,7 @@ impl Watch {
     }
 
     fn look_again(&mut self, waiting: Vec<Waiting>, now: Nanos) {
-        let Some(report) = self.snapshot().map(|snapshot| self.report_of(snapshot)) else { return };
+        let Some(report) = self.what_is_known() else { return };
         // What is slow is asked about each time: it may be seen to move.
         let report = match report.standing {
             Standing::Slow => self.asked(&report).unwrap_or(report),
@@ -258,7 +215,7 @@ impl Watch {
     /// The report, amended by what the driver says.
     fn asked(&self, report: &HangReport) -> Option<HangReport> {
         let seen = probe::ask(self.guard, thread::slot(self.guard)?, &report.snapshot);
-        let mut amended = self.report_of(self.snapshot()?);
+        let mut amended = self.what_is_known()?;
         amended.probe = Some(seen);
         Some(amended)
     }
@@ -284,6 +241,9 @@ impl Watch {
                 self.keep(&amended);
                 last = amended;
             }
+        }
+        if last.standing == Standing::Hang {
+            on_hang::act(guard, &last);
         }
         let now = guard.now();
         self.incident = Some(Incident {
@@ -316,14 +276,4 @@ impl Watch {
             standard_error::line(&format!("the report could not be kept in {}: {error}", folder.path().display()));
         }
     }
-}
-
-/// Whether a thread can still be inside a call, by where its stack ends: a jump may have led it out. Where the kernel does
-/// not say, or the thread is running, it is taken to be inside.
-fn still_inside(call: &PublishedCall) -> bool {
-    let told = std::fs::read_to_string(format!("/proc/self/task/{}/syscall", call.thread)).unwrap_or_default();
-    let mut fields = told.split_whitespace().rev();
-    // The last two fields are the stack pointer and the program counter.
-    let stack = fields.nth(1).and_then(|f| usize::from_str_radix(f.trim_start_matches("0x"), 16).ok());
-    stack.is_none_or(|stack| stack <= call.frame)
 }
