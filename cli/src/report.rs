@@ -240,7 +240,9 @@ impl Recorded {
     }
 
     fn launches(&self) -> u64 {
-        self.threads().map(|thread| thread.launches).fold(self.opened.recording.facts().former_launches, u64::saturating_add)
+        self.threads()
+            .map(|thread| thread.launches)
+            .fold(self.opened.recording.facts().former_launches, u64::saturating_add)
     }
 
     /// The hang, as the live report would have told it.

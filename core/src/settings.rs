@@ -310,7 +310,9 @@ fn on_hang(value: &str) -> Option<OnHang> {
         None if value == "abort" => Some(OnHang::Abort),
         // A sign would be parsed as well.
         Some(("exit", status)) if status.bytes().all(|b| b.is_ascii_digit()) => status.parse().ok().map(OnHang::Exit),
-        Some(("command", command)) => Some(command.trim()).filter(|c| !c.is_empty()).map(|c| OnHang::Command(c.to_owned())),
+        Some(("command", command)) => {
+            Some(command.trim()).filter(|c| !c.is_empty()).map(|c| OnHang::Command(c.to_owned()))
+        }
         _ => None,
     }
 }

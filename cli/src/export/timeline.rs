@@ -978,7 +978,8 @@ mod tests {
         assert!(all[0].facts.contains_key("resolved since") && !all[1].facts.contains_key("resolved since"));
         for (range, expect) in [(800..=900, vec![(800, 900)]), (300..=500, vec![(300, 500); 2]), (0..=99, vec![])] {
             let read = timeline_with(&job, &[over.clone(), shown.clone()], &[], range);
-            let all: Vec<_> = read.of_track("LazyGuard verdict").map(|s| (s.begin - ARMED, s.end.unwrap() - ARMED)).collect();
+            let all: Vec<_> =
+                read.of_track("LazyGuard verdict").map(|s| (s.begin - ARMED, s.end.unwrap() - ARMED)).collect();
             assert_eq!(all, expect);
         }
     }

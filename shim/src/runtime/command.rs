@@ -151,8 +151,14 @@ struct Running {
     given: Box<Given>,
     since: Instant,
     left_alone: bool,
-    /// What `given` points to.
-    _kept: (Vec<CString>, Vec<CString>, Vec<*const c_char>, Vec<*const c_char>, Vec<u128>, Vec<u128>),
+    _kept: Kept,
+}
+
+/// What [`Given`] points to, and the two stacks.
+struct Kept {
+    _texts: [Vec<CString>; 2],
+    _pointers: [Vec<*const c_char>; 2],
+    _stacks: [Vec<u128>; 2],
 }
 
 // SAFETY: the pointers are to what lies beside them, which nobody changes.
@@ -188,7 +194,8 @@ impl Running {
         if supervisor < 0 {
             return Err(std::io::Error::last_os_error().to_string());
         }
-        let kept = (arguments, variables, to_arguments, to_variables, first, second);
+        let kept =
+            Kept { _texts: [arguments, variables], _pointers: [to_arguments, to_variables], _stacks: [first, second] };
         Ok(Self { supervisor, given, since: Instant::now(), left_alone: false, _kept: kept })
     }
 
@@ -266,7 +273,8 @@ extern "C" fn supervise(given: *mut c_void) -> c_int {
             return 0;
         }
         let mut status: c_int = 0;
-        let waited = system(libc::SYS_wait4, shell as usize, (&raw mut status).expose_provenance(), libc::__WALL as usize, 0);
+        let waited =
+            system(libc::SYS_wait4, shell as usize, (&raw mut status).expose_provenance(), libc::__WALL as usize, 0);
         if waited == shell as isize {
             given.status.store(status, Ordering::Release);
         }
@@ -289,7 +297,8 @@ extern "C" fn become_shell(given: *mut c_void) -> c_int {
             system(libc::SYS_rt_sigaction, signal, DEFAULT.as_ptr().expose_provenance(), 0, size_of::<u64>());
         }
         let here = libc::AT_FDCWD as usize;
-        let nothing = system(libc::SYS_openat, here, NOTHING.as_ptr().expose_provenance(), libc::O_RDWR as usize, 0) as usize;
+        let nothing =
+            system(libc::SYS_openat, here, NOTHING.as_ptr().expose_provenance(), libc::O_RDWR as usize, 0) as usize;
         let (output, errors) = if given.speaks { (2, 2) } else { (nothing, nothing) };
         for (from, to) in [(output, 1), (errors, 2), (nothing, 0)] {
             if from != to {
@@ -297,7 +306,13 @@ extern "C" fn become_shell(given: *mut c_void) -> c_int {
             }
         }
         close_from(3, given.descriptors);
-        system(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK as usize, (&raw const nobody).expose_provenance(), 0, size_of::<u64>());
+        system(
+            libc::SYS_rt_sigprocmask,
+            libc::SIG_SETMASK as usize,
+            (&raw const nobody).expose_provenance(),
+            0,
+            size_of::<u64>(),
+        );
         let (arguments, variables) = (given.arguments.expose_provenance(), given.variables.expose_provenance());
         let error = system(libc::SYS_execve, SHELL.as_ptr().expose_provenance(), arguments, variables, 0);
         given.error.store(error as c_int, Ordering::Release);
@@ -324,7 +339,8 @@ mod tests {
 
     #[test]
     fn the_command_is_not_guarded() {
-        let block = b"PATH=/bin\0LD_PRELOAD=/lib/a.so:/opt/liblazyguard.so /lib/b.so\0=::=odd\0LAZYGUARD_HANG_CODE=LG299\0\
+        let block =
+            b"PATH=/bin\0LD_PRELOAD=/lib/a.so:/opt/liblazyguard.so /lib/b.so\0=::=odd\0LAZYGUARD_HANG_CODE=LG299\0\
                       LAZYGUARD_ON_HANG=command:true\0EMPTY=\0no equals sign\0";
         let texts = |block: &[u8], own: Option<&Path>| {
             unguarded(block, own).iter().map(|text| text.to_string_lossy().into_owned()).collect::<Vec<_>>()

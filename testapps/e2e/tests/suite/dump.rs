@@ -53,10 +53,11 @@ fn until_it_is_blocked(running: &mut Running, calls: &Path) {
 }
 
 /// A program that hangs with LG201, and is not called a hang for a long time.
-fn hung<'w>(work: &'w Work, settings: &[(&str, &str)]) -> (Running, std::path::PathBuf) {
+fn hung(work: &Work, settings: &[(&str, &str)]) -> (Running, std::path::PathBuf) {
     let number = fs::read_dir(work.path()).map_or(0, |entries| entries.count());
     let calls = work.path().join(format!("calls-{number}"));
-    let run = run(work, &App::named("lazy_pair")).guarded().set("LAZYGUARD_PRELOAD", "off").set("LGSIM_CALL_LOG", &calls);
+    let run =
+        run(work, &App::named("lazy_pair")).guarded().set("LAZYGUARD_PRELOAD", "off").set("LGSIM_CALL_LOG", &calls);
     let run = settings.iter().fold(run, |run, (name, value)| run.set(name, value));
     let mut running = run.start();
     until_it_is_blocked(&mut running, &calls);
@@ -229,8 +230,12 @@ fn what_is_kept_of_a_run_that_was_asked_is_the_answer() {
     assert!(out.join("dump.request").exists());
     let outcome = running.finish_within(20 * SECOND);
     assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{outcome}");
-    let mut names: Vec<_> =
-        fs::read_dir(&out).into_iter().flatten().flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect();
+    let mut names: Vec<_> = fs::read_dir(&out)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|e| e.file_name().to_string_lossy().into_owned())
+        .collect();
     names.sort();
     assert_eq!(names, ["dump.json", "dump.txt", "log.jsonl", "run.json"]);
 }

@@ -5,7 +5,7 @@ use lazyguard_e2e::{number, root, text, App, Folder, Recording, Run, Running, Wo
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -180,10 +180,14 @@ fn a_command_is_told_of_the_hang_and_the_program_does_not_notice_it() {
 fn a_command_that_does_not_end_is_left_alone() {
     let work = Work::new(lazyguard_e2e::this_test!());
     let (told, go) = (work.path().join("told"), work.path().join("go"));
-    let command = format!("command:echo $$ > {0}.new; echo end >> {0}.new; mv {0}.new {0}; exec sleep 1000", told.display());
+    let command =
+        format!("command:echo $$ > {0}.new; echo end >> {0}.new; mv {0}.new {0}; exec sleep 1000", told.display());
     let mut running = python(&work, WITNESS, &command).args([&go]).kept().start();
     let written = until_there_is(&mut running, &told);
-    let sleeper = Stray(written.lines().next().and_then(|line| line.parse().ok()).unwrap_or_else(|| panic!("{written}")));
+    let sleeper =
+        Stray(written.lines().next().and_then(|line| line.parse().ok()).unwrap_or_else(|| panic!("{written}")));
+    let supervisor = field_of_status(sleeper.0, "PPid").unwrap_or_else(|| panic!("the command is not there"));
+    assert_ne!(supervisor, running.process(), "the command is a child that the program can find");
     let said = "the command of LAZYGUARD_ON_HANG still runs after 10s, and is left alone";
     running.until("that it is left alone", 20 * SECOND, |running| running.stderr().contains(said).then_some(()));
     fs::write(&go, "").unwrap_or_else(|error| panic!("{error}"));
@@ -191,6 +195,18 @@ fn a_command_that_does_not_end_is_left_alone() {
     assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), WITNESSED), "{outcome}");
     assert_eq!(outcome.stderr.matches(said).count(), 1, "{outcome}");
     assert!(Path::new(&format!("/proc/{}", sleeper.0)).exists(), "the command went with the program");
+    // What looked after it shares the program's memory, and must not keep it.
+    let begin = Instant::now();
+    while field_of_status(sleeper.0, "PPid") == Some(supervisor) {
+        assert!(begin.elapsed() < 5 * SECOND, "the supervisor outlives the program");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A number of a process's status.
+fn field_of_status(process: libc::pid_t, field: &str) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':')?.trim().parse().ok())
 }
 
 /// A process outside the program's group, which nobody else ends.
@@ -208,7 +224,11 @@ impl Drop for Stray {
 fn a_command_says_nothing_where_standard_error_is_something_else() {
     let work = Work::new(lazyguard_e2e::this_test!());
     let (told, go, own) = (work.path().join("told"), work.path().join("go"), work.path().join("own"));
-    let program = WITNESS.replacen("session()\n", "session()\nos.close(2)\nassert os.open(sys.argv[2], os.O_RDWR | os.O_CREAT) == 2\n", 1);
+    let program = WITNESS.replacen(
+        "session()\n",
+        "session()\nos.close(2)\nassert os.open(sys.argv[2], os.O_RDWR | os.O_CREAT) == 2\n",
+        1,
+    );
     let command = format!("command:echo loud; echo louder >&2; echo end > {0}.new; mv {0}.new {0}", told.display());
     let mut running = python(&work, &program, &command).args([&go, &own]).kept().start();
     until_there_is(&mut running, &told);
