@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A process that has mapped a file, as a guarded one has its recording.
-struct Mapping(Child);
+pub(super) struct Mapping(Child);
 
 impl Mapping {
     fn of(path: &Path) -> Self {
@@ -32,6 +32,10 @@ impl Mapping {
         assert_eq!(line, "mapped\n");
     }
 
+    pub(super) fn id(&self) -> String {
+        self.0.id().to_string()
+    }
+
     fn start_ticks(&self) -> u64 {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.0.id())).expect("the process is there");
         stat.rsplit_once(") ").expect("a name").1.split(' ').nth(19).expect("field 22").parse().expect("a number")
@@ -46,7 +50,7 @@ impl Drop for Mapping {
 }
 
 /// A process with a call in progress, and its run folder.
-fn blocked_process(folder: &Folder, setting: &str) -> Mapping {
+pub(super) fn blocked_process(folder: &Folder, setting: &str) -> Mapping {
     let path = folder.of("trace.lgt");
     std::fs::write(&path, vec![0; SMALL.words() * 8]).expect("the file is made");
     let mut process = Mapping::of(&path);

@@ -151,8 +151,14 @@ struct Running {
     given: Box<Given>,
     since: Instant,
     left_alone: bool,
-    /// What `given` points to.
-    _kept: (Vec<CString>, Vec<CString>, Vec<*const c_char>, Vec<*const c_char>, Vec<u128>, Vec<u128>),
+    _kept: Kept,
+}
+
+/// What [`Given`] points to, and the two stacks.
+struct Kept {
+    _texts: [Vec<CString>; 2],
+    _pointers: [Vec<*const c_char>; 2],
+    _stacks: [Vec<u128>; 2],
 }
 
 // SAFETY: the pointers are to what lies beside them, which nobody changes.
@@ -188,7 +194,8 @@ impl Running {
         if supervisor < 0 {
             return Err(std::io::Error::last_os_error().to_string());
         }
-        let kept = (arguments, variables, to_arguments, to_variables, first, second);
+        let kept =
+            Kept { _texts: [arguments, variables], _pointers: [to_arguments, to_variables], _stacks: [first, second] };
         Ok(Self { supervisor, given, since: Instant::now(), left_alone: false, _kept: kept })
     }
 

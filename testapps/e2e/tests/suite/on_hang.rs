@@ -5,7 +5,7 @@ use lazyguard_e2e::{number, root, text, App, Folder, Recording, Run, Running, Wo
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -186,6 +186,8 @@ fn a_command_that_does_not_end_is_left_alone() {
     let written = until_there_is(&mut running, &told);
     let sleeper =
         Stray(written.lines().next().and_then(|line| line.parse().ok()).unwrap_or_else(|| panic!("{written}")));
+    let supervisor = field_of_status(sleeper.0, "PPid").unwrap_or_else(|| panic!("the command is not there"));
+    assert_ne!(supervisor, running.process(), "the command is a child that the program can find");
     let said = "the command of LAZYGUARD_ON_HANG still runs after 10s, and is left alone";
     running.until("that it is left alone", 20 * SECOND, |running| running.stderr().contains(said).then_some(()));
     fs::write(&go, "").unwrap_or_else(|error| panic!("{error}"));
@@ -193,6 +195,18 @@ fn a_command_that_does_not_end_is_left_alone() {
     assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), WITNESSED), "{outcome}");
     assert_eq!(outcome.stderr.matches(said).count(), 1, "{outcome}");
     assert!(Path::new(&format!("/proc/{}", sleeper.0)).exists(), "the command went with the program");
+    // What looked after it shares the program's memory, and must not keep it.
+    let begin = Instant::now();
+    while field_of_status(sleeper.0, "PPid") == Some(supervisor) {
+        assert!(begin.elapsed() < 5 * SECOND, "the supervisor outlives the program");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A number of a process's status.
+fn field_of_status(process: libc::pid_t, field: &str) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':')?.trim().parse().ok())
 }
 
 /// A process outside the program's group, which nobody else ends.
