@@ -2,7 +2,7 @@
 
 use super::account::PreloadAccount;
 use super::name::demangle;
-use super::SCHEMA;
+use super::{StackSeen, SCHEMA};
 use crate::diagnose::{diagnose, Snapshot, Verdict};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
@@ -28,6 +28,12 @@ pub struct HangReport {
     pub snapshot: Snapshot,
     /// What was loaded ahead of use, and what was not.
     pub preload: PreloadAccount,
+    /// The stacks of the blocked threads, as far as they could be had.
+    #[serde(default)]
+    pub stacks: Vec<StackSeen>,
+    /// What the Python interpreter in the process says of its threads.
+    #[serde(default)]
+    pub python: Option<String>,
 }
 
 impl HangReport {
@@ -41,6 +47,8 @@ impl HangReport {
             verdicts: diagnose(&snapshot),
             snapshot,
             preload,
+            stacks: Vec::new(),
+            python: None,
         }
     }
 
@@ -66,7 +74,9 @@ impl HangReport {
             }
             let _ = write!(line, " for {:.1} s", seconds(call.blocked_nanos));
             lines.push(line);
+            lines.extend(self.stacks.iter().filter(|stack| stack.thread == call.thread).flat_map(StackSeen::lines));
         }
+        lines.extend(self.python.iter().flat_map(|text| text.lines()).map(|line| format!("python: {line}")));
         lines.extend(self.outstanding());
         lines.extend(self.preload.lines());
         if let Some(folder) = &self.folder {

@@ -6,11 +6,13 @@ mod account;
 mod event;
 mod hang;
 mod name;
+mod stack;
 
 pub use account::{Account, NudgeAnswer, PreloadAccount, RecordingAccount, SkipCount};
 pub use event::{event_of, event_of_record, EVENTS};
 pub use hang::HangReport;
 pub use name::demangle;
+pub use stack::{FrameSeen, StackSeen};
 
 /// The version of the JSON forms; raised when a field changes its meaning or goes away.
 pub const SCHEMA: u32 = 1;

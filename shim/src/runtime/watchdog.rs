@@ -6,7 +6,7 @@
 //! Must not: call the driver, or take a lock that a stuck thread can hold.
 
 use super::folder::{HANG, RUN};
-use super::{standard_error, thread, Guard};
+use super::{python, stacks, standard_error, thread, Guard};
 use lazyguard_core::diagnose::Snapshot;
 use lazyguard_core::report::HangReport;
 use lazyguard_core::state::PublishedCall;
@@ -53,12 +53,14 @@ pub fn run(guard: &'static Guard) {
 fn report(guard: &'static Guard) -> bool {
     let snapshot = Snapshot::take(&guard.world, guard.now(), guard.settings.hang_after_nanos, &thread::name);
     let folder = guard.folder.as_ref().map(|f| f.path().display().to_string());
-    let report = HangReport::new(guard.process, &guard.program, folder.as_deref(), snapshot, guard.preload_account());
+    let mut report = HangReport::new(guard.process, &guard.program, folder.as_deref(), snapshot, guard.preload_account());
     if report.verdicts.is_empty() {
         return false;
     }
     guard.hangs.fetch_add(1, Ordering::Relaxed);
     guard.keeper.at_a_hang(guard);
+    let calls: Vec<_> = guard.world.threads().filter_map(|(_, slot)| slot.published()).collect();
+    (report.stacks, report.python) = (stacks::save(guard, &calls), python::save(guard));
     standard_error::write(&report.text());
     if let Some(folder) = &guard.folder {
         let account = guard.account("running").json();
