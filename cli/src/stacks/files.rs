@@ -95,6 +95,12 @@ impl CodeFile {
                 found.push(FrameSeen { function: Some(readable(&name)), file, line, ..FrameSeen::default() });
             }
         }
+        if let Some(last) = found.last_mut() {
+            // A local class or a lambda has its whole name only in the table of symbols; a part of a function that was put
+            // elsewhere has none of its own there.
+            let whole = self.symbol(address).filter(|name| name.starts_with("_Z") && !name.contains('.'));
+            last.function = whole.map(readable).or(last.function.take());
+        }
         if found.is_empty() {
             let (file, line) = place(names.find_location(address).ok().flatten());
             let function = self.function(address).and_then(|frame| frame.function);
@@ -105,11 +111,15 @@ impl CodeFile {
         found
     }
 
-    /// By the table of symbols. One that ends before the address has another function behind it that is not in the table.
     fn function(&self, address: u64) -> Option<FrameSeen> {
+        self.symbol(address).map(|name| FrameSeen { function: Some(readable(name)), ..FrameSeen::default() })
+    }
+
+    /// By the table of symbols. One that ends before the address has another function behind it that is not in the table.
+    fn symbol(&self, address: u64) -> Option<&str> {
         let behind = self.functions.partition_point(|(begin, ..)| *begin <= address);
         let (_, end, name) = self.functions.get(behind.checked_sub(1)?)?;
-        (address < *end).then(|| FrameSeen { function: Some(readable(name)), ..FrameSeen::default() })
+        (address < *end).then_some(name)
     }
 }
 

@@ -9,6 +9,8 @@ use std::fmt::Write as _;
 
 /// Waits listed in the text; the JSON form has them all.
 const MOST_WAITS: usize = 8;
+/// The same for what Python says.
+const MOST_PYTHON_LINES: usize = 100;
 
 /// A hang as `hang.json` holds it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,7 +78,7 @@ impl HangReport {
             lines.push(line);
             lines.extend(self.stacks.iter().filter(|stack| stack.thread == call.thread).flat_map(StackSeen::lines));
         }
-        lines.extend(self.python.iter().flat_map(|text| text.lines()).map(|line| format!("python: {line}")));
+        lines.extend(self.python_lines());
         lines.extend(self.outstanding());
         lines.extend(self.preload.lines());
         if let Some(folder) = &self.folder {
@@ -87,6 +89,14 @@ impl HangReport {
             let _ = writeln!(text, "lazyguard: {line}");
         }
         text
+    }
+
+    /// What Python says of its threads, as far as it is not too much for a block of text.
+    fn python_lines(&self) -> impl Iterator<Item = String> + '_ {
+        let said = || self.python.iter().flat_map(|text| text.lines()).filter(|line| !line.is_empty());
+        let more = said().count().saturating_sub(MOST_PYTHON_LINES);
+        let rest = (more > 0).then(|| format!("python: and {more} more lines in python.txt"));
+        said().take(MOST_PYTHON_LINES).map(|line| format!("python: {line}")).chain(rest)
     }
 
     /// What is outstanding: the busy streams, and the waits that are not satisfied; a line each.

@@ -3,6 +3,9 @@
 use super::name::demangle;
 use serde::{Deserialize, Serialize};
 
+/// Frames without a name that are listed; the JSON form has them all.
+const MOST_NAMELESS: usize = 12;
+
 /// The stack of a thread that is blocked in a driver call, from the caller of the driver outwards.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StackSeen {
@@ -39,10 +42,14 @@ pub struct FrameSeen {
 }
 
 impl StackSeen {
-    /// A line each frame, and each note.
+    /// A line each frame, and each note. Where no frame has a name, the outer ones are only counted.
     pub fn lines(&self) -> Vec<String> {
-        let frames = self.frames.iter().map(|frame| format!("    at {}", frame.text()));
-        frames.chain(self.notes.iter().map(|note| format!("    ({note})"))).collect()
+        let has_names = self.frames.iter().any(|frame| frame.function.is_some());
+        let most = if has_names || self.frames.len() == MOST_NAMELESS + 1 { usize::MAX } else { MOST_NAMELESS };
+        let frames = self.frames.iter().take(most).map(|frame| format!("    at {}", frame.text()));
+        let rest = self.frames.len().saturating_sub(most);
+        let rest = (rest > 0).then(|| format!("    and {rest} more frames"));
+        frames.chain(rest).chain(self.notes.iter().map(|note| format!("    ({note})"))).collect()
     }
 }
 
@@ -92,6 +99,9 @@ mod tests {
                 "    (no more)",
             ]
         );
+        let nameless = |count| StackSeen { frames: vec![stack.frames[0].clone(); count], ..StackSeen::default() };
+        assert_eq!(nameless(13).lines().len(), 13);
+        assert_eq!(nameless(40).lines().last().unwrap(), "    and 28 more frames");
         let text = serde_json::to_string(&stack).unwrap();
         assert!(text.contains(r#"{"address":32513,"module":"libfoo.so","offset":4660}"#), "{text}");
         assert_eq!(serde_json::from_str::<StackSeen>(&text).unwrap(), stack);

@@ -13,6 +13,7 @@
 //! | `warm_path` | the warm path of a launch: no allocation, no lock, no system call |
 //! | `watchdog` | the verdict: when, where and what |
 //! | `recorder` | the recording: what it holds of each kind of event, and that nothing in it goes unaccounted |
+//! | `stacks` | the stacks of blocked threads: live, and with names from the folder |
 //! | `crash` | what is left of a process that was cut off |
 
 mod apps;
@@ -23,6 +24,7 @@ mod lists;
 mod recorder;
 mod recording;
 mod settings;
+mod stacks;
 mod traps;
 mod warm_path;
 mod watchdog;
