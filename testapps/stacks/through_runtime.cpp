@@ -1,7 +1,8 @@
 // A call of the CUDA runtime, which is part of the program and has no frame pointers: the driver's caller is the runtime, and the line
 // that matters is further out.
 //
-// hangs in a synchronize of the driver's: ... <- wait_by_runtime <- main
+// hangs in cuStreamSynchronize: the runtime's own frames <- wait_by_runtime <- main; on a card, since the runtime does not start on the
+// simulated driver
 // build: -Itarget/cuda/include -Ltarget/cuda/lib64 -lcudart_static -ldl -lrt -lpthread
 #include "stuck.h"
 

@@ -157,7 +157,8 @@ mod tests {
     }
 
     fn written() -> Vec<u8> {
-        let maps = "55000000-55002000 r-xp 00000000 fe:00 1 /opt/prög\n7f000000-7f001000 r-xp 00000000 fe:00 2 /lib/a.so\n";
+        let maps =
+            "55000000-55002000 r-xp 00000000 fe:00 1 /opt/prög\n7f000000-7f001000 r-xp 00000000 fe:00 2 /lib/a.so\n";
         let modules = modules(maps);
         let mut bytes = Cursor::new(Vec::new());
         let mut file = DumpFile::new(&mut bytes).unwrap();
@@ -242,7 +243,8 @@ mod tests {
             }
         };
         (0..whole.len()).step_by(7).for_each(|length| total(&whole[..length]));
-        let late: Vec<_> = whole.len().checked_sub(3000).map(|from| (0..116).chain(from..whole.len())).unwrap().collect();
+        let late: Vec<_> =
+            whole.len().checked_sub(3000).map(|from| (0..116).chain(from..whole.len())).unwrap().collect();
         for seed in 1..20_000_u64 {
             let mut bytes = whole.clone();
             let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;

@@ -44,8 +44,12 @@ pub(super) struct CodeFile {
 impl CodeFile {
     fn open(module: &Module) -> Self {
         let path = module.path.strip_suffix(" (deleted)").unwrap_or(&module.path);
-        Self::read(Path::new(path), module)
-            .unwrap_or_else(|why| Self { first: 0, tables: Err(why), names: None, functions: Vec::new() })
+        Self::read(Path::new(path), module).unwrap_or_else(|why| Self {
+            first: 0,
+            tables: Err(why),
+            names: None,
+            functions: Vec::new(),
+        })
     }
 
     fn read(path: &Path, module: &Module) -> Result<Self, &'static str> {
@@ -149,7 +153,8 @@ fn functions_of(path: &Path) -> Option<Vec<(u64, u64, String)>> {
 }
 
 fn functions<'a>(elf: &'a ElfFile64<'a, Endianness, &'a ReadCache<File>>) -> Vec<(u64, u64, String)> {
-    let all = elf.symbols().chain(elf.dynamic_symbols()).filter(|s| s.kind() == object::SymbolKind::Text && s.size() > 0);
+    let all =
+        elf.symbols().chain(elf.dynamic_symbols()).filter(|s| s.kind() == object::SymbolKind::Text && s.size() > 0);
     let mut found: Vec<_> = all
         .filter_map(|symbol| {
             let end = symbol.address().checked_add(symbol.size())?;

@@ -59,7 +59,8 @@ fn named(dump: &Dump<'_>, hang: Option<&HangReport>) -> Vec<StackSeen> {
             let live = hang.and_then(|hang| hang.stacks.iter().find(|stack| stack.thread == thread.thread));
             let live: Vec<_> = live.map_or(Vec::new(), |stack| stack.frames.iter().map(|f| f.address).collect());
             // What the process found itself may go on where a file is gone now.
-            let longer = live.len() > walked.len() && live.iter().zip(&walked).all(|(live, (walked, _))| live == walked);
+            let longer =
+                live.len() > walked.len() && live.iter().zip(&walked).all(|(live, (walked, _))| live == walked);
             let mut places = walked;
             if longer {
                 places.extend(live[places.len()..].iter().map(|address| (*address, address.wrapping_sub(1))));

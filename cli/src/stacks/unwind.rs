@@ -88,7 +88,8 @@ impl Tables {
         for (number, place) in next.known.iter_mut().enumerate() {
             let register = Register(number as u16);
             // What callers may rely on stays; of the others nothing is known.
-            let kept = matches!(register, X86_64::RBX | X86_64::RBP | X86_64::R12 | X86_64::R13 | X86_64::R14 | X86_64::R15);
+            let kept =
+                matches!(register, X86_64::RBX | X86_64::RBP | X86_64::R12 | X86_64::R13 | X86_64::R14 | X86_64::R15);
             *place = match row.register(register) {
                 None if number == STACK => Some(cfa),
                 None if kept => now.get(register),

@@ -81,7 +81,8 @@ mod tests {
 
     #[test]
     fn a_frame_says_what_is_known_of_it() {
-        let bare = FrameSeen { address: 0x7f01, module: "libfoo.so".to_owned(), offset: 0x1234, ..FrameSeen::default() };
+        let bare =
+            FrameSeen { address: 0x7f01, module: "libfoo.so".to_owned(), offset: 0x1234, ..FrameSeen::default() };
         let named = FrameSeen { function: Some("_Z2k1v".to_owned()), ..bare.clone() };
         let whole = FrameSeen { file: Some("k.cpp".to_owned()), line: Some(7), ..named.clone() };
         let inlined = FrameSeen { inlined: true, ..whole.clone() };

@@ -133,8 +133,7 @@ pub fn unexported_function(file: &impl Memory, name: &str) -> Option<u64> {
         Some((u32_at(&section, 4), u64_at(&section, 24), u64_at(&section, 32), u32_at(&section, 40)))
     };
     let count = u16_at(&head, 60).min(MOST_SECTIONS);
-    let (_, at, bytes, strings) =
-        (0..u32::from(count)).filter_map(section).find(|(kind, ..)| *kind == SHT_SYMTAB)?;
+    let (_, at, bytes, strings) = (0..u32::from(count)).filter_map(section).find(|(kind, ..)| *kind == SHT_SYMTAB)?;
     let (_, strings_at, strings_bytes, _) = section(strings)?;
     let read = |at, bytes: u64| file.bytes(at, bytes.min(MOST_SYMBOL_BYTES) as usize);
     let (symbols, strings) = (read(at, bytes), read(strings_at, strings_bytes));

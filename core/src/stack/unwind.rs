@@ -265,7 +265,7 @@ impl Entry {
 fn entry(memory: &impl Memory, at: u64) -> Option<(Vec<u8>, u64)> {
     let length = u32::from_le_bytes(memory.array(at)?) as usize;
     // Longer ones say so by a number that is no length.
-    if length < 4 || length > MOST_TABLE_BYTES {
+    if !(4..=MOST_TABLE_BYTES).contains(&length) {
         return None;
     }
     let begin = at.wrapping_add(4);
@@ -441,8 +441,10 @@ impl<'a> Reader<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::At;
+    use super::super::tests::{At, Own};
+    use super::super::{modules, walk, Stack};
     use super::*;
+    use std::cell::Cell;
 
     const NOW: Registers = Registers { address: 0x40_1010, stack: 0x7000, frame: 0x7100 };
 
@@ -471,5 +473,58 @@ mod tests {
         assert_eq!(Reader { bytes: &[0xe5, 0x8e, 0x26], at: 0, place: 0 }.uleb(), Some(624_485));
         let mut relative = Reader { bytes: &[0xfc, 0xff, 0xff, 0xff], at: 0, place: 0x1000 };
         assert_eq!(relative.pointer(0x1b), Some(0xffc));
+    }
+
+    /// This test's memory, with wrong bytes in it here and there.
+    struct Damaged {
+        own: Own,
+        random: Cell<u64>,
+        one_in: u64,
+    }
+
+    impl Memory for Damaged {
+        fn read(&self, address: u64, into: &mut [u8]) -> usize {
+            let read = self.own.read(address, into);
+            for byte in into.iter_mut() {
+                let mut random = self.random.get();
+                random ^= random << 13;
+                random ^= random >> 7;
+                random ^= random << 17;
+                self.random.set(random);
+                if random.is_multiple_of(self.one_in) {
+                    *byte = (random >> 32) as u8;
+                }
+            }
+            if self.random.get().is_multiple_of(50) {
+                read / 2
+            } else {
+                read
+            }
+        }
+    }
+
+    #[test]
+    fn tables_that_make_no_sense_end_the_walk_and_nothing_else() {
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let modules = modules(&maps);
+        let own = Own::new();
+        let images: Vec<_> = modules.iter().map(|module| Image::read(&own, module.base)).collect();
+        let image = |number: usize| images[number].as_ref();
+        let stack = super::super::mappings(&maps).find(|mapping| mapping.path == "[stack]").unwrap();
+        let (mut memory, mut frames, mut steps) = (Damaged { own, random: Cell::new(7), one_in: 1 }, 0, 0);
+        for round in 1..6000_u64 {
+            memory.one_in = [10, 30, 100, 1000, u64::MAX][round as usize % 5];
+            let module = &modules[round as usize % modules.len()];
+            let (begin, end) = module.code[0];
+            let address = begin + 1 + round.wrapping_mul(0x9e37_79b9_7f4a_7c15) % (end - begin);
+            let at = (stack.end - 4096 + round % 509 * 8) & !7;
+            let now = Registers { address, stack: at, frame: at + 64 };
+            if let Some(image) = image(round as usize % modules.len()) {
+                steps += u32::from(step(&memory, image, now).is_some());
+            }
+            let stack = Stack { address, begin: at, end: stack.end, frame: at + 64 };
+            frames += walk(&memory, &modules, &image, &stack).len();
+        }
+        assert!(steps > 500 && frames >= 6000 - 1, "{steps} steps, {frames} frames: hardly anything was read");
     }
 }

@@ -31,9 +31,10 @@ const INTERPRETER: &str = "Py_IsInitialized";
 const ALARM_SECONDS: u32 = 2;
 const PATIENCE: Duration = Duration::from_millis(2500);
 
-/// A fork copies the tables of the process's memory, and meanwhile nobody's memory can be changed: with more of them than
-/// this it is not made. So many are of 64 GiB, and take about a second.
-const MOST_TABLE_KIB: u64 = 128 << 10;
+/// A fork copies the tables of the process's memory, and meanwhile nobody can map anything; afterwards each page costs a fault
+/// when it is written to for the first time. With more tables than this it is not made: so many are of 16 GiB in small
+/// pages, and take half a second where memory is slow.
+const MOST_TABLE_KIB: u64 = 32 << 10;
 
 /// Room for the text.
 const MOST_BYTES: usize = 256 << 10;
@@ -130,12 +131,13 @@ impl Drop for SharedMemory {
 /// The text, by way of a child.
 fn asked(dump: Dump) -> Result<String, String> {
     if tables_kib().is_some_and(|kib| kib > MOST_TABLE_KIB) {
-        return Err("the process is too large to be copied".to_owned());
+        return Err("the process is too large for a copy of it to be made".to_owned());
     }
     let shared = SharedMemory::new().ok_or("there is no memory")?;
     // No flags, and no signal at its end: a fork of which the C library does not know.
     // SAFETY: the child goes on with a copy of this thread alone, and does nothing but what is in `child`.
-    let process = unsafe { libc::syscall(libc::SYS_clone, 0 as c_long, 0 as c_long, 0 as c_long, 0 as c_long, 0 as c_long) };
+    let process =
+        unsafe { libc::syscall(libc::SYS_clone, 0 as c_long, 0 as c_long, 0 as c_long, 0 as c_long, 0 as c_long) };
     match process {
         0 => child(dump, shared.0),
         1.. => {}
@@ -144,7 +146,7 @@ fn asked(dump: Dump) -> Result<String, String> {
     let ended = ended_within_patience(process);
     if !ended {
         // Who may still write to it must not lose it.
-        std::mem::forget(shared);
+        let _ = std::mem::ManuallyDrop::new(shared);
         return Err("the child cannot be ended".to_owned());
     }
     match shared.text() {
@@ -234,7 +236,8 @@ fn leave(signal: c_int) -> ! {
         let shared = &mut *PAGE.load(Ordering::Relaxed);
         let mut length = 0;
         while length < MOST_BYTES {
-            let read = libc::read(PIPE.load(Ordering::Relaxed), (&raw mut shared.text[length]).cast(), MOST_BYTES - length);
+            let read =
+                libc::read(PIPE.load(Ordering::Relaxed), (&raw mut shared.text[length]).cast(), MOST_BYTES - length);
             match usize::try_from(read) {
                 Ok(read) if read > 0 => length += read,
                 _ => break,

@@ -53,7 +53,8 @@ pub fn run(guard: &'static Guard) {
 fn report(guard: &'static Guard) -> bool {
     let snapshot = Snapshot::take(&guard.world, guard.now(), guard.settings.hang_after_nanos, &thread::name);
     let folder = guard.folder.as_ref().map(|f| f.path().display().to_string());
-    let mut report = HangReport::new(guard.process, &guard.program, folder.as_deref(), snapshot, guard.preload_account());
+    let mut report =
+        HangReport::new(guard.process, &guard.program, folder.as_deref(), snapshot, guard.preload_account());
     if report.verdicts.is_empty() {
         return false;
     }

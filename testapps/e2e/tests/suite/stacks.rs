@@ -101,7 +101,11 @@ fn through_libraries_that_were_built_without_frame_pointers() {
     expect_chain(&hung, &expected);
     let modules: Vec<_> = hung.frames().iter().map(|frame| text(frame, "/module").to_owned()).collect();
     assert_eq!(modules[..4], ["chain", "libchain_inner.so", "libchain_outer.so", "chain"]);
-    assert_eq!(hung.frames().last().map(known).map(|frame| frame.0).as_deref(), Some("_start"), "up to the first frame");
+    assert_eq!(
+        hung.frames().last().map(known).map(|frame| frame.0).as_deref(),
+        Some("_start"),
+        "up to the first frame"
+    );
 }
 
 #[test]
@@ -117,7 +121,8 @@ fn in_a_lambda_of_a_thread_with_functions_put_into_others() {
     let frames = hung.frames();
     let inlined: Vec<_> = frames[..3].iter().map(|frame| frame["inlined"] == true).collect();
     assert_eq!(inlined, [true, false, true]);
-    let of_the_thread = frames.iter().map(known).find(|(function, ..)| function.starts_with("std::thread::_State_impl<"));
+    let of_the_thread =
+        frames.iter().map(known).find(|(function, ..)| function.starts_with("std::thread::_State_impl<"));
     assert!(of_the_thread.is_some_and(|(function, ..)| function.contains("main::{lambda()#1}")), "{frames:#?}");
 }
 
@@ -230,7 +235,9 @@ const PYTHONS: [&str; 2] = ["python3", "/usr/bin/python3"];
 fn python_tells_its_threads_and_the_program_sees_no_child_and_no_signal() {
     let work = Work::new(lazyguard_e2e::this_test!());
     let program = root().join("testapps/stacks/children.py");
-    for (number, python) in PYTHONS.iter().filter(|python| **python == "python3" || Path::new(python).exists()).enumerate() {
+    for (number, python) in
+        PYTHONS.iter().filter(|python| **python == "python3" || Path::new(python).exists()).enumerate()
+    {
         let end = work.path().join(format!("end-{number}"));
         let run = Run::new(&work, python).args([&program]).args([&end]).guarded().kept().hang_after("200ms");
         let mut running = run.start();
@@ -260,7 +267,8 @@ fn expect_python_stacks(folder: &Folder, said: &str) {
     };
     let blocked: Vec<_> = threads.iter().map(|thread| functions(thread)).filter(|f| f[0] == "wait_for").collect();
     assert_eq!(blocked, [["wait_for", "main", "<module>"]], "{told}");
-    let line = format!("children.py\", line {} in wait_for", line_of("children.py", "    driver.cuStreamSynchronize(stream)"));
+    let line =
+        format!("children.py\", line {} in wait_for", line_of("children.py", "    driver.cuStreamSynchronize(stream)"));
     assert!(told.contains(&line), "{line}:\n{told}");
     assert!(told.contains(" in busy_for_ever"), "{told}");
     assert!(said.lines().any(|text| text.starts_with("lazyguard: python: ") && text.ends_with(&line)), "{said}");
