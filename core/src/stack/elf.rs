@@ -30,6 +30,9 @@ const SHT_SYMTAB: u32 = 2;
 const MOST_SECTIONS: u16 = 256;
 const MOST_SYMBOL_BYTES: u64 = 32 << 20;
 
+/// What is read of a table at a time: whole entries.
+const CHUNK: usize = 24 << 10;
+
 const SYMBOL_BYTES: u64 = 24;
 const FUNCTION: u8 = 2;
 
@@ -135,15 +138,34 @@ pub fn unexported_function(file: &impl Memory, name: &str) -> Option<u64> {
     let count = u16_at(&head, 60).min(MOST_SECTIONS);
     let (_, at, bytes, strings) = (0..u32::from(count)).filter_map(section).find(|(kind, ..)| *kind == SHT_SYMTAB)?;
     let (_, strings_at, strings_bytes, _) = section(strings)?;
-    let read = |at, bytes: u64| file.bytes(at, bytes.min(MOST_SYMBOL_BYTES) as usize);
-    let (symbols, strings) = (read(at, bytes), read(strings_at, strings_bytes));
-    let wanted = [name.as_bytes(), b"\0"].concat();
+    let named = places_of(file, (strings_at, strings_bytes), &[name.as_bytes(), b"\0"].concat());
+    if named.is_empty() {
+        return None;
+    }
     let is_it = |symbol: &&[u8; 24]| {
-        symbol[4] & 0xf == FUNCTION
-            && u16_at(*symbol, 6) != 0
-            && strings.get(u32_at(*symbol, 0) as usize..).is_some_and(|text| text.starts_with(&wanted))
+        symbol[4] & 0xf == FUNCTION && u16_at(*symbol, 6) != 0 && named.contains(&u64::from(u32_at(*symbol, 0)))
     };
-    symbols.as_chunks().0.iter().find(is_it).map(|symbol| u64_at(symbol, 8))
+    let end = at.checked_add(bytes.min(MOST_SYMBOL_BYTES))?;
+    let mut chunks = (at..end).step_by(CHUNK);
+    chunks.find_map(|begin| {
+        let symbols = file.bytes(begin, CHUNK.min((end - begin) as usize));
+        symbols.as_chunks().0.iter().find(is_it).map(|symbol| u64_at(symbol, 8))
+    })
+}
+
+/// Where a text stands in a part of a file, counted from the part's beginning. Read piece by piece: memory may be scarce.
+fn places_of(file: &impl Memory, (at, bytes): (u64, u64), text: &[u8]) -> Vec<u64> {
+    const MOST_PLACES: usize = 16;
+    let bytes = bytes.min(MOST_SYMBOL_BYTES);
+    let mut found = Vec::new();
+    for begin in (0..bytes).step_by(CHUNK) {
+        // One that begins in this piece may end in the next.
+        let length = (CHUNK + text.len() - 1).min((bytes - begin) as usize);
+        let piece = file.bytes(at.wrapping_add(begin), length);
+        let places = piece.windows(text.len()).enumerate().filter(|(_, window)| *window == text);
+        found.extend(places.map(|(place, _)| begin + place as u64).take(MOST_PLACES));
+    }
+    found
 }
 
 struct Header {

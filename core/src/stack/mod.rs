@@ -44,7 +44,12 @@ pub trait Memory {
     where
         Self: Sized,
     {
-        let mut bytes = vec![0; length];
+        let mut bytes = Vec::new();
+        // Where there is no memory for it, there is nothing to be read.
+        if bytes.try_reserve_exact(length).is_err() {
+            return bytes;
+        }
+        bytes.resize(length, 0);
         let read = self.read(address, &mut bytes);
         bytes.truncate(read);
         bytes
