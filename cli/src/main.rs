@@ -17,6 +17,7 @@ mod recordings;
 mod report;
 mod run;
 mod source;
+mod stacks;
 
 use clap::{Parser, Subcommand};
 use lazyguard_core::api::FORMS;

@@ -6,9 +6,9 @@
 use crate::log::{self, Printer, Took};
 use crate::names::Names;
 use crate::source::{Opened, Run, RECORDING};
-use crate::{Failure, Outcome};
+use crate::{stacks, Failure, Outcome};
 use lazyguard_core::diagnose::{diagnose, Diagnosis, Gathering, Snapshot, Standing};
-use lazyguard_core::report::{Account, HangReport, PreloadAccount};
+use lazyguard_core::report::{Account, HangReport, PreloadAccount, StackSeen};
 use lazyguard_core::settings::Settings;
 use lazyguard_core::trace::read::{Entry, ThreadSeen, ThreadState};
 use lazyguard_core::trace::{Kind, Record};
@@ -33,7 +33,7 @@ const SUSPICIOUS_NANOS: Nanos = 1_000_000_000;
 pub(crate) enum Format {
     /// For a person.
     Text,
-    /// For a program: one JSON object with `hang`, `run` and `recording`, each null where there is none.
+    /// For a program: one JSON object with `hang`, `run`, `recording` and `stacks`, each null where there is none.
     Json,
 }
 
@@ -44,6 +44,8 @@ struct Found {
     run: Option<Account>,
     log: Option<PathBuf>,
     recorded: Option<Recorded>,
+    /// The stacks that were kept when a hang was reported.
+    stacks: Option<Result<Vec<StackSeen>, String>>,
 }
 
 /// What the recording tells.
@@ -81,7 +83,8 @@ pub(crate) fn report(what: &Path, format: Format) -> Outcome {
         Err(failure) if hang.is_none() && account.is_none() && log.is_none() => return Err(failure),
         Err(failure) => (None, Some(failure)),
     };
-    let found = Found { folder: run.folder, hang, run: account, log, recorded };
+    let stacks = run.folder.as_deref().and_then(|folder| stacks::of_folder(folder, hang.as_ref()));
+    let found = Found { folder: run.folder, hang, run: account, log, recorded, stacks };
     let mut out = io::BufWriter::new(io::stdout().lock());
     match format {
         Format::Json => writeln!(out, "{:#}", found.json())?,
@@ -94,13 +97,21 @@ pub(crate) fn report(what: &Path, format: Format) -> Outcome {
 impl Found {
     fn json(&self) -> Value {
         let recording = self.recorded.as_ref().map(Recorded::json);
-        json!({ "hang": self.hang, "run": self.run, "recording": recording })
+        let stacks = self.stacks.as_ref().and_then(|stacks| stacks.as_ref().ok());
+        json!({ "hang": self.hang, "run": self.run, "recording": recording, "stacks": stacks })
     }
 
     fn write_text(&self, out: &mut impl Write) -> Result<(), Failure> {
         match (&self.hang, &self.recorded) {
             (Some(hang), recorded) => {
-                write_hang(out, hang, 0)?;
+                match &self.stacks {
+                    Some(Ok(stacks)) => write_hang(out, &stacks::told_by(hang, stacks), 0)?,
+                    Some(Err(unreadable)) => {
+                        write_hang(out, hang, 0)?;
+                        writeln!(out, "the stacks cannot be told in full: {unreadable}")?;
+                    }
+                    None => write_hang(out, hang, 0)?,
+                }
                 if let Some(recorded) = recorded {
                     recorded.write_what_became_of(hang, out)?;
                 }

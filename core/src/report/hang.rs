@@ -3,7 +3,7 @@
 use super::account::PreloadAccount;
 use super::name::demangle;
 use super::probe::ProbeSeen;
-use super::SCHEMA;
+use super::{StackSeen, SCHEMA};
 use crate::diagnose::{diagnose, Snapshot, Standing, Verdict};
 use crate::Nanos;
 use serde::{Deserialize, Serialize};
@@ -13,6 +13,8 @@ use std::fmt::Write as _;
 const MOST_WAITS: usize = 8;
 const MOST_STREAMS: usize = 16;
 const MOST_CALLS: usize = 16;
+/// The same for what Python says.
+const MOST_PYTHON_LINES: usize = 100;
 
 /// A hang as `hang.json` holds it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,6 +46,12 @@ pub struct HangReport {
     pub snapshot: Snapshot,
     /// What was loaded ahead of use, and what was not.
     pub preload: PreloadAccount,
+    /// The stacks of the blocked threads, as far as they could be had.
+    #[serde(default)]
+    pub stacks: Vec<StackSeen>,
+    /// What the Python interpreter in the process says of its threads.
+    #[serde(default)]
+    pub python: Option<String>,
 }
 
 impl HangReport {
@@ -62,6 +70,8 @@ impl HangReport {
             resolved: None,
             snapshot,
             preload,
+            stacks: Vec::new(),
+            python: None,
         }
     }
 
@@ -124,8 +134,10 @@ impl HangReport {
                 }
             }
             lines.push(line);
+            lines.extend(self.stacks.iter().filter(|stack| stack.thread == call.thread).flat_map(StackSeen::lines));
         }
         lines.extend(more(self.snapshot.blocked.len(), MOST_CALLS));
+        lines.extend(self.python_lines());
         lines.extend(self.outstanding());
         lines.extend(self.probe.iter().flat_map(ProbeSeen::lines));
         lines.extend(self.preload.lines());
@@ -166,6 +178,14 @@ impl HangReport {
             _ => format!("{}, as reported", self.heading()),
         };
         marked(&[line])
+    }
+
+    /// What Python says of its threads, as far as it is not too much for a block of text.
+    fn python_lines(&self) -> impl Iterator<Item = String> + '_ {
+        let said = || self.python.iter().flat_map(|text| text.lines()).filter(|line| !line.is_empty());
+        let more = said().count().saturating_sub(MOST_PYTHON_LINES);
+        let rest = (more > 0).then(|| format!("python: and {more} more lines in python.txt"));
+        said().take(MOST_PYTHON_LINES).map(|line| format!("python: {line}")).chain(rest)
     }
 
     /// What is outstanding: the busy streams, and the waits that are not satisfied; a line each.

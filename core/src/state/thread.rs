@@ -39,6 +39,10 @@ pub struct PublishedCall {
     pub serial: u64,
     /// The address of the stack frame it was entered from.
     pub frame: usize,
+    /// Where it returns to, or 0 where that is not known.
+    pub caller: usize,
+    /// The caller's frame pointer register, or 0 where it is not known.
+    pub frame_register: usize,
 }
 
 #[derive(Default)]
@@ -515,6 +519,8 @@ impl ThreadSlot {
             },
             serial,
             frame: self.get(place::STACK) as usize,
+            caller: facts.caller as usize,
+            frame_register: self.get(place::FRAME) as usize,
         };
         // The fence keeps the reads above from moving below the second look.
         fence(Ordering::Acquire);

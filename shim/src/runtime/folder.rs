@@ -9,6 +9,7 @@
 
 use super::standard_error;
 use lazyguard_core::settings::{expand_folder, FolderFacts};
+use lazyguard_core::stack::STACKS;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -29,6 +30,8 @@ pub const DUMP: &str = "dump.json";
 pub const DUMP_TEXT: &str = "dump.txt";
 /// What makes such a request, where the recording is not a file.
 pub const REQUEST: &str = "dump.request";
+/// What the Python interpreter says of its threads.
+pub const PYTHON: &str = "python.txt";
 
 /// Where the ranks of a job are told, by the launchers in use.
 const RANKS: [&str; 5] = ["RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"];
@@ -149,7 +152,7 @@ impl RunFolder {
         if self.asked_for {
             return;
         }
-        for name in [LOG, RUN, HANG, TRACE, DUMP, DUMP_TEXT, REQUEST] {
+        for name in [LOG, RUN, HANG, TRACE, DUMP, DUMP_TEXT, REQUEST, STACKS, PYTHON] {
             // What is not there needs no removing.
             let _ = fs::remove_file(self.path.join(name));
         }

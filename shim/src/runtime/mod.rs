@@ -22,8 +22,10 @@ pub mod memory;
 mod mine;
 pub mod nudge;
 pub mod on_hang;
+pub mod python;
 pub mod recording;
 pub mod request;
+pub mod stacks;
 pub mod standard_error;
 pub mod thread;
 

@@ -47,3 +47,8 @@ pub fn app(name: &str) -> PathBuf {
 pub fn hostile_program(name: &str) -> PathBuf {
     built(target().join("hostile").join(name))
 }
+
+/// A program whose stacks are read.
+pub fn stack_program(name: &str) -> PathBuf {
+    built(target().join("stacks").join(name))
+}

@@ -15,7 +15,7 @@ mod recording;
 mod run;
 mod work;
 
-pub use artefacts::{app, command, driver, driver_folder, hostile_program, library, root, target};
+pub use artefacts::{app, command, driver, driver_folder, hostile_program, library, root, stack_program, target};
 pub use elf::Elf;
 pub use folder::{number, text, Folder, Json};
 pub use programs::{apps, hostile, App, Hostile};

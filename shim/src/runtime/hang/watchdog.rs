@@ -9,7 +9,7 @@
 //! Must not: call the driver, or take a lock that a stuck thread can hold.
 
 use super::super::folder::{HANG, RUN};
-use super::super::{on_hang, retired, standard_error, thread, Guard};
+use super::super::{on_hang, python, retired, stacks, standard_error, thread, Guard};
 use super::known::{still_inside, what_is_known, Waiting};
 use super::probe;
 use lazyguard_core::diagnose::Standing;
@@ -217,18 +217,24 @@ impl Watch {
         let seen = probe::ask(self.guard, thread::slot(self.guard)?, &report.snapshot);
         let mut amended = self.what_is_known()?;
         amended.probe = Some(seen);
+        (amended.stacks, amended.python) = (report.stacks.clone(), report.python.clone());
         Some(amended)
     }
 
     // --- what is said ---
 
-    fn tell(&mut self, report: HangReport, waiting: Vec<Waiting>) {
+    fn tell(&mut self, mut report: HangReport, waiting: Vec<Waiting>) {
         let guard = self.guard;
         self.reports += 1;
         if report.standing == Standing::Hang {
             guard.hangs.fetch_add(1, Ordering::Relaxed);
         }
         guard.keeper.at_a_hang(guard);
+        let calls: Vec<_> = guard.world.threads().filter_map(|(_, slot)| slot.published()).collect();
+        report.stacks = stacks::save(guard, &calls);
+        if report.standing == Standing::Hang {
+            report.python = python::save(guard);
+        }
         standard_error::write(&report.text());
         self.keep(&report);
         let mut last = report;
