@@ -25,6 +25,8 @@ int main() {
   const CUstream hosts = lg::stream(), follows = lg::stream();
   const CUevent behind = lg::event();
   Gate gate;
+  CK(lg::launch_one(step, follows, counter.device));
+  CK(cuCtxSynchronize());
   CK(cuLaunchHostFunc(hosts, [](void* gate) { wait_at(*static_cast<Gate*>(gate)); }, &gate));
   CK(cuEventRecord(behind, hosts));
   CK(cuStreamWaitEvent(follows, behind, 0));

@@ -10,6 +10,9 @@ int main() {
   const CUdeviceptr word = lg::device_words(1);
   const CUfunction set = lg::function(lg::module("corpus"), "set_flag");
   const CUstream waits = lg::stream();
+  CK(lg::launch_one(set, waits, ready.device));
+  CK(cuCtxSynchronize());
+  *ready.host = 0;
   CK(cuStreamWaitValue32(waits, word, 1, CU_STREAM_WAIT_VALUE_EQ));
   CK(lg::launch_one(set, waits, ready.device));
   while (*ready.host == 0) {

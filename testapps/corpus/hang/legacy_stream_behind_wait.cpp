@@ -9,6 +9,8 @@ int main() {
   const CUdeviceptr words = lg::device_words(2);
   const CUfunction step = lg::function(lg::module("corpus"), "step");
   const CUstream waits = lg::stream(CU_STREAM_DEFAULT), innocent = lg::stream(CU_STREAM_DEFAULT);
+  CK(lg::launch_one(step, waits, words + 4));
+  CK(cuCtxSynchronize());
   CK(cuStreamWaitValue32(waits, words, 1, CU_STREAM_WAIT_VALUE_EQ));
   CK(lg::launch_one(step, nullptr, words + 4));
   CK(lg::launch_one(step, innocent, words + 4));

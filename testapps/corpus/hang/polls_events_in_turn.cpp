@@ -10,6 +10,8 @@ int main() {
   const CUfunction step = lg::function(lg::module("corpus"), "step");
   const CUstream waits = lg::stream(), follows = lg::stream(), ends = lg::stream();
   const CUevent events[] = {lg::event(), lg::event(), lg::event()};
+  CK(lg::launch_one(step, waits, words + 4));
+  CK(cuCtxSynchronize());
   CK(cuStreamWaitValue32(waits, words, 1, CU_STREAM_WAIT_VALUE_EQ));
   CK(cuEventRecord(events[0], waits));
   CK(cuStreamWaitEvent(follows, events[0], 0));

@@ -10,6 +10,8 @@ int main() {
   const CUdeviceptr word = lg::device_words(1);
   const CUfunction step = lg::function(lg::module("corpus"), "step");
   const CUstream batch = lg::stream(), gate = lg::stream();
+  CK(lg::launch_one(step, batch, counter.device));
+  CK(cuCtxSynchronize());
   CK(cuStreamWaitValue32(batch, word, 1, CU_STREAM_WAIT_VALUE_EQ));
   for (int i = 0; i < 5000; ++i) CK(lg::launch_one(step, batch, counter.device));
   CK(cuStreamWriteValue32(gate, word, 1, 0));

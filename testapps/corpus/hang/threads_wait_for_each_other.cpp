@@ -18,6 +18,8 @@ int main() {
       }
     }));
   }
+  CK(lg::launch_one(busy, lg::stream(), 1ull));
+  CK(cuCtxSynchronize());
   const CUstream streams[] = {lg::stream(), lg::stream()};
   const auto handshake = [&](int own) {
     CK(cuStreamWaitValue32(streams[own], words + 4 * own, 1, CU_STREAM_WAIT_VALUE_GEQ));

@@ -9,6 +9,8 @@ int main() {
   const CUfunction step = lg::function(lg::module("corpus"), "step");
   const CUstream first = lg::stream(), second = lg::stream(), third = lg::stream(), writes = lg::stream();
   const CUevent of_first = lg::event(), of_second = lg::event();
+  CK(lg::launch_one(step, first, words + 4));
+  CK(cuCtxSynchronize());
   CK(cuStreamWaitValue32(first, words, 1, CU_STREAM_WAIT_VALUE_EQ));
   CK(cuEventRecord(of_first, first));
   CK(cuStreamWaitEvent(second, of_first, 0));

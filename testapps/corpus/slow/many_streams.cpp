@@ -1,6 +1,6 @@
 // Twenty-four streams, on each a few kernels of different length, one and a half T at most, and a wait for the whole context.
 // expect: slow
-// card: yes
+// card: yes, alone
 #include "../corpus.hpp"
 
 int main() {

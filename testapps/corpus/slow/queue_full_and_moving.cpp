@@ -1,7 +1,7 @@
 // More launches than the queue takes, each of a few milliseconds: most calls wait until one kernel has ended, and the thread is
 // in such calls for three T.
 // expect: slow or none
-// card: yes
+// card: yes, alone
 #include "../corpus.hpp"
 
 int main() {

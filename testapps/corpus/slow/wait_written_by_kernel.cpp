@@ -8,6 +8,8 @@ int main() {
   const CUdeviceptr word = lg::device_words(1);
   const CUfunction publish = lg::function(lg::module("corpus"), "publish");
   const CUstream waits = lg::stream(), writes = lg::stream();
+  CK(lg::launch_one(publish, writes, word, 0u, 0ull));
+  CK(cuCtxSynchronize());
   CK(cuStreamWaitValue32(waits, word, 1, CU_STREAM_WAIT_VALUE_EQ));
   CK(lg::launch_one(publish, writes, word, 1u, lg::pace_ns(1.5)));
   CK(cuStreamSynchronize(waits));

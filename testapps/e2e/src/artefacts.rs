@@ -47,3 +47,8 @@ pub fn app(name: &str) -> PathBuf {
 pub fn hostile_program(name: &str) -> PathBuf {
     built(target().join("hostile").join(name))
 }
+
+/// A program of the corpus.
+pub fn corpus_program(name: &str) -> PathBuf {
+    built(target().join("corpus").join(name))
+}
