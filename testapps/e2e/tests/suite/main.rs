@@ -3,6 +3,7 @@
 //! | file | asks |
 //! |---|---|
 //! | `apps` | every program of `programs.json`: bare, guarded, guarded without preloading |
+//! | `corpus` | every program of the corpus: the code, the culprit, and that nothing slow is called a hang |
 //! | `hostile` | every run of `hostile/programs.json`: the same with the guard as without |
 //! | `traps` | the properties behind the interposing traps that no single program shows |
 //! | `lists` | nothing that is built is left out, and nothing listed is missing |
@@ -19,6 +20,7 @@
 //! | `crash` | what is left of a process that was cut off |
 
 mod apps;
+mod corpus;
 mod crash;
 mod drivers;
 mod dump;
