@@ -234,11 +234,9 @@ impl Watch {
         // It is in the run folder before the driver is asked, whatever comes of that, and on standard error as soon as the driver
         // has answered, or has not within a moment: once, and right.
         self.keep(&report);
-        let mut amend = false;
         if report.probe.is_none() {
             if let Some(amended) = self.asked(&report) {
                 report = amended;
-                amend = true;
                 if report.standing == Standing::Well {
                     // Everything has ended, and nobody had noticed.
                     self.forget();
@@ -247,13 +245,13 @@ impl Watch {
             }
         }
         self.reports += 1;
-        standard_error::write(&report.text());
-        if amend {
-            self.keep(&report);
+        if report.standing == Standing::Hang {
+            guard.hangs.fetch_add(1, Ordering::Relaxed);
         }
+        standard_error::write(&report.text());
+        self.keep(&report);
         let last = report;
         if last.standing == Standing::Hang {
-            guard.hangs.fetch_add(1, Ordering::Relaxed);
             on_hang::act(guard, &last);
         }
         let now = guard.now();
