@@ -39,7 +39,10 @@ fn every_built_hostile_program_is_listed_and_every_listed_one_is_built() {
 
 #[test]
 fn every_source_of_a_program_is_built() {
-    for (sources, folder, extensions) in [("apps", "apps", &["cpp"][..]), ("hostile", "hostile", &["c", "cpp"][..])] {
+    let c = &["c", "cpp"][..];
+    for (sources, folder, extensions) in
+        [("apps", "apps", &["cpp"][..]), ("hostile", "hostile", c), ("stacks", "stacks", c)]
+    {
         let path = root().join("testapps").join(sources);
         let entries = fs::read_dir(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display())).flatten();
         for source in entries.map(|entry| entry.path()) {

@@ -151,6 +151,23 @@ fn on_another_stack_that_the_thread_has_gone_over_to() {
     on_an_odd_stack(lazyguard_e2e::this_test!(), "context");
 }
 
+#[test]
+fn of_a_process_that_still_hangs_by_its_id() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let mut running = Run::new(&work, stack_program("chain")).guarded().kept().hang_after("200ms").start();
+    running.until_a_hang_is_reported();
+    let output = Command::new(lazyguard_e2e::command()).args(["report", &running.process().to_string()]).output();
+    let output = output.unwrap_or_else(|error| panic!("lazyguard report: {error}"));
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let line = format!(
+        "    at wait_for_stream, {}:{}",
+        root().join("testapps/stacks/chain.cpp").display(),
+        line_of("chain.cpp", "// the call")
+    );
+    assert!(output.status.success() && printed.contains(&line), "{line}:\n{printed}");
+    assert!(running.runs());
+}
+
 /// A program in the test's own folder, for it to be changed there.
 fn copied(work: &Work, name: &str) -> PathBuf {
     let path = work.path().join(name);
