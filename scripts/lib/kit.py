@@ -7,11 +7,12 @@ import shutil
 import sys
 from pathlib import Path
 
+import corpus
 import guard
 from tools import ROOT, TARGET, Failure
 
 MOST_MIB = 60
-SCRIPTS = ("gpu-check", "bench", "gpu/torch_check.py", "gpu/bench_torch.py", "lib/checks.py", "lib/gpu_probe.py", "lib/guard.py",
+SCRIPTS = ("gpu-check", "bench", "gpu/torch_check.py", "gpu/bench_torch.py", "lib/checks.py", "lib/corpus.py", "lib/gpu_probe.py", "lib/guard.py",
            "lib/processes.py", "lib/tools.py")
 MARK = "lazyguard-kit"
 # Beside the programs of programs.json.
@@ -32,6 +33,9 @@ def contents():
         for kind in entry["kinds"]:
             files.append(guard.program_path(name, kind, entry).relative_to(ROOT))
             shared_runtime |= kind == "runtime-shared"
+    # What is expected of a program of the corpus stands in its source.
+    files += [path.relative_to(ROOT) for path in corpus.SOURCES.glob("*/*.cpp")]
+    files += [corpus.path_of(program).relative_to(ROOT) for program in corpus.programs().values()]
     files += [Path("target/apps") / name for name in ALSO]
     files += [Path("target/bench") / name for name in MEASURING]
     files += sorted(path.relative_to(ROOT) for path in (TARGET / "apps").glob("lib*.so"))

@@ -3,6 +3,7 @@
     testapps/simdriver/build.sh          -> target/simdriver/
     kernels/NAME.cu                      -> target/kernels/NAME.fatbin (nvcc), NAME.host.so (build-kernels.sh)
     testapps/apps/NAME.cpp               -> target/apps/NAME
+    testapps/corpus/{hang,slow}/NAME.cpp -> target/corpus/NAME
     testapps/hostile/NAME.c, NAME.cpp    -> target/hostile/NAME
     testapps/runtime/NAME.cu, NAME/*.cu  -> target/runtime/NAME (static runtime), target/runtime-shared/NAME
     testapps/bench/NAME.cpp, NAME.cu     -> target/bench/NAME (static runtime)
@@ -204,6 +205,16 @@ def programs(folder, target):
     return steps
 
 
+def corpus():
+    """Both halves of the corpus in one folder: a name says one program."""
+    folders = [TESTAPPS / "corpus" / half for half in ("hang", "slow")]
+    names = [source.stem for folder in folders for source in sources(folder, ".cpp")]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise Failure(f"testapps/corpus: in hang/ and in slow/: {', '.join(twice)}")
+    return [step for folder in folders for step in programs(folder, TARGET / "corpus")]
+
+
 def common_objects():
     steps = []
     for source in sources(TESTAPPS / "common", ".cpp"):
@@ -329,6 +340,7 @@ def build(say):
     """Builds everything; `say(title, outcome, seconds)` is called once a group."""
     identity = compiler_identity()
     applications = programs(TESTAPPS / "apps", TARGET / "apps")
+    corpus_programs = corpus()
     hostile = programs(TESTAPPS / "hostile", TARGET / "hostile")
     stacks = programs(TESTAPPS / "stacks", TARGET / "stacks")
     measuring = programs(TESTAPPS / "bench", TARGET / "bench")
@@ -337,6 +349,7 @@ def build(say):
     removed_outputs(TARGET / "kernels", images, "*.fatbin")
     removed_outputs(TARGET / "kernels", host_images(), "*.host.so")
     removed_outputs(TARGET / "apps", applications)
+    removed_outputs(TARGET / "corpus", corpus_programs)
     removed_outputs(TARGET / "hostile", hostile)
     removed_outputs(TARGET / "stacks", stacks)
     removed_outputs(TARGET / "bench", measuring + bench_runtime_links())
@@ -348,6 +361,7 @@ def build(say):
     group("what the test programs share", common_objects(), identity, say)
     group("its archive", common_archive(), identity, say)
     group("driver-API programs", applications, identity, say)
+    group("the corpus", corpus_programs, identity, say)
     group("hostile programs", hostile, identity, say)
     group("programs whose stacks are read", stacks, identity, say)
     group("programs that measure", measuring, identity, say)

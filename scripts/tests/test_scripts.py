@@ -14,6 +14,7 @@ SCRIPTS = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(SCRIPTS / "lib"))
 
 import checks  # noqa: E402
+import corpus  # noqa: E402
 import glibc_floor  # noqa: E402
 import guard  # noqa: E402
 import native_build  # noqa: E402
@@ -213,6 +214,39 @@ class RunningAProgram(Folder):
         outcome = processes.run(["sleep", "60"], dict(os.environ), 30, self.folder, stop=lambda: True)
         self.assertIsNone(outcome.code)
         self.assertLess(outcome.seconds, 10)
+
+
+class Corpus(unittest.TestCase):
+    """What the corpus states, and how it is compared."""
+
+    HANGS = ("// Waits\n// for ever.\n// expect: LG204 culprit=spin innocent=busy\n// env: A=b C=d\n// default: completes\n"
+             "// card: yes, alone\n#include <x>\n// card: later lines say nothing\n")
+
+    def test_the_first_lines_are_read(self):
+        program = corpus.parsed("any", self.HANGS)
+        self.assertEqual(program, corpus.Program("any", "Waits for ever.", "LG204", "spin", "busy", None, {"A": "b", "C": "d"}, "yes, alone"))
+        slow = corpus.parsed("any", "// Is slow.\n// expect: slow or none\n// card: yes\n")
+        self.assertEqual((slow.code, slow.slow_said, slow.env), (None, (True, False), {}))
+
+    def test_code_and_culprit_have_to_be_right(self):
+        program = corpus.parsed("any", self.HANGS)
+
+        def good(code, *culprits, key="function"):
+            verdict = {"code": code, "culprits": [{"operation": {"call": "cuLaunchKernel", key: name}} for name in culprits]}
+            return corpus.judged(program, [verdict])[0]
+        self.assertTrue(good("LG204", "spin"))
+        self.assertTrue(good("LG204", "spin", "other"))
+        self.assertFalse(good("LG299", "spin"))
+        self.assertFalse(good("LG204", "other", "spin"))
+        self.assertFalse(good("LG204", "spin", "busy"))
+        self.assertTrue(good("LG204", "spin", key="call"))
+        self.assertFalse(good("LG204"))
+        self.assertFalse(corpus.judged(program, [])[0])
+
+    def test_the_whole_corpus_can_be_read(self):
+        programs = corpus.programs().values()
+        self.assertGreaterEqual(sum(program.code is not None for program in programs), 26)
+        self.assertGreaterEqual(sum(program.code is None for program in programs), 14)
 
 
 class JudgingAProgram(unittest.TestCase):

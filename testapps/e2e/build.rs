@@ -1,12 +1,17 @@
-//! Makes one test function of each program and each question, from the two lists of programs.
+//! Makes one test function of each program and each question, from the two lists of programs and from the first lines of the corpus.
 //!
 //! Test harnesses find functions, not table rows; made here, each row is a test of its own with a name, a failure of its
 //! own and a command that reruns it alone.
 
+use header::{Expect, Header};
 use serde_json::{Map, Value};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::{env, fs};
+
+#[allow(dead_code, reason = "the tests use more of it")]
+#[path = "src/header.rs"]
+mod header;
 
 fn main() {
     let lists = Path::new(&env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("..");
@@ -17,6 +22,7 @@ fn main() {
     fs::write(out.join("crash.rs"), hangs(&programs)).expect("OUT_DIR can be written");
     fs::write(out.join("hostile.rs"), hostile(&read(&lists.join("hostile/programs.json"))))
         .expect("OUT_DIR can be written");
+    fs::write(out.join("corpus.rs"), corpus(&lists.join("corpus"))).expect("OUT_DIR can be written");
 }
 
 fn read(path: &Path) -> Map<String, Value> {
@@ -63,6 +69,46 @@ fn hangs(programs: &Map<String, Value>) -> String {
         }
     }
     code
+}
+
+/// A module of the name of each program of the corpus, which has to stand in the folder that its first lines say.
+fn corpus(folder: &Path) -> String {
+    println!("cargo::rerun-if-changed=src/header.rs");
+    let mut code = String::new();
+    for half in ["hang", "slow"] {
+        let half = folder.join(half);
+        println!("cargo::rerun-if-changed={}", half.display());
+        let entries = fs::read_dir(&half).unwrap_or_else(|error| panic!("{}: {error}", half.display()));
+        let mut sources: Vec<_> = entries.map(|entry| entry.expect("a folder can be read to its end").path()).collect();
+        sources.sort();
+        for source in sources {
+            println!("cargo::rerun-if-changed={}", source.display());
+            let text = fs::read_to_string(&source).unwrap_or_else(|error| panic!("{}: {error}", source.display()));
+            let header = Header::of(&text).unwrap_or_else(|error| panic!("{}: {error}", source.display()));
+            let hangs = matches!(header.expect, Expect::Hang { .. });
+            assert_eq!(hangs, half.ends_with("hang"), "{} is in the wrong folder", source.display());
+            let name = source.file_stem().expect("a source has a name").to_string_lossy();
+            module(&mut code, &name, questions_of(&header));
+        }
+    }
+    code
+}
+
+fn questions_of(header: &Header) -> &'static [&'static str] {
+    match (&header.expect, header.default.as_deref()) {
+        (Expect::Ends { .. }, _) => &["it_ends_and_is_never_called_a_hang"],
+        (Expect::Hang { .. }, None) => &["bare_it_hangs", "the_verdict_is_right_live_and_from_its_folder"],
+        (Expect::Hang { .. }, Some("completes")) => &[
+            "bare_it_hangs",
+            "the_verdict_is_right_live_and_from_its_folder",
+            "under_the_default_settings_it_completes",
+        ],
+        (Expect::Hang { .. }, Some(_)) => &[
+            "bare_it_hangs",
+            "the_verdict_is_right_live_and_from_its_folder",
+            "under_the_default_settings_the_verdict_is_right",
+        ],
+    }
 }
 
 fn hostile(runs: &Map<String, Value>) -> String {

@@ -66,6 +66,7 @@ void come_alive(Context &context) {
                     {CU_LIMIT_PERSISTING_L2_CACHE_SIZE, 0}};
   context.local_bytes = 1024;
   context.prints = false;
+  context.launched = false;
   context.id = next_id();
   StreamRef legacy = std::make_shared<Stream>(context, CU_STREAM_DEFAULT, 0);
   legacy->legacy = true;

@@ -71,6 +71,11 @@ struct Context : Object {
 
   std::atomic<bool> prints{false};          // a kernel that prints was launched: the buffer's size is settled
 
+  std::atomic<bool> launched{false};  // the first kernel was launched, or an executable graph made that has one
+
+  // Held while a host function or a stream callback runs: there is one at a time. A leaf.
+  std::mutex host_functions;
+
   // Guarded by api_lock.
   std::map<int, size_t> limits;
   std::vector<std::shared_ptr<Module>> modules;

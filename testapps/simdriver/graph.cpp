@@ -263,6 +263,13 @@ std::vector<Node *> ordered(const Graph &graph) {
   return order;
 }
 
+// With graph_mutex() held.
+bool has_kernel(const Graph &graph) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const NodeRef &node) {
+    return node->node_type == CU_GRAPH_NODE_TYPE_KERNEL || (node->child && has_kernel(*node->child));
+  });
+}
+
 CUresult instantiate(CUgraphExec *result, CUgraph handle, unsigned long long flags) {
   constexpr unsigned long long known = CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD |
                                        CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
@@ -277,6 +284,7 @@ CUresult instantiate(CUgraphExec *result, CUgraph handle, unsigned long long fla
     std::lock_guard<std::mutex> hold_graphs(graph_mutex());
     if (!graph->nodes.empty() && ordered(*graph).empty()) return CUDA_ERROR_INVALID_VALUE;
     exec->graph = clone(*graph, false);
+    if (has_kernel(*graph)) context->launched = true;
   }
   exec->flags = flags;
   registry().add(exec);

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <ctime>
@@ -94,10 +95,12 @@ void do_nothing(const lgsim_grid &, size_t, size_t, void **) {}
 
 // The simulated compiler: entries whose body is a lone `ret;`, with scalar parameters.
 CUresult compile_ptx(Image &image) {
-  // A device takes a good while longer; this is enough to be noticed.
-  timespec compiling{0, 20 * 1000000};
-  nanosleep(&compiling, nullptr);
   std::vector<std::string> words = ptx_words(image.bytes);
+  // Enough to be noticed, and the more the more there is to compile; real kernels take a good while longer.
+  const long entries = std::count(words.begin(), words.end(), ".entry");
+  const long milliseconds = 20 + entries;
+  const timespec compiling{milliseconds / 1000, milliseconds % 1000 * 1000000};
+  nanosleep(&compiling, nullptr);
   words.resize(words.size() + 3);
   for (size_t i = 0; i + 3 < words.size(); i++) {
     if (words[i] != ".entry") continue;

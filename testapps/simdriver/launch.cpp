@@ -196,6 +196,8 @@ CUresult launch_kernel(CUfunction f, const lgsim_grid &grid, unsigned shared_byt
       }, captured);
   if (r != CUDA_SUCCESS || captured) return r;
   if (free_running && !launch.function->kernel.attributes.blocks_together) remember(f, handle, generation, launch.function->kernel.run, stream->context);
+  // The first launch puts a barrier behind what is in flight, though its function was loaded long before.
+  if (!stream->context.launched.exchange(true)) raise_barrier(stream->context);
   submit(stream, launch_op(launch));
   return CUDA_SUCCESS;
 }
@@ -216,7 +218,8 @@ CUresult launch_host(CUstream handle, bool per_thread, CUhostFn fn, void *data) 
   CUresult r = find_stream(handle, per_thread, stream);
   if (r == CUDA_SUCCESS) r = legacy_call(stream);
   if (r != CUDA_SUCCESS) return r;
-  auto call = [fn, data] {
+  auto call = [fn, data, &context = stream->context] {
+    std::lock_guard<std::mutex> one_at_a_time(context.host_functions);
     in_host_function() = true;
     fn(data);
     in_host_function() = false;

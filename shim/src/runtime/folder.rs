@@ -24,6 +24,12 @@ pub const RUN: &str = "run.json";
 pub const HANG: &str = "hang.json";
 /// The recording.
 pub const TRACE: &str = "trace.lgt";
+/// The answer to the newest request for a report: for programs, and for people.
+pub const DUMP: &str = "dump.json";
+/// See [`DUMP`].
+pub const DUMP_TEXT: &str = "dump.txt";
+/// What makes such a request, where the recording is not a file.
+pub const REQUEST: &str = "dump.request";
 /// What the Python interpreter says of its threads.
 pub const PYTHON: &str = "python.txt";
 
@@ -146,7 +152,7 @@ impl RunFolder {
         if self.asked_for {
             return;
         }
-        for name in [LOG, RUN, HANG, TRACE, STACKS, PYTHON] {
+        for name in [LOG, RUN, HANG, TRACE, DUMP, DUMP_TEXT, REQUEST, STACKS, PYTHON] {
             // What is not there needs no removing.
             let _ = fs::remove_file(self.path.join(name));
         }

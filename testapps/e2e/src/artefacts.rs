@@ -52,3 +52,8 @@ pub fn hostile_program(name: &str) -> PathBuf {
 pub fn stack_program(name: &str) -> PathBuf {
     built(target().join("stacks").join(name))
 }
+
+/// A program of the corpus.
+pub fn corpus_program(name: &str) -> PathBuf {
+    built(target().join("corpus").join(name))
+}

@@ -13,7 +13,8 @@ pub type Json = serde_json::Value;
 pub struct Folder(PathBuf);
 
 impl Folder {
-    pub(crate) fn new(path: &Path) -> Self {
+    /// The run folder at a path.
+    pub fn at(path: &Path) -> Self {
         Self(path.to_owned())
     }
 

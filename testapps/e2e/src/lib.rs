@@ -10,15 +10,19 @@
 mod artefacts;
 mod elf;
 mod folder;
+mod header;
 mod programs;
 mod recording;
 mod run;
 mod work;
 
-pub use artefacts::{app, command, driver, driver_folder, hostile_program, library, root, stack_program, target};
+pub use artefacts::{
+    app, command, corpus_program, driver, driver_folder, hostile_program, library, root, stack_program, target,
+};
 pub use elf::Elf;
 pub use folder::{number, text, Folder, Json};
-pub use programs::{apps, hostile, App, Hostile};
+pub use header::{Expect, Header};
+pub use programs::{apps, corpus, hostile, App, Hostile, InCorpus};
 pub use recording::{
     calls_in, gapless_numbers, in_progress, log_of, numbers_in, report_of, text_report_of, Lane, Numbers, Recording,
 };

@@ -1,6 +1,7 @@
-//! The two lists of programs.
+//! The two lists of programs, and the corpus, which needs none.
 
-use crate::artefacts::{app, hostile_program, root, target};
+use crate::artefacts::{app, corpus_program, hostile_program, root, target};
+use crate::header::Header;
 use serde_json::Value;
 use std::path::PathBuf;
 
@@ -122,6 +123,45 @@ impl Hostile {
 /// The hostile runs.
 pub fn hostile() -> Vec<Hostile> {
     list("hostile/programs.json").into_iter().map(|(name, entry)| Hostile { name, entry }).collect()
+}
+
+/// A program of `testapps/corpus`.
+#[derive(Clone, Debug)]
+pub struct InCorpus {
+    /// Its name.
+    pub name: String,
+    /// Its source.
+    pub source: PathBuf,
+    /// What its first lines say.
+    pub header: Header,
+}
+
+impl InCorpus {
+    /// The program of this name.
+    pub fn named(name: &str) -> Self {
+        corpus().into_iter().find(|program| program.name == name).unwrap_or_else(|| panic!("{name} is not there"))
+    }
+
+    /// The program.
+    pub fn path(&self) -> PathBuf {
+        corpus_program(&self.name)
+    }
+}
+
+/// The programs of the corpus.
+pub fn corpus() -> Vec<InCorpus> {
+    let mut programs = Vec::new();
+    for half in ["hang", "slow"] {
+        let folder = root().join("testapps/corpus").join(half);
+        let entries = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+        for source in entries.flatten().map(|entry| entry.path()) {
+            let text = std::fs::read_to_string(&source).unwrap_or_else(|error| panic!("{}: {error}", source.display()));
+            let header = Header::of(&text).unwrap_or_else(|error| panic!("{}: {error}", source.display()));
+            let name = source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            programs.push(InCorpus { name, source, header });
+        }
+    }
+    programs
 }
 
 fn texts(value: &Value) -> Vec<String> {

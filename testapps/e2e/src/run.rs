@@ -213,6 +213,11 @@ impl Running {
         self.folder.join("tmp")
     }
 
+    /// What it has written to standard output so far.
+    pub fn stdout(&self) -> String {
+        read_text(&self.folder.join("stdout"))
+    }
+
     /// What it has written to standard error so far.
     pub fn stderr(&self) -> String {
         read_text(&self.folder.join("stderr"))
@@ -244,7 +249,7 @@ impl Running {
             let written = out.join("run.json").is_file() && out.join("hang.json").is_file();
             (running.stderr().contains("lazyguard: HANG") && written).then_some(())
         });
-        Folder::new(&out)
+        Folder::at(&out)
     }
 
     /// Waits for its end, for so long, and stops it then.
@@ -320,7 +325,7 @@ impl std::fmt::Display for Outcome {
 impl Outcome {
     /// The run folder of [`Run::kept`].
     pub fn out(&self) -> Folder {
-        Folder::new(&self.folder.join("out"))
+        Folder::at(&self.folder.join("out"))
     }
 
     /// The names of what was left in `TMPDIR`.

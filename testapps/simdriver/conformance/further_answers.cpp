@@ -74,6 +74,58 @@ std::string launch_during(Bench &b, CUstream spinning, const std::string &expect
   return word(outcome.blocked);
 }
 
+// A second context that has launched nothing yet.
+struct Fresh {
+  CUcontext context = nullptr;
+  CUfunction warm = nullptr, setflag = nullptr;
+  CUstream s[3] = {};
+  CUdeviceptr memory = 0;
+  lg::MappedWord word;
+
+  Fresh() {
+    CUmodule module;
+    CK(cuCtxCreate(&context, nullptr, 0, device().session.device));
+    CK(cuModuleLoadData(&module, device().image.data()));
+    CK(cuModuleGetFunction(&warm, module, "warm"));
+    CK(cuModuleGetFunction(&setflag, module, "setflag"));
+    for (CUstream &stream : s) CK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CK(cuMemAlloc(&memory, 4096));
+    word = lg::mapped_word();
+  }
+  ~Fresh() {
+    CK(cuCtxSynchronize());
+    CK(cuCtxDestroy(context));
+    CK(cuCtxSetCurrent(device().session.context));
+  }
+};
+
+std::string ran(bool dry) { return dry ? "runs" : "held back"; }
+
+// Does what is submitted to s[1] run while s[0] waits for a value?
+std::string beside_wait(const std::string &expected, const std::function<void(Fresh &)> &before, const std::function<void(Fresh &)> &work) {
+  Fresh f;
+  before(f);
+  CK(cuCtxSynchronize());
+  CK(cuStreamWaitValue32(f.s[0], f.word.device, 1, CU_STREAM_WAIT_VALUE_EQ));
+  work(f);
+  const std::string seen = ran(runs_dry(f.s[1], expected == "runs"));
+  *f.word.host = 1;  // the host's own hand: nothing that is submitted would come through
+  return seen;
+}
+
+// The same while a host function on s[0] does not return.
+std::string beside_host_function(const std::string &expected, const std::function<void(Fresh &)> &work, CUstream other = nullptr) {
+  Fresh f;
+  static std::atomic<bool> returns;
+  returns = false;
+  CK(cuLaunchHostFunc(f.s[0], [](void *) { while (!returns) std::this_thread::sleep_for(std::chrono::milliseconds(1)); }, nullptr));
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  work(f);
+  const std::string seen = ran(runs_dry(other ? other : f.s[1], expected == "runs"));
+  returns = true;
+  return seen;
+}
+
 // How often a call returns behind a spin before it blocks.
 std::string taken_behind_spin(Bench &b, int most, const std::function<CUresult()> &call) {
   b.begin_spin(b.s[0]);
@@ -395,6 +447,50 @@ std::map<std::string, Answer> answers(Bench &b) {
     const char *name = "?";
     CK(cuGetErrorName(result, &name));
     return name;
+  });
+  auto nothing = [](Fresh &) {};
+  auto warm_launch = [](Fresh &f) { CK(launch_one(f.warm, f.s[1], f.memory)); };
+  row("first launch of a context beside an unsatisfied wait",
+      [=](const std::string &x) { return beside_wait(x, nothing, warm_launch); });
+  row("write value behind the first launch of a context beside an unsatisfied wait, on another stream", [=](const std::string &x) {
+    return beside_wait(x, nothing, [](Fresh &f) {
+      CK(launch_one(f.warm, f.s[2], f.memory));
+      CK(cuStreamWriteValue32(f.s[1], f.memory, 1, 0));
+    });
+  });
+  row("first launch of a function beside an unsatisfied wait, another launched before", [=](const std::string &x) {
+    return beside_wait(x, warm_launch, [](Fresh &f) { CK(launch_one(f.setflag, f.s[1], f.memory)); });
+  });
+  row("first launch of a context beside an unsatisfied wait, a graph with a kernel instantiated before", [=](const std::string &x) {
+    return beside_wait(x, [](Fresh &f) {
+      CUgraph graph;
+      CUgraphExec made;
+      CK(cuStreamBeginCapture(f.s[1], CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+      CK(launch_one(f.warm, f.s[1], f.memory));
+      CK(cuStreamEndCapture(f.s[1], &graph));
+      CK(cuGraphInstantiate(&made, graph, 0));
+    }, warm_launch);
+  });
+  row("first memset and first copy of a context beside an unsatisfied wait", [=](const std::string &x) {
+    return beside_wait(x, nothing, [](Fresh &f) {
+      CK(cuMemsetD32Async(f.memory, 1, 1, f.s[1]));
+      CK(cuMemcpyHtoDAsync(f.memory, const_cast<int *>(f.word.host), sizeof(int), f.s[1]));
+    });
+  });
+  row("first launch of a context beside a host function that does not return",
+      [=](const std::string &x) { return beside_host_function(x, warm_launch); });
+  row("host function beside one that does not return, on another stream", [=](const std::string &x) {
+    return beside_host_function(x, [](Fresh &f) { CK(cuLaunchHostFunc(f.s[1], [](void *) {}, nullptr)); });
+  });
+  row("stream callback beside a host function that does not return, on another stream", [=](const std::string &x) {
+    return beside_host_function(x, [](Fresh &f) { CK(cuStreamAddCallback(f.s[1], [](CUstream, CUresult, void *) {}, nullptr, 0)); });
+  });
+  row("host function in another context than one that does not return", [=, &b](const std::string &x) {
+    return beside_host_function(x, [&b](Fresh &f) {
+      CK(cuCtxSetCurrent(device().session.context));
+      CK(cuLaunchHostFunc(b.s[1], [](void *) {}, nullptr));
+      CK(cuCtxSetCurrent(f.context));
+    }, b.s[1]);
   });
   row("cuInit in a child forked after cuInit", [](const std::string &) { return in_forked_child(); });
 

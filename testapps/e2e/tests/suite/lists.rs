@@ -1,6 +1,6 @@
 //! The lists of programs and the built programs say the same.
 
-use lazyguard_e2e::{apps, hostile, root, target};
+use lazyguard_e2e::{apps, corpus, hostile, root, target, Expect};
 use std::collections::BTreeSet;
 use std::fs;
 
@@ -35,6 +35,29 @@ fn every_built_app_is_listed_and_every_listed_app_is_built() {
 #[test]
 fn every_built_hostile_program_is_listed_and_every_listed_one_is_built() {
     assert_eq!(built("hostile"), listed("hostile"), "left: built; right: listed");
+}
+
+#[test]
+fn every_built_program_of_the_corpus_has_its_source_and_every_source_is_built() {
+    let sources: BTreeSet<_> = corpus().into_iter().map(|program| program.name).collect();
+    assert_eq!(built("corpus"), sources, "left: built; right: sources");
+}
+
+#[test]
+fn the_corpus_covers_every_code_of_a_hang() {
+    let (mut codes, mut hang, mut slow) = (BTreeSet::new(), 0, 0);
+    for program in corpus() {
+        match program.header.expect {
+            Expect::Hang { code, .. } => {
+                hang += 1;
+                codes.insert(code);
+            }
+            Expect::Ends { .. } => slow += 1,
+        }
+    }
+    let every: BTreeSet<_> = (201..=207).chain([299]).map(|number| format!("LG{number}")).collect();
+    assert_eq!(codes, every);
+    assert!(hang >= 26 && slow >= 14, "the corpus has shrunk: {hang} that hang, {slow} that are slow");
 }
 
 #[test]

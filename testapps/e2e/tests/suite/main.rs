@@ -3,6 +3,7 @@
 //! | file | asks |
 //! |---|---|
 //! | `apps` | every program of `programs.json`: bare, guarded, guarded without preloading |
+//! | `corpus` | every program of the corpus: the code, the culprit, and that nothing slow is called a hang |
 //! | `hostile` | every run of `hostile/programs.json`: the same with the guard as without |
 //! | `traps` | the properties behind the interposing traps that no single program shows |
 //! | `lists` | nothing that is built is left out, and nothing listed is missing |
@@ -12,15 +13,20 @@
 //! | `recording` | the log and the account |
 //! | `warm_path` | the warm path of a launch: no allocation, no lock, no system call |
 //! | `watchdog` | the verdict: when, where and what |
+//! | `on_hang` | what is done about a hang once it has been reported |
+//! | `dump` | a report of a live process, on request |
 //! | `recorder` | the recording: what it holds of each kind of event, and that nothing in it goes unaccounted |
 //! | `stacks` | the stacks of blocked threads: live, and with names from the folder |
 //! | `crash` | what is left of a process that was cut off |
 
 mod apps;
+mod corpus;
 mod crash;
 mod drivers;
+mod dump;
 mod hostile;
 mod lists;
+mod on_hang;
 mod recorder;
 mod recording;
 mod settings;

@@ -1,0 +1,47 @@
+// Kernels of the corpus of hangs: each is named for what it does, because its name is what a report has to say.
+#include "busy.h"
+
+// The persistent kernel: runs until the word is no longer 0.
+LG_KERNEL void spin_until(volatile int* flag) {
+  while (*flag == 0) LG_PAUSE();
+}
+
+// The same in every block, launched with a grid that leaves no other kernel a place.
+LG_KERNEL void fill_and_spin(volatile int* flag) {
+  while (*flag == 0) LG_PAUSE();
+}
+
+// A consumer: reads what a producer publishes.
+LG_KERNEL void consume(volatile unsigned* word, unsigned value) {
+  while (*word != value) LG_PAUSE();
+}
+
+// A producer that takes its time.
+LG_KERNEL void publish(volatile unsigned* word, unsigned value, unsigned long long nanoseconds) {
+  lg_busy(nanoseconds);
+  __threadfence_system();
+  *word = value;
+}
+
+LG_KERNEL void busy_for(unsigned long long nanoseconds) { lg_busy(nanoseconds); }
+
+LG_KERNEL void step(int* counter) { *counter += 1; }
+
+LG_KERNEL void set_flag(volatile int* flag) { *flag = 1; }
+
+// Needs 32 KB of local memory a thread on a device: more than a context has at first.
+LG_KERNEL void many_locals(int* p, int n) {
+  volatile int a[8192];
+  for (int i = 0; i < n; i++) a[(i * 7919) & 8191] = i * p[0];
+  int s = 0;
+  for (int i = 0; i < n; i++) s += a[(i * 7919) & 8191];
+  p[0] = s;
+}
+
+LG_KERNEL void prints(int* p) {
+  if (p[0] == 123456) printf("counter %d\n", p[0]);
+  p[0] += 1;
+}
+
+LG_KERNEL_TABLE(LG_ENTRY(spin_until), LG_ENTRY(fill_and_spin), LG_ENTRY(consume), LG_ENTRY(publish), LG_ENTRY(busy_for), LG_ENTRY(step),
+                LG_ENTRY(set_flag), LG_ENTRY(many_locals, .local_bytes = 32768), LG_ENTRY(prints, .uses_printf = true));

@@ -1,0 +1,105 @@
+// What the programs of the corpus are written with: images, streams, threads of their own, and the pace.
+//
+// The pace T is the threshold that a guard is run with, in LG_SCALE_MS (600 where it is not said): slow programs last so many T.
+// A function of a module is loaded when it is got; a kernel of a library is cold until something loads it. Must not hide a call that a
+// program is about.
+#pragma once
+#include <cuda.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "../common/image.hpp"
+#include "../common/session.hpp"
+
+namespace lg {
+
+inline unsigned pace_ms() {
+  const char* text = std::getenv("LG_SCALE_MS");
+  const int read = text != nullptr ? std::atoi(text) : 0;
+  return read > 0 ? static_cast<unsigned>(read) : 600;
+}
+
+// So many T, for a kernel that lasts.
+inline unsigned long long pace_ns(double times) { return static_cast<unsigned long long>(times * pace_ms() * 1e6); }
+
+// So many T pass on the calling thread.
+inline void pass(double times) { std::this_thread::sleep_for(std::chrono::nanoseconds(pace_ns(times))); }
+
+// The driver copies the image of a module while it loads it, and may read a library's later, so the latter is kept.
+inline CUmodule module(const char* name) {
+  const auto code = image(name);
+  CUmodule loaded;
+  CK(cuModuleLoadData(&loaded, code.data()));
+  return loaded;
+}
+
+inline CUfunction function(CUmodule from, const char* name) {
+  CUfunction got;
+  CK(cuModuleGetFunction(&got, from, name));
+  return got;
+}
+
+inline CUlibrary library(const char* name) {
+  static auto* const kept = new std::vector<std::vector<char>>;
+  kept->push_back(image(name));
+  CUlibrary loaded;
+  CK(cuLibraryLoadData(&loaded, kept->back().data(), nullptr, nullptr, 0, nullptr, nullptr, 0));
+  return loaded;
+}
+
+inline CUkernel kernel(CUlibrary from, const char* name) {
+  CUkernel got;
+  CK(cuLibraryGetKernel(&got, from, name));
+  return got;
+}
+
+template <class... Arguments>
+CUresult launch_one(CUkernel kernel, CUstream stream, Arguments... arguments) {
+  return launch_one(reinterpret_cast<CUfunction>(kernel), stream, arguments...);
+}
+
+inline CUstream stream(unsigned flags = CU_STREAM_NON_BLOCKING) {
+  CUstream made;
+  CK(cuStreamCreate(&made, flags));
+  return made;
+}
+
+inline CUevent event() {
+  CUevent made;
+  CK(cuEventCreate(&made, CU_EVENT_DISABLE_TIMING));
+  return made;
+}
+
+// Device memory, all zero.
+inline CUdeviceptr device_words(size_t count) {
+  CUdeviceptr memory;
+  CK(cuMemAlloc(&memory, count * sizeof(cuuint32_t)));
+  CK(cuMemsetD32(memory, 0, count));
+  CK(cuCtxSynchronize());
+  return memory;
+}
+
+// A thread with the context current.
+template <class Body>
+std::thread thread_in(CUcontext context, Body body) {
+  return std::thread([context, body = std::move(body)]() mutable {
+    CK(cuCtxSetCurrent(context));
+    body();
+  });
+}
+
+// PTX of so many kernels that do nothing, for a driver to compile.
+inline std::string ptx_of(unsigned kernels) {
+  std::string text = ".version 7.0\n.target sm_75\n.address_size 64\n";
+  for (unsigned i = 0; i < kernels; ++i) text += ".visible .entry compiled" + std::to_string(i) + "()\n{\n  ret;\n}\n";
+  return text;
+}
+
+}  // namespace lg

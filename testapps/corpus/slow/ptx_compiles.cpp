@@ -1,0 +1,14 @@
+// PTX of many kernels is compiled for a good while, with nothing in flight.
+// expect: none
+// card: yes
+#include "../corpus.hpp"
+
+int main() {
+  setenv("CUDA_CACHE_DISABLE", "1", 1);
+  lg::open_session();
+  const std::string text = lg::ptx_of(lg::pace_ms() * 3 / 2);
+  CUmodule compiled;
+  CK(cuModuleLoadData(&compiled, text.c_str()));
+  std::puts("compiled");
+  return 0;
+}

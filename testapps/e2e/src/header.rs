@@ -1,0 +1,128 @@
+//! The first lines of a program of the corpus: what it does, and what is expected of it. Nothing else states that.
+//!
+//! ```text
+//! // What it does and why it hangs, or why it does not, in as many lines as that takes.
+//! // expect: LG204 culprit=spin_until innocent=busy_for
+//! // env: LAZYGUARD_PRELOAD=off
+//! // default: completes
+//! // card: yes
+//! ```
+//!
+//! | line | |
+//! |---|---|
+//! | `expect` | of a program that hangs: the code, the first culprit (a kernel's name, or the call that submitted what does not end), and what no verdict may blame. Of one that does not: `slow` when that has to be said of it, `none` when nothing may be said, `slow or none` |
+//! | `env` | what has to be set for it to hang under the guard |
+//! | `default` | what it does under the guard without that: `completes`, or the code it is given |
+//! | `card` | whether it does the same on a card: `yes`; `yes, alone` when it needs the card for itself; `no, because ...` |
+//!
+//! Read by the tests and by the build script that makes them, so it must not need anything but the standard library.
+
+/// What is expected of a program of the corpus.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Expect {
+    /// It hangs.
+    Hang {
+        /// The code of the first verdict.
+        code: String,
+        /// The function, or else the call, of its first culprit.
+        culprit: String,
+        /// What must not be among the culprits of any verdict.
+        innocent: Option<String>,
+    },
+    /// It ends by itself.
+    Ends {
+        /// It may be called slow.
+        may_be_slow: bool,
+        /// It may be left without a word.
+        may_be_silent: bool,
+    },
+}
+
+/// The first lines of a program of the corpus.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// What it does.
+    pub what: String,
+    /// What is expected.
+    pub expect: Expect,
+    /// What is set.
+    pub env: Vec<(String, String)>,
+    /// What happens without `env`: `completes` or a code.
+    pub default: Option<String>,
+    /// Whether it is for a card.
+    pub card: String,
+}
+
+impl Header {
+    /// Reads the first lines; says what is wrong with them.
+    pub fn of(source: &str) -> Result<Self, String> {
+        let lines: Vec<_> = source.lines().map_while(|line| line.strip_prefix("// ")).collect();
+        let one = |key: &str| {
+            let found: Vec<_> = lines.iter().filter_map(|line| line.strip_prefix(key)).map(str::trim).collect();
+            match found[..] {
+                [] => Ok(None),
+                [value] if !value.is_empty() => Ok(Some(value)),
+                _ => Err(format!("one line {key:?} with something in it was expected")),
+            }
+        };
+        let is_keyed =
+            |line: &&str| ["expect:", "env:", "default:", "card:", "build:"].iter().any(|key| line.starts_with(key));
+        let what = lines.iter().take_while(|line| !is_keyed(line)).copied().collect::<Vec<_>>().join(" ");
+        if !what.ends_with('.') {
+            return Err("the first lines do not say in sentences what the program does".to_owned());
+        }
+        let header = Self {
+            what,
+            expect: expectation(one("expect:")?.ok_or("there is no line \"expect:\"")?)?,
+            env: settings(one("env:")?.unwrap_or_default())?,
+            default: one("default:")?.map(str::to_owned),
+            card: one("card:")?.ok_or("there is no line \"card:\"")?.to_owned(),
+        };
+        header.fits_together()
+    }
+
+    fn fits_together(self) -> Result<Self, String> {
+        let hangs = matches!(self.expect, Expect::Hang { .. });
+        let default_is_known = self.default.as_deref().is_none_or(|default| default == "completes" || is_code(default));
+        if !default_is_known || self.default.is_some() != (hangs && !self.env.is_empty()) {
+            return Err(
+                "\"default:\" says \"completes\" or a code, where a program that hangs has an \"env:\"".to_owned()
+            );
+        }
+        if !["yes", "yes, alone"].contains(&&*self.card) && !self.card.starts_with("no, because ") {
+            return Err(format!("card: {:?} is neither yes, nor \"yes, alone\", nor a \"no, because ...\"", self.card));
+        }
+        Ok(self)
+    }
+}
+
+fn is_code(text: &str) -> bool {
+    text.strip_prefix("LG2").is_some_and(|rest| rest.len() == 2 && rest.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+fn expectation(text: &str) -> Result<Expect, String> {
+    let ends = |may_be_slow, may_be_silent| Ok(Expect::Ends { may_be_slow, may_be_silent });
+    match text {
+        "slow" => return ends(true, false),
+        "none" => return ends(false, true),
+        "slow or none" => return ends(true, true),
+        _ => {}
+    }
+    let mut words = text.split_whitespace();
+    let code = words.next().filter(|word| is_code(word)).ok_or(format!("expect: {text:?} begins with no code"))?;
+    let mut named = settings(&words.collect::<Vec<_>>().join(" "))?;
+    let mut take = |name| named.iter().position(|(known, _)| known == name).map(|at| named.remove(at).1);
+    let (culprit, innocent) = (take("culprit"), take("innocent"));
+    match culprit {
+        Some(culprit) if named.is_empty() => Ok(Expect::Hang { code: code.to_owned(), culprit, innocent }),
+        _ => Err(format!("expect: {text:?} is not CODE culprit=NAME [innocent=NAME]")),
+    }
+}
+
+fn settings(text: &str) -> Result<Vec<(String, String)>, String> {
+    let pair = |word: &str| {
+        let (name, value) = word.split_once('=').ok_or(format!("{word:?} is not NAME=VALUE"))?;
+        Ok((name.to_owned(), value.to_owned()))
+    };
+    text.split_whitespace().map(pair).collect()
+}
