@@ -3,10 +3,13 @@
  * usage: odd_stack tiny      a thread with a stack of 16 KiB
  *        odd_stack heap      a thread whose stack lies in memory from malloc
  *        odd_stack context   another stack that the main thread has gone over to
- * hangs in cuStreamSynchronize: on_it <- entry */
+ *        odd_stack signal    the handler of a signal
+ * hangs in cuStreamSynchronize: on_it <- entry
+ * build: -fno-optimize-sibling-calls */
 #include "stuck.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <string.h>
 #include <ucontext.h>
@@ -25,6 +28,15 @@ static void *entry(void *unused) {
   return (void *)(intptr_t)(on_it(1) + 1); /* entry */
 }
 
+static void handler(int unused) {
+  (void)unused;
+  entry(NULL); /* handler */
+}
+
+__attribute__((noinline)) static int interrupted(void) {
+  return raise(SIGUSR1) + 1; /* interrupted */
+}
+
 static void entry_of_context(void) { entry(NULL); }
 
 int main(int argc, char **argv) {
@@ -40,6 +52,10 @@ int main(int argc, char **argv) {
     there.uc_link = &here;
     makecontext(&there, entry_of_context, 0);
     return swapcontext(&here, &there);
+  }
+  if (strcmp(kind, "signal") == 0) {
+    if (signal(SIGUSR1, handler) == SIG_ERR) return 2;
+    return interrupted();
   }
   pthread_t thread;
   pthread_attr_t attributes;

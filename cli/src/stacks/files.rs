@@ -9,7 +9,8 @@ use addr2line::{Loader, Location};
 use lazyguard_core::report::{demangle, FrameSeen};
 use object::elf::{FileHeader64, PT_LOAD};
 use object::read::elf::{ElfFile64, FileHeader as _, ProgramHeader as _};
-use object::{Endianness, Object as _, ObjectSection as _, ObjectSymbol as _, ReadCache};
+use object::{Endianness, Object as _, ObjectSection as _, ObjectSymbol as _, ObjectSymbolTable as _};
+use object::{ReadCache, SymbolIndex, SymbolKind};
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -37,9 +38,18 @@ pub(super) struct CodeFile {
     first: u64,
     pub tables: Result<Tables, &'static str>,
     names: Option<Loader>,
-    /// Where a function begins and ends, and its name; in the order of the addresses.
-    functions: Vec<(u64, u64, String)>,
+    functions: Functions,
 }
+
+/// Where functions begin and end, by a file's table of symbols; in the order of the addresses.
+#[derive(Default)]
+struct Functions {
+    /// Kept as long as the command runs: its names are read when they are asked for, as there may be a million.
+    elf: Option<&'static Elf>,
+    places: Vec<(u64, u64, bool, SymbolIndex)>,
+}
+
+type Elf = ElfFile64<'static, Endianness, &'static ReadCache<File>>;
 
 impl CodeFile {
     fn open(module: &Module) -> Self {
@@ -48,22 +58,22 @@ impl CodeFile {
             first: 0,
             tables: Err(why),
             names: None,
-            functions: Vec::new(),
+            functions: Functions::default(),
         })
     }
 
     fn read(path: &Path, module: &Module) -> Result<Self, &'static str> {
         let file = File::open(path).map_err(|_| "the file is gone, or cannot be read")?;
         let modified = file.metadata().and_then(|metadata| metadata.modified());
-        let cache = ReadCache::new(file);
-        let elf = ElfFile64::<Endianness, _>::parse(&cache).map_err(|_| "it is another file now")?;
+        let cache: &ReadCache<File> = Box::leak(Box::new(ReadCache::new(file)));
+        let elf: &Elf = Box::leak(Box::new(ElfFile64::parse(cache).map_err(|_| "it is another file now")?));
         let build_id = elf.build_id().ok().flatten().unwrap_or_default();
         let is_older = |at: std::time::SystemTime| at <= UNIX_EPOCH + Duration::from_secs(module.dumped.into());
         if build_id != module.build_id || build_id.is_empty() && !modified.is_ok_and(is_older) {
             return Err("the file is not the one that was mapped");
         }
         let (endian, header) = (elf.endian(), elf.elf_header());
-        let headers = FileHeader64::program_headers(header, endian, &cache).unwrap_or_default();
+        let headers = FileHeader64::program_headers(header, endian, cache).unwrap_or_default();
         let load = headers.iter().find(|header| header.p_type(endian) == PT_LOAD);
         let first = load.map_or(0, |load| load.p_vaddr(endian).wrapping_sub(load.p_offset(endian)));
         let section = |name: &str| {
@@ -71,10 +81,8 @@ impl CodeFile {
             Some((section.address(), section.data().ok()?.to_owned()))
         };
         let debug = debug_file(build_id);
-        let mut functions = functions(&elf);
-        if let Some(path) = debug.as_deref().filter(|_| elf.symbols().next().is_none()) {
-            functions = functions_of(path).unwrap_or(functions);
-        }
+        let of_debug = debug.as_deref().filter(|_| elf.symbols().next().is_none()).and_then(Functions::of_path);
+        let functions = of_debug.unwrap_or_else(|| Functions::of(elf));
         Ok(Self {
             first,
             tables: Ok(Tables::new(first, section(".eh_frame"), section(".eh_frame_hdr"))),
@@ -121,9 +129,11 @@ impl CodeFile {
 
     /// By the table of symbols. One that ends before the address has another function behind it that is not in the table.
     fn symbol(&self, address: u64) -> Option<&str> {
-        let behind = self.functions.partition_point(|(begin, ..)| *begin <= address);
-        let (_, end, name) = self.functions.get(behind.checked_sub(1)?)?;
-        (address < *end).then_some(name)
+        let behind = self.functions.places.partition_point(|(begin, ..)| *begin <= address);
+        let (_, end, is_dynamic, index) = *self.functions.places.get(behind.checked_sub(1)?)?;
+        let elf = self.functions.elf.filter(|_| address < end)?;
+        let table = if is_dynamic { elf.dynamic_symbol_table() } else { elf.symbol_table() };
+        table?.symbol_by_index(index).ok()?.name().ok()
     }
 }
 
@@ -147,20 +157,73 @@ fn debug_file(build_id: &[u8]) -> Option<PathBuf> {
     fs::metadata(&path).is_ok().then_some(path)
 }
 
-fn functions_of(path: &Path) -> Option<Vec<(u64, u64, String)>> {
-    let cache = ReadCache::new(File::open(path).ok()?);
-    Some(functions(&ElfFile64::<Endianness, _>::parse(&cache).ok()?))
+impl Functions {
+    fn of_path(path: &Path) -> Option<Self> {
+        let cache: &ReadCache<File> = Box::leak(Box::new(ReadCache::new(File::open(path).ok()?)));
+        Some(Self::of(Box::leak(Box::new(ElfFile64::parse(cache).ok()?))))
+    }
+
+    fn of(elf: &'static Elf) -> Self {
+        let all = [(false, elf.symbols()), (true, elf.dynamic_symbols())];
+        let all = all.into_iter().flat_map(|(is_dynamic, symbols)| symbols.map(move |symbol| (is_dynamic, symbol)));
+        let functions = all.filter(|(_, symbol)| symbol.kind() == SymbolKind::Text && symbol.size() > 0);
+        let mut places: Vec<_> = functions
+            .filter_map(|(is_dynamic, symbol)| {
+                let end = symbol.address().checked_add(symbol.size())?;
+                Some((symbol.address(), end, is_dynamic, symbol.index()))
+            })
+            .collect();
+        places.sort_by_key(|(begin, end, is_dynamic, index)| (*begin, *end, *is_dynamic, index.0));
+        Self { elf: Some(elf), places }
+    }
 }
 
-fn functions<'a>(elf: &'a ElfFile64<'a, Endianness, &'a ReadCache<File>>) -> Vec<(u64, u64, String)> {
-    let all =
-        elf.symbols().chain(elf.dynamic_symbols()).filter(|s| s.kind() == object::SymbolKind::Text && s.size() > 0);
-    let mut found: Vec<_> = all
-        .filter_map(|symbol| {
-            let end = symbol.address().checked_add(symbol.size())?;
-            Some((symbol.address(), end, symbol.name().ok()?.to_owned()))
-        })
-        .collect();
-    found.sort();
-    found
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_the_source() {
+        for (name, expect) in [
+            ("_ZN4work6Worker3runEi", "work::Worker::run"),
+            ("_ZN4core3ops8function6FnOnce9call_once17h0123456789abcdefE", "core::ops::function::FnOnce::call_once"),
+            ("_RNvCs1234_7mycrate3foo", "mycrate::foo"),
+            ("wait_for_stream", "wait_for_stream"),
+        ] {
+            assert_eq!(readable(name), expect);
+        }
+    }
+
+    /// This test program, as a dump would name it.
+    fn own() -> Module {
+        let path = std::env::current_exe().unwrap();
+        let cache = ReadCache::new(File::open(&path).unwrap());
+        let elf = ElfFile64::<Endianness, _>::parse(&cache).unwrap();
+        let build_id = elf.build_id().unwrap().unwrap_or_default().to_owned();
+        Module { base: 0x10_0000, end: 0x1000_0000, path: path.display().to_string(), build_id, dumped: u32::MAX }
+    }
+
+    #[test]
+    fn a_file_names_functions_only_if_it_is_the_one_that_was_mapped() {
+        let mut files = Files::default();
+        let module = own();
+        let file = files.of(&module);
+        let (begin, end, ..) = *file
+            .functions
+            .places
+            .iter()
+            .find(|(begin, ..)| file.symbol(*begin).is_some_and(|name| name.contains("files5tests3own")))
+            .unwrap();
+        let frames = file.names(begin + 1);
+        let last = frames.last().unwrap();
+        assert_eq!(last.function.as_deref(), Some("lazyguard::stacks::files::tests::own"));
+        assert!(last.file.as_deref().is_some_and(|file| file.ends_with("stacks/files.rs")), "{last:?}");
+        assert!(file.symbol(end - 1).is_some() && file.tables.is_ok());
+
+        let other = Module { build_id: vec![7; 20], ..module.clone() };
+        let other = files.of(&other);
+        assert!(other.tables.is_err() && other.names(begin + 1).is_empty());
+        let gone = Module { path: "/no/such/program".to_owned(), ..module };
+        assert!(files.of(&gone).tables.is_err());
+    }
 }

@@ -31,12 +31,20 @@ pub struct Registers {
     pub stack: u64,
     /// The frame pointer then.
     pub frame: u64,
+    /// Whether a call returns to the address; else it was a signal that came in before it.
+    pub returns: bool,
+}
+
+impl Registers {
+    /// Where the frame is: a call is what lies before the address it returns to.
+    pub fn place(&self) -> u64 {
+        self.address.wrapping_sub(self.returns.into())
+    }
 }
 
 /// The frame that called this one; `None` where the tables do not say, or say that there is none.
 pub fn step(memory: &impl Memory, image: &Image, now: Registers) -> Option<Registers> {
-    // The call is what lies before the address it returns to.
-    let at = now.address.checked_sub(1)?;
+    let at = now.place();
     let entry = Entry::find(memory, image, at)?;
     let row = entry.row(at)?;
     let cfa = match row.cfa {
@@ -56,7 +64,8 @@ pub fn step(memory: &impl Memory, image: &Image, now: Registers) -> Option<Regis
     // A frame pointer that is lost is no reason to stop where the next frame does not need it; zero leads nowhere.
     let frame = found(row.frame, Some(now.frame)).unwrap_or(0);
     let address = found(row.back, None)?;
-    (cfa > now.stack && address != 0).then_some(Registers { address, stack: cfa, frame })
+    let next = Registers { address, stack: cfa, frame, returns: !entry.of_signal };
+    (cfa > now.stack && address != 0).then_some(next)
 }
 
 /// What the tables hold of a function.
@@ -67,6 +76,8 @@ struct Entry {
     data_factor: i64,
     pointers: u8,
     common_program: usize,
+    /// Whether it is what a signal's handler returns to.
+    of_signal: bool,
     own: Vec<u8>,
     own_at: u64,
     own_program: usize,
@@ -132,7 +143,7 @@ impl Entry {
         let [b'z', rest @ ..] = letters.as_slice() else { return None };
         let length = reader.uleb()?;
         let common_program = reader.at.checked_add(usize::try_from(length).ok()?)?;
-        let mut pointers = 0;
+        let (mut pointers, mut of_signal) = (0, false);
         for letter in rest {
             match letter {
                 b'R' => pointers = reader.number(1)? as u8,
@@ -141,7 +152,7 @@ impl Entry {
                     reader.pointer(encoding & 0x7f)?;
                 }
                 b'L' => drop(reader.number(1)?),
-                // The frame of a signal's handler: its address is no return address.
+                b'S' => of_signal = true,
                 _ => return None,
             }
         }
@@ -149,7 +160,18 @@ impl Entry {
             return None;
         }
         let (own_program, begin) = (0, 0);
-        Some(Self { common, code_factor, data_factor, pointers, common_program, own, own_at, own_program, begin })
+        Some(Self {
+            common,
+            code_factor,
+            data_factor,
+            pointers,
+            common_program,
+            of_signal,
+            own,
+            own_at,
+            own_program,
+            begin,
+        })
     }
 
     /// The rules that hold at an address.
@@ -446,7 +468,7 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
-    const NOW: Registers = Registers { address: 0x40_1010, stack: 0x7000, frame: 0x7100 };
+    const NOW: Registers = Registers { address: 0x40_1010, stack: 0x7000, frame: 0x7100, returns: true };
 
     #[test]
     fn the_expression_of_a_linkage_table_is_evaluated() {
@@ -518,7 +540,7 @@ mod tests {
             let (begin, end) = module.code[0];
             let address = begin + 1 + round.wrapping_mul(0x9e37_79b9_7f4a_7c15) % (end - begin);
             let at = (stack.end - 4096 + round % 509 * 8) & !7;
-            let now = Registers { address, stack: at, frame: at + 64 };
+            let now = Registers { address, stack: at, frame: at + 64, returns: true };
             if let Some(image) = image(round as usize % modules.len()) {
                 steps += u32::from(step(&memory, image, now).is_some());
             }

@@ -30,14 +30,14 @@ pub fn walk<'a>(
     image: &dyn Fn(usize) -> Option<&'a Image>,
     stack: &Stack,
 ) -> Vec<u64> {
-    let mut now = Registers { address: stack.address, stack: stack.begin, frame: stack.frame };
+    let mut now = Registers { address: stack.address, stack: stack.begin, frame: stack.frame, returns: true };
     let mut found = vec![now.address];
     while found.len() < MOST_FRAMES {
-        let Some(module) = modules.iter().position(|module| module.has_code_at(now.address.wrapping_sub(1))) else {
+        let Some(module) = modules.iter().position(|module| module.has_code_at(now.place())) else {
             break;
         };
         let Some(next) = image(module).and_then(|image| step(memory, image, now)) else { break };
-        let goes_on_in_code = modules.iter().any(|module| module.has_code_at(next.address.wrapping_sub(1)));
+        let goes_on_in_code = modules.iter().any(|module| module.has_code_at(next.place()));
         if next.stack > stack.end || !goes_on_in_code {
             break;
         }

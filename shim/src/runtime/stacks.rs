@@ -170,7 +170,7 @@ impl<'a> Space<'a> {
     }
 
     fn write(&self, file: &mut File, guard: &Guard, found: &[Found]) -> io::Result<()> {
-        let mut dump = DumpFile::new(file)?;
+        let mut dump = DumpFile::new(io::BufWriter::new(file))?;
         let mut threads = Vec::new();
         for (call, stack, _) in found {
             let end = stack.end.min(stack.begin.saturating_add(MOST_BYTES));

@@ -129,10 +129,7 @@ fn in_a_lambda_of_a_thread_with_functions_put_into_others() {
 fn on_an_odd_stack(test: &str, kind: &str) {
     let work = Work::new(test);
     let hung = Hung::of(Run::new(&work, stack_program("odd_stack")).args([kind]));
-    let mut expected = vec![frame("on_it", "odd_stack.c", "/* the call */")];
-    if kind != "context" {
-        expected.push(frame("entry", "odd_stack.c", "/* entry */"));
-    }
+    let expected = [frame("on_it", "odd_stack.c", "/* the call */"), frame("entry", "odd_stack.c", "/* entry */")];
     expect_chain(&hung, &expected);
 }
 
@@ -149,6 +146,38 @@ fn on_a_stack_in_memory_from_malloc() {
 #[test]
 fn on_another_stack_that_the_thread_has_gone_over_to() {
     on_an_odd_stack(lazyguard_e2e::this_test!(), "context");
+}
+
+#[test]
+fn of_a_process_that_still_hangs_by_its_id() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let mut running = Run::new(&work, stack_program("chain")).guarded().kept().hang_after("200ms").start();
+    running.until_a_hang_is_reported();
+    let output = Command::new(lazyguard_e2e::command()).args(["report", &running.process().to_string()]).output();
+    let output = output.unwrap_or_else(|error| panic!("lazyguard report: {error}"));
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let line = format!(
+        "    at wait_for_stream, {}:{}",
+        root().join("testapps/stacks/chain.cpp").display(),
+        line_of("chain.cpp", "// the call")
+    );
+    assert!(output.status.success() && printed.contains(&line), "{line}:\n{printed}");
+    assert!(running.runs());
+}
+
+#[test]
+fn in_the_handler_of_a_signal_and_below_it() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let hung = Hung::of(Run::new(&work, stack_program("odd_stack")).args(["signal"]));
+    let expected = [
+        frame("on_it", "odd_stack.c", "/* the call */"),
+        frame("entry", "odd_stack.c", "/* entry */"),
+        frame("handler", "odd_stack.c", "/* handler */"),
+    ];
+    expect_chain(&hung, &expected);
+    let found: Vec<_> = hung.frames().iter().map(known).collect();
+    assert!(found.contains(&frame("interrupted", "odd_stack.c", "/* interrupted */")), "{found:#?}");
+    assert_eq!(found.last().map(|frame| frame.0.as_str()), Some("_start"), "{found:#?}");
 }
 
 /// A program in the test's own folder, for it to be changed there.
