@@ -142,7 +142,7 @@ impl Found {
 
 /// The block that the live report has on standard error, without its first lines.
 fn write_hang(out: &mut impl Write, hang: &HangReport, without: usize) -> io::Result<()> {
-    let text = hang.text();
+    let text = hang.text() + &hang.python_text();
     text.lines()
         .skip(without)
         .try_for_each(|line| writeln!(out, "{}", line.strip_prefix("lazyguard: ").unwrap_or(line)))

@@ -119,22 +119,22 @@ macro_rules! with_driver_api {
 
             // Modules
             ModuleLoad (module: Ptr, fname: Ptr)
-                => module::load(module);
+                => module::load(module, null());
             {
                 24 cuModuleLoad cuModuleLoad 2000 legacy;
             }
             ModuleLoad (module: Ptr, image: Ptr)
-                => module::load(module);
+                => module::load(module, image);
             {
                 25 cuModuleLoadData cuModuleLoadData 2000 legacy;
             }
             ModuleLoad (module: Ptr, image: Ptr, num_options: u32, options: Ptr, option_values: Ptr)
-                => module::load(module);
+                => module::load(module, image);
             {
                 26 cuModuleLoadDataEx cuModuleLoadDataEx 2010 legacy;
             }
             ModuleLoad (module: Ptr, fat_cubin: Ptr)
-                => module::load(module);
+                => module::load(module, fat_cubin);
             {
                 27 cuModuleLoadFatBinary cuModuleLoadFatBinary 2000 legacy;
             }
@@ -156,12 +156,12 @@ macro_rules! with_driver_api {
 
             // Libraries and kernels
             LibraryLoad (library: Ptr, code: Ptr, jit_options: Ptr, jit_options_values: Ptr, num_jit_options: u32, library_options: Ptr, library_option_values: Ptr, num_library_options: u32)
-                => library::load(library);
+                => library::load(library, code);
             {
                 31 cuLibraryLoadData cuLibraryLoadData 12000 legacy;
             }
             LibraryLoad (library: Ptr, file_name: Ptr, jit_options: Ptr, jit_options_values: Ptr, num_jit_options: u32, library_options: Ptr, library_option_values: Ptr, num_library_options: u32)
-                => library::load(library);
+                => library::load(library, null());
             {
                 32 cuLibraryLoadFromFile cuLibraryLoadFromFile 12000 legacy;
             }

@@ -137,7 +137,6 @@ impl HangReport {
             lines.extend(self.stacks.iter().filter(|stack| stack.thread == call.thread).flat_map(StackSeen::lines));
         }
         lines.extend(more(self.snapshot.blocked.len(), MOST_CALLS));
-        lines.extend(self.python_lines());
         lines.extend(self.outstanding());
         lines.extend(self.probe.iter().flat_map(ProbeSeen::lines));
         lines.extend(self.preload.lines());
@@ -164,6 +163,11 @@ impl HangReport {
             _ => format!("{}, as reported", self.heading()),
         };
         marked(&[line])
+    }
+
+    /// The block of what Python says of its threads, or nothing.
+    pub fn python_text(&self) -> String {
+        marked(&self.python_lines().collect::<Vec<_>>())
     }
 
     /// What Python says of its threads, as far as it is not too much for a block of text.

@@ -1,16 +1,20 @@
 //! Libraries and kernels: loading, resolving, unloading, and the calls that load a function on the way.
 
 use super::call::{observe, published, Call, Entry};
+use super::image;
 use crate::lookup::driver::{Handle, SUCCESS};
 use crate::runtime::loader::Item;
 use lazyguard_core::state::{ColdKind, FunctionKind};
 use std::ffi::{c_char, CStr};
 
 /// A library is loaded: it belongs to no context and loads nothing into any, yet.
-pub(super) fn load(entry: Entry, library: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn load(entry: Entry, library: Handle, code: Handle, real: impl FnOnce() -> i32) -> i32 {
     observe(
         entry,
-        |call| call.about.context = call.current_context(),
+        |call| {
+            call.about.context = call.current_context();
+            call.about.three = image::kind(code);
+        },
         real,
         |call, result| {
             if result != SUCCESS || library.is_null() {

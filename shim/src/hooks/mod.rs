@@ -22,6 +22,7 @@ mod copy;
 mod event;
 mod graph;
 mod host;
+mod image;
 mod launch;
 mod library;
 mod memop;

@@ -1,6 +1,7 @@
 //! Modules: loading, resolving, unloading; and the question for the loading mode.
 
 use super::call::{observe, published, Entry};
+use super::image;
 use super::library::resolved;
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::runtime::loader::Item;
@@ -10,11 +11,12 @@ use std::arch::naked_asm;
 use std::ffi::c_void;
 
 /// A module is loaded into the current context: the driver waits until everything in flight there has ended.
-pub(super) fn load(entry: Entry, module: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn load(entry: Entry, module: Handle, image: Handle, real: impl FnOnce() -> i32) -> i32 {
     observe(
         entry,
         |call| {
             call.about.context = call.current_context();
+            call.about.three = image::kind(image);
             call.loads(ColdKind::Module);
         },
         real,

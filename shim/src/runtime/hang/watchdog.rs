@@ -217,7 +217,6 @@ impl Watch {
         let seen = probe::ask(self.guard, thread::slot(self.guard)?, &report.snapshot);
         let mut amended = self.what_is_known()?;
         amended.probe = Some(seen);
-        (amended.stacks, amended.python) = (report.stacks.clone(), report.python.clone());
         Some(amended)
     }
 
@@ -226,29 +225,30 @@ impl Watch {
     fn tell(&mut self, mut report: HangReport, waiting: Vec<Waiting>) {
         let guard = self.guard;
         guard.keeper.at_a_hang(guard);
-        let calls: Vec<_> = guard.world.threads().filter_map(|(_, slot)| slot.published()).collect();
-        report.stacks = stacks::save(guard, &calls);
-        if report.standing == Standing::Hang {
-            report.python = python::save(guard);
-        }
-        // It is in the run folder before the driver is asked, whatever comes of that, and on standard error as soon as the driver
-        // has answered, or has not within a moment: once, and right.
+        // It is in the run folder before anything else is tried, whatever comes of that, and on standard error as soon as the
+        // driver has answered, or has not within a moment: once, and right.
         self.keep(&report);
         if report.probe.is_none() {
-            if let Some(amended) = self.asked(&report) {
-                report = amended;
-                if report.standing == Standing::Well {
-                    // Everything has ended, and nobody had noticed.
-                    self.forget();
-                    return;
-                }
-            }
+            report = self.asked(&report).unwrap_or(report);
+        }
+        if report.standing == Standing::Well {
+            // Everything has ended, and nobody had noticed.
+            self.forget();
+            return;
         }
         self.reports += 1;
         if report.standing == Standing::Hang {
             guard.hangs.fetch_add(1, Ordering::Relaxed);
         }
+        let calls: Vec<_> = guard.world.threads().filter_map(|(_, slot)| slot.published()).collect();
+        report.stacks = stacks::save(guard, &calls);
         standard_error::write(&report.text());
+        if report.standing == Standing::Hang {
+            // Another process is asked, which takes longer on a bad day.
+            self.keep(&report);
+            report.python = python::save(guard);
+            standard_error::write(&report.python_text());
+        }
         self.keep(&report);
         let last = report;
         if last.standing == Standing::Hang {

@@ -1,0 +1,133 @@
+//! What kind of code a program gives to the driver, by its first bytes: compiling takes long, and looks like hanging.
+//!
+//! Must not: read more than the driver has to read itself to learn the same.
+
+use crate::lookup::driver::Handle;
+use lazyguard_core::trace::layout::image;
+
+/// A fat binary begins with this number; a reference to one, as compilers put into programs, with that.
+const FAT_BINARY: u32 = 0xBA55_ED50;
+const REFERENCE: u32 = 0x4662_43B1;
+const ELF: u32 = u32::from_le_bytes(*b"\x7fELF");
+
+/// In a fat binary's head: where the size of the head is, and where the size of what follows.
+const HEAD_SIZE: usize = 6;
+const BODY_SIZE: usize = 8;
+/// In an entry of it: what it is, how large its head is, and how large its body.
+const ENTRY_KIND: usize = 0;
+const ENTRY_HEAD_SIZE: usize = 4;
+const ENTRY_BODY_SIZE: usize = 8;
+/// An entry with machine code.
+const MACHINE_CODE: u16 = 2;
+/// Entries that are looked at.
+const MOST_ENTRIES: usize = 64;
+
+/// The kind, as records have it; 0 for none that is known.
+pub(super) fn kind(code: Handle) -> u64 {
+    if code.is_null() {
+        return 0;
+    }
+    let code = code.cast::<u8>();
+    // SAFETY: the program gives this to the driver as an image, of which the first byte is read.
+    match unsafe { code.read() } {
+        // Text in which directives follow blanks and comments.
+        b'.' | b'/' | b'\n' | b'\r' | b'\t' | b' ' => image::PTX,
+        first if [ELF, FAT_BINARY, REFERENCE].iter().any(|magic| magic.to_le_bytes()[0] == first) => {
+            // SAFETY: what begins so is longer than a number.
+            match unsafe { code.cast::<u32>().read_unaligned() } {
+                ELF => image::MACHINE_CODE,
+                FAT_BINARY => fat_binary(code),
+                REFERENCE => {
+                    // SAFETY: a reference is two numbers and the address of a fat binary.
+                    let target = unsafe { code.add(8).cast::<*const u8>().read_unaligned() };
+                    // SAFETY: as the driver reads it.
+                    let is_one = !target.is_null() && unsafe { target.cast::<u32>().read_unaligned() } == FAT_BINARY;
+                    if is_one {
+                        fat_binary(target)
+                    } else {
+                        0
+                    }
+                }
+                _ => 0,
+            }
+        }
+        _ => 0,
+    }
+}
+
+/// Whether a fat binary has machine code in it, or only text to be compiled.
+fn fat_binary(code: *const u8) -> u64 {
+    // SAFETY: a fat binary begins with its own sizes.
+    let (mut at, size) = unsafe {
+        let head = usize::from(code.add(HEAD_SIZE).cast::<u16>().read_unaligned());
+        (head, code.add(BODY_SIZE).cast::<u64>().read_unaligned() as usize)
+    };
+    let end = at.saturating_add(size);
+    for _ in 0..MOST_ENTRIES {
+        if at.saturating_add(ENTRY_BODY_SIZE + 8) > end {
+            return image::FAT_BINARY_OF_PTX;
+        }
+        // SAFETY: inside the sizes that the fat binary gives.
+        let (kind, head, body) = unsafe {
+            let entry = code.add(at);
+            (
+                entry.add(ENTRY_KIND).cast::<u16>().read_unaligned(),
+                entry.add(ENTRY_HEAD_SIZE).cast::<u32>().read_unaligned() as usize,
+                entry.add(ENTRY_BODY_SIZE).cast::<u64>().read_unaligned() as usize,
+            )
+        };
+        if kind == MACHINE_CODE || head == 0 {
+            return image::FAT_BINARY;
+        }
+        at = at.saturating_add(head).saturating_add(body);
+    }
+    image::FAT_BINARY
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ptr::null_mut;
+
+    fn kind_of(bytes: &[u8]) -> u64 {
+        kind(bytes.as_ptr().cast_mut().cast())
+    }
+
+    fn fat(kinds: &[u16]) -> Vec<u8> {
+        let entry = |kind: u16| {
+            let mut bytes = vec![0u8; 64 + 16];
+            bytes[..2].copy_from_slice(&kind.to_le_bytes());
+            bytes[4..8].copy_from_slice(&64u32.to_le_bytes());
+            bytes[8..16].copy_from_slice(&16u64.to_le_bytes());
+            bytes
+        };
+        let body: Vec<u8> = kinds.iter().flat_map(|kind| entry(*kind)).collect();
+        let mut bytes = FAT_BINARY.to_le_bytes().to_vec();
+        bytes.extend([1, 0, 16, 0]);
+        bytes.extend((body.len() as u64).to_le_bytes());
+        bytes.extend(body);
+        bytes
+    }
+
+    #[test]
+    fn an_image_is_told_by_its_first_bytes() {
+        assert_eq!(kind(null_mut()), 0);
+        assert_eq!(kind_of(b"\0"), 0);
+        assert_eq!(kind_of(b".version 8.0\0"), image::PTX);
+        assert_eq!(kind_of(b"//\n.version 8.0\0"), image::PTX);
+        assert_eq!(kind_of(b"\x7fELF\x02"), image::MACHINE_CODE);
+        assert_eq!(kind_of(b"\x7fELK\x02"), 0);
+    }
+
+    #[test]
+    fn a_fat_binary_is_told_by_what_is_in_it() {
+        assert_eq!(kind_of(&fat(&[1, 2])), image::FAT_BINARY);
+        assert_eq!(kind_of(&fat(&[1, 1])), image::FAT_BINARY_OF_PTX);
+        assert_eq!(kind_of(&fat(&[])), image::FAT_BINARY_OF_PTX);
+        let binary = fat(&[1]);
+        let mut reference = REFERENCE.to_le_bytes().to_vec();
+        reference.extend(1u32.to_le_bytes());
+        reference.extend((binary.as_ptr() as u64).to_le_bytes());
+        assert_eq!(kind_of(&reference), image::FAT_BINARY_OF_PTX);
+    }
+}
