@@ -7,7 +7,7 @@ use crate::names::{condition, lane_name, meant_at, Names};
 use crate::source::{duration, Opened, Run};
 use crate::{Failure, Outcome};
 use lazyguard_core::api::Class;
-use lazyguard_core::diagnose::Code;
+use lazyguard_core::diagnose::{Code, Doing};
 use lazyguard_core::report::{event_of, event_of_record, EVENTS};
 use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::read::{Entry, StreamText};
@@ -235,6 +235,10 @@ struct Line<'a> {
     refused: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     left_out: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    host_function: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seen: Option<String>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     captured: bool,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -332,6 +336,8 @@ impl<'a> Line<'a> {
             loaded: preload.then_some(record.extent & 0xffff_ffff),
             refused: preload.then_some(record.extent >> 32 & 0xffff),
             left_out: preload.then_some(record.extent >> 48),
+            host_function: matches!(record.kind, Kind::HostBegins | Kind::HostEnds).then_some(record.detail),
+            seen: (record.kind == Kind::Seen).then(|| seen(record)),
             captured: record.flags & flag::CAPTURED != 0,
             left: record.flags & flag::LEFT != 0,
             caller: (record.caller != 0).then_some(Address(record.caller)),
@@ -402,6 +408,23 @@ impl<'a, W: Write> Printer<'a, W> {
     }
 }
 
+/// What the guard saw, or the driver answered, when something stood still.
+fn seen(record: &Record) -> String {
+    let detail = record.detail;
+    match record.form.class() {
+        Class::Init => {
+            let doing = Doing::from_number(record.extent).map_or("does something", Doing::words);
+            format!("thread {detail} {doing}")
+        }
+        Class::StreamQuery if record.result == 0 => "the driver says that the stream is idle".to_owned(),
+        Class::StreamQuery => "the driver says that the stream is busy".to_owned(),
+        Class::EventQuery => format!("the driver says that event {detail:#x} is complete"),
+        Class::WaitValue => format!("memory at {detail:#x} holds {}", record.extent),
+        Class::Launch => format!("the device holds {} blocks of this kernel at once", record.extent),
+        _ => "something".to_owned(),
+    }
+}
+
 /// A line for a person: when, who, what about what, how long, and what else there is to say.
 fn write_text(out: &mut impl Write, line: &Line<'_>, kind: Kind, so_far: Took, caller: Option<&str>) -> io::Result<()> {
     write!(out, "+{:.6} thread {}", line.at_ns as f64 / 1e9, line.thread)?;
@@ -418,6 +441,9 @@ fn write_text(out: &mut impl Write, line: &Line<'_>, kind: Kind, so_far: Took, c
                 }
             }
         }
+        Kind::HostBegins => write!(out, ": the host function at {:#x} is called", line.host_function.unwrap_or(0))?,
+        Kind::HostEnds => write!(out, ": the host function at {:#x} has returned", line.host_function.unwrap_or(0))?,
+        Kind::Seen => write!(out, ": the guard looked: {}", line.seen.as_deref().unwrap_or("something"))?,
         _ => write!(out, ": {}", line.call)?,
     }
     if let Some(function) = line.function {

@@ -6,6 +6,7 @@
 
 mod callers;
 mod doctor;
+mod dump;
 mod explain;
 mod export;
 mod log;
@@ -16,6 +17,7 @@ mod recordings;
 mod report;
 mod run;
 mod source;
+mod stacks;
 
 use clap::{Parser, Subcommand};
 use lazyguard_core::api::FORMS;
@@ -52,6 +54,8 @@ enum Command {
         #[arg(long, value_enum, default_value = "text")]
         format: report::Format,
     },
+    /// Ask a running process what it is doing now, and print its answer. No thread of it is stopped.
+    Dump(dump::Arguments),
     /// Print the records of a recording, one a line.
     Log(log::Arguments),
     /// Write a recording as a timeline that a viewer opens.
@@ -84,6 +88,7 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Run { library, program } => run::run(library, &program),
         Command::Report { what, format } => report::report(&what, format),
+        Command::Dump(arguments) => dump::dump(&arguments),
         Command::Log(arguments) => log::log(&arguments),
         Command::Export(arguments) => export::export(&arguments),
         Command::Explain { code } => explain::explain(code.as_deref()),

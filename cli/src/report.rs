@@ -6,9 +6,9 @@
 use crate::log::{self, Printer, Took};
 use crate::names::Names;
 use crate::source::{Opened, Run, RECORDING};
-use crate::{Failure, Outcome};
-use lazyguard_core::diagnose::{diagnose, Gathering, Snapshot, Verdict};
-use lazyguard_core::report::{Account, HangReport, PreloadAccount};
+use crate::{stacks, Failure, Outcome};
+use lazyguard_core::diagnose::{diagnose, Diagnosis, Gathering, Snapshot, Standing};
+use lazyguard_core::report::{Account, HangReport, PreloadAccount, StackSeen};
 use lazyguard_core::settings::Settings;
 use lazyguard_core::trace::read::{Entry, ThreadSeen, ThreadState};
 use lazyguard_core::trace::{Kind, Record};
@@ -18,7 +18,6 @@ use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Threads that are listed; the JSON form has them all.
 const MOST_THREADS: usize = 16;
@@ -26,17 +25,15 @@ const MOST_THREADS: usize = 16;
 /// Records kept for what a report may name.
 const MOST_NAMED: usize = 1 << 12;
 
-/// A call that has been in progress for this long may be stuck, in a process that is alive; and in one that was killed, which
-/// may have been for that.
+/// A call that has been in progress for this long may be stuck, in a process that is alive.
 const SUSPICIOUS_NANOS: Nanos = 1_000_000_000;
-const SUSPICIOUS_AT_THE_END_NANOS: Nanos = 50_000_000;
 
 /// How a report is written.
 #[derive(Clone, Copy, clap::ValueEnum)]
 pub(crate) enum Format {
     /// For a person.
     Text,
-    /// For a program: one JSON object with `hang`, `run` and `recording`, each null where there is none.
+    /// For a program: one JSON object with `hang`, `run`, `recording` and `stacks`, each null where there is none.
     Json,
 }
 
@@ -47,6 +44,8 @@ struct Found {
     run: Option<Account>,
     log: Option<PathBuf>,
     recorded: Option<Recorded>,
+    /// The stacks that were kept when a hang was reported.
+    stacks: Option<Result<Vec<StackSeen>, String>>,
 }
 
 /// What the recording tells.
@@ -54,7 +53,7 @@ struct Recorded {
     opened: Opened,
     gathering: Gathering,
     snapshot: Snapshot,
-    verdicts: Vec<Verdict>,
+    diagnosis: Diagnosis,
     settings: Settings,
     preload: PreloadAccount,
     /// The newest record of each thread, by the thread's number.
@@ -68,7 +67,7 @@ pub(crate) fn report(what: &Path, format: Format) -> Outcome {
     let run = Run::find(what)?;
     let (mut hang, mut account, mut log) = (None, None, None);
     if let Some(folder) = &run.folder {
-        hang = read(folder, "hang.json")?;
+        hang = hang_in(folder)?;
         account = read(folder, "run.json")?;
         log = Some(folder.join("log.jsonl")).filter(|log| log.exists());
         if hang.is_none() && account.is_none() && log.is_none() && run.recording.is_none() {
@@ -84,7 +83,8 @@ pub(crate) fn report(what: &Path, format: Format) -> Outcome {
         Err(failure) if hang.is_none() && account.is_none() && log.is_none() => return Err(failure),
         Err(failure) => (None, Some(failure)),
     };
-    let found = Found { folder: run.folder, hang, run: account, log, recorded };
+    let stacks = run.folder.as_deref().and_then(|folder| stacks::of_folder(folder, hang.as_ref()));
+    let found = Found { folder: run.folder, hang, run: account, log, recorded, stacks };
     let mut out = io::BufWriter::new(io::stdout().lock());
     match format {
         Format::Json => writeln!(out, "{:#}", found.json())?,
@@ -97,13 +97,21 @@ pub(crate) fn report(what: &Path, format: Format) -> Outcome {
 impl Found {
     fn json(&self) -> Value {
         let recording = self.recorded.as_ref().map(Recorded::json);
-        json!({ "hang": self.hang, "run": self.run, "recording": recording })
+        let stacks = self.stacks.as_ref().and_then(|stacks| stacks.as_ref().ok());
+        json!({ "hang": self.hang, "run": self.run, "recording": recording, "stacks": stacks })
     }
 
     fn write_text(&self, out: &mut impl Write) -> Result<(), Failure> {
         match (&self.hang, &self.recorded) {
             (Some(hang), recorded) => {
-                write_hang(out, hang, 0)?;
+                match &self.stacks {
+                    Some(Ok(stacks)) => write_hang(out, &stacks::told_by(hang, stacks), 0)?,
+                    Some(Err(unreadable)) => {
+                        write_hang(out, hang, 0)?;
+                        writeln!(out, "the stacks cannot be told in full: {unreadable}")?;
+                    }
+                    None => write_hang(out, hang, 0)?,
+                }
                 if let Some(recorded) = recorded {
                     recorded.write_what_became_of(hang, out)?;
                 }
@@ -143,8 +151,7 @@ fn write_hang(out: &mut impl Write, hang: &HangReport, without: usize) -> io::Re
 impl Recorded {
     fn read(opened: Opened) -> Result<Self, Failure> {
         let texts = opened.recording.texts();
-        let pairs = texts.settings().iter().filter_map(|setting| setting.text.split_once('='));
-        let (settings, _) = Settings::read(pairs);
+        let settings = opened.settings();
         let mut preload = PreloadAccount {
             policy: PreloadAccount::policy_name(settings.preload),
             notes: texts.notes().iter().map(|note| note.text.clone()).collect(),
@@ -169,20 +176,9 @@ impl Recorded {
             }
             Ok(())
         })?;
-        if opened.alive {
-            let armed = Duration::from_nanos(opened.recording.facts().armed_unix_nanos);
-            let now = SystemTime::now().duration_since(UNIX_EPOCH + armed).unwrap_or_default();
-            gathering.alive_at(u64::try_from(now.as_nanos()).unwrap_or(0));
-        }
-        // Who was killed need not have waited for as long as the live report does.
-        let threshold = match settings.hang_after_nanos {
-            after if !opened.was_cut_off() => after,
-            0 => SUSPICIOUS_AT_THE_END_NANOS,
-            after => after.min(SUSPICIOUS_AT_THE_END_NANOS),
-        };
-        let snapshot = gathering.snapshot(&opened.recording, threshold);
-        let verdicts = diagnose(&snapshot);
-        Ok(Self { opened, gathering, snapshot, verdicts, settings, preload, newest, named })
+        let snapshot = opened.standstill(&mut gathering);
+        let diagnosis = diagnose(&snapshot);
+        Ok(Self { opened, gathering, snapshot, diagnosis, settings, preload, newest, named })
     }
 
     fn json(&self) -> Value {
@@ -242,7 +238,9 @@ impl Recorded {
             "threads": threads,
             "defects": defects.map(ToString::to_string).collect::<Vec<_>>(),
             "snapshot": self.snapshot,
-            "verdicts": self.verdicts,
+            "standing": self.diagnosis.standing,
+            "verdicts": self.diagnosis.verdicts,
+            "slow": self.diagnosis.slow,
         })
     }
 
@@ -251,11 +249,13 @@ impl Recorded {
     }
 
     fn calls(&self) -> u64 {
-        self.threads().map(|thread| thread.calls).fold(self.opened.former_calls, u64::saturating_add)
+        self.threads().map(|thread| thread.calls).fold(self.opened.recording.facts().former_calls, u64::saturating_add)
     }
 
     fn launches(&self) -> u64 {
-        self.threads().map(|thread| thread.launches).fold(self.opened.former_launches, u64::saturating_add)
+        self.threads()
+            .map(|thread| thread.launches)
+            .fold(self.opened.recording.facts().former_launches, u64::saturating_add)
     }
 
     /// The hang, as the live report would have told it.
@@ -270,11 +270,12 @@ impl Recorded {
         let longest = self.snapshot.blocked.first().map_or(0, |call| call.blocked_nanos);
         let mut snapshot = self.snapshot.clone();
         if self.opened.alive && longest >= SUSPICIOUS_NANOS {
-            snapshot = self.gathering.snapshot(&self.opened.recording, SUSPICIOUS_NANOS);
+            snapshot =
+                self.gathering.snapshot(&self.opened.recording, SUSPICIOUS_NANOS, self.settings.patience_nanos());
         }
         let when = if self.opened.alive { "" } else { " when it was last seen" };
         let hang = self.hang(snapshot);
-        if !hang.verdicts.is_empty() {
+        if hang.standing != Standing::Well {
             if after == 0 || longest < after {
                 let has = if self.opened.alive { "has" } else { "had" };
                 let for_as_long = Took(longest);
@@ -313,10 +314,11 @@ impl Recorded {
 
     /// Whether a hang that was reported live has lasted, and where its calls were made.
     fn write_what_became_of(&self, hang: &HangReport, out: &mut impl Write) -> io::Result<()> {
-        let lasts = |thread: u32, entered: Nanos| {
-            self.threads().any(|t| t.thread == thread && t.call_in_progress.is_some_and(|call| call.entered == entered))
-        };
-        if hang.snapshot.blocked.iter().any(|call| lasts(call.thread, call.entered)) {
+        let now = &self.snapshot.blocked;
+        let lasts = |thread: u32, entered: Nanos| now.iter().any(|c| c.thread == thread && c.entered == entered);
+        let blocked = &hang.snapshot.blocked;
+        let lasting = blocked.iter().any(|call| lasts(call.thread, call.entered));
+        if hang.resolved.is_none() && (lasting || blocked.is_empty()) {
             self.write_callers(out)
         } else {
             writeln!(out, "this hang is over: none of these calls was in progress when the process was last seen")
@@ -456,6 +458,11 @@ fn utc(unix_nanos: u64) -> String {
     let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
     let year = era * 400 + year_of_era + u64::from(month <= 2);
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
+}
+
+/// The hang that the watchdog has reported, if it has one.
+pub(crate) fn hang_in(folder: &Path) -> Result<Option<HangReport>, Failure> {
+    read(folder, "hang.json")
 }
 
 fn read<T: serde::de::DeserializeOwned>(folder: &Path, name: &str) -> Result<Option<T>, Failure> {

@@ -8,16 +8,23 @@
 
 use crate::callers::Callers;
 use crate::Failure;
+use lazyguard_core::diagnose::{Gathering, Snapshot};
+use lazyguard_core::settings::Settings;
 use lazyguard_core::trace::read::{Entry, Facts, ProcessState, Recording};
 use lazyguard_core::trace::{layout, Kind, Lane};
+use lazyguard_core::Nanos;
 use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io::{self, IsTerminal as _, Write as _};
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Name of the recording in a run folder.
 pub(crate) const RECORDING: &str = "trace.lgt";
+
+/// A call that had been in progress for this long may have been stuck, in a process that was killed: that may have been why.
+const SUSPICIOUS_AT_THE_END_NANOS: Nanos = 50_000_000;
 
 /// What a command was asked to read.
 #[derive(Debug)]
@@ -56,32 +63,12 @@ impl Run {
     }
 
     fn of_process(process: u32) -> Result<Self, Failure> {
-        let failure = |text: String| Err(Failure::Input(format!("process {process}: {text}")));
-        let own = PathBuf::from(format!("/proc/{process}"));
-        let maps = match fs::read(own.join("maps")) {
-            Ok(maps) => String::from_utf8_lossy(&maps).into_owned(),
-            Err(error) if error.kind() == io::ErrorKind::NotFound || !own.exists() => {
-                return failure("there is no process with this id, and no folder of this name".to_owned());
-            }
-            Err(error) => return failure(format!("cannot be looked into: {error}")),
-        };
-        let Some(mapping) = Mapping::of_recording(&maps) else {
-            return failure(
-                "keeps no recording in a file: it is not guarded, has not initialised CUDA, was told LAZYGUARD_RECORD=off, or \
-                 has said at its start that the recording is kept in memory"
-                    .to_owned(),
-            );
-        };
-        let as_mapped = own.join("map_files").join(mapping.range);
-        let in_its_root = PathBuf::from(format!("{}/root{}", own.display(), mapping.path));
-        let started = fs::read_to_string(own.join("stat")).ok().and_then(|stat| start_ticks(&stat));
-        let is_it = |path: &PathBuf| started_by_header(path).is_ok_and(|ticks| Some(ticks) == started);
-        let found = [PathBuf::from(mapping.path), in_its_root, as_mapped].into_iter().find(is_it);
-        let Some(recording) = found else {
-            return failure(format!(
-                "its recording is {}, which is not there any more or cannot be read",
-                mapping.path
-            ));
+        let maps = maps_of(process)?;
+        let Some(recording) = recording_of(process, &maps)? else {
+            return Err(Failure::Input(format!(
+                "process {process}: keeps no recording in a file: it is not guarded, has not initialised CUDA, was told \
+                 LAZYGUARD_RECORD=off, or has said at its start that the recording is kept in memory"
+            )));
         };
         let folder = recording.file_name().filter(|name| *name == RECORDING).and(recording.parent());
         Ok(Self { folder: folder.map(Path::to_owned), recording: Some(recording), process: Some(process) })
@@ -92,13 +79,10 @@ impl Run {
         let Some(path) = &self.recording else { return Ok(None) };
         let failure = |error: &dyn std::fmt::Display| Failure::Input(format!("{}: {error}", path.display()));
         let file = File::open(path).map_err(|error| failure(&error))?;
-        let former = |word| header_word(&file, word).unwrap_or(0);
-        let (former_calls, former_launches) =
-            (former(layout::header::FORMER_CALLS), former(layout::header::FORMER_LAUNCHES));
         let recording = Recording::open(file).map_err(|error| failure(&error))?;
         let alive = is_alive(recording.facts(), self.process);
         let (path, process) = (path.clone(), self.process);
-        Ok(Some(Opened { path, recording, alive, former_calls, former_launches, process }))
+        Ok(Some(Opened { path, recording, alive, process }))
     }
 
     /// Opens the recording of a command that is about nothing else.
@@ -118,10 +102,6 @@ pub(crate) struct Opened {
     pub recording: Recording<File>,
     /// Whether the process that it is of is there.
     pub alive: bool,
-    /// Driver calls of threads whose entry in the table is another one's now.
-    pub former_calls: u64,
-    /// Launches among them.
-    pub former_launches: u64,
     process: Option<u32>,
 }
 
@@ -186,6 +166,28 @@ impl Opened {
         calls.into()
     }
 
+    /// The settings that were in force.
+    pub fn settings(&self) -> Settings {
+        let settings = self.recording.texts().settings().iter();
+        Settings::read(settings.filter_map(|setting| setting.text.split_once('='))).0
+    }
+
+    /// What stands still, or stood still when the process was last seen; `gathering` has seen all records.
+    pub fn standstill(&self, gathering: &mut Gathering) -> Snapshot {
+        if self.alive {
+            let armed = Duration::from_nanos(self.recording.facts().armed_unix_nanos);
+            let now = SystemTime::now().duration_since(UNIX_EPOCH + armed).unwrap_or_default();
+            gathering.alive_at(u64::try_from(now.as_nanos()).unwrap_or(0));
+        }
+        // Who was killed need not have waited for as long as the live report does.
+        let threshold = match self.settings().hang_after_nanos {
+            after if !self.was_cut_off() => after,
+            0 => SUSPICIOUS_AT_THE_END_NANOS,
+            after => after.min(SUSPICIOUS_AT_THE_END_NANOS),
+        };
+        gathering.snapshot(&self.recording, threshold, self.settings().patience_nanos())
+    }
+
     /// Names for the addresses in the records.
     pub fn callers(&self) -> Callers {
         let callers = Callers::new(self.recording.texts().files(), self.recording.facts().armed_unix_nanos);
@@ -217,11 +219,90 @@ impl Opened {
     }
 }
 
+/// What a process has mapped.
+pub(crate) fn maps_of(process: u32) -> Result<String, Failure> {
+    let failure = |text: String| Err(Failure::Input(format!("process {process}: {text}")));
+    let own = PathBuf::from(format!("/proc/{process}"));
+    match fs::read(own.join("maps")) {
+        Ok(maps) => Ok(String::from_utf8_lossy(&maps).into_owned()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound || !own.exists() => {
+            failure("there is no process with this id, and no folder of this name".to_owned())
+        }
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            failure(format!("cannot be looked into, as another user's cannot: {error}"))
+        }
+        Err(error) => failure(format!("cannot be looked into: {error}")),
+    }
+}
+
+/// The recording among what a process has mapped: the one that says it is this process's, and not one that it has from its
+/// parent. `None` where there is none at all.
+pub(crate) fn recording_of(process: u32, maps: &str) -> Result<Option<PathBuf>, Failure> {
+    let own = PathBuf::from(format!("/proc/{process}"));
+    let started = Standing::of(process).started();
+    let is_it = |path: &PathBuf| started_by_header(path).is_ok_and(|ticks| Some(ticks) == started);
+    let mut lost = None;
+    for mapping in Mapping::all(maps, RECORDING) {
+        let as_mapped = own.join("map_files").join(mapping.range);
+        let in_its_root = PathBuf::from(format!("{}/root{}", own.display(), mapping.path));
+        match [PathBuf::from(mapping.path), in_its_root, as_mapped].into_iter().find(is_it) {
+            Some(found) => return Ok(Some(found)),
+            None => lost = lost.or(Some(mapping.path)),
+        }
+    }
+    match lost {
+        None => Ok(None),
+        Some(path) => Err(Failure::Input(format!(
+            "process {process}: its recording is {path}, which is not there any more, cannot be read, or is that of the process it \
+             was forked from"
+        ))),
+    }
+}
+
+/// Where a process has a file of its own, by what it has mapped: in its own view of the file system.
+pub(crate) fn file_of(process: u32, maps: &str, name: &str) -> Option<PathBuf> {
+    let mapping = Mapping::all(maps, name).next()?;
+    let in_its_root = PathBuf::from(format!("/proc/{process}/root{}", mapping.path));
+    // The shorter one, where it is the same.
+    let same = |path: &Path| fs::metadata(path).map(|m| (m.dev(), m.ino())).ok();
+    let path = PathBuf::from(mapping.path);
+    Some(if same(&path) == same(&in_its_root) { path } else { in_its_root })
+}
+
+/// How a process stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// It is there, since this clock tick.
+    Runs(u64),
+    /// It is there, and has been stopped.
+    Stopped(u64),
+    /// It is not there, or has ended and only waits to be noticed.
+    Gone,
+}
+
+impl Standing {
+    pub fn of(process: u32) -> Self {
+        let Ok(stat) = fs::read_to_string(format!("/proc/{process}/stat")) else { return Self::Gone };
+        match (start_ticks(&stat), state(&stat)) {
+            (Some(since), Some('T' | 't')) => Self::Stopped(since),
+            (Some(since), _) => Self::Runs(since),
+            (None, _) => Self::Gone,
+        }
+    }
+
+    /// When it started.
+    pub fn started(self) -> Option<u64> {
+        match self {
+            Self::Runs(since) | Self::Stopped(since) => Some(since),
+            Self::Gone => None,
+        }
+    }
+}
+
 /// Whether the process of a recording is alive: one with its id, or the one asked for, that started when it did.
 fn is_alive(facts: &Facts, asked_for: Option<u32>) -> bool {
     let process = asked_for.unwrap_or(facts.process);
-    fs::read_to_string(format!("/proc/{process}/stat"))
-        .is_ok_and(|stat| start_ticks(&stat) == Some(facts.process_start_ticks))
+    Standing::of(process).started() == Some(facts.process_start_ticks)
 }
 
 /// When the process of a recording started, by the header alone.
@@ -230,10 +311,15 @@ fn started_by_header(path: &Path) -> io::Result<u64> {
 }
 
 /// A word of a recording's header.
-fn header_word(file: &File, number: usize) -> io::Result<u64> {
+pub(crate) fn header_word(file: &File, number: usize) -> io::Result<u64> {
     let mut word = [0; layout::WORD];
     file.read_exact_at(&mut word, (number * layout::WORD) as u64)?;
     Ok(u64::from_le_bytes(word))
+}
+
+/// The letter behind the name in `/proc/PID/stat`.
+fn state(stat: &str) -> Option<char> {
+    stat.rsplit_once(')')?.1.trim_start().chars().next()
 }
 
 /// Field 22 of `/proc/PID/stat`, unless the process has ended and only waits to be noticed. The second field is a name that
@@ -254,12 +340,12 @@ struct Mapping<'a> {
 }
 
 impl<'a> Mapping<'a> {
-    /// The first mapping of a recording.
-    fn of_recording(maps: &'a str) -> Option<Self> {
-        maps.lines().find_map(|line| {
+    /// The mappings of files of this name.
+    fn all(maps: &'a str, name: &'a str) -> impl Iterator<Item = Self> {
+        maps.lines().filter_map(move |line| {
             let path = &line[line.find('/')?..];
             let path = path.strip_suffix(" (deleted)").unwrap_or(path);
-            if !path.ends_with("/trace.lgt") {
+            if !path.strip_suffix(name).is_some_and(|folder| folder.ends_with('/')) {
                 return None;
             }
             Some(Self { range: line.split_ascii_whitespace().next()?, path })
@@ -325,12 +411,14 @@ mod tests {
         let maps = "55d0c0a00000-55d0c0a01000 r--p 00000000 fe:01 131 /usr/bin/app\n\
                     7f0000000000-7f0000100000 rw-s 00000000 fe:01 4711 /tmp/run with blanks/trace.lgt\n\
                     7f0000200000-7f0000201000 rw-p 00000000 00:00 0\n";
-        let mapping = Mapping::of_recording(maps).unwrap();
-        assert_eq!((mapping.range, mapping.path), ("7f0000000000-7f0000100000", "/tmp/run with blanks/trace.lgt"));
+        let all = |maps| Mapping::all(maps, RECORDING).map(|m| (m.range, m.path)).collect::<Vec<_>>();
+        assert_eq!(all(maps), [("7f0000000000-7f0000100000", "/tmp/run with blanks/trace.lgt")]);
         let deleted = "7f0000000000-7f0000100000 rw-s 00000000 fe:01 4711 /tmp/a/trace.lgt (deleted)\n";
-        assert_eq!(Mapping::of_recording(deleted).unwrap().path, "/tmp/a/trace.lgt");
-        assert_eq!(Mapping::of_recording("7f00-7f01 rw-s 0 fe:01 4711 /tmp/my-trace.lgt\n"), None);
-        assert_eq!(Mapping::of_recording(""), None);
+        assert_eq!(all(deleted)[0].1, "/tmp/a/trace.lgt");
+        assert_eq!(all("7f00-7f01 rw-s 0 fe:01 4711 /tmp/my-trace.lgt\n"), []);
+        assert_eq!(all(""), []);
+        // A forked child has its parent's as well.
+        assert_eq!(all(&[maps, deleted].concat()).len(), 2);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! * [`trace`] is the recording: what outlives the process, its writer and its reader.
 //! * [`preload`] decides what to load, and when to stop.
 //! * [`diagnose`] turns a [`diagnose::Snapshot`] into verdicts.
+//! * [`stack`] reads a blocked thread's stack, and writes it down.
 //! * [`report`] writes verdicts for people and for programs.
 //!
 //! Must not: link CUDA, read the environment, hold globals, or look at a clock. Times are arguments, in nanoseconds
@@ -19,6 +20,7 @@ pub mod diagnose;
 pub mod preload;
 pub mod report;
 pub mod settings;
+pub mod stack;
 pub mod state;
 mod sync;
 pub mod trace;

@@ -38,6 +38,34 @@ pub enum LogLevel {
     Launch,
 }
 
+/// What is done about a hang once it has been reported.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnHang {
+    /// Nothing more.
+    Report,
+    /// The process is ended by `SIGABRT`.
+    Abort,
+    /// The process is ended with this status.
+    Exit(u8),
+    /// A shell runs this.
+    Command(String),
+}
+
+/// What the command of [`OnHang::Command`] is told, as variables of its environment: they look like settings, and are none.
+pub mod hang_variable {
+    /// The process that hangs.
+    pub const PID: &str = "LAZYGUARD_HANG_PID";
+    /// Its run folder.
+    pub const FOLDER: &str = "LAZYGUARD_HANG_FOLDER";
+    /// The code of the first verdict.
+    pub const CODE: &str = "LAZYGUARD_HANG_CODE";
+    /// The path of the report.
+    pub const REPORT: &str = "LAZYGUARD_HANG_REPORT";
+    /// All of them.
+    pub const ALL: [&str; 4] = [PID, FOLDER, CODE, REPORT];
+}
+
 /// All settings, as they are in force.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Settings {
@@ -57,6 +85,8 @@ pub struct Settings {
     pub nudge_fat_binaries: u64,
     /// `LAZYGUARD_HANG_AFTER`: how long a driver call may take before it is looked into, in nanoseconds; 0 is never.
     pub hang_after_nanos: u64,
+    /// `LAZYGUARD_ON_HANG`.
+    pub on_hang: OnHang,
     /// `LAZYGUARD_OUT`: where the run folder goes; `None` is a private one that a clean exit removes.
     pub out: Option<String>,
     /// `LAZYGUARD_RECORD`: the size of the recording, in bytes; 0 is none.
@@ -150,6 +180,13 @@ pub const SETTINGS: &[Setting] = &[
         apply: |s, v| set(&mut s.hang_after_nanos, if v == "off" { Some(0) } else { duration(v) }),
     },
     Setting {
+        name: "LAZYGUARD_ON_HANG",
+        values: "report, abort, exit:N with N from 0 to 255, command:COMMAND",
+        default: "report",
+        help: "what is done once a hang has been reported: nothing more; end the process by SIGABRT; end it with status N; have /bin/sh run COMMAND",
+        apply: |s, v| set(&mut s.on_hang, on_hang(v)),
+    },
+    Setting {
         name: "LAZYGUARD_OUT",
         values: "a folder; %h host, %p process, %r rank, %t start time in seconds, %% a percent sign",
         default: "a private folder, removed at a clean exit without a hang",
@@ -202,6 +239,7 @@ impl Default for Settings {
             budget_bytes: 0,
             nudge_fat_binaries: 0,
             hang_after_nanos: 0,
+            on_hang: OnHang::Report,
             out: None,
             record_bytes: 0,
             log: LogLevel::Load,
@@ -216,13 +254,30 @@ impl Default for Settings {
     }
 }
 
+/// What has no known pattern, or may still be helped, counts as a hang after this many times the threshold.
+const PATIENCE: u64 = 3;
+
 impl Settings {
+    /// How long what has no known pattern, or may still be helped, has to stand still until it counts as a hang; where hangs are
+    /// not looked for, by the default threshold.
+    pub fn patience_nanos(&self) -> u64 {
+        let threshold = match self.hang_after_nanos {
+            0 => Self::default().hang_after_nanos,
+            threshold => threshold,
+        };
+        threshold.saturating_mul(PATIENCE)
+    }
+
     /// Reads the settings from the environment's pairs; pairs that are not LazyGuard's are passed over. The second part
     /// holds one line for each name or value that could not be used.
     pub fn read<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> (Self, Vec<String>) {
         let mut settings = Self::default();
         let mut complaints = Vec::new();
         for (name, value) in pairs.filter(|(name, _)| *name == "LAZYGUARD" || name.starts_with("LAZYGUARD_")) {
+            if hang_variable::ALL.contains(&name) {
+                // A guarded program that the command of another one's hang has started.
+                continue;
+            }
             let value = value.trim();
             let Some(setting) = SETTINGS.iter().find(|s| s.name == name) else {
                 complaints.push(format!("unknown setting {name} (known: {})", known_names()));
@@ -258,6 +313,19 @@ fn switch(value: &str) -> Option<bool> {
     match value {
         "on" | "1" | "true" | "yes" => Some(true),
         "off" | "0" | "false" | "no" => Some(false),
+        _ => None,
+    }
+}
+
+fn on_hang(value: &str) -> Option<OnHang> {
+    match value.split_once(':') {
+        None if value == "report" => Some(OnHang::Report),
+        None if value == "abort" => Some(OnHang::Abort),
+        // A sign would be parsed as well.
+        Some(("exit", status)) if status.bytes().all(|b| b.is_ascii_digit()) => status.parse().ok().map(OnHang::Exit),
+        Some(("command", command)) => {
+            Some(command.trim()).filter(|c| !c.is_empty()).map(|c| OnHang::Command(c.to_owned()))
+        }
         _ => None,
     }
 }
@@ -365,6 +433,39 @@ mod tests {
         for (text, expect) in [("64MiB", Some(64 << 20)), ("1G", Some(1 << 30)), ("12", Some(12)), ("1TB", None)] {
             assert_eq!(size(text), expect, "{text}");
         }
+    }
+
+    #[test]
+    fn what_is_done_on_a_hang_is_understood() {
+        let command = |text: &str| Some(OnHang::Command(text.to_owned()));
+        for (text, expect) in [
+            ("report", Some(OnHang::Report)),
+            ("abort", Some(OnHang::Abort)),
+            ("exit:0", Some(OnHang::Exit(0))),
+            ("exit:255", Some(OnHang::Exit(255))),
+            ("command:kill -9 $LAZYGUARD_HANG_PID; echo a:b", command("kill -9 $LAZYGUARD_HANG_PID; echo a:b")),
+            ("command: true", command("true")),
+            ("exit", None),
+            ("exit:", None),
+            ("exit:256", None),
+            ("exit:-1", None),
+            ("exit:+1", None),
+            ("exit:7s", None),
+            ("command:", None),
+            ("command: ", None),
+            ("command", None),
+            ("abort:", None),
+            ("Abort", None),
+            ("kill", None),
+        ] {
+            assert_eq!(on_hang(text), expect, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_a_command_was_told_of_another_hang_is_no_setting() {
+        let (settings, complaints) = Settings::read(hang_variable::ALL.map(|name| (name, "4242")).into_iter());
+        assert_eq!((settings, complaints), (Settings::default(), Vec::new()));
     }
 
     #[test]

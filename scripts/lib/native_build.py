@@ -7,6 +7,7 @@
     testapps/hostile/NAME.c, NAME.cpp    -> target/hostile/NAME
     testapps/runtime/NAME.cu, NAME/*.cu  -> target/runtime/NAME (static runtime), target/runtime-shared/NAME
     testapps/bench/NAME.cpp, NAME.cu     -> target/bench/NAME (static runtime)
+    testapps/stacks/NAME.c, NAME.cpp     -> target/stacks/NAME
 
 A source lib*.c or lib*.cpp becomes a shared object of the same name, for programs that load one.
 A comment `// build: FLAGS` in the first lines of a source adds compiler and linker flags. In a
@@ -341,6 +342,7 @@ def build(say):
     applications = programs(TESTAPPS / "apps", TARGET / "apps")
     corpus_programs = corpus()
     hostile = programs(TESTAPPS / "hostile", TARGET / "hostile")
+    stacks = programs(TESTAPPS / "stacks", TARGET / "stacks")
     measuring = programs(TESTAPPS / "bench", TARGET / "bench")
     images = device_images()
     links = runtime_links()
@@ -349,6 +351,7 @@ def build(say):
     removed_outputs(TARGET / "apps", applications)
     removed_outputs(TARGET / "corpus", corpus_programs)
     removed_outputs(TARGET / "hostile", hostile)
+    removed_outputs(TARGET / "stacks", stacks)
     removed_outputs(TARGET / "bench", measuring + bench_runtime_links())
     removed_outputs(TARGET / "runtime", links)
     removed_outputs(TARGET / "runtime-shared", links)
@@ -360,6 +363,7 @@ def build(say):
     group("driver-API programs", applications, identity, say)
     group("the corpus", corpus_programs, identity, say)
     group("hostile programs", hostile, identity, say)
+    group("programs whose stacks are read", stacks, identity, say)
     group("programs that measure", measuring, identity, say)
     group("runtime-API programs, compiled", runtime_objects() + bench_runtime_objects(), identity, say)
     group("runtime-API programs, linked", links + bench_runtime_links(), identity, say)

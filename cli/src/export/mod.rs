@@ -2,22 +2,29 @@
 //!
 //! | file | holds |
 //! |---|---|
+//! | `judged` | which verdicts there are, and what each is about |
 //! | `timeline` | which tracks, slices and arrows the records make |
 //! | `perfetto` | how those are written |
 //! | `protobuf` | in bytes |
 
+mod judged;
 mod perfetto;
 mod protobuf;
 #[cfg(test)]
 mod read_back;
 mod timeline;
 
+use crate::report::hang_in;
 use crate::source::{duration, Run};
 use crate::{Failure, Outcome};
-use lazyguard_core::trace::read::Entry;
+use judged::{of_recording, Reported};
+use lazyguard_core::diagnose::Gathering;
+use lazyguard_core::trace::read::{Entry, Source};
+use lazyguard_core::Nanos;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use timeline::Timeline;
@@ -60,16 +67,31 @@ pub(crate) fn export(arguments: &Arguments) -> Outcome {
     let in_folder = || opened.path.with_file_name(TIMELINE);
     let path = arguments.output.clone().unwrap_or_else(in_folder);
     let range = arguments.since.unwrap_or(0)..=arguments.until.unwrap_or(u64::MAX);
+    // A report that cannot be read keeps nobody from the rest; lazyguard report says what is wrong with it.
+    let hang = run.folder.as_deref().and_then(|folder| hang_in(folder).ok().flatten());
     let write = |out: &mut dyn Write, failed: &dyn Fn(io::Error) -> Failure| {
         let out = BufWriter::with_capacity(1 << 20, out);
         let mut timeline = Timeline::new(&opened.recording, opened.callers(), out).map_err(failed)?;
-        let mut see = |entry: &Entry| match range.contains(&entry.record.entered) {
-            true => timeline.see(entry).map_err(failed),
-            false => Ok(()),
-        };
-        opened.each_record(&mut see)?;
-        opened.calls_in_progress().iter().try_for_each(see)?;
-        timeline.finish(&opened.state_in_words()).map_err(failed)
+        let mut reported = hang.clone().map(Reported::new);
+        reported.iter().flat_map(Reported::verdicts).for_each(|shown| timeline.judge(shown));
+        let mut gathering = Gathering::new(&opened.recording);
+        opened.each_record(|entry| {
+            gathering.see(entry);
+            reported.iter_mut().for_each(|reported| reported.see(entry.thread, &entry.record));
+            see(&mut timeline, entry, &range).map_err(failed)
+        })?;
+        let in_progress = opened.calls_in_progress();
+        let calls: Vec<_> = in_progress.iter().map(|call| (call.thread, call.record.entered)).collect();
+        let over = reported.as_ref().map(|reported| reported.over(&calls));
+        if let Some(Some(over)) = over {
+            timeline.judged_until(over);
+        }
+        // A hang that was reported and lasts has its verdicts.
+        if over != Some(None) {
+            of_recording(&opened.standstill(&mut gathering)).into_iter().for_each(|shown| timeline.judge(shown));
+        }
+        in_progress.iter().try_for_each(|call| see(&mut timeline, call, &range)).map_err(failed)?;
+        timeline.finish(&opened.state_in_words(), &range).map_err(failed)
     };
     if path.as_os_str() == OsStr::new("-") {
         write(&mut io::stdout().lock(), &Failure::Output)?;
@@ -91,6 +113,17 @@ pub(crate) fn export(arguments: &Arguments) -> Outcome {
             discard(&path);
             Err(failure)
         }
+    }
+}
+
+fn see<S: Source, W: Write>(
+    timeline: &mut Timeline<'_, S, W>,
+    entry: &Entry,
+    range: &RangeInclusive<Nanos>,
+) -> io::Result<()> {
+    match range.contains(&entry.record.entered) {
+        true => timeline.see(entry),
+        false => Ok(()),
     }
 }
 

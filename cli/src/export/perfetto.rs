@@ -125,7 +125,7 @@ pub(super) struct Event<'a> {
     pub category: &'static str,
     /// Arrows that begin, pass or end here: each goes from event to event in their order of time.
     pub flows: &'a [u64],
-    pub facts: &'a [(&'static str, Value<'a>)],
+    pub facts: &'a [(&'a str, Value<'a>)],
 }
 
 /// A track, by what it belongs to.

@@ -5,16 +5,19 @@
 //! outstanding operations lie in the first ones, each in its full length, and what is submitted behind them shares the last
 //! one, where an operation gives way to the next.
 //!
+//! Verdicts lie on a track of their own, with arrows to the operations and calls that they are about.
+//!
 //! Must not: keep more than a bounded number of records, whatever the recording's size. An operation is written when it has
 //! ended, and waits, writes and recorded events are remembered in two generations, of which the older one goes.
 
+use super::judged::Shown;
 use super::perfetto::{Beginning, Event, Trace, Track, Value, What};
 use crate::callers::Callers;
 use crate::names::{condition, meant_at, Names};
 use lazyguard_core::api::Class;
 use lazyguard_core::diagnose::Code;
+use lazyguard_core::diagnose::ValueWait;
 use lazyguard_core::report::event_of_record;
-use lazyguard_core::state::ValueWait;
 use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::read::{Entry, Recording, Source};
 use lazyguard_core::trace::{Kind, Record};
@@ -22,6 +25,7 @@ use lazyguard_core::Nanos;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
 use std::io::{self, Write};
+use std::ops::RangeInclusive;
 
 /// Rows of a stream in which operations lie in their full length.
 const ROWS: usize = 8;
@@ -131,6 +135,12 @@ struct Thread {
     guard: Option<u64>,
 }
 
+/// A verdict, and the arrows that may begin or end at it.
+struct Judgement {
+    shown: Shown,
+    arrows: Vec<u64>,
+}
+
 /// See the module.
 pub(super) struct Timeline<'a, S, W> {
     recording: &'a Recording<S>,
@@ -147,6 +157,12 @@ pub(super) struct Timeline<'a, S, W> {
     writes: Remembered<u64, (u64, Origin)>,
     waits: Remembered<u64, Vec<(ValueWait, Origin)>>,
     graph_launched: Nanos,
+    judgements: Vec<Judgement>,
+    /// Arrows of verdicts to operations, by stream and submission, and to calls, by thread and entry.
+    to_operations: HashMap<(u32, Nanos), Vec<u64>>,
+    to_calls: HashMap<(u32, Nanos), Vec<u64>>,
+    /// Those of them that have met what they go to.
+    met: BTreeSet<u64>,
     operations: u64,
     arrows: u64,
     slices: u64,
@@ -173,6 +189,10 @@ impl<'a, S: Source, W: Write> Timeline<'a, S, W> {
             writes: Remembered::new(),
             waits: Remembered::new(),
             graph_launched: 0,
+            judgements: Vec::new(),
+            to_operations: HashMap::new(),
+            to_calls: HashMap::new(),
+            met: BTreeSet::new(),
             operations: 0,
             arrows: 0,
             slices: 0,
@@ -187,6 +207,8 @@ impl<'a, S: Source, W: Write> Timeline<'a, S, W> {
         match record.kind {
             Kind::Hazard => return self.hazard(entry),
             Kind::Preload => return self.preload(entry),
+            // What the guard saw is no part of what the program did.
+            Kind::HostBegins | Kind::HostEnds | Kind::Seen => return Ok(()),
             Kind::Call | Kind::ColdFunction | Kind::ColdModule | Kind::Queries => {}
         }
         let succeeded = record.returned != 0 && record.result == 0;
@@ -194,6 +216,10 @@ impl<'a, S: Source, W: Write> Timeline<'a, S, W> {
         let mut arrows = Vec::new();
         if class.synchronizes() {
             self.arrows_to_synchronize(record, &mut arrows);
+        }
+        if let Some(of_verdicts) = self.to_calls.get(&(entry.thread, record.entered)) {
+            arrows.extend(of_verdicts);
+            self.met.extend(of_verdicts);
         }
         self.call(entry, &arrows)?;
         if record.submitted() && (succeeded || record.returned == 0) {
@@ -227,8 +253,61 @@ impl<'a, S: Source, W: Write> Timeline<'a, S, W> {
         }
     }
 
-    /// Writes what is still open, and the last moment. Returns how many slices there are, and bytes.
-    pub fn finish(mut self, how_it_ended: &str) -> io::Result<(u64, u64)> {
+    /// Takes in a verdict, before or after the records that it is about, but before the calls in progress.
+    pub fn judge(&mut self, shown: Shown) {
+        let mut arrows = Vec::new();
+        let mut arrow = || {
+            self.arrows += 1;
+            arrows.push(self.arrows);
+            self.arrows
+        };
+        for &call in &shown.blocked {
+            self.to_calls.entry(call).or_default().push(arrow());
+        }
+        for &(stream, at) in &shown.culprits {
+            let arrow = arrow();
+            self.to_operations.entry((stream, at)).or_default().push(arrow);
+            let rows = self.streams.get_mut(&stream).map(|s| s.rows.as_mut_slice()).unwrap_or_default();
+            let mut open = rows.iter_mut().filter_map(|row| row.open.as_mut());
+            if let Some(operation) = open.find(|operation| operation.record.entered == at) {
+                operation.arrows.push(arrow);
+                self.met.insert(arrow);
+            }
+        }
+        self.judgements.push(Judgement { shown, arrows });
+    }
+
+    /// The verdicts that were taken in so far are over since this moment.
+    pub fn judged_until(&mut self, over: Nanos) {
+        self.judgements.iter_mut().for_each(|judgement| judgement.shown.until = Some(over));
+    }
+
+    /// Writes the verdicts, as far as they lie in the range. Each has a row of its own: they overlap.
+    fn write_judgements(&mut self, range: &RangeInclusive<Nanos>) -> io::Result<()> {
+        for Judgement { shown, arrows } in std::mem::take(&mut self.judgements) {
+            let end = shown.until.unwrap_or(self.last).max(shown.from);
+            if shown.from > *range.end() || end < *range.start() {
+                continue;
+            }
+            let key = "verdict";
+            let track = self.trace.track(Track::Below { parent: self.process, name: "LazyGuard verdict", key })?;
+            let mut facts: Vec<_> = shown.facts.iter().map(|(n, v)| (n.as_str(), Value::Text(v))).collect();
+            if shown.until.is_some() {
+                facts.push(("resolved since", Value::Bool(true)));
+            }
+            let flows: Vec<_> = arrows.into_iter().filter(|arrow| self.met.contains(arrow)).collect();
+            let at = shown.from.max(*range.start());
+            let event = Event { track, at, name: &shown.name, category: "verdict", flows: &flows, facts: &facts };
+            self.trace.event(What::Begin, &event)?;
+            self.slices += 1;
+            self.trace.end(track, end.min(*range.end()).max(at))?;
+        }
+        Ok(())
+    }
+
+    /// Writes what is still open, the verdicts as far as they lie in the range, and the last moment. Returns how many slices
+    /// there are, and bytes.
+    pub fn finish(mut self, how_it_ended: &str, range: &RangeInclusive<Nanos>) -> io::Result<(u64, u64)> {
         for number in std::mem::take(&mut self.busy) {
             // What ended unseen ended before the moment up to which the table knows the stream to be complete.
             let until = self.complete_until(number);
@@ -240,6 +319,7 @@ impl<'a, S: Source, W: Write> Timeline<'a, S, W> {
                 }
             }
         }
+        self.write_judgements(range)?;
         let name = format!("last seen; {how_it_ended}");
         let last = Event { track: self.process, at: self.last, name: &name, category: "other", flows: &[], facts: &[] };
         self.trace.event(What::Instant, &last)?;
@@ -410,6 +490,10 @@ impl<'a, S: Source, W: Write> Timeline<'a, S, W> {
                 self.memory_operation(record, origin, &mut arrows);
             }
             _ => {}
+        }
+        if let Some(of_verdicts) = self.to_operations.get(&(stream, record.entered)) {
+            arrows.extend(of_verdicts);
+            self.met.extend(of_verdicts);
         }
         self.place(Operation { serial, thread: entry.thread, record: *record, arrows })
     }
@@ -607,7 +691,7 @@ impl<'a, S: Source, W: Write> Timeline<'a, S, W> {
 
 /// Facts of an event, in place.
 struct Facts<'a> {
-    all: [(&'static str, Value<'a>); MOST_FACTS],
+    all: [(&'a str, Value<'a>); MOST_FACTS],
     used: usize,
 }
 
@@ -624,7 +708,7 @@ impl<'a> Facts<'a> {
         }
     }
 
-    fn all(&self) -> &[(&'static str, Value<'a>)] {
+    fn all(&self) -> &[(&'a str, Value<'a>)] {
         &self.all[..self.used]
     }
 }
@@ -638,19 +722,25 @@ mod tests {
     const ARMED: u64 = 77_000_000_000;
     const END: u64 = 1_000_000;
 
-    /// The timeline of a recording, calls in progress last.
     fn timeline(job: &Job) -> ReadBack {
+        timeline_with(job, &[], &[], 0..=Nanos::MAX)
+    }
+
+    /// The timeline of a recording, calls in progress last; with verdicts that were known before, and that come to be known.
+    fn timeline_with(job: &Job, before: &[Shown], after: &[Shown], range: RangeInclusive<Nanos>) -> ReadBack {
         let recording = Recording::open(job.bytes(END)).unwrap();
         let mut bytes = Vec::new();
         let mut timeline = Timeline::new(&recording, Callers::default(), &mut bytes).unwrap();
+        before.iter().for_each(|shown| timeline.judge(shown.clone()));
         recording.records().for_each(|entry| timeline.see(&entry).unwrap());
+        after.iter().for_each(|shown| timeline.judge(shown.clone()));
         for thread in recording.threads() {
             let Some(record) = thread.call_in_progress else { continue };
             let lane = lazyguard_core::trace::Lane::Waits;
             let (thread_number, thread) = (thread.number, thread.thread);
             timeline.see(&Entry { thread_number, thread, lane, number: 0, record }).unwrap();
         }
-        let (slices, written) = timeline.finish("was killed").unwrap();
+        let (slices, written) = timeline.finish("was killed", &range).unwrap();
         assert_eq!(written, bytes.len() as u64);
         let read = ReadBack::of(&bytes);
         assert_eq!(read.slices.iter().filter(|slice| !slice.instant).count() as u64, slices);
@@ -830,6 +920,70 @@ mod tests {
         assert_eq!(spans(read.of_track("stream 1")), [("spin", 100, None)]);
         assert_eq!(spans(read.of_track("main"))[1], ("cuStreamSynchronize", 200, None));
         assert_eq!(read.arrows(), [("spin".to_owned(), "cuStreamSynchronize".to_owned())]);
+    }
+
+    /// A kernel that does not end, and a thread that waits for it.
+    fn hung() -> (Job, Shown) {
+        let job = Job::new();
+        let main = job.thread(100, "main");
+        let stream = job.stream(0x51);
+        let k = job.function("spin");
+        job.make(main, &launch(stream, k, 50), 5, 0);
+        job.make(main, &launch(stream, k, 100), 5, 0);
+        job.hold(main, &Record { stream, ..facts("cuStreamSynchronize", 200) });
+        let facts = [("fix", "Change it."), ("chain 1", "one"), ("chain 2", "two")];
+        let shown = Shown {
+            name: "LG299: blocked".to_owned(),
+            from: 100,
+            until: None,
+            facts: facts.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec(),
+            culprits: vec![(stream, 100)],
+            blocked: vec![(100, 200)],
+        };
+        (job, shown)
+    }
+
+    #[test]
+    fn a_verdict_has_a_track_and_arrows_to_what_it_is_about() {
+        let (job, shown) = hung();
+        for (before, after) in [(vec![shown.clone()], vec![]), (vec![], vec![shown.clone()])] {
+            let read = timeline_with(&job, &before, &after, 0..=Nanos::MAX);
+            let all: Vec<_> = read.of_track("LazyGuard verdict").collect();
+            assert_eq!(spans(all.iter().copied()), [("LG299: blocked", 100, Some(END))]);
+            let told: Vec<_> = all[0].facts.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+            assert_eq!(told, [("chain 1", "one"), ("chain 2", "two"), ("fix", "Change it.")]);
+            assert_eq!(all[0].category, "verdict");
+            let of_it = |slice: &&Slice| slice.flows.iter().any(|flow| all[0].flows.contains(flow));
+            let tied: Vec<_> = read.slices.iter().filter(of_it).map(|s| (s.name.as_str(), s.begin - ARMED)).collect();
+            // The second launch's operation, and not the first one's.
+            assert_eq!(tied, [("spin", 100), ("LG299: blocked", 100), ("cuStreamSynchronize", 200)]);
+        }
+    }
+
+    #[test]
+    fn a_verdict_about_what_is_not_recorded_has_no_arrows_and_stays() {
+        let (job, shown) = hung();
+        let gone = Shown { culprits: vec![(7, 100)], blocked: vec![(999, 200)], ..shown };
+        let read = timeline_with(&job, std::slice::from_ref(&gone), &[], 0..=Nanos::MAX);
+        let all: Vec<_> = read.of_track("LazyGuard verdict").collect();
+        assert_eq!((all.len(), all[0].flows.len()), (1, 0));
+    }
+
+    #[test]
+    fn verdicts_have_rows_of_their_own_end_when_they_are_over_and_keep_to_the_range() {
+        let (job, shown) = hung();
+        let over = Shown { until: Some(700), ..shown.clone() };
+        let read = timeline_with(&job, &[over.clone(), shown.clone()], &[], 0..=Nanos::MAX);
+        let all: Vec<_> = read.of_track("LazyGuard verdict").collect();
+        assert_eq!(all.iter().map(|s| s.end.unwrap() - ARMED).collect::<Vec<_>>(), [700, END]);
+        assert_ne!(all[0].row, all[1].row);
+        assert!(all[0].facts.contains_key("resolved since") && !all[1].facts.contains_key("resolved since"));
+        for (range, expect) in [(800..=900, vec![(800, 900)]), (300..=500, vec![(300, 500); 2]), (0..=99, vec![])] {
+            let read = timeline_with(&job, &[over.clone(), shown.clone()], &[], range);
+            let all: Vec<_> =
+                read.of_track("LazyGuard verdict").map(|s| (s.begin - ARMED, s.end.unwrap() - ARMED)).collect();
+            assert_eq!(all, expect);
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 #![allow(dead_code)] // Each test takes what it needs.
 
 use lazyguard_core::api::Form;
-use lazyguard_core::state::{ColdKind, ColdLoad, FunctionKind, Operation, StreamKey, StreamKind, World};
+use lazyguard_core::state::{FunctionKind, Operation, StreamKey, StreamKind, World};
 use lazyguard_core::trace::layout::{flag, state, Shape};
 use lazyguard_core::trace::{pack_launch, Kind, Lane, ProcessFacts, Record, Recorder};
 use std::path::Path;
@@ -102,18 +102,6 @@ impl Job {
         let slot = self.world.thread(thread).expect("a thread");
         let class = facts.form.class();
         let facts = &Record { context: self.context as u16, ..*facts };
-        if facts.kind == Kind::ColdFunction {
-            self.world.cold_load(ColdLoad {
-                at: facts.entered,
-                form: facts.form,
-                kind: ColdKind::Function,
-                context: self.context,
-                function: facts.function,
-                stream: facts.stream,
-                thread: slot.thread(),
-                in_flight: self.world.in_flight(self.context),
-            });
-        }
         let open = slot.open(facts, class);
         slot.mark(&open);
         let returned = facts.entered + took;

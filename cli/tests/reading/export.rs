@@ -2,6 +2,10 @@
 
 use super::common::{facts, launch, Job};
 use super::{lazyguard, said, Folder};
+use lazyguard_core::diagnose::snapshot_at;
+use lazyguard_core::report::{HangReport, PreloadAccount};
+use lazyguard_core::trace::read::Recording;
+use lazyguard_core::trace::Record;
 use std::fs;
 
 fn a_run(folder: &Folder) {
@@ -12,6 +16,66 @@ fn a_run(folder: &Folder) {
     (0..10).for_each(|n| job.make(main, &launch(stream, k, 1_000_000 * (n + 1)), 5_000, 0));
     job.hold(main, &facts("cuCtxSynchronize", 20_000_000));
     job.save(&folder.0, 30_000_000);
+}
+
+/// A run that is killed while it waits for a kernel: until when it was seen, in nanoseconds.
+fn a_hang(folder: &Folder, seen: u64) -> Job {
+    let job = Job::new();
+    let main = job.thread(100, "main");
+    let stream = job.stream(0x51);
+    let k = job.function("_Z4spinv");
+    job.make(main, &launch(stream, k, 1_000_000), 5_000, 0);
+    job.hold(main, &Record { stream, ..facts("cuStreamSynchronize", 2_000_000) });
+    job.save(&folder.0, seen);
+    job
+}
+
+fn exported(folder: &Folder) -> Vec<u8> {
+    said(&["export", folder.path(), "--to", "perfetto"]);
+    fs::read(folder.of("trace.perfetto-trace")).unwrap()
+}
+
+#[test]
+fn the_verdict_of_the_recording_stands_in_the_timeline() {
+    let folder = Folder::new("verdict");
+    a_hang(&folder, 30_000_000_000);
+    // It was killed before anything without a pattern could be called a hang.
+    assert_eq!(count(&exported(&folder), "LazyGuard verdict"), 0);
+    a_hang(&folder, 300_000_000_000);
+    let bytes = exported(&folder);
+    for (text, times) in [("LazyGuard verdict", 1), ("LG299: ", 1), ("the recording", 1), ("resolved since", 0)] {
+        assert_eq!(count(&bytes, text), times, "{text}");
+    }
+    let part = said(&["export", folder.path(), "--to", "perfetto", "--until", "0.5ms"]);
+    assert!(part.contains(": 0 slices "), "{part}");
+}
+
+#[test]
+fn the_verdict_that_was_reported_stands_in_the_timeline() {
+    let folder = Folder::new("reported");
+    let job = a_hang(&folder, 300_000_000_000);
+    let report = |at| {
+        let recording = Recording::open(job.bytes(1)).unwrap();
+        let snapshot = snapshot_at(&recording, at, 1_000, 1_000).unwrap();
+        let mut hang = HangReport::new(4242, "train", None, snapshot, PreloadAccount::default());
+        hang.verdicts[0].title = "as it was reported".to_owned();
+        hang
+    };
+    fs::write(folder.of("hang.json"), report(200_000_000).json()).unwrap();
+    let bytes = exported(&folder);
+    for (text, times) in [("LG299: as it was reported", 1), ("LG299: ", 1), ("hang.json", 1), ("resolved since", 0)] {
+        assert_eq!(count(&bytes, text), times, "{text}");
+    }
+    // Another call of the thread is in progress now, so that one has returned.
+    let mut over = report(200_000_000);
+    over.snapshot.blocked[0].entered = 1_500_000;
+    fs::write(folder.of("hang.json"), over.json()).unwrap();
+    let bytes = exported(&folder);
+    for (text, times) in [("LG299: as it was reported", 1), ("LG299: ", 2), ("hang.json", 1), ("resolved since", 1)] {
+        assert_eq!(count(&bytes, text), times, "{text}");
+    }
+    fs::write(folder.of("hang.json"), "{").unwrap();
+    assert_eq!(count(&exported(&folder), "the recording"), 1);
 }
 
 /// How often a text stands in a file.

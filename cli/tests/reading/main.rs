@@ -1,10 +1,11 @@
-//! The commands that read: `report`, `log`, `export`, on recordings made by the library's own writer.
+//! The commands that read: `report`, `log`, `export`, `dump`, on recordings made by the library's own writer.
 
 #[path = "../common/mod.rs"]
 mod common;
 
 mod bad_input;
 mod big;
+mod dump;
 mod export;
 mod log;
 mod process;

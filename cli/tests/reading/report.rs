@@ -2,8 +2,9 @@
 
 use super::common::{facts, launch, nobody, wait, write, Job, SMALL};
 use super::{said, Folder};
-use lazyguard_core::diagnose::Snapshot;
+use lazyguard_core::diagnose::{snapshot_at, Snapshot};
 use lazyguard_core::report::{HangReport, PreloadAccount};
+use lazyguard_core::trace::read::Recording;
 use lazyguard_core::trace::{Kind, ProcessFacts, Record};
 use serde_json::Value;
 
@@ -50,7 +51,7 @@ fn who_was_killed_without_a_live_report_learns_why_from_the_recording() {
         &said(&["report", folder.path()]),
         &[
             "HANG: process 4242 (train) has been blocked for 59.0 s\n",
-            "LG201: a cold function load put a barrier on the device behind work that does not end\n",
+            "LG201: a cold function load put a barrier on the device behind work that does not end (likely)\n",
             "  - thread 100 \"main\" is in cuCtxSynchronize since +1.000 s\n",
             "  - cuLaunchKernel on stream 2 (0x52, non-blocking) loaded k2 on its first use at +1.000 s",
             "  - kernel k1 on stream 1 (0x51, non-blocking) was submitted at +1.000 s and is not known to have ended\n",
@@ -226,7 +227,8 @@ fn on_another_machine_a_process_may_still_run() {
 
 /// A live report of what the recording of [`hanging`] shows.
 fn live_report(job: &Job, folder: &Folder) -> HangReport {
-    let snapshot = Snapshot::take(job.world, 35 * SECOND, 30 * SECOND, &|_| "main".to_owned());
+    let recording = Recording::open(job.bytes(SECOND)).unwrap();
+    let snapshot = snapshot_at(&recording, 35 * SECOND, 30 * SECOND, 90 * SECOND).unwrap();
     HangReport::new(4242, "train", Some(folder.path()), snapshot, PreloadAccount::default())
 }
 

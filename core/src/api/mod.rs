@@ -102,7 +102,7 @@ impl Class {
 
     /// Whether the driver carries the call out only when the context's other work has ended, whatever the loading mode.
     pub const fn waits_for_whole_context(self) -> bool {
-        matches!(self, Self::Free | Self::ModuleUnload | Self::LibraryUnload | Self::ContextWait)
+        matches!(self, Self::Free | Self::ModuleUnload | Self::LibraryUnload | Self::ContextWait | Self::ContextDestroy)
     }
 }
 
@@ -173,6 +173,12 @@ impl Form {
             return Self::from_index(BY_ID[id as usize] as usize);
         }
         None
+    }
+
+    /// The first form of a class: what stands for the class in records that are of no particular call.
+    pub fn of_class(class: Class) -> Self {
+        let found = FORMS.iter().position(|form| form.class == class).and_then(Self::from_index);
+        found.unwrap_or(Self(0))
     }
 
     /// The forms that answer to a name asked of `cuGetProcAddress`.

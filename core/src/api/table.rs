@@ -303,13 +303,13 @@ macro_rules! with_driver_api {
                 63 cuLaunchGridAsync cuLaunchGridAsync 2000 legacy;
             }
             HostFunction (stream: Handle, function: Handle, user_data: Ptr)
-                => stream::host_function(stream);
+                => host::launch(stream, function, user_data);
             {
                 64 cuLaunchHostFunc cuLaunchHostFunc 10000 legacy;
                 65 cuLaunchHostFunc_ptsz cuLaunchHostFunc 10000 per_thread;
             }
             HostFunction (stream: Handle, callback: Handle, user_data: Ptr, flags: u32)
-                => stream::host_function(stream);
+                => host::add_callback(stream, callback, user_data, flags);
             {
                 66 cuStreamAddCallback cuStreamAddCallback 5000 legacy;
                 67 cuStreamAddCallback_ptsz cuStreamAddCallback 7000 per_thread;
@@ -625,67 +625,67 @@ macro_rules! with_driver_api {
 
             // Copies
             Copy (dst: u64, src: u64, byte_count: usize)
-                => copy::synchronous(byte_count);
+                => copy::synchronous(dst, byte_count);
             {
                 158 cuMemcpy cuMemcpy 4000 legacy;
                 159 cuMemcpy_ptds cuMemcpy 7000 per_thread;
             }
             Copy (dst_device: u64, dst_context: Handle, src_device: u64, src_context: Handle, byte_count: usize)
-                => copy::synchronous(byte_count);
+                => copy::synchronous(dst_device, byte_count);
             {
                 160 cuMemcpyPeer cuMemcpyPeer 4000 legacy;
                 161 cuMemcpyPeer_ptds cuMemcpyPeer 7000 per_thread;
             }
             Copy (dst_device: u64, src_host: Ptr, byte_count: usize)
-                => copy::synchronous(byte_count);
+                => copy::synchronous(dst_device, byte_count);
             {
                 162 cuMemcpyHtoD_v2 cuMemcpyHtoD 3020 legacy;
                 163 cuMemcpyHtoD_v2_ptds cuMemcpyHtoD 7000 per_thread;
             }
             Copy (dst_host: Ptr, src_device: u64, byte_count: usize)
-                => copy::synchronous(byte_count);
+                => copy::synchronous(dst_host as u64, byte_count);
             {
                 164 cuMemcpyDtoH_v2 cuMemcpyDtoH 3020 legacy;
                 165 cuMemcpyDtoH_v2_ptds cuMemcpyDtoH 7000 per_thread;
             }
             Copy (dst_device: u64, src_device: u64, byte_count: usize)
-                => copy::synchronous(byte_count);
+                => copy::synchronous(dst_device, byte_count);
             {
                 166 cuMemcpyDtoD_v2 cuMemcpyDtoD 3020 legacy;
                 167 cuMemcpyDtoD_v2_ptds cuMemcpyDtoD 7000 per_thread;
             }
             Copy (dst_array: Handle, dst_offset: usize, src_device: u64, byte_count: usize)
-                => copy::synchronous(byte_count);
+                => copy::synchronous(0, byte_count);
             {
                 168 cuMemcpyDtoA_v2 cuMemcpyDtoA 3020 legacy;
                 169 cuMemcpyDtoA_v2_ptds cuMemcpyDtoA 7000 per_thread;
             }
             Copy (dst_device: u64, src_array: Handle, src_offset: usize, byte_count: usize)
-                => copy::synchronous(byte_count);
+                => copy::synchronous(dst_device, byte_count);
             {
                 170 cuMemcpyAtoD_v2 cuMemcpyAtoD 3020 legacy;
                 171 cuMemcpyAtoD_v2_ptds cuMemcpyAtoD 7000 per_thread;
             }
             Copy (dst_array: Handle, dst_offset: usize, src_host: Ptr, byte_count: usize)
-                => copy::synchronous(byte_count);
+                => copy::synchronous(0, byte_count);
             {
                 172 cuMemcpyHtoA_v2 cuMemcpyHtoA 3020 legacy;
                 173 cuMemcpyHtoA_v2_ptds cuMemcpyHtoA 7000 per_thread;
             }
             Copy (dst_host: Ptr, src_array: Handle, src_offset: usize, byte_count: usize)
-                => copy::synchronous(byte_count);
+                => copy::synchronous(dst_host as u64, byte_count);
             {
                 174 cuMemcpyAtoH_v2 cuMemcpyAtoH 3020 legacy;
                 175 cuMemcpyAtoH_v2_ptds cuMemcpyAtoH 7000 per_thread;
             }
             Copy (dst_array: Handle, dst_offset: usize, src_array: Handle, src_offset: usize, byte_count: usize)
-                => copy::synchronous(byte_count);
+                => copy::synchronous(0, byte_count);
             {
                 176 cuMemcpyAtoA_v2 cuMemcpyAtoA 3020 legacy;
                 177 cuMemcpyAtoA_v2_ptds cuMemcpyAtoA 7000 per_thread;
             }
             Copy (p_copy: Ptr)
-                => copy::synchronous(0);
+                => copy::synchronous(0, 0);
             {
                 178 cuMemcpy2D_v2 cuMemcpy2D 3020 legacy;
                 179 cuMemcpy2D_v2_ptds cuMemcpy2D 7000 per_thread;
@@ -697,49 +697,49 @@ macro_rules! with_driver_api {
                 185 cuMemcpy3DPeer_ptds cuMemcpy3DPeer 7000 per_thread;
             }
             CopyAsync (dst: u64, src: u64, byte_count: usize, stream: Handle)
-                => copy::asynchronous(byte_count, stream);
+                => copy::asynchronous(dst, byte_count, stream);
             {
                 186 cuMemcpyAsync cuMemcpyAsync 4000 legacy;
                 187 cuMemcpyAsync_ptsz cuMemcpyAsync 7000 per_thread;
             }
             CopyAsync (dst_device: u64, dst_context: Handle, src_device: u64, src_context: Handle, byte_count: usize, stream: Handle)
-                => copy::asynchronous(byte_count, stream);
+                => copy::asynchronous(dst_device, byte_count, stream);
             {
                 188 cuMemcpyPeerAsync cuMemcpyPeerAsync 4000 legacy;
                 189 cuMemcpyPeerAsync_ptsz cuMemcpyPeerAsync 7000 per_thread;
             }
             CopyAsync (dst_device: u64, src_host: Ptr, byte_count: usize, stream: Handle)
-                => copy::asynchronous(byte_count, stream);
+                => copy::asynchronous(dst_device, byte_count, stream);
             {
                 190 cuMemcpyHtoDAsync_v2 cuMemcpyHtoDAsync 3020 legacy;
                 191 cuMemcpyHtoDAsync_v2_ptsz cuMemcpyHtoDAsync 7000 per_thread;
             }
             CopyAsync (dst_host: Ptr, src_device: u64, byte_count: usize, stream: Handle)
-                => copy::asynchronous(byte_count, stream);
+                => copy::asynchronous(dst_host as u64, byte_count, stream);
             {
                 192 cuMemcpyDtoHAsync_v2 cuMemcpyDtoHAsync 3020 legacy;
                 193 cuMemcpyDtoHAsync_v2_ptsz cuMemcpyDtoHAsync 7000 per_thread;
             }
             CopyAsync (dst_device: u64, src_device: u64, byte_count: usize, stream: Handle)
-                => copy::asynchronous(byte_count, stream);
+                => copy::asynchronous(dst_device, byte_count, stream);
             {
                 194 cuMemcpyDtoDAsync_v2 cuMemcpyDtoDAsync 3020 legacy;
                 195 cuMemcpyDtoDAsync_v2_ptsz cuMemcpyDtoDAsync 7000 per_thread;
             }
             CopyAsync (dst_array: Handle, dst_offset: usize, src_host: Ptr, byte_count: usize, stream: Handle)
-                => copy::asynchronous(byte_count, stream);
+                => copy::asynchronous(0, byte_count, stream);
             {
                 196 cuMemcpyHtoAAsync_v2 cuMemcpyHtoAAsync 3020 legacy;
                 197 cuMemcpyHtoAAsync_v2_ptsz cuMemcpyHtoAAsync 7000 per_thread;
             }
             CopyAsync (dst_host: Ptr, src_array: Handle, src_offset: usize, byte_count: usize, stream: Handle)
-                => copy::asynchronous(byte_count, stream);
+                => copy::asynchronous(dst_host as u64, byte_count, stream);
             {
                 198 cuMemcpyAtoHAsync_v2 cuMemcpyAtoHAsync 3020 legacy;
                 199 cuMemcpyAtoHAsync_v2_ptsz cuMemcpyAtoHAsync 7000 per_thread;
             }
             CopyAsync (p_copy: Ptr, stream: Handle)
-                => copy::asynchronous(0, stream);
+                => copy::asynchronous(0, 0, stream);
             {
                 200 cuMemcpy2DAsync_v2 cuMemcpy2DAsync 3020 legacy;
                 201 cuMemcpy2DAsync_v2_ptsz cuMemcpy2DAsync 7000 per_thread;
@@ -749,43 +749,43 @@ macro_rules! with_driver_api {
                 205 cuMemcpy3DPeerAsync_ptsz cuMemcpy3DPeerAsync 7000 per_thread;
             }
             CopyAsync (dsts: Ptr, srcs: Ptr, sizes: Ptr, count: usize, attrs: Ptr, attrs_idxs: Ptr, num_attrs: usize, fail_idx: Ptr, stream: Handle)
-                => copy::asynchronous(0, stream);
+                => copy::asynchronous(0, 0, stream);
             {
                 206 cuMemcpyBatchAsync cuMemcpyBatchAsync 12080 legacy;
                 207 cuMemcpyBatchAsync_ptsz cuMemcpyBatchAsync 12080 per_thread;
             }
             CopyAsync (dsts: Ptr, srcs: Ptr, sizes: Ptr, count: usize, attrs: Ptr, attrs_idxs: Ptr, num_attrs: usize, stream: Handle)
-                => copy::asynchronous(0, stream);
+                => copy::asynchronous(0, 0, stream);
             {
                 208 cuMemcpyBatchAsync_v2 cuMemcpyBatchAsync 13000 legacy;
                 209 cuMemcpyBatchAsync_v2_ptsz cuMemcpyBatchAsync 13000 per_thread;
             }
             CopyAsync (num_ops: usize, op_list: Ptr, fail_idx: Ptr, flags: u64, stream: Handle)
-                => copy::asynchronous(0, stream);
+                => copy::asynchronous(0, 0, stream);
             {
                 210 cuMemcpy3DBatchAsync cuMemcpy3DBatchAsync 12080 legacy;
                 211 cuMemcpy3DBatchAsync_ptsz cuMemcpy3DBatchAsync 12080 per_thread;
             }
             CopyAsync (num_ops: usize, op_list: Ptr, flags: u64, stream: Handle)
-                => copy::asynchronous(0, stream);
+                => copy::asynchronous(0, 0, stream);
             {
                 212 cuMemcpy3DBatchAsync_v2 cuMemcpy3DBatchAsync 13000 legacy;
                 213 cuMemcpy3DBatchAsync_v2_ptsz cuMemcpy3DBatchAsync 13000 per_thread;
             }
             CopyAsync (dev_ptr: u64, count: usize, dst_device: i32, stream: Handle)
-                => copy::asynchronous(count, stream);
+                => copy::asynchronous(0, count, stream);
             {
                 214 cuMemPrefetchAsync cuMemPrefetchAsync 8000 legacy;
                 215 cuMemPrefetchAsync_ptsz cuMemPrefetchAsync 8000 per_thread;
             }
             CopyAsync (dev_ptr: u64, count: usize, location: u64, flags: u32, stream: Handle)
-                => copy::asynchronous(count, stream);
+                => copy::asynchronous(0, count, stream);
             {
                 216 cuMemPrefetchAsync_v2 cuMemPrefetchAsync 12020 legacy;
                 217 cuMemPrefetchAsync_v2_ptsz cuMemPrefetchAsync 12020 per_thread;
             }
             CopyAsync (dptrs: Ptr, sizes: Ptr, count: usize, prefetch_locs: Ptr, prefetch_loc_idxs: Ptr, num_prefetch_locs: usize, flags: u64, stream: Handle)
-                => copy::asynchronous(0, stream);
+                => copy::asynchronous(0, 0, stream);
             {
                 218 cuMemPrefetchBatchAsync cuMemPrefetchBatchAsync 13000 legacy;
                 219 cuMemPrefetchBatchAsync_ptsz cuMemPrefetchBatchAsync 13000 per_thread;
@@ -793,79 +793,79 @@ macro_rules! with_driver_api {
                 221 cuMemDiscardAndPrefetchBatchAsync_ptsz cuMemDiscardAndPrefetchBatchAsync 13000 per_thread;
             }
             CopyAsync (dptrs: Ptr, sizes: Ptr, count: usize, flags: u64, stream: Handle)
-                => copy::asynchronous(0, stream);
+                => copy::asynchronous(0, 0, stream);
             {
                 222 cuMemDiscardBatchAsync cuMemDiscardBatchAsync 13000 legacy;
                 223 cuMemDiscardBatchAsync_ptsz cuMemDiscardBatchAsync 13000 per_thread;
             }
             Set (dst_device: u64, uc: u8, n: usize)
-                => copy::synchronous(n);
+                => copy::synchronous(dst_device, n);
             {
                 224 cuMemsetD8_v2 cuMemsetD8 3020 legacy;
                 225 cuMemsetD8_v2_ptds cuMemsetD8 7000 per_thread;
             }
             Set (dst_device: u64, us: u16, n: usize)
-                => copy::synchronous(n.wrapping_mul(2));
+                => copy::synchronous(dst_device, n.wrapping_mul(2));
             {
                 226 cuMemsetD16_v2 cuMemsetD16 3020 legacy;
                 227 cuMemsetD16_v2_ptds cuMemsetD16 7000 per_thread;
             }
             Set (dst_device: u64, ui: u32, n: usize)
-                => copy::synchronous(n.wrapping_mul(4));
+                => copy::synchronous(dst_device, n.wrapping_mul(4));
             {
                 228 cuMemsetD32_v2 cuMemsetD32 3020 legacy;
                 229 cuMemsetD32_v2_ptds cuMemsetD32 7000 per_thread;
             }
             Set (dst_device: u64, dst_pitch: usize, uc: u8, width: usize, height: usize)
-                => copy::synchronous(width.wrapping_mul(height));
+                => copy::synchronous(dst_device, width.wrapping_mul(height));
             {
                 230 cuMemsetD2D8_v2 cuMemsetD2D8 3020 legacy;
                 231 cuMemsetD2D8_v2_ptds cuMemsetD2D8 7000 per_thread;
             }
             Set (dst_device: u64, dst_pitch: usize, us: u16, width: usize, height: usize)
-                => copy::synchronous(width.wrapping_mul(height).wrapping_mul(2));
+                => copy::synchronous(dst_device, width.wrapping_mul(height).wrapping_mul(2));
             {
                 232 cuMemsetD2D16_v2 cuMemsetD2D16 3020 legacy;
                 233 cuMemsetD2D16_v2_ptds cuMemsetD2D16 7000 per_thread;
             }
             Set (dst_device: u64, dst_pitch: usize, ui: u32, width: usize, height: usize)
-                => copy::synchronous(width.wrapping_mul(height).wrapping_mul(4));
+                => copy::synchronous(dst_device, width.wrapping_mul(height).wrapping_mul(4));
             {
                 234 cuMemsetD2D32_v2 cuMemsetD2D32 3020 legacy;
                 235 cuMemsetD2D32_v2_ptds cuMemsetD2D32 7000 per_thread;
             }
             SetAsync (dst_device: u64, uc: u8, n: usize, stream: Handle)
-                => copy::asynchronous(n, stream);
+                => copy::asynchronous(dst_device, n, stream);
             {
                 236 cuMemsetD8Async cuMemsetD8Async 3020 legacy;
                 237 cuMemsetD8Async_ptsz cuMemsetD8Async 7000 per_thread;
             }
             SetAsync (dst_device: u64, us: u16, n: usize, stream: Handle)
-                => copy::asynchronous(n.wrapping_mul(2), stream);
+                => copy::asynchronous(dst_device, n.wrapping_mul(2), stream);
             {
                 238 cuMemsetD16Async cuMemsetD16Async 3020 legacy;
                 239 cuMemsetD16Async_ptsz cuMemsetD16Async 7000 per_thread;
             }
             SetAsync (dst_device: u64, ui: u32, n: usize, stream: Handle)
-                => copy::asynchronous(n.wrapping_mul(4), stream);
+                => copy::asynchronous(dst_device, n.wrapping_mul(4), stream);
             {
                 240 cuMemsetD32Async cuMemsetD32Async 3020 legacy;
                 241 cuMemsetD32Async_ptsz cuMemsetD32Async 7000 per_thread;
             }
             SetAsync (dst_device: u64, dst_pitch: usize, uc: u8, width: usize, height: usize, stream: Handle)
-                => copy::asynchronous(width.wrapping_mul(height), stream);
+                => copy::asynchronous(dst_device, width.wrapping_mul(height), stream);
             {
                 242 cuMemsetD2D8Async cuMemsetD2D8Async 3020 legacy;
                 243 cuMemsetD2D8Async_ptsz cuMemsetD2D8Async 7000 per_thread;
             }
             SetAsync (dst_device: u64, dst_pitch: usize, us: u16, width: usize, height: usize, stream: Handle)
-                => copy::asynchronous(width.wrapping_mul(height).wrapping_mul(2), stream);
+                => copy::asynchronous(dst_device, width.wrapping_mul(height).wrapping_mul(2), stream);
             {
                 244 cuMemsetD2D16Async cuMemsetD2D16Async 3020 legacy;
                 245 cuMemsetD2D16Async_ptsz cuMemsetD2D16Async 7000 per_thread;
             }
             SetAsync (dst_device: u64, dst_pitch: usize, ui: u32, width: usize, height: usize, stream: Handle)
-                => copy::asynchronous(width.wrapping_mul(height).wrapping_mul(4), stream);
+                => copy::asynchronous(dst_device, width.wrapping_mul(height).wrapping_mul(4), stream);
             {
                 246 cuMemsetD2D32Async cuMemsetD2D32Async 3020 legacy;
                 247 cuMemsetD2D32Async_ptsz cuMemsetD2D32Async 7000 per_thread;

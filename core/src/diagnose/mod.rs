@@ -1,17 +1,42 @@
 //! From a snapshot to verdicts.
 //!
-//! [`Snapshot`] is plain data: taken from live state by [`Snapshot::take`], made of a recording by [`snapshot_of`], or read
-//! from `hang.json`. [`diagnose`] is a pure function of it, so the watchdog and the command-line tool cannot disagree.
+//! [`Snapshot`] is plain data, made of a recording: by the live process of its own ([`snapshot_at`]), by the command-line tool
+//! of the file ([`snapshot_of`]), or read from `hang.json`. [`diagnose`] is a pure function of it, so the watchdog and the tool
+//! cannot disagree.
 //!
-//! Must not: look at live state (only `take` does, and it takes no lock that a stuck thread can hold), or guess: what is
-//! not explained is LG299, with the oldest operation of each busy stream.
+//! | file | holds |
+//! |---|---|
+//! | `snapshot` | what stood still |
+//! | `gather` | from a recording to that |
+//! | `memory` | waits for values and writes of them |
+//! | `occupancy` | how much of the device a kernel fills |
+//! | `paths` | what each stream stands at, and what that waits for |
+//! | `decide` | which pattern that is, and what to change |
+//! | `words` | the sentences |
+//! | `verdict`, `code` | what comes out |
+//!
+//! Must not: look at live state other than through the recording, or guess: what is not explained is LG299, with the oldest
+//! operation of each busy stream, and what may still end is called slow.
 
 mod code;
-mod recorded;
+mod decide;
+mod gather;
+mod memory;
+mod occupancy;
+mod paths;
 mod snapshot;
+#[cfg(test)]
+mod story;
 mod verdict;
+mod words;
 
 pub use code::Code;
-pub use recorded::{snapshot_of, Gathering};
-pub use snapshot::{BlockedCall, BusyStream, ColdLoadSeen, OperationSeen, Snapshot, StreamRef, WaitSeen, WriteSeen};
-pub use verdict::{diagnose, Culprit, Verdict};
+pub use decide::diagnose;
+pub use gather::{snapshot_at, snapshot_of, Gathering};
+pub use memory::{ValueWait, ValueWrite};
+pub use occupancy::{resident_blocks, Device, Needs};
+pub use snapshot::{
+    BlockedCall, BusyStream, ColdLoadSeen, Doing, EventWaitSeen, Extent, HostFunctionSeen, LaunchKey, OperationSeen,
+    Snapshot, StreamRef, ThreadAtLarge, WaitSeen, WriteSeen,
+};
+pub use verdict::{Confidence, Culprit, Diagnosis, Evidence, Standing, Verdict};

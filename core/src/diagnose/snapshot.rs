@@ -1,7 +1,8 @@
-//! What stood still, as plain data.
+//! What stood still, as plain data: everything that a diagnosis needs, and nothing that it does not say.
 
+use super::memory::{ValueWait, ValueWrite};
 use crate::api::Form;
-use crate::state::{ColdKind, Operation, ValueWait, ValueWrite, World};
+use crate::state::ColdKind;
 use crate::Nanos;
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +19,28 @@ pub struct StreamRef {
     pub context: u64,
 }
 
+/// How much an operation is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Extent {
+    /// A launch.
+    Grid {
+        /// Blocks of the whole grid.
+        blocks: u64,
+        /// Threads of a block.
+        threads: u32,
+        /// Blocks of this kernel that the device can hold at once, where the driver was asked.
+        resident: Option<u64>,
+    },
+    /// A copy to, or a fill of, memory.
+    Memory {
+        /// The device address that it begins to write at, or 0 where that is not known.
+        address: u64,
+        /// How many bytes.
+        bytes: u64,
+    },
+}
+
 /// An operation that was submitted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OperationSeen {
@@ -27,9 +50,26 @@ pub struct OperationSeen {
     pub call: String,
     /// The kernel, where it is one and its name is known.
     pub function: Option<String>,
+    /// How much it is about, where its record is there.
+    #[serde(default)]
+    pub extent: Option<Extent>,
+    /// Of a launch what the driver can be asked about, by the live process.
+    #[serde(skip)]
+    pub launch: Option<LaunchKey>,
 }
 
-/// A driver call that has not returned.
+/// A kernel's launch, as far as it decides how many of its blocks the device holds at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LaunchKey {
+    /// The function's number.
+    pub function: u32,
+    /// The block, as a record has it.
+    pub three: u64,
+    /// Bytes of dynamic shared memory; of a launch that loaded its function, the handle of the module or library.
+    pub detail: u64,
+}
+
+/// A driver call that has not returned, or queries that a thread repeats without getting on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockedCall {
     /// The thread's id.
@@ -38,7 +78,7 @@ pub struct BlockedCall {
     pub thread_name: String,
     /// The driver call.
     pub call: String,
-    /// When it was entered.
+    /// When it was entered; of repeated queries the first.
     pub entered: Nanos,
     /// For how long it has been blocked.
     pub blocked_nanos: Nanos,
@@ -52,6 +92,15 @@ pub struct BlockedCall {
     pub function: Option<String>,
     /// Whether the call loads on first use, and what.
     pub cold: Option<ColdKind>,
+    /// How many queries it stands for, all of which said "not ready"; `None` for a call that has not returned.
+    #[serde(default)]
+    pub queries: Option<u64>,
+    /// Where it is about an event: when that was recorded. Only what was submitted to the stream before is waited for.
+    #[serde(default)]
+    pub event_recorded: Option<Nanos>,
+    /// Whether the call has code to compile, which may take long.
+    #[serde(default)]
+    pub compiles: bool,
 }
 
 /// A stream with work that is not known to be complete.
@@ -65,6 +114,18 @@ pub struct BusyStream {
     pub last_submitted: Nanos,
     /// Operations submitted since the stream was first seen.
     pub submitted: u64,
+    /// The first of the operations that are not known to be complete, oldest first, as far as their records are there.
+    #[serde(default)]
+    pub operations: Vec<OperationSeen>,
+    /// How many operations are not known to be complete; more where records have been overtaken.
+    #[serde(default)]
+    pub outstanding: u64,
+    /// When it was last learnt that the stream had got on, or 0.
+    #[serde(default)]
+    pub moved: Nanos,
+    /// Whether the program has destroyed it.
+    #[serde(default)]
+    pub destroyed: bool,
 }
 
 /// A wait for a value that is not known to be satisfied.
@@ -80,10 +141,22 @@ pub struct WaitSeen {
     pub value: u64,
     /// The comparison, as the driver's documentation writes it.
     pub condition: String,
+    /// Whether 64 bits are compared; else 32.
+    #[serde(default)]
+    pub wide: bool,
     /// Submitted writes that would satisfy it.
     pub satisfying_writes: Vec<WriteSeen>,
     /// How many writes to the address were submitted that would not.
     pub other_writes: usize,
+    /// Copies and fills outstanding on other streams that write there.
+    #[serde(default)]
+    pub fills: Vec<WriteSeen>,
+    /// What the memory was seen to hold since, where it could be looked at.
+    #[serde(default)]
+    pub holds: Option<u64>,
+    /// Whether what it was seen to hold ends the wait.
+    #[serde(default)]
+    pub satisfied: bool,
 }
 
 /// A write of a value by a stream.
@@ -93,8 +166,96 @@ pub struct WriteSeen {
     pub stream: u32,
     /// When it was submitted.
     pub at: Nanos,
-    /// The value.
+    /// The value; 0 for a copy or fill.
     pub value: u64,
+    /// Whether it is not known to have been carried out.
+    #[serde(default)]
+    pub outstanding: bool,
+}
+
+/// A stream's wait for an event, with work before the event that is not known to be complete.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EventWaitSeen {
+    /// The waiting stream's number.
+    pub stream: u32,
+    /// When it was submitted.
+    pub at: Nanos,
+    /// The event's handle.
+    pub event: u64,
+    /// The number of the stream that the event was recorded on.
+    pub recorded_on: u32,
+    /// When it was recorded.
+    pub recorded: Nanos,
+}
+
+/// A host function that a stream called and that has not returned.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostFunctionSeen {
+    /// The stream's number.
+    pub stream: u32,
+    /// When it was submitted.
+    pub at: Nanos,
+    /// When it was called.
+    pub entered: Nanos,
+    /// Its address.
+    pub address: u64,
+    /// The thread that runs it.
+    pub thread: u32,
+    /// What that thread was seen to do.
+    pub doing: Option<Doing>,
+}
+
+/// What a thread of the program does that is in no driver call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Doing {
+    /// It computes.
+    Running,
+    /// It sleeps for a time.
+    Sleeping,
+    /// It waits for input, output, or a time to pass.
+    Expecting,
+    /// It waits for another thread, with no end.
+    Waiting,
+}
+
+impl Doing {
+    /// In the order of the numbers that a recording has for them, from 1.
+    const ALL: [Self; 4] = [Self::Running, Self::Sleeping, Self::Expecting, Self::Waiting];
+
+    /// The number that a recording has for it.
+    pub fn number(self) -> u64 {
+        Self::ALL.iter().position(|&d| d == self).map_or(0, |n| n as u64 + 1)
+    }
+
+    /// What a recording has this number for.
+    pub fn from_number(number: u64) -> Option<Self> {
+        Self::ALL.get(usize::try_from(number.checked_sub(1)?).ok()?).copied()
+    }
+
+    /// Whether the thread will go on by itself.
+    pub fn goes_on(self) -> bool {
+        self != Self::Waiting
+    }
+
+    /// As a sentence has it: a thread "…".
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Running => "is running",
+            Self::Sleeping => "is sleeping for a time",
+            Self::Expecting => "is waiting for input or a time",
+            Self::Waiting => "is waiting for another thread",
+        }
+    }
+}
+
+/// A thread of the program that is in no driver call and will go on by itself: it may still do what is waited for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThreadAtLarge {
+    /// The thread's id.
+    pub thread: u32,
+    /// What it was seen to do.
+    pub doing: Doing,
 }
 
 /// A load on first use, with what was in flight then and still is.
@@ -119,69 +280,63 @@ pub struct ColdLoadSeen {
 }
 
 /// Everything a diagnosis needs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
     /// When it was taken.
     pub at: Nanos,
     /// The threshold after which a call counts as blocked.
     pub threshold_nanos: Nanos,
-    /// Calls that have not returned, the longest blocked first.
+    /// How long what has no known pattern, or may still be helped, has to stand still until it counts as stuck.
+    #[serde(default)]
+    pub patience_nanos: Nanos,
+    /// When the process went on after it had been stopped as a whole, or 0.
+    #[serde(default)]
+    pub awake_since: Nanos,
+    /// Calls that have not returned and queries without end, the longest first.
     pub blocked: Vec<BlockedCall>,
     /// Streams with work outstanding, oldest first.
     pub streams: Vec<BusyStream>,
     /// Unsatisfied waits, oldest first.
     pub waits: Vec<WaitSeen>,
+    /// Waits for events, oldest first.
+    #[serde(default)]
+    pub event_waits: Vec<EventWaitSeen>,
+    /// Host functions that have not returned.
+    #[serde(default)]
+    pub host_functions: Vec<HostFunctionSeen>,
     /// Loads on first use behind something that still has not ended, oldest first.
     pub loads: Vec<ColdLoadSeen>,
+    /// Threads that may still do something about it, where they were looked at.
+    #[serde(default)]
+    pub at_large: Vec<ThreadAtLarge>,
+    /// When a thread of the program last made a driver call that was not a query without end, or one returned.
+    #[serde(default)]
+    pub last_activity: Nanos,
+    /// Whether the driver has been asked what only it knows.
+    #[serde(default)]
+    pub asked: bool,
 }
 
 impl Snapshot {
-    /// Takes a snapshot of live state. Calls the driver never and waits for nobody; `thread_name` is asked for the name of
-    /// each thread that is in a call.
-    pub fn take(world: &World, now: Nanos, threshold: Nanos, thread_name: &dyn Fn(u32) -> String) -> Self {
-        let view = View { world };
-        let streams: Vec<_> =
-            world.in_flight(0).into_iter().filter_map(|f| view.busy_stream(f.stream, f.oldest)).collect();
-        let mut blocked: Vec<_> = world
-            .threads()
-            .filter_map(|(_, slot)| slot.published())
-            .map(|call| {
-                let blocked_nanos = now.saturating_sub(call.entered);
-                BlockedCall {
-                    thread: call.thread,
-                    thread_name: thread_name(call.thread),
-                    call: call.form.symbol().to_owned(),
-                    entered: call.entered,
-                    blocked_nanos,
-                    past_threshold: threshold != 0 && blocked_nanos >= threshold,
-                    context: view.context_handle(call.context),
-                    stream: view.stream_ref(call.stream),
-                    function: view.function_name(call.function),
-                    cold: match call.cold {
-                        0 => None,
-                        1 => Some(ColdKind::Function),
-                        _ => Some(ColdKind::Module),
-                    },
-                }
-            })
-            .collect();
-        blocked.sort_by_key(|call| call.entered);
-        Self { at: now, threshold_nanos: threshold, blocked, waits: view.waits(), loads: view.loads(), streams }
-    }
-
-    /// The class of a call of the snapshot, if this build knows it.
+    /// The call of this name, if this build knows it.
     pub(super) fn form(call: &str) -> Option<Form> {
         Form::by_symbol(call.as_bytes())
+    }
+
+    /// The stream with this number, if it is busy.
+    pub fn stream(&self, number: u32) -> Option<&BusyStream> {
+        self.streams.iter().find(|s| s.stream.number == number)
     }
 }
 
 /// A wait, with the submitted writes that would satisfy it; `outstanding` says of a write that it is not known to have been
-/// carried out.
+/// carried out, `holds` what the memory was seen to hold.
 pub(super) fn wait_seen(
     stream: StreamRef,
     wait: &ValueWait,
     writes: &[ValueWrite],
     outstanding: &dyn Fn(&ValueWrite) -> bool,
+    holds: Option<u64>,
 ) -> WaitSeen {
     let to_address = || writes.iter().filter(|w| w.address == wait.address);
     let newest = to_address().map(|w| w.at).max();
@@ -194,101 +349,19 @@ pub(super) fn wait_seen(
     let satisfying_writes: Vec<_> = to_address()
         .filter(counts)
         .filter(|w| wait.satisfied_by(w.value))
-        .map(|w| WriteSeen { stream: w.stream, at: w.at, value: w.value })
+        .map(|w| WriteSeen { stream: w.stream, at: w.at, value: w.value, outstanding: outstanding(w) })
         .collect();
     WaitSeen {
         at: wait.at,
         address: wait.address,
         value: wait.value,
         condition: wait.condition().to_owned(),
+        wide: wait.wide,
         other_writes: to_address().count() - satisfying_writes.len(),
         satisfying_writes,
+        fills: Vec::new(),
+        holds,
+        satisfied: holds.is_some_and(|value| wait.satisfied_by(value)),
         stream,
-    }
-}
-
-/// Live state, seen through numbers.
-struct View<'a> {
-    world: &'a World,
-}
-
-impl View<'_> {
-    fn context_handle(&self, number: u32) -> u64 {
-        self.world.context_entry(number).map_or(0, |c| c.handle())
-    }
-
-    fn function_name(&self, number: u32) -> Option<String> {
-        let function = self.world.function_entry(number)?;
-        Some(match self.world.function_name(number) {
-            Some(name) => name.to_owned(),
-            None => format!("function {:#x}", function.handle()),
-        })
-    }
-
-    fn stream_ref(&self, number: u32) -> Option<StreamRef> {
-        let stream = self.world.stream_entry(number)?;
-        let context = self.context_handle(stream.context());
-        Some(StreamRef { number, handle: stream.handle(), kind: stream.kind().name().to_owned(), context })
-    }
-
-    fn operation(&self, op: Operation) -> OperationSeen {
-        let call = Form::by_id(op.form).map_or("?", Form::symbol).to_owned();
-        OperationSeen { at: op.at, call, function: self.function_name(op.function) }
-    }
-
-    fn busy_stream(&self, number: u32, oldest: Operation) -> Option<BusyStream> {
-        let entry = self.world.stream_entry(number)?;
-        Some(BusyStream {
-            stream: self.stream_ref(number)?,
-            oldest: self.operation(oldest),
-            last_submitted: entry.last_submitted(),
-            submitted: entry.submitted_count(),
-        })
-    }
-
-    fn waits(&self) -> Vec<WaitSeen> {
-        let writes = self.world.value_writes();
-        let mut waits = Vec::new();
-        for (number, stream) in self.world.streams() {
-            for wait in stream.unsatisfied(self.world.stream_idle_until(stream)) {
-                let Some(stream) = self.stream_ref(number) else { continue };
-                let outstanding = |w: &ValueWrite| {
-                    self.world.stream_entry(w.stream).is_some_and(|s| {
-                        s.oldest(self.world.stream_idle_until(s)).is_some_and(|oldest| oldest.at <= w.at)
-                    })
-                };
-                waits.push(wait_seen(stream, &wait, &writes, &outstanding));
-            }
-        }
-        waits.sort_by_key(|w| w.at);
-        waits
-    }
-
-    fn loads(&self) -> Vec<ColdLoadSeen> {
-        let now_in_flight = self.world.in_flight(0);
-        let still =
-            |number: u32, op: Operation| now_in_flight.iter().any(|f| f.stream == number && f.oldest.at <= op.at);
-        self.world
-            .cold_loads()
-            .into_iter()
-            .filter_map(|load| {
-                let behind: Vec<_> = load
-                    .in_flight
-                    .iter()
-                    .filter(|f| still(f.stream, f.oldest))
-                    .filter_map(|f| self.busy_stream(f.stream, f.oldest))
-                    .collect();
-                (!behind.is_empty()).then(|| ColdLoadSeen {
-                    at: load.at,
-                    call: load.form.symbol().to_owned(),
-                    kind: load.kind,
-                    context: self.context_handle(load.context),
-                    function: self.function_name(load.function),
-                    stream: self.stream_ref(load.stream),
-                    thread: load.thread,
-                    behind,
-                })
-            })
-            .collect()
     }
 }

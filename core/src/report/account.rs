@@ -110,7 +110,7 @@ pub struct Account {
     pub program: String,
     /// The driver's version, as `cuDriverGetVersion` counts.
     pub driver_version: i32,
-    /// How the program ended, as far as was seen: `running`, `exit`.
+    /// How the program ended, as far as was seen: `running`, `exit`, `ended by` and a setting.
     pub ended: String,
     /// Time since the guard was armed, in nanoseconds.
     pub nanos: u64,
@@ -145,6 +145,9 @@ impl Account {
             self.launches,
             self.hangs
         )];
+        if self.ended.starts_with("ended by") {
+            lines.push(self.ended.clone());
+        }
         lines.extend(self.preload.lines());
         for (code, count) in &self.hazards {
             lines.push(format!("hazard {code}: {count} time(s)"));

@@ -76,6 +76,9 @@ pub const fn event_of_record(kind: Kind, class: Class) -> &'static str {
         Kind::ColdFunction | Kind::ColdModule => "load",
         Kind::Hazard => "hazard",
         Kind::Preload => "preload",
+        Kind::HostBegins => "host_function_begins",
+        Kind::HostEnds => "host_function_ends",
+        Kind::Seen => "seen",
     }
 }
 

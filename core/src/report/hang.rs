@@ -2,13 +2,19 @@
 
 use super::account::PreloadAccount;
 use super::name::demangle;
-use super::SCHEMA;
-use crate::diagnose::{diagnose, Snapshot, Verdict};
+use super::probe::ProbeSeen;
+use super::{StackSeen, SCHEMA};
+use crate::diagnose::{diagnose, Snapshot, Standing, Verdict};
+use crate::Nanos;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 
-/// Waits listed in the text; the JSON form has them all.
+/// Waits, streams and calls listed in the text; the JSON form has them all.
 const MOST_WAITS: usize = 8;
+const MOST_STREAMS: usize = 16;
+const MOST_CALLS: usize = 16;
+/// The same for what Python says.
+const MOST_PYTHON_LINES: usize = 100;
 
 /// A hang as `hang.json` holds it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,42 +27,97 @@ pub struct HangReport {
     pub program: String,
     /// The run folder, if there is one.
     pub folder: Option<String>,
-    /// The verdicts, the root cause first.
+    /// How things stand.
+    #[serde(default = "hang")]
+    pub standing: Standing,
+    /// Of a hang the verdicts, the root cause first.
     pub verdicts: Vec<Verdict>,
+    /// Of something slow what is waited for, and why it is not called a hang.
+    #[serde(default)]
+    pub slow: Vec<String>,
+    /// What the driver itself said, once it was asked.
+    #[serde(default)]
+    pub probe: Option<ProbeSeen>,
+    /// When it went on after all.
+    #[serde(default)]
+    pub resolved: Option<Nanos>,
     /// What stood still.
     #[serde(flatten)]
     pub snapshot: Snapshot,
     /// What was loaded ahead of use, and what was not.
     pub preload: PreloadAccount,
+    /// The stacks of the blocked threads, as far as they could be had.
+    #[serde(default)]
+    pub stacks: Vec<StackSeen>,
+    /// What the Python interpreter in the process says of its threads.
+    #[serde(default)]
+    pub python: Option<String>,
 }
 
 impl HangReport {
     /// Diagnoses a snapshot.
     pub fn new(process: u32, program: &str, folder: Option<&str>, snapshot: Snapshot, preload: PreloadAccount) -> Self {
+        let diagnosis = diagnose(&snapshot);
         Self {
             schema: SCHEMA,
             process,
             program: program.to_owned(),
             folder: folder.map(str::to_owned),
-            verdicts: diagnose(&snapshot),
+            standing: diagnosis.standing,
+            verdicts: diagnosis.verdicts,
+            slow: diagnosis.slow,
+            probe: None,
+            resolved: None,
             snapshot,
             preload,
+            stacks: Vec::new(),
+            python: None,
         }
     }
 
-    /// The block for standard error. Every line begins with `lazyguard:`, so that it can be found in a job's log.
-    pub fn text(&self) -> String {
+    /// What tells one report from another: the codes and what is to blame.
+    pub fn same_cause(&self, other: &Self) -> bool {
+        let causes = |report: &Self| -> Vec<_> {
+            report.verdicts.iter().map(|v| (v.code, v.culprits.first().map(|c| c.operation.at))).collect()
+        };
+        self.standing == other.standing && causes(self) == causes(other)
+    }
+
+    /// The first line.
+    fn heading(&self) -> String {
+        let process = format!("process {} ({})", self.process, self.program);
+        let past = self.snapshot.blocked.iter().filter(|call| call.past_threshold || call.queries.is_none());
+        let longest = past.map(|call| call.blocked_nanos).max();
+        let quiet = self.snapshot.at.saturating_sub(self.snapshot.last_activity);
+        let waited = seconds(longest.unwrap_or(quiet));
+        match self.standing {
+            Standing::Hang => format!("HANG: {process} has been blocked for {waited:.1} s"),
+            Standing::Slow => format!("SLOW: {process} has waited for {waited:.1} s; that is no known deadlock, yet"),
+            Standing::Well => format!("{process}: no hang is known"),
+        }
+    }
+
+    /// The causes, or what is waited for.
+    pub fn causes(&self) -> Vec<String> {
         let mut lines = Vec::new();
-        let longest = self.snapshot.blocked.first().map_or(0.0, |c| seconds(c.blocked_nanos));
-        lines.push(format!("HANG: process {} ({}) has been blocked for {longest:.1} s", self.process, self.program));
         for verdict in &self.verdicts {
-            lines.push(format!("{}: {}", verdict.code, verdict.title));
+            lines.push(format!("{}: {} ({})", verdict.code, verdict.title, verdict.confidence.name()));
             lines.extend(verdict.chain.iter().map(|step| format!("  - {step}")));
             lines.push(format!("  fix: {}", verdict.fix));
             lines.push(format!("  more: lazyguard explain {}", verdict.code));
         }
-        lines.push("blocked calls:".to_owned());
-        for call in &self.snapshot.blocked {
+        lines.extend(self.slow.iter().map(|line| format!("  - {line}")));
+        lines
+    }
+
+    /// The block for standard error. Every line begins with `lazyguard:`, so that it can be found in a job's log.
+    pub fn text(&self) -> String {
+        let mut lines = vec![self.heading()];
+        lines.extend(self.causes());
+        if !self.snapshot.blocked.is_empty() {
+            lines.push("blocked calls:".to_owned());
+        }
+        for call in self.snapshot.blocked.iter().take(MOST_CALLS) {
             let mut line = format!("  thread {} \"{}\" in {}", call.thread, call.thread_name, call.call);
             if let Some(function) = &call.function {
                 let _ = write!(line, " of {}", demangle(function));
@@ -64,25 +125,76 @@ impl HangReport {
             if let Some(stream) = &call.stream {
                 let _ = write!(line, " on stream {} ({:#x})", stream.number, stream.handle);
             }
-            let _ = write!(line, " for {:.1} s", seconds(call.blocked_nanos));
+            match call.queries {
+                Some(queries) => {
+                    let _ = write!(line, ", asked {queries} times in {:.1} s", seconds(call.blocked_nanos));
+                }
+                None => {
+                    let _ = write!(line, " for {:.1} s", seconds(call.blocked_nanos));
+                }
+            }
             lines.push(line);
+            lines.extend(self.stacks.iter().filter(|stack| stack.thread == call.thread).flat_map(StackSeen::lines));
         }
+        lines.extend(more(self.snapshot.blocked.len(), MOST_CALLS));
+        lines.extend(self.python_lines());
         lines.extend(self.outstanding());
+        lines.extend(self.probe.iter().flat_map(ProbeSeen::lines));
         lines.extend(self.preload.lines());
         if let Some(folder) = &self.folder {
             lines.push(format!("details: lazyguard report {folder}"));
         }
-        let mut text = String::new();
-        for line in lines {
-            let _ = writeln!(text, "lazyguard: {line}");
-        }
-        text
+        marked(&lines)
+    }
+
+    /// The short block for a report that has changed since the driver was asked.
+    pub fn amended(&self) -> String {
+        let mut lines = vec![format!("AMENDED: {}", self.heading())];
+        lines.extend(self.probe.iter().flat_map(ProbeSeen::lines));
+        lines.extend(self.causes());
+        marked(&lines)
+    }
+
+    /// The line for a report that has not.
+    pub fn confirmed(&self) -> String {
+        let probe = self.probe.as_ref().map(ProbeSeen::line).unwrap_or_default();
+        marked(&[probe])
+    }
+
+    /// The line for a report whose cause is gone.
+    pub fn went_on(&self, now: Nanos) -> String {
+        let after = seconds(now.saturating_sub(self.snapshot.at));
+        let process = format!("process {} ({})", self.process, self.program);
+        marked(&[format!(
+            "RESOLVED: {process} went on by itself {after:.1} s after the report: it was slow, not stuck"
+        )])
+    }
+
+    /// The line for a report that stands as it did.
+    pub fn repeated(&self) -> String {
+        let codes: Vec<_> = self.verdicts.iter().map(|v| v.code.name()).collect();
+        let line = match self.standing {
+            Standing::Hang => format!("{}: still {}, as reported", self.heading(), codes.join(", ")),
+            _ => format!("{}, as reported", self.heading()),
+        };
+        marked(&[line])
+    }
+
+    /// What Python says of its threads, as far as it is not too much for a block of text.
+    fn python_lines(&self) -> impl Iterator<Item = String> + '_ {
+        let said = || self.python.iter().flat_map(|text| text.lines()).filter(|line| !line.is_empty());
+        let more = said().count().saturating_sub(MOST_PYTHON_LINES);
+        let rest = (more > 0).then(|| format!("python: and {more} more lines in python.txt"));
+        said().take(MOST_PYTHON_LINES).map(|line| format!("python: {line}")).chain(rest)
     }
 
     /// What is outstanding: the busy streams, and the waits that are not satisfied; a line each.
     pub fn outstanding(&self) -> Vec<String> {
+        if self.snapshot.streams.is_empty() {
+            return vec!["no stream has work outstanding, as far as is known".to_owned()];
+        }
         let mut lines = vec!["busy streams, with the oldest operation not known to have ended:".to_owned()];
-        for busy in &self.snapshot.streams {
+        for busy in self.snapshot.streams.iter().take(MOST_STREAMS) {
             let what = busy.oldest.function.as_deref().map(|f| format!(" of {}", demangle(f))).unwrap_or_default();
             lines.push(format!(
                 "  stream {} ({:#x}, {}): {}{what} since +{:.3} s, {} operation(s) submitted in all",
@@ -94,6 +206,7 @@ impl HangReport {
                 busy.submitted
             ));
         }
+        lines.extend(more(self.snapshot.streams.len(), MOST_STREAMS));
         if !self.snapshot.waits.is_empty() {
             lines.push("unsatisfied waits:".to_owned());
         }
@@ -108,9 +221,7 @@ impl HangReport {
                 wait.satisfying_writes.len()
             ));
         }
-        if self.snapshot.waits.len() > MOST_WAITS {
-            lines.push(format!("  and {} more", self.snapshot.waits.len() - MOST_WAITS));
-        }
+        lines.extend(more(self.snapshot.waits.len(), MOST_WAITS));
         lines
     }
 
@@ -118,6 +229,24 @@ impl HangReport {
     pub fn json(&self) -> String {
         serde_json::to_string_pretty(self).unwrap_or_else(|error| format!("{{\"error\":\"{error}\"}}"))
     }
+}
+
+/// Reports of former versions were made of hangs only.
+fn hang() -> Standing {
+    Standing::Hang
+}
+
+/// Says that a list goes on.
+fn more(count: usize, shown: usize) -> Option<String> {
+    (count > shown).then(|| format!("  and {} more", count - shown))
+}
+
+/// The lines, each marked as the guard's.
+fn marked(lines: &[String]) -> String {
+    lines.iter().fold(String::new(), |mut text, line| {
+        let _ = writeln!(text, "lazyguard: {line}");
+        text
+    })
 }
 
 fn seconds(nanos: u64) -> f64 {

@@ -3,14 +3,20 @@
 //! Must not: decide anything. What is said here was decided in [`crate::diagnose`] or counted by the shim.
 
 mod account;
+mod dump;
 mod event;
 mod hang;
 mod name;
+mod probe;
+mod stack;
 
 pub use account::{Account, NudgeAnswer, PreloadAccount, RecordingAccount, SkipCount};
+pub use dump::DumpReport;
 pub use event::{event_of, event_of_record, EVENTS};
 pub use hang::HangReport;
 pub use name::demangle;
+pub use probe::ProbeSeen;
+pub use stack::{FrameSeen, StackSeen};
 
 /// The version of the JSON forms; raised when a field changes its meaning or goes away.
 pub const SCHEMA: u32 = 1;

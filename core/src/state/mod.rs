@@ -4,16 +4,15 @@
 //! * [`ThreadSlot`] publishes the call a thread is in, so that another thread can see it without asking anybody.
 //! * [`Stream`] and [`Context`] know what was submitted and what is known to be complete.
 //!
-//! Protocol. Facts that the watchdog reads while a thread may be stuck are atomics. The maps and the short histories
-//! stand behind locks that are held for a few instructions and never across a driver call; the watchdog only ever tries
-//! them. Completion is learnt passively: what was submitted before a synchronize or a successful query began is complete
+//! Protocol. Facts that the watchdog reads while a thread may be stuck are atomics. The maps stand behind
+//! locks that are held for a few instructions and never across a driver call; the watchdog only ever tries them. Completion is learnt passively: what was submitted before a synchronize or a successful query began is complete
 //! when that call returns, and nothing else is.
 //!
 //! Must not: ask the driver anything, or insert work.
 
 mod context;
 mod hash;
-mod history;
+mod load;
 mod operation;
 mod quick;
 mod slab;
@@ -22,7 +21,7 @@ mod thread;
 mod world;
 
 pub use context::{Context, Function, FunctionKind};
-pub use history::{ColdKind, ColdLoad, InFlight, ValueWait, ValueWrite};
+pub use load::{ColdKind, InFlight};
 pub use operation::{oldest_outstanding, Operation};
 pub use quick::{Known, LaunchFacts, QuickLaunch, QuickOperation};
 pub use slab::Slab;

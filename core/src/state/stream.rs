@@ -5,7 +5,6 @@
 //! was *entered*. The stream is known to be idle when the first does not exceed the second. A submission that overlaps
 //! the query therefore leaves the stream busy, which is the safe answer.
 
-use super::history::{History, ValueWait};
 use super::operation::{self, Operation};
 use crate::sync::{AtomicU64, Ordering};
 use crate::trace::layout::stream as place;
@@ -55,7 +54,6 @@ impl StreamKind {
 /// See the module. What others have to know of it after the process is gone lies in the recording's table of streams.
 pub struct Stream {
     words: Words,
-    waits: History<ValueWait>,
 }
 
 pub(super) type Words = &'static [AtomicU64; place::WORDS];
@@ -63,7 +61,7 @@ pub(super) type Words = &'static [AtomicU64; place::WORDS];
 impl Stream {
     /// A stream's entry over these words.
     pub(super) fn over(words: Words) -> Self {
-        Self { words, waits: History::keeping(512) }
+        Self { words }
     }
 
     pub(super) fn begin(&self, handle: u64, context: u32, thread: u32, kind: StreamKind, now: Nanos) {
@@ -183,20 +181,6 @@ impl Stream {
         let recent = (0..place::RECENT_COUNT).map(|n| operation::get(self.words, place::RECENT + n * 2));
         operation::oldest_outstanding(operation::get(self.words, place::FIRST_SINCE_IDLE), recent, until)
     }
-
-    /// A wait for a value was submitted.
-    pub fn waits_for(&self, wait: ValueWait) {
-        self.waits.push(wait);
-    }
-
-    /// The waits that are not known to be satisfied, oldest first.
-    pub fn unsatisfied(&self, idle_until: Nanos) -> Vec<ValueWait> {
-        if !self.busy(idle_until) {
-            return Vec::new();
-        }
-        let until = self.get(place::COMPLETE_UNTIL).max(idle_until);
-        self.waits.copy_soon().into_iter().filter(|w| w.at > until).collect()
-    }
 }
 
 /// See [`Stream::submitting`]; also on the short way of a launch, which has the words and not the stream.
@@ -296,17 +280,6 @@ mod tests {
         }
         stream.complete_until(25); // an event recorded at 25 has completed
         assert_eq!(stream.oldest(0), Some(op(30)));
-    }
-
-    #[test]
-    fn a_wait_is_unsatisfied_until_the_stream_has_passed_it() {
-        let stream = new();
-        let wait = ValueWait { at: 10, address: 0x100, value: 1, flags: 1, wide: false };
-        submit(&stream, 10);
-        stream.waits_for(wait);
-        assert_eq!(stream.unsatisfied(0), [wait]);
-        stream.complete_until(20);
-        assert!(stream.unsatisfied(0).is_empty());
     }
 
     #[test]

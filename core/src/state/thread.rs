@@ -39,6 +39,10 @@ pub struct PublishedCall {
     pub serial: u64,
     /// The address of the stack frame it was entered from.
     pub frame: usize,
+    /// Where it returns to, or 0 where that is not known.
+    pub caller: usize,
+    /// The caller's frame pointer register, or 0 where it is not known.
+    pub frame_register: usize,
 }
 
 #[derive(Default)]
@@ -398,6 +402,17 @@ impl ThreadSlot {
         false
     }
 
+    /// When the owner began to ask the driver what it is asking again and again, and when it last did; `None` if its newest
+    /// work was something else, or the answer was another than "not ready".
+    pub fn asking(&self) -> Option<(Nanos, Nanos)> {
+        const NOT_READY: u64 = 600;
+        let newest = self.recorder.newest(&self.pens[Lane::Work as usize], 1).next()?;
+        let head = newest[record::HEAD].load(Ordering::Relaxed);
+        let asks = head >> 16 & 0xff == Kind::Queries as u64 && head >> RESULT_AT == NOT_READY;
+        let at = |word: usize| newest[word].load(Ordering::Relaxed);
+        (self.in_use() && asks).then(|| (at(record::ENTERED), at(record::RETURNED)))
+    }
+
     /// Adds to the newest record, of a call that has just returned, which stream it was about.
     pub fn amend_stream(&self, open: &OpenRecord, stream: u32) {
         open.place[record::SUBJECT].store(u64::from(stream), Ordering::Relaxed);
@@ -504,6 +519,8 @@ impl ThreadSlot {
             },
             serial,
             frame: self.get(place::STACK) as usize,
+            caller: facts.caller as usize,
+            frame_register: self.get(place::FRAME) as usize,
         };
         // The fence keeps the reads above from moving below the second look.
         fence(Ordering::Acquire);

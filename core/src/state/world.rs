@@ -2,7 +2,7 @@
 
 use super::context::{Context, Function, FunctionKind};
 use super::hash::ByHandle;
-use super::history::{ColdLoad, History, InFlight, ValueWrite};
+use super::load::InFlight;
 use super::operation::Operation;
 use super::slab::Slab;
 use super::stream::{Stream, StreamKind};
@@ -59,8 +59,6 @@ pub struct World {
     function_numbers: DashMap<u64, u32, ByHandle>,
     events: DashMap<u64, EventState, ByHandle>,
     names: Mutex<Names>,
-    loads: History<ColdLoad>,
-    writes: History<ValueWrite>,
     // Streams that were destroyed while work was outstanding, until their context is known to be idle.
     destroyed: Mutex<Vec<u32>>,
     // Owner (module or library) and context pairs whose code is in the context.
@@ -105,8 +103,6 @@ impl World {
             function_numbers: DashMap::default(),
             events: DashMap::default(),
             names: Mutex::default(),
-            loads: History::keeping(64),
-            writes: History::keeping(4096),
             destroyed: Mutex::default(),
             present: DashMap::default(),
             graph_launched: AtomicU64::new(0),
@@ -420,6 +416,16 @@ impl World {
         self.events.get(&event).map(|e| (e.stream, e.context))
     }
 
+    /// The events that were recorded on a stream and are believed to mean it still, with the time; the newest last.
+    pub fn events_on(&self, stream: u32) -> Vec<(u64, Nanos)> {
+        let believed = self.graph_launched.load(Ordering::Relaxed);
+        let on_it = |e: &EventState| e.stream == stream && e.recorded > believed;
+        let mut events: Vec<_> =
+            self.events.iter().filter(|e| on_it(e.value())).map(|e| (*e.key(), e.recorded)).collect();
+        events.sort_unstable_by_key(|(_, recorded)| *recorded);
+        events
+    }
+
     /// The event is gone.
     pub fn event_gone(&self, event: u64) {
         self.events.remove(&event);
@@ -530,28 +536,6 @@ impl World {
             false
         });
         self.next_epoch();
-    }
-
-    // --- histories ---
-
-    /// Something was loaded on first use.
-    pub fn cold_load(&self, load: ColdLoad) {
-        self.loads.push(load);
-    }
-
-    /// The newest loads on first use, oldest first.
-    pub fn cold_loads(&self) -> Vec<ColdLoad> {
-        self.loads.copy_soon()
-    }
-
-    /// A write of a value was submitted.
-    pub fn value_written(&self, write: ValueWrite) {
-        self.writes.push(write);
-    }
-
-    /// The newest writes, oldest first.
-    pub fn value_writes(&self) -> Vec<ValueWrite> {
-        self.writes.copy_soon()
     }
 }
 

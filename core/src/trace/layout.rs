@@ -39,6 +39,8 @@ pub mod header {
     pub const WITHOUT_ENTRY: usize = 23;
     pub const FORMER_CALLS: usize = 24;
     pub const FORMER_LAUNCHES: usize = 25;
+    pub const ASKED: usize = 26;
+    pub const ANSWERED: usize = 27;
     pub const LANES: usize = 32;
     pub const LANE_WORDS: usize = 8;
     pub const PROGRAM: std::ops::Range<usize> = 64..80;
@@ -171,6 +173,20 @@ pub mod flag {
     pub const CUT: u8 = 8;
     pub const WIDE: u8 = 16;
     pub const WAIT: u8 = 32;
+}
+
+/// What the image of a module or library is, by its first bytes, as the first of the three short numbers of a load's record.
+pub mod image {
+    /// Machine code, as an ELF file.
+    pub const MACHINE_CODE: u64 = 1;
+    /// A fat binary with machine code in it.
+    pub const FAT_BINARY: u64 = 2;
+    /// Text of the virtual instruction set.
+    pub const PTX: u64 = 3;
+    /// A fat binary without machine code.
+    pub const FAT_BINARY_OF_PTX: u64 = 4;
+    /// Those that the driver has to compile.
+    pub const NEEDS_COMPILER: [u64; 2] = [PTX, FAT_BINARY_OF_PTX];
 }
 
 /// How big each area of a recording is.

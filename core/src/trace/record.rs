@@ -24,6 +24,13 @@ pub enum Kind {
     Preload = 4,
     /// Queries that gave one result, one after the other.
     Queries = 5,
+    // 6 and 7 stay free: recordings that are kept for tests hold them as kinds to come.
+    /// A host function was called.
+    HostBegins = 8,
+    /// A host function has returned.
+    HostEnds = 9,
+    /// What the guard saw of a thread, or the driver answered, when something stood still.
+    Seen = 10,
 }
 
 impl Kind {
@@ -36,6 +43,9 @@ impl Kind {
             3 => Self::Hazard,
             4 => Self::Preload,
             5 => Self::Queries,
+            8 => Self::HostBegins,
+            9 => Self::HostEnds,
+            10 => Self::Seen,
             _ => return None,
         })
     }
@@ -51,7 +61,7 @@ impl Kind {
 
     /// Whether it is the record of a call, or of several.
     pub const fn is_call(self) -> bool {
-        !matches!(self, Self::Hazard | Self::Preload)
+        matches!(self, Self::Call | Self::ColdFunction | Self::ColdModule | Self::Queries)
     }
 }
 

@@ -199,6 +199,17 @@ impl<'a> Recorder<'a> {
         (of(header::FORMER_CALLS), of(header::FORMER_LAUNCHES))
     }
 
+    /// The number of the newest request for a report. A reader writes it, into the file.
+    pub fn asked(&self) -> u64 {
+        self.words[header::ASKED].load(Ordering::Relaxed)
+    }
+
+    /// Requests are taken, and this is the number of the newest one that was answered; 1 if there was none.
+    pub fn answered(&self, number: u64) {
+        // Release: who sees the number finds the answer.
+        self.words[header::ANSWERED].store(number, Ordering::Release);
+    }
+
     /// Entry `index` (from 0) of a table that begins at word `at`, or `None` where the table ends.
     fn entry<const WORDS: usize>(&self, at: usize, count: usize, index: usize) -> Option<&'a [AtomicU64; WORDS]> {
         (index < count).then(|| self.words.get(at + index * WORDS..)?.first_chunk()).flatten()

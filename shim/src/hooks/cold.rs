@@ -12,7 +12,7 @@ use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::runtime::fault::Uncancelled;
 use crate::runtime::idle;
 use lazyguard_core::diagnose::Code;
-use lazyguard_core::state::{ColdKind, ColdLoad, FunctionKind};
+use lazyguard_core::state::{ColdKind, FunctionKind};
 use std::ffi::{c_char, CStr};
 use std::ptr::{null, null_mut};
 
@@ -91,16 +91,6 @@ impl Call {
             };
             self.hazard(code, &in_flight);
         }
-        self.guard.world.cold_load(ColdLoad {
-            at: self.entered,
-            form: self.form,
-            kind,
-            context: self.about.context,
-            function: self.about.function,
-            stream: self.about.stream,
-            thread: self.slot.thread(),
-            in_flight,
-        });
     }
 }
 

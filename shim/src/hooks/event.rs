@@ -2,6 +2,7 @@
 
 use super::call::{observe, published, Entry};
 use crate::lookup::driver::{Handle, SUCCESS};
+use crate::runtime::idle;
 
 /// An event is recorded behind everything on a stream.
 pub(super) fn record(entry: Entry, event: Handle, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
@@ -95,5 +96,14 @@ fn completes(entry: Entry, event: Handle, real: impl FnOnce() -> i32) -> i32 {
 
 /// An event is destroyed.
 pub(super) fn destroy(entry: Entry, event: Handle, real: impl FnOnce() -> i32) -> i32 {
-    observe(entry, |call| call.guard.world.event_gone(event as u64), real, |_, _| {})
+    observe(
+        entry,
+        |call| {
+            // Before the call, as for streams: nobody may be asking the driver about it when it goes.
+            call.guard.world.event_gone(event as u64);
+            idle::settle();
+        },
+        real,
+        |_, _| {},
+    )
 }

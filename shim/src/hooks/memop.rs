@@ -7,7 +7,6 @@ use cudarc::driver::sys::{
     CUstreamBatchMemOpParams_union_CUstreamMemOpWaitValueParams_st as WaitParams,
     CUstreamBatchMemOpParams_union_CUstreamMemOpWriteValueParams_st as WriteParams,
 };
-use lazyguard_core::state::{ValueWait, ValueWrite};
 use lazyguard_core::trace::layout::flag;
 use std::mem::offset_of;
 
@@ -26,7 +25,6 @@ pub(super) fn write(
         |call| {
             call.submits_to(stream);
             describe(call, wide, false, flags, address, value);
-            note_write(call, address, value);
         },
         real,
         |_, _| {},
@@ -48,7 +46,6 @@ pub(super) fn wait(
         |call| {
             call.submits_to(stream);
             describe(call, wide, true, flags, address, value);
-            note_wait(call, ValueWait { at: call.entered, address, value, flags, wide });
         },
         real,
         |_, _| {},
@@ -74,19 +71,6 @@ fn one_of(call: &mut Call, first: &mut bool, wide: bool, wait: bool, flags: u32,
         describe(call, wide, wait, flags, address, value);
     } else {
         call.push_operation(bits(wide, wait), flags, address, value);
-    }
-}
-
-fn note_write(call: &Call, address: u64, value: u64) {
-    if call.about.submits {
-        let write = ValueWrite { at: call.entered, address, value, stream: call.about.stream };
-        call.guard.world.value_written(write);
-    }
-}
-
-fn note_wait(call: &Call, wait: ValueWait) {
-    if let (true, Some(stream)) = (call.about.submits, call.about.stream_entry) {
-        stream.waits_for(wait);
     }
 }
 
@@ -132,14 +116,12 @@ pub(super) fn batch(entry: Entry, stream: Handle, count: u32, operations: Handle
                         };
                         let value = value(offset_of!(WaitParams, __bindgen_anon_1), kind == WAIT_64);
                         let wide = kind == WAIT_64;
-                        note_wait(call, ValueWait { at: call.entered, address, value, flags, wide });
                         one_of(call, &mut first, wide, true, flags, address, value);
                     }
                     WRITE_32 | WRITE_64 => {
                         // SAFETY: as above.
                         let address = unsafe { read(offset_of!(WriteParams, address)).cast::<u64>().read() };
                         let value = value(offset_of!(WriteParams, __bindgen_anon_1), kind == WRITE_64);
-                        note_write(call, address, value);
                         one_of(call, &mut first, kind == WRITE_64, false, 0, address, value);
                     }
                     _ => {}

@@ -21,6 +21,7 @@ mod context;
 mod copy;
 mod event;
 mod graph;
+mod host;
 mod launch;
 mod library;
 mod memop;

@@ -87,11 +87,6 @@ pub(super) fn submit(entry: Entry, stream: Handle, real: impl FnOnce() -> i32) -
     observe(entry, |call| call.submits_to(stream), real, |_, _| {})
 }
 
-/// A host function is submitted to a stream; what comes after it waits until it has returned.
-pub(super) fn host_function(entry: Entry, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
-    submit(entry, stream, real)
-}
-
 /// A capture begins. Noted before, so that nobody asks the context a question that would spoil it.
 pub(super) fn begin_capture(entry: Entry, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
     let began = Cell::new(false);

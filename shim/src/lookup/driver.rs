@@ -224,6 +224,12 @@ own_calls! {
     function_load = c"cuFuncLoad" (function: Handle);
     /// An attribute of a function; before 12.4 asking for one loads it.
     function_attribute = c"cuFuncGetAttribute" (value: *mut c_int, attribute: c_int, function: Handle);
+    /// An attribute of a kernel on a device.
+    kernel_attribute = c"cuKernelGetAttribute" (value: *mut c_int, attribute: c_int, kernel: Handle, device: c_int);
+    /// An attribute of a device.
+    device_attribute = c"cuDeviceGetAttribute" (value: *mut c_int, attribute: c_int, device: c_int);
+    /// An attribute of what lies at an address.
+    pointer_attribute = c"cuPointerGetAttribute" (value: *mut c_void, attribute: c_int, address: u64);
     /// Free and total device memory.
     memory_info = c"cuMemGetInfo_v2" (free: *mut usize, total: *mut usize);
     /// Makes an event.

@@ -9,6 +9,7 @@
 
 use super::standard_error;
 use lazyguard_core::settings::{expand_folder, FolderFacts};
+use lazyguard_core::stack::STACKS;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -23,6 +24,14 @@ pub const RUN: &str = "run.json";
 pub const HANG: &str = "hang.json";
 /// The recording.
 pub const TRACE: &str = "trace.lgt";
+/// The answer to the newest request for a report: for programs, and for people.
+pub const DUMP: &str = "dump.json";
+/// See [`DUMP`].
+pub const DUMP_TEXT: &str = "dump.txt";
+/// What makes such a request, where the recording is not a file.
+pub const REQUEST: &str = "dump.request";
+/// What the Python interpreter says of its threads.
+pub const PYTHON: &str = "python.txt";
 
 /// Where the ranks of a job are told, by the launchers in use.
 const RANKS: [&str; 5] = ["RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"];
@@ -143,7 +152,7 @@ impl RunFolder {
         if self.asked_for {
             return;
         }
-        for name in [LOG, RUN, HANG, TRACE] {
+        for name in [LOG, RUN, HANG, TRACE, DUMP, DUMP_TEXT, REQUEST, STACKS, PYTHON] {
             // What is not there needs no removing.
             let _ = fs::remove_file(self.path.join(name));
         }

@@ -5,14 +5,14 @@
 //! stream is never asked, and the thread's capture mode is exchanged around the questions, so that they cannot spoil a
 //! capture. What the answers tell is folded into the state.
 //!
-//! Must not: be asked by the watchdog. These are driver calls.
+//! Must not: be asked by the watchdog. These are driver calls. A thread of its own asks for it ([`super::hang`]).
 
 use super::Guard;
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use lazyguard_core::state::{InFlight, StreamKind};
 use std::collections::HashMap;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -106,9 +106,42 @@ impl Questions {
 /// Threads that are asking streams.
 static ASKING: AtomicU32 = AtomicU32::new(0);
 
+/// The probe's thread is asking, unless it is lost: nobody waits for it then.
+static PROBING: AtomicU32 = AtomicU32::new(0);
+static PROBE_LOST: AtomicBool = AtomicBool::new(false);
+
+/// The probe's thread is asking about something, until this is dropped.
+pub struct Probing;
+
+impl Probing {
+    /// See [`Asking::new`].
+    pub fn new() -> Self {
+        PROBING.fetch_add(1, Ordering::SeqCst);
+        Self
+    }
+}
+
+impl Drop for Probing {
+    fn drop(&mut self) {
+        PROBING.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Whether the probe's thread has been given up.
+pub fn probe_lost() -> bool {
+    PROBE_LOST.load(Ordering::SeqCst)
+}
+
+/// The probe's thread has not come back, and may never.
+pub fn give_up_probe() {
+    PROBE_LOST.store(true, Ordering::SeqCst);
+}
+
+/// Somebody is asking, until this is dropped.
 struct Asking;
 
 impl Asking {
+    /// From here on: what the state has now will not be destroyed meanwhile.
     fn new() -> Self {
         // SeqCst, here and in `settle`: either the destroyer sees this, or this thread sees the stream gone.
         ASKING.fetch_add(1, Ordering::SeqCst);
@@ -127,7 +160,10 @@ impl Drop for Asking {
 pub fn settle() {
     std::sync::atomic::fence(Ordering::SeqCst);
     let since = Instant::now();
-    while ASKING.load(Ordering::SeqCst) > 0 && since.elapsed() < SETTLED {
+    let asked = || {
+        ASKING.load(Ordering::SeqCst) > 0 || PROBING.load(Ordering::SeqCst) > 0 && !PROBE_LOST.load(Ordering::SeqCst)
+    };
+    while asked() && since.elapsed() < SETTLED {
         std::thread::yield_now();
     }
 }

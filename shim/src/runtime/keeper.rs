@@ -109,6 +109,11 @@ fn files_with_code(maps: &str) -> Vec<Code<'_>> {
         .collect()
 }
 
+/// The file whose code lies at this address.
+pub fn file_of(maps: &str, address: u64) -> Option<&str> {
+    files_with_code(maps).into_iter().find(|code| (code.begin..code.end).contains(&address)).map(|code| code.path)
+}
+
 /// Whether a file is a program that lies where it says, and not where there was room.
 fn is_fixed(path: &str) -> bool {
     /// Where the type stands in an ELF file, and the type of such a program.

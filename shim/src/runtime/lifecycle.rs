@@ -1,9 +1,11 @@
 //! From inert to armed and back: start of the library, `cuInit`, fork, exit.
 
+use super::command::Commands;
 use super::folder::{RunFolder, RUN};
 use super::hot::HOT;
 use super::recording::Backing;
-use super::{clock, fault, folder, gate, log, memory, nudge, standard_error, thread, watchdog, Guard, RETIRED};
+use super::request::Requests;
+use super::{clock, fault, folder, gate, hang, log, memory, nudge, standard_error, thread, Guard, RETIRED};
 use crate::lookup::{dlsym, driver};
 use lazyguard_core::settings::Settings;
 use lazyguard_core::state::World;
@@ -109,6 +111,7 @@ fn build() {
     for (name, value) in &environment {
         recorder.add_setting(0, &format!("{name}={value}"));
     }
+    let requests = Requests::new(folder.as_ref(), &backing);
     let guard: &'static Guard = Box::leak(Box::new(Guard {
         world: World::new(Box::leak(Box::new(recorder))),
         backing,
@@ -119,6 +122,8 @@ fn build() {
         program,
         driver_version,
         log: log::Log::new(settings.log),
+        requests,
+        commands: Commands::default(),
         hangs: AtomicU64::new(0),
         hazards: Mutex::default(),
         settings,
@@ -135,7 +140,7 @@ fn build() {
     // Release: partner of the Acquire in `guard`.
     HOT.guard.store(std::ptr::from_ref(guard).cast_mut(), Ordering::Release);
     if guard.settings.hang_after_nanos > 0 {
-        start_thread("lazyguard-watch", guard, move || watchdog::run(guard));
+        start_thread("lazyguard-watch", guard, move || hang::watchdog::run(guard));
     }
     start_thread("lazyguard-log", guard, move || guard.log.run(guard));
 }
@@ -148,7 +153,7 @@ fn start_ticks() -> Option<u64> {
 }
 
 /// Starts a thread in which no signal of the program's is handled.
-fn start_thread(name: &str, guard: &'static Guard, body: impl FnOnce() + Send + 'static) {
+pub fn start_thread(name: &str, guard: &'static Guard, body: impl FnOnce() + Send + 'static) {
     // SAFETY: all-zero bytes are a valid signal set, and both are valid for the calls.
     let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
     // SAFETY: as above; the calling thread's mask is restored below.
@@ -201,6 +206,9 @@ fn clear_up() {
     // SAFETY: null, or a guard, which is never freed.
     let Some(last) = (unsafe { LAST.load(Ordering::SeqCst).as_ref() }) else { return };
     let own = ARMED_PROCESS.load(Ordering::Relaxed) == std::process::id();
+    if own {
+        last.requests.end();
+    }
     if let (true, 0, Some(folder)) = (own, last.hangs.load(Ordering::Relaxed), &last.folder) {
         folder.remove_unless_asked_for();
     }
@@ -267,6 +275,7 @@ extern "C" fn exiting() {
             account.lines().iter().for_each(|line| standard_error::line(line));
         }
         let Some(folder) = &guard.folder else { return };
+        guard.requests.end();
         if guard.hangs.load(Ordering::Relaxed) == 0 {
             folder.remove_unless_asked_for();
             if guard.settings.out.is_none() {

@@ -2,7 +2,7 @@
 //!
 //! Calls leave records in the recording; the log's own thread follows it, says what the level wants through `tracing` to a
 //! subscriber of its own, and appends the lines to the file. The program's threads never format and never write. The same
-//! thread looks after the recording ([`super::keeper`]).
+//! thread looks after the recording ([`super::keeper`]) and answers requests ([`super::request`]).
 //!
 //! Protocol: one thread at a time drains, the one that holds [`Log::draining`]: the log's thread, or the exiting thread at
 //! the very end.
@@ -106,7 +106,8 @@ impl Log {
         match record.kind {
             Kind::Hazard => self.level >= LogLevel::Hazard,
             Kind::ColdFunction | Kind::ColdModule | Kind::Preload => self.level >= LogLevel::Load,
-            Kind::Queries => false,
+            Kind::HostBegins | Kind::HostEnds => self.level >= LogLevel::Load,
+            Kind::Queries | Kind::Seen => false,
             Kind::Call => match record.form.class() {
                 Class::Launch | Class::GraphLaunch => self.level >= LogLevel::Launch,
                 Class::ContextSynchronize
@@ -144,6 +145,7 @@ impl Log {
         while !self.stopped.load(Ordering::Relaxed) && !super::retired() {
             std::thread::sleep(every);
             guard.keeper.look_after(guard);
+            guard.requests.serve(guard);
             if let Ok(mut follower) = self.draining.lock() {
                 self.drain(guard, &mut follower);
             }
@@ -246,7 +248,11 @@ fn say(guard: &Guard, followed: &Followed) {
     let (at_ns, took_ns) = (record.entered, record.took());
     let (thread, result) = (followed.owner.thread, record.result);
     match record.kind {
-        Kind::Call | Kind::Queries => {
+        Kind::HostBegins | Kind::HostEnds => {
+            let event = if record.kind == Kind::HostBegins { "host_function_begins" } else { "host_function_ends" };
+            tracing::info!(event, at_ns, thread, call, function = record.detail, stream, handle);
+        }
+        Kind::Call | Kind::Queries | Kind::Seen => {
             tracing::info!(
                 event = event_name(record.form.class()),
                 at_ns,

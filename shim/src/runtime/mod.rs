@@ -7,9 +7,11 @@
 //! Must not: do anything in a process that does not use CUDA, or start a thread anywhere but after a successful `cuInit`.
 
 pub mod clock;
+pub mod command;
 pub mod fault;
 pub mod folder;
 pub mod gate;
+pub mod hang;
 mod hot;
 pub mod idle;
 pub mod keeper;
@@ -19,10 +21,13 @@ pub mod log;
 pub mod memory;
 mod mine;
 pub mod nudge;
+pub mod on_hang;
+pub mod python;
 pub mod recording;
+pub mod request;
+pub mod stacks;
 pub mod standard_error;
 pub mod thread;
-pub mod watchdog;
 
 use crate::lookup::driver;
 use hot::HOT;
@@ -56,6 +61,10 @@ pub struct Guard {
     pub keeper: keeper::Keeper,
     /// The log.
     pub log: log::Log,
+    /// Requests for a report.
+    pub requests: request::Requests,
+    /// What was started because of a hang.
+    pub commands: command::Commands,
     /// Hangs reported.
     pub hangs: AtomicU64,
     /// Hazards by number of the code, counted.

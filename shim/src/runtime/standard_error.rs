@@ -51,10 +51,15 @@ fn is_data() -> bool {
     known && stat.st_mode & libc::S_IFMT == libc::S_IFREG && flags & libc::O_ACCMODE == libc::O_RDWR
 }
 
+/// Whether descriptor 2 is what it was.
+pub fn is_there() -> bool {
+    let remembered = remembered();
+    remembered.1 != 0 && identity() == Some(remembered)
+}
+
 /// Writes a text of whole lines, if descriptor 2 is what it was.
 pub fn write(text: &str) {
-    let remembered = remembered();
-    if remembered.1 == 0 || identity() != Some(remembered) {
+    if !is_there() {
         return;
     }
     let mut rest = text.as_bytes();

@@ -48,6 +48,11 @@ pub fn hostile_program(name: &str) -> PathBuf {
     built(target().join("hostile").join(name))
 }
 
+/// A program whose stacks are read.
+pub fn stack_program(name: &str) -> PathBuf {
+    built(target().join("stacks").join(name))
+}
+
 /// A program of the corpus.
 pub fn corpus_program(name: &str) -> PathBuf {
     built(target().join("corpus").join(name))

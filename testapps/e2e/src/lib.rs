@@ -16,7 +16,9 @@ mod recording;
 mod run;
 mod work;
 
-pub use artefacts::{app, command, corpus_program, driver, driver_folder, hostile_program, library, root, target};
+pub use artefacts::{
+    app, command, corpus_program, driver, driver_folder, hostile_program, library, root, stack_program, target,
+};
 pub use elf::Elf;
 pub use folder::{number, text, Folder, Json};
 pub use header::{Expect, Header};

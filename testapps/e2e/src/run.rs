@@ -213,6 +213,11 @@ impl Running {
         self.folder.join("tmp")
     }
 
+    /// What it has written to standard output so far.
+    pub fn stdout(&self) -> String {
+        read_text(&self.folder.join("stdout"))
+    }
+
     /// What it has written to standard error so far.
     pub fn stderr(&self) -> String {
         read_text(&self.folder.join("stderr"))

@@ -29,7 +29,7 @@ mod texts;
 pub use defects::Defect;
 pub use header::{Facts, LaneAccount, ProcessState};
 pub use records::{Entry, Records};
-pub use source::Source;
+pub use source::{Source, Words};
 pub use tables::{ContextSeen, StreamSeen, ThreadSeen, ThreadState};
 pub use texts::{FileSeen, FunctionSeen, StreamText, TextSeen, Texts};
 

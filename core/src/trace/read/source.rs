@@ -3,6 +3,8 @@
 //! Must not: trust that what was there a moment ago is still there. A file may shrink while it is read.
 
 use super::defects::Defects;
+use crate::sync::{AtomicU64, Ordering};
+use crate::trace::layout::WORD;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -52,6 +54,32 @@ impl Source for Vec<u8> {
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         self.as_slice().read_at(offset, buffer)
+    }
+}
+
+/// The words of a recording in the memory of the process that writes it.
+#[derive(Clone, Copy, Debug)]
+pub struct Words<'a>(pub &'a [AtomicU64]);
+
+impl Source for Words<'_> {
+    fn len(&self) -> io::Result<u64> {
+        Ok((self.0.len() * WORD) as u64)
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let Ok(mut at) = usize::try_from(offset) else { return Ok(0) };
+        let mut done = 0;
+        while done < buffer.len() {
+            let Some(word) = self.0.get(at / WORD) else { break };
+            // Acquire: what was stored before a word that is seen is seen by the reads that follow, as in a file.
+            let bytes = word.load(Ordering::Acquire).to_le_bytes();
+            let there = &bytes[at % WORD..];
+            let count = there.len().min(buffer.len() - done);
+            buffer[done..done + count].copy_from_slice(&there[..count]);
+            done += count;
+            at += count;
+        }
+        Ok(done)
     }
 }
 
@@ -125,6 +153,26 @@ mod tests {
         assert_eq!(bytes(&source, 1, 10, &mut defects), [2, 3]);
         assert!(bytes(&source, u64::MAX, 4, &mut defects).is_empty());
         assert_eq!(defects.count(), 0);
+    }
+
+    #[test]
+    fn words_in_memory_read_as_their_bytes_do() {
+        let words: Vec<_> = (0..4_u64).map(|n| AtomicU64::new((n << 56) | (0x0102_0304 + n))).collect();
+        let bytes: Vec<u8> = words.iter().flat_map(|w| w.load(Ordering::Relaxed).to_le_bytes()).collect();
+        assert_eq!(Words(&words).len().unwrap(), 32);
+        for (offset, size) in [(0, 32), (3, 7), (8, 8), (5, 100), (31, 4), (32, 1), (u64::MAX, 3)] {
+            let read = |source: &dyn Fn(&mut [u8]) -> io::Result<usize>| {
+                let mut buffer = vec![0; size];
+                let count = source(&mut buffer).unwrap();
+                buffer.truncate(count);
+                buffer
+            };
+            assert_eq!(
+                read(&|b| Words(&words).read_at(offset, b)),
+                read(&|b| bytes.read_at(offset, b)),
+                "{offset} {size}"
+            );
+        }
     }
 
     #[test]

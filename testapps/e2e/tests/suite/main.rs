@@ -13,18 +13,24 @@
 //! | `recording` | the log and the account |
 //! | `warm_path` | the warm path of a launch: no allocation, no lock, no system call |
 //! | `watchdog` | the verdict: when, where and what |
+//! | `on_hang` | what is done about a hang once it has been reported |
+//! | `dump` | a report of a live process, on request |
 //! | `recorder` | the recording: what it holds of each kind of event, and that nothing in it goes unaccounted |
+//! | `stacks` | the stacks of blocked threads: live, and with names from the folder |
 //! | `crash` | what is left of a process that was cut off |
 
 mod apps;
 mod corpus;
 mod crash;
 mod drivers;
+mod dump;
 mod hostile;
 mod lists;
+mod on_hang;
 mod recorder;
 mod recording;
 mod settings;
+mod stacks;
 mod traps;
 mod warm_path;
 mod watchdog;

@@ -8,9 +8,9 @@ use std::os::unix::fs::MetadataExt;
 use std::process::Command;
 use std::time::Duration;
 
-/// Settings that a test below is about; those of `LAZYGUARD_RECORD` are in `recorder`. `every_setting_has_its_test` compares
+/// Settings that a test below is about; those of `LAZYGUARD_RECORD` are in `recorder`, those of `LAZYGUARD_ON_HANG` in `on_hang`. `every_setting_has_its_test` compares
 /// them with what the command lists.
-const TESTED: [&str; 12] = [
+const TESTED: [&str; 13] = [
     "LAZYGUARD",
     "LAZYGUARD_PRELOAD",
     "LAZYGUARD_PRELOAD_KERNELS",
@@ -19,6 +19,7 @@ const TESTED: [&str; 12] = [
     "LAZYGUARD_PRELOAD_MEMORY",
     "LAZYGUARD_NUDGE",
     "LAZYGUARD_HANG_AFTER",
+    "LAZYGUARD_ON_HANG",
     "LAZYGUARD_OUT",
     "LAZYGUARD_LOG",
     "LAZYGUARD_RECORD",
@@ -320,6 +321,7 @@ fn an_unusable_value_is_one_line_and_the_default() {
         ("LAZYGUARD_PRELOAD_MEMORY", "much"),
         ("LAZYGUARD_NUDGE", "0.5"),
         ("LAZYGUARD_HANG_AFTER", "-3 fortnights"),
+        ("LAZYGUARD_ON_HANG", "exit:256"),
         ("LAZYGUARD_LOG", "everything"),
         ("LAZYGUARD_SUMMARY", "maybe"),
     ] {

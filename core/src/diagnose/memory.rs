@@ -1,51 +1,6 @@
-//! Short histories of rare events that a diagnosis needs: cold loads, waits for a value, writes of a value.
+//! Waits for a value in memory, and writes of one: what the driver compares.
 
-use super::operation::Operation;
-use super::{lock, lock_soon};
-use crate::api::Form;
 use crate::Nanos;
-use std::collections::VecDeque;
-use std::sync::Mutex;
-
-/// The two lazy loads; they fail differently.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ColdKind {
-    /// A function's first use in a module that is there: returns at once and puts a barrier on the device.
-    Function,
-    /// A module's or library's first use in the context: blocks the calling thread until the context is idle.
-    Module,
-}
-
-/// An operation that was in flight at some moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct InFlight {
-    /// The stream's number.
-    pub stream: u32,
-    /// The oldest operation there that was not known to be complete.
-    pub oldest: Operation,
-}
-
-/// A load on first use.
-#[derive(Clone, Debug)]
-pub struct ColdLoad {
-    /// When the call that loads was entered.
-    pub at: Nanos,
-    /// The call.
-    pub form: Form,
-    /// Which of the two loads.
-    pub kind: ColdKind,
-    /// The context's number.
-    pub context: u32,
-    /// The function's number, or 0.
-    pub function: u32,
-    /// The number of the stream the call submits to, or 0.
-    pub stream: u32,
-    /// The calling thread.
-    pub thread: u32,
-    /// What was in flight in the context then, on any stream.
-    pub in_flight: Vec<InFlight>,
-}
 
 /// A stream's wait for a value in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,35 +53,6 @@ pub struct ValueWrite {
     pub value: u64,
     /// The stream's number.
     pub stream: u32,
-}
-
-/// The newest entries of something, the oldest dropped first.
-pub(super) struct History<T> {
-    entries: Mutex<VecDeque<T>>,
-    keep: usize,
-}
-
-impl<T: Clone> History<T> {
-    pub(super) fn keeping(keep: usize) -> Self {
-        Self { entries: Mutex::new(VecDeque::new()), keep }
-    }
-
-    pub(super) fn push(&self, entry: T) {
-        let mut entries = lock(&self.entries);
-        if entries.capacity() == 0 {
-            // All of it at once: whoever remembers something once does so again and again, and is not to be held up then.
-            entries.reserve_exact(self.keep);
-        }
-        if entries.len() == self.keep {
-            entries.pop_front();
-        }
-        entries.push_back(entry);
-    }
-
-    /// A copy of the entries, oldest first, if they can be had soon.
-    pub(super) fn copy_soon(&self) -> Vec<T> {
-        lock_soon(&self.entries).map(|e| e.iter().cloned().collect()).unwrap_or_default()
-    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,251 @@
+//! `lazyguard dump`: asks a guarded process for a report now. The process answers by itself: no thread of it is stopped or
+//! signalled, and nobody traces it.
+//!
+//! Protocol: a request has a number, the time in nanoseconds since 1970, or more where a greater one is there already. Where the
+//! process keeps its recording in a file, the number is written into a word of the header (`docs/TRACE_FORMAT.md`); where it
+//! does not, it is the time of modification of an empty file in the run folder. The answer is `dump.json` in the run
+//! folder, which says a number that is not smaller, and `dump.txt`, which was written before.
+//!
+//! Must not: write anything but these, or wait for longer than it was told.
+
+use crate::report::Format;
+use crate::source::{duration, file_of, header_word, maps_of, recording_of, Standing, RECORDING};
+use crate::{Failure, Outcome};
+use lazyguard_core::trace::layout::{self, header, state};
+use serde_json::Value;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+const ANSWER: &str = "dump.json";
+const ANSWER_TEXT: &str = "dump.txt";
+const REQUEST: &str = "dump.request";
+
+/// How often the answer is looked for. The process looks ten times a second.
+const POLL: Duration = Duration::from_millis(10);
+/// A process that has just been armed takes requests within this time.
+const UNTIL_ANNOUNCED: Duration = Duration::from_secs(2);
+
+/// Whom to ask.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The process.
+    #[arg(value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
+    process: u32,
+    /// For a person or for a program.
+    #[arg(long, value_enum, default_value = "text")]
+    format: Format,
+    /// How long to wait for the answer: 10s, 500ms; in seconds without a unit.
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "10s")]
+    timeout: u64,
+}
+
+/// Asks a process, and prints its answer.
+pub(crate) fn dump(arguments: &Arguments) -> Outcome {
+    let asked = Asked::of(arguments.process)?;
+    let answer = asked.answer(Duration::from_nanos(arguments.timeout))?;
+    let answer = match arguments.format {
+        Format::Json => answer,
+        Format::Text => {
+            let path = asked.folder.join(ANSWER_TEXT);
+            fs::read_to_string(&path).map_err(|error| Failure::Input(format!("{}: {error}", path.display())))?
+        }
+    };
+    let mut out = io::stdout().lock();
+    writeln!(out, "{}", answer.trim_end())?;
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A process that can be asked.
+struct Asked {
+    process: u32,
+    /// When it started: tells it from another one with its id.
+    started: u64,
+    folder: PathBuf,
+    way: Way,
+}
+
+/// How the number of a request reaches the process.
+enum Way {
+    /// Through the header of its recording.
+    Recording { reads: File, writes: File },
+    /// Through a file's time of modification.
+    File(File),
+}
+
+impl Asked {
+    fn of(process: u32) -> Result<Self, Failure> {
+        let failure = |text: String| Failure::Input(format!("process {process}: {text}"));
+        let gone = || failure("there is no process with this id".to_owned());
+        let started = Standing::of(process).started().ok_or_else(gone)?;
+        let maps = maps_of(process)?;
+        let file = file_of(process, &maps, REQUEST);
+        let (path, recorded) = match (file, recording_of(process, &maps)) {
+            // A file for requests is there only where the recording is not, but what the parent had mapped may be.
+            (Some(file), _) => (file, false),
+            (None, Ok(Some(recording))) => (recording, true),
+            (None, Ok(None)) => {
+                return Err(failure(
+                    "does not take requests: it is not guarded, has not initialised CUDA, keeps no run folder, or has a \
+                     LazyGuard that is older than this command"
+                        .to_owned(),
+                ));
+            }
+            (None, Err(failure)) => return Err(failure),
+        };
+        let folder = path.parent().filter(|_| !recorded || path.ends_with(RECORDING));
+        let folder = folder.ok_or_else(|| failure("its run folder cannot be reached from here".to_owned()))?.to_owned();
+        let cannot = |error: io::Error| failure(format!("{}: {error}", path.display()));
+        let reads = File::open(&path).map_err(cannot)?;
+        let way = match recorded {
+            true => Way::Recording { writes: writable(&reads).map_err(cannot)?, reads },
+            false => Way::File(reads),
+        };
+        Ok(Self { process, started, folder, way })
+    }
+
+    fn failure(&self, text: &str) -> Failure {
+        Failure::Input(format!("process {}: {text}", self.process))
+    }
+
+    /// Asks, and waits for the answer for at most so long.
+    fn answer(&self, limit: Duration) -> Result<String, Failure> {
+        let begin = Instant::now();
+        let cannot = |error: io::Error| self.failure(&format!("cannot be asked: {error}"));
+        self.expect_alive()?;
+        self.expect_requests_to_be_taken(begin, limit)?;
+        let number = self.way.raise(0).map_err(cannot)?;
+        loop {
+            if let Some(answer) = self.read(number)? {
+                return Ok(answer);
+            }
+            if let Way::Recording { reads, .. } = &self.way {
+                let word = |number| header_word(reads, number).unwrap_or(0);
+                let answered = word(header::ANSWERED) >= number;
+                // The answer is there before the word says so.
+                match (answered, self.read(number)?) {
+                    (true, None) => {
+                        let folder = self.folder.display();
+                        return Err(self.failure(&format!("could not write its answer to {folder}")));
+                    }
+                    (_, Some(answer)) => return Ok(answer),
+                    (false, None) => {}
+                }
+                if word(header::STATE) == state::STEPPED_ASIDE {
+                    return Err(self.failure("does not answer: the guard has stepped aside in it"));
+                }
+            }
+            self.expect_alive()?;
+            if begin.elapsed() >= limit {
+                return Err(self.failure(&format!("has not answered within {limit:?}")));
+            }
+            // Somebody who asked at the same time may have written over the number with a smaller one.
+            if self.way.number().map_err(cannot)? < number {
+                self.way.raise(number).map_err(cannot)?;
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+
+    /// An answer to this request, or to a later one.
+    fn read(&self, number: u64) -> Result<Option<String>, Failure> {
+        let path = self.folder.join(ANSWER);
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(Failure::Input(format!("{}: {error}", path.display()))),
+        };
+        let answers = serde_json::from_str::<Value>(&text).ok().and_then(|answer| answer["request"].as_u64());
+        Ok(answers.filter(|&answers| answers >= number).map(|_| text))
+    }
+
+    fn expect_alive(&self) -> Result<(), Failure> {
+        match Standing::of(self.process) {
+            Standing::Runs(since) if since == self.started => Ok(()),
+            Standing::Stopped(since) if since == self.started => Err(self.failure(
+                "is stopped, by a signal or a debugger, and cannot answer; its recording can be read: lazyguard report",
+            )),
+            _ => Err(self.failure(&format!(
+                "has ended meanwhile; what it left can be read: lazyguard report {}",
+                self.folder.display()
+            ))),
+        }
+    }
+
+    fn expect_requests_to_be_taken(&self, begin: Instant, limit: Duration) -> Result<(), Failure> {
+        let Way::Recording { reads, .. } = &self.way else { return Ok(()) };
+        while header_word(reads, header::ANSWERED).unwrap_or(0) == 0 {
+            if begin.elapsed() >= UNTIL_ANNOUNCED.min(limit) {
+                return Err(self.failure(
+                    "does not take requests: its LazyGuard is older than this command; lazyguard report reads its recording",
+                ));
+            }
+            self.expect_alive()?;
+            std::thread::sleep(POLL);
+        }
+        Ok(())
+    }
+}
+
+impl Way {
+    /// The number of the newest request.
+    fn number(&self) -> io::Result<u64> {
+        match self {
+            Self::Recording { reads, .. } => header_word(reads, header::ASKED),
+            Self::File(file) => {
+                let about = file.metadata()?;
+                let nanos = i128::from(about.mtime()) * 1_000_000_000 + i128::from(about.mtime_nsec());
+                Ok(u64::try_from(nanos).unwrap_or(0))
+            }
+        }
+    }
+
+    /// Makes a new request, of this number or a greater one; returns its number.
+    fn raise(&self, least: u64) -> io::Result<u64> {
+        /// What a file system that counts in seconds, or in two, can tell from what it has.
+        const COARSE: u64 = 2_000_000_000;
+        let there = self.number()?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+        let number = u64::try_from(now).unwrap_or(0).max(least).max(there.saturating_add(1));
+        match self {
+            Self::Recording { writes, .. } => {
+                writes.write_all_at(&number.to_le_bytes(), (header::ASKED * layout::WORD) as u64)?;
+                Ok(number)
+            }
+            Self::File(file) => {
+                file.set_modified(UNIX_EPOCH + Duration::from_nanos(number))?;
+                if self.number()? <= there {
+                    file.set_modified(UNIX_EPOCH + Duration::from_nanos(number.saturating_add(COARSE)))?;
+                }
+                self.number()
+            }
+        }
+    }
+}
+
+/// The same file, open for writing. A recording is readable only, also by its owner, so that nobody cuts it short by mistake;
+/// its owner can let himself in for a moment.
+fn writable(file: &File) -> io::Result<File> {
+    let itself = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+    let mut opened = open_to_write(&itself);
+    // Another one of these may close the door that this one has just opened.
+    for _ in 0..100 {
+        if !matches!(&opened, Err(error) if error.kind() == io::ErrorKind::PermissionDenied) {
+            break;
+        }
+        let mode = file.metadata()?.permissions().mode();
+        file.set_permissions(fs::Permissions::from_mode(mode | 0o200))?;
+        opened = open_to_write(&itself);
+        file.set_permissions(fs::Permissions::from_mode(mode & !0o222))?;
+    }
+    opened
+}
+
+fn open_to_write(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).open(path)
+}

@@ -1,0 +1,132 @@
+//! The stacks that a hang's report has kept (`stacks.dmp`), with a name, a file and a line for every frame.
+//!
+//! The stacks' bytes are the dump's; the tables that lead from frame to frame, and the names, are those of the files of code,
+//! as far as they are still the files that were mapped: their build ids have to be the dump's. Where a file is gone, the
+//! frames that the process itself has found go on being told, by file and offset.
+//!
+//! Must not: name anything by a file that is not the one that was mapped, or fail for what a dump holds.
+
+mod dump;
+mod files;
+mod unwind;
+
+use dump::{Dump, Module, Thread};
+use files::Files;
+use lazyguard_core::report::{FrameSeen, HangReport, StackSeen};
+use lazyguard_core::stack::STACKS;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+/// The most that is read of a dump; a whole one is smaller.
+const MOST_BYTES: u64 = 64 << 20;
+
+/// The stacks in a run folder; `None` where it holds none. What cannot be read costs the names, in one line.
+pub(crate) fn of_folder(folder: &Path, hang: Option<&HangReport>) -> Option<Result<Vec<StackSeen>, String>> {
+    let path = folder.join(STACKS);
+    let mut bytes = Vec::new();
+    let read = match File::open(&path) {
+        Ok(file) => file.take(MOST_BYTES).read_to_end(&mut bytes).map_err(|error| error.to_string()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
+        Err(error) => Err(error.to_string()),
+    };
+    let dump = read.and_then(|_| dump::read(&bytes).map_err(str::to_owned));
+    Some(dump.map(|dump| named(&dump, hang)).map_err(|error| format!("{}: {error}", path.display())))
+}
+
+/// A report with the frames that the dump adds to those it has.
+pub(crate) fn told_by(hang: &HangReport, stacks: &[StackSeen]) -> HangReport {
+    let mut hang = hang.clone();
+    for known in &mut hang.stacks {
+        // The dump is the newest hang's: another's stack of the same thread began elsewhere.
+        let begin = |stack: &StackSeen| stack.frames.first().map(|frame| frame.address);
+        let same = stacks.iter().find(|stack| stack.thread == known.thread && begin(stack) == begin(known));
+        if let Some(same) = same {
+            let own = std::mem::take(&mut known.notes);
+            *known = same.clone();
+            known.notes.splice(0..0, own);
+        }
+    }
+    hang
+}
+
+fn named(dump: &Dump<'_>, hang: Option<&HangReport>) -> Vec<StackSeen> {
+    let mut files = Files::default();
+    dump.threads
+        .iter()
+        .map(|thread| {
+            let walked = walk(dump, thread, &mut files);
+            let live = hang.and_then(|hang| hang.stacks.iter().find(|stack| stack.thread == thread.thread));
+            let live: Vec<_> = live.map_or(Vec::new(), |stack| stack.frames.iter().map(|f| f.address).collect());
+            // What the process found itself may go on where a file is gone now.
+            let longer =
+                live.len() > walked.len() && live.iter().zip(&walked).all(|(live, (walked, _))| live == walked);
+            let mut places = walked;
+            if longer {
+                places.extend(live[places.len()..].iter().map(|address| (*address, address.wrapping_sub(1))));
+            }
+            stack(dump, thread.thread, &places, &mut files)
+        })
+        .collect()
+}
+
+/// The addresses at which the frames go on, and of each the one to be named: the call is what lies before.
+fn walk(dump: &Dump<'_>, thread: &Thread<'_>, files: &mut Files) -> Vec<(u64, u64)> {
+    const MOST_FRAMES: usize = 512;
+    let word = |address: u64| {
+        let at = usize::try_from(address.checked_sub(thread.memory_at)?).ok()?;
+        thread.memory.get(at..)?.first_chunk().map(|word| u64::from_le_bytes(*word))
+    };
+    let mut now = unwind::Registers::new(thread.address, thread.stack, thread.frame);
+    let mut found = Vec::new();
+    loop {
+        found.push((now.address(), now.call()));
+        let module = dump.module_at(now.call());
+        let next = module
+            .and_then(|module| files.of(module).tables.as_ref().ok()?.step(module.base, &now, &word))
+            .filter(|_| found.len() < MOST_FRAMES);
+        match next {
+            Some(next) => now = next,
+            None => return found,
+        }
+    }
+}
+
+fn stack(dump: &Dump<'_>, thread: u32, places: &[(u64, u64)], files: &mut Files) -> StackSeen {
+    let mut seen = StackSeen { thread, ..StackSeen::default() };
+    for (address, call) in places {
+        let Some(module) = dump.module_at(*call) else {
+            seen.frames.push(FrameSeen { address: *address, ..FrameSeen::default() });
+            continue;
+        };
+        let file = files.of(module);
+        if let Err(why) = &file.tables {
+            let note = format!("no names in {}: {why}", file_name(module));
+            if !seen.notes.contains(&note) {
+                seen.notes.push(note);
+            }
+        }
+        let bias = file.bias(module.base);
+        let place = FrameSeen {
+            address: *address,
+            module: file_name(module).to_owned(),
+            offset: address.wrapping_sub(bias),
+            ..FrameSeen::default()
+        };
+        let mut frames = file.names(call.wrapping_sub(bias));
+        if frames.is_empty() {
+            frames.push(FrameSeen::default());
+        }
+        let last = frames.len() - 1;
+        for (number, frame) in frames.into_iter().enumerate() {
+            let FrameSeen { function, file, line, .. } = frame;
+            seen.frames.push(FrameSeen { function, file, line, inlined: number < last, ..place.clone() });
+        }
+    }
+    seen
+}
+
+fn file_name(module: &Module) -> &str {
+    let path = module.path.strip_suffix(" (deleted)").unwrap_or(&module.path);
+    path.rsplit('/').next().unwrap_or(path)
+}

@@ -1,0 +1,524 @@
+//! The decision: which patterns a snapshot shows, who is to blame, and what to change.
+//!
+//! Each thread that waits gives a finding: the path from what it waits for to what does not end ([`super::paths`]), and by
+//! the first thing on that path that the program did not ask for, a code. A thread that holds the context up with its call
+//! (a load, a release) explains the others in that context, which might do what is waited for if they could.
+//!
+//! What has a pattern counts as a hang once it is past the threshold. What has none, or may be helped by a thread that is at
+//! large, counts as slow until it has stood still for the longer patience: a long kernel and an endless one look the same from
+//! outside. Whatever is seen to move is slow.
+//!
+//! Must not: look at anything but the snapshot.
+
+use super::code::Code;
+use super::paths::{End, Path, Paths};
+use super::snapshot::{BlockedCall, BusyStream, Snapshot, StreamRef};
+use super::verdict::{Confidence, Culprit, Diagnosis, Evidence, Standing, Verdict};
+use super::words;
+use crate::api::{Class, Form};
+use crate::report::demangle;
+use crate::state::ColdKind;
+use crate::Nanos;
+
+/// A stream with so many operations outstanding has a full queue: drivers were seen to take 1,021 launches.
+const FULL_QUEUE: u64 = 900;
+
+/// Why something counts.
+struct Finding<'a> {
+    code: Code,
+    calls: Vec<&'a BlockedCall>,
+    path: Path<'a>,
+    culprits: Vec<Culprit>,
+    /// Sentences between the calls and the path.
+    because: Vec<String>,
+    fix: String,
+    /// Whether it counts as soon as it is past the threshold.
+    conclusive: bool,
+}
+
+/// What a snapshot means.
+pub fn diagnose(snapshot: &Snapshot) -> Diagnosis {
+    Decision { snapshot, paths: Paths::new(snapshot) }.decide()
+}
+
+fn class(call: &str) -> Option<Class> {
+    Snapshot::form(call).map(Form::class)
+}
+
+fn is_legacy(stream: &StreamRef) -> bool {
+    stream.kind == "legacy default"
+}
+
+/// The call loads a module, for which the driver waits.
+fn loads_module(call: &BlockedCall) -> bool {
+    call.cold == Some(ColdKind::Module) || class(&call.call).is_some_and(Class::loads_module)
+}
+
+struct Decision<'a> {
+    snapshot: &'a Snapshot,
+    paths: Paths<'a>,
+}
+
+impl<'a> Decision<'a> {
+    fn decide(&self) -> Diagnosis {
+        let past: Vec<_> = self.snapshot.blocked.iter().filter(|c| c.past_threshold).collect();
+        if self.snapshot.streams.is_empty() {
+            return Diagnosis::default();
+        }
+        let mut findings: Vec<_> = past.iter().filter_map(|call| self.finding(call)).collect();
+        if past.is_empty() {
+            findings.extend(self.without_a_call());
+        }
+        let mut findings = self.merged(findings);
+        self.join_the_held_up(&mut findings, &past);
+        findings.sort_by_key(|finding| order(finding.code));
+        let (stuck, slow): (Vec<_>, Vec<_>) = findings.into_iter().partition(|finding| self.counts(finding));
+        if stuck.is_empty() {
+            let slow: Vec<_> = slow.first().map(|finding| self.excuse(finding)).unwrap_or_default();
+            let standing = if slow.is_empty() { Standing::Well } else { Standing::Slow };
+            return Diagnosis { standing, verdicts: Vec::new(), slow };
+        }
+        let verdicts = stuck.into_iter().map(|finding| self.verdict(finding)).collect();
+        Diagnosis { standing: Standing::Hang, verdicts, slow: Vec::new() }
+    }
+
+    // --- what a call waits for ---
+
+    /// The busy streams that a call waits for, and up to when what was submitted to them.
+    fn needs(&self, call: &BlockedCall) -> Vec<(u32, Nanos)> {
+        let context = |s: &&BusyStream| call.context == 0 || s.stream.context == call.context;
+        let blocking = |s: &&BusyStream| s.stream.kind != "non-blocking";
+        // Queries go on: what was submitted since the first one is asked about as well.
+        let until = if call.queries.is_some() { Nanos::MAX } else { call.entered };
+        let streams = || self.snapshot.streams.iter().filter(context);
+        let all = || streams().map(|s| (s.stream.number, until)).collect();
+        let own = |stream: &StreamRef, until: Nanos| {
+            let mut needs = vec![(stream.number, until)];
+            if is_legacy(stream) {
+                needs.extend(streams().filter(blocking).map(|s| (s.stream.number, until)));
+            }
+            needs
+        };
+        match (class(&call.call), &call.stream) {
+            _ if loads_module(call) => all(),
+            (Some(Class::EventSynchronize | Class::EventQuery), Some(stream)) => {
+                vec![(stream.number, call.event_recorded.unwrap_or(until))]
+            }
+            (Some(Class::Copy | Class::Set), _) => {
+                streams().filter(blocking).map(|s| (s.stream.number, until)).collect()
+            }
+            (Some(class), _) if class.waits_for_whole_context() || class == Class::ContextSynchronize => all(),
+            (Some(Class::EventSynchronize | Class::EventQuery), None) => all(),
+            (Some(Class::Launch), Some(stream)) if !self.queue_is_full(stream) => all(),
+            (Some(class), Some(stream)) if class.synchronizes() || waits_for_its_stream(class) => own(stream, until),
+            _ => Vec::new(),
+        }
+    }
+
+    fn queue_is_full(&self, stream: &StreamRef) -> bool {
+        self.snapshot.stream(stream.number).is_some_and(|busy| busy.outstanding >= FULL_QUEUE)
+    }
+
+    /// The path that explains a call best: the one with the least hope.
+    fn path(&self, call: &BlockedCall) -> Option<Path<'a>> {
+        let needs = self.needs(call).into_iter();
+        let path = needs.filter_map(|(stream, until)| self.paths.from(stream, until)).min_by_key(Path::rank)?;
+        // A copy on the default stream, and whatever waits for the very work that a barrier stands behind: the barrier keeps
+        // back what might end it.
+        if path.barrier().is_none() && !loads_module(call) {
+            return Some(self.behind_the_same(&path).unwrap_or(path));
+        }
+        Some(path)
+    }
+
+    /// A path to the same end by way of a barrier, from a stream whose work the barrier keeps back.
+    fn behind_the_same(&self, path: &Path<'a>) -> Option<Path<'a>> {
+        let End::Runs(culprit) = &path.end else { return None };
+        let held_back = |s: &&BusyStream| s.stream.context == culprit.stream.context;
+        let streams = self.snapshot.streams.iter().filter(held_back);
+        streams
+            .filter_map(|s| self.paths.from(s.stream.number, Nanos::MAX))
+            .find(|p| p.barrier().is_some() && p.culprit() == Some(culprit))
+    }
+
+    // --- findings ---
+
+    fn finding(&self, call: &'a BlockedCall) -> Option<Finding<'a>> {
+        let path = self.path(call)?;
+        let class = class(&call.call)?;
+        if loads_module(call) {
+            return Some(self.module_load(call, path));
+        }
+        if path.barrier().is_some() {
+            return Some(self.barrier(vec![call], path));
+        }
+        let full = call.stream.as_ref().is_some_and(|s| self.queue_is_full(s));
+        let submits = matches!(class, Class::Launch | Class::GraphLaunch | Class::HostFunction | Class::StreamSubmit);
+        if full && submits && call.cold.is_none() {
+            return Some(self.full_queue(call, path));
+        }
+        let whole = class.waits_for_whole_context() || class == Class::Launch;
+        let by_legacy = matches!(class, Class::Copy | Class::Set)
+            || class == Class::StreamSynchronize && call.stream.as_ref().is_some_and(is_legacy);
+        if whole || by_legacy && matches!(path.end, End::Runs(_)) {
+            return Some(self.whole_context(call, class, path));
+        }
+        Some(self.by_its_end(vec![call], path))
+    }
+
+    /// LG202.
+    fn module_load(&self, call: &'a BlockedCall, path: Path<'a>) -> Finding<'a> {
+        let behind = self.needs(call).into_iter().filter_map(|(stream, until)| self.paths.from(stream, until));
+        let mut culprits: Vec<Culprit> = Vec::new();
+        for culprit in path.culprit().cloned().into_iter().chain(behind.filter_map(|p| p.culprit().cloned())) {
+            if !culprits.contains(&culprit) {
+                culprits.push(culprit);
+            }
+        }
+        let before = culprits.first().map_or_else(|| "it".to_owned(), |c| words::operation(&c.operation));
+        let fix = match &call.function {
+            _ if class(&call.call) == Some(Class::ModuleLoad) => {
+                format!("Call {} before {before} is submitted.", call.call)
+            }
+            Some(function) => format!(
+                "Load {0} before {before} is submitted: launch it once, or call cudaFuncGetAttributes or \
+                 cuKernelGetFunction on it; LAZYGUARD_PRELOAD=auto does this for libraries that are registered by then.",
+                demangle(function)
+            ),
+            None => format!(
+                "Use the library once before {before} is submitted; LAZYGUARD_PRELOAD=auto does this for libraries that \
+                 are registered by then."
+            ),
+        };
+        let mut because = vec![words::loads(call)];
+        if call.compiles {
+            because.push("its code has to be compiled first, which may take long by itself".to_owned());
+        }
+        let conclusive = !call.compiles && self.cannot_be_helped(&path, false);
+        Finding { code: Code::LG202, calls: vec![call], path, culprits, because, fix, conclusive }
+    }
+
+    /// LG201.
+    fn barrier(&self, calls: Vec<&'a BlockedCall>, path: Path<'a>) -> Finding<'a> {
+        let what = path.barrier().and_then(|load| load.function.as_deref());
+        let what = what.map_or_else(|| "the function".to_owned(), demangle);
+        let before = path.culprit().map_or_else(|| "it".to_owned(), |c| words::operation(&c.operation));
+        let fix = format!(
+            "Load {what} before {before} is submitted: call cudaFuncGetAttributes or cuFuncLoad on it, or launch it once; \
+             LAZYGUARD_PRELOAD=auto does this."
+        );
+        let conclusive = self.cannot_be_helped(&path, false);
+        let culprits = path.culprit().cloned().into_iter().collect();
+        Finding { code: Code::LG201, calls, path, culprits, because: Vec::new(), fix, conclusive }
+    }
+
+    /// LG205.
+    fn full_queue(&self, call: &'a BlockedCall, path: Path<'a>) -> Finding<'a> {
+        let count = call.stream.as_ref().and_then(|s| self.snapshot.stream(s.number)).map_or(0, |s| s.outstanding);
+        let because = vec![format!(
+            "{count} operations are outstanding on that stream: its queue is full, and the next one waits until one has ended"
+        )];
+        let fix =
+            "Submit less at a time behind work that waits for the host or for other streams: synchronize, or record \
+                   an event and wait for it, every few hundred operations."
+                .to_owned();
+        let conclusive = self.cannot_be_helped(&path, false);
+        let culprits = path.culprit().cloned().into_iter().collect();
+        Finding { code: Code::LG205, calls: vec![call], path, culprits, because, fix, conclusive }
+    }
+
+    /// LG204.
+    fn whole_context(&self, call: &'a BlockedCall, class: Class, path: Path<'a>) -> Finding<'a> {
+        let (because, fix) = match class {
+            Class::Free => (
+                "that releases memory only once everything in flight in the context has ended",
+                "Release it with cuMemFreeAsync (cudaFreeAsync), or after that work has ended.",
+            ),
+            Class::ModuleUnload | Class::LibraryUnload => (
+                "that unloads code only once everything in flight in the context has ended",
+                "Unload it after that work has ended, or keep it.",
+            ),
+            Class::Launch => (
+                "that launch has to wait for everything in flight in the context: it needs more local memory than the \
+                 context has set aside, or sets up something else that all kernels share",
+                "Launch the kernel that needs most local memory once at the start, or set cudaDeviceSetLimit \
+                 (cudaLimitStackSize) then.",
+            ),
+            Class::ContextDestroy => (
+                "that ends a context only once everything in flight on the device has ended",
+                "End it after that work has ended.",
+            ),
+            Class::Copy | Class::Set => (
+                "that works on the default stream, which waits for every stream that was not created non-blocking",
+                "Use an asynchronous copy on a stream of its own, or create the streams with CU_STREAM_NON_BLOCKING.",
+            ),
+            Class::StreamSynchronize => (
+                "the default stream waits for every stream that was not created non-blocking",
+                "Synchronize with the stream that is meant, or create the streams with CU_STREAM_NON_BLOCKING.",
+            ),
+            _ => (
+                "that waits until everything in flight in the context has ended",
+                "Make that call before this work is submitted, or after it has ended.",
+            ),
+        };
+        let conclusive = self.cannot_be_helped(&path, false);
+        let culprits = path.culprit().cloned().into_iter().collect();
+        let (because, fix) = (vec![because.to_owned()], fix.to_owned());
+        Finding { code: Code::LG204, calls: vec![call], path, culprits, because, fix, conclusive }
+    }
+
+    /// LG203, LG206, LG207 or LG299, by where the path ends.
+    fn by_its_end(&self, calls: Vec<&'a BlockedCall>, path: Path<'a>) -> Finding<'a> {
+        let conclusive = self.cannot_be_helped(&path, true);
+        let mut culprits: Vec<_> = path.culprit().cloned().into_iter().collect();
+        let (code, fix) = match &path.end {
+            End::Unwritten(wait, _) => (
+                Code::LG203,
+                format!(
+                    "Submit the operation that writes {} to {:#x} before, or from a thread that does not depend on, the \
+                     call that waits for it; check the address, the value and the condition of the wait ({}).",
+                    wait.value, wait.address, wait.condition
+                ),
+            ),
+            End::Circle(_) => (
+                Code::LG203,
+                "Submit the write that each of these streams waits for before that stream's own wait, not behind it."
+                    .to_owned(),
+            ),
+            End::Host(host, _) => (
+                Code::LG207,
+                format!(
+                    "Let the host function at {:#x} return: it may wait for nothing that the stream, or the thread that \
+                     waits for the stream, has still to do.",
+                    host.address
+                ),
+            ),
+            End::Filled(victim, filler) => (
+                Code::LG206,
+                format!(
+                    "Launch {} with fewer blocks, so that {} finds room beside it, or launch that one first.",
+                    words::operation(&filler.operation),
+                    words::operation(&victim.operation)
+                ),
+            ),
+            End::Runs(culprit) => {
+                // Whatever else is busy beside it may be what it waits for.
+                let context = culprit.stream.context;
+                let others = self.snapshot.streams.iter().filter(|s| s.stream.context == context);
+                culprits.extend(
+                    others
+                        .filter(|s| s.stream.number != culprit.stream.number)
+                        .map(|s| Culprit { stream: s.stream.clone(), operation: s.oldest.clone() }),
+                );
+                (Code::LG299, format!("Find out why {} does not end.", words::operation(&culprit.operation)))
+            }
+        };
+        Finding { code, calls, path, culprits, because: Vec::new(), fix, conclusive }
+    }
+
+    /// Whether nothing is known that may still end what the path ends at. A kernel may always end; where that is all there is to
+    /// say, `alone`, it is not enough.
+    fn cannot_be_helped(&self, path: &Path<'a>, alone: bool) -> bool {
+        match &path.end {
+            End::Circle(_) => true,
+            End::Filled(..) => true,
+            End::Runs(_) => !alone,
+            End::Unwritten(wait, _) => {
+                // A kernel on another stream may write there.
+                let free = |s: &BusyStream| {
+                    let runs = || {
+                        self.paths
+                            .from(s.stream.number, Nanos::MAX)
+                            .is_some_and(|p| p.steps.is_empty() && matches!(p.end, End::Runs(_)))
+                    };
+                    s.stream.number != wait.stream.number && s.oldest.extent.is_some() && runs()
+                };
+                !alone || self.snapshot.at_large.is_empty() && !self.snapshot.streams.iter().any(free)
+            }
+            End::Host(host, _) => {
+                !host.doing.is_some_and(super::Doing::goes_on) && (!alone || self.snapshot.at_large.is_empty())
+            }
+        }
+    }
+
+    /// Where no thread is in a call: submitted work that cannot start, or cannot end.
+    fn without_a_call(&self) -> Option<Finding<'a>> {
+        let quiet = self.snapshot.at.saturating_sub(self.snapshot.last_activity);
+        // Nobody waits, as far as is known, so nothing is said before it counts.
+        if self.snapshot.threshold_nanos == 0 || quiet < self.snapshot.patience_nanos {
+            return None;
+        }
+        let streams = self.snapshot.streams.iter();
+        let path = streams.filter_map(|s| self.paths.from(s.stream.number, Nanos::MAX)).min_by_key(Path::rank)?;
+        let quiet = format!("no thread has made a driver call for {}", words::lasted(quiet));
+        let mut finding = match &path.end {
+            _ if path.barrier().is_some() => self.barrier(Vec::new(), path),
+            End::Runs(_) => return None,
+            _ => self.by_its_end(Vec::new(), path),
+        };
+        finding.because.insert(0, quiet);
+        finding.conclusive = false;
+        Some(finding)
+    }
+
+    /// Findings with the same code and culprit are one.
+    fn merged(&self, findings: Vec<Finding<'a>>) -> Vec<Finding<'a>> {
+        let mut merged: Vec<Finding<'a>> = Vec::new();
+        for finding in findings {
+            let same = |other: &&mut Finding<'a>| {
+                // Of calls that hold the context up, the first one does.
+                other.code == finding.code && (holds_up(other) || other.culprits.first() == finding.culprits.first())
+            };
+            match merged.iter_mut().find(same) {
+                Some(other) => {
+                    other.calls.extend(finding.calls);
+                    other.conclusive |= finding.conclusive;
+                }
+                None => merged.push(finding),
+            }
+        }
+        merged
+    }
+
+    /// Threads that wait because another one holds the context up, or that cannot go on for it.
+    fn join_the_held_up(&self, findings: &mut Vec<Finding<'a>>, past: &[&'a BlockedCall]) {
+        let Some(holder) = findings.iter().map(holds_up).position(|holds| holds) else { return };
+        let Some(first) = findings[holder].calls.first().copied() else { return };
+        let context = first.context;
+        let same = |call: &BlockedCall| call.context == 0 || context == 0 || call.context == context;
+        let mut holder = findings.remove(holder);
+        // Who holds the context up may be the one who would do what the others wait for.
+        let explained = |finding: &Finding<'a>| {
+            matches!(finding.code, Code::LG203 | Code::LG299 | Code::LG204)
+                && !matches!(finding.path.end, End::Circle(_))
+                && finding.calls.iter().all(|call| same(call))
+        };
+        findings.retain_mut(|finding| {
+            let explained = explained(finding);
+            if explained {
+                holder.calls.append(&mut finding.calls);
+            }
+            !explained
+        });
+        for call in past {
+            let known = |finding: &Finding<'a>| finding.calls.iter().any(|c| std::ptr::eq(*c, *call));
+            if same(call) && !known(&holder) && !findings.iter().any(known) {
+                holder.calls.push(call);
+            }
+        }
+        findings.insert(0, holder);
+    }
+
+    // --- from findings to verdicts ---
+
+    /// For how long nothing has been seen to move there.
+    fn stood(&self, finding: &Finding<'a>) -> Nanos {
+        let entered = finding.calls.iter().map(|call| call.entered).min();
+        let since = entered.unwrap_or(self.snapshot.last_activity);
+        let streams = finding.culprits.iter().filter_map(|c| self.snapshot.stream(c.stream.number));
+        let moved = streams.map(|s| s.moved).max().unwrap_or(0);
+        self.snapshot.at.saturating_sub(since.max(moved).max(self.snapshot.awake_since))
+    }
+
+    fn counts(&self, finding: &Finding<'a>) -> bool {
+        let stood = self.stood(finding);
+        stood >= self.snapshot.threshold_nanos && finding.conclusive
+            || stood >= self.snapshot.patience_nanos.max(self.snapshot.threshold_nanos)
+    }
+
+    fn chain(&self, finding: &Finding<'a>) -> Vec<String> {
+        let mut chain: Vec<_> = finding.calls.iter().take(1).map(|call| words::blocked(call)).collect();
+        chain.extend(finding.because.iter().cloned());
+        chain.extend(words::path(self.snapshot, &finding.path));
+        let others = finding.calls.iter().skip(1);
+        chain.extend(others.map(|call| format!("{}: it waits with the first", words::blocked(call))));
+        chain
+    }
+
+    fn verdict(&self, finding: Finding<'a>) -> Verdict {
+        let confidence = match (&finding.path.end, finding.code) {
+            (_, Code::LG299) => Confidence::Possible,
+            _ if !finding.conclusive => Confidence::Possible,
+            (End::Circle(_), _) => Confidence::Certain,
+            (End::Unwritten(wait, _), _) if self.snapshot.asked && wait.holds.is_some() => Confidence::Certain,
+            _ => Confidence::Likely,
+        };
+        let calls = finding.calls.iter().map(|call| Evidence {
+            what: format!("{} is entered", call.call),
+            at: call.entered,
+            thread: Some(call.thread),
+            stream: call.stream.as_ref().map(|s| s.number),
+        });
+        Verdict {
+            code: finding.code,
+            title: finding.code.title().to_owned(),
+            confidence,
+            threads: finding.calls.iter().map(|call| call.thread).collect(),
+            chain: self.chain(&finding),
+            evidence: calls.chain(words::evidence(&finding.path)).collect(),
+            culprits: finding.culprits,
+            fix: finding.fix,
+        }
+    }
+
+    /// What is waited for, and why that is not called a hang.
+    fn excuse(&self, finding: &Finding<'a>) -> Vec<String> {
+        let mut lines = self.chain(finding);
+        let stood = self.stood(finding);
+        let streams = finding.culprits.iter().filter_map(|c| self.snapshot.stream(c.stream.number));
+        let moved = streams.map(|s| s.moved).max().unwrap_or(0);
+        if stood < self.snapshot.threshold_nanos && moved > 0 {
+            lines.push(format!("it is still moving: something ended there at {}", words::time(moved)));
+            return lines;
+        }
+        lines.push(match (&finding.path.end, words::at_large(self.snapshot)) {
+            (End::Runs(_), _) => "nothing known keeps that from ending: it may only be slow".to_owned(),
+            (End::Host(host, _), _) if host.doing.is_some_and(super::Doing::goes_on) => {
+                "the host function is under way: it may only be slow".to_owned()
+            }
+            (_, Some(somebody)) => somebody,
+            _ => "a kernel that is in flight may still do what is waited for".to_owned(),
+        });
+        lines
+    }
+}
+
+/// Whether a call of this class returns only when its own stream has come to it.
+fn waits_for_its_stream(class: Class) -> bool {
+    matches!(
+        class,
+        Class::StreamQuery
+            | Class::CopyAsync
+            | Class::SetAsync
+            | Class::Launch
+            | Class::GraphLaunch
+            | Class::HostFunction
+            | Class::StreamSubmit
+    )
+}
+
+/// Whether other threads' calls in the context wait for this finding's first one.
+fn holds_up(finding: &Finding<'_>) -> bool {
+    let class = finding.calls.first().and_then(|call| class(&call.call));
+    finding.code == Code::LG202
+        || finding.code == Code::LG205
+        || finding.code == Code::LG204 && !matches!(class, Some(Class::Copy | Class::Set | Class::StreamSynchronize))
+}
+
+/// What is told first, where there are several: who holds up the others.
+fn order(code: Code) -> u8 {
+    match code {
+        Code::LG202 => 0,
+        Code::LG201 => 1,
+        Code::LG206 => 2,
+        Code::LG207 => 3,
+        Code::LG203 => 4,
+        Code::LG205 => 5,
+        Code::LG204 => 6,
+        _ => 7,
+    }
+}
+
+#[cfg(test)]
+#[path = "decide_tests.rs"]
+mod tests;

@@ -1,0 +1,616 @@
+//! From a recording to a snapshot: what stood still when the process was last seen.
+//!
+//! The tables tell which streams have work outstanding and which calls are in progress. The records add what the tables do
+//! not hold: the operations in their order, waits and writes, events, loads, host functions, queries without end, and what was
+//! seen of the process when something stood still. The live process takes its snapshot from its own recording, so that its
+//! verdict and the one from its files are the same.
+//!
+//! Must not: keep more than a bounded number of records, whatever the recording's size; or hold anything against a stream
+//! that was done by another one under the same number.
+
+use super::memory::{ValueWait, ValueWrite};
+use super::snapshot::{wait_seen, Doing, Extent, LaunchKey};
+use super::{
+    BlockedCall, BusyStream, ColdLoadSeen, EventWaitSeen, HostFunctionSeen, OperationSeen, Snapshot, StreamRef,
+    ThreadAtLarge, WaitSeen, WriteSeen,
+};
+use crate::api::{Class, Form};
+use crate::state::{ColdKind, Operation};
+use crate::trace::layout::{flag, image};
+use crate::trace::read::{Entry, Recording, Source, StreamSeen, Texts, ThreadSeen};
+use crate::trace::{Kind, Record};
+use crate::Nanos;
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::io;
+
+/// Waits kept of one stream. The first ones are kept: they are what the stream stands at.
+const MOST_WAITS: usize = 512;
+/// Operations kept of one stream, the first ones.
+const MOST_OPERATIONS: usize = 48;
+/// Loads kept, again the first ones.
+const MOST_LOADS: usize = 64;
+/// Writes kept, the newest; and copies and fills.
+const MOST_WRITES: usize = 4096;
+/// Events and images that are told apart.
+const MOST_HANDLES: usize = 1 << 16;
+/// Streams and events that one thread may poll in turns.
+const MOST_POLLED: usize = 64;
+
+/// `CUDA_ERROR_NOT_READY`.
+const NOT_READY: i32 = 600;
+/// A thread that has not asked for this long has stopped asking.
+const ASKS_NO_MORE_NANOS: Nanos = 1_000_000_000;
+
+/// A stream with work outstanding, as far as records are held against it.
+struct Busy {
+    context: u32,
+    complete_until: Nanos,
+    oldest: Operation,
+    waits: Vec<ValueWait>,
+    event_waits: Vec<EventWaitSeen>,
+    operations: Vec<Record>,
+    outstanding: u64,
+    moved: Nanos,
+}
+
+/// Queries of one stream or event, all of which said "not ready".
+struct Poll {
+    record: Record,
+    recorded: Option<Nanos>,
+}
+
+/// A host function that has been called.
+struct Called {
+    thread: u32,
+    thread_number: u32,
+    record: Record,
+}
+
+/// A copy or fill.
+struct Fill {
+    at: Nanos,
+    stream: u32,
+    address: u64,
+    bytes: u64,
+}
+
+/// What a snapshot needs of the records. Show it each one ([`Gathering::see`]), then take the snapshot.
+pub struct Gathering {
+    busy: BTreeMap<u32, Busy>,
+    writes: VecDeque<ValueWrite>,
+    fills: VecDeque<Fill>,
+    loads: Vec<(u32, Record)>,
+    events: HashMap<u64, (u32, Nanos)>,
+    images: HashMap<u64, u64>,
+    polls: HashMap<u32, Vec<Poll>>,
+    called: Vec<Called>,
+    /// Of what was seen, when, and what: of each thread what it did, of memory what it held, of launches how many blocks.
+    doing: Vec<(Nanos, u32, Doing)>,
+    held: HashMap<u64, (Nanos, u64)>,
+    resident: HashMap<LaunchKey, u64>,
+    asked: bool,
+    activity: Nanos,
+    last: Nanos,
+}
+
+impl Gathering {
+    /// Nothing seen yet.
+    pub fn new<S: Source>(recording: &Recording<S>) -> Self {
+        let busy = recording.streams().iter().filter_map(|stream| {
+            let idle_until = idle_until(recording, stream.context);
+            let oldest = stream.oldest(idle_until)?;
+            let complete_until = stream.complete_until.max(idle_until);
+            // A stream is complete up to its birth: what came before was done by another one under the same number.
+            let busy = Busy {
+                context: stream.context,
+                complete_until,
+                oldest,
+                waits: Vec::new(),
+                event_waits: Vec::new(),
+                operations: Vec::new(),
+                outstanding: 0,
+                moved: 0,
+            };
+            Some((stream.number, busy))
+        });
+        let mut gathering = Self {
+            busy: busy.collect(),
+            writes: VecDeque::new(),
+            fills: VecDeque::new(),
+            loads: Vec::new(),
+            events: HashMap::new(),
+            images: HashMap::new(),
+            polls: HashMap::new(),
+            called: Vec::new(),
+            doing: Vec::new(),
+            held: HashMap::new(),
+            resident: HashMap::new(),
+            asked: false,
+            activity: 0,
+            last: last_of_tables(recording),
+        };
+        for thread in recording.threads() {
+            if let Some(record) = &thread.call_in_progress {
+                gathering.last = gathering.last.max(record.entered);
+                gathering.activity = gathering.activity.max(record.entered);
+                if matches!(record.kind, Kind::ColdFunction | Kind::ColdModule) {
+                    gathering.load(thread.thread, record);
+                }
+            }
+        }
+        gathering
+    }
+
+    /// What is outstanding the longest on each busy stream: the stream's number, and when the submitting call was entered.
+    pub fn outstanding(&self) -> impl Iterator<Item = (u32, Nanos)> + '_ {
+        self.busy.iter().map(|(number, busy)| (*number, busy.oldest.at))
+    }
+
+    /// Takes in a record.
+    pub fn see(&mut self, entry: &Entry) {
+        let record = &entry.record;
+        self.last = self.last.max(record.entered).max(record.returned);
+        match record.kind {
+            Kind::Hazard | Kind::Preload => return,
+            Kind::Seen => return self.seen(record),
+            Kind::HostBegins | Kind::HostEnds => return self.host_function(entry),
+            Kind::ColdFunction | Kind::ColdModule => self.load(entry.thread, record),
+            Kind::Queries if record.result == NOT_READY => return self.poll(entry),
+            Kind::Queries | Kind::Call => {}
+        }
+        self.polls.remove(&entry.thread_number);
+        self.activity = self.activity.max(record.entered).max(record.returned);
+        // What the driver refused did not happen.
+        if record.returned == 0 || record.result == 0 {
+            self.succeeded(record);
+        }
+    }
+
+    fn succeeded(&mut self, record: &Record) {
+        let (at, address, bytes, stream) = (record.entered, record.detail, record.extent, record.stream);
+        match record.form.class() {
+            Class::StreamSynchronize | Class::StreamQuery => self.moved(|number, _| number == stream, record.returned),
+            Class::ContextSynchronize => {
+                let context = u32::from(record.context);
+                self.moved(|_, busy| busy.context == context, record.returned);
+            }
+            Class::EventSynchronize | Class::EventQuery => {
+                if let Some((stream, recorded)) = self.events.get(&record.detail).copied() {
+                    // An event that was complete before tells nothing new.
+                    self.moved(|number, busy| number == stream && recorded >= busy.complete_until, record.returned);
+                }
+            }
+            Class::ModuleLoad | Class::LibraryLoad if self.images.len() < MOST_HANDLES => {
+                self.images.insert(record.detail, record.three & 0xffff);
+            }
+            Class::Set | Class::Copy => self.fill(Fill { at, stream, address, bytes }),
+            _ => {}
+        }
+        if !record.submitted() {
+            return;
+        }
+        match record.form.class() {
+            Class::WaitValue | Class::WriteValue | Class::BatchMemOp => self.memory_operation(record),
+            Class::EventRecord if self.events.len() < MOST_HANDLES || self.events.contains_key(&record.detail) => {
+                self.events.insert(record.detail, (stream, at));
+            }
+            Class::StreamWaitEvent => self.event_wait(record),
+            Class::SetAsync | Class::CopyAsync => self.fill(Fill { at, stream, address, bytes }),
+            _ => {}
+        }
+        if let Some(busy) = self.busy.get_mut(&stream).filter(|busy| at > busy.complete_until) {
+            busy.outstanding += 1;
+            if busy.operations.len() < MOST_OPERATIONS {
+                busy.operations.push(*record);
+            }
+        }
+    }
+
+    fn moved(&mut self, which: impl Fn(u32, &Busy) -> bool, at: Nanos) {
+        let streams = self.busy.iter_mut().filter(|(number, busy)| which(**number, busy));
+        streams.for_each(|(_, busy)| busy.moved = busy.moved.max(at));
+    }
+
+    fn fill(&mut self, fill: Fill) {
+        if fill.address != 0 {
+            if self.fills.len() == MOST_WRITES {
+                self.fills.pop_front();
+            }
+            self.fills.push_back(fill);
+        }
+    }
+
+    fn memory_operation(&mut self, record: &Record) {
+        let (at, address, value) = (record.entered, record.detail, record.extent);
+        if record.flags & flag::WAIT == 0 {
+            if self.writes.len() == MOST_WRITES {
+                self.writes.pop_front();
+            }
+            self.writes.push_back(ValueWrite { at, address, value, stream: record.stream });
+            return;
+        }
+        let Some(busy) = self.busy.get_mut(&record.stream) else { return };
+        if at > busy.complete_until && busy.waits.len() < MOST_WAITS {
+            let wide = record.flags & flag::WIDE != 0;
+            busy.waits.push(ValueWait { at, address, value, flags: u32::from(record.block()[0]), wide });
+        }
+    }
+
+    fn event_wait(&mut self, record: &Record) {
+        let Some(&(recorded_on, recorded)) = self.events.get(&record.detail) else { return };
+        let (stream, at, event) = (record.stream, record.entered, record.detail);
+        let Some(busy) = self.busy.get_mut(&stream).filter(|busy| at > busy.complete_until) else { return };
+        if busy.event_waits.len() < MOST_WAITS {
+            busy.event_waits.push(EventWaitSeen { stream, at, event, recorded_on, recorded });
+        }
+    }
+
+    fn load(&mut self, thread: u32, record: &Record) {
+        let refused = record.returned != 0 && record.result != 0;
+        if !refused && self.loads.len() < MOST_LOADS && self.behind(record).next().is_some() {
+            self.loads.push((thread, *record));
+        }
+    }
+
+    fn poll(&mut self, entry: &Entry) {
+        let record = entry.record;
+        let recorded = self.events.get(&record.detail).map(|(_, at)| *at).filter(|_| record.detail != 0);
+        let polls = self.polls.entry(entry.thread_number).or_default();
+        // The same again, after another answer about something else: the former one is told with it.
+        let same = |p: &Poll| p.record.stream == record.stream && p.record.detail == record.detail;
+        match polls.iter().position(same) {
+            Some(known) => {
+                let known = &mut polls[known].record;
+                known.returned = record.returned;
+                known.extent = known.extent.saturating_add(record.extent);
+            }
+            None if polls.len() < MOST_POLLED => polls.push(Poll { record, recorded }),
+            None => {}
+        }
+    }
+
+    fn host_function(&mut self, entry: &Entry) {
+        let record = entry.record;
+        self.activity = self.activity.max(record.entered);
+        self.moved(|number, _| number == record.stream, record.entered);
+        self.called.retain(|called| called.thread_number != entry.thread_number);
+        if record.kind == Kind::HostBegins {
+            self.called.push(Called { thread: entry.thread, thread_number: entry.thread_number, record });
+        }
+    }
+
+    /// What was seen of the process, or answered by the driver, when something stood still.
+    fn seen(&mut self, record: &Record) {
+        let at = record.entered;
+        match record.form.class() {
+            Class::Init => {
+                if let Some(doing) = Doing::from_number(record.extent) {
+                    self.doing.retain(|(then, ..)| *then == at);
+                    self.doing.push((at, record.detail as u32, doing));
+                }
+            }
+            Class::WaitValue => {
+                self.held.insert(record.detail, (at, record.extent));
+            }
+            Class::Launch => {
+                self.resident.insert(launch_key(record), record.extent);
+            }
+            Class::StreamQuery => {
+                self.asked = true;
+                if record.result == 0 {
+                    self.moved(|number, _| number == record.stream, at);
+                }
+            }
+            Class::EventQuery => self.moved(|number, _| number == record.stream, at),
+            _ => {}
+        }
+    }
+
+    /// The streams of the load's context whose oldest outstanding operation was submitted before the load.
+    fn behind<'a>(&'a self, record: &'a Record) -> impl Iterator<Item = u32> + 'a {
+        let earlier = |busy: &Busy| busy.context == u32::from(record.context) && busy.oldest.at < record.entered;
+        self.busy.iter().filter(move |(_, busy)| earlier(busy)).map(|(number, _)| *number)
+    }
+
+    /// The process is alive at this moment, whatever the recording knows of: what stood still stands still yet.
+    pub fn alive_at(&mut self, now: Nanos) {
+        self.last = self.last.max(now);
+    }
+
+    /// The snapshot, at the last moment that the recording knows of. A `threshold` of 0 is never passed. `patience` is how long
+    /// what has no known pattern has to stand still.
+    pub fn snapshot<S: Source>(&self, recording: &Recording<S>, threshold: Nanos, patience: Nanos) -> Snapshot {
+        let view = View { recording, gathering: self };
+        let mut streams: Vec<_> = self.busy.keys().filter_map(|number| view.busy_stream(*number)).collect();
+        streams.sort_by_key(|stream| stream.oldest.at);
+        let mut event_waits: Vec<_> = self.busy.values().flat_map(|busy| busy.event_waits.iter().cloned()).collect();
+        event_waits.retain(|wait| self.busy.get(&wait.recorded_on).is_some_and(|on| wait.recorded > on.complete_until));
+        event_waits.sort_by_key(|wait| wait.at);
+        let blocked = view.blocked(threshold);
+        // Who waits is not at large, nor is who runs the host function that is waited for.
+        let busy_elsewhere: HashSet<u32> =
+            blocked.iter().map(|call| call.thread).chain(self.called.iter().map(|called| called.thread)).collect();
+        Snapshot {
+            at: self.last,
+            threshold_nanos: threshold,
+            patience_nanos: patience,
+            awake_since: 0,
+            streams,
+            waits: view.waits(),
+            event_waits,
+            host_functions: self.called.iter().filter_map(|called| self.host_function_seen(called)).collect(),
+            loads: view.loads(),
+            at_large: self
+                .doing
+                .iter()
+                .filter(|(_, thread, doing)| doing.goes_on() && !busy_elsewhere.contains(thread))
+                .map(|&(_, thread, doing)| ThreadAtLarge { thread, doing })
+                .collect(),
+            blocked,
+            last_activity: self.activity,
+            asked: self.asked,
+        }
+    }
+
+    fn host_function_seen(&self, called: &Called) -> Option<HostFunctionSeen> {
+        let Record { stream, entered, extent, detail, .. } = called.record;
+        // A stream that is done with it is not held up by it.
+        self.busy.get(&stream).filter(|busy| extent > busy.complete_until)?;
+        let doing = self.doing.iter().find(|(_, thread, _)| *thread == called.thread).map(|(_, _, doing)| *doing);
+        Some(HostFunctionSeen { stream, at: extent, entered, address: detail, thread: called.thread, doing })
+    }
+}
+
+/// The snapshot of a recording, of all of its records. See [`Gathering::snapshot`].
+pub fn snapshot_of<S: Source>(recording: &Recording<S>, threshold: Nanos, patience: Nanos) -> io::Result<Snapshot> {
+    snapshot_at(recording, 0, threshold, patience)
+}
+
+/// The same, of a process that is alive at this moment.
+pub fn snapshot_at<S: Source>(
+    recording: &Recording<S>,
+    now: Nanos,
+    threshold: Nanos,
+    patience: Nanos,
+) -> io::Result<Snapshot> {
+    let mut gathering = Gathering::new(recording);
+    let mut records = recording.records();
+    records.by_ref().for_each(|entry| gathering.see(&entry));
+    gathering.alive_at(now);
+    match records.error() {
+        Some(error) => Err(io::Error::new(error.kind(), error.to_string())),
+        None => Ok(gathering.snapshot(recording, threshold, patience)),
+    }
+}
+
+fn launch_key(record: &Record) -> LaunchKey {
+    LaunchKey { function: record.function, three: record.three, detail: record.detail }
+}
+
+fn idle_until<S: Source>(recording: &Recording<S>, context: u32) -> Nanos {
+    recording.contexts().iter().find(|c| c.number == context).map_or(0, |c| c.idle_until)
+}
+
+/// The last moment that the header and the tables know of.
+fn last_of_tables<S: Source>(recording: &Recording<S>) -> Nanos {
+    let threads = recording.threads().iter().map(|thread| thread.born.max(thread.ended));
+    let streams = recording.streams().iter().map(|stream| stream.born.max(stream.last_submitted));
+    threads.chain(streams).fold(recording.facts().last_seen, Nanos::max)
+}
+
+/// The name of a function, as a record means it whose call returned then; its handle, if it has none.
+fn function_name(texts: &Texts, number: u32, returned: Nanos) -> Option<String> {
+    if number == 0 {
+        return None;
+    }
+    let function = texts.function(number, returned)?;
+    Some(function.name.map_or_else(|| format!("function {:#x}", function.handle), str::to_owned))
+}
+
+/// When a record's call returned, for the question what its numbers mean: a call in progress means what is newest.
+fn meant_at(record: &Record) -> Nanos {
+    if record.returned == 0 {
+        Nanos::MAX
+    } else {
+        record.returned
+    }
+}
+
+/// A recording, seen through numbers.
+struct View<'a, S> {
+    recording: &'a Recording<S>,
+    gathering: &'a Gathering,
+}
+
+impl<S: Source> View<'_, S> {
+    fn context_handle(&self, number: u32) -> u64 {
+        self.recording.contexts().iter().find(|c| c.number == number).map_or(0, |c| c.handle)
+    }
+
+    fn stream(&self, number: u32) -> Option<&StreamSeen> {
+        self.recording.streams().iter().find(|s| s.number == number)
+    }
+
+    /// The stream that has the number now.
+    fn stream_ref(&self, number: u32) -> Option<StreamRef> {
+        let stream = self.stream(number)?;
+        let kind = stream.kind.name().to_owned();
+        Some(StreamRef { number, handle: stream.handle, kind, context: self.context_handle(stream.context) })
+    }
+
+    /// The stream that had the number then.
+    fn stream_ref_then(&self, number: u32, at: Nanos) -> Option<StreamRef> {
+        match self.recording.texts().stream(number, at) {
+            Some(stream) => Some(StreamRef {
+                number,
+                handle: stream.handle,
+                kind: stream.kind.name().to_owned(),
+                context: self.context_handle(stream.context),
+            }),
+            None => self.stream_ref(number),
+        }
+    }
+
+    fn operation(&self, record: &Record) -> OperationSeen {
+        let wide = |three: [u32; 3]| three.iter().map(|&n| u64::from(n)).product::<u64>();
+        let extent = match record.form.class() {
+            Class::Launch => Some(Extent::Grid {
+                blocks: wide(record.grid()),
+                threads: wide(record.block().map(u32::from)).min(u64::from(u32::MAX)) as u32,
+                resident: self.gathering.resident.get(&launch_key(record)).copied(),
+            }),
+            Class::Copy | Class::CopyAsync | Class::Set | Class::SetAsync => {
+                Some(Extent::Memory { address: record.detail, bytes: record.extent })
+            }
+            _ => None,
+        };
+        OperationSeen {
+            at: record.entered,
+            call: record.form.symbol().to_owned(),
+            function: function_name(self.recording.texts(), record.function, meant_at(record)),
+            launch: matches!(extent, Some(Extent::Grid { .. })).then(|| launch_key(record)),
+            extent,
+        }
+    }
+
+    fn busy_stream(&self, number: u32) -> Option<BusyStream> {
+        let busy = self.gathering.busy.get(&number)?;
+        let stream = self.stream(number)?;
+        let operations: Vec<_> = busy.operations.iter().map(|record| self.operation(record)).collect();
+        let oldest = operations.iter().find(|op| op.at == busy.oldest.at).cloned();
+        Some(BusyStream {
+            stream: self.stream_ref(number)?,
+            oldest: oldest.unwrap_or_else(|| OperationSeen {
+                at: busy.oldest.at,
+                call: Form::by_id(busy.oldest.form).map_or("?", Form::symbol).to_owned(),
+                function: function_name(self.recording.texts(), busy.oldest.function, Nanos::MAX),
+                extent: None,
+                launch: None,
+            }),
+            last_submitted: stream.last_submitted,
+            submitted: stream.submitted,
+            operations,
+            outstanding: busy.outstanding.max(1),
+            moved: busy.moved,
+            destroyed: stream.destroyed,
+        })
+    }
+
+    fn blocked(&self, threshold: Nanos) -> Vec<BlockedCall> {
+        let threads = self.recording.threads();
+        let mut blocked: Vec<_> = threads
+            .iter()
+            .filter_map(|thread| Some(self.blocked_call(thread, thread.call_in_progress.as_ref()?, None, threshold)))
+            .collect();
+        for thread in threads.iter().filter(|thread| thread.call_in_progress.is_none()) {
+            let last = self.gathering.last;
+            let asks = |poll: &&Poll| {
+                let record = &poll.record;
+                record.extent > 1 && last.saturating_sub(record.returned) <= threshold.max(ASKS_NO_MORE_NANOS)
+            };
+            let polls = self.gathering.polls.get(&thread.number).into_iter().flatten().filter(asks);
+            blocked.extend(polls.map(|poll| self.blocked_call(thread, &poll.record, poll.recorded, threshold)));
+        }
+        blocked.sort_by_key(|call| (call.entered, call.thread));
+        blocked
+    }
+
+    fn blocked_call(
+        &self,
+        thread: &ThreadSeen,
+        call: &Record,
+        recorded: Option<Nanos>,
+        threshold: Nanos,
+    ) -> BlockedCall {
+        let blocked_nanos = self.gathering.last.saturating_sub(call.entered);
+        let about_event = matches!(call.form.class(), Class::EventSynchronize | Class::EventQuery);
+        let image_kind = match call.form.class() {
+            Class::ModuleLoad => Some(call.three & 0xffff),
+            _ => self.gathering.images.get(&call.detail).copied(),
+        };
+        let compiles =
+            call.kind == Kind::ColdModule && image_kind.is_some_and(|kind| image::NEEDS_COMPILER.contains(&kind));
+        BlockedCall {
+            thread: thread.thread,
+            thread_name: thread.name.clone(),
+            call: call.form.symbol().to_owned(),
+            entered: call.entered,
+            blocked_nanos,
+            past_threshold: threshold != 0 && blocked_nanos >= threshold,
+            context: self.context_handle(u32::from(call.context)),
+            stream: self.stream_ref(call.stream),
+            function: function_name(self.recording.texts(), call.function, Nanos::MAX),
+            cold: cold_kind(call.kind),
+            queries: (call.kind == Kind::Queries && call.returned != 0).then_some(call.extent),
+            event_recorded: recorded
+                .or_else(|| self.gathering.events.get(&call.detail).map(|(_, at)| *at))
+                .filter(|_| about_event),
+            compiles,
+        }
+    }
+
+    fn waits(&self) -> Vec<WaitSeen> {
+        let Gathering { busy, writes, fills, held, .. } = self.gathering;
+        let writes: Vec<_> = writes.iter().copied().collect();
+        let not_done = |stream: u32, at: Nanos| busy.get(&stream).is_some_and(|s| s.oldest.at <= at);
+        let outstanding = |w: &ValueWrite| not_done(w.stream, w.at);
+        let mut waits: Vec<_> = busy
+            .iter()
+            .filter_map(|(number, stream)| Some((self.stream_ref(*number)?, stream)))
+            .flat_map(|(name, stream)| stream.waits.iter().map(move |wait| (name.clone(), wait)))
+            .map(|(name, wait)| {
+                let number = name.number;
+                let holds = held.get(&wait.address).filter(|(at, _)| *at > wait.at).map(|(_, value)| *value);
+                let mut seen = wait_seen(name, wait, &writes, &outstanding, holds);
+                let there = |f: &&Fill| f.address <= wait.address && wait.address - f.address < f.bytes;
+                // What was filled before the wait was submitted, and is done, is what the wait found.
+                let counts = |f: &&Fill| (f.at > wait.at && f.stream != number) || not_done(f.stream, f.at);
+                let behind_itself = |f: &Fill| f.stream == number && f.at > wait.at;
+                seen.fills = fills
+                    .iter()
+                    .filter(there)
+                    .filter(counts)
+                    .filter(|f| !behind_itself(f))
+                    .map(|f| WriteSeen { stream: f.stream, at: f.at, value: 0, outstanding: not_done(f.stream, f.at) })
+                    .collect();
+                seen
+            })
+            .collect();
+        waits.sort_by_key(|wait| wait.at);
+        waits
+    }
+
+    fn loads(&self) -> Vec<ColdLoadSeen> {
+        let mut loads: Vec<_> = self
+            .gathering
+            .loads
+            .iter()
+            .filter_map(|(thread, record)| {
+                Some(ColdLoadSeen {
+                    at: record.entered,
+                    call: record.form.symbol().to_owned(),
+                    kind: cold_kind(record.kind)?,
+                    context: self.context_handle(u32::from(record.context)),
+                    function: function_name(self.recording.texts(), record.function, meant_at(record)),
+                    stream: self.stream_ref_then(record.stream, meant_at(record)),
+                    thread: *thread,
+                    behind: self.gathering.behind(record).filter_map(|number| self.busy_stream(number)).collect(),
+                })
+            })
+            .collect();
+        loads.sort_by_key(|load| load.at);
+        loads
+    }
+}
+
+fn cold_kind(kind: Kind) -> Option<ColdKind> {
+    match kind {
+        Kind::ColdFunction => Some(ColdKind::Function),
+        Kind::ColdModule => Some(ColdKind::Module),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+#[path = "gather_tests.rs"]
+mod tests;

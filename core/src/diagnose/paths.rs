@@ -1,0 +1,246 @@
+//! What a stream stands at, and what that waits for, down to what does not end.
+//!
+//! A stream's operations run in their order. Some of them wait for something else: a wait for a value for the operation that
+//! writes it, a wait for an event for another stream, an operation on or beside the legacy default stream for the others, and
+//! whatever was submitted after a function was loaded on first use for everything submitted before that. What is known of
+//! completion is passive, so an operation may be done without anybody knowing: the first of those that *wait* is taken for the
+//! one the stream stands at, and the oldest operation only where none waits.
+//!
+//! Must not: say of a kernel that it will never end. Nobody outside of it knows.
+
+use super::snapshot::{
+    BusyStream, ColdLoadSeen, EventWaitSeen, Extent, HostFunctionSeen, OperationSeen, Snapshot, StreamRef, WaitSeen,
+};
+use super::verdict::Culprit;
+use crate::state::ColdKind;
+use crate::Nanos;
+
+/// Something that one stream waits for on another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step<'a> {
+    /// The barrier of a function's load on first use.
+    Barrier(&'a ColdLoadSeen),
+    /// A value that an operation of this other stream writes.
+    Writer(&'a WaitSeen, u32),
+    /// An event.
+    Event(&'a EventWaitSeen),
+    /// The order that the legacy default stream makes: this stream waits for that one.
+    Legacy(&'a StreamRef, &'a StreamRef),
+}
+
+/// Where a path ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum End<'a> {
+    /// An operation that nothing known keeps from ending.
+    Runs(Culprit),
+    /// A wait for a value that nothing submitted writes.
+    Unwritten(&'a WaitSeen, Culprit),
+    /// A host function that has not returned.
+    Host(&'a HostFunctionSeen, Culprit),
+    /// A kernel that finds no room on the device beside another.
+    Filled(Culprit, Culprit),
+    /// The way leads back to where it began. The wait in it, once one has been passed on the way back.
+    Circle(Option<Culprit>),
+}
+
+/// From a stream to what does not end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Path<'a> {
+    pub steps: Vec<Step<'a>>,
+    pub end: End<'a>,
+}
+
+impl<'a> Path<'a> {
+    fn to(end: End<'a>) -> Self {
+        Self { steps: Vec::new(), end }
+    }
+
+    fn behind(mut self, step: Step<'a>) -> Self {
+        self.steps.insert(0, step);
+        self
+    }
+
+    /// What does not end.
+    pub fn culprit(&self) -> Option<&Culprit> {
+        match &self.end {
+            End::Runs(culprit) | End::Unwritten(_, culprit) | End::Host(_, culprit) | End::Filled(_, culprit) => {
+                Some(culprit)
+            }
+            End::Circle(culprit) => culprit.as_ref(),
+        }
+    }
+
+    /// The load whose barrier is on the way.
+    pub fn barrier(&self) -> Option<&'a ColdLoadSeen> {
+        self.steps.iter().find_map(|step| match step {
+            Step::Barrier(load) => Some(*load),
+            _ => None,
+        })
+    }
+
+    /// How little hope there is; the least first.
+    pub fn rank(&self) -> u8 {
+        match &self.end {
+            _ if self.barrier().is_some() => 0,
+            End::Unwritten(..) | End::Circle(_) => 1,
+            End::Host(..) => 2,
+            End::Filled(..) => 3,
+            End::Runs(_) => 4,
+        }
+    }
+}
+
+/// Something on a stream that may wait for something else.
+enum Gate<'a> {
+    Wait(&'a WaitSeen),
+    Event(&'a EventWaitSeen),
+    Host(&'a HostFunctionSeen),
+    Barrier(&'a ColdLoadSeen),
+    Legacy(&'a BusyStream),
+}
+
+/// Ways that are looked at in one snapshot; a program with more of them is not told more by the rest.
+const MOST_WAYS: u32 = 20_000;
+
+/// Finds paths in a snapshot.
+pub(super) struct Paths<'a> {
+    snapshot: &'a Snapshot,
+    ways: std::cell::Cell<u32>,
+}
+
+impl<'a> Paths<'a> {
+    pub fn new(snapshot: &'a Snapshot) -> Self {
+        Self { snapshot, ways: std::cell::Cell::new(0) }
+    }
+
+    /// What the operations of a stream that were submitted until then wait for; `None` if they are known to be complete.
+    pub fn from(&self, stream: u32, until: Nanos) -> Option<Path<'a>> {
+        self.find(stream, until, &mut Vec::new())
+    }
+
+    fn find(&self, stream: u32, until: Nanos, on_the_way: &mut Vec<u32>) -> Option<Path<'a>> {
+        let busy = self.snapshot.stream(stream).filter(|busy| busy.oldest.at <= until)?;
+        if on_the_way.contains(&stream) {
+            return Some(Path::to(End::Circle(None)));
+        }
+        self.ways.set(self.ways.get() + 1);
+        if self.ways.get() > MOST_WAYS {
+            return Some(Path::to(End::Runs(culprit(busy, &busy.oldest))));
+        }
+        on_the_way.push(stream);
+        let mut gates = self.gates(busy, until);
+        gates.sort_by_key(|(at, _)| *at);
+        let found = gates.into_iter().find_map(|(at, gate)| self.through(busy, at, gate, on_the_way));
+        on_the_way.pop();
+        Some(found.unwrap_or_else(|| self.front(busy)))
+    }
+
+    /// What there is on the stream that may wait for something else, with the time at which it was submitted.
+    fn gates(&self, busy: &'a BusyStream, until: Nanos) -> Vec<(Nanos, Gate<'a>)> {
+        let Snapshot { waits, event_waits, host_functions, loads, streams, .. } = self.snapshot;
+        let number = busy.stream.number;
+        let mut gates: Vec<(Nanos, Gate<'a>)> = Vec::new();
+        gates.extend(waits.iter().filter(|w| w.stream.number == number).map(|w| (w.at, Gate::Wait(w))));
+        gates.extend(event_waits.iter().filter(|w| w.stream == number).map(|w| (w.at, Gate::Event(w))));
+        gates.extend(host_functions.iter().filter(|h| h.stream == number).map(|h| (h.at, Gate::Host(h))));
+        let barriers = loads
+            .iter()
+            .filter(|load| load.kind == ColdKind::Function && load.context == busy.stream.context)
+            .filter(|load| load.behind.iter().any(|b| b.stream.number != number));
+        // The first one is enough: a later one waits for it.
+        gates.extend(barriers.filter_map(|l| Some((first_after(busy, l.at)?, Gate::Barrier(l)))).min_by_key(|g| g.0));
+        let others = streams.iter().filter(|s| s.stream.context == busy.stream.context && s.stream.number != number);
+        let ordered = others.filter(|other| ordered_by_legacy(&busy.stream, &other.stream));
+        gates.extend(ordered.filter_map(|other| Some((first_after(busy, other.oldest.at)?, Gate::Legacy(other)))));
+        gates.retain(|(at, _)| *at <= until);
+        gates
+    }
+
+    /// The path through a gate, if it holds the stream up.
+    fn through(&self, busy: &'a BusyStream, at: Nanos, gate: Gate<'a>, on_the_way: &mut Vec<u32>) -> Option<Path<'a>> {
+        match gate {
+            Gate::Wait(wait) => self.through_wait(busy, wait, on_the_way),
+            Gate::Event(wait) => {
+                let path = self.find(wait.recorded_on, wait.recorded, on_the_way)?.behind(Step::Event(wait));
+                Some(closed(path, || culprit(busy, &operation_at(busy, at))))
+            }
+            Gate::Host(host) => Some(Path::to(End::Host(host, culprit(busy, &operation_at(busy, at))))),
+            Gate::Barrier(load) => {
+                let behind = load.behind.iter().filter(|b| b.stream.number != busy.stream.number);
+                let paths = behind.filter_map(|b| self.find(b.stream.number, load.at, on_the_way));
+                Some(paths.min_by_key(Path::rank)?.behind(Step::Barrier(load)))
+            }
+            Gate::Legacy(other) => {
+                // Only what was submitted before this stream's operation.
+                let path = self.find(other.stream.number, at.saturating_sub(1), on_the_way)?;
+                Some(path.behind(Step::Legacy(&busy.stream, &other.stream)))
+            }
+        }
+    }
+
+    fn through_wait(&self, busy: &'a BusyStream, wait: &'a WaitSeen, on_the_way: &mut Vec<u32>) -> Option<Path<'a>> {
+        let writes = || wait.satisfying_writes.iter().chain(&wait.fills);
+        // What was carried out, or seen in memory, ended the wait, although nobody has noticed.
+        if wait.satisfied || writes().any(|w| !w.outstanding) && wait.holds.is_none() {
+            return None;
+        }
+        let itself = || culprit(busy, &operation_at(busy, wait.at));
+        // The writer with the best chances decides: one is enough.
+        let paths = writes().filter(|w| w.outstanding).filter_map(|w| {
+            let path = self.find(w.stream, w.at, on_the_way)?;
+            Some(path.behind(Step::Writer(wait, w.stream)))
+        });
+        match paths.max_by_key(Path::rank) {
+            Some(path) => Some(closed(path, itself)),
+            None => Some(Path::to(End::Unwritten(wait, itself()))),
+        }
+    }
+
+    /// Where nothing waits: the oldest operation runs, unless it finds no room.
+    fn front(&self, busy: &'a BusyStream) -> Path<'a> {
+        let oldest = &busy.oldest;
+        let fills = |other: &&BusyStream| {
+            let full = matches!(
+                other.oldest.extent,
+                Some(Extent::Grid { blocks, resident: Some(resident), .. }) if resident > 0 && blocks >= resident
+            );
+            full && other.stream.number != busy.stream.number && other.oldest.at < oldest.at
+        };
+        let is_launch = matches!(oldest.extent, Some(Extent::Grid { .. }));
+        match self.snapshot.streams.iter().find(fills).filter(|_| is_launch) {
+            Some(filler) => Path::to(End::Filled(culprit(busy, oldest), culprit(filler, &filler.oldest))),
+            None => Path::to(End::Runs(culprit(busy, oldest))),
+        }
+    }
+}
+
+fn culprit(busy: &BusyStream, operation: &OperationSeen) -> Culprit {
+    Culprit { stream: busy.stream.clone(), operation: operation.clone() }
+}
+
+/// A circle is told by the wait that closes it.
+fn closed<'a>(mut path: Path<'a>, wait: impl FnOnce() -> Culprit) -> Path<'a> {
+    if let End::Circle(culprit @ None) = &mut path.end {
+        *culprit = Some(wait());
+    }
+    path
+}
+
+/// The operation that was submitted then, or the oldest one where its record is gone.
+fn operation_at(busy: &BusyStream, at: Nanos) -> OperationSeen {
+    busy.operations.iter().find(|op| op.at == at).unwrap_or(&busy.oldest).clone()
+}
+
+/// When the first operation that is outstanding was submitted, of those that came then or later.
+fn first_after(busy: &BusyStream, at: Nanos) -> Option<Nanos> {
+    let known = busy.operations.iter().map(|op| op.at).filter(|op| *op >= at).min();
+    known.or_else(|| (busy.last_submitted >= at).then(|| busy.oldest.at.max(at)))
+}
+
+/// Whether operations of the two streams wait for each other in the order of their submission, by the rules of the legacy
+/// default stream.
+fn ordered_by_legacy(one: &StreamRef, other: &StreamRef) -> bool {
+    let legacy = |stream: &StreamRef| stream.kind == "legacy default";
+    let blocking = |stream: &StreamRef| stream.kind == "blocking" || stream.kind == "per-thread default";
+    legacy(one) && blocking(other) || blocking(one) && legacy(other)
+}

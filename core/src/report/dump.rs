@@ -1,0 +1,214 @@
+//! What is known of a process at this moment, because somebody asked: one block of text, or one JSON object.
+//!
+//! A verdict here is of what is in progress now, for however short a time, so it is said with its reservation; and that
+//! nothing explains a call (LG299) is no verdict as long as the call is not past the threshold.
+
+use super::name::demangle;
+use super::{HangReport, SCHEMA};
+use crate::diagnose::Code;
+use crate::Nanos;
+use serde::{Deserialize, Serialize};
+use std::fmt::Write as _;
+
+/// Calls that are listed where there is no verdict; the JSON form has them all.
+const MOST_CALLS: usize = 32;
+
+/// What is known, as `dump.json` holds it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DumpReport {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// The number of the request that this answers.
+    pub request: u64,
+    /// How long a call may take before it is looked into, in nanoseconds; 0 is never.
+    pub hang_after_nanos: Nanos,
+    /// Driver calls seen so far.
+    pub calls: u64,
+    /// Launches among them.
+    pub launches: u64,
+    /// Every call in progress, every busy stream, every wait; the verdicts that apply if what is in progress is stuck.
+    pub hang: HangReport,
+}
+
+impl DumpReport {
+    /// The answer to a request: `hang` is of a snapshot whose threshold every call in progress is past.
+    pub fn new(request: u64, hang_after_nanos: Nanos, (calls, launches): (u64, u64), hang: HangReport) -> Self {
+        let mut dump = Self { schema: SCHEMA, request, hang_after_nanos, calls, launches, hang };
+        if !dump.is_past_the_threshold() {
+            dump.hang.verdicts.retain(|verdict| verdict.code != Code::LG299);
+        }
+        dump
+    }
+
+    fn longest(&self) -> Nanos {
+        self.hang.snapshot.blocked.iter().map(|call| call.blocked_nanos).max().unwrap_or(0)
+    }
+
+    fn is_past_the_threshold(&self) -> bool {
+        self.hang_after_nanos != 0 && self.longest() >= self.hang_after_nanos
+    }
+
+    /// The block for a person.
+    pub fn text(&self) -> String {
+        let snapshot = &self.hang.snapshot;
+        let mut text = String::new();
+        let _ = writeln!(
+            text,
+            "process {} ({}) at +{:.3} s: {} driver calls, {} launches so far; {} call(s) in progress, {} stream(s) busy",
+            self.hang.process,
+            self.hang.program,
+            seconds(snapshot.at),
+            self.calls,
+            self.launches,
+            snapshot.blocked.len(),
+            snapshot.streams.len()
+        );
+        if !self.hang.verdicts.is_empty() {
+            let longest = seconds(self.longest());
+            let _ = match self.hang_after_nanos {
+                _ if self.is_past_the_threshold() => writeln!(text, "HANG: a call has been in progress for {longest:.1} s"),
+                0 => writeln!(
+                    text,
+                    "a call has been in progress for {longest:.3} s; hangs are not looked for (LAZYGUARD_HANG_AFTER=0). If it is stuck, this is why:"
+                ),
+                after => writeln!(
+                    text,
+                    "a call has been in progress for {longest:.3} s; a hang is reported after {:.3} s (LAZYGUARD_HANG_AFTER). If it is stuck, this is why:",
+                    seconds(after)
+                ),
+            };
+            // Its first line says what has been said, and its lines begin as those on standard error do.
+            let block = self.hang.text();
+            for line in block.lines().skip(1) {
+                let _ = writeln!(text, "{}", line.strip_prefix("lazyguard: ").unwrap_or(line));
+            }
+            return text;
+        }
+        if snapshot.blocked.is_empty() {
+            text.push_str("nothing is blocked: no thread is in a driver call\n");
+        } else {
+            text.push_str("calls in progress, none of which is known to be stuck:\n");
+        }
+        for call in snapshot.blocked.iter().take(MOST_CALLS) {
+            let function = call.function.as_deref().map(|f| format!(" of {}", demangle(f))).unwrap_or_default();
+            let stream = call.stream.as_ref().map(|s| format!(" on stream {} ({:#x})", s.number, s.handle));
+            let _ = writeln!(
+                text,
+                "  thread {} \"{}\" in {}{function}{} for {:.6} s",
+                call.thread,
+                call.thread_name,
+                call.call,
+                stream.unwrap_or_default(),
+                seconds(call.blocked_nanos)
+            );
+        }
+        if snapshot.blocked.len() > MOST_CALLS {
+            let _ = writeln!(text, "  and {} more", snapshot.blocked.len() - MOST_CALLS);
+        }
+        if snapshot.streams.is_empty() {
+            text.push_str("no stream has work outstanding\n");
+        } else {
+            for line in self.hang.outstanding() {
+                let _ = writeln!(text, "{line}");
+            }
+        }
+        text
+    }
+
+    /// The JSON object.
+    pub fn json(&self) -> String {
+        serde_json::to_string_pretty(self).unwrap_or_else(|error| format!("{{\"error\":\"{error}\"}}"))
+    }
+}
+
+fn seconds(nanos: Nanos) -> f64 {
+    nanos as f64 / 1e9
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diagnose::{BlockedCall, BusyStream, OperationSeen, Snapshot, StreamRef};
+    use crate::report::PreloadAccount;
+
+    const SECOND: Nanos = 1_000_000_000;
+
+    fn stream() -> StreamRef {
+        StreamRef { number: 1, handle: 0x51, kind: "blocking".to_owned(), context: 0xc0 }
+    }
+
+    /// A call on a busy stream, in progress for so long.
+    fn in_progress(nanos: Nanos) -> Snapshot {
+        let call = BlockedCall {
+            thread: 100,
+            thread_name: "main".to_owned(),
+            call: "cuStreamSynchronize".to_owned(),
+            entered: 5 * SECOND - nanos,
+            blocked_nanos: nanos,
+            past_threshold: true,
+            context: 0xc0,
+            stream: Some(stream()),
+            function: None,
+            cold: None,
+            queries: None,
+            event_recorded: None,
+            compiles: false,
+        };
+        let oldest = OperationSeen {
+            at: 7,
+            call: "cuLaunchKernel".to_owned(),
+            function: Some("_Z4spinv".to_owned()),
+            extent: None,
+            launch: None,
+        };
+        let busy = BusyStream {
+            stream: stream(),
+            oldest,
+            last_submitted: 9,
+            submitted: 3,
+            operations: Vec::new(),
+            outstanding: 3,
+            moved: 0,
+            destroyed: false,
+        };
+        Snapshot { at: 5 * SECOND, threshold_nanos: 1, blocked: vec![call], streams: vec![busy], ..Snapshot::default() }
+    }
+
+    fn dump(snapshot: Snapshot, after: Nanos) -> DumpReport {
+        let hang = HangReport::new(42, "train", None, snapshot, PreloadAccount::default());
+        DumpReport::new(77, after, (12, 3), hang)
+    }
+
+    #[test]
+    fn what_nothing_explains_is_a_verdict_only_past_the_threshold() {
+        for (nanos, after, code) in
+            [(SECOND, 2 * SECOND, None), (3 * SECOND, 0, None), (3 * SECOND, 2 * SECOND, Some(Code::LG299))]
+        {
+            let dump = dump(in_progress(nanos), after);
+            assert_eq!(dump.hang.verdicts.first().map(|v| v.code), code, "{nanos} of {after}");
+            let text = dump.text();
+            assert!(text.starts_with("process 42 (train) at +5.000 s: 12 driver calls, 3 launches so far; 1 call(s)"));
+            assert!(text.contains("thread 100 \"main\" in cuStreamSynchronize on stream 1 (0x51) for "), "{text}");
+            assert!(text.contains("stream 1 (0x51, blocking): cuLaunchKernel of spin since +0.000 s"), "{text}");
+            assert_eq!(text.contains("LG299"), code.is_some(), "{text}");
+            assert!(text.lines().all(|line| !line.starts_with("lazyguard: ")), "{text}");
+        }
+    }
+
+    #[test]
+    fn nothing_blocked_is_an_answer() {
+        let idle = Snapshot { blocked: Vec::new(), ..in_progress(0) };
+        let text = dump(idle.clone(), SECOND).text();
+        assert!(text.contains("1 stream(s) busy\nnothing is blocked: ") && text.contains("stream 1 (0x51"), "{text}");
+        let text = dump(Snapshot { streams: Vec::new(), ..idle }, SECOND).text();
+        assert!(text.ends_with("no stream has work outstanding\n"), "{text}");
+    }
+
+    #[test]
+    fn it_is_read_as_it_is_written() {
+        let dump = dump(in_progress(3 * SECOND), SECOND);
+        assert_eq!(serde_json::from_str::<DumpReport>(&dump.json()).unwrap(), dump);
+        let value: serde_json::Value = serde_json::from_str(&dump.json()).unwrap();
+        assert_eq!((&value["request"], &value["hang"]["verdicts"][0]["code"]), (&77.into(), &"LG299".into()));
+    }
+}

@@ -1,0 +1,56 @@
+//! What the driver itself said of something that stood still.
+
+use serde::{Deserialize, Serialize};
+
+/// The driver's answers to the questions that are safe to ask while a program hangs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProbeSeen {
+    /// Streams that the driver says are idle, by number.
+    pub idle: Vec<u32>,
+    /// Streams that it says are busy, by number.
+    pub busy: Vec<u32>,
+    /// How many events it said are complete, of those asked about.
+    pub events_complete: usize,
+    /// How many events were asked about.
+    pub events_asked: usize,
+    /// Kernels that it says are not loaded.
+    pub not_loaded: Vec<String>,
+    /// What was left out, and why; one sentence each.
+    pub left_out: Vec<String>,
+    /// The question that has not been answered in time: the driver holds whoever asks it.
+    pub unanswered: Option<String>,
+}
+
+impl ProbeSeen {
+    /// All of it, a line each.
+    pub fn lines(&self) -> Vec<String> {
+        let mut lines = vec![self.line()];
+        lines.extend(self.left_out.iter().map(|what| format!("  not asked: {what}")));
+        lines
+    }
+
+    /// The gist, in one line.
+    pub fn line(&self) -> String {
+        let list = |numbers: &[u32]| numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+        let mut parts = Vec::new();
+        if !self.busy.is_empty() {
+            parts.push(format!("busy: stream {}", list(&self.busy)));
+        }
+        if !self.idle.is_empty() {
+            parts.push(format!("idle: stream {}", list(&self.idle)));
+        }
+        if self.events_asked > 0 {
+            parts.push(format!("complete: {} of {} events", self.events_complete, self.events_asked));
+        }
+        if !self.not_loaded.is_empty() {
+            parts.push(format!("not loaded: {}", self.not_loaded.join(", ")));
+        }
+        if let Some(question) = &self.unanswered {
+            parts.push(format!("{question} was not answered, so the rest was not asked"));
+        }
+        if parts.is_empty() {
+            parts.push("nothing could be asked".to_owned());
+        }
+        format!("the driver says: {}", parts.join("; "))
+    }
+}

@@ -1,0 +1,242 @@
+//! The file of stacks: a minidump, as debuggers and crash reporters read it.
+//!
+//! It holds the blocked threads with their names, the part of each one's stack that stands still, the registers with which
+//! the innermost of those frames goes on, and the files of code with their build ids. The stacks are written while they are
+//! read, so that no more than a small buffer is needed however large they are; the directory, at the beginning, comes last.
+//!
+//! Must not: take more of a stack than it is told.
+
+use super::{Memory, Module};
+use std::io::{self, Seek, SeekFrom, Write};
+
+/// The file's name in a run folder.
+pub const STACKS: &str = "stacks.dmp";
+
+const SIGNATURE: u32 = u32::from_le_bytes(*b"MDMP");
+const VERSION: u32 = 0xa793;
+const HEADER_BYTES: u32 = 32;
+const DIRECTORY_BYTES: u32 = 12;
+const STREAMS: usize = 7;
+/// Read and written at a time.
+const CHUNK: usize = 1 << 16;
+
+/// Kinds of streams.
+mod stream {
+    pub const THREADS: u32 = 3;
+    pub const MODULES: u32 = 4;
+    pub const MEMORY: u32 = 5;
+    pub const SYSTEM: u32 = 7;
+    pub const MISC: u32 = 15;
+    pub const THREAD_NAMES: u32 = 24;
+    pub const LINUX_MAPS: u32 = 0x4767_0009;
+}
+
+const PLATFORM_LINUX: u32 = 0x8201;
+const ARCHITECTURE: u16 = if cfg!(target_arch = "x86_64") { 9 } else { 12 };
+/// What a build id's record begins with: `BpEL`.
+const BUILD_ID: u32 = 0x4270_454c;
+
+/// A thread's registers, of which three are known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DumpThread {
+    /// The thread's id.
+    pub thread: u32,
+    /// Its name.
+    pub name: String,
+    /// Where it goes on.
+    pub address: u64,
+    /// The stack pointer then.
+    pub stack: u64,
+    /// The frame pointer then.
+    pub frame: u64,
+    /// What was written of its stack.
+    pub memory: Kept,
+}
+
+/// A file of code, and which build of it.
+#[derive(Clone, Copy, Debug)]
+pub struct DumpModule<'a> {
+    /// Where it lies.
+    pub module: &'a Module,
+    /// Its build id, or nothing.
+    pub build_id: &'a [u8],
+}
+
+/// Memory that is in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kept {
+    begin: u64,
+    bytes: u32,
+    at: u32,
+}
+
+/// A file that is being written.
+pub struct DumpFile<W> {
+    out: W,
+    at: u32,
+    streams: Vec<(u32, u32, u32)>,
+}
+
+impl<W: Write + Seek> DumpFile<W> {
+    /// Begins the file.
+    pub fn new(mut out: W) -> io::Result<Self> {
+        let begin = HEADER_BYTES + STREAMS as u32 * DIRECTORY_BYTES;
+        out.write_all(&vec![0; begin as usize])?;
+        Ok(Self { out, at: begin, streams: Vec::new() })
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> io::Result<u32> {
+        let at = self.at;
+        let length = u32::try_from(bytes.len()).ok();
+        self.at = length.and_then(|length| at.checked_add(length)).ok_or(io::ErrorKind::FileTooLarge)?;
+        self.out.write_all(bytes)?;
+        Ok(at)
+    }
+
+    fn put_stream(&mut self, kind: u32, bytes: &[u8]) -> io::Result<()> {
+        let at = self.put(bytes)?;
+        self.streams.push((kind, bytes.len() as u32, at));
+        Ok(())
+    }
+
+    /// A name, as the file has names.
+    fn put_name(&mut self, name: &str) -> io::Result<u32> {
+        let units: Vec<u8> = name.encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let length = units.len() as u32;
+        self.put(&[&length.to_le_bytes()[..], &units, &[0, 0]].concat())
+    }
+
+    /// Copies memory into the file, as far as it can be read.
+    pub fn memory(&mut self, memory: &impl Memory, begin: u64, end: u64) -> io::Result<Kept> {
+        let (mut chunk, at) = (vec![0; CHUNK], self.at);
+        let mut next = begin;
+        while next < end {
+            let wanted = CHUNK.min(usize::try_from(end - next).unwrap_or(CHUNK));
+            let read = memory.read(next, &mut chunk[..wanted]);
+            self.put(&chunk[..read])?;
+            next += read as u64;
+            if read < wanted {
+                break;
+            }
+        }
+        Ok(Kept { begin, bytes: self.at - at, at })
+    }
+
+    /// Writes everything else, and the directory. `seconds` is the time, since 1970; `maps` the text of what is mapped.
+    pub fn finish(
+        mut self,
+        process: u32,
+        seconds: u64,
+        threads: &[DumpThread],
+        modules: &[DumpModule<'_>],
+        maps: &str,
+    ) -> io::Result<()> {
+        self.put_threads(threads)?;
+        self.put_modules(modules)?;
+        let mut list = Bytes::default().u32(threads.len() as u32);
+        for thread in threads {
+            list = list.place(thread.memory);
+        }
+        self.put_stream(stream::MEMORY, &list.0)?;
+        let version = self.put_name("")?;
+        // Architecture; level, revision, processors and product; three numbers of a version; platform; the version's text.
+        let system = Bytes::default().u16(ARCHITECTURE).zeros(6).zeros(12).u32(PLATFORM_LINUX).u32(version).zeros(28);
+        self.put_stream(stream::SYSTEM, &system.0)?;
+        let misc = Bytes::default().u32(24).u32(1).u32(process).zeros(12);
+        self.put_stream(stream::MISC, &misc.0)?;
+        self.put_stream(stream::LINUX_MAPS, maps.as_bytes())?;
+        let head = Bytes::default().u32(SIGNATURE).u32(VERSION).u32(self.streams.len() as u32).u32(HEADER_BYTES);
+        let mut head = head.u32(0).u32(seconds as u32).u64(0);
+        for (kind, bytes, at) in &self.streams {
+            head = head.u32(*kind).u32(*bytes).u32(*at);
+        }
+        self.out.seek(SeekFrom::Start(0))?;
+        self.out.write_all(&head.0)?;
+        self.out.flush()
+    }
+
+    fn put_threads(&mut self, threads: &[DumpThread]) -> io::Result<()> {
+        let mut list = Bytes::default().u32(threads.len() as u32);
+        let mut names = Bytes::default().u32(threads.len() as u32);
+        for thread in threads {
+            let registers = context(thread);
+            let at = self.put(&registers)?;
+            list = list.u32(thread.thread).zeros(12).u64(0).place(thread.memory).u32(registers.len() as u32).u32(at);
+            let name = self.put_name(&thread.name)?;
+            names = names.u32(thread.thread).u64(u64::from(name));
+        }
+        self.put_stream(stream::THREADS, &list.0)?;
+        self.put_stream(stream::THREAD_NAMES, &names.0)
+    }
+
+    fn put_modules(&mut self, modules: &[DumpModule<'_>]) -> io::Result<()> {
+        let mut list = Bytes::default().u32(modules.len() as u32);
+        for DumpModule { module, build_id } in modules {
+            let name = self.put_name(&module.path)?;
+            let id = [&BUILD_ID.to_le_bytes()[..], build_id].concat();
+            let (bytes, at) = if build_id.is_empty() { (0, 0) } else { (id.len() as u32, self.put(&id)?) };
+            let size = u32::try_from(module.end.saturating_sub(module.base)).unwrap_or(u32::MAX);
+            // Base, size, checksum, time, name; the file's version; the build id; what Windows has beside it.
+            list = list.u64(module.base).u32(size).zeros(8).u32(name).zeros(52).u32(bytes).u32(at).zeros(24);
+        }
+        self.put_stream(stream::MODULES, &list.0)
+    }
+}
+
+/// The registers, as a debugger takes them for x86-64.
+#[cfg(target_arch = "x86_64")]
+fn context(thread: &DumpThread) -> Vec<u8> {
+    const BYTES: usize = 1232;
+    /// Which of the registers are said: those of control, and the other integers.
+    const FLAGS: (usize, u32) = (0x30, 0x0010_0003);
+    let mut bytes = vec![0; BYTES];
+    bytes[FLAGS.0..FLAGS.0 + 4].copy_from_slice(&FLAGS.1.to_le_bytes());
+    for (at, value) in [(0x98, thread.stack), (0xa0, thread.frame), (0xf8, thread.address)] {
+        bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+    }
+    bytes
+}
+
+/// The same for AArch64.
+#[cfg(not(target_arch = "x86_64"))]
+fn context(thread: &DumpThread) -> Vec<u8> {
+    const BYTES: usize = 912;
+    const FLAGS: u32 = 0x0040_0003;
+    let mut bytes = vec![0; BYTES];
+    bytes[..4].copy_from_slice(&FLAGS.to_le_bytes());
+    // x0 is at 8; x29 is the frame pointer; x30 and the stack and program counters follow.
+    for (at, value) in [(8 + 29 * 8, thread.frame), (8 + 31 * 8, thread.stack), (8 + 32 * 8, thread.address)] {
+        bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+    }
+    bytes
+}
+
+/// Bytes, put one behind the other.
+#[derive(Default)]
+struct Bytes(Vec<u8>);
+
+impl Bytes {
+    fn u16(mut self, value: u16) -> Self {
+        self.0.extend(value.to_le_bytes());
+        self
+    }
+
+    fn u32(mut self, value: u32) -> Self {
+        self.0.extend(value.to_le_bytes());
+        self
+    }
+
+    fn u64(mut self, value: u64) -> Self {
+        self.0.extend(value.to_le_bytes());
+        self
+    }
+
+    fn zeros(mut self, count: usize) -> Self {
+        self.0.resize(self.0.len() + count, 0);
+        self
+    }
+
+    fn place(self, kept: Kept) -> Self {
+        self.u64(kept.begin).u32(kept.bytes).u32(kept.at)
+    }
+}

@@ -1,0 +1,133 @@
+//! What is mapped where, by the text of `/proc/PID/maps`.
+
+/// A line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mapping<'a> {
+    /// The first address.
+    pub begin: u64,
+    /// The one behind the last.
+    pub end: u64,
+    /// Whether it can be read.
+    pub readable: bool,
+    /// Whether it is code.
+    pub executable: bool,
+    /// Where in its file it begins.
+    pub offset: u64,
+    /// The file, or a name in brackets, or nothing.
+    pub path: &'a str,
+}
+
+/// The lines of a text, those that make no sense left out.
+pub fn mappings(text: &str) -> impl Iterator<Item = Mapping<'_>> {
+    text.lines().filter_map(|line| {
+        // address-address permissions offset device inode path; the path may have blanks in it.
+        let mut fields = line.splitn(6, ' ');
+        let (begin, end) = fields.next()?.split_once('-')?;
+        let (permissions, offset) = (fields.next()?.as_bytes(), fields.next()?);
+        let number = |text: &str| u64::from_str_radix(text, 16).ok();
+        let mapping = Mapping {
+            begin: number(begin)?,
+            end: number(end)?,
+            readable: permissions.first() == Some(&b'r'),
+            executable: permissions.get(2) == Some(&b'x'),
+            offset: number(offset)?,
+            path: fields.nth(2).unwrap_or_default().trim_start(),
+        };
+        (mapping.begin < mapping.end).then_some(mapping)
+    })
+}
+
+/// A file that is mapped as code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Module {
+    /// Where its first byte lies.
+    pub base: u64,
+    /// Where its last mapping ends.
+    pub end: u64,
+    /// The path, as the kernel gives it.
+    pub path: String,
+    /// Where its code lies.
+    pub code: Vec<(u64, u64)>,
+}
+
+impl Module {
+    /// The file's name.
+    pub fn name(&self) -> &str {
+        let path = self.path.strip_suffix(" (deleted)").unwrap_or(&self.path);
+        path.rsplit('/').next().unwrap_or(path)
+    }
+
+    /// Whether an address is one of its code.
+    pub fn has_code_at(&self, address: u64) -> bool {
+        self.code.iter().any(|(begin, end)| (*begin..*end).contains(&address))
+    }
+}
+
+/// The files with code, in the order of their addresses.
+pub fn modules(text: &str) -> Vec<Module> {
+    let mut found: Vec<Module> = Vec::new();
+    for mapping in mappings(text).filter(|mapping| mapping.path.starts_with('/')) {
+        let newest = found.last_mut().filter(|module| module.path == mapping.path);
+        let module = match newest {
+            // A file's first byte, at a distance from what came before: it is there a second time.
+            Some(module) if mapping.offset != 0 || module.end == mapping.begin => module,
+            _ => {
+                let base = mapping.begin.saturating_sub(mapping.offset);
+                found.push(Module { base, end: mapping.end, path: mapping.path.to_owned(), code: Vec::new() });
+                let newest = found.len() - 1;
+                &mut found[newest]
+            }
+        };
+        module.end = mapping.end;
+        if mapping.executable {
+            module.code.push((mapping.begin, mapping.end));
+        }
+    }
+    found.retain(|module| !module.code.is_empty());
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAPS: &str = "\
+00400000-00401000 r--p 00000000 fe:00 11 /opt/my programs/app
+00401000-00403000 r-xp 00001000 fe:00 11 /opt/my programs/app
+00603000-00604000 rw-p 00003000 fe:00 11 /opt/my programs/app
+7f00a000-7f00c000 rw-p 00000000 00:00 0 
+7f00c000-7f00d000 r-xp 00000000 fe:00 12 /lib/libone.so
+7f00d000-7f00e000 rw-p 00000000 fe:00 12 /lib/libone.so
+7f00e000-7f00f000 r--p 00000000 fe:00 13                     /data/weights
+7f010000-7f011000 r-xp 00000000 fe:00 12 /lib/libone.so (deleted)
+7f020000-7f021000 r-xp 00000000 fe:00 12 /lib/libone.so (deleted)
+7ffc0000-7ffe0000 rw-p 00000000 00:00 0 [stack]
+7fff0000-7fff1000 r-xp 00000000 00:00 0 [vdso]
+nonsense
+";
+
+    #[test]
+    fn files_with_code_are_found_with_all_their_parts() {
+        let found = modules(MAPS);
+        let told: Vec<_> = found.iter().map(|m| (m.name(), m.base, m.end, m.code.as_slice())).collect();
+        assert_eq!(
+            told,
+            [
+                ("app", 0x40_0000, 0x60_4000, &[(0x40_1000, 0x40_3000)][..]),
+                ("libone.so", 0x7f00_c000, 0x7f00_e000, &[(0x7f00_c000, 0x7f00_d000)][..]),
+                ("libone.so", 0x7f01_0000, 0x7f01_1000, &[(0x7f01_0000, 0x7f01_1000)][..]),
+                ("libone.so", 0x7f02_0000, 0x7f02_1000, &[(0x7f02_0000, 0x7f02_1000)][..]),
+            ]
+        );
+        assert!(found[0].has_code_at(0x40_1000) && !found[0].has_code_at(0x40_3000));
+    }
+
+    #[test]
+    fn lines_are_read_with_what_they_allow() {
+        let found: Vec<_> = mappings(MAPS).collect();
+        assert_eq!(found.len(), 11);
+        let stack = found.iter().find(|m| m.path == "[stack]").unwrap();
+        assert_eq!((stack.readable, stack.executable, stack.end), (true, false, 0x7ffe_0000));
+        assert!(modules(&std::fs::read_to_string("/proc/self/maps").unwrap()).len() > 1);
+    }
+}

@@ -1,0 +1,93 @@
+//! Stacks of threads that are blocked in a driver call: where they lie, what is on them, and how they are written down.
+//!
+//! All of it works on a [`Memory`] that may refuse any byte: the process's own, read by the kernel so that a page which is
+//! not there is an answer and no fault, or the bytes of a file. Nothing that is found in memory is believed before it has been
+//! compared with what is mapped: a program may have put anything there.
+//!
+//! Must not: fail in any other way than by finding less, or loop over more than a fixed number of anything.
+
+mod dump;
+mod elf;
+mod maps;
+mod unwind;
+mod walk;
+
+pub use dump::{DumpFile, DumpModule, DumpThread, STACKS};
+pub use elf::{unexported_function, Image};
+pub use maps::{mappings, modules, Mapping, Module};
+pub use walk::{walk, Stack, MOST_FRAMES};
+
+/// Memory that can be read, or not.
+pub trait Memory {
+    /// Reads from an address on, as far as there is something; how many bytes that was.
+    fn read(&self, address: u64, into: &mut [u8]) -> usize;
+
+    /// So many bytes, or none.
+    fn array<const N: usize>(&self, address: u64) -> Option<[u8; N]>
+    where
+        Self: Sized,
+    {
+        let mut bytes = [0; N];
+        (self.read(address, &mut bytes) == N).then_some(bytes)
+    }
+
+    /// A word of eight bytes.
+    fn word(&self, address: u64) -> Option<u64>
+    where
+        Self: Sized,
+    {
+        self.array(address).map(u64::from_le_bytes)
+    }
+
+    /// So many bytes, as far as there are any.
+    fn bytes(&self, address: u64, length: usize) -> Vec<u8>
+    where
+        Self: Sized,
+    {
+        let mut bytes = Vec::new();
+        // Where there is no memory for it, there is nothing to be read.
+        if bytes.try_reserve_exact(length).is_err() {
+            return bytes;
+        }
+        bytes.resize(length, 0);
+        let read = self.read(address, &mut bytes);
+        bytes.truncate(read);
+        bytes
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::Memory;
+    use std::fs::File;
+    use std::os::unix::fs::FileExt as _;
+
+    /// The memory of this test.
+    pub struct Own(File);
+
+    impl Own {
+        pub fn new() -> Self {
+            Self(File::open("/proc/self/mem").unwrap())
+        }
+    }
+
+    impl Memory for Own {
+        fn read(&self, address: u64, into: &mut [u8]) -> usize {
+            self.0.read_at(into, address).unwrap_or(0)
+        }
+    }
+
+    /// Bytes that lie at an address.
+    pub struct At<'a>(pub u64, pub &'a [u8]);
+
+    impl Memory for At<'_> {
+        fn read(&self, address: u64, into: &mut [u8]) -> usize {
+            let Some(from) = address.checked_sub(self.0).and_then(|at| self.1.get(usize::try_from(at).ok()?..)) else {
+                return 0;
+            };
+            let length = from.len().min(into.len());
+            into[..length].copy_from_slice(&from[..length]);
+            length
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! The report of this moment, taken from the process's own recording.
+//!
+//! Must not: wait for a thread of the program's, or call the driver.
+
+use super::super::{thread, Guard};
+use super::witness;
+use lazyguard_core::api::{Class, Form};
+use lazyguard_core::diagnose::snapshot_at;
+use lazyguard_core::report::HangReport;
+use lazyguard_core::state::{PublishedCall, ThreadSlot};
+use lazyguard_core::trace::read::{Recording, Words};
+use lazyguard_core::trace::{Kind, Lane, Record};
+use lazyguard_core::Nanos;
+
+/// A call that is waited in, or queries without end: the thread, and when it began.
+pub(super) type Waiting = (u32, Nanos);
+
+/// What is known now, diagnosed as if calls that have been in progress for longer than the threshold, and since the process was
+/// stopped as a whole for the last time, were stuck. `None` where the calling thread has no room in the recording.
+pub fn what_is_known(guard: &'static Guard, threshold: Nanos, awake_since: Nanos) -> Option<HangReport> {
+    note_witnesses(guard, thread::slot(guard)?);
+    let recording = Recording::open(Words(guard.world.recorder().words())).ok()?;
+    let now = guard.now();
+    let mut snapshot = snapshot_at(&recording, now, threshold, guard.settings.patience_nanos()).ok()?;
+    snapshot.awake_since = awake_since;
+    let left = left(guard);
+    snapshot.blocked.retain(|call| !left.contains(&(call.thread, call.entered)));
+    for call in &mut snapshot.blocked {
+        call.past_threshold = now.saturating_sub(call.entered.max(awake_since)) >= threshold;
+    }
+    let folder = guard.folder.as_ref().map(|f| f.path().display().to_string());
+    Some(HangReport::new(guard.process, &guard.program, folder.as_deref(), snapshot, guard.preload_account()))
+}
+
+/// Calls that a thread has left by a jump.
+fn left(guard: &Guard) -> Vec<Waiting> {
+    let calls = guard.world.threads().filter_map(|(_, slot)| slot.published());
+    calls.filter(|call| !still_inside(call)).map(|call| (call.thread, call.entered)).collect()
+}
+
+/// Puts into the recording what the threads do that are in no driver call.
+fn note_witnesses(guard: &Guard, slot: &ThreadSlot) {
+    let at = guard.now();
+    for (thread, doing) in witness::threads() {
+        let record = Record {
+            kind: Kind::Seen,
+            entered: at,
+            returned: at,
+            extent: doing.number(),
+            detail: u64::from(thread),
+            ..Record::of(Form::of_class(Class::Init))
+        };
+        slot.push(&record, Lane::Landmarks);
+    }
+}
+
+/// Whether a thread can still be inside a call, by where its stack ends: a jump may have led it out. Where the kernel does
+/// not say, or the thread is running, it is taken to be inside.
+pub(super) fn still_inside(call: &PublishedCall) -> bool {
+    let told = std::fs::read_to_string(format!("/proc/self/task/{}/syscall", call.thread)).unwrap_or_default();
+    let mut fields = told.split_whitespace().rev();
+    // The last two fields are the stack pointer and the program counter.
+    let stack = fields.nth(1).and_then(|f| usize::from_str_radix(f.trim_start_matches("0x"), 16).ok());
+    stack.is_none_or(|stack| stack <= call.frame)
+}

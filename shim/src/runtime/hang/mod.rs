@@ -1,0 +1,17 @@
+//! What is done about a program that stands still.
+//!
+//! | file | |
+//! |---|---|
+//! | `watchdog` | sees it, reports it, and again when things change |
+//! | `known` | the report of this moment, from the process's own recording |
+//! | `witness` | what the program's other threads do meanwhile |
+//! | `probe` | what the driver says, asked by a thread that may be lost over it |
+//!
+//! Must not: wait for anything that a stuck thread can hold. Only the probe's own thread calls the driver.
+
+mod known;
+mod probe;
+pub mod watchdog;
+mod witness;
+
+pub use known::what_is_known;

@@ -1,0 +1,285 @@
+//! The watchdog: sees that a driver call has been going on for too long, or that the program asks the same again and again, and
+//! says what it waits for.
+//!
+//! It looks at the threads' slots a few times a second. When something is past the threshold it takes a snapshot of the
+//! process's own recording, diagnoses it, and writes the report to standard error and into the run folder. Then the probe asks
+//! the driver, and the report is amended by what that says. While nothing changes it reports again, shortly, after pauses that
+//! double; when what was reported goes on by itself, it says so in a line.
+//!
+//! Must not: call the driver, or take a lock that a stuck thread can hold.
+
+use super::super::folder::{HANG, RUN};
+use super::super::{on_hang, python, retired, stacks, standard_error, thread, Guard};
+use super::known::{still_inside, what_is_known, Waiting};
+use super::probe;
+use lazyguard_core::diagnose::Standing;
+use lazyguard_core::report::HangReport;
+use lazyguard_core::Nanos;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// Reports in one process: a program that hangs a hundred times has been understood before.
+const MOST_REPORTS: u64 = 20;
+
+/// A sleep that takes this much longer than it was to is a stop of the whole process.
+const OVERSLEPT_NANOS: u64 = 400_000_000;
+
+/// A thread that has not asked for this long has stopped asking.
+const ASKS_NO_MORE_NANOS: Nanos = 1_000_000_000;
+
+/// The longest pause between two reports of the same.
+const LONGEST_PAUSE: Nanos = 3_600_000_000_000;
+
+/// The body of the watchdog's thread.
+pub fn run(guard: &'static Guard) {
+    let mut watch = Watch::new(guard);
+    while !retired() {
+        watch.sleep();
+        guard.commands.look(guard);
+        if watch.reports < MOST_REPORTS || watch.incident.is_some() {
+            watch.tick(guard.now());
+        }
+    }
+}
+
+/// Something that was reported and still is so.
+struct Incident {
+    report: HangReport,
+    /// What was past the threshold then; nothing where no thread was in a call.
+    waiting: Vec<Waiting>,
+    /// How many calls had been made.
+    calls: u64,
+    /// When to look again, and the pause after that.
+    next: Nanos,
+    pause: Nanos,
+    /// When it was last spoken of.
+    told: Nanos,
+}
+
+struct Watch {
+    guard: &'static Guard,
+    every: Duration,
+    threshold: Nanos,
+    /// Since when the process has not been stopped as a whole.
+    awake_since: Nanos,
+    incident: Option<Incident>,
+    /// Not looked at again before.
+    look_at: Nanos,
+    /// How many calls had been made when that last changed, and when; whether that has been looked at.
+    calls: u64,
+    quiet_since: Nanos,
+    quiet_known: bool,
+    reports: u64,
+}
+
+impl Watch {
+    fn new(guard: &'static Guard) -> Self {
+        let threshold = guard.settings.hang_after_nanos;
+        Self {
+            guard,
+            every: Duration::from_nanos((threshold / 4).clamp(20_000_000, 250_000_000)),
+            threshold,
+            awake_since: 0,
+            incident: None,
+            look_at: 0,
+            calls: 0,
+            quiet_since: 0,
+            quiet_known: false,
+            reports: 0,
+        }
+    }
+
+    fn sleep(&mut self) {
+        let slept_from = self.guard.now();
+        std::thread::sleep(self.every);
+        let now = self.guard.now();
+        if now - slept_from > self.every.as_nanos() as u64 + OVERSLEPT_NANOS {
+            // The whole process was stopped, or starved: what everybody lost is nobody's hang.
+            self.awake_since = now;
+        }
+    }
+
+    fn tick(&mut self, now: Nanos) {
+        let waiting = self.waiting(now);
+        if self.incident.as_ref().is_some_and(|incident| self.is_over(incident, &waiting)) {
+            self.went_on(now);
+        }
+        let quiet = self.is_quiet(now);
+        match &self.incident {
+            Some(incident) if now >= incident.next => self.look_again(waiting, now),
+            Some(_) => {}
+            None if !waiting.is_empty() && now >= self.look_at => self.look(waiting, now),
+            None if quiet => self.look_at_the_quiet(),
+            None => {}
+        }
+    }
+
+    // --- what is looked at each time: a few words a thread ---
+
+    /// What is past the threshold.
+    fn waiting(&self, now: Nanos) -> Vec<Waiting> {
+        let past = |since: Nanos| now.saturating_sub(since.max(self.awake_since)) >= self.threshold;
+        let known = |waiting: &Waiting| self.incident.as_ref().is_some_and(|i| i.waiting.contains(waiting));
+        let slots = self.guard.world.threads().filter(|(_, slot)| slot.in_use());
+        slots
+            .filter_map(|(_, slot)| match slot.published() {
+                Some(call) if past(call.entered) => {
+                    let waiting = (call.thread, call.entered);
+                    // The question whether it is still inside reads a file, and is asked once.
+                    (known(&waiting) || still_inside(&call)).then_some(waiting)
+                }
+                Some(_) => None,
+                None => {
+                    let (first, last) = slot.asking()?;
+                    let asks = now.saturating_sub(last) <= self.threshold.max(ASKS_NO_MORE_NANOS);
+                    (asks && past(first)).then(|| (slot.thread(), first))
+                }
+            })
+            .collect()
+    }
+
+    /// Whether what was reported is no longer so.
+    fn is_over(&self, incident: &Incident, waiting: &[Waiting]) -> bool {
+        match incident.waiting.is_empty() {
+            true => self.guard.world.counts().0 != incident.calls,
+            false => !incident.waiting.iter().any(|one| waiting.contains(one)),
+        }
+    }
+
+    /// Whether nobody has called the driver for long, with work in flight, and that has not been looked at.
+    fn is_quiet(&mut self, now: Nanos) -> bool {
+        let calls = self.guard.world.counts().0;
+        if calls != self.calls {
+            (self.calls, self.quiet_since, self.quiet_known) = (calls, now, false);
+        }
+        let quiet = now.saturating_sub(self.quiet_since.max(self.awake_since)) >= self.guard.settings.patience_nanos();
+        quiet && !std::mem::replace(&mut self.quiet_known, true) && !self.guard.world.in_flight(0).is_empty()
+    }
+
+    // --- what is looked at when something stands still ---
+
+    fn what_is_known(&self) -> Option<HangReport> {
+        what_is_known(self.guard, self.threshold, self.awake_since)
+    }
+
+    fn look(&mut self, waiting: Vec<Waiting>, now: Nanos) {
+        let Some(report) = self.what_is_known() else { return };
+        if report.standing == Standing::Well {
+            self.look_at = now + (self.threshold / 2).max(250_000_000);
+            return;
+        }
+        self.tell(report, waiting);
+    }
+
+    /// Nobody waits in a call. What is known may be old, so the driver is asked first.
+    fn look_at_the_quiet(&mut self) {
+        let Some(report) = self.what_is_known() else { return };
+        if report.standing != Standing::Hang {
+            return;
+        }
+        let Some(report) = self.asked(&report).filter(|report| report.standing == Standing::Hang) else { return };
+        self.tell(report, Vec::new());
+    }
+
+    fn look_again(&mut self, waiting: Vec<Waiting>, now: Nanos) {
+        let Some(report) = self.what_is_known() else { return };
+        // What is slow is asked about each time: it may be seen to move.
+        let report = match report.standing {
+            Standing::Slow => self.asked(&report).unwrap_or(report),
+            _ => report,
+        };
+        let pause = self.pause_of(&report);
+        let Some(incident) = &mut self.incident else { return };
+        if report.standing == Standing::Hang && !report.same_cause(&incident.report) {
+            let waiting = if waiting.is_empty() { incident.waiting.clone() } else { waiting };
+            self.tell(report, waiting);
+            return;
+        }
+        if now.saturating_sub(incident.told) >= incident.pause {
+            incident.told = now;
+            incident.pause = incident.pause.saturating_mul(2).min(LONGEST_PAUSE);
+            standard_error::write(&report.repeated());
+        }
+        incident.next = now + pause;
+    }
+
+    /// How long to look away.
+    fn pause_of(&self, report: &HangReport) -> Nanos {
+        match report.standing {
+            // So that it is called by its name soon after its time.
+            Standing::Slow => (self.threshold / 4).max(250_000_000),
+            _ => self.threshold,
+        }
+    }
+
+    /// The report, amended by what the driver says.
+    fn asked(&self, report: &HangReport) -> Option<HangReport> {
+        let seen = probe::ask(self.guard, thread::slot(self.guard)?, &report.snapshot);
+        let mut amended = self.what_is_known()?;
+        amended.probe = Some(seen);
+        (amended.stacks, amended.python) = (report.stacks.clone(), report.python.clone());
+        Some(amended)
+    }
+
+    // --- what is said ---
+
+    fn tell(&mut self, mut report: HangReport, waiting: Vec<Waiting>) {
+        let guard = self.guard;
+        self.reports += 1;
+        if report.standing == Standing::Hang {
+            guard.hangs.fetch_add(1, Ordering::Relaxed);
+        }
+        guard.keeper.at_a_hang(guard);
+        let calls: Vec<_> = guard.world.threads().filter_map(|(_, slot)| slot.published()).collect();
+        report.stacks = stacks::save(guard, &calls);
+        if report.standing == Standing::Hang {
+            report.python = python::save(guard);
+        }
+        standard_error::write(&report.text());
+        self.keep(&report);
+        let mut last = report;
+        if last.probe.is_none() {
+            if let Some(amended) = self.asked(&last) {
+                standard_error::write(&if amended.same_cause(&last) { amended.confirmed() } else { amended.amended() });
+                if amended.standing == Standing::Hang && last.standing != Standing::Hang {
+                    guard.hangs.fetch_add(1, Ordering::Relaxed);
+                }
+                self.keep(&amended);
+                last = amended;
+            }
+        }
+        if last.standing == Standing::Hang {
+            on_hang::act(guard, &last);
+        }
+        let now = guard.now();
+        self.incident = Some(Incident {
+            next: now + self.pause_of(&last),
+            report: last,
+            waiting,
+            calls: guard.world.counts().0,
+            pause: self.threshold,
+            told: now,
+        });
+    }
+
+    fn went_on(&mut self, now: Nanos) {
+        let Some(mut incident) = self.incident.take() else { return };
+        standard_error::write(&incident.report.went_on(now));
+        incident.report.resolved = Some(now);
+        self.keep(&incident.report);
+    }
+
+    /// Keeps a report, and everything else, in the run folder.
+    fn keep(&self, report: &HangReport) {
+        let guard = self.guard;
+        let Some(folder) = &guard.folder else { return };
+        let account = guard.account("running").json();
+        let kept = folder
+            .replace(HANG, &report.json())
+            .and_then(|()| folder.replace(RUN, &account))
+            .and_then(|()| guard.backing.save(folder));
+        if let Err(error) = kept {
+            standard_error::line(&format!("the report could not be kept in {}: {error}", folder.path().display()));
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! What the threads of the process do that are in no driver call: compute, sleep for a time, or wait for each other.
+//!
+//! The kernel tells in which system call a thread is, and with which arguments, without disturbing it. A thread that will go on
+//! by itself may still do what others wait for; one that waits for another thread will not. The driver's own threads are told
+//! by their names, as it names them.
+//!
+//! Must not: disturb a thread, or say anything where the kernel does not tell.
+
+use lazyguard_core::diagnose::Doing;
+
+/// More threads than this are not looked at.
+const MOST_THREADS: usize = 256;
+
+/// How the driver's threads and this library's are named.
+const NOT_THE_PROGRAMS: [&str; 2] = ["cuda", "lazyguard-"];
+
+/// What the process's threads do, as far as the kernel tells.
+pub fn threads() -> Vec<(u32, Doing)> {
+    let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return Vec::new() };
+    let ids = tasks.flatten().filter_map(|task| task.file_name().to_str()?.parse::<u32>().ok());
+    ids.take(MOST_THREADS).filter_map(|thread| Some((thread, doing(thread)?))).collect()
+}
+
+fn doing(thread: u32) -> Option<Doing> {
+    let name = super::super::thread::name(thread);
+    if NOT_THE_PROGRAMS.iter().any(|theirs| name.starts_with(theirs)) {
+        return None;
+    }
+    in_call(&std::fs::read_to_string(format!("/proc/self/task/{thread}/syscall")).ok()?)
+}
+
+/// What a thread does by the line that the kernel has for it: `running`, or the number of the system call, its arguments, the
+/// stack pointer and the program counter.
+fn in_call(line: &str) -> Option<Doing> {
+    let mut fields = line.split_whitespace();
+    let number = match fields.next()? {
+        "running" => return Some(Doing::Running),
+        number => number.parse::<i64>().ok()?,
+    };
+    let arguments: Vec<u64> =
+        fields.map_while(|field| u64::from_str_radix(field.trim_start_matches("0x"), 16).ok()).collect();
+    let argument = |at: usize| arguments.get(at).copied().unwrap_or(0);
+    Some(match number {
+        libc::SYS_nanosleep | libc::SYS_clock_nanosleep => Doing::Sleeping,
+        // The fourth argument of a futex's wait is how long at most.
+        libc::SYS_futex if argument(3) != 0 => Doing::Sleeping,
+        libc::SYS_futex => Doing::Waiting,
+        _ => Doing::Expecting,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    #[test]
+    fn a_line_of_the_kernels_tells_what_a_thread_does() {
+        assert_eq!(in_call("running\n"), Some(Doing::Running));
+        let sleep = format!("{} 0x0 0x0 0x7f 0x0 0x0 0x0 0x7f 0x7f\n", libc::SYS_clock_nanosleep);
+        assert_eq!(in_call(&sleep), Some(Doing::Sleeping));
+        let futex = |timeout: &str| format!("{} 0x7f01 0x189 0x0 {timeout} 0x0 0xffffffff 0x7f 0x7f", libc::SYS_futex);
+        assert_eq!(in_call(&futex("0x0")), Some(Doing::Waiting));
+        assert_eq!(in_call(&futex("0x7fff01")), Some(Doing::Sleeping));
+        assert_eq!(in_call(&format!("{} 0x3 0x1 0xffffffff", libc::SYS_read)), Some(Doing::Expecting));
+        assert_eq!((in_call(""), in_call("nonsense")), (None, None));
+    }
+
+    #[test]
+    fn threads_of_this_process_are_told() {
+        let (tell, told) = channel();
+        let (release, released) = channel::<()>();
+        let waits = std::thread::spawn(move || {
+            // SAFETY: takes no arguments and cannot fail.
+            tell.send(unsafe { libc::syscall(libc::SYS_gettid) } as u32).unwrap();
+            let _ = released.recv();
+        });
+        let thread = told.recv().unwrap();
+        let told = || threads().into_iter().find(|(id, _)| *id == thread).map(|(_, doing)| doing);
+        let soon = (0..200).any(|_| {
+            std::thread::sleep(Duration::from_millis(5));
+            // Where the kernel does not tell, there is nothing to test.
+            told().is_none_or(|doing| doing == Doing::Waiting)
+        });
+        assert!(soon, "{:?}", told());
+        drop(release);
+        waits.join().unwrap();
+    }
+}

@@ -1,0 +1,56 @@
+/* A driver call on a stack of an unusual kind.
+ *
+ * usage: odd_stack tiny      a thread with a stack of 16 KiB
+ *        odd_stack heap      a thread whose stack lies in memory from malloc
+ *        odd_stack context   another stack that the main thread has gone over to
+ * hangs in cuStreamSynchronize: on_it <- entry */
+#include "stuck.h"
+
+#include <pthread.h>
+#include <stdint.h>
+#include <string.h>
+#include <ucontext.h>
+
+static CUcontext context;
+static CUstream stream;
+
+__attribute__((noinline)) static long on_it(long more) {
+  const CUresult result = cuStreamSynchronize(stream); /* the call */
+  return (long)result + more;
+}
+
+static void *entry(void *unused) {
+  (void)unused;
+  stuck_check(cuCtxSetCurrent(context));
+  return (void *)(intptr_t)(on_it(1) + 1); /* entry */
+}
+
+static void entry_of_context(void) { entry(NULL); }
+
+int main(int argc, char **argv) {
+  enum { TINY = 16384, ORDINARY = 1 << 17 };
+  const char *kind = argc > 1 ? argv[1] : "";
+  context = stuck_context();
+  stream = stuck_stream();
+  if (strcmp(kind, "context") == 0) {
+    static ucontext_t here, there;
+    if (getcontext(&there) != 0) return 2;
+    there.uc_stack.ss_sp = malloc(ORDINARY);
+    there.uc_stack.ss_size = ORDINARY;
+    there.uc_link = &here;
+    makecontext(&there, entry_of_context, 0);
+    return swapcontext(&here, &there);
+  }
+  pthread_t thread;
+  pthread_attr_t attributes;
+  if (pthread_attr_init(&attributes) != 0) return 2;
+  if (strcmp(kind, "tiny") == 0) {
+    if (pthread_attr_setstacksize(&attributes, TINY) != 0) return 2;
+  } else if (strcmp(kind, "heap") == 0) {
+    if (pthread_attr_setstack(&attributes, aligned_alloc(4096, ORDINARY), ORDINARY) != 0) return 2;
+  } else {
+    return 2;
+  }
+  if (pthread_create(&thread, &attributes, entry, NULL) != 0) return 2;
+  return pthread_join(thread, NULL);
+}
