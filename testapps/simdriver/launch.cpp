@@ -225,12 +225,7 @@ CUresult launch_host(CUstream handle, bool per_thread, CUhostFn fn, void *data) 
   CUresult r = find_stream(handle, per_thread, stream);
   if (r == CUDA_SUCCESS) r = legacy_call(stream);
   if (r != CUDA_SUCCESS) return r;
-  auto call = [fn, data, &context = stream->context] {
-    std::lock_guard<std::mutex> one_at_a_time(context.host_functions);
-    in_host_function() = true;
-    fn(data);
-    in_host_function() = false;
-  };
+  auto call = [fn, data, context = &stream->context] { run_host_function(context, [=] { fn(data); }); };
   Alone hold(stream->context.api_lock);
   bool captured = false;
   r = capture_instead(stream, [&] {
