@@ -107,6 +107,10 @@ impl<'a> Decision<'a> {
             (Some(Class::Copy | Class::Set), _) => {
                 streams().filter(blocking).map(|s| (s.stream.number, until)).collect()
             }
+            // Ending a context waits for the others of its device as well.
+            (Some(Class::ContextDestroy), _) => {
+                self.snapshot.streams.iter().map(|s| (s.stream.number, until)).collect()
+            }
             (Some(class), _) if class.waits_for_whole_context() || class == Class::ContextSynchronize => all(),
             (Some(Class::EventSynchronize | Class::EventQuery), None) => all(),
             (Some(Class::Launch), Some(stream)) if !self.queue_is_full(stream) => all(),
@@ -203,10 +207,14 @@ impl<'a> Decision<'a> {
         let what = path.barrier().and_then(|load| load.function.as_deref());
         let what = what.map_or_else(|| "the function".to_owned(), demangle);
         let before = path.culprit().map_or_else(|| "it".to_owned(), |c| words::operation(&c.operation));
-        let fix = format!(
-            "Load {what} before {before} is submitted: call cudaFuncGetAttributes or cuFuncLoad on it, or launch it once; \
-             LAZYGUARD_PRELOAD=auto does this."
-        );
+        let fix = if path.barrier().is_some_and(|load| load.first_launch) {
+            format!("Launch any kernel, or fill any memory, once before {before} is submitted.")
+        } else {
+            format!(
+                "Load {what} before {before} is submitted: call cudaFuncGetAttributes or cuFuncLoad on it, or launch it \
+                 once; LAZYGUARD_PRELOAD=auto does this."
+            )
+        };
         let conclusive = self.cannot_be_helped(&path, false);
         let culprits = path.culprit().cloned().into_iter().collect();
         Finding { code: Code::LG201, calls, path, culprits, because: Vec::new(), fix, conclusive }

@@ -30,6 +30,25 @@ fn the_stream_that_the_barrier_stands_behind_waits_for_what_it_keeps_back() {
 }
 
 #[test]
+fn the_first_launch_of_a_context_is_a_barrier_although_its_function_is_loaded() {
+    let story = Story::new();
+    let other = story.world.context(0xd0, 1);
+    let streams = [0x91, 0x92].map(|handle| {
+        let key = StreamKey { handle, context: 0, thread: 0 };
+        story.world.stream(key, other, StreamKind::NonBlocking, 1)
+    });
+    let on = |stream: usize, facts: Record| Record { stream: streams[stream], context: other as u16, ..facts };
+    story.call(&on(0, story.submit(0, 10, "cuMemsetD32Async")), 0);
+    let launch = Record { function: story.function("k"), ..story.submit(0, 20, "cuLaunchKernel") };
+    story.call(&on(1, launch), 0);
+    story.call(&on(1, Record { entered: 30, ..launch }), 0);
+    story.blocked_in(1, &Record { stream: streams[1], context: other as u16, ..story.facts(SYNC, 40, None) });
+    story.check(&[(Code::LG201, "cuMemsetD32Async")]);
+    let verdict = &story.diagnosis().verdicts[0];
+    assert!(verdict.chain.iter().any(|line| line.contains("first launch")), "{verdict:#?}");
+}
+
+#[test]
 fn a_cold_load_that_found_nothing_in_flight_is_innocent() {
     let story = Story::new().patient(0);
     story.cold(1, 5, "k2").synchronize(1, 7).launch(0, 10, "spin").waits(1, 30, SYNC, Some(0));

@@ -36,6 +36,9 @@ const MOST_HANDLES: usize = 1 << 16;
 /// Streams and events that one thread may poll in turns.
 const MOST_POLLED: usize = 64;
 
+/// In the flags of a load that is kept here: it is a context's first launch, whose function was loaded. No record has it.
+const FIRST_LAUNCH: u8 = 128;
+
 /// `CUDA_ERROR_NOT_READY`.
 const NOT_READY: i32 = 600;
 /// A thread that has not asked for this long has stopped asking.
@@ -57,6 +60,12 @@ struct Busy {
 struct Poll {
     record: Record,
     recorded: Option<Nanos>,
+}
+
+impl Poll {
+    fn is_about(&self, record: &Record) -> bool {
+        self.record.stream == record.stream && self.record.detail == record.detail
+    }
 }
 
 /// A host function that has been called.
@@ -84,6 +93,12 @@ pub struct Gathering {
     images: HashMap<u64, u64>,
     polls: HashMap<u32, Vec<Poll>>,
     called: Vec<Called>,
+    /// Threads that have run host functions: the driver's own.
+    host_threads: HashSet<u32>,
+    /// Contexts in which something was launched.
+    launched: HashSet<u16>,
+    /// Whether the first launches are among the records.
+    from_the_beginning: bool,
     /// Of what was seen, when, and what: of each thread what it did, of memory what it held, of launches how many blocks.
     doing: Vec<(Nanos, u32, Doing)>,
     held: HashMap<u64, (Nanos, u64)>,
@@ -122,6 +137,9 @@ impl Gathering {
             images: HashMap::new(),
             polls: HashMap::new(),
             called: Vec::new(),
+            host_threads: HashSet::new(),
+            launched: HashSet::new(),
+            from_the_beginning: recording.accounts().iter().all(|account| account.overtaken == 0),
             doing: Vec::new(),
             held: HashMap::new(),
             resident: HashMap::new(),
@@ -154,9 +172,22 @@ impl Gathering {
             Kind::Hazard | Kind::Preload => return,
             Kind::Seen => return self.seen(record),
             Kind::HostBegins | Kind::HostEnds => return self.host_function(entry),
-            Kind::ColdFunction | Kind::ColdModule => self.load(entry.thread, record),
+            Kind::ColdFunction | Kind::ColdModule => {
+                if record.form.class() == Class::Launch {
+                    self.launched.insert(record.context);
+                }
+                self.load(entry.thread, record);
+            }
             Kind::Queries if record.result == NOT_READY => return self.poll(entry),
-            Kind::Queries | Kind::Call => {}
+            Kind::Queries => {
+                // Others may be asked about in turns, and go on.
+                if let Some(polls) = self.polls.get_mut(&entry.thread_number) {
+                    polls.retain(|poll| !poll.is_about(record));
+                }
+                self.succeeded(record);
+                return;
+            }
+            Kind::Call => self.first_launch(entry),
         }
         self.polls.remove(&entry.thread_number);
         self.activity = self.activity.max(record.entered).max(record.returned);
@@ -252,13 +283,25 @@ impl Gathering {
         }
     }
 
+    /// The first launch of all in a context puts a barrier on the device as the load of a function does, although its function is
+    /// loaded.
+    fn first_launch(&mut self, entry: &Entry) {
+        let record = &entry.record;
+        let launches = record.form.class() == Class::Launch && record.submitted() && record.result == 0;
+        if launches && self.launched.insert(record.context) && self.from_the_beginning {
+            self.load(entry.thread, &Record { kind: Kind::ColdFunction, ..*record });
+            if let Some((_, load)) = self.loads.last_mut().filter(|(_, load)| load.entered == record.entered) {
+                load.flags |= FIRST_LAUNCH;
+            }
+        }
+    }
+
     fn poll(&mut self, entry: &Entry) {
         let record = entry.record;
         let recorded = self.events.get(&record.detail).map(|(_, at)| *at).filter(|_| record.detail != 0);
         let polls = self.polls.entry(entry.thread_number).or_default();
         // The same again, after another answer about something else: the former one is told with it.
-        let same = |p: &Poll| p.record.stream == record.stream && p.record.detail == record.detail;
-        match polls.iter().position(same) {
+        match polls.iter().position(|poll| poll.is_about(&record)) {
             Some(known) => {
                 let known = &mut polls[known].record;
                 known.returned = record.returned;
@@ -274,6 +317,7 @@ impl Gathering {
         self.activity = self.activity.max(record.entered);
         self.moved(|number, _| number == record.stream, record.entered);
         self.called.retain(|called| called.thread_number != entry.thread_number);
+        self.host_threads.insert(entry.thread);
         if record.kind == Kind::HostBegins {
             self.called.push(Called { thread: entry.thread, thread_number: entry.thread_number, record });
         }
@@ -327,9 +371,9 @@ impl Gathering {
         event_waits.retain(|wait| self.busy.get(&wait.recorded_on).is_some_and(|on| wait.recorded > on.complete_until));
         event_waits.sort_by_key(|wait| wait.at);
         let blocked = view.blocked(threshold);
-        // Who waits is not at large, nor is who runs the host function that is waited for.
+        // Who waits is not at large, nor are the driver's own threads.
         let busy_elsewhere: HashSet<u32> =
-            blocked.iter().map(|call| call.thread).chain(self.called.iter().map(|called| called.thread)).collect();
+            blocked.iter().map(|call| call.thread).chain(self.host_threads.iter().copied()).collect();
         Snapshot {
             at: self.last,
             threshold_nanos: threshold,
@@ -594,6 +638,7 @@ impl<S: Source> View<'_, S> {
                     function: function_name(self.recording.texts(), record.function, meant_at(record)),
                     stream: self.stream_ref_then(record.stream, meant_at(record)),
                     thread: *thread,
+                    first_launch: record.flags & FIRST_LAUNCH != 0,
                     behind: self.gathering.behind(record).filter_map(|number| self.busy_stream(number)).collect(),
                 })
             })

@@ -12,6 +12,7 @@ use super::snapshot::{
     BusyStream, ColdLoadSeen, EventWaitSeen, Extent, HostFunctionSeen, OperationSeen, Snapshot, StreamRef, WaitSeen,
 };
 use super::verdict::Culprit;
+use crate::api::Class;
 use crate::state::ColdKind;
 use crate::Nanos;
 
@@ -24,6 +25,8 @@ pub(super) enum Step<'a> {
     Writer(&'a WaitSeen, u32),
     /// An event.
     Event(&'a EventWaitSeen),
+    /// Host functions run one at a time: this stream's has not been called.
+    HostFunctions(&'a StreamRef),
     /// The order that the legacy default stream makes: this stream waits for that one.
     Legacy(&'a StreamRef, &'a StreamRef),
 }
@@ -95,6 +98,8 @@ enum Gate<'a> {
     Wait(&'a WaitSeen),
     Event(&'a EventWaitSeen),
     Host(&'a HostFunctionSeen),
+    /// A host function that has not been called, behind one that has.
+    Behind(&'a HostFunctionSeen),
     Barrier(&'a ColdLoadSeen),
     Legacy(&'a BusyStream),
 }
@@ -143,6 +148,16 @@ impl<'a> Paths<'a> {
         gates.extend(waits.iter().filter(|w| w.stream.number == number).map(|w| (w.at, Gate::Wait(w))));
         gates.extend(event_waits.iter().filter(|w| w.stream == number).map(|w| (w.at, Gate::Event(w))));
         gates.extend(host_functions.iter().filter(|h| h.stream == number).map(|h| (h.at, Gate::Host(h))));
+        let not_called = busy
+            .operations
+            .iter()
+            .filter(|op| is_host_function(op))
+            .find(|op| !host_functions.iter().any(|h| h.stream == number && h.at == op.at));
+        let runs = |h: &&HostFunctionSeen| {
+            h.stream != number
+                && self.snapshot.stream(h.stream).is_some_and(|on| on.stream.context == busy.stream.context)
+        };
+        gates.extend(not_called.and_then(|op| Some((op.at, Gate::Behind(host_functions.iter().find(runs)?)))));
         let barriers = loads
             .iter()
             .filter(|load| load.kind == ColdKind::Function && load.context == busy.stream.context)
@@ -165,6 +180,11 @@ impl<'a> Paths<'a> {
                 Some(closed(path, || culprit(busy, &operation_at(busy, at))))
             }
             Gate::Host(host) => Some(Path::to(End::Host(host, culprit(busy, &operation_at(busy, at))))),
+            Gate::Behind(host) => {
+                let on = self.snapshot.stream(host.stream)?;
+                let path = Path::to(End::Host(host, culprit(on, &operation_at(on, host.at))));
+                Some(path.behind(Step::HostFunctions(&busy.stream)))
+            }
             Gate::Barrier(load) => {
                 let behind = load.behind.iter().filter(|b| b.stream.number != busy.stream.number);
                 let paths = behind.filter_map(|b| self.find(b.stream.number, load.at, on_the_way));
@@ -235,6 +255,10 @@ fn operation_at(busy: &BusyStream, at: Nanos) -> OperationSeen {
 fn first_after(busy: &BusyStream, at: Nanos) -> Option<Nanos> {
     let known = busy.operations.iter().map(|op| op.at).filter(|op| *op >= at).min();
     known.or_else(|| (busy.last_submitted >= at).then(|| busy.oldest.at.max(at)))
+}
+
+fn is_host_function(operation: &OperationSeen) -> bool {
+    Snapshot::form(&operation.call).is_some_and(|form| form.class() == Class::HostFunction)
 }
 
 /// Whether operations of the two streams wait for each other in the order of their submission, by the rules of the legacy

@@ -31,7 +31,10 @@ impl Story {
         let streams = [0x51, 0x52, 0x53]
             .map(|handle| world.stream(StreamKey { handle, context: 0, thread: 0 }, context, kind, 1));
         let thread = Self::begin_thread(&world, 100);
-        Self { world, context, streams, thread, patience: 3 * THRESHOLD }
+        let story = Self { world, context, streams, thread, patience: 3 * THRESHOLD };
+        // A context's first launch is something of its own.
+        story.launch(2, 2, "first").synchronize(2, 4);
+        story
     }
 
     /// Nothing is waited for longer than so.

@@ -67,6 +67,18 @@ pub(super) fn loads(call: &BlockedCall) -> String {
 pub(super) fn barrier(load: &ColdLoadSeen) -> [String; 2] {
     let on = load.stream.as_ref().map(|s| format!(" on {}", stream(s))).unwrap_or_default();
     let what = function(load.function.as_ref(), "a function");
+    if load.first_launch {
+        return [
+            format!(
+                "{}{on} of {what} was the first launch in its context, at {}, while other work was in flight",
+                load.call,
+                time(load.at)
+            ),
+            "a context's first launch returns at once, but nothing submitted after it starts before everything earlier has \
+             ended"
+                .to_owned(),
+        ];
+    }
     [
         format!(
             "{}{on} loaded {what} on its first use at {}, while other work was in flight",
@@ -131,6 +143,10 @@ fn step(snapshot: &Snapshot, step: &Step<'_>) -> Vec<String> {
                 time(waits.recorded)
             )]
         }
+        Step::HostFunctions(on) => vec![format!(
+            "{} has a host function to call, and host functions of a context are called one at a time",
+            stream(on)
+        )],
         Step::Legacy(one, other) => vec![format!(
             "what was submitted to {} waits for what was submitted to {} before: that is the order of the legacy default \
              stream",
@@ -216,7 +232,7 @@ pub(super) fn evidence(path: &Path<'_>) -> Vec<Evidence> {
                 thread: None,
                 stream: Some(wait.stream),
             }),
-            Step::Legacy(..) => None,
+            Step::HostFunctions(_) | Step::Legacy(..) => None,
         })
         .collect();
     if let End::Host(host, _) = &path.end {

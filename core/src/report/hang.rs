@@ -98,7 +98,7 @@ impl HangReport {
     }
 
     /// The causes, or what is waited for.
-    pub fn causes(&self) -> Vec<String> {
+    fn causes(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for verdict in &self.verdicts {
             lines.push(format!("{}: {} ({})", verdict.code, verdict.title, verdict.confidence.name()));
@@ -145,20 +145,6 @@ impl HangReport {
             lines.push(format!("details: lazyguard report {folder}"));
         }
         marked(&lines)
-    }
-
-    /// The short block for a report that has changed since the driver was asked.
-    pub fn amended(&self) -> String {
-        let mut lines = vec![format!("AMENDED: {}", self.heading())];
-        lines.extend(self.probe.iter().flat_map(ProbeSeen::lines));
-        lines.extend(self.causes());
-        marked(&lines)
-    }
-
-    /// The line for a report that has not.
-    pub fn confirmed(&self) -> String {
-        let probe = self.probe.as_ref().map(ProbeSeen::line).unwrap_or_default();
-        marked(&[probe])
     }
 
     /// The line for a report whose cause is gone.

@@ -403,14 +403,16 @@ impl ThreadSlot {
     }
 
     /// When the owner began to ask the driver what it is asking again and again, and when it last did; `None` if its newest
-    /// work was something else, or the answer was another than "not ready".
+    /// work was something else, or all answers were other than "not ready".
     pub fn asking(&self) -> Option<(Nanos, Nanos)> {
         const NOT_READY: u64 = 600;
-        let newest = self.recorder.newest(&self.pens[Lane::Work as usize], 1).next()?;
-        let head = newest[record::HEAD].load(Ordering::Relaxed);
-        let asks = head >> 16 & 0xff == Kind::Queries as u64 && head >> RESULT_AT == NOT_READY;
-        let at = |word: usize| newest[word].load(Ordering::Relaxed);
-        (self.in_use() && asks).then(|| (at(record::ENTERED), at(record::RETURNED)))
+        let get = |place: Place<'_>, word: usize| place[word].load(Ordering::Relaxed);
+        let newest = self.recorder.newest(&self.pens[Lane::Work as usize], FOLDED_AMONG);
+        let queries = newest.take_while(|place| get(place, record::HEAD) >> 16 & 0xff == Kind::Queries as u64);
+        queries
+            .filter(|place| self.in_use() && get(place, record::HEAD) >> RESULT_AT == NOT_READY)
+            .map(|place| (get(place, record::ENTERED), get(place, record::RETURNED)))
+            .min()
     }
 
     /// Adds to the newest record, of a call that has just returned, which stream it was about.

@@ -41,7 +41,9 @@ fn left(guard: &Guard) -> Vec<Waiting> {
 /// Puts into the recording what the threads do that are in no driver call.
 fn note_witnesses(guard: &Guard, slot: &ThreadSlot) {
     let at = guard.now();
-    for (thread, doing) in witness::threads() {
+    // A thread of the driver's that has a slot has called the program back.
+    let calls_back = |thread: u32| guard.world.threads().any(|(_, slot)| slot.in_use() && slot.thread() == thread);
+    for (thread, doing) in witness::threads(calls_back) {
         let record = Record {
             kind: Kind::Seen,
             entered: at,

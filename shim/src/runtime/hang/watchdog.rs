@@ -2,8 +2,8 @@
 //! says what it waits for.
 //!
 //! It looks at the threads' slots a few times a second. When something is past the threshold it takes a snapshot of the
-//! process's own recording, diagnoses it, and writes the report to standard error and into the run folder. Then the probe asks
-//! the driver, and the report is amended by what that says. While nothing changes it reports again, shortly, after pauses that
+//! process's own recording, diagnoses it, and writes the report into the run folder. Then the probe asks the driver, which takes a
+//! moment at most, and what the report says with that goes to standard error. While nothing changes it reports again, shortly, after pauses that
 //! double; when what was reported goes on by itself, it says so in a line.
 //!
 //! Must not: call the driver, or take a lock that a stuck thread can hold.
@@ -225,29 +225,32 @@ impl Watch {
 
     fn tell(&mut self, mut report: HangReport, waiting: Vec<Waiting>) {
         let guard = self.guard;
-        self.reports += 1;
-        if report.standing == Standing::Hang {
-            guard.hangs.fetch_add(1, Ordering::Relaxed);
-        }
         guard.keeper.at_a_hang(guard);
         let calls: Vec<_> = guard.world.threads().filter_map(|(_, slot)| slot.published()).collect();
         report.stacks = stacks::save(guard, &calls);
         if report.standing == Standing::Hang {
             report.python = python::save(guard);
         }
-        standard_error::write(&report.text());
+        // It is in the run folder before the driver is asked, whatever comes of that, and on standard error as soon as the driver
+        // has answered, or has not within a moment: once, and right.
         self.keep(&report);
-        let mut last = report;
-        if last.probe.is_none() {
-            if let Some(amended) = self.asked(&last) {
-                standard_error::write(&if amended.same_cause(&last) { amended.confirmed() } else { amended.amended() });
-                if amended.standing == Standing::Hang && last.standing != Standing::Hang {
-                    guard.hangs.fetch_add(1, Ordering::Relaxed);
+        if report.probe.is_none() {
+            if let Some(amended) = self.asked(&report) {
+                report = amended;
+                if report.standing == Standing::Well {
+                    // Everything has ended, and nobody had noticed.
+                    self.forget();
+                    return;
                 }
-                self.keep(&amended);
-                last = amended;
             }
         }
+        self.reports += 1;
+        if report.standing == Standing::Hang {
+            guard.hangs.fetch_add(1, Ordering::Relaxed);
+        }
+        standard_error::write(&report.text());
+        self.keep(&report);
+        let last = report;
         if last.standing == Standing::Hang {
             on_hang::act(guard, &last);
         }
@@ -267,6 +270,16 @@ impl Watch {
         standard_error::write(&incident.report.went_on(now));
         incident.report.resolved = Some(now);
         self.keep(&incident.report);
+    }
+
+    /// There is nothing to report after all.
+    fn forget(&mut self) {
+        if let Some(folder) = &self.guard.folder {
+            // Where it cannot be removed, it is told as what it was: kept before the driver was asked.
+            let _ = std::fs::remove_file(folder.path().join(HANG));
+        }
+        self.incident = None;
+        self.look_at = self.guard.now() + self.threshold;
     }
 
     /// Keeps a report, and everything else, in the run folder.

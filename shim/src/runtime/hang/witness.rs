@@ -11,19 +11,20 @@ use lazyguard_core::diagnose::Doing;
 /// More threads than this are not looked at.
 const MOST_THREADS: usize = 256;
 
-/// How the driver's threads and this library's are named.
-const NOT_THE_PROGRAMS: [&str; 2] = ["cuda", "lazyguard-"];
+/// How the driver's threads are named, and this library's.
+const THE_DRIVERS: &str = "cuda";
+const OWN: &str = "lazyguard-";
 
-/// What the process's threads do, as far as the kernel tells.
-pub fn threads() -> Vec<(u32, Doing)> {
+/// What the process's threads do, as far as the kernel tells; of the driver's own threads those that are asked for.
+pub fn threads(wanted: impl Fn(u32) -> bool) -> Vec<(u32, Doing)> {
     let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return Vec::new() };
     let ids = tasks.flatten().filter_map(|task| task.file_name().to_str()?.parse::<u32>().ok());
-    ids.take(MOST_THREADS).filter_map(|thread| Some((thread, doing(thread)?))).collect()
+    ids.take(MOST_THREADS).filter_map(|thread| Some((thread, doing(thread, wanted(thread))?))).collect()
 }
 
-fn doing(thread: u32) -> Option<Doing> {
+fn doing(thread: u32, wanted: bool) -> Option<Doing> {
     let name = super::super::thread::name(thread);
-    if NOT_THE_PROGRAMS.iter().any(|theirs| name.starts_with(theirs)) {
+    if name.starts_with(OWN) || !wanted && name.starts_with(THE_DRIVERS) {
         return None;
     }
     in_call(&std::fs::read_to_string(format!("/proc/self/task/{thread}/syscall")).ok()?)
@@ -77,7 +78,7 @@ mod tests {
             let _ = released.recv();
         });
         let thread = told.recv().unwrap();
-        let told = || threads().into_iter().find(|(id, _)| *id == thread).map(|(_, doing)| doing);
+        let told = || threads(|_| false).into_iter().find(|(id, _)| *id == thread).map(|(_, doing)| doing);
         let soon = (0..200).any(|_| {
             std::thread::sleep(Duration::from_millis(5));
             // Where the kernel does not tell, there is nothing to test.
