@@ -38,10 +38,5 @@ LG_KERNEL void many_locals(int* p, int n) {
   p[0] = s;
 }
 
-LG_KERNEL void prints(int* p) {
-  if (p[0] == 123456) printf("counter %d\n", p[0]);
-  p[0] += 1;
-}
-
 LG_KERNEL_TABLE(LG_ENTRY(spin_until), LG_ENTRY(fill_and_spin), LG_ENTRY(consume), LG_ENTRY(publish), LG_ENTRY(busy_for), LG_ENTRY(step),
-                LG_ENTRY(set_flag), LG_ENTRY(many_locals, .local_bytes = 32768), LG_ENTRY(prints, .uses_printf = true));
+                LG_ENTRY(set_flag), LG_ENTRY(many_locals, .local_bytes = 32768));

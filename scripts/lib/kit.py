@@ -4,6 +4,7 @@ Must not take anything along that they do not use, nor leave files of an earlier
 """
 
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -18,6 +19,8 @@ MARK = "lazyguard-kit"
 # Beside the programs of programs.json.
 ALSO = ("launch_bench",)
 MEASURING = ("launch_worker", "runtime_worker", "start_cost")
+# Many small programs, most of whose bytes are for a debugger; their symbols stay.
+WITHOUT_DEBUG = Path("target/corpus")
 # Compiled there, against the CUPTI that is there.
 SOURCES = ("testapps/bench/cupti/bench_cupti.cpp",)
 
@@ -63,15 +66,17 @@ def empty(folder):
 def main():
     folder = Path(sys.argv[1]).resolve()
     files = contents()
-    size = sum((ROOT / path).stat().st_size for path in files) / 2**20
-    if size > MOST_MIB:
-        largest = sorted(files, key=lambda path: -(ROOT / path).stat().st_size)[:5]
-        raise Failure(f"{size:.1f} MiB is over the limit of {MOST_MIB} MiB; the largest: " + ", ".join(
-            f"{path} {(ROOT / path).stat().st_size / 2**20:.1f}" for path in largest))
     empty(folder)
     for path in files:
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / path, folder / path)
+    small = [str(folder / path) for path in files if WITHOUT_DEBUG in path.parents]
+    subprocess.run(["strip", "--strip-debug", *small], check=True)
+    size = sum((folder / path).stat().st_size for path in files) / 2**20
+    if size > MOST_MIB:
+        largest = sorted(files, key=lambda path: -(folder / path).stat().st_size)[:5]
+        raise Failure(f"{size:.1f} MiB is over the limit of {MOST_MIB} MiB; the largest: " + ", ".join(
+            f"{path} {(folder / path).stat().st_size / 2**20:.1f}" for path in largest))
     print(f"{folder}: {len(files)} files, {size:.1f} MiB; there: scripts/gpu-check, scripts/bench --card")
 
 

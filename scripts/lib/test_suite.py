@@ -99,7 +99,7 @@ def steps():
         step("documentation examples", ["cargo", "test", *JOBS, "--quiet", "--workspace", "--doc"], count_cargo_test_or_none),
         step("the simulated driver's conformance", [str(conformance)], count_last_line,
              environment={"LD_LIBRARY_PATH": str(TARGET / "simdriver")}, lacks=file_there(conformance)),
-        rust_tests("end to end", "package(lazyguard-e2e)", ["-p", "lazyguard-e2e"], 480),
+        rust_tests("end to end", "package(lazyguard-e2e)", ["-p", "lazyguard-e2e"], 720),
         step("gpu-check, tried on the simulated driver", [str(scripts / "gpu-check"), "--simulated", "--programs", simulated_programs],
              count_last_line),
         step("documentation", ["cargo", "doc", *JOBS, "--quiet", "--workspace", "--no-deps", "--document-private-items"], environment={"RUSTDOCFLAGS": "-D warnings"}),

@@ -67,6 +67,7 @@ void come_alive(Context &context) {
   context.local_bytes = 1024;
   context.prints = false;
   context.launched = false;
+  context.may_print = false;
   context.id = next_id();
   StreamRef legacy = std::make_shared<Stream>(context, CU_STREAM_DEFAULT, 0);
   legacy->legacy = true;

@@ -69,6 +69,7 @@ struct Context : Object {
 
   std::atomic<size_t> local_bytes{1024};  // local memory a thread may use before a launch has to grow it
 
+  std::atomic<bool> may_print{false};       // a module with a kernel that prints was loaded
   std::atomic<bool> prints{false};          // a kernel that prints was launched: the buffer's size is settled
 
   std::atomic<bool> launched{false};  // the first kernel was launched, or an executable graph made that has one

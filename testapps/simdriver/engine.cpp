@@ -4,7 +4,9 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <deque>
+#include <string>
 
 #include "context.hpp"
 #include "settings.hpp"
@@ -321,6 +323,18 @@ int64_t now_ns() {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
   return now.tv_sec * 1000000000LL + now.tv_nsec;
+}
+
+void run_host_function(Context *context, const std::function<void()> &call) {
+  std::unique_lock<std::mutex> one_at_a_time;
+  if (context) one_at_a_time = std::unique_lock<std::mutex>(context->host_functions);
+  char before[16] = "";
+  pthread_getname_np(pthread_self(), before, sizeof before);
+  pthread_setname_np(pthread_self(), std::string(program_invocation_short_name).substr(0, sizeof before - 1).c_str());
+  in_host_function() = true;
+  call();
+  in_host_function() = false;
+  pthread_setname_np(pthread_self(), before);
 }
 
 bool &in_host_function() {

@@ -98,5 +98,8 @@ int64_t now_ns();
 
 // True on a thread that runs a host function or a stream callback, where no call into the driver is permitted.
 bool &in_host_function();
+// Runs a host function or a stream callback as the real driver does: of one context (null: of none) one at a time, on a thread that has
+// the program's name and not one of the driver's.
+void run_host_function(Context *context, const std::function<void()> &call);
 
 }  // namespace lgsim

@@ -158,11 +158,7 @@ CUresult set_fill(Node &node, const CUDA_MEMSET_NODE_PARAMS *p) {
 CUresult set_host(Node &node, const CUDA_HOST_NODE_PARAMS *p) {
   if (!p || !p->fn) return CUDA_ERROR_INVALID_VALUE;
   node.host = *p;
-  node.work = [call = *p] {
-    in_host_function() = true;
-    call.fn(call.userData);
-    in_host_function() = false;
-  };
+  node.work = [call = *p] { run_host_function(nullptr, [=] { call.fn(call.userData); }); };
   return CUDA_SUCCESS;
 }
 CUresult set_memops(Node &node, const CUDA_BATCH_MEM_OP_NODE_PARAMS *p) {

@@ -163,6 +163,14 @@ Body runnable(const void *function, CUstream stream) {
   return found && found->context == context ? found->run : nullptr;
 }
 
+// Two launches put a barrier behind what is in flight, though their functions were loaded long before: the first of a context one of
+// whose modules prints, whatever is launched, and the first of a kernel that prints.
+void make_ready_to_print(Context &context, const Function &function) {
+  const bool first = !context.launched.exchange(true) && context.may_print;
+  const bool first_to_print = function.kernel.attributes.uses_printf && !context.prints.exchange(true);
+  if (first || first_to_print) raise_barrier(context);
+}
+
 CUresult launch_kernel(CUfunction f, const lgsim_grid &grid, unsigned shared_bytes, CUstream handle, bool per_thread,
                        void **parameters, void **extra, bool cooperative) {
   const bool free_running = settings().free_running;
@@ -196,8 +204,7 @@ CUresult launch_kernel(CUfunction f, const lgsim_grid &grid, unsigned shared_byt
       }, captured);
   if (r != CUDA_SUCCESS || captured) return r;
   if (free_running && !launch.function->kernel.attributes.blocks_together) remember(f, handle, generation, launch.function->kernel.run, stream->context);
-  // The first launch puts a barrier behind what is in flight, though its function was loaded long before.
-  if (!stream->context.launched.exchange(true)) raise_barrier(stream->context);
+  make_ready_to_print(stream->context, *launch.function);
   submit(stream, launch_op(launch));
   return CUDA_SUCCESS;
 }
@@ -218,12 +225,7 @@ CUresult launch_host(CUstream handle, bool per_thread, CUhostFn fn, void *data) 
   CUresult r = find_stream(handle, per_thread, stream);
   if (r == CUDA_SUCCESS) r = legacy_call(stream);
   if (r != CUDA_SUCCESS) return r;
-  auto call = [fn, data, &context = stream->context] {
-    std::lock_guard<std::mutex> one_at_a_time(context.host_functions);
-    in_host_function() = true;
-    fn(data);
-    in_host_function() = false;
-  };
+  auto call = [fn, data, context = &stream->context] { run_host_function(context, [=] { fn(data); }); };
   Alone hold(stream->context.api_lock);
   bool captured = false;
   r = capture_instead(stream, [&] {
@@ -260,7 +262,6 @@ CUresult prepare_launch(Context &context, const void *handle, const lgsim_grid &
     stop_context(context);
     context.local_bytes = std::max<size_t>(context.local_bytes, function->kernel.attributes.local_bytes);
   }
-  if (function->kernel.attributes.uses_printf) context.prints = true;
   launch.function = function;
   launch.grid = grid;
   launch.shared_bytes = shared_bytes;

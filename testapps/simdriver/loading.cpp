@@ -73,6 +73,7 @@ CUresult load_module(Context &context, const ImageRef &image, ModuleRef &module)
   for (size_t i = 0; i < image->kernels.size(); i++) {
     KernelInfo kernel = image->kernels[i];
     if (table) kernel.run = table[i].run;
+    if (kernel.attributes.uses_printf) context.may_print = true;
     FunctionRef function = std::make_shared<Function>(*module, kernel);
     module->functions.push_back(function);
     registry().add(function);

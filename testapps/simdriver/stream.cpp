@@ -84,11 +84,8 @@ CUresult add_callback(CUstream handle, bool per_thread, CUstreamCallback callbac
   if (r != CUDA_SUCCESS) return r;
   if (is_capturing(stream)) return whole_context_call(stream->context);
   Alone hold(stream->context.api_lock);
-  submit(stream, make_op(Op::Kind::work, [=, &context = stream->context] {
-           std::lock_guard<std::mutex> one_at_a_time(context.host_functions);
-           in_host_function() = true;
-           callback(handle, CUDA_SUCCESS, data);
-           in_host_function() = false;
+  submit(stream, make_op(Op::Kind::work, [=, context = &stream->context] {
+           run_host_function(context, [=] { callback(handle, CUDA_SUCCESS, data); });
          }));
   return CUDA_SUCCESS;
 }

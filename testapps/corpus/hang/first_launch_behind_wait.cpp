@@ -1,6 +1,6 @@
-// The first kernel of the whole context is launched while a stream waits for a value. Its function was loaded before, but a context's
-// first launch puts a barrier behind all that is in flight, as the load of a function does: the write that was submitted after it is
-// never carried out.
+// The first kernel of the whole context is launched while a stream waits for a value. All functions were loaded before, but one of the
+// context's modules has a kernel that prints, and then the context's first launch, of whatever, puts a barrier behind all that is in
+// flight, as the load of a function does: the write that was submitted after it is never carried out.
 // expect: LG201 culprit=cuStreamWaitValue32_v2
 // card: yes
 #include "../corpus.hpp"
@@ -9,6 +9,7 @@ int main() {
   lg::open_session();
   const CUdeviceptr words = lg::device_words(2);
   const CUfunction step = lg::function(lg::module("corpus"), "step");
+  lg::module("corpus_prints");
   const CUstream waits = lg::stream(), works = lg::stream(), writes = lg::stream();
   CK(cuStreamWaitValue32(waits, words, 1, CU_STREAM_WAIT_VALUE_EQ));
   CK(lg::launch_one(step, works, words + 4));

@@ -77,7 +77,7 @@ std::string launch_during(Bench &b, CUstream spinning, const std::string &expect
 // A second context that has launched nothing yet.
 struct Fresh {
   CUcontext context = nullptr;
-  CUfunction warm = nullptr, setflag = nullptr;
+  CUfunction warm = nullptr, setflag = nullptr, prints = nullptr;
   CUstream s[3] = {};
   CUdeviceptr memory = 0;
   lg::MappedWord word;
@@ -88,6 +88,7 @@ struct Fresh {
     CK(cuModuleLoadData(&module, device().image.data()));
     CK(cuModuleGetFunction(&warm, module, "warm"));
     CK(cuModuleGetFunction(&setflag, module, "setflag"));
+    CK(cuModuleGetFunction(&prints, module, "withprintf"));
     for (CUstream &stream : s) CK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     CK(cuMemAlloc(&memory, 4096));
     word = lg::mapped_word();
@@ -450,18 +451,18 @@ std::map<std::string, Answer> answers(Bench &b) {
   });
   auto nothing = [](Fresh &) {};
   auto warm_launch = [](Fresh &f) { CK(launch_one(f.warm, f.s[1], f.memory)); };
-  row("first launch of a context beside an unsatisfied wait",
+  row("first launch of a context beside an unsatisfied wait, one of its modules prints",
       [=](const std::string &x) { return beside_wait(x, nothing, warm_launch); });
-  row("write value behind the first launch of a context beside an unsatisfied wait, on another stream", [=](const std::string &x) {
+  row("write value on another stream, behind that", [=](const std::string &x) {
     return beside_wait(x, nothing, [](Fresh &f) {
       CK(launch_one(f.warm, f.s[2], f.memory));
       CK(cuStreamWriteValue32(f.s[1], f.memory, 1, 0));
     });
   });
-  row("first launch of a function beside an unsatisfied wait, another launched before", [=](const std::string &x) {
+  row("first launch of a function beside an unsatisfied wait, one of its modules prints, another function launched before", [=](const std::string &x) {
     return beside_wait(x, warm_launch, [](Fresh &f) { CK(launch_one(f.setflag, f.s[1], f.memory)); });
   });
-  row("first launch of a context beside an unsatisfied wait, a graph with a kernel instantiated before", [=](const std::string &x) {
+  row("first launch of a context beside an unsatisfied wait, one of its modules prints, a graph with a kernel instantiated before", [=](const std::string &x) {
     return beside_wait(x, [](Fresh &f) {
       CUgraph graph;
       CUgraphExec made;
@@ -471,13 +472,46 @@ std::map<std::string, Answer> answers(Bench &b) {
       CK(cuGraphInstantiate(&made, graph, 0));
     }, warm_launch);
   });
+  row("first launch of a kernel that prints beside an unsatisfied wait, another function launched before", [=](const std::string &x) {
+    return beside_wait(x, warm_launch, [](Fresh &f) { CK(launch_one(f.prints, f.s[1], f.memory)); });
+  });
+  row("warm launch on another stream, behind that", [=](const std::string &x) {
+    return beside_wait(x, warm_launch, [](Fresh &f) {
+      CK(launch_one(f.prints, f.s[2], f.memory));
+      CK(launch_one(f.warm, f.s[1], f.memory));
+    });
+  });
+  row("launch of a kernel that prints beside an unsatisfied wait, launched before", [=](const std::string &x) {
+    auto print = [](Fresh &f) { CK(launch_one(f.prints, f.s[1], f.memory)); };
+    return beside_wait(x, print, print);
+  });
+  row("first launch of a context beside an unsatisfied wait, no module prints", [](const std::string &x) {
+    CUcontext silent;
+    CUmodule module;
+    CUfunction nothing_at_all;
+    CUstream waits, works;
+    CK(cuCtxCreate(&silent, nullptr, 0, device().session.device));
+    CK(cuModuleLoadData(&module, kPtx));
+    CK(cuModuleGetFunction(&nothing_at_all, module, "nothing"));
+    CK(cuStreamCreate(&waits, CU_STREAM_NON_BLOCKING));
+    CK(cuStreamCreate(&works, CU_STREAM_NON_BLOCKING));
+    const lg::MappedWord word = lg::mapped_word();
+    CK(cuStreamWaitValue32(waits, word.device, 1, CU_STREAM_WAIT_VALUE_EQ));
+    CK(launch_one(nothing_at_all, works, word.device));
+    const std::string seen = ran(runs_dry(works, x == "runs"));
+    *word.host = 1;
+    CK(cuCtxSynchronize());
+    CK(cuCtxDestroy(silent));
+    CK(cuCtxSetCurrent(device().session.context));
+    return seen;
+  });
   row("first memset and first copy of a context beside an unsatisfied wait", [=](const std::string &x) {
     return beside_wait(x, nothing, [](Fresh &f) {
       CK(cuMemsetD32Async(f.memory, 1, 1, f.s[1]));
       CK(cuMemcpyHtoDAsync(f.memory, const_cast<int *>(f.word.host), sizeof(int), f.s[1]));
     });
   });
-  row("first launch of a context beside a host function that does not return",
+  row("first launch of a context beside a host function that does not return, one of its modules prints",
       [=](const std::string &x) { return beside_host_function(x, warm_launch); });
   row("host function beside one that does not return, on another stream", [=](const std::string &x) {
     return beside_host_function(x, [](Fresh &f) { CK(cuLaunchHostFunc(f.s[1], [](void *) {}, nullptr)); });
