@@ -208,7 +208,7 @@ impl<'a> Decision<'a> {
         let what = what.map_or_else(|| "the function".to_owned(), demangle);
         let before = path.culprit().map_or_else(|| "it".to_owned(), |c| words::operation(&c.operation));
         let fix = if path.barrier().is_some_and(|load| load.first_launch) {
-            format!("Launch any kernel, or fill any memory, once before {before} is submitted.")
+            format!("Launch {what} once before {before} is submitted; loading it is not enough where it prints.")
         } else {
             format!(
                 "Load {what} before {before} is submitted: call cudaFuncGetAttributes or cuFuncLoad on it, or launch it \

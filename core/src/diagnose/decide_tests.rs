@@ -30,8 +30,16 @@ fn the_stream_that_the_barrier_stands_behind_waits_for_what_it_keeps_back() {
 }
 
 #[test]
-fn the_first_launch_of_a_context_is_a_barrier_although_its_function_is_loaded() {
-    let story = Story::new();
+fn the_first_launch_of_a_context_is_a_barrier_where_a_module_prints() {
+    for (image, code) in [(1, Code::LG299), (0x101, Code::LG201)] {
+        first_launch_beside_a_fill(image, code);
+    }
+}
+
+fn first_launch_beside_a_fill(image: u64, code: Code) {
+    let story = Story::new().patient(0);
+    let load = story.facts("cuModuleLoadData", 5, None);
+    story.call(&Record { kind: Kind::ColdModule, three: image, detail: 0x77, ..load }, 0);
     let other = story.world.context(0xd0, 1);
     let streams = [0x91, 0x92].map(|handle| {
         let key = StreamKey { handle, context: 0, thread: 0 };
@@ -43,9 +51,11 @@ fn the_first_launch_of_a_context_is_a_barrier_although_its_function_is_loaded() 
     story.call(&on(1, launch), 0);
     story.call(&on(1, Record { entered: 30, ..launch }), 0);
     story.blocked_in(1, &Record { stream: streams[1], context: other as u16, ..story.facts(SYNC, 40, None) });
-    story.check(&[(Code::LG201, "cuMemsetD32Async")]);
     let verdict = &story.diagnosis().verdicts[0];
-    assert!(verdict.chain.iter().any(|line| line.contains("first launch")), "{verdict:#?}");
+    assert_eq!(verdict.code, code, "{verdict:#?}");
+    let culprit = &verdict.culprits[0].operation;
+    assert_eq!(culprit.function.as_deref().unwrap_or(&culprit.call), if image == 1 { "k" } else { "cuMemsetD32Async" });
+    assert_eq!(verdict.chain.iter().any(|line| line.contains("first launch")), image != 1, "{verdict:#?}");
 }
 
 #[test]

@@ -36,7 +36,7 @@ const MOST_HANDLES: usize = 1 << 16;
 /// Streams and events that one thread may poll in turns.
 const MOST_POLLED: usize = 64;
 
-/// In the flags of a load that is kept here: it is a context's first launch, whose function was loaded. No record has it.
+/// In the flags of a load that is kept here: it is the first launch of a function that was loaded. No record has it.
 const FIRST_LAUNCH: u8 = 128;
 
 /// `CUDA_ERROR_NOT_READY`.
@@ -95,8 +95,12 @@ pub struct Gathering {
     called: Vec<Called>,
     /// Threads that have run host functions: the driver's own.
     host_threads: HashSet<u32>,
+    /// What was launched: the context and the function.
+    launched: HashSet<(u16, u32)>,
     /// Contexts in which something was launched.
-    launched: HashSet<u16>,
+    contexts: HashSet<u16>,
+    /// Of each function the handle of its module or library.
+    owners: HashMap<u32, u64>,
     /// Whether the first launches are among the records.
     from_the_beginning: bool,
     /// Of what was seen, when, and what: of each thread what it did, of memory what it held, of launches how many blocks.
@@ -139,6 +143,8 @@ impl Gathering {
             called: Vec::new(),
             host_threads: HashSet::new(),
             launched: HashSet::new(),
+            contexts: HashSet::new(),
+            owners: recording.texts().owners(),
             from_the_beginning: recording.accounts().iter().all(|account| account.overtaken == 0),
             doing: Vec::new(),
             held: HashMap::new(),
@@ -173,8 +179,9 @@ impl Gathering {
             Kind::Seen => return self.seen(record),
             Kind::HostBegins | Kind::HostEnds => return self.host_function(entry),
             Kind::ColdFunction | Kind::ColdModule => {
-                if record.form.class() == Class::Launch {
-                    self.launched.insert(record.context);
+                if record.form.class() == Class::Launch && self.launched.len() < MOST_HANDLES {
+                    self.contexts.insert(record.context);
+                    self.launched.insert((record.context, record.function));
                 }
                 self.load(entry.thread, record);
             }
@@ -278,17 +285,29 @@ impl Gathering {
 
     fn load(&mut self, thread: u32, record: &Record) {
         let refused = record.returned != 0 && record.result != 0;
-        if !refused && self.loads.len() < MOST_LOADS && self.behind(record).next().is_some() {
+        // A launch would stand behind its own barrier: where it has ended and what was before it has not, there was none.
+        let ran = record.submitted()
+            && record.returned != 0
+            && self.busy.get(&record.stream).is_none_or(|busy| record.entered <= busy.complete_until);
+        if !refused && !ran && self.loads.len() < MOST_LOADS && self.behind(record).next().is_some() {
             self.loads.push((thread, *record));
         }
     }
 
-    /// The first launch of all in a context puts a barrier on the device as the load of a function does, although its function is
-    /// loaded.
+    /// The first launch of a function that is loaded puts a barrier on the device as its load does where it prints, or where it is
+    /// the first of its context and a kernel of some module prints. What prints is told by the images, as far as those are small.
     fn first_launch(&mut self, entry: &Entry) {
         let record = &entry.record;
         let launches = record.form.class() == Class::Launch && record.submitted() && record.result == 0;
-        if launches && self.launched.insert(record.context) && self.from_the_beginning {
+        if !launches || self.launched.len() == MOST_HANDLES {
+            return;
+        }
+        let first_of_all = self.contexts.insert(record.context);
+        let first = self.launched.insert((record.context, record.function));
+        let owner = self.owners.get(&record.function).copied().unwrap_or(0);
+        let prints = |owner: &u64| self.images.get(owner).is_some_and(|image| image & image::PRINTS != 0);
+        let barrier = first && prints(&owner) || first_of_all && self.images.keys().any(|owner| prints(owner));
+        if barrier && self.from_the_beginning {
             self.load(entry.thread, &Record { kind: Kind::ColdFunction, ..*record });
             if let Some((_, load)) = self.loads.last_mut().filter(|(_, load)| load.entered == record.entered) {
                 load.flags |= FIRST_LAUNCH;
@@ -572,8 +591,7 @@ impl<S: Source> View<'_, S> {
             Class::ModuleLoad => Some(call.three & 0xffff),
             _ => self.gathering.images.get(&call.detail).copied(),
         };
-        let compiles =
-            call.kind == Kind::ColdModule && image_kind.is_some_and(|kind| image::NEEDS_COMPILER.contains(&kind));
+        let compiles = call.kind == Kind::ColdModule && image_kind.is_some_and(image::needs_compiler);
         BlockedCall {
             thread: thread.thread,
             thread_name: thread.name.clone(),

@@ -137,7 +137,8 @@ impl<'a> Paths<'a> {
         gates.sort_by_key(|(at, _)| *at);
         let found = gates.into_iter().find_map(|(at, gate)| self.through(busy, at, gate, on_the_way));
         on_the_way.pop();
-        Some(found.unwrap_or_else(|| self.front(busy)))
+        let found = found.or_else(|| self.filled(busy));
+        Some(found.unwrap_or_else(|| Path::to(End::Runs(culprit(busy, &busy.oldest)))))
     }
 
     /// What there is on the stream that may wait for something else, with the time at which it was submitted.
@@ -158,12 +159,9 @@ impl<'a> Paths<'a> {
                 && self.snapshot.stream(h.stream).is_some_and(|on| on.stream.context == busy.stream.context)
         };
         gates.extend(not_called.and_then(|op| Some((op.at, Gate::Behind(host_functions.iter().find(runs)?)))));
-        let barriers = loads
-            .iter()
-            .filter(|load| load.kind == ColdKind::Function && load.context == busy.stream.context)
-            .filter(|load| load.behind.iter().any(|b| b.stream.number != number));
+        let barriers = loads.iter().filter_map(|load| barrier_for(load, busy));
         // The first one is enough: a later one waits for it.
-        gates.extend(barriers.filter_map(|l| Some((first_after(busy, l.at)?, Gate::Barrier(l)))).min_by_key(|g| g.0));
+        gates.extend(barriers.min_by_key(|(at, _)| *at).map(|(at, load)| (at, Gate::Barrier(load))));
         let others = streams.iter().filter(|s| s.stream.context == busy.stream.context && s.stream.number != number);
         let ordered = others.filter(|other| ordered_by_legacy(&busy.stream, &other.stream));
         gates.extend(ordered.filter_map(|other| Some((first_after(busy, other.oldest.at)?, Gate::Legacy(other)))));
@@ -216,8 +214,8 @@ impl<'a> Paths<'a> {
         }
     }
 
-    /// Where nothing waits: the oldest operation runs, unless it finds no room.
-    fn front(&self, busy: &'a BusyStream) -> Path<'a> {
+    /// A kernel that finds no room.
+    fn filled(&self, busy: &'a BusyStream) -> Option<Path<'a>> {
         let oldest = &busy.oldest;
         let fills = |other: &&BusyStream| {
             let full = matches!(
@@ -227,10 +225,8 @@ impl<'a> Paths<'a> {
             full && other.stream.number != busy.stream.number && other.oldest.at < oldest.at
         };
         let is_launch = matches!(oldest.extent, Some(Extent::Grid { .. }));
-        match self.snapshot.streams.iter().find(fills).filter(|_| is_launch) {
-            Some(filler) => Path::to(End::Filled(culprit(busy, oldest), culprit(filler, &filler.oldest))),
-            None => Path::to(End::Runs(culprit(busy, oldest))),
-        }
+        let filler = self.snapshot.streams.iter().find(fills).filter(|_| is_launch)?;
+        Some(Path::to(End::Filled(culprit(busy, oldest), culprit(filler, &filler.oldest))))
     }
 }
 
@@ -255,6 +251,14 @@ fn operation_at(busy: &BusyStream, at: Nanos) -> OperationSeen {
 fn first_after(busy: &BusyStream, at: Nanos) -> Option<Nanos> {
     let known = busy.operations.iter().map(|op| op.at).filter(|op| *op >= at).min();
     known.or_else(|| (busy.last_submitted >= at).then(|| busy.oldest.at.max(at)))
+}
+
+/// A load whose barrier holds a stream back, and the operation from which on.
+fn barrier_for<'a>(load: &'a ColdLoadSeen, busy: &BusyStream) -> Option<(Nanos, &'a ColdLoadSeen)> {
+    let applies = load.kind == ColdKind::Function
+        && load.context == busy.stream.context
+        && load.behind.iter().any(|b| b.stream.number != busy.stream.number);
+    Some((first_after(busy, load.at).filter(|_| applies)?, load))
 }
 
 fn is_host_function(operation: &OperationSeen) -> bool {

@@ -275,7 +275,8 @@ pub struct ColdLoadSeen {
     pub stream: Option<StreamRef>,
     /// The calling thread.
     pub thread: u32,
-    /// Whether the function was loaded, and the call was the first launch of all in its context, which is such a load as well.
+    /// Whether the function was loaded, and this was its first launch, which may be such a barrier as well: where a kernel of the
+    /// module prints.
     #[serde(default)]
     pub first_launch: bool,
     /// What was in flight at the load and is not known to have ended since.

@@ -70,12 +70,12 @@ pub(super) fn barrier(load: &ColdLoadSeen) -> [String; 2] {
     if load.first_launch {
         return [
             format!(
-                "{}{on} of {what} was the first launch in its context, at {}, while other work was in flight",
+                "{}{on} of {what} at {} was its first launch, while other work was in flight",
                 load.call,
                 time(load.at)
             ),
-            "a context's first launch returns at once, but nothing submitted after it starts before everything earlier has \
-             ended"
+            "the first launch of a kernel that prints, and the first of a context one of whose modules prints, returns at once, \
+             but nothing submitted after it starts before everything earlier has ended"
                 .to_owned(),
         ];
     }

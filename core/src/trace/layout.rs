@@ -185,8 +185,13 @@ pub mod image {
     pub const PTX: u64 = 3;
     /// A fat binary without machine code.
     pub const FAT_BINARY_OF_PTX: u64 = 4;
-    /// Those that the driver has to compile.
-    pub const NEEDS_COMPILER: [u64; 2] = [PTX, FAT_BINARY_OF_PTX];
+    /// In addition: it has the name of the function in it by which kernels print. Only small images are looked through.
+    pub const PRINTS: u64 = 0x100;
+
+    /// Whether the driver has to compile it.
+    pub const fn needs_compiler(image: u64) -> bool {
+        matches!(image & 0xff, PTX | FAT_BINARY_OF_PTX)
+    }
 }
 
 /// How big each area of a recording is.

@@ -22,6 +22,47 @@ const MACHINE_CODE: u16 = 2;
 /// Entries that are looked at.
 const MOST_ENTRIES: usize = 64;
 
+/// Images up to this size are looked through for what prints.
+const MOST_BYTES: usize = 128 << 10;
+/// The end of the name of the function by which kernels print.
+const PRINT: &[u8] = b"printf\0";
+
+/// Whether so many bytes from there on have the name of what prints in them.
+///
+/// # Safety
+/// They are there.
+unsafe fn prints(code: *const u8, size: usize) -> u64 {
+    if size > MOST_BYTES {
+        return 0;
+    }
+    // SAFETY: the caller's promise.
+    let bytes = unsafe { std::slice::from_raw_parts(code, size) };
+    let mut firsts = bytes.iter().enumerate().filter(|(_, byte)| **byte == PRINT[0]);
+    if firsts.any(|(at, _)| bytes[at..].starts_with(PRINT)) {
+        image::PRINTS
+    } else {
+        0
+    }
+}
+
+/// The size of an ELF file by its own account: where its table of sections ends, or the last of its sections.
+///
+/// # Safety
+/// It begins here.
+unsafe fn elf_size(code: *const u8) -> usize {
+    const SECTIONS_AT: usize = 0x28;
+    const SECTION_BYTES: usize = 0x3a;
+    const SECTION_COUNT: usize = 0x3c;
+    // SAFETY: inside the head of an ELF file of 64 bits.
+    unsafe {
+        let at = code.add(SECTIONS_AT).cast::<u64>().read_unaligned() as usize;
+        let bytes = usize::from(code.add(SECTION_BYTES).cast::<u16>().read_unaligned());
+        let count = usize::from(code.add(SECTION_COUNT).cast::<u16>().read_unaligned());
+        // The table stands at the end of what compilers write.
+        at.saturating_add(bytes.saturating_mul(count))
+    }
+}
+
 /// The kind, as records have it; 0 for none that is known.
 pub(super) fn kind(code: Handle) -> u64 {
     if code.is_null() {
@@ -35,7 +76,18 @@ pub(super) fn kind(code: Handle) -> u64 {
         first if [ELF, FAT_BINARY, REFERENCE].iter().any(|magic| magic.to_le_bytes()[0] == first) => {
             // SAFETY: what begins so is longer than a number.
             match unsafe { code.cast::<u32>().read_unaligned() } {
-                ELF => image::MACHINE_CODE,
+                ELF => {
+                    // SAFETY: what begins as an ELF file has its head, which says where it ends.
+                    let prints = unsafe {
+                        let wide = code.add(4).read() == 2;
+                        if wide {
+                            prints(code, elf_size(code))
+                        } else {
+                            0
+                        }
+                    };
+                    image::MACHINE_CODE | prints
+                }
                 FAT_BINARY => fat_binary(code),
                 REFERENCE => {
                     // SAFETY: a reference is two numbers and the address of a fat binary.
@@ -63,9 +115,11 @@ fn fat_binary(code: *const u8) -> u64 {
         (head, code.add(BODY_SIZE).cast::<u64>().read_unaligned() as usize)
     };
     let end = at.saturating_add(size);
+    // SAFETY: inside the sizes that the fat binary gives.
+    let prints = unsafe { prints(code, end) };
     for _ in 0..MOST_ENTRIES {
         if at.saturating_add(ENTRY_BODY_SIZE + 8) > end {
-            return image::FAT_BINARY_OF_PTX;
+            return image::FAT_BINARY_OF_PTX | prints;
         }
         // SAFETY: inside the sizes that the fat binary gives.
         let (kind, head, body) = unsafe {
@@ -77,11 +131,11 @@ fn fat_binary(code: *const u8) -> u64 {
             )
         };
         if kind == MACHINE_CODE || head == 0 {
-            return image::FAT_BINARY;
+            return image::FAT_BINARY | prints;
         }
         at = at.saturating_add(head).saturating_add(body);
     }
-    image::FAT_BINARY
+    image::FAT_BINARY | prints
 }
 
 #[cfg(test)]
@@ -110,12 +164,24 @@ mod tests {
     }
 
     #[test]
+    fn a_small_image_tells_whether_it_prints() {
+        let mut binary = fat(&[2]);
+        let end = binary.len();
+        binary[end - 8..].copy_from_slice(b"vprintf\0");
+        assert_eq!(kind_of(&binary), image::FAT_BINARY | image::PRINTS);
+        binary[end - 1] = b'x';
+        assert_eq!(kind_of(&binary), image::FAT_BINARY);
+    }
+
+    #[test]
     fn an_image_is_told_by_its_first_bytes() {
         assert_eq!(kind(null_mut()), 0);
         assert_eq!(kind_of(b"\0"), 0);
         assert_eq!(kind_of(b".version 8.0\0"), image::PTX);
         assert_eq!(kind_of(b"//\n.version 8.0\0"), image::PTX);
-        assert_eq!(kind_of(b"\x7fELF\x02"), image::MACHINE_CODE);
+        let mut elf = [0u8; 64];
+        elf[..5].copy_from_slice(b"\x7fELF\x02");
+        assert_eq!(kind_of(&elf), image::MACHINE_CODE);
         assert_eq!(kind_of(b"\x7fELK\x02"), 0);
     }
 

@@ -84,6 +84,11 @@ impl Texts {
         self.functions.newest(number, at).map(|function| self.named(function))
     }
 
+    /// Of each number the module or library of the function that had it last.
+    pub fn owners(&self) -> HashMap<u32, u64> {
+        self.functions().map(|(number, _, function)| (number, function.owner)).collect()
+    }
+
     /// All functions, with their numbers and the times of their making, by number and time.
     pub fn functions(&self) -> impl Iterator<Item = (u32, Nanos, FunctionSeen<'_>)> {
         self.functions.entries.iter().map(|(number, at, function)| (*number, *at, self.named(function)))
