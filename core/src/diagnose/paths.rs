@@ -107,6 +107,10 @@ enum Gate<'a> {
 /// Ways that are looked at in one snapshot; a program with more of them is not told more by the rest.
 const MOST_WAYS: u32 = 20_000;
 
+/// Streams that one way leads over. Each costs stack of the thread that looks, and in the program's own process that thread has
+/// little: a chain of a hundred streams must not end the program.
+const MOST_DEEP: usize = 48;
+
 /// Finds paths in a snapshot.
 pub(super) struct Paths<'a> {
     snapshot: &'a Snapshot,
@@ -129,7 +133,7 @@ impl<'a> Paths<'a> {
             return Some(Path::to(End::Circle(None)));
         }
         self.ways.set(self.ways.get() + 1);
-        if self.ways.get() > MOST_WAYS {
+        if self.ways.get() > MOST_WAYS || on_the_way.len() >= MOST_DEEP {
             return Some(Path::to(End::Runs(culprit(busy, &busy.oldest))));
         }
         on_the_way.push(stream);
