@@ -817,19 +817,19 @@ macro_rules! with_driver_api {
                 229 cuMemsetD32_v2_ptds cuMemsetD32 7000 per_thread;
             }
             Set (dst_device: u64, dst_pitch: usize, uc: u8, width: usize, height: usize)
-                => copy::synchronous(dst_device, width.wrapping_mul(height));
+                => copy::synchronous(dst_device, pitched(dst_pitch, width, height));
             {
                 230 cuMemsetD2D8_v2 cuMemsetD2D8 3020 legacy;
                 231 cuMemsetD2D8_v2_ptds cuMemsetD2D8 7000 per_thread;
             }
             Set (dst_device: u64, dst_pitch: usize, us: u16, width: usize, height: usize)
-                => copy::synchronous(dst_device, width.wrapping_mul(height).wrapping_mul(2));
+                => copy::synchronous(dst_device, pitched(dst_pitch, width.wrapping_mul(2), height));
             {
                 232 cuMemsetD2D16_v2 cuMemsetD2D16 3020 legacy;
                 233 cuMemsetD2D16_v2_ptds cuMemsetD2D16 7000 per_thread;
             }
             Set (dst_device: u64, dst_pitch: usize, ui: u32, width: usize, height: usize)
-                => copy::synchronous(dst_device, width.wrapping_mul(height).wrapping_mul(4));
+                => copy::synchronous(dst_device, pitched(dst_pitch, width.wrapping_mul(4), height));
             {
                 234 cuMemsetD2D32_v2 cuMemsetD2D32 3020 legacy;
                 235 cuMemsetD2D32_v2_ptds cuMemsetD2D32 7000 per_thread;
@@ -853,19 +853,19 @@ macro_rules! with_driver_api {
                 241 cuMemsetD32Async_ptsz cuMemsetD32Async 7000 per_thread;
             }
             SetAsync (dst_device: u64, dst_pitch: usize, uc: u8, width: usize, height: usize, stream: Handle)
-                => copy::asynchronous(dst_device, width.wrapping_mul(height), stream);
+                => copy::asynchronous(dst_device, pitched(dst_pitch, width, height), stream);
             {
                 242 cuMemsetD2D8Async cuMemsetD2D8Async 3020 legacy;
                 243 cuMemsetD2D8Async_ptsz cuMemsetD2D8Async 7000 per_thread;
             }
             SetAsync (dst_device: u64, dst_pitch: usize, us: u16, width: usize, height: usize, stream: Handle)
-                => copy::asynchronous(dst_device, width.wrapping_mul(height).wrapping_mul(2), stream);
+                => copy::asynchronous(dst_device, pitched(dst_pitch, width.wrapping_mul(2), height), stream);
             {
                 244 cuMemsetD2D16Async cuMemsetD2D16Async 3020 legacy;
                 245 cuMemsetD2D16Async_ptsz cuMemsetD2D16Async 7000 per_thread;
             }
             SetAsync (dst_device: u64, dst_pitch: usize, ui: u32, width: usize, height: usize, stream: Handle)
-                => copy::asynchronous(dst_device, width.wrapping_mul(height).wrapping_mul(4), stream);
+                => copy::asynchronous(dst_device, pitched(dst_pitch, width.wrapping_mul(4), height), stream);
             {
                 246 cuMemsetD2D32Async cuMemsetD2D32Async 3020 legacy;
                 247 cuMemsetD2D32Async_ptsz cuMemsetD2D32Async 7000 per_thread;

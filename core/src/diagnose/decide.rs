@@ -12,7 +12,7 @@
 
 use super::code::Code;
 use super::paths::{End, Path, Paths};
-use super::snapshot::{BlockedCall, BusyStream, Snapshot, StreamRef};
+use super::snapshot::{BlockedCall, BusyStream, Extent, OperationSeen, Snapshot, StreamRef, WaitSeen};
 use super::verdict::{Confidence, Culprit, Diagnosis, Evidence, Standing, Verdict};
 use super::words;
 use crate::api::{Class, Form};
@@ -164,7 +164,9 @@ impl<'a> Decision<'a> {
         let whole = class.waits_for_whole_context() || class == Class::Launch;
         let by_legacy = matches!(class, Class::Copy | Class::Set)
             || class == Class::StreamSynchronize && call.stream.as_ref().is_some_and(is_legacy);
-        if whole || by_legacy && matches!(path.end, End::Runs(_)) {
+        // What stands on the default stream itself is what the call is about.
+        let others = matches!(&path.end, End::Runs(culprit) if !is_legacy(&culprit.stream));
+        if whole || by_legacy && others {
             return Some(self.whole_context(call, class, path));
         }
         Some(self.by_its_end(vec![call], path))
@@ -198,7 +200,7 @@ impl<'a> Decision<'a> {
         if call.compiles {
             because.push("its code has to be compiled first, which may take long by itself".to_owned());
         }
-        let conclusive = !call.compiles && self.cannot_be_helped(&path, false);
+        let conclusive = !call.compiles && self.cannot_be_helped(&path, Code::LG202);
         Finding { code: Code::LG202, calls: vec![call], path, culprits, because, fix, conclusive }
     }
 
@@ -215,7 +217,7 @@ impl<'a> Decision<'a> {
                  once; LAZYGUARD_PRELOAD=auto does this."
             )
         };
-        let conclusive = self.cannot_be_helped(&path, false);
+        let conclusive = self.cannot_be_helped(&path, Code::LG201);
         let culprits = path.culprit().cloned().into_iter().collect();
         Finding { code: Code::LG201, calls, path, culprits, because: Vec::new(), fix, conclusive }
     }
@@ -230,7 +232,7 @@ impl<'a> Decision<'a> {
             "Submit less at a time behind work that waits for the host or for other streams: synchronize, or record \
                    an event and wait for it, every few hundred operations."
                 .to_owned();
-        let conclusive = self.cannot_be_helped(&path, false);
+        let conclusive = self.cannot_be_helped(&path, Code::LG205);
         let culprits = path.culprit().cloned().into_iter().collect();
         Finding { code: Code::LG205, calls: vec![call], path, culprits, because, fix, conclusive }
     }
@@ -269,7 +271,7 @@ impl<'a> Decision<'a> {
                 "Make that call before this work is submitted, or after it has ended.",
             ),
         };
-        let conclusive = self.cannot_be_helped(&path, false);
+        let conclusive = self.cannot_be_helped(&path, Code::LG204);
         let culprits = path.culprit().cloned().into_iter().collect();
         let (because, fix) = (vec![because.to_owned()], fix.to_owned());
         Finding { code: Code::LG204, calls: vec![call], path, culprits, because, fix, conclusive }
@@ -277,7 +279,7 @@ impl<'a> Decision<'a> {
 
     /// LG203, LG206, LG207 or LG299, by where the path ends.
     fn by_its_end(&self, calls: Vec<&'a BlockedCall>, path: Path<'a>) -> Finding<'a> {
-        let conclusive = self.cannot_be_helped(&path, true);
+        let conclusive = self.cannot_be_helped(&path, Code::LG299);
         let mut culprits: Vec<_> = path.culprit().cloned().into_iter().collect();
         let (code, fix) = match &path.end {
             End::Unwritten(wait, _) => (
@@ -324,29 +326,37 @@ impl<'a> Decision<'a> {
         Finding { code, calls, path, culprits, because: Vec::new(), fix, conclusive }
     }
 
-    /// Whether nothing is known that may still end what the path ends at. A kernel may always end; where that is all there is to
-    /// say, `alone`, it is not enough.
-    fn cannot_be_helped(&self, path: &Path<'a>, alone: bool) -> bool {
+    /// Whether nothing is known that may still end what a call waits for, so that it counts as soon as it is past the threshold.
+    ///
+    /// A kernel may always end. Behind one, a load on first use counts all the same: the program did not ask to wait there, and
+    /// what is kept back may be what the kernel waits for.
+    fn cannot_be_helped(&self, path: &Path<'a>, code: Code) -> bool {
+        let by_loading = matches!(code, Code::LG201 | Code::LG202);
         match &path.end {
-            End::Circle(_) => true,
-            End::Filled(..) => true,
-            End::Runs(_) => !alone,
+            End::Circle(_) | End::Filled(..) => true,
+            End::Runs(_) => by_loading,
+            // What the host can look at, it can write, and another process as well.
             End::Unwritten(wait, _) => {
-                // A kernel on another stream may write there.
-                let free = |s: &BusyStream| {
-                    let runs = || {
-                        self.paths
-                            .from(s.stream.number, Nanos::MAX)
-                            .is_some_and(|p| p.steps.is_empty() && matches!(p.end, End::Runs(_)))
-                    };
-                    s.stream.number != wait.stream.number && s.oldest.extent.is_some() && runs()
-                };
-                !alone || self.snapshot.at_large.is_empty() && !self.snapshot.streams.iter().any(free)
+                by_loading || wait.holds.is_none() && self.snapshot.at_large.is_empty() && !self.may_be_written(wait)
             }
             End::Host(host, _) => {
-                !host.doing.is_some_and(super::Doing::goes_on) && (!alone || self.snapshot.at_large.is_empty())
+                !host.doing.is_some_and(super::Doing::goes_on) && (by_loading || self.snapshot.at_large.is_empty())
             }
         }
+    }
+
+    /// Whether something is under way on another stream that may write anywhere, and may come to do so.
+    fn may_be_written(&self, wait: &WaitSeen) -> bool {
+        let others = self.snapshot.streams.iter().filter(|s| s.stream.number != wait.stream.number);
+        others.filter(|s| s.outstanding > s.operations.len() as u64 || s.operations.iter().any(writes_anywhere)).any(
+            |s| {
+                self.paths.from(s.stream.number, Nanos::MAX).is_some_and(|path| match &path.end {
+                    End::Runs(_) | End::Filled(..) => true,
+                    End::Host(host, _) => host.doing.is_none_or(super::Doing::goes_on),
+                    End::Unwritten(..) | End::Circle(_) => false,
+                })
+            },
+        )
     }
 
     /// Where no thread is in a call: submitted work that cannot start, or cannot end.
@@ -362,6 +372,8 @@ impl<'a> Decision<'a> {
         let mut finding = match &path.end {
             _ if path.barrier().is_some() => self.barrier(Vec::new(), path),
             End::Runs(_) => return None,
+            // Armed for what the host will store some day: a program may idle so.
+            End::Unwritten(wait, _) if wait.holds.is_some() => return None,
             _ => self.by_its_end(Vec::new(), path),
         };
         finding.because.insert(0, quiet);
@@ -423,8 +435,11 @@ impl<'a> Decision<'a> {
     fn stood(&self, finding: &Finding<'a>) -> Nanos {
         let entered = finding.calls.iter().map(|call| call.entered).min();
         let since = entered.unwrap_or(self.snapshot.last_activity);
+        // A stream that is only asked about, and fed meanwhile, is never idle and yet not stuck: one that is would fill up.
+        let asked_only = !finding.calls.is_empty() && finding.calls.iter().all(|call| call.queries.is_some());
         let streams = finding.culprits.iter().filter_map(|c| self.snapshot.stream(c.stream.number));
-        let moved = streams.map(|s| s.moved).max().unwrap_or(0);
+        let moved =
+            streams.map(|s| if asked_only { s.moved.max(s.last_submitted) } else { s.moved }).max().unwrap_or(0);
         self.snapshot.at.saturating_sub(since.max(moved).max(self.snapshot.awake_since))
     }
 
@@ -448,7 +463,6 @@ impl<'a> Decision<'a> {
             (_, Code::LG299) => Confidence::Possible,
             _ if !finding.conclusive => Confidence::Possible,
             (End::Circle(_), _) => Confidence::Certain,
-            (End::Unwritten(wait, _), _) if self.snapshot.asked && wait.holds.is_some() => Confidence::Certain,
             _ => Confidence::Likely,
         };
         let calls = finding.calls.iter().map(|call| Evidence {
@@ -503,6 +517,15 @@ fn waits_for_its_stream(class: Class) -> bool {
             | Class::HostFunction
             | Class::StreamSubmit
     )
+}
+
+/// Whether an operation may write to any address: a kernel, or a copy or fill of which the record does not say where it writes.
+fn writes_anywhere(operation: &OperationSeen) -> bool {
+    match operation.extent {
+        Some(Extent::Grid { .. }) => true,
+        Some(Extent::Memory { address, .. }) => address == 0,
+        None => matches!(class(&operation.call), Some(Class::GraphLaunch | Class::ExternalWait)),
+    }
 }
 
 /// Whether other threads' calls in the context wait for this finding's first one.

@@ -25,6 +25,10 @@ use std::io;
 
 /// Waits kept of one stream. The first ones are kept: they are what the stream stands at.
 const MOST_WAITS: usize = 512;
+const MOST_WAITS_IN_ALL: usize = 4096;
+/// Copies and fills told of one wait, and streams told of one load.
+const MOST_FILLS: usize = 16;
+const MOST_BEHIND: usize = 64;
 /// Operations kept of one stream, the first ones.
 const MOST_OPERATIONS: usize = 48;
 /// Loads kept, again the first ones.
@@ -54,6 +58,8 @@ struct Busy {
     operations: Vec<Record>,
     outstanding: u64,
     moved: Nanos,
+    /// Up to where events were seen to be complete.
+    confirmed: Nanos,
 }
 
 /// Queries of one stream or event, all of which said "not ready".
@@ -129,6 +135,7 @@ impl Gathering {
                 operations: Vec::new(),
                 outstanding: 0,
                 moved: 0,
+                confirmed: 0,
             };
             Some((stream.number, busy))
         });
@@ -214,9 +221,17 @@ impl Gathering {
             }
             Class::EventSynchronize | Class::EventQuery => {
                 if let Some((stream, recorded)) = self.events.get(&record.detail).copied() {
-                    // An event that was complete before tells nothing new.
-                    self.moved(|number, busy| number == stream && recorded >= busy.complete_until, record.returned);
+                    // An event that was complete before tells nothing new; of queries the first one told it.
+                    let told = if record.kind == Kind::Queries { record.entered } else { record.returned };
+                    if let Some(busy) = self.busy.get_mut(&stream).filter(|busy| recorded > busy.confirmed) {
+                        busy.confirmed = recorded;
+                        busy.moved = busy.moved.max(told);
+                    }
                 }
+            }
+            Class::EventDestroy => {
+                // Its handle may be another's from now on.
+                self.events.remove(&record.detail);
             }
             Class::ModuleLoad | Class::LibraryLoad if self.images.len() < MOST_HANDLES => {
                 self.images.insert(record.detail, record.three & 0xffff);
@@ -264,7 +279,8 @@ impl Gathering {
             if self.writes.len() == MOST_WRITES {
                 self.writes.pop_front();
             }
-            self.writes.push_back(ValueWrite { at, address, value, stream: record.stream });
+            let wide = record.flags & flag::WIDE != 0;
+            self.writes.push_back(ValueWrite { at, address, value, stream: record.stream, wide });
             return;
         }
         let Some(busy) = self.busy.get_mut(&record.stream) else { return };
@@ -306,7 +322,7 @@ impl Gathering {
         let first = self.launched.insert((record.context, record.function));
         let owner = self.owners.get(&record.function).copied().unwrap_or(0);
         let prints = |owner: &u64| self.images.get(owner).is_some_and(|image| image & image::PRINTS != 0);
-        let barrier = first && prints(&owner) || first_of_all && self.images.keys().any(|owner| prints(owner));
+        let barrier = first && prints(&owner) || first_of_all && self.images.keys().any(prints);
         if barrier && self.from_the_beginning {
             self.load(entry.thread, &Record { kind: Kind::ColdFunction, ..*record });
             if let Some((_, load)) = self.loads.last_mut().filter(|(_, load)| load.entered == record.entered) {
@@ -491,7 +507,9 @@ impl<S: Source> View<'_, S> {
     }
 
     fn stream(&self, number: u32) -> Option<&StreamSeen> {
-        self.recording.streams().iter().find(|s| s.number == number)
+        let streams = self.recording.streams();
+        // They are in the order of their numbers, as in the table.
+        streams.binary_search_by_key(&number, |s| s.number).ok().and_then(|at| streams.get(at))
     }
 
     /// The stream that has the number now.
@@ -613,32 +631,45 @@ impl<S: Source> View<'_, S> {
 
     fn waits(&self) -> Vec<WaitSeen> {
         let Gathering { busy, writes, fills, held, .. } = self.gathering;
-        let writes: Vec<_> = writes.iter().copied().collect();
+        // By the eight bytes in which they are: no wait compares more.
+        let mut near: HashMap<u64, Vec<ValueWrite>> = HashMap::new();
+        writes.iter().for_each(|w| near.entry(w.address >> 3).or_default().push(*w));
         let not_done = |stream: u32, at: Nanos| busy.get(&stream).is_some_and(|s| s.oldest.at <= at);
         let outstanding = |w: &ValueWrite| not_done(w.stream, w.at);
-        let mut waits: Vec<_> = busy
-            .iter()
-            .filter_map(|(number, stream)| Some((self.stream_ref(*number)?, stream)))
-            .flat_map(|(name, stream)| stream.waits.iter().map(move |wait| (name.clone(), wait)))
+        let mut waits: Vec<_> = self
+            .oldest_waits()
+            .into_iter()
+            .filter_map(|(number, wait)| Some((self.stream_ref(number)?, wait)))
             .map(|(name, wait)| {
+                let wait = &wait;
                 let number = name.number;
                 let holds = held.get(&wait.address).filter(|(at, _)| *at > wait.at).map(|(_, value)| *value);
-                let mut seen = wait_seen(name, wait, &writes, &outstanding, holds);
+                let writes = near.get(&(wait.address >> 3)).map_or(&[][..], Vec::as_slice);
+                let mut seen = wait_seen(name, wait, writes, &outstanding, holds);
                 let there = |f: &&Fill| f.address <= wait.address && wait.address - f.address < f.bytes;
                 // What was filled before the wait was submitted, and is done, is what the wait found.
                 let counts = |f: &&Fill| (f.at > wait.at && f.stream != number) || not_done(f.stream, f.at);
                 let behind_itself = |f: &Fill| f.stream == number && f.at > wait.at;
-                seen.fills = fills
-                    .iter()
-                    .filter(there)
-                    .filter(counts)
-                    .filter(|f| !behind_itself(f))
-                    .map(|f| WriteSeen { stream: f.stream, at: f.at, value: 0, outstanding: not_done(f.stream, f.at) })
-                    .collect();
+                let fills = fills.iter().filter(there).filter(counts).filter(|f| !behind_itself(f)).take(MOST_FILLS);
+                seen.fills.extend(fills.map(|f| WriteSeen {
+                    stream: f.stream,
+                    at: f.at,
+                    value: 0,
+                    outstanding: not_done(f.stream, f.at),
+                }));
                 seen
             })
             .collect();
         waits.sort_by_key(|wait| wait.at);
+        waits
+    }
+
+    /// The waits of all streams, the oldest of them if there are too many.
+    fn oldest_waits(&self) -> Vec<(u32, ValueWait)> {
+        let all = self.gathering.busy.iter();
+        let mut waits: Vec<_> = all.flat_map(|(number, s)| s.waits.iter().map(move |w| (*number, *w))).collect();
+        waits.sort_by_key(|(_, wait)| wait.at);
+        waits.truncate(MOST_WAITS_IN_ALL);
         waits
     }
 
@@ -657,7 +688,15 @@ impl<S: Source> View<'_, S> {
                     stream: self.stream_ref_then(record.stream, meant_at(record)),
                     thread: *thread,
                     first_launch: record.flags & FIRST_LAUNCH != 0,
-                    behind: self.gathering.behind(record).filter_map(|number| self.busy_stream(number)).collect(),
+                    behind: {
+                        let behind = self.gathering.behind(record).take(MOST_BEHIND);
+                        // Which operations they have is told once.
+                        behind
+                            .filter_map(|number| {
+                                Some(BusyStream { operations: Vec::new(), ..self.busy_stream(number)? })
+                            })
+                            .collect()
+                    },
                 })
             })
             .collect();

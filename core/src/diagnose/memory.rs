@@ -53,6 +53,39 @@ pub struct ValueWrite {
     pub value: u64,
     /// The stream's number.
     pub stream: u32,
+    /// Whether 64 bits are written; else 32.
+    pub wide: bool,
+}
+
+/// What a write leaves where a wait looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stores {
+    /// Nothing: it goes elsewhere.
+    Nothing,
+    /// This value.
+    All(u64),
+    /// Half of what is compared.
+    Half,
+}
+
+impl ValueWrite {
+    /// What the write leaves where this wait looks.
+    pub fn stores_for(&self, wait: &ValueWait) -> Stores {
+        match (self.wide, wide_distance(self.address, wait.address)) {
+            (false, Some(0)) if !wait.wide => Stores::All(self.value & 0xffff_ffff),
+            (true, Some(0)) if wait.wide => Stores::All(self.value),
+            (true, Some(0)) => Stores::All(self.value & 0xffff_ffff),
+            (true, Some(4)) if !wait.wide => Stores::All(self.value >> 32),
+            (false, Some(0)) => Stores::Half,
+            _ if !self.wide && wait.wide && self.address == wait.address.wrapping_add(4) => Stores::Half,
+            _ => Stores::Nothing,
+        }
+    }
+}
+
+/// How far behind the beginning of a write a wait looks, if it is inside of eight bytes.
+fn wide_distance(write: u64, wait: u64) -> Option<u64> {
+    wait.checked_sub(write).filter(|distance| *distance < 8)
 }
 
 #[cfg(test)]

@@ -15,6 +15,8 @@ use super::verdict::Culprit;
 use crate::api::Class;
 use crate::state::ColdKind;
 use crate::Nanos;
+use std::cell::Cell;
+use std::collections::HashMap;
 
 /// Something that one stream waits for on another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,12 +116,14 @@ const MOST_DEEP: usize = 48;
 /// Finds paths in a snapshot.
 pub(super) struct Paths<'a> {
     snapshot: &'a Snapshot,
-    ways: std::cell::Cell<u32>,
+    busy: HashMap<u32, &'a BusyStream>,
+    ways: Cell<u32>,
 }
 
 impl<'a> Paths<'a> {
     pub fn new(snapshot: &'a Snapshot) -> Self {
-        Self { snapshot, ways: std::cell::Cell::new(0) }
+        let busy = snapshot.streams.iter().map(|s| (s.stream.number, s)).collect();
+        Self { snapshot, busy, ways: Cell::new(0) }
     }
 
     /// What the operations of a stream that were submitted until then wait for; `None` if they are known to be complete.
@@ -127,19 +131,24 @@ impl<'a> Paths<'a> {
         self.find(stream, until, &mut Vec::new())
     }
 
-    fn find(&self, stream: u32, until: Nanos, on_the_way: &mut Vec<u32>) -> Option<Path<'a>> {
-        let busy = self.snapshot.stream(stream).filter(|busy| busy.oldest.at <= until)?;
-        if on_the_way.contains(&stream) {
+    /// `on_the_way` are the streams that led here, each with the time at which that was submitted by which the way left it.
+    fn find(&self, stream: u32, until: Nanos, on_the_way: &mut Vec<(u32, Nanos)>) -> Option<Path<'a>> {
+        let busy = self.busy.get(&stream).copied().filter(|busy| busy.oldest.at <= until)?;
+        // Back at what waits, or at something behind it. What came before that on the same stream is another matter.
+        if on_the_way.iter().any(|(number, left)| *number == stream && until >= *left) {
             return Some(Path::to(End::Circle(None)));
         }
         self.ways.set(self.ways.get() + 1);
         if self.ways.get() > MOST_WAYS || on_the_way.len() >= MOST_DEEP {
             return Some(Path::to(End::Runs(culprit(busy, &busy.oldest))));
         }
-        on_the_way.push(stream);
+        on_the_way.push((stream, 0));
         let mut gates = self.gates(busy, until);
         gates.sort_by_key(|(at, _)| *at);
-        let found = gates.into_iter().find_map(|(at, gate)| self.through(busy, at, gate, on_the_way));
+        let found = gates.into_iter().find_map(|(at, gate)| {
+            on_the_way.iter_mut().next_back().into_iter().for_each(|(_, left)| *left = at);
+            self.through(busy, at, gate, on_the_way)
+        });
         on_the_way.pop();
         let found = found.or_else(|| self.filled(busy));
         Some(found.unwrap_or_else(|| Path::to(End::Runs(culprit(busy, &busy.oldest)))))
@@ -174,7 +183,13 @@ impl<'a> Paths<'a> {
     }
 
     /// The path through a gate, if it holds the stream up.
-    fn through(&self, busy: &'a BusyStream, at: Nanos, gate: Gate<'a>, on_the_way: &mut Vec<u32>) -> Option<Path<'a>> {
+    fn through(
+        &self,
+        busy: &'a BusyStream,
+        at: Nanos,
+        gate: Gate<'a>,
+        on_the_way: &mut Vec<(u32, Nanos)>,
+    ) -> Option<Path<'a>> {
         match gate {
             Gate::Wait(wait) => self.through_wait(busy, wait, on_the_way),
             Gate::Event(wait) => {
@@ -200,7 +215,12 @@ impl<'a> Paths<'a> {
         }
     }
 
-    fn through_wait(&self, busy: &'a BusyStream, wait: &'a WaitSeen, on_the_way: &mut Vec<u32>) -> Option<Path<'a>> {
+    fn through_wait(
+        &self,
+        busy: &'a BusyStream,
+        wait: &'a WaitSeen,
+        on_the_way: &mut Vec<(u32, Nanos)>,
+    ) -> Option<Path<'a>> {
         let writes = || wait.satisfying_writes.iter().chain(&wait.fills);
         // What was carried out, or seen in memory, ended the wait, although nobody has noticed.
         if wait.satisfied || writes().any(|w| !w.outstanding) && wait.holds.is_none() {

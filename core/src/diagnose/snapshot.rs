@@ -1,6 +1,6 @@
 //! What stood still, as plain data: everything that a diagnosis needs, and nothing that it does not say.
 
-use super::memory::{ValueWait, ValueWrite};
+use super::memory::{Stores, ValueWait, ValueWrite};
 use crate::api::Form;
 use crate::state::ColdKind;
 use crate::Nanos;
@@ -333,8 +333,11 @@ impl Snapshot {
     }
 }
 
-/// A wait, with the submitted writes that would satisfy it; `outstanding` says of a write that it is not known to have been
-/// carried out, `holds` what the memory was seen to hold.
+/// Writes that are told of one wait.
+const MOST_WRITES: usize = 16;
+
+/// A wait, with the submitted writes that would satisfy it, of those near its address; `outstanding` says of a write that it is
+/// not known to have been carried out, `holds` what the memory was seen to hold.
 pub(super) fn wait_seen(
     stream: StreamRef,
     wait: &ValueWait,
@@ -342,7 +345,7 @@ pub(super) fn wait_seen(
     outstanding: &dyn Fn(&ValueWrite) -> bool,
     holds: Option<u64>,
 ) -> WaitSeen {
-    let to_address = || writes.iter().filter(|w| w.address == wait.address);
+    let to_address = || writes.iter().filter(|w| w.stores_for(wait) != Stores::Nothing);
     let newest = to_address().map(|w| w.at).max();
     // A write that has been carried out counts only while no other has come after it; one behind the wait on the wait's own
     // stream never is.
@@ -350,20 +353,25 @@ pub(super) fn wait_seen(
         let behind_itself = w.stream == stream.number && w.at > wait.at;
         !behind_itself && (outstanding(w) || Some(w.at) == newest)
     };
-    let satisfying_writes: Vec<_> = to_address()
-        .filter(counts)
-        .filter(|w| wait.satisfied_by(w.value))
-        .map(|w| WriteSeen { stream: w.stream, at: w.at, value: w.value, outstanding: outstanding(w) })
-        .collect();
+    let seen =
+        |w: &ValueWrite, value: u64| WriteSeen { stream: w.stream, at: w.at, value, outstanding: outstanding(w) };
+    let satisfying = |w: &ValueWrite| match w.stores_for(wait) {
+        Stores::All(value) if wait.satisfied_by(value) => Some(seen(w, value)),
+        _ => None,
+    };
+    // Half of what is compared may be the half that lacks.
+    let half = |w: &ValueWrite| (w.stores_for(wait) == Stores::Half && outstanding(w)).then(|| seen(w, 0));
+    let satisfying_writes: Vec<_> = to_address().filter(counts).filter_map(satisfying).take(MOST_WRITES).collect();
+    let others = to_address().filter(|w| satisfying(w).is_none() || !counts(w)).count();
     WaitSeen {
         at: wait.at,
         address: wait.address,
         value: wait.value,
         condition: wait.condition().to_owned(),
         wide: wait.wide,
-        other_writes: to_address().count() - satisfying_writes.len(),
+        other_writes: others,
         satisfying_writes,
-        fills: Vec::new(),
+        fills: to_address().filter(counts).filter_map(half).take(MOST_WRITES).collect(),
         holds,
         satisfied: holds.is_some_and(|value| wait.satisfied_by(value)),
         stream,

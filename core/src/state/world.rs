@@ -426,6 +426,11 @@ impl World {
         events
     }
 
+    /// Whether an event was recorded on this stream last, and then.
+    pub fn event_is(&self, event: u64, stream: u32, recorded: Nanos) -> bool {
+        self.events.get(&event).is_some_and(|e| e.stream == stream && e.recorded == recorded)
+    }
+
     /// The event is gone.
     pub fn event_gone(&self, event: u64) {
         self.events.remove(&event);

@@ -30,6 +30,7 @@ impl Lane {
             | Class::ExternalWait
             | Class::ExternalSignal
             | Class::EventRecord
+            | Class::EventDestroy
             | Class::StreamQuery
             | Class::EventQuery
             | Class::AllocateAsync
@@ -75,7 +76,6 @@ impl Keep {
             | Class::FunctionLoad
             | Class::GraphNode
             | Class::EventCreate
-            | Class::EventDestroy
             | Class::Allocate
             | Class::Free => Self::IfSlow,
             _ => Self::Always,

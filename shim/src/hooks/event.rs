@@ -99,6 +99,7 @@ pub(super) fn destroy(entry: Entry, event: Handle, real: impl FnOnce() -> i32) -
     observe(
         entry,
         |call| {
+            call.about.detail = event as u64;
             // Before the call, as for streams: nobody may be asking the driver about it when it goes.
             call.guard.world.event_gone(event as u64);
             idle::settle();

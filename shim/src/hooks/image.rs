@@ -24,8 +24,8 @@ const MOST_ENTRIES: usize = 64;
 
 /// Images up to this size are looked through for what prints.
 const MOST_BYTES: usize = 128 << 10;
-/// The end of the name of the function by which kernels print.
-const PRINT: &[u8] = b"printf\0";
+/// The names of the function by which kernels print, as a table of symbols holds them.
+const PRINT: [&[u8]; 2] = [b"\0vprintf\0", b"\0printf\0"];
 
 /// Whether so many bytes from there on have the name of what prints in them.
 ///
@@ -37,8 +37,8 @@ unsafe fn prints(code: *const u8, size: usize) -> u64 {
     }
     // SAFETY: the caller's promise.
     let bytes = unsafe { std::slice::from_raw_parts(code, size) };
-    let mut firsts = bytes.iter().enumerate().filter(|(_, byte)| **byte == PRINT[0]);
-    if firsts.any(|(at, _)| bytes[at..].starts_with(PRINT)) {
+    let mut begins = bytes.windows(2).enumerate().filter(|(_, two)| two[0] == 0 && matches!(two[1], b'v' | b'p'));
+    if begins.any(|(at, _)| PRINT.iter().any(|name| bytes[at..].starts_with(name))) {
         image::PRINTS
     } else {
         0
@@ -167,7 +167,7 @@ mod tests {
     fn a_small_image_tells_whether_it_prints() {
         let mut binary = fat(&[2]);
         let end = binary.len();
-        binary[end - 8..].copy_from_slice(b"vprintf\0");
+        binary[end - 9..].copy_from_slice(b"\0vprintf\0");
         assert_eq!(kind_of(&binary), image::FAT_BINARY | image::PRINTS);
         binary[end - 1] = b'x';
         assert_eq!(kind_of(&binary), image::FAT_BINARY);

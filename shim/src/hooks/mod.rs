@@ -106,6 +106,11 @@ unsafe impl Sync for Export {}
 
 lazyguard_core::with_driver_api!(define_hooks);
 
+/// From the first byte to the last of rows that lie a pitch apart.
+fn pitched(pitch: usize, width: usize, rows: usize) -> usize {
+    pitch.wrapping_mul(rows.saturating_sub(1)).wrapping_add(width)
+}
+
 /// The hook of a form.
 pub fn hook(form: Form) -> *mut c_void {
     hook_at(form.index())

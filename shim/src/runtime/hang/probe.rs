@@ -30,9 +30,11 @@ use std::time::{Duration, Instant};
 /// How long the answers are waited for.
 const SOON: Duration = Duration::from_millis(300);
 /// Streams, events of a stream, addresses and launches that are asked about.
-const MOST_STREAMS: usize = 64;
+const MOST_STREAMS: usize = 4096;
 const MOST_EVENTS: usize = 12;
-const MOST_ADDRESSES: usize = 64;
+const MOST_ADDRESSES: usize = 4096;
+/// Streams whose events are asked about: each costs a look through all events.
+const MOST_WITH_EVENTS: usize = 64;
 const MOST_LAUNCHES: usize = 16;
 
 /// One question.
@@ -123,10 +125,6 @@ fn questions(guard: &Guard, snapshot: &Snapshot, left_out: &mut Vec<String>) -> 
     }
     for busy in snapshot.streams.iter().take(MOST_STREAMS) {
         let number = busy.stream.number;
-        let events = newest(world.events_on(number), MOST_EVENTS);
-        if !events.is_empty() {
-            questions.push(Question::Events { stream: number, events });
-        }
         let Some(stream) = world.stream_entry(number).filter(|s| s.alive()) else { continue };
         let reason = if stream.destroyed() {
             Some("it was destroyed")
@@ -147,6 +145,13 @@ fn questions(guard: &Guard, snapshot: &Snapshot, left_out: &mut Vec<String>) -> 
                 context: busy.stream.context,
                 created: stream.kind() != StreamKind::Legacy,
             }),
+        }
+    }
+    for busy in snapshot.streams.iter().take(MOST_WITH_EVENTS) {
+        let stream = busy.stream.number;
+        let events = newest(world.events_on(stream), MOST_EVENTS);
+        if !events.is_empty() {
+            questions.push(Question::Events { stream, events });
         }
     }
     for slot in world.threads().filter_map(|(_, slot)| slot.published()).filter(|call| call.cold != 0) {
@@ -218,7 +223,7 @@ fn put(guard: &'static Guard, question: &Question) -> Vec<Answer> {
                 let middle = low + (high - low) / 2;
                 let (event, recorded) = events[middle];
                 // Gone, or recorded again, since the list was made.
-                let same = guard.world.events_on(stream).contains(&(event, recorded));
+                let same = guard.world.event_is(event, stream, recorded);
                 let complete = same && driver::event_query(event as Handle) == Some(SUCCESS);
                 asked += 1;
                 if complete {
