@@ -350,11 +350,15 @@ fn the_time_for_which_a_process_was_stopped_is_no_hang() {
     assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), "released\n"), "{outcome}");
 }
 
-/// The names of a process's threads, by id.
-fn threads_named(process: u32, name: &str) -> Vec<String> {
+/// The threads of a process, with their names.
+pub(crate) fn threads_of(process: u32) -> Vec<(String, String)> {
     let tasks = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
-    let named = tasks.filter(|task| fs::read_to_string(task.path().join("comm")).is_ok_and(|comm| comm.trim() == name));
-    named.map(|task| task.file_name().to_string_lossy().into_owned()).collect()
+    let name = |task: &fs::DirEntry| fs::read_to_string(task.path().join("comm")).unwrap_or_default().trim().to_owned();
+    tasks.map(|task| (task.file_name().to_string_lossy().into_owned(), name(&task))).collect()
+}
+
+fn threads_named(process: u32, name: &str) -> Vec<String> {
+    threads_of(process).into_iter().filter(|(_, its)| its == name).map(|(thread, _)| thread).collect()
 }
 
 /// A driver that holds whoever asks it holds the one thread that may be lost over it, and nobody else.
