@@ -103,7 +103,7 @@ fn the_verdict_comes_within_a_second_of_the_threshold_and_not_before() {
 }
 
 /// The report of a program that hangs without preloading, line by line, and its process id.
-fn report_of(work: &Work, name: &str) -> (String, u32, lazyguard_e2e::Json) {
+fn report_of(work: &Work, name: &str) -> (String, u32, Json) {
     let app = App::named(name);
     let mut running = run(work, &app).guarded().kept().set("LAZYGUARD_PRELOAD", "off").hang_after("300ms").start();
     let folder = running.until_a_hang_is_reported();
@@ -223,8 +223,8 @@ fn what_is_slow_becomes_a_hang_once_and_is_reported_once_as_each() {
     expect_slow(&outcome.stderr);
     expect_a_block(&outcome.stderr);
     let order: Vec<_> = told(&outcome.stderr).iter().map(|block| block[0].split(' ').nth(1)).collect();
-    assert_eq!(order.first(), Some(&Some("SLOW:")), "{outcome}");
-    assert!(order[1..].iter().all(|heading| *heading == Some("HANG:")), "{outcome}");
+    let hang_from = order.iter().position(|heading| *heading == Some("HANG:")).unwrap_or(0);
+    assert!(hang_from > 0 && !order[hang_from..].contains(&Some("SLOW:")), "{outcome}");
     assert_eq!(number(&outcome.out().account(), "/hangs"), 1);
 }
 
@@ -407,12 +407,13 @@ fn a_question_that_is_never_answered_costs_nothing() {
         let outcome = running.finish_within(20 * SECOND);
         assert_eq!((outcome.code, &outcome.stdout), (bare.code, &bare.stdout), "{outcome}\nwhere bare: {bare}");
         assert_eq!(calls(question), lost, "who asked; the program did not");
-        for destroyed in ["cuStreamDestroy_v2", "cuEventDestroy_v2"] {
-            let log = log_of(outcome.out().path(), &[]);
-            let call = log.iter().find(|line| line["call"] == destroyed);
-            let call = call.unwrap_or_else(|| panic!("{destroyed} was not recorded"));
-            assert!(number(call, "/took_ns") < 100_000_000, "{call}");
-        }
+        // Events that are destroyed at once leave no record.
+        let log = log_of(outcome.out().path(), &[]);
+        let destroyed =
+            |line: &&Json| ["cuStreamDestroy_v2", "cuEventDestroy_v2"].iter().any(|call| line["call"] == *call);
+        let destroyed: Vec<_> = log.iter().filter(destroyed).collect();
+        assert!(destroyed.iter().any(|line| line["call"] == "cuStreamDestroy_v2"), "{destroyed:?}");
+        assert!(destroyed.iter().all(|line| number(line, "/took_ns") < 100_000_000), "{destroyed:?}");
     }
 }
 
