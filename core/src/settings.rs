@@ -83,7 +83,7 @@ pub struct Settings {
     pub budget_bytes: u64,
     /// `LAZYGUARD_NUDGE`: the most fat binaries a runtime instance may hold and still be told to register them at start.
     pub nudge_fat_binaries: u64,
-    /// `LAZYGUARD_HANG_AFTER`: how long a driver call may take before it is looked into, in nanoseconds; 0 is never.
+    /// `LAZYGUARD_HANG_AFTER`: how long something may stand still before it is looked into, in nanoseconds; 0 is never.
     pub hang_after_nanos: u64,
     /// `LAZYGUARD_ON_HANG`.
     pub on_hang: OnHang,
@@ -176,7 +176,7 @@ pub const SETTINGS: &[Setting] = &[
         name: "LAZYGUARD_HANG_AFTER",
         values: "a duration; 0 or off is never",
         default: "30s",
-        help: "how long a driver call may take before a report says what it waits for",
+        help: "how long something may stand still before a report says what it waits for: a hang if that is a known deadlock, else slow, and a hang after three times as long",
         apply: |s, v| set(&mut s.hang_after_nanos, if v == "off" { Some(0) } else { duration(v) }),
     },
     Setting {

@@ -124,6 +124,7 @@ fn build() {
         log: log::Log::new(settings.log),
         requests,
         commands: Commands::default(),
+        ended: Mutex::new(false),
         hangs: AtomicU64::new(0),
         hazards: Mutex::default(),
         settings,
@@ -276,6 +277,7 @@ extern "C" fn exiting() {
         }
         let Some(folder) = &guard.folder else { return };
         guard.requests.end();
+        guard.end_reports();
         if guard.hangs.load(Ordering::Relaxed) == 0 {
             folder.remove_unless_asked_for();
             if guard.settings.out.is_none() {

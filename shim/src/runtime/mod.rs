@@ -65,6 +65,8 @@ pub struct Guard {
     pub requests: request::Requests,
     /// What was started because of a hang.
     pub commands: command::Commands,
+    /// Whether the account of the end is being written: the watchdog writes no other then.
+    pub ended: Mutex<bool>,
     /// Hangs reported.
     pub hangs: AtomicU64,
     /// Hazards by number of the code, counted.
@@ -158,6 +160,17 @@ impl Guard {
         match hazards.iter_mut().find(|(n, _)| *n == number) {
             Some((_, count)) => *count += 1,
             None => hazards.push((number, 1)),
+        }
+    }
+
+    /// The watchdog writes nothing more into the run folder. What it is writing is waited for, but not for long.
+    pub fn end_reports(&self) {
+        for _ in 0..25 {
+            if let Ok(mut ended) = self.ended.try_lock() {
+                *ended = true;
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(2));
         }
     }
 

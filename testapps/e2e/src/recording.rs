@@ -122,11 +122,17 @@ pub fn in_progress(line: &Json) -> bool {
     line["in_progress"] == true
 }
 
+/// Whether a line of the log is about a call that the program made, and not about what was seen beside its calls.
+pub fn is_call(line: &Json) -> bool {
+    !["hazard", "preload", "host_function_begins", "host_function_ends", "seen"]
+        .iter()
+        .any(|other| line["event"] == *other)
+}
+
 /// Calls that have returned, by export; questions that are one record count as often as they were asked.
 pub fn calls_in(log: &[Json]) -> BTreeMap<String, u64> {
     let mut calls = BTreeMap::new();
-    let is_call = |line: &&Json| !in_progress(line) && line["event"] != "hazard" && line["event"] != "preload";
-    for line in log.iter().filter(is_call) {
+    for line in log.iter().filter(|line| !in_progress(line) && is_call(line)) {
         let count = if line["event"] == "query" { number(line, "/count") } else { 1 };
         *calls.entry(text(line, "/call").to_owned()).or_default() += count;
     }

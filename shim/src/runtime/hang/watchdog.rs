@@ -286,6 +286,11 @@ impl Watch {
     fn keep(&self, report: &HangReport) {
         let guard = self.guard;
         let Some(folder) = &guard.folder else { return };
+        // The process may be at its exit meanwhile: what is written there is the last word.
+        let ended = guard.ended.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if *ended {
+            return;
+        }
         let account = guard.account("running").json();
         let kept = folder
             .replace(HANG, &report.json())

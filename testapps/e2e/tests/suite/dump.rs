@@ -192,10 +192,13 @@ fn a_process_at_full_speed_answers_and_goes_on() {
         assert!(number(&pair[0], "/hang/at") < number(&pair[1], "/hang/at"), "{pair:#?}");
     }
     for answer in &answers {
-        assert_eq!(answer["hang"]["verdicts"], Json::Array(Vec::new()), "{answer:#}");
+        // A launch may be in progress because the queue is full, which is said with its reservation; nothing else stands in its way.
+        let verdicts = answer["hang"]["verdicts"].as_array().map_or(&[][..], Vec::as_slice);
+        assert!(verdicts.iter().all(|verdict| verdict["code"] == "LG205"), "{answer:#}");
     }
     let said = said(process, &[]);
-    assert!(said.contains("none of which is known to be stuck") || said.contains("nothing is blocked"), "{said}");
+    let well = ["none of which is known to be stuck", "nothing is blocked", "If it is stuck, this is why:"];
+    assert!(well.iter().any(|words| said.contains(words)), "{said}");
     let outcome = storms.stop();
     assert_eq!((outcome.code, outcome.stderr.as_str()), (None, ""), "{outcome}");
 }

@@ -265,9 +265,10 @@ fn the_private_folder_is_private_and_goes_at_a_clean_exit() {
 #[test]
 fn the_private_folder_stays_when_there_is_something_to_report() {
     let work = Work::new(lazyguard_e2e::this_test!());
-    // A kernel of a second and a half is past this threshold; then it ends, and so does the program.
+    // A kernel of a second and a half stands still for three times this threshold; then it ends, and so does the program.
     let outcome = Run::new(&work, app("slow_but_fine")).guarded().hang_after("300ms").finish();
     assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), "slow kernel done\n"), "{outcome}");
+    crate::watchdog::expect_slow(&outcome.stderr);
     crate::watchdog::expect_a_block(&outcome.stderr);
     let temporary = work.path().join("1/tmp");
     let folder = Folder::only_one_in(&temporary);

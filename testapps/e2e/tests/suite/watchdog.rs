@@ -1,63 +1,109 @@
 //! The verdict: when it comes, where it goes and what it says.
 
 use crate::apps::run;
-use lazyguard_e2e::{app, number, text, App, Run, Work};
+use lazyguard_e2e::{app, log_of, number, text, App, Folder, Json, Run, Running, Work};
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// The lines of the one block on standard error.
+/// What the watchdog has said, a heading and what belongs to it each: reports, their repetitions, and that one has resolved.
+fn told(stderr: &str) -> Vec<Vec<&str>> {
+    let headings = ["HANG: ", "SLOW: ", "RESOLVED: "];
+    let mut told: Vec<Vec<&str>> = Vec::new();
+    for line in stderr.lines() {
+        let Some(own) = line.strip_prefix("lazyguard: ") else { continue };
+        match told.last_mut() {
+            _ if headings.iter().any(|heading| own.starts_with(heading)) => told.push(vec![line]),
+            Some(block) => block.push(line),
+            None => {}
+        }
+    }
+    told
+}
+
+/// Reports with such a heading. A repetition is a line, and no report.
+fn reports<'s>(stderr: &'s str, heading: &str) -> Vec<Vec<&'s str>> {
+    let heading = format!("lazyguard: {heading}: ");
+    let mut told = told(stderr);
+    told.retain(|block| block[0].starts_with(&heading) && !block[0].ends_with(", as reported"));
+    told
+}
+
+/// The lines of the one report of a hang on standard error. What is called slow before has a report of its own, and no more than one.
 pub(crate) fn expect_a_block(stderr: &str) -> Vec<&str> {
-    let begins = stderr.lines().filter(|line| line.starts_with("lazyguard: HANG")).count();
-    assert_eq!(begins, 1, "one block was expected:\n{stderr}");
-    let lines = stderr.lines().skip_while(|line| !line.starts_with("lazyguard: HANG"));
-    let block: Vec<_> = lines.take_while(|line| line.starts_with("lazyguard: ")).collect();
-    assert!(block.len() > 4, "the block says next to nothing:\n{stderr}");
+    let mut hangs = reports(stderr, "HANG");
+    assert_eq!(hangs.len(), 1, "one report of a hang was expected:\n{stderr}");
+    let slow = reports(stderr, "SLOW");
+    assert!(slow.len() <= 1, "it is called slow more than once:\n{stderr}");
+    for block in hangs.iter().chain(&slow) {
+        assert!(block.len() > 4, "the report says next to nothing:\n{stderr}");
+    }
+    hangs.remove(0)
+}
+
+/// The one report of something slow, which has no code and blames nothing.
+pub(crate) fn expect_slow(stderr: &str) -> Vec<&str> {
+    let mut slow = reports(stderr, "SLOW");
+    assert_eq!(slow.len(), 1, "one report of something slow was expected:\n{stderr}");
+    let block = slow.remove(0);
+    assert!(block.len() > 4, "the report says next to nothing:\n{stderr}");
+    let accuses = |line: &&&str| line.contains("LG2") || line.contains("  fix: ");
+    assert_eq!(block.iter().find(accuses), None, "what is only slow has no code:\n{stderr}");
     block
 }
 
-/// The time from the program's last driver call, as the simulated driver's log shows it, to the verdict on standard error.
-fn seconds_to_the_verdict(work: &Work, name: &str, threshold: &str) -> Duration {
+/// The times from the program's last driver call, as the simulated driver's log shows it, to reports on standard error, by heading.
+fn seconds_to(work: &Work, name: &str, threshold: &str, headings: &[&str]) -> Vec<Duration> {
     let log = work.path().join(format!("calls-{name}-{threshold}"));
     let app = App::named(name);
     let off =
         run(work, &app).guarded().set("LAZYGUARD_PRELOAD", "off").hang_after(threshold).set("LGSIM_CALL_LOG", &log);
     let mut running = off.start();
-    let (mut blocked_since, mut length) = (Instant::now(), 0);
-    running.until("the verdict", Duration::from_secs(20), |running| {
-        let now = fs::metadata(&log).map_or(0, |metadata| metadata.len());
-        if now != length {
-            (blocked_since, length) = (Instant::now(), now);
+    let own = format!("{} ", running.process());
+    let (mut blocked_since, mut calls, mut took) = (Instant::now(), 0, Vec::new());
+    running.until("the reports", Duration::from_secs(30), |running| {
+        // The program has one thread. What another one asks is the guard's question.
+        let now = fs::read_to_string(&log).map_or(0, |log| log.lines().filter(|line| line.starts_with(&own)).count());
+        if now != calls {
+            (blocked_since, calls) = (Instant::now(), now);
         }
-        running.stderr().contains("lazyguard: HANG").then_some(())
+        let next = headings.get(took.len())?;
+        if running.stderr().contains(&format!("lazyguard: {next}: ")) {
+            took.push(blocked_since.elapsed());
+        }
+        (took.len() == headings.len()).then_some(())
     });
-    assert!(length > 0, "no call was logged");
-    blocked_since.elapsed()
+    assert!(calls > 0, "no call was logged");
+    took
 }
 
 #[test]
 fn the_verdict_comes_within_a_second_of_the_threshold_and_not_before() {
     let work = Work::new(lazyguard_e2e::this_test!());
-    for (threshold, milliseconds) in [("200ms", 200), ("500ms", 500), ("2s", 2000)] {
-        for name in ["plain_spin", "persistent_two_libraries"] {
-            let took = seconds_to_the_verdict(&work, name, threshold);
-            let due = Duration::from_millis(milliseconds);
-            // The log is looked at every few milliseconds, so the beginning is known a little late.
-            assert!(
-                took + Duration::from_millis(30) >= due,
-                "{name}: a verdict after {took:?}, before the threshold of {due:?}"
-            );
-            assert!(
-                took <= due + SECOND,
-                "{name}: a verdict after {took:?}, more than a second past the threshold of {due:?}"
-            );
+    // What has no known pattern is slow at the threshold, and a hang when it has stood still for three times that.
+    for (name, headings) in
+        [("plain_spin", &[("SLOW", 1), ("HANG", 3)][..]), ("persistent_two_libraries", &[("HANG", 1)])]
+    {
+        for (threshold, milliseconds) in [("200ms", 200), ("500ms", 500), ("2s", 2000)] {
+            let names: Vec<_> = headings.iter().map(|(heading, _)| *heading).collect();
+            let took = seconds_to(&work, name, threshold, &names);
+            for ((heading, times), took) in headings.iter().zip(took) {
+                let due = Duration::from_millis(milliseconds) * *times;
+                // The log is looked at every few milliseconds, so the beginning is known a little late.
+                assert!(
+                    took + Duration::from_millis(30) >= due,
+                    "{name}: {heading} after {took:?}, and due after {due:?}"
+                );
+                assert!(took <= due + SECOND, "{name}: {heading} after {took:?}, more than a second past {due:?}");
+            }
         }
     }
 }
 
 /// The report of a program that hangs without preloading, line by line, and its process id.
-fn report_of(work: &Work, name: &str) -> (String, u32, lazyguard_e2e::Json) {
+fn report_of(work: &Work, name: &str) -> (String, u32, Json) {
     let app = App::named(name);
     let mut running = run(work, &app).guarded().kept().set("LAZYGUARD_PRELOAD", "off").hang_after("300ms").start();
     let folder = running.until_a_hang_is_reported();
@@ -65,7 +111,10 @@ fn report_of(work: &Work, name: &str) -> (String, u32, lazyguard_e2e::Json) {
 }
 
 fn expect_lines(stderr: &str, parts: &[&[&str]]) {
-    let block = expect_a_block(stderr);
+    expect_lines_of(&expect_a_block(stderr), stderr, parts);
+}
+
+fn expect_lines_of(block: &[&str], stderr: &str, parts: &[&[&str]]) {
     for parts in parts {
         let found = block.iter().any(|line| parts.iter().all(|part| line.contains(part)));
         assert!(found, "no line of the block says {parts:?}:\n{stderr}");
@@ -150,13 +199,222 @@ fn the_block_names_every_blocked_thread() {
 }
 
 #[test]
-fn a_hang_is_reported_once() {
+fn what_is_slow_becomes_a_hang_once_and_is_reported_once_as_each() {
     let work = Work::new(lazyguard_e2e::this_test!());
     let app = App::named("plain_spin");
-    let running = run(&work, &app).guarded().kept().hang_after("200ms").start();
-    let outcome = running.finish_within(2 * SECOND);
+    let mut running = run(&work, &app).guarded().kept().hang_after("400ms").start();
+    let out = running.out();
+    running.until("the report that it is slow", 20 * SECOND, |_| {
+        let hang: Json = serde_json::from_slice(&fs::read(out.join("hang.json")).ok()?).ok()?;
+        (hang["standing"] == "slow" && !hang["probe"].is_null()).then_some(())
+    });
+    let block = running
+        .until("the report", 20 * SECOND, |running| (running.stderr().contains("details: ")).then(|| running.stderr()));
+    expect_lines_of(
+        &expect_slow(&block),
+        &block,
+        &[&["in cuCtxSynchronize for 0."], &["spin", "not known to have ended"], &["the driver says: busy: stream 1"]],
+    );
+    let hang = running.until_a_hang_is_reported().hang();
+    assert_eq!((text(&hang, "/standing"), text(&hang, "/verdicts/0/code")), ("hang", "LG299"));
+    assert_eq!(text(&hang, "/verdicts/0/culprits/0/operation/function"), "spin");
+    // Reports are done with; it goes on being one.
+    let outcome = running.finish_within(5 * SECOND);
+    expect_slow(&outcome.stderr);
     expect_a_block(&outcome.stderr);
+    let order: Vec<_> = told(&outcome.stderr).iter().map(|block| block[0].split(' ').nth(1)).collect();
+    let hang_from = order.iter().position(|heading| *heading == Some("HANG:")).unwrap_or(0);
+    assert!(hang_from > 0 && !order[hang_from..].contains(&Some("SLOW:")), "{outcome}");
     assert_eq!(number(&outcome.out().account(), "/hangs"), 1);
+}
+
+/// How long it had been blocked, by a heading.
+fn blocked_for(line: &str) -> f64 {
+    let (_, rest) = line.split_once(" has been blocked for ").unwrap_or_else(|| panic!("{line}"));
+    rest.split(' ').next().and_then(|seconds| seconds.parse().ok()).unwrap_or_else(|| panic!("{line}"))
+}
+
+#[test]
+fn what_stands_as_reported_is_repeated_in_a_line_after_pauses_that_double() {
+    const THRESHOLD: f64 = 0.3;
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let app = App::named("persistent_two_libraries");
+    let off = run(&work, &app).guarded().kept().set("LAZYGUARD_PRELOAD", "off").hang_after("300ms");
+    let mut running = off.start();
+    let count = |running: &mut Running| running.stderr().lines().filter(|line| line.ends_with(", as reported")).count();
+    running.until("four repetitions", 30 * SECOND, |running| (count(running) >= 4).then_some(()));
+    let outcome = running.stop();
+    let block = expect_a_block(&outcome.stderr);
+    let mut last = blocked_for(block[0]);
+    for (number, repeated) in told(&outcome.stderr)[1..].iter().enumerate() {
+        let [line] = repeated[..] else { panic!("a repetition is a line: {outcome}") };
+        assert!(line.ends_with(": still LG202, as reported"), "{outcome}");
+        let (pause, took) = (THRESHOLD * f64::from(1 << number), blocked_for(line) - last);
+        // The lines tell tenths of a second, and it is looked at once in the threshold.
+        assert!(took >= pause - 0.11 && took <= 1.5 * pause + 1.0, "repetition {number} after {took} s: {outcome}");
+        last = blocked_for(line);
+    }
+    let folder = outcome.out();
+    assert_eq!((number(&folder.account(), "/hangs"), text(&folder.hang(), "/verdicts/0/code")), (1, "LG202"));
+}
+
+/// Waits for a value, and for a file: when that is there, another thread writes the value. Then what it has is destroyed.
+const RELEASED: &str = "import ctypes, os, sys, threading, time\n\
+    driver = ctypes.CDLL('libcuda.so.1')\n\
+    context, stream, other, event = (ctypes.c_void_p() for _ in range(4))\n\
+    word = ctypes.c_uint64()\n\
+    def ck(result): assert result == 0, result\n\
+    ck(driver.cuInit(0))\n\
+    ck(driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0))\n\
+    ck(driver.cuCtxSetCurrent(context))\n\
+    ck(driver.cuMemAlloc_v2(ctypes.byref(word), ctypes.c_size_t(4)))\n\
+    ck(driver.cuStreamCreate(ctypes.byref(stream), 1))\n\
+    ck(driver.cuStreamCreate(ctypes.byref(other), 1))\n\
+    ck(driver.cuEventCreate(ctypes.byref(event), 2))\n\
+    def release():\n\
+    \x20   while not os.path.exists(sys.argv[1]): time.sleep(0.01)\n\
+    \x20   ck(driver.cuCtxSetCurrent(context))\n\
+    \x20   ck(driver.cuStreamWriteValue32_v2(other, word, 7, 0))\n\
+    thread = threading.Thread(target=release)\n\
+    thread.start()\n\
+    ck(driver.cuStreamWaitValue32_v2(stream, word, 7, 1))\n\
+    ck(driver.cuEventRecord(event, stream))\n\
+    ck(driver.cuStreamSynchronize(stream))\n\
+    thread.join()\n\
+    ck(driver.cuEventDestroy_v2(event))\n\
+    ck(driver.cuStreamDestroy_v2(stream))\n\
+    print('released', flush=True)\n\
+    time.sleep(float(sys.argv[2]))\n";
+
+/// That program, which stays for so many seconds afterwards, and the file that releases it.
+fn released<'w>(work: &'w Work, name: &str, stays: &str) -> (Run<'w>, PathBuf) {
+    let file = work.path().join(name);
+    (Run::new(work, "python3").args(["-c", RELEASED]).args([&file]).args([stays]), file)
+}
+
+fn release(file: &Path) {
+    fs::write(file, "").unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+}
+
+#[test]
+fn a_hang_that_goes_on_after_all_is_said_to_have_resolved() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let (run, file) = released(&work, "release", "1.5");
+    let mut running = run.guarded().kept().hang_after("300ms").start();
+    let before = running.until_a_hang_is_reported().hang();
+    assert!(before["resolved"].is_null(), "{before:#}");
+    release(&file);
+    let folder = Folder::at(&running.out());
+    running.until("the end of the hang", 10 * SECOND, |_| folder.hang()["resolved"].is_u64().then_some(()));
+    let outcome = running.finish_within(20 * SECOND);
+    assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), "released\n"), "{outcome}");
+    expect_a_block(&outcome.stderr);
+    let last = told(&outcome.stderr).pop().unwrap_or_default();
+    let [line] = last[..] else { panic!("that it has resolved is a line, and the last one: {outcome}") };
+    let process = format!("lazyguard: RESOLVED: process {} (python3", outcome.process);
+    assert!(line.starts_with(&process) && line.contains(" went on by itself "), "{outcome}");
+    // What was found then stays, with the time at which it was over.
+    let mut after = folder.hang();
+    assert!(number(&after, "/resolved") > number(&after, "/at"), "{after:#}");
+    after["resolved"] = Json::Null;
+    assert_eq!(after["verdicts"], before["verdicts"]);
+    assert!(folder.report("text").contains("this hang is over"), "{}", folder.report("text"));
+    assert_eq!((text(&folder.account(), "/ended"), number(&folder.account(), "/hangs")), ("exit", 1));
+}
+
+fn signal(running: &Running, signal: i32) {
+    // SAFETY: takes integers only; the process is a child that has not been waited for.
+    unsafe { libc::kill(running.process() as libc::pid_t, signal) };
+}
+
+#[test]
+fn the_time_for_which_a_process_was_stopped_is_no_hang() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let log = work.path().join("calls");
+    let (run, file) = released(&work, "release", "0");
+    let mut running = run.guarded().kept().hang_after("1s").set("LGSIM_CALL_LOG", &log).start();
+    running.until("the call that blocks", 10 * SECOND, |_| {
+        fs::read_to_string(&log).is_ok_and(|calls| calls.contains("cuStreamSynchronize")).then_some(())
+    });
+    signal(&running, libc::SIGSTOP);
+    std::thread::sleep(3 * SECOND);
+    let goes_on = Instant::now();
+    signal(&running, libc::SIGCONT);
+    // The time counts again from here: a whole threshold has to go by, and then it is reported like any other.
+    let stderr = running
+        .until("the report", 20 * SECOND, |running| running.stderr().contains("details: ").then(|| running.stderr()));
+    assert!(goes_on.elapsed() >= SECOND, "reported {:?} after it was continued: {stderr}", goes_on.elapsed());
+    expect_slow(&stderr);
+    release(&file);
+    let outcome = running.finish_within(20 * SECOND);
+    assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), "released\n"), "{outcome}");
+}
+
+/// The threads of a process, with their names.
+pub(crate) fn threads_of(process: u32) -> Vec<(String, String)> {
+    let tasks = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    let name = |task: &fs::DirEntry| fs::read_to_string(task.path().join("comm")).unwrap_or_default().trim().to_owned();
+    tasks.map(|task| (task.file_name().to_string_lossy().into_owned(), name(&task))).collect()
+}
+
+fn threads_named(process: u32, name: &str) -> Vec<String> {
+    threads_of(process).into_iter().filter(|(_, its)| its == name).map(|(thread, _)| thread).collect()
+}
+
+/// A driver that holds whoever asks it holds the one thread that may be lost over it, and nobody else.
+#[test]
+fn a_question_that_is_never_answered_costs_nothing() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    for (question, named) in
+        [("cuStreamQuery", "cuStreamQuery of stream "), ("cuEventQuery", "cuEventQuery of an event on stream ")]
+    {
+        let (bare, file) = released(&work, &format!("bare-{question}"), "0");
+        release(&file);
+        let bare = bare.finish();
+
+        let log = work.path().join(format!("calls-{question}"));
+        let (run, file) = released(&work, question, "0");
+        let run = run.guarded().kept().hang_after("500ms").set("LGSIM_NEVER_RETURN", question);
+        let mut running = run.set("LGSIM_CALL_LOG", &log).start();
+        let calls = |of: &str| -> Vec<String> {
+            let log = fs::read_to_string(&log).unwrap_or_default();
+            let made = log.lines().filter_map(|line| line.split_once(' ')).filter(|(_, symbol)| *symbol == of);
+            made.map(|(thread, _)| thread.to_owned()).collect()
+        };
+        running
+            .until("the call that blocks", 10 * SECOND, |_| (!calls("cuStreamSynchronize").is_empty()).then_some(()));
+        let blocked = Instant::now();
+        let stderr = running.until("the report", 20 * SECOND, |running| {
+            running.stderr().contains("details: ").then(|| running.stderr())
+        });
+        let took = blocked.elapsed();
+        assert!(took <= SECOND / 2 + SECOND, "{took:?} for a threshold of half a second: {stderr}");
+        let lost = threads_named(running.process(), "lazyguard-probe");
+        assert_eq!(lost.len(), 1, "the thread that asks is lost: {lost:?}");
+        expect_lines_of(
+            &expect_slow(&stderr),
+            &stderr,
+            &[&["the driver says: ", named, " was not answered, so the rest was not asked"]],
+        );
+
+        // It is looked at again, and becomes a hang, by what is known without the driver.
+        let hang = running.until_a_hang_is_reported().hang();
+        assert_eq!((text(&hang, "/standing"), text(&hang, "/verdicts/0/code")), ("hang", "LG203"), "{hang:#}");
+        assert_eq!(text(&hang, "/probe/unanswered"), "an earlier question");
+        assert_eq!(threads_named(running.process(), "lazyguard-probe"), lost, "another thread was started to ask");
+
+        release(&file);
+        let outcome = running.finish_within(20 * SECOND);
+        assert_eq!((outcome.code, &outcome.stdout), (bare.code, &bare.stdout), "{outcome}\nwhere bare: {bare}");
+        assert_eq!(calls(question), lost, "who asked; the program did not");
+        // Events that are destroyed at once leave no record.
+        let log = log_of(outcome.out().path(), &[]);
+        let destroyed =
+            |line: &&Json| ["cuStreamDestroy_v2", "cuEventDestroy_v2"].iter().any(|call| line["call"] == *call);
+        let destroyed: Vec<_> = log.iter().filter(destroyed).collect();
+        assert!(destroyed.iter().any(|line| line["call"] == "cuStreamDestroy_v2"), "{destroyed:?}");
+        assert!(destroyed.iter().all(|line| number(line, "/took_ns") < 100_000_000), "{destroyed:?}");
+    }
 }
 
 #[test]
