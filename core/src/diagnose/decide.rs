@@ -70,6 +70,7 @@ impl<'a> Decision<'a> {
             findings.extend(self.without_a_call());
         }
         let mut findings = self.merged(findings);
+        self.let_others_help(&mut findings);
         self.join_the_held_up(&mut findings, &past);
         findings.sort_by_key(|finding| order(finding.code));
         let (stuck, slow): (Vec<_>, Vec<_>) = findings.into_iter().partition(|finding| self.counts(finding));
@@ -332,12 +333,23 @@ impl<'a> Decision<'a> {
     /// what is kept back may be what the kernel waits for.
     fn cannot_be_helped(&self, path: &Path<'a>, code: Code) -> bool {
         let by_loading = matches!(code, Code::LG201 | Code::LG202);
+        let on = path.culprit().and_then(|culprit| self.snapshot.stream(culprit.stream.number));
+        // Nobody can be asked about a stream that is destroyed: what is known of it may be old.
+        if on.is_some_and(|stream| stream.destroyed) {
+            return false;
+        }
         match &path.end {
-            End::Circle(_) | End::Filled(..) => true,
+            End::Circle(_) => true,
+            // A kernel that fills the device may end as any other.
+            End::Filled(..) => false,
             End::Runs(_) => by_loading,
             // What the host can look at, it can write, and another process as well.
             End::Unwritten(wait, _) => {
-                by_loading || wait.holds.is_none() && self.snapshot.at_large.is_empty() && !self.may_be_written(wait)
+                by_loading
+                    || wait.holds.is_none()
+                        && self.snapshot.at_large.is_empty()
+                        && !on.is_some_and(|stream| may_have_passed(stream, wait))
+                        && !self.may_be_written(wait)
             }
             End::Host(host, _) => {
                 !host.doing.is_some_and(super::Doing::goes_on) && (by_loading || self.snapshot.at_large.is_empty())
@@ -400,6 +412,22 @@ impl<'a> Decision<'a> {
         merged
     }
 
+    /// A thread that is in a call which may return by itself may go on to do what others wait for.
+    fn let_others_help(&self, findings: &mut [Finding<'a>]) {
+        let stuck: Vec<u32> = findings
+            .iter()
+            .filter(|finding| finding.conclusive || holds_up(finding))
+            .flat_map(|finding| finding.calls.iter().map(|call| call.thread))
+            .collect();
+        for finding in findings.iter_mut().filter(|f| matches!(f.code, Code::LG203 | Code::LG207)) {
+            let own = |thread: u32| finding.calls.iter().any(|call| call.thread == thread);
+            let may_help = |call: &BlockedCall| !own(call.thread) && !stuck.contains(&call.thread);
+            if !matches!(finding.path.end, End::Circle(_)) && self.snapshot.blocked.iter().any(may_help) {
+                finding.conclusive = false;
+            }
+        }
+    }
+
     /// Threads that wait because another one holds the context up, or that cannot go on for it.
     fn join_the_held_up(&self, findings: &mut Vec<Finding<'a>>, past: &[&'a BlockedCall]) {
         let Some(holder) = findings.iter().map(holds_up).position(|holds| holds) else { return };
@@ -436,17 +464,24 @@ impl<'a> Decision<'a> {
         let entered = finding.calls.iter().map(|call| call.entered).min();
         let since = entered.unwrap_or(self.snapshot.last_activity);
         // A stream that is only asked about, and fed meanwhile, is never idle and yet not stuck: one that is would fill up.
-        let asked_only = !finding.calls.is_empty() && finding.calls.iter().all(|call| call.queries.is_some());
-        let streams = finding.culprits.iter().filter_map(|c| self.snapshot.stream(c.stream.number));
-        let moved =
-            streams.map(|s| if asked_only { s.moved.max(s.last_submitted) } else { s.moved }).max().unwrap_or(0);
+        let asked_only = asked_only(finding);
+        let moved = self.on(finding).map_or(0, |s| if asked_only { s.moved.max(s.last_submitted) } else { s.moved });
         self.snapshot.at.saturating_sub(since.max(moved).max(self.snapshot.awake_since))
+    }
+
+    /// The stream of what does not end.
+    fn on(&self, finding: &Finding<'a>) -> Option<&'a BusyStream> {
+        finding.culprits.first().and_then(|culprit| self.snapshot.stream(culprit.stream.number))
     }
 
     fn counts(&self, finding: &Finding<'a>) -> bool {
         let stood = self.stood(finding);
-        stood >= self.snapshot.threshold_nanos && finding.conclusive
-            || stood >= self.snapshot.patience_nanos.max(self.snapshot.threshold_nanos)
+        // A kernel that is watched while the program gets on is meant to run.
+        let watched = asked_only(finding)
+            && matches!(finding.path.end, End::Runs(_))
+            && self.snapshot.at.saturating_sub(self.snapshot.last_activity) < self.snapshot.threshold_nanos;
+        let Snapshot { threshold_nanos, patience_nanos, .. } = *self.snapshot;
+        !watched && (stood >= threshold_nanos && finding.conclusive || stood >= patience_nanos.max(threshold_nanos))
     }
 
     fn chain(&self, finding: &Finding<'a>) -> Vec<String> {
@@ -487,8 +522,7 @@ impl<'a> Decision<'a> {
     fn excuse(&self, finding: &Finding<'a>) -> Vec<String> {
         let mut lines = self.chain(finding);
         let stood = self.stood(finding);
-        let streams = finding.culprits.iter().filter_map(|c| self.snapshot.stream(c.stream.number));
-        let moved = streams.map(|s| s.moved).max().unwrap_or(0);
+        let moved = self.on(finding).map_or(0, |stream| stream.moved);
         if stood < self.snapshot.threshold_nanos && moved > 0 {
             lines.push(format!("it is still moving: something ended there at {}", words::time(moved)));
             return lines;
@@ -503,6 +537,20 @@ impl<'a> Decision<'a> {
         });
         lines
     }
+}
+
+/// Whether all who wait ask, and none is blocked.
+fn asked_only(finding: &Finding<'_>) -> bool {
+    !finding.calls.is_empty() && finding.calls.iter().all(|call| call.queries.is_some())
+}
+
+/// Whether a stream may have passed a wait without anybody knowing: something that takes time stands behind it.
+fn may_have_passed(stream: &BusyStream, wait: &WaitSeen) -> bool {
+    let takes_time = |op: &OperationSeen| {
+        op.extent.is_some() || matches!(class(&op.call), Some(Class::GraphLaunch | Class::HostFunction))
+    };
+    stream.outstanding > stream.operations.len() as u64
+        || stream.operations.iter().any(|op| op.at > wait.at && takes_time(op))
 }
 
 /// Whether a call of this class returns only when its own stream has come to it.

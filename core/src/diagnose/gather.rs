@@ -23,8 +23,8 @@ use crate::Nanos;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::io;
 
-/// Waits kept of one stream. The first ones are kept: they are what the stream stands at.
-const MOST_WAITS: usize = 512;
+/// Waits kept of one stream: as many as a stream takes. The first ones are kept, which are what it stands at.
+const MOST_WAITS: usize = 1100;
 const MOST_WAITS_IN_ALL: usize = 4096;
 /// Copies and fills told of one wait, and streams told of one load.
 const MOST_FILLS: usize = 16;
@@ -97,6 +97,8 @@ pub struct Gathering {
     loads: Vec<(u32, Record)>,
     events: HashMap<u64, (u32, Nanos)>,
     images: HashMap<u64, u64>,
+    /// Waits for events of everything that is submitted to a context later.
+    context_waits: Vec<(u32, EventWaitSeen)>,
     polls: HashMap<u32, Vec<Poll>>,
     called: Vec<Called>,
     /// Threads that have run host functions: the driver's own.
@@ -146,6 +148,7 @@ impl Gathering {
             loads: Vec::new(),
             events: HashMap::new(),
             images: HashMap::new(),
+            context_waits: Vec::new(),
             polls: HashMap::new(),
             called: Vec::new(),
             host_threads: HashSet::new(),
@@ -240,6 +243,15 @@ impl Gathering {
             _ => {}
         }
         if !record.submitted() {
+            if record.form.class() == Class::StreamWaitEvent && stream == 0 {
+                if let Some(&(recorded_on, recorded)) = self.events.get(&record.detail) {
+                    let event = record.detail;
+                    let wait = EventWaitSeen { stream, at, event, recorded_on, recorded };
+                    if self.context_waits.len() < MOST_WAITS {
+                        self.context_waits.push((u32::from(record.context), wait));
+                    }
+                }
+            }
             return;
         }
         match record.form.class() {
@@ -253,7 +265,12 @@ impl Gathering {
         }
         if let Some(busy) = self.busy.get_mut(&stream).filter(|busy| at > busy.complete_until) {
             busy.outstanding += 1;
-            if busy.operations.len() < MOST_OPERATIONS {
+            // What may hold a stream up is told in any case.
+            let waits = matches!(
+                record.form.class(),
+                Class::WaitValue | Class::BatchMemOp | Class::HostFunction | Class::StreamWaitEvent
+            );
+            if busy.operations.len() < if waits { MOST_OPERATIONS + MOST_WAITS } else { MOST_OPERATIONS } {
                 busy.operations.push(*record);
             }
         }
@@ -403,6 +420,13 @@ impl Gathering {
         let mut streams: Vec<_> = self.busy.keys().filter_map(|number| view.busy_stream(*number)).collect();
         streams.sort_by_key(|stream| stream.oldest.at);
         let mut event_waits: Vec<_> = self.busy.values().flat_map(|busy| busy.event_waits.iter().cloned()).collect();
+        for (context, wait) in &self.context_waits {
+            let held = self.busy.iter().filter(|(_, busy)| busy.context == *context);
+            event_waits.extend(held.filter_map(|(&stream, busy)| {
+                let first = busy.operations.iter().find(|op| op.entered > wait.at)?;
+                Some(EventWaitSeen { stream, at: first.entered, ..wait.clone() })
+            }));
+        }
         event_waits.retain(|wait| self.busy.get(&wait.recorded_on).is_some_and(|on| wait.recorded > on.complete_until));
         event_waits.sort_by_key(|wait| wait.at);
         let blocked = view.blocked(threshold);

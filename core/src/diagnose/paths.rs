@@ -246,7 +246,10 @@ impl<'a> Paths<'a> {
                 other.oldest.extent,
                 Some(Extent::Grid { blocks, resident: Some(resident), .. }) if resident > 0 && blocks >= resident
             );
-            full && other.stream.number != busy.stream.number && other.oldest.at < oldest.at
+            full && !other.destroyed
+                && other.stream.context == busy.stream.context
+                && other.stream.number != busy.stream.number
+                && other.oldest.at < oldest.at
         };
         let is_launch = matches!(oldest.extent, Some(Extent::Grid { .. }));
         let filler = self.snapshot.streams.iter().find(fills).filter(|_| is_launch)?;
