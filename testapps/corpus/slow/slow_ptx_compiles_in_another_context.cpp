@@ -1,6 +1,6 @@
 // A stream waits for a value whose write a thread submits after it has compiled PTX in a second context, which takes one and a half T.
 // expect: slow
-// card: no
+// card: no, because a compiler on a card takes its own time
 #include "../corpus.hpp"
 
 int main() {
