@@ -1,0 +1,18 @@
+// A kernel is loaded on first use beside a kernel of one and a half T, and waited for. Both end.
+// expect: slow
+// env: LAZYGUARD_PRELOAD=off
+// card: yes
+#include "../corpus.hpp"
+
+int main() {
+  lg::open_session();
+  const lg::MappedWord counter = lg::mapped_word();
+  const CUlibrary code = lg::library("corpus");
+  const CUstream work = lg::stream();
+  CK(lg::launch_one(lg::kernel(code, "busy_for"), lg::stream(), lg::pace_ns(1.5)));
+  CK(lg::launch_one(lg::kernel(code, "step"), work, counter.device));
+  CK(cuStreamSynchronize(work));
+  EXPECT(*counter.host == 1);
+  std::puts("both are done");
+  return 0;
+}

@@ -1,0 +1,13 @@
+// A module is loaded while a kernel of one and a half T runs: the load waits for it and comes back.
+// expect: slow
+// card: yes
+#include "../corpus.hpp"
+
+int main() {
+  lg::open_session();
+  const CUfunction busy = lg::function(lg::module("corpus"), "busy_for");
+  CK(lg::launch_one(busy, lg::stream(), lg::pace_ns(1.5)));
+  lg::module("corpus_other");
+  std::puts("loaded");
+  return 0;
+}
