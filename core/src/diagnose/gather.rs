@@ -29,6 +29,8 @@ const MOST_WAITS: usize = 512;
 const MOST_OPERATIONS: usize = 48;
 /// Loads kept, again the first ones.
 const MOST_LOADS: usize = 64;
+/// Streams kept of those that a load stands behind.
+const MOST_BEHIND: usize = 256;
 /// Writes kept, the newest; and copies and fills.
 const MOST_WRITES: usize = 4096;
 /// Events and images that are told apart.
@@ -99,8 +101,8 @@ pub struct Gathering {
     launched: HashSet<u16>,
     /// Whether the first launches are among the records.
     from_the_beginning: bool,
-    /// Of what was seen, when, and what: of each thread what it did, of memory what it held, of launches how many blocks.
-    doing: Vec<(Nanos, u32, Doing)>,
+    /// Of what was seen: of each thread what it did last, of memory when, and what it held, of launches how many blocks.
+    doing: BTreeMap<u32, Doing>,
     held: HashMap<u64, (Nanos, u64)>,
     resident: HashMap<LaunchKey, u64>,
     asked: bool,
@@ -140,7 +142,7 @@ impl Gathering {
             host_threads: HashSet::new(),
             launched: HashSet::new(),
             from_the_beginning: recording.accounts().iter().all(|account| account.overtaken == 0),
-            doing: Vec::new(),
+            doing: BTreeMap::new(),
             held: HashMap::new(),
             resident: HashMap::new(),
             asked: false,
@@ -328,10 +330,12 @@ impl Gathering {
         let at = record.entered;
         match record.form.class() {
             Class::Init => {
-                if let Some(doing) = Doing::from_number(record.extent) {
-                    self.doing.retain(|(then, ..)| *then == at);
-                    self.doing.push((at, record.detail as u32, doing));
-                }
+                // Another number says that the thread has gone, or that nothing is known of it any more.
+                let thread = record.detail as u32;
+                match Doing::from_number(record.extent) {
+                    Some(doing) => self.doing.insert(thread, doing),
+                    None => self.doing.remove(&thread),
+                };
             }
             Class::WaitValue => {
                 self.held.insert(record.detail, (at, record.extent));
@@ -387,8 +391,8 @@ impl Gathering {
             at_large: self
                 .doing
                 .iter()
-                .filter(|(_, thread, doing)| doing.goes_on() && !busy_elsewhere.contains(thread))
-                .map(|&(_, thread, doing)| ThreadAtLarge { thread, doing })
+                .filter(|(thread, doing)| doing.goes_on() && !busy_elsewhere.contains(thread))
+                .map(|(&thread, &doing)| ThreadAtLarge { thread, doing })
                 .collect(),
             blocked,
             last_activity: self.activity,
@@ -400,7 +404,7 @@ impl Gathering {
         let Record { stream, entered, extent, detail, .. } = called.record;
         // A stream that is done with it is not held up by it.
         self.busy.get(&stream).filter(|busy| extent > busy.complete_until)?;
-        let doing = self.doing.iter().find(|(_, thread, _)| *thread == called.thread).map(|(_, _, doing)| *doing);
+        let doing = self.doing.get(&called.thread).copied();
         Some(HostFunctionSeen { stream, at: extent, entered, address: detail, thread: called.thread, doing })
     }
 }
@@ -515,6 +519,11 @@ impl<S: Source> View<'_, S> {
             launch: matches!(extent, Some(Extent::Grid { .. })).then(|| launch_key(record)),
             extent,
         }
+    }
+
+    /// A busy stream without its operations, of which only the snapshot's list of streams has copies.
+    fn front(&self, number: u32) -> Option<BusyStream> {
+        Some(BusyStream { operations: Vec::new(), ..self.busy_stream(number)? })
     }
 
     fn busy_stream(&self, number: u32) -> Option<BusyStream> {
@@ -639,7 +648,12 @@ impl<S: Source> View<'_, S> {
                     stream: self.stream_ref_then(record.stream, meant_at(record)),
                     thread: *thread,
                     first_launch: record.flags & FIRST_LAUNCH != 0,
-                    behind: self.gathering.behind(record).filter_map(|number| self.busy_stream(number)).collect(),
+                    behind: self
+                        .gathering
+                        .behind(record)
+                        .take(MOST_BEHIND)
+                        .filter_map(|number| self.front(number))
+                        .collect(),
                 })
             })
             .collect();

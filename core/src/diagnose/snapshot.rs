@@ -332,6 +332,9 @@ impl Snapshot {
     }
 }
 
+/// Submitted writes that are kept of those that would satisfy one wait: a queue may hold thousands, and thousands may wait.
+const MOST_WRITERS: usize = 16;
+
 /// A wait, with the submitted writes that would satisfy it; `outstanding` says of a write that it is not known to have been
 /// carried out, `holds` what the memory was seen to hold.
 pub(super) fn wait_seen(
@@ -349,9 +352,13 @@ pub(super) fn wait_seen(
         let behind_itself = w.stream == stream.number && w.at > wait.at;
         !behind_itself && (outstanding(w) || Some(w.at) == newest)
     };
-    let satisfying_writes: Vec<_> = to_address()
-        .filter(counts)
-        .filter(|w| wait.satisfied_by(w.value))
+    let satisfying = || to_address().filter(counts).filter(|w| wait.satisfied_by(w.value));
+    // One that was carried out decides, and is the newest; of the others the first ones are what there is to wait for.
+    let carried_out = satisfying().filter(|w| !outstanding(w)).last();
+    let satisfying_writes: Vec<_> = satisfying()
+        .filter(|w| outstanding(w))
+        .take(MOST_WRITERS)
+        .chain(carried_out)
         .map(|w| WriteSeen { stream: w.stream, at: w.at, value: w.value, outstanding: outstanding(w) })
         .collect();
     WaitSeen {
@@ -360,7 +367,7 @@ pub(super) fn wait_seen(
         value: wait.value,
         condition: wait.condition().to_owned(),
         wide: wait.wide,
-        other_writes: to_address().count() - satisfying_writes.len(),
+        other_writes: to_address().count() - satisfying().count(),
         satisfying_writes,
         fills: Vec::new(),
         holds,
