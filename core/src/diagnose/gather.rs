@@ -25,6 +25,8 @@ use std::io;
 
 /// Waits kept of one stream. The first ones are kept: they are what the stream stands at.
 const MOST_WAITS: usize = 512;
+/// Waits of all streams that a snapshot has.
+const MOST_WAITS_IN_ALL: usize = 4096;
 /// Operations kept of one stream, the first ones.
 const MOST_OPERATIONS: usize = 48;
 /// Loads kept, again the first ones.
@@ -607,10 +609,16 @@ impl<S: Source> View<'_, S> {
         let writes: Vec<_> = writes.iter().copied().collect();
         let not_done = |stream: u32, at: Nanos| busy.get(&stream).is_some_and(|s| s.oldest.at <= at);
         let outstanding = |w: &ValueWrite| not_done(w.stream, w.at);
-        let mut waits: Vec<_> = busy
+        // Where there are too many, the first ones of each stream: it is those that it can stand at.
+        let mut all: Vec<_> = busy
             .iter()
-            .filter_map(|(number, stream)| Some((self.stream_ref(*number)?, stream)))
-            .flat_map(|(name, stream)| stream.waits.iter().map(move |wait| (name.clone(), wait)))
+            .flat_map(|(number, stream)| stream.waits.iter().enumerate().map(move |(rank, wait)| (rank, *number, wait)))
+            .collect();
+        all.sort_by_key(|(rank, ..)| *rank);
+        all.truncate(MOST_WAITS_IN_ALL);
+        let mut waits: Vec<_> = all
+            .into_iter()
+            .filter_map(|(_, number, wait)| Some((self.stream_ref(number)?, wait)))
             .map(|(name, wait)| {
                 let number = name.number;
                 let holds = held.get(&wait.address).filter(|(at, _)| *at > wait.at).map(|(_, value)| *value);
