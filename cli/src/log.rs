@@ -413,7 +413,7 @@ fn seen(record: &Record) -> String {
     let detail = record.detail;
     match record.form.class() {
         Class::Init => {
-            let doing = Doing::from_number(record.extent).map_or("does something", Doing::words);
+            let doing = Doing::from_number(record.extent).map_or("is no longer seen", Doing::words);
             format!("thread {detail} {doing}")
         }
         Class::StreamQuery if record.result == 0 => "the driver says that the stream is idle".to_owned(),

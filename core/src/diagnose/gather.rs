@@ -26,13 +26,14 @@ use std::io;
 /// Waits kept of one stream: as many as a stream takes. The first ones are kept, which are what it stands at.
 const MOST_WAITS: usize = 1100;
 const MOST_WAITS_IN_ALL: usize = 4096;
-/// Copies and fills told of one wait, and streams told of one load.
+/// Copies and fills told of one wait.
 const MOST_FILLS: usize = 16;
-const MOST_BEHIND: usize = 64;
 /// Operations kept of one stream, the first ones.
 const MOST_OPERATIONS: usize = 48;
 /// Loads kept, again the first ones.
 const MOST_LOADS: usize = 64;
+/// Streams kept of those that a load stands behind.
+const MOST_BEHIND: usize = 256;
 /// Writes kept, the newest; and copies and fills.
 const MOST_WRITES: usize = 4096;
 /// Events and images that are told apart.
@@ -111,8 +112,8 @@ pub struct Gathering {
     owners: HashMap<u32, u64>,
     /// Whether the first launches are among the records.
     from_the_beginning: bool,
-    /// Of what was seen, when, and what: of each thread what it did, of memory what it held, of launches how many blocks.
-    doing: Vec<(Nanos, u32, Doing)>,
+    /// Of what was seen: of each thread what it did last, of memory when, and what it held, of launches how many blocks.
+    doing: BTreeMap<u32, Doing>,
     held: HashMap<u64, (Nanos, u64)>,
     resident: HashMap<LaunchKey, u64>,
     asked: bool,
@@ -156,7 +157,7 @@ impl Gathering {
             contexts: HashSet::new(),
             owners: recording.texts().owners(),
             from_the_beginning: recording.accounts().iter().all(|account| account.overtaken == 0),
-            doing: Vec::new(),
+            doing: BTreeMap::new(),
             held: HashMap::new(),
             resident: HashMap::new(),
             asked: false,
@@ -380,10 +381,12 @@ impl Gathering {
         let at = record.entered;
         match record.form.class() {
             Class::Init => {
-                if let Some(doing) = Doing::from_number(record.extent) {
-                    self.doing.retain(|(then, ..)| *then == at);
-                    self.doing.push((at, record.detail as u32, doing));
-                }
+                // Another number says that the thread has gone, or that nothing is known of it any more.
+                let thread = record.detail as u32;
+                match Doing::from_number(record.extent) {
+                    Some(doing) => self.doing.insert(thread, doing),
+                    None => self.doing.remove(&thread),
+                };
             }
             Class::WaitValue => {
                 self.held.insert(record.detail, (at, record.extent));
@@ -446,8 +449,8 @@ impl Gathering {
             at_large: self
                 .doing
                 .iter()
-                .filter(|(_, thread, doing)| doing.goes_on() && !busy_elsewhere.contains(thread))
-                .map(|&(_, thread, doing)| ThreadAtLarge { thread, doing })
+                .filter(|(thread, doing)| doing.goes_on() && !busy_elsewhere.contains(thread))
+                .map(|(&thread, &doing)| ThreadAtLarge { thread, doing })
                 .collect(),
             blocked,
             last_activity: self.activity,
@@ -459,7 +462,7 @@ impl Gathering {
         let Record { stream, entered, extent, detail, .. } = called.record;
         // A stream that is done with it is not held up by it.
         self.busy.get(&stream).filter(|busy| extent > busy.complete_until)?;
-        let doing = self.doing.iter().find(|(_, thread, _)| *thread == called.thread).map(|(_, _, doing)| *doing);
+        let doing = self.doing.get(&called.thread).copied();
         Some(HostFunctionSeen { stream, at: extent, entered, address: detail, thread: called.thread, doing })
     }
 }
@@ -578,6 +581,11 @@ impl<S: Source> View<'_, S> {
         }
     }
 
+    /// A busy stream without its operations, of which only the snapshot's list of streams has copies.
+    fn front(&self, number: u32) -> Option<BusyStream> {
+        Some(BusyStream { operations: Vec::new(), ..self.busy_stream(number)? })
+    }
+
     fn busy_stream(&self, number: u32) -> Option<BusyStream> {
         let busy = self.gathering.busy.get(&number)?;
         let stream = self.stream(number)?;
@@ -660,12 +668,17 @@ impl<S: Source> View<'_, S> {
         writes.iter().for_each(|w| near.entry(w.address >> 3).or_default().push(*w));
         let not_done = |stream: u32, at: Nanos| busy.get(&stream).is_some_and(|s| s.oldest.at <= at);
         let outstanding = |w: &ValueWrite| not_done(w.stream, w.at);
-        let mut waits: Vec<_> = self
-            .oldest_waits()
+        // Where there are too many, the first ones of each stream: it is those that it can stand at.
+        let mut all: Vec<_> = busy
+            .iter()
+            .flat_map(|(number, stream)| stream.waits.iter().enumerate().map(move |(rank, wait)| (rank, *number, wait)))
+            .collect();
+        all.sort_by_key(|(rank, ..)| *rank);
+        all.truncate(MOST_WAITS_IN_ALL);
+        let mut waits: Vec<_> = all
             .into_iter()
-            .filter_map(|(number, wait)| Some((self.stream_ref(number)?, wait)))
+            .filter_map(|(_, number, wait)| Some((self.stream_ref(number)?, wait)))
             .map(|(name, wait)| {
-                let wait = &wait;
                 let number = name.number;
                 let holds = held.get(&wait.address).filter(|(at, _)| *at > wait.at).map(|(_, value)| *value);
                 let writes = near.get(&(wait.address >> 3)).map_or(&[][..], Vec::as_slice);
@@ -688,15 +701,6 @@ impl<S: Source> View<'_, S> {
         waits
     }
 
-    /// The waits of all streams, the oldest of them if there are too many.
-    fn oldest_waits(&self) -> Vec<(u32, ValueWait)> {
-        let all = self.gathering.busy.iter();
-        let mut waits: Vec<_> = all.flat_map(|(number, s)| s.waits.iter().map(move |w| (*number, *w))).collect();
-        waits.sort_by_key(|(_, wait)| wait.at);
-        waits.truncate(MOST_WAITS_IN_ALL);
-        waits
-    }
-
     fn loads(&self) -> Vec<ColdLoadSeen> {
         let mut loads: Vec<_> = self
             .gathering
@@ -712,15 +716,12 @@ impl<S: Source> View<'_, S> {
                     stream: self.stream_ref_then(record.stream, meant_at(record)),
                     thread: *thread,
                     first_launch: record.flags & FIRST_LAUNCH != 0,
-                    behind: {
-                        let behind = self.gathering.behind(record).take(MOST_BEHIND);
-                        // Which operations they have is told once.
-                        behind
-                            .filter_map(|number| {
-                                Some(BusyStream { operations: Vec::new(), ..self.busy_stream(number)? })
-                            })
-                            .collect()
-                    },
+                    behind: self
+                        .gathering
+                        .behind(record)
+                        .take(MOST_BEHIND)
+                        .filter_map(|number| self.front(number))
+                        .collect(),
                 })
             })
             .collect();

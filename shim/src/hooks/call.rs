@@ -387,6 +387,13 @@ impl Call {
         }
     }
 
+    /// Whether the driver says that what is submitted to the stream now is carried out once, and not captured. That is asked
+    /// of the driver even where no capture is known of: one may have begun in a way that went unseen.
+    pub fn is_carried_out_once(&self) -> bool {
+        let submits_to = self.about.stream_entry.filter(|_| self.about.submits);
+        submits_to.is_some_and(|stream| stream.handle() == LEGACY || !is_captured(stream))
+    }
+
     /// A good moment to load what is pending for a context.
     pub fn load_pending(&self, context: u32) {
         if self.guard.loader.has_pending() {
@@ -404,8 +411,9 @@ fn joined_capture(guard: &Guard, stream: &Stream) -> bool {
 #[cold]
 fn is_captured(stream: &Stream) -> bool {
     let mut status = 0;
-    // Asking a default stream is an error while anything is captured.
-    stream.handle() > PER_THREAD
+    // Asking the legacy default stream, which is never captured, is an error while anything is. A thread's own default stream
+    // may have joined a capture as any other.
+    stream.handle() >= PER_THREAD
         && driver::stream_is_capturing(stream.handle() as Handle, &mut status) == Some(driver::SUCCESS)
         && status != 0
 }

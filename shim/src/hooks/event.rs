@@ -14,9 +14,11 @@ pub(super) fn record(entry: Entry, event: Handle, stream: Handle, real: impl FnO
         },
         real,
         |call, result| {
-            // What is recorded in a capture is part of the graph, not of the stream.
             if result == SUCCESS && call.about.submits {
                 call.guard.world.event_recorded(event as u64, call.about.stream, call.about.context, call.entered);
+            } else if result == SUCCESS {
+                // What is recorded in a capture is part of the graph, not of the stream; and to ask about it would end the capture.
+                call.guard.world.event_gone(event as u64);
             }
         },
     )

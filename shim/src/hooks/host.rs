@@ -87,7 +87,7 @@ fn submit(
         |call| {
             call.submits_to(stream);
             call.about.detail = function as u64;
-            if call.about.submits && !function.is_null() {
+            if !function.is_null() && call.is_carried_out_once() {
                 wanted.set(keep(call, function, user_data));
             }
         },

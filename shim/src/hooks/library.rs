@@ -3,6 +3,7 @@
 use super::call::{observe, published, Call, Entry};
 use super::image;
 use crate::lookup::driver::{Handle, SUCCESS};
+use crate::runtime::idle;
 use crate::runtime::loader::Item;
 use lazyguard_core::state::{ColdKind, FunctionKind};
 use std::ffi::{c_char, CStr};
@@ -39,6 +40,8 @@ pub(super) fn unload(entry: Entry, owner: Handle, real: impl FnOnce() -> i32) ->
             call.guard.loader.owner_goes(owner as u64);
             // Before the call: when it has returned, the handles may mean another thread's new functions.
             call.guard.world.owner_gone(owner as u64);
+            // Nobody may be asking the driver about them when they go.
+            idle::settle();
         },
         real,
         |_, _| {},

@@ -122,6 +122,7 @@ fn build() {
         program,
         driver_version,
         log: log::Log::new(settings.log),
+        witnessed: hang::Witnessed::default(),
         requests,
         commands: Commands::default(),
         ended: Mutex::new(false),

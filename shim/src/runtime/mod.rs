@@ -61,6 +61,8 @@ pub struct Guard {
     pub keeper: keeper::Keeper,
     /// The log.
     pub log: log::Log,
+    /// What the recording has of the program's threads.
+    pub witnessed: hang::Witnessed,
     /// Requests for a report.
     pub requests: request::Requests,
     /// What was started because of a hang.

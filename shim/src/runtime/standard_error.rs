@@ -57,15 +57,29 @@ pub fn is_there() -> bool {
     remembered.1 != 0 && identity() == Some(remembered)
 }
 
-/// Writes a text of whole lines, if descriptor 2 is what it was.
+/// How long somebody who does not read is waited for.
+const PATIENCE_MILLIS: i32 = 1000;
+
+/// A pipe that is ready takes so much without a wait.
+const AT_ONCE: usize = 4096;
+
+/// Writes a text of whole lines, if descriptor 2 is what it was, as far as it is taken: who reads a pipe, or a terminal that was
+/// stopped, may never do so again.
 pub fn write(text: &str) {
     if !is_there() {
         return;
     }
+    let most = if is_ordinary() { usize::MAX } else { AT_ONCE };
     let mut rest = text.as_bytes();
     while !rest.is_empty() {
-        // SAFETY: the bytes are valid for reading.
-        let written = unsafe { libc::write(libc::STDERR_FILENO, rest.as_ptr().cast(), rest.len()) };
+        let mut ready = libc::pollfd { fd: libc::STDERR_FILENO, events: libc::POLLOUT, revents: 0 };
+        // SAFETY: one structure, valid for the call; the bytes are valid for reading.
+        let written = match unsafe { libc::poll(&mut ready, 1, PATIENCE_MILLIS) } {
+            0 => return,
+            // SAFETY: as above.
+            1.. => unsafe { libc::write(libc::STDERR_FILENO, rest.as_ptr().cast(), rest.len().min(most)) },
+            _ => -1,
+        };
         match usize::try_from(written) {
             Ok(n) if n > 0 => rest = &rest[n.min(rest.len())..],
             // Interrupted, or full and non-blocking: what cannot be said is also in the run folder.
@@ -73,6 +87,15 @@ pub fn write(text: &str) {
             _ => return,
         }
     }
+}
+
+/// Whether descriptor 2 is an ordinary file, which takes everything.
+fn is_ordinary() -> bool {
+    // SAFETY: all-zero bytes are a valid `stat`.
+    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: the structure is valid for writing.
+    let known = unsafe { libc::fstat(libc::STDERR_FILENO, &mut stat) } == 0;
+    known && stat.st_mode & libc::S_IFMT == libc::S_IFREG
 }
 
 /// Writes one line in LazyGuard's name.

@@ -5,12 +5,14 @@
 use super::super::{thread, Guard};
 use super::witness;
 use lazyguard_core::api::{Class, Form};
-use lazyguard_core::diagnose::snapshot_at;
+use lazyguard_core::diagnose::{snapshot_at, Doing};
 use lazyguard_core::report::HangReport;
 use lazyguard_core::state::{PublishedCall, ThreadSlot};
 use lazyguard_core::trace::read::{Recording, Words};
 use lazyguard_core::trace::{Kind, Lane, Record};
 use lazyguard_core::Nanos;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
 
 /// A call that is waited in, or queries without end: the thread, and when it began.
 pub(super) type Waiting = (u32, Nanos);
@@ -38,21 +40,52 @@ fn left(guard: &Guard) -> Vec<Waiting> {
     calls.filter(|call| !still_inside(call)).map(|call| (call.thread, call.entered)).collect()
 }
 
+/// What the recording has of the threads, and since when. Only what has changed is recorded: a process may stand still for hours,
+/// and the loads that tell why are in the same lane.
+#[derive(Default)]
+pub struct Witnessed(Mutex<(Nanos, BTreeMap<u32, Doing>)>);
+
+/// Everything is recorded again after this time, in case it has been overtaken.
+const KNOWN_FOR: Nanos = 600_000_000_000;
+
 /// Puts into the recording what the threads do that are in no driver call.
 fn note_witnesses(guard: &Guard, slot: &ThreadSlot) {
     let at = guard.now();
-    // A thread of the driver's that has a slot has called the program back.
-    let calls_back = |thread: u32| guard.world.threads().any(|(_, slot)| slot.in_use() && slot.thread() == thread);
-    for (thread, doing) in witness::threads(calls_back) {
+    // Who finds another thread of the guard's at it finds in the recording what that one has seen.
+    let Ok(mut known) = guard.witnessed.0.try_lock() else { return };
+    let (since, known) = &mut *known;
+    if at.saturating_sub(*since) > KNOWN_FOR {
+        *since = at;
+        known.clear();
+    }
+    let note = |thread: u32, doing: Option<Doing>| {
         let record = Record {
             kind: Kind::Seen,
             entered: at,
             returned: at,
-            extent: doing.number(),
+            extent: doing.map_or(0, Doing::number),
             detail: u64::from(thread),
             ..Record::of(Form::of_class(Class::Init))
         };
         slot.push(&record, Lane::Landmarks);
+    };
+    // A thread of the driver's that has a slot has called the program back.
+    let calls_back = |thread: u32| guard.world.threads().any(|(_, slot)| slot.in_use() && slot.thread() == thread);
+    let seen: BTreeMap<_, _> = witness::threads(calls_back).into_iter().collect();
+    known.retain(|thread, _| {
+        let there = seen.contains_key(thread);
+        if !there {
+            note(*thread, None);
+        }
+        there
+    });
+    for (thread, doing) in seen {
+        // Threads compute and sleep in turns; what counts of most is whether they will go on by themselves.
+        let same = |before: &Doing| *before == doing || before.goes_on() && doing.goes_on() && !calls_back(thread);
+        if !known.get(&thread).is_some_and(same) {
+            known.insert(thread, doing);
+            note(thread, Some(doing));
+        }
     }
 }
 

@@ -14,4 +14,4 @@ mod probe;
 pub mod watchdog;
 mod witness;
 
-pub use known::what_is_known;
+pub use known::{what_is_known, Witnessed};

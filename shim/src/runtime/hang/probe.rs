@@ -7,7 +7,7 @@
 //!
 //! Protocol: the watchdog lists the questions, starts the thread, and waits for it for a short time. The thread says which
 //! question it is at. If it does not come back, it is left where it is, and no other is ever started. What was answered is
-//! folded into the state and the recording by the watchdog. Streams and events are asked between the marks that whoever
+//! folded into the state and the recording by the watchdog. Streams, events and functions are asked between the marks that whoever
 //! destroys one looks for ([`Probing`]).
 //!
 //! Must not: ask a stream that is being captured, or that a thread is blocked submitting to (the driver holds that stream's
@@ -15,11 +15,13 @@
 //! block: limits, occupancy, whatever allocates or submits.
 
 use super::super::idle::{self, Probing, Uncaptured};
+use super::super::stacks::OwnMemory;
 use super::super::{lifecycle, Guard};
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use lazyguard_core::api::{Class, Form};
 use lazyguard_core::diagnose::{resident_blocks, Device, Extent, LaunchKey, Needs, Snapshot};
 use lazyguard_core::report::ProbeSeen;
+use lazyguard_core::stack::Memory as _;
 use lazyguard_core::state::{FunctionKind, StreamKind, ThreadSlot};
 use lazyguard_core::trace::{Kind, Lane, Record};
 use lazyguard_core::Nanos;
@@ -149,6 +151,11 @@ fn questions(guard: &Guard, snapshot: &Snapshot, left_out: &mut Vec<String>) -> 
     }
     for busy in snapshot.streams.iter().take(MOST_WITH_EVENTS) {
         let stream = busy.stream.number;
+        if world.contexts().any(|(_, context)| context.capturing()) {
+            // An event that was recorded again in a capture is part of that, and asking would end it.
+            left_out.push("events: there is a capture".to_owned());
+            break;
+        }
         let events = newest(world.events_on(stream), MOST_EVENTS);
         if !events.is_empty() {
             questions.push(Question::Events { stream, events });
@@ -223,7 +230,8 @@ fn put(guard: &'static Guard, question: &Question) -> Vec<Answer> {
                 let middle = low + (high - low) / 2;
                 let (event, recorded) = events[middle];
                 // Gone, or recorded again, since the list was made.
-                let same = guard.world.event_is(event, stream, recorded);
+                let there = guard.world.stream_entry(stream).is_some_and(|s| s.alive());
+                let same = there && guard.world.event_is(event, stream, recorded);
                 let complete = same && driver::event_query(event as Handle) == Some(SUCCESS);
                 asked += 1;
                 if complete {
@@ -236,12 +244,20 @@ fn put(guard: &'static Guard, question: &Question) -> Vec<Answer> {
             last.into_iter().chain([Answer::Events { asked }]).collect()
         }
         Question::Loaded { function, handle } => {
+            let _asking = Probing::new();
+            if !is_still(guard, function, handle) {
+                return Vec::new();
+            }
             let mut state = 0;
             let asked = driver::function_is_loaded(&mut state, handle as Handle);
             (asked == Some(SUCCESS) && state == 0).then_some(Answer::NotLoaded { function }).into_iter().collect()
         }
         Question::Memory { address, wide } => memory(address, wide).into_iter().collect(),
         Question::Resident { key, handle, kernel, threads, shared_bytes, device } => {
+            let _asking = Probing::new();
+            if !is_still(guard, key.function, handle) {
+                return Vec::new();
+            }
             let needs = needs(handle as Handle, kernel, device, threads, shared_bytes);
             needs
                 .and_then(|needs| resident_blocks(limits(device), needs))
@@ -250,6 +266,11 @@ fn put(guard: &'static Guard, question: &Question) -> Vec<Answer> {
                 .collect()
         }
     }
+}
+
+/// Whether the function has not gone with its module since the list was made.
+fn is_still(guard: &Guard, function: u32, handle: u64) -> bool {
+    guard.world.function_entry(function).is_some_and(|f| f.alive() && f.handle() == handle)
 }
 
 fn stream(guard: &'static Guard, number: u32, handle: u64, context: u64, created: bool) -> Option<Answer> {
@@ -293,11 +314,9 @@ fn memory(address: u64, wide: bool) -> Option<Answer> {
     }
     let mut bytes = [0u8; 8];
     let size = if wide { 8 } else { 4 };
-    let local = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: size };
-    let remote = libc::iovec { iov_base: pointer as *mut libc::c_void, iov_len: size };
-    // SAFETY: by way of the kernel: an address that means nothing is an error, not a fault.
-    let read = unsafe { libc::process_vm_readv(std::process::id() as i32, &local, 1, &remote, 1, 0) };
-    (read == size as isize).then(|| Answer::Holds { address, wide, value: u64::from_le_bytes(bytes) })
+    // By way of the kernel, and only as the program lets itself be read: an address that means nothing is an error, not a fault.
+    let read = OwnMemory::new().read(pointer, bytes.get_mut(..size)?);
+    (read == size).then(|| Answer::Holds { address, wide, value: u64::from_le_bytes(bytes) })
 }
 
 fn needs(handle: Handle, kernel: bool, device: i32, threads: u32, shared_bytes: u64) -> Option<Needs> {
