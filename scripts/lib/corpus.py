@@ -26,7 +26,7 @@ START_S, ANSWERS_S = 4.0, 2.0
 SLOW_LIMIT_S = 30.0
 REPORT_LIMIT_S = 20.0
 
-Program = namedtuple("Program", "name what code culprit innocent slow_said env card")
+Program = namedtuple("Program", "name what code culprit innocent slow_said env card told")
 
 
 def programs():
@@ -43,15 +43,15 @@ def parsed(name, text):
         if not line.startswith("// "):
             break
         lines.append(line[3:])
-    keyed = dict(line.split(": ", 1) for line in lines if re.match(r"(expect|env|card): ", line))
-    what = " ".join(line for line in lines if not re.match(r"(expect|env|default|card|build): ", line))
+    keyed = dict(line.split(": ", 1) for line in lines if re.match(r"(expect|env|card|told): ", line))
+    what = " ".join(line for line in lines if not re.match(r"(expect|env|default|told|card|build): ", line))
     words = keyed["expect"].split()
     env = dict(word.split("=", 1) for word in keyed.get("env", "").split())
     if words[0].startswith("LG"):
         named = dict(word.split("=", 1) for word in words[1:])
-        return Program(name, what, words[0], named["culprit"], named.get("innocent"), None, env, keyed["card"])
+        return Program(name, what, words[0], named["culprit"], named.get("innocent"), None, env, keyed["card"], keyed.get("told"))
     said = {"slow": (True,), "none": (False,), "slow or none": (True, False)}[keyed["expect"]]
-    return Program(name, what, None, None, None, said, env, keyed["card"])
+    return Program(name, what, None, None, None, said, env, keyed["card"], keyed.get("told"))
 
 
 def path_of(program):
@@ -108,7 +108,7 @@ def hanging(program, simulated):
     with Scratch() as scratch:
         folder = scratch.path / "run"
         settings, threshold = environment(program, simulated, folder)
-        outcome = scratch.run([path_of(program)], settings, START_S + 2 * threshold + ANSWERS_S, lambda: is_final(report(folder)))
+        outcome = scratch.run([path_of(program)], settings, START_S + 3 * threshold + ANSWERS_S, lambda: is_final(report(folder)))
         live = report(folder)
         recorded = verdicts_of_recording(folder) if folder.is_dir() else []
     live_good, live_words = judged(program, live.get("verdicts", []))
@@ -143,7 +143,7 @@ def check(simulated, progress):
     started = time.monotonic()
     skipped, alone, hang, slow = [], [], [], []
     for program in programs().values():
-        if program.card.startswith("no") and not simulated:
+        if program.told or program.card.startswith("no") and not simulated:
             skipped.append(program)
         elif program.card == "yes, alone":
             alone.append(program)
@@ -159,5 +159,5 @@ def check(simulated, progress):
     for group, at_a_time in ((hang, HANGING_AT_A_TIME), (slow, SLOW_AT_A_TIME), (alone, 1)):
         with ThreadPoolExecutor(at_a_time) as pool:
             results += pool.map(one, group)
-    rows = [row for row, _ in results] + [Row(f"corpus: {program.name}", "", "", program.card, "SKIP") for program in skipped]
+    rows = [row for row, _ in results] + [Row(f"corpus: {program.name}", "", "", f"known to be told {program.told}" if program.told else program.card, "SKIP") for program in skipped]
     return sorted(rows), {"programs": [data for _, data in results], "seconds": round(time.monotonic() - started, 1)}

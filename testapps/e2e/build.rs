@@ -95,6 +95,12 @@ fn corpus(folder: &Path) -> String {
 }
 
 fn questions_of(header: &Header) -> &'static [&'static str] {
+    if header.told.is_some() {
+        return match header.expect {
+            Expect::Ends { .. } => &["it_ends_and_what_is_said_of_it_is_known"],
+            Expect::Hang { .. } => &["bare_it_hangs", "what_is_said_of_it_is_known"],
+        };
+    }
     match (&header.expect, header.default.as_deref()) {
         (Expect::Ends { .. }, _) => &["it_ends_and_is_never_called_a_hang"],
         (Expect::Hang { .. }, None) => &["bare_it_hangs", "the_verdict_is_right_live_and_from_its_folder"],

@@ -218,7 +218,9 @@ impl<'a> Decision<'a> {
                  once; LAZYGUARD_PRELOAD=auto does this."
             )
         };
-        let conclusive = self.cannot_be_helped(&path, Code::LG201);
+        // What prints is told by a name in an image, which is less than to have seen a load.
+        let like = if path.barrier().is_some_and(|load| load.first_launch) { Code::LG204 } else { Code::LG201 };
+        let conclusive = self.cannot_be_helped(&path, like);
         let culprits = path.culprit().cloned().into_iter().collect();
         Finding { code: Code::LG201, calls, path, culprits, because: Vec::new(), fix, conclusive }
     }

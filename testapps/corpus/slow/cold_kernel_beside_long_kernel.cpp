@@ -1,5 +1,7 @@
 // A kernel is loaded on first use beside a kernel of one and a half T, and waited for. Both end.
+// It is called a hang after the threshold: nobody outside knows that the kernel ends by itself.
 // expect: slow
+// told: LG201
 // env: LAZYGUARD_PRELOAD=off
 // card: yes
 #include "../corpus.hpp"

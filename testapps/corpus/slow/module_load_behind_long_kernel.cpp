@@ -1,5 +1,7 @@
 // A module is loaded while a kernel of one and a half T runs: the load waits for it and comes back.
+// It is called a hang after the threshold: nobody outside knows that the kernel ends by itself.
 // expect: slow
+// told: LG202
 // card: yes
 #include "../corpus.hpp"
 

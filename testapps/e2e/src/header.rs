@@ -13,6 +13,7 @@
 //! | `expect` | of a program that hangs: the code, the first culprit (a kernel's name, or the call that submitted what does not end), and what no verdict may blame. Of one that does not: `slow` when that has to be said of it, `none` when nothing may be said, `slow or none` |
 //! | `env` | what has to be set for it to hang under the guard |
 //! | `default` | what it does under the guard without that: `completes`, or the code it is given |
+//! | `told` | where the diagnosis is known to be fooled, what it says instead: the code, or `nothing`. The lines before say why |
 //! | `card` | whether it does the same on a card: `yes`; `yes, alone` when it needs the card for itself; `no, because ...` |
 //!
 //! Read by the tests and by the build script that makes them, so it must not need anything but the standard library.
@@ -49,6 +50,8 @@ pub struct Header {
     pub env: Vec<(String, String)>,
     /// What happens without `env`: `completes` or a code.
     pub default: Option<String>,
+    /// What the diagnosis is known to say instead of what is expected: a code, or `nothing`.
+    pub told: Option<String>,
     /// Whether it is for a card.
     pub card: String,
 }
@@ -65,8 +68,9 @@ impl Header {
                 _ => Err(format!("one line {key:?} with something in it was expected")),
             }
         };
-        let is_keyed =
-            |line: &&str| ["expect:", "env:", "default:", "card:", "build:"].iter().any(|key| line.starts_with(key));
+        let is_keyed = |line: &&str| {
+            ["expect:", "env:", "default:", "told:", "card:", "build:"].iter().any(|key| line.starts_with(key))
+        };
         let what = lines.iter().take_while(|line| !is_keyed(line)).copied().collect::<Vec<_>>().join(" ");
         if !what.ends_with('.') {
             return Err("the first lines do not say in sentences what the program does".to_owned());
@@ -76,6 +80,7 @@ impl Header {
             expect: expectation(one("expect:")?.ok_or("there is no line \"expect:\"")?)?,
             env: settings(one("env:")?.unwrap_or_default())?,
             default: one("default:")?.map(str::to_owned),
+            told: one("told:")?.map(str::to_owned),
             card: one("card:")?.ok_or("there is no line \"card:\"")?.to_owned(),
         };
         header.fits_together()
@@ -88,6 +93,9 @@ impl Header {
             return Err(
                 "\"default:\" says \"completes\" or a code, where a program that hangs has an \"env:\"".to_owned()
             );
+        }
+        if !self.told.as_deref().is_none_or(|told| told == "nothing" || is_code(told)) {
+            return Err("\"told:\" says a code, or \"nothing\"".to_owned());
         }
         if !["yes", "yes, alone"].contains(&&*self.card) && !self.card.starts_with("no, because ") {
             return Err(format!("card: {:?} is neither yes, nor \"yes, alone\", nor a \"no, because ...\"", self.card));

@@ -12,7 +12,7 @@ use super::super::folder::{HANG, RUN};
 use super::super::{on_hang, python, retired, stacks, standard_error, thread, Guard};
 use super::known::{still_inside, what_is_known, Waiting};
 use super::probe;
-use lazyguard_core::diagnose::Standing;
+use lazyguard_core::diagnose::{Confidence, Standing};
 use lazyguard_core::report::HangReport;
 use lazyguard_core::Nanos;
 use std::sync::atomic::Ordering;
@@ -54,6 +54,8 @@ struct Incident {
     pause: Nanos,
     /// When it was last spoken of.
     told: Nanos,
+    /// Whether what the user wants done about a hang has been done.
+    acted: bool,
 }
 
 struct Watch {
@@ -105,6 +107,7 @@ impl Watch {
             self.went_on(now);
         }
         let quiet = self.is_quiet(now);
+        self.act(now);
         match &self.incident {
             Some(incident) if now >= incident.next => self.look_again(waiting, now),
             Some(_) => {}
@@ -143,6 +146,23 @@ impl Watch {
         match incident.waiting.is_empty() {
             true => self.guard.world.counts().0 != incident.calls,
             false => !incident.waiting.iter().any(|one| waiting.contains(one)),
+        }
+    }
+
+    /// Does what the user wants done about a hang: at once where it is certain, else when it has lasted for as long as anything has
+    /// to that has no pattern. Nobody outside knows whether a kernel ends, and what is done cannot be undone.
+    fn act(&mut self, now: Nanos) {
+        let (awake_since, patience) = (self.awake_since, self.guard.settings.patience_nanos());
+        let Some(incident) = self.incident.as_mut().filter(|i| !i.acted && i.report.standing == Standing::Hang) else {
+            return;
+        };
+        let certain = incident.report.verdicts.iter().any(|verdict| verdict.confidence == Confidence::Certain);
+        let since = incident.waiting.iter().map(|(_, entered)| *entered).min();
+        // Where nobody is in a call, it was waited for before it was called a hang.
+        let lasted = since.is_none_or(|since| now.saturating_sub(since.max(awake_since)) >= patience);
+        if certain || lasted {
+            incident.acted = true;
+            on_hang::act(self.guard, &incident.report);
         }
     }
 
@@ -251,9 +271,6 @@ impl Watch {
         }
         self.keep(&report);
         let last = report;
-        if last.standing == Standing::Hang {
-            on_hang::act(guard, &last);
-        }
         let now = guard.now();
         self.incident = Some(Incident {
             next: now + self.pause_of(&last),
@@ -262,7 +279,9 @@ impl Watch {
             calls: guard.world.counts().0,
             pause: self.threshold,
             told: now,
+            acted: false,
         });
+        self.act(now);
     }
 
     fn went_on(&mut self, now: Nanos) {

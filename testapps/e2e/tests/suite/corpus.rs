@@ -12,8 +12,8 @@ include!(concat!(env!("OUT_DIR"), "/corpus.rs"));
 const T: Duration = Duration::from_millis(600);
 /// A program that completes does so in a fraction of this; one that is still there hangs.
 const HANGS: Duration = Duration::from_millis(1200);
-/// The final verdict is there after twice the threshold and the driver's answers; the program has to start first.
-const VERDICT: Duration = Duration::from_millis(2 * 600 + 3000 + 1500);
+/// The final verdict is there after three times the threshold and the driver's answers; the program has to start first.
+const VERDICT: Duration = Duration::from_millis(3 * 600 + 3000 + 1000);
 /// The longest program lasts four times the pace, on a machine that may be busy with something else.
 const ENDS: Duration = Duration::from_secs(20);
 
@@ -77,6 +77,36 @@ fn it_ends_and_is_never_called_a_hang(test: &str, name: &str) {
         let standing = kept.out().hang()["standing"].clone();
         assert_eq!(standing, "slow", "{}", kept.out().report("text"));
     }
+}
+
+/// A program that ends by itself and is called a hang all the same: with this code, and then that it went on.
+fn it_ends_and_what_is_said_of_it_is_known(test: &str, name: &str) {
+    let (work, program) = (Work::new(test), InCorpus::named(name));
+    let told = program.header.told.as_deref().unwrap_or_default();
+    let bare = run(&work, &program).start();
+    let kept = guarded_as_it_says(&work, &program).start();
+    let (bare, kept) = (bare.finish_within(ENDS), kept.finish_within(ENDS));
+    assert_eq!((kept.code, &kept.stdout), (Some(0), &bare.stdout), "the guard changes what it does: {kept}");
+    let codes: Vec<_> = kept.stderr.matches("lazyguard: LG2").collect();
+    assert_eq!(codes.len(), 1, "{kept}");
+    assert!(kept.stderr.contains(&format!("lazyguard: {told}: ")), "{kept}");
+    assert!(kept.stderr.contains("lazyguard: RESOLVED: "), "{kept}");
+}
+
+/// A program that hangs and is told something else of than the truth, or nothing.
+fn what_is_said_of_it_is_known(test: &str, name: &str) {
+    let (work, program) = (Work::new(test), InCorpus::named(name));
+    let told = program.header.told.as_deref().unwrap_or_default();
+    let mut running = guarded_as_it_says(&work, &program).start();
+    if told == "nothing" {
+        std::thread::sleep(VERDICT);
+        let outcome = running.stop();
+        assert_eq!(outcome.stderr, "", "{outcome}");
+        return;
+    }
+    let folder = until_the_final_verdict(&mut running);
+    let outcome = running.stop();
+    assert_eq!(folder.hang()["verdicts"][0]["code"], told, "{outcome}");
 }
 
 /// Waits for the verdict that the driver was asked about, kills the program with SIGKILL, and reads what is left: as it was reported,
