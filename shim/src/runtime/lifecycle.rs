@@ -126,6 +126,7 @@ fn build() {
         requests,
         commands: Commands::default(),
         ended: Mutex::new(false),
+        open_report: Mutex::default(),
         hangs: AtomicU64::new(0),
         hazards: Mutex::default(),
         settings,
@@ -268,6 +269,7 @@ extern "C" fn exiting() {
     let _uncancelled = fault::Uncancelled::new();
     let _unlimited = fault::Unlimited::new();
     fault::contained(|| {
+        hang::watchdog::at_exit(guard);
         let account = guard.account("exit");
         guard.log.finish(guard);
         disarm();

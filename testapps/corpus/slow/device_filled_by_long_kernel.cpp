@@ -1,6 +1,6 @@
 // A kernel with more blocks than the device holds takes one and a half T, as big kernels do, and the host waits for a small one that was
 // launched after it on another stream.
-// expect: slow
+// expect: slow or none
 // card: yes
 #include "../corpus.hpp"
 

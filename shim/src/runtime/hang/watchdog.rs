@@ -16,6 +16,7 @@ use lazyguard_core::diagnose::{Confidence, Standing};
 use lazyguard_core::report::HangReport;
 use lazyguard_core::Nanos;
 use std::sync::atomic::Ordering;
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 /// Reports in one process: a program that hangs a hundred times has been understood before.
@@ -272,6 +273,7 @@ impl Watch {
         self.keep(&report);
         let last = report;
         let now = guard.now();
+        *lock(&guard.open_report) = Some((last.clone(), waiting.clone()));
         self.incident = Some(Incident {
             next: now + self.pause_of(&last),
             report: last,
@@ -285,10 +287,11 @@ impl Watch {
     }
 
     fn went_on(&mut self, now: Nanos) {
-        let Some(mut incident) = self.incident.take() else { return };
-        standard_error::write(&incident.report.went_on(now));
-        incident.report.resolved = Some(now);
-        self.keep(&incident.report);
+        let Some(incident) = self.incident.take() else { return };
+        // At an exit that came before, it has been said.
+        if lock(&self.guard.open_report).take().is_some() {
+            say_that_it_went_on(self.guard, incident.report, now);
+        }
     }
 
     /// There is nothing to report after all.
@@ -298,25 +301,52 @@ impl Watch {
             let _ = std::fs::remove_file(folder.path().join(HANG));
         }
         self.incident = None;
+        *lock(&self.guard.open_report) = None;
         self.look_at = self.guard.now() + self.threshold;
     }
 
-    /// Keeps a report, and everything else, in the run folder.
     fn keep(&self, report: &HangReport) {
-        let guard = self.guard;
-        let Some(folder) = &guard.folder else { return };
-        // The process may be at its exit meanwhile: what is written there is the last word.
-        let ended = guard.ended.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if *ended {
-            return;
-        }
-        let account = guard.account("running").json();
-        let kept = folder
-            .replace(HANG, &report.json())
-            .and_then(|()| folder.replace(RUN, &account))
-            .and_then(|()| guard.backing.save(folder));
-        if let Err(error) = kept {
-            standard_error::line(&format!("the report could not be kept in {}: {error}", folder.path().display()));
-        }
+        keep(self.guard, report);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// The program ends in an orderly way: what was reported and is waited for no more has gone on.
+pub fn at_exit(guard: &Guard) {
+    // The watchdog holds it for a moment only; nobody waits at an exit for more.
+    let Some((report, waiting)) = guard.open_report.try_lock().ok().and_then(|mut open| open.take()) else { return };
+    let still = |(thread, entered): &Waiting| {
+        let mut calls = guard.world.threads().filter_map(|(_, slot)| slot.published());
+        calls.any(|call| call.thread == *thread && call.entered == *entered)
+    };
+    if !waiting.iter().any(still) {
+        say_that_it_went_on(guard, report, guard.now());
+    }
+}
+
+fn say_that_it_went_on(guard: &Guard, mut report: HangReport, now: Nanos) {
+    standard_error::write(&report.went_on(now));
+    report.resolved = Some(now);
+    keep(guard, &report);
+}
+
+/// Keeps a report, and everything else, in the run folder.
+fn keep(guard: &Guard, report: &HangReport) {
+    let Some(folder) = &guard.folder else { return };
+    // The process may be at its exit meanwhile: what is written there is the last word.
+    let ended = guard.ended.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    if *ended {
+        return;
+    }
+    let account = guard.account("running").json();
+    let kept = folder
+        .replace(HANG, &report.json())
+        .and_then(|()| folder.replace(RUN, &account))
+        .and_then(|()| guard.backing.save(folder));
+    if let Err(error) = kept {
+        standard_error::line(&format!("the report could not be kept in {}: {error}", folder.path().display()));
     }
 }

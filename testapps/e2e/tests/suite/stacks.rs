@@ -271,6 +271,11 @@ fn python_tells_its_threads_and_the_program_sees_no_child_and_no_signal() {
         let run = Run::new(&work, python).args([&program]).args([&end]).guarded().kept().hang_after("200ms");
         let mut running = run.start();
         let folder = running.until_a_hang_is_reported();
+        // Another process is asked, so it is said behind the report.
+        running.until("what Python says", Duration::from_secs(20), |running| {
+            let told = folder.hang()["python"].is_string();
+            (told && running.stderr().contains("lazyguard: python: ")).then_some(())
+        });
         let (said, process) = (running.stderr(), running.process());
         let children = fs::read_to_string(format!("/proc/{process}/task/{process}/children"));
         assert!(children.is_ok_and(|children| children.trim().is_empty()), "a child was left");
