@@ -48,4 +48,23 @@ mod tests {
             assert!(page.contains("**Fix.**"), "{code} says no fix");
         }
     }
+
+    /// Names of programs: those that a page calls minimal, and those in the table at the end.
+    fn programs() -> Vec<&'static str> {
+        let minimal = PAGES.split("**Minimal program.**").skip(1).filter_map(|rest| rest.split("\n\n").next());
+        let fooled = PAGES.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+        // What stands between backquotes is every other piece.
+        minimal.flat_map(|paragraph| paragraph.split('`').skip(1).step_by(2)).chain(fooled).collect()
+    }
+
+    #[test]
+    fn every_program_that_is_named_is_there() {
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../testapps");
+        let programs = programs();
+        assert!(programs.len() > Code::ALL.len(), "{programs:?}");
+        for program in programs {
+            let is_there = |folder| std::path::Path::new(&format!("{root}/{folder}/{program}.cpp")).is_file();
+            assert!(["apps", "corpus/hang", "corpus/slow"].into_iter().any(is_there), "{program} is nowhere");
+        }
+    }
 }
