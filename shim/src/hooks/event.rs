@@ -3,6 +3,7 @@
 use super::call::{observe, published, Entry};
 use crate::lookup::driver::{Handle, SUCCESS};
 use crate::runtime::idle;
+use lazyguard_core::trace::layout::flag;
 
 /// An event is recorded behind everything on a stream.
 pub(super) fn record(entry: Entry, event: Handle, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
@@ -11,14 +12,16 @@ pub(super) fn record(entry: Entry, event: Handle, stream: Handle, real: impl FnO
         |call| {
             call.submits_to(stream);
             call.about.detail = event as u64;
+            if call.about.flags & flag::CAPTURED != 0 {
+                // What is recorded in a capture is part of the graph, not of the stream; and to ask about it would end the capture.
+                call.guard.world.event_gone(event as u64);
+                idle::settle();
+            }
         },
         real,
         |call, result| {
             if result == SUCCESS && call.about.submits {
                 call.guard.world.event_recorded(event as u64, call.about.stream, call.about.context, call.entered);
-            } else if result == SUCCESS {
-                // What is recorded in a capture is part of the graph, not of the stream; and to ask about it would end the capture.
-                call.guard.world.event_gone(event as u64);
             }
         },
     )
