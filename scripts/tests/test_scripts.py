@@ -224,7 +224,7 @@ class Corpus(unittest.TestCase):
 
     def test_the_first_lines_are_read(self):
         program = corpus.parsed("any", self.HANGS)
-        self.assertEqual(program, corpus.Program("any", "Waits for ever.", "LG204", "spin", "busy", None, {"A": "b", "C": "d"}, "yes, alone"))
+        self.assertEqual(program, corpus.Program("any", "Waits for ever.", "LG204", "spin", "busy", None, {"A": "b", "C": "d"}, "yes, alone", None))
         slow = corpus.parsed("any", "// Is slow.\n// expect: slow or none\n// card: yes\n")
         self.assertEqual((slow.code, slow.slow_said, slow.env), (None, (True, False), {}))
 

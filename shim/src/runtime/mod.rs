@@ -31,7 +31,7 @@ pub mod thread;
 
 use crate::lookup::driver;
 use hot::HOT;
-use lazyguard_core::report::{Account, HangReport, PreloadAccount, RecordingAccount, SCHEMA};
+use lazyguard_core::report::{Account, PreloadAccount, RecordingAccount, SCHEMA};
 use lazyguard_core::settings::Settings;
 use lazyguard_core::state::World;
 use lazyguard_core::trace::Lane;
@@ -69,9 +69,8 @@ pub struct Guard {
     pub commands: command::Commands,
     /// Whether the account of the end is being written: the watchdog writes no other then.
     pub ended: Mutex<bool>,
-    /// What was reported last and has not gone on, as far as is known, with what waited for it: the thread, and since when. For an
-    /// exit that comes before the watchdog looks again.
-    pub open_report: Mutex<Option<(HangReport, Vec<(u32, Nanos)>)>>,
+    /// What was reported last and has not gone on, as far as is known; for an exit that comes before the watchdog looks again.
+    pub open_report: Mutex<Option<hang::Reported>>,
     /// Hangs reported.
     pub hangs: AtomicU64,
     /// Hazards by number of the code, counted.

@@ -14,4 +14,5 @@ mod probe;
 pub mod watchdog;
 mod witness;
 
+pub use self::watchdog::Reported;
 pub use known::{what_is_known, Witnessed};

@@ -43,6 +43,12 @@ pub fn run(guard: &'static Guard) {
     }
 }
 
+/// A report, and what waited then.
+pub struct Reported {
+    report: HangReport,
+    waiting: Vec<Waiting>,
+}
+
 /// Something that was reported and still is so.
 struct Incident {
     report: HangReport,
@@ -273,7 +279,7 @@ impl Watch {
         self.keep(&report);
         let last = report;
         let now = guard.now();
-        *lock(&guard.open_report) = Some((last.clone(), waiting.clone()));
+        *lock(&guard.open_report) = Some(Reported { report: last.clone(), waiting: waiting.clone() });
         self.incident = Some(Incident {
             next: now + self.pause_of(&last),
             report: last,
@@ -317,7 +323,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// The program ends in an orderly way: what was reported and is waited for no more has gone on.
 pub fn at_exit(guard: &Guard) {
     // The watchdog holds it for a moment only; nobody waits at an exit for more.
-    let Some((report, waiting)) = guard.open_report.try_lock().ok().and_then(|mut open| open.take()) else { return };
+    let Some(Reported { report, waiting }) = guard.open_report.try_lock().ok().and_then(|mut open| open.take()) else {
+        return;
+    };
     let still = |(thread, entered): &Waiting| {
         let mut calls = guard.world.threads().filter_map(|(_, slot)| slot.published());
         calls.any(|call| call.thread == *thread && call.entered == *entered)
