@@ -32,6 +32,10 @@ pub struct Backing {
 /// Sizes that are tried when there is no room for the one that was asked for.
 const SMALLER: [usize; 2] = [4 << 20, Shape::SMALLEST];
 
+/// What the guard's own diagnosis needs where no recording is wanted: tables that hold a big program's streams and threads, and some
+/// thousand records.
+const UNWANTED: usize = 4 << 20;
+
 /// The most that is kept in memory.
 const MOST_IN_MEMORY: usize = 16 << 20;
 
@@ -58,7 +62,8 @@ impl Backing {
             }
         }
         let why = why.map(|error| format!("the recording is kept in memory until a hang or the end: {error}"));
-        sizes(bytes.min(MOST_IN_MEMORY)).find_map(|size| {
+        let in_memory = if bytes == 0 { UNWANTED } else { bytes.min(MOST_IN_MEMORY) };
+        sizes(in_memory).find_map(|size| {
             let shape = Shape::of_bytes(size);
             let words = map(shape.words() * layout::WORD, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1).ok()?;
             Some(Self { words, shape, in_file: false, wanted: bytes > 0, why: why.clone() })

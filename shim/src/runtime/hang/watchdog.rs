@@ -14,6 +14,7 @@ use super::known::{still_inside, what_is_known, Waiting};
 use super::probe;
 use lazyguard_core::diagnose::{Confidence, Standing};
 use lazyguard_core::report::HangReport;
+use lazyguard_core::settings::OnHang;
 use lazyguard_core::Nanos;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard};
@@ -63,6 +64,8 @@ struct Incident {
     told: Nanos,
     /// Whether what the user wants done about a hang has been done.
     acted: bool,
+    /// Whether it has been said that it will be.
+    announced: bool,
 }
 
 struct Watch {
@@ -170,6 +173,10 @@ impl Watch {
         if certain || lasted {
             incident.acted = true;
             on_hang::act(self.guard, &incident.report);
+        } else if !incident.announced && self.guard.settings.on_hang != OnHang::Report {
+            incident.announced = true;
+            let seconds = patience as f64 / 1e9;
+            standard_error::line(&format!("LAZYGUARD_ON_HANG is carried out if this lasts for {seconds:.1} s in all"));
         }
     }
 
@@ -288,6 +295,7 @@ impl Watch {
             pause: self.threshold,
             told: now,
             acted: false,
+            announced: false,
         });
         self.act(now);
     }

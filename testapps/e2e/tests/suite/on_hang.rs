@@ -139,7 +139,7 @@ fn a_command_is_told_of_the_hang_and_the_program_does_not_notice_it() {
         "command:{{ echo \"$LAZYGUARD_HANG_PID,$LAZYGUARD_HANG_CODE,$LAZYGUARD_HANG_FOLDER,$LAZYGUARD_HANG_REPORT\"; \
          test -s \"$LAZYGUARD_HANG_REPORT\" && echo report; echo \"preloads:$LD_PRELOAD\"; cat; \
          ls -l /proc/$$/fd | grep -c pipe:; cut -d' ' -f5,6 /proc/$$/stat; echo $$; \
-         grep -E '^Sig(Blk|Ign)' /proc/$$/status; sh -c 'kill -USR1 $$'; echo \"killed:$?\"; echo end; }} \
+         grep -E '^Sig(Blk|Ign)' /proc/self/status; sh -c 'kill -USR1 $$'; echo \"killed:$?\"; echo end; }} \
          > {told}.new 2>&1; mv {told}.new {told}; echo aloud; exit 3",
         told = told.display()
     );
