@@ -534,8 +534,20 @@ impl<'a> Decision<'a> {
             (End::Host(host, _), _) if host.doing.is_some_and(super::Doing::goes_on) => {
                 "the host function is under way: it may only be slow".to_owned()
             }
+            (End::Filled(..), _) => {
+                "nothing known keeps what fills the device from ending: it may only be slow".to_owned()
+            }
             (_, Some(somebody)) => somebody,
-            _ => "a kernel that is in flight may still do what is waited for".to_owned(),
+            (End::Unwritten(wait, _), _) if wait.holds.is_some() => {
+                "that is memory of the host, which may still write there".to_owned()
+            }
+            (End::Unwritten(wait, _), _) if self.on(finding).is_some_and(|stream| may_have_passed(stream, wait)) => {
+                "the stream may have passed that wait and be at what comes behind it: it may only be slow".to_owned()
+            }
+            (End::Host(..), _) => {
+                "another thread's call may return, and what the function waits for be done".to_owned()
+            }
+            _ => "what is in flight elsewhere may still do what is waited for".to_owned(),
         });
         lines
     }

@@ -16,6 +16,7 @@ use lazyguard_core::diagnose::{Confidence, Standing};
 use lazyguard_core::report::HangReport;
 use lazyguard_core::settings::OnHang;
 use lazyguard_core::Nanos;
+use std::cell::Cell;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
@@ -28,6 +29,10 @@ const OVERSLEPT_NANOS: u64 = 400_000_000;
 
 /// A thread that has not asked for this long has stopped asking.
 const ASKS_NO_MORE_NANOS: Nanos = 1_000_000_000;
+
+/// A look that took this long is a dear one: those take at most one part in so many of a processor's time.
+const DEAR_NANOS: Nanos = 50_000_000;
+const LOOK_SHARE: u64 = 20;
 
 /// The longest pause between two reports of the same.
 const LONGEST_PAUSE: Nanos = 3_600_000_000_000;
@@ -82,6 +87,8 @@ struct Watch {
     quiet_since: Nanos,
     quiet_known: bool,
     reports: u64,
+    /// How long the last look took.
+    cost: Cell<Nanos>,
 }
 
 impl Watch {
@@ -98,6 +105,7 @@ impl Watch {
             quiet_since: 0,
             quiet_known: false,
             reports: 0,
+            cost: Cell::new(0),
         }
     }
 
@@ -193,13 +201,17 @@ impl Watch {
     // --- what is looked at when something stands still ---
 
     fn what_is_known(&self) -> Option<HangReport> {
-        what_is_known(self.guard, self.threshold, self.awake_since)
+        let since = self.guard.now();
+        let known = what_is_known(self.guard, self.threshold, self.awake_since);
+        self.cost.set(self.guard.now().saturating_sub(since));
+        known
     }
 
     fn look(&mut self, waiting: Vec<Waiting>, now: Nanos) {
         let Some(report) = self.what_is_known() else { return };
         if report.standing == Standing::Well {
-            self.look_at = now + (self.threshold / 2).max(250_000_000);
+            let pause = (self.threshold / 2).max(250_000_000);
+            self.look_at = now + pause.max(self.rest());
             return;
         }
         self.tell(report, waiting);
@@ -237,13 +249,23 @@ impl Watch {
         incident.next = now + pause;
     }
 
+    /// How long to leave the processor to the program after the last look.
+    fn rest(&self) -> Nanos {
+        match self.cost.get() {
+            cost if cost >= DEAR_NANOS => cost.saturating_mul(LOOK_SHARE),
+            _ => 0,
+        }
+    }
+
     /// How long to look away.
     fn pause_of(&self, report: &HangReport) -> Nanos {
-        match report.standing {
+        let pause = match report.standing {
             // So that it is called by its name soon after its time.
             Standing::Slow => (self.threshold / 4).max(250_000_000),
             _ => self.threshold,
-        }
+        };
+        // Looking through a big recording takes its time, which is the program's.
+        pause.max(self.rest())
     }
 
     /// The report, amended by what the driver says.
