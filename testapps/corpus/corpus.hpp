@@ -8,8 +8,10 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -31,6 +33,18 @@ inline unsigned long long pace_ns(double times) { return static_cast<unsigned lo
 
 // So many T pass on the calling thread.
 inline void pass(double times) { std::this_thread::sleep_for(std::chrono::nanoseconds(pace_ns(times))); }
+
+// What one thread waits at until another opens it.
+struct Gate {
+  std::mutex mutex;
+  std::condition_variable opened;
+  bool open = false;
+};
+
+inline void wait_at(Gate& gate) {
+  std::unique_lock<std::mutex> hold(gate.mutex);
+  gate.opened.wait(hold, [&] { return gate.open; });
+}
 
 // The driver copies the image of a module while it loads it, and may read a library's later, so the latter is kept.
 inline CUmodule module(const char* name) {

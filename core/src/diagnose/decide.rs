@@ -201,7 +201,7 @@ impl<'a> Decision<'a> {
         if call.compiles {
             because.push("its code has to be compiled first, which may take long by itself".to_owned());
         }
-        let conclusive = !call.compiles && self.cannot_be_helped(&path, Code::LG202);
+        let conclusive = !call.compiles && self.cannot_be_helped(&path, true);
         Finding { code: Code::LG202, calls: vec![call], path, culprits, because, fix, conclusive }
     }
 
@@ -219,10 +219,9 @@ impl<'a> Decision<'a> {
             )
         };
         // What prints is told by a name in an image, which is less than to have seen a load.
-        let like = if path.barrier().is_some_and(|load| load.first_launch) { Code::LG204 } else { Code::LG201 };
-        let conclusive = self.cannot_be_helped(&path, like);
-        let culprits = path.culprit().cloned().into_iter().collect();
-        Finding { code: Code::LG201, calls, path, culprits, because: Vec::new(), fix, conclusive }
+        let loaded = path.barrier().is_some_and(|load| !load.first_launch);
+        let conclusive = self.cannot_be_helped(&path, loaded);
+        Finding { code: Code::LG201, calls, culprits: path.culprits(), path, because: Vec::new(), fix, conclusive }
     }
 
     /// LG205.
@@ -235,9 +234,8 @@ impl<'a> Decision<'a> {
             "Submit less at a time behind work that waits for the host or for other streams: synchronize, or record \
                    an event and wait for it, every few hundred operations."
                 .to_owned();
-        let conclusive = self.cannot_be_helped(&path, Code::LG205);
-        let culprits = path.culprit().cloned().into_iter().collect();
-        Finding { code: Code::LG205, calls: vec![call], path, culprits, because, fix, conclusive }
+        let conclusive = self.cannot_be_helped(&path, false);
+        Finding { code: Code::LG205, calls: vec![call], culprits: path.culprits(), path, because, fix, conclusive }
     }
 
     /// LG204.
@@ -274,16 +272,15 @@ impl<'a> Decision<'a> {
                 "Make that call before this work is submitted, or after it has ended.",
             ),
         };
-        let conclusive = self.cannot_be_helped(&path, Code::LG204);
-        let culprits = path.culprit().cloned().into_iter().collect();
+        let conclusive = self.cannot_be_helped(&path, false);
         let (because, fix) = (vec![because.to_owned()], fix.to_owned());
-        Finding { code: Code::LG204, calls: vec![call], path, culprits, because, fix, conclusive }
+        Finding { code: Code::LG204, calls: vec![call], culprits: path.culprits(), path, because, fix, conclusive }
     }
 
     /// LG203, LG206, LG207 or LG299, by where the path ends.
     fn by_its_end(&self, calls: Vec<&'a BlockedCall>, path: Path<'a>) -> Finding<'a> {
-        let conclusive = self.cannot_be_helped(&path, Code::LG299);
-        let mut culprits: Vec<_> = path.culprit().cloned().into_iter().collect();
+        let conclusive = self.cannot_be_helped(&path, false);
+        let mut culprits = path.culprits();
         let (code, fix) = match &path.end {
             End::Unwritten(wait, _) => (
                 Code::LG203,
@@ -331,10 +328,9 @@ impl<'a> Decision<'a> {
 
     /// Whether nothing is known that may still end what a call waits for, so that it counts as soon as it is past the threshold.
     ///
-    /// A kernel may always end. Behind one, a load on first use counts all the same: the program did not ask to wait there, and
+    /// A kernel may always end. Behind one, a load on first use (`by_loading`) counts all the same: the program did not ask to wait there, and
     /// what is kept back may be what the kernel waits for.
-    fn cannot_be_helped(&self, path: &Path<'a>, code: Code) -> bool {
-        let by_loading = matches!(code, Code::LG201 | Code::LG202);
+    fn cannot_be_helped(&self, path: &Path<'a>, by_loading: bool) -> bool {
         let on = path.culprit().and_then(|culprit| self.snapshot.stream(culprit.stream.number));
         // Nobody can be asked about a stream that is destroyed: what is known of it may be old.
         if on.is_some_and(|stream| stream.destroyed) {

@@ -47,7 +47,7 @@ const FIRST_LAUNCH: u8 = 128;
 /// `CUDA_ERROR_NOT_READY`.
 const NOT_READY: i32 = 600;
 /// A thread that has not asked for this long has stopped asking.
-const ASKS_NO_MORE_NANOS: Nanos = 1_000_000_000;
+pub const ASKS_NO_MORE_NANOS: Nanos = 1_000_000_000;
 
 /// A stream with work outstanding, as far as records are held against it.
 struct Busy {

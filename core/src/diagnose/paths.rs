@@ -75,6 +75,11 @@ impl<'a> Path<'a> {
         }
     }
 
+    /// The same, as a verdict lists it.
+    pub fn culprits(&self) -> Vec<Culprit> {
+        self.culprit().cloned().into_iter().collect()
+    }
+
     /// The load whose barrier is on the way.
     pub fn barrier(&self) -> Option<&'a ColdLoadSeen> {
         self.steps.iter().find_map(|step| match step {

@@ -1,30 +1,16 @@
 // A stream callback waits for the main thread, which opens the gate after it has synchronized the stream of the callback.
 // expect: LG207 culprit=cuStreamAddCallback
 // card: yes
-#include <condition_variable>
-#include <mutex>
-
 #include "../corpus.hpp"
-
-struct Gate {
-  std::mutex mutex;
-  std::condition_variable opened;
-  bool open = false;
-};
-
-void wait_at(Gate& gate) {
-  std::unique_lock<std::mutex> hold(gate.mutex);
-  gate.opened.wait(hold, [&] { return gate.open; });
-}
 
 int main() {
   lg::open_session();
   const lg::MappedWord counter = lg::mapped_word();
   const CUfunction step = lg::function(lg::module("corpus"), "step");
   const CUstream work = lg::stream();
-  Gate gate;
+  lg::Gate gate;
   CK(lg::launch_one(step, work, counter.device));
-  CK(cuStreamAddCallback(work, [](CUstream, CUresult, void* gate) { wait_at(*static_cast<Gate*>(gate)); }, &gate, 0));
+  CK(cuStreamAddCallback(work, [](CUstream, CUresult, void* gate) { lg::wait_at(*static_cast<lg::Gate*>(gate)); }, &gate, 0));
   CK(cuStreamSynchronize(work));
   {
     std::lock_guard<std::mutex> hold(gate.mutex);

@@ -2,21 +2,7 @@
 // that stream.
 // expect: LG207 culprit=cuLaunchHostFunc
 // card: yes
-#include <condition_variable>
-#include <mutex>
-
 #include "../corpus.hpp"
-
-struct Gate {
-  std::mutex mutex;
-  std::condition_variable opened;
-  bool open = false;
-};
-
-void wait_at(Gate& gate) {
-  std::unique_lock<std::mutex> hold(gate.mutex);
-  gate.opened.wait(hold, [&] { return gate.open; });
-}
 
 int main() {
   lg::open_session();
@@ -24,10 +10,10 @@ int main() {
   const CUfunction step = lg::function(lg::module("corpus"), "step");
   const CUstream hosts = lg::stream(), follows = lg::stream();
   const CUevent behind = lg::event();
-  Gate gate;
+  lg::Gate gate;
   CK(lg::launch_one(step, follows, counter.device));
   CK(cuCtxSynchronize());
-  CK(cuLaunchHostFunc(hosts, [](void* gate) { wait_at(*static_cast<Gate*>(gate)); }, &gate));
+  CK(cuLaunchHostFunc(hosts, [](void* gate) { lg::wait_at(*static_cast<lg::Gate*>(gate)); }, &gate));
   CK(cuEventRecord(behind, hosts));
   CK(cuStreamWaitEvent(follows, behind, 0));
   CK(lg::launch_one(step, follows, counter.device));

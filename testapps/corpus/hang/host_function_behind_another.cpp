@@ -2,30 +2,16 @@
 // one, whose stream has nothing else in it, is never called.
 // expect: LG207 culprit=cuLaunchHostFunc
 // card: yes
-#include <condition_variable>
-#include <mutex>
-
 #include "../corpus.hpp"
-
-struct Gate {
-  std::mutex mutex;
-  std::condition_variable opened;
-  bool open = false;
-};
-
-void wait_at(Gate& gate) {
-  std::unique_lock<std::mutex> hold(gate.mutex);
-  gate.opened.wait(hold, [&] { return gate.open; });
-}
 
 int main() {
   lg::open_session();
   const CUstream first = lg::stream(), second = lg::stream();
-  Gate gate;
-  CK(cuLaunchHostFunc(first, [](void* gate) { wait_at(*static_cast<Gate*>(gate)); }, &gate));
+  lg::Gate gate;
+  CK(cuLaunchHostFunc(first, [](void* gate) { lg::wait_at(*static_cast<lg::Gate*>(gate)); }, &gate));
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   const CUhostFn opens = [](void* opaque) {
-    Gate& gate = *static_cast<Gate*>(opaque);
+    lg::Gate& gate = *static_cast<lg::Gate*>(opaque);
     std::lock_guard<std::mutex> hold(gate.mutex);
     gate.open = true;
     gate.opened.notify_all();

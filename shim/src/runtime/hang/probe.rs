@@ -19,7 +19,7 @@ use super::super::stacks::OwnMemory;
 use super::super::{lifecycle, Guard};
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use lazyguard_core::api::{Class, Form};
-use lazyguard_core::diagnose::{resident_blocks, Device, Extent, LaunchKey, Needs, Snapshot};
+use lazyguard_core::diagnose::{resident_blocks, BusyStream, Device, Extent, LaunchKey, Needs, Snapshot};
 use lazyguard_core::report::ProbeSeen;
 use lazyguard_core::stack::Memory as _;
 use lazyguard_core::state::{FunctionKind, StreamKind, ThreadSlot};
@@ -149,13 +149,13 @@ fn questions(guard: &Guard, snapshot: &Snapshot, left_out: &mut Vec<String>) -> 
             }),
         }
     }
-    for busy in snapshot.streams.iter().take(MOST_WITH_EVENTS) {
+    // An event that was recorded again in a capture is part of that, and asking would end it.
+    let capture = world.contexts().any(|(_, context)| context.capturing());
+    if capture && !snapshot.streams.is_empty() {
+        left_out.push("events: there is a capture".to_owned());
+    }
+    for busy in snapshot.streams.iter().take(if capture { 0 } else { MOST_WITH_EVENTS }) {
         let stream = busy.stream.number;
-        if world.contexts().any(|(_, context)| context.capturing()) {
-            // An event that was recorded again in a capture is part of that, and asking would end it.
-            left_out.push("events: there is a capture".to_owned());
-            break;
-        }
         let events = newest(world.events_on(stream), MOST_EVENTS);
         if !events.is_empty() {
             questions.push(Question::Events { stream, events });
@@ -179,7 +179,7 @@ fn newest<T>(mut all: Vec<T>, count: usize) -> Vec<T> {
     all
 }
 
-fn resident(guard: &Guard, busy: &lazyguard_core::diagnose::BusyStream) -> Option<Question> {
+fn resident(guard: &Guard, busy: &BusyStream) -> Option<Question> {
     let (key, Some(Extent::Grid { blocks, threads, resident: None })) = (busy.oldest.launch?, busy.oldest.extent)
     else {
         return None;

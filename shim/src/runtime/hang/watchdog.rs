@@ -12,7 +12,7 @@ use super::super::folder::{HANG, RUN};
 use super::super::{on_hang, python, retired, stacks, standard_error, thread, Guard};
 use super::known::{still_inside, what_is_known, Waiting};
 use super::probe;
-use lazyguard_core::diagnose::{Confidence, Standing};
+use lazyguard_core::diagnose::{Confidence, Standing, ASKS_NO_MORE_NANOS};
 use lazyguard_core::report::HangReport;
 use lazyguard_core::settings::OnHang;
 use lazyguard_core::Nanos;
@@ -26,9 +26,6 @@ const MOST_REPORTS: u64 = 20;
 
 /// A sleep that takes this much longer than it was to is a stop of the whole process.
 const OVERSLEPT_NANOS: u64 = 400_000_000;
-
-/// A thread that has not asked for this long has stopped asking.
-const ASKS_NO_MORE_NANOS: Nanos = 1_000_000_000;
 
 /// A look that took this long is a dear one: those take at most one part in so many of a processor's time.
 const DEAR_NANOS: Nanos = 50_000_000;
@@ -283,7 +280,7 @@ impl Watch {
         guard.keeper.at_a_hang(guard);
         // It is in the run folder before anything else is tried, whatever comes of that, and on standard error as soon as the
         // driver has answered, or has not within a moment: once, and right.
-        self.keep(&report);
+        keep(guard, &report);
         if report.probe.is_none() {
             report = self.asked(&report).unwrap_or(report);
         }
@@ -301,17 +298,16 @@ impl Watch {
         standard_error::write(&report.text());
         if report.standing == Standing::Hang {
             // Another process is asked, which takes longer on a bad day.
-            self.keep(&report);
+            keep(guard, &report);
             report.python = python::save(guard);
             standard_error::write(&report.python_text());
         }
-        self.keep(&report);
-        let last = report;
+        keep(guard, &report);
         let now = guard.now();
-        *lock(&guard.open_report) = Some(Reported { report: last.clone(), waiting: waiting.clone() });
+        *lock(&guard.open_report) = Some(Reported { report: report.clone(), waiting: waiting.clone() });
         self.incident = Some(Incident {
-            next: now + self.pause_of(&last),
-            report: last,
+            next: now + self.pause_of(&report),
+            report,
             waiting,
             calls: guard.world.counts().0,
             pause: self.threshold,
@@ -339,10 +335,6 @@ impl Watch {
         self.incident = None;
         *lock(&self.guard.open_report) = None;
         self.look_at = self.guard.now() + self.threshold;
-    }
-
-    fn keep(&self, report: &HangReport) {
-        keep(self.guard, report);
     }
 }
 
@@ -375,7 +367,7 @@ fn say_that_it_went_on(guard: &Guard, mut report: HangReport, now: Nanos) {
 fn keep(guard: &Guard, report: &HangReport) {
     let Some(folder) = &guard.folder else { return };
     // The process may be at its exit meanwhile: what is written there is the last word.
-    let ended = guard.ended.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let ended = lock(&guard.ended);
     if *ended {
         return;
     }
