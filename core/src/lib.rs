@@ -6,6 +6,7 @@
 //! * [`trace`] is the recording: what outlives the process, its writer and its reader.
 //! * [`preload`] decides what to load, and when to stop.
 //! * [`diagnose`] turns a [`diagnose::Snapshot`] into verdicts.
+//! * [`hazard`] turns what a run that passed has noted into hazards.
 //! * [`stack`] reads a blocked thread's stack, and writes it down.
 //! * [`report`] writes verdicts for people and for programs.
 //!
@@ -17,6 +18,7 @@
 
 pub mod api;
 pub mod diagnose;
+pub mod hazard;
 pub mod preload;
 pub mod report;
 pub mod settings;

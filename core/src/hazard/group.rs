@@ -1,0 +1,144 @@
+//! What a hazard is, once it has been counted: the same code, kernel, call and class of stream are one.
+
+use crate::diagnose::{Code, Evidence};
+use crate::state::StreamKind;
+use crate::Nanos;
+use serde::{Deserialize, Serialize};
+
+/// What kind of stream a hazard is about: streams come and go, their class stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StreamClass {
+    /// The call is about no stream.
+    None,
+    /// The legacy default stream.
+    Legacy,
+    /// A thread's own default stream.
+    PerThread,
+    /// Created by the program, synchronizing with the legacy default stream.
+    Blocking,
+    /// Created by the program with `CU_STREAM_NON_BLOCKING`.
+    NonBlocking,
+    /// Its creation was not seen.
+    Unknown,
+}
+
+impl StreamClass {
+    /// The class of a stream of this kind; `None` where there is no stream.
+    pub fn of(kind: Option<StreamKind>) -> Self {
+        match kind {
+            None => Self::None,
+            Some(StreamKind::Legacy) => Self::Legacy,
+            Some(StreamKind::PerThread) => Self::PerThread,
+            Some(StreamKind::Blocking) => Self::Blocking,
+            Some(StreamKind::NonBlocking) => Self::NonBlocking,
+            Some(StreamKind::Unknown) => Self::Unknown,
+        }
+    }
+
+    /// As the key of a hazard, a suppression and the JSON spell it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Legacy => "legacy",
+            Self::PerThread => "per-thread",
+            Self::Blocking => "blocking",
+            Self::NonBlocking => "non-blocking",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// Where a hazard arose the first time.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Met {
+    /// When the call was entered.
+    pub at: Nanos,
+    /// The thread that made it.
+    pub thread: u32,
+    /// The number of the stream that the call is about, or 0.
+    pub stream: u32,
+    /// What was in flight, or waited: the number of its stream, or 0.
+    pub other_stream: u32,
+    /// The kernel there, where it is one; else the call that submitted it; empty where nothing is known of it.
+    pub other: String,
+    /// When that was submitted; 0 where that is not known.
+    pub other_at: Nanos,
+    /// For how long the call held the host, in nanoseconds, where that is what makes it a hazard; else 0.
+    pub held_nanos: Nanos,
+    /// The return address of the call, or 0.
+    pub caller: u64,
+    /// The same as a place in a source or object file, where it could be found out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
+}
+
+/// A hazard: every occurrence of one code with one kernel, one call and one class of stream.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hazard {
+    /// The code.
+    pub code: Code,
+    /// What the code means.
+    pub title: String,
+    /// Whether the guard took care of it: it is then what would have happened without.
+    pub prevented: bool,
+    /// The kernel that the call is about, demangled; `None` where it is about none.
+    pub kernel: Option<String>,
+    /// The driver call, as the documentation spells it, without the version of its symbol.
+    pub call: String,
+    /// The class of the stream that the call is about.
+    pub stream_class: StreamClass,
+    /// How often it arose.
+    pub count: u64,
+    /// Whether `count` is only a lower bound, because the process was killed or records have been overtaken.
+    #[serde(default)]
+    pub at_least: bool,
+    /// What happened, in a sentence, with the first occurrence's names and times.
+    pub what: String,
+    /// The two or three operations that have to meet for it to become a hang.
+    pub must_meet: Vec<String>,
+    /// Where the record shows it.
+    pub evidence: Vec<Evidence>,
+    /// What to change, in the imperative.
+    pub fix: String,
+    /// The first occurrence.
+    pub first: Met,
+}
+
+impl Hazard {
+    /// What tells hazards apart, the same from run to run: `CODE|kernel|call|stream class`, and `|prevented` where it was.
+    /// Baselines and suppressions go by it.
+    pub fn key(&self) -> String {
+        let kernel = self.kernel.as_deref().unwrap_or("-");
+        let prevented = if self.prevented { "|prevented" } else { "" };
+        format!("{}|{kernel}|{}|{}{prevented}", self.code, self.call, self.stream_class.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_does_not_depend_on_when_or_how_often() {
+        let hazard = |count, at| Hazard {
+            code: Code::LG101,
+            title: Code::LG101.title().to_owned(),
+            prevented: false,
+            kernel: Some("void k<float, 4>(int*)".to_owned()),
+            call: "cuLaunchKernel".to_owned(),
+            stream_class: StreamClass::NonBlocking,
+            count,
+            at_least: false,
+            what: String::new(),
+            must_meet: Vec::new(),
+            evidence: Vec::new(),
+            fix: String::new(),
+            first: Met { at, ..Met::default() },
+        };
+        assert_eq!(hazard(1, 5).key(), "LG101|void k<float, 4>(int*)|cuLaunchKernel|non-blocking");
+        assert_eq!(hazard(1, 5).key(), hazard(7, 9).key());
+        let class = serde_json::to_value(StreamClass::PerThread).unwrap();
+        assert_eq!(class, StreamClass::PerThread.name());
+    }
+}
