@@ -396,8 +396,17 @@ impl Call {
 
     /// A good moment to load what is pending for a context.
     pub fn load_pending(&self, context: u32) {
+        self.load_what_is_pending(context, false);
+    }
+
+    /// The moment to load what is pending for a context that has come just now, the first on its device.
+    pub fn load_at_start(&self, context: u32) {
+        self.load_what_is_pending(context, true);
+    }
+
+    fn load_what_is_pending(&self, context: u32, at_start: bool) {
         if self.guard.loader.has_pending() {
-            self.guard.loader.try_now(self.guard, self.slot, context, self.form);
+            self.guard.loader.try_now(self.guard, self.slot, context, self.form, at_start);
         }
     }
 }

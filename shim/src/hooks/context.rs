@@ -39,7 +39,10 @@ fn came(entry: Entry, context: Handle, device: i32, primary: bool, real: impl Fn
                 entry.set_device(device, primary);
             }
             // Libraries that a runtime registered before there was a context are loaded into it now.
-            call.load_pending(number);
+            match call.guard.loader.starts_on(device) {
+                true => call.load_at_start(number),
+                false => call.load_pending(number),
+            }
         },
     )
 }

@@ -13,7 +13,7 @@ use super::gate::Closed;
 use super::idle::{self, Questions, Uncaptured};
 use super::Guard;
 use crate::lookup::driver::{self, Handle, SUCCESS};
-use lazyguard_core::api::{Class, Form};
+use lazyguard_core::api::Form;
 use lazyguard_core::preload::{loads_libraries, loads_resolved, pace, pace_reaches, within_budget, Skip, Spent};
 use lazyguard_core::report::{NudgeAnswer, PreloadAccount, SkipCount};
 use lazyguard_core::settings::Policy;
@@ -181,6 +181,12 @@ impl Loader {
         libraries.into_iter().for_each(|library| self.add(context, Item::Library(library)));
     }
 
+    /// Whether this is the first context on a device. Each library that retains the primary one again makes the same call,
+    /// long after the start: so it has to be asked also where nothing is pending.
+    pub fn starts_on(&self, device: i32) -> bool {
+        self.books().started.insert(device)
+    }
+
     /// A context is gone.
     pub fn context_gone(&self, context: u32, handle: u64) {
         self.questions.forget(handle);
@@ -217,10 +223,8 @@ impl Loader {
 
     /// Loads what is pending for a context, if nothing is in flight there. `slot` is the calling thread's, with no call
     /// marked in it, inside LazyGuard's code; `form` is the call at whose occasion this happens. What is pending when the
-    /// context has just been created is loaded at once, inside the budget; what turns up later, also at a pace.
-    pub fn try_now(&self, guard: &Guard, slot: &ThreadSlot, context: u32, form: Form) {
-        let at_start = form.class() == Class::ContextCreate
-            && guard.world.context_entry(context).is_some_and(|c| self.books().started.insert(c.device()));
+    /// context has just been created (`at_start`) is loaded at once, inside the budget; what turns up later, also at a pace.
+    pub fn try_now(&self, guard: &Guard, slot: &ThreadSlot, context: u32, form: Form, at_start: bool) {
         let early = !at_start && guard.now() < self.not_before.load(Ordering::Relaxed);
         if early || !self.has_pending() || context == 0 || self.busy.swap(true, Ordering::Acquire) {
             return;

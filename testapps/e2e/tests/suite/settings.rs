@@ -160,6 +160,16 @@ fn the_share_sets_the_pace_for_what_turns_up_late() {
     assert!(folder.report("text").contains("LAZYGUARD_PRELOAD_SHARE"), "the report names the setting to change");
 }
 
+/// Every CUDA runtime in a process retains the primary context for itself; only the first time is the start, also where nothing was
+/// pending then.
+#[test]
+fn a_context_that_is_retained_again_is_no_start() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let slowly = ("LGSIM_DELAY", "cuKernelGetFunction=25");
+    let account = completed(&work, "retains_again", &[("LAZYGUARD_PRELOAD_SHARE", "0"), slowly]).out().account();
+    assert_eq!((number(&account, "/preload/kernels"), number(&account, "/preload/pending")), (1, 4), "{account:#}");
+}
+
 #[test]
 fn a_spent_budget_lets_the_hang_happen_and_the_report_names_the_budget() {
     let work = Work::new(lazyguard_e2e::this_test!());
