@@ -84,7 +84,7 @@ using namespace lgsim;
 
 namespace {
 
-constexpr size_t kStagedBytes = 128 << 10;  // at least so much was seen to be staged
+constexpr size_t kStagedBytes = 1 << 20;  // at least so much was seen to be staged
 
 CUDA_MEMCPY3D linear(CUmemorytype to_type, uintptr_t to, CUmemorytype from_type, uintptr_t from, size_t bytes) {
   CUDA_MEMCPY3D c{};

@@ -328,6 +328,16 @@ std::map<std::string, Answer> answers(Bench &b) {
   row("cuMemcpyHtoDAsync of 128 KB from pageable memory behind a spin", [=, &b](const std::string &x) {
     return beside_spin(b, b.s[0], x, [=, &b] { return cuMemcpyHtoDAsync(buf, b.pageable.data(), 128 << 10, b.s[0]); });
   });
+  row("cuMemcpyHtoDAsync of 1 MB from pageable memory behind a spin", [=, &b](const std::string &x) {
+    return beside_spin(b, b.s[0], x, [=, &b] { return cuMemcpyHtoDAsync(buf, b.pageable.data(), 1 << 20, b.s[0]); });
+  });
+  row("cuPointerGetAttribute of pageable memory's type behind a spin", [=, &b](const std::string &x) {
+    return beside_spin(b, b.s[0], x, [&b] {
+      int type = 0;
+      const CUresult result = cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, reinterpret_cast<CUdeviceptr>(b.pageable.data()));
+      return result == CUDA_ERROR_INVALID_VALUE ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
+    });
+  });
 
   row("cuCtxSetLimit(STACK) to what it is", [=, &b](const std::string &x) {
     const size_t now = stack_limit();
