@@ -8,7 +8,7 @@
 //! No file is held open: a program may close descriptors that are not its own, and open its own files on their numbers.
 
 use super::standard_error;
-use lazyguard_core::settings::{expand_folder, FolderFacts};
+use lazyguard_core::settings::{self, expand_folder, FolderFacts};
 use lazyguard_core::stack::STACKS;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -33,12 +33,9 @@ pub const REQUEST: &str = "dump.request";
 /// What the Python interpreter says of its threads.
 pub const PYTHON: &str = "python.txt";
 
-/// Where the ranks of a job are told, by the launchers in use.
-const RANKS: [&str; 5] = ["RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"];
-
 /// The process's rank in its job, where a launcher tells it.
 pub fn rank() -> Option<String> {
-    RANKS.iter().find_map(|name| std::env::var(name).ok())
+    settings::rank(|name| std::env::var(name).ok())
 }
 
 /// See the module.
