@@ -104,7 +104,11 @@ mod tests {
             for text in [setting.flag, setting.name, setting.help] {
                 assert!(help.contains(text), "the help lacks {text}");
             }
-            assert!(page.contains(setting.flag) && page.contains(setting.name), "the manual page lacks {}", setting.flag);
+            assert!(
+                page.contains(setting.flag) && page.contains(setting.name),
+                "the manual page lacks {}",
+                setting.flag
+            );
         }
         for own in OWN {
             assert!(help.contains(own.flag) && help.contains(own.help), "the help lacks {}", own.flag);

@@ -5,6 +5,11 @@ use std::io::Write;
 use std::path::Path;
 
 /// What `lazyguard run --cold-start --blocking` says at the end.
-pub(crate) fn after_run(_root: &Path, _cold_start: bool, _blocking: bool, _out: &mut impl Write) -> Result<(), Failure> {
+pub(crate) fn after_run(
+    _root: &Path,
+    _cold_start: bool,
+    _blocking: bool,
+    _out: &mut impl Write,
+) -> Result<(), Failure> {
     Ok(())
 }

@@ -124,6 +124,9 @@ impl Setting {
 /// looks like a setting, and is none.
 pub const RUN_ROOT: &str = "LAZYGUARD_RUN_ROOT";
 
+/// How the name of such a folder begins where nobody has asked for it.
+pub const PRIVATE_RUN: &str = "lazyguard-run-";
+
 /// Where the launchers in use tell a process its rank in a job; the first that is set counts.
 pub const RANKS: [&str; 5] = ["RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"];
 
@@ -595,7 +598,9 @@ mod tests {
     #[test]
     fn every_setting_has_an_option_of_its_own() {
         for (n, setting) in SETTINGS.iter().enumerate() {
-            assert!(setting.flag.starts_with("--") && setting.takes(setting.default) || setting.name == "LAZYGUARD_OUT");
+            assert!(
+                setting.flag.starts_with("--") && setting.takes(setting.default) || setting.name == "LAZYGUARD_OUT"
+            );
             assert!(SETTINGS[..n].iter().all(|other| other.flag != setting.flag), "{}", setting.flag);
         }
     }

@@ -84,7 +84,7 @@ pub(crate) struct Wanted {
 
 /// Why a run failed that the program has passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(dead_code, reason = "the stand-in finds no hazards")]
+#[allow(dead_code, reason = "the stand-in finds no hazards")]
 pub(crate) enum FailedOn {
     Hang,
     Hazard,

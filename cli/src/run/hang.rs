@@ -65,6 +65,7 @@ mod tests {
         let (own, nested) = (root.join("rank0-1"), root.join("run-7/rank0-8"));
         fs::create_dir_all(&own).unwrap();
         fs::create_dir_all(&nested).unwrap();
+        fs::write(root.join("run-7").join(super::super::root::MARK), "{}").unwrap();
         let mut watch = Watch::default();
         let mut look = |folder: &Path, report: &str| {
             fs::write(folder.join(".new"), report).unwrap();

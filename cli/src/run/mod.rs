@@ -71,10 +71,15 @@ fn supervised(options: Options) -> Result<u8, Failure> {
             return Ok(code);
         }
     };
-    let limits =
-        Limits { timeout: options.timeout, kill_after: options.kill_after, kill_on_hang: kills_on_hang(&options) };
+    let limits = Limits {
+        timeout: options.timeout,
+        kill_after: options.kill_after,
+        kill_on_hang: kills_on_hang(&options),
+        // What is to be told of all of them is read from all of them.
+        thin_out: !(options.keep || options.cold_start || options.blocking),
+    };
     let sampler = options.cold_start.then(|| Sampler::start(root.path()));
-    let ended = supervise::supervise(child, caught, root.path(), limits)?;
+    let ended = supervise::supervise(child, caught, &root, limits)?;
     if let Some(sampler) = sampler {
         sampler.stop();
     }
@@ -138,7 +143,8 @@ fn conclude(options: &Options, root: Root, run: &Finished, ended: &Ended) -> Res
     let code = exit_code(run.end, concluded.as_ref().ok().and_then(|conclusion| conclusion.failed));
     let worth_it = code != 0 || concluded.as_ref().map_or(true, |conclusion| conclusion.keep);
     let path = root.path().to_owned();
-    if root.finish(options.keep || worth_it) && worth_it {
+    let is_known = !worth_it && root.is_asked_for();
+    if root.finish(options.keep || worth_it) && !is_known {
         say_where(&path);
     }
     match concluded {

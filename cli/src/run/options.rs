@@ -142,8 +142,10 @@ fn long(flag: &'static str) -> &'static str {
 }
 
 fn of_setting(setting: &'static Setting) -> Arg {
-    let details =
-        format!("{}\n[values: {}] [default: {}] [variable: {}]", setting.help, setting.values, setting.default, setting.name);
+    let details = format!(
+        "{}\n[values: {}] [default: {}] [variable: {}]",
+        setting.help, setting.values, setting.default, setting.name
+    );
     let hint = if setting.name == "LAZYGUARD_OUT" { ValueHint::DirPath } else { ValueHint::Other };
     // The last one counts, so that a script's option can be overridden behind it.
     Arg::new(setting.name)
@@ -167,7 +169,11 @@ fn of_own(own: &'static Own) -> Arg {
     } else {
         arg.value_hint(ValueHint::Other)
     };
-    if own.many { arg.action(ArgAction::Append) } else { arg.overrides_with(own.flag) }
+    if own.many {
+        arg.action(ArgAction::Append)
+    } else {
+        arg.overrides_with(own.flag)
+    }
 }
 
 impl clap::Args for Options {
@@ -322,7 +328,8 @@ mod tests {
 
     #[test]
     fn settings_are_given_by_options_and_the_last_one_counts() {
-        let options = parse(&["--preload", "off", "--hang-after=5", "--preload", "library", "--out", "", "app"]).unwrap();
+        let options =
+            parse(&["--preload", "off", "--hang-after=5", "--preload", "library", "--out", "", "app"]).unwrap();
         assert_eq!(options.setting("LAZYGUARD_PRELOAD"), Some("library"));
         assert_eq!(options.setting("LAZYGUARD_HANG_AFTER"), Some("5"));
         assert_eq!(options.setting("LAZYGUARD_OUT"), None);

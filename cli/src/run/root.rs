@@ -7,7 +7,7 @@
 //! Must not: take over a folder with an earlier run in it, or remove anything in a folder that the user named.
 
 use crate::Failure;
-use lazyguard_core::settings::{expand_folder, literal_folder, FolderFacts};
+use lazyguard_core::settings::{expand_folder, literal_folder, FolderFacts, PRIVATE_RUN};
 use nix::unistd::getuid;
 use std::collections::hash_map::RandomState;
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -134,7 +134,7 @@ impl Root {
     }
 
     fn private(process: u32, mark: &str) -> Result<Self, (PathBuf, io::Error)> {
-        let prefix = format!("lazyguard-run-{}-", getuid());
+        let prefix = format!("{PRIVATE_RUN}{}-", getuid());
         let mut last = (PathBuf::new(), io::Error::other("there is no folder for temporary files"));
         for base in private_bases() {
             sweep(&base, &prefix);
@@ -154,7 +154,12 @@ impl Root {
         &self.path
     }
 
-    /// What the guard is told of it, as variables.
+    /// Whether the user has said where it is.
+    pub fn is_asked_for(&self) -> bool {
+        self.asked_for
+    }
+
+    /// What the guard is told of it, as the value of `LAZYGUARD_OUT`.
     pub fn template(&self) -> String {
         template_in(&self.text)
     }
@@ -164,14 +169,36 @@ impl Root {
         &self.text
     }
 
-    /// Whether there is a process's folder in it, or a run's.
-    pub fn has_content(&self) -> bool {
-        has_processes(&self.path)
+    /// Takes recordings away of processes that ended well, but for the newest: each takes as much of memory or disk as
+    /// `LAZYGUARD_RECORD` says, and a program may start hundreds. What was found in them is kept beside them.
+    pub fn thin_out(&self) {
+        if self.asked_for {
+            return;
+        }
+        let well = |folder: &PathBuf| {
+            let account = fs::read(folder.join("run.json")).ok();
+            let account = account.and_then(|text| serde_json::from_slice::<serde_json::Value>(&text).ok());
+            account.is_some_and(|account| account["ended"] == "exit" && account["hangs"].as_u64() == Some(0))
+        };
+        let recorded = |folder: PathBuf| {
+            let recording = folder.join("trace.lgt");
+            let since = fs::metadata(&recording).and_then(|about| about.modified()).ok()?;
+            Some((since, recording, folder))
+        };
+        let mut all: Vec<_> = folders_in(&self.path).filter_map(recorded).collect();
+        if all.len() <= MOST_KEPT {
+            return;
+        }
+        all.sort_by_key(|(since, _, _)| std::cmp::Reverse(*since));
+        for (_, recording, _) in all.iter().skip(MOST_KEPT).filter(|(_, _, folder)| well(folder)) {
+            // The next time, if not now.
+            let _ = fs::remove_file(recording);
+        }
     }
 
     /// Takes it away, unless it is to be kept; returns whether it is still there.
     pub fn finish(self, keep: bool) -> bool {
-        let has_content = self.has_content();
+        let has_content = has_processes(&self.path);
         if has_content && (self.asked_for || keep || has_living(&self.path)) {
             return true;
         }
@@ -205,7 +232,8 @@ fn has_processes(root: &Path) -> bool {
 fn has_living(root: &Path) -> bool {
     folders_in(root).any(|folder| {
         let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let process = name.rsplit_once('-').map(|(_, process)| process.to_owned());
+        // Behind a dot is what the process has been after an exec.
+        let process = name.rsplit_once('-').and_then(|(_, process)| process.split('.').next().map(str::to_owned));
         process.is_some_and(|process| !process.is_empty() && Path::new("/proc").join(process).exists())
     })
 }
@@ -309,13 +337,38 @@ mod tests {
     #[test]
     fn ranks_share_a_folder_unless_the_template_tells_them_apart() {
         let scratch = Scratch::new("ranks");
-        for (template, expect) in [("out", "out/rank3"), ("out-%r", "out-3"), ("out-%h", "out-node7/rank3"), ("%%p", "%p/rank3")]
+        for (template, expect) in
+            [("out", "out/rank3"), ("out-%r", "out-3"), ("out-%h", "out-node7/rank3"), ("%%p", "%p/rank3")]
         {
             let root = asked(&scratch.path(template), Some("3"));
             assert_eq!(root.path(), scratch.0.join(expect), "{template}");
             assert_eq!(expand_folder(&root.template(), &FACTS), scratch.path(&format!("{expect}/rank0-42")));
             root.finish(false);
         }
+    }
+
+    #[test]
+    fn of_many_processes_that_ended_well_only_the_newest_keep_their_recordings() {
+        let scratch = Scratch::new("many");
+        let mut root = asked(&scratch.path("out"), None);
+        let account = |hangs: u32, ended: &str| format!(r#"{{"ended": "{ended}", "hangs": {hangs}}}"#);
+        let runs = [account(1, "exit"), account(0, "running")];
+        for n in 0..MOST_KEPT + 5 {
+            let folder = root.path().join(format!("rank0-{n}"));
+            fs::create_dir(&folder).unwrap();
+            fs::write(folder.join("run.json"), runs.get(n).unwrap_or(&account(0, "exit"))).unwrap();
+            let recording = fs::File::create(folder.join("trace.lgt")).unwrap();
+            recording.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(n as u64)).unwrap();
+        }
+        let kept = |root: &Root| -> Vec<bool> {
+            (0..MOST_KEPT + 5).map(|n| root.path().join(format!("rank0-{n}/trace.lgt")).exists()).collect()
+        };
+        root.thin_out();
+        assert!(kept(&root).iter().all(|&is_there| is_there), "the user has asked for them");
+        root.asked_for = false;
+        root.thin_out();
+        assert_eq!(kept(&root)[..6], [true, true, false, false, false, true]);
+        assert!(kept(&root)[5..].iter().all(|&is_there| is_there));
     }
 
     #[test]
@@ -327,7 +380,7 @@ mod tests {
         let inner = Root::make(around, &FACTS, "{}").unwrap();
         assert_eq!(inner.path(), outer.path().join("run-42"));
         process_in(&inner);
-        assert!(inner.finish(true) && outer.has_content());
+        assert!(inner.finish(true) && has_processes(outer.path()));
         let inner = Root::make(around, &FolderFacts { process: 43, ..FACTS }, "{}").unwrap();
         assert!(!inner.finish(true));
         // Somebody in between wants another folder.

@@ -46,7 +46,8 @@ impl Caught {
     pub fn now() -> Result<Self, Failure> {
         let ignored = ignored();
         let wanted = PASSED_ON.into_iter().chain([Signal::SIGCHLD]).filter(|&s| !has(ignored, s)).map(|s| s as i32);
-        let signals = SignalsInfo::new(wanted).map_err(|error| Failure::Input(format!("cannot handle signals: {error}")))?;
+        let signals =
+            SignalsInfo::new(wanted).map_err(|error| Failure::Input(format!("cannot handle signals: {error}")))?;
         Ok(Self { signals, ignored })
     }
 

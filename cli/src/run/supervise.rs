@@ -4,6 +4,7 @@
 //! ends is left running.
 
 use super::hang::Watch;
+use super::root::Root;
 use super::signals::{self, Caught};
 use super::{say, terminal, tree};
 use crate::findings::End;
@@ -13,13 +14,15 @@ use nix::sys::wait::{waitid, waitpid, Id, WaitPidFlag, WaitStatus};
 use nix::unistd::Pid;
 use signal_hook::iterator::exfiltrator::origin::Origin;
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, ExitStatus};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 /// How often reports of hangs are looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// How often the recordings of processes that have ended are thinned out.
+const THIN_OUT_EVERY: Duration = Duration::from_secs(2);
 /// How often it is looked whether everything has ended that is to end.
 const LOOK_AT_THE_END_EVERY: Duration = Duration::from_millis(20);
 /// How long what was killed may take to go. A process that is stuck in the kernel does not go.
@@ -31,6 +34,8 @@ pub(super) struct Limits {
     pub timeout: Option<Duration>,
     pub kill_after: Duration,
     pub kill_on_hang: bool,
+    /// Whether no more recordings are kept than a few.
+    pub thin_out: bool,
 }
 
 /// How it went.
@@ -42,7 +47,7 @@ pub(super) struct Ended {
 }
 
 /// Sees the program to its end.
-pub(super) fn supervise(child: Child, caught: Caught, root: &Path, limits: Limits) -> Result<Ended, Failure> {
+pub(super) fn supervise(child: Child, caught: Caught, root: &Root, limits: Limits) -> Result<Ended, Failure> {
     let events = caught.deliver()?;
     Supervisor {
         program: Pid::from_raw(child.id().cast_signed()),
@@ -53,6 +58,7 @@ pub(super) fn supervise(child: Child, caught: Caught, root: &Path, limits: Limit
         hang: limits.kill_on_hang.then(Watch::default),
         ending: None,
         asked_to_end: None,
+        thin_out_at: limits.thin_out.then(|| Instant::now() + THIN_OUT_EVERY),
     }
     .run(&events, root)
 }
@@ -76,10 +82,11 @@ struct Supervisor {
     ending: Option<Ending>,
     /// What the terminal has said last that ends programs.
     asked_to_end: Option<Signal>,
+    thin_out_at: Option<Instant>,
 }
 
 impl Supervisor {
-    fn run(mut self, events: &Receiver<Origin>, root: &Path) -> Result<Ended, Failure> {
+    fn run(mut self, events: &Receiver<Origin>, root: &Root) -> Result<Ended, Failure> {
         loop {
             self.reap()?;
             match self.ending {
@@ -91,6 +98,8 @@ impl Supervisor {
                 }
                 Some(ending) => {
                     if self.go_on_ending(ending) {
+                        // Whoever looks finds nobody, not even one who waits to be noticed.
+                        self.reap()?;
                         return Ok(Ended { end: ending.why, interrupted: None });
                     }
                 }
@@ -111,7 +120,8 @@ impl Supervisor {
         }
         let left = self.limits.timeout.map(|timeout| timeout.saturating_sub(self.started.elapsed()));
         let look = self.hang.is_some().then_some(LOOK_EVERY);
-        left.into_iter().chain(look).min()
+        let thin_out = self.thin_out_at.map(|at| at.saturating_duration_since(Instant::now()));
+        left.into_iter().chain(look).chain(thin_out).min()
     }
 
     fn hear(&mut self, origin: &Origin) {
@@ -134,7 +144,8 @@ impl Supervisor {
         loop {
             if self.status.is_none() {
                 // With the signal's number as it is: the wait below knows those that have a name.
-                self.status = self.child.try_wait().map_err(|error| Failure::Input(format!("lost the program: {error}")))?;
+                self.status =
+                    self.child.try_wait().map_err(|error| Failure::Input(format!("lost the program: {error}")))?;
             }
             self.notice_a_stop();
             let look = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
@@ -178,21 +189,23 @@ impl Supervisor {
         Ended { end, interrupted }
     }
 
-    fn end_if_it_is_time(&mut self, root: &Path) {
+    fn end_if_it_is_time(&mut self, root: &Root) {
+        if self.thin_out_at.is_some_and(|at| Instant::now() >= at) {
+            root.thin_out();
+            self.thin_out_at = Some(Instant::now() + THIN_OUT_EVERY);
+        }
         if let Some(timeout) = self.limits.timeout.filter(|timeout| self.started.elapsed() >= *timeout) {
             say(&format!("the {timeout:?} of --timeout are over: ending the program and everything it has started"));
             self.begin_to_end(End::TimedOut);
         } else if let Some(folder) = self.look_for_a_hang(root) {
             let process = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-            say(&format!(
-                "{process} hangs, and --on-hang is kill: ending the program and everything it has started"
-            ));
+            say(&format!("{process} hangs, and --on-hang is kill: ending the program and everything it has started"));
             self.begin_to_end(End::EndedOnHang);
         }
     }
 
-    fn look_for_a_hang(&mut self, root: &Path) -> Option<PathBuf> {
-        self.hang.as_mut()?.look(root)
+    fn look_for_a_hang(&mut self, root: &Root) -> Option<PathBuf> {
+        self.hang.as_mut()?.look(root.path())
     }
 
     fn begin_to_end(&mut self, why: End) {

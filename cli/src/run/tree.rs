@@ -100,7 +100,9 @@ mod tests {
         let mut child = Command::new("sh").args(["-c", "sleep 30 & wait"]).spawn().unwrap();
         let child_pid = Pid::from_raw(i32::try_from(child.id()).unwrap());
         let grandchild = loop {
-            let found = descendants().into_iter().find(|p| Seen::of(p.as_raw()).is_some_and(|s| s.parent == child_pid.as_raw()));
+            let found = descendants()
+                .into_iter()
+                .find(|p| Seen::of(p.as_raw()).is_some_and(|s| s.parent == child_pid.as_raw()));
             if let Some(found) = found {
                 break found;
             }

@@ -1,0 +1,49 @@
+//! `lazyguard run` at a terminal: keys, jobs, pipelines and scripts, played by `run_terminal.py`; each also without it, to see that
+//! what is expected is what a shell does.
+
+use crate::run_passes_on::under;
+use lazyguard_e2e::{command, root, Run, Work};
+
+fn play(test: &str, what: &str) {
+    let work = Work::new(test);
+    let player = root().join("testapps/e2e/tests/suite/run_terminal.py");
+    for before in ["", &format!("{} run", command().display())] {
+        let player = Run::new(&work, "python3").args([player.as_os_str()]).args([what, before]).args([work.path()]);
+        let outcome = player.finish();
+        assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), "as expected\n"), "{before}: {outcome}");
+    }
+}
+
+macro_rules! played {
+    ($($what:ident)*) => {$(
+        #[test]
+        fn $what() {
+            play(lazyguard_e2e::this_test!(), stringify!($what));
+        }
+    )*};
+}
+
+played! {
+    ctrl_c_reaches_the_program_once
+    ctrl_c_ends_a_program_and_the_script_around_it
+    ctrl_z_stops_the_job_and_fg_continues_it
+    a_pipeline_keeps_the_terminal
+    a_program_reads_the_terminal_at_once
+    a_shell_with_jobs_of_its_own_works
+    a_new_size_is_told_once
+    a_background_job_comes_to_the_front
+}
+
+/// Without a terminal, nobody would continue what has stopped along with the program.
+#[test]
+fn without_a_terminal_a_stopped_program_is_only_waited_for() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let text = "import os, signal, subprocess\n\
+        subprocess.Popen(['sh', '-c', f'sleep 0.5; kill -CONT {os.getpid()}'])\n\
+        os.kill(os.getpid(), signal.SIGSTOP)\n\
+        print('continued')\n";
+    let outcome = under(&work, &[], &["setsid", "-w", "python3", "-c", text]).finish();
+    assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), "continued\n"), "{outcome}");
+    let outcome = under(&work, &[], &["python3", "-c", text]).finish();
+    assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), "continued\n"), "{outcome}");
+}
