@@ -23,12 +23,13 @@ use crate::card::Sampler;
 use crate::findings::{self, End, FailedOn, Finished};
 use crate::{timing, Failure};
 use lazyguard_core::settings::{self, FolderFacts, RUN_ROOT};
+use nix::sys::signal::Signal;
 use root::{Given, Root};
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use supervise::{Ended, Limits};
 
 /// Runs the program, and returns what it comes to.
@@ -63,6 +64,7 @@ fn supervised(options: Options) -> Result<u8, Failure> {
     let variables = variables(&options, &root, program::preload(&library, std::env::var_os("LD_PRELOAD")));
     options.program.first().and_then(|name| program::goes_unguarded(name)).iter().for_each(|line| say(line));
     let since = Instant::now();
+    let tree = tree::Tree::before_the_program();
     let child = match program::start(&options.program, &variables) {
         Ok(child) => child,
         Err((code, line)) => {
@@ -74,12 +76,12 @@ fn supervised(options: Options) -> Result<u8, Failure> {
     let limits = Limits {
         timeout: options.timeout,
         kill_after: options.kill_after,
-        kill_on_hang: kills_on_hang(&options),
+        look_for_hangs_every: kills_on_hang(&options).then(|| look_every(&options)),
         // What is to be told of all of them is read from all of them.
         thin_out: !(options.keep || options.cold_start || options.blocking),
     };
     let sampler = options.cold_start.then(|| Sampler::start(root.path()));
-    let ended = supervise::supervise(child, caught, &root, limits)?;
+    let ended = supervise::supervise(child, tree, caught, &root, limits)?;
     if let Some(sampler) = sampler {
         sampler.stop();
     }
@@ -129,6 +131,14 @@ fn kills_on_hang(options: &Options) -> bool {
     options.setting("LAZYGUARD_ON_HANG").map_or_else(of_variable, |value| value == options::KILL)
 }
 
+/// A part of the time that a hang takes to be one: the folder may be one that hundreds of ranks look into.
+fn look_every(options: &Options) -> Duration {
+    let variable = variable("LAZYGUARD_HANG_AFTER");
+    let value = options.setting("LAZYGUARD_HANG_AFTER").or(variable.as_deref()).unwrap_or_default();
+    let settings = settings::Settings::read(std::iter::once(("LAZYGUARD_HANG_AFTER", value))).0;
+    Duration::from_nanos(settings.hang_after_nanos / 10).clamp(Duration::from_millis(100), Duration::from_secs(2))
+}
+
 /// Says what was found, sees to the folder, and decides what the run comes to.
 fn conclude(options: &Options, root: Root, run: &Finished, ended: &Ended) -> Result<u8, Failure> {
     if options.cold_start || options.blocking {
@@ -143,8 +153,9 @@ fn conclude(options: &Options, root: Root, run: &Finished, ended: &Ended) -> Res
     let code = exit_code(run.end, concluded.as_ref().ok().and_then(|conclusion| conclusion.failed));
     let worth_it = code != 0 || concluded.as_ref().map_or(true, |conclusion| conclusion.keep);
     let path = root.path().to_owned();
-    let is_known = !worth_it && root.is_asked_for();
-    if root.finish(options.keep || worth_it) && !is_known {
+    // Where the user has named the folder and nothing is the matter, nothing has to be said.
+    let to_say = worth_it || (options.keep && !root.is_asked_for());
+    if root.finish(options.keep || worth_it) && to_say {
         say_where(&path);
     }
     match concluded {
@@ -153,9 +164,9 @@ fn conclude(options: &Options, root: Root, run: &Finished, ended: &Ended) -> Res
         // The program's failure is the bigger one.
         Err(failure) => say(&failure.to_string()),
     }
-    if let Some(signal) = ended.interrupted.filter(|_| code > code::SIGNAL) {
+    if ended.interrupted && code > code::SIGNAL {
         // A script that runs this stops at Ctrl-C only if what it runs was ended by that.
-        let _ = signal_hook::low_level::emulate_default_handler(signal as i32);
+        let _ = signal_hook::low_level::emulate_default_handler(Signal::SIGINT as i32);
     }
     Ok(code)
 }

@@ -154,7 +154,6 @@ fn of_setting(setting: &'static Setting) -> Arg {
         .help(details)
         .value_hint(hint)
         .overrides_with(setting.name)
-        .allow_hyphen_values(true)
         .help_heading("Settings (an option overrides its variable)")
 }
 

@@ -199,7 +199,9 @@ impl Root {
     /// Takes it away, unless it is to be kept; returns whether it is still there.
     pub fn finish(self, keep: bool) -> bool {
         let has_content = has_processes(&self.path);
-        if has_content && (self.asked_for || keep || has_living(&self.path)) {
+        // A run in this one has kept what is worth it, and has said where it is.
+        let others_keep = || folders_in(&self.path).any(|folder| is_nested(&folder)) || has_living(&self.path);
+        if has_content && (self.asked_for || keep || others_keep()) {
             return true;
         }
         if self.asked_for {

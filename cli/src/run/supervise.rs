@@ -6,7 +6,8 @@
 use super::hang::Watch;
 use super::root::Root;
 use super::signals::{self, Caught};
-use super::{say, terminal, tree};
+use super::tree::{self, Tree};
+use super::{say, terminal};
 use crate::findings::End;
 use crate::Failure;
 use nix::sys::signal::Signal;
@@ -19,8 +20,6 @@ use std::process::{Child, ExitStatus};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-/// How often reports of hangs are looked for.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// How often the recordings of processes that have ended are thinned out.
 const THIN_OUT_EVERY: Duration = Duration::from_secs(2);
 /// How often it is looked whether everything has ended that is to end.
@@ -33,7 +32,8 @@ const GOES_WITHIN: Duration = Duration::from_secs(5);
 pub(super) struct Limits {
     pub timeout: Option<Duration>,
     pub kill_after: Duration,
-    pub kill_on_hang: bool,
+    /// How often hangs are looked for that are to be ended, if they are.
+    pub look_for_hangs_every: Option<Duration>,
     /// Whether no more recordings are kept than a few.
     pub thin_out: bool,
 }
@@ -42,22 +42,29 @@ pub(super) struct Limits {
 #[derive(Debug)]
 pub(super) struct Ended {
     pub end: End,
-    /// The signal by which the user has ended the program from the terminal.
-    pub interrupted: Option<Signal>,
+    /// Whether that was by Ctrl-C.
+    pub interrupted: bool,
 }
 
 /// Sees the program to its end.
-pub(super) fn supervise(child: Child, caught: Caught, root: &Root, limits: Limits) -> Result<Ended, Failure> {
+pub(super) fn supervise(
+    child: Child,
+    tree: Tree,
+    caught: Caught,
+    root: &Root,
+    limits: Limits,
+) -> Result<Ended, Failure> {
     let events = caught.deliver()?;
     Supervisor {
         program: Pid::from_raw(child.id().cast_signed()),
         child,
+        tree,
         status: None,
         limits,
         started: Instant::now(),
-        hang: limits.kill_on_hang.then(Watch::default),
+        hang: limits.look_for_hangs_every.map(|_| Watch::default()),
         ending: None,
-        asked_to_end: None,
+        interrupted: false,
         thin_out_at: limits.thin_out.then(|| Instant::now() + THIN_OUT_EVERY),
     }
     .run(&events, root)
@@ -74,14 +81,15 @@ struct Ending {
 
 struct Supervisor {
     child: Child,
+    tree: Tree,
     program: Pid,
     status: Option<ExitStatus>,
     limits: Limits,
     started: Instant,
     hang: Option<Watch>,
     ending: Option<Ending>,
-    /// What the terminal has said last that ends programs.
-    asked_to_end: Option<Signal>,
+    /// Whether Ctrl-C was pressed.
+    interrupted: bool,
     thin_out_at: Option<Instant>,
 }
 
@@ -100,7 +108,7 @@ impl Supervisor {
                     if self.go_on_ending(ending) {
                         // Whoever looks finds nobody, not even one who waits to be noticed.
                         self.reap()?;
-                        return Ok(Ended { end: ending.why, interrupted: None });
+                        return Ok(Ended { end: ending.why, interrupted: false });
                     }
                 }
             }
@@ -119,7 +127,7 @@ impl Supervisor {
             return Some(LOOK_AT_THE_END_EVERY);
         }
         let left = self.limits.timeout.map(|timeout| timeout.saturating_sub(self.started.elapsed()));
-        let look = self.hang.is_some().then_some(LOOK_EVERY);
+        let look = self.limits.look_for_hangs_every;
         let thin_out = self.thin_out_at.map(|at| at.saturating_duration_since(Instant::now()));
         left.into_iter().chain(look).chain(thin_out).min()
     }
@@ -129,8 +137,8 @@ impl Supervisor {
             return;
         }
         let signal = Signal::try_from(origin.signal).ok();
-        if signals::is_the_terminals(origin) && matches!(signal, Some(Signal::SIGINT | Signal::SIGQUIT)) {
-            self.asked_to_end = signal;
+        if signals::is_the_terminals(origin) && signal == Some(Signal::SIGINT) {
+            self.interrupted = true;
         }
         if let Some(signal) = signals::to_pass_on(origin, self.program) {
             tree::send(self.program, signal);
@@ -150,16 +158,14 @@ impl Supervisor {
             self.notice_a_stop();
             let look = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
             match waitid(Id::All, look).map(|status| status.pid()) {
-                Ok(Some(process)) if process == self.program => {
-                    if self.status.is_some() {
-                        return Ok(());
-                    }
-                }
+                // It has ended since it was looked at above.
+                Ok(Some(process)) if process == self.program && self.status.is_none() => {}
                 Ok(Some(process)) => forget(process),
                 Ok(None) => return Ok(()),
+                // Ended by a signal without a name.
                 Err(nix::errno::Errno::EINVAL) => {
-                    tree::ended_children().into_iter().filter(|child| *child != self.program).for_each(forget);
-                    if self.status.is_some() {
+                    let ended = tree::ended_children().into_iter().filter(|child| *child != self.program);
+                    if ended.map(forget).count() == 0 {
                         return Ok(());
                     }
                 }
@@ -185,7 +191,7 @@ impl Supervisor {
             (Some(code), _) => End::Exited(u8::try_from(code).unwrap_or(u8::MAX)),
             (None, signal) => End::Signalled(signal.unwrap_or(0)),
         };
-        let interrupted = self.asked_to_end.filter(|signal| end == End::Signalled(*signal as i32));
+        let interrupted = self.interrupted && end == End::Signalled(Signal::SIGINT as i32);
         Ended { end, interrupted }
     }
 
@@ -209,9 +215,9 @@ impl Supervisor {
     }
 
     fn begin_to_end(&mut self, why: End) {
-        tree::signal_all(Signal::SIGTERM);
+        self.tree.signal(Signal::SIGTERM);
         // Whoever is stopped hears nothing.
-        tree::signal_all(Signal::SIGCONT);
+        self.tree.signal(Signal::SIGCONT);
         self.ending = Some(Ending { why, kill_at: Instant::now() + self.limits.kill_after, killed: None });
     }
 
@@ -219,7 +225,7 @@ impl Supervisor {
     fn go_on_ending(&mut self, ending: Ending) -> bool {
         let left = if Instant::now() >= ending.kill_at {
             // Whoever has been started meanwhile is found the next time.
-            let left = tree::signal_all(Signal::SIGKILL);
+            let left = self.tree.signal(Signal::SIGKILL);
             let killed = ending.killed.unwrap_or_else(Instant::now);
             self.ending = Some(Ending { killed: Some(killed), ..ending });
             if left && killed.elapsed() > GOES_WITHIN {
@@ -228,7 +234,7 @@ impl Supervisor {
             }
             left
         } else {
-            !tree::descendants().is_empty()
+            !self.tree.processes().is_empty()
         };
         !left
     }

@@ -1,10 +1,10 @@
 //! `lazyguard run` ends a program: when its time is over or it hangs, and everything it has started.
 
 use crate::run_passes_on::under;
-use lazyguard_e2e::{app, text, Folder, Outcome, Work};
+use lazyguard_e2e::{app, text, Folder, Outcome, Run, Work};
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const LONG: Duration = Duration::from_secs(25);
 
@@ -73,6 +73,26 @@ fn nobody_gets_away_when_everything_is_ended() {
     let outcome = under(&work, &options, &["python3", "-c", program]).finish();
     assert_eq!(outcome.code, Some(124), "{outcome}");
     expect_all_gone(&outcome, 5);
+}
+
+/// A shell that becomes `lazyguard run` leaves it what it has started before, such as the reader of its log.
+#[test]
+fn who_was_there_before_the_program_is_left_alone() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let lazyguard = lazyguard_e2e::command();
+    let log = work.path().join("log");
+    let text = "exec > >(cat > \"$1\"; echo the log is whole >> \"$1\"); exec \"$0\" run --timeout 300ms -- sh -c 'echo begun; sleep 60'";
+    let outcome = Run::new(&work, "bash").args(["-c", text]).args([lazyguard.as_os_str(), log.as_os_str()]).finish();
+    assert_eq!(outcome.code, Some(124), "{outcome}");
+    let begin = Instant::now();
+    loop {
+        let said = std::fs::read_to_string(&log).unwrap_or_default();
+        if said == "begun\nthe log is whole\n" {
+            return;
+        }
+        assert!(begin.elapsed() < LONG, "the reader of the log was ended: {said}: {outcome}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// Started before the library is loaded into it, it hangs, with a helper beside it.
@@ -151,7 +171,7 @@ fn the_program_goes_on_when_the_supervisor_is_killed() {
     running.until("it runs", LONG, |r| r.stdout().contains("ready").then_some(()));
     let killed = Command::new("sh").args(["-c", &format!("kill -9 {}", running.process())]).status();
     assert!(killed.is_ok_and(|status| status.success()));
-    let begin = std::time::Instant::now();
+    let begin = Instant::now();
     while !done.exists() {
         assert!(begin.elapsed() < LONG, "it has not gone on");
         std::thread::sleep(Duration::from_millis(20));

@@ -169,6 +169,12 @@ fn a_run_in_a_run_has_its_folder_in_the_others_and_one_guard() {
     let inner = [lazyguard.as_str(), "run", "--", "sh", "-c", "exit 9"];
     let outcome = under(&work, &[], &inner).finish();
     assert_eq!((outcome.code, outcome.stderr.as_str(), outcome.left_behind()), (Some(9), "", vec![]), "{outcome}");
+    // What the inner one has kept the outer one leaves there, and needs no second word.
+    let failing = format!("'{lazyguard}' run sh -c '{}; exit 3' || true", cuda().replace('\'', ""));
+    let outcome = under(&work, &[], &["sh", "-c", &failing]).finish();
+    let said = outcome.stderr.trim_end().rsplit(' ').next().unwrap_or_default();
+    assert!(outcome.code == Some(0) && outcome.stderr.lines().count() == 1, "{outcome}");
+    assert_eq!(folders_in(Path::new(said)).len(), 1, "{outcome}");
     // The outer one ends a hang in the inner one's.
     let hangs = app("lazy_pair").to_string_lossy().into_owned();
     let inner = [lazyguard.as_str(), "run", "--preload", "off", "--hang-after", "300ms", "--", &hangs];

@@ -245,6 +245,22 @@ fn what_the_program_leaves_in_the_background_goes_on() {
     send("KILL", &background);
 }
 
+/// Only the superuser can make such a program of another user's, and only another user would be spared the guard.
+#[test]
+fn a_program_that_the_guard_cannot_go_into_runs_and_that_is_said() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let program = work.path().join("program").to_string_lossy().into_owned();
+    let made = format!("cp /bin/echo '{program}' && chown 65534 '{program}' && chmod u+s '{program}'");
+    let is_made = Command::new("sh").args(["-c", &made]).stderr(std::process::Stdio::null()).status();
+    let outcome = under(&work, &[], &[program.as_str(), "it ran"]).finish();
+    if is_made.is_ok_and(|status| status.success()) {
+        assert!(outcome.stderr.contains("set-user-id") && outcome.stderr.lines().count() == 1, "{outcome}");
+    } else {
+        assert_eq!(outcome.stderr, "", "{outcome}");
+    }
+    assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), "it ran\n"), "{outcome}");
+}
+
 #[test]
 fn the_users_own_libraries_are_preloaded_behind_the_guard() {
     let work = Work::new(lazyguard_e2e::this_test!());
