@@ -140,8 +140,20 @@ impl Supervisor {
         if signals::is_the_terminals(origin) && signal == Some(Signal::SIGINT) {
             self.interrupted = true;
         }
-        if let Some(signal) = signals::to_pass_on(origin, self.program) {
-            tree::send(self.program, signal);
+        match signals::to_pass_on(origin, self.program) {
+            Some(Signal::SIGCONT) => self.pass_on_that_it_goes_on(),
+            Some(signal) => tree::send(self.program, signal),
+            None => {}
+        }
+    }
+
+    /// A shell continues a job as a whole, the program included. Told a second time, and late, it would be continued from the
+    /// next stop, which the user has asked for meanwhile. So at a terminal, only who still is in the stop that has been noticed
+    /// is continued.
+    fn pass_on_that_it_goes_on(&self) {
+        let again = self.notice_a_stop();
+        if !terminal::is_there() || (!again && tree::is_stopped(self.program)) {
+            tree::send(self.program, Signal::SIGCONT);
         }
     }
 
@@ -174,13 +186,17 @@ impl Supervisor {
         }
     }
 
-    fn notice_a_stop(&self) {
+    /// Returns whether it has been stopped since that was last asked.
+    fn notice_a_stop(&self) -> bool {
         if self.status.is_some() {
-            return;
+            return false;
         }
-        let stopped = waitid(Id::Pid(self.program), WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG);
-        if let Ok(WaitStatus::Stopped(_, signal)) = stopped {
-            terminal::stop_with_the_program(signal);
+        match waitid(Id::Pid(self.program), WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG) {
+            Ok(WaitStatus::Stopped(_, signal)) => {
+                terminal::stop_with_the_program(signal);
+                true
+            }
+            _ => false,
         }
     }
 

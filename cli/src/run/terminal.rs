@@ -11,13 +11,13 @@ use std::fs::File;
 /// Stops this process along with the program, if it is the terminal's user who has stopped that. Returns when it is continued.
 pub(super) fn stop_with_the_program(by: Signal) {
     let by_the_user = matches!(by, Signal::SIGTSTP | Signal::SIGTTIN | Signal::SIGTTOU);
-    if by_the_user && has_a_terminal() {
+    if by_the_user && is_there() {
         // It cannot fail for a signal that exists.
         let _ = raise(Signal::SIGSTOP);
     }
 }
 
 /// Whether a terminal controls this session.
-fn has_a_terminal() -> bool {
+pub(super) fn is_there() -> bool {
     File::open("/dev/tty").is_ok()
 }

@@ -103,6 +103,11 @@ pub(super) fn descends(mut process: i32) -> bool {
     false
 }
 
+/// Whether a process has been stopped.
+pub(super) fn is_stopped(process: Pid) -> bool {
+    Seen::of(process.as_raw()).is_some_and(|seen| seen.state == 'T')
+}
+
 /// Sends a signal. Whoever has gone meanwhile needs none, and whoever belongs to another user cannot be helped.
 pub(super) fn send(process: Pid, signal: Signal) {
     let _: Result<(), Errno> = kill(process, signal);

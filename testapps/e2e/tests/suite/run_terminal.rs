@@ -34,16 +34,18 @@ played! {
     a_background_job_comes_to_the_front
 }
 
-/// Without a terminal, nobody would continue what has stopped along with the program.
+/// Who stops a program by its number continues it by its number, or by that of `lazyguard run`.
 #[test]
-fn without_a_terminal_a_stopped_program_is_only_waited_for() {
+fn a_program_that_was_not_stopped_at_the_terminal_is_only_waited_for() {
     let work = Work::new(lazyguard_e2e::this_test!());
-    let text = "import os, signal, subprocess\n\
-        subprocess.Popen(['sh', '-c', f'sleep 0.5; kill -CONT {os.getpid()}'])\n\
-        os.kill(os.getpid(), signal.SIGSTOP)\n\
-        print('continued')\n";
-    let outcome = under(&work, &[], &["setsid", "-w", "python3", "-c", text]).finish();
-    assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), "continued\n"), "{outcome}");
-    let outcome = under(&work, &[], &["python3", "-c", text]).finish();
-    assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), "continued\n"), "{outcome}");
+    for to_whom in ["os.getpid()", "os.getppid()"] {
+        let text = format!(
+            "import os, signal, subprocess\n\
+             subprocess.Popen(['sh', '-c', f'sleep 0.5; kill -CONT {{{to_whom}}}'])\n\
+             os.kill(os.getpid(), signal.SIGSTOP)\n\
+             print('continued')\n"
+        );
+        let outcome = under(&work, &[], &["python3", "-c", &text]).finish();
+        assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), "continued\n"), "{to_whom}: {outcome}");
+    }
 }
