@@ -81,8 +81,15 @@ fn who_was_there_before_the_program_is_left_alone() {
     let work = Work::new(lazyguard_e2e::this_test!());
     let lazyguard = lazyguard_e2e::command();
     let log = work.path().join("log");
-    let text = "exec > >(cat > \"$1\"; echo the log is whole >> \"$1\"); exec \"$0\" run --timeout 300ms -- sh -c 'echo begun; sleep 60'";
-    let outcome = Run::new(&work, "bash").args(["-c", text]).args([lazyguard.as_os_str(), log.as_os_str()]).finish();
+    // In a session of its own: what is left of the group is ended with the test's program.
+    let reads = work.path().join("reads");
+    std::fs::write(&reads, "cat > \"$1\"; echo the log is whole >> \"$1\"\n").unwrap();
+    let text =
+        "exec > >(exec setsid sh \"$2\" \"$1\"); exec \"$0\" run --timeout 300ms -- sh -c 'echo begun; sleep 60'";
+    let outcome = Run::new(&work, "bash")
+        .args(["-c", text])
+        .args([lazyguard.as_os_str(), log.as_os_str(), reads.as_os_str()])
+        .finish();
     assert_eq!(outcome.code, Some(124), "{outcome}");
     let begin = Instant::now();
     loop {

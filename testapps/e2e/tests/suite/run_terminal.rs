@@ -1,8 +1,11 @@
 //! `lazyguard run` at a terminal: keys, jobs, pipelines and scripts, played by `run_terminal.py`; each also without it, to see that
 //! what is expected is what a shell does.
 
-use crate::run_passes_on::under;
+use crate::run_passes_on::{send, under};
 use lazyguard_e2e::{command, root, Run, Work};
+use std::time::Duration;
+
+const LONG: Duration = Duration::from_secs(20);
 
 fn play(test: &str, what: &str) {
     let work = Work::new(test);
@@ -38,14 +41,18 @@ played! {
 #[test]
 fn a_program_that_was_not_stopped_at_the_terminal_is_only_waited_for() {
     let work = Work::new(lazyguard_e2e::this_test!());
-    for to_whom in ["os.getpid()", "os.getppid()"] {
-        let text = format!(
-            "import os, signal, subprocess\n\
-             subprocess.Popen(['sh', '-c', f'sleep 0.5; kill -CONT {{{to_whom}}}'])\n\
-             os.kill(os.getpid(), signal.SIGSTOP)\n\
-             print('continued')\n"
-        );
-        let outcome = under(&work, &[], &["python3", "-c", &text]).finish();
-        assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), "continued\n"), "{to_whom}: {outcome}");
+    for program_itself in [true, false] {
+        let text = "import os, signal\nprint(os.getpid(), flush=True)\nos.kill(os.getpid(), signal.SIGSTOP)\nprint('continued')\n";
+        let mut running = under(&work, &[], &["python3", "-c", text]).start();
+        let program = running.until("its stop", LONG, |r| {
+            let program = r.stdout().trim().to_owned();
+            let stat = std::fs::read_to_string(format!("/proc/{program}/stat")).ok()?;
+            stat.rsplit_once(") T ").map(|_| program)
+        });
+        std::thread::sleep(Duration::from_millis(200));
+        assert!(running.runs());
+        send("CONT", &if program_itself { program.clone() } else { running.process().to_string() });
+        let outcome = running.finish_within(LONG);
+        assert_eq!((outcome.code, outcome.stdout), (Some(0), format!("{program}\ncontinued\n")), "{program_itself}");
     }
 }
