@@ -118,6 +118,24 @@ impl Call {
         }
     }
 
+    /// The call has resolved a function of a module, which is loaded: by that, as drivers do, unless it was before. What was
+    /// loaded by other ways than those of its module, as a library's or by an eager driver, is nothing that was seen.
+    pub fn got_loaded(&self, number: u32) {
+        let About { context, owner: module, .. } = self.about;
+        let world = &self.guard.world;
+        let Some(entry) = world.function_entry(number) else { return };
+        let (known, ahead) = (entry.loaded_in(context), entry.take_loaded_ahead(context));
+        entry.set_loaded_in(context);
+        let by_this = !known && world.present(module, context) && !self.guard.loader.driver_eager();
+        if ahead || by_this {
+            let _uncancelled = Uncancelled::new();
+            let mut one = *self;
+            one.about.function = number;
+            world.introduce_function(number, self.entered);
+            one.meets(ColdKind::Function, if ahead { Marks::PREVENTED } else { Marks::default() });
+        }
+    }
+
     /// The call uses what is loaded. If the guard has seen to that, and this is the first use, it is told what would have
     /// happened without.
     fn used_ahead(&self) {
