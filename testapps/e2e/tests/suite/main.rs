@@ -15,6 +15,7 @@
 //! | `watchdog` | the verdict: when, where and what |
 //! | `on_hang` | what is done about a hang once it has been reported |
 //! | `dump` | a report of a live process, on request |
+//! | `hazard_files` | hazards in the folder: counted, grouped, from the file and from the recording |
 //! | `recorder` | the recording: what it holds of each kind of event, and that nothing in it goes unaccounted |
 //! | `stacks` | the stacks of blocked threads: live, and with names from the folder |
 //! | `run_passes_on` | `lazyguard run`: exit codes, signals, input and output are the program's |
@@ -28,6 +29,7 @@ mod corpus;
 mod crash;
 mod drivers;
 mod dump;
+mod hazard_files;
 mod hostile;
 mod lists;
 mod on_hang;
