@@ -74,7 +74,7 @@ def blocks(text):
 
 def mark_of(line):
     """(name, value) where the line is a mark of ours; other comments are nobody's business here."""
-    comment = re.fullmatch(r"\s*<!-- ([a-z ]+?)(?:: (.*?))? -->\s*", line)
+    comment = re.fullmatch(r"\s*<!-- ([a-z ]+?)(?::\s*(.*?))?\s*-->\s*", line)
     if not comment or comment.group(1) not in MARKS:
         return None
     return comment.group(1), comment.group(2) or ""

@@ -11,6 +11,7 @@ it has. doc_blocks.py says how a page marks its blocks, doc_compare.py what coun
 Must not: leave anything behind, or reach for a network or a card.
 """
 
+import contextlib
 import re
 import shlex
 import shutil
@@ -73,17 +74,16 @@ def try_page(path):
         if not commands:
             for n, line in enumerate(block.lines):
                 check_mention(outcome, block.line + n, line)
-    if any(commands and "not run" not in block.marks for block, commands in found):
+    outcome.read = sum(len(commands) for block, commands in found if "not run" in block.marks)
+    to_run = [(block, commands) for block, commands in found if "not run" not in block.marks]
+    if any(commands for _, commands in to_run):
         with Session() as session:
-            for block, commands in found:
+            for block, commands in to_run:
                 try_block(outcome, session, block, commands)
     return outcome
 
 
 def try_block(outcome, session, block, commands):
-    if "not run" in block.marks:
-        outcome.read += len(commands)
-        return
     session.prepare(block)
     for command in commands:
         outcome.ran += 1
@@ -194,6 +194,8 @@ class Session:
     def __exit__(self, *_):
         processes.kill_group(self.bash.pid)
         self.bash.wait()
+        with contextlib.suppress(BrokenPipeError):
+            self.bash.stdin.close()
         shutil.rmtree(self.folder, ignore_errors=True)
         left = names_in_the_checkout() - self.before
         if left:
