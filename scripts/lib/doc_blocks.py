@@ -130,6 +130,9 @@ def steps(block):
 
 
 def looks_like_a_command(line):
+    """A synopsis, with its `[OPTIONS]`, is none."""
+    if "[OPTIONS]" in line:
+        return False
     return bool(re.match(r"(?:[A-Z_]+=\S+ )*(?:\./scripts/|\./app\b|target/|lazyguard |srun |sbatch |mpirun |torchrun |docker |cargo |export )|LD_PRELOAD=", line))
 
 
