@@ -9,6 +9,7 @@ mod doctor;
 mod dump;
 mod explain;
 mod export;
+mod left_behind;
 mod log;
 mod names;
 #[cfg(test)]
@@ -66,14 +67,7 @@ enum Command {
         code: Option<String>,
     },
     /// Look at this machine, and at a program: would the guard see its driver calls?
-    Doctor {
-        /// The guard's library, if it is not beside this command.
-        #[arg(long, value_name = "FILE")]
-        library: Option<PathBuf>,
-        /// The program that is to be guarded.
-        #[arg(last = true)]
-        program: Vec<PathBuf>,
-    },
+    Doctor(doctor::Arguments),
     /// Print the table of settings.
     Settings,
     /// Print the driver symbols that the library stands in front of.
@@ -92,7 +86,7 @@ fn main() -> ExitCode {
         Command::Log(arguments) => log::log(&arguments),
         Command::Export(arguments) => export::export(&arguments),
         Command::Explain { code } => explain::explain(code.as_deref()),
-        Command::Doctor { library, program } => doctor::doctor(library, program.first()),
+        Command::Doctor(arguments) => doctor::doctor(arguments),
         Command::Settings => settings(),
         Command::Symbols { ids } => symbols(ids),
     };
