@@ -59,7 +59,8 @@ pub(crate) fn say_what_else_is_in(folder: &Path) {
     let Some(own) = Left::at(folder.to_owned()) else { return };
     let others = runs_in(folder);
     let Some(newest) = others.first() else { return };
-    let whose = process_of(folder).map(|process| format!("process {process}")).unwrap_or_else(|| "one process".to_owned());
+    let whose =
+        process_of(folder).map(|process| format!("process {process}")).unwrap_or_else(|| "one process".to_owned());
     let count = match others.len() {
         1 => String::new(),
         more => format!("; {} other runs are in it", more),

@@ -23,7 +23,8 @@ pub(super) fn look(closure: &Closure, driver: Option<&Driver>, settings: &Settin
         own_functions(file, place == 0 && !file.is_library, driver, found);
         data_and_weak_references(file, found);
         // A CUDA runtime has it for tools, which are none of the program's.
-        let is_a_runtimes = file.fat_binaries > 0 || file.soname.as_deref().is_some_and(|name| name.starts_with("libcudart"));
+        let is_a_runtimes =
+            file.fat_binaries > 0 || file.soname.as_deref().is_some_and(|name| name.starts_with("libcudart"));
         if file.imports("dlmopen") && !is_of_the_c_library(file) && !is_a_runtimes {
             found.note(
                 About::Program,
@@ -49,8 +50,8 @@ fn is_of_the_c_library(file: &Elf) -> bool {
 
 fn other_drivers(closure: &Closure, driver: Option<&Driver>, found: &mut Findings) {
     let Some(driver) = driver else { return };
-    for (path, who) in &closure.drivers {
-        let file = path.canonicalize().unwrap_or_else(|_| path.clone());
+    for (place, who) in &closure.drivers {
+        let file = place.path.canonicalize().unwrap_or_else(|_| place.path.clone());
         if file != driver.file {
             found.note(
                 About::Program,

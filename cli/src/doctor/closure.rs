@@ -3,9 +3,8 @@
 //! What it opens while it runs is not among them.
 
 use super::elf::Elf;
-use super::linker::{handed_on, Linker};
+use super::linker::{handed_on, Linker, Place};
 use std::collections::{HashSet, VecDeque};
-use std::path::PathBuf;
 
 /// More than any program has.
 const MOST: usize = 1024;
@@ -22,7 +21,7 @@ pub(super) struct Closure {
     pub files: Vec<Elf>,
     pub missing: Vec<Missing>,
     /// Drivers that are linked, each with who gets it.
-    pub drivers: Vec<(PathBuf, String)>,
+    pub drivers: Vec<(Place, String)>,
 }
 
 impl Closure {
@@ -38,7 +37,7 @@ impl Closure {
                     continue;
                 }
                 match linker.find_for(name, &file, &inherited) {
-                    Some(place) if is_driver => found.drivers.push((place.path, file.name())),
+                    Some(place) if is_driver => found.drivers.push((place, file.name())),
                     Some(place) => {
                         // What cannot be read stands in nobody's way here.
                         if let Ok(library) = Elf::read(&place.path) {

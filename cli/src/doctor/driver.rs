@@ -113,10 +113,16 @@ impl std::fmt::Display for Release {
     }
 }
 
-/// Finds the driver that a program would get, and says what that means. `needed` is whether there is a program that cannot
-/// do without one.
-pub(super) fn look(machine: &Machine, linker: &Linker<'_>, needed: bool, found: &mut Findings) -> Option<Driver> {
-    let Some(place) = linker.find(NAME) else {
+/// Finds the driver that a program would get, and says what that means. `of_program` is one that the program names by itself,
+/// `needed` whether there is a program that cannot do without one.
+pub(super) fn look(
+    machine: &Machine,
+    linker: &Linker<'_>,
+    of_program: Option<Place>,
+    needed: bool,
+    found: &mut Findings,
+) -> Option<Driver> {
+    let Some(place) = linker.find(NAME).or(of_program) else {
         none(machine, linker, needed, found);
         return None;
     };

@@ -202,6 +202,36 @@ mod tests {
     }
 
     #[test]
+    fn an_rpath_comes_before_the_environment_and_a_runpath_behind_it() {
+        let root = std::env::temp_dir().join(format!("lazyguard-doctor-linker-{}", std::process::id()));
+        let own = std::fs::read("/proc/self/exe").unwrap();
+        for folder in ["environment", "named"] {
+            std::fs::create_dir_all(root.join(folder)).unwrap();
+            // The head is all that the linker looks at before it takes a library.
+            std::fs::write(root.join(folder).join("libx.so"), &own[..64]).unwrap();
+        }
+        std::fs::write(root.join("named/libonly.so"), &own[..64]).unwrap();
+        std::fs::write(root.join("environment/libonly.so"), "for another machine").unwrap();
+        let environment = root.join("environment").display().to_string();
+        let machine = Machine::played(&root, &[("LD_LIBRARY_PATH", &environment)]);
+        let linker = Linker::new(&machine, super::super::elf::own_machine());
+        let mut asks = Elf::read(Path::new("/proc/self/exe")).unwrap();
+        (asks.rpath, asks.runpath) = (vec![root.join("named").display().to_string()], Vec::new());
+        let by = |asks: &Elf, name: &str, inherited: &[PathBuf]| {
+            linker.find_for(name, asks, inherited).map(|place| place.by)
+        };
+        assert_eq!(by(&asks, "libx.so", &[]), Some(By::Rpath));
+        assert_eq!(handed_on(&asks, &[]), [root.join("named")]);
+        (asks.runpath, asks.rpath) = (asks.rpath, Vec::new());
+        assert_eq!(by(&asks, "libx.so", &[]), Some(By::LibraryPath));
+        assert_eq!(by(&asks, "libonly.so", &[]), Some(By::Runpath));
+        // Who has a RUNPATH does not ask its parent's RPATH.
+        assert_eq!(by(&asks, "libx.so", &[root.join("named")]), Some(By::LibraryPath));
+        assert_eq!(by(&asks, "libnone.so", &[]), None);
+        std::fs::remove_dir_all(&root).unwrap();
+    }
+
+    #[test]
     fn the_origin_is_the_folder_of_the_file() {
         assert_eq!(expand("$ORIGIN/../lib", Path::new("/opt/bin")), Path::new("/opt/bin/../lib"));
         assert_eq!(expand("${ORIGIN}", Path::new("/opt/bin")), Path::new("/opt/bin"));

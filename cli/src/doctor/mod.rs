@@ -32,6 +32,7 @@ mod preloaded;
 mod program;
 mod start;
 
+use crate::source::duration;
 use crate::Outcome;
 use closure::Closure;
 use elf::own_machine;
@@ -40,6 +41,7 @@ use lazyguard_core::settings::{Settings, SETTINGS};
 use linker::Linker;
 use machine::Machine;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// What to look at.
 #[derive(clap::Args)]
@@ -50,6 +52,9 @@ pub(crate) struct Arguments {
     /// For a person or for a program.
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
+    /// How long the driver may take to start: 20s, 500ms; on a machine whose devices sleep it takes some seconds.
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "20s")]
+    start_limit: u64,
     /// Starts the driver in this process, for the doctor that started it.
     #[arg(long, hide = true)]
     start_driver: bool,
@@ -68,28 +73,29 @@ pub(crate) fn doctor(arguments: Arguments) -> Outcome {
     let settings = settings(&machine, &mut found);
     let library = library::look(arguments.library, &mut found);
 
-    let mut of_program = Findings::default();
-    let program = arguments.program.first().and_then(|name| program::read(&machine, name, &mut of_program));
+    let mut about_program = Findings::default();
+    let program = arguments.program.first().and_then(|name| program::read(&machine, name, &mut about_program));
     let linker = Linker::new(&machine, program.as_ref().map_or(own_machine(), |program| program.machine));
     let closure = program.map(|program| Closure::of(program, &linker));
     let needed = closure.as_ref().is_some_and(Closure::needs_driver);
 
-    let driver = driver::look(&machine, &linker, needed, &mut found);
+    let of_program = closure.as_ref().and_then(|closure| closure.drivers.first()).map(|(place, _)| place.clone());
+    let driver = driver::look(&machine, &linker, of_program, needed, &mut found);
     devices::look(&machine, driver.as_ref().is_some_and(|driver| !driver.is_simulated), needed, &mut found);
     // A driver for another machine does not start on this one.
     if let Some(driver) = driver.as_ref().filter(|driver| driver.elf.machine == own_machine()) {
-        start::look(driver, needed, &mut found);
+        start::look(driver, Duration::from_nanos(arguments.start_limit), needed, &mut found);
     }
     preloaded::look(&machine, &linker, &mut found);
     folder::look(&machine, &settings, &mut found);
     limits::look(&machine, &settings, &mut found);
     if let Some((closure, program)) = closure.as_ref().and_then(|closure| Some((closure, closure.program()?))) {
         let libc = closure.files.iter().find(|file| file.soname.as_deref() == Some("libc.so.6"));
-        if program::bears(&machine, program, library.as_ref(), libc, &mut of_program) {
-            calls::look(closure, driver.as_ref(), &settings, &mut of_program);
+        if program::bears(&machine, program, library.as_ref(), libc, &mut about_program) {
+            calls::look(closure, driver.as_ref(), &settings, &mut about_program);
         }
     }
-    found.append(of_program);
+    found.append(about_program);
     found.print(arguments.format)
 }
 

@@ -8,14 +8,13 @@
 use super::driver::Driver;
 use super::finding::{About, Findings};
 use crate::Outcome;
-use std::io::{self, Read as _, Write as _};
+use std::fs::File;
+use std::io::{self, Write as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// A machine whose devices sleep takes some seconds to start its driver.
-const LIMIT: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(5);
 
 /// The argument that makes the child.
@@ -34,14 +33,14 @@ const ADVICE: [(i32, &str); 8] = [
 ];
 
 /// Tries it, and says how it went. `needed` is whether there is a program that needs the driver.
-pub(super) fn look(driver: &Driver, needed: bool, found: &mut Findings) {
+pub(super) fn look(driver: &Driver, limit: Duration, needed: bool, found: &mut Findings) {
     let begin = Instant::now();
-    match tried(driver) {
+    match tried(driver, limit) {
         Ok(Tried { status: None, .. }) => found.note_or_problem(
             needed,
             About::Start,
-            format!("the driver does not start: its cuInit has not returned within {} s", LIMIT.as_secs()),
-            "see the kernel's log (dmesg) for NVRM lines, and whether nvidia-smi answers",
+            format!("the driver does not start: its cuInit has not returned within {limit:?}"),
+            "see the kernel's log (dmesg) for NVRM lines, and whether nvidia-smi answers; or give it longer (--start-limit)",
         ),
         Ok(Tried { status: Some(status), said, complained }) => match answer(&said) {
             Answer::Started(names) if status.success() => {
@@ -78,7 +77,7 @@ struct Tried {
     complained: String,
 }
 
-fn tried(driver: &Driver) -> io::Result<Tried> {
+fn tried(driver: &Driver, limit: Duration) -> io::Result<Tried> {
     let folder = Folder::make()?;
     // The name that is tried first.
     std::os::unix::fs::symlink(&driver.file, folder.0.join("libcuda.so"))?;
@@ -87,37 +86,31 @@ fn tried(driver: &Driver) -> io::Result<Tried> {
         path.push(":");
         path.push(others);
     }
+    // Files, and no pipes: what a driver starts may hold them open for as long as it likes.
+    let (said, complained) = (folder.0.join("said"), folder.0.join("complained"));
     let mut child = Command::new(std::env::current_exe()?)
         .args(["doctor", ARGUMENT])
         .env("LD_LIBRARY_PATH", path)
         .env("LAZYGUARD", "off")
         .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
+        .stdout(File::create(&said)?)
+        .stderr(File::create(&complained)?)
         .spawn()?;
     let begin = Instant::now();
     let status = loop {
         match child.try_wait()? {
             Some(status) => break Some(status),
-            None if begin.elapsed() >= LIMIT => break None,
+            None if begin.elapsed() >= limit => break None,
             None => std::thread::sleep(POLL),
         }
     };
     if status.is_none() {
         // A process that the kernel does not let go stays where it is: nobody waits for it.
         child.kill()?;
-        return Ok(Tried { status, said: String::new(), complained: String::new() });
     }
-    let text = |pipe: Option<&mut dyn io::Read>| {
-        let mut bytes = Vec::new();
-        // What a driver writes is short; what it has started may hold the pipe open.
-        let read = pipe.map_or(Ok(0), |pipe| pipe.take(4096).read_to_end(&mut bytes));
-        read.map(|_| String::from_utf8_lossy(&bytes).into_owned())
-    };
-    let said = text(child.stdout.as_mut().map(|pipe| pipe as &mut dyn io::Read))?;
-    let complained = text(child.stderr.as_mut().map(|pipe| pipe as &mut dyn io::Read))?;
-    let complained = complained.lines().next().map(|line| format!(": {line}")).unwrap_or_default();
-    Ok(Tried { status, said, complained })
+    let text = |path| std::fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    let complained = text(&complained)?.lines().next().map(|line| format!(": {line}")).unwrap_or_default();
+    Ok(Tried { status, said: text(&said)?, complained })
 }
 
 /// A folder for as long as it is needed.

@@ -16,12 +16,16 @@
 //! | `on_hang` | what is done about a hang once it has been reported |
 //! | `dump` | a report of a live process, on request |
 //! | `recorder` | the recording: what it holds of each kind of event, and that nothing in it goes unaccounted |
+//! | `doctor` | what the guard will and will not see, said before |
+//! | `asked` | what the commands say of a process that is gone, of a folder that is shared, of what does not match |
 //! | `stacks` | the stacks of blocked threads: live, and with names from the folder |
 //! | `crash` | what is left of a process that was cut off |
 
 mod apps;
+mod asked;
 mod corpus;
 mod crash;
+mod doctor;
 mod drivers;
 mod dump;
 mod hostile;
