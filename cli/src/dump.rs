@@ -34,7 +34,7 @@ const UNTIL_ANNOUNCED: Duration = Duration::from_secs(2);
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The process, or the run folder that it writes to.
-    #[arg(value_name = "PID|FOLDER")]
+    #[arg(value_name = "PID|FOLDER", value_parser = somebody)]
     what: PathBuf,
     /// For a person or for a program.
     #[arg(long, value_enum, default_value = "text")]
@@ -61,17 +61,22 @@ pub(crate) fn dump(arguments: &Arguments) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
+/// A number that a process may have, or what is there.
+fn somebody(text: &str) -> Result<PathBuf, String> {
+    match text.parse::<u32>() {
+        Ok(process) if process > 0 => Ok(PathBuf::from(text)),
+        _ if Path::new(text).exists() => Ok(PathBuf::from(text)),
+        _ => Err("neither a process nor a folder; dump asks a process that runs, by its number or by its run folder"
+            .to_owned()),
+    }
+}
+
 /// The process that is meant by its number, or by its run folder. A name that is both is the folder, as it is for the other
 /// commands.
 fn process_meant(what: &Path) -> Result<u32, Failure> {
     let shown = what.display();
-    if !what.exists() {
-        return match what.to_str().and_then(|text| text.parse().ok()) {
-            Some(process) => Ok(process),
-            None => Err(Failure::Input(format!(
-                "{shown}: neither a process nor a folder; dump asks a process that runs: lazyguard dump PID"
-            ))),
-        };
+    if let (false, Some(process)) = (what.exists(), what.to_str().and_then(|text| text.parse().ok())) {
+        return Ok(process);
     }
     let Some(opened) = Run::find(what)?.open()? else {
         return Err(Failure::Input(format!(

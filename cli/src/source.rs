@@ -82,7 +82,10 @@ impl Run {
                     let recording = fs::symlink_metadata(&recording).is_ok().then_some(recording);
                     return Ok(Self { folder: Some(folder), recording, process: None });
                 }
-                None => "is gone, or never was, and no private folder of it is there; if it had LAZYGUARD_OUT, name that folder",
+                None => {
+                    "there is no process with this id, and no folder of this name, nor a private folder that such a process has left; if \
+                     it had LAZYGUARD_OUT, name that folder"
+                },
             },
             Err(failure) => return Err(failure),
             Ok(_) => {

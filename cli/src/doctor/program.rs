@@ -5,6 +5,7 @@
 use super::elf::{machine_name, Elf, Unreadable};
 use super::finding::{About, Findings};
 use super::machine::Machine;
+use rustix::fs::getxattr_query;
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
@@ -121,9 +122,7 @@ fn privileges(path: &Path, found: &mut Findings) {
             ),
         }
     }
-    let mut nothing = [0_u8; 0];
-    // An empty place asks for the size.
-    if rustix::fs::getxattr(path, "security.capability", &mut nothing).is_ok_and(|size| size > 0) {
+    if getxattr_query(path, "security.capability").is_ok_and(|size| size > 0) {
         let what = format!("{name} has capabilities of its file: the dynamic linker preloads nothing into it");
         let todo = "run a copy of it, which has none; or take them away (setcap -r)";
         match user {

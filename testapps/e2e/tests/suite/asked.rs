@@ -59,7 +59,7 @@ fn a_process_that_was_killed_is_found_by_its_number() {
     let elsewhere = asked(&work, ["report", &process]).finish();
     assert_eq!((elsewhere.code, elsewhere.stdout.as_str()), (Some(1), ""), "{elsewhere}");
     assert!(
-        elsewhere.stderr.contains("is gone, or never was") && elsewhere.stderr.contains("LAZYGUARD_OUT"),
+        elsewhere.stderr.contains("there is no process with this id") && elsewhere.stderr.contains("LAZYGUARD_OUT"),
         "{elsewhere}"
     );
 }
@@ -164,5 +164,5 @@ fn a_dump_is_asked_for_by_the_folder_as_well_and_says_what_else_to_do() {
     let nothing = dump(&work.folder("nothing"));
     assert!(nothing.code == Some(1) && nothing.stderr.contains("holds no recording"), "{nothing}");
     let nowhere = dump(Path::new("no-such-thing"));
-    assert!(nowhere.code == Some(1) && nowhere.stderr.contains("neither a process nor a folder"), "{nowhere}");
+    assert!(nowhere.code == Some(2) && nowhere.stderr.contains("neither a process nor a folder"), "{nowhere}");
 }
