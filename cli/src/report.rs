@@ -137,8 +137,13 @@ impl Found {
             }
             None => writeln!(out, "no account: the program did not end in an orderly way, or still runs")?,
         }
-        if let Some(recorded) = &self.recorded {
-            recorded.write_account(out)?;
+        match &self.recorded {
+            Some(recorded) => recorded.write_account(out)?,
+            None => writeln!(
+                out,
+                "no recording: it was kept in memory and went with the process (a private folder on a disk, a file system in a \
+                 network), or LAZYGUARD_RECORD is off"
+            )?,
         }
         if let Some(log) = &self.log {
             writeln!(out, "log: {}", log.display())?;
@@ -159,7 +164,7 @@ fn write_hang(out: &mut impl Write, hang: &HangReport, without: usize) -> io::Re
     let mut words: Vec<_> = hang.verdicts.iter().map(|verdict| verdict.confidence).collect();
     words.sort_unstable();
     words.dedup();
-    words.iter().try_for_each(|word| writeln!(out, "{}: {}", word.name(), word.meaning()))
+    words.iter().try_for_each(|word| writeln!(out, "{} means: {}", word.name(), word.meaning()))
 }
 
 impl Recorded {

@@ -64,6 +64,23 @@ fn a_process_that_was_killed_is_found_by_its_number() {
     );
 }
 
+/// A private folder that lies on a disk keeps its recording in memory, which goes with the process.
+#[test]
+fn what_a_kill_has_lost_is_said() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let mut running = run(&work, &App::named("plain_spin")).guarded().start();
+    let temporary = running.temporary();
+    let made =
+        |name: &str| fs::read_dir(&temporary).into_iter().flatten().flatten().any(|e| e.path().join(name).exists());
+    running.until("the private folder", Duration::from_secs(20), |_| made("log.jsonl").then_some(()));
+    let is_kept_in_memory = !made("trace.lgt");
+    let process = running.stop().process.to_string();
+    let report = asked(&work, ["report", &process]).set("TMPDIR", &temporary).finish();
+    assert_eq!(report.code, Some(0), "{report}");
+    assert_eq!(report.stdout.contains("no recording: it was kept in memory"), is_kept_in_memory, "{report}");
+    assert!(report.stderr.contains("this is what it left"), "{report}");
+}
+
 #[test]
 fn the_first_run_of_a_folder_is_not_mistaken_for_a_later_one() {
     let work = Work::new(lazyguard_e2e::this_test!());
@@ -117,7 +134,11 @@ fn a_report_says_what_its_word_of_confidence_means() {
     let report = asked(&work, ["report".as_ref(), folder.path().as_os_str()]).finish();
     let word = ["possible", "likely", "certain"].into_iter().find(|word| report.stdout.contains(&format!("({word})")));
     let word = word.unwrap_or_else(|| panic!("no verdict has a word of confidence: {report}"));
-    assert_eq!(report.stdout.lines().filter(|line| line.starts_with(&format!("{word}: "))).count(), 1, "{report}");
+    assert_eq!(
+        report.stdout.lines().filter(|line| line.starts_with(&format!("{word} means: "))).count(),
+        1,
+        "{report}"
+    );
 }
 
 #[test]
@@ -148,10 +169,10 @@ fn a_dump_is_asked_for_by_the_folder_as_well_and_says_what_else_to_do() {
     let work = Work::new(lazyguard_e2e::this_test!());
     let mut running = run(&work, &App::named("plain_spin")).guarded().kept().start();
     let out = running.out();
-    running.until("the recording", Duration::from_secs(20), |_| out.join("trace.lgt").exists().then_some(()));
     let dump = |what: &Path| asked(&work, ["dump".as_ref(), what.as_os_str()]).finish();
-    let alive = dump(&out);
-    assert_eq!((alive.code, alive.stderr.as_str()), (Some(0), ""), "{alive}");
+    let alive =
+        running.until("an answer", Duration::from_secs(20), |_| Some(dump(&out)).filter(|dump| dump.code == Some(0)));
+    assert_eq!(alive.stderr, "", "{alive}");
     assert!(alive.stdout.contains("plain_spin"), "{alive}");
     let process = running.stop().process;
     let gone = dump(&out);

@@ -298,6 +298,16 @@ fn ways_past_the_guard_are_named() {
 }
 
 #[test]
+fn fat_binaries_are_counted_against_the_nudge_in_force() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let program = app("lazy_pair");
+    let with = |name: &str, value: &str| found(doctor(&work, Some(&program)).set(name, value));
+    with("LAZYGUARD_NUDGE", "1").expect("ok", "program", "lazy_pair holds 1 fat binary");
+    with("LAZYGUARD_NUDGE", "0").expect("note", "program", "more than LAZYGUARD_NUDGE (0)");
+    with("LAZYGUARD_PRELOAD", "library").expect("note", "program", "LAZYGUARD_PRELOAD is not auto");
+}
+
+#[test]
 fn a_library_that_is_missing_is_named_with_who_needs_it() {
     let work = Work::new(lazyguard_e2e::this_test!());
     let program = patched(&work, "needs", |bytes| {

@@ -18,6 +18,7 @@
 //! | `recorder` | the recording: what it holds of each kind of event, and that nothing in it goes unaccounted |
 //! | `doctor` | what the guard will and will not see, said before |
 //! | `asked` | what the commands say of a process that is gone, of a folder that is shared, of what does not match |
+//! | `examples` | the commands of `docs/EXAMPLES.md` do what stands below them |
 //! | `stacks` | the stacks of blocked threads: live, and with names from the folder |
 //! | `crash` | what is left of a process that was cut off |
 
@@ -28,6 +29,7 @@ mod crash;
 mod doctor;
 mod drivers;
 mod dump;
+mod examples;
 mod hostile;
 mod lists;
 mod on_hang;
