@@ -99,10 +99,13 @@ pub(crate) fn log(arguments: &Arguments) -> Outcome {
     let mut last = arguments.last.map(|count| (count, VecDeque::new()));
     // What is still in progress has its place among the records by when it was entered.
     let mut in_progress = opened.calls_in_progress();
+    let (mut seen, mut matched) = (0_u64, 0_u64);
     let mut take = |printer: &mut Printer<'_, _>, entry: &Entry| -> Result<(), Failure> {
+        seen += 1;
         if !filter.lets_pass(entry, &mut printer.names) {
             return Ok(());
         }
+        matched += 1;
         let Some((count, newest)) = &mut last else { return Ok(printer.print(entry)?) };
         if newest.len() == *count {
             newest.pop_front();
@@ -127,6 +130,13 @@ pub(crate) fn log(arguments: &Arguments) -> Outcome {
         printer.print(&entry)?;
     }
     printer.out.flush()?;
+    match (seen, matched) {
+        (0, _) => eprintln!("lazyguard: the recording holds no record"),
+        (seen, 0) => eprintln!(
+            "lazyguard: none of the {seen} records that were looked at matches; without a filter, all are printed"
+        ),
+        _ => {}
+    }
     Ok(ExitCode::SUCCESS)
 }
 

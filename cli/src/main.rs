@@ -11,6 +11,7 @@ mod dump;
 mod explain;
 mod export;
 mod findings;
+mod left_behind;
 mod log;
 mod manual;
 mod names;
@@ -65,14 +66,7 @@ enum Command {
         code: Option<String>,
     },
     /// Look at this machine, and at a program: would the guard see its driver calls?
-    Doctor {
-        /// The guard's library, if it is not beside this command.
-        #[arg(long, value_name = "FILE")]
-        library: Option<PathBuf>,
-        /// The program that is to be guarded.
-        #[arg(last = true)]
-        program: Vec<PathBuf>,
-    },
+    Doctor(doctor::Arguments),
     /// Print the table of settings.
     Settings,
     /// Print a manual page, for `man -l -`.
@@ -108,7 +102,7 @@ fn main() -> ExitCode {
         Command::Log(arguments) => log::log(&arguments),
         Command::Export(arguments) => export::export(&arguments),
         Command::Explain { code } => explain::explain(code.as_deref()),
-        Command::Doctor { library, program } => doctor::doctor(library, program.first()),
+        Command::Doctor(arguments) => doctor::doctor(arguments),
         Command::Settings => manual::settings(),
         Command::Man { command, out } => manual::man(command.as_deref(), out.as_deref()),
         Command::Completions { shell } => manual::completions(shell),

@@ -101,6 +101,11 @@ impl Found {
         json!({ "hang": self.hang, "run": self.run, "recording": recording, "stacks": stacks })
     }
 
+    /// What the guard did that ended the process, where it did, in the account's words.
+    fn ended_by_the_guard(&self) -> Option<&str> {
+        self.run.as_ref().map(|run| run.ended.as_str()).filter(|ended| ended.starts_with("ended by"))
+    }
+
     fn write_text(&self, out: &mut impl Write) -> Result<(), Failure> {
         match (&self.hang, &self.recorded) {
             (Some(hang), recorded) => {
@@ -121,14 +126,24 @@ impl Found {
             (None, None) => {}
         }
         if let Some(recorded) = &self.recorded {
-            writeln!(out, "{}", recorded.how_it_ended())?;
+            writeln!(out, "{}", recorded.how_it_ended(self.ended_by_the_guard()))?;
         }
         match &self.run {
-            Some(run) => run.lines().iter().try_for_each(|line| writeln!(out, "{line}"))?,
+            // How it ended has been said where there is a recording.
+            Some(run) => {
+                let said = self.recorded.as_ref().and(self.ended_by_the_guard());
+                let lines = run.lines();
+                lines.iter().filter(|line| Some(line.as_str()) != said).try_for_each(|line| writeln!(out, "{line}"))?;
+            }
             None => writeln!(out, "no account: the program did not end in an orderly way, or still runs")?,
         }
-        if let Some(recorded) = &self.recorded {
-            recorded.write_account(out)?;
+        match &self.recorded {
+            Some(recorded) => recorded.write_account(out)?,
+            None => writeln!(
+                out,
+                "no recording: it was kept in memory and went with the process (a private folder on a disk, a file system in a \
+                 network), or LAZYGUARD_RECORD is off"
+            )?,
         }
         if let Some(log) = &self.log {
             writeln!(out, "log: {}", log.display())?;
@@ -140,12 +155,16 @@ impl Found {
     }
 }
 
-/// The block that the live report has on standard error, without its first lines.
+/// The block that the live report has on standard error, without its first lines, and what its words of confidence mean.
 fn write_hang(out: &mut impl Write, hang: &HangReport, without: usize) -> io::Result<()> {
     let text = hang.text() + &hang.python_text();
     text.lines()
         .skip(without)
-        .try_for_each(|line| writeln!(out, "{}", line.strip_prefix("lazyguard: ").unwrap_or(line)))
+        .try_for_each(|line| writeln!(out, "{}", line.strip_prefix("lazyguard: ").unwrap_or(line)))?;
+    let mut words: Vec<_> = hang.verdicts.iter().map(|verdict| verdict.confidence).collect();
+    words.sort_unstable();
+    words.dedup();
+    words.iter().try_for_each(|word| writeln!(out, "{} means: {}", word.name(), word.meaning()))
 }
 
 impl Recorded {
@@ -375,7 +394,8 @@ impl Recorded {
         Printer::new(&self.opened, log::Format::Text, out)
     }
 
-    fn how_it_ended(&self) -> String {
+    /// How the process stands; `by_the_guard` is what the account says of an end that the guard has made.
+    fn how_it_ended(&self, by_the_guard: Option<&str>) -> String {
         let facts = self.opened.recording.facts();
         let rank = if facts.rank.is_empty() { String::new() } else { format!(", rank {}", facts.rank) };
         let host = if facts.host.is_empty() { String::new() } else { format!(" on {}", facts.host) };
@@ -384,7 +404,10 @@ impl Recorded {
             "{} (process {}{rank}{host}) {}; last seen at +{:.3} s ({})",
             facts.program,
             facts.process,
-            self.opened.state_in_words(),
+            match by_the_guard.filter(|_| self.opened.was_cut_off()) {
+                Some(ended) => format!("was {ended}"),
+                None => self.opened.state_in_words(),
+            },
             last as f64 / 1e9,
             utc(facts.armed_unix_nanos.saturating_add(last))
         )

@@ -4,6 +4,7 @@
 //! * [`settings`] is the one table of settings and its parser.
 //! * [`state`] holds what is known of threads, contexts, streams and functions, folded from calls.
 //! * [`trace`] is the recording: what outlives the process, its writer and its reader.
+//! * [`place`] says where a recording may be mapped.
 //! * [`preload`] decides what to load, and when to stop.
 //! * [`diagnose`] turns a [`diagnose::Snapshot`] into verdicts.
 //! * [`hazard`] turns what a run that passed has noted into hazards.
@@ -19,6 +20,7 @@
 pub mod api;
 pub mod diagnose;
 pub mod hazard;
+pub mod place;
 pub mod preload;
 pub mod report;
 pub mod settings;
