@@ -13,7 +13,7 @@ import guard
 from tools import ROOT, TARGET, Failure
 
 MOST_MIB = 60
-SCRIPTS = ("gpu-check", "bench", "gpu/torch_check.py", "gpu/bench_torch.py", "lib/checks.py", "lib/corpus.py", "lib/gpu_probe.py", "lib/guard.py",
+SCRIPTS = ("gpu-check", "bench", "gpu/torch_check.py", "gpu/bench_torch.py", "lib/checks.py", "lib/corpus.py", "lib/hazards.py", "lib/gpu_probe.py", "lib/guard.py",
            "lib/processes.py", "lib/tools.py")
 MARK = "lazyguard-kit"
 # Beside the programs of programs.json.
