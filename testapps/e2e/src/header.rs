@@ -201,3 +201,42 @@ fn settings(text: &str) -> Result<Vec<(String, String)>, String> {
     };
     text.split_whitespace().map(pair).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HAZARD: &str =
+        "// Completes.\n// hazard: LG101 call=cuLaunchKernel kernel=step stream=blocking\n// card: yes\n";
+
+    #[test]
+    fn hazards_are_read_line_by_line() {
+        let group = |code: &str| Group {
+            code: code.to_owned(),
+            kernel: "step".to_owned(),
+            call: "cuLaunchKernel".to_owned(),
+            stream: "blocking".to_owned(),
+        };
+        let expect = |source: &str| Header::of(source).unwrap().expect;
+        assert_eq!(expect(HAZARD), Expect::Hazards { arisen: vec![group("LG101")], prevented: Vec::new() });
+        let prevented = "// hazard: none\n// prevented: LG102 stream=blocking kernel=step call=cuLaunchKernel\n";
+        let prevented = format!("// Completes.\n{prevented}// card: yes\n");
+        assert_eq!(expect(&prevented), Expect::Hazards { arisen: Vec::new(), prevented: vec![group("LG102")] });
+    }
+
+    #[test]
+    fn what_is_half_said_of_a_hazard_is_refused() {
+        assert!(Header::of(HAZARD).is_ok());
+        for (from, to) in [
+            ("LG101", "LG201"),
+            (" kernel=step", ""),
+            ("stream=blocking", "stream=blocking culprit=step"),
+            ("// card", "// expect: none\n// card"),
+            ("// card", "// hazard: none\n// card"),
+            ("// card", "// told: LG201\n// card"),
+            ("// hazard", "// prevented"),
+        ] {
+            assert!(Header::of(&HAZARD.replace(from, to)).is_err(), "{to:?} in the place of {from:?}");
+        }
+    }
+}
