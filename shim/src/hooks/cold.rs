@@ -10,7 +10,7 @@
 use super::call::{About, Call};
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::runtime::fault::Uncancelled;
-use crate::runtime::idle;
+use crate::runtime::{idle, nudge};
 use lazyguard_core::api::Class;
 use lazyguard_core::hazard::{rules, Marks};
 use lazyguard_core::state::{ColdKind, FunctionKind};
@@ -94,6 +94,29 @@ impl Call {
         let _uncancelled = Uncancelled::new();
         self.about.cold = Some(kind);
         self.meets(kind, Marks::default());
+    }
+
+    /// A function of a module was got by its name and is loaded. If it was not before, the call has loaded it: with a module
+    /// that this process loaded, lazily, nothing else has that is not known here.
+    pub fn was_got(&self, number: u32) {
+        let world = &self.guard.world;
+        let About { context, owner, .. } = self.about;
+        let Some(entry) = world.function_entry(number) else { return };
+        let was_loaded = entry.loaded_in(context);
+        entry.set_loaded_in(context);
+        if was_loaded || !world.present(owner, context) || nudge::driver_is_eager() {
+            return;
+        }
+        let used = world.streams().filter(|(_, stream)| stream.context() == context && stream.submitted_count() > 0);
+        // In the only stream that is used, a barrier is where the order of the stream has one anyway.
+        if used.take(2).count() < 2 {
+            return;
+        }
+        let _uncancelled = Uncancelled::new();
+        // What was in flight when it was called still is, or has ended, and then it was no hazard.
+        let mut call = *self;
+        call.about.function = number;
+        call.meets(ColdKind::Function, Marks::default());
     }
 
     /// What a load of this kind meets, or would have met.
