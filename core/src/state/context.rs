@@ -119,6 +119,10 @@ pub struct Function {
     name: AtomicU32,
     owner: AtomicU64,
     loaded_in: AtomicU64,
+    /// Contexts in which the guard loaded it, and the program has not used it since.
+    ahead_in: AtomicU64,
+    /// Contexts in which it was launched.
+    launched_in: AtomicU64,
     /// Whether the recording has its name and owner.
     introduced: AtomicBool,
 }
@@ -130,6 +134,8 @@ impl Function {
         self.name.store(0, Ordering::Relaxed);
         self.owner.store(owner, Ordering::Relaxed);
         self.loaded_in.store(0, Ordering::Relaxed);
+        self.ahead_in.store(0, Ordering::Relaxed);
+        self.launched_in.store(0, Ordering::Relaxed);
         self.introduced.store(false, Ordering::Relaxed);
         self.alive.store(true, Ordering::Release);
     }
@@ -193,10 +199,40 @@ impl Function {
         }
     }
 
+    /// The guard has loaded it in a context, ahead of its use.
+    pub fn set_loaded_ahead(&self, context: u32) {
+        self.set_loaded_in(context);
+        if context < 64 {
+            self.ahead_in.fetch_or(1 << context, Ordering::Relaxed);
+        }
+    }
+
+    /// The program uses it in a context. Returns whether this is the first use of what the guard had loaded.
+    pub fn take_loaded_ahead(&self, context: u32) -> bool {
+        taken(&self.ahead_in, context)
+    }
+
+    /// It is launched in a context. Returns whether that is the first launch there.
+    pub fn set_launched_in(&self, context: u32) -> bool {
+        let bit = if context < 64 { 1 << context } else { 0 };
+        // Looked at first: of all launches, one is the first.
+        bit != 0
+            && self.launched_in.load(Ordering::Relaxed) & bit == 0
+            && self.launched_in.fetch_or(bit, Ordering::Relaxed) & bit == 0
+    }
+
     /// A context is gone: its number may be used again for one in which nothing is loaded.
     pub(super) fn forget_context(&self, context: u32) {
         if context < 64 {
-            self.loaded_in.fetch_and(!(1 << context), Ordering::Relaxed);
+            for bits in [&self.loaded_in, &self.ahead_in, &self.launched_in] {
+                bits.fetch_and(!(1 << context), Ordering::Relaxed);
+            }
         }
     }
+}
+
+/// Whether a context's bit was set; from now on it is not.
+fn taken(bits: &AtomicU64, context: u32) -> bool {
+    let bit = if context < 64 { 1 << context } else { 0 };
+    bits.load(Ordering::Relaxed) & bit != 0 && bits.fetch_and(!bit, Ordering::Relaxed) & bit != 0
 }

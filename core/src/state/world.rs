@@ -61,8 +61,9 @@ pub struct World {
     names: Mutex<Names>,
     // Streams that were destroyed while work was outstanding, until their context is known to be idle.
     destroyed: Mutex<Vec<u32>>,
-    // Owner (module or library) and context pairs whose code is in the context.
-    present: DashMap<(u64, u32), (), ByHandle>,
+    // Owner (module or library) and context pairs whose code is in the context; and whether the guard brought it there, and the
+    // program has not used it since.
+    present: DashMap<(u64, u32), bool, ByHandle>,
     // When a graph was last launched: it may record events again.
     graph_launched: AtomicU64,
     epoch: AtomicU32,
@@ -242,7 +243,7 @@ impl World {
             !gone
         });
         self.reap(number, true);
-        self.present.retain(|key, ()| key.1 != number);
+        self.present.retain(|key, _| key.1 != number);
         self.functions.iter().for_each(|(_, f)| f.forget_context(number));
         self.next_epoch();
         self.contexts.give_back(number);
@@ -315,6 +316,11 @@ impl World {
     /// A stream's entry.
     pub fn stream_entry(&self, number: u32) -> Option<&Stream> {
         self.streams.get(number)
+    }
+
+    /// Whether any stream of a context but this one has had work submitted to it.
+    pub fn submitted_elsewhere(&self, context: u32, stream: u32) -> bool {
+        self.streams().any(|(number, s)| number != stream && s.context() == context && s.submitted_count() > 0)
     }
 
     /// All streams that exist.
@@ -522,8 +528,21 @@ impl World {
     /// The code of a module or library is in a context.
     pub fn set_present(&self, owner: u64, context: u32) {
         if owner != 0 && context != 0 {
-            self.present.insert((owner, context), ());
+            self.present.entry((owner, context)).or_insert(false);
         }
+    }
+
+    /// The guard has brought the code of a module or library into a context, unless it was there.
+    pub fn set_present_ahead(&self, owner: u64, context: u32) {
+        if owner != 0 && context != 0 {
+            self.present.entry((owner, context)).or_insert(true);
+        }
+    }
+
+    /// Something of a module or library is used in a context. Returns whether this is the first use of what the guard had
+    /// brought there.
+    pub fn take_present_ahead(&self, owner: u64, context: u32) -> bool {
+        self.present.get_mut(&(owner, context)).is_some_and(|mut ahead| std::mem::take(ahead.value_mut()))
     }
 
     /// Whether the code of a module or library is known to be in a context.
@@ -533,7 +552,7 @@ impl World {
 
     /// A module or library is gone, and its functions with it.
     pub fn owner_gone(&self, owner: u64) {
-        self.present.retain(|key, ()| key.0 != owner);
+        self.present.retain(|key, _| key.0 != owner);
         self.function_numbers.retain(|_, number| {
             let Some(function) = self.functions.get(*number).filter(|f| f.owner() == owner) else { return true };
             function.end();

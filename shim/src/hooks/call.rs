@@ -12,6 +12,7 @@ use crate::lookup::driver::{self, Handle};
 use crate::runtime::{self, fault, gate, guard, thread, Guard};
 use lazyguard_core::api::{Class, Form};
 use lazyguard_core::diagnose::Code;
+use lazyguard_core::hazard::{Marks, Noted, Other, StreamClass};
 use lazyguard_core::state::{
     Caller, ColdKind, InFlight, OpenRecord, Operation, Stream, StreamKey, StreamKind, ThreadSlot,
 };
@@ -258,12 +259,36 @@ impl Call {
         }
     }
 
-    /// Counts and records a hazard: what the call does while this is in flight could have been a hang.
-    pub fn hazard(&self, code: Code, behind: &[InFlight]) {
-        self.guard.count_hazard(code.number());
-        let (stream, function) = behind.first().map_or((0, 0), |f| (f.stream, f.oldest.function));
-        let detail = u64::from(stream) | u64::from(function) << 32;
-        self.push(Record { kind: Kind::Hazard, extent: code.number(), detail, ..self.facts(self.form) });
+    /// A hazard: what the call does while this is in flight could have been a hang.
+    pub fn hazard(&self, code: Code, marks: Marks, behind: &InFlight) {
+        let Operation { at, form, function } = behind.oldest;
+        let other = match behind.stream {
+            // Work of streams that are gone: nothing more is known of it.
+            0 => Other::default(),
+            stream => Other { stream, function, form, at },
+        };
+        self.note_hazard(code, marks, other, self.guard.now());
+    }
+
+    /// The same, noted then.
+    pub fn note_hazard(&self, code: Code, marks: Marks, other: Other, noted: Nanos) {
+        let About { stream, stream_entry, context, function, .. } = self.about;
+        let noted = Noted {
+            code,
+            marks,
+            form: self.form,
+            thread: self.slot.thread(),
+            at: self.entered,
+            noted,
+            context: context.min(0xffff) as u16,
+            stream,
+            class: Some(StreamClass::of(stream_entry.map(Stream::kind))),
+            function,
+            other,
+            caller: self.caller.address as u64,
+            count: 0,
+        };
+        self.guard.hazards.note(self.guard, self.slot, &noted);
     }
 
     /// Leaves a landmark beside the call's own record.

@@ -22,6 +22,8 @@ pub const LOG: &str = "log.jsonl";
 pub const RUN: &str = "run.json";
 /// The report of the newest hang.
 pub const HANG: &str = "hang.json";
+/// What another timing would have made a hang.
+pub const HAZARDS: &str = "hazards.json";
 /// The recording.
 pub const TRACE: &str = "trace.lgt";
 /// The answer to the newest request for a report: for programs, and for people.
@@ -152,7 +154,7 @@ impl RunFolder {
         if self.asked_for {
             return;
         }
-        for name in [LOG, RUN, HANG, TRACE, DUMP, DUMP_TEXT, REQUEST, STACKS, PYTHON] {
+        for name in [LOG, RUN, HANG, HAZARDS, TRACE, DUMP, DUMP_TEXT, REQUEST, STACKS, PYTHON] {
             // What is not there needs no removing.
             let _ = fs::remove_file(self.path.join(name));
         }

@@ -128,7 +128,7 @@ fn build() {
         ended: Mutex::new(false),
         open_report: Mutex::default(),
         hangs: AtomicU64::new(0),
-        hazards: Mutex::default(),
+        hazards: super::hazards::Hazards::default(),
         settings,
     }));
     if nudge::driver_is_eager() {
@@ -276,17 +276,20 @@ extern "C" fn exiting() {
         guard.world.recorder().seen_alive(guard.now());
         guard.world.recorder().set_state(state::ENDED);
         if guard.settings.summary {
-            account.lines().iter().for_each(|line| standard_error::line(line));
+            let lines = [account.lines(), guard.hazards.lines()].concat();
+            lines.iter().for_each(|line| standard_error::line(line));
         }
         let Some(folder) = &guard.folder else { return };
         guard.requests.end();
         guard.end_reports();
+        guard.hazards.end();
         if guard.hangs.load(Ordering::Relaxed) == 0 {
             folder.remove_unless_asked_for();
             if guard.settings.out.is_none() {
                 return;
             }
         }
+        guard.hazards.finish(guard);
         for (what, kept) in
             [("account", folder.replace(RUN, &account.json())), ("recording", guard.backing.save(folder))]
         {

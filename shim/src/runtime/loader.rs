@@ -482,7 +482,7 @@ fn load_one(guard: &Guard, context: u32, kind: FunctionKind, handle: u64, owner:
             let mut function = null_mut();
             let loaded = driver::kernel_function(&mut function, handle as Handle) == Some(SUCCESS);
             if loaded {
-                mark_loaded(guard, context, FunctionKind::Function, function as u64, owner);
+                mark_function_loaded(guard, context, function as u64, owner);
             }
             loaded
         }
@@ -493,8 +493,11 @@ fn load_one(guard: &Guard, context: u32, kind: FunctionKind, handle: u64, owner:
         },
     };
     if loaded {
-        mark_loaded(guard, context, kind, handle, owner);
-        guard.world.set_present(owner, context);
+        let number = guard.world.function(handle, kind, owner);
+        if let Some(function) = guard.world.function_entry(number) {
+            function.set_loaded_ahead(context);
+        }
+        guard.world.set_present_ahead(owner, context);
     }
     loaded
 }
@@ -502,8 +505,9 @@ fn load_one(guard: &Guard, context: u32, kind: FunctionKind, handle: u64, owner:
 /// `CU_FUNC_ATTRIBUTE_NUM_REGS`.
 const NUM_REGS: i32 = 4;
 
-fn mark_loaded(guard: &Guard, context: u32, kind: FunctionKind, handle: u64, owner: u64) {
-    let number = guard.world.function(handle, kind, owner);
+/// A kernel's function is loaded with it. What the guard prevented by that is told of the kernel, whose use comes first.
+fn mark_function_loaded(guard: &Guard, context: u32, handle: u64, owner: u64) {
+    let number = guard.world.function(handle, FunctionKind::Function, owner);
     if let Some(function) = guard.world.function_entry(number) {
         function.set_loaded_in(context);
     }
