@@ -24,8 +24,15 @@ pub(crate) fn explain(code: Option<&str>) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
+/// What a page says of what happened, in one line of plain text; `None` where there is no such paragraph.
+pub(crate) fn what_happened(code: &str) -> Option<String> {
+    let (_, rest) = page(code)?.split_once("**What happened.**")?;
+    let paragraph = rest.split("\n\n").next()?;
+    Some(paragraph.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
 /// The part of the document under the code's heading.
-fn page(code: &str) -> Option<&'static str> {
+pub(crate) fn page(code: &str) -> Option<&'static str> {
     let start = PAGES.find(&format!("\n## {code}:"))? + 1;
     let rest = &PAGES[start..];
     let end = rest[3..].find("\n## ").map_or(rest.len(), |at| at + 3);

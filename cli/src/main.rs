@@ -9,6 +9,8 @@ mod doctor;
 mod dump;
 mod explain;
 mod export;
+#[allow(dead_code)] // `run` calls what concludes a run.
+mod findings;
 mod log;
 mod names;
 #[cfg(test)]
@@ -45,15 +47,8 @@ enum Command {
         #[arg(trailing_var_arg = true, required = true, allow_hyphen_values = true)]
         program: Vec<String>,
     },
-    /// Print what is known of a run: the hang, if there is one, how the process ended, and the account.
-    Report {
-        /// A process, or a run folder.
-        #[arg(value_name = "PID|FOLDER")]
-        what: PathBuf,
-        /// For a person or for a program.
-        #[arg(long, value_enum, default_value = "text")]
-        format: report::Format,
-    },
+    /// Print what is known of a run: the hang, if there is one, how the process ended, the hazards, and the account.
+    Report(report::Arguments),
     /// Ask a running process what it is doing now, and print its answer. No thread of it is stopped.
     Dump(dump::Arguments),
     /// Print the records of a recording, one a line.
@@ -87,7 +82,7 @@ enum Command {
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Run { library, program } => run::run(library, &program),
-        Command::Report { what, format } => report::report(&what, format),
+        Command::Report(arguments) => report::report(&arguments),
         Command::Dump(arguments) => dump::dump(&arguments),
         Command::Log(arguments) => log::log(&arguments),
         Command::Export(arguments) => export::export(&arguments),
