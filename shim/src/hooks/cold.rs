@@ -96,17 +96,19 @@ impl Call {
         self.meets(kind, Marks::default());
     }
 
-    /// A function of a module was got by its name and is loaded. If it was not before, the call has loaded it: with a module
-    /// that this process loaded, lazily, nothing else has that is not known here.
+    /// A function of a module was got by its name, and is loaded. If it was not before, the call has loaded it: with a module
+    /// that this process loaded, lazily, nothing else has that is not known here. If the guard had, it would have.
     pub fn was_got(&self, number: u32) {
         let world = &self.guard.world;
         let About { context, owner, .. } = self.about;
         let Some(entry) = world.function_entry(number) else { return };
         let was_loaded = entry.loaded_in(context);
         entry.set_loaded_in(context);
-        if was_loaded || !world.present(owner, context) || nudge::driver_is_eager() {
-            return;
-        }
+        let marks = match entry.take_loaded_ahead(context) {
+            true => Marks::PREVENTED,
+            false if was_loaded || !world.present(owner, context) || nudge::driver_is_eager() => return,
+            false => Marks::default(),
+        };
         let used = world.streams().filter(|(_, stream)| stream.context() == context && stream.submitted_count() > 0);
         // In the only stream that is used, a barrier is where the order of the stream has one anyway.
         if used.take(2).count() < 2 {
@@ -116,7 +118,7 @@ impl Call {
         // What was in flight when it was called still is, or has ended, and then it was no hazard.
         let mut call = *self;
         call.about.function = number;
-        call.meets(ColdKind::Function, Marks::default());
+        call.meets(ColdKind::Function, marks);
     }
 
     /// What a load of this kind meets, or would have met.
