@@ -6,6 +6,7 @@ use super::hangs::hangs;
 use super::judge::Status;
 use super::places::Place;
 use super::{text, Seen};
+use lazyguard_core::hazard::words;
 use std::fmt::Write as _;
 use std::str::FromStr;
 
@@ -99,7 +100,7 @@ fn shown<'a>(seen: &'a Seen<'a>) -> Vec<Shown<'a>> {
     let hazards = hazards.filter(|finding| finding.status == Status::New).map(|finding| Shown {
         code: finding.hazard.code.name(),
         title: format!("{}: {}", finding.hazard.code, finding.hazard.title),
-        text: format!("{}\n{}\nfix: {}", text::headline(&finding.hazard), finding.hazard.what, finding.hazard.fix),
+        text: format!("{}\n{}\nfix: {}", words::line(&finding.hazard), finding.hazard.what, finding.hazard.fix),
         key: finding.key.clone(),
         place: finding.line.as_ref().map(|line| Place::of(line, &seen.here)),
         fails: finding.fails,

@@ -8,9 +8,8 @@ use crate::report::{read, Recorded, StoodStill};
 use crate::source::{Opened, Run, RECORDING};
 use crate::{stacks, Failure};
 use lazyguard_core::diagnose::Standing;
-use lazyguard_core::hazard::Hazard;
+use lazyguard_core::hazard::{joined, Gathered, Hazard, HazardFile};
 use lazyguard_core::report::{Account, HangReport, StackSeen};
-use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
 /// The hazards of a process, in its folder.
@@ -18,15 +17,6 @@ const HAZARDS: &str = "hazards.json";
 
 /// A folder that holds one of these is a process's.
 const MARKS: [&str; 4] = ["run.json", "hang.json", HAZARDS, RECORDING];
-
-/// The content of [`HAZARDS`].
-#[derive(Deserialize)]
-struct HazardFile {
-    process: u32,
-    program: String,
-    rank: String,
-    hazards: Vec<Hazard>,
-}
 
 /// What stands still, or stood still.
 pub(super) enum Stood {
@@ -250,7 +240,10 @@ pub(super) fn process(run: &Run) -> Process {
         found.ended = "ended in a way that was not seen".to_owned();
     }
 
-    found.hazards = hazards(file, opened.as_ref());
+    let hazards = found.keep(hazards(file, opened.as_ref()).map(Some)).unwrap_or_default();
+    let mut callers = opened.as_ref().map(Opened::callers);
+    let mut line_of = |hazard: &Hazard| callers.as_mut()?.line(hazard.first.caller);
+    found.hazards = hazards.into_iter().map(|hazard| HazardSeen { line: line_of(&hazard), hazard }).collect();
     let ended = opened.as_ref().is_some_and(|opened| opened.state() == "ended");
     let recorded: Option<Recorded> = match opened {
         Some(opened) if reported.is_none() && !ended => found.keep(Recorded::read(opened).map(Some)),
@@ -269,34 +262,35 @@ pub(super) fn process(run: &Run) -> Process {
     found
 }
 
-/// The hazards of a process: those that it wrote down in its folder, else those that its recording tells of.
+/// The hazards of a process: those that it wrote down in its folder, and where it did not come to that or was cut off, those
+/// that its recording tells of.
 pub(crate) fn hazards_in(folder: Option<&Path>, opened: Option<&Opened>) -> Result<Vec<Hazard>, Failure> {
-    let file = folder.map(|folder| read(folder, HAZARDS)).transpose()?.flatten();
-    Ok(hazards(file, opened).into_iter().map(|seen| seen.hazard).collect())
+    let file: Option<HazardFile> = folder.map(|folder| read(folder, HAZARDS)).transpose()?.flatten();
+    hazards(file, opened)
 }
 
-/// The same, each with where it was met.
-fn hazards(file: Option<HazardFile>, opened: Option<&Opened>) -> Vec<HazardSeen> {
-    let hazards = match (file, opened) {
-        (Some(file), _) => file.hazards,
-        (None, Some(opened)) => from_recording(opened),
-        (None, None) => Vec::new(),
+fn hazards(file: Option<HazardFile>, opened: Option<&Opened>) -> Result<Vec<Hazard>, Failure> {
+    let Some(opened) = opened else { return Ok(file.map(|file| file.hazards).unwrap_or_default()) };
+    let mut hazards = match file {
+        Some(file) if opened.state() == "ended" => file.hazards,
+        Some(file) => joined(file.hazards, from_recording(opened)?),
+        None => from_recording(opened)?,
     };
-    let mut callers = opened.map(Opened::callers);
-    let named = |mut hazard: Hazard| {
-        let caller = hazard.first.caller;
-        let line = callers.as_mut().and_then(|callers| callers.line(caller));
-        if hazard.first.place.is_none() {
-            hazard.first.place = callers.as_mut().and_then(|callers| callers.name(caller)).map(str::to_owned);
-        }
-        HazardSeen { hazard, line }
-    };
-    hazards.into_iter().map(named).collect()
+    let mut callers = opened.callers();
+    for first in hazards.iter_mut().map(|hazard| &mut hazard.first).filter(|first| first.place.is_none()) {
+        first.place = callers.name(first.caller).map(str::to_owned);
+    }
+    Ok(hazards)
 }
 
 /// The hazards that a recording tells of.
-fn from_recording(_opened: &Opened) -> Vec<Hazard> {
-    Vec::new()
+fn from_recording(opened: &Opened) -> Result<Vec<Hazard>, Failure> {
+    let mut gathered = Gathered::default();
+    opened.each_record(|entry| {
+        gathered.see(&opened.recording, entry);
+        Ok(())
+    })?;
+    Ok(gathered.hazards(&opened.recording))
 }
 
 impl Process {

@@ -129,7 +129,7 @@ fn a_hazard_that_fails_the_run_is_said_with_the_option_that_says_so() {
     let conclusion = left.conclude(End::Exited(0), &wanted("hazard:LG101"));
     assert_eq!((conclusion.failed, conclusion.keep), (Some(FailedOn::Hazard), true));
     let expect = [
-        "lazyguard: LG101: a cold function was loaded while other work was in flight (cuLaunchKernel of k2 on a non-blocking stream, 3 times)",
+        "lazyguard: hazard LG101: cuLaunchKernel of k2 on a non-blocking stream, beside k1, 3 times: a cold function was loaded while other work was in flight",
         "lazyguard: this hazard fails the run, as --fail-on LG101 says",
     ];
     assert_eq!(conclusion.lines[..2], expect);
@@ -174,7 +174,7 @@ fn a_baseline_is_written_and_what_it_has_fails_no_run() {
     let new = Left::new().process("0", &[met(), hazard(Code::LG104, None)]);
     let conclusion = new.conclude(End::Exited(0), &compare);
     assert_eq!(conclusion.failed, Some(FailedOn::Hazard));
-    assert!(conclusion.lines[0].starts_with("lazyguard: LG104: "), "{:?}", conclusion.lines);
+    assert!(conclusion.lines[0].starts_with("lazyguard: hazard LG104: "), "{:?}", conclusion.lines);
     assert!(!conclusion.lines.iter().any(|line| line.contains("LG101")), "{:?}", conclusion.lines);
 }
 
@@ -269,4 +269,54 @@ fn the_exit_code_of_a_run_is_the_worst_of_what_happened() {
     ] {
         assert_eq!(exit_code(end, failed), code, "{end:?} {failed:?}");
     }
+}
+
+/// What is written of all sorts of runs, and two files that no schema allows.
+#[test]
+fn every_file_is_as_its_schema_wants_it() {
+    let prevented = Hazard { prevented: true, ..hazard(Code::LG101, Some("k3")) };
+    let nasty =
+        hazard(Code::LG109, Some("k<\u{1}&'\"]]>, 100%\u{e9}\u{1f600}>::operator()(int*) const [with T = \u{7f}]"));
+    let mut damaged = Left::new().process("0", &[met()]);
+    damaged = damaged.file("root/rank0-4242/trace.lgt", "cut").file("root/rank0-4242/run.json", "");
+    let many =
+        Left::new().hanging("0").process("1", &[met(), prevented, nasty]).process("2", &[met()]).process("", &[]);
+    let runs = [
+        (Left::new(), End::Exited(0)),
+        (Left::new().process("0", &[]), End::Exited(3)),
+        (Left::new().process("0", &[met(), hazard(Code::LG104, None)]), End::Exited(0)),
+        (Left::new().hanging("0"), End::EndedOnHang),
+        (Left::new(), End::EndedOnHang),
+        (many, End::Signalled(11)),
+        (damaged, End::TimedOut),
+    ];
+    let place = Scratch::new("schemas");
+    let suppressions = place.file("s.txt", "LG104:*\nprogram:nobody\n");
+    let baseline = place.file("base.json", baseline::text([met().key()].into()).unwrap());
+    let mut files = Vec::new();
+    for (number, (left, end)) in runs.iter().enumerate() {
+        for fail_on in ["hang", "hang,hazard,prevented"] {
+            for baseline in [None, Some(baseline.clone())] {
+                let name = format!("{number}-{fail_on}-{}", baseline.is_some());
+                let (junit, sarif) = (place.path(&format!("{name}.xml")), place.path(&format!("{name}.sarif")));
+                files.extend([junit.clone(), sarif.clone()]);
+                let (junit, sarif, suppressions) = (Some(junit), Some(sarif), vec![suppressions.clone()]);
+                left.conclude(*end, &Wanted { junit, sarif, suppressions, baseline, ..wanted(fail_on) });
+            }
+        }
+    }
+    let check = |files: &[PathBuf]| {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/check-schema");
+        let output = std::process::Command::new("python3").arg(script).args(files).output().unwrap();
+        let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        (output.status.code(), said)
+    };
+    let (code, said) = check(&files);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.ends_with("56 passed, 0 failed\n"), "{said}");
+    let junit = std::fs::read_to_string(&files[0]).unwrap().replace("<testcase name=", "<testcase title=");
+    let sarif = std::fs::read_to_string(&files[1]).unwrap().replace("\"text\":", "\"said\":");
+    let (code, said) = check(&[place.file("bad.xml", junit), place.file("bad.sarif", sarif)]);
+    assert!(code == Some(1) && said.contains("bad.xml: ") && said.contains("bad.sarif: "), "{said}");
+    assert!(said.ends_with("0 passed, 2 failed\n"), "{said}");
 }

@@ -4,11 +4,12 @@
 use super::hangs::{hangs, HangSeen};
 use super::judge::{Finding, Status};
 use super::places::Place;
-use super::{exit_code, text, End, Seen};
+use super::{exit_code, End, Seen};
 use crate::callers::SourceLine;
 use crate::explain;
 use crate::report::utc;
 use lazyguard_core::diagnose::Code;
+use lazyguard_core::hazard::words;
 use percent_encoding::{utf8_percent_encode, AsciiSet, NON_ALPHANUMERIC};
 use serde_json::{json, Map, Value};
 use std::path::Path;
@@ -129,7 +130,7 @@ fn of_hazard(finding: &Finding, seen: &Seen<'_>) -> Value {
         true => String::new(),
         false => format!("\nIt is a hang once these meet: {}.", hazard.must_meet.join("; ")),
     };
-    let message = format!("{}\n{}{meet}\nfix: {}", text::headline(hazard), hazard.what, hazard.fix);
+    let message = format!("{}\n{}{meet}\nfix: {}", words::line(hazard), hazard.what, hazard.fix);
     let program = finding.met_by.first().map_or("", |met| &met.program);
     let suppressions: Vec<_> = match &finding.status {
         Status::Suppressed(by) => {

@@ -4,7 +4,7 @@ use super::collect::{Process, Stood};
 use super::hangs::{hangs, HangSeen};
 use super::judge::{Finding, MetBy, Status};
 use super::{End, FailedOn, Seen};
-use lazyguard_core::hazard::Hazard;
+use lazyguard_core::hazard::{words, Hazard};
 use std::collections::BTreeMap;
 
 /// Findings that are told in lines at the end of a run; the report has them all.
@@ -14,22 +14,6 @@ const MOST_LISTED: usize = 64;
 const MOST_HANGS: usize = 4;
 /// Processes that are named beside a hazard.
 const MOST_MET_BY: usize = 4;
-
-/// A hazard in one line: what it is about, and how often.
-pub(super) fn headline(hazard: &Hazard) -> String {
-    let kernel = hazard.kernel.as_deref().map(|kernel| format!(" of {kernel}")).unwrap_or_default();
-    let stream = match hazard.stream_class.name() {
-        "none" => String::new(),
-        class => format!(" on a {class} stream"),
-    };
-    let prevented = if hazard.prevented { ", prevented" } else { "" };
-    format!("{}: {} ({}{kernel}{stream}, {}{prevented})", hazard.code, hazard.title, hazard.call, times(hazard))
-}
-
-fn times(hazard: &Hazard) -> String {
-    let at_least = if hazard.at_least { "at least " } else { "" };
-    format!("{at_least}{}", counted(hazard.count, "time", "times"))
-}
 
 /// A hazard in full, without its first line.
 pub(super) fn details(hazard: &Hazard) -> Vec<String> {
@@ -55,12 +39,12 @@ pub(super) fn details(hazard: &Hazard) -> Vec<String> {
 
 /// A hazard in full, for the report of one process.
 pub(crate) fn lines_of(hazard: &Hazard) -> Vec<String> {
-    std::iter::once(format!("hazard {}", headline(hazard))).chain(details(hazard)).collect()
+    std::iter::once(words::line(hazard)).chain(details(hazard)).collect()
 }
 
 /// Everything of a finding that a report says.
 pub(super) fn finding(finding: &Finding) -> Vec<String> {
-    let mut lines = vec![headline(&finding.hazard)];
+    let mut lines = vec![words::line(&finding.hazard)];
     match &finding.status {
         Status::New => {}
         Status::Known => lines.push("  known: the baseline has it".to_owned()),
@@ -153,7 +137,7 @@ pub(super) fn at_the_end(seen: &Seen<'_>) -> Vec<String> {
     if seen.failed == Some(FailedOn::Hazard) {
         let failing: Vec<_> = seen.judged.hazards.iter().filter(|finding| finding.fails).collect();
         let told = failing.iter().take(MOST_TOLD);
-        lines.extend(told.map(|finding| headline(&finding.hazard)));
+        lines.extend(told.map(|finding| words::line(&finding.hazard)));
         lines.extend(more(failing.len(), MOST_TOLD));
         let hazards = match failing.len() {
             1 => "this hazard fails".to_owned(),
