@@ -115,6 +115,10 @@ impl Call {
             return;
         }
         let _uncancelled = Uncancelled::new();
+        // The record of a hazard says the function by its number.
+        if world.introduce_function(number, self.entered) {
+            self.guard.keeper.called_from(self.caller.address as u64);
+        }
         // What was in flight when it was called still is, or has ended, and then it was no hazard.
         let mut call = *self;
         call.about.function = number;

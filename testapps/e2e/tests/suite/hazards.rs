@@ -2,7 +2,7 @@
 //! lines; the tests are made by `build.rs`, one for each program. And the programs that hazards must not be told of.
 
 use lazyguard_e2e::{app, apps, corpus, hazards_of, Expect, Group, InCorpus, Json, Run, Work};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -51,11 +51,9 @@ fn its_hazards_are_told_live_and_from_its_recording_and_no_others(test: &str, na
     );
     recorded.as_array().into_iter().flatten().for_each(expect_to_be_told_in_full);
     // Where they arose first, and what with, is the same whoever tells it; how often may be known less well.
-    for (live, recorded) in live.as_array().into_iter().flatten().zip(recorded.as_array().into_iter().flatten()) {
-        for part in
-            ["/code", "/kernel", "/call", "/stream_class", "/what", "/must_meet", "/fix", "/first/at", "/first/other"]
-        {
-            assert_eq!(live.pointer(part), recorded.pointer(part), "{part}\n{live:#}\n{recorded:#}");
+    for (live, recorded) in by_key(&live).into_iter().zip(by_key(&recorded)) {
+        for part in ["/what", "/must_meet", "/fix", "/first/at", "/first/other", "/first/held_nanos"] {
+            assert_eq!(live.1.pointer(part), recorded.1.pointer(part), "{part}\n{live:#?}\n{recorded:#?}");
         }
     }
 }
@@ -66,7 +64,7 @@ fn key(group: &Group, prevented: bool) -> String {
     format!("{code}|{kernel}|{call}|{stream}{}", if prevented { "|prevented" } else { "" })
 }
 
-fn keys(hazards: &Json) -> BTreeSet<String> {
+fn by_key(hazards: &Json) -> BTreeMap<String, &Json> {
     let said = |hazard: &Json, part: &str| hazard[part].as_str().unwrap_or("-").to_owned();
     let group = |hazard: &Json| Group {
         code: said(hazard, "code"),
@@ -74,10 +72,15 @@ fn keys(hazards: &Json) -> BTreeSet<String> {
         call: said(hazard, "call"),
         stream: said(hazard, "stream_class"),
     };
-    let all: Vec<_> = hazards.as_array().expect("hazards are a list").iter().collect();
-    let keys: BTreeSet<_> = all.iter().map(|hazard| key(&group(hazard), hazard["prevented"] == true)).collect();
-    assert_eq!(keys.len(), all.len(), "one hazard stands twice in {hazards:#}");
-    keys
+    let all = hazards.as_array().expect("hazards are a list");
+    let keyed = all.iter().map(|hazard| (key(&group(hazard), hazard["prevented"] == true), hazard));
+    let keyed: BTreeMap<_, _> = keyed.collect();
+    assert_eq!(keyed.len(), all.len(), "one hazard stands twice in {hazards:#}");
+    keyed
+}
+
+fn keys(hazards: &Json) -> BTreeSet<String> {
+    by_key(hazards).into_keys().collect()
 }
 
 /// The hazards that the process wrote down; none where it had nothing to write.
@@ -94,7 +97,7 @@ type Counts = [BTreeSet<(String, u64)>; 2];
 fn codes(hazards: &Json) -> Counts {
     [false, true].map(|prevented| {
         let of = hazards.as_array().into_iter().flatten().filter(|hazard| hazard["prevented"] == prevented);
-        let mut counts = std::collections::BTreeMap::new();
+        let mut counts = BTreeMap::new();
         for hazard in of {
             *counts.entry(hazard["code"].as_str().unwrap_or("?").to_owned()).or_insert(0) +=
                 hazard["count"].as_u64().unwrap_or(0);
