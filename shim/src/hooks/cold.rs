@@ -58,10 +58,19 @@ impl Call {
         if self.is_loaded(function) {
             self.slot.cache_loaded_function(self.use_key(function), self.about.context, self.epoch, number);
             self.used_ahead();
+            if self.form.class() == Class::Launch && self.is_first_launch() {
+                self.first_launch(function);
+            }
             self.about.owner = 0;
             return;
         }
         self.first_use();
+    }
+
+    /// Whether the function has not been launched in its context before; from now on it has.
+    pub fn is_first_launch(&self) -> bool {
+        let About { submits, function, context, .. } = self.about;
+        submits && self.guard.world.function_entry(function).is_some_and(|entry| entry.set_launched_in(context))
     }
 
     fn is_loaded(&self, function: Handle) -> bool {

@@ -16,6 +16,7 @@
 //! | `watchdog` | the verdict: when, where and what |
 //! | `on_hang` | what is done about a hang once it has been reported |
 //! | `dump` | a report of a live process, on request |
+//! | `hazard_files` | hazards in the folder: counted, grouped, from the file and from the recording |
 //! | `recorder` | the recording: what it holds of each kind of event, and that nothing in it goes unaccounted |
 //! | `stacks` | the stacks of blocked threads: live, and with names from the folder |
 //! | `crash` | what is left of a process that was cut off |
@@ -25,6 +26,7 @@ mod corpus;
 mod crash;
 mod drivers;
 mod dump;
+mod hazard_files;
 mod hazards;
 mod hostile;
 mod lists;
