@@ -10,7 +10,7 @@
 use super::call::{About, Call};
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::runtime::fault::Uncancelled;
-use crate::runtime::{idle, nudge};
+use crate::runtime::idle;
 use lazyguard_core::api::Class;
 use lazyguard_core::hazard::{rules, Marks};
 use lazyguard_core::state::{ColdKind, FunctionKind};
@@ -105,35 +105,6 @@ impl Call {
         self.meets(kind, Marks::default());
     }
 
-    /// A function of a module was got by its name, and is loaded. If it was not before, the call has loaded it: with a module
-    /// that this process loaded, lazily, nothing else has that is not known here. If the guard had, it would have.
-    pub fn was_got(&self, number: u32) {
-        let world = &self.guard.world;
-        let About { context, owner, .. } = self.about;
-        let Some(entry) = world.function_entry(number) else { return };
-        let was_loaded = entry.loaded_in(context);
-        entry.set_loaded_in(context);
-        let marks = match entry.take_loaded_ahead(context) {
-            true => Marks::PREVENTED,
-            false if was_loaded || !world.present(owner, context) || nudge::driver_is_eager() => return,
-            false => Marks::default(),
-        };
-        let used = world.streams().filter(|(_, stream)| stream.context() == context && stream.submitted_count() > 0);
-        // In the only stream that is used, a barrier is where the order of the stream has one anyway.
-        if used.take(2).count() < 2 {
-            return;
-        }
-        let _uncancelled = Uncancelled::new();
-        // The record of a hazard says the function by its number.
-        if world.introduce_function(number, self.entered) {
-            self.guard.keeper.called_from(self.caller.address as u64);
-        }
-        // What was in flight when it was called still is, or has ended, and then it was no hazard.
-        let mut call = *self;
-        call.about.function = number;
-        call.meets(ColdKind::Function, marks);
-    }
-
     /// What a load of this kind meets, or would have met.
     fn meets(&self, kind: ColdKind, marks: Marks) {
         let About { context, stream, .. } = self.about;
@@ -144,6 +115,24 @@ impl Call {
         let others = self.guard.world.submitted_elsewhere(context, stream);
         if let Some((code, busy)) = rules::load_meets(kind, stream, others, &in_flight) {
             self.hazard(code, marks, &busy);
+        }
+    }
+
+    /// The call has resolved a function of a module, which is loaded: by that, as drivers do, unless it was before. What was
+    /// loaded by other ways than those of its module, as a library's or by an eager driver, is nothing that was seen.
+    pub fn got_loaded(&self, number: u32) {
+        let About { context, owner: module, .. } = self.about;
+        let world = &self.guard.world;
+        let Some(entry) = world.function_entry(number) else { return };
+        let (known, ahead) = (entry.loaded_in(context), entry.take_loaded_ahead(context));
+        entry.set_loaded_in(context);
+        let by_this = !known && world.present(module, context) && !self.guard.loader.driver_eager();
+        if ahead || by_this {
+            let _uncancelled = Uncancelled::new();
+            let mut one = *self;
+            one.about.function = number;
+            world.introduce_function(number, self.entered);
+            one.meets(ColdKind::Function, if ahead { Marks::PREVENTED } else { Marks::default() });
         }
     }
 

@@ -56,7 +56,7 @@ pub(super) fn get_function(
             let Some((function, number)) = resolved(call, function, name, FunctionKind::Function) else { return };
             let mut state = 0;
             if driver::function_is_loaded(&mut state, function) == Some(SUCCESS) && state == 1 {
-                call.was_got(number);
+                call.got_loaded(number);
                 return;
             }
             let item = Item::Function(function as u64, module as u64);
