@@ -45,15 +45,8 @@ enum Command {
     /// The program's output, input, terminal and exit code are its own. Settings that no option names are those of the
     /// environment.
     Run(Box<run::Options>),
-    /// Print what is known of a run: the hang, if there is one, how the process ended, and the account.
-    Report {
-        /// A process, or a run folder.
-        #[arg(value_name = "PID|FOLDER")]
-        what: PathBuf,
-        /// For a person or for a program.
-        #[arg(long, value_enum, default_value = "text")]
-        format: report::Format,
-    },
+    /// Print what is known of a run: the hang, if there is one, how the process ended, the hazards, and the account.
+    Report(report::Arguments),
     /// Ask a running process what it is doing now, and print its answer. No thread of it is stopped.
     Dump(dump::Arguments),
     /// Print the records of a recording, one a line.
@@ -97,7 +90,7 @@ fn main() -> ExitCode {
     };
     let outcome = match arguments.command {
         Command::Run(options) => return run::run(*options),
-        Command::Report { what, format } => report::report(&what, format),
+        Command::Report(arguments) => report::report(&arguments),
         Command::Dump(arguments) => dump::dump(&arguments),
         Command::Log(arguments) => log::log(&arguments),
         Command::Export(arguments) => export::export(&arguments),

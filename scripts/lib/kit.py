@@ -13,8 +13,8 @@ import guard
 from tools import ROOT, TARGET, Failure
 
 MOST_MIB = 60
-SCRIPTS = ("gpu-check", "bench", "lib/checks.py", "lib/corpus.py", "lib/gpu_probe.py", "lib/guard.py", "lib/processes.py", "lib/runs.py",
-           "lib/tools.py")
+SCRIPTS = ("gpu-check", "bench", "lib/checks.py", "lib/corpus.py", "lib/gpu_probe.py", "lib/guard.py", "lib/hazards.py",
+           "lib/processes.py", "lib/runs.py", "lib/tools.py")
 MARK = "lazyguard-kit"
 # Beside the programs of programs.json.
 ALSO = ("launch_bench",)

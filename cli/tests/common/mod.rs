@@ -150,3 +150,21 @@ impl Job {
         std::fs::write(folder.join("trace.lgt"), self.bytes(last_seen)).expect("the recording is written");
     }
 }
+
+/// A process that hangs over a cold launch from the first second on: `k2` was loaded behind `k1`, and the main thread waits.
+pub fn hanging(job: &Job) {
+    let main = job.thread(100, "main");
+    let (one, two) = (job.stream(0x51), job.stream(0x52));
+    let (k1, k2) = (job.function("_Z2k1v"), job.function("_Z2k2v"));
+    job.make(main, &Record { caller: 0x40_1111, ..launch(one, k1, 1_000_000_000) }, 5_000, 0);
+    job.make(
+        main,
+        &Record { kind: Kind::ColdFunction, caller: 0x40_2222, ..launch(two, k2, 1_000_000_000 + 10_000) },
+        5_000,
+        0,
+    );
+    job.hold(main, &Record { caller: 0x40_3333, ..facts("cuCtxSynchronize", 1_000_000_000 + 20_000) });
+    let recorder = job.world.recorder();
+    recorder.add_setting(0, "LAZYGUARD_PRELOAD=off");
+    recorder.add_file(0, 0x40_0000, 0x48_0000, 0x40_0000, "/opt/job/bin/train");
+}

@@ -116,6 +116,10 @@ pub fn observe(
                 call.fold(returned, result);
                 // Only now: who finds no mark takes what the call means to be in the state.
                 call.slot.unmark();
+                // Behind that: a landmark of a hazard finds no room in a lane where a record is open.
+                if call.about.cold.is_some() {
+                    call.load_returned(result);
+                }
                 after(call, result);
             });
         }
@@ -250,11 +254,8 @@ impl Call {
                 }
             }
         }
-        if self.about.cold.is_some() {
-            if result == driver::SUCCESS {
-                self.loaded();
-            }
-            self.load_returned(result);
+        if self.about.cold.is_some() && result == driver::SUCCESS {
+            self.loaded();
         }
     }
 

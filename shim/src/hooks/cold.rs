@@ -109,10 +109,9 @@ impl Call {
     fn meets(&self, kind: ColdKind, marks: Marks) {
         let About { context, stream, .. } = self.about;
         let in_flight = idle::in_flight(self.guard, context, self.slot.thread());
-        if in_flight.is_empty() {
-            return;
-        }
-        let others = self.guard.world.submitted_elsewhere(context, stream);
+        let Some(first) = in_flight.first() else { return };
+        let own = if stream == 0 { first.stream } else { stream };
+        let others = self.guard.world.submitted_elsewhere(context, own);
         if let Some((code, busy)) = rules::load_meets(kind, stream, others, &in_flight) {
             self.hazard(code, marks, &busy);
         }

@@ -38,6 +38,15 @@ pub fn text_report_of(whose: impl AsRef<OsStr>) -> String {
     printed("report", whose.as_ref(), &["--format", "text"])
 }
 
+/// The hazards that `lazyguard report --hazards` tells: a list.
+pub fn hazards_of(whose: impl AsRef<OsStr>) -> Json {
+    let said = printed("report", whose.as_ref(), &["--hazards", "--format", "json"]);
+    let mut report: Json =
+        serde_json::from_str(&said).unwrap_or_else(|error| panic!("lazyguard report --hazards: {error}\n{said}"));
+    assert!(report["hazards"].is_array(), "there is no list of hazards: {report:#}");
+    report["hazards"].take()
+}
+
 /// `lazyguard log` with filters: the records, as it orders them.
 pub fn log_of(whose: impl AsRef<OsStr>, filters: &[&str]) -> Vec<Json> {
     let said = printed("log", whose.as_ref(), &[&["--format", "json"], filters].concat());

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `apps` | every program of `programs.json`: bare, guarded, guarded without preloading |
 //! | `corpus` | every program of the corpus: the code, the culprit, and that nothing slow is called a hang |
+//! | `hazards` | every program of the corpus that completes and has hazards, or comes near one; that the controls have none |
 //! | `hostile` | every run of `hostile/programs.json`: the same with the guard as without |
 //! | `traps` | the properties behind the interposing traps that no single program shows |
 //! | `lists` | nothing that is built is left out, and nothing listed is missing |
@@ -36,6 +37,7 @@ mod drivers;
 mod dump;
 mod examples;
 mod hazard_files;
+mod hazards;
 mod hostile;
 mod lists;
 mod on_hang;
