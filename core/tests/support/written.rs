@@ -3,7 +3,7 @@
 use lazyguard_core::api::Form;
 use lazyguard_core::state::{FunctionKind, StreamKey, StreamKind, World};
 use lazyguard_core::trace::layout::Shape;
-use lazyguard_core::trace::{Kind, ProcessFacts, Record, Recorder};
+use lazyguard_core::trace::{Kind, ProcessFacts, Record, Recorder, StartFacts};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A world over a new recording of this shape.
@@ -19,6 +19,7 @@ pub fn world(shape: Shape) -> &'static World {
         host: "node-7".to_owned(),
         rank: "3".to_owned(),
         lazyguard: "0.1.0".to_owned(),
+        start: StartFacts::default(),
     };
     let recorder = Recorder::new(words, shape, &facts).expect("words for the shape");
     Box::leak(Box::new(World::new(Box::leak(Box::new(recorder)))))
