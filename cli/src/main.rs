@@ -5,6 +5,8 @@
 //! them for a program that cannot be run or found.
 
 mod callers;
+#[allow(dead_code, reason = "`lazyguard run` looks at the cards once it waits for the program")]
+mod card;
 mod doctor;
 mod dump;
 mod explain;
@@ -18,6 +20,7 @@ mod report;
 mod run;
 mod source;
 mod stacks;
+mod timing;
 
 use clap::{Parser, Subcommand};
 use lazyguard_core::api::FORMS;
@@ -53,6 +56,8 @@ enum Command {
         /// For a person or for a program.
         #[arg(long, value_enum, default_value = "text")]
         format: report::Format,
+        #[command(flatten)]
+        timing: timing::Arguments,
     },
     /// Ask a running process what it is doing now, and print its answer. No thread of it is stopped.
     Dump(dump::Arguments),
@@ -87,7 +92,8 @@ enum Command {
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Run { library, program } => run::run(library, &program),
-        Command::Report { what, format } => report::report(&what, format),
+        Command::Report { what, format, timing } if timing.wanted() => timing::report(&what, &timing, format),
+        Command::Report { what, format, .. } => report::report(&what, format),
         Command::Dump(arguments) => dump::dump(&arguments),
         Command::Log(arguments) => log::log(&arguments),
         Command::Export(arguments) => export::export(&arguments),
