@@ -11,8 +11,8 @@ use lazyguard_core::Nanos;
 use nvml_wrapper::enum_wrappers::device::{Clock, PerformanceState, TemperatureSensor};
 use nvml_wrapper::{Device, Nvml};
 use serde::{Deserialize, Serialize};
-use std::ffi::{OsStr, OsString};
-use std::path::{Path, PathBuf};
+use std::ffi::OsStr;
+use std::path::Path;
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use std::{fs, io, thread};
@@ -148,7 +148,7 @@ impl Sampler {
 }
 
 /// What the thread does.
-fn look(library: &OsString, path: &PathBuf, first: &Sender<()>, stopped: &Receiver<()>) {
+fn look(library: &OsStr, path: &Path, first: &Sender<()>, stopped: &Receiver<()>) {
     let mut cards = Cards::new();
     let nvml = match Nvml::builder().lib_path(library).init() {
         Ok(nvml) => nvml,
@@ -204,7 +204,7 @@ impl Cards {
             let mut number = 0;
             self.samples.retain(|_| {
                 number += 1;
-                (number - 1) / cards.max(1) % 2 == 0
+                ((number - 1) / cards.max(1)).is_multiple_of(2)
             });
         }
         much
@@ -259,6 +259,7 @@ fn named(bits: u64) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::PathBuf;
     use std::process::Command;
 
     /// A folder of a test's own, gone with it.

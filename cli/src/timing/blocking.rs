@@ -26,7 +26,8 @@ pub(super) fn write(account: &Blocking, out: &mut impl Write) -> io::Result<()> 
         took(*max_ns)
     )?;
     for Decade { label, count: of, .. } in &account.histogram {
-        writeln!(out, "  {label:>14}  {of:>8}  {}", bar(*of, *count))?;
+        let line = format!("  {label:>14}  {of:>8}  {}", bar(*of, *count));
+        writeln!(out, "{}", line.trim_end())?;
     }
     for group in account.groups.iter().take(MOST_GROUPS) {
         write_group(group, *total_ns, out)?;

@@ -28,6 +28,12 @@ const SEEN_LATER_NANOS: Nanos = 100_000;
 
 /// A stream takes about a thousand operations; with so many that are not known to have ended, its queue is likely full.
 const QUEUE: u64 = 1000;
+/// In the extent of a hazard's record: its code, where its marks begin, and the one that says that it was prevented.
+const CODE: u64 = 0xffff;
+const MARKS_AT: u32 = 32;
+const PREVENTED: u64 = 1;
+/// Codes of what a call does that may hold it.
+const HOLDING: [u64; 6] = [101, 102, 105, 106, 107, 108];
 /// Groups that are told apart.
 const MOST_GROUPS: usize = 4096;
 /// Modules and libraries of which it is kept what their images are.
@@ -69,7 +75,7 @@ pub struct Group {
     pub reason: Reason,
     /// The same for a person.
     pub text: String,
-    /// Whether the record shows it. Else it is what fits.
+    /// Whether the record shows it, of one of these calls at least: the guard does not note each. Else it is what fits.
     pub certain: bool,
     /// The thread that held the context's lock or loaded, and its call.
     pub other: Option<Other>,
@@ -126,7 +132,6 @@ struct Key {
     call: &'static str,
     kernel: Option<KernelId>,
     reason: Reason,
-    certain: bool,
     /// The other thread's number, its call, and the kernel of that.
     other: Option<(u32, &'static str, Option<KernelId>)>,
 }
@@ -139,6 +144,7 @@ struct Sum {
     first_at: Nanos,
     first_thread: u32,
     in_progress: u64,
+    certain: bool,
     other_max: Nanos,
     codes: BTreeMap<u64, ()>,
     decades: Decades,
@@ -161,6 +167,8 @@ pub struct BlockingFold {
     launched: HashSet<KernelId>,
     contexts: HashSet<u16>,
     groups: HashMap<Key, Sum>,
+    /// What the guard noted of each call and kernel.
+    noted: HashMap<(&'static str, Option<KernelId>), Reason>,
     all: Sum,
     calls: u64,
     left_out: u64,
@@ -201,6 +209,7 @@ impl BlockingFold {
             launched: HashSet::new(),
             contexts: HashSet::new(),
             groups: HashMap::new(),
+            noted: HashMap::new(),
             all: Sum::default(),
             calls: 0,
             left_out: 0,
@@ -218,7 +227,10 @@ impl BlockingFold {
             if noted.0 != record.entered {
                 *noted = (record.entered, Vec::new());
             }
-            noted.1.push(record.extent);
+            // What would have happened without the guard did not hold anybody.
+            if record.extent >> MARKS_AT & PREVENTED == 0 {
+                noted.1.push(record.extent & CODE);
+            }
             return;
         }
         if Images::learns_from(record) && self.images.len() < MOST_IMAGES {
@@ -285,10 +297,19 @@ impl BlockingFold {
     fn count(&mut self, mut held: Held) {
         if let Some((entered, codes)) = self.hazards.get(&held.thread_number) {
             if *entered == held.record.entered {
-                held.hazards.clone_from(codes);
+                held.hazards = codes.iter().copied().filter(|code| HOLDING.contains(code)).collect();
             }
         }
-        let (reason, certain, other) = self.reason(&held);
+        let (mut reason, certain, other) = self.reason(&held);
+        let which = (held.record.form.info().base, held.kernel);
+        if reason == Reason::NotKnown {
+            // Of a hazard that comes again and again, not each occurrence is noted.
+            reason = self.noted.get(&which).copied().unwrap_or(reason);
+        } else if held.hazards.iter().any(|&code| Reason::of_hazard(code) == Some(reason))
+            && self.noted.len() < MOST_GROUPS
+        {
+            self.noted.insert(which, reason);
+        }
         let took = held.returned.min(self.end).saturating_sub(held.record.entered);
         if took < self.threshold {
             return;
@@ -303,15 +324,14 @@ impl BlockingFold {
             call: held.record.form.info().base,
             kernel: held.kernel,
             reason,
-            certain,
             other: other.as_ref().map(of_other),
         };
         let other_took = other.map_or(0, |holder| holder.overlap(0, self.end));
-        self.all.add(&held, took, 0);
+        self.all.add(&held, took, certain, 0);
         if let Some(sum) = self.groups.get_mut(&key) {
-            sum.add(&held, took, other_took);
+            sum.add(&held, took, certain, other_took);
         } else if self.groups.len() < MOST_GROUPS {
-            self.groups.entry(key).or_default().add(&held, took, other_took);
+            self.groups.entry(key).or_default().add(&held, took, certain, other_took);
         } else {
             self.left_out += 1;
         }
@@ -361,19 +381,20 @@ impl BlockingFold {
     pub fn finish(mut self) -> Blocking {
         self.judge(Nanos::MAX);
         // Two kernels of one name are one to a person.
-        let mut groups: BTreeMap<_, (Key, Sum)> = BTreeMap::new();
+        let mut groups: BTreeMap<_, Sum> = BTreeMap::new();
         for (key, sum) in std::mem::take(&mut self.groups) {
             let name = |id: Option<KernelId>| id.map(|id| self.kernels.name(id));
             let other = key.other.as_ref().map(|(thread, call, kernel)| (*thread, *call, name(*kernel)));
-            let told = (key.call, name(key.kernel), key.reason, key.certain, other);
+            let told = (key.call, name(key.kernel), key.reason, other);
             match groups.get_mut(&told) {
-                Some((_, whole)) => whole.merge(sum),
-                None => drop(groups.insert(told, (key, sum))),
+                Some(whole) => whole.merge(sum),
+                None => drop(groups.insert(told, sum)),
             }
         }
         let mut groups: Vec<_> = groups
             .into_iter()
-            .map(|((call, kernel, reason, certain, other), (_, sum))| {
+            .map(|((call, kernel, reason, other), sum)| {
+                let certain = sum.certain;
                 let other = other.map(|(number, call, kernel)| {
                     let (thread, thread_name) = self.threads.get(&number).cloned().unwrap_or_default();
                     Other { thread, thread_name, call, kernel, max_ns: sum.other_max }
@@ -412,7 +433,7 @@ impl BlockingFold {
 }
 
 impl Sum {
-    fn add(&mut self, held: &Held, took: Nanos, other_took: Nanos) {
+    fn add(&mut self, held: &Held, took: Nanos, certain: bool, other_took: Nanos) {
         if self.count == 0 || held.record.entered < self.first_at {
             (self.first_at, self.first_thread) = (held.record.entered, held.thread);
         }
@@ -420,6 +441,7 @@ impl Sum {
         self.total = self.total.saturating_add(took);
         self.max = self.max.max(took);
         self.in_progress += u64::from(held.record.returned == 0);
+        self.certain |= certain;
         self.other_max = self.other_max.max(other_took);
         self.codes.extend(held.hazards.iter().map(|&code| (code, ())));
         self.decades.add(took);
@@ -433,6 +455,7 @@ impl Sum {
         self.total = self.total.saturating_add(other.total);
         self.max = self.max.max(other.max);
         self.in_progress += other.in_progress;
+        self.certain |= other.certain;
         self.other_max = self.other_max.max(other.other_max);
         self.codes.extend(other.codes);
         self.decades.merge(&other.decades);

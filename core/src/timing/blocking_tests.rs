@@ -50,7 +50,9 @@ fn account(entries: &[Entry]) -> Blocking {
     account_of(entries, THRESHOLD_NANOS, Missing::default())
 }
 
-fn reasons(entries: &[Entry]) -> Vec<(&'static str, Reason, bool, Option<(u32, &'static str)>)> {
+type Told = (&'static str, Reason, bool, Option<(u32, &'static str)>);
+
+fn reasons(entries: &[Entry]) -> Vec<Told> {
     let groups = account(entries).groups;
     groups.into_iter().map(|g| (g.call, g.reason, g.certain, g.other.map(|o| (o.thread, o.call)))).collect()
 }
@@ -69,6 +71,8 @@ fn each_call_has_the_reason_that_the_record_shows() {
         (vec![warm(), launch(10 * MS, MS), hazard(106, 10 * MS)], (Reason::QueueFull, true)),
         (vec![warm(), launch(10 * MS, MS), hazard(107, 10 * MS)], (Reason::LocalMemory, true)),
         (vec![warm(), launch(10 * MS, MS), hazard(107, 9 * MS)], (Reason::NotKnown, false)),
+        (vec![warm(), launch(10 * MS, MS), hazard(1 << 32 | 107, 10 * MS)], (Reason::NotKnown, false)),
+        (vec![warm(), launch(10 * MS, MS), hazard(2 << 32 | 54 << 16 | 107, 10 * MS)], (Reason::LocalMemory, true)),
         (vec![copy("cuMemcpyHtoDAsync_v2"), hazard(105, 10 * MS)], (Reason::PageableMemory, true)),
         (vec![copy("cuMemcpyHtoDAsync_v2")], (Reason::PageableMemory, false)),
         (vec![copy("cuMemcpyDtoDAsync_v2")], (Reason::NotKnown, false)),
@@ -194,4 +198,20 @@ fn where_launches_are_missing_none_is_taken_for_the_first() {
     let missing = Missing { work: 9, ..Missing::default() };
     let account = account_of(&[launch(10 * MS, MS)], THRESHOLD_NANOS, missing);
     assert_eq!((account.groups[0].reason, account.missing), (Reason::NotKnown, missing));
+}
+
+#[test]
+fn what_is_noted_now_and_then_holds_for_the_others() {
+    let copy = |at| entry(1, "cuMemcpyHtoDAsync_v2", Kind::Call, at, MS);
+    let account = account(&[
+        copy(10 * MS),
+        hazard(105, 10 * MS),
+        copy(20 * MS),
+        warm(),
+        launch(30 * MS, MS),
+        hazard(107, 30 * MS),
+        launch(40 * MS, MS),
+    ]);
+    let told: Vec<_> = account.groups.iter().map(|group| (group.reason, group.certain, group.count)).collect();
+    assert_eq!(told, [(Reason::PageableMemory, true, 2), (Reason::LocalMemory, true, 2)]);
 }

@@ -8,7 +8,7 @@
 use super::histogram::Durations;
 use super::kernels::{KernelId, Kernels};
 use super::part::{submits, Part, Parts};
-use super::sweep::{Spent, Sweep, QUIET_NANOS, QUIET_SUBMISSIONS, QUIET_TO_THE_END_NANOS};
+use super::sweep::{Ended, Spent, Sweep, QUIET_NANOS, QUIET_SUBMISSIONS, QUIET_TO_THE_END_NANOS};
 use crate::api::Class;
 use crate::trace::read::{Entry, Recording, Source};
 use crate::trace::{Kind, Lane, Record, StartFacts, SLOW_NANOS};
@@ -403,14 +403,7 @@ impl ColdStartFold {
     pub fn finish(self) -> ColdStart {
         let Self { kernels, began, end, sweep, launches, missing, .. } = self;
         let armed = began.armed;
-        let (spent, steady) = match sweep.finish(armed.saturating_add(end)) {
-            Ok(reached) => (reached.spent, steady(true, reached.at, Some(reached.at), reached.submissions)),
-            Err((spent, since)) => {
-                let whole = spent.iter().sum();
-                let ended = (since.at > 0).then_some(since.at);
-                (spent, steady(false, whole, ended, since.submissions))
-            }
-        };
+        let ended = sweep.finish(armed.saturating_add(end));
         let mut first_uses: Vec<_> = launches
             .into_iter()
             .map(|(id, launches)| {
@@ -439,8 +432,8 @@ impl ColdStartFold {
             from_process_start: began.known,
             began_unix_ns: began.armed_unix.saturating_sub(armed),
             armed_ns: armed,
-            steady,
-            parts: parts(&spent),
+            steady: steady(&ended),
+            parts: parts(&ended.spent),
             longest: longest.collect(),
             loads: self.loads.into_values().collect(),
             ahead: self.ahead,
@@ -457,15 +450,21 @@ fn parts(spent: &Spent) -> Vec<PartSpent> {
     all.filter(|(_, &ns)| ns > 0).map(|(&part, &ns)| PartSpent { part, ns }).collect()
 }
 
-fn steady(reached: bool, until_ns: Nanos, last_of_start_ns: Option<Nanos>, submissions_after: u64) -> SteadyState {
+fn steady(ended: &Ended) -> SteadyState {
     let definition = format!(
-        "the end of the last load, compilation, context creation, first launch of a kernel or slow allocation, where for {} s, \
-         or for the rest of the run and at least {} ms, no other comes, and at least {} operations are submitted",
+        "from the end of the last load, compilation, context creation, first launch of a kernel or slow allocation on, where none \
+         follows for {} s, or for the rest of the run and at least {} ms, and {} operations or more are submitted meanwhile",
         QUIET_NANOS / 1_000_000_000,
         QUIET_TO_THE_END_NANOS / 1_000_000,
         QUIET_SUBMISSIONS
     );
-    SteadyState { reached, until_ns, last_of_start_ns, submissions_after, definition }
+    SteadyState {
+        reached: ended.steady,
+        until_ns: ended.until,
+        last_of_start_ns: ended.last_of_start,
+        submissions_after: ended.submissions,
+        definition,
+    }
 }
 
 #[cfg(test)]

@@ -18,15 +18,26 @@ pub(super) const QUIET_SUBMISSIONS: u64 = 20;
 /// What the time went into, by part.
 pub(super) type Spent = [Nanos; Part::ALL.len()];
 
-/// A moment after which nothing of a start came any more, so far.
-#[derive(Clone, Copy)]
-pub(super) struct Reached {
-    /// When that was.
-    pub at: Nanos,
+/// What it all comes to.
+pub(super) struct Ended {
+    /// Whether the steady state was reached.
+    pub steady: bool,
+    /// When or, where it was not, when the recording ends.
+    pub until: Nanos,
     /// What the time until then went into.
     pub spent: Spent,
+    /// When the last thing of a start had ended; `None` while one goes on.
+    pub last_of_start: Option<Nanos>,
     /// Submissions since.
     pub submissions: u64,
+}
+
+/// A moment after which nothing of a start came any more, so far.
+#[derive(Clone, Copy)]
+struct Reached {
+    at: Nanos,
+    spent: Spent,
+    submissions: u64,
 }
 
 /// See the module. Times are since the process's start.
@@ -90,16 +101,23 @@ impl Sweep {
         self.steady.is_some()
     }
 
-    /// The recording ends here. `Ok` if the steady state was reached; else what the time until now went into, and the last
-    /// moment at which something of a start ended.
-    pub fn finish(mut self, end: Nanos) -> Result<Reached, (Spent, Reached)> {
-        if let Some(steady) = self.steady {
-            return Ok(steady);
+    /// The recording ends here.
+    pub fn finish(mut self, end: Nanos) -> Ended {
+        if self.steady.is_none() {
+            self.advance(end);
+            self.steady = self.is_quiet(end, QUIET_TO_THE_END_NANOS).then_some(self.since);
         }
-        self.advance(end);
-        match self.is_quiet(end, QUIET_TO_THE_END_NANOS) {
-            true => Ok(self.since),
-            false => Err((self.spent, self.since)),
+        match self.steady {
+            Some(Reached { at, spent, submissions }) => {
+                Ended { steady: true, until: at, spent, last_of_start: Some(at), submissions }
+            }
+            None => Ended {
+                steady: false,
+                until: self.now,
+                spent: self.spent,
+                last_of_start: (self.of_start == 0).then_some(self.since.at),
+                submissions: self.since.submissions,
+            },
         }
     }
 
@@ -158,13 +176,11 @@ mod tests {
                 sweep.submits();
             }
         }
-        let (spent, whole, at) = match sweep.finish(end) {
-            Ok(reached) => (reached.spent, reached.at, Some(reached.at)),
-            Err((spent, _)) => (spent, end, None),
-        };
-        assert_eq!(spent.iter().sum::<Nanos>(), whole, "the parts are the whole: {spent:?}");
-        assert_eq!(at, expect);
-        spent
+        let ended = sweep.finish(end);
+        assert_eq!(ended.spent.iter().sum::<Nanos>(), ended.until, "the parts are the whole: {:?}", ended.spent);
+        assert_eq!(ended.steady.then_some(ended.until), expect);
+        assert!(ended.steady || ended.until == end);
+        ended.spent
     }
 
     #[test]
@@ -220,7 +236,8 @@ mod tests {
         let reached = |part| {
             let mut sweep = Sweep::new(true);
             sweep.goes_on(0, 10 * MS, part, true);
-            sweep.finish(5000 * MS).ok().map(|reached| reached.at)
+            let ended = sweep.finish(5000 * MS);
+            ended.steady.then_some(ended.until)
         };
         assert_eq!((reached(Part::Arming), reached(Part::Functions)), (None, Some(10 * MS)));
     }
@@ -231,8 +248,8 @@ mod tests {
         sweep.goes_on(10, 50, Part::Context, true);
         sweep.goes_on(30, 40, Part::Calls, false);
         sweep.goes_on(20, 90, Part::Waits, false);
-        let Err((spent, since)) = sweep.finish(100) else { panic!("it is not steady") };
-        assert_eq!((spent.iter().sum::<Nanos>(), since.at), (100, 50));
-        assert_eq!(spent[Part::Waits as usize], 40);
+        let ended = sweep.finish(100);
+        assert_eq!((ended.spent.iter().sum::<Nanos>(), ended.steady, ended.last_of_start), (100, false, Some(50)));
+        assert_eq!(ended.spent[Part::Waits as usize], 40);
     }
 }
