@@ -17,9 +17,13 @@
 //! | `dump` | a report of a live process, on request |
 //! | `recorder` | the recording: what it holds of each kind of event, and that nothing in it goes unaccounted |
 //! | `stacks` | the stacks of blocked threads: live, and with names from the folder |
+//! | `cold_start` | where the time of a start went, by delays that were put there, and the card's state |
+//! | `blocking` | the asynchronous calls that held the host, why, and because of which thread |
 //! | `crash` | what is left of a process that was cut off |
 
 mod apps;
+mod blocking;
+mod cold_start;
 mod corpus;
 mod crash;
 mod drivers;
