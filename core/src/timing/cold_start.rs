@@ -292,7 +292,9 @@ impl ColdStartFold {
         }
         if !self.sweep.is_decided() {
             let begin = self.began.armed + record.entered;
-            self.sweep.goes_on(begin, begin.saturating_add(took), part, of_start);
+            // What has not returned goes on past the end.
+            let end = if record.returned == 0 { Nanos::MAX } else { begin.saturating_add(took) };
+            self.sweep.goes_on(begin, end, part, of_start);
             if record.kind == Kind::Call && submits(class) {
                 self.sweep.submits();
             }

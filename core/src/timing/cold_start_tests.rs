@@ -153,6 +153,7 @@ fn a_call_in_progress_lasts_until_the_end() {
     let hangs = Entry { record: Record { returned: 0, ..hangs.record }, ..hangs };
     let account = account(&[hangs], Missing::default(), 510 * MS);
     assert_eq!((account.steady.reached, of(&account, Part::Modules)), (false, 500 * MS));
+    assert_eq!(account.steady.last_of_start_ns, None, "it goes on");
     assert!(account.longest[0].in_progress && account.longest[0].took_ns == 500 * MS, "{:?}", account.longest);
 }
 

@@ -2,7 +2,6 @@
 
 use lazyguard_e2e::{app, corpus_program, hostile_program, number, text, timing_of, timing_text_of, Json, Run, Work};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 const MS: u64 = 1_000_000;
 const BLOCKING: &str = "--blocking";
@@ -120,32 +119,22 @@ fn a_cold_launch_beside_work_in_flight_bears_the_code_of_the_hazard() {
 }
 
 #[test]
-fn what_the_guard_loads_in_a_call_is_told_as_its_own() {
+fn what_was_loaded_ahead_of_use_holds_nobody_as_a_load_on_first_use() {
     let work = Work::new(lazyguard_e2e::this_test!());
-    // Nothing is loaded at once that is resolved only later: the launch finds it pending, and loads it.
-    let run = Run::new(&work, hostile_program("every_event")).args([work.path().join("facts")]);
-    let account = finished(run.set("LAZYGUARD_PRELOAD", "resolve").set("LGSIM_DELAY", "cuKernelGetFunction=15"));
-    for group in groups(&account).iter().filter(|group| group["reason"] == "guard_loads") {
-        assert!(number(group, "/max_ns") >= 15 * MS && group["certain"] == true, "{group:#}");
-    }
-    let cold: Vec<_> = groups(&account).iter().filter(|group| text(group, "/reason").starts_with("loads_")).collect();
-    assert!(cold.is_empty(), "what was loaded ahead is not cold: {cold:#?}");
+    let facts = work.path().join("facts");
+    let run = Run::new(&work, hostile_program("every_event")).args([&facts]);
+    let account = finished(run.set("LAZYGUARD_PRELOAD", "eager").set("LGSIM_DELAY", "cuLaunchKernel=15"));
+    let of = |reason: &str| groups(&account).iter().filter(|group| text(group, "/reason").starts_with(reason)).count();
+    assert_eq!((of("loads_"), of("compiles")), (0, 0), "{account:#}");
+    assert_eq!(number(&account, "/count"), 5, "each launch is slow all the same: {account:#}");
 }
 
-/// Runs a program until a call of this kernel has stood for a while, and stops it.
-fn stuck(work: &Work, name: &str, kernel: &str) -> PathBuf {
-    let mut running = Run::new(work, corpus_program(name)).guarded().kept().start();
-    let out = running.out();
-    running.until("a launch stands", Duration::from_secs(20), |_| {
-        if !out.join("trace.lgt").exists() {
-            return None;
-        }
-        let process = timing_of(&out, &[BLOCKING, "--slower-than", "200ms"]).remove(0);
-        let stands = |group: &Json| group["kernel"] == kernel && number(group, "/in_progress") == 1;
-        groups(&process["blocking"]).iter().any(stands).then_some(())
-    });
+/// Runs a program until it is said to hang, and stops it.
+fn stuck(work: &Work, name: &str) -> PathBuf {
+    let mut running = Run::new(work, corpus_program(name)).guarded().kept().hang_after("500ms").start();
+    let folder = running.until_a_hang_is_reported();
     running.stop();
-    out
+    folder.path().to_owned()
 }
 
 #[test]
@@ -154,7 +143,7 @@ fn the_thread_that_holds_the_lock_is_named_with_its_call() {
     for (program, call) in
         [("worker_loads_others_launch", "cuModuleLoadData"), ("worker_frees_others_wait", "cuMemFree")]
     {
-        let out = stuck(&work, program, "step");
+        let out = stuck(&work, program);
         expect_the_text_to_agree(&out);
         let account = account_of(&out);
         let group = the(&account, "cuLaunchKernel", Some("step"), "lock_held");

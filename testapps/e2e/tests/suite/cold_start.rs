@@ -6,7 +6,7 @@ use lazyguard_e2e::{
     Json, Run, Work,
 };
 use std::path::Path;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 const MS: u64 = 1_000_000;
 const COLD: &str = "--cold-start";
@@ -191,15 +191,11 @@ fn a_forked_child_begins_where_it_was_forked() {
 #[test]
 fn a_process_that_hangs_is_told_while_it_does() {
     let work = Work::new(lazyguard_e2e::this_test!());
-    let run = Run::new(&work, corpus_program("module_load")).guarded().kept();
-    let mut running = run.start();
-    let out = running.out();
-    running.until("the load is in progress", Duration::from_secs(20), |_| {
-        let longest = timing_of(&out, &[COLD]).first()?["cold_start"]["longest"][0].clone();
-        (out.join("trace.lgt").exists() && longest["in_progress"] == true).then_some(())
-    });
+    let mut running = Run::new(&work, corpus_program("module_load")).guarded().kept().hang_after("300ms").start();
+    let out = running.until_a_hang_is_reported().path().to_owned();
     let account = account_of(&out);
     assert_eq!((text(&account, "/longest/0/call"), text(&account, "/longest/0/part")), ("cuModuleLoadData", "modules"));
+    assert_eq!(account["longest"][0]["in_progress"], true, "{account:#}");
     assert_eq!((&account["steady"]["reached"], &account["steady"]["last_of_start_ns"]), (&false.into(), &Json::Null));
     let said = timing_text_of(&out, &[COLD]);
     assert!(said.contains("nothing of the start has ended"), "{said}");
