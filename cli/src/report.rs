@@ -7,6 +7,7 @@ use crate::findings;
 use crate::log::{self, Printer, Took};
 use crate::names::Names;
 use crate::source::{Opened, Run, RECORDING};
+use crate::timing;
 use crate::{stacks, Failure, Outcome};
 use lazyguard_core::diagnose::{diagnose, Diagnosis, Gathering, Snapshot, Standing};
 use lazyguard_core::hazard::Hazard;
@@ -49,7 +50,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_enum, default_value = "text")]
     format: findings::Format,
     /// Print the hazards: the deadlocks that did not happen this time.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["cold_start", "blocking"])]
     hazards: bool,
     /// With --hazards: the hazards that somebody has looked at and wants to hear no more of.
     #[arg(long, value_name = "FILE", requires = "hazards")]
@@ -57,6 +58,8 @@ pub(crate) struct Arguments {
     /// With --hazards: the hazards that are known, as `lazyguard run --write-baseline` writes them.
     #[arg(long, value_name = "FILE", requires = "hazards")]
     baseline: Option<PathBuf>,
+    #[command(flatten)]
+    timing: timing::Arguments,
 }
 
 /// Everything that a run left behind.
@@ -87,7 +90,7 @@ pub(crate) struct Recorded {
 
 /// Prints the report of a run.
 pub(crate) fn report(arguments: &Arguments) -> Outcome {
-    let Arguments { what, format, hazards, suppress, baseline } = arguments;
+    let Arguments { what, format, hazards, suppress, baseline, timing } = arguments;
     let mut out = io::BufWriter::new(io::stdout().lock());
     if *hazards {
         findings::report_hazards(what, *format, suppress, baseline.as_deref(), &mut out)?;
@@ -101,6 +104,10 @@ pub(crate) fn report(arguments: &Arguments) -> Outcome {
             return Err(Failure::Input("this format is of the hazards alone: say --hazards".to_owned()));
         }
     };
+    if timing.wanted() {
+        drop(out);
+        return timing::report(what, timing, format);
+    }
     let run = Run::find(what)?;
     if run.process.is_none() && !findings::is_process_folder(what) && findings::holds_processes(what) {
         findings::report_all(what, format, &mut out)?;

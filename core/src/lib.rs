@@ -10,6 +10,7 @@
 //! * [`hazard`] turns what a run that passed has noted into hazards.
 //! * [`stack`] reads a blocked thread's stack, and writes it down.
 //! * [`report`] writes verdicts for people and for programs.
+//! * [`timing`] says where the time of a start went, and which calls held the host.
 //!
 //! Must not: link CUDA, read the environment, hold globals, or look at a clock. Times are arguments, in nanoseconds
 //! since the guard was armed; settings are arguments. The shim and the command-line tool share all of it, so a verdict
@@ -27,6 +28,7 @@ pub mod settings;
 pub mod stack;
 pub mod state;
 mod sync;
+pub mod timing;
 pub mod trace;
 
 /// Nanoseconds since the guard was armed in this process.

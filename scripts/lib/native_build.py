@@ -8,6 +8,7 @@
     testapps/runtime/NAME.cu, NAME/*.cu         -> target/runtime/NAME (static runtime), target/runtime-shared/NAME
     testapps/bench/NAME.cpp, NAME.cu            -> target/bench/NAME (static runtime)
     testapps/stacks/NAME.c, NAME.cpp            -> target/stacks/NAME
+    testapps/nvml/libNAME.c                     -> target/nvml/libNAME.so
 
 A source lib*.c or lib*.cpp becomes a shared object of the same name, for programs that load one.
 A comment `// build: FLAGS` in the first lines of a source adds compiler and linker flags. In a
@@ -343,6 +344,7 @@ def build(say):
     corpus_programs = corpus()
     hostile = programs(TESTAPPS / "hostile", TARGET / "hostile")
     stacks = programs(TESTAPPS / "stacks", TARGET / "stacks")
+    management = programs(TESTAPPS / "nvml", TARGET / "nvml")
     measuring = programs(TESTAPPS / "bench", TARGET / "bench")
     images = device_images()
     links = runtime_links()
@@ -352,6 +354,7 @@ def build(say):
     removed_outputs(TARGET / "corpus", corpus_programs)
     removed_outputs(TARGET / "hostile", hostile)
     removed_outputs(TARGET / "stacks", stacks)
+    removed_outputs(TARGET / "nvml", management)
     removed_outputs(TARGET / "bench", measuring + bench_runtime_links())
     removed_outputs(TARGET / "runtime", links)
     removed_outputs(TARGET / "runtime-shared", links)
@@ -364,6 +367,7 @@ def build(say):
     group("the corpus", corpus_programs, identity, say)
     group("hostile programs", hostile, identity, say)
     group("programs whose stacks are read", stacks, identity, say)
+    group("the simulated management library", management, identity, say)
     group("programs that measure", measuring, identity, say)
     group("runtime-API programs, compiled", runtime_objects() + bench_runtime_objects(), identity, say)
     group("runtime-API programs, linked", links + bench_runtime_links(), identity, say)

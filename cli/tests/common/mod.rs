@@ -5,7 +5,7 @@
 use lazyguard_core::api::Form;
 use lazyguard_core::state::{FunctionKind, Operation, StreamKey, StreamKind, World};
 use lazyguard_core::trace::layout::{flag, state, Shape};
-use lazyguard_core::trace::{pack_launch, Kind, Lane, ProcessFacts, Record, Recorder};
+use lazyguard_core::trace::{pack_launch, Kind, Lane, ProcessFacts, Record, Recorder, StartFacts};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -31,6 +31,7 @@ pub fn nobody() -> ProcessFacts {
         host: std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned(),
         rank: "3".to_owned(),
         lazyguard: "0.1.0".to_owned(),
+        start: StartFacts::default(),
     }
 }
 

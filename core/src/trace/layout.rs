@@ -41,6 +41,10 @@ pub mod header {
     pub const FORMER_LAUNCHES: usize = 25;
     pub const ASKED: usize = 26;
     pub const ANSWERED: usize = 27;
+    pub const LOADED: usize = 28;
+    pub const INIT_ENTERED: usize = 29;
+    pub const INIT_RETURNED: usize = 30;
+    pub const START_MICROS: usize = 31;
     pub const LANES: usize = 32;
     pub const LANE_WORDS: usize = 8;
     pub const PROGRAM: std::ops::Range<usize> = 64..80;

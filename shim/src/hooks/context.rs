@@ -2,13 +2,14 @@
 
 use super::call::{observe, published, Call, Entry};
 use crate::lookup::driver::{self, Handle, SUCCESS};
-use crate::runtime::{idle, lifecycle};
+use crate::runtime::{clock, idle, lifecycle};
 
 /// The driver is initialised; from here on the process is guarded.
 pub(super) fn init(_entry: Entry, _flags: u32, real: impl FnOnce() -> i32) -> i32 {
+    let entered = clock::system_nanos();
     let result = real();
     if result == SUCCESS && driver::adopted() {
-        lifecycle::arm();
+        lifecycle::arm(lifecycle::Initialised { entered, returned: clock::system_nanos() });
     }
     result
 }

@@ -58,6 +58,23 @@ pub fn log_of(whose: impl AsRef<OsStr>, filters: &[&str]) -> Vec<Json> {
     said.lines().map(object).collect()
 }
 
+/// `lazyguard report` of where time went, for a program: one object for each process.
+pub fn timing_of(whose: impl AsRef<OsStr>, options: &[&str]) -> Vec<Json> {
+    let said = printed("report", whose.as_ref(), &[&["--format", "json"], options].concat());
+    let mut told: Json =
+        serde_json::from_str(&said).unwrap_or_else(|error| panic!("lazyguard report: {error}\n{said}"));
+    assert_eq!(number(&told, "/schema"), 1);
+    match told["processes"].take() {
+        Json::Array(processes) => processes,
+        other => panic!("no processes but {other:#}"),
+    }
+}
+
+/// The same for a person.
+pub fn timing_text_of(whose: impl AsRef<OsStr>, options: &[&str]) -> String {
+    printed("report", whose.as_ref(), options)
+}
+
 /// What `lazyguard report` says of a recording.
 #[derive(Clone, Debug)]
 pub struct Recording(pub Json);

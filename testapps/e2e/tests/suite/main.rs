@@ -26,10 +26,14 @@
 //! | `run_terminal` | the same at a terminal, played by `run_terminal.py` |
 //! | `run_ends` | time that is over, hangs, and that nobody gets away |
 //! | `run_folder` | the folder of a run, ranks, a run in a run |
+//! | `cold_start` | where the time of a start went, by delays that were put there, and the card's state |
+//! | `blocking` | the asynchronous calls that held the host, why, and because of which thread |
 //! | `crash` | what is left of a process that was cut off |
 
 mod apps;
 mod asked;
+mod blocking;
+mod cold_start;
 mod corpus;
 mod crash;
 mod doctor;
