@@ -15,12 +15,19 @@ const MOST_HANGS: usize = 4;
 /// Processes that are named beside a hazard.
 const MOST_MET_BY: usize = 4;
 
+/// What comes before the operations that have to meet.
+pub(super) fn once_these_meet(hazard: &Hazard) -> &'static str {
+    match hazard.prevented {
+        true => "without the guard it is a hang once these meet:",
+        false => "it is a hang once these meet:",
+    }
+}
+
 /// A hazard in full, without its first line.
 pub(super) fn details(hazard: &Hazard) -> Vec<String> {
     let mut lines = vec![format!("  {}", hazard.what)];
     if !hazard.must_meet.is_empty() {
-        let what = if hazard.prevented { "without the guard, these meet:" } else { "it is a hang once these meet:" };
-        lines.push(format!("  {what}"));
+        lines.push(format!("  {}", once_these_meet(hazard)));
         lines.extend(hazard.must_meet.iter().map(|operation| format!("    - {operation}")));
     }
     if let Some(place) = &hazard.first.place {

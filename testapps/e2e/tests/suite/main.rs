@@ -13,6 +13,7 @@
 //! | `recording` | the log and the account |
 //! | `warm_path` | the warm path of a launch: no allocation, no lock, no system call |
 //! | `watchdog` | the verdict: when, where and what |
+//! | `findings_report` | what a run of several processes is found to have done, in every form |
 //! | `on_hang` | what is done about a hang once it has been reported |
 //! | `dump` | a report of a live process, on request |
 //! | `recorder` | the recording: what it holds of each kind of event, and that nothing in it goes unaccounted |
@@ -24,6 +25,7 @@ mod corpus;
 mod crash;
 mod drivers;
 mod dump;
+mod findings_report;
 mod hostile;
 mod lists;
 mod on_hang;
