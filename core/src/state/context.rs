@@ -10,6 +10,7 @@ pub struct Context {
     words: Words,
     primary: AtomicBool,
     captures: AtomicU32,
+    local_bytes: AtomicU64,
 }
 
 type Words = &'static [AtomicU64; place::WORDS];
@@ -17,7 +18,7 @@ type Words = &'static [AtomicU64; place::WORDS];
 impl Context {
     /// A context's entry over these words.
     pub(super) fn over(words: Words) -> Self {
-        Self { words, primary: AtomicBool::new(false), captures: AtomicU32::new(0) }
+        Self { words, primary: AtomicBool::new(false), captures: AtomicU32::new(0), local_bytes: AtomicU64::new(0) }
     }
 
     pub(super) fn begin(&self, handle: u64, now: Nanos) {
@@ -27,6 +28,7 @@ impl Context {
         self.words[place::ORPHANED_UNTIL].store(0, Ordering::Relaxed);
         self.primary.store(false, Ordering::Relaxed);
         self.captures.store(0, Ordering::Relaxed);
+        self.local_bytes.store(0, Ordering::Relaxed);
         // Release: partner of the Acquire in `alive`.
         self.words[place::ALIVE].store(Self::standing(true, -1), Ordering::Release);
     }
@@ -84,6 +86,12 @@ impl Context {
     /// Whether such work may still be in flight.
     pub fn has_orphans(&self) -> bool {
         self.words[place::ORPHANED_UNTIL].load(Ordering::Relaxed) > self.idle_until()
+    }
+
+    /// A kernel that needs so many bytes of local memory a thread is launched, or a stack of that size is asked for. Returns
+    /// how many the context was known to have set aside before.
+    pub fn sets_local_memory_aside(&self, bytes: u64) -> u64 {
+        self.local_bytes.fetch_max(bytes, Ordering::Relaxed)
     }
 
     /// Whether a stream of it is being captured, as far as was seen.

@@ -83,6 +83,18 @@ pub struct QuickLaunch {
     first: Option<u64>,
 }
 
+impl QuickLaunch {
+    /// Its record, for the thread that has just made it.
+    pub fn record(&self) -> Option<Record> {
+        Record::from_words(&std::array::from_fn(|word| self.place[word].load(Ordering::Relaxed)))
+    }
+
+    /// Whether the stream was known to be idle before it.
+    pub fn found_idle(&self) -> bool {
+        self.first.is_some()
+    }
+}
+
 /// A launch as it comes; how big it is, packed as its record has it.
 #[derive(Clone, Copy, Debug)]
 pub struct LaunchFacts {
@@ -233,9 +245,10 @@ impl ThreadSlot {
         self.leave();
     }
 
-    /// The second half: the launch has returned.
+    /// The second half: the launch has returned. Returns whether it held the host for so long.
     #[inline(always)]
-    pub fn end_quick(&self, launch: QuickLaunch, returned: Nanos, result: i32) {
+    pub fn end_quick(&self, launch: QuickLaunch, returned: Nanos, result: i32, long: Nanos) -> bool {
+        let took = returned.wrapping_sub(launch.place[record::ENTERED].load(Ordering::Relaxed));
         let head = launch.place[record::HEAD].load(Ordering::Relaxed);
         launch.place[record::RETURNED].store(returned, Ordering::Relaxed);
         launch.place[record::HEAD].store(head | u64::from(result as u32) << 32, Ordering::Relaxed);
@@ -247,6 +260,7 @@ impl ThreadSlot {
         // Only now: who finds no mark takes the launch to be in the stream's times.
         self.unmark();
         self.leave();
+        took >= long
     }
 }
 

@@ -14,7 +14,7 @@ use crate::trace::{ProcessFacts, Recorder};
 use crate::Nanos;
 use dashmap::DashMap;
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::Mutex;
 
 /// What tells one stream from another: a default stream's handle means another stream in each context, and a per-thread
@@ -34,6 +34,8 @@ struct EventState {
     stream: u32,
     context: u32,
     recorded: Nanos,
+    /// How many operations its stream had by then.
+    number: u64,
 }
 
 #[derive(Default)]
@@ -66,6 +68,8 @@ pub struct World {
     present: DashMap<(u64, u32), bool, ByHandle>,
     // When a graph was last launched: it may record events again.
     graph_launched: AtomicU64,
+    /// Launches are looked at one by one.
+    long_way: AtomicBool,
     epoch: AtomicU32,
     overflowed: AtomicU64,
     last_thread: AtomicU32,
@@ -107,6 +111,7 @@ impl World {
             destroyed: Mutex::default(),
             present: DashMap::default(),
             graph_launched: AtomicU64::new(0),
+            long_way: AtomicBool::new(false),
             // No epoch is 0: that is what an empty cache has.
             epoch: AtomicU32::new(1),
             overflowed: AtomicU64::new(0),
@@ -202,9 +207,26 @@ impl World {
         })
     }
 
-    /// Whether launches may take the short way: nothing is being captured, and if it is on a default stream, there is only
-    /// one context it can be of.
+    /// Whether every launch has to be looked at, from now on or no more.
+    pub fn set_long_way(&self, every_launch: bool) {
+        if self.long_way.swap(every_launch, Ordering::AcqRel) != every_launch && every_launch {
+            // What the threads remember holds for the former epoch.
+            self.next_epoch();
+        }
+    }
+
+    /// Whether every launch has to be looked at.
+    #[inline(always)]
+    pub fn long_way(&self) -> bool {
+        self.long_way.load(Ordering::Acquire)
+    }
+
+    /// Whether launches may take the short way: nothing is being captured, nobody wants to see them all, and if it is on a
+    /// default stream, there is only one context it can be of.
     pub fn quick_launches(&self, default_stream: bool) -> bool {
+        if self.long_way() {
+            return false;
+        }
         let mut contexts = self.contexts();
         let first = contexts.next();
         let capturing = first.is_some_and(|(_, c)| c.capturing());
@@ -396,7 +418,8 @@ impl World {
 
     /// An event was recorded: on a stream, or (stream 0) on a whole context.
     pub fn event_recorded(&self, event: u64, stream: u32, context: u32, entered: Nanos) {
-        self.events.insert(event, EventState { stream, context, recorded: entered });
+        let number = self.streams.get(stream).map_or(0, Stream::submitted_count);
+        self.events.insert(event, EventState { stream, context, recorded: entered, number });
     }
 
     /// The event is known to have completed, and with it what was submitted before it was recorded. `entered` is when the
@@ -409,6 +432,7 @@ impl World {
             self.context_complete(state.context, state.recorded);
         } else if let Some(stream) = self.streams.get(state.stream).filter(|s| s.alive()) {
             stream.complete_until(state.recorded);
+            stream.passed(state.number);
         }
     }
 

@@ -117,6 +117,7 @@ pub mod stream {
     pub const LAST_SUBMITTED: usize = 9;
     pub const COMPLETE_UNTIL: usize = 10;
     pub const FIRST_SINCE_IDLE: usize = 11;
+    pub const PASSED: usize = 13;
     pub const RECENT: usize = 16;
     /// Operations in [`RECENT`].
     pub const RECENT_COUNT: usize = 32;

@@ -8,6 +8,7 @@
 //! a cancellation or a jump leads out of it, so nothing stands in their way; the thread's next call from further out finds
 //! that this one was abandoned, and a thread that ends gives its slot back.
 
+use super::hazard::other;
 use crate::lookup::driver::{self, Handle};
 use crate::runtime::{self, fault, gate, guard, thread, Guard};
 use lazyguard_core::api::{Class, Form};
@@ -76,7 +77,9 @@ pub struct Call {
     pub caller: Caller,
     /// When it was entered.
     pub entered: Nanos,
-    /// The epoch of the state, as it was then.
+    /// When the real call returned; 0 before.
+    pub returned: Nanos,
+    /// The epoch of the state, as it was when the call was entered.
     pub epoch: u32,
     /// What it is about.
     pub about: About,
@@ -108,6 +111,7 @@ pub fn observe(
         if ready.is_some() {
             fault::contained(|| {
                 let returned = call.guard.now();
+                call.returned = returned;
                 call.close(entry.form.class(), returned, result);
                 call.fold(returned, result);
                 // Only now: who finds no mark takes what the call means to be in the state.
@@ -136,6 +140,7 @@ fn begin(entry: Entry) -> Option<Call> {
         form: entry.form,
         caller: entry.caller,
         entered: guard.now(),
+        returned: 0,
         epoch: guard.world.epoch(),
         about: About::default(),
         open: None,
@@ -245,8 +250,11 @@ impl Call {
                 }
             }
         }
-        if let (Some(_), true) = (self.about.cold, result == driver::SUCCESS) {
-            self.loaded();
+        if self.about.cold.is_some() {
+            if result == driver::SUCCESS {
+                self.loaded();
+            }
+            self.load_returned(result);
         }
     }
 
@@ -261,13 +269,7 @@ impl Call {
 
     /// A hazard: what the call does while this is in flight could have been a hang.
     pub fn hazard(&self, code: Code, marks: Marks, behind: &InFlight) {
-        let Operation { at, form, function } = behind.oldest;
-        let other = match behind.stream {
-            // Work of streams that are gone: nothing more is known of it.
-            0 => Other::default(),
-            stream => Other { stream, function, form, at },
-        };
-        self.note_hazard(code, marks, other, self.guard.now());
+        self.note_hazard(code, marks, other(*behind), self.guard.now());
     }
 
     /// The same, noted then.
@@ -447,6 +449,29 @@ fn is_captured(stream: &Stream) -> bool {
 const LEGACY: u64 = 1;
 /// `CU_STREAM_PER_THREAD`.
 pub const PER_THREAD: u64 = 2;
+
+/// A call of which nothing was kept while it was made, to be looked at again after it.
+pub fn seen_again(guard: &'static Guard, slot: &'static ThreadSlot, entry: Entry, record: &Record) -> Call {
+    let about = About {
+        stream: record.stream,
+        context: record.context.into(),
+        function: record.function,
+        submits: record.submitted(),
+        stream_entry: guard.world.stream_entry(record.stream),
+        ..About::default()
+    };
+    Call {
+        guard,
+        slot,
+        form: entry.form,
+        caller: entry.caller,
+        entered: record.entered,
+        returned: record.returned,
+        epoch: guard.world.epoch(),
+        about,
+        open: None,
+    }
+}
 
 /// A call that is only published, so that it can be seen if it blocks.
 pub fn published(entry: Entry, before: impl FnOnce(&mut Call), real: impl FnOnce() -> i32) -> i32 {

@@ -58,10 +58,19 @@ impl Call {
         if self.is_loaded(function) {
             self.slot.cache_loaded_function(self.use_key(function), self.about.context, self.epoch, number);
             self.used_ahead();
+            if self.form.class() == Class::Launch && self.is_first_launch() {
+                self.first_launch(function);
+            }
             self.about.owner = 0;
             return;
         }
         self.first_use();
+    }
+
+    /// Whether the function has not been launched in its context before; from now on it has.
+    pub fn is_first_launch(&self) -> bool {
+        let About { submits, function, context, .. } = self.about;
+        submits && self.guard.world.function_entry(function).is_some_and(|entry| entry.set_launched_in(context))
     }
 
     fn is_loaded(&self, function: Handle) -> bool {
@@ -106,6 +115,24 @@ impl Call {
         let others = self.guard.world.submitted_elsewhere(context, stream);
         if let Some((code, busy)) = rules::load_meets(kind, stream, others, &in_flight) {
             self.hazard(code, marks, &busy);
+        }
+    }
+
+    /// The call has resolved a function of a module, which is loaded: by that, as drivers do, unless it was before. What was
+    /// loaded by other ways than those of its module, as a library's or by an eager driver, is nothing that was seen.
+    pub fn got_loaded(&self, number: u32) {
+        let About { context, owner: module, .. } = self.about;
+        let world = &self.guard.world;
+        let Some(entry) = world.function_entry(number) else { return };
+        let (known, ahead) = (entry.loaded_in(context), entry.take_loaded_ahead(context));
+        entry.set_loaded_in(context);
+        let by_this = !known && world.present(module, context) && !self.guard.loader.driver_eager();
+        if ahead || by_this {
+            let _uncancelled = Uncancelled::new();
+            let mut one = *self;
+            one.about.function = number;
+            world.introduce_function(number, self.entered);
+            one.meets(ColdKind::Function, if ahead { Marks::PREVENTED } else { Marks::default() });
         }
     }
 

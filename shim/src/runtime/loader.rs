@@ -215,6 +215,11 @@ impl Loader {
         self.pending.load(Ordering::Acquire) > 0
     }
 
+    /// Whether something is being loaded ahead of use.
+    pub fn is_busy(&self) -> bool {
+        self.busy.load(Ordering::Relaxed)
+    }
+
     /// Loads what is pending for a context, if nothing is in flight there. `slot` is the calling thread's, with no call
     /// marked in it, inside LazyGuard's code; `form` is the call at whose occasion this happens. What is pending when the
     /// context has just been created is loaded at once, inside the budget; what turns up later, also at a pace.
@@ -264,6 +269,9 @@ impl Loader {
             Outcome::default()
         };
         drop(closed);
+        if idle {
+            guard.hazards.guard_loaded(guard.now());
+        }
         if outcome.loaded + outcome.refused + outcome.left_out == 0 {
             return false;
         }

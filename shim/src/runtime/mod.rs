@@ -6,6 +6,7 @@
 //!
 //! Must not: do anything in a process that does not use CUDA, or start a thread anywhere but after a successful `cuInit`.
 
+pub mod answers;
 pub mod clock;
 pub mod command;
 pub mod fault;

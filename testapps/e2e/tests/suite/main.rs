@@ -16,6 +16,7 @@
 //! | `findings_report` | what a run of several processes is found to have done, in every form |
 //! | `on_hang` | what is done about a hang once it has been reported |
 //! | `dump` | a report of a live process, on request |
+//! | `hazard_files` | hazards in the folder: counted, grouped, from the file and from the recording |
 //! | `recorder` | the recording: what it holds of each kind of event, and that nothing in it goes unaccounted |
 //! | `stacks` | the stacks of blocked threads: live, and with names from the folder |
 //! | `crash` | what is left of a process that was cut off |
@@ -26,6 +27,7 @@ mod crash;
 mod drivers;
 mod dump;
 mod findings_report;
+mod hazard_files;
 mod hostile;
 mod lists;
 mod on_hang;
