@@ -52,10 +52,10 @@ pub(crate) struct Arguments {
     /// Print the hazards: the deadlocks that did not happen this time.
     #[arg(long, conflicts_with_all = ["cold_start", "blocking"])]
     hazards: bool,
-    /// With --hazards: the hazards that somebody has looked at and wants to hear no more of.
+    /// Which of the hazards somebody has looked at and wants to hear no more of.
     #[arg(long, value_name = "FILE", requires = "hazards")]
     suppress: Vec<PathBuf>,
-    /// With --hazards: the hazards that are known, as `lazyguard run --write-baseline` writes them.
+    /// Which of the hazards are known: what `lazyguard run` wrote as a baseline.
     #[arg(long, value_name = "FILE", requires = "hazards")]
     baseline: Option<PathBuf>,
     #[command(flatten)]

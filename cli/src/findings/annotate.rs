@@ -227,9 +227,8 @@ mod tests {
 
     /// A kernel and a file whose names would end a line's part, or the line, in every one of the forms.
     fn nasty(told: impl FnOnce(&Seen<'_>)) {
-        let mut nasty = Told::default();
-        nasty.kernel = "k<'a', 100%>[1]|\u{e9}\u{1f600};::\n##vso[x]".to_owned();
-        nasty.file = "src/a,b;c]d:e%20.cpp".to_owned();
+        let kernel = "k<'a', 100%>[1]|\u{e9}\u{1f600};::\n##vso[x]".to_owned();
+        let nasty = Told { kernel, file: "src/a,b;c]d:e%20.cpp".to_owned(), ..Told::default() };
         seen(&nasty, told);
     }
 

@@ -142,12 +142,12 @@ impl Process {
     }
 }
 
-/// Every process whose folder lies directly under the root, and those in whose folder a later one found no room: the worst
-/// first. A root that is not there has none.
+/// Every process whose folder lies under the root: directly, or in the folder of another process or of another run. The worst
+/// comes first. A root that is not there has none.
 pub(super) fn under(root: &Path) -> (Vec<Process>, Vec<String>) {
     let (mut found, mut problems) = (Vec::new(), Vec::new());
     for folder in folders(root, &mut problems) {
-        // A process that replaces itself by another program is given a folder inside the one that it has.
+        // Ranks have a folder each in one that they share, and a run inside another one has its own in the other's.
         let inner = folders(&folder, &mut problems);
         for folder in std::iter::once(folder).chain(inner) {
             if is_process_folder(&folder) {
@@ -167,7 +167,9 @@ pub(crate) fn is_process_folder(folder: &Path) -> bool {
 
 /// Whether any process has left something under the root.
 pub(crate) fn holds_processes(root: &Path) -> bool {
-    folders(root, &mut Vec::new()).iter().any(|folder| is_process_folder(folder))
+    let inside = |folder: &Path| folders(folder, &mut Vec::new());
+    let holds = |folder: &PathBuf| is_process_folder(folder) || inside(folder).iter().any(|own| is_process_folder(own));
+    inside(root).iter().any(holds)
 }
 
 fn folders(root: &Path, problems: &mut Vec<String>) -> Vec<PathBuf> {

@@ -129,6 +129,23 @@ mod tests {
     }
 
     #[test]
+    fn the_page_tells_of_every_key() {
+        let page = include_str!("../../../docs/READING.md");
+        let (_, page) = page.split_once("### Findings, for programs").unwrap();
+        let value = told(&Told { known: true, ..Told::default() });
+        for object in
+            [&value, &value["run"], &value["processes"][0], &value["hazards"][0], &value["hazards"][0]["met_by"][0]]
+        {
+            for key in object.as_object().unwrap().keys() {
+                assert!(page.contains(&format!("`{key}`")), "docs/READING.md does not tell of {key}");
+            }
+        }
+        for key in value["hazards"][0]["first"].as_object().unwrap().keys() {
+            assert!(page.contains(&format!("`{key}`")), "docs/READING.md does not tell of first.{key}");
+        }
+    }
+
+    #[test]
     fn the_hazard_in_it_is_the_one_of_hazards_json() {
         let value = told(&Told::default());
         let read: lazyguard_core::hazard::Hazard = serde_json::from_value(value["hazards"][0].clone()).unwrap();

@@ -196,10 +196,6 @@ pub(crate) fn conclude(run: &Finished, wanted: &Wanted) -> Result<Conclusion, Fa
     if wanted.summary || wanted.annotations.system() == Some(annotate::System::Gitlab) {
         lines.push(text::summary(&seen));
     }
-    if keep {
-        lines.push(format!("run folder: {}", run.root.display()));
-        lines.push(format!("to read it: lazyguard report {}", run.root.display()));
-    }
     let lines = lines.iter().map(|line| format!("lazyguard: {line}"));
     let lines = annotate::lines(&seen, wanted.annotations).into_iter().chain(lines).collect();
     Ok(Conclusion { failed, keep, lines })

@@ -15,9 +15,9 @@ pub(crate) enum Format {
     Text,
     /// For a program: one JSON object.
     Json,
-    /// With --hazards: for systems that show the results of analyses.
+    /// Of the hazards alone, for systems that show the results of analyses.
     Sarif,
-    /// With --hazards: for systems that show the results of tests.
+    /// The same for systems that show the results of tests.
     Junit,
 }
 

@@ -4,7 +4,7 @@
 use super::hangs::{hangs, HangSeen};
 use super::judge::{Finding, Status};
 use super::places::Place;
-use super::{exit_code, End, Seen};
+use super::{exit_code, text, End, Seen};
 use crate::callers::SourceLine;
 use crate::explain;
 use crate::report::utc;
@@ -128,7 +128,7 @@ fn of_hazard(finding: &Finding, seen: &Seen<'_>) -> Value {
     };
     let meet = match hazard.must_meet.is_empty() {
         true => String::new(),
-        false => format!("\nIt is a hang once these meet: {}.", hazard.must_meet.join("; ")),
+        false => format!("\n{} {}.", text::once_these_meet(hazard), hazard.must_meet.join("; ")),
     };
     let message = format!("{}\n{}{meet}\nfix: {}", words::line(hazard), hazard.what, hazard.fix);
     let program = finding.met_by.first().map_or("", |met| &met.program);

@@ -15,12 +15,19 @@ const MOST_HANGS: usize = 4;
 /// Processes that are named beside a hazard.
 const MOST_MET_BY: usize = 4;
 
+/// What comes before the operations that have to meet.
+pub(super) fn once_these_meet(hazard: &Hazard) -> &'static str {
+    match hazard.prevented {
+        true => "without the guard it is a hang once these meet:",
+        false => "it is a hang once these meet:",
+    }
+}
+
 /// A hazard in full, without its first line.
 pub(super) fn details(hazard: &Hazard) -> Vec<String> {
     let mut lines = vec![format!("  {}", hazard.what)];
     if !hazard.must_meet.is_empty() {
-        let what = if hazard.prevented { "without the guard, these meet:" } else { "it is a hang once these meet:" };
-        lines.push(format!("  {what}"));
+        lines.push(format!("  {}", once_these_meet(hazard)));
         lines.extend(hazard.must_meet.iter().map(|operation| format!("    - {operation}")));
     }
     if let Some(place) = &hazard.first.place {
@@ -178,7 +185,8 @@ pub(super) fn processes(seen: &Seen<'_>) -> Vec<String> {
         lines.extend(text.lines().map(|line| line.strip_prefix("lazyguard: ").unwrap_or(line).to_owned()));
         let others: Vec<_> = same[1..].iter().take(MOST_LISTED).map(|hang| hang.process.title()).collect();
         if !others.is_empty() {
-            lines.push(format!("the same in: {}", others.join(", ")));
+            let rest = more(same.len() - 1, MOST_LISTED).map(|more| format!(", {more}")).unwrap_or_default();
+            lines.push(format!("the same in: {}{rest}", others.join(", ")));
         }
     }
     lines.extend(
@@ -232,4 +240,47 @@ pub(super) fn hazards(seen: &Seen<'_>) -> Vec<String> {
         lines.pop();
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::samples::{seen, Told};
+    use super::*;
+
+    fn told(told: &Told, lines: fn(&Seen<'_>) -> Vec<String>) -> Vec<String> {
+        let mut all = Vec::new();
+        seen(told, |seen| all = lines(seen));
+        all
+    }
+
+    #[test]
+    fn the_same_hang_of_many_ranks_is_told_once_behind_a_line_for_each() {
+        let lines = told(&Told { hang: true, processes: 70, no_hazard: true, end: None, ..Told::default() }, processes);
+        assert_eq!(lines[0], "root: 70 processes, 70 hangs, no hazard");
+        let own = lines.iter().filter(|line| line.starts_with("  hang      train (process 4242, rank 3) was killed"));
+        assert_eq!(own.count(), MOST_LISTED);
+        assert_eq!(lines[2 + MOST_LISTED], "  and 6 more");
+        assert_eq!(lines.iter().filter(|line| line.starts_with("HANG: ")).count(), 1);
+        let same = lines.last().unwrap();
+        assert!(same.starts_with("the same in: train") && same.ends_with(", and 5 more"), "{same}");
+    }
+
+    #[test]
+    fn a_hazard_is_told_in_full_with_its_key_and_who_met_it() {
+        let lines = told(&Told { processes: 6, known: true, ..Told::default() }, hazards);
+        let expect = [
+            "hazard LG101: cuLaunchKernel of k2 on a non-blocking stream, beside k1, 18 times: a cold function was loaded while other work was in flight",
+            "  known: the baseline has it",
+            "  k2 was loaded on its first use while k1 was in flight on stream 1",
+            "  it is a hang once these meet:",
+            "    - the load of k2",
+            "    - k1, if it waits for k2",
+            "  fix: Load k2 before kernel k1 is submitted",
+        ];
+        assert_eq!(lines[..7], expect);
+        let met = "  met by train (process 4242, rank 3, 3 times); train (process 4242, rank 3, 3 times)";
+        assert!(lines[7].starts_with(met) && lines[7].ends_with("; 2 processes more"), "{lines:?}");
+        assert_eq!(lines[8..], ["  key: LG101|k2|cuLaunchKernel|non-blocking"]);
+        assert_eq!(told(&Told { no_hazard: true, ..Told::default() }, hazards), ["no hazard is known"]);
+    }
 }

@@ -14,6 +14,7 @@
 //! | `recording` | the log and the account |
 //! | `warm_path` | the warm path of a launch: no allocation, no lock, no system call |
 //! | `watchdog` | the verdict: when, where and what |
+//! | `findings_report` | what a run of several processes is found to have done, in every form |
 //! | `on_hang` | what is done about a hang once it has been reported |
 //! | `dump` | a report of a live process, on request |
 //! | `hazard_files` | hazards in the folder: counted, grouped, from the file and from the recording |
@@ -40,6 +41,7 @@ mod doctor;
 mod drivers;
 mod dump;
 mod examples;
+mod findings_report;
 mod hazard_files;
 mod hazards;
 mod hostile;
