@@ -12,8 +12,8 @@ use crate::diagnose::{Stores, ValueWait, ValueWrite};
 use std::collections::VecDeque;
 
 /// Waits kept, and writes, the newest.
-const MOST_WAITS: usize = 1024;
-const MOST_WRITES: usize = 1024;
+const MOST_WAITS: usize = 256;
+const MOST_WRITES: usize = 256;
 
 /// A wait that was submitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +62,8 @@ impl Waits {
             Some(_) => false,
         };
         if stands && self.waits.len() < MOST_WAITS {
+            // Room for all at the first: nothing is allocated once a program is under way.
+            self.waits.reserve_exact(MOST_WAITS - self.waits.len());
             self.waits.push(wait);
         }
     }
@@ -90,6 +92,7 @@ impl Waits {
         if self.writes.len() == MOST_WRITES {
             self.writes.pop_front();
         }
+        self.writes.reserve_exact(MOST_WRITES - self.writes.len());
         self.writes.push_back(*write);
     }
 
@@ -173,7 +176,7 @@ mod tests {
             waits.written(&write(at, 2, at * 8, 1));
         }
         assert_eq!((waits.waits.len(), waits.writes.len()), (MOST_WAITS, MOST_WRITES));
-        waits.forget(|wait| wait.wait.at <= 1000);
-        assert_eq!(waits.of(|_| true).len(), 24);
+        waits.forget(|wait| wait.wait.at <= 200);
+        assert_eq!(waits.of(|_| true).len(), MOST_WAITS - 200);
     }
 }

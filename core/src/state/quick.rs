@@ -12,7 +12,7 @@
 //! Must not: panic, allocate, lock, or look anything up.
 
 use super::operation::Operation;
-use super::stream::{raise_submitted, refused, submitting, Words};
+use super::stream::{outstanding, raise_submitted, refused, submitting, Words};
 use super::thread::{place_of, Caller, ThreadSlot};
 use crate::api::Form;
 use crate::sync::{fence, AtomicU64, Ordering};
@@ -89,9 +89,12 @@ impl QuickLaunch {
         Record::from_words(&std::array::from_fn(|word| self.place[word].load(Ordering::Relaxed)))
     }
 
-    /// Whether the stream was known to be idle before it.
-    pub fn found_idle(&self) -> bool {
-        self.first.is_some()
+    /// How many operations were outstanding on its stream at most, itself included, as far as is known.
+    pub fn outstanding_count(&self) -> u64 {
+        match self.first {
+            Some(_) => 1,
+            None => outstanding(self.stream),
+        }
     }
 }
 

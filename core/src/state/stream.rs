@@ -171,7 +171,7 @@ impl Stream {
     /// How many operations are outstanding at most, as far as is known.
     pub fn outstanding_count(&self, idle_until: Nanos) -> u64 {
         if self.busy(idle_until) {
-            self.get(place::SUBMITTED).saturating_sub(self.get(place::PASSED))
+            outstanding(self.words)
         } else {
             0
         }
@@ -202,6 +202,12 @@ impl Stream {
         let recent = (0..place::RECENT_COUNT).map(|n| operation::get(self.words, place::RECENT + n * 2));
         operation::oldest_outstanding(operation::get(self.words, place::FIRST_SINCE_IDLE), recent, until)
     }
+}
+
+/// Operations of a busy stream that are not known to have ended.
+pub(super) fn outstanding(words: Words) -> u64 {
+    let get = |word: usize| words[word].load(Ordering::Relaxed);
+    get(place::SUBMITTED).saturating_sub(get(place::PASSED))
 }
 
 /// See [`Stream::submitting`]; also on the short way of a launch, which has the words and not the stream.

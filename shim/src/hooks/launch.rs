@@ -74,8 +74,12 @@ fn begin(
 #[cold]
 #[inline(never)]
 fn held(guard: &'static Guard, slot: &'static ThreadSlot, entry: Entry, quick: &QuickLaunch, result: i32) {
+    // Most of what is slow has nothing to do with the queue.
+    if result != SUCCESS || !rules::queue_is_deep(quick.outstanding_count()) {
+        return;
+    }
     fault::contained(|| {
-        let Some(record) = quick.record().filter(|_| result == SUCCESS && !quick.found_idle()) else { return };
+        let Some(record) = quick.record() else { return };
         if slot.enter(entry.caller) {
             seen_again(guard, slot, entry, &record).held_by_launch();
             slot.leave();

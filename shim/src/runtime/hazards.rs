@@ -40,8 +40,11 @@ pub struct Hazards {
     /// Grids in flight that fill their device.
     fillers: Mutex<Vec<Filler>>,
     /// How many blocks of a function a device holds at once, as far as it was asked, in this epoch of the state.
-    resident: Mutex<(u32, HashMap<(u64, u32, u32), u64>)>,
+    resident: Mutex<(u32, Resident)>,
 }
+
+/// Blocks by function and device, threads of a block, and bytes of shared memory.
+type Resident = HashMap<(u64, u32, u32), u64>;
 
 /// A grid in flight that fills its device.
 #[derive(Clone, Copy, Debug)]
