@@ -39,7 +39,7 @@ pub(crate) struct Arguments {
     /// The calls documented as asynchronous that held the host, how long, and why.
     #[arg(long)]
     blocking: bool,
-    /// With --blocking: only calls that took at least so long. [default: 100us]
+    /// Where --blocking is given, only calls that took at least so long. [default: 100us]
     #[arg(long, value_name = "DURATION", value_parser = duration, requires = "blocking")]
     slower_than: Option<Nanos>,
 }

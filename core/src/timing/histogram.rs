@@ -67,7 +67,7 @@ const DECADES: [(Nanos, &str); 8] = [
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Decades([u64; DECADES.len()]);
 
-/// One class of [`Decades`].
+/// One class of a histogram by powers of ten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Decade {
     /// What it is called.

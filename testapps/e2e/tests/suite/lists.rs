@@ -66,7 +66,7 @@ fn the_corpus_covers_every_code_of_a_hang() {
 fn every_source_of_a_program_is_built() {
     let c = &["c", "cpp"][..];
     for (sources, folder, extensions) in
-        [("apps", "apps", &["cpp"][..]), ("hostile", "hostile", c), ("stacks", "stacks", c)]
+        [("apps", "apps", &["cpp"][..]), ("hostile", "hostile", c), ("stacks", "stacks", c), ("nvml", "nvml", c)]
     {
         let path = root().join("testapps").join(sources);
         let entries = fs::read_dir(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display())).flatten();
