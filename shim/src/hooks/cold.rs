@@ -109,10 +109,11 @@ impl Call {
     fn meets(&self, kind: ColdKind, marks: Marks) {
         let About { context, stream, .. } = self.about;
         let in_flight = idle::in_flight(self.guard, context, self.slot.thread());
-        if in_flight.is_empty() {
-            return;
-        }
-        let others = self.guard.world.submitted_elsewhere(context, stream);
+        let Some(first) = in_flight.first() else { return };
+        let others = match stream {
+            0 => self.guard.world.other_stream_exists(context, first.stream),
+            own => self.guard.world.submitted_elsewhere(context, own),
+        };
         if let Some((code, busy)) = rules::load_meets(kind, stream, others, &in_flight) {
             self.hazard(code, marks, &busy);
         }
@@ -148,6 +149,7 @@ impl Call {
             FunctionKind::Kernel if world.take_present_ahead(owner, context) => ColdKind::Module,
             _ => ColdKind::Function,
         };
+        let _uncancelled = Uncancelled::new();
         self.meets(kind, Marks::PREVENTED);
     }
 }
