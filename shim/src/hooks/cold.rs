@@ -149,8 +149,11 @@ impl Call {
             FunctionKind::Kernel if world.take_present_ahead(owner, context) => ColdKind::Module,
             _ => ColdKind::Function,
         };
-        let _uncancelled = Uncancelled::new();
-        self.meets(kind, Marks::PREVENTED);
+        // What did not happen is not worth a question in the middle of a capture.
+        if !world.context_entry(context).is_some_and(|context| context.capturing()) {
+            let _uncancelled = Uncancelled::new();
+            self.meets(kind, Marks::PREVENTED);
+        }
     }
 }
 

@@ -231,7 +231,8 @@ impl Call {
         let _uncancelled = Uncancelled::new();
         let About { context, stream, submits, .. } = self.about;
         let (true, Some((needs, before))) = (submits, self.sets_local_memory_aside(function)) else { return };
-        if !rules::grows_local_memory(needs, before) {
+        let capturing = self.guard.world.context_entry(context).is_some_and(|context| context.capturing());
+        if !rules::grows_local_memory(needs, before) || capturing {
             return;
         }
         let in_flight = idle::in_flight(self.guard, context, self.slot.thread());
