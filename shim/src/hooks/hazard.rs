@@ -21,8 +21,12 @@ use lazyguard_core::trace::layout::image;
 const MOST_WAITS: usize = 8;
 
 impl Call {
-    /// What is in flight there, if the driver says that it is.
+    /// Whether the driver says that a stream is busy; `None` where it cannot be asked. Once the driver has left a question of the
+    /// probe's unanswered, no thread of the program's asks one, and nothing is told that would want an answer.
     fn asked(&self, stream: u32) -> Option<bool> {
+        if idle::probe_lost() {
+            return Some(false);
+        }
         let _uncancelled = Uncancelled::new();
         idle::is_busy(self.guard, self.current_context(), stream, self.slot.thread())
     }
@@ -180,7 +184,11 @@ impl Call {
         let _uncancelled = Uncancelled::new();
         let About { submits, first, .. } = self.about;
         let to_a_busy_stream = submits && first.is_none();
-        if to_a_busy_stream && host.iter().any(|&address| answers::is_pageable(address)) && !self.explained() {
+        if to_a_busy_stream
+            && !idle::probe_lost()
+            && host.iter().any(|&address| answers::is_pageable(address))
+            && !self.explained()
+        {
             self.held_behind(Code::LG105, Marks::PAGEABLE);
         }
     }
