@@ -28,11 +28,11 @@ pub const BIG_COPY_BYTES: u64 = 1 << 20;
 
 /// What a load meets: which code it is, and which of the operations in flight to name.
 ///
-/// `own` is the stream of the launch that loads, or 0; `others` says whether any other stream of the context has had work
-/// submitted, than that one or, where there is none, than the first of those in flight: where there is no other, nobody could
-/// wait behind the barrier but what waits anyway.
+/// `own` is the stream of the launch that loads, or 0. `others` says whether any other stream of the context has had work
+/// submitted; where the call is about no stream, whether there is another one than that of what is in flight, for what is
+/// launched later. Where there is none, nobody could wait behind the barrier but what waits anyway.
 pub fn load_meets(kind: ColdKind, own: u32, others: bool, in_flight: &[InFlight]) -> Option<(Code, InFlight)> {
-    let elsewhere = in_flight.iter().find(|busy| own == 0 || busy.stream != own).copied();
+    let elsewhere = in_flight.iter().find(|busy| own != 0 && busy.stream != own).copied();
     match kind {
         ColdKind::Module => in_flight.first().map(|first| (Code::LG102, elsewhere.unwrap_or(*first))),
         ColdKind::Function => {
@@ -126,8 +126,8 @@ mod tests {
             (Function, 1, false, &[1], None), // nobody is there who could wait
             (Function, 1, true, &[1], Some((Code::LG101, 1))),
             (Function, 1, true, &[1, 2], Some((Code::LG101, 2))), // another one's work is told before the own
-            (Function, 0, false, &[1], None), // in the only stream that is used, its order is a barrier anyway
-            (Function, 0, true, &[1], Some((Code::LG101, 1))), // what is launched later may go anywhere
+            (Function, 0, true, &[1], Some((Code::LG101, 1))),    // no launch: what is launched later may go elsewhere
+            (Function, 0, false, &[1], None),
             (Module, 1, false, &[1], Some((Code::LG102, 1))),
             (Module, 1, false, &[1, 3], Some((Code::LG102, 3))),
             (Module, 0, false, &[], None),

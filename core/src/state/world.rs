@@ -345,6 +345,14 @@ impl World {
         self.streams().any(|(number, s)| number != stream && s.context() == context && s.submitted_count() > 0)
     }
 
+    /// Whether there is any other stream in a context than this one: one that was created, or a default stream that has had work
+    /// submitted to it.
+    pub fn other_stream_exists(&self, context: u32, stream: u32) -> bool {
+        let default = |s: &Stream| matches!(s.kind(), StreamKind::Legacy | StreamKind::PerThread);
+        self.streams()
+            .any(|(number, s)| number != stream && s.context() == context && (!default(s) || s.submitted_count() > 0))
+    }
+
     /// All streams that exist.
     pub fn streams(&self) -> impl Iterator<Item = (u32, &Stream)> {
         self.streams.iter().filter(|(_, s)| s.alive())
@@ -656,6 +664,66 @@ mod tests {
         world.name_function(h, "k3");
         world.name_function(h, "k4");
         assert_eq!(world.function_name(h), Some("k4"));
+    }
+
+    #[test]
+    fn what_was_loaded_ahead_is_used_first_once_in_each_context() {
+        let world = World::default();
+        let (a, b) = (world.context(0xa, 0), world.context(0xb, 0));
+        let f = world.function(0xf0, FunctionKind::Kernel, 0x11b);
+        let entry = world.function_entry(f).unwrap();
+        entry.set_loaded_ahead(a);
+        world.set_present_ahead(0x11b, a);
+        assert!(entry.loaded_in(a) && world.present(0x11b, a));
+        assert!(!entry.take_loaded_ahead(b) && !world.take_present_ahead(0x11b, b), "not there");
+        assert!(entry.take_loaded_ahead(a) && !entry.take_loaded_ahead(a));
+        assert!(world.take_present_ahead(0x11b, a) && !world.take_present_ahead(0x11b, a));
+        // What the program brought in by itself stays its own.
+        world.set_present(0x11b, b);
+        world.set_present_ahead(0x11b, b);
+        assert!(!world.take_present_ahead(0x11b, b));
+        assert!(entry.set_launched_in(a) && !entry.set_launched_in(a) && entry.set_launched_in(b));
+        world.context_gone(0xa);
+        assert!(entry.set_launched_in(a), "the number is another context's");
+        assert!(!entry.set_launched_in(64), "past those that are known");
+    }
+
+    #[test]
+    fn launches_that_are_looked_at_one_by_one_end_what_threads_remember() {
+        let world = World::default();
+        world.context(0xa, 0);
+        let before = world.epoch();
+        assert!(world.quick_launches(false));
+        world.set_long_way(true);
+        assert!(world.long_way() && !world.quick_launches(false));
+        let during = world.epoch();
+        assert_ne!(during, before);
+        world.set_long_way(true);
+        world.set_long_way(false);
+        assert!(world.quick_launches(false));
+        assert_eq!(world.epoch(), during, "what is remembered from here on stays");
+    }
+
+    #[test]
+    fn a_completed_event_tells_how_many_operations_have_ended() {
+        let world = World::default();
+        let c = world.context(0xa, 0);
+        let s = created(&world, 0x100, c);
+        let stream = world.stream_entry(s).unwrap();
+        for at in [10, 20, 30] {
+            submit(&world, s, at);
+        }
+        world.event_recorded(0xe, s, c, 40);
+        submit(&world, s, 50);
+        assert_eq!(stream.outstanding_count(0), 4);
+        world.event_complete(0xe, 60);
+        assert_eq!(stream.outstanding_count(0), 1);
+        assert!(world.submitted_elsewhere(c, 0) && !world.submitted_elsewhere(c, s));
+        let legacy = StreamKey { handle: 1, context: c, thread: 0 };
+        let legacy = world.stream(legacy, c, StreamKind::Legacy, 1);
+        assert!(!world.other_stream_exists(c, s), "one that is there by itself, and unused");
+        submit(&world, legacy, 70);
+        assert!(world.other_stream_exists(c, s) && !world.other_stream_exists(c + 1, s));
     }
 
     #[test]

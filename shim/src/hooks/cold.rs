@@ -110,8 +110,10 @@ impl Call {
         let About { context, stream, .. } = self.about;
         let in_flight = idle::in_flight(self.guard, context, self.slot.thread());
         let Some(first) = in_flight.first() else { return };
-        let own = if stream == 0 { first.stream } else { stream };
-        let others = self.guard.world.submitted_elsewhere(context, own);
+        let others = match stream {
+            0 => self.guard.world.other_stream_exists(context, first.stream),
+            own => self.guard.world.submitted_elsewhere(context, own),
+        };
         if let Some((code, busy)) = rules::load_meets(kind, stream, others, &in_flight) {
             self.hazard(code, marks, &busy);
         }
@@ -147,7 +149,11 @@ impl Call {
             FunctionKind::Kernel if world.take_present_ahead(owner, context) => ColdKind::Module,
             _ => ColdKind::Function,
         };
-        self.meets(kind, Marks::PREVENTED);
+        // What did not happen is not worth a question in the middle of a capture.
+        if !world.context_entry(context).is_some_and(|context| context.capturing()) {
+            let _uncancelled = Uncancelled::new();
+            self.meets(kind, Marks::PREVENTED);
+        }
     }
 }
 

@@ -21,8 +21,13 @@ use lazyguard_core::trace::layout::image;
 const MOST_WAITS: usize = 8;
 
 impl Call {
-    /// What is in flight there, if the driver says that it is.
+    /// Whether the driver says that a stream is busy; `None` where it cannot be asked. Once the driver has left a question of the
+    /// probe's unanswered, no thread of the program's asks one, and nothing is told that would want an answer.
     fn asked(&self, stream: u32) -> Option<bool> {
+        if idle::probe_lost() {
+            return Some(false);
+        }
+        let _uncancelled = Uncancelled::new();
         idle::is_busy(self.guard, self.current_context(), stream, self.slot.thread())
     }
 
@@ -176,9 +181,14 @@ impl Call {
 
     #[cold]
     fn held_by_copy(&self, host: [u64; 2]) {
+        let _uncancelled = Uncancelled::new();
         let About { submits, first, .. } = self.about;
         let to_a_busy_stream = submits && first.is_none();
-        if to_a_busy_stream && host.iter().any(|&address| answers::is_pageable(address)) && !self.explained() {
+        if to_a_busy_stream
+            && !idle::probe_lost()
+            && host.iter().any(|&address| answers::is_pageable(address))
+            && !self.explained()
+        {
             self.held_behind(Code::LG105, Marks::PAGEABLE);
         }
     }
@@ -226,9 +236,11 @@ impl Call {
 
     /// A loaded function is about to be launched, for the first time in its context.
     pub fn first_launch(&self, function: Handle) {
+        let _uncancelled = Uncancelled::new();
         let About { context, stream, submits, .. } = self.about;
         let (true, Some((needs, before))) = (submits, self.sets_local_memory_aside(function)) else { return };
-        if !rules::grows_local_memory(needs, before) {
+        let capturing = self.guard.world.context_entry(context).is_some_and(|context| context.capturing());
+        if !rules::grows_local_memory(needs, before) || capturing {
             return;
         }
         let in_flight = idle::in_flight(self.guard, context, self.slot.thread());
@@ -239,6 +251,7 @@ impl Call {
 
     /// The bytes of local memory that a loaded function needs, and those that its context was known to have set aside before.
     pub fn sets_local_memory_aside(&self, function: Handle) -> Option<(u64, u64)> {
+        let _uncancelled = Uncancelled::new();
         let world = &self.guard.world;
         let context = world.context_entry(self.about.context)?;
         let kernel = world.function_entry(self.about.function)?.kind() == FunctionKind::Kernel;
@@ -288,6 +301,7 @@ impl Call {
 
     /// A cooperative launch of so many blocks of so many threads was submitted.
     pub fn launched_together(&self, function: Handle, blocks: u64, threads: u32, shared_bytes: u32) {
+        let _uncancelled = Uncancelled::new();
         let About { submits: true, stream, context, function: number, .. } = self.about else { return };
         let world = &self.guard.world;
         let (Some(entry), Some(of)) = (world.function_entry(number), world.context_entry(context)) else { return };

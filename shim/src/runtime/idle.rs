@@ -9,6 +9,7 @@
 
 use super::Guard;
 use crate::lookup::driver::{self, Handle, SUCCESS};
+use lazyguard_core::api::Class;
 use lazyguard_core::state::{InFlight, StreamKind};
 use std::collections::HashMap;
 use std::ptr::null_mut;
@@ -200,11 +201,22 @@ pub fn is_busy(guard: &Guard, context: u32, number: u32, thread: u32) -> Option<
     ask(guard, number, thread)
 }
 
+/// Whether a thread is in a call that submits to a stream: it may be blocked there, with the queue full, and whoever asks that
+/// stream then is blocked with it.
+fn somebody_submits_to(guard: &Guard, number: u32) -> bool {
+    let asks = |class: Class| class.synchronizes() || matches!(class, Class::StreamQuery | Class::EventQuery);
+    guard
+        .world
+        .threads()
+        .filter(|(_, slot)| slot.in_use())
+        .any(|(_, slot)| slot.published().is_some_and(|call| call.stream == number && !asks(call.form.class())))
+}
+
 /// Asks one stream, between the marks that whoever destroys one looks for.
 fn ask(guard: &Guard, number: u32, thread: u32) -> Option<bool> {
     let stream = guard.world.stream_entry(number)?;
     let others = stream.kind() == StreamKind::PerThread && stream.thread() != thread;
-    if others || stream.destroyed() || stream.capturing() {
+    if others || stream.destroyed() || stream.capturing() || somebody_submits_to(guard, number) {
         return None;
     }
     let handle = stream.handle() as Handle;

@@ -14,11 +14,15 @@ const POLICIES: [&str; 5] = ["off", "resolve", "library", "auto", "eager"];
 
 /// Calls that the guard makes on its own behalf even without preloading, beside the program's: once, when it is armed; to
 /// know which context a call is about; and, at a load on first use, to know what is in flight.
-pub(crate) const OWN_CALLS: [&str; 7] = [
+pub(crate) const OWN_CALLS: [&str; 11] = [
     "cuDriverGetVersion",
     "cuModuleGetLoadingMode",
     "cuCtxGetCurrent",
     "cuFuncIsLoaded",
+    "cuFuncGetAttribute",
+    "cuKernelGetAttribute",
+    "cuDeviceGetAttribute",
+    "cuPointerGetAttribute",
     "cuStreamQuery",
     "cuStreamIsCapturing",
     "cuThreadExchangeStreamCaptureMode",
