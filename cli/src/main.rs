@@ -1,17 +1,18 @@
 //! `lazyguard`: puts the guard in front of a program, and reads what it recorded.
 //!
 //! Everything that is decided is decided in `lazyguard-core`; this crate finds files, reads arguments and prints. Exit
-//! codes: 0 done; 1 what was asked for is not there or cannot be read; 2 unusable arguments; 126 and 127 as `env` uses
-//! them for a program that cannot be run or found.
+//! codes: 0 done; 1 what was asked for is not there or cannot be read; 2 unusable arguments; those of `lazyguard run` are in
+//! `run::code`.
 
 mod callers;
+mod card;
 mod doctor;
 mod dump;
 mod explain;
 mod export;
-#[allow(dead_code)] // `run` calls what concludes a run.
 mod findings;
 mod log;
+mod manual;
 mod names;
 #[cfg(test)]
 #[path = "../tests/common/mod.rs"]
@@ -20,10 +21,10 @@ mod report;
 mod run;
 mod source;
 mod stacks;
+mod timing;
 
 use clap::{Parser, Subcommand};
 use lazyguard_core::api::FORMS;
-use lazyguard_core::settings::SETTINGS;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -38,15 +39,11 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run a program under the guard, with the settings of the environment.
-    Run {
-        /// The guard's library, if it is not beside this command.
-        #[arg(long, value_name = "FILE")]
-        library: Option<PathBuf>,
-        /// The program and its arguments.
-        #[arg(trailing_var_arg = true, required = true, allow_hyphen_values = true)]
-        program: Vec<String>,
-    },
+    /// Run a program under the guard, end it when it hangs or takes too long, and say what was found.
+    ///
+    /// The program's output, input, terminal and exit code are its own. Settings that no option names are those of the
+    /// environment.
+    Run(Box<run::Options>),
     /// Print what is known of a run: the hang, if there is one, how the process ended, the hazards, and the account.
     Report(report::Arguments),
     /// Ask a running process what it is doing now, and print its answer. No thread of it is stopped.
@@ -71,6 +68,19 @@ enum Command {
     },
     /// Print the table of settings.
     Settings,
+    /// Print a manual page, for `man -l -`.
+    Man {
+        /// The command that it is about, such as run; without one, all of lazyguard.
+        command: Option<String>,
+        /// Write the pages of all commands into this folder instead.
+        #[arg(long, value_name = "FOLDER", conflicts_with = "command")]
+        out: Option<PathBuf>,
+    },
+    /// Print the completions of a shell.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
     /// Print the driver symbols that the library stands in front of.
     Symbols {
         /// With the ids by which recordings name them.
@@ -80,15 +90,21 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let outcome = match Arguments::parse().command {
-        Command::Run { library, program } => run::run(library, &program),
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return unusable(&error),
+    };
+    let outcome = match arguments.command {
+        Command::Run(options) => return run::run(*options),
         Command::Report(arguments) => report::report(&arguments),
         Command::Dump(arguments) => dump::dump(&arguments),
         Command::Log(arguments) => log::log(&arguments),
         Command::Export(arguments) => export::export(&arguments),
         Command::Explain { code } => explain::explain(code.as_deref()),
         Command::Doctor { library, program } => doctor::doctor(library, program.first()),
-        Command::Settings => settings(),
+        Command::Settings => manual::settings(),
+        Command::Man { command, out } => manual::man(command.as_deref(), out.as_deref()),
+        Command::Completions { shell } => manual::completions(shell),
         Command::Symbols { ids } => symbols(ids),
     };
     match outcome {
@@ -128,15 +144,19 @@ impl From<io::Error> for Failure {
 
 type Outcome = Result<ExitCode, Failure>;
 
-fn settings() -> Outcome {
-    let mut out = io::stdout().lock();
-    for setting in SETTINGS {
-        writeln!(out, "{}", setting.name)?;
-        writeln!(out, "    {}", setting.help)?;
-        writeln!(out, "    values: {}", setting.values)?;
-        writeln!(out, "    default: {}", setting.default)?;
+/// Arguments that cannot be used, or a question for help. Of `lazyguard run`, one line, and the code that says that the program
+/// has not run.
+fn unusable(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() || std::env::args_os().nth(1).is_none_or(|command| command != "run") {
+        // As the parser itself does; where it cannot be printed, nobody wants to know.
+        let _ = error.print();
+        return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
     }
-    Ok(ExitCode::SUCCESS)
+    let text = error.to_string();
+    let lines = text.lines().map(str::trim).take_while(|line| !line.is_empty());
+    let line = lines.collect::<Vec<_>>().join(" ");
+    let _ = writeln!(io::stderr(), "lazyguard: {} (see lazyguard run --help)", line.trim_start_matches("error: "));
+    ExitCode::from(run::code::OWN_FAILURE)
 }
 
 fn symbols(ids: bool) -> Outcome {
@@ -148,20 +168,4 @@ fn symbols(ids: bool) -> Outcome {
         }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_documentation_lists_every_setting_as_the_code_has_it() {
-        let page = include_str!("../../docs/CONFIGURATION.md");
-        for s in SETTINGS {
-            let row = format!("| `{}` | {} | {} | {} |", s.name, s.values, s.default, s.help);
-            assert!(page.contains(&row), "docs/CONFIGURATION.md lacks: {row}");
-        }
-        let rows = page.lines().filter(|line| line.starts_with("| `LAZYGUARD")).count();
-        assert_eq!(rows, SETTINGS.len(), "docs/CONFIGURATION.md has rows the code does not have");
-    }
 }

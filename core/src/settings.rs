@@ -102,6 +102,8 @@ pub struct Settings {
 pub struct Setting {
     /// The environment variable.
     pub name: &'static str,
+    /// The option of `lazyguard run` that sets it.
+    pub flag: &'static str,
     /// The values it takes.
     pub values: &'static str,
     /// The default, as one would write it.
@@ -111,10 +113,35 @@ pub struct Setting {
     apply: fn(&mut Settings, &str) -> Option<()>,
 }
 
+impl Setting {
+    /// Whether a value can be used.
+    pub fn takes(&self, value: &str) -> bool {
+        (self.apply)(&mut Settings::default(), value).is_some()
+    }
+}
+
+/// The variable that tells programs under `lazyguard run`, and a `lazyguard run` among them, where that keeps its folders. It
+/// looks like a setting, and is none.
+pub const RUN_ROOT: &str = "LAZYGUARD_RUN_ROOT";
+
+/// How the name of such a folder begins where nobody has asked for it.
+pub const PRIVATE_RUN: &str = "lazyguard-run-";
+
+/// Where the launchers in use tell a process its rank in a job; the first that is set counts.
+pub const RANKS: [&str; 5] = ["RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"];
+
+/// The rank, where a launcher tells it; an empty value is none.
+pub fn rank(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
+    let told = RANKS.iter().filter_map(|name| variable(name));
+    // It becomes a part of a folder's name.
+    told.map(|rank| rank.trim().replace('/', "_")).find(|rank| !rank.is_empty())
+}
+
 /// The table of settings.
 pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "LAZYGUARD",
+        flag: "--guard",
         values: "on, off",
         default: "on",
         help: "off leaves every call untouched: nothing is recorded, loaded or watched",
@@ -122,6 +149,7 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "LAZYGUARD_PRELOAD",
+        flag: "--preload",
         values: "off, resolve, library, auto, eager",
         default: "auto",
         help: "which functions are loaded before they are first launched",
@@ -139,6 +167,7 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "LAZYGUARD_PRELOAD_KERNELS",
+        flag: "--preload-kernels",
         values: "a count",
         default: "8192",
         help: "the most kernels loaded ahead of use under `resolve`, `library` and `auto`",
@@ -146,6 +175,7 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "LAZYGUARD_PRELOAD_TIME",
+        flag: "--preload-time",
         values: "a duration: 500ms, 2s, 1m",
         default: "500ms",
         help: "the most time spent loading ahead of use",
@@ -153,6 +183,7 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "LAZYGUARD_PRELOAD_SHARE",
+        flag: "--preload-share",
         values: "a percentage: 2, 100",
         default: "2",
         help: "the most of the run's time spent loading what turns up after a context was created, in percent; the rest waits its turn",
@@ -160,6 +191,7 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "LAZYGUARD_PRELOAD_MEMORY",
+        flag: "--preload-memory",
         values: "a size: 64MiB, 1GiB",
         default: "128MiB",
         help: "the most device memory that loading ahead of use may take",
@@ -167,6 +199,7 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "LAZYGUARD_NUDGE",
+        flag: "--nudge",
         values: "a count; 0 is never",
         default: "32",
         help: "under `auto`, the most fat binaries a CUDA runtime instance may hold and still be told to register them all at start",
@@ -174,6 +207,7 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "LAZYGUARD_HANG_AFTER",
+        flag: "--hang-after",
         values: "a duration; 0 or off is never",
         default: "30s",
         help: "how long something may stand still before a report says what it waits for: a hang if that is a known deadlock, else slow, and a hang after three times as long",
@@ -181,13 +215,15 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "LAZYGUARD_ON_HANG",
+        flag: "--on-hang",
         values: "report, abort, exit:N with N from 0 to 255, command:COMMAND",
         default: "report",
-        help: "what is done once a hang has been reported: nothing more; end the process by SIGABRT; end it with status N; have /bin/sh run COMMAND",
+        help: "what is done once a hang has been reported: nothing more; end the process by SIGABRT; end it with status N; have /bin/sh run COMMAND. `lazyguard run` also takes kill: end everything that it has started",
         apply: |s, v| set(&mut s.on_hang, on_hang(v)),
     },
     Setting {
         name: "LAZYGUARD_OUT",
+        flag: "--out",
         values: "a folder; %h host, %p process, %r rank, %t start time in seconds, %% a percent sign",
         default: "a private folder, removed at a clean exit without a hang",
         help: "where the run folder goes; it is kept",
@@ -195,6 +231,7 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "LAZYGUARD_RECORD",
+        flag: "--record",
         values: "a size from 1MiB to 64GiB, or off",
         default: "16MiB",
         help: "how big the recording in the run folder is, on disk and in memory; it is allocated as a whole, and the oldest records give way",
@@ -205,6 +242,7 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "LAZYGUARD_LOG",
+        flag: "--log",
         values: "off, hazard, load, launch",
         default: "load",
         help: "what the log in the run folder holds: hazards; also loads and synchronizations; also launches",
@@ -221,6 +259,7 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "LAZYGUARD_SUMMARY",
+        flag: "--account",
         values: "on, off",
         default: "off",
         help: "write what was done, skipped and why to standard error at exit",
@@ -274,8 +313,8 @@ impl Settings {
         let mut settings = Self::default();
         let mut complaints = Vec::new();
         for (name, value) in pairs.filter(|(name, _)| *name == "LAZYGUARD" || name.starts_with("LAZYGUARD_")) {
-            if hang_variable::ALL.contains(&name) {
-                // A guarded program that the command of another one's hang has started.
+            if hang_variable::ALL.contains(&name) || name == RUN_ROOT {
+                // A guarded program that the command of another one's hang has started, or `lazyguard run`.
                 continue;
             }
             let value = value.trim();
@@ -289,6 +328,9 @@ impl Settings {
                     "{name}={value:?} is not usable (values: {}); using {}",
                     setting.values, setting.default
                 ));
+            }
+            if let (Some(field), "LAZYGUARD_OUT") = (unknown_field(value), name) {
+                complaints.push(unknown_field_complaint(&format!("{name}={value:?}"), &field));
             }
         }
         (settings, complaints)
@@ -331,7 +373,7 @@ fn on_hang(value: &str) -> Option<OnHang> {
 }
 
 /// A duration in nanoseconds: a number, and `ms`, `s` (also meant without a unit), `m` or `h`.
-fn duration(value: &str) -> Option<u64> {
+pub fn duration(value: &str) -> Option<u64> {
     let split = value.find(|c: char| c != '.' && !c.is_ascii_digit()).unwrap_or(value.len());
     let (number, unit) = value.split_at(split);
     let seconds = match unit.trim() {
@@ -370,6 +412,34 @@ pub struct FolderFacts<'a> {
     pub rank: Option<&'a str>,
     /// The start time, in seconds since 1970.
     pub start_seconds: u64,
+}
+
+/// The fields that [`expand_folder`] fills in.
+const FIELDS: &str = "hprt%";
+
+/// The first field of a folder template that is none.
+pub fn unknown_field(template: &str) -> Option<String> {
+    let mut rest = template.chars();
+    while let Some(c) = rest.next() {
+        if c != '%' {
+            continue;
+        }
+        match rest.next() {
+            Some(field) if FIELDS.contains(field) => {}
+            field => return Some(field.map_or("%".to_owned(), |field| format!("%{field}"))),
+        }
+    }
+    None
+}
+
+/// What is said of such a field of the template `whose`.
+pub fn unknown_field_complaint(whose: &str, field: &str) -> String {
+    format!("{whose} has {field}, which is no field and stands as it was written (fields: %h, %p, %r, %t; %% is a percent sign)")
+}
+
+/// A folder's name as a template that stands for it alone.
+pub fn literal_folder(folder: &str) -> String {
+    folder.replace('%', "%%")
 }
 
 /// Fills in the `%` fields of `LAZYGUARD_OUT`. A field that is not known stands as it was written.
@@ -487,6 +557,52 @@ mod tests {
         assert!(complaints[0].contains("everything") && complaints[0].contains("resolve"));
         assert!(complaints[1].contains("LAZYGUARD_TYPO"));
         assert!(complaints.iter().all(|c| !c.contains('\n')));
+    }
+
+    #[test]
+    fn a_field_that_is_none_is_found_and_complained_of_once() {
+        for (template, expect) in [
+            ("/out/%h/%p-%r-%t-%%", None),
+            ("", None),
+            ("/out/%q/%z", Some("%q")),
+            ("100%", Some("%")),
+            ("%%%", Some("%")),
+            ("%%q", None),
+        ] {
+            assert_eq!(unknown_field(template).as_deref(), expect, "{template}");
+        }
+        let (settings, complaints) = Settings::read([("LAZYGUARD_OUT", "/out/%q")].into_iter());
+        assert_eq!(settings.out.as_deref(), Some("/out/%q"));
+        assert!(complaints.len() == 1 && complaints[0].contains("has %q"), "{complaints:?}");
+    }
+
+    #[test]
+    fn a_literal_folder_comes_out_of_the_template_as_it_was() {
+        let facts = FolderFacts { host: "node7", process: 42, rank: None, start_seconds: 99 };
+        for folder in ["/out/100%", "/out/%p", "/plain", "/%%"] {
+            assert_eq!(expand_folder(&literal_folder(folder), &facts), folder);
+        }
+    }
+
+    #[test]
+    fn the_rank_is_the_first_that_is_told() {
+        let told = |pairs: &'static [(&str, &str)]| {
+            rank(|name| pairs.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned()))
+        };
+        assert_eq!(told(&[]), None);
+        assert_eq!(told(&[("PMI_RANK", "5"), ("SLURM_PROCID", "3")]).as_deref(), Some("3"));
+        assert_eq!(told(&[("RANK", ""), ("PMIX_RANK", "1")]).as_deref(), Some("1"));
+        assert_eq!(told(&[("RANK", "../3")]).as_deref(), Some(".._3"));
+    }
+
+    #[test]
+    fn every_setting_has_an_option_of_its_own() {
+        for (n, setting) in SETTINGS.iter().enumerate() {
+            assert!(
+                setting.flag.starts_with("--") && setting.takes(setting.default) || setting.name == "LAZYGUARD_OUT"
+            );
+            assert!(SETTINGS[..n].iter().all(|other| other.flag != setting.flag), "{}", setting.flag);
+        }
     }
 
     #[test]

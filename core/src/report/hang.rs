@@ -38,6 +38,9 @@ pub struct HangReport {
     /// What the driver itself said, once it was asked.
     #[serde(default)]
     pub probe: Option<ProbeSeen>,
+    /// Whether what the user wants done about a hang is due: it is certain, or has lasted for long enough.
+    #[serde(default)]
+    pub acts: bool,
     /// When it went on after all.
     #[serde(default)]
     pub resolved: Option<Nanos>,
@@ -67,6 +70,7 @@ impl HangReport {
             verdicts: diagnosis.verdicts,
             slow: diagnosis.slow,
             probe: None,
+            acts: false,
             resolved: None,
             snapshot,
             preload,

@@ -8,7 +8,7 @@
 //! No file is held open: a program may close descriptors that are not its own, and open its own files on their numbers.
 
 use super::standard_error;
-use lazyguard_core::settings::{expand_folder, FolderFacts};
+use lazyguard_core::settings::{self, expand_folder, FolderFacts, PRIVATE_RUN, RUN_ROOT};
 use lazyguard_core::stack::STACKS;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -35,17 +35,16 @@ pub const REQUEST: &str = "dump.request";
 /// What the Python interpreter says of its threads.
 pub const PYTHON: &str = "python.txt";
 
-/// Where the ranks of a job are told, by the launchers in use.
-const RANKS: [&str; 5] = ["RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"];
-
 /// The process's rank in its job, where a launcher tells it.
 pub fn rank() -> Option<String> {
-    RANKS.iter().find_map(|name| std::env::var(name).ok())
+    settings::rank(|name| std::env::var(name).ok())
 }
 
 /// See the module.
 pub struct RunFolder {
     path: PathBuf,
+    /// Whether somebody else sees to its end: the user, or `lazyguard run`.
+    stays: bool,
     asked_for: bool,
 }
 
@@ -53,10 +52,12 @@ impl RunFolder {
     /// Makes the folder, or says in one line why the one that was asked for could not be made.
     pub fn make(template: Option<&str>) -> Option<Self> {
         let process = std::process::id();
-        match template {
-            None => Self::private(process).map(|path| Self { path, asked_for: false }),
+        // What a run has left running when it was over, and with it its folder, is on its own.
+        let is_over = || std::env::var_os(RUN_ROOT).is_some_and(|root| !Path::new(&root).is_dir());
+        match template.filter(|_| !(is_for_a_run_alone() && is_over())) {
+            None => Self::private(process).map(|path| Self { path, stays: false, asked_for: false }),
             Some(template) => match Self::wanted(template, process) {
-                Ok(path) => Some(Self { path, asked_for: true }),
+                Ok(path) => Some(Self { path, stays: true, asked_for: !is_for_a_run_alone() }),
                 Err(error) => {
                     standard_error::line(&format!(
                         "LAZYGUARD_OUT={template:?} cannot be used: {error}; keeping no files"
@@ -77,9 +78,15 @@ impl RunFolder {
             return Ok(folder);
         }
         // Another process of the same job was given the same folder; or this one, before an exec.
+        let run = std::env::var_os(RUN_ROOT);
+        let in_a_run = run.is_some_and(|root| folder.parent() == Some(Path::new(&root)));
         for again in 1..100 {
-            let name = if again == 1 { process.to_string() } else { format!("{process}-{again}") };
-            let own = folder.join(name);
+            let own = match again {
+                // `lazyguard run` has the folders of all processes beside each other.
+                _ if in_a_run => PathBuf::from(format!("{}.{}", folder.display(), again + 1)),
+                1 => folder.join(process.to_string()),
+                _ => folder.join(format!("{process}-{again}")),
+            };
             if Self::take(&own)? {
                 return Ok(own);
             }
@@ -149,9 +156,9 @@ impl RunFolder {
         self.asked_for
     }
 
-    /// Takes the folder away, unless it was asked for.
+    /// Takes the folder away, unless somebody else does.
     pub fn remove_unless_asked_for(&self) {
-        if self.asked_for {
+        if self.stays {
             return;
         }
         for name in [LOG, RUN, HANG, HAZARDS, TRACE, DUMP, DUMP_TEXT, REQUEST, STACKS, PYTHON] {
@@ -162,6 +169,16 @@ impl RunFolder {
         let _ = fs::remove_dir(&self.path);
     }
 }
+
+/// Whether `LAZYGUARD_OUT` is a private folder of `lazyguard run`: nobody has asked for files.
+pub fn is_for_a_run_alone() -> bool {
+    let root = std::env::var_os(RUN_ROOT).unwrap_or_default();
+    let out = std::env::var(OUT).unwrap_or_default();
+    let private = Path::new(&root).iter().any(|part| part.to_string_lossy().starts_with(PRIVATE_RUN));
+    private && out.starts_with(&settings::literal_folder(&root.to_string_lossy()))
+}
+
+const OUT: &str = "LAZYGUARD_OUT";
 
 /// Where private folders go: to the folder for temporary files that the user has named, else to the one that lies in memory,
 /// where there is one.
@@ -187,7 +204,7 @@ fn sweep(base: &Path, prefix: &str) {
         .filter_map(|entry| {
             let name = entry.file_name().to_string_lossy().into_owned();
             let alive = name[prefix.len()..].split('-').next().is_some_and(|p| Path::new("/proc").join(p).exists());
-            let folder = RunFolder { path: entry.path(), asked_for: false };
+            let folder = RunFolder { path: entry.path(), stays: false, asked_for: false };
             let since = entry.metadata().and_then(|m| m.modified()).ok()?;
             (!alive && !folder.path.join(HANG).exists()).then_some((since, folder))
         })

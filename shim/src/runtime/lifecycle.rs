@@ -93,7 +93,8 @@ fn build() {
         memory::give_up();
         return;
     };
-    if let (Some(complaint), Some(_)) = (backing.complaint(), &settings.out) {
+    let asked_for = folder.as_ref().map_or(settings.out.is_some(), RunFolder::asked_for);
+    if let (Some(complaint), true) = (backing.complaint(), asked_for) {
         standard_error::line(complaint);
     }
     let facts = ProcessFacts {
@@ -232,6 +233,7 @@ static EVER_ARMED: AtomicBool = AtomicBool::new(false);
 fn say_what_was_missed() {
     let asked = ["LAZYGUARD_OUT", "LAZYGUARD_SUMMARY"]
         .iter()
+        .filter(|name| **name != "LAZYGUARD_OUT" || !folder::is_for_a_run_alone())
         .any(|name| std::env::var(name).is_ok_and(|value| !value.is_empty() && !super::is_off(value.as_bytes())));
     if !asked || !super::switched_on() {
         return;
@@ -293,7 +295,7 @@ extern "C" fn exiting() {
         for (what, kept) in
             [("account", folder.replace(RUN, &account.json())), ("recording", guard.backing.save(folder))]
         {
-            if let (Err(error), Some(_)) = (kept, &guard.settings.out) {
+            if let (Err(error), true) = (kept, folder.asked_for()) {
                 standard_error::line(&format!("the {what} could not be kept in {}: {error}", folder.path().display()));
             }
         }

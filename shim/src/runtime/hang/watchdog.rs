@@ -177,6 +177,8 @@ impl Watch {
         let lasted = since.is_none_or(|since| now.saturating_sub(since.max(awake_since)) >= patience);
         if certain || lasted {
             incident.acted = true;
+            incident.report.acts = true;
+            say_that_it_is_due(self.guard, &incident.report);
             on_hang::act(self.guard, &incident.report);
         } else if !incident.announced && self.guard.settings.on_hang != OnHang::Report {
             incident.announced = true;
@@ -354,6 +356,19 @@ pub fn at_exit(guard: &Guard) {
     };
     if !waiting.iter().any(still) {
         say_that_it_went_on(guard, report, guard.now());
+    }
+}
+
+/// `lazyguard run --on-hang kill` waits for this: the report is complete.
+fn say_that_it_is_due(guard: &Guard, report: &HangReport) {
+    if let Some(reported) = lock(&guard.open_report).as_mut() {
+        reported.report.acts = true;
+    }
+    let Some(folder) = &guard.folder else { return };
+    let ended = lock(&guard.ended);
+    if !*ended {
+        // Where it cannot be replaced, `keep` has said so a moment ago.
+        let _ = folder.replace(HANG, &report.json());
     }
 }
 

@@ -19,6 +19,10 @@
 //! | `hazard_files` | hazards in the folder: counted, grouped, from the file and from the recording |
 //! | `recorder` | the recording: what it holds of each kind of event, and that nothing in it goes unaccounted |
 //! | `stacks` | the stacks of blocked threads: live, and with names from the folder |
+//! | `run_passes_on` | `lazyguard run`: exit codes, signals, input and output are the program's |
+//! | `run_terminal` | the same at a terminal, played by `run_terminal.py` |
+//! | `run_ends` | time that is over, hangs, and that nobody gets away |
+//! | `run_folder` | the folder of a run, ranks, a run in a run |
 //! | `crash` | what is left of a process that was cut off |
 
 mod apps;
@@ -33,6 +37,10 @@ mod lists;
 mod on_hang;
 mod recorder;
 mod recording;
+mod run_ends;
+mod run_folder;
+mod run_passes_on;
+mod run_terminal;
 mod settings;
 mod stacks;
 mod traps;

@@ -5,6 +5,7 @@ use lazyguard_e2e::{app, command, number, text, App, Folder, Json, Outcome, Run,
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -89,11 +90,21 @@ fn lazyguard_run_is_the_same_as_preloading() {
         (Some(0), "released by occupancy\n", ""),
         "{cuda}"
     );
-    assert!(out.join("run.json").is_file(), "the program ran without the guard");
+    let folder = out.join(format!("rank0-{}", only_process_in(&out)));
+    assert!(folder.join("run.json").is_file(), "the program ran without the guard");
     let plain = run("sh").args(["-c", "echo \"$1\"; exit 3", "sh", "--help me"]).finish();
     assert_eq!((plain.code, plain.stdout.as_str(), plain.stderr.as_str()), (Some(3), "--help me\n", ""), "{plain}");
     let missing = run("/no/such/program").finish();
     assert_eq!((missing.code, missing.stdout.as_str()), (Some(127), ""), "{missing}");
+}
+
+/// Of the process whose folder is the only one in a run's.
+fn only_process_in(run: &Path) -> String {
+    let entries = fs::read_dir(run).into_iter().flatten().flatten();
+    let names: Vec<_> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    let mut processes = names.iter().filter_map(|name| name.strip_prefix("rank0-"));
+    let only = processes.next().filter(|_| processes.next().is_none());
+    only.unwrap_or_else(|| panic!("one folder of a process was expected: {names:?}")).to_owned()
 }
 
 #[test]
@@ -238,7 +249,7 @@ fn processes_that_are_given_one_folder_do_not_write_over_each_other() {
     let shared = work.path().join("shared");
     let run = || Run::new(&work, app("module_pair")).guarded().set("LAZYGUARD_OUT", &shared).finish();
     let (first, second) = (run(), run());
-    let account = |path: &std::path::Path| -> Json {
+    let account = |path: &Path| -> Json {
         let text =
             fs::read_to_string(path.join("run.json")).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}"))

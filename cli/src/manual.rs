@@ -1,0 +1,134 @@
+//! What `lazyguard` says of itself: the table of settings, manual pages, completions.
+//!
+//! All of it is made of the tables that the arguments are parsed by.
+
+use crate::{Arguments, Failure, Outcome};
+use clap::CommandFactory;
+use clap_complete::Shell;
+use clap_mangen::Man;
+use lazyguard_core::settings::SETTINGS;
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Prints the table of settings.
+pub(crate) fn settings() -> Outcome {
+    let mut out = io::stdout().lock();
+    for setting in SETTINGS {
+        writeln!(out, "{}", setting.name)?;
+        writeln!(out, "    {}", setting.help)?;
+        writeln!(out, "    values: {}", setting.values)?;
+        writeln!(out, "    default: {}", setting.default)?;
+        writeln!(out, "    option of lazyguard run: {}", setting.flag)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints a manual page, or writes them all.
+pub(crate) fn man(command: Option<&str>, out: Option<&Path>) -> Outcome {
+    let mut all = Arguments::command();
+    all.build();
+    if let Some(folder) = out {
+        let written = std::fs::create_dir_all(folder).and_then(|()| clap_mangen::generate_to(all, folder));
+        written.map_err(|error| Failure::Input(format!("{}: {error}", folder.display())))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let about = match command {
+        None => all,
+        Some(name) => match all.find_subcommand(name) {
+            Some(found) => found.clone(),
+            None => return Err(Failure::Input(format!("there is no command {name:?}"))),
+        },
+    };
+    Man::new(about).render(&mut io::stdout().lock())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints completions.
+pub(crate) fn completions(shell: Shell) -> Outcome {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Arguments::command(), "lazyguard", &mut script);
+    io::stdout().lock().write_all(&script)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::code;
+    use crate::run::options::OWN;
+    use lazyguard_core::settings::RANKS;
+
+    const PAGE: &str = include_str!("../../docs/CONFIGURATION.md");
+
+    /// The rows of the page that begin so.
+    fn rows(start: &str) -> usize {
+        PAGE.lines().filter(|line| line.starts_with(start)).count()
+    }
+
+    #[test]
+    fn the_documentation_lists_every_setting_as_the_code_has_it() {
+        for s in SETTINGS {
+            let row = format!("| `{}` | `{}` | {} | {} | {} |", s.name, s.flag, s.values, s.default, s.help);
+            assert!(PAGE.contains(&row), "docs/CONFIGURATION.md lacks: {row}");
+        }
+        assert_eq!(rows("| `LAZYGUARD"), SETTINGS.len(), "docs/CONFIGURATION.md has rows the code does not have");
+    }
+
+    #[test]
+    fn the_documentation_lists_every_option_and_exit_code_of_run() {
+        for own in OWN {
+            let value = own.value.map(|value| format!(" {value}")).unwrap_or_default();
+            let row = format!("| `{}{value}` | {} | {} | {} |", own.flag, own.values, own.default, own.help);
+            assert!(PAGE.contains(&row), "docs/CONFIGURATION.md lacks: {row}");
+        }
+        assert_eq!(rows("| `--"), OWN.len(), "docs/CONFIGURATION.md has rows the code does not have");
+        for (code, meaning) in code::TABLE {
+            let row = format!("| {code} | {meaning} |");
+            assert!(PAGE.contains(&row), "docs/CONFIGURATION.md lacks: {row}");
+        }
+        let ranks = RANKS.map(|name| format!("`{name}`")).join(", ");
+        assert!(PAGE.contains(&ranks), "docs/CONFIGURATION.md lacks the ranks in their order: {ranks}");
+    }
+
+    #[test]
+    fn the_help_and_the_manual_page_of_run_are_complete() {
+        let mut all = Arguments::command();
+        all.build();
+        let mut run = all.find_subcommand("run").unwrap().clone();
+        let help = run.render_long_help().to_string();
+        let mut page = Vec::new();
+        Man::new(run).render(&mut page).unwrap();
+        let page = String::from_utf8(page).unwrap().replace("\\-", "-");
+        for setting in SETTINGS {
+            for text in [setting.flag, setting.name, setting.help] {
+                assert!(help.contains(text), "the help lacks {text}");
+            }
+            assert!(
+                page.contains(setting.flag) && page.contains(setting.name),
+                "the manual page lacks {}",
+                setting.flag
+            );
+        }
+        for own in OWN {
+            assert!(help.contains(own.flag) && help.contains(own.help), "the help lacks {}", own.flag);
+            assert!(page.contains(own.flag), "the manual page lacks {}", own.flag);
+        }
+        for (code, meaning) in code::TABLE {
+            assert!(help.contains(code) && help.contains(meaning), "the help lacks the exit code {code}");
+            assert!(page.contains(code), "the manual page lacks the exit code {code}");
+        }
+    }
+
+    #[test]
+    fn completions_know_the_options_of_run() {
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish, Shell::Elvish, Shell::PowerShell] {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Arguments::command(), "lazyguard", &mut script);
+            let script = String::from_utf8(script).unwrap();
+            for flag in SETTINGS.iter().map(|s| s.flag).chain(OWN.iter().map(|own| own.flag)) {
+                assert!(script.contains(flag.trim_start_matches('-')), "{shell}: {flag}");
+            }
+        }
+    }
+}

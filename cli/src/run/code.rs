@@ -1,0 +1,43 @@
+//! The exit codes of `lazyguard run` that are not the program's own.
+//!
+//! Must not: use a number that shells, `timeout`, `env` or the sysexits have for something else.
+
+/// A hang was found, and that is a failure here.
+pub(crate) const HANG: u8 = 117;
+/// New hazards were found, and that is a failure here.
+pub(crate) const HAZARD: u8 = 118;
+/// The time was over, as `timeout` has it.
+pub(crate) const TIMED_OUT: u8 = 124;
+/// `lazyguard run` itself could not do its work, as `env` and `timeout` have it, and so are the next two.
+pub(crate) const OWN_FAILURE: u8 = 125;
+/// The program cannot be run.
+pub(crate) const CANNOT_RUN: u8 = 126;
+/// The program is not there.
+pub(crate) const NOT_FOUND: u8 = 127;
+/// Added to the number of the signal that ended the program.
+pub(crate) const SIGNAL: u8 = 128;
+
+/// The table that help and documentation have.
+pub(crate) const TABLE: &[(&str, &str)] = &[
+    ("117", "a hang was found, and `--fail-on hang` or `--on-hang kill` was given"),
+    ("118", "the program passed, and hazards were found that `--fail-on` names"),
+    ("124", "`--timeout` was over, and the program was ended"),
+    ("125", "`lazyguard run` could not do its work: a bad option, no library, no folder"),
+    ("126", "the program cannot be run"),
+    ("127", "the program was not found"),
+    ("128+N", "signal N ended the program"),
+    ("other", "the program's own"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_has_each_code_once() {
+        let codes = [HANG, HAZARD, TIMED_OUT, OWN_FAILURE, CANNOT_RUN, NOT_FOUND];
+        let told: Vec<_> = TABLE.iter().filter_map(|(code, _)| code.parse::<u8>().ok()).collect();
+        assert_eq!(told, codes);
+        assert_eq!(SIGNAL, 128);
+    }
+}

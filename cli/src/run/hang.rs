@@ -1,0 +1,83 @@
+//! Whether a process of the run hangs, and what the user wants done about it is due: for `--on-hang kill`.
+//!
+//! The guard in the process decides that, and says so in its report, which it replaces as a whole.
+//!
+//! Must not: act on a report that is not complete, or on what was slow and has gone on.
+
+use serde::Deserialize;
+use std::collections::HashMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+const HANG: &str = "hang.json";
+
+/// What is looked for in a report.
+#[derive(Deserialize)]
+struct Told {
+    #[serde(default)]
+    acts: bool,
+    #[serde(default)]
+    resolved: Option<u64>,
+}
+
+/// Looks at reports, and at each only once.
+#[derive(Debug, Default)]
+pub(super) struct Watch {
+    /// The file, and when it was made, of each report that was read.
+    read: HashMap<PathBuf, (u64, i64, i64)>,
+}
+
+impl Watch {
+    /// The folder of a process that hangs, and about which something is to be done.
+    pub fn look(&mut self, root: &Path) -> Option<PathBuf> {
+        let own = folders_in(root);
+        // A `lazyguard run` among the program's processes has a folder in ours, with those of its own processes.
+        let nested = own.iter().filter(|folder| super::root::is_nested(folder)).flat_map(|folder| folders_in(folder));
+        own.iter().cloned().chain(nested).find(|folder| self.is_due(folder))
+    }
+
+    fn is_due(&mut self, folder: &Path) -> bool {
+        let path = folder.join(HANG);
+        let Ok(about) = fs::metadata(&path) else { return false };
+        let version = (about.ino(), about.mtime(), about.mtime_nsec());
+        if self.read.get(&path) == Some(&version) {
+            return false;
+        }
+        let Ok(text) = fs::read(&path) else { return false };
+        self.read.insert(path, version);
+        serde_json::from_slice::<Told>(&text).is_ok_and(|told| told.acts && told.resolved.is_none())
+    }
+}
+
+fn folders_in(root: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(root).into_iter().flatten().flatten();
+    entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hang_is_due_when_its_report_says_so_and_it_stands() {
+        let root = std::env::temp_dir().join(format!("lazyguard-watch-{}", std::process::id()));
+        let (own, nested) = (root.join("rank0-1"), root.join("run-7/rank0-8"));
+        fs::create_dir_all(&own).unwrap();
+        fs::create_dir_all(&nested).unwrap();
+        fs::write(root.join("run-7").join(super::super::root::MARK), "{}").unwrap();
+        let mut watch = Watch::default();
+        let mut look = |folder: &Path, report: &str| {
+            fs::write(folder.join(".new"), report).unwrap();
+            fs::rename(folder.join(".new"), folder.join(HANG)).unwrap();
+            watch.look(&root)
+        };
+        assert_eq!(look(&own, r#"{"standing": "hang"}"#), None);
+        assert_eq!(look(&own, r#"{"standing": "hang", "acts": true, "resolved": 5}"#), None);
+        assert_eq!(look(&own, "{cut"), None);
+        assert_eq!(look(&own, r#"{"acts": true, "resolved": null}"#), Some(own.clone()));
+        assert_eq!(look(&nested, r#"{"acts": true}"#), Some(nested.clone()));
+        assert_eq!(watch.look(&root), None);
+        fs::remove_dir_all(&root).unwrap();
+    }
+}

@@ -1,0 +1,179 @@
+//! `lazyguard run`: the program under the guard, with somebody beside it who keeps time, ends it if it hangs, and says at the end
+//! what was found.
+//!
+//! The program is started, and left alone: it has this command's standard streams, its place in the terminal and in its process
+//! group, its ignored signals, and whatever else is inherited. What it writes is not looked at.
+//!
+//! Must not: write anything on success that was not asked for.
+
+pub(crate) mod code;
+mod hang;
+pub(crate) mod options;
+mod program;
+mod root;
+mod signals;
+mod supervise;
+mod terminal;
+mod tree;
+
+pub(crate) use options::Options;
+pub(crate) use program::find_library;
+
+use crate::card::Sampler;
+use crate::findings::{self, Finished};
+use crate::{timing, Failure};
+use lazyguard_core::settings::{self, FolderFacts, RUN_ROOT};
+use nix::sys::signal::Signal;
+use root::{Given, Root};
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use supervise::{Ended, Limits};
+
+/// Runs the program, and returns what it comes to.
+pub(crate) fn run(options: Options) -> ExitCode {
+    match supervised(options) {
+        Ok(code) => ExitCode::from(code),
+        Err(failure) => {
+            say(&failure.to_string());
+            ExitCode::from(code::OWN_FAILURE)
+        }
+    }
+}
+
+/// A line on standard error. Where that cannot be written to, nobody wants to know.
+fn say(line: &str) {
+    let _ = writeln!(io::stderr(), "lazyguard: {line}");
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+fn supervised(options: Options) -> Result<u8, Failure> {
+    let library = find_library(options.library.clone())?;
+    let rank = settings::rank(variable);
+    let command: Vec<_> = options.program.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let caught = signals::Caught::now()?;
+    // Whoever loses its parent is ours from now on; an old kernel that cannot do that does without.
+    let _ = nix::sys::prctl::set_child_subreaper(true);
+    let root = make_root(&options, rank.as_deref(), started.as_secs(), &command)?;
+    let variables = variables(&options, &root, program::preload(&library, std::env::var_os("LD_PRELOAD")));
+    options.program.first().and_then(|name| program::goes_unguarded(name)).iter().for_each(|line| say(line));
+    let since = Instant::now();
+    let tree = tree::Tree::before_the_program();
+    let child = match program::start(&options.program, &variables) {
+        Ok(child) => child,
+        Err((code, line)) => {
+            root.finish(false);
+            say(&line);
+            return Ok(code);
+        }
+    };
+    let limits = Limits {
+        timeout: options.timeout,
+        kill_after: options.kill_after,
+        look_for_hangs_every: kills_on_hang(&options).then(|| look_every(&options)),
+        // What is to be told of all of them is read from all of them.
+        thin_out: !(options.keep || options.cold_start || options.blocking),
+    };
+    let sampler = options.cold_start.then(|| Sampler::start(root.path()));
+    let ended = supervise::supervise(child, tree, caught, &root, limits)?;
+    if let Some(sampler) = sampler {
+        sampler.stop();
+    }
+    let run = Finished {
+        command,
+        root: root.path().to_owned(),
+        started_unix_nanos: u64::try_from(started.as_nanos()).unwrap_or(u64::MAX),
+        nanos: u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX),
+        end: ended.end,
+        rank,
+    };
+    conclude(&options, root, &run, &ended)
+}
+
+fn make_root(options: &Options, rank: Option<&str>, start_seconds: u64, command: &[String]) -> Result<Root, Failure> {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host = Some(host.trim().replace('/', "_")).filter(|host| !host.is_empty()).unwrap_or_else(|| "host".to_owned());
+    let facts = FolderFacts { host: &host, process: std::process::id(), rank, start_seconds };
+    let (variable, around) = (variable("LAZYGUARD_OUT"), variable(RUN_ROOT));
+    let given = Given {
+        option: options.setting("LAZYGUARD_OUT"),
+        variable: variable.as_deref(),
+        around: around.as_deref().filter(|around| !around.is_empty()),
+    };
+    let mark = serde_json::json!({
+        "schema": 1, "process": facts.process, "host": host, "rank": rank, "started_seconds": start_seconds, "command": command,
+    });
+    Root::make(given, &facts, &format!("{mark:#}\n"))
+}
+
+/// What the program's environment has that this one's has not.
+fn variables(options: &Options, root: &Root, preload: OsString) -> Vec<(&'static str, OsString)> {
+    let given = options.settings.iter().map(|(name, value)| (*name, OsString::from(value)));
+    let mut variables: Vec<_> = given.collect();
+    if kills_on_hang(options) {
+        // It is done from here: the guard only says when.
+        variables.push(("LAZYGUARD_ON_HANG", "report".into()));
+    }
+    variables.push(("LAZYGUARD_OUT", root.template().into()));
+    variables.push((RUN_ROOT, root.text().into()));
+    variables.push(("LD_PRELOAD", preload));
+    variables
+}
+
+fn kills_on_hang(options: &Options) -> bool {
+    let of_variable = || variable("LAZYGUARD_ON_HANG").is_some_and(|value| value.trim() == options::KILL);
+    options.setting("LAZYGUARD_ON_HANG").map_or_else(of_variable, |value| value == options::KILL)
+}
+
+/// A part of the time that a hang takes to be one: the folder may be one that hundreds of ranks look into.
+fn look_every(options: &Options) -> Duration {
+    let variable = variable("LAZYGUARD_HANG_AFTER");
+    let value = options.setting("LAZYGUARD_HANG_AFTER").or(variable.as_deref()).unwrap_or_default();
+    let settings = settings::Settings::read(std::iter::once(("LAZYGUARD_HANG_AFTER", value))).0;
+    Duration::from_nanos(settings.hang_after_nanos / 10).clamp(Duration::from_millis(100), Duration::from_secs(2))
+}
+
+/// Says what was found, sees to the folder, and decides what the run comes to.
+fn conclude(options: &Options, root: Root, run: &Finished, ended: &Ended) -> Result<u8, Failure> {
+    if options.cold_start || options.blocking {
+        let told = timing::after_run(root.path(), options.cold_start, options.blocking, &mut io::stderr());
+        told.unwrap_or_else(|failure| say(&failure.to_string()));
+    }
+    let concluded = findings::conclude(run, &options.wanted);
+    for line in concluded.iter().flat_map(|conclusion| &conclusion.lines) {
+        // They come as they are to be read, by a CI system for one.
+        let _ = writeln!(io::stderr(), "{line}");
+    }
+    let code = findings::exit_code(run.end, concluded.as_ref().ok().and_then(|conclusion| conclusion.failed));
+    let worth_it = code != 0 || concluded.as_ref().map_or(true, |conclusion| conclusion.keep);
+    let path = root.path().to_owned();
+    // Where the user has named the folder and nothing is the matter, nothing has to be said.
+    let to_say = worth_it || (options.keep && !root.is_asked_for());
+    if root.finish(options.keep || worth_it) && to_say {
+        say_where(&path);
+    }
+    match concluded {
+        Ok(_) => {}
+        Err(failure) if code == 0 => return Err(failure),
+        // The program's failure is the bigger one.
+        Err(failure) => say(&failure.to_string()),
+    }
+    if ended.interrupted && code > code::SIGNAL {
+        // A script that runs this stops at Ctrl-C only if what it runs was ended by that.
+        let _ = signal_hook::low_level::emulate_default_handler(Signal::SIGINT as i32);
+    }
+    Ok(code)
+}
+
+fn say_where(path: &Path) {
+    let text = path.display().to_string();
+    let plain = text.bytes().all(|b| b.is_ascii_alphanumeric() || b"/._-+=:,%@".contains(&b));
+    let quoted = if plain { text } else { format!("'{}'", text.replace('\'', "'\\''")) };
+    say(&format!("the folder of this run is kept: lazyguard report {quoted}"));
+}

@@ -1,0 +1,362 @@
+//! What `lazyguard run` can be told: an option for every setting, from the core's table, and those that are its own, from the
+//! table here.
+//!
+//! Help, manual page, completions and docs/CONFIGURATION.md are made of, or checked against, the two tables.
+//!
+//! Must not: look at the environment. An option that is not given leaves the variable as it is.
+
+use super::code;
+use crate::findings::Wanted;
+use clap::error::ErrorKind;
+use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches, ValueHint};
+use lazyguard_core::settings::{self, Setting, SETTINGS};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// One row of the table of options that are no settings.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Own {
+    /// The option.
+    pub flag: &'static str,
+    /// What its value is called; `None` for a switch.
+    pub value: Option<&'static str>,
+    /// The values it takes.
+    pub values: &'static str,
+    /// The default, as one would write it.
+    pub default: &'static str,
+    /// What it does.
+    pub help: &'static str,
+    /// Whether it may be given more than once.
+    pub many: bool,
+}
+
+const SWITCH: Own = Own { flag: "", value: None, values: "a switch", default: "off", help: "", many: false };
+const FILE: Own =
+    Own { flag: "", value: Some("FILE"), values: "a file that is written", default: "none", help: "", many: false };
+
+/// The table of options that are no settings.
+pub(crate) const OWN: &[Own] = &[
+    Own {
+        flag: "--timeout",
+        value: Some("DURATION"),
+        values: "a duration: 500ms, 30s, 2m; 0 is never",
+        default: "never",
+        help: "how long the program may take; then it is ended, and everything it started",
+        many: false,
+    },
+    Own {
+        flag: "--kill-after",
+        value: Some("DURATION"),
+        values: "a duration; 0 is at once",
+        default: "10s",
+        help: "how long what is ended has between SIGTERM and SIGKILL",
+        many: false,
+    },
+    Own {
+        flag: "--fail-on",
+        value: Some("LIST"),
+        values: "hang, hazard, hazard:CODE, CODE, prevented; a list with commas",
+        default: "nothing",
+        help: "what makes a run fail that the program itself has passed",
+        many: false,
+    },
+    Own { flag: "--keep", help: "keep the folder of the run, whatever comes of it", ..SWITCH },
+    Own {
+        flag: "--summary",
+        help: "end with a line on standard error that says what was found, also if that is nothing",
+        ..SWITCH
+    },
+    Own { flag: "--junit", help: "write what was found as a JUnit report", ..FILE },
+    Own { flag: "--json", help: "write what was found as JSON", ..FILE },
+    Own { flag: "--sarif", help: "write what was found as SARIF", ..FILE },
+    Own {
+        flag: "--annotations",
+        value: Some("SYSTEM"),
+        values: "auto, off, github, gitlab, azure, teamcity",
+        default: "auto",
+        help: "write what was found as annotations of a CI system, on standard error; auto looks which one this is",
+        many: false,
+    },
+    Own {
+        flag: "--suppress",
+        value: Some("FILE"),
+        values: "a file of TYPE:PATTERN lines; may be given more than once",
+        default: "none",
+        help: "which hazards are known and not to be spoken of",
+        many: true,
+    },
+    Own {
+        flag: "--baseline",
+        value: Some("FILE"),
+        values: "a file that --write-baseline wrote",
+        default: "none",
+        help: "the hazards of which the team knows: only new ones are found",
+        many: false,
+    },
+    Own { flag: "--write-baseline", help: "write the hazards of this run as a baseline", ..FILE },
+    Own { flag: "--cold-start", help: "say at the end where the time went until the program was under way", ..SWITCH },
+    Own {
+        flag: "--blocking",
+        help: "say at the end which calls held the host though they are said not to, and why",
+        ..SWITCH
+    },
+    Own {
+        flag: "--library",
+        value: Some("FILE"),
+        values: "a file",
+        default: "liblazyguard.so beside this command",
+        help: "the guard's library",
+        many: false,
+    },
+];
+
+/// What `lazyguard run` was told.
+#[derive(Debug)]
+pub(crate) struct Options {
+    /// The settings that options give, by their variables.
+    pub settings: Vec<(&'static str, String)>,
+    /// See [`OWN`].
+    pub timeout: Option<Duration>,
+    pub kill_after: Duration,
+    pub keep: bool,
+    pub cold_start: bool,
+    pub blocking: bool,
+    pub library: Option<PathBuf>,
+    /// What is wanted of the findings.
+    pub wanted: Wanted,
+    /// The program and its arguments.
+    pub program: Vec<OsString>,
+}
+
+impl Options {
+    /// What an option gives a setting.
+    pub fn setting(&self, name: &str) -> Option<&str> {
+        self.settings.iter().find(|(given, _)| *given == name).map(|(_, value)| value.as_str())
+    }
+}
+
+fn long(flag: &'static str) -> &'static str {
+    flag.trim_start_matches('-')
+}
+
+fn of_setting(setting: &'static Setting) -> Arg {
+    let details = format!(
+        "{}\n[values: {}] [default: {}] [variable: {}]",
+        setting.help, setting.values, setting.default, setting.name
+    );
+    let hint = if setting.name == "LAZYGUARD_OUT" { ValueHint::DirPath } else { ValueHint::Other };
+    // The last one counts, so that a script's option can be overridden behind it.
+    Arg::new(setting.name)
+        .long(long(setting.flag))
+        .value_name("VALUE")
+        .help(details)
+        .value_hint(hint)
+        .overrides_with(setting.name)
+        .help_heading("Settings (an option overrides its variable)")
+}
+
+fn of_own(own: &'static Own) -> Arg {
+    let arg = Arg::new(own.flag).long(long(own.flag));
+    let Some(value) = own.value else {
+        return arg.action(ArgAction::SetTrue).help(own.help).overrides_with(own.flag);
+    };
+    let arg = arg.value_name(value).help(format!("{}\n[values: {}] [default: {}]", own.help, own.values, own.default));
+    let arg = if value == "FILE" {
+        arg.value_hint(ValueHint::FilePath).value_parser(clap::value_parser!(PathBuf))
+    } else {
+        arg.value_hint(ValueHint::Other)
+    };
+    if own.many {
+        arg.action(ArgAction::Append)
+    } else {
+        arg.overrides_with(own.flag)
+    }
+}
+
+impl clap::Args for Options {
+    fn augment_args(command: Command) -> Command {
+        let program = Arg::new(PROGRAM)
+            .value_name("PROGRAM")
+            .help("The program and its arguments")
+            .value_hint(ValueHint::CommandWithArguments)
+            .value_parser(clap::value_parser!(OsString))
+            .num_args(1..)
+            .trailing_var_arg(true)
+            .required(true);
+        command
+            .args(OWN.iter().map(of_own))
+            .args(SETTINGS.iter().map(of_setting))
+            .arg(program)
+            .after_long_help(more_help())
+            .after_help("`--help` also has the exit codes, the files and examples.")
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+const PROGRAM: &str = "PROGRAM";
+
+/// What the help and the manual page have below the options.
+fn more_help() -> String {
+    let mut text = "Durations are a number and ms, s, m or h; without a unit it is seconds. An empty value is as good as none.\n\n\
+                    Exit codes:\n"
+        .to_owned();
+    for (code, meaning) in code::TABLE {
+        text.push_str(&format!("  {code:<7} {meaning}\n"));
+    }
+    text.push_str(FILES_AND_EXAMPLES);
+    text
+}
+
+const FILES_AND_EXAMPLES: &str = "
+Files:
+  Every guarded process of the program has a folder of its own, named rankR-PID, in the folder of the run: the one that --out
+  names, or a private one that is kept if the run fails. `lazyguard report FOLDER` reads both.
+
+Examples:
+  lazyguard run -- ./app --its-own-options
+  lazyguard run --timeout 20m --on-hang kill --fail-on hang -- python train.py
+  lazyguard run --out /logs/%h -- torchrun --nproc-per-node 8 train.py
+  srun lazyguard run --out /shared/logs -- python train.py";
+
+impl FromArgMatches for Options {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let given = |name: &str| matches.get_one::<String>(name).map(|v| v.trim()).filter(|v| !v.is_empty());
+        let file = |name: &str| matches.get_one::<PathBuf>(name).filter(|path| !path.as_os_str().is_empty()).cloned();
+        let mut settings = Vec::new();
+        for setting in SETTINGS {
+            let Some(value) = given(setting.name) else { continue };
+            check(setting, value)?;
+            settings.push((setting.name, value.to_owned()));
+        }
+        let time = |flag| given(flag).map(|value| duration(flag, value)).transpose();
+        Ok(Self {
+            settings,
+            timeout: time("--timeout")?.filter(|time| !time.is_zero()),
+            kill_after: time("--kill-after")?.unwrap_or(KILL_AFTER),
+            keep: matches.get_flag("--keep"),
+            cold_start: matches.get_flag("--cold-start"),
+            blocking: matches.get_flag("--blocking"),
+            library: file("--library"),
+            wanted: Wanted {
+                fail_on: parsed("--fail-on", given("--fail-on").unwrap_or_default())?,
+                junit: file("--junit"),
+                json: file("--json"),
+                sarif: file("--sarif"),
+                suppressions: matches.get_many::<PathBuf>("--suppress").into_iter().flatten().cloned().collect(),
+                baseline: file("--baseline"),
+                write_baseline: file("--write-baseline"),
+                annotations: parsed("--annotations", given("--annotations").unwrap_or("auto"))?,
+                summary: matches.get_flag("--summary"),
+            },
+            program: matches.get_many::<OsString>(PROGRAM).into_iter().flatten().cloned().collect(),
+        })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+/// Between `SIGTERM` and `SIGKILL`.
+const KILL_AFTER: Duration = Duration::from_secs(10);
+
+/// The value of `--on-hang` that only `lazyguard run` knows.
+pub(crate) const KILL: &str = "kill";
+
+fn check(setting: &Setting, value: &str) -> Result<(), clap::Error> {
+    if setting.name == "LAZYGUARD_OUT" {
+        return match settings::unknown_field(value) {
+            Some(field) => Err(unusable(setting.flag, value, &format!("{field} is no field; {}", setting.values))),
+            None => Ok(()),
+        };
+    }
+    if setting.takes(value) || (setting.name == "LAZYGUARD_ON_HANG" && value == KILL) {
+        return Ok(());
+    }
+    Err(unusable(setting.flag, value, &format!("values: {}", setting.values)))
+}
+
+fn duration(flag: &str, value: &str) -> Result<Duration, clap::Error> {
+    let nanos = settings::duration(value).ok_or_else(|| unusable(flag, value, "values: a duration: 500ms, 30s, 2m"))?;
+    Ok(Duration::from_nanos(nanos))
+}
+
+fn parsed<T: FromStr<Err: std::fmt::Display>>(flag: &str, value: &str) -> Result<T, clap::Error> {
+    value.parse().map_err(|error: T::Err| unusable(flag, value, &error.to_string()))
+}
+
+fn unusable(flag: &str, value: &str, why: &str) -> clap::Error {
+    clap::Error::raw(ErrorKind::ValueValidation, format!("{flag} {value:?} is not usable ({why})"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Args as _;
+
+    fn parse(arguments: &[&str]) -> Result<Options, String> {
+        let command = Options::augment_args(Command::new("run"));
+        let matches = command.try_get_matches_from([&["run"], arguments].concat()).map_err(|e| e.to_string())?;
+        Options::from_arg_matches(&matches).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_table_has_no_option_twice() {
+        let flags: Vec<_> = OWN.iter().map(|own| own.flag).chain(SETTINGS.iter().map(|s| s.flag)).collect();
+        for (n, flag) in flags.iter().enumerate() {
+            assert!(flag.starts_with("--") && !flags[..n].contains(flag), "{flag}");
+        }
+        // What the parser itself finds wrong with its options is a panic.
+        Options::augment_args(Command::new("run")).debug_assert();
+    }
+
+    #[test]
+    fn what_is_behind_the_program_is_the_programs() {
+        for before in [&["--"][..], &[]] {
+            let options = parse(&[before, &["app", "--help", "--timeout", "-x", "--", "y"]].concat()).unwrap();
+            assert_eq!(options.program, ["app", "--help", "--timeout", "-x", "--", "y"]);
+            assert_eq!(options.timeout, None);
+        }
+    }
+
+    #[test]
+    fn settings_are_given_by_options_and_the_last_one_counts() {
+        let options =
+            parse(&["--preload", "off", "--hang-after=5", "--preload", "library", "--out", "", "app"]).unwrap();
+        assert_eq!(options.setting("LAZYGUARD_PRELOAD"), Some("library"));
+        assert_eq!(options.setting("LAZYGUARD_HANG_AFTER"), Some("5"));
+        assert_eq!(options.setting("LAZYGUARD_OUT"), None);
+        assert_eq!(parse(&["--on-hang", "kill", "app"]).unwrap().setting("LAZYGUARD_ON_HANG"), Some("kill"));
+    }
+
+    #[test]
+    fn durations_are_seconds_without_a_unit() {
+        let options = parse(&["--timeout", "2m", "--kill-after", "3", "app"]).unwrap();
+        assert_eq!((options.timeout, options.kill_after), (Some(Duration::from_secs(120)), Duration::from_secs(3)));
+        let options = parse(&["--timeout", "0", "app"]).unwrap();
+        assert_eq!((options.timeout, options.kill_after), (None, KILL_AFTER));
+    }
+
+    #[test]
+    fn a_bad_value_is_one_line_that_names_the_option() {
+        for bad in [
+            &["--timeout", "soon", "app"][..],
+            &["--preload", "everything", "app"],
+            &["--out", "/out/%q", "app"],
+            &["--on-hang", "exit:300", "app"],
+            &["--fail-on", "rain", "app"],
+            &["--annotations", "smoke", "app"],
+        ] {
+            let said = parse(bad).unwrap_err();
+            assert!(said.contains(bad[0]) && said.contains(bad[1]) && said.trim_end().lines().count() == 1, "{said}");
+        }
+        assert!(parse(&["--no-such-option", "app"]).is_err());
+        assert!(parse(&["--timeout", "3"]).is_err());
+    }
+}

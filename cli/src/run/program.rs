@@ -1,0 +1,119 @@
+//! The program that is run: with the library preloaded, and otherwise as if it had been started without this command.
+//!
+//! Must not: change anything that a program can notice, but for the variables that have to be set.
+
+use crate::run::code;
+use crate::Failure;
+use nix::unistd::{getegid, geteuid};
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+
+/// The library: the one that was named, else the one beside this command.
+pub(crate) fn find_library(named: Option<PathBuf>) -> Result<PathBuf, Failure> {
+    let path = match named {
+        Some(path) => path,
+        None => std::env::current_exe()
+            .map_err(|error| Failure::Input(format!("cannot tell where this command is: {error}")))?
+            .with_file_name(LIBRARY),
+    };
+    // The dynamic linker looks a name without a slash up in its own places, and splits at colons and blanks.
+    let path = path.canonicalize().map_err(|error| Failure::Input(format!("{}: {error}", path.display())))?;
+    if path.to_string_lossy().contains([':', ' ']) {
+        return Err(Failure::Input(format!(
+            "{}: the dynamic linker cannot preload a path with a colon or a blank in it; use a copy or a link elsewhere",
+            path.display()
+        )));
+    }
+    Ok(path)
+}
+
+const LIBRARY: &str = "liblazyguard.so";
+
+/// What is preloaded: the library, and behind it what the user preloads. A library of ours that is there already, as under
+/// another `lazyguard run`, is not preloaded twice.
+pub(super) fn preload(library: &Path, others: Option<OsString>) -> OsString {
+    let is_own = |entry: &[u8]| {
+        let path = Path::new(OsStr::from_bytes(entry));
+        path.file_name() == Some(OsStr::new(LIBRARY)) || path.canonicalize().is_ok_and(|path| path == library)
+    };
+    let others = others.unwrap_or_default();
+    let entries = others.as_bytes().split(|&b| b == b':' || b == b' ');
+    let kept = entries.filter(|entry| !entry.is_empty() && !is_own(entry));
+    let joined: Vec<_> = std::iter::once(library.as_os_str().as_bytes()).chain(kept).collect();
+    OsStr::from_bytes(&joined.join(&b':')).to_owned()
+}
+
+/// Starts the program. `Err` is the exit code, and what to say.
+pub(super) fn start(program: &[OsString], variables: &[(&str, OsString)]) -> Result<Child, (u8, String)> {
+    let Some((name, arguments)) = program.split_first() else {
+        return Err((code::OWN_FAILURE, "no program was given".to_owned()));
+    };
+    let variables = || variables.iter().map(|(name, value)| (name, value));
+    let started = Command::new(name).args(arguments).envs(variables()).spawn();
+    let started = match (started, resolve(name)) {
+        // A script without a first line that says what runs it: for a shell, as shells and `env` have it.
+        (Err(error), Some(path)) if error.raw_os_error() == Some(nix::libc::ENOEXEC) => {
+            Command::new("/bin/sh").arg(path).args(arguments).envs(variables()).spawn()
+        }
+        (started, _) => started,
+    };
+    started.map_err(|error| {
+        let code = if error.kind() == io::ErrorKind::NotFound { code::NOT_FOUND } else { code::CANNOT_RUN };
+        (code, format!("cannot run {}: {error}", name.to_string_lossy()))
+    })
+}
+
+/// Where a program is, as the search path has it.
+fn resolve(name: &OsStr) -> Option<PathBuf> {
+    if name.as_bytes().contains(&b'/') {
+        return Some(PathBuf::from(name));
+    }
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|candidate| candidate.is_file())
+}
+
+/// Says so if the dynamic linker will preload nothing into this program.
+pub(super) fn goes_unguarded(name: &OsStr) -> Option<String> {
+    let path = resolve(name)?;
+    let about = fs::metadata(&path).ok()?;
+    let other_user = about.mode() & 0o4000 != 0 && about.uid() != geteuid().as_raw();
+    let other_group = about.mode() & 0o2000 != 0 && about.gid() != getegid().as_raw();
+    (other_user || other_group).then(|| {
+        let what = if other_user { "set-user-id" } else { "set-group-id" };
+        format!("{} is {what}: the dynamic linker ignores LD_PRELOAD there, and it runs unguarded", path.display())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_guard_is_preloaded_once_and_first() {
+        let library = Path::new("/opt/lg/liblazyguard.so");
+        for (others, expect) in [
+            (None, "/opt/lg/liblazyguard.so"),
+            (Some(""), "/opt/lg/liblazyguard.so"),
+            (Some("libjemalloc.so"), "/opt/lg/liblazyguard.so:libjemalloc.so"),
+            (Some("/a.so /elsewhere/liblazyguard.so:/b.so"), "/opt/lg/liblazyguard.so:/a.so:/b.so"),
+            (Some("/opt/lg/liblazyguard.so"), "/opt/lg/liblazyguard.so"),
+        ] {
+            assert_eq!(preload(library, others.map(OsString::from)), expect, "{others:?}");
+        }
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_and_one_that_cannot_be_run_have_codes_of_their_own() {
+        let code = |name: &str| start(&[name.into()], &[]).map(|_| ()).unwrap_err();
+        assert_eq!(code("/no/such/program").0, 127);
+        assert_eq!(code("no-such-program-anywhere").0, 127);
+        assert_eq!(code("/etc/passwd").0, 126);
+        assert_eq!(code("/").0, 126);
+        assert!(code("/no/such/program").1.contains("/no/such/program"));
+    }
+}

@@ -1,0 +1,394 @@
+//! The folder of a run, in which every guarded process of the program has one of its own.
+//!
+//! With `--out` or `LAZYGUARD_OUT` it is where the user wants it. Otherwise it is a private one, where the guard puts its own
+//! private folders, and goes away at the end unless there is something in it worth keeping; so does a folder that was made for
+//! the user and stayed empty. Under another `lazyguard run` it is a folder in the other one's.
+//!
+//! Must not: take over a folder with an earlier run in it, or remove anything in a folder that the user named.
+
+use crate::Failure;
+use lazyguard_core::settings::{expand_folder, literal_folder, FolderFacts, PRIVATE_RUN};
+use nix::unistd::getuid;
+use std::collections::hash_map::RandomState;
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::hash::{BuildHasher, Hasher};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+/// What every process's folder is called, as a template for the guard.
+const EACH: &str = "rank%r-%p";
+
+/// What says that a folder is a run's, and whose.
+pub(super) const MARK: &str = "supervised.json";
+
+/// Files of which a process's folder has at least one.
+const OF_A_PROCESS: [&str; 4] = ["run.json", "hang.json", "hazards.json", "trace.lgt"];
+
+/// How long private folders without a hang are kept whose `lazyguard run` was killed; and how many.
+const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
+const MOST_KEPT: usize = 8;
+const MOST_SWEPT: usize = 256;
+
+/// What the environment says of another `lazyguard run` around this one, and of the folder that is wanted.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Given<'a> {
+    /// `--out`.
+    pub option: Option<&'a str>,
+    /// `LAZYGUARD_OUT`.
+    pub variable: Option<&'a str>,
+    /// The folder of a `lazyguard run` around this one.
+    pub around: Option<&'a str>,
+}
+
+impl<'a> Given<'a> {
+    /// The template of the folder that the user wants; the one that another `lazyguard run` has made for the guard is none.
+    fn template(self) -> Option<&'a str> {
+        let by_other = |variable: &&str| self.around.is_some_and(|around| template_in(around) == **variable);
+        let variable = self.variable.filter(|variable| !by_other(variable));
+        self.option.or(variable).filter(|template| !template.trim().is_empty())
+    }
+}
+
+fn template_in(root: &str) -> String {
+    format!("{}/{EACH}", literal_folder(root))
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Root {
+    path: PathBuf,
+    text: String,
+    asked_for: bool,
+    /// Folders that were made on the way, the outermost first.
+    made: Vec<PathBuf>,
+}
+
+impl Root {
+    /// Makes the folder, and marks it as this run's.
+    pub fn make(given: Given<'_>, facts: &FolderFacts<'_>, mark: &str) -> Result<Self, Failure> {
+        let made = match (given.template(), given.around.map(Path::new).filter(|around| around.is_dir())) {
+            (Some(template), _) => Self::wanted(template, facts, mark),
+            (None, Some(around)) => Self::inside(around, facts.process, mark, false, Vec::new()),
+            (None, None) => Self::private(facts.process, mark),
+        };
+        made.map_err(|(path, error)| Failure::Input(format!("{}: no folder for the run: {error}", path.display())))
+    }
+
+    fn at(path: PathBuf, mark: &str, asked_for: bool, made: Vec<PathBuf>) -> Result<Self, (PathBuf, io::Error)> {
+        let Some(text) = path.to_str().map(str::to_owned) else {
+            return Err((path, io::Error::other("its name has to be UTF-8")));
+        };
+        let marked = OpenOptions::new().write(true).create_new(true).open(path.join(MARK));
+        match marked.and_then(|mut file| file.write_all(mark.as_bytes())) {
+            Ok(()) => Ok(Self { path, text, asked_for, made }),
+            Err(error) => Err((path, error)),
+        }
+    }
+
+    fn wanted(template: &str, facts: &FolderFacts<'_>, mark: &str) -> Result<Self, (PathBuf, io::Error)> {
+        let folder = PathBuf::from(expand_folder(template, facts));
+        let mut folder = std::path::absolute(&folder).map_err(|error| (folder, error))?;
+        // The other ranks of the job were given the same folder, unless their names tell them apart.
+        let told_apart = ["%r", "%p"].iter().any(|field| template.replace("%%", "").contains(field));
+        if let (Some(rank), false) = (facts.rank, told_apart) {
+            folder.push(format!("rank{rank}"));
+        }
+        let missing: Vec<_> = folder.ancestors().take_while(|path| !path.exists()).map(Path::to_owned).collect();
+        let made: Vec<_> = missing.into_iter().rev().collect();
+        fs::create_dir_all(&folder).map_err(|error| (folder.clone(), error))?;
+        if has_processes(&folder) {
+            return Self::inside(&folder, facts.process, mark, true, made);
+        }
+        match Self::at(folder.clone(), mark, true, made.clone()) {
+            // An earlier run, or one at the same time.
+            Err((_, error)) if error.kind() == io::ErrorKind::AlreadyExists => {
+                Self::inside(&folder, facts.process, mark, true, made)
+            }
+            made => made,
+        }
+    }
+
+    /// A folder in one that others have.
+    fn inside(
+        folder: &Path,
+        process: u32,
+        mark: &str,
+        asked_for: bool,
+        mut made: Vec<PathBuf>,
+    ) -> Result<Self, (PathBuf, io::Error)> {
+        for again in 1..100 {
+            let name = if again == 1 { format!("run-{process}") } else { format!("run-{process}-{again}") };
+            let own = folder.join(name);
+            match DirBuilder::new().create(&own) {
+                Ok(()) => {
+                    made.push(own.clone());
+                    return Self::at(own, mark, asked_for, made);
+                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err((own, error)),
+            }
+        }
+        Err((folder.to_owned(), io::Error::new(io::ErrorKind::AlreadyExists, "it is full of other runs")))
+    }
+
+    fn private(process: u32, mark: &str) -> Result<Self, (PathBuf, io::Error)> {
+        let prefix = format!("{PRIVATE_RUN}{}-", getuid());
+        let mut last = (PathBuf::new(), io::Error::other("there is no folder for temporary files"));
+        for base in private_bases() {
+            sweep(&base, &prefix);
+            let random = RandomState::new().build_hasher().finish() as u32;
+            let path = base.join(format!("{prefix}{process}-{random:08x}"));
+            // Fails if the name exists: nobody else's folder or link is ever used.
+            match DirBuilder::new().mode(0o700).create(&path) {
+                Ok(()) => return Self::at(path, mark, false, Vec::new()),
+                Err(error) => last = (base, error),
+            }
+        }
+        Err(last)
+    }
+
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether the user has said where it is.
+    pub fn is_asked_for(&self) -> bool {
+        self.asked_for
+    }
+
+    /// What the guard is told of it, as the value of `LAZYGUARD_OUT`.
+    pub fn template(&self) -> String {
+        template_in(&self.text)
+    }
+
+    /// Its path, as text.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Takes recordings away of processes that ended well, but for the newest: each takes as much of memory or disk as
+    /// `LAZYGUARD_RECORD` says, and a program may start hundreds. What was found in them is kept beside them.
+    pub fn thin_out(&self) {
+        if self.asked_for {
+            return;
+        }
+        let well = |folder: &PathBuf| {
+            let account = fs::read(folder.join("run.json")).ok();
+            let account = account.and_then(|text| serde_json::from_slice::<serde_json::Value>(&text).ok());
+            account.is_some_and(|account| account["ended"] == "exit" && account["hangs"].as_u64() == Some(0))
+        };
+        let recorded = |folder: PathBuf| {
+            let recording = folder.join("trace.lgt");
+            let since = fs::metadata(&recording).and_then(|about| about.modified()).ok()?;
+            Some((since, recording, folder))
+        };
+        let mut all: Vec<_> = folders_in(&self.path).filter_map(recorded).collect();
+        if all.len() <= MOST_KEPT {
+            return;
+        }
+        all.sort_by_key(|(since, _, _)| std::cmp::Reverse(*since));
+        for (_, recording, _) in all.iter().skip(MOST_KEPT).filter(|(_, _, folder)| well(folder)) {
+            // The next time, if not now.
+            let _ = fs::remove_file(recording);
+        }
+    }
+
+    /// Takes it away, unless it is to be kept; returns whether it is still there.
+    pub fn finish(self, keep: bool) -> bool {
+        let has_content = has_processes(&self.path);
+        // A run in this one has kept what is worth it, and has said where it is.
+        let others_keep = || folders_in(&self.path).any(|folder| is_nested(&folder)) || has_living(&self.path);
+        if has_content && (self.asked_for || keep || others_keep()) {
+            return true;
+        }
+        if self.asked_for {
+            // Its own mark; what else is there is somebody's.
+            let _ = fs::remove_file(self.path.join(MARK));
+            let _ = self.made.iter().rev().try_for_each(fs::remove_dir);
+        } else {
+            // Made by this process, and for its owner only.
+            let _ = fs::remove_dir_all(&self.path);
+        }
+        self.path.exists() && has_content
+    }
+}
+
+/// Whether a folder is that of another run in a run's.
+pub(super) fn is_nested(folder: &Path) -> bool {
+    folder.join(MARK).is_file()
+}
+
+fn folders_in(root: &Path) -> impl Iterator<Item = PathBuf> {
+    let entries = fs::read_dir(root).into_iter().flatten().flatten();
+    entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path())
+}
+
+fn has_processes(root: &Path) -> bool {
+    folders_in(root).any(|folder| is_nested(&folder) || OF_A_PROCESS.iter().any(|name| folder.join(name).exists()))
+}
+
+/// Whether a process of the run still runs: what it writes has to have its place.
+fn has_living(root: &Path) -> bool {
+    folders_in(root).any(|folder| {
+        let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        // Behind a dot is what the process has been after an exec.
+        let process = name.rsplit_once('-').and_then(|(_, process)| process.split('.').next().map(str::to_owned));
+        process.is_some_and(|process| !process.is_empty() && Path::new("/proc").join(process).exists())
+    })
+}
+
+/// Where private folders go, as the guard has it, and what is tried then.
+fn private_bases() -> Vec<PathBuf> {
+    let memory = Some(PathBuf::from("/dev/shm")).filter(|path| path.is_dir());
+    let named = std::env::var_os("TMPDIR").filter(|path| !path.is_empty()).map(PathBuf::from);
+    named.into_iter().chain(memory).chain([PathBuf::from("/tmp")]).collect()
+}
+
+/// Takes away private folders of runs that were killed and hold no hang, but for the newest.
+fn sweep(base: &Path, prefix: &str) {
+    let Ok(entries) = fs::read_dir(base) else { return };
+    let named = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with(prefix);
+    let mut left: Vec<_> = entries
+        .flatten()
+        .filter(named)
+        .take(MOST_SWEPT)
+        .filter_map(|entry| {
+            let (path, about) = (entry.path(), fs::symlink_metadata(entry.path()).ok()?);
+            let process = entry.file_name().to_string_lossy()[prefix.len()..].split('-').next()?.to_owned();
+            let lives = Path::new("/proc").join(process).exists() || has_living(&path);
+            let hung = folders_in(&path).any(|folder| folder.join("hang.json").exists() || is_nested(&folder));
+            let ours = about.is_dir() && about.uid() == getuid().as_raw();
+            (ours && !lives && !hung).then_some((about.modified().unwrap_or(SystemTime::UNIX_EPOCH), path))
+        })
+        .collect();
+    left.sort_by_key(|(since, _)| std::cmp::Reverse(*since));
+    for (kept, (since, path)) in left.iter().enumerate() {
+        if kept >= MOST_KEPT || since.elapsed().is_ok_and(|age| age > KEPT) {
+            let _ = fs::remove_dir_all(path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FACTS: FolderFacts<'_> = FolderFacts { host: "node7", process: 42, rank: None, start_seconds: 9 };
+
+    struct Scratch(PathBuf);
+
+    impl Scratch {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("lazyguard-root-{name}-{}", std::process::id()));
+            fs::create_dir_all(&path).unwrap();
+            Self(path)
+        }
+
+        fn path(&self, name: &str) -> String {
+            self.0.join(name).to_str().unwrap().to_owned()
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn asked(template: &str, rank: Option<&str>) -> Root {
+        let given = Given { option: Some(template), ..Given::default() };
+        Root::make(given, &FolderFacts { rank, ..FACTS }, "{}").unwrap()
+    }
+
+    fn process_in(root: &Root) {
+        let folder = root.path().join("rank0-4194305");
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join("run.json"), "{}").unwrap();
+    }
+
+    #[test]
+    fn a_folder_that_stays_empty_is_gone_with_all_that_was_made_for_it() {
+        let scratch = Scratch::new("empty");
+        assert!(!asked(&scratch.path("a/b/c"), None).finish(true));
+        assert!(!scratch.0.join("a").exists());
+        fs::create_dir(scratch.0.join("there")).unwrap();
+        assert!(!asked(&scratch.path("there"), None).finish(true));
+        assert_eq!(fs::read_dir(scratch.0.join("there")).unwrap().count(), 0);
+        // What the user has there stays.
+        fs::write(scratch.0.join("there/notes"), "").unwrap();
+        asked(&scratch.path("there"), None).finish(false);
+        assert!(scratch.0.join("there/notes").exists());
+    }
+
+    #[test]
+    fn the_folder_of_an_earlier_run_is_not_taken_over() {
+        let scratch = Scratch::new("earlier");
+        let first = asked(&scratch.path("out"), None);
+        process_in(&first);
+        let second = asked(&scratch.path("out"), None);
+        let third = asked(&scratch.path("out"), None);
+        assert_eq!(second.path(), scratch.0.join("out/run-42"));
+        assert_eq!(third.path(), scratch.0.join("out/run-42-2"));
+        assert!(first.finish(false) && !second.finish(false) && !third.finish(false));
+        assert!(scratch.0.join("out/rank0-4194305").exists() && !scratch.0.join("out/run-42").exists());
+    }
+
+    #[test]
+    fn ranks_share_a_folder_unless_the_template_tells_them_apart() {
+        let scratch = Scratch::new("ranks");
+        for (template, expect) in
+            [("out", "out/rank3"), ("out-%r", "out-3"), ("out-%h", "out-node7/rank3"), ("%%p", "%p/rank3")]
+        {
+            let root = asked(&scratch.path(template), Some("3"));
+            assert_eq!(root.path(), scratch.0.join(expect), "{template}");
+            assert_eq!(expand_folder(&root.template(), &FACTS), scratch.path(&format!("{expect}/rank0-42")));
+            root.finish(false);
+        }
+    }
+
+    #[test]
+    fn of_many_processes_that_ended_well_only_the_newest_keep_their_recordings() {
+        let scratch = Scratch::new("many");
+        let mut root = asked(&scratch.path("out"), None);
+        let account = |hangs: u32, ended: &str| format!(r#"{{"ended": "{ended}", "hangs": {hangs}}}"#);
+        let runs = [account(1, "exit"), account(0, "running")];
+        for n in 0..MOST_KEPT + 5 {
+            let folder = root.path().join(format!("rank0-{n}"));
+            fs::create_dir(&folder).unwrap();
+            fs::write(folder.join("run.json"), runs.get(n).unwrap_or(&account(0, "exit"))).unwrap();
+            let recording = fs::File::create(folder.join("trace.lgt")).unwrap();
+            recording.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(n as u64)).unwrap();
+        }
+        let kept = |root: &Root| -> Vec<bool> {
+            (0..MOST_KEPT + 5).map(|n| root.path().join(format!("rank0-{n}/trace.lgt")).exists()).collect()
+        };
+        root.thin_out();
+        assert!(kept(&root).iter().all(|&is_there| is_there), "the user has asked for them");
+        root.asked_for = false;
+        root.thin_out();
+        assert_eq!(kept(&root)[..6], [true, true, false, false, false, true]);
+        assert!(kept(&root)[5..].iter().all(|&is_there| is_there));
+    }
+
+    #[test]
+    fn a_run_in_a_run_has_a_folder_in_the_other_ones() {
+        let scratch = Scratch::new("nested");
+        let outer = asked(&scratch.path("out"), None);
+        let template = outer.template();
+        let around = Given { option: None, variable: Some(&template), around: Some(outer.text()) };
+        let inner = Root::make(around, &FACTS, "{}").unwrap();
+        assert_eq!(inner.path(), outer.path().join("run-42"));
+        process_in(&inner);
+        assert!(inner.finish(true) && has_processes(outer.path()));
+        let inner = Root::make(around, &FolderFacts { process: 43, ..FACTS }, "{}").unwrap();
+        assert!(!inner.finish(true));
+        // Somebody in between wants another folder.
+        let elsewhere = scratch.path("elsewhere");
+        let own = Root::make(Given { variable: Some(&elsewhere), ..around }, &FACTS, "{}").unwrap();
+        assert_eq!(own.path(), scratch.0.join("elsewhere"));
+        assert!(outer.finish(false));
+    }
+}

@@ -1,0 +1,23 @@
+//! Job control: when the program is stopped, so is this command, so that the shell takes its terminal back.
+//!
+//! The terminal is the program's own all the time, for it is in the group that the shell has given it to. Nothing is handed
+//! over, so nothing can be lost over it.
+//!
+//! Must not: stop where nobody may continue this command: a debugger, or whoever stops and continues the program by its id.
+
+use nix::sys::signal::{raise, Signal};
+use std::fs::File;
+
+/// Stops this process along with the program, if it is the terminal's user who has stopped that. Returns when it is continued.
+pub(super) fn stop_with_the_program(by: Signal) {
+    let by_the_user = matches!(by, Signal::SIGTSTP | Signal::SIGTTIN | Signal::SIGTTOU);
+    if by_the_user && is_there() {
+        // It cannot fail for a signal that exists.
+        let _ = raise(Signal::SIGSTOP);
+    }
+}
+
+/// Whether a terminal controls this session.
+pub(super) fn is_there() -> bool {
+    File::open("/dev/tty").is_ok()
+}

@@ -1,0 +1,163 @@
+//! The processes that the program has started, and their children, however far away they have moved.
+//!
+//! This process is their reaper: whoever loses its parent becomes a child of this one, also a daemon in a session of its own.
+//! So what descends from here is all that the program has started, and nothing else is.
+//!
+//! Must not: touch a process that does not descend from this one.
+
+use nix::errno::Errno;
+use nix::sys::signal::{kill, Signal};
+use nix::unistd::{getpid, Pid};
+use std::collections::{HashMap, HashSet};
+use std::fs;
+
+/// What `/proc/PID/stat` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Seen {
+    state: char,
+    parent: i32,
+    /// In clock ticks since the machine has started: with this, an id that is used again is another process.
+    started: u64,
+}
+
+impl Seen {
+    fn of(process: i32) -> Option<Self> {
+        Self::read(&fs::read_to_string(format!("/proc/{process}/stat")).ok()?)
+    }
+
+    /// The second field is a name that may hold anything; it ends at the last bracket.
+    fn read(stat: &str) -> Option<Self> {
+        let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
+        let (state, parent) = (fields.next()?.chars().next()?, fields.next()?.parse().ok()?);
+        Some(Self { state, parent, started: fields.nth(17)?.parse().ok()? })
+    }
+
+    fn has_ended(self) -> bool {
+        matches!(self.state, 'Z' | 'X')
+    }
+
+    fn all() -> HashMap<i32, Self> {
+        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let processes = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+        processes.filter_map(|process| Some((process, Self::of(process)?))).collect()
+    }
+}
+
+/// What the program has started. A shell that becomes this command, as by `exec`, may have left it children of its own, a `tee`
+/// for one: they are not the program's.
+#[derive(Debug)]
+pub(super) struct Tree {
+    strangers: Vec<(i32, u64)>,
+}
+
+impl Tree {
+    /// Whoever descends from this process already is a stranger: the program has not been started yet.
+    pub fn before_the_program() -> Self {
+        let nobody = Self { strangers: Vec::new() };
+        let seen = Seen::all();
+        let strangers =
+            nobody.among(&seen).into_iter().filter_map(|process| Some((process, seen.get(&process)?.started)));
+        Self { strangers: strangers.collect() }
+    }
+
+    /// Everybody whom the program has started, itself included, and who has not ended.
+    pub fn processes(&self) -> Vec<Pid> {
+        let seen = Seen::all();
+        let all = self.among(&seen).into_iter();
+        all.filter(|process| seen.get(process).is_some_and(|seen| !seen.has_ended())).map(Pid::from_raw).collect()
+    }
+
+    /// Sends a signal to all of them; returns whether there was anybody.
+    pub fn signal(&self, signal: Signal) -> bool {
+        let all = self.processes();
+        all.iter().for_each(|process| send(*process, signal));
+        !all.is_empty()
+    }
+
+    fn among(&self, seen: &HashMap<i32, Seen>) -> HashSet<i32> {
+        let own = getpid().as_raw();
+        let mut found = HashSet::new();
+        // A generation a round.
+        let mut generation = HashSet::from([own]);
+        while !generation.is_empty() {
+            let children = seen.iter().filter(|(process, seen)| {
+                generation.contains(&seen.parent) && !self.strangers.contains(&(**process, seen.started))
+            });
+            generation = children.map(|(process, _)| *process).filter(|process| !found.contains(process)).collect();
+            found.extend(&generation);
+        }
+        found
+    }
+}
+
+/// Whether a process descends from this one. One that is gone is nobody's.
+pub(super) fn descends(mut process: i32) -> bool {
+    let own = getpid().as_raw();
+    while process > 1 {
+        let Some(seen) = Seen::of(process) else { return false };
+        if seen.parent == own {
+            return true;
+        }
+        process = seen.parent;
+    }
+    false
+}
+
+/// Whether a process has been stopped.
+pub(super) fn is_stopped(process: Pid) -> bool {
+    Seen::of(process.as_raw()).is_some_and(|seen| seen.state == 'T')
+}
+
+/// Sends a signal. Whoever has gone meanwhile needs none, and whoever belongs to another user cannot be helped.
+pub(super) fn send(process: Pid, signal: Signal) {
+    let _: Result<(), Errno> = kill(process, signal);
+}
+
+/// The children that have ended and wait to be noticed, by looking at everybody.
+pub(super) fn ended_children() -> Vec<Pid> {
+    let own = getpid().as_raw();
+    let ended = Seen::all().into_iter().filter(|(_, seen)| seen.parent == own && seen.has_ended());
+    ended.map(|(process, _)| Pid::from_raw(process)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn a_grandchild_is_the_programs_and_a_child_from_before_is_not() {
+        let start = || Command::new("sh").args(["-c", "sleep 30 & wait"]).spawn().unwrap();
+        let id = |child: &std::process::Child| Pid::from_raw(i32::try_from(child.id()).unwrap());
+        let child_of = |parent: Pid| loop {
+            let is_it = |(_, seen): &(&i32, &Seen)| seen.parent == parent.as_raw();
+            if let Some((found, _)) = Seen::all().iter().find(is_it) {
+                return Pid::from_raw(*found);
+            }
+        };
+        let mut before = start();
+        let before_it = child_of(id(&before));
+        let tree = Tree::before_the_program();
+        let mut program = start();
+        let grandchild = child_of(id(&program));
+        let all = tree.processes();
+        assert!(all.contains(&id(&program)) && all.contains(&grandchild), "{all:?}");
+        assert!(!all.contains(&id(&before)) && !all.contains(&before_it), "{all:?}");
+        assert!(descends(grandchild.as_raw()) && descends(id(&program).as_raw()));
+        assert!(!descends(getpid().as_raw()) && !descends(1) && !descends(0));
+        [grandchild, before_it].iter().for_each(|process| send(*process, Signal::SIGKILL));
+        program.wait().unwrap();
+        before.wait().unwrap();
+        assert!(!descends(id(&program).as_raw()));
+    }
+
+    #[test]
+    fn the_parent_is_read_behind_a_name_that_holds_anything() {
+        assert_eq!(
+            Seen::read("42 (a) b) Z 7 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 8888 20"),
+            Some(Seen { state: 'Z', parent: 7, started: 8888 })
+        );
+        assert_eq!(Seen::read("42 (cut"), None);
+        assert_eq!(Seen::read(""), None);
+    }
+}

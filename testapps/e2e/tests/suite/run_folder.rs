@@ -1,0 +1,226 @@
+//! The folder of `lazyguard run`: what is in it, what it is called, and when it goes away.
+
+use crate::run_passes_on::under;
+use lazyguard_e2e::{app, command, text, Folder, Run, Work};
+use std::fs;
+use std::path::Path;
+
+fn names_in(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let mut names: Vec<_> = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+/// The folders of processes, or of runs, in the folder of a run.
+fn folders_in(folder: &Path) -> Vec<String> {
+    names_in(folder).into_iter().filter(|name| folder.join(name).is_dir()).collect()
+}
+
+/// A program that uses CUDA, and completes whatever the guard does.
+fn cuda() -> String {
+    format!("'{}'", app("lazy_pair_single_kernel").display())
+}
+
+#[test]
+fn a_run_that_passes_leaves_nothing_and_says_nothing() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    for options in [&[][..], &["--hang-after", "5s", "--on-hang", "kill", "--timeout", "30s", "--fail-on", "hang"]] {
+        let outcome = under(&work, options, &["sh", "-c", &cuda()]).finish();
+        let said = (outcome.stdout.as_str(), outcome.stderr.as_str());
+        assert_eq!((outcome.code, said), (Some(0), ("", "")), "{outcome}");
+        assert_eq!(outcome.left_behind(), [""; 0]);
+    }
+}
+
+#[test]
+fn a_tree_of_many_short_processes_leaves_nothing() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let out = work.path().join("made/for/it");
+    let many =
+        "n=0; while [ $n -lt 150 ]; do (true) & sh -c 'sh -c \"exit 3\" & exit 2'; n=$((n + 1)); done; wait; echo all";
+    let outcome = under(&work, &[], &["sh", "-c", many]).finish();
+    assert_eq!((outcome.code, outcome.stdout.as_str(), outcome.stderr.as_str()), (Some(0), "all\n", ""), "{outcome}");
+    assert_eq!(outcome.left_behind(), [""; 0]);
+    let named = under(&work, &["--out", &out.to_string_lossy(), "--keep"], &["sh", "-c", many]).finish();
+    assert_eq!((named.code, named.stderr.as_str()), (Some(0), ""), "{named}");
+    assert!(!work.path().join("made").exists(), "an empty folder is left");
+}
+
+#[test]
+fn every_process_has_its_folder_also_after_an_exec() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let out = work.path().join("out");
+    let program = "import ctypes, os, sys\n\
+        assert ctypes.CDLL('libcuda.so.1').cuInit(0) == 0\n\
+        os.fork() == 0 or (os.wait(), os.execv(sys.argv[1], sys.argv[1:]))\n\
+        if os.fork() == 0: os.execv(sys.argv[1], sys.argv[1:])\n\
+        os.wait(); os._exit(0)\n";
+    let cuda = app("lazy_pair_single_kernel").to_string_lossy().into_owned();
+    let run = under(&work, &["--out", &out.to_string_lossy()], &["python3", "-c", program, &cuda]);
+    let outcome = run.finish();
+    assert_eq!(outcome.code, Some(0), "{outcome}");
+    let folders = folders_in(&out);
+    assert_eq!(folders.len(), 3, "{folders:?}: {outcome}");
+    assert!(folders.iter().any(|name| name.ends_with(".2")), "what it was after the exec: {folders:?}");
+    for folder in folders {
+        assert!(Folder::at(&out.join(&folder)).holds("trace.lgt"), "{folder}");
+    }
+}
+
+#[test]
+fn the_private_folder_is_kept_if_the_program_fails() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let outcome = under(&work, &[], &["sh", "-c", &format!("{}; exit 3", cuda())]).finish();
+    assert_eq!((outcome.code, outcome.left_behind().len()), (Some(3), 1), "{outcome}");
+    let root = outcome.left_behind()[0].clone();
+    assert!(outcome.stderr.contains(&format!("/{root}\n")) && outcome.stderr.lines().count() == 1, "{outcome}");
+    // If nobody has used CUDA there is nothing to keep.
+    let nothing = under(&work, &[], &["sh", "-c", "exit 3"]).finish();
+    assert_eq!((nothing.stderr.as_str(), nothing.left_behind()), ("", vec![]), "{nothing}");
+    let kept = under(&work, &["--keep"], &["sh", "-c", &cuda()]).finish();
+    assert_eq!((kept.code, kept.left_behind().len()), (Some(0), 1), "{kept}");
+    assert!(kept.stderr.contains(&kept.left_behind()[0]), "where it is, is not said: {kept}");
+}
+
+#[test]
+fn an_option_overrides_its_variable() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let (out, other) = (work.path().join("out"), work.path().join("other"));
+    let options = ["--out", &out.to_string_lossy(), "--preload", "off", "--log", "off"];
+    let run = under(&work, &options, &["sh", "-c", "echo $LAZYGUARD_PRELOAD $LAZYGUARD_LOG $LAZYGUARD_RECORD"]);
+    let outcome =
+        run.set("LAZYGUARD_OUT", &other).set("LAZYGUARD_PRELOAD", "eager").set("LAZYGUARD_RECORD", "1MiB").finish();
+    assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), "off off 1MiB\n"), "{outcome}");
+    assert!(!out.exists() && !other.exists());
+}
+
+#[test]
+fn the_folders_name_has_its_fields_filled_in_once() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let template = format!("{}/100%%-%p/%r", work.path().display());
+    let outcome = under(&work, &["--out", &template], &["sh", "-c", &cuda()]).set("RANK", "5").finish();
+    assert_eq!(outcome.code, Some(0), "{outcome}");
+    let folders = folders_in(&work.path().join(format!("100%-{}/5", outcome.process)));
+    assert!(folders.len() == 1 && folders[0].starts_with("rank5-"), "{folders:?}");
+}
+
+/// A launcher runs `lazyguard run`, once a rank.
+#[test]
+fn ranks_share_the_folder_that_they_are_all_given() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let out = work.path().join("out");
+    for (variable, rank) in [("SLURM_PROCID", "0"), ("OMPI_COMM_WORLD_RANK", "1"), ("PMI_RANK", "2"), ("RANK", "3")] {
+        let run = under(&work, &["--out", &out.to_string_lossy()], &["sh", "-c", &cuda()]).set(variable, rank);
+        let outcome = run.finish();
+        assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{outcome}");
+        let own = out.join(format!("rank{rank}"));
+        let folders = folders_in(&own);
+        assert!(folders.len() == 1 && folders[0].starts_with(&format!("rank{rank}-")), "{folders:?}");
+        assert_eq!(Folder::at(&own.join(&folders[0])).holds("run.json"), true);
+    }
+    assert_eq!(names_in(&out), ["rank0", "rank1", "rank2", "rank3"]);
+}
+
+/// `lazyguard run` runs a launcher, which tells its processes their ranks.
+#[test]
+fn the_processes_of_a_launcher_have_their_ranks_in_their_folders_names() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let out = work.path().join("out");
+    let launcher = format!("for rank in 0 1 2; do RANK=$rank {} & done; wait", cuda());
+    let outcome = under(&work, &["--out", &out.to_string_lossy()], &["sh", "-c", &launcher]).finish();
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{outcome}");
+    let folders = folders_in(&out);
+    let ranks: Vec<_> = folders.iter().map(|name| name.split('-').next().unwrap_or_default()).collect();
+    assert_eq!(ranks, ["rank0", "rank1", "rank2"], "{folders:?}");
+}
+
+#[test]
+fn a_second_run_does_not_mix_with_the_first() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let out = work.path().join("out");
+    let run = || under(&work, &["--out", &out.to_string_lossy()], &["sh", "-c", &cuda()]).finish();
+    let first = run();
+    let process_of_the_first = folders_in(&out);
+    let second = run();
+    assert_eq!((first.code, second.code), (Some(0), Some(0)), "{second}");
+    let mut expected = process_of_the_first;
+    expected.push(format!("run-{}", second.process));
+    assert_eq!(folders_in(&out), expected);
+    assert_eq!(folders_in(&out.join(&expected[1])).len(), 1);
+}
+
+#[test]
+fn a_run_in_a_run_has_its_folder_in_the_others_and_one_guard() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let out = work.path().join("out");
+    let lazyguard = command().to_string_lossy().into_owned();
+    let tells = format!("{}; echo \"$LD_PRELOAD\"", cuda());
+    let inner = [lazyguard.as_str(), "run", "--keep", "--", "sh", "-c", &tells];
+    let outcome = under(&work, &["--out", &out.to_string_lossy()], &inner).finish();
+    let expected = format!("{}\n", lazyguard_e2e::library().display());
+    assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), expected.as_str()), "{outcome}");
+    let folders = folders_in(&out);
+    assert!(folders.len() == 1 && folders[0].starts_with("run-"), "{folders:?}");
+    assert_eq!(folders_in(&out.join(&folders[0])).len(), 1, "{outcome}");
+    // Nothing is left of either if nothing is worth it; the inner one's exit code comes out.
+    let inner = [lazyguard.as_str(), "run", "--", "sh", "-c", "exit 9"];
+    let outcome = under(&work, &[], &inner).finish();
+    assert_eq!((outcome.code, outcome.stderr.as_str(), outcome.left_behind()), (Some(9), "", vec![]), "{outcome}");
+    // What the inner one has kept the outer one leaves there, and needs no second word.
+    let failing = format!("'{lazyguard}' run sh -c '{}; exit 3' || true", cuda().replace('\'', ""));
+    let outcome = under(&work, &[], &["sh", "-c", &failing]).finish();
+    let said = outcome.stderr.trim_end().rsplit(' ').next().unwrap_or_default();
+    assert!(outcome.code == Some(0) && outcome.stderr.lines().count() == 1, "{outcome}");
+    assert_eq!(folders_in(Path::new(said)).len(), 1, "{outcome}");
+    // The outer one ends a hang in the inner one's.
+    let hangs = app("lazy_pair").to_string_lossy().into_owned();
+    let inner = [lazyguard.as_str(), "run", "--preload", "off", "--hang-after", "300ms", "--", &hangs];
+    let outcome =
+        under(&work, &["--on-hang", "kill"], &inner).start().finish_within(std::time::Duration::from_secs(20));
+    assert_eq!(outcome.code, Some(117), "{outcome}");
+}
+
+/// What the program writes is not looked at, but what is written about it can be read.
+#[test]
+fn the_mark_says_what_was_run() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let out = work.path().join("out");
+    let run = under(&work, &["--out", &out.to_string_lossy()], &["sh", "-c", &cuda(), "a word"]).set("PMIX_RANK", "7");
+    let outcome = run.finish();
+    let mark =
+        fs::read_to_string(out.join("rank7/supervised.json")).unwrap_or_else(|error| panic!("{error}: {outcome}"));
+    let mark: lazyguard_e2e::Json = serde_json::from_str(&mark).unwrap_or_else(|error| panic!("{error}: {mark}"));
+    assert_eq!((text(&mark, "/rank"), text(&mark, "/command/3")), ("7", "a word"), "{mark:#}");
+}
+
+/// A shell finds the options, and a person the manual.
+#[test]
+fn completions_and_the_manual_are_there() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let said = |arguments: &[&str]| {
+        let outcome = Run::new(&work, command()).args(arguments).finish();
+        assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{outcome}");
+        outcome.stdout
+    };
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(said(&["completions", shell]).contains("hang-after"), "{shell}");
+    }
+    let script = work.path().join("completions");
+    fs::write(&script, said(&["completions", "bash"])).unwrap();
+    let asks = format!(
+        ". '{}'; COMP_WORDS=(lazyguard run --on-h); COMP_CWORD=2; _lazyguard lazyguard --on-h run; echo \"${{COMPREPLY[@]}}\"",
+        script.display()
+    );
+    let completed = Run::new(&work, "bash").args(["-c", &asks]).finish();
+    assert_eq!(completed.stdout, "--on-hang\n", "{completed}");
+    assert!(said(&["man"]).contains(".TH lazyguard"));
+    assert!(said(&["man", "run"]).contains("\\-\\-on\\-hang"));
+    said(&["man", "--out", &work.path().join("man").to_string_lossy()]);
+    assert!(work.path().join("man/lazyguard-run.1").is_file());
+    let help = said(&["run", "--help"]);
+    assert!(
+        help.contains("LAZYGUARD_HANG_AFTER") && help.contains("Exit codes:") && help.contains("Examples:"),
+        "{help}"
+    );
+}

@@ -1,0 +1,189 @@
+"""Plays a person at a terminal: a shell with job control, keys, and what is then on the screen.
+
+Arguments: what is played, the command in front of the program (empty for a bare one), and a folder for scripts.
+"""
+import os
+import pty
+import re
+import select
+import sys
+import time
+
+
+class Terminal:
+    def __init__(self):
+        self.screen, self.read_to = "", 0
+        self.shell, self.screen_file = pty.fork()
+        if self.shell == 0:
+            os.environ.update(PS1="$ ", ENV="", HISTFILE="")
+            os.execvp("bash", ["bash", "--norc", "--noprofile", "-i"])
+        self.expect(r"\$ ")
+
+    def types(self, text):
+        os.write(self.screen_file, text.encode())
+
+    def runs(self, line):
+        self.types(line + "\n")
+        self.expect(re.escape(line[-12:]) + r"\r*\n")
+
+    def expect(self, pattern, seconds=20):
+        until = time.time() + seconds
+        while True:
+            found = re.compile(pattern).search(self.screen, self.read_to)
+            if found:
+                self.read_to = found.end()
+                return found
+            if time.time() > until:
+                sys.exit(f"{pattern!r} does not come; on the screen is:\n{self.screen}")
+            if select.select([self.screen_file], [], [], 0.1)[0]:
+                self.screen += os.read(self.screen_file, 65536).decode(errors="replace")
+
+    def status(self):
+        self.runs("echo status=$?=")
+        return self.expect(r"status=(\d+)=").group(1)
+
+
+def program(folder, name, text):
+    path = os.path.join(folder, name)
+    with open(path, "w") as file:
+        file.write(text)
+    return path
+
+
+COUNTS = """import signal, sys, time
+count = [0]
+def interrupted(*_):
+    count[0] += 1
+    print("interrupted", count[0], flush=True)
+signal.signal(signal.SIGINT, interrupted)
+print("ready", flush=True)
+until = time.time() + 20
+while count[0] == 0 and time.time() < until: time.sleep(0.02)
+time.sleep(0.3)
+print("count", count[0], flush=True)
+"""
+
+SIZE = """import os, signal, sys, time
+seen = []
+signal.signal(signal.SIGWINCH, lambda *_: seen.append(os.get_terminal_size(0)))
+print("ready", flush=True)
+until = time.time() + 20
+while not seen and time.time() < until: time.sleep(0.02)
+time.sleep(0.3)
+print("sizes", [tuple(size) for size in seen], flush=True)
+"""
+
+
+def ctrl_c_reaches_the_program_once(term, before, folder):
+    term.runs(f"{before} python3 {program(folder, 'counts.py', COUNTS)}")
+    term.expect("ready")
+    term.types("\x03")
+    term.expect(r"count (\d+)")
+    assert "count 1" in term.screen, term.screen
+    assert term.status() == "0"
+
+
+def ctrl_c_ends_a_program_and_the_script_around_it(term, before, folder):
+    term.runs(f"{before} sleep 60")
+    time.sleep(0.5)
+    term.types("\x03")
+    term.expect(r"\$ ")
+    assert term.status() == "130", term.screen
+    script = program(folder, "script", f"for n in 1 2 3; do echo begin$n; {before} sleep 60; echo end$n; done\n")
+    term.runs(f"bash {script}")
+    term.expect("begin1")
+    time.sleep(0.5)
+    term.types("\x03")
+    term.expect(r"\$ ")
+    assert term.status() == "130" and "begin2" not in term.screen, term.screen
+
+
+def ctrl_z_stops_the_job_and_fg_continues_it(term, before, folder):
+    text = "import sys\nprint('ready', flush=True)\nfor line in sys.stdin: print('got', line, end='', flush=True)\n"
+    term.runs(f"{before} python3 {program(folder, 'reads.py', text)}")
+    for word in ("one", "two"):
+        term.expect("ready" if word == "one" else "reads.py")
+        time.sleep(0.3)
+        term.types("\x1a")
+        term.expect(r"Stopped")
+        term.runs("jobs; echo at-the-prompt")
+        term.expect("Stopped.*\n(.*\n)*at-the-prompt")
+        term.runs("fg")
+        term.expect("reads.py")
+        term.types(f"{word}\n")
+        term.expect(f"got {word}")
+        term.types("\x1a")
+        term.expect(r"Stopped")
+        term.runs("fg")
+    term.expect("reads.py")
+    term.types("\x04")
+    term.expect(r"\$ ")
+    assert term.status() == "0", term.screen
+
+
+def a_pipeline_keeps_the_terminal(term, before, folder):
+    # The one behind the pipe reads from the terminal, as a pager does.
+    pager = "import sys\nprint('all of it:', sys.stdin.read().split(), flush=True)\n" \
+            "print('key', open('/dev/tty').readline(), flush=True)\n"
+    term.runs(f"{before} echo words of it | python3 {program(folder, 'pager.py', pager)}")
+    term.expect("all of it: .*words")
+    term.types("q\n")
+    term.expect("key q")
+    term.runs(f"{before} sleep 60 | cat")
+    time.sleep(0.5)
+    term.types("\x1a")
+    term.expect("Stopped")
+    term.runs("kill %1; fg")
+    term.expect(r"\$ ")
+
+
+def a_program_reads_the_terminal_at_once(term, before, folder):
+    for n in range(10):
+        term.runs(f"{before} sh -c 'read line; echo read-{n}-$line'")
+        term.types("word\n")
+        term.expect(f"read-{n}-word")
+
+
+def a_shell_with_jobs_of_its_own_works(term, before, folder):
+    term.runs(f"{before} bash --norc --noprofile -i")
+    term.expect(r"\$ ")
+    term.runs("sleep 50; echo $((40 + 2))")
+    time.sleep(0.5)
+    term.types("\x1a")
+    term.expect("Stopped")
+    term.runs("kill -9 %1; exit 5")
+    term.expect("exit")
+    term.types("exit 5\n")  # a second time, where there were stopped jobs
+    term.expect(r"\$ ")
+    term.runs("echo still-here=$?")
+    term.expect("still-here=")
+
+
+def a_new_size_is_told_once(term, before, folder):
+    import fcntl
+    import struct
+    import termios
+    term.runs(f"{before} python3 {program(folder, 'size.py', SIZE)}")
+    term.expect("ready")
+    fcntl.ioctl(term.screen_file, termios.TIOCSWINSZ, struct.pack("HHHH", 31, 97, 0, 0))
+    term.expect(r"sizes \[\(97, 31\)\]")
+
+
+def a_background_job_comes_to_the_front(term, before, folder):
+    term.runs(f"{before} sh -c 'sleep 1; read line; echo read-$line' &")
+    time.sleep(2)
+    term.runs("jobs")
+    term.expect("Stopped")
+    term.runs("fg")
+    term.types("word\n")
+    term.expect("read-word")
+    term.expect(r"\$ ")
+
+
+def main():
+    what, before, folder = sys.argv[1:]
+    globals()[what](Terminal(), before, folder)
+    print("as expected")
+
+
+main()
