@@ -198,6 +198,12 @@ fn a_baseline_that_is_not_there_is_an_error_that_says_how_to_make_one() {
     let expect =
         "baseline /no/such/base.json: there is no such file; --write-baseline /no/such/base.json makes one of a run";
     assert_eq!(error, expect);
+    // Known before the program has run as well.
+    assert_eq!(check(&compare).unwrap_err().to_string(), expect);
+    let suppressions = vec![left.0.file("s.txt", "LG101")];
+    let error = check(&Wanted { suppressions, ..wanted("hang") }).unwrap_err().to_string();
+    assert!(error.contains("s.txt:1: \"LG101\" has no colon"), "{error}");
+    assert!(check(&wanted("hang")).is_ok());
 }
 
 #[test]

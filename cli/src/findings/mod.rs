@@ -159,6 +159,11 @@ impl Seen<'_> {
     }
 }
 
+/// Whether the files that a run is to be judged by can be read: known before it begins, and not when it is over.
+pub(crate) fn check(wanted: &Wanted) -> Result<(), Failure> {
+    suppress::read(&wanted.suppressions).and_then(|_| baseline_of(wanted)).map(|_| ())
+}
+
 /// Reads what a run has left and says what it comes to; writes the files that are asked for.
 pub(crate) fn conclude(run: &Finished, wanted: &Wanted) -> Result<Conclusion, Failure> {
     let rules = Rules {
