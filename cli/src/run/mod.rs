@@ -53,6 +53,7 @@ fn variable(name: &str) -> Option<String> {
 }
 
 fn supervised(options: Options) -> Result<u8, Failure> {
+    findings::check(&options.wanted)?;
     let library = find_library(options.library.clone())?;
     let rank = settings::rank(variable);
     let command: Vec<_> = options.program.iter().map(|word| word.to_string_lossy().into_owned()).collect();
