@@ -198,6 +198,12 @@ fn a_baseline_that_is_not_there_is_an_error_that_says_how_to_make_one() {
     let expect =
         "baseline /no/such/base.json: there is no such file; --write-baseline /no/such/base.json makes one of a run";
     assert_eq!(error, expect);
+    // Known before the program has run as well.
+    assert_eq!(check(&compare).unwrap_err().to_string(), expect);
+    let suppressions = vec![left.0.file("s.txt", "LG101")];
+    let error = check(&Wanted { suppressions, ..wanted("hang") }).unwrap_err().to_string();
+    assert!(error.contains("s.txt:1: \"LG101\" has no colon"), "{error}");
+    assert!(check(&wanted("hang")).is_ok());
 }
 
 #[test]
@@ -259,6 +265,9 @@ fn the_exit_code_of_a_run_is_the_worst_of_what_happened() {
         (End::Exited(7), Some(Hazard), 7),
         (End::Signalled(9), Some(Hazard), 137),
         (End::Signalled(15), None, 143),
+        (End::Signalled(64), Some(Hazard), 192),
+        (End::TimedOut, None, 124),
+        (End::EndedOnHang, None, 117),
         (End::TimedOut, Some(Hazard), 124),
         (End::TimedOut, Some(Hang), 117),
         (End::Exited(0), Some(Hang), 117),

@@ -30,6 +30,7 @@ pub(crate) use fail_on::FailOn;
 pub(crate) use report::{report_all, report_hazards, Format};
 pub(crate) use text::lines_of;
 
+use crate::run::code;
 use crate::Failure;
 use collect::{Process, Stood};
 use judge::{Judged, Rules};
@@ -118,19 +119,14 @@ pub(crate) struct Conclusion {
     pub lines: Vec<String>,
 }
 
-/// The exit code of a run: a hang comes before a timeout, that before hazards, and what the program says itself is passed on
-/// where it failed.
+/// The exit code of a run. A hang beats the time, the time beats the program's own failure, and that beats hazards.
 pub(crate) fn exit_code(end: End, failed: Option<FailedOn>) -> u8 {
-    const HANG: u8 = 117;
-    const HAZARD: u8 = 118;
-    const TIMED_OUT: u8 = 124;
-    match (failed, end) {
-        (Some(FailedOn::Hang), _) | (_, End::EndedOnHang) => HANG,
-        (_, End::TimedOut) => TIMED_OUT,
-        (_, End::Signalled(signal)) => u8::try_from(128 + signal).unwrap_or(u8::MAX),
-        (_, End::Exited(code)) if code != 0 => code,
-        (Some(FailedOn::Hazard), _) => HAZARD,
-        (None, End::Exited(_)) => 0,
+    match (end, failed) {
+        (End::EndedOnHang, _) | (_, Some(FailedOn::Hang)) => code::HANG,
+        (End::TimedOut, _) => code::TIMED_OUT,
+        (End::Exited(0), Some(FailedOn::Hazard)) => code::HAZARD,
+        (End::Exited(code), _) => code,
+        (End::Signalled(signal), _) => u8::try_from(signal).unwrap_or(0).saturating_add(code::SIGNAL),
     }
 }
 
@@ -161,6 +157,11 @@ impl Seen<'_> {
             _ => None,
         })
     }
+}
+
+/// Whether the files that a run is to be judged by can be read: known before it begins, and not when it is over.
+pub(crate) fn check(wanted: &Wanted) -> Result<(), Failure> {
+    suppress::read(&wanted.suppressions).and_then(|_| baseline_of(wanted)).map(|_| ())
 }
 
 /// Reads what a run has left and says what it comes to; writes the files that are asked for.

@@ -20,7 +20,7 @@ pub(crate) use options::Options;
 pub(crate) use program::find_library;
 
 use crate::card::Sampler;
-use crate::findings::{self, End, FailedOn, Finished};
+use crate::findings::{self, Finished};
 use crate::{timing, Failure};
 use lazyguard_core::settings::{self, FolderFacts, RUN_ROOT};
 use nix::sys::signal::Signal;
@@ -53,6 +53,7 @@ fn variable(name: &str) -> Option<String> {
 }
 
 fn supervised(options: Options) -> Result<u8, Failure> {
+    findings::check(&options.wanted)?;
     let library = find_library(options.library.clone())?;
     let rank = settings::rank(variable);
     let command: Vec<_> = options.program.iter().map(|word| word.to_string_lossy().into_owned()).collect();
@@ -150,7 +151,7 @@ fn conclude(options: &Options, root: Root, run: &Finished, ended: &Ended) -> Res
         // They come as they are to be read, by a CI system for one.
         let _ = writeln!(io::stderr(), "{line}");
     }
-    let code = exit_code(run.end, concluded.as_ref().ok().and_then(|conclusion| conclusion.failed));
+    let code = findings::exit_code(run.end, concluded.as_ref().ok().and_then(|conclusion| conclusion.failed));
     let worth_it = code != 0 || concluded.as_ref().map_or(true, |conclusion| conclusion.keep);
     let path = root.path().to_owned();
     // Where the user has named the folder and nothing is the matter, nothing has to be said.
@@ -171,45 +172,9 @@ fn conclude(options: &Options, root: Root, run: &Finished, ended: &Ended) -> Res
     Ok(code)
 }
 
-/// A hang beats the time, the time beats the program's own failure, and that beats hazards.
-fn exit_code(end: End, failed: Option<FailedOn>) -> u8 {
-    match (end, failed) {
-        (End::EndedOnHang, _) | (_, Some(FailedOn::Hang)) => code::HANG,
-        (End::TimedOut, _) => code::TIMED_OUT,
-        (End::Exited(0), Some(FailedOn::Hazard)) => code::HAZARD,
-        (End::Exited(code), _) => code,
-        (End::Signalled(signal), _) => u8::try_from(signal).unwrap_or(0).saturating_add(code::SIGNAL),
-    }
-}
-
 fn say_where(path: &Path) {
     let text = path.display().to_string();
     let plain = text.bytes().all(|b| b.is_ascii_alphanumeric() || b"/._-+=:,%@".contains(&b));
     let quoted = if plain { text } else { format!("'{}'", text.replace('\'', "'\\''")) };
     say(&format!("the folder of this run is kept: lazyguard report {quoted}"));
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_a_run_comes_to() {
-        use FailedOn::{Hang, Hazard};
-        for (end, failed, expect) in [
-            (End::Exited(0), None, 0),
-            (End::Exited(3), None, 3),
-            (End::Exited(3), Some(Hazard), 3),
-            (End::Exited(0), Some(Hazard), 118),
-            (End::Exited(3), Some(Hang), 117),
-            (End::Signalled(15), None, 143),
-            (End::Signalled(64), Some(Hazard), 192),
-            (End::TimedOut, None, 124),
-            (End::TimedOut, Some(Hazard), 124),
-            (End::TimedOut, Some(Hang), 117),
-            (End::EndedOnHang, None, 117),
-        ] {
-            assert_eq!(exit_code(end, failed), expect, "{end:?} {failed:?}");
-        }
-    }
 }
