@@ -2,11 +2,14 @@
 
 Arguments: what is played, the command in front of the program (empty for a bare one), and a folder for scripts.
 """
+import fcntl
 import os
 import pty
 import re
 import select
+import struct
 import sys
+import termios
 import time
 
 
@@ -15,6 +18,8 @@ class Terminal:
         self.screen, self.read_to = "", 0
         self.shell, self.screen_file = pty.fork()
         if self.shell == 0:
+            # So wide that no line is broken.
+            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 1000, 0, 0))
             os.environ.update(PS1="$ ", ENV="", HISTFILE="")
             os.execvp("bash", ["bash", "--norc", "--noprofile", "-i"])
         self.expect(r"\$ ")
@@ -160,9 +165,6 @@ def a_shell_with_jobs_of_its_own_works(term, before, folder):
 
 
 def a_new_size_is_told_once(term, before, folder):
-    import fcntl
-    import struct
-    import termios
     term.runs(f"{before} python3 {program(folder, 'size.py', SIZE)}")
     term.expect("ready")
     fcntl.ioctl(term.screen_file, termios.TIOCSWINSZ, struct.pack("HHHH", 31, 97, 0, 0))
