@@ -133,7 +133,7 @@ def calls_in(text):
     for word in words:
         if word == "|" or set(word) <= set(";&"):
             current = None
-        elif current is None and (word == "lazyguard" or word.endswith("/release/lazyguard")):
+        elif current is None and (word == "lazyguard" or word.endswith("/lazyguard")):
             current = []
             calls.append(current)
         elif current is not None:
@@ -141,7 +141,7 @@ def calls_in(text):
             current = None if word == "--" else current
             if current is not None:
                 current.append(word)
-    return [call for call in calls if call and re.match(r"[a-z-]", call[0])]
+    return [call for call in calls if call and re.fullmatch(r"-{0,2}[a-z][a-z-]*", call[0])]
 
 
 def fault_of(arguments):

@@ -156,7 +156,7 @@ class LookingUpWhatIsMentioned(unittest.TestCase):
 
     def test_what_there_is_passes(self):
         for text in ("lazyguard run --hang-after 5s --junit=x -- ./app --anything", "target/release/lazyguard report 7 -o x | jq --raw .a",
-                     "lazyguard", "lazyguard: HANG", "lazyguard --version", "srun lazyguard run -- lazyguard report --hazards", "scripts/test"):
+                     "lazyguard", "lazyguard: HANG", "install target/release/lazyguard target/release/liblazyguard.so guard", "lazyguard --version", "srun lazyguard run -- lazyguard report --hazards", "scripts/test"):
             self.assertEqual(self.faults(text), [], text)
 
     def test_what_there_is_not_is_a_fault(self):
