@@ -12,7 +12,7 @@ use lazyguard_core::trace::read::FileSeen;
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
 /// Addresses whose names are kept; a program has fewer places from which it calls the driver.
@@ -31,6 +31,15 @@ struct Range {
     path: String,
     /// Until when the file must not have been written to, in nanoseconds since 1970; 0 where it is the one that is mapped.
     written_before: u64,
+}
+
+/// A line of source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SourceLine {
+    /// The file, as the program's debug information names it.
+    pub file: PathBuf,
+    /// The line, counted from 1.
+    pub line: u32,
 }
 
 /// See the module.
@@ -83,6 +92,14 @@ impl Callers {
     /// The same, or the bare address.
     pub fn name_or_address(&mut self, address: u64) -> String {
         self.name(address).map_or_else(|| format!("{address:#x}"), str::to_owned)
+    }
+
+    /// The line of source of the call that returns to an address: that of the innermost function, where its file tells it.
+    pub fn line(&mut self, address: u64) -> Option<SourceLine> {
+        let range = self.ranges.iter().find(|range| (range.begin..range.end).contains(&address))?;
+        let file = self.files.entry(range.path.clone()).or_insert_with(|| load(range)).as_ref()?;
+        let at = file.find_location(address.wrapping_sub(range.bias).checked_sub(1)?).ok()??;
+        Some(SourceLine { file: at.file?.into(), line: at.line.filter(|line| *line > 0)? })
     }
 }
 
@@ -193,6 +210,11 @@ mod tests {
         let module = Path::new(&file.path).file_name().unwrap().to_string_lossy().into_owned();
         assert!(name.starts_with(&format!("{module}+{:#x} (", address - file.bias)), "{name}");
         assert!(name.contains("own_file") && name.contains("callers.rs:"), "{name}");
+        let line = callers.line(address).unwrap();
+        assert!(
+            line.file.ends_with("cli/src/callers.rs") && name.contains(&format!(":{})", line.line)),
+            "{line:?} {name}"
+        );
         let mut live = Callers::new(&[], 0).and_process(std::process::id());
         assert_eq!(live.name(address), Some(name.as_str()));
     }
@@ -202,6 +224,7 @@ mod tests {
         let (file, begin) = own_file(0);
         let changed = Callers::new(std::slice::from_ref(&file), 1).name_or_address(address_of_this_function());
         assert!(changed.contains("+0x") && !changed.contains('('), "{changed}");
+        assert_eq!(Callers::new(std::slice::from_ref(&file), 1).line(address_of_this_function() + 1), None);
         let gone = FileSeen { path: "/no/such/program".to_owned(), ..file };
         let mut callers = Callers::new(&[gone], LATE);
         assert_eq!(callers.name_or_address(begin + 16), format!("program+{:#x}", begin + 16 - own_file(0).0.bias));

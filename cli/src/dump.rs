@@ -9,7 +9,7 @@
 //! Must not: write anything but these, or wait for longer than it was told.
 
 use crate::report::Format;
-use crate::source::{duration, file_of, header_word, maps_of, recording_of, Standing, RECORDING};
+use crate::source::{duration, file_of, header_word, maps_of, recording_of, Run, Standing, RECORDING};
 use crate::{Failure, Outcome};
 use lazyguard_core::trace::layout::{self, header, state};
 use serde_json::Value;
@@ -33,9 +33,9 @@ const UNTIL_ANNOUNCED: Duration = Duration::from_secs(2);
 /// Whom to ask.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The process.
-    #[arg(value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
-    process: u32,
+    /// The process, or the run folder that it writes to.
+    #[arg(value_name = "PID|FOLDER", value_parser = somebody)]
+    what: PathBuf,
     /// For a person or for a program.
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
@@ -46,7 +46,7 @@ pub(crate) struct Arguments {
 
 /// Asks a process, and prints its answer.
 pub(crate) fn dump(arguments: &Arguments) -> Outcome {
-    let asked = Asked::of(arguments.process)?;
+    let asked = Asked::of(process_meant(&arguments.what)?)?;
     let answer = asked.answer(Duration::from_nanos(arguments.timeout))?;
     let answer = match arguments.format {
         Format::Json => answer,
@@ -59,6 +59,38 @@ pub(crate) fn dump(arguments: &Arguments) -> Outcome {
     writeln!(out, "{}", answer.trim_end())?;
     out.flush()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// A number that a process may have, or what is there.
+fn somebody(text: &str) -> Result<PathBuf, String> {
+    match text.parse::<u32>() {
+        Ok(process) if process > 0 => Ok(PathBuf::from(text)),
+        _ if Path::new(text).exists() => Ok(PathBuf::from(text)),
+        _ => Err("neither a process nor a folder; dump asks a process that runs, by its number or by its run folder"
+            .to_owned()),
+    }
+}
+
+/// The process that is meant by its number, or by its run folder. A name that is both is the folder, as it is for the other
+/// commands.
+fn process_meant(what: &Path) -> Result<u32, Failure> {
+    let shown = what.display();
+    if let (false, Some(process)) = (what.exists(), what.to_str().and_then(|text| text.parse().ok())) {
+        return Ok(process);
+    }
+    let Some(opened) = Run::find(what)?.open()? else {
+        return Err(Failure::Input(format!(
+            "{shown}: holds no recording that tells whose it is. dump asks a process that runs: lazyguard dump PID; what a folder \
+             holds is printed by lazyguard report {shown}"
+        )));
+    };
+    opened.live_process().ok_or_else(|| {
+        Failure::Input(format!(
+            "{shown}: its process ({}) does not run here any more and cannot be asked; what it left can be read: lazyguard report \
+             {shown}",
+            opened.recording.facts().process
+        ))
+    })
 }
 
 /// A process that can be asked.

@@ -24,8 +24,15 @@ pub(crate) fn explain(code: Option<&str>) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
+/// What a page says of what happened, in one line of plain text; `None` where there is no such paragraph.
+pub(crate) fn what_happened(code: &str) -> Option<String> {
+    let (_, rest) = page(code)?.split_once("**What happened.**")?;
+    let paragraph = rest.split("\n\n").next()?;
+    Some(paragraph.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
 /// The part of the document under the code's heading.
-fn page(code: &str) -> Option<&'static str> {
+pub(crate) fn page(code: &str) -> Option<&'static str> {
     let start = PAGES.find(&format!("\n## {code}:"))? + 1;
     let rest = &PAGES[start..];
     let end = rest[3..].find("\n## ").map_or(rest.len(), |at| at + 3);
@@ -64,7 +71,37 @@ mod tests {
         assert!(programs.len() > Code::ALL.len(), "{programs:?}");
         for program in programs {
             let is_there = |folder| std::path::Path::new(&format!("{root}/{folder}/{program}.cpp")).is_file();
-            assert!(["apps", "corpus/hang", "corpus/slow"].into_iter().any(is_there), "{program} is nowhere");
+            let folders = ["apps", "corpus/hang", "corpus/slow", "corpus/hazard"];
+            assert!(folders.into_iter().any(is_there), "{program} is nowhere");
         }
+    }
+
+    #[test]
+    fn a_page_of_a_hazard_has_every_part_and_its_programs_state_its_code() {
+        let hazards = Code::ALL.iter().filter(|code| code.number() < 200);
+        let mut pages = 0;
+        for code in hazards {
+            let page = page(code.name()).unwrap_or_else(|| panic!("{code} has no page"));
+            let parts = [
+                "What happened",
+                "Minimal program",
+                "Why it matters",
+                "Fix",
+                "What the guard does",
+                "How to suppress it",
+            ];
+            let places: Vec<_> = parts.iter().map(|part| page.find(&format!("\n**{part}.** "))).collect();
+            assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{code}: {parts:?} stand at {places:?}");
+            let minimal = page.split("**Minimal program.**").nth(1).and_then(|rest| rest.split("\n\n").next());
+            let minimal = minimal.and_then(|paragraph| paragraph.split('`').nth(1)).unwrap_or_default();
+            let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../testapps/corpus/hazard");
+            let source = std::fs::read_to_string(format!("{source}/{minimal}.cpp"))
+                .unwrap_or_else(|error| panic!("{code}: {minimal}: {error}"));
+            assert!(source.contains(&format!("\n// hazard: {code} ")), "{minimal} does not state {code}");
+            // Nobody wants to read of what an option suppresses and find another one there.
+            assert!(page.contains(&format!("`{code}:")), "{code} has no pattern of its own");
+            pages += 1;
+        }
+        assert_eq!(pages, 9);
     }
 }

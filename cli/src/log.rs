@@ -7,7 +7,8 @@ use crate::names::{condition, lane_name, meant_at, Names};
 use crate::source::{duration, Opened, Run};
 use crate::{Failure, Outcome};
 use lazyguard_core::api::Class;
-use lazyguard_core::diagnose::{Code, Doing};
+use lazyguard_core::diagnose::Doing;
+use lazyguard_core::hazard::{Marks, Noted};
 use lazyguard_core::report::{event_of, event_of_record, EVENTS};
 use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::read::{Entry, StreamText};
@@ -98,10 +99,13 @@ pub(crate) fn log(arguments: &Arguments) -> Outcome {
     let mut last = arguments.last.map(|count| (count, VecDeque::new()));
     // What is still in progress has its place among the records by when it was entered.
     let mut in_progress = opened.calls_in_progress();
+    let (mut seen, mut matched) = (0_u64, 0_u64);
     let mut take = |printer: &mut Printer<'_, _>, entry: &Entry| -> Result<(), Failure> {
+        seen += 1;
         if !filter.lets_pass(entry, &mut printer.names) {
             return Ok(());
         }
+        matched += 1;
         let Some((count, newest)) = &mut last else { return Ok(printer.print(entry)?) };
         if newest.len() == *count {
             newest.pop_front();
@@ -126,6 +130,13 @@ pub(crate) fn log(arguments: &Arguments) -> Outcome {
         printer.print(&entry)?;
     }
     printer.out.flush()?;
+    match (seen, matched) {
+        (0, _) => eprintln!("lazyguard: the recording holds no record"),
+        (seen, 0) => eprintln!(
+            "lazyguard: none of the {seen} records that were looked at matches; without a filter, all are printed"
+        ),
+        _ => {}
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -227,6 +238,8 @@ struct Line<'a> {
     code: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     in_flight_on: Option<u32>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    prevented: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     in_flight: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -299,6 +312,7 @@ impl<'a> Line<'a> {
                     | Class::LibraryModule
             );
         let hazard = record.kind == Kind::Hazard;
+        let noted = Noted::of(record, entry.thread);
         let preload = record.kind == Kind::Preload;
         let detail = |applies: bool| (applies && record.detail != 0).then_some(record.detail);
         let extent = |applies: bool| applies.then_some(record.extent);
@@ -322,7 +336,10 @@ impl<'a> Line<'a> {
             block: launch.then(|| record.block()),
             // Where a launch loads, this word names what it loaded from.
             shared_bytes: (launch && cold.is_none()).then_some(record.detail),
-            count: extent(record.kind == Kind::Queries),
+            count: match noted {
+                Some(noted) => Some(u64::from(noted.count)).filter(|&count| count != 0),
+                None => extent(record.kind == Kind::Queries),
+            },
             address: detail(memory_operation || allocation),
             value: extent(memory_operation),
             wait: memory_operation.then_some(waits),
@@ -330,8 +347,9 @@ impl<'a> Line<'a> {
             bytes: extent(moves_bytes && record.extent != 0),
             event_handle: detail(about_event),
             owner: detail(loads && !hazard),
-            code: hazard.then(|| Code::by_number(record.extent).map(Code::name)).flatten(),
-            in_flight_on: hazard.then_some(record.detail as u32).filter(|&n| n != 0),
+            code: noted.map(|noted| noted.code.name()),
+            in_flight_on: noted.map(|noted| noted.other.stream).filter(|&n| n != 0),
+            prevented: noted.is_some_and(|noted| noted.marks.says(Marks::PREVENTED)),
             in_flight: None,
             loaded: preload.then_some(record.extent & 0xffff_ffff),
             refused: preload.then_some(record.extent >> 32 & 0xffff),
@@ -392,8 +410,8 @@ impl<'a, W: Write> Printer<'a, W> {
         line.thread_name = self.threads.get(&entry.thread_number).copied();
         line.handle = stream.map(|stream| stream.handle);
         line.function = self.names.function_of(record);
-        if record.kind == Kind::Hazard {
-            line.in_flight = self.in_flight.function((record.detail >> 32) as u32, meant_at(record));
+        if let Some(noted) = Noted::of(record, entry.thread) {
+            line.in_flight = self.in_flight.function(noted.other.function, meant_at(record));
         }
         match self.format {
             Format::Json => {
@@ -432,7 +450,10 @@ fn write_text(out: &mut impl Write, line: &Line<'_>, kind: Kind, so_far: Took, c
         write!(out, " \"{name}\"")?;
     }
     match kind {
-        Kind::Hazard => write!(out, ": hazard {} in {}", line.code.unwrap_or("of an unknown code"), line.call)?,
+        Kind::Hazard => {
+            let prevented = if line.prevented { "prevented " } else { "" };
+            write!(out, ": {prevented}hazard {} in {}", line.code.unwrap_or("of an unknown code"), line.call)?;
+        }
         Kind::Preload => {
             write!(out, ": loaded {} kernel(s) ahead of use in {}", line.loaded.unwrap_or(0), line.call)?;
             for (count, what) in [(line.refused, "refused"), (line.left_out, "left out")] {

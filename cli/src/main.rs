@@ -11,6 +11,7 @@ mod dump;
 mod explain;
 mod export;
 mod findings;
+mod left_behind;
 mod log;
 mod manual;
 mod names;
@@ -44,15 +45,8 @@ enum Command {
     /// The program's output, input, terminal and exit code are its own. Settings that no option names are those of the
     /// environment.
     Run(Box<run::Options>),
-    /// Print what is known of a run: the hang, if there is one, how the process ended, and the account.
-    Report {
-        /// A process, or a run folder.
-        #[arg(value_name = "PID|FOLDER")]
-        what: PathBuf,
-        /// For a person or for a program.
-        #[arg(long, value_enum, default_value = "text")]
-        format: report::Format,
-    },
+    /// Print what is known of a run: the hang, if there is one, how the process ended, the hazards, and the account.
+    Report(report::Arguments),
     /// Ask a running process what it is doing now, and print its answer. No thread of it is stopped.
     Dump(dump::Arguments),
     /// Print the records of a recording, one a line.
@@ -65,14 +59,7 @@ enum Command {
         code: Option<String>,
     },
     /// Look at this machine, and at a program: would the guard see its driver calls?
-    Doctor {
-        /// The guard's library, if it is not beside this command.
-        #[arg(long, value_name = "FILE")]
-        library: Option<PathBuf>,
-        /// The program that is to be guarded.
-        #[arg(last = true)]
-        program: Vec<PathBuf>,
-    },
+    Doctor(doctor::Arguments),
     /// Print the table of settings.
     Settings,
     /// Print a manual page, for `man -l -`.
@@ -103,12 +90,12 @@ fn main() -> ExitCode {
     };
     let outcome = match arguments.command {
         Command::Run(options) => return run::run(*options),
-        Command::Report { what, format } => report::report(&what, format),
+        Command::Report(arguments) => report::report(&arguments),
         Command::Dump(arguments) => dump::dump(&arguments),
         Command::Log(arguments) => log::log(&arguments),
         Command::Export(arguments) => export::export(&arguments),
         Command::Explain { code } => explain::explain(code.as_deref()),
-        Command::Doctor { library, program } => doctor::doctor(library, program.first()),
+        Command::Doctor(arguments) => doctor::doctor(arguments),
         Command::Settings => manual::settings(),
         Command::Man { command, out } => manual::man(command.as_deref(), out.as_deref()),
         Command::Completions { shell } => manual::completions(shell),

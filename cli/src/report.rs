@@ -3,11 +3,14 @@
 //! A hang is told from the live report where there is one, else from the recording, by the same code. What the process was
 //! doing when it was last seen is always there, because it is in the recording before the call is made.
 
+use crate::findings;
 use crate::log::{self, Printer, Took};
 use crate::names::Names;
 use crate::source::{Opened, Run, RECORDING};
+use crate::timing;
 use crate::{stacks, Failure, Outcome};
 use lazyguard_core::diagnose::{diagnose, Diagnosis, Gathering, Snapshot, Standing};
+use lazyguard_core::hazard::Hazard;
 use lazyguard_core::report::{Account, HangReport, PreloadAccount, StackSeen};
 use lazyguard_core::settings::Settings;
 use lazyguard_core::trace::read::{Entry, ThreadSeen, ThreadState};
@@ -28,13 +31,35 @@ const MOST_NAMED: usize = 1 << 12;
 /// A call that has been in progress for this long may be stuck, in a process that is alive.
 const SUSPICIOUS_NANOS: Nanos = 1_000_000_000;
 
-/// How a report is written.
+/// How a report of one process is written.
 #[derive(Clone, Copy, clap::ValueEnum)]
 pub(crate) enum Format {
     /// For a person.
     Text,
-    /// For a program: one JSON object with `hang`, `run`, `recording` and `stacks`, each null where there is none.
+    /// For a program: one JSON object.
     Json,
+}
+
+/// What is asked for.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// A process, a run folder, or a folder that holds those of several processes.
+    #[arg(value_name = "PID|FOLDER")]
+    what: PathBuf,
+    /// For a person or for a program.
+    #[arg(long, value_enum, default_value = "text")]
+    format: findings::Format,
+    /// Print the hazards: the deadlocks that did not happen this time.
+    #[arg(long, conflicts_with_all = ["cold_start", "blocking"])]
+    hazards: bool,
+    /// Which of the hazards somebody has looked at and wants to hear no more of.
+    #[arg(long, value_name = "FILE", requires = "hazards")]
+    suppress: Vec<PathBuf>,
+    /// Which of the hazards are known: what `lazyguard run` wrote as a baseline.
+    #[arg(long, value_name = "FILE", requires = "hazards")]
+    baseline: Option<PathBuf>,
+    #[command(flatten)]
+    timing: timing::Arguments,
 }
 
 /// Everything that a run left behind.
@@ -44,12 +69,13 @@ struct Found {
     run: Option<Account>,
     log: Option<PathBuf>,
     recorded: Option<Recorded>,
+    hazards: Result<Vec<Hazard>, Failure>,
     /// The stacks that were kept when a hang was reported.
     stacks: Option<Result<Vec<StackSeen>, String>>,
 }
 
 /// What the recording tells.
-struct Recorded {
+pub(crate) struct Recorded {
     opened: Opened,
     gathering: Gathering,
     snapshot: Snapshot,
@@ -63,14 +89,44 @@ struct Recorded {
 }
 
 /// Prints the report of a run.
-pub(crate) fn report(what: &Path, format: Format) -> Outcome {
+pub(crate) fn report(arguments: &Arguments) -> Outcome {
+    let Arguments { what, format, hazards, suppress, baseline, timing } = arguments;
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    if *hazards {
+        findings::report_hazards(what, *format, suppress, baseline.as_deref(), &mut out)?;
+        out.flush()?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let format = match format {
+        findings::Format::Text => Format::Text,
+        findings::Format::Json => Format::Json,
+        findings::Format::Sarif | findings::Format::Junit => {
+            return Err(Failure::Input("this format is of the hazards alone: say --hazards".to_owned()));
+        }
+    };
+    if timing.wanted() {
+        drop(out);
+        return timing::report(what, timing, format);
+    }
     let run = Run::find(what)?;
+    if run.process.is_none() && !findings::is_process_folder(what) && findings::holds_processes(what) {
+        findings::report_all(what, format, &mut out)?;
+        out.flush()?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let outcome = report_one(run, format, &mut out);
+    out.flush()?;
+    outcome
+}
+
+/// Prints the report of one process.
+fn report_one(run: Run, format: Format, out: &mut impl Write) -> Outcome {
     let (mut hang, mut account, mut log) = (None, None, None);
     if let Some(folder) = &run.folder {
         hang = hang_in(folder)?;
         account = read(folder, "run.json")?;
         log = Some(folder.join("log.jsonl")).filter(|log| log.exists());
-        if hang.is_none() && account.is_none() && log.is_none() && run.recording.is_none() {
+        if hang.is_none() && account.is_none() && log.is_none() && !findings::is_process_folder(folder) {
             return Err(Failure::Input(format!(
                 "{}: not a run folder: no hang.json, run.json, log.jsonl or {RECORDING}",
                 folder.display()
@@ -83,14 +139,13 @@ pub(crate) fn report(what: &Path, format: Format) -> Outcome {
         Err(failure) if hang.is_none() && account.is_none() && log.is_none() => return Err(failure),
         Err(failure) => (None, Some(failure)),
     };
+    let hazards = findings::hazards_in(run.folder.as_deref(), recorded.as_ref().map(Recorded::opened));
     let stacks = run.folder.as_deref().and_then(|folder| stacks::of_folder(folder, hang.as_ref()));
-    let found = Found { folder: run.folder, hang, run: account, log, recorded, stacks };
-    let mut out = io::BufWriter::new(io::stdout().lock());
+    let found = Found { folder: run.folder, hang, run: account, log, recorded, hazards, stacks };
     match format {
         Format::Json => writeln!(out, "{:#}", found.json())?,
-        Format::Text => found.write_text(&mut out)?,
+        Format::Text => found.write_text(out)?,
     }
-    out.flush()?;
     unreadable.map_or(Ok(ExitCode::SUCCESS), Err)
 }
 
@@ -98,7 +153,13 @@ impl Found {
     fn json(&self) -> Value {
         let recording = self.recorded.as_ref().map(Recorded::json);
         let stacks = self.stacks.as_ref().and_then(|stacks| stacks.as_ref().ok());
-        json!({ "hang": self.hang, "run": self.run, "recording": recording, "stacks": stacks })
+        let hazards = self.hazards.as_ref().ok();
+        json!({ "hang": self.hang, "run": self.run, "recording": recording, "stacks": stacks, "hazards": hazards })
+    }
+
+    /// What the guard did that ended the process, where it did, in the account's words.
+    fn ended_by_the_guard(&self) -> Option<&str> {
+        self.run.as_ref().map(|run| run.ended.as_str()).filter(|ended| ended.starts_with("ended by"))
     }
 
     fn write_text(&self, out: &mut impl Write) -> Result<(), Failure> {
@@ -121,14 +182,28 @@ impl Found {
             (None, None) => {}
         }
         if let Some(recorded) = &self.recorded {
-            writeln!(out, "{}", recorded.how_it_ended())?;
+            writeln!(out, "{}", recorded.how_it_ended(self.ended_by_the_guard()))?;
         }
         match &self.run {
-            Some(run) => run.lines().iter().try_for_each(|line| writeln!(out, "{line}"))?,
+            // How it ended has been said where there is a recording.
+            Some(run) => {
+                let said = self.recorded.as_ref().and(self.ended_by_the_guard());
+                let lines = run.lines();
+                lines.iter().filter(|line| Some(line.as_str()) != said).try_for_each(|line| writeln!(out, "{line}"))?;
+            }
             None => writeln!(out, "no account: the program did not end in an orderly way, or still runs")?,
         }
-        if let Some(recorded) = &self.recorded {
-            recorded.write_account(out)?;
+        match &self.hazards {
+            Ok(hazards) => hazards.iter().flat_map(findings::lines_of).try_for_each(|line| writeln!(out, "{line}"))?,
+            Err(unreadable) => writeln!(out, "the hazards cannot be told: {unreadable}")?,
+        }
+        match &self.recorded {
+            Some(recorded) => recorded.write_account(out)?,
+            None => writeln!(
+                out,
+                "no recording: it was kept in memory and went with the process (a private folder on a disk, a file system in a \
+                 network), or LAZYGUARD_RECORD is off"
+            )?,
         }
         if let Some(log) = &self.log {
             writeln!(out, "log: {}", log.display())?;
@@ -140,16 +215,28 @@ impl Found {
     }
 }
 
-/// The block that the live report has on standard error, without its first lines.
+/// The block that the live report has on standard error, without its first lines, and what its words of confidence mean.
 fn write_hang(out: &mut impl Write, hang: &HangReport, without: usize) -> io::Result<()> {
     let text = hang.text() + &hang.python_text();
     text.lines()
         .skip(without)
-        .try_for_each(|line| writeln!(out, "{}", line.strip_prefix("lazyguard: ").unwrap_or(line)))
+        .try_for_each(|line| writeln!(out, "{}", line.strip_prefix("lazyguard: ").unwrap_or(line)))?;
+    let mut words: Vec<_> = hang.verdicts.iter().map(|verdict| verdict.confidence).collect();
+    words.sort_unstable();
+    words.dedup();
+    words.iter().try_for_each(|word| writeln!(out, "{} means: {}", word.name(), word.meaning()))
+}
+
+/// What stands or stood still, as the recording alone tells it.
+pub(crate) struct StoodStill {
+    /// The report that the process would have made.
+    pub report: HangReport,
+    /// Whether it had lasted for as long as a live report waits; else it is only suspected.
+    pub long_enough: bool,
 }
 
 impl Recorded {
-    fn read(opened: Opened) -> Result<Self, Failure> {
+    pub(crate) fn read(opened: Opened) -> Result<Self, Failure> {
         let texts = opened.recording.texts();
         let settings = opened.settings();
         let mut preload = PreloadAccount {
@@ -256,6 +343,21 @@ impl Recorded {
         self.threads()
             .map(|thread| thread.launches)
             .fold(self.opened.recording.facts().former_launches, u64::saturating_add)
+    }
+
+    /// What it was read from.
+    pub(crate) fn opened(&self) -> &Opened {
+        &self.opened
+    }
+
+    /// What stood still when the process was last seen; `None` where nothing did.
+    pub(crate) fn stood_still(&self) -> Option<StoodStill> {
+        if self.diagnosis.standing == Standing::Well {
+            return None;
+        }
+        let after = self.settings.hang_after_nanos;
+        let longest = self.snapshot.blocked.first().map_or(0, |call| call.blocked_nanos);
+        Some(StoodStill { report: self.hang(self.snapshot.clone()), long_enough: after != 0 && longest >= after })
     }
 
     /// The hang, as the live report would have told it.
@@ -375,7 +477,8 @@ impl Recorded {
         Printer::new(&self.opened, log::Format::Text, out)
     }
 
-    fn how_it_ended(&self) -> String {
+    /// How the process stands; `by_the_guard` is what the account says of an end that the guard has made.
+    fn how_it_ended(&self, by_the_guard: Option<&str>) -> String {
         let facts = self.opened.recording.facts();
         let rank = if facts.rank.is_empty() { String::new() } else { format!(", rank {}", facts.rank) };
         let host = if facts.host.is_empty() { String::new() } else { format!(" on {}", facts.host) };
@@ -384,7 +487,10 @@ impl Recorded {
             "{} (process {}{rank}{host}) {}; last seen at +{:.3} s ({})",
             facts.program,
             facts.process,
-            self.opened.state_in_words(),
+            match by_the_guard.filter(|_| self.opened.was_cut_off()) {
+                Some(ended) => format!("was {ended}"),
+                None => self.opened.state_in_words(),
+            },
             last as f64 / 1e9,
             utc(facts.armed_unix_nanos.saturating_add(last))
         )
@@ -445,7 +551,7 @@ fn thread_state(thread: &ThreadSeen) -> &'static str {
 }
 
 /// A moment on the wall, from nanoseconds since 1970.
-fn utc(unix_nanos: u64) -> String {
+pub(crate) fn utc(unix_nanos: u64) -> String {
     let seconds = unix_nanos / 1_000_000_000;
     let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
     // Years are counted from March, so that the day that leap years have comes last.
@@ -465,7 +571,8 @@ pub(crate) fn hang_in(folder: &Path) -> Result<Option<HangReport>, Failure> {
     read(folder, "hang.json")
 }
 
-fn read<T: serde::de::DeserializeOwned>(folder: &Path, name: &str) -> Result<Option<T>, Failure> {
+/// A file of a run folder; `None` where it is not there.
+pub(crate) fn read<T: serde::de::DeserializeOwned>(folder: &Path, name: &str) -> Result<Option<T>, Failure> {
     let path = folder.join(name);
     let text = match std::fs::read_to_string(&path) {
         Ok(text) => text,

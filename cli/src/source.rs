@@ -4,9 +4,14 @@
 //! process calls a path may be another file here, where it lives in a mount namespace of its own; the right one says when its
 //! process started.
 //!
+//! A process that is gone may have left a private folder, which has its id in its name; the newest of them is meant. A folder may
+//! hold the runs of others beneath its own, where several were told the same `LAZYGUARD_OUT`. What was taken for what is said on
+//! standard error.
+//!
 //! Must not: believe a process id alone. An id is used again; the time at which the process started tells which one is meant.
 
 use crate::callers::Callers;
+use crate::left_behind;
 use crate::Failure;
 use lazyguard_core::diagnose::{Gathering, Snapshot};
 use lazyguard_core::settings::Settings;
@@ -42,6 +47,7 @@ impl Run {
     pub fn find(what: &Path) -> Result<Self, Failure> {
         match fs::metadata(what) {
             Ok(found) if found.is_dir() => {
+                left_behind::say_what_else_is_in(what);
                 let recording = what.join(RECORDING);
                 let is_there = fs::symlink_metadata(&recording).is_ok();
                 return Ok(Self {
@@ -63,15 +69,35 @@ impl Run {
     }
 
     fn of_process(process: u32) -> Result<Self, Failure> {
-        let maps = maps_of(process)?;
-        let Some(recording) = recording_of(process, &maps)? else {
-            return Err(Failure::Input(format!(
-                "process {process}: keeps no recording in a file: it is not guarded, has not initialised CUDA, was told \
-                 LAZYGUARD_RECORD=off, or has said at its start that the recording is kept in memory"
-            )));
+        let is_gone = Standing::of(process) == Standing::Gone;
+        let found = maps_of(process).and_then(|maps| recording_of(process, &maps));
+        let failure = match found {
+            Ok(Some(recording)) if !is_gone => {
+                let folder = recording.file_name().filter(|name| *name == RECORDING).and(recording.parent());
+                return Ok(Self { folder: folder.map(Path::to_owned), recording: Some(recording), process: Some(process) });
+            }
+            _ if is_gone => match left_behind::by(process) {
+                Some(folder) => {
+                    let recording = folder.join(RECORDING);
+                    let recording = fs::symlink_metadata(&recording).is_ok().then_some(recording);
+                    return Ok(Self { folder: Some(folder), recording, process: None });
+                }
+                None => {
+                    "there is no process with this id, and no folder of this name, nor a private folder that such a process has left; if \
+                     it had LAZYGUARD_OUT, name that folder"
+                },
+            },
+            Err(failure) => return Err(failure),
+            Ok(_) => {
+                "keeps no recording in a file: it is not guarded, has not initialised CUDA, was told LAZYGUARD_RECORD=off, or has \
+                 said at its start that the recording is kept in memory"
+            }
         };
-        let folder = recording.file_name().filter(|name| *name == RECORDING).and(recording.parent());
-        Ok(Self { folder: folder.map(Path::to_owned), recording: Some(recording), process: Some(process) })
+        let earlier = left_behind::folders_of(process).into_iter().next();
+        let earlier = earlier.filter(|_| !is_gone).map(|found| {
+            format!("; an earlier process of this number left {0}: lazyguard report {0}", found.path.display())
+        });
+        Err(Failure::Input(format!("process {process}: {failure}{}", earlier.unwrap_or_default())))
     }
 
     /// Opens the recording.
@@ -306,8 +332,14 @@ fn is_alive(facts: &Facts, asked_for: Option<u32>) -> bool {
 }
 
 /// When the process of a recording started, by the header alone.
-fn started_by_header(path: &Path) -> io::Result<u64> {
+pub(crate) fn started_by_header(path: &Path) -> io::Result<u64> {
     header_word(&File::open(path)?, layout::header::PROCESS_START_TICKS)
+}
+
+/// The process of a recording, by the header alone.
+pub(crate) fn process_by_header(path: &Path) -> io::Result<u32> {
+    // The driver's version is the other half.
+    header_word(&File::open(path)?, layout::header::PROCESS).map(|word| word as u32)
 }
 
 /// A word of a recording's header.

@@ -1,15 +1,142 @@
-//! Where the time of a run went: a stand-in that says nothing.
+//! `lazyguard report --cold-start` and `--blocking`: where the time of a start went, and which asynchronous calls held the host.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `read` | the recordings of a run, read once for both accounts |
+//! | `cold_start` | the account of a start, for a person |
+//! | `blocking` | that of the calls that held the host |
+//! | `cards` | the cards at the beginning and in the steady state |
+//! | `table` | durations, shares and columns |
+//!
+//! Must not: decide anything. What a part or a reason is, the core says.
 
-use crate::Failure;
-use std::io::Write;
+mod blocking;
+mod cards;
+mod cold_start;
+mod read;
+mod table;
+
+use crate::report::Format;
+use crate::source::duration;
+use crate::{Failure, Outcome};
+use lazyguard_core::timing::THRESHOLD_NANOS;
+use lazyguard_core::Nanos;
+use read::{Asked, Timed};
+use serde_json::{json, Value};
+use std::io::{self, Write};
 use std::path::Path;
+use std::process::ExitCode;
 
-/// What `lazyguard run --cold-start --blocking` says at the end.
-pub(crate) fn after_run(
-    _root: &Path,
-    _cold_start: bool,
-    _blocking: bool,
-    _out: &mut impl Write,
-) -> Result<(), Failure> {
+/// The version of the JSON form.
+const SCHEMA: u32 = 1;
+
+/// The options of `report` that this is about.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Arguments {
+    /// Where the time from the process's start to its steady state went.
+    #[arg(long)]
+    cold_start: bool,
+    /// The calls documented as asynchronous that held the host, how long, and why.
+    #[arg(long)]
+    blocking: bool,
+    /// With --blocking: only calls that took at least so long. [default: 100us]
+    #[arg(long, value_name = "DURATION", value_parser = duration, requires = "blocking")]
+    slower_than: Option<Nanos>,
+}
+
+impl Arguments {
+    /// Whether one of the accounts was asked for.
+    pub fn wanted(&self) -> bool {
+        self.cold_start || self.blocking
+    }
+}
+
+/// Prints the accounts of a run: of a process, a run folder, or a folder with those of several processes.
+pub(crate) fn report(what: &Path, arguments: &Arguments, format: Format) -> Outcome {
+    let asked = Asked {
+        cold_start: arguments.cold_start,
+        blocking: arguments.blocking,
+        threshold: arguments.slower_than.unwrap_or(THRESHOLD_NANOS),
+    };
+    let processes = read::processes(what)?;
+    if processes.is_empty() {
+        return Err(Failure::Input(format!("{}: holds no recording, and no folder with one", what.display())));
+    }
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    let mut unreadable = None;
+    let mut objects = Vec::new();
+    for (number, run) in processes.iter().enumerate() {
+        match (Timed::read(run, &asked), format) {
+            (Ok(timed), Format::Json) => objects.push(timed.json()),
+            (Ok(timed), Format::Text) => {
+                if number > 0 {
+                    writeln!(out)?;
+                }
+                timed.write_text(&mut out)?;
+            }
+            // One that cannot be read keeps nobody from the others.
+            (Err(Failure::Input(why)), Format::Text) if processes.len() > 1 => writeln!(out, "{why}")?,
+            (Err(failure), _) => unreadable = Some(failure),
+        }
+    }
+    if let (Format::Json, None) | (Format::Json, Some(Failure::Input(_))) = (format, &unreadable) {
+        if !objects.is_empty() {
+            writeln!(out, "{:#}", json!({ "schema": SCHEMA, "processes": objects }))?;
+        }
+    }
+    out.flush()?;
+    unreadable.map_or(Ok(ExitCode::SUCCESS), Err)
+}
+
+/// Prints the accounts of all processes of a run that has ended, as far as there are any.
+#[allow(dead_code, reason = "`lazyguard run` calls it once it waits for the program")]
+pub(crate) fn after_run(root: &Path, cold_start: bool, blocking: bool, out: &mut impl Write) -> Result<(), Failure> {
+    let asked = Asked { cold_start, blocking, threshold: THRESHOLD_NANOS };
+    if !cold_start && !blocking {
+        return Ok(());
+    }
+    let processes = read::processes(root)?;
+    if processes.is_empty() {
+        writeln!(out, "no process of the run left a recording: none initialised CUDA, or LAZYGUARD_RECORD=off")?;
+        if let (true, Some(cards)) = (cold_start, cards::of(root)) {
+            cards::write_without_recording(&cards, out)?;
+        }
+    }
+    for run in &processes {
+        match Timed::read(run, &asked) {
+            Ok(timed) => timed.write_text(out)?,
+            Err(Failure::Input(why)) => writeln!(out, "{why}")?,
+            Err(failure) => return Err(failure),
+        }
+    }
     Ok(())
+}
+
+impl Timed {
+    fn json(&self) -> Value {
+        json!({
+            "folder": self.folder,
+            "process": self.process,
+            "program": self.program,
+            "rank": self.rank,
+            "host": self.host,
+            "ended": self.ended,
+            "cold_start": self.cold_start,
+            "card": self.cold_start.as_ref().map(|account| cards::json(self.cards.as_ref(), account)),
+            "blocking": self.blocking,
+        })
+    }
+
+    fn write_text(&self, out: &mut impl Write) -> io::Result<()> {
+        let rank = if self.rank.is_empty() { String::new() } else { format!(", rank {}", self.rank) };
+        writeln!(out, "{} (process {}{rank} on {}) {}", self.program, self.process, self.host, self.ended)?;
+        if let Some(account) = &self.cold_start {
+            cold_start::write(account, out)?;
+            cards::write(self.cards.as_ref(), account, out)?;
+        }
+        if let Some(account) = &self.blocking {
+            blocking::write(account, out)?;
+        }
+        Ok(())
+    }
 }

@@ -5,13 +5,13 @@ mod support;
 use lazyguard_core::state::World;
 use lazyguard_core::trace::layout::Shape;
 use lazyguard_core::trace::read::{Entry, Recording, Source};
-use lazyguard_core::trace::{Kind, Lane, Record};
+use lazyguard_core::trace::{Kind, Lane, ProcessFacts, Record, StartFacts};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 use support::check::check;
-use support::written::{bytes, facts, make, world, written};
+use support::written::{bytes, facts, make, process_facts, world, world_of, written};
 
 /// Calls of each thread. Miri takes a thousand times as long.
 const CALLS: u64 = if cfg!(miri) { 100 } else { 3000 };
@@ -156,4 +156,20 @@ impl Drop for Stop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
+}
+
+#[test]
+fn how_the_process_came_to_be_guarded_is_read_as_it_was_written() {
+    let start = StartFacts {
+        loaded: 5_000,
+        init_entered: 6_000,
+        init_returned: 7_000,
+        before_loaded_micros: 3,
+        arming_micros: 0,
+    };
+    let world = world_of(SHAPE, &ProcessFacts { start, ..process_facts() });
+    let read = || Recording::open(bytes(world)).expect("a recording").facts().start;
+    assert_eq!(read(), start);
+    world.recorder().armed_after(u32::MAX);
+    assert_eq!(read(), StartFacts { arming_micros: u32::MAX, ..start });
 }

@@ -1,5 +1,5 @@
 """The corpus on a card: programs that hang for one reason each get the right code and culprit, live and from the recording alone,
-and programs that are only slow get neither.
+programs that are only slow get neither, and programs that complete are told the hazards they have.
 
 What is expected of each stands in the first lines of its source and nowhere else; testapps/README.md says how to read them. Several
 run at a time, each in a process and a context of its own; those that need the device for themselves run alone.
@@ -13,6 +13,7 @@ from collections import namedtuple
 from concurrent.futures import ThreadPoolExecutor
 
 import guard
+import hazards
 from checks import Row, Scratch, as_data, describe, judge
 from tools import ROOT, TARGET
 
@@ -20,17 +21,19 @@ SOURCES = ROOT / "testapps" / "corpus"
 # The threshold, and the pace of the slow programs: on a card that several processes share, and on the simulated driver.
 CARD_MS, SIMULATED_MS = 2000, 600
 HANGING_AT_A_TIME, SLOW_AT_A_TIME = 6, 4
+# They take a fraction of a second each, and a launch that is held for a millisecond is something to them.
+HAZARDOUS_AT_A_TIME = 4
 # The start of a program and its context on a busy card, and the driver's answers to the guard.
 START_S, ANSWERS_S = 4.0, 2.0
 # The longest of the slow programs lasts four times the pace.
 SLOW_LIMIT_S = 30.0
 REPORT_LIMIT_S = 20.0
 
-Program = namedtuple("Program", "name what code culprit innocent slow_said env card told")
+Program = namedtuple("Program", "name what code culprit innocent slow_said env card told hazards", defaults=(None,))
 
 
 def programs():
-    """Every program of the corpus, by name; `code` is None of one that is only slow."""
+    """Every program of the corpus, by name; `code` is None of one that ends, and `hazards` of one that is not asked for them."""
     found = {}
     for source in sorted(SOURCES.glob("*/*.cpp")):
         found[source.stem] = parsed(source.stem, source.read_text())
@@ -44,9 +47,12 @@ def parsed(name, text):
             break
         lines.append(line[3:])
     keyed = dict(line.split(": ", 1) for line in lines if re.match(r"(expect|env|card|told): ", line))
-    what = " ".join(line for line in lines if not re.match(r"(expect|env|default|told|card|build): ", line))
-    words = keyed["expect"].split()
+    what = " ".join(line for line in lines if not re.match(r"(expect|hazard|prevented|env|default|told|card|build): ", line))
     env = dict(word.split("=", 1) for word in keyed.get("env", "").split())
+    stated = hazards.stated(lines)
+    if stated is not None:
+        return Program(name, what, None, None, None, (False,), env, keyed["card"], None, stated)
+    words = keyed["expect"].split()
     if words[0].startswith("LG"):
         named = dict(word.split("=", 1) for word in words[1:])
         return Program(name, what, words[0], named["culprit"], named.get("innocent"), None, env, keyed["card"], keyed.get("told"))
@@ -141,22 +147,27 @@ def ending(program, simulated):
 def check(simulated, progress):
     """Rows and data of the whole corpus."""
     started = time.monotonic()
-    skipped, alone, hang, slow = [], [], [], []
+    skipped, alone, hang, slow, hazardous = [], [], [], [], []
     for program in programs().values():
         if program.told or program.card.startswith("no") and not simulated:
             skipped.append(program)
         elif program.card == "yes, alone":
             alone.append(program)
+        elif program.hazards is not None:
+            hazardous.append(program)
         else:
             (hang if program.code else slow).append(program)
 
     def one(program):
-        row, data = (hanging if program.code else ending)(program, simulated)
+        if program.hazards is not None:
+            row, data = hazards.check(program, path_of(program), simulated)
+        else:
+            row, data = (hanging if program.code else ending)(program, simulated)
         progress(f"{row.what}: {row.verdict}" + ("" if row.verdict == "PASS" else f" ({row.guard}; {row.third})"))
         return row, data
 
     results = []
-    for group, at_a_time in ((hang, HANGING_AT_A_TIME), (slow, SLOW_AT_A_TIME), (alone, 1)):
+    for group, at_a_time in ((hang, HANGING_AT_A_TIME), (slow, SLOW_AT_A_TIME), (hazardous, HAZARDOUS_AT_A_TIME), (alone, 1)):
         with ThreadPoolExecutor(at_a_time) as pool:
             results += pool.map(one, group)
     rows = [row for row, _ in results] + [Row(f"corpus: {program.name}", "", "", f"known to be told {program.told}" if program.told else program.card, "SKIP") for program in skipped]

@@ -13,8 +13,8 @@ import guard
 from tools import ROOT, TARGET, Failure
 
 MOST_MIB = 60
-SCRIPTS = ("gpu-check", "bench", "gpu/torch_check.py", "gpu/bench_torch.py", "lib/checks.py", "lib/corpus.py", "lib/gpu_probe.py", "lib/guard.py",
-           "lib/processes.py", "lib/tools.py")
+SCRIPTS = ("gpu-check", "bench", "lib/checks.py", "lib/corpus.py", "lib/gpu_probe.py", "lib/guard.py", "lib/hazards.py",
+           "lib/processes.py", "lib/runs.py", "lib/tools.py")
 MARK = "lazyguard-kit"
 # Beside the programs of programs.json.
 ALSO = ("launch_bench",)
@@ -29,6 +29,7 @@ def contents():
     """Every file of the kit, relative to the repository."""
     files = [Path("scripts") / name for name in SCRIPTS]
     files += sorted(path.relative_to(ROOT) for path in (ROOT / "scripts" / "lib").glob("bench_*.py"))
+    files += sorted(path.relative_to(ROOT) for path in (ROOT / "scripts" / "gpu").glob("*.py"))
     files += [Path(name) for name in SOURCES]
     files += [path.relative_to(ROOT) for path in (guard.PROGRAMS, guard.LIBRARY, guard.COMMAND)]
     shared_runtime = False

@@ -1,13 +1,14 @@
 """Builds what is not Rust: the simulated driver, device images and the test programs.
 
-    testapps/simdriver/build.sh          -> target/simdriver/
-    kernels/NAME.cu                      -> target/kernels/NAME.fatbin (nvcc), NAME.host.so (build-kernels.sh)
-    testapps/apps/NAME.cpp               -> target/apps/NAME
-    testapps/corpus/{hang,slow}/NAME.cpp -> target/corpus/NAME
-    testapps/hostile/NAME.c, NAME.cpp    -> target/hostile/NAME
-    testapps/runtime/NAME.cu, NAME/*.cu  -> target/runtime/NAME (static runtime), target/runtime-shared/NAME
-    testapps/bench/NAME.cpp, NAME.cu     -> target/bench/NAME (static runtime)
-    testapps/stacks/NAME.c, NAME.cpp     -> target/stacks/NAME
+    testapps/simdriver/build.sh                 -> target/simdriver/
+    kernels/NAME.cu                             -> target/kernels/NAME.fatbin (nvcc), NAME.host.so (build-kernels.sh)
+    testapps/apps/NAME.cpp                      -> target/apps/NAME
+    testapps/corpus/{hang,slow,hazard}/NAME.cpp -> target/corpus/NAME
+    testapps/hostile/NAME.c, NAME.cpp           -> target/hostile/NAME
+    testapps/runtime/NAME.cu, NAME/*.cu         -> target/runtime/NAME (static runtime), target/runtime-shared/NAME
+    testapps/bench/NAME.cpp, NAME.cu            -> target/bench/NAME (static runtime)
+    testapps/stacks/NAME.c, NAME.cpp            -> target/stacks/NAME
+    testapps/nvml/libNAME.c                     -> target/nvml/libNAME.so
 
 A source lib*.c or lib*.cpp becomes a shared object of the same name, for programs that load one.
 A comment `// build: FLAGS` in the first lines of a source adds compiler and linker flags. In a
@@ -206,12 +207,12 @@ def programs(folder, target):
 
 
 def corpus():
-    """Both halves of the corpus in one folder: a name says one program."""
-    folders = [TESTAPPS / "corpus" / half for half in ("hang", "slow")]
+    """All parts of the corpus in one folder: a name says one program."""
+    folders = [TESTAPPS / "corpus" / part for part in ("hang", "slow", "hazard")]
     names = [source.stem for folder in folders for source in sources(folder, ".cpp")]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise Failure(f"testapps/corpus: in hang/ and in slow/: {', '.join(twice)}")
+        raise Failure(f"testapps/corpus: in more than one folder: {', '.join(twice)}")
     return [step for folder in folders for step in programs(folder, TARGET / "corpus")]
 
 
@@ -343,6 +344,7 @@ def build(say):
     corpus_programs = corpus()
     hostile = programs(TESTAPPS / "hostile", TARGET / "hostile")
     stacks = programs(TESTAPPS / "stacks", TARGET / "stacks")
+    management = programs(TESTAPPS / "nvml", TARGET / "nvml")
     measuring = programs(TESTAPPS / "bench", TARGET / "bench")
     images = device_images()
     links = runtime_links()
@@ -352,6 +354,7 @@ def build(say):
     removed_outputs(TARGET / "corpus", corpus_programs)
     removed_outputs(TARGET / "hostile", hostile)
     removed_outputs(TARGET / "stacks", stacks)
+    removed_outputs(TARGET / "nvml", management)
     removed_outputs(TARGET / "bench", measuring + bench_runtime_links())
     removed_outputs(TARGET / "runtime", links)
     removed_outputs(TARGET / "runtime-shared", links)
@@ -364,6 +367,7 @@ def build(say):
     group("the corpus", corpus_programs, identity, say)
     group("hostile programs", hostile, identity, say)
     group("programs whose stacks are read", stacks, identity, say)
+    group("the simulated management library", management, identity, say)
     group("programs that measure", measuring, identity, say)
     group("runtime-API programs, compiled", runtime_objects() + bench_runtime_objects(), identity, say)
     group("runtime-API programs, linked", links + bench_runtime_links(), identity, say)

@@ -93,6 +93,8 @@ def steps():
         step("format", ["cargo", "fmt", "--all", "--check", "--", "-l", "--color", "never"], lacks=component("fmt")),
         step("lints", ["cargo", "clippy", *JOBS, "--quiet", "--workspace", "--all-targets", *LINT_FLAGS], lacks=component("clippy")),
         step("the scripts' own tests", [sys.executable, "-m", "unittest", "discover", "-s", str(scripts / "tests")], count_unittest),
+        # The tests ask for them as well; here it is seen by itself where they cannot be had.
+        step("the schemas of JUnit and SARIF", [str(scripts / "fetch-schemas")]),
         step("the library as a file", [str(scripts / "check-library")], count_last_line),
         # The dev profile keeps overflow checks and debug assertions, and leaves target/release as it was built.
         rust_tests("unit tests", "not package(lazyguard-e2e)", ["--workspace", "--exclude", "lazyguard-e2e"], 480),

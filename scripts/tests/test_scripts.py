@@ -17,6 +17,7 @@ import checks  # noqa: E402
 import corpus  # noqa: E402
 import glibc_floor  # noqa: E402
 import guard  # noqa: E402
+import hazards  # noqa: E402
 import native_build  # noqa: E402
 import processes  # noqa: E402
 import test_suite  # noqa: E402
@@ -247,6 +248,22 @@ class Corpus(unittest.TestCase):
         programs = corpus.programs().values()
         self.assertGreaterEqual(sum(program.code is not None for program in programs), 26)
         self.assertGreaterEqual(sum(program.code is None for program in programs), 14)
+        self.assertEqual({key[:5] for program in programs for key in program.hazards or ()}, {f"LG10{last}" for last in range(1, 10)})
+
+    HAZARDS = ("// Completes.\n// hazard: LG101 call=cuLaunchKernel kernel=step stream=non-blocking\n"
+               "// prevented: LG102 call=cuLaunchKernel kernel=other stream=legacy\n// env: A=b\n// card: yes\n")
+
+    def test_hazards_are_read_and_compared_by_their_keys(self):
+        program = corpus.parsed("any", self.HAZARDS)
+        self.assertEqual((program.what, program.code, program.env), ("Completes.", None, {"A": "b"}))
+        self.assertEqual(program.hazards, {"LG101|step|cuLaunchKernel|non-blocking", "LG102|other|cuLaunchKernel|legacy|prevented"})
+        self.assertEqual(corpus.parsed("any", "// Completes.\n// hazard: none\n// card: yes\n").hazards, frozenset())
+        step = {"code": "LG101", "kernel": "step", "call": "cuLaunchKernel", "stream_class": "non-blocking", "prevented": False}
+        other = {**step, "code": "LG102", "kernel": "other", "stream_class": "legacy", "prevented": True}
+        self.assertEqual(hazards.difference(program.hazards, [step, other]), "")
+        self.assertIn("no LG102|other", hazards.difference(program.hazards, [step]))
+        self.assertIn("also LG103|-|", hazards.difference(program.hazards, [step, other, {**step, "code": "LG103", "kernel": None}]))
+        self.assertNotEqual(hazards.difference(frozenset(), None), "")
 
 
 class JudgingAProgram(unittest.TestCase):

@@ -34,6 +34,10 @@ inline unsigned long long pace_ns(double times) { return static_cast<unsigned lo
 // So many T pass on the calling thread.
 inline void pass(double times) { std::this_thread::sleep_for(std::chrono::nanoseconds(pace_ns(times))); }
 
+// For what is short whatever the pace: nanoseconds for a kernel that lasts, and a nap of the calling thread.
+constexpr unsigned long long ms(unsigned long long count) { return count * 1000000; }
+inline void nap(unsigned milliseconds) { std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds)); }
+
 // What one thread waits at until another opens it.
 struct Gate {
   std::mutex mutex;
@@ -98,6 +102,21 @@ inline CUdeviceptr device_words(size_t count) {
   CK(cuMemsetD32(memory, 0, count));
   CK(cuCtxSynchronize());
   return memory;
+}
+
+// As many blocks of 1,024 threads as the device holds at once.
+inline unsigned blocks_that_fill_the_device() {
+  int multiprocessors = 0, threads = 0;
+  CK(cuDeviceGetAttribute(&multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0));
+  CK(cuDeviceGetAttribute(&threads, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, 0));
+  return static_cast<unsigned>(multiprocessors * (threads / 1024));
+}
+
+// A cooperative grid of so many blocks of 1,024 threads.
+template <class... Arguments>
+CUresult launch_cooperative(CUfunction function, unsigned blocks, CUstream stream, Arguments... arguments) {
+  void* parameters[] = {static_cast<void*>(&arguments)..., nullptr};
+  return cuLaunchCooperativeKernel(function, blocks, 1, 1, 1024, 1, 1, 0, stream, parameters);
 }
 
 // A thread with the context current.

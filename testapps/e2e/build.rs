@@ -22,7 +22,11 @@ fn main() {
     fs::write(out.join("crash.rs"), hangs(&programs)).expect("OUT_DIR can be written");
     fs::write(out.join("hostile.rs"), hostile(&read(&lists.join("hostile/programs.json"))))
         .expect("OUT_DIR can be written");
-    fs::write(out.join("corpus.rs"), corpus(&lists.join("corpus"))).expect("OUT_DIR can be written");
+    println!("cargo::rerun-if-changed=src/header.rs");
+    let corpus =
+        |parts: &[&str]| parts.iter().map(|part| part_of_corpus(&lists.join("corpus"), part)).collect::<String>();
+    fs::write(out.join("corpus.rs"), corpus(&["hang", "slow"])).expect("OUT_DIR can be written");
+    fs::write(out.join("hazards.rs"), corpus(&["hazard"])).expect("OUT_DIR can be written");
 }
 
 fn read(path: &Path) -> Map<String, Value> {
@@ -71,38 +75,42 @@ fn hangs(programs: &Map<String, Value>) -> String {
     code
 }
 
-/// A module of the name of each program of the corpus, which has to stand in the folder that its first lines say.
-fn corpus(folder: &Path) -> String {
-    println!("cargo::rerun-if-changed=src/header.rs");
+/// A module of the name of each program of a part of the corpus, which has to stand in the folder that its first lines say.
+fn part_of_corpus(corpus: &Path, part: &str) -> String {
+    let folder = corpus.join(part);
+    println!("cargo::rerun-if-changed={}", folder.display());
+    let entries = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let mut sources: Vec<_> = entries.map(|entry| entry.expect("a folder can be read to its end").path()).collect();
+    sources.sort();
     let mut code = String::new();
-    for half in ["hang", "slow"] {
-        let half = folder.join(half);
-        println!("cargo::rerun-if-changed={}", half.display());
-        let entries = fs::read_dir(&half).unwrap_or_else(|error| panic!("{}: {error}", half.display()));
-        let mut sources: Vec<_> = entries.map(|entry| entry.expect("a folder can be read to its end").path()).collect();
-        sources.sort();
-        for source in sources {
-            println!("cargo::rerun-if-changed={}", source.display());
-            let text = fs::read_to_string(&source).unwrap_or_else(|error| panic!("{}: {error}", source.display()));
-            let header = Header::of(&text).unwrap_or_else(|error| panic!("{}: {error}", source.display()));
-            let hangs = matches!(header.expect, Expect::Hang { .. });
-            assert_eq!(hangs, half.ends_with("hang"), "{} is in the wrong folder", source.display());
-            let name = source.file_stem().expect("a source has a name").to_string_lossy();
-            module(&mut code, &name, questions_of(&header));
-        }
+    for source in sources {
+        println!("cargo::rerun-if-changed={}", source.display());
+        let text = fs::read_to_string(&source).unwrap_or_else(|error| panic!("{}: {error}", source.display()));
+        let header = Header::of(&text).unwrap_or_else(|error| panic!("{}: {error}", source.display()));
+        let its_part = match header.expect {
+            Expect::Hang { .. } => "hang",
+            Expect::Ends { .. } => "slow",
+            Expect::Hazards { .. } => "hazard",
+        };
+        assert_eq!(its_part, part, "{} is in the wrong folder", source.display());
+        let name = source.file_stem().expect("a source has a name").to_string_lossy();
+        module(&mut code, &name, questions_of(&header));
     }
     code
 }
 
 fn questions_of(header: &Header) -> &'static [&'static str] {
+    if matches!(header.expect, Expect::Hazards { .. }) {
+        return &["its_hazards_are_told_live_and_from_its_recording_and_no_others"];
+    }
     if header.told.is_some() {
         return match header.expect {
-            Expect::Ends { .. } => &["it_ends_and_what_is_said_of_it_is_known"],
             Expect::Hang { .. } => &["bare_it_hangs", "what_is_said_of_it_is_known"],
+            _ => &["it_ends_and_what_is_said_of_it_is_known"],
         };
     }
     match (&header.expect, header.default.as_deref()) {
-        (Expect::Ends { .. }, _) => &["it_ends_and_is_never_called_a_hang"],
+        (Expect::Ends { .. } | Expect::Hazards { .. }, _) => &["it_ends_and_is_never_called_a_hang"],
         (Expect::Hang { .. }, None) => &["bare_it_hangs", "the_verdict_is_right_live_and_from_its_folder"],
         (Expect::Hang { .. }, Some("completes")) => &[
             "bare_it_hangs",

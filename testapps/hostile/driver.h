@@ -63,6 +63,7 @@
   X(copy_back, cuMemcpyDtoH, "cuMemcpyDtoH_v2")             \
   X(copy_async, cuMemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2")  \
   X(write_value, cuStreamWriteValue32, "cuStreamWriteValue32_v2") \
+  X(wait_value, cuStreamWaitValue32, "cuStreamWaitValue32_v2") \
   X(event_create, cuEventCreate, "cuEventCreate")           \
   X(event_record, cuEventRecord, "cuEventRecord")           \
   X(event_synchronize, cuEventSynchronize, "cuEventSynchronize") \

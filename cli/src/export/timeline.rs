@@ -17,6 +17,7 @@ use crate::names::{condition, meant_at, Names};
 use lazyguard_core::api::Class;
 use lazyguard_core::diagnose::Code;
 use lazyguard_core::diagnose::ValueWait;
+use lazyguard_core::hazard::{Marks, Noted};
 use lazyguard_core::report::event_of_record;
 use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::read::{Entry, Recording, Source};
@@ -396,16 +397,21 @@ impl<'a, S: Source, W: Write> Timeline<'a, S, W> {
     fn hazard(&mut self, entry: &Entry) -> io::Result<()> {
         let track = self.thread(entry)?.calls;
         let record = &entry.record;
-        let code = Code::by_number(record.extent);
+        let noted = Noted::of(record, entry.thread);
+        let code = noted.map(|noted| noted.code);
+        let other = noted.map(|noted| noted.other).unwrap_or_default();
         let name = code.map_or_else(|| "hazard".to_owned(), |code| format!("hazard {code}"));
         let mut facts = Facts::new();
         facts.add("what", Value::Text(code.map_or("", Code::title)), code.is_some());
         facts.add("call", Value::Text(record.form.symbol()), true);
-        facts.add("in flight on stream", Value::Unsigned(record.detail & 0xffff_ffff), record.detail as u32 != 0);
-        let in_flight = self.names.function((record.detail >> 32) as u32, meant_at(record));
+        facts.add("in flight on stream", Value::Unsigned(other.stream.into()), other.stream != 0);
+        let in_flight = self.names.function(other.function, meant_at(record));
         if let Some(function) = in_flight {
             facts.add("in flight", Value::Text(function), true);
         }
+        let count = noted.map_or(0, |noted| noted.count);
+        facts.add("times so far", Value::Unsigned(count.into()), count != 0);
+        facts.add("prevented", Value::Bool(true), noted.is_some_and(|noted| noted.marks.says(Marks::PREVENTED)));
         let category = event_of_record(record.kind, record.form.class());
         let event = Event { track, at: record.entered, name: &name, category, flows: &[], facts: facts.all() };
         self.trace.event(What::Instant, &event)

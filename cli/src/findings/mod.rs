@@ -1,75 +1,83 @@
-//! What a run has found, once it is over: a stand-in that knows of hangs alone.
+//! What a run is found to have done once it is over: its hangs and its hazards, what of them is held against it, and the files
+//! and lines that say so.
+//!
+//! [`conclude`] is what `lazyguard run` calls at the end; `lazyguard report` uses the same parts. One pass over the run's
+//! folder ([`collect`]) and one judgement ([`judge`]) serve every form of output, so that they cannot differ.
+//!
+//! Must not: look at anything but the run's folder and the files that are named, or write any file that was not asked for.
+
+mod annotate;
+mod baseline;
+mod collect;
+#[cfg(test)]
+mod conclude_tests;
+mod fail_on;
+mod hangs;
+mod json;
+mod judge;
+mod junit;
+mod places;
+mod report;
+#[cfg(test)]
+mod samples;
+mod sarif;
+mod suppress;
+mod text;
+
+pub(crate) use annotate::Annotations;
+pub(crate) use collect::{hazards_in, holds_processes, is_process_folder};
+pub(crate) use fail_on::FailOn;
+pub(crate) use report::{report_all, report_hazards, Format};
+pub(crate) use text::lines_of;
 
 use crate::Failure;
-use std::path::PathBuf;
-use std::str::FromStr;
+use collect::{Process, Stood};
+use judge::{Judged, Rules};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 /// A run that is over.
 #[derive(Debug)]
-#[expect(dead_code, reason = "the stand-in looks at the root alone")]
 pub(crate) struct Finished {
+    /// The program and its arguments.
     pub command: Vec<String>,
+    /// The folder under which every process of the run has its own.
     pub root: PathBuf,
+    /// When it was started, in nanoseconds since 1970.
     pub started_unix_nanos: u64,
+    /// How long it took.
     pub nanos: u64,
     pub end: End,
+    /// The rank of the program in its job, where a launcher tells it.
     pub rank: Option<String>,
 }
 
-/// How the program ended.
+/// How the program itself ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
+    /// With this status.
     Exited(u8),
+    /// By this signal.
     Signalled(i32),
+    /// It was ended, because it took too long.
     TimedOut,
+    /// It was ended, because it hung.
     EndedOnHang,
 }
 
-/// What makes a run fail.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct FailOn {
-    hang: bool,
-}
-
-impl FromStr for FailOn {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let mut fail_on = Self::default();
-        for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
-            match item.strip_prefix("hazard:").unwrap_or(item) {
-                "hang" => fail_on.hang = true,
-                "hazard" | "prevented" => {}
-                code if code.starts_with("LG") => {}
-                _ => return Err(format!("{item} is none of hang, hazard, hazard:CODE, CODE, prevented")),
-            }
-        }
-        Ok(fail_on)
-    }
-}
-
-/// For which CI system annotations are written.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Annotations {
-    Wanted,
-    Off,
-}
-
-impl FromStr for Annotations {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "off" => Ok(Self::Off),
-            "auto" | "github" | "gitlab" | "azure" | "teamcity" => Ok(Self::Wanted),
-            _ => Err("values: auto, off, github, gitlab, azure, teamcity".to_owned()),
+impl std::fmt::Display for End {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Exited(code) => write!(f, "exit status {code}"),
+            Self::Signalled(signal) => write!(f, "ended by signal {signal}"),
+            Self::TimedOut => f.write_str("timed out"),
+            Self::EndedOnHang => f.write_str("ended on a hang"),
         }
     }
 }
 
-/// What is wanted of the findings.
-#[derive(Debug)]
-#[expect(dead_code, reason = "the stand-in writes no file")]
+/// What is asked of a conclusion.
+#[derive(Debug, Default)]
 pub(crate) struct Wanted {
     pub fail_on: FailOn,
     pub junit: Option<PathBuf>,
@@ -79,34 +87,159 @@ pub(crate) struct Wanted {
     pub baseline: Option<PathBuf>,
     pub write_baseline: Option<PathBuf>,
     pub annotations: Annotations,
+    /// A line that sums the run up.
     pub summary: bool,
 }
 
-/// Why a run failed that the program has passed.
+/// What a run fails for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(dead_code, reason = "the stand-in finds no hazards")]
 pub(crate) enum FailedOn {
     Hang,
     Hazard,
 }
 
-/// What comes of a run.
+impl FailedOn {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Hang => "hang",
+            Self::Hazard => "hazard",
+        }
+    }
+}
+
+/// What became of the run.
 #[derive(Debug)]
 pub(crate) struct Conclusion {
+    /// What the run fails for, beside what the program says itself.
     pub failed: Option<FailedOn>,
+    /// Whether the run's folder is worth keeping.
     pub keep: bool,
+    /// Whole lines for standard error.
     pub lines: Vec<String>,
 }
 
-/// Looks at what the processes of a run have left.
-pub(crate) fn conclude(run: &Finished, wanted: &Wanted) -> Result<Conclusion, Failure> {
-    let folders = std::fs::read_dir(&run.root).into_iter().flatten().flatten();
-    let hung = folders.filter(|entry| hang_of(&entry.path().join("hang.json"))).count();
-    let failed = (wanted.fail_on.hang && hung > 0).then_some(FailedOn::Hang);
-    Ok(Conclusion { failed, keep: hung > 0, lines: Vec::new() })
+/// The exit code of a run: a hang comes before a timeout, that before hazards, and what the program says itself is passed on
+/// where it failed.
+pub(crate) fn exit_code(end: End, failed: Option<FailedOn>) -> u8 {
+    const HANG: u8 = 117;
+    const HAZARD: u8 = 118;
+    const TIMED_OUT: u8 = 124;
+    match (failed, end) {
+        (Some(FailedOn::Hang), _) | (_, End::EndedOnHang) => HANG,
+        (_, End::TimedOut) => TIMED_OUT,
+        (_, End::Signalled(signal)) => u8::try_from(128 + signal).unwrap_or(u8::MAX),
+        (_, End::Exited(code)) if code != 0 => code,
+        (Some(FailedOn::Hazard), _) => HAZARD,
+        (None, End::Exited(_)) => 0,
+    }
 }
 
-fn hang_of(path: &std::path::Path) -> bool {
-    let report = std::fs::read(path).ok().and_then(|text| serde_json::from_slice::<serde_json::Value>(&text).ok());
-    report.is_some_and(|report| report["standing"] == "hang" && report["resolved"].is_null())
+/// Everything that the forms of output tell of.
+struct Seen<'a> {
+    run: Option<&'a Finished>,
+    root: &'a Path,
+    /// What paths of source files are relative to.
+    here: PathBuf,
+    processes: Vec<Process>,
+    judged: Judged,
+    fail_on: &'a FailOn,
+    has_baseline: bool,
+    failed: Option<FailedOn>,
+    /// What could not be read of the root itself.
+    unreadable: Vec<String>,
+}
+
+impl Seen<'_> {
+    /// Everything that could not be read; a line each.
+    fn problems(&self) -> impl Iterator<Item = &String> {
+        self.unreadable.iter().chain(self.processes.iter().flat_map(|process| &process.problems))
+    }
+
+    fn suspected(&self) -> impl Iterator<Item = (&Process, &lazyguard_core::report::HangReport)> {
+        self.processes.iter().filter_map(|process| match &process.stood {
+            Some(Stood::Suspected(report)) => Some((process, report)),
+            _ => None,
+        })
+    }
+}
+
+/// Reads what a run has left and says what it comes to; writes the files that are asked for.
+pub(crate) fn conclude(run: &Finished, wanted: &Wanted) -> Result<Conclusion, Failure> {
+    let rules = Rules {
+        fail_on: wanted.fail_on.clone(),
+        suppressions: suppress::read(&wanted.suppressions)?,
+        baseline: baseline_of(wanted)?,
+    };
+    let (processes, unreadable) = collect::under(&run.root);
+    let judged = rules.judge(&processes);
+    let hangs = run.end == End::EndedOnHang || wanted.fail_on.hang && !hangs::hangs(&processes).is_empty();
+    let failed = match hangs {
+        true => Some(FailedOn::Hang),
+        false => judged.hazards.iter().any(|finding| finding.fails).then_some(FailedOn::Hazard),
+    };
+    let seen = Seen {
+        run: Some(run),
+        root: &run.root,
+        here: std::env::current_dir().unwrap_or_default(),
+        processes,
+        judged,
+        fail_on: &wanted.fail_on,
+        has_baseline: wanted.baseline.is_some(),
+        failed,
+        unreadable,
+    };
+    write_files(&seen, wanted, &rules)?;
+
+    let has_hung = seen.processes.iter().any(|process| process.stood.is_some());
+    let keep = !seen.processes.is_empty() && (failed.is_some() || run.end != End::Exited(0) || has_hung);
+    let mut lines = text::at_the_end(&seen);
+    if wanted.summary || wanted.annotations.system() == Some(annotate::System::Gitlab) {
+        lines.push(text::summary(&seen));
+    }
+    let lines = lines.iter().map(|line| format!("lazyguard: {line}"));
+    let lines = annotate::lines(&seen, wanted.annotations).into_iter().chain(lines).collect();
+    Ok(Conclusion { failed, keep, lines })
+}
+
+fn baseline_of(wanted: &Wanted) -> Result<Option<BTreeSet<String>>, Failure> {
+    let Some(path) = &wanted.baseline else { return Ok(None) };
+    match baseline::read(path)? {
+        Some(keys) => Ok(Some(keys)),
+        // The first of several programs that share a file finds none.
+        None if wanted.write_baseline.as_ref() == Some(path) => Ok(Some(BTreeSet::new())),
+        None => Err(Failure::Input(format!(
+            "baseline {0}: there is no such file; --write-baseline {0} makes one of a run",
+            path.display()
+        ))),
+    }
+}
+
+fn write_files(seen: &Seen<'_>, wanted: &Wanted, rules: &Rules) -> Result<(), Failure> {
+    if let Some(path) = &wanted.junit {
+        write(path, &junit::text(seen)?)?;
+    }
+    if let Some(path) = &wanted.sarif {
+        write(path, &sarif::text(seen))?;
+    }
+    if let Some(path) = &wanted.json {
+        write(path, &json::text(seen))?;
+    }
+    if let Some(path) = &wanted.write_baseline {
+        // What a suppression speaks of needs no other excuse. What the baseline had stays, so that programs can share one.
+        let unsuppressed = seen.judged.hazards.iter().filter(|f| !matches!(f.status, judge::Status::Suppressed(_)));
+        let keys = unsuppressed.map(|finding| finding.key.clone());
+        let keys = keys.chain(rules.baseline.iter().flatten().cloned()).collect();
+        write(path, &baseline::text(keys)?)?;
+    }
+    Ok(())
+}
+
+/// Writes a file, and the folders that lead to it.
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    let made = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => std::fs::create_dir_all(folder),
+        _ => Ok(()),
+    };
+    let written = made.and_then(|()| std::fs::write(path, text));
+    written.map_err(|error| Failure::Input(format!("{}: cannot be written: {error}", path.display())))
 }

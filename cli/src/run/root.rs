@@ -7,6 +7,7 @@
 //! Must not: take over a folder with an earlier run in it, or remove anything in a folder that the user named.
 
 use crate::Failure;
+use lazyguard_core::place::private_bases;
 use lazyguard_core::settings::{expand_folder, literal_folder, FolderFacts, PRIVATE_RUN};
 use nix::unistd::getuid;
 use std::collections::hash_map::RandomState;
@@ -136,7 +137,7 @@ impl Root {
     fn private(process: u32, mark: &str) -> Result<Self, (PathBuf, io::Error)> {
         let prefix = format!("{PRIVATE_RUN}{}-", getuid());
         let mut last = (PathBuf::new(), io::Error::other("there is no folder for temporary files"));
-        for base in private_bases() {
+        for base in private_bases(std::env::var_os("TMPDIR")) {
             sweep(&base, &prefix);
             let random = RandomState::new().build_hasher().finish() as u32;
             let path = base.join(format!("{prefix}{process}-{random:08x}"));
@@ -238,13 +239,6 @@ fn has_living(root: &Path) -> bool {
         let process = name.rsplit_once('-').and_then(|(_, process)| process.split('.').next().map(str::to_owned));
         process.is_some_and(|process| !process.is_empty() && Path::new("/proc").join(process).exists())
     })
-}
-
-/// Where private folders go, as the guard has it, and what is tried then.
-fn private_bases() -> Vec<PathBuf> {
-    let memory = Some(PathBuf::from("/dev/shm")).filter(|path| path.is_dir());
-    let named = std::env::var_os("TMPDIR").filter(|path| !path.is_empty()).map(PathBuf::from);
-    named.into_iter().chain(memory).chain([PathBuf::from("/tmp")]).collect()
 }
 
 /// Takes away private folders of runs that were killed and hold no hang, but for the newest.

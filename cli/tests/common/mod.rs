@@ -5,7 +5,7 @@
 use lazyguard_core::api::Form;
 use lazyguard_core::state::{FunctionKind, Operation, StreamKey, StreamKind, World};
 use lazyguard_core::trace::layout::{flag, state, Shape};
-use lazyguard_core::trace::{pack_launch, Kind, Lane, ProcessFacts, Record, Recorder};
+use lazyguard_core::trace::{pack_launch, Kind, Lane, ProcessFacts, Record, Recorder, StartFacts};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -31,6 +31,7 @@ pub fn nobody() -> ProcessFacts {
         host: std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned(),
         rank: "3".to_owned(),
         lazyguard: "0.1.0".to_owned(),
+        start: StartFacts::default(),
     }
 }
 
@@ -149,4 +150,22 @@ impl Job {
     pub fn save(&self, folder: &Path, last_seen: u64) {
         std::fs::write(folder.join("trace.lgt"), self.bytes(last_seen)).expect("the recording is written");
     }
+}
+
+/// A process that hangs over a cold launch from the first second on: `k2` was loaded behind `k1`, and the main thread waits.
+pub fn hanging(job: &Job) {
+    let main = job.thread(100, "main");
+    let (one, two) = (job.stream(0x51), job.stream(0x52));
+    let (k1, k2) = (job.function("_Z2k1v"), job.function("_Z2k2v"));
+    job.make(main, &Record { caller: 0x40_1111, ..launch(one, k1, 1_000_000_000) }, 5_000, 0);
+    job.make(
+        main,
+        &Record { kind: Kind::ColdFunction, caller: 0x40_2222, ..launch(two, k2, 1_000_000_000 + 10_000) },
+        5_000,
+        0,
+    );
+    job.hold(main, &Record { caller: 0x40_3333, ..facts("cuCtxSynchronize", 1_000_000_000 + 20_000) });
+    let recorder = job.world.recorder();
+    recorder.add_setting(0, "LAZYGUARD_PRELOAD=off");
+    recorder.add_file(0, 0x40_0000, 0x48_0000, 0x40_0000, "/opt/job/bin/train");
 }

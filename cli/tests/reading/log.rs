@@ -177,7 +177,9 @@ fn each_filter_lets_through_what_it_names() {
     let of = |filter: &[&str]| times(&[&[folder.path()], filter].concat());
     assert_eq!(of(&["--thread", "101"]), [2_000, 2_000, 3_000, 4_000]);
     assert_eq!(of(&["--thread", "worker"]), of(&["--thread", "101"]));
-    assert_eq!(of(&["--thread", "nobody"]), [0; 0]);
+    let none = super::lazyguard(&["log", folder.path(), "--thread", "nobody"]).output().unwrap();
+    let hint = "lazyguard: none of the 14 records that were looked at matches; without a filter, all are printed\n";
+    assert_eq!((none.status.code(), super::texts(&none)), (Some(0), (String::new(), hint.to_owned())));
     assert_eq!(of(&["--stream", "2"]), [2_000, 2_000, 4_000]);
     assert_eq!(of(&["--function", "kernel<float>"]), [1_000, 330_000]);
     assert_eq!(of(&["--call", "Memcpy"]), [5_000]);

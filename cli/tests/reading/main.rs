@@ -10,6 +10,7 @@ mod export;
 mod log;
 mod process;
 mod report;
+mod timing;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

@@ -1,32 +1,14 @@
 //! `lazyguard report`: what became of a process, and why.
 
-use super::common::{facts, launch, nobody, wait, write, Job, SMALL};
+use super::common::{facts, hanging, launch, nobody, wait, write, Job, SMALL};
 use super::{said, Folder};
 use lazyguard_core::diagnose::{snapshot_at, Snapshot};
 use lazyguard_core::report::{HangReport, PreloadAccount};
 use lazyguard_core::trace::read::Recording;
-use lazyguard_core::trace::{Kind, ProcessFacts, Record};
+use lazyguard_core::trace::{ProcessFacts, Record};
 use serde_json::Value;
 
 const SECOND: u64 = 1_000_000_000;
-
-/// A process that hangs over a cold launch from the first second on: `k2` was loaded behind `k1`, and the main thread waits.
-fn hanging(job: &Job) {
-    let main = job.thread(100, "main");
-    let (one, two) = (job.stream(0x51), job.stream(0x52));
-    let (k1, k2) = (job.function("_Z2k1v"), job.function("_Z2k2v"));
-    job.make(main, &Record { caller: 0x40_1111, ..launch(one, k1, SECOND) }, 5_000, 0);
-    job.make(
-        main,
-        &Record { kind: Kind::ColdFunction, caller: 0x40_2222, ..launch(two, k2, SECOND + 10_000) },
-        5_000,
-        0,
-    );
-    job.hold(main, &Record { caller: 0x40_3333, ..facts("cuCtxSynchronize", SECOND + 20_000) });
-    let recorder = job.world.recorder();
-    recorder.add_setting(0, "LAZYGUARD_PRELOAD=off");
-    recorder.add_file(0, 0x40_0000, 0x48_0000, 0x40_0000, "/opt/job/bin/train");
-}
 
 fn json(folder: &Folder) -> Value {
     serde_json::from_str(&said(&["report", folder.path(), "--format", "json"])).expect("one JSON object")

@@ -97,7 +97,7 @@ macro_rules! with_driver_api {
                 19 cuCtxSynchronize_v2 cuCtxSynchronize 13000 legacy;
             }
             ContextWait (limit: i32, value: usize)
-                => context::waits_for_context();
+                => context::sets_limit(limit, value);
             {
                 20 cuCtxSetLimit cuCtxSetLimit 3010 legacy;
             }
@@ -277,7 +277,7 @@ macro_rules! with_driver_api {
                 57 cuLaunchKernelEx_ptsz cuLaunchKernelEx 11060 per_thread;
             }
             Launch (function: Handle, grid_dim_x: u32, grid_dim_y: u32, grid_dim_z: u32, block_dim_x: u32, block_dim_y: u32, block_dim_z: u32, shared_mem_bytes: u32, stream: Handle, kernel_params: Ptr)
-                => launch::kernel(function, stream, [grid_dim_x, grid_dim_y, grid_dim_z], [block_dim_x, block_dim_y, block_dim_z], shared_mem_bytes);
+                => launch::cooperative(function, stream, [grid_dim_x, grid_dim_y, grid_dim_z], [block_dim_x, block_dim_y, block_dim_z], shared_mem_bytes);
             {
                 58 cuLaunchCooperativeKernel cuLaunchCooperativeKernel 9000 legacy;
                 59 cuLaunchCooperativeKernel_ptsz cuLaunchCooperativeKernel 9000 per_thread;
@@ -697,7 +697,7 @@ macro_rules! with_driver_api {
                 185 cuMemcpy3DPeer_ptds cuMemcpy3DPeer 7000 per_thread;
             }
             CopyAsync (dst: u64, src: u64, byte_count: usize, stream: Handle)
-                => copy::asynchronous(dst, byte_count, stream);
+                => copy::copies(dst, byte_count, [dst, src], stream);
             {
                 186 cuMemcpyAsync cuMemcpyAsync 4000 legacy;
                 187 cuMemcpyAsync_ptsz cuMemcpyAsync 7000 per_thread;
@@ -709,13 +709,13 @@ macro_rules! with_driver_api {
                 189 cuMemcpyPeerAsync_ptsz cuMemcpyPeerAsync 7000 per_thread;
             }
             CopyAsync (dst_device: u64, src_host: Ptr, byte_count: usize, stream: Handle)
-                => copy::asynchronous(dst_device, byte_count, stream);
+                => copy::copies(dst_device, byte_count, [src_host as u64, 0], stream);
             {
                 190 cuMemcpyHtoDAsync_v2 cuMemcpyHtoDAsync 3020 legacy;
                 191 cuMemcpyHtoDAsync_v2_ptsz cuMemcpyHtoDAsync 7000 per_thread;
             }
             CopyAsync (dst_host: Ptr, src_device: u64, byte_count: usize, stream: Handle)
-                => copy::asynchronous(dst_host as u64, byte_count, stream);
+                => copy::copies(dst_host as u64, byte_count, [dst_host as u64, 0], stream);
             {
                 192 cuMemcpyDtoHAsync_v2 cuMemcpyDtoHAsync 3020 legacy;
                 193 cuMemcpyDtoHAsync_v2_ptsz cuMemcpyDtoHAsync 7000 per_thread;
@@ -727,22 +727,26 @@ macro_rules! with_driver_api {
                 195 cuMemcpyDtoDAsync_v2_ptsz cuMemcpyDtoDAsync 7000 per_thread;
             }
             CopyAsync (dst_array: Handle, dst_offset: usize, src_host: Ptr, byte_count: usize, stream: Handle)
-                => copy::asynchronous(0, byte_count, stream);
+                => copy::copies(0, byte_count, [src_host as u64, 0], stream);
             {
                 196 cuMemcpyHtoAAsync_v2 cuMemcpyHtoAAsync 3020 legacy;
                 197 cuMemcpyHtoAAsync_v2_ptsz cuMemcpyHtoAAsync 7000 per_thread;
             }
             CopyAsync (dst_host: Ptr, src_array: Handle, src_offset: usize, byte_count: usize, stream: Handle)
-                => copy::asynchronous(dst_host as u64, byte_count, stream);
+                => copy::copies(dst_host as u64, byte_count, [dst_host as u64, 0], stream);
             {
                 198 cuMemcpyAtoHAsync_v2 cuMemcpyAtoHAsync 3020 legacy;
                 199 cuMemcpyAtoHAsync_v2_ptsz cuMemcpyAtoHAsync 7000 per_thread;
             }
             CopyAsync (p_copy: Ptr, stream: Handle)
-                => copy::asynchronous(0, 0, stream);
+                => copy::copies_2d(p_copy, stream);
             {
                 200 cuMemcpy2DAsync_v2 cuMemcpy2DAsync 3020 legacy;
                 201 cuMemcpy2DAsync_v2_ptsz cuMemcpy2DAsync 7000 per_thread;
+            }
+            CopyAsync (p_copy: Ptr, stream: Handle)
+                => copy::copies_3d(p_copy, stream);
+            {
                 202 cuMemcpy3DAsync_v2 cuMemcpy3DAsync 3020 legacy;
                 203 cuMemcpy3DAsync_v2_ptsz cuMemcpy3DAsync 7000 per_thread;
                 204 cuMemcpy3DPeerAsync cuMemcpy3DPeerAsync 4000 legacy;

@@ -33,7 +33,7 @@ mod words;
 pub use code::Code;
 pub use decide::diagnose;
 pub use gather::{snapshot_at, snapshot_of, Gathering, ASKS_NO_MORE_NANOS};
-pub use memory::{ValueWait, ValueWrite};
+pub use memory::{Stores, ValueWait, ValueWrite};
 pub use occupancy::{resident_blocks, Device, Needs};
 pub use snapshot::{
     BlockedCall, BusyStream, ColdLoadSeen, Doing, EventWaitSeen, Extent, HostFunctionSeen, LaunchKey, OperationSeen,

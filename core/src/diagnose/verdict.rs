@@ -36,6 +36,15 @@ impl Confidence {
             Self::Certain => "certain",
         }
     }
+
+    /// What that means, for a person.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Self::Possible => "nothing that is known contradicts it; another cause is not excluded",
+            Self::Likely => "what is known fits this pattern and no other; what a kernel waits for cannot be seen",
+            Self::Certain => "it follows from what was submitted; nothing that the program can still do ends it",
+        }
+    }
 }
 
 /// A place in the record that a verdict rests on. The record is the one of this thread, or about this stream, whose call was

@@ -4,8 +4,31 @@
 //! record means, which of them are the same hazard, and what to say of it is decided here, for the live process and for the
 //! command-line tool alike.
 //!
+//! | file | holds |
+//! |---|---|
+//! | `rules` | what is a hazard, as far as that can be decided without CUDA |
+//! | `waits` | waits for values that nothing submitted satisfies |
+//! | `noted` | one occurrence, and its record |
+//! | `fold` | from occurrences to hazards |
+//! | `group` | a hazard, once it has been counted |
+//! | `words` | the sentences |
+//! | `read` | the hazards of a recording |
+//! | `file` | the hazards of a process, as a file |
+//!
 //! Must not: look at live state, or make a hazard of anything that no record shows.
 
+mod file;
+mod fold;
 mod group;
+mod noted;
+mod read;
+pub mod rules;
+mod waits;
+pub mod words;
 
+pub use file::{joined, HazardFile};
+pub use fold::{Counted, Fold, Names, MOST_GROUPS};
 pub use group::{Hazard, Met, StreamClass};
+pub use noted::{code_of, holds_the_host, Marks, Noted, Other};
+pub use read::{hazards_of, Gathered};
+pub use waits::{Outstanding, Waits};

@@ -122,6 +122,9 @@ pub struct Account {
     pub hangs: u64,
     /// Hazards by code.
     pub hazards: Vec<(String, u64)>,
+    /// Hazards that the guard took care of, by code: what would have arisen without.
+    #[serde(default)]
+    pub prevented: Vec<(String, u64)>,
     /// Preloading.
     pub preload: PreloadAccount,
     /// The recording.
@@ -151,6 +154,9 @@ impl Account {
         lines.extend(self.preload.lines());
         for (code, count) in &self.hazards {
             lines.push(format!("hazard {code}: {count} time(s)"));
+        }
+        for (code, count) in &self.prevented {
+            lines.push(format!("hazard {code} prevented: {count} time(s)"));
         }
         if !self.unhooked.is_empty() {
             lines.push(format!("asked of the driver and not followed: {}", self.unhooked.join(", ")));

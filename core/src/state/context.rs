@@ -10,6 +10,7 @@ pub struct Context {
     words: Words,
     primary: AtomicBool,
     captures: AtomicU32,
+    local_bytes: AtomicU64,
 }
 
 type Words = &'static [AtomicU64; place::WORDS];
@@ -17,7 +18,7 @@ type Words = &'static [AtomicU64; place::WORDS];
 impl Context {
     /// A context's entry over these words.
     pub(super) fn over(words: Words) -> Self {
-        Self { words, primary: AtomicBool::new(false), captures: AtomicU32::new(0) }
+        Self { words, primary: AtomicBool::new(false), captures: AtomicU32::new(0), local_bytes: AtomicU64::new(0) }
     }
 
     pub(super) fn begin(&self, handle: u64, now: Nanos) {
@@ -27,6 +28,7 @@ impl Context {
         self.words[place::ORPHANED_UNTIL].store(0, Ordering::Relaxed);
         self.primary.store(false, Ordering::Relaxed);
         self.captures.store(0, Ordering::Relaxed);
+        self.local_bytes.store(0, Ordering::Relaxed);
         // Release: partner of the Acquire in `alive`.
         self.words[place::ALIVE].store(Self::standing(true, -1), Ordering::Release);
     }
@@ -86,6 +88,12 @@ impl Context {
         self.words[place::ORPHANED_UNTIL].load(Ordering::Relaxed) > self.idle_until()
     }
 
+    /// A kernel that needs so many bytes of local memory a thread is launched, or a stack of that size is asked for. Returns
+    /// how many the context was known to have set aside before.
+    pub fn sets_local_memory_aside(&self, bytes: u64) -> u64 {
+        self.local_bytes.fetch_max(bytes, Ordering::Relaxed)
+    }
+
     /// Whether a stream of it is being captured, as far as was seen.
     pub fn capturing(&self) -> bool {
         self.captures.load(Ordering::Acquire) > 0
@@ -119,6 +127,10 @@ pub struct Function {
     name: AtomicU32,
     owner: AtomicU64,
     loaded_in: AtomicU64,
+    /// Contexts in which the guard loaded it, and the program has not used it since.
+    ahead_in: AtomicU64,
+    /// Contexts in which it was launched.
+    launched_in: AtomicU64,
     /// Whether the recording has its name and owner.
     introduced: AtomicBool,
 }
@@ -130,6 +142,8 @@ impl Function {
         self.name.store(0, Ordering::Relaxed);
         self.owner.store(owner, Ordering::Relaxed);
         self.loaded_in.store(0, Ordering::Relaxed);
+        self.ahead_in.store(0, Ordering::Relaxed);
+        self.launched_in.store(0, Ordering::Relaxed);
         self.introduced.store(false, Ordering::Relaxed);
         self.alive.store(true, Ordering::Release);
     }
@@ -193,10 +207,40 @@ impl Function {
         }
     }
 
+    /// The guard has loaded it in a context, ahead of its use.
+    pub fn set_loaded_ahead(&self, context: u32) {
+        self.set_loaded_in(context);
+        if context < 64 {
+            self.ahead_in.fetch_or(1 << context, Ordering::Relaxed);
+        }
+    }
+
+    /// The program uses it in a context. Returns whether this is the first use of what the guard had loaded.
+    pub fn take_loaded_ahead(&self, context: u32) -> bool {
+        taken(&self.ahead_in, context)
+    }
+
+    /// It is launched in a context. Returns whether that is the first launch there.
+    pub fn set_launched_in(&self, context: u32) -> bool {
+        let bit = if context < 64 { 1 << context } else { 0 };
+        // Looked at first: of all launches, one is the first.
+        bit != 0
+            && self.launched_in.load(Ordering::Relaxed) & bit == 0
+            && self.launched_in.fetch_or(bit, Ordering::Relaxed) & bit == 0
+    }
+
     /// A context is gone: its number may be used again for one in which nothing is loaded.
     pub(super) fn forget_context(&self, context: u32) {
         if context < 64 {
-            self.loaded_in.fetch_and(!(1 << context), Ordering::Relaxed);
+            for bits in [&self.loaded_in, &self.ahead_in, &self.launched_in] {
+                bits.fetch_and(!(1 << context), Ordering::Relaxed);
+            }
         }
     }
+}
+
+/// Whether a context's bit was set; from now on it is not.
+fn taken(bits: &AtomicU64, context: u32) -> bool {
+    let bit = if context < 64 { 1 << context } else { 0 };
+    bits.load(Ordering::Relaxed) & bit != 0 && bits.fetch_and(!bit, Ordering::Relaxed) & bit != 0
 }

@@ -12,7 +12,7 @@
 //! Must not: panic, allocate, lock, or look anything up.
 
 use super::operation::Operation;
-use super::stream::{raise_submitted, refused, submitting, Words};
+use super::stream::{outstanding, raise_submitted, refused, submitting, Words};
 use super::thread::{place_of, Caller, ThreadSlot};
 use crate::api::Form;
 use crate::sync::{fence, AtomicU64, Ordering};
@@ -81,6 +81,21 @@ pub struct QuickLaunch {
     place: Place<'static>,
     stream: Words,
     first: Option<u64>,
+}
+
+impl QuickLaunch {
+    /// Its record, for the thread that has just made it.
+    pub fn record(&self) -> Option<Record> {
+        Record::from_words(&std::array::from_fn(|word| self.place[word].load(Ordering::Relaxed)))
+    }
+
+    /// How many operations were outstanding on its stream at most, itself included, as far as is known.
+    pub fn outstanding_count(&self) -> u64 {
+        match self.first {
+            Some(_) => 1,
+            None => outstanding(self.stream),
+        }
+    }
 }
 
 /// A launch as it comes; how big it is, packed as its record has it.
@@ -233,9 +248,10 @@ impl ThreadSlot {
         self.leave();
     }
 
-    /// The second half: the launch has returned.
+    /// The second half: the launch has returned. Returns whether it held the host for so long.
     #[inline(always)]
-    pub fn end_quick(&self, launch: QuickLaunch, returned: Nanos, result: i32) {
+    pub fn end_quick(&self, launch: QuickLaunch, returned: Nanos, result: i32, long: Nanos) -> bool {
+        let took = returned.wrapping_sub(launch.place[record::ENTERED].load(Ordering::Relaxed));
         let head = launch.place[record::HEAD].load(Ordering::Relaxed);
         launch.place[record::RETURNED].store(returned, Ordering::Relaxed);
         launch.place[record::HEAD].store(head | u64::from(result as u32) << 32, Ordering::Relaxed);
@@ -247,6 +263,7 @@ impl ThreadSlot {
         // Only now: who finds no mark takes the launch to be in the stream's times.
         self.unmark();
         self.leave();
+        took >= long
     }
 }
 

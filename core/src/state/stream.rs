@@ -72,6 +72,7 @@ impl Stream {
         set(place::CAPTURING, 0);
         set(place::DESTROYED, 0);
         set(place::SUBMITTED, 0);
+        set(place::PASSED, 0);
         set(place::LAST_SUBMITTED, 0);
         set(place::BORN, now);
         // Whatever the entry's former user left in flight is not this stream's; what is submitted in this moment is.
@@ -162,6 +163,26 @@ impl Stream {
         self.get(place::SUBMITTED)
     }
 
+    /// Of the operations submitted, the first so many are known to have ended.
+    pub fn passed(&self, number: u64) {
+        self.words[place::PASSED].fetch_max(number, Ordering::Relaxed);
+    }
+
+    /// How many operations are outstanding at most, as far as is known.
+    pub fn outstanding_count(&self, idle_until: Nanos) -> u64 {
+        if self.busy(idle_until) {
+            outstanding(self.words)
+        } else {
+            0
+        }
+    }
+
+    /// Whether what was submitted at this moment is known to have ended; also where the stream is gone, and another one has its
+    /// number.
+    pub fn has_ended(&self, at: Nanos, idle_until: Nanos) -> bool {
+        !self.alive() || self.get(place::BORN) > at || self.get(place::COMPLETE_UNTIL).max(idle_until) >= at
+    }
+
     /// When the newest submission returned.
     pub fn last_submitted(&self) -> Nanos {
         self.get(place::LAST_SUBMITTED)
@@ -183,18 +204,25 @@ impl Stream {
     }
 }
 
+/// Operations of a busy stream that are not known to have ended.
+pub(super) fn outstanding(words: Words) -> u64 {
+    let get = |word: usize| words[word].load(Ordering::Relaxed);
+    get(place::SUBMITTED).saturating_sub(get(place::PASSED))
+}
+
 /// See [`Stream::submitting`]; also on the short way of a launch, which has the words and not the stream.
 #[inline(always)]
 pub(super) fn submitting(words: Words, op: Operation, idle_until: Nanos) -> Option<u64> {
     let get = |word: usize| words[word].load(Ordering::Relaxed);
     let until = get(place::COMPLETE_UNTIL).max(idle_until);
     let was_idle = get(place::LAST_SUBMITTED) <= until;
-    if was_idle {
-        operation::put(words, place::FIRST_SINCE_IDLE, op);
-    }
     // Not an atomic addition, which would be the dearest instruction of a launch: two threads that submit to one stream
     // in the same moment may count as one.
     let number = get(place::SUBMITTED);
+    if was_idle {
+        operation::put(words, place::FIRST_SINCE_IDLE, op);
+        words[place::PASSED].store(number, Ordering::Relaxed);
+    }
     words[place::SUBMITTED].store(number.wrapping_add(1), Ordering::Relaxed);
     operation::put(words, place::RECENT + number as usize % place::RECENT_COUNT * 2, op);
     raise_submitted(words, op.at);
@@ -280,6 +308,35 @@ mod tests {
         }
         stream.complete_until(25); // an event recorded at 25 has completed
         assert_eq!(stream.oldest(0), Some(op(30)));
+    }
+
+    #[test]
+    fn what_is_outstanding_is_counted_from_the_last_time_it_was_known() {
+        let stream = new();
+        assert_eq!(stream.outstanding_count(0), 0);
+        for at in [10, 20, 30] {
+            submit(&stream, at);
+        }
+        assert_eq!(stream.outstanding_count(0), 3);
+        stream.passed(2); // an event behind the second operation has completed
+        assert_eq!(stream.outstanding_count(0), 1);
+        assert_eq!(stream.outstanding_count(100), 0);
+        stream.complete_until(100);
+        submit(&stream, 110);
+        assert_eq!(stream.outstanding_count(0), 1);
+    }
+
+    #[test]
+    fn what_was_submitted_has_ended_when_the_stream_is_complete_up_to_it_or_gone() {
+        let stream = new();
+        submit(&stream, 10);
+        assert!(!stream.has_ended(10, 0) && stream.has_ended(10, 10));
+        stream.complete_until(10);
+        assert!(stream.has_ended(10, 0) && !stream.has_ended(11, 0));
+        stream.end();
+        assert!(stream.has_ended(11, 0));
+        stream.begin(8, 1, 0, StreamKind::NonBlocking, 20);
+        assert!(stream.has_ended(11, 0), "that was another stream");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::trace::{ProcessFacts, Recorder};
 use crate::Nanos;
 use dashmap::DashMap;
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::Mutex;
 
 /// What tells one stream from another: a default stream's handle means another stream in each context, and a per-thread
@@ -34,6 +34,8 @@ struct EventState {
     stream: u32,
     context: u32,
     recorded: Nanos,
+    /// How many operations its stream had by then.
+    number: u64,
 }
 
 #[derive(Default)]
@@ -61,10 +63,13 @@ pub struct World {
     names: Mutex<Names>,
     // Streams that were destroyed while work was outstanding, until their context is known to be idle.
     destroyed: Mutex<Vec<u32>>,
-    // Owner (module or library) and context pairs whose code is in the context.
-    present: DashMap<(u64, u32), (), ByHandle>,
+    // Owner (module or library) and context pairs whose code is in the context; and whether the guard brought it there, and the
+    // program has not used it since.
+    present: DashMap<(u64, u32), bool, ByHandle>,
     // When a graph was last launched: it may record events again.
     graph_launched: AtomicU64,
+    /// Launches are looked at one by one.
+    long_way: AtomicBool,
     epoch: AtomicU32,
     overflowed: AtomicU64,
     last_thread: AtomicU32,
@@ -106,6 +111,7 @@ impl World {
             destroyed: Mutex::default(),
             present: DashMap::default(),
             graph_launched: AtomicU64::new(0),
+            long_way: AtomicBool::new(false),
             // No epoch is 0: that is what an empty cache has.
             epoch: AtomicU32::new(1),
             overflowed: AtomicU64::new(0),
@@ -201,9 +207,26 @@ impl World {
         })
     }
 
-    /// Whether launches may take the short way: nothing is being captured, and if it is on a default stream, there is only
-    /// one context it can be of.
+    /// Whether every launch has to be looked at, from now on or no more.
+    pub fn set_long_way(&self, every_launch: bool) {
+        if self.long_way.swap(every_launch, Ordering::AcqRel) != every_launch && every_launch {
+            // What the threads remember holds for the former epoch.
+            self.next_epoch();
+        }
+    }
+
+    /// Whether every launch has to be looked at.
+    #[inline(always)]
+    pub fn long_way(&self) -> bool {
+        self.long_way.load(Ordering::Acquire)
+    }
+
+    /// Whether launches may take the short way: nothing is being captured, nobody wants to see them all, and if it is on a
+    /// default stream, there is only one context it can be of.
     pub fn quick_launches(&self, default_stream: bool) -> bool {
+        if self.long_way() {
+            return false;
+        }
         let mut contexts = self.contexts();
         let first = contexts.next();
         let capturing = first.is_some_and(|(_, c)| c.capturing());
@@ -242,7 +265,7 @@ impl World {
             !gone
         });
         self.reap(number, true);
-        self.present.retain(|key, ()| key.1 != number);
+        self.present.retain(|key, _| key.1 != number);
         self.functions.iter().for_each(|(_, f)| f.forget_context(number));
         self.next_epoch();
         self.contexts.give_back(number);
@@ -315,6 +338,11 @@ impl World {
     /// A stream's entry.
     pub fn stream_entry(&self, number: u32) -> Option<&Stream> {
         self.streams.get(number)
+    }
+
+    /// Whether any stream of a context but this one has had work submitted to it.
+    pub fn submitted_elsewhere(&self, context: u32, stream: u32) -> bool {
+        self.streams().any(|(number, s)| number != stream && s.context() == context && s.submitted_count() > 0)
     }
 
     /// All streams that exist.
@@ -390,7 +418,8 @@ impl World {
 
     /// An event was recorded: on a stream, or (stream 0) on a whole context.
     pub fn event_recorded(&self, event: u64, stream: u32, context: u32, entered: Nanos) {
-        self.events.insert(event, EventState { stream, context, recorded: entered });
+        let number = self.streams.get(stream).map_or(0, Stream::submitted_count);
+        self.events.insert(event, EventState { stream, context, recorded: entered, number });
     }
 
     /// The event is known to have completed, and with it what was submitted before it was recorded. `entered` is when the
@@ -403,6 +432,7 @@ impl World {
             self.context_complete(state.context, state.recorded);
         } else if let Some(stream) = self.streams.get(state.stream).filter(|s| s.alive()) {
             stream.complete_until(state.recorded);
+            stream.passed(state.number);
         }
     }
 
@@ -522,8 +552,21 @@ impl World {
     /// The code of a module or library is in a context.
     pub fn set_present(&self, owner: u64, context: u32) {
         if owner != 0 && context != 0 {
-            self.present.insert((owner, context), ());
+            self.present.entry((owner, context)).or_insert(false);
         }
+    }
+
+    /// The guard has brought the code of a module or library into a context, unless it was there.
+    pub fn set_present_ahead(&self, owner: u64, context: u32) {
+        if owner != 0 && context != 0 {
+            self.present.entry((owner, context)).or_insert(true);
+        }
+    }
+
+    /// Something of a module or library is used in a context. Returns whether this is the first use of what the guard had
+    /// brought there.
+    pub fn take_present_ahead(&self, owner: u64, context: u32) -> bool {
+        self.present.get_mut(&(owner, context)).is_some_and(|mut ahead| std::mem::take(ahead.value_mut()))
     }
 
     /// Whether the code of a module or library is known to be in a context.
@@ -533,7 +576,7 @@ impl World {
 
     /// A module or library is gone, and its functions with it.
     pub fn owner_gone(&self, owner: u64) {
-        self.present.retain(|key, ()| key.0 != owner);
+        self.present.retain(|key, _| key.0 != owner);
         self.function_numbers.retain(|_, number| {
             let Some(function) = self.functions.get(*number).filter(|f| f.owner() == owner) else { return true };
             function.end();

@@ -41,6 +41,10 @@ pub mod header {
     pub const FORMER_LAUNCHES: usize = 25;
     pub const ASKED: usize = 26;
     pub const ANSWERED: usize = 27;
+    pub const LOADED: usize = 28;
+    pub const INIT_ENTERED: usize = 29;
+    pub const INIT_RETURNED: usize = 30;
+    pub const START_MICROS: usize = 31;
     pub const LANES: usize = 32;
     pub const LANE_WORDS: usize = 8;
     pub const PROGRAM: std::ops::Range<usize> = 64..80;
@@ -117,6 +121,7 @@ pub mod stream {
     pub const LAST_SUBMITTED: usize = 9;
     pub const COMPLETE_UNTIL: usize = 10;
     pub const FIRST_SINCE_IDLE: usize = 11;
+    pub const PASSED: usize = 13;
     pub const RECENT: usize = 16;
     /// Operations in [`RECENT`].
     pub const RECENT_COUNT: usize = 32;

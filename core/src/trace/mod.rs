@@ -23,4 +23,4 @@ mod recorder;
 pub use follow::{Followed, Follower};
 pub use lane::{Keep, Lane, SLOW_NANOS};
 pub use record::{pack_launch, Kind, Record, WORDS};
-pub use recorder::{put_record, put_text, LaneCounts, Look, Owner, Pen, Place, ProcessFacts, Recorder};
+pub use recorder::{put_record, put_text, LaneCounts, Look, Owner, Pen, Place, ProcessFacts, Recorder, StartFacts};

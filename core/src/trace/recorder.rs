@@ -84,6 +84,24 @@ pub struct ProcessFacts {
     pub rank: String,
     /// LazyGuard's version.
     pub lazyguard: String,
+    /// How the process came to be guarded.
+    pub start: StartFacts,
+}
+
+/// How the process came to be guarded, on `CLOCK_MONOTONIC`; 0 for what is not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StartFacts {
+    /// When the guard's library was loaded; in a forked child, when it was forked.
+    pub loaded: Nanos,
+    /// When the call of `cuInit` that armed the guard was entered.
+    pub init_entered: Nanos,
+    /// When the driver returned from it.
+    pub init_returned: Nanos,
+    /// How long before [`StartFacts::loaded`] the process started, in microseconds, and no less than 1; told by the system
+    /// to a hundredth of a second.
+    pub before_loaded_micros: u32,
+    /// How long arming took after [`StartFacts::init_returned`], in microseconds.
+    pub arming_micros: u32,
 }
 
 /// What a lane has counted.
@@ -130,6 +148,10 @@ impl<'a> Recorder<'a> {
         set(header::ARMED_UNIX_NANOS, facts.armed_unix_nanos);
         set(header::ARMED_MONOTONIC_NANOS, facts.armed_monotonic_nanos);
         set(header::PROCESS_START_TICKS, facts.start_ticks);
+        set(header::LOADED, facts.start.loaded);
+        set(header::INIT_ENTERED, facts.start.init_entered);
+        set(header::INIT_RETURNED, facts.start.init_returned);
+        set(header::START_MICROS, pair(facts.start.before_loaded_micros as usize, facts.start.arming_micros as usize));
         for (at, offset, count, stride) in [
             (header::THREADS, shape.threads_at(), shape.threads, layout::thread::WORDS),
             (header::CONTEXTS, shape.contexts_at(), shape.contexts, layout::context::WORDS),
@@ -160,6 +182,13 @@ impl<'a> Recorder<'a> {
         // Last, with Release: what has the mark of a recording has a header.
         recorder.words[header::MAGIC].store(layout::MAGIC, Ordering::Release);
         Some(recorder)
+    }
+
+    /// Arming is done, and took so long since the driver was initialised.
+    pub fn armed_after(&self, micros: u32) {
+        let word = &self.words[header::START_MICROS];
+        let before = word.load(Ordering::Relaxed) & 0xffff_ffff;
+        word.store(before | u64::from(micros) << 32, Ordering::Relaxed);
     }
 
     /// Its shape.

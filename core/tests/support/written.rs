@@ -3,13 +3,17 @@
 use lazyguard_core::api::Form;
 use lazyguard_core::state::{FunctionKind, StreamKey, StreamKind, World};
 use lazyguard_core::trace::layout::Shape;
-use lazyguard_core::trace::{Kind, ProcessFacts, Record, Recorder};
+use lazyguard_core::trace::{Kind, ProcessFacts, Record, Recorder, StartFacts};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A world over a new recording of this shape.
 pub fn world(shape: Shape) -> &'static World {
-    let words: &'static [AtomicU64] = (0..shape.words()).map(|_| AtomicU64::new(0)).collect::<Vec<_>>().leak();
-    let facts = ProcessFacts {
+    world_of(shape, &process_facts())
+}
+
+/// The facts of a process.
+pub fn process_facts() -> ProcessFacts {
+    ProcessFacts {
         process: 4242,
         driver_version: 13000,
         armed_unix_nanos: 1_750_000_000_000_000_000,
@@ -19,8 +23,14 @@ pub fn world(shape: Shape) -> &'static World {
         host: "node-7".to_owned(),
         rank: "3".to_owned(),
         lazyguard: "0.1.0".to_owned(),
-    };
-    let recorder = Recorder::new(words, shape, &facts).expect("words for the shape");
+        start: StartFacts::default(),
+    }
+}
+
+/// A world over a new recording of this process.
+pub fn world_of(shape: Shape, facts: &ProcessFacts) -> &'static World {
+    let words: &'static [AtomicU64] = (0..shape.words()).map(|_| AtomicU64::new(0)).collect::<Vec<_>>().leak();
+    let recorder = Recorder::new(words, shape, facts).expect("words for the shape");
     Box::leak(Box::new(World::new(Box::leak(Box::new(recorder)))))
 }
 

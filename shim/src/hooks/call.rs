@@ -8,10 +8,12 @@
 //! a cancellation or a jump leads out of it, so nothing stands in their way; the thread's next call from further out finds
 //! that this one was abandoned, and a thread that ends gives its slot back.
 
+use super::hazard::other;
 use crate::lookup::driver::{self, Handle};
 use crate::runtime::{self, fault, gate, guard, thread, Guard};
 use lazyguard_core::api::{Class, Form};
 use lazyguard_core::diagnose::Code;
+use lazyguard_core::hazard::{Marks, Noted, Other, StreamClass};
 use lazyguard_core::state::{
     Caller, ColdKind, InFlight, OpenRecord, Operation, Stream, StreamKey, StreamKind, ThreadSlot,
 };
@@ -75,7 +77,9 @@ pub struct Call {
     pub caller: Caller,
     /// When it was entered.
     pub entered: Nanos,
-    /// The epoch of the state, as it was then.
+    /// When the real call returned; 0 before.
+    pub returned: Nanos,
+    /// The epoch of the state, as it was when the call was entered.
     pub epoch: u32,
     /// What it is about.
     pub about: About,
@@ -107,10 +111,15 @@ pub fn observe(
         if ready.is_some() {
             fault::contained(|| {
                 let returned = call.guard.now();
+                call.returned = returned;
                 call.close(entry.form.class(), returned, result);
                 call.fold(returned, result);
                 // Only now: who finds no mark takes what the call means to be in the state.
                 call.slot.unmark();
+                // Behind that: a landmark of a hazard finds no room in a lane where a record is open.
+                if call.about.cold.is_some() {
+                    call.load_returned(result);
+                }
                 after(call, result);
             });
         }
@@ -135,6 +144,7 @@ fn begin(entry: Entry) -> Option<Call> {
         form: entry.form,
         caller: entry.caller,
         entered: guard.now(),
+        returned: 0,
         epoch: guard.world.epoch(),
         about: About::default(),
         open: None,
@@ -244,7 +254,7 @@ impl Call {
                 }
             }
         }
-        if let (Some(_), true) = (self.about.cold, result == driver::SUCCESS) {
+        if self.about.cold.is_some() && result == driver::SUCCESS {
             self.loaded();
         }
     }
@@ -258,12 +268,30 @@ impl Call {
         }
     }
 
-    /// Counts and records a hazard: what the call does while this is in flight could have been a hang.
-    pub fn hazard(&self, code: Code, behind: &[InFlight]) {
-        self.guard.count_hazard(code.number());
-        let (stream, function) = behind.first().map_or((0, 0), |f| (f.stream, f.oldest.function));
-        let detail = u64::from(stream) | u64::from(function) << 32;
-        self.push(Record { kind: Kind::Hazard, extent: code.number(), detail, ..self.facts(self.form) });
+    /// A hazard: what the call does while this is in flight could have been a hang.
+    pub fn hazard(&self, code: Code, marks: Marks, behind: &InFlight) {
+        self.note_hazard(code, marks, other(*behind), self.guard.now());
+    }
+
+    /// The same, noted then.
+    pub fn note_hazard(&self, code: Code, marks: Marks, other: Other, noted: Nanos) {
+        let About { stream, stream_entry, context, function, .. } = self.about;
+        let noted = Noted {
+            code,
+            marks,
+            form: self.form,
+            thread: self.slot.thread(),
+            at: self.entered,
+            noted,
+            context: context.min(0xffff) as u16,
+            stream,
+            class: Some(StreamClass::of(stream_entry.map(Stream::kind))),
+            function,
+            other,
+            caller: self.caller.address as u64,
+            count: 0,
+        };
+        self.guard.hazards.note(self.guard, self.slot, &noted);
     }
 
     /// Leaves a landmark beside the call's own record.
@@ -431,6 +459,29 @@ fn is_captured(stream: &Stream) -> bool {
 const LEGACY: u64 = 1;
 /// `CU_STREAM_PER_THREAD`.
 pub const PER_THREAD: u64 = 2;
+
+/// A call of which nothing was kept while it was made, to be looked at again after it.
+pub fn seen_again(guard: &'static Guard, slot: &'static ThreadSlot, entry: Entry, record: &Record) -> Call {
+    let about = About {
+        stream: record.stream,
+        context: record.context.into(),
+        function: record.function,
+        submits: record.submitted(),
+        stream_entry: guard.world.stream_entry(record.stream),
+        ..About::default()
+    };
+    Call {
+        guard,
+        slot,
+        form: entry.form,
+        caller: entry.caller,
+        entered: record.entered,
+        returned: record.returned,
+        epoch: guard.world.epoch(),
+        about,
+        open: None,
+    }
+}
 
 /// A call that is only published, so that it can be seen if it blocks.
 pub fn published(entry: Entry, before: impl FnOnce(&mut Call), real: impl FnOnce() -> i32) -> i32 {

@@ -7,11 +7,12 @@
 //! A first use is the last moment to load what is pending; if it stays one, it is noted with what is in flight, because
 //! that is what the load will wait for.
 
-use super::call::Call;
+use super::call::{About, Call};
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::runtime::fault::Uncancelled;
 use crate::runtime::idle;
-use lazyguard_core::diagnose::Code;
+use lazyguard_core::api::Class;
+use lazyguard_core::hazard::{rules, Marks};
 use lazyguard_core::state::{ColdKind, FunctionKind};
 use std::ffi::{c_char, CStr};
 use std::ptr::{null, null_mut};
@@ -20,7 +21,7 @@ impl Call {
     /// The call uses a function or kernel in its context: says which, and whether this is its first use.
     #[inline(always)]
     pub fn uses(&mut self, function: Handle) {
-        if let Some(number) = self.slot.cached_loaded_function(function as u64, self.about.context, self.epoch) {
+        if let Some(number) = self.slot.cached_loaded_function(self.use_key(function), self.about.context, self.epoch) {
             self.about.function = number;
             return;
         }
@@ -28,6 +29,14 @@ impl Call {
         let mut call = *self;
         call.uses_uncached(function);
         *self = call;
+    }
+
+    /// What a use of the function is cached by. Launches have the handle itself: what else used it before says nothing of them,
+    /// and the first launch is of interest.
+    #[inline(always)]
+    fn use_key(&self, function: Handle) -> u64 {
+        // No handle is odd.
+        function as u64 | u64::from(self.form.class() != Class::Launch)
     }
 
     #[cold]
@@ -47,11 +56,21 @@ impl Call {
             self.load_pending(self.about.context);
         }
         if self.is_loaded(function) {
-            self.slot.cache_loaded_function(function as u64, self.about.context, self.epoch, number);
+            self.slot.cache_loaded_function(self.use_key(function), self.about.context, self.epoch, number);
+            self.used_ahead();
+            if self.form.class() == Class::Launch && self.is_first_launch() {
+                self.first_launch(function);
+            }
             self.about.owner = 0;
             return;
         }
         self.first_use();
+    }
+
+    /// Whether the function has not been launched in its context before; from now on it has.
+    pub fn is_first_launch(&self) -> bool {
+        let About { submits, function, context, .. } = self.about;
+        submits && self.guard.world.function_entry(function).is_some_and(|entry| entry.set_launched_in(context))
     }
 
     fn is_loaded(&self, function: Handle) -> bool {
@@ -83,14 +102,52 @@ impl Call {
     pub fn loads(&mut self, kind: ColdKind) {
         let _uncancelled = Uncancelled::new();
         self.about.cold = Some(kind);
-        let in_flight = idle::in_flight(self.guard, self.about.context, self.slot.thread());
-        if !in_flight.is_empty() {
-            let code = match kind {
-                ColdKind::Function => Code::LG101,
-                ColdKind::Module => Code::LG102,
-            };
-            self.hazard(code, &in_flight);
+        self.meets(kind, Marks::default());
+    }
+
+    /// What a load of this kind meets, or would have met.
+    fn meets(&self, kind: ColdKind, marks: Marks) {
+        let About { context, stream, .. } = self.about;
+        let in_flight = idle::in_flight(self.guard, context, self.slot.thread());
+        let Some(first) = in_flight.first() else { return };
+        let own = if stream == 0 { first.stream } else { stream };
+        let others = self.guard.world.submitted_elsewhere(context, own);
+        if let Some((code, busy)) = rules::load_meets(kind, stream, others, &in_flight) {
+            self.hazard(code, marks, &busy);
         }
+    }
+
+    /// The call has resolved a function of a module, which is loaded: by that, as drivers do, unless it was before. What was
+    /// loaded by other ways than those of its module, as a library's or by an eager driver, is nothing that was seen.
+    pub fn got_loaded(&self, number: u32) {
+        let About { context, owner: module, .. } = self.about;
+        let world = &self.guard.world;
+        let Some(entry) = world.function_entry(number) else { return };
+        let (known, ahead) = (entry.loaded_in(context), entry.take_loaded_ahead(context));
+        entry.set_loaded_in(context);
+        let by_this = !known && world.present(module, context) && !self.guard.loader.driver_eager();
+        if ahead || by_this {
+            let _uncancelled = Uncancelled::new();
+            let mut one = *self;
+            one.about.function = number;
+            world.introduce_function(number, self.entered);
+            one.meets(ColdKind::Function, if ahead { Marks::PREVENTED } else { Marks::default() });
+        }
+    }
+
+    /// The call uses what is loaded. If the guard has seen to that, and this is the first use, it is told what would have
+    /// happened without.
+    fn used_ahead(&self) {
+        let About { context, function, owner, .. } = self.about;
+        let world = &self.guard.world;
+        let Some(entry) = world.function_entry(function).filter(|entry| entry.take_loaded_ahead(context)) else {
+            return;
+        };
+        let kind = match entry.kind() {
+            FunctionKind::Kernel if world.take_present_ahead(owner, context) => ColdKind::Module,
+            _ => ColdKind::Function,
+        };
+        self.meets(kind, Marks::PREVENTED);
     }
 }
 

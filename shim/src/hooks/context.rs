@@ -2,13 +2,14 @@
 
 use super::call::{observe, published, Call, Entry};
 use crate::lookup::driver::{self, Handle, SUCCESS};
-use crate::runtime::{idle, lifecycle};
+use crate::runtime::{clock, idle, lifecycle};
 
 /// The driver is initialised; from here on the process is guarded.
 pub(super) fn init(_entry: Entry, _flags: u32, real: impl FnOnce() -> i32) -> i32 {
+    let entered = clock::system_nanos();
     let result = real();
     if result == SUCCESS && driver::adopted() {
-        lifecycle::arm();
+        lifecycle::arm(lifecycle::Initialised { entered, returned: clock::system_nanos() });
     }
     result
 }
@@ -54,6 +55,7 @@ pub(super) fn destroy(entry: Entry, context: Handle, real: impl FnOnce() -> i32)
         |call| {
             // Before the call, as with streams; a context that the driver refuses to destroy is learnt again.
             call.about.context = call.guard.world.known_context(context as u64).unwrap_or(0);
+            call.waits_for_others();
             call.guard.loader.context_gone(call.about.context, context as u64);
             call.guard.world.context_gone(context as u64);
             idle::settle();
@@ -65,13 +67,20 @@ pub(super) fn destroy(entry: Entry, context: Handle, real: impl FnOnce() -> i32)
 
 /// A device's primary context was released or reset; the last release and every reset destroy it.
 pub(super) fn primary_gone(entry: Entry, device: i32, real: impl FnOnce() -> i32) -> i32 {
+    let reset = entry.form.info().base == "cuDevicePrimaryCtxReset";
     observe(
         entry,
-        |_| {},
+        |call| {
+            // Whether a release is the last one, only the driver knows.
+            let mut contexts = call.guard.world.contexts();
+            if let Some((number, _)) = contexts.find(|(_, context)| reset && context.is_primary_of(device)) {
+                call.about.context = number;
+                call.waits_for_others();
+            }
+        },
         real,
         |call, result| {
             let (mut flags, mut active) = (0, 0);
-            let reset = entry.form.info().base == "cuDevicePrimaryCtxReset";
             let mut stays = || driver::primary_state(device, &mut flags, &mut active) != Some(SUCCESS) || active != 0;
             if result != SUCCESS || !reset && stays() {
                 return;
@@ -115,6 +124,27 @@ pub(super) fn waits_for_context(entry: Entry, real: impl FnOnce() -> i32) -> i32
     published(entry, |call| call.about.context = call.current_context(), real)
 }
 
+/// A limit of the context is set, for which the driver may hold the call as above. That of the stack is what a thread of a kernel
+/// has of local memory.
+pub(super) fn sets_limit(entry: Entry, limit: i32, value: usize, real: impl FnOnce() -> i32) -> i32 {
+    /// `CU_LIMIT_STACK_SIZE`.
+    const STACK_SIZE: i32 = 0;
+    observe(
+        entry,
+        |call| {
+            call.about.context = call.current_context();
+            call.waits_for_others();
+        },
+        real,
+        |call, result| {
+            if result == SUCCESS && limit == STACK_SIZE {
+                let context = call.guard.world.context_entry(call.about.context);
+                context.into_iter().for_each(|c| _ = c.sets_local_memory_aside(value as u64));
+            }
+        },
+    )
+}
+
 /// Memory is allocated, which may wait for the context.
 pub(super) fn allocates(entry: Entry, bytes: usize, memory: Handle, real: impl FnOnce() -> i32) -> i32 {
     observe(
@@ -143,6 +173,7 @@ pub(super) fn frees(entry: Entry, address: u64, real: impl FnOnce() -> i32) -> i
         |call| {
             call.about.context = call.current_context();
             call.about.detail = address;
+            call.waits_for_others();
         },
         real,
     )

@@ -1,12 +1,14 @@
 //! Kernel launches.
 
-use super::call::{observe, Call, Entry, PER_THREAD};
+use super::call::{observe, seen_again, Call, Entry, PER_THREAD};
 use crate::lookup::driver::{Handle, SUCCESS};
 use crate::runtime::{self, clock, fault, gate, thread, Guard};
-use cudarc::driver::sys::CUlaunchConfig;
+use cudarc::driver::sys::{CUlaunchAttribute, CUlaunchConfig};
+use lazyguard_core::hazard::rules;
 use lazyguard_core::state::{Known, LaunchFacts, QuickLaunch, ThreadSlot};
 use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::pack_launch;
+use std::mem::offset_of;
 
 /// A launch with everything in its arguments.
 #[inline(always)]
@@ -31,7 +33,9 @@ fn launch(entry: Entry, function: Handle, stream: Handle, size: Extent, real: im
     let result = real();
     // See `observe`.
     if runtime::is_guard(guard) {
-        slot.end_quick(quick, guard.now(), result);
+        if slot.end_quick(quick, guard.now(), result, rules::HELD_NANOS) {
+            held(guard, slot, entry, &quick, result);
+        }
     } else {
         slot.leave();
     }
@@ -66,6 +70,23 @@ fn begin(
     Some((guard, slot, quick))
 }
 
+/// A launch on the short way held the host.
+#[cold]
+#[inline(never)]
+fn held(guard: &'static Guard, slot: &'static ThreadSlot, entry: Entry, quick: &QuickLaunch, result: i32) {
+    // Most of what is slow has nothing to do with the queue.
+    if result != SUCCESS || !rules::queue_is_deep(quick.outstanding_count()) {
+        return;
+    }
+    fault::contained(|| {
+        let Some(record) = quick.record() else { return };
+        if slot.enter(entry.caller) {
+            seen_again(guard, slot, entry, &record).held_by_launch();
+            slot.leave();
+        }
+    });
+}
+
 /// The stream's handle, made different where a default stream is the calling thread's own.
 #[inline(always)]
 fn key(entry: Entry, stream: Handle) -> u64 {
@@ -86,6 +107,11 @@ fn launch_observed(entry: Entry, function: Handle, stream: Handle, size: Extent,
         |call| launches(call, function, stream, size),
         real,
         |call, result| {
+            call.launched(result);
+            if call.about.cold.is_some() && result == SUCCESS && call.is_first_launch() {
+                // It was not loaded before, and could not be asked.
+                call.sets_local_memory_aside(function);
+            }
             let default_stream = call.is_default(stream);
             if result == SUCCESS && call.about.submits && call.guard.world.quick_launches(default_stream) {
                 let known = Known {
@@ -118,6 +144,38 @@ fn launches(call: &mut Call, function: Handle, stream: Handle, size: Extent) {
     call.about.detail = u64::from(size.shared_bytes);
     call.submits_to(stream);
     call.uses(function);
+    if call.guard.world.long_way() {
+        call.beside_fillers();
+    }
+}
+
+/// A launch all blocks of which have to be on the device at once: it goes the long way each time.
+pub(super) fn cooperative(
+    entry: Entry,
+    function: Handle,
+    stream: Handle,
+    grid: [u32; 3],
+    block: [u32; 3],
+    shared_bytes: u32,
+    real: impl FnOnce() -> i32,
+) -> i32 {
+    together(entry, function, stream, Extent { grid, block, shared_bytes }, real)
+}
+
+fn together(entry: Entry, function: Handle, stream: Handle, size: Extent, real: impl FnOnce() -> i32) -> i32 {
+    observe(
+        entry,
+        |call| launches(call, function, stream, size),
+        real,
+        |call, result| {
+            call.launched(result);
+            if result == SUCCESS {
+                let blocks = size.grid.iter().map(|&n| u64::from(n)).product();
+                let threads = size.block.iter().fold(1u32, |all, &n| all.saturating_mul(n));
+                call.launched_together(function, blocks, threads, size.shared_bytes);
+            }
+        },
+    )
 }
 
 /// A launch described by a structure.
@@ -132,7 +190,25 @@ pub(super) fn kernel_ex(entry: Entry, config: Handle, function: Handle, real: im
         block: [config.blockDimX, config.blockDimY, config.blockDimZ],
         shared_bytes: config.sharedMemBytes,
     };
+    if is_cooperative(config) {
+        return together(entry, function, config.hStream.cast(), size, real);
+    }
     launch(entry, function, config.hStream.cast(), size, real)
+}
+
+/// Whether a launch configuration asks for all blocks at once.
+fn is_cooperative(config: &CUlaunchConfig) -> bool {
+    /// Of `CUlaunchAttributeID`, of which a newer driver has more than this build knows.
+    const COOPERATIVE: u32 = 2;
+    (0..if config.attrs.is_null() { 0 } else { config.numAttrs as usize }).any(|n| {
+        // SAFETY: the program passes so many attributes, which the driver reads as well; the number of each is read as an
+        // integer.
+        let attribute = unsafe { config.attrs.add(n).cast::<u8>() };
+        // SAFETY: as above.
+        let id = unsafe { attribute.cast::<u32>().read() };
+        // SAFETY: as above; an attribute of this number holds an integer.
+        id == COOPERATIVE && unsafe { attribute.add(offset_of!(CUlaunchAttribute, value)).cast::<i32>().read() } != 0
+    })
 }
 
 /// A launch whose block shape was set on the function beforehand.

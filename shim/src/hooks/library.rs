@@ -6,6 +6,7 @@ use crate::lookup::driver::{Handle, SUCCESS};
 use crate::runtime::idle;
 use crate::runtime::loader::Item;
 use lazyguard_core::state::{ColdKind, FunctionKind};
+use lazyguard_core::trace::layout::image::needs_compiler;
 use std::ffi::{c_char, CStr};
 
 /// A library is loaded: it belongs to no context and loads nothing into any, yet.
@@ -15,6 +16,7 @@ pub(super) fn load(entry: Entry, library: Handle, code: Handle, real: impl FnOnc
         |call| {
             call.about.context = call.current_context();
             call.about.three = image::kind(code);
+            call.loads_code();
         },
         real,
         |call, result| {
@@ -24,6 +26,10 @@ pub(super) fn load(entry: Entry, library: Handle, code: Handle, real: impl FnOnc
             // SAFETY: the driver has just filled it in.
             let library = unsafe { *library.cast::<Handle>() } as u64;
             call.gave_out(library);
+            if needs_compiler(call.about.three) {
+                call.guard.hazards.is_to_be_compiled(library);
+                call.compiled();
+            }
             call.guard.loader.library_loaded(call.guard, library);
             call.load_pending(call.about.context);
         },
@@ -37,6 +43,8 @@ pub(super) fn unload(entry: Entry, owner: Handle, real: impl FnOnce() -> i32) ->
         |call| {
             call.about.context = call.current_context();
             call.about.owner = owner as u64;
+            call.waits_for_others();
+            call.guard.hazards.owner_gone(owner as u64);
             call.guard.loader.owner_goes(owner as u64);
             // Before the call: when it has returned, the handles may mean another thread's new functions.
             call.guard.world.owner_gone(owner as u64);

@@ -1,13 +1,16 @@
 //! Stream memory operations: a stream writes a value, or waits for one. The driver sees no order in them; the guard does.
 
 use super::call::{observe, Call, Entry};
-use crate::lookup::driver::Handle;
+use crate::lookup::driver::{Handle, SUCCESS};
 use cudarc::driver::sys::{
     CUstreamBatchMemOpParams_union as Params,
     CUstreamBatchMemOpParams_union_CUstreamMemOpWaitValueParams_st as WaitParams,
     CUstreamBatchMemOpParams_union_CUstreamMemOpWriteValueParams_st as WriteParams,
 };
+use lazyguard_core::diagnose::{ValueWait, ValueWrite};
+use lazyguard_core::hazard::Outstanding;
 use lazyguard_core::trace::layout::flag;
+use std::cell::RefCell;
 use std::mem::offset_of;
 
 /// A stream writes a value.
@@ -20,14 +23,21 @@ pub(super) fn write(
     real: impl FnOnce() -> i32,
 ) -> i32 {
     let wide = entry.form.info().base.ends_with("64");
+    let met = RefCell::new(Vec::new());
+    let write = |call: &Call| ValueWrite { at: call.entered, address, value, stream: call.about.stream, wide };
     observe(
         entry,
         |call| {
             call.submits_to(stream);
             describe(call, wide, false, flags, address, value);
+            met.replace(call.waits_met(&write(call)));
         },
         real,
-        |_, _| {},
+        |call, result| {
+            if result == SUCCESS {
+                call.written(&write(call), &met.take());
+            }
+        },
     )
 }
 
@@ -48,7 +58,11 @@ pub(super) fn wait(
             describe(call, wide, true, flags, address, value);
         },
         real,
-        |_, _| {},
+        |call, result| {
+            if result == SUCCESS {
+                call.waited(ValueWait { at: call.entered, address, value, flags, wide });
+            }
+        },
     )
 }
 
@@ -83,10 +97,12 @@ pub(super) fn batch(entry: Entry, stream: Handle, count: u32, operations: Handle
     const WRITE_32: u32 = 2;
     const WAIT_64: u32 = 4;
     const WRITE_64: u32 = 5;
+    let submitted = RefCell::new(Vec::new());
     observe(
         entry,
         |call| {
             call.submits_to(stream);
+            let mut submitted = submitted.borrow_mut();
             let mut first = true;
             for n in 0..if operations.is_null() { 0 } else { count.min(MOST_OPERATIONS) } {
                 // SAFETY: the program passes `count` operations, which the driver reads as well; they are read as bytes
@@ -117,18 +133,36 @@ pub(super) fn batch(entry: Entry, stream: Handle, count: u32, operations: Handle
                         let value = value(offset_of!(WaitParams, __bindgen_anon_1), kind == WAIT_64);
                         let wide = kind == WAIT_64;
                         one_of(call, &mut first, wide, true, flags, address, value);
+                        submitted.push(Submitted::Wait(ValueWait { at: call.entered, address, value, flags, wide }));
                     }
                     WRITE_32 | WRITE_64 => {
                         // SAFETY: as above.
                         let address = unsafe { read(offset_of!(WriteParams, address)).cast::<u64>().read() };
                         let value = value(offset_of!(WriteParams, __bindgen_anon_1), kind == WRITE_64);
-                        one_of(call, &mut first, kind == WRITE_64, false, 0, address, value);
+                        let wide = kind == WRITE_64;
+                        one_of(call, &mut first, wide, false, 0, address, value);
+                        let stream = call.about.stream;
+                        let write = ValueWrite { at: call.entered, address, value, stream, wide };
+                        submitted.push(Submitted::Write(write, call.waits_met(&write)));
                     }
                     _ => {}
                 }
             }
         },
         real,
-        |_, _| {},
+        |call, result| {
+            for one in if result == SUCCESS { submitted.take() } else { Vec::new() } {
+                match one {
+                    Submitted::Wait(wait) => call.waited(wait),
+                    Submitted::Write(write, met) => call.written(&write, &met),
+                }
+            }
+        },
     )
+}
+
+/// One of the operations of a call that submits several; of a write also the waits that stood before it.
+enum Submitted {
+    Wait(ValueWait),
+    Write(ValueWrite, Vec<Outstanding>),
 }

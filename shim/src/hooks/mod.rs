@@ -8,6 +8,7 @@
 //! | [`call`] | what every hook shares: armed? re-entered? publish, gate, record, fold |
 //! | `caller` | from where a call was made |
 //! | [`cold`] | what happens when a function is used for the first time |
+//! | `hazard` | what made a call that passed a hazard |
 //! | [`launch`] | kernels |
 //! | [`module`], [`library`] | loading, resolving, unloading |
 //! | [`stream`], [`event`], [`memop`], [`copy`] | streams and what is submitted to them |
@@ -21,6 +22,7 @@ mod context;
 mod copy;
 mod event;
 mod graph;
+mod hazard;
 mod host;
 mod image;
 mod launch;

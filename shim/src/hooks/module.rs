@@ -56,9 +56,7 @@ pub(super) fn get_function(
             let Some((function, number)) = resolved(call, function, name, FunctionKind::Function) else { return };
             let mut state = 0;
             if driver::function_is_loaded(&mut state, function) == Some(SUCCESS) && state == 1 {
-                if let Some(entry) = call.guard.world.function_entry(number) {
-                    entry.set_loaded_in(call.about.context);
-                }
+                call.got_loaded(number);
                 return;
             }
             let item = Item::Function(function as u64, module as u64);

@@ -70,7 +70,10 @@ pub(super) fn query(entry: Entry, stream: Handle, real: impl FnOnce() -> i32) ->
 fn completes(entry: Entry, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
     observe(
         entry,
-        |call| call.on_stream(stream),
+        |call| {
+            call.on_stream(stream);
+            call.waits_for_others();
+        },
         real,
         |call, result| {
             if let (SUCCESS, Some(entry)) = (result, call.about.stream_entry) {

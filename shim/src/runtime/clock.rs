@@ -43,8 +43,19 @@ pub fn unix_nanos() -> u64 {
     read(libc::CLOCK_REALTIME).saturating_sub(now())
 }
 
-fn system_nanos() -> u64 {
+/// The system's monotonic clock, also before [`start`].
+pub fn system_nanos() -> u64 {
     read(libc::CLOCK_MONOTONIC)
+}
+
+/// A number of the system's clock ticks since the machine started as a moment of its monotonic clock, which does not count the
+/// time that the machine slept.
+pub fn of_ticks(ticks: u64) -> u64 {
+    // SAFETY: asks for a number.
+    let a_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
+    let since_start = u128::from(ticks) * 1_000_000_000 / u128::try_from(a_second.max(1)).unwrap_or(1);
+    let slept = read(libc::CLOCK_BOOTTIME).saturating_sub(system_nanos());
+    u64::try_from(since_start).unwrap_or(u64::MAX).saturating_sub(slept)
 }
 
 fn read(clock: libc::clockid_t) -> u64 {

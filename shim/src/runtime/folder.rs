@@ -8,6 +8,7 @@
 //! No file is held open: a program may close descriptors that are not its own, and open its own files on their numbers.
 
 use super::standard_error;
+use lazyguard_core::place::{private_base, private_prefix, MEMORY};
 use lazyguard_core::settings::{self, expand_folder, FolderFacts, PRIVATE_RUN, RUN_ROOT};
 use lazyguard_core::stack::STACKS;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -22,6 +23,8 @@ pub const LOG: &str = "log.jsonl";
 pub const RUN: &str = "run.json";
 /// The report of the newest hang.
 pub const HANG: &str = "hang.json";
+/// What another timing would have made a hang.
+pub const HAZARDS: &str = "hazards.json";
 /// The recording.
 pub const TRACE: &str = "trace.lgt";
 /// The answer to the newest request for a report: for programs, and for people.
@@ -109,12 +112,12 @@ impl RunFolder {
     fn private(process: u32) -> Option<PathBuf> {
         // SAFETY: takes no arguments and cannot fail.
         let user = unsafe { libc::getuid() };
-        let base = private_base();
-        sweep(&base, &format!("lazyguard-{user}-"));
+        let base = private_base(std::env::var_os("TMPDIR"), Path::new(MEMORY).is_dir());
+        sweep(&base, &private_prefix(user, None));
         let mut seed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.subsec_nanos());
         (0..8).find_map(|_| {
             seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            let path = base.join(format!("lazyguard-{user}-{process}-{seed:08x}"));
+            let path = base.join(format!("{}{seed:08x}", private_prefix(user, Some(process))));
             // Fails if the name exists: nobody else's folder or link is ever used.
             DirBuilder::new().mode(0o700).create(&path).ok().map(|()| path)
         })
@@ -159,7 +162,7 @@ impl RunFolder {
         if self.stays {
             return;
         }
-        for name in [LOG, RUN, HANG, TRACE, DUMP, DUMP_TEXT, REQUEST, STACKS, PYTHON] {
+        for name in [LOG, RUN, HANG, HAZARDS, TRACE, DUMP, DUMP_TEXT, REQUEST, STACKS, PYTHON] {
             // What is not there needs no removing.
             let _ = fs::remove_file(self.path.join(name));
         }
@@ -177,16 +180,6 @@ pub fn is_for_a_run_alone() -> bool {
 }
 
 const OUT: &str = "LAZYGUARD_OUT";
-
-/// Where private folders go: to the folder for temporary files that the user has named, else to the one that lies in memory,
-/// where there is one.
-fn private_base() -> PathBuf {
-    let memory = Path::new("/dev/shm");
-    match std::env::var_os("TMPDIR") {
-        None if memory.is_dir() => memory.to_path_buf(),
-        _ => std::env::temp_dir(),
-    }
-}
 
 /// How long the private folder of a process that ended without an exit, and without a hang, is kept; and of how many.
 const KEPT: Duration = Duration::from_secs(24 * 60 * 60);

@@ -181,26 +181,42 @@ pub fn in_flight(guard: &Guard, context: u32, thread: u32) -> Vec<InFlight> {
         return known;
     }
     let _mode = Uncaptured::new();
-    known
-        .into_iter()
-        .filter(|busy| {
-            let Some(stream) = guard.world.stream_entry(busy.stream) else { return true };
-            let others = stream.kind() == StreamKind::PerThread && stream.thread() != thread;
-            if others || stream.destroyed() || stream.capturing() {
-                return true;
-            }
-            let handle = stream.handle() as Handle;
-            let mut capturing = 0;
-            let created = !matches!(stream.kind(), StreamKind::Legacy | StreamKind::PerThread);
-            if created && driver::stream_is_capturing(handle, &mut capturing) != Some(SUCCESS) || capturing != 0 {
-                return true;
-            }
-            let asked = guard.now();
-            let idle = driver::stream_query(handle) == Some(SUCCESS);
-            if idle {
-                stream.complete_until(asked);
-            }
-            !idle
-        })
-        .collect()
+    known.into_iter().filter(|busy| ask(guard, busy.stream, thread) != Some(false)).collect()
+}
+
+/// Whether the driver says that a stream is busy; `None` where it cannot be asked. A default stream is asked only if its context
+/// is the one with this number, which is current to this thread.
+pub fn is_busy(guard: &Guard, context: u32, number: u32, thread: u32) -> Option<bool> {
+    let _asking = Asking::new();
+    let stream = guard.world.stream_entry(number).filter(|s| s.alive())?;
+    if stream.context() != context && matches!(stream.kind(), StreamKind::Legacy | StreamKind::PerThread) {
+        return None;
+    }
+    // The legacy default stream cannot be asked while anything of its context is captured, and need not be.
+    if guard.world.context_entry(stream.context()).is_some_and(|context| context.capturing()) {
+        return None;
+    }
+    let _mode = Uncaptured::new();
+    ask(guard, number, thread)
+}
+
+/// Asks one stream, between the marks that whoever destroys one looks for.
+fn ask(guard: &Guard, number: u32, thread: u32) -> Option<bool> {
+    let stream = guard.world.stream_entry(number)?;
+    let others = stream.kind() == StreamKind::PerThread && stream.thread() != thread;
+    if others || stream.destroyed() || stream.capturing() {
+        return None;
+    }
+    let handle = stream.handle() as Handle;
+    let mut capturing = 0;
+    let created = !matches!(stream.kind(), StreamKind::Legacy | StreamKind::PerThread);
+    if created && driver::stream_is_capturing(handle, &mut capturing) != Some(SUCCESS) || capturing != 0 {
+        return None;
+    }
+    let asked = guard.now();
+    let idle = driver::stream_query(handle) == Some(SUCCESS);
+    if idle {
+        stream.complete_until(asked);
+    }
+    Some(!idle)
 }

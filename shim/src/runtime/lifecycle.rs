@@ -10,7 +10,7 @@ use crate::lookup::{dlsym, driver};
 use lazyguard_core::settings::Settings;
 use lazyguard_core::state::World;
 use lazyguard_core::trace::layout::state;
-use lazyguard_core::trace::{ProcessFacts, Recorder};
+use lazyguard_core::trace::{ProcessFacts, Recorder, StartFacts};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -22,10 +22,23 @@ static FORK_HANDLER: AtomicBool = AtomicBool::new(false);
 /// The process that is armed: a child made without the C library's fork does not run the handler.
 static ARMED_PROCESS: AtomicU32 = AtomicU32::new(0);
 
-/// Runs when the library is loaded, in every process: it finds the real `dlsym`, looks what standard error is, and nothing
-/// else.
+/// When this library was loaded or, in a forked child, when that was forked, on the system's monotonic clock.
+static LOADED: AtomicU64 = AtomicU64::new(0);
+
+/// When the driver was initialised, on the system's monotonic clock.
+#[derive(Clone, Copy)]
+pub struct Initialised {
+    /// The call was entered.
+    pub entered: u64,
+    /// The driver returned from it.
+    pub returned: u64,
+}
+
+/// Runs when the library is loaded, in every process: it notes the time, finds the real `dlsym`, looks what standard error
+/// is, and nothing else.
 #[ctor::ctor(unsafe)]
 fn loaded() {
+    LOADED.store(clock::system_nanos(), Ordering::Relaxed);
     dlsym::prepare();
     standard_error::at_start();
     super::switched_on();
@@ -61,20 +74,20 @@ fn remember_environment() {
 static UNLOADED: extern "C" fn() = exiting;
 
 /// Arms this process; called when `cuInit` has succeeded. Does nothing the second time.
-pub fn arm() {
+pub fn arm(initialised: Initialised) {
     if super::guard().is_some() || super::retired() || !super::switched_on() || ARMING.swap(true, Ordering::SeqCst) {
         return;
     }
     let _uncancelled = fault::Uncancelled::new();
     let _unlimited = fault::Unlimited::new();
     fault::silence();
-    if fault::contained(build).is_none() || memory::exhausted() {
+    if fault::contained(|| build(initialised)).is_none() || memory::exhausted() {
         disarm();
     }
     ARMING.store(false, Ordering::SeqCst);
 }
 
-fn build() {
+fn build(initialised: Initialised) {
     standard_error::when_armed();
     let environment = ENVIRONMENT.lock().map(|e| e.clone()).unwrap_or_default();
     let (settings, complaints) = Settings::read(environment.iter().map(|(n, v)| (n.as_str(), v.as_str())));
@@ -97,16 +110,18 @@ fn build() {
     if let (Some(complaint), true) = (backing.complaint(), asked_for) {
         standard_error::line(complaint);
     }
+    let start_ticks = start_ticks();
     let facts = ProcessFacts {
         process: std::process::id(),
         driver_version,
         armed_unix_nanos: clock::unix_nanos(),
         armed_monotonic_nanos: clock::monotonic_nanos(),
-        start_ticks: start_ticks().unwrap_or(0),
+        start_ticks: start_ticks.unwrap_or(0),
         program: program.clone(),
         host: folder::host_name(),
         rank: folder::rank().unwrap_or_default(),
         lazyguard: env!("CARGO_PKG_VERSION").to_owned(),
+        start: start_facts(start_ticks, initialised),
     };
     let Some(recorder) = Recorder::new(backing.words, backing.shape, &facts) else { return };
     for (name, value) in &environment {
@@ -129,7 +144,7 @@ fn build() {
         ended: Mutex::new(false),
         open_report: Mutex::default(),
         hangs: AtomicU64::new(0),
-        hazards: Mutex::default(),
+        hazards: super::hazards::Hazards::default(),
         settings,
     }));
     if nudge::driver_is_eager() {
@@ -147,6 +162,22 @@ fn build() {
         start_thread("lazyguard-watch", guard, move || hang::watchdog::run(guard));
     }
     start_thread("lazyguard-log", guard, move || guard.log.run(guard));
+    let took_micros = clock::system_nanos().saturating_sub(initialised.returned) / 1000;
+    guard.world.recorder().armed_after(u32::try_from(took_micros).unwrap_or(u32::MAX));
+}
+
+fn start_facts(start_ticks: Option<u64>, initialised: Initialised) -> StartFacts {
+    let started = start_ticks.map(clock::of_ticks);
+    // A child that was made without the C library's fork did not run the handler, and has its parent's time.
+    let loaded = LOADED.load(Ordering::Relaxed).max(started.unwrap_or(0));
+    let before = started.map_or(0, |started| ((loaded - started) / 1000).max(1));
+    StartFacts {
+        loaded,
+        init_entered: initialised.entered,
+        init_returned: initialised.returned,
+        before_loaded_micros: u32::try_from(before).unwrap_or(u32::MAX),
+        arming_micros: 0,
+    }
 }
 
 /// When the process started, in clock ticks since the machine did.
@@ -218,10 +249,11 @@ fn clear_up() {
     }
 }
 
-/// Runs in a forked child. Only stores: anything else could wait for a lock that a thread of the parent held.
+/// Runs in a forked child. Only stores, and a look at the clock: anything else could wait for a lock that a thread of the parent held.
 extern "C" fn forked() {
     HOT.guard.store(null_mut(), Ordering::SeqCst);
     ARMING.store(false, Ordering::SeqCst);
+    LOADED.store(clock::system_nanos(), Ordering::Relaxed);
     gate::prepare();
 }
 
@@ -278,17 +310,20 @@ extern "C" fn exiting() {
         guard.world.recorder().seen_alive(guard.now());
         guard.world.recorder().set_state(state::ENDED);
         if guard.settings.summary {
-            account.lines().iter().for_each(|line| standard_error::line(line));
+            let lines = [account.lines(), guard.hazards.lines()].concat();
+            lines.iter().for_each(|line| standard_error::line(line));
         }
         let Some(folder) = &guard.folder else { return };
         guard.requests.end();
         guard.end_reports();
+        guard.hazards.end();
         if guard.hangs.load(Ordering::Relaxed) == 0 {
             folder.remove_unless_asked_for();
             if guard.settings.out.is_none() {
                 return;
             }
         }
+        guard.hazards.finish(guard);
         for (what, kept) in
             [("account", folder.replace(RUN, &account.json())), ("recording", guard.backing.save(folder))]
         {

@@ -221,6 +221,11 @@ impl Loader {
         self.pending.load(Ordering::Acquire) > 0
     }
 
+    /// Whether something is being loaded ahead of use.
+    pub fn is_busy(&self) -> bool {
+        self.busy.load(Ordering::Relaxed)
+    }
+
     /// Loads what is pending for a context, if nothing is in flight there. `slot` is the calling thread's, with no call
     /// marked in it, inside LazyGuard's code; `form` is the call at whose occasion this happens. What is pending when the
     /// context has just been created (`at_start`) is loaded at once, inside the budget; what turns up later, also at a pace.
@@ -268,6 +273,9 @@ impl Loader {
             Outcome::default()
         };
         drop(closed);
+        if idle {
+            guard.hazards.guard_loaded(guard.now());
+        }
         if outcome.loaded + outcome.refused + outcome.left_out == 0 {
             return false;
         }
@@ -486,7 +494,7 @@ fn load_one(guard: &Guard, context: u32, kind: FunctionKind, handle: u64, owner:
             let mut function = null_mut();
             let loaded = driver::kernel_function(&mut function, handle as Handle) == Some(SUCCESS);
             if loaded {
-                mark_loaded(guard, context, FunctionKind::Function, function as u64, owner);
+                mark_function_loaded(guard, context, function as u64, owner);
             }
             loaded
         }
@@ -497,8 +505,11 @@ fn load_one(guard: &Guard, context: u32, kind: FunctionKind, handle: u64, owner:
         },
     };
     if loaded {
-        mark_loaded(guard, context, kind, handle, owner);
-        guard.world.set_present(owner, context);
+        let number = guard.world.function(handle, kind, owner);
+        if let Some(function) = guard.world.function_entry(number) {
+            function.set_loaded_ahead(context);
+        }
+        guard.world.set_present_ahead(owner, context);
     }
     loaded
 }
@@ -506,8 +517,9 @@ fn load_one(guard: &Guard, context: u32, kind: FunctionKind, handle: u64, owner:
 /// `CU_FUNC_ATTRIBUTE_NUM_REGS`.
 const NUM_REGS: i32 = 4;
 
-fn mark_loaded(guard: &Guard, context: u32, kind: FunctionKind, handle: u64, owner: u64) {
-    let number = guard.world.function(handle, kind, owner);
+/// A kernel's function is loaded with it. What the guard prevented by that is told of the kernel, whose use comes first.
+fn mark_function_loaded(guard: &Guard, context: u32, handle: u64, owner: u64) {
+    let number = guard.world.function(handle, FunctionKind::Function, owner);
     if let Some(function) = guard.world.function_entry(number) {
         function.set_loaded_in(context);
     }

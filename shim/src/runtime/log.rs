@@ -12,7 +12,7 @@
 use super::folder::{RunFolder, LOG};
 use super::Guard;
 use lazyguard_core::api::Class;
-use lazyguard_core::diagnose::Code;
+use lazyguard_core::hazard::{Marks, Noted};
 use lazyguard_core::report::demangle;
 use lazyguard_core::settings::LogLevel;
 use lazyguard_core::trace::{Followed, Follower, Kind, Lane, Record};
@@ -146,6 +146,7 @@ impl Log {
             std::thread::sleep(every);
             guard.keeper.look_after(guard);
             guard.requests.serve(guard);
+            guard.hazards.write_news(guard);
             if let Ok(mut follower) = self.draining.lock() {
                 self.drain(guard, &mut follower);
             }
@@ -270,9 +271,10 @@ fn say(guard: &Guard, followed: &Followed) {
             tracing::info!(event = "load", what, at_ns, took_ns, thread, call, result, function, stream, handle);
         }
         Kind::Hazard => {
-            let code = Code::by_number(record.extent).map_or("", Code::name);
-            let title = Code::by_number(record.extent).map_or("", Code::title);
-            let behind = world.function_name((record.detail >> 32) as u32).map(demangle).unwrap_or_default();
+            let Some(noted) = Noted::of(record, thread) else { return };
+            let (code, title) = (noted.code.name(), noted.code.title());
+            let behind = world.function_name(noted.other.function).map(demangle).unwrap_or_default();
+            let prevented = noted.marks.says(Marks::PREVENTED);
             tracing::warn!(
                 event = "hazard",
                 code,
@@ -282,8 +284,10 @@ fn say(guard: &Guard, followed: &Followed) {
                 call,
                 function,
                 stream,
-                in_flight_on = record.detail as u32,
-                in_flight = behind
+                in_flight_on = noted.other.stream,
+                in_flight = behind,
+                count = noted.count,
+                prevented
             );
         }
         Kind::Preload => {

@@ -6,12 +6,14 @@
 //!
 //! Must not: do anything in a process that does not use CUDA, or start a thread anywhere but after a successful `cuInit`.
 
+pub mod answers;
 pub mod clock;
 pub mod command;
 pub mod fault;
 pub mod folder;
 pub mod gate;
 pub mod hang;
+pub mod hazards;
 mod hot;
 pub mod idle;
 pub mod keeper;
@@ -73,8 +75,8 @@ pub struct Guard {
     pub open_report: Mutex<Option<hang::Reported>>,
     /// Hangs reported.
     pub hangs: AtomicU64,
-    /// Hazards by number of the code, counted.
-    hazards: Mutex<Vec<(u64, u64)>>,
+    /// What another timing would have made a hang.
+    pub hazards: hazards::Hazards,
 }
 
 /// The guard has stepped aside, after a fault of its own or because memory ran out, and stays aside.
@@ -158,15 +160,6 @@ impl Guard {
         clock::now()
     }
 
-    /// Counts a hazard.
-    pub fn count_hazard(&self, number: u64) {
-        let mut hazards = self.hazards.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        match hazards.iter_mut().find(|(n, _)| *n == number) {
-            Some((_, count)) => *count += 1,
-            None => hazards.push((number, 1)),
-        }
-    }
-
     /// The watchdog writes nothing more into the run folder. What it is writing is waited for, but not for long.
     pub fn end_reports(&self) {
         for _ in 0..25 {
@@ -182,7 +175,6 @@ impl Guard {
     pub fn account(&self, ended: &str) -> Account {
         let (calls, launches) = self.world.counts();
         let recording = self.recording_account();
-        let hazards = self.hazards.try_lock().map(|h| h.clone()).unwrap_or_default();
         Account {
             schema: SCHEMA,
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -194,7 +186,8 @@ impl Guard {
             calls,
             launches,
             hangs: self.hangs.load(Ordering::Relaxed),
-            hazards: hazards.into_iter().map(|(number, count)| (format!("LG{number}"), count)).collect(),
+            hazards: self.hazards.counts(false),
+            prevented: self.hazards.counts(true),
             preload: self.preload_account(),
             recording: recording.clone(),
             unhooked: UNHOOKED.try_lock().map(|names| names.clone()).unwrap_or_default(),

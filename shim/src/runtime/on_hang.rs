@@ -33,6 +33,8 @@ fn complete(guard: &'static Guard, how: &str) {
     guard.log.finish(guard);
     guard.world.recorder().seen_alive(guard.now());
     let account = guard.account(&format!("ended by LAZYGUARD_ON_HANG={how}"));
+    guard.hazards.end();
+    guard.hazards.finish(guard);
     if let Some(folder) = &guard.folder {
         let kept = folder.replace(RUN, &account.json()).and_then(|()| guard.backing.save(folder));
         if let Err(error) = kept {
@@ -41,7 +43,8 @@ fn complete(guard: &'static Guard, how: &str) {
         guard.requests.end();
     }
     if guard.settings.summary {
-        account.lines().iter().for_each(|line| standard_error::line(line));
+        let lines = [account.lines(), guard.hazards.lines()].concat();
+        lines.iter().for_each(|line| standard_error::line(line));
     }
     standard_error::line(&format!("ending the process, as LAZYGUARD_ON_HANG={how} says"));
 }

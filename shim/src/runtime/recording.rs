@@ -8,6 +8,7 @@
 //! Must not: wait for a disk in the program's threads once the process is armed.
 
 use super::folder::{RunFolder, TRACE};
+use lazyguard_core::place::FileSystem;
 use lazyguard_core::trace::layout::{self, Shape};
 use std::ffi::CString;
 use std::io::{self, Write};
@@ -38,11 +39,6 @@ const UNWANTED: usize = 4 << 20;
 
 /// The most that is kept in memory.
 const MOST_IN_MEMORY: usize = 16 << 20;
-
-/// Of the room that is left on a file system, a recording takes at most one part in this many: where it was asked for, and
-/// where it was not.
-const SHARE_OF_ROOM: u64 = 4;
-const SHARE_OF_ROOM_UNASKED: u64 = 16;
 
 impl Backing {
     /// Words for a recording of this many bytes, in the folder if that can be; 0 bytes are the least that the guard itself
@@ -171,54 +167,16 @@ fn mapped_file(folder: &RunFolder, bytes: usize) -> Result<&'static [AtomicU64],
     mapped
 }
 
-/// Whether a recording of this size may be mapped there. Where nobody has asked for a folder, only a file system in memory
-/// will do: a store into a page of a disk's file may have to wait for the disk. Who names a folder on a local disk has chosen.
+/// Whether a recording of this size may be mapped there.
 fn suitable(file: &Descriptor, asked_for: bool, bytes: usize) -> Result<(), String> {
-    // Magic numbers as statfs(2) and the file systems' own headers have them.
-    const IN_MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58f6];
-    const UNSUITABLE: [(i64, &str); 20] = [
-        (0x6969, "NFS"),
-        (0xff53_4d42, "CIFS"),
-        (0xfe53_4d42, "SMB2"),
-        (0x517b, "SMB"),
-        (0x0bd0_0bd0, "Lustre"),
-        (0x4750_4653, "GPFS"),
-        (0x1983_0326, "BeeGFS"),
-        (0x00c3_6400, "Ceph"),
-        (0x0102_1997, "9p"),
-        (0x5346_414f, "AFS"),
-        (0x7461_636f, "OCFS2"),
-        (0x0116_1970, "GFS2"),
-        (0x2003_0528, "OrangeFS"),
-        (0x6573_5546, "FUSE"),
-        (0x9123_683e, "btrfs"),
-        (0x2fc1_2fc1, "ZFS"),
-        (0xca45_1a4e, "bcachefs"),
-        (0x3434, "NILFS2"),
-        (0x2405_1905, "UBIFS"),
-        (0xabba_1974, "xenfs"),
-    ];
     // SAFETY: all-zero bytes are a valid `statfs`.
     let mut about: libc::statfs = unsafe { std::mem::zeroed() };
     // SAFETY: the descriptor is open and the structure valid for writing.
     if unsafe { libc::fstatfs(file.0, &mut about) } != 0 {
         return Err(last_error().to_string());
     }
-    // The field's width depends on the architecture, and some numbers have their highest bit set.
-    let kind = about.f_type as i64 & 0xffff_ffff;
-    if let Some((_, name)) = UNSUITABLE.iter().find(|(magic, _)| *magic == kind) {
-        return Err(format!("the folder lies on {name}"));
-    }
-    if !asked_for && !IN_MEMORY.contains(&kind) {
-        return Err("the private folder does not lie in memory".to_owned());
-    }
-    // What is taken here is missing to the program.
     let room = (about.f_bavail as u64).saturating_mul(u64::try_from(about.f_bsize).unwrap_or(0));
-    let share = if asked_for { SHARE_OF_ROOM } else { SHARE_OF_ROOM_UNASKED };
-    if (bytes as u64).saturating_mul(share) > room {
-        return Err(format!("the folder's file system has only {} MiB left", room >> 20));
-    }
-    Ok(())
+    FileSystem { kind: about.f_type as u64, room }.suits(asked_for, bytes as u64)
 }
 
 fn allocate(file: &Descriptor, bytes: usize) -> Result<(), String> {

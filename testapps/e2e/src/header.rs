@@ -8,10 +8,19 @@
 //! // card: yes
 //! ```
 //!
+//! A program of hazards says instead of what is expected, in as many lines as it takes:
+//!
+//! ```text
+//! // hazard: LG101 call=cuLaunchKernel kernel=step stream=non-blocking
+//! // prevented: LG101 call=cuLaunchKernel kernel=step stream=non-blocking
+//! ```
+//!
 //! | line | |
 //! |---|---|
 //! | `expect` | of a program that hangs: the code, the first culprit (a kernel's name, or the call that submitted what does not end), and what no verdict may blame. Of one that does not: `slow` when that has to be said of it, `none` when nothing may be said, `slow or none` |
-//! | `env` | what has to be set for it to hang under the guard |
+//! | `hazard` | of a program that completes and is told hazards: one of them, with the driver call, the kernel and the class of stream it is about (`-` and `none` where it is about none). `none` where there must be none |
+//! | `prevented` | one that would have arisen without the guard |
+//! | `env` | what has to be set for it to hang under the guard, or for the hazards to arise |
 //! | `default` | what it does under the guard without that: `completes`, or the code it is given |
 //! | `told` | where the diagnosis is known to be fooled, what it says instead: the code, or `nothing`. The lines before say why |
 //! | `card` | whether it does the same on a card: `yes`; `yes, alone` when it needs the card for itself; `no, because ...` |
@@ -37,6 +46,26 @@ pub enum Expect {
         /// It may be left without a word.
         may_be_silent: bool,
     },
+    /// It ends by itself at once, and these hazards, and no others, are told of it.
+    Hazards {
+        /// Those that arise.
+        arisen: Vec<Group>,
+        /// Those that the guard prevented.
+        prevented: Vec<Group>,
+    },
+}
+
+/// A hazard as it is counted: what tells it apart from others.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Group {
+    /// The code.
+    pub code: String,
+    /// The kernel, or `-`.
+    pub kernel: String,
+    /// The driver call.
+    pub call: String,
+    /// The class of stream.
+    pub stream: String,
 }
 
 /// The first lines of a program of the corpus.
@@ -68,8 +97,13 @@ impl Header {
                 _ => Err(format!("one line {key:?} with something in it was expected")),
             }
         };
+        let groups = |key: &str| {
+            lines.iter().filter_map(|line| line.strip_prefix(key)).map(group).collect::<Result<Vec<_>, _>>()
+        };
         let is_keyed = |line: &&str| {
-            ["expect:", "env:", "default:", "told:", "card:", "build:"].iter().any(|key| line.starts_with(key))
+            ["expect:", "hazard:", "prevented:", "env:", "default:", "told:", "card:", "build:"]
+                .iter()
+                .any(|key| line.starts_with(key))
         };
         let what = lines.iter().take_while(|line| !is_keyed(line)).copied().collect::<Vec<_>>().join(" ");
         if !what.ends_with('.') {
@@ -77,7 +111,11 @@ impl Header {
         }
         let header = Self {
             what,
-            expect: expectation(one("expect:")?.ok_or("there is no line \"expect:\"")?)?,
+            expect: match (one("expect:")?, lines.iter().any(|line| line.starts_with("hazard:"))) {
+                (Some(text), false) => expectation(text)?,
+                (None, true) => hazards(groups("hazard:")?, groups("prevented:")?)?,
+                _ => return Err("there is a line \"expect:\", or there are lines \"hazard:\"".to_owned()),
+            },
             env: settings(one("env:")?.unwrap_or_default())?,
             default: one("default:")?.map(str::to_owned),
             told: one("told:")?.map(str::to_owned),
@@ -96,6 +134,9 @@ impl Header {
         }
         if !self.told.as_deref().is_none_or(|told| told == "nothing" || is_code(told)) {
             return Err("\"told:\" says a code, or \"nothing\"".to_owned());
+        }
+        if self.told.is_some() && matches!(self.expect, Expect::Hazards { .. }) {
+            return Err("\"told:\" is for what is said of hangs".to_owned());
         }
         if !["yes", "yes, alone"].contains(&&*self.card) && !self.card.starts_with("no, because ") {
             return Err(format!("card: {:?} is neither yes, nor \"yes, alone\", nor a \"no, because ...\"", self.card));
@@ -127,10 +168,75 @@ fn expectation(text: &str) -> Result<Expect, String> {
     }
 }
 
+/// What a line says; nothing where it says that there are none.
+fn group(text: &str) -> Result<Option<Group>, String> {
+    let mut words = text.split_whitespace();
+    let code = words.next().unwrap_or_default().to_owned();
+    let mut named = settings(&words.collect::<Vec<_>>().join(" "))?;
+    if code == "none" && named.is_empty() {
+        return Ok(None);
+    }
+    let mut take = |name| named.iter().position(|(known, _)| known == name).map(|at| named.remove(at).1);
+    match (take("kernel"), take("call"), take("stream")) {
+        (Some(kernel), Some(call), Some(stream)) if named.is_empty() && code.starts_with("LG1") => {
+            Ok(Some(Group { code, kernel, call, stream }))
+        }
+        _ => Err(format!("{text:?} is neither none nor CODE call=NAME kernel=NAME stream=CLASS")),
+    }
+}
+
+fn hazards(arisen: Vec<Option<Group>>, prevented: Vec<Option<Group>>) -> Result<Expect, String> {
+    let none_among_others = |groups: &[Option<Group>]| groups.len() > 1 && groups.contains(&None);
+    if none_among_others(&arisen) || prevented.contains(&None) {
+        return Err("\"hazard: none\" stands alone, and no line \"prevented:\" says none".to_owned());
+    }
+    let known = |groups: Vec<_>| groups.into_iter().flatten().collect();
+    Ok(Expect::Hazards { arisen: known(arisen), prevented: known(prevented) })
+}
+
 fn settings(text: &str) -> Result<Vec<(String, String)>, String> {
     let pair = |word: &str| {
         let (name, value) = word.split_once('=').ok_or(format!("{word:?} is not NAME=VALUE"))?;
         Ok((name.to_owned(), value.to_owned()))
     };
     text.split_whitespace().map(pair).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HAZARD: &str =
+        "// Completes.\n// hazard: LG101 call=cuLaunchKernel kernel=step stream=blocking\n// card: yes\n";
+
+    #[test]
+    fn hazards_are_read_line_by_line() {
+        let group = |code: &str| Group {
+            code: code.to_owned(),
+            kernel: "step".to_owned(),
+            call: "cuLaunchKernel".to_owned(),
+            stream: "blocking".to_owned(),
+        };
+        let expect = |source: &str| Header::of(source).unwrap().expect;
+        assert_eq!(expect(HAZARD), Expect::Hazards { arisen: vec![group("LG101")], prevented: Vec::new() });
+        let prevented = "// hazard: none\n// prevented: LG102 stream=blocking kernel=step call=cuLaunchKernel\n";
+        let prevented = format!("// Completes.\n{prevented}// card: yes\n");
+        assert_eq!(expect(&prevented), Expect::Hazards { arisen: Vec::new(), prevented: vec![group("LG102")] });
+    }
+
+    #[test]
+    fn what_is_half_said_of_a_hazard_is_refused() {
+        assert!(Header::of(HAZARD).is_ok());
+        for (from, to) in [
+            ("LG101", "LG201"),
+            (" kernel=step", ""),
+            ("stream=blocking", "stream=blocking culprit=step"),
+            ("// card", "// expect: none\n// card"),
+            ("// card", "// hazard: none\n// card"),
+            ("// card", "// told: LG201\n// card"),
+            ("// hazard", "// prevented"),
+        ] {
+            assert!(Header::of(&HAZARD.replace(from, to)).is_err(), "{to:?} in the place of {from:?}");
+        }
+    }
 }

@@ -151,8 +151,8 @@ impl InCorpus {
 /// The programs of the corpus.
 pub fn corpus() -> Vec<InCorpus> {
     let mut programs = Vec::new();
-    for half in ["hang", "slow"] {
-        let folder = root().join("testapps/corpus").join(half);
+    for part in ["hang", "slow", "hazard"] {
+        let folder = root().join("testapps/corpus").join(part);
         let entries = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
         for source in entries.flatten().map(|entry| entry.path()) {
             let text = std::fs::read_to_string(&source).unwrap_or_else(|error| panic!("{}: {error}", source.display()));

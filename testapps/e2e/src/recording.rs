@@ -7,13 +7,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::process::Command;
 
-/// What the command prints, which succeeds and says nothing on standard error.
+/// Whether the command's standard error holds nothing but hints: which of several runs it took, or that a filter matched nothing.
+pub(crate) fn only_hints(complained: &str) -> bool {
+    let hints = ["lazyguard: several processes were given this folder", "lazyguard: none of the "];
+    complained.lines().all(|line| hints.iter().any(|hint| line.starts_with(hint)))
+}
+
+/// What the command prints, which succeeds and complains of nothing on standard error.
 fn printed(subcommand: &str, whose: &OsStr, more: &[&str]) -> String {
     let output = Command::new(command()).arg(subcommand).arg(whose).args(more).output();
     let output = output.unwrap_or_else(|error| panic!("lazyguard {subcommand}: {error}"));
     let (said, complained) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(
-        output.status.success() && complained.is_empty(),
+        output.status.success() && only_hints(&complained),
         "lazyguard {subcommand} {} {more:?}: {}: {complained}{said}",
         whose.display(),
         output.status
@@ -32,6 +38,15 @@ pub fn text_report_of(whose: impl AsRef<OsStr>) -> String {
     printed("report", whose.as_ref(), &["--format", "text"])
 }
 
+/// The hazards that `lazyguard report --hazards` tells: a list.
+pub fn hazards_of(whose: impl AsRef<OsStr>) -> Json {
+    let said = printed("report", whose.as_ref(), &["--hazards", "--format", "json"]);
+    let mut report: Json =
+        serde_json::from_str(&said).unwrap_or_else(|error| panic!("lazyguard report --hazards: {error}\n{said}"));
+    assert!(report["hazards"].is_array(), "there is no list of hazards: {report:#}");
+    report["hazards"].take()
+}
+
 /// `lazyguard log` with filters: the records, as it orders them.
 pub fn log_of(whose: impl AsRef<OsStr>, filters: &[&str]) -> Vec<Json> {
     let said = printed("log", whose.as_ref(), &[&["--format", "json"], filters].concat());
@@ -41,6 +56,23 @@ pub fn log_of(whose: impl AsRef<OsStr>, filters: &[&str]) -> Vec<Json> {
         Err(error) => panic!("lazyguard log: {error}: {line}"),
     };
     said.lines().map(object).collect()
+}
+
+/// `lazyguard report` of where time went, for a program: one object for each process.
+pub fn timing_of(whose: impl AsRef<OsStr>, options: &[&str]) -> Vec<Json> {
+    let said = printed("report", whose.as_ref(), &[&["--format", "json"], options].concat());
+    let mut told: Json =
+        serde_json::from_str(&said).unwrap_or_else(|error| panic!("lazyguard report: {error}\n{said}"));
+    assert_eq!(number(&told, "/schema"), 1);
+    match told["processes"].take() {
+        Json::Array(processes) => processes,
+        other => panic!("no processes but {other:#}"),
+    }
+}
+
+/// The same for a person.
+pub fn timing_text_of(whose: impl AsRef<OsStr>, options: &[&str]) -> String {
+    printed("report", whose.as_ref(), options)
 }
 
 /// What `lazyguard report` says of a recording.

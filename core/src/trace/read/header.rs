@@ -7,7 +7,7 @@ use super::defects::Defects;
 use super::source::{bytes, field, high, low, word, Source};
 use super::Unreadable;
 use crate::trace::layout::{self, header, lane, HEADER_BYTES, LANES, WORD};
-use crate::trace::Lane;
+use crate::trace::{Lane, StartFacts};
 use crate::Nanos;
 
 /// What had become of the process when the recording was read.
@@ -60,6 +60,8 @@ pub struct Facts {
     pub former_calls: u64,
     /// Launches among them.
     pub former_launches: u64,
+    /// How the process came to be guarded; all zero in recordings that do not tell.
+    pub start: StartFacts,
 }
 
 /// What the recording keeps of a lane, and what of it is gone.
@@ -199,6 +201,13 @@ fn facts(head: &[u8], version: u32) -> Facts {
         texts_lost: at(header::TEXTS_LOST),
         former_calls: at(header::FORMER_CALLS),
         former_launches: at(header::FORMER_LAUNCHES),
+        start: StartFacts {
+            loaded: at(header::LOADED),
+            init_entered: at(header::INIT_ENTERED),
+            init_returned: at(header::INIT_RETURNED),
+            before_loaded_micros: low(at(header::START_MICROS)),
+            arming_micros: high(at(header::START_MICROS)),
+        },
     }
 }
 

@@ -14,14 +14,13 @@
 //! lock: a full queue), or a thread's own default stream, whose handle means another stream here; nor anything that was seen to
 //! block: limits, occupancy, whatever allocates or submits.
 
+use super::super::answers;
 use super::super::idle::{self, Probing, Uncaptured};
-use super::super::stacks::OwnMemory;
 use super::super::{lifecycle, Guard};
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use lazyguard_core::api::{Class, Form};
-use lazyguard_core::diagnose::{resident_blocks, BusyStream, Device, Extent, LaunchKey, Needs, Snapshot};
+use lazyguard_core::diagnose::{resident_blocks, BusyStream, Extent, LaunchKey, Snapshot};
 use lazyguard_core::report::ProbeSeen;
-use lazyguard_core::stack::Memory as _;
 use lazyguard_core::state::{FunctionKind, StreamKind, ThreadSlot};
 use lazyguard_core::trace::{Kind, Lane, Record};
 use lazyguard_core::Nanos;
@@ -252,15 +251,18 @@ fn put(guard: &'static Guard, question: &Question) -> Vec<Answer> {
             let asked = driver::function_is_loaded(&mut state, handle as Handle);
             (asked == Some(SUCCESS) && state == 0).then_some(Answer::NotLoaded { function }).into_iter().collect()
         }
-        Question::Memory { address, wide } => memory(address, wide).into_iter().collect(),
+        Question::Memory { address, wide } => answers::host_memory(address, wide)
+            .map(|value| Answer::Holds { address, wide, value })
+            .into_iter()
+            .collect(),
         Question::Resident { key, handle, kernel, threads, shared_bytes, device } => {
             let _asking = Probing::new();
             if !is_still(guard, key.function, handle) {
                 return Vec::new();
             }
-            let needs = needs(handle as Handle, kernel, device, threads, shared_bytes);
+            let needs = answers::needs(handle as Handle, kernel, device, threads, shared_bytes);
             needs
-                .and_then(|needs| resident_blocks(limits(device), needs))
+                .and_then(|needs| resident_blocks(answers::limits(device), needs))
                 .map(|blocks| Answer::Resident { key, blocks })
                 .into_iter()
                 .collect()
@@ -293,66 +295,6 @@ fn stream(guard: &'static Guard, number: u32, handle: u64, context: u64, created
         SUCCESS => Some(Answer::Idle { number, asked }),
         driver::NOT_READY => Some(Answer::Busy { number }),
         _ => None,
-    }
-}
-
-/// What memory of the host holds at a device address. Managed memory is left alone: looking at it moves it.
-fn memory(address: u64, wide: bool) -> Option<Answer> {
-    const MEMORY_TYPE: i32 = 2;
-    const HOST_POINTER: i32 = 4;
-    const IS_MANAGED: i32 = 8;
-    const HOST: u32 = 1;
-    let (mut kind, mut managed, mut pointer) = (0u32, 0u32, 0u64);
-    let attribute = |what: *mut libc::c_void, which: i32| driver::pointer_attribute(what, which, address);
-    let host = attribute((&raw mut kind).cast(), MEMORY_TYPE) == Some(SUCCESS)
-        && kind == HOST
-        && attribute((&raw mut managed).cast(), IS_MANAGED) == Some(SUCCESS)
-        && managed & 0xff == 0
-        && attribute((&raw mut pointer).cast(), HOST_POINTER) == Some(SUCCESS);
-    if !host {
-        return None;
-    }
-    let mut bytes = [0u8; 8];
-    let size = if wide { 8 } else { 4 };
-    // By way of the kernel, and only as the program lets itself be read: an address that means nothing is an error, not a fault.
-    let read = OwnMemory::new().read(pointer, bytes.get_mut(..size)?);
-    (read == size).then(|| Answer::Holds { address, wide, value: u64::from_le_bytes(bytes) })
-}
-
-fn needs(handle: Handle, kernel: bool, device: i32, threads: u32, shared_bytes: u64) -> Option<Needs> {
-    const SHARED_SIZE_BYTES: i32 = 1;
-    const NUM_REGS: i32 = 4;
-    let attribute = |which: i32| {
-        let mut value = 0;
-        let asked = match kernel {
-            true => driver::kernel_attribute(&mut value, which, handle, device),
-            false => driver::function_attribute(&mut value, which, handle),
-        };
-        (asked == Some(SUCCESS)).then(|| u32::try_from(value).ok()).flatten()
-    };
-    let shared_bytes = shared_bytes.saturating_add(u64::from(attribute(SHARED_SIZE_BYTES)?));
-    Some(Needs { threads, registers: attribute(NUM_REGS)?, shared_bytes })
-}
-
-fn limits(device: i32) -> Device {
-    let attribute = |which: i32| {
-        let mut value = 0;
-        let asked = driver::device_attribute(&mut value, which, device);
-        if asked == Some(SUCCESS) {
-            u32::try_from(value).unwrap_or(0)
-        } else {
-            0
-        }
-    };
-    // The numbers are those of `CUdevice_attribute`.
-    Device {
-        multiprocessors: attribute(16),
-        threads: attribute(39),
-        blocks: attribute(106),
-        registers: attribute(82),
-        shared_bytes: attribute(81),
-        reserved_shared_bytes: attribute(111),
-        warp: attribute(10),
     }
 }
 

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `apps` | every program of `programs.json`: bare, guarded, guarded without preloading |
 //! | `corpus` | every program of the corpus: the code, the culprit, and that nothing slow is called a hang |
+//! | `hazards` | every program of the corpus that completes and has hazards, or comes near one; that the controls have none |
 //! | `hostile` | every run of `hostile/programs.json`: the same with the guard as without |
 //! | `traps` | the properties behind the interposing traps that no single program shows |
 //! | `lists` | nothing that is built is left out, and nothing listed is missing |
@@ -13,21 +14,36 @@
 //! | `recording` | the log and the account |
 //! | `warm_path` | the warm path of a launch: no allocation, no lock, no system call |
 //! | `watchdog` | the verdict: when, where and what |
+//! | `findings_report` | what a run of several processes is found to have done, in every form |
 //! | `on_hang` | what is done about a hang once it has been reported |
 //! | `dump` | a report of a live process, on request |
+//! | `hazard_files` | hazards in the folder: counted, grouped, from the file and from the recording |
 //! | `recorder` | the recording: what it holds of each kind of event, and that nothing in it goes unaccounted |
+//! | `doctor` | what the guard will and will not see, said before |
+//! | `asked` | what the commands say of a process that is gone, of a folder that is shared, of what does not match |
+//! | `examples` | the commands of `docs/EXAMPLES.md` do what stands below them |
 //! | `stacks` | the stacks of blocked threads: live, and with names from the folder |
 //! | `run_passes_on` | `lazyguard run`: exit codes, signals, input and output are the program's |
 //! | `run_terminal` | the same at a terminal, played by `run_terminal.py` |
 //! | `run_ends` | time that is over, hangs, and that nobody gets away |
 //! | `run_folder` | the folder of a run, ranks, a run in a run |
+//! | `cold_start` | where the time of a start went, by delays that were put there, and the card's state |
+//! | `blocking` | the asynchronous calls that held the host, why, and because of which thread |
 //! | `crash` | what is left of a process that was cut off |
 
 mod apps;
+mod asked;
+mod blocking;
+mod cold_start;
 mod corpus;
 mod crash;
+mod doctor;
 mod drivers;
 mod dump;
+mod examples;
+mod findings_report;
+mod hazard_files;
+mod hazards;
 mod hostile;
 mod lists;
 mod on_hang;

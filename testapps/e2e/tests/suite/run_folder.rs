@@ -117,7 +117,7 @@ fn ranks_share_the_folder_that_they_are_all_given() {
         let own = out.join(format!("rank{rank}"));
         let folders = folders_in(&own);
         assert!(folders.len() == 1 && folders[0].starts_with(&format!("rank{rank}-")), "{folders:?}");
-        assert_eq!(Folder::at(&own.join(&folders[0])).holds("run.json"), true);
+        assert!(Folder::at(&own.join(&folders[0])).holds("run.json"));
     }
     assert_eq!(names_in(&out), ["rank0", "rank1", "rank2", "rank3"]);
 }

@@ -1,0 +1,199 @@
+//! How a program and its libraries reach the driver, and what of that goes past the guard.
+//!
+//! The dynamic linker looks a name up in the program first, then in what is preloaded, then in the libraries.
+
+use super::closure::Closure;
+use super::driver::Driver;
+use super::elf::{is_followed, Elf};
+use super::finding::{About, Findings};
+use lazyguard_core::settings::{Policy, Settings};
+
+/// Says it of all of them.
+pub(super) fn look(closure: &Closure, driver: Option<&Driver>, settings: &Settings, found: &mut Findings) {
+    for missing in &closure.missing {
+        found.problem(
+            About::Program,
+            format!("{}, which {} needs, is not found: the program does not start", missing.name, missing.needed_by),
+            "set LD_LIBRARY_PATH to its folder, or install it",
+        );
+    }
+    other_drivers(closure, driver, found);
+    for (place, file) in closure.files.iter().enumerate() {
+        followed(file, closure, found);
+        own_functions(file, place == 0 && !file.is_library, driver, found);
+        data_and_weak_references(file, found);
+        // A CUDA runtime has it for tools, which are none of the program's.
+        let is_a_runtimes =
+            file.fat_binaries > 0 || file.soname.as_deref().is_some_and(|name| name.starts_with("libcudart"));
+        if file.imports("dlmopen") && !is_of_the_c_library(file) && !is_a_runtimes {
+            found.note(
+                About::Program,
+                format!("{} can open libraries in a namespace of their own (dlmopen): a driver that is opened there is not seen", file.name()),
+                "see in `lazyguard report` that driver calls are counted",
+            );
+        }
+    }
+    device_code(closure, settings, found);
+    if !closure.needs_driver() {
+        found.note(
+            About::Program,
+            "neither the program nor a library that it is linked with knows the driver; what it opens or starts later may",
+            "give that to the doctor as well: a program, or a library's file",
+        );
+    }
+}
+
+fn is_of_the_c_library(file: &Elf) -> bool {
+    let name = file.soname.as_deref().unwrap_or_default();
+    ["libc.so", "libdl.so", "libpthread.so", "ld-linux"].iter().any(|start| name.starts_with(start))
+}
+
+fn other_drivers(closure: &Closure, driver: Option<&Driver>, found: &mut Findings) {
+    let Some(driver) = driver else { return };
+    for (place, who) in &closure.drivers {
+        let file = place.path.canonicalize().unwrap_or_else(|_| place.path.clone());
+        if file != driver.file {
+            found.note(
+                About::Program,
+                format!("{who} gets another driver than the one above, through its RPATH or RUNPATH: {}", file.display()),
+                "take the path out (patchelf --remove-rpath), unless it is meant: two drivers in a process do not know each other",
+            );
+        }
+    }
+}
+
+fn followed(file: &Elf, closure: &Closure, found: &mut Findings) {
+    let asked: Vec<_> = file.symbols.iter().filter(|symbol| !symbol.defined && symbol.is_the_drivers()).collect();
+    if asked.is_empty() {
+        return;
+    }
+    let followed = asked.iter().filter(|symbol| is_followed(&symbol.name)).count();
+    let linked = closure.linked_with_driver().any(|linked| linked.path == file.path);
+    found.ok(
+        About::Program,
+        format!(
+            "{} calls the driver directly{}: {followed} of its driver functions are followed, {} pass untouched",
+            file.name(),
+            if linked { "" } else { ", and is not linked with it" },
+            asked.len() - followed
+        ),
+    );
+    // An open binding goes to the guard's export as well.
+    if file.symbolic && file.symbols.iter().any(|symbol| symbol.defined && symbol.is_the_drivers()) {
+        found.note(
+            About::Program,
+            format!(
+                "{} binds its own symbols first (DT_SYMBOLIC): driver functions that it defines itself are not seen",
+                file.name()
+            ),
+            "link it without -Bsymbolic, if its calls are missing in `lazyguard report`",
+        );
+    }
+}
+
+/// What stands in the guard's place.
+fn own_functions(file: &Elf, is_program: bool, driver: Option<&Driver>, found: &mut Findings) {
+    let is_the_driver = file.soname.as_deref().is_some_and(|name| name.starts_with("libcuda.so"))
+        || driver.is_some_and(|driver| driver.file == file.path);
+    if is_the_driver || is_of_the_c_library(file) {
+        return;
+    }
+    let name = file.name();
+    if is_program && file.exports("dlsym") {
+        found.problem(
+            About::Program,
+            format!("{name} defines dlsym itself, and comes before everything that is preloaded: what it looks up goes past the guard"),
+            "build it without a dlsym of its own",
+        );
+    }
+    let exported = file.symbols.iter().filter(|symbol| symbol.defined && !symbol.data && is_followed(&symbol.name));
+    let exported: Vec<_> = exported.map(|symbol| symbol.name.as_str()).collect();
+    let inside: Vec<_> = file.inside.iter().map(String::as_str).filter(|name| !exported.contains(name)).collect();
+    if let Some(first) = exported.first() {
+        let (what, todo) = match is_program {
+            true => (
+                "calls of them do not come to the guard; what they hand on by dlsym or cuGetProcAddress does",
+                "see in `lazyguard report` that driver calls are counted",
+            ),
+            false => (
+                "under the guard their callers come to it, and it calls the driver: these functions are passed by",
+                "do not guard a program that needs them; a driver of another make belongs under the name libcuda.so.1",
+            ),
+        };
+        found.note(
+            About::Program,
+            format!("{name} has {} of the driver's functions itself ({first}, …): {what}", exported.len()),
+            todo,
+        );
+    }
+    if let Some(first) = inside.first() {
+        found.note(
+            About::Program,
+            format!(
+                "{name} has {} of the driver's functions linked into it ({first}, …): calls of them are not seen; what they \
+                 hand on by dlsym or cuGetProcAddress is",
+                inside.len()
+            ),
+            "see in `lazyguard report` that driver calls are counted; else link it with libcuda.so",
+        );
+    }
+}
+
+fn data_and_weak_references(file: &Elf, found: &mut Findings) {
+    for symbol in file.symbols.iter().filter(|symbol| is_followed(&symbol.name)) {
+        if symbol.defined && symbol.data {
+            found.problem(
+                About::Program,
+                format!("{} defines {} as data, under the name of a driver function", file.name(), symbol.name),
+                "do not preload the guard into it",
+            );
+        } else if !symbol.defined && symbol.weak {
+            found.note(
+                About::Program,
+                format!(
+                    "{} has a weak reference to {}: under the guard it is there also without a driver, and answers an error",
+                    file.name(),
+                    symbol.name
+                ),
+                "none where a driver is installed",
+            );
+        }
+    }
+}
+
+/// Who holds device code, and whether it is registered at start.
+fn device_code(closure: &Closure, settings: &Settings, found: &mut Findings) {
+    let most = settings.nudge_fat_binaries;
+    for file in closure.files.iter().filter(|file| file.has_device_code) {
+        let (name, count) = (file.name(), file.fat_binaries);
+        let binaries = if count == 1 { "fat binary" } else { "fat binaries" };
+        let runtime = match file.imports("__cudaRegisterFatBinary") {
+            true => "the shared CUDA runtime",
+            false => "a CUDA runtime of its own",
+        };
+        if count == 0 {
+            found.ok(
+                About::Program,
+                format!("{name} holds device code that no CUDA runtime registers; it loads it itself"),
+            );
+        } else if settings.preload == Policy::Eager || settings.preload == Policy::Auto && count <= most {
+            found.ok(
+                About::Program,
+                format!("{name} holds {count} {binaries}, with {runtime}: all are registered at start (LAZYGUARD_NUDGE is {most})"),
+            );
+        } else {
+            let why = match settings.preload {
+                Policy::Auto => format!("more than LAZYGUARD_NUDGE ({most})"),
+                _ => "and LAZYGUARD_PRELOAD is not auto".to_owned(),
+            };
+            found.note(
+                About::Program,
+                format!(
+                    "{name} holds {count} {binaries}, with {runtime}, {why}: kernels of a translation unit that is first used \
+                     under a persistent kernel are not loaded ahead of use"
+                ),
+                format!("LAZYGUARD_PRELOAD=auto and LAZYGUARD_NUDGE={count}, if that happens; the first start then takes longer"),
+            );
+        }
+    }
+}

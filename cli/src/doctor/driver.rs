@@ -1,0 +1,371 @@
+//! The driver: which library a program would get, of which release, and what the guard can do with it.
+//!
+//! Must not: load it. What it offers stands in its table of exports.
+
+use super::elf::Elf;
+use super::finding::{About, Findings};
+use super::linker::{Linker, Place};
+use super::machine::Machine;
+use lazyguard_core::api::FORMS;
+use std::path::{Path, PathBuf};
+
+/// The name by which programs and CUDA runtimes open the driver.
+pub(super) const NAME: &str = "libcuda.so.1";
+
+/// Folders in which drivers lie without the linker's knowledge: of WSL, of containers, of systems with folders of their own.
+const HIDDEN: [&str; 5] = [
+    "/usr/lib/wsl/lib",
+    "/usr/local/nvidia/lib64",
+    "/run/opengl-driver/lib",
+    "/usr/lib64/nvidia",
+    "/usr/lib/x86_64-linux-gnu/nvidia/current",
+];
+
+/// What the guard can do if the driver has these functions, and cannot do else.
+struct Feature {
+    needs: &'static [&'static str],
+    since: &'static str,
+    can: &'static str,
+    cannot: &'static str,
+    release: u32,
+}
+
+const FEATURES: [Feature; 5] = [
+    Feature {
+        needs: &["cuModuleGetLoadingMode"],
+        since: "11.7",
+        can: "loading is lazy where that is asked for, and small CUDA runtime instances can be told to register at start",
+        cannot: "it has no lazy loading: there is nothing to load ahead of use, and nothing to prevent",
+        release: 515,
+    },
+    Feature {
+        needs: &["cuLibraryLoadData", "cuLibraryGetKernel", "cuKernelGetFunction"],
+        since: "12.0",
+        can: "kernels are loaded by library",
+        cannot: "there are no libraries: functions of modules are loaded as they are resolved",
+        release: 525,
+    },
+    Feature {
+        needs: &[
+            "cuLibraryGetKernelCount",
+            "cuLibraryEnumerateKernels",
+            "cuModuleGetFunctionCount",
+            "cuModuleEnumerateFunctions",
+        ],
+        since: "12.4",
+        can: "the kernels of a library and the functions of a module can be listed, and loaded before anybody asks for them",
+        cannot: "a library's kernels and a module's functions cannot be listed: each is loaded only once the program has got \
+                 hold of it, which may be too late",
+        release: 550,
+    },
+    Feature {
+        needs: &["cuFuncLoad", "cuFuncIsLoaded"],
+        since: "12.4",
+        can: "a function can be loaded without a launch, and be asked whether it is loaded",
+        cannot: "a function of a module cannot be loaded without a launch",
+        release: 550,
+    },
+    Feature {
+        needs: &["cuCtxRecordEvent"],
+        since: "12.5",
+        can: "a context can be asked as a whole whether it is idle",
+        cannot: "a context cannot be asked as a whole whether it is idle: its streams are asked one by one, and another \
+                 thread's per-thread default stream counts as busy until a synchronize shows that it is not",
+        release: 555,
+    },
+];
+
+/// A driver that was found.
+pub(super) struct Driver {
+    /// Its file, behind all links.
+    pub file: PathBuf,
+    pub elf: Elf,
+    pub release: Option<Release>,
+    /// The simulated driver has no devices, and needs none.
+    pub is_simulated: bool,
+}
+
+/// A release of the driver, such as 580.159.04.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Release(pub String);
+
+impl Release {
+    /// A release, if it looks like one: numbers with points between them. `libcuda.so.1.1` of WSL is none.
+    pub fn of(text: &str) -> Option<Self> {
+        let numbers: Vec<u32> = text.split('.').map(|part| part.parse().ok()).collect::<Option<_>>()?;
+        (numbers.len() >= 2 && numbers[0] >= 100).then(|| Self(text.to_owned()))
+    }
+
+    /// The branch: its first number.
+    pub fn branch(&self) -> u32 {
+        self.0.split('.').next().and_then(|first| first.parse().ok()).unwrap_or(0)
+    }
+
+    /// The release of a driver's file, which has it in its name.
+    fn of_file(file: &Path) -> Option<Self> {
+        Self::of(file.file_name()?.to_str()?.strip_prefix("libcuda.so.")?)
+    }
+}
+
+impl std::fmt::Display for Release {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Finds the driver that a program would get, and says what that means. `of_program` is one that the program names by itself,
+/// `needed` whether there is a program that cannot do without one.
+pub(super) fn look(
+    machine: &Machine,
+    linker: &Linker<'_>,
+    of_program: Option<Place>,
+    needed: bool,
+    found: &mut Findings,
+) -> Option<Driver> {
+    let Some(place) = linker.find(NAME).or(of_program) else {
+        none(machine, linker, needed, found);
+        return None;
+    };
+    let file = place.path.canonicalize().unwrap_or_else(|_| place.path.clone());
+    let elf = match Elf::read(&file) {
+        Ok(elf) => elf,
+        Err(error) => {
+            found.problem(
+                About::Driver,
+                format!("{} {error}", file.display()),
+                "install the driver again, or mend the file's permissions",
+            );
+            return None;
+        }
+    };
+    let driver = Driver { is_simulated: elf.is_simulated_driver, release: Release::of_file(&file), file, elf };
+    if is_stub(&driver.file) || is_stub(&place.path) {
+        found.note_or_problem(
+            needed,
+            About::Driver,
+            format!(
+                "{} is a stub to link against, and no driver ({}): whoever gets it is told CUDA_ERROR_STUB_LIBRARY",
+                place.path.display(),
+                place.by.name()
+            ),
+            "take the folder of stubs out of LD_LIBRARY_PATH and of the linker's configuration",
+        );
+        return None;
+    }
+    introduce(&driver, &place, found);
+    versions(machine, &driver, found);
+    features(&driver, found);
+    Some(driver)
+}
+
+fn none(machine: &Machine, linker: &Linker<'_>, needed: bool, found: &mut Findings) {
+    let hidden = HIDDEN.iter().map(|folder| machine.at(folder)).find(|folder| folder.join(NAME).exists());
+    let (what, todo) = match &hidden {
+        Some(folder) => (
+            format!("{NAME} is in {}, where the dynamic linker does not look", folder.display()),
+            format!(
+                "set LD_LIBRARY_PATH={}, or name the folder in /etc/ld.so.conf.d and run ldconfig",
+                folder.display()
+            ),
+        ),
+        None => (
+            format!(
+                "there is no {NAME} for {} here: nothing can be said of what the guard can do",
+                linker.machine_name()
+            ),
+            "install NVIDIA's driver; in a container, start it with the NVIDIA container toolkit (--gpus all)"
+                .to_owned(),
+        ),
+    };
+    found.note_or_problem(needed, About::Driver, what, todo);
+}
+
+/// Toolkits have a library to link against where there is no driver, in a folder of this name.
+fn is_stub(path: &Path) -> bool {
+    path.parent().is_some_and(|folder| folder.ends_with("stubs"))
+}
+
+fn is_compat(path: &Path) -> bool {
+    path.components().any(|part| part.as_os_str() == "compat")
+}
+
+fn introduce(driver: &Driver, place: &Place, found: &mut Findings) {
+    let release = driver.release.as_ref().map(|release| format!(", release {release}")).unwrap_or_default();
+    let what = format!("{}{release} (found by {})", driver.file.display(), place.by.name());
+    match driver.is_simulated {
+        true => found.note(
+            About::Driver,
+            format!("{what} is LazyGuard's simulated driver: nothing runs on a GPU"),
+            "to use a real one, take its folder out of LD_LIBRARY_PATH",
+        ),
+        false => found.ok(About::Driver, what),
+    }
+}
+
+/// The library beside the kernel's part of the driver.
+fn versions(machine: &Machine, driver: &Driver, found: &mut Findings) {
+    if driver.is_simulated {
+        return;
+    }
+    let module = machine.text("/proc/driver/nvidia/version").as_deref().and_then(module_release);
+    match (&driver.release, module) {
+        (Some(library), Some(module)) if *library == module => {
+            found.ok(About::Driver, format!("the kernel module is of the same release, {module}"));
+        }
+        (Some(library), Some(module)) if is_compat(&driver.file) && library.branch() >= module.branch() => found.note(
+            About::Driver,
+            format!("{library} is a forward-compatibility package on a kernel module of release {module}"),
+            "none if it starts (below); only data-centre GPUs take it, others answer error 804",
+        ),
+        (Some(library), Some(module)) => found.problem(
+            About::Driver,
+            format!(
+                "the library is of release {library}, the kernel module of release {module}: cuInit answers error 803"
+            ),
+            "restart the machine after an update of the driver; in a container, do not install a driver of its own",
+        ),
+        (None, Some(module)) => found.ok(About::Driver, format!("the kernel module is of release {module}")),
+        (_, None) if machine.at("/dev/dxg").exists() => {
+            found.ok(About::Driver, "the kernel's part is that of WSL (/dev/dxg)");
+        }
+        (_, None) => found.note(
+            About::Driver,
+            "no NVIDIA kernel module is loaded (/proc/driver/nvidia/version is not there): the driver cannot start",
+            "load it (modprobe nvidia); in a container, start it with the NVIDIA container toolkit (--gpus all)",
+        ),
+    }
+}
+
+/// The release in the kernel module's own line: the first word that looks like one.
+pub(super) fn module_release(text: &str) -> Option<Release> {
+    text.lines().find(|line| line.starts_with("NVRM"))?.split_ascii_whitespace().find_map(Release::of)
+}
+
+fn features(driver: &Driver, found: &mut Findings) {
+    let newest = FORMS.iter().filter(|form| driver.elf.exports(form.symbol)).map(|form| form.since).max().unwrap_or(0);
+    if newest == 0 {
+        return found.problem(
+            About::Driver,
+            format!("{} exports no driver function that the guard knows", driver.file.display()),
+            "see whether this is NVIDIA's driver",
+        );
+    }
+    let mut cannot = false;
+    for feature in &FEATURES {
+        if feature.needs.iter().all(|symbol| driver.elf.exports(symbol)) {
+            found.ok(About::Driver, feature.can);
+            continue;
+        }
+        let todo = if feature.since == "11.7" || cannot {
+            format!("update the driver to {} or newer", feature.release)
+        } else {
+            format!(
+                "update the driver to {} or newer; until then CUDA_MODULE_LOADING=EAGER for programs that hang",
+                feature.release
+            )
+        };
+        cannot = true;
+        found.note(About::Driver, format!("before CUDA {}: {}", feature.since, feature.cannot), todo);
+    }
+    let newer = newer_than_this_build(&driver.elf);
+    if !newer.is_empty() {
+        found.note(
+            About::Driver,
+            format!(
+                "these are newer versions of functions than this build knows, and pass untouched: {}",
+                newer.join(", ")
+            ),
+            "take a newer LazyGuard if a program uses them (`asked of the driver and not followed` in its account)",
+        );
+    }
+    // Lazy loading became the default with the driver of CUDA 12.2.
+    if driver.release.as_ref().is_some_and(|release| (515..535).contains(&release.branch())) {
+        found.note(
+            About::Driver,
+            "before CUDA 12.2: without CUDA_MODULE_LOADING=LAZY the driver loads everything at start",
+            "none: there is nothing to prevent then",
+        );
+    }
+}
+
+/// Exports that are newer versions of functions in the table: `cuLaunchKernelEx_v3` where the newest known one is older.
+fn newer_than_this_build(driver: &Elf) -> Vec<String> {
+    let version = |symbol: &str| -> (String, u32) {
+        let plain = symbol.trim_end_matches("_ptsz").trim_end_matches("_ptds");
+        match plain.rsplit_once("_v").and_then(|(base, version)| Some((base, version.parse().ok()?))) {
+            Some((base, version)) => (base.to_owned(), version),
+            None => (plain.to_owned(), 1),
+        }
+    };
+    let known: Vec<_> = FORMS.iter().map(|form| version(form.symbol)).collect();
+    let mut newer: Vec<_> = driver
+        .symbols
+        .iter()
+        .filter(|symbol| symbol.defined && symbol.is_the_drivers())
+        .filter(|symbol| {
+            let (base, number) = version(&symbol.name);
+            let known = known.iter().filter(|(known, _)| *known == base).map(|(_, number)| *number).max();
+            known.is_some_and(|known| number > known)
+        })
+        .map(|symbol| symbol.name.clone())
+        .collect();
+    newer.sort();
+    newer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_release_is_read_from_the_files_name_and_from_the_kernel_modules_line() {
+        let of_file = |name: &str| Release::of_file(Path::new(name)).map(|release| release.0);
+        assert_eq!(of_file("/usr/lib/libcuda.so.580.159.04").as_deref(), Some("580.159.04"));
+        assert_eq!(of_file("/usr/lib/libcuda.so.550.54").as_deref(), Some("550.54"));
+        assert_eq!(of_file("/usr/lib/wsl/lib/libcuda.so.1.1"), None);
+        assert_eq!(of_file("/target/simdriver/libcuda.so.1"), None);
+        for text in [
+            "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.159.04  Wed Mar  4 05:34:51 UTC 2026\nGCC version:  gcc version 12.2.0\n",
+            "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build  (dvs-builder)\n",
+        ] {
+            assert_eq!(module_release(text).map(|release| release.0).as_deref(), Some("580.159.04"));
+        }
+        assert_eq!(module_release("GCC version: 12.2.0"), None);
+    }
+
+    #[test]
+    fn every_function_that_a_feature_needs_is_one_that_the_guard_calls_or_follows() {
+        let source = include_str!("../../../shim/src/lookup/driver.rs");
+        for symbol in FEATURES.iter().flat_map(|feature| feature.needs) {
+            let followed = FORMS.iter().any(|form| form.symbol == *symbol);
+            assert!(followed || source.contains(&format!("c\"{symbol}\"")), "{symbol}");
+        }
+    }
+
+    fn said(machine: &Machine, file: &str, release: Option<&str>) -> (super::super::finding::Level, String) {
+        let elf = Elf::read(Path::new("/proc/self/exe")).unwrap();
+        let release = release.and_then(Release::of);
+        let driver = Driver { file: PathBuf::from(file), elf, release, is_simulated: false };
+        let mut found = Findings::default();
+        versions(machine, &driver, &mut found);
+        (found.all()[0].level, found.all()[0].what.clone())
+    }
+
+    #[test]
+    fn a_library_and_a_kernel_module_of_two_releases_are_a_problem_unless_that_is_meant() {
+        use super::super::finding::Level;
+        let root = std::env::temp_dir().join(format!("lazyguard-doctor-versions-{}", std::process::id()));
+        std::fs::create_dir_all(root.join("proc/driver/nvidia")).unwrap();
+        let line = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.86.10  Wed\n";
+        std::fs::write(root.join("proc/driver/nvidia/version"), line).unwrap();
+        let machine = Machine::played(&root, &[]);
+        assert_eq!(said(&machine, "/usr/lib/libcuda.so.570.86.10", Some("570.86.10")).0, Level::Ok);
+        let (level, what) = said(&machine, "/usr/lib/libcuda.so.580.1.2", Some("580.1.2"));
+        assert!(level == Level::Problem && what.contains("570.86.10") && what.contains("580.1.2"), "{what}");
+        assert_eq!(said(&machine, "/usr/local/cuda/compat/libcuda.so.580.1.2", Some("580.1.2")).0, Level::Note);
+        assert_eq!(said(&machine, "/usr/local/cuda/compat/libcuda.so.560.1.2", Some("560.1.2")).0, Level::Problem);
+        assert_eq!(said(&machine, "/usr/lib/wsl/lib/libcuda.so.1.1", None).0, Level::Ok);
+        std::fs::remove_dir_all(&root).unwrap();
+        assert_eq!(said(&machine, "/usr/lib/libcuda.so.570.86.10", Some("570.86.10")).0, Level::Note);
+    }
+}

@@ -1,0 +1,291 @@
+//! What the doctor wants to know of a program or a library, from its file.
+//!
+//! Must not: read more of a file than it needs; libraries of some gigabytes are common here.
+
+use object::read::elf::{Dyn as _, ElfFile64, FileHeader as _, ProgramHeader as _};
+use object::{elf, Endianness, Object as _, ObjectSection as _, ObjectSymbol as _, ReadCache};
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+/// Of read-only data, the most that is searched for a text.
+const MOST_SEARCHED: u64 = 64 << 20;
+
+/// A version of the C library.
+pub(super) type Glibc = (u32, u32);
+
+/// A symbol of a table that one of the questions is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Symbol {
+    pub name: String,
+    pub defined: bool,
+    pub weak: bool,
+    pub data: bool,
+}
+
+impl Symbol {
+    /// Whether the driver has such names: `cu` and an upper-case letter.
+    pub fn is_the_drivers(&self) -> bool {
+        self.name.strip_prefix("cu").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()))
+            && !self.name.starts_with("cuLg")
+    }
+}
+
+/// An ELF file of 64 bits.
+#[derive(Clone, Debug)]
+pub(super) struct Elf {
+    pub path: PathBuf,
+    pub machine: u16,
+    /// A library, and no program that is loaded wherever there is room.
+    pub is_library: bool,
+    pub has_dynamic: bool,
+    pub interpreter: Option<PathBuf>,
+    pub needed: Vec<String>,
+    pub soname: Option<String>,
+    pub rpath: Vec<String>,
+    pub runpath: Vec<String>,
+    /// It looks in itself first.
+    pub symbolic: bool,
+    /// Dynamic symbols.
+    pub symbols: Vec<Symbol>,
+    /// Functions of the driver's names in the table for debuggers, where that was left in.
+    pub inside: Vec<String>,
+    /// The newest version of the C library that is named: as needed, or, in the C library, as offered.
+    pub glibc: Option<Glibc>,
+    /// Fat binaries that a CUDA runtime registers.
+    pub fat_binaries: u64,
+    /// Device code, registered or not.
+    pub has_device_code: bool,
+    /// It opens the driver by its name.
+    pub names_the_driver: bool,
+    /// It is the simulated driver.
+    pub is_simulated_driver: bool,
+}
+
+/// Why a file cannot be looked into.
+#[derive(Debug)]
+pub(super) enum Unreadable {
+    File(io::Error),
+    /// It begins like this.
+    NotElf(Vec<u8>),
+    /// 32 bits.
+    Narrow,
+    /// It is broken.
+    Broken(String),
+}
+
+impl std::fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::File(error) => write!(f, "cannot be read: {error}"),
+            Self::NotElf(_) => f.write_str("is neither a program of this system nor a script"),
+            Self::Narrow => f.write_str("is a program of 32 bits"),
+            Self::Broken(why) => write!(f, "is not a program this can look into: {why}"),
+        }
+    }
+}
+
+/// The machine of an ELF file of 64 bits, by its first bytes: what the dynamic linker looks at before it takes one.
+pub(super) fn machine_of(path: &Path) -> Option<u16> {
+    let mut head = [0; 20];
+    File::open(path).and_then(|mut file| file.read_exact(&mut head)).ok()?;
+    head.starts_with(b"\x7fELF\x02").then(|| u16::from_le_bytes([head[18], head[19]]))
+}
+
+/// The machine that this command is for.
+pub(super) const fn own_machine() -> u16 {
+    if cfg!(target_arch = "aarch64") {
+        elf::EM_AARCH64.0
+    } else {
+        elf::EM_X86_64.0
+    }
+}
+
+/// How a machine is called.
+pub(super) fn machine_name(machine: u16) -> String {
+    match machine {
+        62 => "x86-64".to_owned(),
+        183 => "aarch64".to_owned(),
+        21 => "ppc64".to_owned(),
+        243 => "riscv".to_owned(),
+        other => format!("machine {other}"),
+    }
+}
+
+impl Elf {
+    /// Reads a file.
+    pub fn read(path: &Path) -> Result<Self, Unreadable> {
+        let mut head = Vec::new();
+        let file = File::open(path).map_err(Unreadable::File)?;
+        if file.metadata().is_ok_and(|about| about.is_dir()) {
+            return Err(Unreadable::File(io::Error::from(io::ErrorKind::IsADirectory)));
+        }
+        (&file).take(256).read_to_end(&mut head).map_err(Unreadable::File)?;
+        match head.get(..5) {
+            Some(b"\x7fELF\x02") => {}
+            Some(b"\x7fELF\x01") => return Err(Unreadable::Narrow),
+            _ => return Err(Unreadable::NotElf(head)),
+        }
+        let cache = ReadCache::new(file);
+        Self::parse(path, &cache).map_err(|error| Unreadable::Broken(error.to_string()))
+    }
+
+    fn parse(path: &Path, cache: &ReadCache<File>) -> object::Result<Self> {
+        let file = ElfFile64::<Endianness, _>::parse(cache)?;
+        let (endian, header) = (file.endian(), file.elf_header());
+        let mut found = Self {
+            path: path.to_owned(),
+            machine: machine_of(path).unwrap_or(0),
+            is_library: false,
+            has_dynamic: false,
+            interpreter: None,
+            needed: Vec::new(),
+            soname: None,
+            rpath: Vec::new(),
+            runpath: Vec::new(),
+            symbolic: false,
+            symbols: Vec::new(),
+            inside: Vec::new(),
+            glibc: None,
+            fat_binaries: 0,
+            has_device_code: false,
+            names_the_driver: false,
+            is_simulated_driver: false,
+        };
+        for segment in header.program_headers(endian, cache)? {
+            if let Some(name) = segment.interpreter(endian, cache)? {
+                found.interpreter = Some(PathBuf::from(String::from_utf8_lossy(name).into_owned()));
+            }
+            found.has_dynamic |= segment.dynamic(endian, cache)?.is_some();
+        }
+        let mut position_independent_program = false;
+        if let Some((entries, strings)) = file.elf_section_table().dynamic(endian, cache)? {
+            let strings = file.elf_section_table().strings(endian, cache, strings)?;
+            for entry in entries {
+                let value = entry.d_val(endian);
+                let text = || {
+                    let at = u32::try_from(value).ok()?;
+                    Some(String::from_utf8_lossy(strings.get(at).ok()?).into_owned())
+                };
+                match entry.d_tag(endian) {
+                    elf::DT_NEEDED => found.needed.extend(text()),
+                    elf::DT_SONAME => found.soname = text(),
+                    elf::DT_RPATH => found.rpath = folders(text()),
+                    elf::DT_RUNPATH => found.runpath = folders(text()),
+                    elf::DT_SYMBOLIC => found.symbolic = true,
+                    elf::DT_FLAGS => found.symbolic |= value & elf::DF_SYMBOLIC.0 != 0,
+                    elf::DT_FLAGS_1 => position_independent_program = value & elf::DF_1_PIE.0 != 0,
+                    _ => {}
+                }
+            }
+        }
+        found.is_library = header.e_type(endian) == elf::ET_DYN
+            && !position_independent_program
+            && (found.interpreter.is_none() || found.soname.is_some());
+        found.symbols = file
+            .dynamic_symbols()
+            .filter_map(|symbol| {
+                let name = symbol.name().ok().filter(|name| is_asked_about(name))?.to_owned();
+                let (defined, weak) = (!symbol.is_undefined(), symbol.is_weak());
+                Some(Symbol { name, defined, weak, data: symbol.kind() == object::SymbolKind::Data })
+            })
+            .collect();
+        found.inside = file
+            .symbols()
+            .filter(|symbol| symbol.is_definition() && symbol.kind() == object::SymbolKind::Text)
+            .filter_map(|symbol| symbol.name().ok().filter(|name| is_followed(name)).map(str::to_owned))
+            .collect();
+        // Versions are named in the table of names, among the symbols'.
+        if let Some(names) = file.section_by_name(".dynstr").and_then(|section| section.data().ok()) {
+            let names = names.split(|&b| b == 0).filter_map(|name| std::str::from_utf8(name).ok());
+            found.glibc = names.filter_map(glibc_version).max();
+        }
+        // 24 bytes each: a magic number, a version, and two pointers.
+        found.fat_binaries = file.section_by_name(".nvFatBinSegment").map_or(0, |section| section.size() / 24);
+        found.has_device_code = found.fat_binaries > 0 || file.section_by_name(".nv_fatbin").is_some();
+        if let Some(data) = file.section_by_name(".rodata").filter(|section| section.size() <= MOST_SEARCHED) {
+            let data = data.data()?;
+            found.names_the_driver = holds(data, b"libcuda.so");
+            found.is_simulated_driver = holds(data, b"LGSIM_DRIVER_VERSION");
+        }
+        Ok(found)
+    }
+
+    /// The dynamic symbol of this name.
+    pub fn symbol(&self, name: &str) -> Option<&Symbol> {
+        self.symbols.iter().find(|symbol| symbol.name == name)
+    }
+
+    /// Whether it has a function of this name for others.
+    pub fn exports(&self, name: &str) -> bool {
+        self.symbol(name).is_some_and(|symbol| symbol.defined && !symbol.data)
+    }
+
+    /// Whether it calls a function of this name that it does not have.
+    pub fn imports(&self, name: &str) -> bool {
+        self.symbol(name).is_some_and(|symbol| !symbol.defined)
+    }
+
+    /// Its file's name.
+    pub fn name(&self) -> String {
+        self.path.file_name().unwrap_or(self.path.as_os_str()).to_string_lossy().into_owned()
+    }
+}
+
+/// Whether the guard gets between callers and a function of this name.
+pub(super) fn is_followed(name: &str) -> bool {
+    lazyguard_core::api::Form::by_symbol(name.as_bytes()).is_some()
+}
+
+fn is_asked_about(name: &str) -> bool {
+    name.starts_with("cu") || matches!(name, "dlsym" | "dlvsym" | "dlmopen" | "dlopen" | "__cudaRegisterFatBinary")
+}
+
+fn folders(text: Option<String>) -> Vec<String> {
+    let text = text.unwrap_or_default();
+    text.split(':').filter(|folder| !folder.is_empty()).map(str::to_owned).collect()
+}
+
+fn holds(data: &[u8], text: &[u8]) -> bool {
+    memchr::memmem::find(data, text).is_some()
+}
+
+fn glibc_version(name: &str) -> Option<Glibc> {
+    let mut parts = name.strip_prefix("GLIBC_")?.split('.').map(|part| part.parse().ok());
+    Some((parts.next()??, parts.next()??))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_of_the_c_library_are_read_and_others_are_not() {
+        for (name, expect) in [
+            ("GLIBC_2.17", Some((2, 17))),
+            ("GLIBC_2.2.5", Some((2, 2))),
+            ("GLIBC_PRIVATE", None),
+            ("GLIBCXX_3.4", None),
+            ("GLIBC_", None),
+        ] {
+            assert_eq!(glibc_version(name), expect, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_drivers_names_are_told_from_those_that_only_begin_alike() {
+        let named = |name: &str| Symbol { name: name.to_owned(), defined: false, weak: false, data: false };
+        assert!(named("cuLaunchKernel").is_the_drivers());
+        assert!(!named("cudaMalloc").is_the_drivers() && !named("cudnnCreate").is_the_drivers());
+        assert!(!named("cublasCreate_v2").is_the_drivers() && !named("cu").is_the_drivers());
+    }
+
+    #[test]
+    fn this_very_program_is_read() {
+        let own = Elf::read(Path::new("/proc/self/exe")).unwrap();
+        assert_eq!(own.machine, own_machine());
+        assert!(own.has_dynamic && !own.is_library && own.interpreter.is_some(), "{own:?}");
+        assert!(own.needed.iter().any(|name| name.starts_with("libc.so")), "{:?}", own.needed);
+        assert!(own.glibc >= Some((2, 2)), "{:?}", own.glibc);
+    }
+}

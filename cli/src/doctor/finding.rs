@@ -1,0 +1,142 @@
+//! What the doctor has found, and how it is printed.
+
+use crate::Outcome;
+use serde::Serialize;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+/// Version of the JSON form.
+const SCHEMA: u32 = 1;
+
+/// How findings are written.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Format {
+    /// A line a finding, and a line with what to do.
+    Text,
+    /// One JSON object.
+    Json,
+}
+
+/// How a finding is to be taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Level {
+    /// As it should be.
+    Ok,
+    /// The guard does less here than it could, or something may surprise.
+    Note,
+    /// The guard does not work here, or the program does not.
+    Problem,
+}
+
+/// What a finding is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum About {
+    Library,
+    Driver,
+    Devices,
+    Start,
+    Preloaded,
+    Settings,
+    Folder,
+    Limits,
+    Program,
+}
+
+impl About {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Library => "library",
+            Self::Driver => "driver",
+            Self::Devices => "devices",
+            Self::Start => "start",
+            Self::Preloaded => "preloaded",
+            Self::Settings => "settings",
+            Self::Folder => "folder",
+            Self::Limits => "limits",
+            Self::Program => "program",
+        }
+    }
+}
+
+/// One thing that was found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Finding {
+    pub level: Level,
+    pub about: About,
+    pub what: String,
+    /// What to do; nothing where all is well.
+    #[serde(rename = "do", skip_serializing_if = "Option::is_none")]
+    pub todo: Option<String>,
+}
+
+/// What was found about one thing after the other.
+#[derive(Default)]
+pub(super) struct Findings(Vec<Finding>);
+
+impl Findings {
+    pub fn ok(&mut self, about: About, what: impl Into<String>) {
+        self.0.push(Finding { level: Level::Ok, about, what: what.into(), todo: None });
+    }
+
+    pub fn note(&mut self, about: About, what: impl Into<String>, todo: impl Into<String>) {
+        self.0.push(Finding { level: Level::Note, about, what: what.into(), todo: Some(todo.into()) });
+    }
+
+    pub fn problem(&mut self, about: About, what: impl Into<String>, todo: impl Into<String>) {
+        self.0.push(Finding { level: Level::Problem, about, what: what.into(), todo: Some(todo.into()) });
+    }
+
+    /// A problem where it stands in somebody's way, else a note.
+    pub fn note_or_problem(
+        &mut self,
+        in_the_way: bool,
+        about: About,
+        what: impl Into<String>,
+        todo: impl Into<String>,
+    ) {
+        match in_the_way {
+            true => self.problem(about, what, todo),
+            false => self.note(about, what, todo),
+        }
+    }
+
+    pub fn append(&mut self, mut others: Self) {
+        self.0.append(&mut others.0);
+    }
+
+    #[cfg(test)]
+    pub fn all(&self) -> &[Finding] {
+        &self.0
+    }
+
+    fn count(&self, level: Level) -> usize {
+        self.0.iter().filter(|finding| finding.level == level).count()
+    }
+
+    /// Prints them. Fails, as a command does, where there is a problem.
+    pub fn print(&self, format: Format) -> Outcome {
+        let mut out = io::stdout().lock();
+        match format {
+            Format::Json => {
+                let (problems, notes) = (self.count(Level::Problem), self.count(Level::Note));
+                let all = serde_json::json!({
+                    "schema": SCHEMA, "problems": problems, "notes": notes, "findings": self.0
+                });
+                writeln!(out, "{all:#}")?;
+            }
+            Format::Text => self.0.iter().try_for_each(|finding| {
+                let level = match finding.level {
+                    Level::Ok => "ok      ",
+                    Level::Note => "note    ",
+                    Level::Problem => "problem ",
+                };
+                writeln!(out, "{level} {}: {}", finding.about.name(), finding.what)?;
+                finding.todo.iter().try_for_each(|todo| writeln!(out, "         do: {todo}"))
+            })?,
+        }
+        out.flush()?;
+        Ok(if self.count(Level::Problem) == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+}

@@ -1,0 +1,64 @@
+//! The machine that is looked at: its files, and the environment that a program would be started with.
+//!
+//! Must not: look anywhere else; a test gives a folder for the root, and an environment of its own.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// See the module.
+pub(super) struct Machine {
+    root: PathBuf,
+    environment: BTreeMap<OsString, OsString>,
+}
+
+impl Machine {
+    /// This one.
+    pub fn this() -> Self {
+        Self { root: PathBuf::from("/"), environment: std::env::vars_os().collect() }
+    }
+
+    /// One that is made up.
+    #[cfg(test)]
+    pub fn played(root: &Path, environment: &[(&str, &str)]) -> Self {
+        let environment = environment.iter().map(|(name, value)| (name.into(), value.into())).collect();
+        Self { root: root.to_owned(), environment }
+    }
+
+    /// Where a file of it is.
+    pub fn at(&self, path: impl AsRef<Path>) -> PathBuf {
+        let path = path.as_ref();
+        self.root.join(path.strip_prefix("/").unwrap_or(path))
+    }
+
+    /// What a file says.
+    pub fn text(&self, path: &str) -> Option<String> {
+        fs::read(self.at(path)).ok().map(|text| String::from_utf8_lossy(&text).into_owned())
+    }
+
+    /// A variable of the environment.
+    pub fn variable(&self, name: &str) -> Option<&OsStr> {
+        self.environment.get(OsStr::new(name)).map(OsString::as_os_str)
+    }
+
+    /// A variable that says something.
+    pub fn told(&self, name: &str) -> Option<String> {
+        let value = self.variable(name)?.to_string_lossy();
+        Some(value.trim()).filter(|value| !value.is_empty()).map(str::to_owned)
+    }
+
+    /// The variables that are text.
+    pub fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.environment.iter().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)))
+    }
+
+    /// A program as a shell finds it.
+    pub fn program(&self, name: &Path) -> Option<PathBuf> {
+        if name.components().count() > 1 {
+            return Some(name.to_owned());
+        }
+        let path = self.variable("PATH").unwrap_or(OsStr::new("/usr/bin:/bin"));
+        std::env::split_paths(path).map(|folder| folder.join(name)).find(|candidate| candidate.is_file())
+    }
+}

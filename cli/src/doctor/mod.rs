@@ -1,0 +1,122 @@
+//! `lazyguard doctor`: what the guard will and will not see, here and in a program, before it is needed.
+//!
+//! Each finding is `ok`, `note` or `problem`, and for the last two says what to do. Exit code 0 if there is no problem, else 1.
+//!
+//! | file | looks at |
+//! |---|---|
+//! | `library` | the library that is preloaded |
+//! | `driver` | the driver, its release, and what it lets the guard do |
+//! | `devices` | the device files, and what hides devices |
+//! | `start` | whether the driver starts |
+//! | `preloaded` | what else gets between programs and the driver |
+//! | `folder` | the run folder |
+//! | `limits` | limits of the process |
+//! | `program` | whether anything can be preloaded into a program |
+//! | `closure`, `calls` | the program's libraries, and how they reach the driver |
+//! | `elf`, `linker`, `machine`, `finding` | files, the search for libraries, the machine, and what is said |
+//!
+//! Must not: load the driver or the program into this process, or leave anything behind.
+
+mod calls;
+mod closure;
+mod devices;
+mod driver;
+mod elf;
+mod finding;
+mod folder;
+mod library;
+mod limits;
+mod linker;
+mod machine;
+mod preloaded;
+mod program;
+mod start;
+
+use crate::source::duration;
+use crate::Outcome;
+use closure::Closure;
+use elf::own_machine;
+use finding::{About, Findings, Format};
+use lazyguard_core::settings::{Settings, SETTINGS};
+use linker::Linker;
+use machine::Machine;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What to look at.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The guard's library, if it is not beside this command.
+    #[arg(long, value_name = "FILE")]
+    library: Option<PathBuf>,
+    /// For a person or for a program.
+    #[arg(long, value_enum, default_value = "text")]
+    format: Format,
+    /// How long the driver may take to start: 20s, 500ms; on a machine whose devices sleep it takes some seconds.
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "20s")]
+    start_limit: u64,
+    /// Starts the driver in this process, for the doctor that started it.
+    #[arg(long, hide = true)]
+    start_driver: bool,
+    /// The program that is to be guarded, or a library; arguments behind it are passed over.
+    #[arg(last = true)]
+    program: Vec<PathBuf>,
+}
+
+/// Looks at the machine and, if one is given, at a program.
+pub(crate) fn doctor(arguments: Arguments) -> Outcome {
+    if arguments.start_driver {
+        return start::child();
+    }
+    let machine = Machine::this();
+    let mut found = Findings::default();
+    let settings = settings(&machine, &mut found);
+    let library = library::look(arguments.library, &mut found);
+
+    let mut about_program = Findings::default();
+    let program = arguments.program.first().and_then(|name| program::read(&machine, name, &mut about_program));
+    let linker = Linker::new(&machine, program.as_ref().map_or(own_machine(), |program| program.machine));
+    let closure = program.map(|program| Closure::of(program, &linker));
+    let needed = closure.as_ref().is_some_and(Closure::needs_driver);
+
+    let of_program = closure.as_ref().and_then(|closure| closure.drivers.first()).map(|(place, _)| place.clone());
+    let driver = driver::look(&machine, &linker, of_program, needed, &mut found);
+    devices::look(&machine, driver.as_ref().is_some_and(|driver| !driver.is_simulated), needed, &mut found);
+    // A driver for another machine does not start on this one.
+    if let Some(driver) = driver.as_ref().filter(|driver| driver.elf.machine == own_machine()) {
+        start::look(driver, Duration::from_nanos(arguments.start_limit), needed, &mut found);
+    }
+    preloaded::look(&machine, &linker, &mut found);
+    folder::look(&machine, &settings, &mut found);
+    limits::look(&machine, &settings, &mut found);
+    if let Some((closure, program)) = closure.as_ref().and_then(|closure| Some((closure, closure.program()?))) {
+        let libc = closure.files.iter().find(|file| file.soname.as_deref() == Some("libc.so.6"));
+        if program::bears(&machine, program, library.as_ref(), libc, &mut about_program) {
+            calls::look(closure, driver.as_ref(), &settings, &mut about_program);
+        }
+    }
+    found.append(about_program);
+    found.print(arguments.format)
+}
+
+/// The settings in force, with what is wrong with them.
+fn settings(machine: &Machine, found: &mut Findings) -> Settings {
+    let (settings, complaints) = Settings::read(machine.texts());
+    let count = complaints.len();
+    for complaint in complaints {
+        found.problem(About::Settings, complaint, "correct or unset it; `lazyguard settings` prints what there is");
+    }
+    if !settings.enabled {
+        found.note(About::Settings, "LAZYGUARD=off: the guard leaves every call untouched", "unset it");
+    }
+    let set: Vec<_> = SETTINGS
+        .iter()
+        .filter_map(|setting| Some(format!("{}={}", setting.name, machine.told(setting.name)?)))
+        .collect();
+    match (count, set.is_empty()) {
+        (0, true) => found.ok(About::Settings, "all settings have their defaults"),
+        (0, false) => found.ok(About::Settings, format!("set here: {}", set.join(" "))),
+        _ => {}
+    }
+    settings
+}

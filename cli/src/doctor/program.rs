@@ -1,0 +1,228 @@
+//! A program: whether anything can be preloaded into it at all.
+//!
+//! What it does with the driver is `calls`' matter.
+
+use super::elf::{machine_name, Elf, Unreadable};
+use super::finding::{About, Findings};
+use super::machine::Machine;
+use rustix::fs::getxattr_query;
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+/// Interpreters that interpreters may have, as Linux counts.
+const MOST_INTERPRETERS: usize = 5;
+
+/// Finds the program's own file, through scripts; `None` where there is none that could be looked into.
+pub(super) fn read(machine: &Machine, name: &Path, found: &mut Findings) -> Option<Elf> {
+    let mut name = name.to_owned();
+    for _ in 0..MOST_INTERPRETERS {
+        let Some(path) = machine.program(&name) else {
+            found.problem(
+                About::Program,
+                format!("{}: there is no such program in PATH", name.display()),
+                "give its path",
+            );
+            return None;
+        };
+        let path = match path.canonicalize() {
+            Ok(path) => path,
+            Err(error) => {
+                found.problem(About::Program, format!("{}: {error}", path.display()), "give the path of a program");
+                return None;
+            }
+        };
+        let shown = path.display();
+        match Elf::read(&path) {
+            Ok(elf) => {
+                privileges(&path, found);
+                return Some(elf);
+            }
+            Err(Unreadable::NotElf(head)) if head.starts_with(b"#!") => {
+                let first = head[2..].split(|&b| b == b'\n').next().unwrap_or_default();
+                let line = String::from_utf8_lossy(first).trim().to_owned();
+                let Some(interpreter) = interpreter(first) else {
+                    found.problem(
+                        About::Program,
+                        format!("{shown} is a script without an interpreter"),
+                        "name one in its first line",
+                    );
+                    return None;
+                };
+                found.note(
+                    About::Program,
+                    format!("{shown} is a script (#!{line}): the guard goes into {} and everything that it starts", interpreter.display()),
+                    "none; what it starts or imports is looked at by giving that to the doctor: a program, or a library's file",
+                );
+                name = interpreter;
+            }
+            Err(error @ Unreadable::File(_)) => {
+                let todo = match &error {
+                    Unreadable::File(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                        "let this user read it; what may be run and not read hides from the guard's report as well"
+                    }
+                    _ => "give the path of a program",
+                };
+                found.problem(About::Program, format!("{shown} {error}: nothing can be told of it"), todo);
+                return None;
+            }
+            Err(Unreadable::Narrow) => {
+                found.problem(
+                    About::Program,
+                    format!("{shown} is a program of 32 bits: the guard's library is one of 64, and is passed over"),
+                    "build it for 64 bits; CUDA has no other any more",
+                );
+                return None;
+            }
+            Err(error) => {
+                found.problem(About::Program, format!("{shown} {error}"), "give the path of a program");
+                return None;
+            }
+        }
+    }
+    found.problem(
+        About::Program,
+        format!("{}: its interpreters have interpreters without end", name.display()),
+        "name a program in its first line",
+    );
+    None
+}
+
+/// The interpreter in the first line of a script. Behind `env` it is the first word that is neither an option nor a variable.
+fn interpreter(line: &[u8]) -> Option<PathBuf> {
+    let mut words = line.split(|b| b.is_ascii_whitespace()).filter(|word| !word.is_empty());
+    let first = Path::new(OsStr::from_bytes(words.next()?)).to_owned();
+    if first.file_name() != Some(OsStr::new("env")) {
+        return Some(first);
+    }
+    let wanted = words.find(|word| !word.starts_with(b"-") && !word.contains(&b'='));
+    wanted.map(|word| PathBuf::from(OsStr::from_bytes(word)))
+}
+
+/// What makes the dynamic linker leave out what is preloaded.
+fn privileges(path: &Path, found: &mut Findings) {
+    let Ok(about) = path.metadata() else { return };
+    let (user, group) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
+    let name = path.display();
+    let changes_user = about.mode() & 0o4000 != 0;
+    // Without the right to run it, this bit means something else.
+    let changes_group = about.mode() & 0o2010 == 0o2010;
+    if changes_user || changes_group {
+        let which = if changes_user { "set-user-id" } else { "set-group-id" };
+        let to_another = changes_user && about.uid() != user || changes_group && about.gid() != group;
+        let what = format!("{name} is {which}: the dynamic linker preloads nothing into it");
+        match to_another {
+            true => found.problem(About::Program, what, "run a copy of it without that bit (chmod a-s)"),
+            false => found.note(
+                About::Program,
+                format!("{what} when another user than its owner runs it"),
+                "run a copy of it without that bit (chmod a-s)",
+            ),
+        }
+    }
+    if getxattr_query(path, "security.capability").is_ok_and(|size| size > 0) {
+        let what = format!("{name} has capabilities of its file: the dynamic linker preloads nothing into it");
+        let todo = "run a copy of it, which has none; or take them away (setcap -r)";
+        match user {
+            0 => found.note(About::Program, format!("{what} when another user than root runs it"), todo),
+            _ => found.problem(About::Program, what, todo),
+        }
+    }
+}
+
+/// Whether the guard's library can be loaded beside it. `library` is that library, `libc` the C library that the program gets.
+pub(super) fn bears(
+    machine: &Machine,
+    program: &Elf,
+    library: Option<&Elf>,
+    libc: Option<&Elf>,
+    found: &mut Findings,
+) -> bool {
+    let name = program.path.display();
+    let own = library.map_or(super::elf::own_machine(), |library| library.machine);
+    if program.machine != own {
+        let (its, own) = (machine_name(program.machine), machine_name(own));
+        found.problem(
+            About::Program,
+            format!("{name} is for {its}, the guard's library for {own}: the dynamic linker passes it over"),
+            "build LazyGuard for the program's machine",
+        );
+        return false;
+    }
+    if program.is_library {
+        found.note(
+            About::Program,
+            format!("{name} is a library: what is said below holds for a program that opens it"),
+            "give the program as well, for what is said of programs alone",
+        );
+        return true;
+    }
+    let Some(interpreter) = &program.interpreter else {
+        found.problem(
+            About::Program,
+            format!("{name} is linked statically: nothing can be preloaded into it"),
+            "link it dynamically, at least with the C library",
+        );
+        return false;
+    };
+    let linker = interpreter.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    if linker.starts_with("ld-musl") {
+        found.problem(
+            About::Program,
+            format!(
+                "{name} runs with musl ({}): the guard's library, like CUDA itself, needs glibc",
+                interpreter.display()
+            ),
+            "build it for glibc, or run it in an image with glibc (not Alpine)",
+        );
+        return false;
+    }
+    if !machine.at(interpreter).exists() {
+        found.problem(
+            About::Program,
+            format!("{name} asks for the dynamic linker {}, which is not there", interpreter.display()),
+            "install the system that it was built for, or build it here",
+        );
+        return false;
+    }
+    if !linker.starts_with("ld-linux") && !linker.starts_with("ld64") {
+        found.note(
+            About::Program,
+            format!("{name} has a dynamic linker that is not glibc's own: {}", interpreter.display()),
+            "see in `lazyguard report` that driver calls are counted",
+        );
+    }
+    if let (Some(needs), Some(has)) = (library.and_then(|library| library.glibc), libc.and_then(|libc| libc.glibc)) {
+        if needs > has {
+            found.problem(
+                About::Program,
+                format!("{name} gets glibc {}.{}, the guard's library needs {}.{}", has.0, has.1, needs.0, needs.1),
+                "build LazyGuard with ./scripts/build, which needs 2.17 at most, or on this machine",
+            );
+            return false;
+        }
+    }
+    found.ok(About::Program, format!("{name} is linked dynamically, and the guard's library can be preloaded into it"));
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_interpreter_of_a_script_is_found_behind_env() {
+        for (line, expect) in [
+            ("/bin/sh", Some("/bin/sh")),
+            (" /usr/bin/python3 -u", Some("/usr/bin/python3")),
+            ("/usr/bin/env python3", Some("python3")),
+            ("/usr/bin/env -S A=1 python3 -u\r", Some("python3")),
+            ("/usr/bin/env", None),
+            ("", None),
+        ] {
+            assert_eq!(interpreter(line.as_bytes()), expect.map(PathBuf::from), "{line:?}");
+        }
+    }
+}

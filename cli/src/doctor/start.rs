@@ -1,0 +1,229 @@
+//! Whether the driver really starts: tried in a child process, so that a driver that crashes or hangs costs one line.
+//!
+//! The child is this command again, with an argument that nobody else gives it. It finds the driver through a link in a folder
+//! of its own, so that it is the one that was found, and it leaves the guard out.
+//!
+//! Must not: call the driver in this process.
+
+use super::driver::Driver;
+use super::finding::{About, Findings};
+use crate::Outcome;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+const POLL: Duration = Duration::from_millis(5);
+
+/// The argument that makes the child.
+pub(super) const ARGUMENT: &str = "--start-driver";
+
+/// What to do about an error of the driver's, where that is known.
+const ADVICE: [(i32, &str); 8] = [
+    (3, "see that nothing has CUDA shut down: LD_PRELOAD, CUDA_INJECTION64_PATH"),
+    (34, "take the folder of stubs out of LD_LIBRARY_PATH"),
+    (100, "see that a GPU is there and visible: nvidia-smi, CUDA_VISIBLE_DEVICES; in a container --gpus all"),
+    (101, "see that CUDA_VISIBLE_DEVICES names devices that are there"),
+    (802, "start the fabric manager (nvidia-fabricmanager), which this machine's GPUs need"),
+    (803, "library and kernel module are of two releases: restart the machine after an update of the driver"),
+    (804, "take the forward-compatibility package (cuda-compat) away: these GPUs do not allow it"),
+    (999, "see the kernel's log (dmesg) for NVRM lines; nvidia-modprobe -u loads the module for memory, if that is missing"),
+];
+
+/// Tries it, and says how it went. `needed` is whether there is a program that needs the driver.
+pub(super) fn look(driver: &Driver, limit: Duration, needed: bool, found: &mut Findings) {
+    let begin = Instant::now();
+    match tried(driver, limit) {
+        Ok(Tried { status: None, .. }) => found.note_or_problem(
+            needed,
+            About::Start,
+            format!("the driver does not start: its cuInit has not returned within {limit:?}"),
+            "see the kernel's log (dmesg) for NVRM lines, and whether nvidia-smi answers; or give it longer (--start-limit)",
+        ),
+        Ok(Tried { status: Some(status), said, complained }) => match answer(&said) {
+            Answer::Started(names) if status.success() => {
+                let took = begin.elapsed().as_millis();
+                found.ok(About::Start, format!("the driver starts, in {took} ms: {}", devices(&names)));
+            }
+            Answer::Refused { call, code, name } => found.note_or_problem(
+                needed,
+                About::Start,
+                format!("the driver does not start: {call} answers error {code}{name}"),
+                ADVICE
+                    .iter()
+                    .find(|(known, _)| *known == code)
+                    .map_or("see NVIDIA's documentation of the error", |a| a.1),
+            ),
+            _ => found.note_or_problem(
+                needed,
+                About::Start,
+                format!("the driver does not start: the process that tried it {}{complained}", ending(status)),
+                "see the kernel's log (dmesg) for NVRM lines; install the driver again",
+            ),
+        },
+        Err(error) => found.note(
+            About::Start,
+            format!("whether the driver starts could not be tried: {error}"),
+            "let this command start processes, and make folders in the folder for temporary files",
+        ),
+    }
+}
+
+struct Tried {
+    status: Option<ExitStatus>,
+    said: String,
+    complained: String,
+}
+
+fn tried(driver: &Driver, limit: Duration) -> io::Result<Tried> {
+    let folder = Folder::make()?;
+    // The name that is tried first.
+    std::os::unix::fs::symlink(&driver.file, folder.0.join("libcuda.so"))?;
+    let mut path = folder.0.clone().into_os_string();
+    if let Some(others) = std::env::var_os("LD_LIBRARY_PATH").filter(|others| !others.is_empty()) {
+        path.push(":");
+        path.push(others);
+    }
+    // Files, and no pipes: what a driver starts may hold them open for as long as it likes.
+    let (said, complained) = (folder.0.join("said"), folder.0.join("complained"));
+    let mut child = Command::new(std::env::current_exe()?)
+        .args(["doctor", ARGUMENT])
+        .env("LD_LIBRARY_PATH", path)
+        .env("LAZYGUARD", "off")
+        .stdin(Stdio::null())
+        .stdout(File::create(&said)?)
+        .stderr(File::create(&complained)?)
+        .spawn()?;
+    let begin = Instant::now();
+    let status = loop {
+        match child.try_wait()? {
+            Some(status) => break Some(status),
+            None if begin.elapsed() >= limit => break None,
+            None => std::thread::sleep(POLL),
+        }
+    };
+    if status.is_none() {
+        // A process that the kernel does not let go stays where it is: nobody waits for it.
+        child.kill()?;
+    }
+    let text = |path| std::fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    let complained = text(&complained)?.lines().next().map(|line| format!(": {line}")).unwrap_or_default();
+    Ok(Tried { status, said: text(&said)?, complained })
+}
+
+/// A folder for as long as it is needed.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn make() -> io::Result<Self> {
+        let path = std::env::temp_dir().join(format!(".lazyguard-doctor-{}-driver", std::process::id()));
+        std::fs::create_dir(&path).map(|()| Self(path))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What cannot be removed is empty, or a link.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn ending(status: ExitStatus) -> String {
+    match (status.signal(), status.code()) {
+        (Some(signal), _) => format!("was ended by signal {signal}"),
+        (None, code) => format!("ended with status {}", code.unwrap_or(-1)),
+    }
+}
+
+enum Answer {
+    /// With these devices.
+    Started(Vec<String>),
+    Refused {
+        call: String,
+        code: i32,
+        name: String,
+    },
+    Nothing,
+}
+
+/// What the child has said: `device NAME` for each and `started`, or `error CALL CODE`, and `name NAME`.
+fn answer(said: &str) -> Answer {
+    let rest = |start: &str| said.lines().find_map(|line| line.strip_prefix(start));
+    if let Some((call, code)) = rest("error ").and_then(|error| error.split_once(' ')) {
+        let name = rest("name ").map(|name| format!(" ({name})")).unwrap_or_default();
+        return Answer::Refused { call: call.to_owned(), code: code.parse().unwrap_or(-1), name };
+    }
+    match said.lines().any(|line| line == "started") {
+        true => {
+            Answer::Started(said.lines().filter_map(|line| line.strip_prefix("device ")).map(str::to_owned).collect())
+        }
+        false => Answer::Nothing,
+    }
+}
+
+fn devices(names: &[String]) -> String {
+    let mut kinds: Vec<(&String, usize)> = Vec::new();
+    for name in names {
+        match kinds.iter_mut().find(|(kind, _)| *kind == name) {
+            Some((_, count)) => *count += 1,
+            None => kinds.push((name, 1)),
+        }
+    }
+    let kinds: Vec<_> = kinds.iter().map(|(name, count)| format!("{count} x {name}")).collect();
+    match kinds.is_empty() {
+        true => "no device".to_owned(),
+        false => kinds.join(", "),
+    }
+}
+
+/// The child: starts the driver, and says what it answers. An integer that no enumeration knows comes back from here only as
+/// text, or as a dead child.
+pub(super) fn child() -> Outcome {
+    use cudarc::driver::result::{self, device, DriverError};
+    let mut out = io::stdout();
+    let mut refused = |call: &str, error: DriverError| -> Outcome {
+        writeln!(out, "error {call} {}", error.0 as i32)?;
+        // The number is out before the driver is asked for a name.
+        out.flush()?;
+        if let Ok(name) = error.error_name() {
+            writeln!(out, "name {}", name.to_string_lossy())?;
+        }
+        Ok(ExitCode::FAILURE)
+    };
+    if let Err(error) = result::init() {
+        return refused("cuInit", error);
+    }
+    let count = match device::get_count() {
+        Ok(count) => count,
+        Err(error) => return refused("cuDeviceGetCount", error),
+    };
+    let mut names = Vec::new();
+    for number in 0..count {
+        match device::get(number).and_then(device::get_name) {
+            Ok(name) => names.push(name),
+            Err(error) => return refused("cuDeviceGetName", error),
+        }
+    }
+    names.iter().try_for_each(|name| writeln!(out, "device {name}"))?;
+    writeln!(out, "started")?;
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_child_says_is_understood_and_half_a_word_is_nothing() {
+        let Answer::Started(names) = answer("device NVIDIA H200\ndevice NVIDIA H200\nstarted\n") else { panic!() };
+        assert_eq!(devices(&names), "2 x NVIDIA H200");
+        let Answer::Refused { call, code, name } = answer("error cuInit 803\nname CUDA_ERROR_X\n") else { panic!() };
+        assert_eq!((call.as_str(), code, name.as_str()), ("cuInit", 803, " (CUDA_ERROR_X)"));
+        assert!(matches!(answer("error cuInit 803\n"), Answer::Refused { name, .. } if name.is_empty()));
+        assert!(matches!(answer("device NVIDIA H200\n"), Answer::Nothing));
+        assert!(matches!(answer(""), Answer::Nothing));
+    }
+}

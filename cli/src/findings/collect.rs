@@ -1,0 +1,306 @@
+//! What the processes of a run have left: every process folder under a root, each with its hang, its hazards, its account and
+//! how it ended.
+//!
+//! Must not: fail for what one folder holds. A file that is missing or damaged costs what is in it, and one line.
+
+use crate::callers::SourceLine;
+use crate::report::{read, Recorded, StoodStill};
+use crate::source::{Opened, Run, RECORDING};
+use crate::{stacks, Failure};
+use lazyguard_core::diagnose::Standing;
+use lazyguard_core::hazard::{joined, Gathered, Hazard, HazardFile};
+use lazyguard_core::report::{Account, HangReport, StackSeen};
+use std::path::{Path, PathBuf};
+
+/// The hazards of a process, in its folder.
+const HAZARDS: &str = "hazards.json";
+
+/// A folder that holds one of these is a process's.
+const MARKS: [&str; 4] = ["run.json", "hang.json", HAZARDS, RECORDING];
+
+/// What stands still, or stood still.
+pub(super) enum Stood {
+    /// A hang, as it was reported, or as the recording shows it.
+    Hang(HangReport),
+    /// A hang that was reported, and went on by itself.
+    Resolved(HangReport),
+    /// A call that did not return before the process was killed, and had not been in progress for as long as a report waits.
+    Suspected(HangReport),
+    /// Something that may have ended by itself.
+    Slow(HangReport),
+}
+
+impl Stood {
+    fn of_report(report: HangReport) -> Option<Self> {
+        match (report.standing, report.resolved) {
+            (Standing::Hang, None) => Some(Self::Hang(report)),
+            (Standing::Hang, Some(_)) => Some(Self::Resolved(report)),
+            (Standing::Slow, None) => Some(Self::Slow(report)),
+            (Standing::Slow, Some(_)) | (Standing::Well, _) => None,
+        }
+    }
+
+    fn of_recording(seen: StoodStill) -> Option<Self> {
+        match (seen.report.standing, seen.long_enough) {
+            (Standing::Hang, true) => Some(Self::Hang(seen.report)),
+            (Standing::Hang, false) => Some(Self::Suspected(seen.report)),
+            (Standing::Slow, true) => Some(Self::Slow(seen.report)),
+            _ => None,
+        }
+    }
+
+    /// The report.
+    pub fn report(&self) -> &HangReport {
+        match self {
+            Self::Hang(report) | Self::Resolved(report) | Self::Suspected(report) | Self::Slow(report) => report,
+        }
+    }
+
+    /// In a word, for people and for programs.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Hang(_) => "hang",
+            Self::Suspected(_) => "suspected",
+            Self::Slow(_) => "slow",
+            Self::Resolved(_) => "resolved",
+        }
+    }
+
+    /// How bad it is; the worst is the least.
+    pub fn place(&self) -> u8 {
+        match self {
+            Self::Hang(_) => 0,
+            Self::Suspected(_) => 1,
+            Self::Slow(_) => 2,
+            Self::Resolved(_) => 3,
+        }
+    }
+}
+
+/// A hazard of one process.
+pub(super) struct HazardSeen {
+    pub hazard: Hazard,
+    /// Where the first call was made, if that is a line of source.
+    pub line: Option<SourceLine>,
+}
+
+/// A process of the run.
+#[derive(Default)]
+pub(super) struct Process {
+    /// Its folder.
+    pub folder: PathBuf,
+    /// The folder's name under the root.
+    pub name: String,
+    pub process: u32,
+    pub program: String,
+    /// Empty where it has none.
+    pub rank: String,
+    pub host: String,
+    /// When its times begin; 0 where that is not known.
+    pub armed_unix_nanos: u64,
+    /// For how long it was under the guard, as far as was seen.
+    pub nanos: u64,
+    pub driver_version: i32,
+    /// How it stands, in words.
+    pub ended: String,
+    pub stood: Option<Stood>,
+    pub account: Option<Account>,
+    pub hazards: Vec<HazardSeen>,
+    /// The stacks of the threads that were blocked, with names where they are known.
+    pub stacks: Vec<StackSeen>,
+    /// What could not be read; a line each.
+    pub problems: Vec<String>,
+}
+
+impl Process {
+    /// The program, the process and its rank, as a line names them.
+    pub fn title(&self) -> String {
+        let program = if self.program.is_empty() { "a program" } else { &self.program };
+        match self.rank.as_str() {
+            "" => format!("{program} (process {})", self.process),
+            rank => format!("{program} (process {}, rank {rank})", self.process),
+        }
+    }
+
+    /// The hang, if it hangs for good as far as is known.
+    pub fn hang(&self) -> Option<&HangReport> {
+        match &self.stood {
+            Some(Stood::Hang(report)) => Some(report),
+            _ => None,
+        }
+    }
+
+    /// Hazards that the guard did not take care of.
+    pub fn met(&self) -> usize {
+        self.hazards.iter().filter(|seen| !seen.hazard.prevented).count()
+    }
+
+    /// The worst first.
+    fn order(&self) -> (u8, bool, u64, &str) {
+        let stood = self.stood.as_ref().map_or(u8::MAX, Stood::place);
+        (stood, self.met() == 0, self.rank.parse().unwrap_or(u64::MAX), &self.name)
+    }
+}
+
+/// Every process whose folder lies under the root: directly, or in the folder of another process or of another run. The worst
+/// comes first. A root that is not there has none.
+pub(super) fn under(root: &Path) -> (Vec<Process>, Vec<String>) {
+    let (mut found, mut problems) = (Vec::new(), Vec::new());
+    for folder in folders(root, &mut problems) {
+        // Ranks have a folder each in one that they share, and a run inside another one has its own in the other's.
+        let inner = folders(&folder, &mut problems);
+        for folder in std::iter::once(folder).chain(inner) {
+            if is_process_folder(&folder) {
+                let name = folder.strip_prefix(root).unwrap_or(&folder).display().to_string();
+                found.push(Process { name, ..of_folder(&folder) });
+            }
+        }
+    }
+    found.sort_by(|a, b| a.order().cmp(&b.order()));
+    (found, problems)
+}
+
+/// Whether a folder holds what a process leaves.
+pub(crate) fn is_process_folder(folder: &Path) -> bool {
+    MARKS.iter().any(|name| folder.join(name).exists())
+}
+
+/// Whether any process has left something under the root.
+pub(crate) fn holds_processes(root: &Path) -> bool {
+    let inside = |folder: &Path| folders(folder, &mut Vec::new());
+    let holds = |folder: &PathBuf| is_process_folder(folder) || inside(folder).iter().any(|own| is_process_folder(own));
+    inside(root).iter().any(holds)
+}
+
+fn folders(root: &Path, problems: &mut Vec<String>) -> Vec<PathBuf> {
+    let entries = match std::fs::read_dir(root) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Vec::new(),
+        Err(error) => {
+            problems.push(format!("{}: {error}", root.display()));
+            return Vec::new();
+        }
+    };
+    // A link may lead out of the root, or back into it.
+    let is_folder = |entry: &std::fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+    let mut folders: Vec<_> = entries.flatten().filter(is_folder).map(|entry| entry.path()).collect();
+    folders.sort();
+    folders
+}
+
+fn of_folder(folder: &Path) -> Process {
+    match Run::find(folder) {
+        Ok(run) => process(&run),
+        Err(failure) => {
+            Process { folder: folder.to_owned(), problems: vec![failure.to_string()], ..Process::default() }
+        }
+    }
+}
+
+/// What one process has left.
+pub(super) fn process(run: &Run) -> Process {
+    let mut found = Process::default();
+    let (mut reported, mut file) = (None, None);
+    if let Some(folder) = &run.folder {
+        found.name =
+            folder.file_name().map_or_else(|| folder.display().to_string(), |name| name.to_string_lossy().into());
+        found.folder.clone_from(folder);
+        reported = found.keep(read::<HangReport>(folder, "hang.json"));
+        found.account = found.keep(read(folder, "run.json"));
+        file = found.keep(read::<HazardFile>(folder, HAZARDS));
+    }
+    let opened: Option<Opened> = found.keep(run.open());
+
+    if let Some(opened) = &opened {
+        let facts = opened.recording.facts();
+        (found.process, found.program, found.rank) = (facts.process, facts.program.clone(), facts.rank.clone());
+        found.host.clone_from(&facts.host);
+        found.driver_version = i32::try_from(facts.driver_version).unwrap_or(0);
+        (found.armed_unix_nanos, found.nanos) = (facts.armed_unix_nanos, facts.last_seen);
+        found.ended = opened.state_in_words();
+    } else if let Some(account) = &found.account {
+        (found.process, found.program) = (account.process, account.program.clone());
+        found.driver_version = account.driver_version;
+    } else if let Some(hang) = &reported {
+        (found.process, found.program) = (hang.process, hang.program.clone());
+    }
+    if let Some(file) = &file {
+        if found.process == 0 {
+            (found.process, found.program) = (file.process, file.program.clone());
+        }
+        if found.rank.is_empty() {
+            found.rank.clone_from(&file.rank);
+        }
+    }
+    if let Some(account) = &found.account {
+        found.nanos = found.nanos.max(account.nanos);
+        if found.ended.is_empty() || account.ended.starts_with("ended by") {
+            found.ended.clone_from(&account.ended);
+        }
+    }
+    if found.ended.is_empty() {
+        found.ended = "ended in a way that was not seen".to_owned();
+    }
+
+    let hazards = found.keep(hazards(file, opened.as_ref()).map(Some)).unwrap_or_default();
+    let mut callers = opened.as_ref().map(Opened::callers);
+    let mut line_of = |hazard: &Hazard| callers.as_mut()?.line(hazard.first.caller);
+    found.hazards = hazards.into_iter().map(|hazard| HazardSeen { line: line_of(&hazard), hazard }).collect();
+    let ended = opened.as_ref().is_some_and(|opened| opened.state() == "ended");
+    let recorded: Option<Recorded> = match opened {
+        Some(opened) if reported.is_none() && !ended => found.keep(Recorded::read(opened).map(Some)),
+        _ => None,
+    };
+    found.stood = match reported {
+        Some(report) => Stood::of_report(report),
+        None => recorded.as_ref().and_then(Recorded::stood_still).and_then(Stood::of_recording),
+    };
+    let report = found.stood.as_ref().map(Stood::report);
+    match run.folder.as_deref().and_then(|folder| stacks::of_folder(folder, report)) {
+        Some(Ok(stacks)) => found.stacks = stacks,
+        Some(Err(problem)) => found.problems.push(problem),
+        None => found.stacks = report.map(|report| report.stacks.clone()).unwrap_or_default(),
+    }
+    found
+}
+
+/// The hazards of a process: those that it wrote down in its folder, and where it did not come to that or was cut off, those
+/// that its recording tells of.
+pub(crate) fn hazards_in(folder: Option<&Path>, opened: Option<&Opened>) -> Result<Vec<Hazard>, Failure> {
+    let file: Option<HazardFile> = folder.map(|folder| read(folder, HAZARDS)).transpose()?.flatten();
+    hazards(file, opened)
+}
+
+fn hazards(file: Option<HazardFile>, opened: Option<&Opened>) -> Result<Vec<Hazard>, Failure> {
+    let Some(opened) = opened else { return Ok(file.map(|file| file.hazards).unwrap_or_default()) };
+    let mut hazards = match file {
+        Some(file) if opened.state() == "ended" => file.hazards,
+        Some(file) => joined(file.hazards, from_recording(opened)?),
+        None => from_recording(opened)?,
+    };
+    let mut callers = opened.callers();
+    for first in hazards.iter_mut().map(|hazard| &mut hazard.first).filter(|first| first.place.is_none()) {
+        first.place = callers.name(first.caller).map(str::to_owned);
+    }
+    Ok(hazards)
+}
+
+/// The hazards that a recording tells of.
+fn from_recording(opened: &Opened) -> Result<Vec<Hazard>, Failure> {
+    let mut gathered = Gathered::default();
+    opened.each_record(|entry| {
+        gathered.see(&opened.recording, entry);
+        Ok(())
+    })?;
+    Ok(gathered.hazards(&opened.recording))
+}
+
+impl Process {
+    /// What was read, or a line that says why it could not be.
+    fn keep<T>(&mut self, read: Result<Option<T>, Failure>) -> Option<T> {
+        read.unwrap_or_else(|failure| {
+            self.problems.push(failure.to_string());
+            None
+        })
+    }
+}

@@ -1,0 +1,243 @@
+//! The run as a JUnit file: a test suite with a case for the run, one for each process, and one for each hazard.
+//!
+//! Names of cases are the same from run to run, as far as the program behaves the same, so that a CI system can tell a case
+//! that was well before from a new one.
+
+use super::collect::{Process, Stood};
+use super::judge::{Finding, Status};
+use super::{text, End, Seen};
+use crate::Failure;
+use chrono::DateTime;
+use lazyguard_core::hazard::words;
+use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, TestSuite};
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// The file's content.
+pub(super) fn text(seen: &Seen<'_>) -> Result<String, Failure> {
+    let program = text::program(seen);
+    let mut suite = TestSuite::new(&*program);
+    let armed = seen.processes.iter().map(|process| process.armed_unix_nanos).filter(|at| *at != 0).min();
+    let started = seen.run.map(|run| run.started_unix_nanos).or(armed).and_then(|nanos| i64::try_from(nanos).ok());
+    let started = DateTime::from_timestamp_nanos(started.unwrap_or(0)).fixed_offset();
+    let longest = seen.processes.iter().map(|process| process.nanos).max();
+    let took = Duration::from_nanos(seen.run.map(|run| run.nanos).or(longest).unwrap_or(0));
+    suite.set_timestamp(started).set_time(took);
+    suite.extra.insert("hostname".into(), host(seen).into());
+    suite.add_properties(properties(seen));
+    if let Some(end) = seen.run.map(|run| run.end) {
+        let mut case = TestCase::new("run", of_the_run(seen, end));
+        case.set_classname(&*program).set_time(took);
+        suite.add_test_case(case);
+    }
+    let mut names = HashMap::new();
+    for process in &seen.processes {
+        suite.add_test_case(of_process(process, &program, &mut names));
+    }
+    for finding in &seen.judged.hazards {
+        suite.add_test_case(of_hazard(finding, &program));
+    }
+    // The crate counts these as disabled; readers look for both.
+    suite.extra.insert("skipped".into(), suite.disabled.to_string().into());
+    let mut report = Report::new("lazyguard");
+    report.set_time(took).add_test_suite(suite);
+    report.to_string().map_err(|error| Failure::Input(format!("the JUnit file cannot be made: {error}")))
+}
+
+/// The machine: where the processes ran, else this one.
+fn host(seen: &Seen<'_>) -> String {
+    let host = seen.processes.iter().map(|process| &process.host).find(|host| !host.is_empty()).cloned();
+    let own = || std::fs::read_to_string("/proc/sys/kernel/hostname").map(|name| name.trim().to_owned()).ok();
+    host.or_else(own).filter(|host| !host.is_empty()).unwrap_or_else(|| "localhost".to_owned())
+}
+
+fn properties(seen: &Seen<'_>) -> Vec<Property> {
+    let driver = seen.processes.iter().map(|process| process.driver_version).find(|version| *version != 0);
+    let rank = seen.run.and_then(|run| run.rank.clone());
+    let known = [
+        ("lazyguard.version", Some(env!("CARGO_PKG_VERSION").to_owned())),
+        ("lazyguard.command", seen.run.map(|run| run.command.join(" "))),
+        ("lazyguard.rank", rank),
+        ("lazyguard.folder", Some(seen.root.display().to_string())),
+        ("lazyguard.fail_on", Some(seen.fail_on.to_string())),
+        ("lazyguard.processes", Some(seen.processes.len().to_string())),
+        ("cuda.driver_version", driver.map(|version| version.to_string())),
+    ];
+    known.into_iter().filter_map(|(name, value)| Some(Property::new(name, value?))).collect()
+}
+
+fn status(kind: NonSuccessKind, ty: &str, message: impl AsRef<str>, description: impl AsRef<str>) -> TestCaseStatus {
+    let mut status = TestCaseStatus::non_success(kind);
+    status.set_type(ty).set_message(message.as_ref()).set_description(description.as_ref());
+    status
+}
+
+fn of_the_run(seen: &Seen<'_>, end: End) -> TestCaseStatus {
+    let lines = text::at_the_end(seen).join("\n");
+    match end {
+        End::Exited(0) => TestCaseStatus::success(),
+        // The process's own case tells of the hang.
+        End::EndedOnHang if seen.processes.iter().any(|process| process.hang().is_some()) => TestCaseStatus::success(),
+        End::EndedOnHang => status(NonSuccessKind::Failure, "hang", end.to_string(), lines),
+        End::TimedOut => {
+            let suspected = seen.suspected().map(|(_, report)| report.text()).collect::<String>();
+            status(NonSuccessKind::Error, "timeout", end.to_string(), format!("{lines}\n{suspected}"))
+        }
+        End::Exited(_) | End::Signalled(_) => status(NonSuccessKind::Failure, "exit", end.to_string(), lines),
+    }
+}
+
+fn of_process(process: &Process, program: &str, names: &mut HashMap<String, u32>) -> TestCase {
+    let own = if process.program.is_empty() { "a program" } else { &process.program };
+    let mut name = match process.rank.as_str() {
+        "" => format!("process {own}"),
+        rank => format!("process {own}, rank {rank}"),
+    };
+    let number = names.entry(name.clone()).or_insert(0);
+    *number += 1;
+    if *number > 1 {
+        name = format!("{name} #{number}");
+    }
+    let result = match &process.stood {
+        Some(Stood::Hang(report)) => {
+            let (ty, message) = report.verdicts.first().map_or(("hang", "hang"), |v| (v.code.name(), v.title.as_str()));
+            let told = crate::stacks::told_by(report, &process.stacks);
+            status(NonSuccessKind::Failure, ty, message, told.text() + &told.python_text())
+        }
+        _ => TestCaseStatus::success(),
+    };
+    let mut out =
+        vec![format!("{} {}", process.title(), process.ended), format!("folder: {}", process.folder.display())];
+    if let Some(stood @ (Stood::Slow(_) | Stood::Resolved(_) | Stood::Suspected(_))) = &process.stood {
+        out.push(format!("{}: {}", stood.word(), stood.report().text()));
+    }
+    out.extend(process.account.iter().flat_map(|account| account.lines()));
+    out.extend(process.problems.iter().map(|problem| format!("cannot be read: {problem}")));
+    let mut case = TestCase::new(name, result);
+    case.set_classname(program).set_time(Duration::from_nanos(process.nanos)).set_system_out(out.join("\n"));
+    case
+}
+
+fn of_hazard(finding: &Finding, program: &str) -> TestCase {
+    let lines = text::finding(finding).join("\n");
+    let result = match (&finding.status, finding.fails) {
+        (_, true) => status(NonSuccessKind::Failure, finding.hazard.code.name(), words::line(&finding.hazard), &lines),
+        (Status::Suppressed(by), _) => {
+            let mut skipped = TestCaseStatus::skipped();
+            // As text: not every reader's schema knows the attributes that the other kinds have.
+            skipped.set_description(format!("suppressed by {}", by.join(", ")));
+            skipped
+        }
+        _ => TestCaseStatus::success(),
+    };
+    let mut case = TestCase::new(format!("hazard {}", finding.key), result);
+    case.set_classname(program).set_time(Duration::ZERO);
+    if !finding.fails {
+        case.set_system_out(lines);
+    }
+    case
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::samples::{seen, Told};
+    use super::*;
+    use quick_junit::Report;
+
+    /// The one suite of a run's file, read as a CI system reads it.
+    fn suite(told: &Told) -> TestSuite {
+        let mut text = String::new();
+        seen(told, |seen| text = super::text(seen).unwrap());
+        let mut report = Report::deserialize_from_str(&text).unwrap();
+        let suite = report.test_suites.remove(0);
+        assert!(report.test_suites.is_empty());
+        assert_eq!(report.tests, suite.test_cases.len(), "{text}");
+        suite
+    }
+
+    /// Name, kind, and the type or what it is told for.
+    fn cases(suite: &TestSuite) -> Vec<(String, &'static str, String)> {
+        let case = |case: &TestCase| {
+            let (what, ty) = match &case.status {
+                TestCaseStatus::Success { .. } => ("well", None),
+                TestCaseStatus::Skipped { description, .. } => ("skipped", description.clone()),
+                TestCaseStatus::NonSuccess { kind: NonSuccessKind::Failure, ty, .. } => ("failure", ty.clone()),
+                TestCaseStatus::NonSuccess { kind: NonSuccessKind::Error, ty, .. } => ("error", ty.clone()),
+            };
+            (case.name.to_string(), what, ty.map(|ty| ty.to_string()).unwrap_or_default())
+        };
+        suite.test_cases.iter().map(case).collect()
+    }
+
+    fn expect(told: &Told, expect: &[(&str, &str, &str)]) -> TestSuite {
+        let suite = suite(told);
+        let found = cases(&suite);
+        let found: Vec<_> = found.iter().map(|(name, what, ty)| (name.as_str(), *what, ty.as_str())).collect();
+        assert_eq!(found, expect);
+        suite
+    }
+
+    const HAZARD: &str = "hazard LG101|k2|cuLaunchKernel|non-blocking";
+    const PROCESS: &str = "process train, rank 3";
+
+    #[test]
+    fn a_hazard_that_nobody_fails_for_is_a_case_that_went_well_and_says_what_it_is() {
+        let suite = expect(&Told::default(), &[("run", "well", ""), (PROCESS, "well", ""), (HAZARD, "well", "")]);
+        let out = suite.test_cases[2].system_out.as_ref().unwrap().to_string();
+        assert!(out.contains("hazard LG101: cuLaunchKernel of k2 on") && out.contains("fix: Load k2"), "{out}");
+        assert_eq!(suite.time, Some(Duration::from_millis(3200)));
+        assert_eq!(suite.timestamp.unwrap().to_rfc3339(), "2025-06-15T15:06:40+00:00");
+        assert_eq!(suite.extra["hostname"].as_str(), "node7");
+        let property = |name: &str| {
+            let found = suite.properties.iter().find(|property| property.name.as_str() == name);
+            found.map(|property| property.value.to_string())
+        };
+        assert_eq!(property("lazyguard.version").as_deref(), Some(env!("CARGO_PKG_VERSION")));
+        assert_eq!(property("lazyguard.rank").as_deref(), Some("3"));
+        assert_eq!(property("lazyguard.command").as_deref(), Some("/opt/job/bin/train --fast"));
+    }
+
+    #[test]
+    fn a_hazard_fails_where_the_run_fails_for_it_and_is_skipped_where_it_is_suppressed() {
+        let told = Told { fail_on: "LG101".to_owned(), ..Told::default() };
+        expect(&told, &[("run", "well", ""), (PROCESS, "well", ""), (HAZARD, "failure", "LG101")]);
+        let told = Told { suppressions: "kernel:k2".to_owned(), ..told };
+        let skipped = &cases(&suite(&told))[2];
+        assert_eq!((skipped.0.as_str(), skipped.1), (HAZARD, "skipped"));
+        assert!(skipped.2.starts_with("suppressed by ") && skipped.2.ends_with("s.txt:1: kernel:k2"), "{skipped:?}");
+    }
+
+    #[test]
+    fn a_hang_is_a_failure_with_its_report_and_a_timeout_an_error_with_what_is_suspected() {
+        let told = Told { hang: true, no_hazard: true, end: Some(End::EndedOnHang), ..Told::default() };
+        let suite = expect(&told, &[("run", "well", ""), (PROCESS, "failure", "LG201")]);
+        let TestCaseStatus::NonSuccess { description, .. } = &suite.test_cases[1].status else { panic!() };
+        let description = description.as_ref().unwrap().to_string();
+        assert!(
+            description.contains("HANG: process 4242 (train)") && description.contains("blocked calls:"),
+            "{description}"
+        );
+
+        let told = Told { no_hazard: true, end: Some(End::TimedOut), ..Told::default() };
+        expect(&told, &[("run", "error", "timeout"), (PROCESS, "well", "")]);
+        let told = Told { no_hazard: true, end: Some(End::Exited(3)), ..Told::default() };
+        expect(&told, &[("run", "failure", "exit"), (PROCESS, "well", "")]);
+    }
+
+    #[test]
+    fn processes_that_look_alike_have_names_of_their_own() {
+        let told = Told { no_hazard: true, processes: 3, ..Told::default() };
+        let second = format!("{PROCESS} #2");
+        let third = format!("{PROCESS} #3");
+        expect(&told, &[("run", "well", ""), (PROCESS, "well", ""), (&second, "well", ""), (&third, "well", "")]);
+    }
+
+    #[test]
+    fn letters_that_xml_does_not_have_cost_no_more_than_themselves() {
+        let told =
+            Told { kernel: "k<\u{1}\u{1b}[31m&'\"]]>".to_owned(), fail_on: "hazard".to_owned(), ..Told::default() };
+        let suite = suite(&told);
+        let name = suite.test_cases[2].name.to_string();
+        assert_eq!(name, "hazard LG101|k<&'\"]]>|cuLaunchKernel|non-blocking");
+    }
+}

@@ -1,0 +1,105 @@
+//! `lazyguard report` of several processes, and of hazards.
+
+use super::collect::{self, Process};
+use super::judge::Rules;
+use super::{baseline, json, junit, sarif, suppress, text, FailOn, Seen};
+use crate::source::Run;
+use crate::Failure;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// How a report of hazards is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Format {
+    /// For a person.
+    Text,
+    /// For a program: one JSON object.
+    Json,
+    /// Of the hazards alone, for systems that show the results of analyses.
+    Sarif,
+    /// The same for systems that show the results of tests.
+    Junit,
+}
+
+/// Prints the processes whose folders lie under a root: a line each, and their hangs and hazards.
+pub(crate) fn report_all(root: &Path, format: crate::report::Format, out: &mut impl Write) -> Result<(), Failure> {
+    let (processes, unreadable) = collect::under(root);
+    let fail_on = FailOn::default();
+    let judged = Rules::default().judge(&processes);
+    let seen = look_at(root, processes, unreadable, judged, &fail_on, false);
+    match format {
+        crate::report::Format::Json => out.write_all(json::text(&seen).as_bytes())?,
+        crate::report::Format::Text => {
+            text::processes(&seen).iter().try_for_each(|line| writeln!(out, "{line}"))?;
+            if !seen.judged.hazards.is_empty() {
+                writeln!(out)?;
+                text::hazards(&seen).iter().try_for_each(|line| writeln!(out, "{line}"))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Prints the hazards of a process, or of all processes under a root.
+pub(crate) fn report_hazards(
+    what: &Path,
+    format: Format,
+    suppressions: &[PathBuf],
+    baseline: Option<&Path>,
+    out: &mut impl Write,
+) -> Result<(), Failure> {
+    let fail_on = FailOn::default();
+    let keys = match baseline {
+        None => None,
+        Some(path) => match baseline::read(path)? {
+            None => return Err(Failure::Input(format!("baseline {}: there is no such file", path.display()))),
+            keys => keys,
+        },
+    };
+    let rules = Rules { fail_on: fail_on.clone(), suppressions: suppress::read(suppressions)?, baseline: keys };
+    let (processes, unreadable) = found(what)?;
+    let judged = rules.judge(&processes);
+    let seen = look_at(what, processes, unreadable, judged, &fail_on, baseline.is_some());
+    let text = match format {
+        Format::Json => json::text(&seen),
+        Format::Sarif => sarif::text(&seen),
+        Format::Junit => junit::text(&seen)?,
+        Format::Text => {
+            let problems = seen.problems().map(|problem| format!("cannot be read: {problem}"));
+            let lines: Vec<_> = problems.chain(text::hazards(&seen)).collect();
+            lines.join("\n") + "\n"
+        }
+    };
+    out.write_all(text.as_bytes())?;
+    Ok(())
+}
+
+/// The processes that are meant by a process id, a folder, or the path of a recording.
+fn found(what: &Path) -> Result<(Vec<Process>, Vec<String>), Failure> {
+    let run = Run::find(what)?;
+    match &run.folder {
+        Some(folder) if run.process.is_none() => {
+            let (mut processes, unreadable) = collect::under(folder);
+            if collect::is_process_folder(folder) {
+                processes.insert(0, collect::process(&run));
+            }
+            if processes.is_empty() {
+                return Err(Failure::Input(format!("{}: holds no run folder of a process", folder.display())));
+            }
+            Ok((processes, unreadable))
+        }
+        _ => Ok((vec![collect::process(&run)], Vec::new())),
+    }
+}
+
+fn look_at<'a>(
+    root: &'a Path,
+    processes: Vec<Process>,
+    unreadable: Vec<String>,
+    judged: super::Judged,
+    fail_on: &'a FailOn,
+    has_baseline: bool,
+) -> Seen<'a> {
+    let here = std::env::current_dir().unwrap_or_default();
+    Seen { run: None, root, here, processes, judged, fail_on, has_baseline, failed: None, unreadable }
+}

@@ -1,0 +1,286 @@
+//! What is said of a run to a person: the lines at its end, the summary, and the report of several processes.
+
+use super::collect::{Process, Stood};
+use super::hangs::{hangs, HangSeen};
+use super::judge::{Finding, MetBy, Status};
+use super::{End, FailedOn, Seen};
+use lazyguard_core::hazard::{words, Hazard};
+use std::collections::BTreeMap;
+
+/// Findings that are told in lines at the end of a run; the report has them all.
+const MOST_TOLD: usize = 8;
+/// Processes and hangs that are told of; the JSON form has them all.
+const MOST_LISTED: usize = 64;
+const MOST_HANGS: usize = 4;
+/// Processes that are named beside a hazard.
+const MOST_MET_BY: usize = 4;
+
+/// What comes before the operations that have to meet.
+pub(super) fn once_these_meet(hazard: &Hazard) -> &'static str {
+    match hazard.prevented {
+        true => "without the guard it is a hang once these meet:",
+        false => "it is a hang once these meet:",
+    }
+}
+
+/// A hazard in full, without its first line.
+pub(super) fn details(hazard: &Hazard) -> Vec<String> {
+    let mut lines = vec![format!("  {}", hazard.what)];
+    if !hazard.must_meet.is_empty() {
+        lines.push(format!("  {}", once_these_meet(hazard)));
+        lines.extend(hazard.must_meet.iter().map(|operation| format!("    - {operation}")));
+    }
+    if let Some(place) = &hazard.first.place {
+        lines.push(format!("  first at +{:.3} s, from {place}", hazard.first.at as f64 / 1e9));
+    }
+    let evidence =
+        hazard.evidence.iter().map(|shown| format!("    - {} (+{:.6} s)", shown.what, shown.at as f64 / 1e9));
+    let evidence: Vec<_> = evidence.collect();
+    if !evidence.is_empty() {
+        lines.push("  the record shows:".to_owned());
+        lines.extend(evidence);
+    }
+    lines.push(format!("  fix: {}", hazard.fix));
+    lines
+}
+
+/// A hazard in full, for the report of one process.
+pub(crate) fn lines_of(hazard: &Hazard) -> Vec<String> {
+    std::iter::once(words::line(hazard)).chain(details(hazard)).collect()
+}
+
+/// Everything of a finding that a report says.
+pub(super) fn finding(finding: &Finding) -> Vec<String> {
+    let mut lines = vec![words::line(&finding.hazard)];
+    match &finding.status {
+        Status::New => {}
+        Status::Known => lines.push("  known: the baseline has it".to_owned()),
+        Status::Suppressed(by) => lines.push(format!("  suppressed by {}", by.join(", "))),
+    }
+    lines.extend(details(&finding.hazard));
+    if finding.met_by.len() > 1 {
+        lines.push(format!("  met by {}", met_by(&finding.met_by)));
+    }
+    lines.push(format!("  key: {}", finding.key));
+    lines
+}
+
+fn met_by(all: &[MetBy]) -> String {
+    let named = all.iter().take(MOST_MET_BY).map(|met| {
+        let rank = if met.rank.is_empty() { String::new() } else { format!(", rank {}", met.rank) };
+        format!("{} (process {}{rank}, {})", met.program, met.process, counted(met.count, "time", "times"))
+    });
+    let more = all.len().saturating_sub(MOST_MET_BY);
+    let more = (more > 0).then(|| format!("{} more", counted(more as u64, "process", "processes")));
+    named.chain(more).collect::<Vec<_>>().join("; ")
+}
+
+/// `1 hazard`, `2 hazards`.
+pub(super) fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
+fn none_or_counted(count: usize, one: &str, many: &str) -> String {
+    if count == 0 {
+        format!("no {one}")
+    } else {
+        counted(count as u64, one, many)
+    }
+}
+
+/// The program's name, as a line of `run` begins with it.
+pub(super) fn program(seen: &Seen<'_>) -> String {
+    let command = seen.run.and_then(|run| run.command.first());
+    let path = command.map_or_else(|| seen.root.display().to_string(), Clone::clone);
+    path.trim_end_matches('/').rsplit('/').next().unwrap_or(&path).to_owned()
+}
+
+/// The run in one line.
+pub(super) fn summary(seen: &Seen<'_>) -> String {
+    let processes = match seen.processes.len() {
+        0 => "no process used CUDA".to_owned(),
+        count => counted(count as u64, "process", "processes"),
+    };
+    let mut parts = vec![processes, none_or_counted(hangs(&seen.processes).len(), "hang", "hangs")];
+    let met: Vec<_> = seen.judged.hazards.iter().filter(|finding| !finding.hazard.prevented).collect();
+    let mut by_status = BTreeMap::new();
+    met.iter().for_each(|finding| *by_status.entry(finding.status.word()).or_insert(0_usize) += 1);
+    let said_of =
+        ["new", "known", "suppressed"].into_iter().filter_map(|word| Some(format!("{} {word}", by_status.get(word)?)));
+    let hazards = none_or_counted(met.len(), "hazard", "hazards");
+    parts.push(match by_status.keys().all(|word| *word == "new") {
+        true => hazards,
+        false => format!("{hazards} ({})", said_of.collect::<Vec<_>>().join(", ")),
+    });
+    match seen.judged.hazards.len() - met.len() {
+        0 => {}
+        prevented => parts.push(format!("{prevented} prevented")),
+    }
+    if let Some(run) = seen.run {
+        parts.push(match &run.end {
+            End::Exited(0) => format!("{:.1} s", run.nanos as f64 / 1e9),
+            end => format!("{end} after {:.1} s", run.nanos as f64 / 1e9),
+        });
+    }
+    format!("{}: {}", program(seen), parts.join(", "))
+}
+
+/// What `run` says at the end of a run that failed, and of what could not be read.
+pub(super) fn at_the_end(seen: &Seen<'_>) -> Vec<String> {
+    let mut lines: Vec<_> = seen.problems().map(|problem| format!("cannot be read: {problem}")).collect();
+    let hangs = hangs(&seen.processes);
+    if seen.failed == Some(FailedOn::Hang) {
+        let told = hangs.iter().take(MOST_TOLD);
+        lines.extend(told.map(|hang| format!("HANG in {}: {}: {}", hang.process.title(), hang.code(), hang.title())));
+        lines.extend(more(hangs.len(), MOST_TOLD));
+    }
+    if seen.run.is_some_and(|run| run.end != End::Exited(0)) {
+        let told = seen.suspected().take(MOST_TOLD);
+        lines.extend(told.filter_map(|(process, report)| {
+            let verdict = report.verdicts.first()?;
+            Some(format!("SUSPECTED hang in {}: {}: {}", process.title(), verdict.code, verdict.title))
+        }));
+    }
+    if seen.failed == Some(FailedOn::Hazard) {
+        let failing: Vec<_> = seen.judged.hazards.iter().filter(|finding| finding.fails).collect();
+        let told = failing.iter().take(MOST_TOLD);
+        lines.extend(told.map(|finding| words::line(&finding.hazard)));
+        lines.extend(more(failing.len(), MOST_TOLD));
+        let hazards = match failing.len() {
+            1 => "this hazard fails".to_owned(),
+            count => format!("these {count} hazards fail"),
+        };
+        lines.push(format!("{hazards} the run, as --fail-on {} says", seen.fail_on));
+    }
+    lines.extend(seen.judged.unused.iter().map(|line| format!("unused suppression {line}")));
+    lines
+}
+
+fn more(count: usize, told: usize) -> Option<String> {
+    (count > told).then(|| format!("and {} more", count - told))
+}
+
+/// The report of a root that holds several processes: a line each, the worst first; then their hangs.
+pub(super) fn processes(seen: &Seen<'_>) -> Vec<String> {
+    let mut lines = vec![summary(seen), String::new()];
+    for process in seen.processes.iter().take(MOST_LISTED) {
+        lines.push(line_of(process));
+    }
+    lines.extend(more(seen.processes.len(), MOST_LISTED).map(|more| format!("  {more}")));
+    lines.extend(seen.problems().map(|problem| format!("cannot be read: {problem}")));
+    // Ranks that hang for the same cause are told of once.
+    let mut causes: Vec<(String, Vec<HangSeen<'_>>)> = Vec::new();
+    for hang in hangs(&seen.processes) {
+        let key = hang.key();
+        match causes.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, same)) => same.push(hang),
+            None => causes.push((key, vec![hang])),
+        }
+    }
+    for (_, same) in causes.iter().take(MOST_HANGS) {
+        let Some(first) = same.first() else { continue };
+        lines.push(String::new());
+        let report = crate::stacks::told_by(first.report, &first.process.stacks);
+        let text = report.text() + &report.python_text();
+        lines.extend(text.lines().map(|line| line.strip_prefix("lazyguard: ").unwrap_or(line).to_owned()));
+        let others: Vec<_> = same[1..].iter().take(MOST_LISTED).map(|hang| hang.process.title()).collect();
+        if !others.is_empty() {
+            let rest = more(same.len() - 1, MOST_LISTED).map(|more| format!(", {more}")).unwrap_or_default();
+            lines.push(format!("the same in: {}{rest}", others.join(", ")));
+        }
+    }
+    lines.extend(
+        more(causes.len(), MOST_HANGS).map(|_| {
+            format!("and {} other hangs: lazyguard report on their folders has them", causes.len() - MOST_HANGS)
+        }),
+    );
+    lines
+}
+
+/// A process in one line.
+fn line_of(process: &Process) -> String {
+    let word = process.stood.as_ref().map_or(if process.met() > 0 { "hazards" } else { "well" }, Stood::word);
+    let cause = match &process.stood {
+        Some(Stood::Hang(report) | Stood::Suspected(report)) => {
+            report.verdicts.first().map(|verdict| format!("; {}: {}", verdict.code, verdict.title))
+        }
+        _ => None,
+    };
+    let hazards = match process.met() {
+        0 => String::new(),
+        count => format!("; {}", counted(count as u64, "hazard", "hazards")),
+    };
+    let calls = process.account.as_ref().map(|account| format!(", {} launches", account.launches)).unwrap_or_default();
+    format!(
+        "  {word:<9} {} {}, {:.1} s{calls}{}{hazards}: {}",
+        process.title(),
+        process.ended,
+        process.nanos as f64 / 1e9,
+        cause.unwrap_or_default(),
+        process.name
+    )
+}
+
+/// The hazards of a run, each in full; what was prevented comes last.
+pub(super) fn hazards(seen: &Seen<'_>) -> Vec<String> {
+    let mut lines = Vec::new();
+    for found in &seen.judged.hazards {
+        lines.extend(finding(found));
+        lines.push(String::new());
+    }
+    if seen.judged.hazards.is_empty() {
+        lines.push("no hazard is known".to_owned());
+    }
+    let absent = seen.judged.absent.len() as u64;
+    if absent > 0 {
+        lines.push(format!("{} of the baseline did not turn up", counted(absent, "hazard", "hazards")));
+    }
+    lines.extend(seen.judged.unused.iter().map(|line| format!("unused suppression {line}")));
+    while lines.last().is_some_and(String::is_empty) {
+        lines.pop();
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::samples::{seen, Told};
+    use super::*;
+
+    fn told(told: &Told, lines: fn(&Seen<'_>) -> Vec<String>) -> Vec<String> {
+        let mut all = Vec::new();
+        seen(told, |seen| all = lines(seen));
+        all
+    }
+
+    #[test]
+    fn the_same_hang_of_many_ranks_is_told_once_behind_a_line_for_each() {
+        let lines = told(&Told { hang: true, processes: 70, no_hazard: true, end: None, ..Told::default() }, processes);
+        assert_eq!(lines[0], "root: 70 processes, 70 hangs, no hazard");
+        let own = lines.iter().filter(|line| line.starts_with("  hang      train (process 4242, rank 3) was killed"));
+        assert_eq!(own.count(), MOST_LISTED);
+        assert_eq!(lines[2 + MOST_LISTED], "  and 6 more");
+        assert_eq!(lines.iter().filter(|line| line.starts_with("HANG: ")).count(), 1);
+        let same = lines.last().unwrap();
+        assert!(same.starts_with("the same in: train") && same.ends_with(", and 5 more"), "{same}");
+    }
+
+    #[test]
+    fn a_hazard_is_told_in_full_with_its_key_and_who_met_it() {
+        let lines = told(&Told { processes: 6, known: true, ..Told::default() }, hazards);
+        let expect = [
+            "hazard LG101: cuLaunchKernel of k2 on a non-blocking stream, beside k1, 18 times: a cold function was loaded while other work was in flight",
+            "  known: the baseline has it",
+            "  k2 was loaded on its first use while k1 was in flight on stream 1",
+            "  it is a hang once these meet:",
+            "    - the load of k2",
+            "    - k1, if it waits for k2",
+            "  fix: Load k2 before kernel k1 is submitted",
+        ];
+        assert_eq!(lines[..7], expect);
+        let met = "  met by train (process 4242, rank 3, 3 times); train (process 4242, rank 3, 3 times)";
+        assert!(lines[7].starts_with(met) && lines[7].ends_with("; 2 processes more"), "{lines:?}");
+        assert_eq!(lines[8..], ["  key: LG101|k2|cuLaunchKernel|non-blocking"]);
+        assert_eq!(told(&Told { no_hazard: true, ..Told::default() }, hazards), ["no hazard is known"]);
+    }
+}

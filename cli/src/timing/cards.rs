@@ -1,0 +1,121 @@
+//! The cards at the beginning of a start and in the steady state, joined with the account by the wall clock.
+
+use super::table::took;
+use crate::card::{Card, Cards, Sample};
+use lazyguard_core::timing::ColdStart;
+use serde_json::{json, Value};
+use std::io::{self, Write};
+use std::path::Path;
+
+/// Why there is nothing where nobody looked.
+const NOBODY_LOOKED: &str = "nobody looked at it while the program ran: `lazyguard run --cold-start` does";
+
+/// What was seen during the run of a folder.
+pub(super) fn of(folder: &Path) -> Option<Result<Cards, String>> {
+    Cards::of(folder)
+}
+
+/// One card, as far as it concerns a start.
+struct Joined<'a> {
+    card: &'a Card,
+    start: &'a Sample,
+    steady: &'a Sample,
+    /// When its clock was first about what it was in the steady state, in nanoseconds after the process's start.
+    reached_ns: Option<u64>,
+}
+
+fn joined<'a>(cards: &'a Cards, account: &ColdStart) -> Vec<Joined<'a>> {
+    let began = account.began_unix_ns;
+    let steady_at = began.saturating_add(account.steady.until_ns);
+    let of = |card: &'a Card| {
+        let reached = cards.reached_clock_of(card.index, began, steady_at);
+        Some(Joined {
+            card,
+            start: cards.at(card.index, began)?,
+            steady: cards.at(card.index, steady_at)?,
+            reached_ns: reached.map(|at| at - began),
+        })
+    };
+    cards.cards.iter().filter_map(of).collect()
+}
+
+pub(super) fn json(cards: Option<&Result<Cards, String>>, account: &ColdStart) -> Value {
+    let (cards, why) = match cards {
+        None => (None, Some(NOBODY_LOOKED)),
+        Some(Err(why)) => (None, Some(why.as_str())),
+        Some(Ok(cards)) => (Some(cards), cards.why.as_deref()),
+    };
+    let joined = cards.map_or_else(Vec::new, |cards| joined(cards, account));
+    let of = |one: &Joined<'_>| json!({ "card": one.card, "start": one.start, "steady": one.steady, "clock_reached_ns": one.reached_ns });
+    json!({
+        "why": why,
+        "driver": cards.and_then(|cards| cards.driver.as_ref()),
+        "cards": joined.iter().map(of).collect::<Vec<_>>(),
+    })
+}
+
+pub(super) fn write(
+    cards: Option<&Result<Cards, String>>,
+    account: &ColdStart,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let cards = match cards {
+        None => return writeln!(out, "the card's state: {NOBODY_LOOKED}"),
+        Some(Err(why)) => return writeln!(out, "the card's state: {why}"),
+        Some(Ok(cards)) => cards,
+    };
+    if let Some(why) = &cards.why {
+        writeln!(out, "the card's state: {why}")?;
+    }
+    let steady = if account.steady.reached { "when steady" } else { "at the end" };
+    for one in joined(cards, account) {
+        let name = one.card.name.as_deref().unwrap_or("a card without a name");
+        writeln!(out, "card {} ({name}):", one.card.index)?;
+        writeln!(out, "  at the start  {}", in_words(one.start, one.card))?;
+        writeln!(out, "  {steady:<12}  {}", in_words(one.steady, one.card))?;
+        if let Some(reached) = one.reached_ns {
+            writeln!(out, "  its clock was first seen to be about that at +{}", took(reached))?;
+        }
+        if one.card.persistent == Some(false) {
+            writeln!(
+                out,
+                "  persistence mode is off: the driver starts anew for each program that comes alone; this one found it started, by \
+                 whoever looked at the card"
+            )?;
+        }
+    }
+    Ok(())
+}
+
+/// What was seen where no process left a recording.
+pub(super) fn write_without_recording(cards: &Result<Cards, String>, out: &mut impl Write) -> io::Result<()> {
+    match cards {
+        Err(why) => writeln!(out, "the card's state: {why}"),
+        Ok(cards) => {
+            if let Some(why) = &cards.why {
+                writeln!(out, "the card's state: {why}")?;
+            }
+            for card in &cards.cards {
+                let Some(first) = cards.at(card.index, 0) else { continue };
+                writeln!(out, "card {} before the program: {}", card.index, in_words(first, card))?;
+            }
+            Ok(())
+        }
+    }
+}
+
+fn in_words(sample: &Sample, card: &Card) -> String {
+    let clock = |name: &str, mhz: Option<u32>, most: Option<u32>| {
+        let most = most.map(|most| format!(" of {most}")).unwrap_or_default();
+        mhz.map(|mhz| format!("{name} {mhz}{most} MHz"))
+    };
+    let parts = [
+        sample.power_state.map(|state| format!("P{state}")),
+        clock("SM", sample.sm_mhz, card.most_sm_mhz),
+        clock("memory", sample.memory_mhz, card.most_memory_mhz),
+        sample.temperature_c.map(|degrees| format!("{degrees} C")),
+        sample.power_mw.map(|milliwatts| format!("{:.0} W", f64::from(milliwatts) / 1e3)),
+        (!sample.throttled.is_empty()).then(|| format!("clocks held down by: {}", sample.throttled.join(", "))),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,104 @@
+//! The recordings of a run, each read once for all that was asked.
+
+use super::cards;
+use crate::card::Cards;
+use crate::source::{Opened, Run, RECORDING};
+use crate::Failure;
+use lazyguard_core::timing::{Blocking, BlockingFold, ColdStart, ColdStartFold};
+use lazyguard_core::trace::read::Entry;
+use lazyguard_core::Nanos;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// What was asked.
+pub(super) struct Asked {
+    pub cold_start: bool,
+    pub blocking: bool,
+    /// From how long on a call has held the host.
+    pub threshold: Nanos,
+}
+
+/// What is known of one process.
+pub(super) struct Timed {
+    pub folder: Option<PathBuf>,
+    pub process: u32,
+    pub program: String,
+    pub rank: String,
+    pub host: String,
+    /// How it ended, in words.
+    pub ended: String,
+    pub cold_start: Option<ColdStart>,
+    pub blocking: Option<Blocking>,
+    /// What was seen of the cards meanwhile, if somebody looked.
+    pub cards: Option<Result<Cards, String>>,
+}
+
+/// The processes that are meant: one by its id or folder, or all whose folders lie directly in this one.
+pub(super) fn processes(what: &Path) -> Result<Vec<Run>, Failure> {
+    let run = Run::find(what)?;
+    if run.recording.is_some() {
+        return Ok(vec![run]);
+    }
+    let failure = |error| Failure::Input(format!("{}: {error}", what.display()));
+    let mut folders = Vec::new();
+    for entry in fs::read_dir(what).map_err(failure)? {
+        let path = entry.map_err(failure)?.path();
+        if path.join(RECORDING).is_file() {
+            folders.push(path);
+        }
+    }
+    folders.sort();
+    folders.iter().map(|folder| Run::find(folder)).collect()
+}
+
+impl Timed {
+    /// Reads a recording.
+    pub fn read(run: &Run, asked: &Asked) -> Result<Self, Failure> {
+        let opened = run.must_open()?;
+        let (recording, end) = (&opened.recording, end_of(&opened));
+        let mut cold_start = asked.cold_start.then(|| ColdStartFold::new(recording, end));
+        let mut blocking = asked.blocking.then(|| BlockingFold::new(recording, asked.threshold, end));
+        each_in_order(&opened, |entry| {
+            cold_start.iter_mut().for_each(|fold| fold.see(entry));
+            blocking.iter_mut().for_each(|fold| fold.see(entry));
+        })?;
+        let facts = recording.facts();
+        Ok(Self {
+            folder: run.folder.clone(),
+            process: facts.process,
+            program: facts.program.clone(),
+            rank: facts.rank.clone(),
+            host: facts.host.clone(),
+            ended: opened.state_in_words(),
+            cold_start: cold_start.map(ColdStartFold::finish),
+            blocking: blocking.map(BlockingFold::finish),
+            cards: run.folder.as_deref().and_then(cards::of),
+        })
+    }
+}
+
+/// When the process was last seen: now, if it is there.
+fn end_of(opened: &Opened) -> Nanos {
+    let facts = opened.recording.facts();
+    if !opened.alive {
+        return facts.last_seen;
+    }
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = Nanos::try_from(now.as_nanos()).unwrap_or(Nanos::MAX);
+    now.saturating_sub(facts.armed_unix_nanos).max(facts.last_seen)
+}
+
+/// Goes through all records, and the calls in progress among them, in the order in which they were entered.
+fn each_in_order(opened: &Opened, mut each: impl FnMut(&Entry)) -> Result<(), Failure> {
+    let mut in_progress = opened.calls_in_progress();
+    opened.each_record(|entry| {
+        while in_progress.front().is_some_and(|call| call.record.entered <= entry.record.entered) {
+            in_progress.pop_front().iter().for_each(&mut each);
+        }
+        each(entry);
+        Ok(())
+    })?;
+    in_progress.iter().for_each(each);
+    Ok(())
+}

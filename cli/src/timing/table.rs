@@ -1,0 +1,48 @@
+//! Columns for a person: durations, shares, bars.
+
+use lazyguard_core::Nanos;
+
+/// The widest bar.
+const BAR: u64 = 30;
+
+/// A duration with three digits or so, in a column of its own.
+pub(super) fn took(nanos: Nanos) -> String {
+    crate::log::Took(nanos).to_string()
+}
+
+/// A part of a whole, in per cent.
+pub(super) fn share(part: u64, whole: u64) -> String {
+    format!("{:.1} %", part as f64 * 100.0 / whole.max(1) as f64)
+}
+
+/// A part of a whole as a bar; what is there at all is seen.
+pub(super) fn bar(part: u64, whole: u64) -> String {
+    let length = u128::from(part) * u128::from(BAR) / u128::from(whole.max(1));
+    let length = usize::try_from(length).unwrap_or(0).max(usize::from(part > 0));
+    "#".repeat(length)
+}
+
+/// A size in the unit in which it is easily read.
+pub(super) fn size(bytes: u64) -> String {
+    match bytes {
+        0..1024 => format!("{bytes} B"),
+        1024..1_048_576 => format!("{:.1} KiB", bytes as f64 / 1024.0),
+        1_048_576..1_073_741_824 => format!("{:.1} MiB", bytes as f64 / 1_048_576.0),
+        _ => format!("{:.1} GiB", bytes as f64 / 1_073_741_824.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_and_shares_are_parts_of_the_whole() {
+        assert_eq!(
+            (share(1, 4), share(0, 0), bar(1, 1000), bar(0, 5)),
+            ("25.0 %".into(), "0.0 %".into(), "#".into(), String::new())
+        );
+        assert_eq!(bar(u64::MAX, u64::MAX).len() as u64, BAR);
+        assert_eq!((size(1023), size(1536), size(3 << 30)), ("1023 B".into(), "1.5 KiB".into(), "3.0 GiB".into()));
+    }
+}

@@ -1,0 +1,45 @@
+//! `hazards.json`: the hazards of one process, as they were counted while it ran.
+
+use super::Hazard;
+use crate::report::SCHEMA;
+use serde::{Deserialize, Serialize};
+
+/// See the module.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HazardFile {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// The process.
+    pub process: u32,
+    /// The program's file name.
+    pub program: String,
+    /// The process's rank in its job, or nothing.
+    pub rank: String,
+    /// What arose, by when it did first.
+    pub hazards: Vec<Hazard>,
+    /// Occurrences of hazards that are not among them, because there are too many to be told apart.
+    #[serde(default)]
+    pub beyond: u64,
+}
+
+impl HazardFile {
+    /// The JSON object.
+    pub fn json(&self) -> String {
+        serde_json::to_string_pretty(self)
+            .unwrap_or_else(|error| format!("{{\"schema\":{SCHEMA},\"error\":\"{error}\"}}"))
+    }
+}
+
+/// The hazards of a file and those of the recording beside it, each once, with the greater of its counts: a process that was
+/// killed may have recorded more than it had time to write down.
+pub fn joined(mut of_file: Vec<Hazard>, of_recording: Vec<Hazard>) -> Vec<Hazard> {
+    for hazard in of_recording {
+        match of_file.iter_mut().find(|known| known.key() == hazard.key()) {
+            Some(known) if known.count >= hazard.count => {}
+            Some(known) => *known = hazard,
+            None => of_file.push(hazard),
+        }
+    }
+    of_file.sort_by_key(|hazard| hazard.first.at);
+    of_file
+}

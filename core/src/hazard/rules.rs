@@ -1,0 +1,191 @@
+//! What is a hazard, as far as that can be decided from numbers.
+//!
+//! Must not: be generous. What is told of a run that passed has to be something that a person who looks at the program
+//! confirms; what is not certain is left out.
+
+use super::Marks;
+use crate::api::Class;
+use crate::diagnose::Code;
+use crate::state::{ColdKind, InFlight, StreamKind};
+use crate::Nanos;
+
+/// From how long on an operation in flight counts as one that may not end soon. Ordinary kernels end well within.
+pub const LONG_IN_FLIGHT_NANOS: Nanos = 100_000_000;
+
+/// From how long on a call that is to return at once counts as having held the host. Submitting takes microseconds, and a
+/// thread that loses its processor gets it back sooner as a rule.
+pub const HELD_NANOS: Nanos = 1_000_000;
+
+/// From so many outstanding operations on, a launch that held the host is put down to the stream's queue: drivers were seen
+/// to take 1,021 launches, in blocks.
+pub const DEEP_QUEUE: u64 = 512;
+
+/// Bytes of local memory a thread that every context has set aside from the start, as drivers' default limit of a stack.
+pub const LOCAL_BYTES_AT_START: u64 = 1024;
+
+/// From so many bytes on a copy is worth a question of its own before it is made: is its stream busy?
+pub const BIG_COPY_BYTES: u64 = 1 << 20;
+
+/// What a load meets: which code it is, and which of the operations in flight to name.
+///
+/// `own` is the stream of the launch that loads, or 0; `others` says whether any other stream of the context has had work
+/// submitted, than that one or, where there is none, than the first of those in flight: where there is no other, nobody could
+/// wait behind the barrier but what waits anyway.
+pub fn load_meets(kind: ColdKind, own: u32, others: bool, in_flight: &[InFlight]) -> Option<(Code, InFlight)> {
+    let elsewhere = in_flight.iter().find(|busy| own == 0 || busy.stream != own).copied();
+    match kind {
+        ColdKind::Module => in_flight.first().map(|first| (Code::LG102, elsewhere.unwrap_or(*first))),
+        ColdKind::Function => {
+            let elsewhere = elsewhere.filter(|_| own != 0 || others);
+            let meets = elsewhere.or_else(|| in_flight.first().copied().filter(|_| others));
+            meets.map(|busy| (Code::LG101, busy))
+        }
+    }
+}
+
+/// What a call waits for that is not about one operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitsFor {
+    /// Everything in its context.
+    Context,
+    /// Everything on streams that synchronize with the legacy default stream.
+    Blocking,
+}
+
+/// What a call of this class waits for, beside what it names; `stream` is what kind of stream it is about.
+pub fn waits_for(class: Class, stream: Option<StreamKind>) -> Option<WaitsFor> {
+    if class.waits_for_whole_context() {
+        return Some(WaitsFor::Context);
+    }
+    let waits = class.waits_on_default_stream() || class == Class::StreamSynchronize;
+    (waits && stream == Some(StreamKind::Legacy)).then_some(WaitsFor::Blocking)
+}
+
+impl WaitsFor {
+    /// Whether it waits for what stands on a stream of this kind. A stream whose creation was not seen may be either.
+    pub fn concerns(self, kind: StreamKind) -> bool {
+        match self {
+            Self::Context => true,
+            Self::Blocking => matches!(kind, StreamKind::Blocking | StreamKind::Legacy | StreamKind::PerThread),
+        }
+    }
+}
+
+/// Whether what is in flight has been so for long: a stream that is not done, and whose newest operation was submitted then.
+/// That the oldest was submitted long ago says nothing of it, unless it is known not to have ended.
+pub fn long_in_flight(newest_submitted: Nanos, now: Nanos) -> bool {
+    newest_submitted != 0 && now.saturating_sub(newest_submitted) >= LONG_IN_FLIGHT_NANOS
+}
+
+/// Whether a call held the host.
+#[inline(always)]
+pub const fn held(entered: Nanos, returned: Nanos) -> bool {
+    returned.saturating_sub(entered) >= HELD_NANOS
+}
+
+/// Whether so many outstanding operations explain a launch that held the host.
+pub const fn queue_is_deep(outstanding: u64) -> bool {
+    outstanding >= DEEP_QUEUE
+}
+
+/// Whether a kernel needs more local memory a thread than its context is known to have set aside.
+pub const fn grows_local_memory(needs: u64, set_aside: u64) -> bool {
+    needs > set_aside && needs > LOCAL_BYTES_AT_START
+}
+
+/// What makes a load that had to compile a hazard, if anything does.
+pub fn compiled(took: Nanos, in_flight: bool, launched_before: bool) -> Option<Marks> {
+    match (took >= HELD_NANOS, in_flight, launched_before) {
+        (true, true, _) => Some(Marks::default()),
+        (true, false, true) => Some(Marks::TIMED),
+        _ => None,
+    }
+}
+
+/// Whether a grid fills a device that holds so many of its blocks at once.
+pub const fn fills_device(blocks: u64, resident: u64) -> bool {
+    resident > 0 && blocks >= resident
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::Operation;
+
+    fn in_flight(streams: &[u32]) -> Vec<InFlight> {
+        let oldest = |stream: u32| Operation { at: u64::from(stream), form: 1, function: 0 };
+        streams.iter().map(|&stream| InFlight { stream, oldest: oldest(stream) }).collect()
+    }
+
+    #[test]
+    fn a_load_is_a_hazard_only_where_somebody_could_wait_behind_it() {
+        use ColdKind::{Function, Module};
+        for (kind, own, others, streams, expect) in [
+            (Function, 1, true, &[][..], None),
+            (Function, 1, false, &[2], Some((Code::LG101, 2))),
+            (Function, 1, false, &[1], None), // nobody is there who could wait
+            (Function, 1, true, &[1], Some((Code::LG101, 1))),
+            (Function, 1, true, &[1, 2], Some((Code::LG101, 2))), // another one's work is told before the own
+            (Function, 0, false, &[1], None), // in the only stream that is used, its order is a barrier anyway
+            (Function, 0, true, &[1], Some((Code::LG101, 1))), // what is launched later may go anywhere
+            (Module, 1, false, &[1], Some((Code::LG102, 1))),
+            (Module, 1, false, &[1, 3], Some((Code::LG102, 3))),
+            (Module, 0, false, &[], None),
+        ] {
+            let found = load_meets(kind, own, others, &in_flight(streams));
+            assert_eq!(
+                found.map(|(code, busy)| (code, busy.stream)),
+                expect,
+                "{kind:?} on {own}, others {others}, in flight {streams:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn calls_wait_for_the_context_or_for_blocking_streams() {
+        use StreamKind::{Blocking, Legacy, NonBlocking, PerThread, Unknown};
+        for (class, stream, expect) in [
+            (Class::Free, None, Some(WaitsFor::Context)),
+            (Class::ModuleUnload, None, Some(WaitsFor::Context)),
+            (Class::ContextWait, None, Some(WaitsFor::Context)),
+            (Class::ContextDestroy, None, Some(WaitsFor::Context)),
+            (Class::Copy, Some(Legacy), Some(WaitsFor::Blocking)),
+            (Class::Set, Some(Legacy), Some(WaitsFor::Blocking)),
+            (Class::Copy, Some(PerThread), None),
+            (Class::StreamSynchronize, Some(Legacy), Some(WaitsFor::Blocking)),
+            (Class::StreamSynchronize, Some(Blocking), None),
+            (Class::ContextSynchronize, None, None), // waiting for everything is what it is for
+            (Class::FreeAsync, Some(Legacy), None),
+            (Class::Launch, Some(Legacy), None),
+        ] {
+            assert_eq!(waits_for(class, stream), expect, "{class:?} {stream:?}");
+        }
+        for kind in [Blocking, Legacy, PerThread, NonBlocking, Unknown] {
+            assert!(WaitsFor::Context.concerns(kind));
+            assert_eq!(WaitsFor::Blocking.concerns(kind), !matches!(kind, NonBlocking | Unknown), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn thresholds_are_where_they_are_said_to_be() {
+        let ms = 1_000_000;
+        assert!(!long_in_flight(0, 1_000 * ms), "nothing was submitted");
+        assert!(!long_in_flight(50 * ms, 149 * ms) && long_in_flight(50 * ms, 150 * ms));
+        assert!(!held(5, 5 + ms - 1) && held(5, 5 + ms) && !held(5, 4));
+        assert!(!queue_is_deep(511) && queue_is_deep(512));
+        for (needs, set_aside, expect) in
+            [(0, 0, false), (1024, 0, false), (1025, 0, true), (4096, 4096, false), (4097, 4096, true)]
+        {
+            assert_eq!(grows_local_memory(needs, set_aside), expect, "{needs} of {set_aside}");
+        }
+        for (took, in_flight, launched, expect) in [
+            (ms, true, true, Some(Marks::default())),
+            (ms, false, true, Some(Marks::TIMED)),
+            (ms, false, false, None), // at the start nobody waits
+            (ms - 1, true, true, None),
+        ] {
+            assert_eq!(compiled(took, in_flight, launched), expect, "{took} {in_flight} {launched}");
+        }
+        assert!(fills_device(264, 264) && !fills_device(263, 264) && !fills_device(1, 0));
+    }
+}

@@ -1,0 +1,182 @@
+//! Waits for values that nothing submitted satisfies, as far as is known.
+//!
+//! A wait that is submitted before what satisfies it stands in its stream until somebody gets there to submit that. Waits are
+//! kept from their submission until something that satisfies them is submitted, or their stream is known to have passed them.
+//!
+//! Must not: grow without bound, or hold on to a wait that may be satisfied: what a kernel or a copy writes is not seen here,
+//! and is for the caller to find out.
+
+use super::StreamClass;
+use crate::api::Form;
+use crate::diagnose::{Stores, ValueWait, ValueWrite};
+use std::collections::VecDeque;
+
+/// Waits kept, and writes, the newest.
+const MOST_WAITS: usize = 256;
+const MOST_WRITES: usize = 256;
+
+/// A wait that was submitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outstanding {
+    /// What it waits for.
+    pub wait: ValueWait,
+    /// The number of its stream, and of that one's context.
+    pub stream: u32,
+    /// See above.
+    pub context: u32,
+    /// What kind of stream that is.
+    pub class: StreamClass,
+    /// The call that submitted it, its thread, and its return address or 0.
+    pub form: Form,
+    /// See above.
+    pub thread: u32,
+    /// See above.
+    pub caller: u64,
+}
+
+/// See the module.
+#[derive(Default)]
+pub struct Waits {
+    waits: Vec<Outstanding>,
+    writes: VecDeque<ValueWrite>,
+}
+
+impl Waits {
+    /// How many are kept.
+    pub fn count(&self) -> usize {
+        self.waits.len()
+    }
+
+    /// Lets go of waits that are known to be over.
+    pub fn forget(&mut self, over: impl Fn(&Outstanding) -> bool) {
+        self.waits.retain(|wait| !over(wait));
+    }
+
+    /// A wait was submitted. It is kept unless the newest write to its address satisfies it, which comes first then, or may.
+    pub fn submitted(&mut self, wait: Outstanding) {
+        let newest = self.writes.iter().rev().map(|write| write.stores_for(&wait.wait));
+        let stored = newest.into_iter().find(|stores| *stores != Stores::Nothing);
+        let stands = match stored {
+            None => true,
+            Some(Stores::All(value)) => !wait.wait.satisfied_by(value),
+            Some(_) => false,
+        };
+        if stands && self.waits.len() < MOST_WAITS {
+            // Room for all at the first: nothing is allocated once a program is under way.
+            self.waits.reserve_exact(MOST_WAITS - self.waits.len());
+            self.waits.push(wait);
+        }
+    }
+
+    /// The waits of other streams that a write satisfies which is submitted now.
+    pub fn satisfied_by(&self, write: &ValueWrite) -> Vec<Outstanding> {
+        let satisfied = |wait: &&Outstanding| {
+            let stores = write.stores_for(&wait.wait);
+            wait.stream != write.stream
+                && wait.wait.at < write.at
+                && matches!(stores, Stores::All(value) if wait.wait.satisfied_by(value))
+        };
+        self.waits.iter().filter(satisfied).copied().collect()
+    }
+
+    /// A write was submitted: what it satisfies, or may, is let go of. A wait of its own stream stands before it.
+    pub fn written(&mut self, write: &ValueWrite) {
+        self.waits.retain(|wait| {
+            wait.stream == write.stream
+                || match write.stores_for(&wait.wait) {
+                    Stores::Nothing => true,
+                    Stores::All(value) => !wait.wait.satisfied_by(value),
+                    Stores::Half => false,
+                }
+        });
+        if self.writes.len() == MOST_WRITES {
+            self.writes.pop_front();
+        }
+        self.writes.reserve_exact(MOST_WRITES - self.writes.len());
+        self.writes.push_back(*write);
+    }
+
+    /// The waits for which this holds, the oldest first.
+    pub fn of(&self, concerns: impl Fn(&Outstanding) -> bool) -> Vec<Outstanding> {
+        self.waits.iter().filter(|wait| concerns(wait)).copied().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wait(at: u64, stream: u32, address: u64, value: u64) -> Outstanding {
+        Outstanding {
+            wait: ValueWait { at, address, value, flags: 0, wide: false },
+            stream,
+            context: 1,
+            class: StreamClass::NonBlocking,
+            form: Form::by_symbol(b"cuStreamWaitValue32").unwrap(),
+            thread: 7,
+            caller: 0,
+        }
+    }
+
+    fn write(at: u64, stream: u32, address: u64, value: u64) -> ValueWrite {
+        ValueWrite { at, address, value, stream, wide: false }
+    }
+
+    #[test]
+    fn a_wait_is_met_once_by_a_later_write_of_another_stream() {
+        for (write, expect) in [
+            (write(20, 2, 0x100, 1), 1),
+            (write(20, 1, 0x100, 1), 0), // stands behind the wait
+            (write(20, 2, 0x104, 1), 0), // goes elsewhere
+            (write(20, 2, 0x100, 0), 0), // is not what is waited for
+            (write(9, 2, 0x100, 1), 0),  // was submitted before
+        ] {
+            let mut waits = Waits::default();
+            waits.submitted(wait(10, 1, 0x100, 1));
+            assert_eq!(waits.satisfied_by(&write).len(), expect, "{write:?}");
+        }
+        let mut waits = Waits::default();
+        waits.submitted(wait(10, 1, 0x100, 1));
+        waits.written(&write(20, 2, 0x100, 1));
+        assert!(waits.satisfied_by(&write(30, 2, 0x100, 2)).is_empty() && waits.count() == 0);
+    }
+
+    #[test]
+    fn a_wait_whose_write_came_first_is_not_kept() {
+        let mut waits = Waits::default();
+        waits.written(&write(5, 2, 0x100, 3));
+        waits.submitted(wait(10, 1, 0x100, 3));
+        waits.submitted(wait(11, 1, 0x100, 4));
+        let kept: Vec<_> = waits.of(|_| true).iter().map(|kept| kept.wait.value).collect();
+        assert_eq!(kept, [4]);
+        waits.written(&write(12, 2, 0x100, 0));
+        waits.submitted(wait(13, 1, 0x100, 3));
+        assert_eq!(waits.of(|_| true).len(), 2, "the newest write decides");
+    }
+
+    #[test]
+    fn half_of_what_is_compared_decides_nothing() {
+        let mut waits = Waits::default();
+        let wide = |at| {
+            let narrow = wait(at, 1, 0x100, 1);
+            Outstanding { wait: ValueWait { wide: true, ..narrow.wait }, ..narrow }
+        };
+        waits.submitted(wide(10));
+        assert!(waits.satisfied_by(&write(20, 2, 0x104, 1)).is_empty());
+        waits.written(&write(20, 2, 0x104, 1));
+        waits.submitted(wide(30));
+        assert_eq!(waits.count(), 0);
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded_and_let_go_of() {
+        let mut waits = Waits::default();
+        for at in 1..5000 {
+            waits.submitted(wait(at, 1, 0x10_0000 + at * 8, 1));
+            waits.written(&write(at, 2, at * 8, 1));
+        }
+        assert_eq!((waits.waits.len(), waits.writes.len()), (MOST_WAITS, MOST_WRITES));
+        waits.forget(|wait| wait.wait.at <= 200);
+        assert_eq!(waits.of(|_| true).len(), MOST_WAITS - 200);
+    }
+}

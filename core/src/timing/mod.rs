@@ -1,0 +1,34 @@
+//! Where a program's time on the host went: until it was running steadily, and in calls that ought not to have held it.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `cold_start` | the account of a start, and the first use of each kernel |
+//! | `part` | what the time of a start can have gone into |
+//! | `sweep` | time gone through once: the parts, and when the steady state was reached |
+//! | `blocking` | the asynchronous calls that held the host, and why |
+//! | `reason` | the reasons there are |
+//! | `holders` | what went on in other threads meanwhile |
+//! | `queues` | how many operations a stream has outstanding |
+//! | `kernels` | which kernel a record means |
+//! | `histogram` | how long things took, without keeping each of them |
+//!
+//! Both accounts are folds over the records of a recording, with the calls in progress among them.
+//!
+//! Must not: keep anything in proportion to the number of records; or give a reason that no record shows without saying that
+//! it is only likely.
+
+mod blocking;
+mod cold_start;
+mod histogram;
+mod holders;
+mod kernels;
+mod part;
+mod queues;
+mod reason;
+mod sweep;
+
+pub use blocking::{Blocking, BlockingFold, Group, Other, THRESHOLD_NANOS};
+pub use cold_start::{Ahead, ColdStart, ColdStartFold, FirstUse, Loads, Missing, PartSpent, Slow, SteadyState, Step};
+pub use histogram::Decade;
+pub use part::Part;
+pub use reason::Reason;

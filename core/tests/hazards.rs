@@ -1,0 +1,121 @@
+//! The hazards of a recording are those that the process counted while it ran, up to counts that are lower bounds.
+
+mod support;
+
+use lazyguard_core::api::Form;
+use lazyguard_core::diagnose::Code;
+use lazyguard_core::hazard::{hazards_of, joined, Fold, Hazard, Marks, Names, Noted, Other, StreamClass};
+use lazyguard_core::state::{FunctionKind, World};
+use lazyguard_core::trace::layout::Shape;
+use lazyguard_core::trace::read::Recording;
+use lazyguard_core::trace::Lane;
+use support::random::Random;
+use support::written::{bytes, world};
+
+fn shape(landmarks: usize) -> Shape {
+    Shape { threads: 8, contexts: 2, streams: 4, text_bytes: 8192, segments: [3, 2, landmarks], records: 16 }
+}
+
+const CLASSES: [StreamClass; 3] = [StreamClass::None, StreamClass::NonBlocking, StreamClass::Legacy];
+const CALLS: [&str; 4] = ["cuLaunchKernel", "cuLaunchKernel_ptsz", "cuMemFree_v2", "cuStreamWaitValue32_v2"];
+
+/// Kernels, and those that have their numbers later; some read alike.
+const NAMED: [&str; 6] = ["_Z1kPi", "_Z1kPf", "other", "late", "later", "_Z1kPd"];
+
+/// One occurrence, at this time.
+fn occurrence(random: &mut Random, thread: u32, at: u64, kernels: &[u32]) -> Noted {
+    let hazards: Vec<_> = Code::ALL.iter().copied().filter(|code| code.number() < 200).collect();
+    let code = hazards[random.below(hazards.len())];
+    let about_kernels = !matches!(code, Code::LG103 | Code::LG104 | Code::LG105);
+    let class = CLASSES[random.below(3)];
+    let earlier = at - random.below(1000) as u64;
+    let later = Other { stream: 2, function: 0, form: 96, at };
+    let before = Other { stream: random.below(3) as u32, function: kernels[0], form: 54, at: earlier };
+    Noted {
+        code,
+        marks: if random.below(4) == 0 { Marks::PREVENTED } else { Marks::default() },
+        form: Form::by_symbol(CALLS[random.below(4)].as_bytes()).expect("a symbol of the table"),
+        thread,
+        at: if code == Code::LG103 { earlier } else { at },
+        noted: at + 50 + random.below(15_000) as u64,
+        context: 1,
+        stream: u32::from(class != StreamClass::None),
+        class: Some(class),
+        function: if about_kernels { kernels[random.below(kernels.len())] } else { 0 },
+        other: if code == Code::LG103 { later } else { before },
+        caller: 0x40_0000 + random.below(3) as u64,
+        count: 0,
+    }
+}
+
+/// What the shim does with an occurrence.
+fn note(world: &World, slot: u32, fold: &mut Fold, noted: &Noted) {
+    let names = Names { kernel: world.function_name(noted.function), other: world.function_name(noted.other.function) };
+    let noted = Noted::of(&noted.record(), noted.thread).expect("a hazard");
+    let counted = fold.note(&noted, names);
+    if counted.recorded {
+        let slot = world.thread(slot).expect("a thread");
+        slot.push(&Noted { count: counted.count, ..noted }.record(), Lane::Landmarks);
+    }
+}
+
+fn run(seed: u64, occurrences: u64, landmarks: usize) -> (Vec<Hazard>, Vec<Hazard>) {
+    let world = world(shape(landmarks));
+    let threads = [101, 102].map(|thread| (thread, world.begin_thread(thread, 1).expect("a slot")));
+    let mut random = Random::from_seed(seed);
+    let mut fold = Fold::default();
+    let mut kernels = Vec::new();
+    for n in 0..occurrences {
+        let at = 10_000 + n * 20_000;
+        if n == 0 || n == occurrences / 2 {
+            // The second time, the numbers mean other kernels.
+            world.owner_gone(0xb001);
+            kernels = (0..3)
+                .map(|k| {
+                    let number = world.function(0xf000 + k + n, FunctionKind::Kernel, 0xb001);
+                    world.name_function(number, NAMED[(k + 3 * n.min(1)) as usize]);
+                    world.introduce_function(number, at);
+                    number
+                })
+                .collect();
+        }
+        let (thread, slot) = threads[random.below(2)];
+        note(world, slot, &mut fold, &occurrence(&mut random, thread, at, &kernels));
+    }
+    let recording = Recording::open(bytes(world)).expect("a recording");
+    assert_eq!(recording.defects(), []);
+    let records = recording.records();
+    (fold.hazards(false), hazards_of(&recording, records))
+}
+
+#[test]
+fn the_recording_tells_what_the_process_counted() {
+    for seed in 1..=20 {
+        let (live, read) = run(seed, 600, 40);
+        assert!(live.len() > 60, "{}", live.len());
+        assert_eq!(live.len(), read.len(), "seed {seed}");
+        for (live, read) in live.iter().zip(&read) {
+            // Kernels that read alike are counted apart and told as one: each of two halves is a power of two at least.
+            assert!(read.count <= live.count && live.count < 2 * read.count, "seed {seed}: {live:#?} {read:#?}");
+            assert!(read.at_least || read.count == live.count, "seed {seed}: {live:#?} {read:#?}");
+            let alike = Hazard { count: live.count, at_least: live.at_least, ..read.clone() };
+            assert_eq!(&alike, live, "seed {seed}");
+        }
+        assert_eq!(joined(live.clone(), read), live, "seed {seed}");
+    }
+}
+
+#[test]
+fn where_records_are_gone_every_count_is_a_lower_bound() {
+    let (live, read) = run(7, 600, 4);
+    assert!(!read.is_empty() && read.len() < live.len());
+    assert!(read.iter().all(|hazard| hazard.at_least));
+    for read in &read {
+        let live = live.iter().find(|live| live.key() == read.key()).expect("it was counted");
+        assert!(read.count <= live.count);
+    }
+    // Beside the file of a process that was killed before it wrote the last of them.
+    let all = joined(live[..3].to_vec(), read.clone());
+    assert!(read.iter().all(|read| all.iter().any(|one| one.key() == read.key() && one.count >= read.count)));
+    assert!(all.windows(2).all(|pair| pair[0].first.at <= pair[1].first.at));
+}

@@ -1,0 +1,330 @@
+//! Calls that passed, and would not have with another timing: what a hook asks before or after its call to find that out.
+//!
+//! What is known without asking comes first, and is enough nearly always. Only where it speaks for a hazard is the driver asked,
+//! in ways that answer at any time, whether it is one. What is decided from numbers is decided in `core::hazard::rules`.
+//!
+//! Must not: cost an ordinary launch anything, or tell of what the driver contradicts.
+
+use super::call::{About, Call};
+use crate::lookup::driver::{Handle, SUCCESS};
+use crate::runtime::fault::Uncancelled;
+use crate::runtime::hazards::Filler;
+use crate::runtime::{answers, idle};
+use lazyguard_core::api::Class;
+use lazyguard_core::diagnose::{resident_blocks, Code, ValueWait, ValueWrite};
+use lazyguard_core::hazard::rules::{self, WaitsFor};
+use lazyguard_core::hazard::{Marks, Noted, Other, Outstanding, StreamClass};
+use lazyguard_core::state::{ColdKind, FunctionKind, InFlight, Stream};
+use lazyguard_core::trace::layout::image;
+
+/// Waits that are looked into at one call.
+const MOST_WAITS: usize = 8;
+
+impl Call {
+    /// What is in flight there, if the driver says that it is.
+    fn asked(&self, stream: u32) -> Option<bool> {
+        idle::is_busy(self.guard, self.current_context(), stream, self.slot.thread())
+    }
+
+    // --- LG103: a wait before its write ---
+
+    /// The waits of other streams that a write satisfies, which is about to be submitted.
+    pub fn waits_met(&self, write: &ValueWrite) -> Vec<Outstanding> {
+        let hazards = &self.guard.hazards;
+        if !self.about.submits || !hazards.anybody_waits() {
+            return Vec::new();
+        }
+        let _uncancelled = Uncancelled::new();
+        let mut met = hazards.with_waits(self.guard, |waits| waits.satisfied_by(write));
+        met.retain(|wait| self.asked(wait.stream) != Some(false) && self.stands(wait));
+        met
+    }
+
+    /// Whether memory, where it can be looked at, does not satisfy a wait already.
+    fn stands(&self, wait: &Outstanding) -> bool {
+        let held = answers::host_memory(wait.wait.address, wait.wait.wide);
+        held.is_none_or(|value| !wait.wait.satisfied_by(value))
+    }
+
+    /// A write was submitted, which these waits stood before.
+    pub fn written(&self, write: &ValueWrite, met: &[Outstanding]) {
+        if !self.about.submits {
+            return;
+        }
+        for wait in met {
+            let noted = Noted {
+                code: Code::LG103,
+                marks: Marks::default(),
+                form: wait.form,
+                thread: wait.thread,
+                at: wait.wait.at,
+                noted: self.guard.now(),
+                context: wait.context.min(0xffff) as u16,
+                stream: wait.stream,
+                class: Some(wait.class),
+                function: 0,
+                other: Other { stream: self.about.stream, function: 0, form: self.form.id(), at: self.entered },
+                caller: wait.caller,
+                count: 0,
+            };
+            self.guard.hazards.note(self.guard, self.slot, &noted);
+        }
+        self.guard.hazards.with_waits(self.guard, |waits| waits.written(write));
+    }
+
+    /// A wait was submitted.
+    pub fn waited(&self, wait: ValueWait) {
+        let About { submits: true, stream, context, stream_entry, .. } = self.about else { return };
+        let wait = Outstanding {
+            wait,
+            stream,
+            context,
+            class: StreamClass::of(stream_entry.map(Stream::kind)),
+            form: self.form,
+            thread: self.slot.thread(),
+            caller: self.caller.address as u64,
+        };
+        self.guard.hazards.with_waits(self.guard, |waits| waits.submitted(wait));
+    }
+
+    // --- LG104: a call that waits for others ---
+
+    /// The call may wait for work that it is not about. Asked before it is made.
+    pub fn waits_for_others(&self) {
+        let About { context, stream_entry, .. } = self.about;
+        let Some(waits_for) = rules::waits_for(self.form.class(), stream_entry.map(Stream::kind)) else { return };
+        if context == 0 {
+            return;
+        }
+        let found = self.stands_in_a_wait(waits_for).or_else(|| match waits_for {
+            WaitsFor::Context => self.long_in_flight().map(|busy| (Marks::default(), busy)),
+            WaitsFor::Blocking => None,
+        });
+        if let Some((marks, other)) = found {
+            self.note_hazard(Code::LG104, marks, other, self.guard.now());
+        }
+    }
+
+    /// A wait that the call would wait for, and that nothing submitted satisfies.
+    fn stands_in_a_wait(&self, waits_for: WaitsFor) -> Option<(Marks, Other)> {
+        let (hazards, world) = (&self.guard.hazards, &self.guard.world);
+        if !hazards.anybody_waits() {
+            return None;
+        }
+        let _uncancelled = Uncancelled::new();
+        let concerns = |wait: &Outstanding| {
+            let stream = world.stream_entry(wait.stream);
+            wait.context == self.about.context && stream.is_some_and(|s| waits_for.concerns(s.kind()))
+        };
+        let waits = hazards.with_waits(self.guard, |waits| waits.of(concerns));
+        let stands = |wait: &&Outstanding| {
+            self.asked(wait.stream) == Some(true) && self.stands(wait) && self.nobody_else_may_satisfy(wait)
+        };
+        let wait = waits.iter().take(MOST_WAITS).find(stands)?;
+        let other = Other { stream: wait.stream, function: 0, form: wait.form.id(), at: wait.wait.at };
+        Some((Marks::UNSATISFIED, other))
+    }
+
+    /// Whether nothing was submitted to another stream that could write what a wait waits for: kernels, copies, fills and graphs
+    /// do not say where they write.
+    fn nobody_else_may_satisfy(&self, wait: &Outstanding) -> bool {
+        let world = &self.guard.world;
+        let idle = |number: u32, stream: &Stream| {
+            !stream.busy(world.stream_idle_until(stream)) || self.asked(number) == Some(false)
+        };
+        world.streams().all(|(number, stream)| {
+            number == wait.stream || stream.last_submitted() <= wait.wait.at && idle(number, stream)
+        })
+    }
+
+    /// What has been in flight in the context for long.
+    fn long_in_flight(&self) -> Option<Other> {
+        let world = &self.guard.world;
+        let of_context = world.streams().filter(|(_, stream)| stream.context() == self.about.context);
+        for (number, stream) in of_context {
+            let long = rules::long_in_flight(stream.last_submitted(), self.entered);
+            if long && stream.busy(world.stream_idle_until(stream)) && self.asked(number) == Some(true) {
+                let oldest = stream.oldest(world.stream_idle_until(stream))?;
+                return Some(other(InFlight { stream: number, oldest }));
+            }
+        }
+        None
+    }
+
+    // --- LG105: a copy that held the host ---
+
+    /// A copy of so many bytes is about to be submitted. A big one takes its time also where nothing is in flight, so that is
+    /// found out first.
+    pub fn copies(&self, bytes: u64) {
+        let About { submits, stream_entry, stream, .. } = self.about;
+        if !submits || bytes < rules::BIG_COPY_BYTES {
+            return;
+        }
+        if stream_entry.is_some_and(|s| s.busy(self.guard.world.stream_idle_until(s))) {
+            // The answer is in the state.
+            let _ = self.asked(stream);
+        }
+    }
+
+    /// It was submitted, from or to these addresses.
+    #[inline(always)]
+    pub fn copied(&self, result: i32, host: [u64; 2]) {
+        if rules::held(self.entered, self.returned) && result == SUCCESS {
+            self.held_by_copy(host);
+        }
+    }
+
+    #[cold]
+    fn held_by_copy(&self, host: [u64; 2]) {
+        let About { submits, first, .. } = self.about;
+        let to_a_busy_stream = submits && first.is_none();
+        if to_a_busy_stream && host.iter().any(|&address| answers::is_pageable(address)) && !self.explained() {
+            self.held_behind(Code::LG105, Marks::PAGEABLE);
+        }
+    }
+
+    /// Whether a load explains why the call took long.
+    fn explained(&self) -> bool {
+        self.guard.loader.is_busy() || self.guard.hazards.loaded_since(self.guard, self.entered, self.slot)
+    }
+
+    /// The call held the host behind what was outstanding on its stream.
+    fn held_behind(&self, code: Code, marks: Marks) {
+        let About { stream, stream_entry, .. } = self.about;
+        let Some(entry) = stream_entry else { return };
+        let oldest = entry.oldest(self.guard.world.stream_idle_until(entry)).filter(|op| op.at < self.entered);
+        let other = oldest.map_or(Other { stream, ..Other::default() }, |oldest| other(InFlight { stream, oldest }));
+        self.note_hazard(code, marks, other, self.returned);
+    }
+
+    // --- LG106: a launch that held the host ---
+
+    /// A launch has returned.
+    #[inline(always)]
+    pub fn launched(&self, result: i32) {
+        if rules::held(self.entered, self.returned) && result == SUCCESS && self.about.cold.is_none() {
+            self.held_by_launch();
+        }
+    }
+
+    /// A launch of a loaded kernel that took long.
+    #[cold]
+    pub fn held_by_launch(&self) {
+        let About { submits, first, stream_entry, stream, .. } = self.about;
+        let (true, None, Some(entry)) = (submits, first, stream_entry) else { return };
+        let outstanding = entry.outstanding_count(self.guard.world.stream_idle_until(entry));
+        if rules::held(self.entered, self.returned)
+            && rules::queue_is_deep(outstanding)
+            && !self.explained()
+            && self.asked(stream) == Some(true)
+        {
+            self.held_behind(Code::LG106, Marks::default());
+        }
+    }
+
+    // --- LG107: local memory that grows ---
+
+    /// A loaded function is about to be launched, for the first time in its context.
+    pub fn first_launch(&self, function: Handle) {
+        let About { context, stream, submits, .. } = self.about;
+        let (true, Some((needs, before))) = (submits, self.sets_local_memory_aside(function)) else { return };
+        if !rules::grows_local_memory(needs, before) {
+            return;
+        }
+        let in_flight = idle::in_flight(self.guard, context, self.slot.thread());
+        if let Some(busy) = in_flight.iter().find(|busy| busy.stream != stream) {
+            self.hazard(Code::LG107, Marks::default(), busy);
+        }
+    }
+
+    /// The bytes of local memory that a loaded function needs, and those that its context was known to have set aside before.
+    pub fn sets_local_memory_aside(&self, function: Handle) -> Option<(u64, u64)> {
+        let world = &self.guard.world;
+        let context = world.context_entry(self.about.context)?;
+        let kernel = world.function_entry(self.about.function)?.kind() == FunctionKind::Kernel;
+        let needs = answers::local_bytes(function, kernel, context.device().max(0))?;
+        Some((needs, context.sets_local_memory_aside(needs)))
+    }
+
+    // --- LG108: code that is compiled ---
+
+    /// The code of a library is given to the driver, or of a module. What has to be compiled may be so at once.
+    pub fn loads_code(&self) {
+        if image::needs_compiler(self.about.three) {
+            let _uncancelled = Uncancelled::new();
+            // The answers are in the state.
+            let _ = idle::in_flight(self.guard, self.about.context, self.slot.thread());
+        }
+    }
+
+    /// A call that loads has returned.
+    #[cold]
+    pub fn load_returned(&self, result: i32) {
+        let hazards = &self.guard.hazards;
+        hazards.load_ended(self.returned);
+        let compiles = match self.form.class() {
+            Class::ModuleLoad => image::needs_compiler(self.about.three),
+            _ => self.about.cold == Some(ColdKind::Module) && hazards.has_to_be_compiled(self.about.owner),
+        };
+        if compiles && result == SUCCESS {
+            self.compiled();
+        }
+    }
+
+    /// The call has compiled code, or was quick about it.
+    pub fn compiled(&self) {
+        let world = &self.guard.world;
+        let own = u64::from(self.form.class() == Class::Launch);
+        let launched_before = world.counts().1 > own;
+        let in_flight = world.in_flight(self.about.context).into_iter().find(|busy| busy.oldest.at < self.entered);
+        let took = self.returned.saturating_sub(self.entered);
+        let marks = rules::compiled(took, in_flight.is_some(), launched_before);
+        if let Some(marks) = marks.filter(|_| !self.guard.hazards.guard_loaded_since(self.entered)) {
+            self.note_hazard(Code::LG108, marks, in_flight.map(other).unwrap_or_default(), self.returned);
+        }
+    }
+
+    // --- LG109: a grid that fills the device ---
+
+    /// A cooperative launch of so many blocks of so many threads was submitted.
+    pub fn launched_together(&self, function: Handle, blocks: u64, threads: u32, shared_bytes: u32) {
+        let About { submits: true, stream, context, function: number, .. } = self.about else { return };
+        let world = &self.guard.world;
+        let (Some(entry), Some(of)) = (world.function_entry(number), world.context_entry(context)) else { return };
+        let (device, kernel) = (of.device().max(0), entry.kind() == FunctionKind::Kernel);
+        let key = (function as u64 ^ (device as u64) << 56, threads, shared_bytes);
+        let resident = self.guard.hazards.resident(self.epoch, key, || {
+            let needs = answers::needs(function, kernel, device, threads, shared_bytes.into())?;
+            resident_blocks(answers::limits(device), needs)
+        });
+        if resident.is_some_and(|resident| rules::fills_device(blocks, resident)) {
+            self.guard.hazards.fills(self.guard, Filler { stream, context, launch: self.operation() });
+        }
+    }
+
+    /// A launch, while a grid that fills its device may be in flight.
+    #[cold]
+    pub fn beside_fillers(&self) {
+        let About { submits, stream, context, .. } = self.about;
+        let _uncancelled = Uncancelled::new();
+        let others = |filler: &Filler| submits && filler.context == context && filler.stream != stream;
+        for filler in self.guard.hazards.fillers(self.guard) {
+            // Asked also for its own sake: once it has ended, launches go the short way again.
+            let busy = self.asked(filler.stream);
+            if others(&filler) && busy == Some(true) {
+                let Filler { stream, launch, .. } = filler;
+                self.hazard(Code::LG109, Marks::default(), &InFlight { stream, oldest: launch });
+                return;
+            }
+        }
+    }
+}
+
+/// What was in flight, as a hazard tells it.
+pub fn other(busy: InFlight) -> Other {
+    match busy.stream {
+        // Work of streams that are gone: nothing more is known of it.
+        0 => Other::default(),
+        stream => Other { stream, function: busy.oldest.function, form: busy.oldest.form, at: busy.oldest.at },
+    }
+}

@@ -1,0 +1,15 @@
+// Memory is freed when a kernel of two fifths of a second has run for a good while, and waits for it.
+// hazard: LG104 call=cuMemFree kernel=- stream=none
+// card: yes
+#include "../corpus.hpp"
+
+int main() {
+  lg::open_session();
+  const CUfunction busy = lg::function(lg::module("corpus"), "busy_for");
+  const CUdeviceptr scratch = lg::device_words(1024);
+  CK(lg::launch_one(busy, lg::stream(), lg::ms(400)));
+  lg::nap(200);
+  CK(cuMemFree(scratch));
+  std::puts("freed");
+  return 0;
+}

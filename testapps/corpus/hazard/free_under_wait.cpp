@@ -1,0 +1,22 @@
+// Memory is freed while a stream waits for a value, which another thread stores a fifth of a second later: the call waits for the whole
+// context. Had it been the thread that stores, neither would have gone on.
+// hazard: LG104 call=cuMemFree kernel=- stream=none
+// card: yes
+#include "../corpus.hpp"
+
+int main() {
+  lg::open_session();
+  const lg::MappedWord word = lg::mapped_word();
+  const CUdeviceptr scratch = lg::device_words(1024);
+  const CUstream waits = lg::stream();
+  CK(cuStreamWaitValue32(waits, word.device, 1, CU_STREAM_WAIT_VALUE_EQ));
+  std::thread stores([&] {
+    lg::nap(200);
+    *word.host = 1;
+  });
+  CK(cuMemFree(scratch));
+  stores.join();
+  CK(cuStreamSynchronize(waits));
+  std::puts("freed");
+  return 0;
+}

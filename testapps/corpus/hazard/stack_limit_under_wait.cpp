@@ -1,0 +1,22 @@
+// The stack limit of the context is raised while a stream waits for a value, which another thread stores a fifth of a second later.
+// hazard: LG104 call=cuCtxSetLimit kernel=- stream=none
+// card: yes
+#include "../corpus.hpp"
+
+int main() {
+  lg::open_session();
+  const lg::MappedWord word = lg::mapped_word();
+  const CUstream waits = lg::stream();
+  size_t bytes;
+  CK(cuCtxGetLimit(&bytes, CU_LIMIT_STACK_SIZE));
+  CK(cuStreamWaitValue32(waits, word.device, 1, CU_STREAM_WAIT_VALUE_EQ));
+  std::thread stores([&] {
+    lg::nap(200);
+    *word.host = 1;
+  });
+  CK(cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 2 * bytes));
+  stores.join();
+  CK(cuStreamSynchronize(waits));
+  std::puts("the limit is raised");
+  return 0;
+}

@@ -1,0 +1,17 @@
+// A module that nothing in flight uses is unloaded when a kernel of two fifths of a second has run for a good while.
+// hazard: LG104 call=cuModuleUnload kernel=- stream=none
+// card: yes
+#include "../corpus.hpp"
+
+int main() {
+  lg::open_session();
+  const CUfunction busy = lg::function(lg::module("corpus"), "busy_for");
+  const CUmodule other = lg::module("corpus_other");
+  const CUstream only = lg::stream();
+  CK(lg::launch_one(busy, only, lg::ms(400)));
+  lg::nap(200);
+  CK(cuModuleUnload(other));
+  CK(cuStreamSynchronize(only));
+  std::puts("unloaded");
+  return 0;
+}
