@@ -8,6 +8,7 @@ A mark is a comment right before a block:
 
     <!-- not run: WHY -->        its commands need what a test has not: a card, a cluster, somebody's program
     <!-- exits: 0, 117 -->       the exit status of each of its commands, where that is not 0
+    <!-- new session -->         another session begins, which knows nothing of what came before
     <!-- program: NAME = PATH -->  NAME is this program of the checkout, from here on
     <!-- file: NAME -->          the block is a file of this name, which later commands use
 
@@ -22,7 +23,7 @@ Block = namedtuple("Block", "line language lines marks")
 # output: the lines shown below it; exits: the status that it is to end with.
 Command = namedtuple("Command", "line text output exits")
 
-MARKS = ("not run", "exits", "program", "file")
+MARKS = ("not run", "exits", "new session", "program", "file")
 # What is no session of a shell. Everything else is looked at for `$ `.
 OTHER_LANGUAGES = ("dockerfile", "json", "xml", "cpp", "cuda", "python", "rust")
 CONTINUED = "\\"

@@ -3,7 +3,7 @@
 
 Usage: doc_commands.py [PAGE...]
 
-Each page is one session of bash, in order, at what looks like the root of the checkout: a folder of links to it, so that what a
+Each page is one session of bash, unless its marks say otherwise, in order, at what looks like the root of the checkout: a folder of links to it, so that what a
 command writes beside them goes with the folder. The simulated driver stands for the card, and `doc_launchers.py` for the launchers
 of a cluster. What is marked `not run` is only read: every `lazyguard` command, wherever it stands, has to be one, with options that
 it has. doc_blocks.py says how a page marks its blocks, doc_compare.py what counts as the same.
@@ -34,7 +34,7 @@ COMMAND_LIMIT_S = 30
 PAGE_LIMIT_S = 120
 # What somebody who types needs until the next command.
 NEXT_COMMAND_S = 1.0
-PAGES_AT_A_TIME = 4
+SESSIONS_AT_A_TIME = 4
 LAUNCHERS = ("srun", "sbatch", "mpirun", "torchrun")
 # Which CI system or launcher this is itself started by makes no difference.
 SURROUNDINGS = re.compile(r"(?:CI|GITHUB_|GITLAB_|TF_BUILD|TEAMCITY_|BUILD_|SLURM_|OMPI_|PMIX?_|RANK$|LOCAL_RANK$|WORLD_SIZE$)")
@@ -45,6 +45,10 @@ class Outcome:
     def __init__(self, page):
         self.page, self.ran, self.read, self.checked, self.faults = page, 0, 0, 0, []
 
+    def add(self, session):
+        self.ran += session.ran
+        self.faults += session.faults
+
     def fault(self, line, text, details=()):
         self.faults.append("\n".join([f"{self.page}:{line}: {text}", *(f"    {detail}" for detail in details)]))
 
@@ -54,15 +58,15 @@ def pages():
     return [page for folder in folders for page in sorted(folder)]
 
 
-def try_page(path):
+def read_page(path):
+    """What can be told of a page without running anything, and its sessions: the blocks of each, with their commands."""
     outcome = Outcome(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
     text = path.read_text()
     try:
-        blocks = doc_blocks.blocks(text)
-        found = [(block, doc_blocks.commands(block)) for block in blocks]
+        found = [(block, doc_blocks.commands(block)) for block in doc_blocks.blocks(text)]
     except doc_blocks.Unreadable as fault:
         outcome.faults.append(f"{outcome.page}:{fault}")
-        return outcome
+        return outcome, []
     for line, span in doc_blocks.spans(text):
         check_mention(outcome, line, span)
     for block, commands in found:
@@ -75,11 +79,21 @@ def try_page(path):
             for n, line in enumerate(block.lines):
                 check_mention(outcome, block.line + n, line)
     outcome.read = sum(len(commands) for block, commands in found if "not run" in block.marks)
-    to_run = [(block, commands) for block, commands in found if "not run" not in block.marks]
-    if any(commands for _, commands in to_run):
-        with Session() as session:
-            for block, commands in to_run:
-                try_block(outcome, session, block, commands)
+    sessions = [[]]
+    for block, commands in found:
+        if "not run" in block.marks:
+            continue
+        if "new session" in block.marks:
+            sessions.append([])
+        sessions[-1].append((block, commands))
+    return outcome, [session for session in sessions if any(commands for _, commands in session)]
+
+
+def try_session(page, blocks):
+    outcome = Outcome(page)
+    with Session() as session:
+        for block, commands in blocks:
+            try_block(outcome, session, block, commands)
     return outcome
 
 
@@ -133,7 +147,7 @@ def calls_in(text):
     for word in words:
         if word == "|" or set(word) <= set(";&"):
             current = None
-        elif current is None and (word == "lazyguard" or word.endswith("/release/lazyguard")):
+        elif current is None and (word == "lazyguard" or word.endswith("/lazyguard")):
             current = []
             calls.append(current)
         elif current is not None:
@@ -141,7 +155,7 @@ def calls_in(text):
             current = None if word == "--" else current
             if current is not None:
                 current.append(word)
-    return [call for call in calls if call and re.match(r"[a-z-]", call[0])]
+    return [call for call in calls if call and re.fullmatch(r"-{0,2}[a-z][a-z-]*", call[0])]
 
 
 def fault_of(arguments):
@@ -246,8 +260,13 @@ def names_in_the_checkout():
 
 def main():
     wanted = [Path(argument).resolve() for argument in sys.argv[1:]] or pages()
-    with ThreadPoolExecutor(PAGES_AT_A_TIME) as pool:
-        outcomes = list(pool.map(try_page, wanted))
+    with ThreadPoolExecutor(SESSIONS_AT_A_TIME) as pool:
+        read = [read_page(page) for page in wanted]
+        # The order in which they are begun makes no difference to what they find.
+        running = [(outcome, pool.submit(try_session, outcome.page, blocks)) for outcome, sessions in read for blocks in sessions]
+        for outcome, session in running:
+            outcome.add(session.result())
+    outcomes = [outcome for outcome, _ in read]
     passed = failed = 0
     for outcome in outcomes:
         passed, failed = passed + max(0, outcome.ran + outcome.checked - len(outcome.faults)), failed + len(outcome.faults)

@@ -1,6 +1,6 @@
 """Whether what a command prints is what the documentation shows, but for what differs from run to run.
 
-Numbers, with their units, are alike; so are addresses, and the folders of a path. `...` as a line stands for any lines, and within
+Numbers, with their units, are alike; so are addresses, the folders of a path, and the bars of histograms. `...` as a line stands for any lines, and within
 a line for anything.
 
 Must not: know any command.
@@ -16,6 +16,8 @@ OF_THE_SHELL = re.compile(r"^\S+: line \d+:\s+\d+ (?:Killed|Terminated|Aborted)\
 
 def blanked(line):
     """The line without what differs from run to run."""
+    # The bar of a histogram.
+    line = re.sub(r"(?<=\s)#+(?=\s|$)", "", line)
     line = re.sub(r"\b0x[0-9a-f]+\b", "#", line)
     line = re.sub(r"(?:(?<![\w.])/|\b)(?:[\w.@+=,-]+/)+(?=[\w.@])", "", line)
     # Not the digits of a name: LG201, k2, cuMemFree_v2, SIGUSR1.

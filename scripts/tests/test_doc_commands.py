@@ -109,6 +109,7 @@ class Comparing(unittest.TestCase):
             ("stream 1 (0x1000, blocking)", "stream 1 (0x55d93232b380, blocking)"),
             ("main, /src/testapps/a.cpp:12 (a+0x124d)", "main, testapps/a.cpp:9 (a+0x9)"),
             ("seen at +4.9 s (2026-11-20 19:19:32 UTC)", "seen at +0.001 s (2031-01-02 03:04:05 UTC)"),
+            ("1 - 10 ms  2  ########", "1 - 10 ms  17  ##"),
             ("ends   in blanks", "ends in blanks "),
         ]:
             self.assertTrue(self.same([expected], [printed]), expected)
@@ -156,7 +157,7 @@ class LookingUpWhatIsMentioned(unittest.TestCase):
 
     def test_what_there_is_passes(self):
         for text in ("lazyguard run --hang-after 5s --junit=x -- ./app --anything", "target/release/lazyguard report 7 -o x | jq --raw .a",
-                     "lazyguard", "lazyguard: HANG", "lazyguard --version", "srun lazyguard run -- lazyguard report --hazards", "scripts/test"):
+                     "lazyguard", "lazyguard: HANG", "install target/release/lazyguard target/release/liblazyguard.so guard", "lazyguard --version", "srun lazyguard run -- lazyguard report --hazards", "scripts/test"):
             self.assertEqual(self.faults(text), [], text)
 
     def test_what_there_is_not_is_a_fault(self):
@@ -188,12 +189,19 @@ class RunningAPage(unittest.TestCase):
     def outcome(self, text):
         page = self.root / "PAGE.md"
         page.write_text(text)
-        return doc_commands.try_page(page)
+        outcome, sessions = doc_commands.read_page(page)
+        for blocks in sessions:
+            outcome.add(doc_commands.try_session(outcome.page, blocks))
+        return outcome
 
     def test_a_page_is_one_session_and_leaves_nothing_in_the_checkout(self):
         outcome = self.outcome("    $ export SAID=hello\n    $ mkdir out; cd out; echo $SAID >file; echo $$ >&2\n    4242\n    $ cat file; pwd | sed 's,.*/,,'\n    hello\n    out\n")
         self.assertEqual((outcome.faults, outcome.ran), ([], 3))
         self.assertEqual(sorted(path.name for path in self.root.iterdir()), ["PAGE.md", "scripts", "target"])
+
+    def test_a_new_session_knows_nothing_of_the_one_before(self):
+        outcome = self.outcome("    $ SAID=hello; touch here\n\n<!-- new session -->\n\n    $ echo \"$SAID\" $(ls -d here 2>&1 | head -c 3)\n    ls:\n")
+        self.assertEqual((outcome.faults, outcome.ran), ([], 2))
 
     def test_each_way_to_fail_is_told_with_its_line(self):
         for text, said in [
