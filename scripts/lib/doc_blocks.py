@@ -8,6 +8,7 @@ A mark is a comment right before a block:
 
     <!-- not run: WHY -->        its commands need what a test has not: a card, a cluster, somebody's program
     <!-- exits: 0, 117 -->       the exit status of each of its commands, where that is not 0
+    <!-- compare: 2 -->          only so many lines of what each prints are compared: the rest is an example of what it may be
     <!-- new session -->         another session begins, which knows nothing of what came before
     <!-- program: NAME = PATH -->  NAME is this program of the checkout, from here on
     <!-- file: NAME -->          the block is a file of this name, which later commands use
@@ -23,7 +24,7 @@ Block = namedtuple("Block", "line language lines marks")
 # output: the lines shown below it; exits: the status that it is to end with.
 Command = namedtuple("Command", "line text output exits")
 
-MARKS = ("not run", "exits", "new session", "program", "file")
+MARKS = ("not run", "exits", "compare", "new session", "program", "file")
 # What is no session of a shell. Everything else is looked at for `$ `.
 OTHER_LANGUAGES = ("dockerfile", "json", "xml", "cpp", "cuda", "python", "rust")
 CONTINUED = "\\"
@@ -87,7 +88,9 @@ def commands(block):
         return []
     found = steps(block) if block.language == "yaml" else shown(block)
     statuses = exits_of(block, len(found))
-    return [Command(line, text, output, status) for (line, text, output), status in zip(found, statuses)]
+    most = compared_of(block)
+    return [Command(line, text, output if most is None or len(output) <= most else output[:most] + ["..."], status)
+            for (line, text, output), status in zip(found, statuses)]
 
 
 def shown(block):
@@ -147,6 +150,15 @@ def exits_of(block, count):
     if len(statuses) != count:
         raise Unreadable(f"{block.line}: {len(statuses)} exit statuses for {count} commands")
     return statuses
+
+
+def compared_of(block):
+    if "compare" not in block.marks:
+        return None
+    try:
+        return int(block.marks["compare"])
+    except ValueError:
+        raise Unreadable(f"{block.line}: compare: {block.marks['compare']}: not a number") from None
 
 
 def spans(text):

@@ -74,6 +74,11 @@ class ReadingAPage(unittest.TestCase):
         self.assertIn("1 exit statuses for 2 commands", self.refused("<!-- exits: 3 -->\n\n    $ a\n    $ b\n"))
         self.assertIn("not numbers", self.refused("<!-- exits: three -->\n\n    $ a\n"))
 
+    def test_of_an_example_only_the_first_lines_are_compared(self):
+        text = "<!-- compare: 1 -->\n\n    $ a\n    one\n    two\n    $ b\n    three\n"
+        self.assertEqual([command.output for command in commands_of(text)], [["one", "..."], ["three"]])
+        self.assertIn("not a number", self.refused("<!-- compare: all -->\n\n    $ a\n"))
+
     def test_a_command_without_its_mark_is_found(self):
         for line in ("lazyguard run -- ./app", "./scripts/test", "LD_PRELOAD=$PWD/l.so ./app", "LAZYGUARD_OUT=x target/apps/a", "docker run x"):
             self.assertIn("a command without `$ `", self.refused(f"words\n\n    {line}\n"), line)
