@@ -89,7 +89,6 @@ pub(crate) fn report(what: &Path, arguments: &Arguments, format: Format) -> Outc
 }
 
 /// Prints the accounts of all processes of a run that has ended, as far as there are any.
-#[allow(dead_code, reason = "`lazyguard run` calls it once it waits for the program")]
 pub(crate) fn after_run(root: &Path, cold_start: bool, blocking: bool, out: &mut impl Write) -> Result<(), Failure> {
     let asked = Asked { cold_start, blocking, threshold: THRESHOLD_NANOS };
     if !cold_start && !blocking {

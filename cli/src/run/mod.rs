@@ -64,11 +64,16 @@ fn supervised(options: Options) -> Result<u8, Failure> {
     let root = make_root(&options, rank.as_deref(), started.as_secs(), &command)?;
     let variables = variables(&options, &root, program::preload(&library, std::env::var_os("LD_PRELOAD")));
     options.program.first().and_then(|name| program::goes_unguarded(name)).iter().for_each(|line| say(line));
+    // Before the program: the first look is at what it begins with. The thread has this one's signal mask.
+    let sampler = options.cold_start.then(|| Sampler::start(root.path()));
     let since = Instant::now();
     let tree = tree::Tree::before_the_program();
     let child = match program::start(&options.program, &variables) {
         Ok(child) => child,
         Err((code, line)) => {
+            if let Some(sampler) = sampler {
+                sampler.stop();
+            }
             root.finish(false);
             say(&line);
             return Ok(code);
@@ -81,7 +86,6 @@ fn supervised(options: Options) -> Result<u8, Failure> {
         // What is to be told of all of them is read from all of them.
         thin_out: !(options.keep || options.cold_start || options.blocking),
     };
-    let sampler = options.cold_start.then(|| Sampler::start(root.path()));
     let ended = supervise::supervise(child, tree, caught, &root, limits)?;
     if let Some(sampler) = sampler {
         sampler.stop();

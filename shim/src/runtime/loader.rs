@@ -14,7 +14,7 @@ use super::idle::{self, Questions, Uncaptured};
 use super::Guard;
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use lazyguard_core::api::Form;
-use lazyguard_core::preload::{loads_libraries, loads_resolved, pace, pace_reaches, within_budget, Skip, Spent};
+use lazyguard_core::preload::{loads_libraries, loads_resolved, pace_reaches, within_budget, within_pace, Skip, Spent};
 use lazyguard_core::report::{NudgeAnswer, PreloadAccount, SkipCount};
 use lazyguard_core::settings::Policy;
 use lazyguard_core::state::{FunctionKind, ThreadSlot};
@@ -72,8 +72,8 @@ struct Books {
     skipped: BTreeMap<Skip, u64>,
     /// Items of which it has been counted that they met work in flight.
     met_work: HashSet<(u32, Item)>,
-    /// Time spent on what turned up late, in all contexts.
-    paced_nanos: u64,
+    /// Kernels and time spent on what turned up late, in all contexts.
+    late: Spent,
     /// Devices of which a context has been created before: the next one is no start.
     started: HashSet<i32>,
     runtimes: Vec<NudgeAnswer>,
@@ -332,7 +332,8 @@ impl Loader {
             let before = free_memory();
             let since = Instant::now();
             let mut spent = self.books().spent.get(&context).copied().unwrap_or_default();
-            let (nanos_before, paced_before) = (spent.nanos, self.books().paced_nanos);
+            let (nanos_before, late_before) = (spent.nanos, self.books().late);
+            let mut late = late_before;
             let took = || since.elapsed().as_nanos() as u64;
             for (n, &handle) in found.iter().enumerate() {
                 let number = guard.world.function(handle, kind, owner);
@@ -340,7 +341,8 @@ impl Loader {
                     continue;
                 }
                 spent.nanos = nanos_before + took();
-                let out_of_pace = !at_start && paced_before + took() >= pace(&guard.settings, guard.now());
+                late.nanos = late_before.nanos + took();
+                let out_of_pace = !at_start && !within_pace(&guard.settings, guard.now(), &late);
                 if out_of_pace || closed.breached() || begun.elapsed() > AT_A_TIME {
                     outcome.interrupted = true;
                     break;
@@ -352,6 +354,7 @@ impl Loader {
                 }
                 if load_one(guard, context, kind, handle, owner) {
                     spent.kernels += 1;
+                    late.kernels += 1;
                     outcome.loaded += 1;
                 } else {
                     outcome.refused += 1;
@@ -361,10 +364,11 @@ impl Loader {
             spent.bytes += before.zip(free_memory()).map_or(0, |(b, a)| b.saturating_sub(a) as u64);
             self.books().spent.insert(context, spent);
             if !at_start {
-                self.books().paced_nanos += took();
+                late.nanos = late_before.nanos + took();
+                self.books().late = late;
             }
             if outcome.interrupted {
-                let again = pace_reaches(&guard.settings, paced_before + took() + WORTH_NANOS);
+                let again = pace_reaches(&guard.settings, late.nanos + WORTH_NANOS);
                 self.not_before.store(again.unwrap_or(u64::MAX), Ordering::Relaxed);
             } else {
                 self.done(context, *item);

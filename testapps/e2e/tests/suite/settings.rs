@@ -161,7 +161,7 @@ fn each_budget_stops_the_loading_and_the_account_says_so() {
 #[test]
 fn the_share_sets_the_pace_for_what_turns_up_late() {
     let work = Work::new(lazyguard_e2e::this_test!());
-    let slowly = ("LGSIM_DELAY", "cuKernelGetFunction=25");
+    let slowly = ("LGSIM_DELAY", "cuKernelGetFunction=120");
     let outcome = completed(&work, "cold_trigger_occupancy", &[("LAZYGUARD_PRELOAD_SHARE", "100%"), slowly]);
     let account = expect_uneventful(&outcome.out());
     assert!(number(&account, "/preload/kernels") > 2 && number(&account, "/preload/pending") == 0, "{account:#}");
@@ -176,7 +176,7 @@ fn the_share_sets_the_pace_for_what_turns_up_late() {
 #[test]
 fn a_context_that_is_retained_again_is_no_start() {
     let work = Work::new(lazyguard_e2e::this_test!());
-    let slowly = ("LGSIM_DELAY", "cuKernelGetFunction=25");
+    let slowly = ("LGSIM_DELAY", "cuKernelGetFunction=120");
     let account = completed(&work, "retains_again", &[("LAZYGUARD_PRELOAD_SHARE", "0"), slowly]).out().account();
     assert_eq!((number(&account, "/preload/kernels"), number(&account, "/preload/pending")), (1, 4), "{account:#}");
 }
