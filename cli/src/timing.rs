@@ -32,6 +32,8 @@ const SCHEMA: u32 = 1;
 
 /// The options of `report` that this is about.
 #[derive(clap::Args, Clone, Debug)]
+// Part of another's arguments, which have a group of this name.
+#[group(skip)]
 pub(crate) struct Arguments {
     /// Where the time from the process's start to its steady state went.
     #[arg(long)]
