@@ -23,7 +23,7 @@ CONTROLS = ("lazy_pair_single_kernel",)
 PYTHON = (("torch", "torch_check"), ("torch", "torch_train"), ("triton", "triton_check"), ("cupy", "cupy_check"), ("jax", "jax_check"))
 # What PyTorch's first start has to account for, and what the fourth seed's program has to be told of.
 PARTS_OF_TORCH = ("driver_init", "context", "modules")
-REASONS_OF_BLOCKING = ("pageable", "queue_full")
+REASONS_OF_BLOCKING = ("pageable_memory", "queue_full")
 
 
 class Program:

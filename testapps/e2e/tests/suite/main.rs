@@ -21,7 +21,6 @@
 //! | `recorder` | the recording: what it holds of each kind of event, and that nothing in it goes unaccounted |
 //! | `doctor` | what the guard will and will not see, said before |
 //! | `asked` | what the commands say of a process that is gone, of a folder that is shared, of what does not match |
-//! | `examples` | the commands of `docs/EXAMPLES.md` do what stands below them |
 //! | `stacks` | the stacks of blocked threads: live, and with names from the folder |
 //! | `run_passes_on` | `lazyguard run`: exit codes, signals, input and output are the program's |
 //! | `run_terminal` | the same at a terminal, played by `run_terminal.py` |
@@ -40,7 +39,6 @@ mod crash;
 mod doctor;
 mod drivers;
 mod dump;
-mod examples;
 mod findings_report;
 mod hazard_files;
 mod hazards;
