@@ -19,8 +19,8 @@ MARK = "lazyguard-kit"
 # Beside the programs of programs.json.
 ALSO = ("launch_bench",)
 MEASURING = ("launch_worker", "runtime_worker", "start_cost")
-# Many small programs, most of whose bytes are for a debugger; their symbols stay.
-WITHOUT_DEBUG = Path("target/corpus")
+# Many small programs, and ours: most of their bytes are for a debugger. Their symbols stay.
+WITHOUT_DEBUG = (Path("target/corpus"), Path("target/release"))
 # Compiled there, against the CUPTI that is there.
 SOURCES = ("testapps/bench/cupti/bench_cupti.cpp",)
 
@@ -71,7 +71,7 @@ def main():
     for path in files:
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / path, folder / path)
-    small = [str(folder / path) for path in files if WITHOUT_DEBUG in path.parents]
+    small = [str(folder / path) for path in files if any(folder in path.parents for folder in WITHOUT_DEBUG)]
     subprocess.run(["strip", "--strip-debug", *small], check=True)
     size = sum((folder / path).stat().st_size for path in files) / 2**20
     if size > MOST_MIB:

@@ -126,7 +126,10 @@ fn what_was_loaded_ahead_of_use_holds_nobody_as_a_load_on_first_use() {
     let account = finished(run.set("LAZYGUARD_PRELOAD", "eager").set("LGSIM_DELAY", "cuLaunchKernel=15"));
     let of = |reason: &str| groups(&account).iter().filter(|group| text(group, "/reason").starts_with(reason)).count();
     assert_eq!((of("loads_"), of("compiles")), (0, 0), "{account:#}");
-    assert_eq!(number(&account, "/count"), 5, "each launch is slow all the same: {account:#}");
+    // On a busy machine other calls may be slow as well.
+    let launches = groups(&account).iter().filter(|group| group["call"] == "cuLaunchKernel");
+    let launched: u64 = launches.map(|group| number(group, "/count")).sum();
+    assert_eq!(launched, 5, "each launch is slow all the same: {account:#}");
 }
 
 /// Runs a program until it is said to hang, and stops it.
