@@ -25,6 +25,7 @@
 //! | `run_passes_on` | `lazyguard run`: exit codes, signals, input and output are the program's |
 //! | `run_terminal` | the same at a terminal, played by `run_terminal.py` |
 //! | `run_ends` | time that is over, hangs, and that nobody gets away |
+//! | `run_findings` | what a run is found to have done: exit codes, files by their schemas, suppressions, a baseline, annotations |
 //! | `run_folder` | the folder of a run, ranks, a run in a run |
 //! | `cold_start` | where the time of a start went, by delays that were put there, and the card's state |
 //! | `blocking` | the asynchronous calls that held the host, why, and because of which thread |
@@ -48,6 +49,7 @@ mod on_hang;
 mod recorder;
 mod recording;
 mod run_ends;
+mod run_findings;
 mod run_folder;
 mod run_passes_on;
 mod run_terminal;
