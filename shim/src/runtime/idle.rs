@@ -193,12 +193,17 @@ pub fn is_busy(guard: &Guard, context: u32, number: u32, thread: u32) -> Option<
     if stream.context() != context && matches!(stream.kind(), StreamKind::Legacy | StreamKind::PerThread) {
         return None;
     }
-    // The legacy default stream cannot be asked while anything of its context is captured, and need not be.
-    if guard.world.context_entry(stream.context()).is_some_and(|context| context.capturing()) {
+    // What is captured is nobody's hazard yet.
+    if captures_somewhere(guard, stream.context()) {
         return None;
     }
     let _mode = Uncaptured::new();
     ask(guard, number, thread)
+}
+
+/// Whether anything of a context is being captured.
+fn captures_somewhere(guard: &Guard, context: u32) -> bool {
+    guard.world.context_entry(context).is_some_and(|context| context.capturing())
 }
 
 /// Whether a thread is in a call that submits to a stream: it may be blocked there, with the queue full, and whoever asks that
@@ -220,9 +225,13 @@ fn ask(guard: &Guard, number: u32, thread: u32) -> Option<bool> {
         return None;
     }
     let handle = stream.handle() as Handle;
+    let legacy = stream.kind() == StreamKind::Legacy;
+    if legacy && (captures_somewhere(guard, stream.context()) || super::captures_may_go_unseen()) {
+        // It waits for blocking streams, so the question ends the capture of one.
+        return None;
+    }
     let mut capturing = 0;
-    let created = !matches!(stream.kind(), StreamKind::Legacy | StreamKind::PerThread);
-    if created && driver::stream_is_capturing(handle, &mut capturing) != Some(SUCCESS) || capturing != 0 {
+    if !legacy && driver::stream_is_capturing(handle, &mut capturing) != Some(SUCCESS) || capturing != 0 {
         return None;
     }
     let asked = guard.now();
