@@ -169,7 +169,8 @@ fn conclude(options: &Options, root: Root, run: &Finished, ended: &Ended) -> Res
         // The program's failure is the bigger one.
         Err(failure) => say(&failure.to_string()),
     }
-    if ended.interrupted && code > code::SIGNAL {
+    // The first process of a container is not ended by a signal that it has no action for.
+    if ended.interrupted && code > code::SIGNAL && std::process::id() != 1 {
         // A script that runs this stops at Ctrl-C only if what it runs was ended by that.
         let _ = signal_hook::low_level::emulate_default_handler(Signal::SIGINT as i32);
     }
