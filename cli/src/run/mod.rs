@@ -68,7 +68,7 @@ fn supervised(options: Options) -> Result<u8, Failure> {
     let sampler = options.cold_start.then(|| Sampler::start(root.path()));
     let since = Instant::now();
     let tree = tree::Tree::before_the_program();
-    let child = match program::start(&options.program, &variables) {
+    let child = match program::start(&options.program, &variables, caught.children_are_ignored()) {
         Ok(child) => child,
         Err((code, line)) => {
             if let Some(sampler) = sampler {
