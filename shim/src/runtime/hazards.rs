@@ -255,7 +255,8 @@ impl Hazards {
             hazards,
             beyond,
         };
-        if let (Err(error), Some(_), false) = (folder.replace(HAZARDS, &file.json()), &guard.settings.out, at_least) {
+        // Nobody wants to know of a file that nobody has asked for.
+        if let (Err(error), true, false) = (folder.replace(HAZARDS, &file.json()), folder.asked_for(), at_least) {
             standard_error::line(&format!("the hazards could not be kept in {}: {error}", folder.path().display()));
         }
     }
