@@ -239,11 +239,12 @@ impl Hazards {
 
     fn write(&self, guard: &Guard, at_least: bool) {
         let Some(folder) = &guard.folder else { return };
-        let (hazards, beyond) = {
-            // A thread that was stopped with it in hand costs the file only.
-            let Ok(fold) = self.fold.try_lock() else { return self.news.store(at_least, Ordering::Relaxed) };
-            (fold.hazards(at_least), fold.beyond())
+        // A thread that was stopped with it in hand costs the file only. It is copied, so that nobody who notes a hazard waits for
+        // names to be translated and sentences to be made.
+        let Some(fold) = self.fold.try_lock().ok().map(|fold| fold.clone()) else {
+            return self.news.store(at_least, Ordering::Relaxed);
         };
+        let (hazards, beyond) = (fold.hazards(at_least), fold.beyond());
         if hazards.is_empty() {
             return;
         }
