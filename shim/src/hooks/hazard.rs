@@ -323,6 +323,10 @@ impl Call {
         let _uncancelled = Uncancelled::new();
         let others = |filler: &Filler| submits && filler.context == context && filler.stream != stream;
         for filler in self.guard.hazards.fillers(self.guard) {
+            // On its own stream it is in nobody's way; there it is asked now and then only.
+            if filler.stream == stream && !self.guard.hazards.asks_again() {
+                continue;
+            }
             // Asked also for its own sake: once it has ended, launches go the short way again.
             let busy = self.asked(filler.stream);
             if others(&filler) && busy == Some(true) {
