@@ -68,7 +68,7 @@ fn supervised(options: Options) -> Result<u8, Failure> {
     let sampler = options.cold_start.then(|| Sampler::start(root.path()));
     let since = Instant::now();
     let tree = tree::Tree::before_the_program();
-    let child = match program::start(&options.program, &variables) {
+    let child = match program::start(&options.program, &variables, caught.children_are_ignored()) {
         Ok(child) => child,
         Err((code, line)) => {
             if let Some(sampler) = sampler {
@@ -169,7 +169,8 @@ fn conclude(options: &Options, root: Root, run: &Finished, ended: &Ended) -> Res
         // The program's failure is the bigger one.
         Err(failure) => say(&failure.to_string()),
     }
-    if ended.interrupted && code > code::SIGNAL {
+    // The first process of a container is not ended by a signal that it has no action for.
+    if ended.interrupted && code > code::SIGNAL && std::process::id() != 1 {
         // A script that runs this stops at Ctrl-C only if what it runs was ended by that.
         let _ = signal_hook::low_level::emulate_default_handler(Signal::SIGINT as i32);
     }

@@ -11,7 +11,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 
 /// The library: the one that was named, else the one beside this command.
 pub(crate) fn find_library(named: Option<PathBuf>) -> Result<PathBuf, Failure> {
@@ -49,12 +49,22 @@ pub(super) fn preload(library: &Path, others: Option<OsString>) -> OsString {
 }
 
 /// Starts the program. `Err` is the exit code, and what to say.
-pub(super) fn start(program: &[OsString], variables: &[(&str, OsString)]) -> Result<Child, (u8, String)> {
+pub(super) fn start(
+    program: &[OsString],
+    variables: &[(&str, OsString)],
+    children_are_ignored: bool,
+) -> Result<Child, (u8, String)> {
     let Some((name, arguments)) = program.split_first() else {
         return Err((code::OWN_FAILURE, "no program was given".to_owned()));
     };
     let variables = || variables.iter().map(|(name, value)| (name, value));
-    let started = Command::new(name).args(arguments).envs(variables()).spawn();
+    // What it cannot find, it tells in its own words; and what looks like a variable is one to it.
+    let by_env = children_are_ignored && resolve(name).is_some() && !name.as_bytes().contains(&b'=') && env_ignores();
+    let started = if by_env {
+        Command::new("env").args(IGNORES_CHILDREN).arg(name).args(arguments).envs(variables()).spawn()
+    } else {
+        Command::new(name).args(arguments).envs(variables()).spawn()
+    };
     let started = match (started, resolve(name)) {
         // A script without a first line that says what runs it: for a shell, as shells and `env` have it.
         (Err(error), Some(path)) if error.raw_os_error() == Some(nix::libc::ENOEXEC) => {
@@ -66,6 +76,17 @@ pub(super) fn start(program: &[OsString], variables: &[(&str, OsString)]) -> Res
         let code = if error.kind() == io::ErrorKind::NotFound { code::NOT_FOUND } else { code::CANNOT_RUN };
         (code, format!("cannot run {}: {error}", name.to_string_lossy()))
     })
+}
+
+/// A signal that this process catches has its default action in what it starts, also one that was ignored before. `env` becomes
+/// the program, and ignores it again.
+const IGNORES_CHILDREN: [&str; 2] = ["--ignore-signal=CHLD", "--"];
+
+/// Whether there is an `env` that can do that. Without it, the program's children wait for it to be reaped.
+fn env_ignores() -> bool {
+    let mut env = Command::new("env");
+    env.args(IGNORES_CHILDREN).arg("true").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    env.status().is_ok_and(|status| status.success())
 }
 
 /// Where a program is, as the search path has it.
@@ -109,7 +130,7 @@ mod tests {
 
     #[test]
     fn a_program_that_is_not_there_and_one_that_cannot_be_run_have_codes_of_their_own() {
-        let code = |name: &str| start(&[name.into()], &[]).map(|_| ()).unwrap_err();
+        let code = |name: &str| start(&[name.into()], &[], false).map(|_| ()).unwrap_err();
         assert_eq!(code("/no/such/program").0, 127);
         assert_eq!(code("no-such-program-anywhere").0, 127);
         assert_eq!(code("/etc/passwd").0, 126);

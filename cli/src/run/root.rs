@@ -70,7 +70,18 @@ impl Root {
     /// Makes the folder, and marks it as this run's.
     pub fn make(given: Given<'_>, facts: &FolderFacts<'_>, mark: &str) -> Result<Self, Failure> {
         let made = match (given.template(), given.around.map(Path::new).filter(|around| around.is_dir())) {
-            (Some(template), _) => Self::wanted(template, facts, mark),
+            (Some(template), _) => {
+                let mut made = Self::wanted(template, facts, mark);
+                // Another run of the job that has nothing to keep may take the folder away while it is being moved into.
+                for _ in 0..20 {
+                    match made {
+                        Err((_, ref error)) if error.kind() == io::ErrorKind::NotFound => {}
+                        _ => break,
+                    }
+                    made = Self::wanted(template, facts, mark);
+                }
+                made
+            }
             (None, Some(around)) => Self::inside(around, facts.process, mark, false, Vec::new()),
             (None, None) => Self::private(facts.process, mark),
         };

@@ -45,19 +45,21 @@ pub(super) struct Caught {
 impl Caught {
     pub fn now() -> Result<Self, Failure> {
         let ignored = ignored();
-        let wanted = PASSED_ON.into_iter().chain([Signal::SIGCHLD]).filter(|&s| !has(ignored, s)).map(|s| s as i32);
+        // Of a child's end nothing would be heard where that is ignored, not even how it ended.
+        let wanted = PASSED_ON.into_iter().filter(|&s| !has(ignored, s)).chain([Signal::SIGCHLD]).map(|s| s as i32);
         let signals =
             SignalsInfo::new(wanted).map_err(|error| Failure::Input(format!("cannot handle signals: {error}")))?;
         Ok(Self { signals, ignored })
     }
 
+    /// Whether the program is to ignore the ends of its children, as this process did before it caught them.
+    pub fn children_are_ignored(&self) -> bool {
+        has(self.ignored, Signal::SIGCHLD)
+    }
+
     /// The program has been started, with what it has from this process: what is left can be seen to now.
     pub fn deliver(mut self) -> Result<Receiver<Origin>, Failure> {
         let failure = |error: std::io::Error| Failure::Input(format!("cannot handle signals: {error}"));
-        if has(self.ignored, Signal::SIGCHLD) {
-            // The program inherits that it is ignored; here, nothing would be heard of its end.
-            self.signals.add_signal(Signal::SIGCHLD as i32).map_err(failure)?;
-        }
         // What is blocked here is blocked in the program as well, which may unblock it.
         SigSet::all().thread_unblock().map_err(|error| failure(error.into()))?;
         let (sender, receiver) = channel();

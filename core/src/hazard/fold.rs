@@ -47,6 +47,7 @@ struct Same {
 }
 
 /// One hazard.
+#[derive(Clone)]
 struct Group {
     first: Noted,
     other: Option<String>,
@@ -56,7 +57,7 @@ struct Group {
 }
 
 /// See the module.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Fold {
     groups: HashMap<Same, Group>,
     /// Occurrences by code, those prevented apart; also those without a group.

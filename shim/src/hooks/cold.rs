@@ -108,7 +108,7 @@ impl Call {
     /// What a load of this kind meets, or would have met.
     fn meets(&self, kind: ColdKind, marks: Marks) {
         let About { context, stream, .. } = self.about;
-        let in_flight = idle::in_flight(self.guard, context, self.slot.thread());
+        let in_flight = idle::in_flight_beside_others(self.guard, context, self.slot.thread(), stream);
         let Some(first) = in_flight.first() else { return };
         let others = match stream {
             0 => self.guard.world.other_stream_exists(context, first.stream),

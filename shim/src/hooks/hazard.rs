@@ -28,7 +28,7 @@ impl Call {
             return Some(false);
         }
         let _uncancelled = Uncancelled::new();
-        idle::is_busy(self.guard, self.current_context(), stream, self.slot.thread())
+        idle::is_busy(self.guard, self.current_context(), stream, self.slot.thread(), self.about.stream)
     }
 
     // --- LG103: a wait before its write ---
@@ -243,7 +243,7 @@ impl Call {
         if !rules::grows_local_memory(needs, before) || capturing {
             return;
         }
-        let in_flight = idle::in_flight(self.guard, context, self.slot.thread());
+        let in_flight = idle::in_flight_beside_others(self.guard, context, self.slot.thread(), stream);
         if let Some(busy) = in_flight.iter().find(|busy| busy.stream != stream) {
             self.hazard(Code::LG107, Marks::default(), busy);
         }
@@ -266,7 +266,7 @@ impl Call {
         if image::needs_compiler(self.about.three) {
             let _uncancelled = Uncancelled::new();
             // The answers are in the state.
-            let _ = idle::in_flight(self.guard, self.about.context, self.slot.thread());
+            let _ = idle::in_flight_beside_others(self.guard, self.about.context, self.slot.thread(), 0);
         }
     }
 
@@ -323,6 +323,10 @@ impl Call {
         let _uncancelled = Uncancelled::new();
         let others = |filler: &Filler| submits && filler.context == context && filler.stream != stream;
         for filler in self.guard.hazards.fillers(self.guard) {
+            // On its own stream it is in nobody's way; there it is asked now and then only.
+            if filler.stream == stream && !self.guard.hazards.asks_again() {
+                continue;
+            }
             // Asked also for its own sake: once it has ended, launches go the short way again.
             let busy = self.asked(filler.stream);
             if others(&filler) && busy == Some(true) {

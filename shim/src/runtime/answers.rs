@@ -2,10 +2,9 @@
 //!
 //! Must not: ask anything that was seen to block (limits, occupancy), or that loads.
 
-use super::stacks::OwnMemory;
+use super::stacks;
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use lazyguard_core::diagnose::{Device, Needs};
-use lazyguard_core::stack::Memory as _;
 
 /// Of `CUpointer_attribute`.
 const MEMORY_TYPE: i32 = 2;
@@ -36,8 +35,7 @@ pub fn host_memory(address: u64, wide: bool) -> Option<u64> {
     let mut bytes = [0u8; 8];
     let size = if wide { 8 } else { 4 };
     // By way of the kernel, and only as the program lets itself be read: an address that means nothing is an error, not a fault.
-    let read = OwnMemory::new().read(pointer, bytes.get_mut(..size)?);
-    (read == size).then(|| u64::from_le_bytes(bytes))
+    stacks::read_without_files(pointer, bytes.get_mut(..size)?).then(|| u64::from_le_bytes(bytes))
 }
 
 /// Whether the driver says that this is no memory of its own, nor registered with it.

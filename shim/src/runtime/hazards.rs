@@ -39,6 +39,8 @@ pub struct Hazards {
     to_compile: Mutex<HashSet<u64>>,
     /// Grids in flight that fill their device.
     fillers: Mutex<Vec<Filler>>,
+    /// Launches on a stream of one of them, while there are any.
+    launches_behind: AtomicU64,
     /// How many blocks of a function a device holds at once, as far as it was asked, in this epoch of the state.
     resident: Mutex<(u32, Resident)>,
 }
@@ -59,6 +61,7 @@ pub struct Filler {
 
 /// Grids that are followed, functions that are remembered, libraries that are.
 const MOST_FILLERS: usize = 16;
+const LAUNCHES_A_QUESTION: u64 = 64;
 const MOST_RESIDENT: usize = 256;
 const MOST_TO_COMPILE: usize = 4096;
 
@@ -155,6 +158,8 @@ impl Hazards {
     /// A grid was launched that fills its device: from now on every launch is looked at.
     pub fn fills(&self, guard: &Guard, filler: Filler) {
         let mut fillers = lock(&self.fillers);
+        // Of one stream, the newest ends last, and one question a launch is enough.
+        fillers.retain(|known| known.stream != filler.stream);
         if fillers.len() == MOST_FILLERS {
             fillers.remove(0);
         }
@@ -174,6 +179,11 @@ impl Hazards {
             guard.world.set_long_way(false);
         }
         fillers.clone()
+    }
+
+    /// Whether it is time to ask a grid's own stream whether it has ended: a question takes many times what a launch takes.
+    pub fn asks_again(&self) -> bool {
+        self.launches_behind.fetch_add(1, Ordering::Relaxed) % LAUNCHES_A_QUESTION == LAUNCHES_A_QUESTION - 1
     }
 
     /// How many blocks a device holds at once of what this stands for, asked once. Handles are used again in another epoch.
@@ -239,11 +249,12 @@ impl Hazards {
 
     fn write(&self, guard: &Guard, at_least: bool) {
         let Some(folder) = &guard.folder else { return };
-        let (hazards, beyond) = {
-            // A thread that was stopped with it in hand costs the file only.
-            let Ok(fold) = self.fold.try_lock() else { return self.news.store(at_least, Ordering::Relaxed) };
-            (fold.hazards(at_least), fold.beyond())
+        // A thread that was stopped with it in hand costs the file only. It is copied, so that nobody who notes a hazard waits for
+        // names to be translated and sentences to be made.
+        let Some(fold) = self.fold.try_lock().ok().map(|fold| fold.clone()) else {
+            return self.news.store(at_least, Ordering::Relaxed);
         };
+        let (hazards, beyond) = (fold.hazards(at_least), fold.beyond());
         if hazards.is_empty() {
             return;
         }
@@ -255,7 +266,8 @@ impl Hazards {
             hazards,
             beyond,
         };
-        if let (Err(error), Some(_), false) = (folder.replace(HAZARDS, &file.json()), &guard.settings.out, at_least) {
+        // Nobody wants to know of a file that nobody has asked for.
+        if let (Err(error), true, false) = (folder.replace(HAZARDS, &file.json()), folder.asked_for(), at_least) {
             standard_error::line(&format!("the hazards could not be kept in {}: {error}", folder.path().display()));
         }
     }

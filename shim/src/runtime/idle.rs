@@ -10,6 +10,7 @@
 use super::Guard;
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use lazyguard_core::api::Class;
+use lazyguard_core::hazard::rules::queue_is_deep;
 use lazyguard_core::state::{InFlight, StreamKind};
 use std::collections::HashMap;
 use std::ptr::null_mut;
@@ -172,8 +173,8 @@ pub fn settle() {
 /// The longest that a destroyer waits; the questions take microseconds.
 const SETTLED: Duration = Duration::from_millis(200);
 
-/// What is in flight in the context, which is current to this thread, asking the streams that are not known to be idle.
-/// A per-thread default stream of another thread cannot be asked and counts as it is known.
+/// What is in flight in the context, which is current to this thread, asking the streams that are not known to be idle. The gate
+/// is closed: nobody submits. A per-thread default stream of another thread cannot be asked and counts as it is known.
 pub fn in_flight(guard: &Guard, context: u32, thread: u32) -> Vec<InFlight> {
     // Before the streams are listed: one that is destroyed meanwhile is either not in the list, or waits for us.
     let _asking = Asking::new();
@@ -185,21 +186,55 @@ pub fn in_flight(guard: &Guard, context: u32, thread: u32) -> Vec<InFlight> {
     known.into_iter().filter(|busy| ask(guard, busy.stream, thread) != Some(false)).collect()
 }
 
+/// The same while the gate is open, in a call that is about the stream `own`, or 0.
+pub fn in_flight_beside_others(guard: &Guard, context: u32, thread: u32, own: u32) -> Vec<InFlight> {
+    let _asking = Asking::new();
+    let known = guard.world.in_flight(context);
+    if known.is_empty() || known.len() > MOST_STREAMS {
+        return known;
+    }
+    let _mode = Uncaptured::new();
+    let asked = |number| if is_being_filled(guard, number, own) { None } else { ask(guard, number, thread) };
+    known.into_iter().filter(|busy| asked(busy.stream) != Some(false)).collect()
+}
+
 /// Whether the driver says that a stream is busy; `None` where it cannot be asked. A default stream is asked only if its context
-/// is the one with this number, which is current to this thread.
-pub fn is_busy(guard: &Guard, context: u32, number: u32, thread: u32) -> Option<bool> {
+/// is the one with this number, which is current to this thread. `own` is the stream that the call is about, or 0.
+pub fn is_busy(guard: &Guard, context: u32, number: u32, thread: u32, own: u32) -> Option<bool> {
     let _asking = Asking::new();
     let stream = guard.world.stream_entry(number).filter(|s| s.alive())?;
+    if is_being_filled(guard, number, own) {
+        return None;
+    }
     if stream.context() != context && matches!(stream.kind(), StreamKind::Legacy | StreamKind::PerThread) {
         return None;
     }
-    // The legacy default stream cannot be asked while anything of its context is captured, and need not be.
-    if guard.world.context_entry(stream.context()).is_some_and(|context| context.capturing()) {
+    // What is captured is nobody's hazard yet.
+    if captures_somewhere(guard, stream.context()) {
         return None;
     }
     let _mode = Uncaptured::new();
     ask(guard, number, thread)
 }
+
+/// Whether anything of a context is being captured.
+fn captures_somewhere(guard: &Guard, context: u32) -> bool {
+    guard.world.context_entry(context).is_some_and(|context| context.capturing())
+}
+
+/// Whether another thread may be about to fill a stream's queue, and to be held by that: then the question would be held as well,
+/// if it is put right behind that launch; and with it whoever is to submit what the stream waits for. That nobody is in such a
+/// call yet does not help: the next one may be the one that finds no room. Far from full, the queue takes longer to fill than
+/// the question takes. The stream that the call itself is about is asked: there the call has to wait as well.
+fn is_being_filled(guard: &Guard, number: u32, own: u32) -> bool {
+    let Some(stream) = guard.world.stream_entry(number).filter(|_| number != own) else { return false };
+    queue_is_deep(stream.outstanding_count(guard.world.stream_idle_until(stream)))
+        && guard.now().saturating_sub(stream.last_submitted()) < LATELY_NANOS
+        && guard.world.threads().filter(|(_, slot)| slot.in_use()).nth(1).is_some()
+}
+
+/// Who fills a queue submits again within this time.
+const LATELY_NANOS: u64 = 10_000_000;
 
 /// Whether a thread is in a call that submits to a stream: it may be blocked there, with the queue full, and whoever asks that
 /// stream then is blocked with it.
@@ -220,9 +255,13 @@ fn ask(guard: &Guard, number: u32, thread: u32) -> Option<bool> {
         return None;
     }
     let handle = stream.handle() as Handle;
+    let legacy = stream.kind() == StreamKind::Legacy;
+    if legacy && (captures_somewhere(guard, stream.context()) || super::captures_may_go_unseen()) {
+        // It waits for blocking streams, so the question ends the capture of one.
+        return None;
+    }
     let mut capturing = 0;
-    let created = !matches!(stream.kind(), StreamKind::Legacy | StreamKind::PerThread);
-    if created && driver::stream_is_capturing(handle, &mut capturing) != Some(SUCCESS) || capturing != 0 {
+    if !legacy && driver::stream_is_capturing(handle, &mut capturing) != Some(SUCCESS) || capturing != 0 {
         return None;
     }
     let asked = guard.now();

@@ -10,7 +10,7 @@
 //! Must not: become the process's global subscriber, or hold the file open (see [`super::folder`]).
 
 use super::folder::{RunFolder, LOG};
-use super::Guard;
+use super::{stacks, Guard};
 use lazyguard_core::api::Class;
 use lazyguard_core::hazard::{Marks, Noted};
 use lazyguard_core::report::demangle;
@@ -145,6 +145,7 @@ impl Log {
         while !self.stopped.load(Ordering::Relaxed) && !super::retired() {
             std::thread::sleep(every);
             guard.keeper.look_after(guard);
+            stacks::look_for_a_filter();
             guard.requests.serve(guard);
             guard.hazards.write_news(guard);
             if let Ok(mut follower) = self.draining.lock() {

@@ -19,6 +19,7 @@ use std::cell::{Cell, OnceCell};
 use std::fs::{File, Permissions};
 use std::io;
 use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The most threads whose stacks are read, and the most bytes of each that are kept.
 const MOST_THREADS: usize = 64;
@@ -34,26 +35,53 @@ pub struct OwnMemory {
     file: OnceCell<Option<File>>,
 }
 
+/// Whether the process has forbidden system calls to itself, as [`look_for_a_filter`] has last seen it; yes before it has.
+static HAS_FILTER: AtomicBool = AtomicBool::new(true);
+
+fn has_filter() -> Option<bool> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    Some(status.lines().any(|line| line.starts_with("Seccomp:") && !line.ends_with('0')))
+}
+
+/// Looks again; for a thread with descriptors of its own, since that takes a file. What cannot be told may be.
+pub fn look_for_a_filter() {
+    HAS_FILTER.store(has_filter().unwrap_or(true), Ordering::Relaxed);
+}
+
+/// A few bytes of this process's memory, for a thread of the program's: no file is opened there, whose descriptor could be the
+/// one that another thread has just closed and is about to have again. Returns whether they could be read.
+pub fn read_without_files(address: u64, into: &mut [u8]) -> bool {
+    let memory = OwnMemory { process: own_process(), by_file: Cell::new(false), file: OnceCell::new() };
+    !HAS_FILTER.load(Ordering::Relaxed) && memory.by_call(address, into) == Some(into.len())
+}
+
+fn own_process() -> libc::pid_t {
+    // SAFETY: takes no arguments and cannot fail.
+    unsafe { libc::getpid() }
+}
+
 impl OwnMemory {
     /// From here on.
     pub fn new() -> Self {
         // Who has forbidden system calls to itself may have done so at the price of its life; what a file needs is used
         // everywhere.
-        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let has_filter = status.lines().any(|line| line.starts_with("Seccomp:") && !line.ends_with('0'));
-        // SAFETY: takes no arguments and cannot fail.
-        Self { process: unsafe { libc::getpid() }, by_file: Cell::new(has_filter), file: OnceCell::new() }
+        let has_filter = has_filter().unwrap_or(false);
+        Self { process: own_process(), by_file: Cell::new(has_filter), file: OnceCell::new() }
+    }
+
+    fn by_call(&self, address: u64, into: &mut [u8]) -> Option<usize> {
+        let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
+        let remote = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: into.len() };
+        // SAFETY: the local bytes are valid for writing; the others are looked at by the kernel, which checks them.
+        let read = unsafe { libc::process_vm_readv(self.process, &local, 1, &remote, 1, 0) };
+        usize::try_from(read).ok()
     }
 
     fn some(&self, address: u64, into: &mut [u8]) -> usize {
         if self.by_file.get() {
             return self.some_by_file(address, into);
         }
-        let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
-        let remote = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: into.len() };
-        // SAFETY: the local bytes are valid for writing; the others are looked at by the kernel, which checks them.
-        let read = unsafe { libc::process_vm_readv(self.process, &local, 1, &remote, 1, 0) };
-        if let Ok(read) = usize::try_from(read) {
+        if let Some(read) = self.by_call(address, into) {
             return read;
         }
         if matches!(io::Error::last_os_error().raw_os_error(), Some(libc::EPERM | libc::ENOSYS)) {

@@ -182,6 +182,20 @@ fn a_signal_that_ends_the_program_is_its_exit_code() {
     }
 }
 
+/// However soon it ends: where the ends of children are ignored, the kernel keeps nothing of them.
+#[test]
+fn an_exit_code_is_passed_on_also_where_the_ends_of_children_are_ignored() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let starts = "import signal, subprocess, sys\n\
+        ignores = lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n\
+        for _ in range(30):\n\
+        \x20   print(subprocess.call(sys.argv[1:], preexec_fn=ignores))\n";
+    let lazyguard = command();
+    let run = ["-c", starts, &*lazyguard.to_string_lossy(), "run", "sh", "-c", "exit 3"];
+    let outcome = Run::new(&work, "python3").args(run).finish();
+    assert_eq!((outcome.stdout.as_str(), outcome.stderr.as_str()), ("3\n".repeat(30).as_str(), ""), "{outcome}");
+}
+
 /// Under `nohup`, or in the background of a script.
 #[test]
 fn a_signal_that_is_ignored_stays_ignored() {
