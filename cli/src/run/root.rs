@@ -9,9 +9,11 @@
 use crate::Failure;
 use lazyguard_core::place::private_bases;
 use lazyguard_core::settings::{expand_folder, literal_folder, FolderFacts, PRIVATE_RUN};
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
 use nix::unistd::getuid;
 use std::collections::hash_map::RandomState;
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::hash::{BuildHasher, Hasher};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -64,6 +66,9 @@ pub(super) struct Root {
     asked_for: bool,
     /// Folders that were made on the way, the outermost first.
     made: Vec<PathBuf>,
+    /// The mark, locked: whoever clears up sees by that, also from another container, that the run goes on. `None` where the file
+    /// system has no locks.
+    _mark: Option<Flock<File>>,
 }
 
 impl Root {
@@ -93,8 +98,8 @@ impl Root {
             return Err((path, io::Error::other("its name has to be UTF-8")));
         };
         let marked = OpenOptions::new().write(true).create_new(true).open(path.join(MARK));
-        match marked.and_then(|mut file| file.write_all(mark.as_bytes())) {
-            Ok(()) => Ok(Self { path, text, asked_for, made }),
+        match marked.and_then(|mut file| file.write_all(mark.as_bytes()).map(|()| file)) {
+            Ok(file) => Ok(Self { path, text, asked_for, made, _mark: locked(file).ok() }),
             Err(error) => Err((path, error)),
         }
     }
@@ -252,6 +257,11 @@ fn has_living(root: &Path) -> bool {
     })
 }
 
+/// The file, locked by this process; its lock goes with it.
+fn locked(file: File) -> Result<Flock<File>, (File, Errno)> {
+    Flock::lock(file, FlockArg::LockExclusiveNonblock)
+}
+
 /// Takes away private folders of runs that were killed and hold no hang, but for the newest.
 fn sweep(base: &Path, prefix: &str) {
     let Ok(entries) = fs::read_dir(base) else { return };
@@ -262,8 +272,8 @@ fn sweep(base: &Path, prefix: &str) {
         .take(MOST_SWEPT)
         .filter_map(|entry| {
             let (path, about) = (entry.path(), fs::symlink_metadata(entry.path()).ok()?);
-            let process = entry.file_name().to_string_lossy()[prefix.len()..].split('-').next()?.to_owned();
-            let lives = Path::new("/proc").join(process).exists() || has_living(&path);
+            let goes_on = File::open(path.join(MARK)).is_ok_and(|mark| locked(mark).is_err());
+            let lives = goes_on || has_living(&path);
             let hung = folders_in(&path).any(|folder| folder.join("hang.json").exists() || is_nested(&folder));
             let ours = about.is_dir() && about.uid() == getuid().as_raw();
             (ours && !lives && !hung).then_some((about.modified().unwrap_or(SystemTime::UNIX_EPOCH), path))
