@@ -89,7 +89,11 @@ impl Call {
             thread: self.slot.thread(),
             caller: self.caller.address as u64,
         };
-        self.guard.hazards.with_waits(self.guard, |waits| waits.submitted(wait));
+        let _uncancelled = Uncancelled::new();
+        // Most waits are for what zeroed memory does not satisfy: then it need not be known.
+        let may_hold = wait.wait.satisfied_by(0);
+        let holds = if may_hold { answers::host_memory(wait.wait.address, wait.wait.wide) } else { None };
+        self.guard.hazards.waited(self.guard, wait, holds);
     }
 
     // --- LG104: a call that waits for others ---

@@ -10,7 +10,7 @@
 
 use super::folder::HAZARDS;
 use super::{folder, standard_error, Guard};
-use lazyguard_core::diagnose::Code;
+use lazyguard_core::diagnose::{Code, ValueWrite};
 use lazyguard_core::hazard::{words, Fold, HazardFile, Names, Noted, Outstanding, Waits};
 use lazyguard_core::report::SCHEMA;
 use lazyguard_core::state::{Operation, ThreadSlot};
@@ -103,6 +103,15 @@ impl Hazards {
         let result = then(&mut waits);
         self.waiting.store(waits.count(), Ordering::Release);
         result
+    }
+
+    /// A wait was submitted; `holds` is what the memory is known to hold.
+    pub fn waited(&self, guard: &Guard, wait: Outstanding, holds: Option<u64>) {
+        let is_done = |write: &ValueWrite| {
+            let stream = guard.world.stream_entry(write.stream);
+            stream.is_none_or(|s| s.has_ended(write.at, guard.world.stream_idle_until(s)))
+        };
+        self.with_waits(guard, |waits| waits.submitted(wait, holds, is_done));
     }
 
     // --- loads ---
