@@ -162,14 +162,16 @@ impl Call {
 
     // --- LG105: a copy that held the host ---
 
-    /// A copy of so many bytes is about to be submitted. A big one takes its time also where nothing is in flight, so that is
-    /// found out first.
-    pub fn copies(&self, bytes: u64) {
+    /// A copy of so many bytes is about to be submitted, from or to these addresses. A big one takes its time also where nothing
+    /// is in flight, and any one while its thread does not run, so that is found out first: in the record of the program's own
+    /// waits a stream is busy until it is asked after. Copies of page-locked memory are spared the question.
+    pub fn copies(&self, bytes: u64, host: [u64; 2]) {
         let About { submits, stream_entry, stream, .. } = self.about;
-        if !submits || bytes < rules::BIG_COPY_BYTES {
+        if !submits || !stream_entry.is_some_and(|s| s.busy(self.guard.world.stream_idle_until(s))) {
             return;
         }
-        if stream_entry.is_some_and(|s| s.busy(self.guard.world.stream_idle_until(s))) {
+        let _uncancelled = Uncancelled::new();
+        if bytes >= rules::BIG_COPY_BYTES || host.iter().any(|&address| answers::is_pageable(address)) {
             // The answer is in the state.
             let _ = self.asked(stream);
         }
