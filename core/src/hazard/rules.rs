@@ -20,6 +20,9 @@ pub const HELD_NANOS: Nanos = 1_000_000;
 /// to take 1,021 launches, in blocks.
 pub const DEEP_QUEUE: u64 = 512;
 
+/// More than any queue takes: where so many are not known to have ended, most have, and nothing is known of how many.
+pub const MOST_QUEUED: u64 = 2048;
+
 /// Bytes of local memory a thread that every context has set aside from the start, as drivers' default limit of a stack.
 pub const LOCAL_BYTES_AT_START: u64 = 1024;
 
@@ -85,7 +88,7 @@ pub const fn held(entered: Nanos, returned: Nanos) -> bool {
 
 /// Whether so many outstanding operations explain a launch that held the host.
 pub const fn queue_is_deep(outstanding: u64) -> bool {
-    outstanding >= DEEP_QUEUE
+    outstanding >= DEEP_QUEUE && outstanding <= MOST_QUEUED
 }
 
 /// Whether a kernel needs more local memory a thread than its context is known to have set aside.
@@ -172,7 +175,7 @@ mod tests {
         assert!(!long_in_flight(0, 1_000 * ms), "nothing was submitted");
         assert!(!long_in_flight(50 * ms, 149 * ms) && long_in_flight(50 * ms, 150 * ms));
         assert!(!held(5, 5 + ms - 1) && held(5, 5 + ms) && !held(5, 4));
-        assert!(!queue_is_deep(511) && queue_is_deep(512));
+        assert!(!queue_is_deep(511) && queue_is_deep(512) && queue_is_deep(2048) && !queue_is_deep(2049));
         for (needs, set_aside, expect) in
             [(0, 0, false), (1024, 0, false), (1025, 0, true), (4096, 4096, false), (4097, 4096, true)]
         {
