@@ -105,6 +105,13 @@ pub fn compiled(took: Nanos, in_flight: bool, launched_before: bool) -> Option<M
     }
 }
 
+/// Whether what is submitted to a stream of one kind comes behind what was submitted to another stream of the other kind: the
+/// legacy default stream and those that synchronize with it wait for each other.
+pub const fn in_turn(one: StreamKind, other: StreamKind) -> bool {
+    use StreamKind::{Blocking, Legacy, PerThread};
+    matches!((one, other), (Legacy, Blocking | PerThread) | (Blocking | PerThread, Legacy))
+}
+
 /// Whether a grid fills a device that holds so many of its blocks at once.
 pub const fn fills_device(blocks: u64, resident: u64) -> bool {
     resident > 0 && blocks >= resident
@@ -166,6 +173,8 @@ mod tests {
         for kind in [Blocking, Legacy, PerThread, NonBlocking, Unknown] {
             assert!(WaitsFor::Context.concerns(kind));
             assert_eq!(WaitsFor::Blocking.concerns(kind), !matches!(kind, NonBlocking | Unknown), "{kind:?}");
+            assert_eq!(in_turn(Legacy, kind), matches!(kind, Blocking | PerThread), "{kind:?}");
+            assert_eq!(in_turn(kind, Blocking), kind == Legacy, "{kind:?}");
         }
     }
 

@@ -14,7 +14,7 @@ use lazyguard_core::api::Class;
 use lazyguard_core::diagnose::{resident_blocks, Code, ValueWait, ValueWrite};
 use lazyguard_core::hazard::rules::{self, WaitsFor};
 use lazyguard_core::hazard::{Marks, Noted, Other, Outstanding, StreamClass};
-use lazyguard_core::state::{ColdKind, FunctionKind, InFlight, Stream};
+use lazyguard_core::state::{ColdKind, FunctionKind, InFlight, Stream, StreamKind};
 use lazyguard_core::trace::layout::image;
 
 /// Waits that are looked into at one call.
@@ -318,7 +318,18 @@ impl Call {
             resident_blocks(answers::limits(device), needs)
         });
         if resident.is_some_and(|resident| rules::fills_device(blocks, resident)) {
-            self.guard.hazards.fills(self.guard, Filler { stream, context, launch: self.operation() });
+            self.guard
+                .hazards
+                .fills(self.guard, Filler { stream, context, launch: self.operation(), behind: Default::default() });
+        }
+    }
+
+    /// A stream was told to wait for an event, while a grid that fills its device may be in flight.
+    #[cold]
+    pub fn waits_for_event(&self, event: Handle) {
+        let About { submits: true, stream, .. } = self.about else { return };
+        if let Some((recorded_on, recorded)) = self.guard.world.event_recorded_at(event as u64) {
+            self.guard.hazards.waits_for_event(stream, recorded_on, recorded, self.entered);
         }
     }
 
@@ -327,7 +338,12 @@ impl Call {
     pub fn beside_fillers(&self) {
         let About { submits, stream, context, .. } = self.about;
         let _uncancelled = Uncancelled::new();
-        let others = |filler: &Filler| submits && filler.context == context && filler.stream != stream;
+        let world = &self.guard.world;
+        let kind = |number: u32| world.stream_entry(number).map_or(StreamKind::Unknown, Stream::kind);
+        // What comes behind the grid anyway is nothing that it could wait for.
+        let in_turn = |filler: &Filler| filler.is_before(stream) || rules::in_turn(kind(filler.stream), kind(stream));
+        let others =
+            |filler: &Filler| submits && filler.context == context && filler.stream != stream && !in_turn(filler);
         for filler in self.guard.hazards.fillers(self.guard) {
             // Asked also for its own sake: once it has ended, launches go the short way again.
             let busy = self.asked(filler.stream);
