@@ -232,6 +232,15 @@ fn the_files_that_are_asked_for_are_written_and_one_that_cannot_be_is_an_error()
 }
 
 #[test]
+fn a_line_stays_one_whatever_the_program_is_called() {
+    let left = Left::new();
+    let run = Finished { command: vec!["/bin/a\n::error::b".to_owned()], ..finished(left.root(), End::Exited(0)) };
+    let conclusion = conclude(&run, &Wanted { summary: true, ..wanted("hang") }).unwrap();
+    assert!(conclusion.lines.iter().all(|line| !line.contains('\n')), "{:?}", conclusion.lines);
+    assert!(conclusion.lines[0].contains("::error::b"), "{:?}", conclusion.lines);
+}
+
+#[test]
 fn a_run_that_was_only_given_the_same_folder_is_no_part_of_this_one() {
     let left = Left::new();
     let other = Left::new().process("0", &[met()]);

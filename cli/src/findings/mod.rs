@@ -200,7 +200,8 @@ pub(crate) fn conclude(run: &Finished, wanted: &Wanted) -> Result<Conclusion, Fa
     if wanted.summary || wanted.annotations.system() == Some(annotate::System::Gitlab) {
         lines.push(text::summary(&seen));
     }
-    let lines = lines.iter().map(|line| format!("lazyguard: {line}"));
+    // A program's name may hold a line of its own, which a CI system would take for a command.
+    let lines = lines.iter().map(|line| format!("lazyguard: {}", line.replace(char::is_control, "?")));
     let lines = annotate::lines(&seen, wanted.annotations).into_iter().chain(lines).collect();
     Ok(Conclusion { failed, keep, lines, unwritten })
 }
