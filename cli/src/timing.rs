@@ -32,7 +32,7 @@ const SCHEMA: u32 = 1;
 
 /// The options of `report` that this is about.
 #[derive(clap::Args, Clone, Debug)]
-// Part of another's arguments, which have a group of this name.
+// No group: it is part of arguments whose group has the same name, which clap refuses in a build with debug assertions.
 #[group(skip)]
 pub(crate) struct Arguments {
     /// Where the time from the process's start to its steady state went.

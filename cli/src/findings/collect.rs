@@ -5,6 +5,7 @@
 
 use crate::callers::SourceLine;
 use crate::report::{read, Recorded, StoodStill};
+use crate::run::root;
 use crate::source::{Opened, Run, RECORDING};
 use crate::{stacks, Failure};
 use lazyguard_core::diagnose::Standing;
@@ -145,19 +146,44 @@ impl Process {
 /// Every process whose folder lies under the root: directly, or in the folder of another process or of another run. The worst
 /// comes first. A root that is not there has none.
 pub(super) fn under(root: &Path) -> (Vec<Process>, Vec<String>) {
+    all(root, |_| true)
+}
+
+/// The same of a run's own folder: a run in it is part of this one only if its program has started that.
+pub(super) fn of_run(root: &Path) -> (Vec<Process>, Vec<String>) {
+    all(root, |folder| !root::is_run(folder) || root::is_nested_in(folder, root))
+}
+
+fn all(root: &Path, takes: impl Fn(&Path) -> bool) -> (Vec<Process>, Vec<String>) {
     let (mut found, mut problems) = (Vec::new(), Vec::new());
-    for folder in folders(root, &mut problems) {
-        // Ranks have a folder each in one that they share, and a run inside another one has its own in the other's.
-        let inner = folders(&folder, &mut problems);
-        for folder in std::iter::once(folder).chain(inner) {
-            if is_process_folder(&folder) {
-                let name = folder.strip_prefix(root).unwrap_or(&folder).display().to_string();
-                found.push(Process { name, ..of_folder(&folder) });
-            }
-        }
+    for folder in process_folders(root, &mut problems, takes) {
+        let name = folder.strip_prefix(root).unwrap_or(&folder).display().to_string();
+        found.push(Process { name, ..of_folder(&folder) });
     }
     found.sort_by(|a, b| a.order().cmp(&b.order()));
     (found, problems)
+}
+
+/// How deep runs may lie in runs: a rank in what all ranks share, its second run in that, and one in that one.
+const MOST_RUNS: usize = 5;
+
+/// Ranks have a folder each in one that they share, a second run has its own in the first one's, and a run that the program of
+/// another one has started in that one's. Below that only runs are gone into: other folders may be anybody's.
+fn process_folders(root: &Path, problems: &mut Vec<String>, takes: impl Fn(&Path) -> bool) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut within = vec![(root.to_owned(), 0)];
+    while let Some((above, depth)) = within.pop() {
+        for folder in folders(&above, problems).into_iter().filter(|folder| takes(folder)) {
+            if depth == 0 || depth < MOST_RUNS && root::is_run(&folder) {
+                within.push((folder.clone(), depth + 1));
+            }
+            if is_process_folder(&folder) {
+                found.push(folder);
+            }
+        }
+    }
+    found.sort();
+    found
 }
 
 /// Whether a folder holds what a process leaves.
@@ -167,9 +193,7 @@ pub(crate) fn is_process_folder(folder: &Path) -> bool {
 
 /// Whether any process has left something under the root.
 pub(crate) fn holds_processes(root: &Path) -> bool {
-    let inside = |folder: &Path| folders(folder, &mut Vec::new());
-    let holds = |folder: &PathBuf| is_process_folder(folder) || inside(folder).iter().any(|own| is_process_folder(own));
-    inside(root).iter().any(holds)
+    !process_folders(root, &mut Vec::new(), |_| true).is_empty()
 }
 
 fn folders(root: &Path, problems: &mut Vec<String>) -> Vec<PathBuf> {

@@ -223,9 +223,38 @@ fn the_files_that_are_asked_for_are_written_and_one_that_cannot_be_is_an_error()
         (Wanted { sarif: path("root"), ..wanted("hang") }, "root"),
         (Wanted { write_baseline: path("root"), ..wanted("hang") }, "root"),
     ] {
-        let error = conclude(&finished(left.root(), End::Exited(0)), &wanted).unwrap_err().to_string();
-        assert!(error.starts_with(&format!("{}: cannot be written: ", left.0.path(what).display())), "{error}");
+        let wanted = Wanted { fail_on: "hazard".parse().unwrap(), ..wanted };
+        let conclusion = left.conclude(End::Exited(0), &wanted);
+        let errors: Vec<_> = conclusion.unwritten.iter().map(ToString::to_string).collect();
+        assert!(errors[0].starts_with(&format!("{}: cannot be written: ", left.0.path(what).display())), "{errors:?}");
+        assert!(conclusion.failed == Some(FailedOn::Hazard) && !conclusion.lines.is_empty(), "what was found is told");
     }
+}
+
+#[test]
+fn a_line_stays_one_whatever_the_program_is_called() {
+    let left = Left::new();
+    let run = Finished { command: vec!["/bin/a\n::error::b".to_owned()], ..finished(left.root(), End::Exited(0)) };
+    let conclusion = conclude(&run, &Wanted { summary: true, ..wanted("hang") }).unwrap();
+    assert!(conclusion.lines.iter().all(|line| !line.contains('\n')), "{:?}", conclusion.lines);
+    assert!(conclusion.lines[0].contains("::error::b"), "{:?}", conclusion.lines);
+}
+
+#[test]
+fn a_run_that_was_only_given_the_same_folder_is_no_part_of_this_one() {
+    let left = Left::new();
+    let other = Left::new().process("0", &[met()]);
+    let run = left.root().join("run-7");
+    std::fs::create_dir_all(left.root()).unwrap();
+    std::fs::rename(other.root(), &run).unwrap();
+    let started_by = |around: serde_json::Value| {
+        std::fs::write(run.join("supervised.json"), serde_json::json!({ "around": around }).to_string()).unwrap();
+        left.fails(End::Exited(0), "hazard")
+    };
+    assert_eq!(started_by(serde_json::Value::Null), None);
+    assert_eq!(started_by("/elsewhere".into()), None);
+    assert_eq!(started_by(left.root().to_str().into()), Some(FailedOn::Hazard));
+    assert_eq!(collect::under(&left.root()).0.len(), 1, "a report is of all that lies there");
 }
 
 #[test]

@@ -117,6 +117,8 @@ pub(crate) struct Conclusion {
     pub keep: bool,
     /// Whole lines for standard error.
     pub lines: Vec<String>,
+    /// Why files that were asked for are not there.
+    pub unwritten: Vec<Failure>,
 }
 
 /// The exit code of a run. A hang beats the time, the time beats the program's own failure, and that beats hazards.
@@ -171,7 +173,7 @@ pub(crate) fn conclude(run: &Finished, wanted: &Wanted) -> Result<Conclusion, Fa
         suppressions: suppress::read(&wanted.suppressions)?,
         baseline: baseline_of(wanted)?,
     };
-    let (processes, unreadable) = collect::under(&run.root);
+    let (processes, unreadable) = collect::of_run(&run.root);
     let judged = rules.judge(&processes);
     let hangs = run.end == End::EndedOnHang || wanted.fail_on.hang && !hangs::hangs(&processes).is_empty();
     let failed = match hangs {
@@ -189,7 +191,8 @@ pub(crate) fn conclude(run: &Finished, wanted: &Wanted) -> Result<Conclusion, Fa
         failed,
         unreadable,
     };
-    write_files(&seen, wanted, &rules)?;
+    // A file that cannot be written takes nothing away from what was found.
+    let unwritten = write_files(&seen, wanted, &rules);
 
     let has_hung = seen.processes.iter().any(|process| process.stood.is_some());
     let keep = !seen.processes.is_empty() && (failed.is_some() || run.end != End::Exited(0) || has_hung);
@@ -197,9 +200,10 @@ pub(crate) fn conclude(run: &Finished, wanted: &Wanted) -> Result<Conclusion, Fa
     if wanted.summary || wanted.annotations.system() == Some(annotate::System::Gitlab) {
         lines.push(text::summary(&seen));
     }
-    let lines = lines.iter().map(|line| format!("lazyguard: {line}"));
+    // A program's name may hold a line of its own, which a CI system would take for a command.
+    let lines = lines.iter().map(|line| format!("lazyguard: {}", line.replace(char::is_control, "?")));
     let lines = annotate::lines(&seen, wanted.annotations).into_iter().chain(lines).collect();
-    Ok(Conclusion { failed, keep, lines })
+    Ok(Conclusion { failed, keep, lines, unwritten })
 }
 
 fn baseline_of(wanted: &Wanted) -> Result<Option<BTreeSet<String>>, Failure> {
@@ -215,24 +219,24 @@ fn baseline_of(wanted: &Wanted) -> Result<Option<BTreeSet<String>>, Failure> {
     }
 }
 
-fn write_files(seen: &Seen<'_>, wanted: &Wanted, rules: &Rules) -> Result<(), Failure> {
-    if let Some(path) = &wanted.junit {
-        write(path, &junit::text(seen)?)?;
-    }
-    if let Some(path) = &wanted.sarif {
-        write(path, &sarif::text(seen))?;
-    }
-    if let Some(path) = &wanted.json {
-        write(path, &json::text(seen))?;
-    }
-    if let Some(path) = &wanted.write_baseline {
+/// Writes the files that are asked for; returns why some could not be.
+fn write_files(seen: &Seen<'_>, wanted: &Wanted, rules: &Rules) -> Vec<Failure> {
+    let baseline = || {
         // What a suppression speaks of needs no other excuse. What the baseline had stays, so that programs can share one.
         let unsuppressed = seen.judged.hazards.iter().filter(|f| !matches!(f.status, judge::Status::Suppressed(_)));
         let keys = unsuppressed.map(|finding| finding.key.clone());
-        let keys = keys.chain(rules.baseline.iter().flatten().cloned()).collect();
-        write(path, &baseline::text(keys)?)?;
-    }
-    Ok(())
+        baseline::text(keys.chain(rules.baseline.iter().flatten().cloned()).collect())
+    };
+    let put = |path: &Option<PathBuf>, text: &dyn Fn() -> Result<String, Failure>| {
+        path.as_ref().and_then(|path| text().and_then(|text| write(path, &text)).err())
+    };
+    let outcomes = [
+        put(&wanted.junit, &|| junit::text(seen)),
+        put(&wanted.sarif, &|| Ok(sarif::text(seen))),
+        put(&wanted.json, &|| Ok(json::text(seen))),
+        put(&wanted.write_baseline, &baseline),
+    ];
+    outcomes.into_iter().flatten().collect()
 }
 
 /// Writes a file, and the folders that lead to it.

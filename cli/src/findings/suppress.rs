@@ -69,6 +69,8 @@ pub(super) fn read(files: &[PathBuf]) -> Result<Vec<Suppression>, Failure> {
 }
 
 fn parse(path: &Path, text: &str) -> Result<Vec<Suppression>, Failure> {
+    // As editors of another system begin a file.
+    let text = text.trim_start_matches('\u{feff}');
     let lines = text.lines().enumerate().map(|(number, line)| (number + 1, line.trim()));
     let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
     lines
@@ -149,7 +151,7 @@ mod tests {
 
     #[test]
     fn comments_and_blank_lines_are_passed_over_and_every_line_knows_where_it_stands() {
-        let all = parsed("# what we know\n\n  LG101 : k2  \n\t# more\nprogram:a # b\n").unwrap();
+        let all = parsed("\u{feff}# what we know\n\n  LG101 : k2  \n\t# more\nprogram:a # b\n").unwrap();
         let seen: Vec<_> = all.iter().map(|one| (one.at.as_str(), one.line.as_str())).collect();
         assert_eq!(seen, [("known.txt:3", "LG101 : k2"), ("known.txt:5", "program:a # b")]);
         assert!(all[0].matches(&hazard(Code::LG101, Some("k2")), ""));

@@ -33,7 +33,8 @@ impl Watch {
     pub fn look(&mut self, root: &Path) -> Option<PathBuf> {
         let own = folders_in(root);
         // A `lazyguard run` among the program's processes has a folder in ours, with those of its own processes.
-        let nested = own.iter().filter(|folder| super::root::is_nested(folder)).flat_map(|folder| folders_in(folder));
+        let nested =
+            own.iter().filter(|folder| super::root::is_nested_in(folder, root)).flat_map(|folder| folders_in(folder));
         own.iter().cloned().chain(nested).find(|folder| self.is_due(folder))
     }
 
@@ -65,7 +66,14 @@ mod tests {
         let (own, nested) = (root.join("rank0-1"), root.join("run-7/rank0-8"));
         fs::create_dir_all(&own).unwrap();
         fs::create_dir_all(&nested).unwrap();
-        fs::write(root.join("run-7").join(super::super::root::MARK), "{}").unwrap();
+        let mark = |run: &str, around: &str| {
+            let mark = serde_json::json!({ "around": around }).to_string();
+            fs::write(root.join(run).join(super::super::root::MARK), mark).unwrap();
+        };
+        mark("run-7", root.to_str().unwrap());
+        let another_runs = root.join("run-9/rank0-9");
+        fs::create_dir_all(&another_runs).unwrap();
+        mark("run-9", "/elsewhere");
         let mut watch = Watch::default();
         let mut look = |folder: &Path, report: &str| {
             fs::write(folder.join(".new"), report).unwrap();
@@ -77,6 +85,7 @@ mod tests {
         assert_eq!(look(&own, "{cut"), None);
         assert_eq!(look(&own, r#"{"acts": true, "resolved": null}"#), Some(own.clone()));
         assert_eq!(look(&nested, r#"{"acts": true}"#), Some(nested.clone()));
+        assert_eq!(look(&another_runs, r#"{"acts": true}"#), None, "it was only given the same folder");
         assert_eq!(watch.look(&root), None);
         fs::remove_dir_all(&root).unwrap();
     }

@@ -10,7 +10,7 @@ pub(crate) mod code;
 mod hang;
 pub(crate) mod options;
 mod program;
-mod root;
+pub(crate) mod root;
 mod signals;
 mod supervise;
 mod terminal;
@@ -106,13 +106,11 @@ fn make_root(options: &Options, rank: Option<&str>, start_seconds: u64, command:
     let host = Some(host.trim().replace('/', "_")).filter(|host| !host.is_empty()).unwrap_or_else(|| "host".to_owned());
     let facts = FolderFacts { host: &host, process: std::process::id(), rank, start_seconds };
     let (variable, around) = (variable("LAZYGUARD_OUT"), variable(RUN_ROOT));
-    let given = Given {
-        option: options.setting("LAZYGUARD_OUT"),
-        variable: variable.as_deref(),
-        around: around.as_deref().filter(|around| !around.is_empty()),
-    };
+    let around = around.as_deref().filter(|around| !around.is_empty());
+    let given = Given { option: options.setting("LAZYGUARD_OUT"), variable: variable.as_deref(), around };
     let mark = serde_json::json!({
-        "schema": 1, "process": facts.process, "host": host, "rank": rank, "started_seconds": start_seconds, "command": command,
+        "schema": 1, "process": facts.process, "host": host, "rank": rank, "started_seconds": start_seconds,
+        "command": command, "around": around,
     });
     Root::make(given, &facts, &format!("{mark:#}\n"))
 }
@@ -163,12 +161,10 @@ fn conclude(options: &Options, root: Root, run: &Finished, ended: &Ended) -> Res
     if root.finish(options.keep || worth_it) && to_say {
         say_where(&path);
     }
-    match concluded {
-        Ok(_) => {}
-        Err(failure) if code == 0 => return Err(failure),
-        // The program's failure is the bigger one.
-        Err(failure) => say(&failure.to_string()),
-    }
+    let failures = concluded.map_or_else(|failure| vec![failure], |conclusion| conclusion.unwritten);
+    failures.iter().for_each(|failure| say(&failure.to_string()));
+    // What was found, and the program's own failure, are bigger ones.
+    let code = if code == 0 && !failures.is_empty() { code::OWN_FAILURE } else { code };
     // The first process of a container is not ended by a signal that it has no action for.
     if ended.interrupted && code > code::SIGNAL && std::process::id() != 1 {
         // A script that runs this stops at Ctrl-C only if what it runs was ended by that.

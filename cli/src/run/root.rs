@@ -217,7 +217,7 @@ impl Root {
     pub fn finish(self, keep: bool) -> bool {
         let has_content = has_processes(&self.path);
         // A run in this one has kept what is worth it, and has said where it is.
-        let others_keep = || folders_in(&self.path).any(|folder| is_nested(&folder)) || has_living(&self.path);
+        let others_keep = || folders_in(&self.path).any(|folder| is_run(&folder)) || has_living(&self.path);
         if has_content && (self.asked_for || keep || others_keep()) {
             return true;
         }
@@ -233,9 +233,17 @@ impl Root {
     }
 }
 
-/// Whether a folder is that of another run in a run's.
-pub(super) fn is_nested(folder: &Path) -> bool {
+/// Whether a folder is that of a run.
+pub(crate) fn is_run(folder: &Path) -> bool {
     folder.join(MARK).is_file()
+}
+
+/// Whether a folder is that of a run which the program of another run has started, whose folder is `around`. One that was
+/// merely given the same folder is nobody's.
+pub(crate) fn is_nested_in(folder: &Path, around: &Path) -> bool {
+    let mark = fs::read(folder.join(MARK)).ok();
+    let mark = mark.and_then(|text| serde_json::from_slice::<serde_json::Value>(&text).ok());
+    mark.is_some_and(|mark| mark["around"].as_str().map(Path::new) == Some(around))
 }
 
 fn folders_in(root: &Path) -> impl Iterator<Item = PathBuf> {
@@ -244,7 +252,7 @@ fn folders_in(root: &Path) -> impl Iterator<Item = PathBuf> {
 }
 
 fn has_processes(root: &Path) -> bool {
-    folders_in(root).any(|folder| is_nested(&folder) || OF_A_PROCESS.iter().any(|name| folder.join(name).exists()))
+    folders_in(root).any(|folder| is_run(&folder) || OF_A_PROCESS.iter().any(|name| folder.join(name).exists()))
 }
 
 /// Whether a process of the run still runs: what it writes has to have its place.
@@ -274,7 +282,7 @@ fn sweep(base: &Path, prefix: &str) {
             let (path, about) = (entry.path(), fs::symlink_metadata(entry.path()).ok()?);
             let goes_on = File::open(path.join(MARK)).is_ok_and(|mark| locked(mark).is_err());
             let lives = goes_on || has_living(&path);
-            let hung = folders_in(&path).any(|folder| folder.join("hang.json").exists() || is_nested(&folder));
+            let hung = folders_in(&path).any(|folder| folder.join("hang.json").exists() || is_run(&folder));
             let ours = about.is_dir() && about.uid() == getuid().as_raw();
             (ours && !lives && !hung).then_some((about.modified().unwrap_or(SystemTime::UNIX_EPOCH), path))
         })

@@ -20,6 +20,9 @@ pub const HELD_NANOS: Nanos = 1_000_000;
 /// to take 1,021 launches, in blocks.
 pub const DEEP_QUEUE: u64 = 512;
 
+/// More than any queue takes: where so many are not known to have ended, most have, and nothing is known of how many.
+pub const MOST_QUEUED: u64 = 2048;
+
 /// Bytes of local memory a thread that every context has set aside from the start, as drivers' default limit of a stack.
 pub const LOCAL_BYTES_AT_START: u64 = 1024;
 
@@ -85,7 +88,7 @@ pub const fn held(entered: Nanos, returned: Nanos) -> bool {
 
 /// Whether so many outstanding operations explain a launch that held the host.
 pub const fn queue_is_deep(outstanding: u64) -> bool {
-    outstanding >= DEEP_QUEUE
+    outstanding >= DEEP_QUEUE && outstanding <= MOST_QUEUED
 }
 
 /// Whether a kernel needs more local memory a thread than its context is known to have set aside.
@@ -100,6 +103,13 @@ pub fn compiled(took: Nanos, in_flight: bool, launched_before: bool) -> Option<M
         (true, false, true) => Some(Marks::TIMED),
         _ => None,
     }
+}
+
+/// Whether what is submitted to a stream of one kind comes behind what was submitted to another stream of the other kind: the
+/// legacy default stream and those that synchronize with it wait for each other.
+pub const fn in_turn(one: StreamKind, other: StreamKind) -> bool {
+    use StreamKind::{Blocking, Legacy, PerThread};
+    matches!((one, other), (Legacy, Blocking | PerThread) | (Blocking | PerThread, Legacy))
 }
 
 /// Whether a grid fills a device that holds so many of its blocks at once.
@@ -163,6 +173,8 @@ mod tests {
         for kind in [Blocking, Legacy, PerThread, NonBlocking, Unknown] {
             assert!(WaitsFor::Context.concerns(kind));
             assert_eq!(WaitsFor::Blocking.concerns(kind), !matches!(kind, NonBlocking | Unknown), "{kind:?}");
+            assert_eq!(in_turn(Legacy, kind), matches!(kind, Blocking | PerThread), "{kind:?}");
+            assert_eq!(in_turn(kind, Blocking), kind == Legacy, "{kind:?}");
         }
     }
 
@@ -172,7 +184,7 @@ mod tests {
         assert!(!long_in_flight(0, 1_000 * ms), "nothing was submitted");
         assert!(!long_in_flight(50 * ms, 149 * ms) && long_in_flight(50 * ms, 150 * ms));
         assert!(!held(5, 5 + ms - 1) && held(5, 5 + ms) && !held(5, 4));
-        assert!(!queue_is_deep(511) && queue_is_deep(512));
+        assert!(!queue_is_deep(511) && queue_is_deep(512) && queue_is_deep(2048) && !queue_is_deep(2049));
         for (needs, set_aside, expect) in
             [(0, 0, false), (1024, 0, false), (1025, 0, true), (4096, 4096, false), (4097, 4096, true)]
         {

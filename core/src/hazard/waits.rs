@@ -52,15 +52,23 @@ impl Waits {
         self.waits.retain(|wait| !over(wait));
     }
 
-    /// A wait was submitted. It is kept unless the newest write to its address satisfies it, which comes first then, or may.
-    pub fn submitted(&mut self, wait: Outstanding) {
-        let newest = self.writes.iter().rev().map(|write| write.stores_for(&wait.wait));
-        let stored = newest.into_iter().find(|stores| *stores != Stores::Nothing);
-        let stands = match stored {
-            None => true,
-            Some(Stores::All(value)) => !wait.wait.satisfied_by(value),
-            Some(_) => false,
-        };
+    /// A wait was submitted. It is kept unless something satisfies it, or may, that was there first: a write to its address,
+    /// or what the memory holds. Of several writes the newest decides, if it comes before the wait on its own stream or
+    /// `is_done`; else the memory may go through what an earlier one leaves. `holds` is what the memory is known to hold now;
+    /// where nothing is known of it, it may be the zero that it was most likely set to.
+    pub fn submitted(&mut self, wait: Outstanding, holds: Option<u64>, is_done: impl Fn(&ValueWrite) -> bool) {
+        let mut stands = None;
+        for write in self.writes.iter().rev() {
+            stands = match write.stores_for(&wait.wait) {
+                Stores::Nothing => continue,
+                Stores::Half => Some(false),
+                Stores::All(value) if wait.wait.satisfied_by(value) => Some(false),
+                Stores::All(_) if write.stream == wait.stream || is_done(write) => Some(true),
+                Stores::All(_) => continue,
+            };
+            break;
+        }
+        let stands = stands.unwrap_or_else(|| !wait.wait.satisfied_by(holds.unwrap_or(0)));
         if stands && self.waits.len() < MOST_WAITS {
             // Room for all at the first: nothing is allocated once a program is under way.
             self.waits.reserve_exact(MOST_WAITS - self.waits.len());
@@ -122,6 +130,40 @@ mod tests {
         ValueWrite { at, address, value, stream, wide: false }
     }
 
+    /// All writes are done by then.
+    fn submit(waits: &mut Waits, wait: Outstanding) {
+        waits.submitted(wait, None, |_| true);
+    }
+
+    #[test]
+    fn a_wait_for_what_memory_holds_already_is_not_kept() {
+        // (what is waited for, what the memory is known to hold, whether it stands)
+        for (value, holds, expect) in
+            [(0, None, false), (1, None, true), (0, Some(0), false), (0, Some(2), true), (5, Some(5), false)]
+        {
+            let mut waits = Waits::default();
+            let slot_is_empty =
+                Outstanding { wait: ValueWait { flags: 1, ..wait(10, 1, 0x100, value).wait }, ..wait(10, 1, 0, 0) };
+            waits.submitted(slot_is_empty, holds, |_| true);
+            assert_eq!(waits.count() == 1, expect, "{value} in {holds:?}");
+        }
+    }
+
+    #[test]
+    fn a_write_that_is_not_done_leaves_what_came_before_it_for_a_while() {
+        let equal = |at, value| Outstanding {
+            wait: ValueWait { flags: 1, ..wait(at, 1, 0x100, value).wait },
+            ..wait(at, 1, 0x100, value)
+        };
+        for (newest_of, done, expect) in [(2, false, false), (2, true, true), (1, false, true)] {
+            let mut waits = Waits::default();
+            waits.written(&write(5, 2, 0x100, 1));
+            waits.written(&write(6, newest_of, 0x100, 2));
+            waits.submitted(equal(10, 1), None, |_| done);
+            assert_eq!(waits.count() == 1, expect, "the newest on stream {newest_of}, done: {done}");
+        }
+    }
+
     #[test]
     fn a_wait_is_met_once_by_a_later_write_of_another_stream() {
         for (write, expect) in [
@@ -132,11 +174,11 @@ mod tests {
             (write(9, 2, 0x100, 1), 0),  // was submitted before
         ] {
             let mut waits = Waits::default();
-            waits.submitted(wait(10, 1, 0x100, 1));
+            submit(&mut waits, wait(10, 1, 0x100, 1));
             assert_eq!(waits.satisfied_by(&write).len(), expect, "{write:?}");
         }
         let mut waits = Waits::default();
-        waits.submitted(wait(10, 1, 0x100, 1));
+        submit(&mut waits, wait(10, 1, 0x100, 1));
         waits.written(&write(20, 2, 0x100, 1));
         assert!(waits.satisfied_by(&write(30, 2, 0x100, 2)).is_empty() && waits.count() == 0);
     }
@@ -145,12 +187,12 @@ mod tests {
     fn a_wait_whose_write_came_first_is_not_kept() {
         let mut waits = Waits::default();
         waits.written(&write(5, 2, 0x100, 3));
-        waits.submitted(wait(10, 1, 0x100, 3));
-        waits.submitted(wait(11, 1, 0x100, 4));
+        submit(&mut waits, wait(10, 1, 0x100, 3));
+        submit(&mut waits, wait(11, 1, 0x100, 4));
         let kept: Vec<_> = waits.of(|_| true).iter().map(|kept| kept.wait.value).collect();
         assert_eq!(kept, [4]);
         waits.written(&write(12, 2, 0x100, 0));
-        waits.submitted(wait(13, 1, 0x100, 3));
+        submit(&mut waits, wait(13, 1, 0x100, 3));
         assert_eq!(waits.of(|_| true).len(), 2, "the newest write decides");
     }
 
@@ -161,10 +203,10 @@ mod tests {
             let narrow = wait(at, 1, 0x100, 1);
             Outstanding { wait: ValueWait { wide: true, ..narrow.wait }, ..narrow }
         };
-        waits.submitted(wide(10));
+        submit(&mut waits, wide(10));
         assert!(waits.satisfied_by(&write(20, 2, 0x104, 1)).is_empty());
         waits.written(&write(20, 2, 0x104, 1));
-        waits.submitted(wide(30));
+        submit(&mut waits, wide(30));
         assert_eq!(waits.count(), 0);
     }
 
@@ -172,7 +214,7 @@ mod tests {
     fn what_is_kept_is_bounded_and_let_go_of() {
         let mut waits = Waits::default();
         for at in 1..5000 {
-            waits.submitted(wait(at, 1, 0x10_0000 + at * 8, 1));
+            submit(&mut waits, wait(at, 1, 0x10_0000 + at * 8, 1));
             waits.written(&write(at, 2, at * 8, 1));
         }
         assert_eq!((waits.waits.len(), waits.writes.len()), (MOST_WAITS, MOST_WRITES));

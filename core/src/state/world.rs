@@ -454,6 +454,11 @@ impl World {
         self.events.get(&event).map(|e| (e.stream, e.context))
     }
 
+    /// The stream an event was recorded on last, or 0 where that was a whole context, and when, if that was seen.
+    pub fn event_recorded_at(&self, event: u64) -> Option<(u32, Nanos)> {
+        self.events.get(&event).map(|e| (e.stream, e.recorded))
+    }
+
     /// The events that were recorded on a stream and are believed to mean it still, with the time; the newest last.
     pub fn events_on(&self, stream: u32) -> Vec<(u64, Nanos)> {
         let believed = self.graph_launched.load(Ordering::Relaxed);

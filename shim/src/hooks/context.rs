@@ -133,7 +133,10 @@ pub(super) fn sets_limit(entry: Entry, limit: i32, value: usize, real: impl FnOn
         entry,
         |call| {
             call.about.context = call.current_context();
-            call.waits_for_others();
+            // None of the others waits for anything.
+            if limit == STACK_SIZE {
+                call.waits_for_others();
+            }
         },
         real,
         |call, result| {
@@ -173,7 +176,10 @@ pub(super) fn frees(entry: Entry, address: u64, real: impl FnOnce() -> i32) -> i
         |call| {
             call.about.context = call.current_context();
             call.about.detail = address;
-            call.waits_for_others();
+            // There is nothing at address 0 to be released, and nothing is waited for.
+            if address != 0 {
+                call.waits_for_others();
+            }
         },
         real,
     )

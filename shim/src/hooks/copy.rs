@@ -68,7 +68,7 @@ fn copies_so_much(
             call.submits_to(stream);
             call.about.extent = recorded;
             call.about.detail = destination;
-            call.copies(bytes);
+            call.copies(bytes, host);
         },
         real,
         |call, result| call.copied(result, host),

@@ -53,7 +53,11 @@ pub(super) fn stream_wait(entry: Entry, stream: Handle, event: Handle, real: imp
             call.about.detail = event as u64;
         },
         real,
-        |_, _| {},
+        |call, result| {
+            if result == SUCCESS && call.guard.world.long_way() {
+                call.waits_for_event(event);
+            }
+        },
     )
 }
 

@@ -14,7 +14,7 @@ use lazyguard_core::api::Class;
 use lazyguard_core::diagnose::{resident_blocks, Code, ValueWait, ValueWrite};
 use lazyguard_core::hazard::rules::{self, WaitsFor};
 use lazyguard_core::hazard::{Marks, Noted, Other, Outstanding, StreamClass};
-use lazyguard_core::state::{ColdKind, FunctionKind, InFlight, Stream};
+use lazyguard_core::state::{ColdKind, FunctionKind, InFlight, Stream, StreamKind};
 use lazyguard_core::trace::layout::image;
 
 /// Waits that are looked into at one call.
@@ -89,7 +89,11 @@ impl Call {
             thread: self.slot.thread(),
             caller: self.caller.address as u64,
         };
-        self.guard.hazards.with_waits(self.guard, |waits| waits.submitted(wait));
+        let _uncancelled = Uncancelled::new();
+        // Most waits are for what zeroed memory does not satisfy: then it need not be known.
+        let may_hold = wait.wait.satisfied_by(0);
+        let holds = if may_hold { answers::host_memory(wait.wait.address, wait.wait.wide) } else { None };
+        self.guard.hazards.waited(self.guard, wait, holds);
     }
 
     // --- LG104: a call that waits for others ---
@@ -158,14 +162,16 @@ impl Call {
 
     // --- LG105: a copy that held the host ---
 
-    /// A copy of so many bytes is about to be submitted. A big one takes its time also where nothing is in flight, so that is
-    /// found out first.
-    pub fn copies(&self, bytes: u64) {
+    /// A copy of so many bytes is about to be submitted, from or to these addresses. A big one takes its time also where nothing
+    /// is in flight, and any one while its thread does not run, so that is found out first: in the record of the program's own
+    /// waits a stream is busy until it is asked after. Copies of page-locked memory are spared the question.
+    pub fn copies(&self, bytes: u64, host: [u64; 2]) {
         let About { submits, stream_entry, stream, .. } = self.about;
-        if !submits || bytes < rules::BIG_COPY_BYTES {
+        if !submits || !stream_entry.is_some_and(|s| s.busy(self.guard.world.stream_idle_until(s))) {
             return;
         }
-        if stream_entry.is_some_and(|s| s.busy(self.guard.world.stream_idle_until(s))) {
+        let _uncancelled = Uncancelled::new();
+        if bytes >= rules::BIG_COPY_BYTES || host.iter().any(|&address| answers::is_pageable(address)) {
             // The answer is in the state.
             let _ = self.asked(stream);
         }
@@ -312,7 +318,18 @@ impl Call {
             resident_blocks(answers::limits(device), needs)
         });
         if resident.is_some_and(|resident| rules::fills_device(blocks, resident)) {
-            self.guard.hazards.fills(self.guard, Filler { stream, context, launch: self.operation() });
+            self.guard
+                .hazards
+                .fills(self.guard, Filler { stream, context, launch: self.operation(), behind: Default::default() });
+        }
+    }
+
+    /// A stream was told to wait for an event, while a grid that fills its device may be in flight.
+    #[cold]
+    pub fn waits_for_event(&self, event: Handle) {
+        let About { submits: true, stream, .. } = self.about else { return };
+        if let Some((recorded_on, recorded)) = self.guard.world.event_recorded_at(event as u64) {
+            self.guard.hazards.waits_for_event(stream, recorded_on, recorded, self.entered);
         }
     }
 
@@ -321,7 +338,12 @@ impl Call {
     pub fn beside_fillers(&self) {
         let About { submits, stream, context, .. } = self.about;
         let _uncancelled = Uncancelled::new();
-        let others = |filler: &Filler| submits && filler.context == context && filler.stream != stream;
+        let world = &self.guard.world;
+        let kind = |number: u32| world.stream_entry(number).map_or(StreamKind::Unknown, Stream::kind);
+        // What comes behind the grid anyway is nothing that it could wait for.
+        let in_turn = |filler: &Filler| filler.is_before(stream) || rules::in_turn(kind(filler.stream), kind(stream));
+        let others =
+            |filler: &Filler| submits && filler.context == context && filler.stream != stream && !in_turn(filler);
         for filler in self.guard.hazards.fillers(self.guard) {
             // On its own stream it is in nobody's way; there it is asked now and then only.
             if filler.stream == stream && !self.guard.hazards.asks_again() {

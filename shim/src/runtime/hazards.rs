@@ -10,7 +10,7 @@
 
 use super::folder::HAZARDS;
 use super::{folder, standard_error, Guard};
-use lazyguard_core::diagnose::Code;
+use lazyguard_core::diagnose::{Code, ValueWrite};
 use lazyguard_core::hazard::{words, Fold, HazardFile, Names, Noted, Outstanding, Waits};
 use lazyguard_core::report::SCHEMA;
 use lazyguard_core::state::{Operation, ThreadSlot};
@@ -57,7 +57,19 @@ pub struct Filler {
     pub context: u32,
     /// The launch.
     pub launch: Operation,
+    /// Streams that were told to wait for its end by an event, and when; free places are 0.
+    pub behind: [(u32, Nanos); MOST_BEHIND],
 }
+
+impl Filler {
+    /// Whether what is submitted to a stream now comes behind it, by an event.
+    pub fn is_before(&self, stream: u32) -> bool {
+        self.behind.iter().any(|(behind, _)| *behind == stream)
+    }
+}
+
+/// Streams that are remembered to wait for a grid; of the first ones, as a program has few.
+pub const MOST_BEHIND: usize = 8;
 
 /// Grids that are followed, functions that are remembered, libraries that are.
 const MOST_FILLERS: usize = 16;
@@ -106,6 +118,15 @@ impl Hazards {
         let result = then(&mut waits);
         self.waiting.store(waits.count(), Ordering::Release);
         result
+    }
+
+    /// A wait was submitted; `holds` is what the memory is known to hold.
+    pub fn waited(&self, guard: &Guard, wait: Outstanding, holds: Option<u64>) {
+        let is_done = |write: &ValueWrite| {
+            let stream = guard.world.stream_entry(write.stream);
+            stream.is_none_or(|s| s.has_ended(write.at, guard.world.stream_idle_until(s)))
+        };
+        self.with_waits(guard, |waits| waits.submitted(wait, holds, is_done));
     }
 
     // --- loads ---
@@ -184,6 +205,21 @@ impl Hazards {
     /// Whether it is time to ask a grid's own stream whether it has ended: a question takes many times what a launch takes.
     pub fn asks_again(&self) -> bool {
         self.launches_behind.fetch_add(1, Ordering::Relaxed) % LAUNCHES_A_QUESTION == LAUNCHES_A_QUESTION - 1
+    }
+
+    /// A stream was told to wait for an event, which was recorded on this stream, or in its whole context where that is 0, and
+    /// then: what comes behind a grid.
+    pub fn waits_for_event(&self, stream: u32, recorded_on: u32, recorded: Nanos, now: Nanos) {
+        for filler in lock(&self.fillers).iter_mut() {
+            let own = (recorded_on == 0 || recorded_on == filler.stream) && recorded > filler.launch.at;
+            let by_another = filler.behind.iter().any(|(behind, since)| *behind == recorded_on && recorded > *since);
+            let free = filler.behind.iter_mut().find(|(behind, _)| *behind == 0 || *behind == stream);
+            if let (true, Some(place)) = (own || recorded_on != 0 && by_another, free) {
+                if place.0 == 0 {
+                    *place = (stream, now);
+                }
+            }
+        }
     }
 
     /// How many blocks a device holds at once of what this stands for, asked once. Handles are used again in another epoch.

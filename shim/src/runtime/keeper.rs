@@ -3,8 +3,8 @@
 //!
 //! The sign of life is given by the log's thread each time that it looks; the pages are made present by it once. The files are
 //! read from `/proc/self/maps` when that thread starts, when a function is used for the first time from code that is in none of
-//! them, and when a hang is reported; the threads' names too are read again then. Otherwise nothing is opened here: a program
-//! may have forbidden that to itself since.
+//! them, when a hang is reported, and at an orderly end if that thread has not come to it. The threads' names too are read again
+//! at a hang. Otherwise nothing is opened here: a program may have forbidden that to itself since.
 //!
 //! Must not: take the dynamic linker's lock, which a forked child could find taken, or take part in anything a program's
 //! thread waits for.
@@ -13,6 +13,7 @@ use super::{thread, Guard};
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Mutex;
+use std::time::Duration;
 
 /// See the module.
 #[derive(Default)]
@@ -50,6 +51,21 @@ impl Keeper {
                 .for_each(|name| slot.set_name(name));
         }
         self.note_files(guard);
+    }
+
+    /// What is due at an orderly end: of a process that is over soon, the log's thread may not have come to looking at the files.
+    pub fn at_the_end(&self, guard: &Guard) {
+        // Where that thread is just looking, what it finds is waited for, but not for long.
+        let nothing_is_noted = (0..10).find_map(|_| match self.noted.try_lock() {
+            Ok(noted) => Some(noted.is_empty()),
+            Err(_) => {
+                std::thread::sleep(Duration::from_millis(2));
+                None
+            }
+        });
+        if nothing_is_noted.is_some_and(|nothing| nothing || self.wanted.swap(false, Ordering::Relaxed)) {
+            self.note_files(guard);
+        }
     }
 
     /// A function is used for the first time, from this address.

@@ -308,6 +308,9 @@ extern "C" fn exiting() {
         let account = guard.account("exit");
         guard.log.finish(guard);
         disarm();
+        if guard.settings.out.is_some() || guard.hangs.load(Ordering::Relaxed) > 0 {
+            guard.keeper.at_the_end(guard);
+        }
         guard.world.recorder().seen_alive(guard.now());
         guard.world.recorder().set_state(state::ENDED);
         if guard.settings.summary {
