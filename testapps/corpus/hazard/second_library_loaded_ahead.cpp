@@ -5,7 +5,7 @@
 // prevented: LG102 call=cuLaunchKernel kernel=other_step stream=non-blocking
 // prevented: LG101 call=cuLaunchKernel kernel=other_set stream=non-blocking
 // env: LAZYGUARD_PRELOAD_SHARE=100
-// card: yes
+// card: yes, alone
 #include "../corpus.hpp"
 
 int main() {

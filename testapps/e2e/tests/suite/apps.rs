@@ -141,7 +141,13 @@ fn expect_diagnosed(app: &App, mut running: Running) {
 
     let reported: Json =
         serde_json::from_str(&folder.report("json")).unwrap_or_else(|error| panic!("the report: {error}"));
-    assert_eq!(reported["hang"], hang, "the command reports another hang than the file holds");
+    // When it is due to be acted upon is added a moment later.
+    let told = |hang: &Json| {
+        let mut hang = hang.clone();
+        hang.as_object_mut().map(|hang| hang.remove("acts"));
+        hang
+    };
+    assert_eq!(told(&reported["hang"]), told(&hang), "the command reports another hang than the file holds");
     assert_eq!(text(&reported, "/run/ended"), "running");
     assert_eq!(number(&reported, "/run/hangs"), 1);
     assert!(folder.report("text").contains(&format!("{code}: ")), "{}", folder.report("text"));

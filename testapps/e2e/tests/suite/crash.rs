@@ -490,7 +490,11 @@ fn killed_it_is_diagnosed_from_its_folder(test: &str, name: &str) {
         );
         return;
     }
-    assert_eq!(verdicts(&before.0), verdicts(&live), "before: {:#}\nlive: {live:#}", before.0);
+    // Another run: what a second thread had submitted when this one was killed depends on the machine, the cause does not.
+    let causes = |report: &Json| -> Vec<_> {
+        verdicts(report).into_iter().map(|(code, culprits)| (code, culprits.into_iter().next())).collect()
+    };
+    assert_eq!(causes(&before.0), causes(&live), "before: {:#}\nlive: {live:#}", before.0);
     let (fix, code) = (text(&before.0, "/verdicts/0/fix"), app.expected_code());
     assert!(said.contains(&format!("{code}: ")) && said.contains(fix), "{said}");
 }
