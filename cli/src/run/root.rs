@@ -219,6 +219,10 @@ impl Root {
         // A run in this one has kept what is worth it, and has said where it is.
         let others_keep = || folders_in(&self.path).any(|folder| is_run(&folder)) || has_living(&self.path);
         if has_content && (self.asked_for || keep || others_keep()) {
+            if !self.asked_for {
+                // What somebody was told of is not cleared up behind his back.
+                let _ = File::create(self.path.join(KEPT_MARK));
+            }
             return true;
         }
         if self.asked_for {
@@ -265,6 +269,9 @@ fn has_living(root: &Path) -> bool {
     })
 }
 
+/// In a private folder that somebody was told of.
+const KEPT_MARK: &str = "kept";
+
 /// The file, locked by this process; its lock goes with it.
 fn locked(file: File) -> Result<Flock<File>, (File, Errno)> {
     Flock::lock(file, FlockArg::LockExclusiveNonblock)
@@ -283,8 +290,9 @@ fn sweep(base: &Path, prefix: &str) {
             let goes_on = File::open(path.join(MARK)).is_ok_and(|mark| locked(mark).is_err());
             let lives = goes_on || has_living(&path);
             let hung = folders_in(&path).any(|folder| folder.join("hang.json").exists() || is_run(&folder));
+            let promised = path.join(KEPT_MARK).exists();
             let ours = about.is_dir() && about.uid() == getuid().as_raw();
-            (ours && !lives && !hung).then_some((about.modified().unwrap_or(SystemTime::UNIX_EPOCH), path))
+            (ours && !lives && !hung && !promised).then_some((about.modified().unwrap_or(SystemTime::UNIX_EPOCH), path))
         })
         .collect();
     left.sort_by_key(|(since, _)| std::cmp::Reverse(*since));
@@ -319,6 +327,25 @@ mod tests {
         fn drop(&mut self) {
             let _ = fs::remove_dir_all(&self.0);
         }
+    }
+
+    #[test]
+    fn what_somebody_was_told_of_and_what_goes_on_is_not_cleared_up() {
+        let scratch = Scratch::new("sweep");
+        let folder = |name: &str| {
+            let path = scratch.0.join(format!("mine-{name}"));
+            fs::create_dir(&path).unwrap();
+            fs::write(path.join(MARK), "{}").unwrap();
+            path
+        };
+        let told = folder("told");
+        fs::write(told.join(KEPT_MARK), "").unwrap();
+        let goes_on = folder("lives");
+        let _lock = locked(File::open(goes_on.join(MARK)).unwrap()).map_err(|(_, error)| error).unwrap();
+        let left: Vec<_> = (0..2 * MOST_KEPT).map(|n| folder(&n.to_string())).collect();
+        sweep(&scratch.0, "mine-");
+        assert!(told.is_dir() && goes_on.is_dir());
+        assert_eq!(left.iter().filter(|path| path.is_dir()).count(), MOST_KEPT);
     }
 
     fn asked(template: &str, rank: Option<&str>) -> Root {
