@@ -140,11 +140,14 @@ fn expect_the_verdict(work: &Work, program: &InCorpus, code: &str, run: Run<'_>)
 
 fn until_the_final_verdict(running: &mut Running) -> Folder {
     let out = running.out();
-    running.until("the final verdict, the driver asked", VERDICT, |_| {
+    running.until("the final verdict, the driver asked", VERDICT, |running| {
         // It is replaced, never changed, but may not be there yet.
         let hang: Json = serde_json::from_slice(&fs::read(out.join("hang.json")).ok()?).ok()?;
-        (hang["standing"] == "hang" && !hang["probe"].is_null()).then_some(())
+        let final_one = hang["standing"] == "hang" && !hang["probe"].is_null();
+        (final_one && running.stderr().contains("lazyguard: HANG")).then_some(())
     });
+    // The recording's sign of life is given ten times a second: who is killed this very moment was last seen before the verdict.
+    std::thread::sleep(Duration::from_millis(250));
     Folder::at(&out)
 }
 
