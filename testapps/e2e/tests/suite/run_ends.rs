@@ -55,7 +55,7 @@ fn nobody_gets_away_when_everything_is_ended() {
     let work = Work::new(lazyguard_e2e::this_test!());
     let program = "import os, signal, subprocess, sys, time\n\
         def stays():\n\
-        \x20   print(os.getpid(), flush=True)\n\
+        \x20   os.write(1, b'%d\\n' % os.getpid())\n\
         \x20   signal.signal(signal.SIGTERM, signal.SIG_IGN)\n\
         \x20   while True: time.sleep(1)\n\
         def daemon():\n\
@@ -67,7 +67,7 @@ fn nobody_gets_away_when_everything_is_ended() {
         if os.fork() == 0:\n\
         \x20   os.setpgid(0, 0); stays()\n\
         if os.fork() == 0:\n\
-        \x20   print(os.getpid(), flush=True); os.kill(os.getpid(), signal.SIGSTOP); time.sleep(60)\n\
+        \x20   os.write(1, b'%d\\n' % os.getpid()); os.kill(os.getpid(), signal.SIGSTOP); time.sleep(60)\n\
         stays()\n";
     let options = ["--timeout", "4s", "--kill-after", "300ms"];
     let outcome = under(&work, &options, &["python3", "-c", program]).finish();
