@@ -8,8 +8,8 @@
 //!
 //! Must not: write anything but these, or wait for longer than it was told.
 
-use crate::report::Format;
 use crate::source::{duration, file_of, header_word, maps_of, recording_of, Run, Standing, RECORDING};
+use crate::writing::Format;
 use crate::{Failure, Outcome};
 use lazyguard_core::trace::layout::{self, header, state};
 use serde_json::Value;

@@ -5,6 +5,7 @@
 use crate::callers::Callers;
 use crate::names::{condition, lane_name, meant_at, Names};
 use crate::source::{duration, Opened, Run};
+use crate::writing::Took;
 use crate::{Failure, Outcome};
 use lazyguard_core::api::Class;
 use lazyguard_core::diagnose::Doing;
@@ -523,19 +524,4 @@ fn write_text(out: &mut impl Write, line: &Line<'_>, kind: Kind, so_far: Took, c
         (None, None) => {}
     }
     out.write_all(b"\n")
-}
-
-/// A duration in the unit in which it is easily read.
-pub(crate) struct Took(pub Nanos);
-
-impl std::fmt::Display for Took {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let nanos = self.0 as f64;
-        match self.0 {
-            0..1_000 => write!(f, "{} ns", self.0),
-            1_000..1_000_000 => write!(f, "{:.1} us", nanos / 1e3),
-            1_000_000..1_000_000_000 => write!(f, "{:.1} ms", nanos / 1e6),
-            _ => write!(f, "{:.3} s", nanos / 1e9),
-        }
-    }
 }

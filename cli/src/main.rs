@@ -8,13 +8,16 @@ mod callers;
 mod card;
 mod doctor;
 mod dump;
+mod elf;
 mod explain;
 mod export;
 mod findings;
 mod left_behind;
+mod library;
 mod log;
 mod manual;
 mod names;
+mod recorded;
 #[cfg(test)]
 #[path = "../tests/common/mod.rs"]
 mod recordings;
@@ -23,6 +26,7 @@ mod run;
 mod source;
 mod stacks;
 mod timing;
+mod writing;
 
 use clap::{Parser, Subcommand};
 use lazyguard_core::api::FORMS;
@@ -147,9 +151,11 @@ fn unusable(error: &clap::Error) -> ExitCode {
         return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
     }
     let text = error.to_string();
-    let lines = text.lines().map(str::trim).take_while(|line| !line.is_empty());
-    let line = lines.collect::<Vec<_>>().join(" ");
-    let _ = writeln!(io::stderr(), "lazyguard: {} (see lazyguard run --help)", line.trim_start_matches("error: "));
+    let lines = || text.lines().map(str::trim);
+    let line = lines().take_while(|line| !line.is_empty()).collect::<Vec<_>>().join(" ");
+    let similar = lines().find_map(|line| line.strip_prefix("tip: ").filter(|tip| tip.contains("similar")));
+    let tip = similar.map(|tip| format!("; {tip}")).unwrap_or_default();
+    let _ = writeln!(io::stderr(), "lazyguard: {}{tip} (see lazyguard run --help)", line.trim_start_matches("error: "));
     ExitCode::from(run::code::OWN_FAILURE)
 }
 

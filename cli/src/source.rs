@@ -14,6 +14,7 @@ use crate::callers::Callers;
 use crate::left_behind;
 use crate::Failure;
 use lazyguard_core::diagnose::{Gathering, Snapshot};
+use lazyguard_core::report::HangReport;
 use lazyguard_core::settings::Settings;
 use lazyguard_core::trace::read::{Entry, Facts, ProcessState, Recording};
 use lazyguard_core::trace::{layout, Kind, Lane};
@@ -432,6 +433,22 @@ pub(crate) fn duration(text: &str) -> Result<u64, String> {
         Ok(total) if (0.0..1.8e19).contains(&total) => Ok(total.round() as u64),
         _ => Err("not a duration: 250us, 1.5s, 2m".to_owned()),
     }
+}
+
+/// The hang that the watchdog has reported, if it has one.
+pub(crate) fn hang_in(folder: &Path) -> Result<Option<HangReport>, Failure> {
+    read(folder, "hang.json")
+}
+
+/// A file of a run folder; `None` where it is not there.
+pub(crate) fn read<T: serde::de::DeserializeOwned>(folder: &Path, name: &str) -> Result<Option<T>, Failure> {
+    let path = folder.join(name);
+    let text = match std::fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(Failure::Input(format!("{}: {error}", path.display()))),
+    };
+    serde_json::from_str(&text).map(Some).map_err(|error| Failure::Input(format!("{}: {error}", path.display())))
 }
 
 #[cfg(test)]

@@ -16,8 +16,8 @@ mod cold_start;
 mod read;
 mod table;
 
-use crate::report::Format;
 use crate::source::duration;
+use crate::writing::Format;
 use crate::{Failure, Outcome};
 use lazyguard_core::timing::THRESHOLD_NANOS;
 use lazyguard_core::Nanos;

@@ -137,6 +137,9 @@ pub fn rank(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
     told.map(|rank| rank.trim().replace('/', "_")).find(|rank| !rank.is_empty())
 }
 
+/// The setting that `lazyguard run` takes one value more of.
+pub const ON_HANG: &str = "LAZYGUARD_ON_HANG";
+
 /// The table of settings.
 pub const SETTINGS: &[Setting] = &[
     Setting {
@@ -214,7 +217,7 @@ pub const SETTINGS: &[Setting] = &[
         apply: |s, v| set(&mut s.hang_after_nanos, if v == "off" { Some(0) } else { duration(v) }),
     },
     Setting {
-        name: "LAZYGUARD_ON_HANG",
+        name: ON_HANG,
         flag: "--on-hang",
         values: "report, abort, exit:N with N from 0 to 255, command:COMMAND",
         default: "report",

@@ -22,6 +22,8 @@ constexpr int kElements = 1 << 18;
 constexpr size_t kBytes = kElements * sizeof(int);
 constexpr unsigned kBlocks = 8, kThreads = 32;
 constexpr unsigned long long kBusyNs = 30'000'000;
+// Long enough for a busy machine to submit what is to meet it.
+constexpr unsigned long long kHeldNs = 150'000'000;
 constexpr int kQueued = 2000;
 
 bool times = false;
@@ -96,7 +98,7 @@ int main(int argc, char** argv) {
   {
     // What the seed's title asks: a pageable copy on a stream that is busy holds the host until the stream is not.
     Phase phase("pageable copy on a busy stream");
-    twin::launch(blocking_async, "busy", 1, 1, stream1, kBusyNs);
+    twin::launch(blocking_async, "busy", 1, 1, stream1, kHeldNs);
     twin::cudaMemcpyAsyncHostToDevice(d_array1, host_data1.data(), kBytes, stream1);
     twin::cudaMemcpyAsyncDeviceToHost(host_data1.data(), d_array2, kBytes, stream1);
     phase.submitted();
@@ -119,7 +121,7 @@ int main(int argc, char** argv) {
     // More launches than the queue holds, behind work that ends: some of them wait, all of them run.
     Phase phase("queue of launches");
     twin::cudaMemset(d_array1, 0, sizeof(int));
-    twin::launch(blocking_async, "busy", 1, 1, stream1, kBusyNs);
+    twin::launch(blocking_async, "busy", 1, 1, stream1, kHeldNs);
     for (int i = 0; i < kQueued; ++i) twin::launch(blocking_async, "count", 1, 1, stream1, d_array1);
     phase.submitted();
     twin::cudaStreamSynchronize(stream1);

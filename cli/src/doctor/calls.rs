@@ -4,8 +4,8 @@
 
 use super::closure::Closure;
 use super::driver::Driver;
-use super::elf::{is_followed, Elf};
 use super::finding::{About, Findings};
+use crate::elf::{is_followed, Elf};
 use lazyguard_core::settings::{Policy, Settings};
 
 /// Says it of all of them.

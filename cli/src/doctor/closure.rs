@@ -2,8 +2,8 @@
 //!
 //! What it opens while it runs is not among them.
 
-use super::elf::Elf;
 use super::linker::{handed_on, Linker, Place};
+use crate::elf::Elf;
 use std::collections::{HashSet, VecDeque};
 
 /// More than any program has.

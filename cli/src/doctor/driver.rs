@@ -2,10 +2,10 @@
 //!
 //! Must not: load it. What it offers stands in its table of exports.
 
-use super::elf::Elf;
 use super::finding::{About, Findings};
 use super::linker::{Linker, Place};
 use super::machine::Machine;
+use crate::elf::Elf;
 use lazyguard_core::api::FORMS;
 use std::path::{Path, PathBuf};
 

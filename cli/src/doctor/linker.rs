@@ -5,8 +5,8 @@
 //!
 //! Must not: load anything.
 
-use super::elf::{machine_name, machine_of, Elf};
 use super::machine::Machine;
+use crate::elf::{machine_name, machine_of, Elf};
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn the_c_library_of_this_machine_is_found() {
         let machine = Machine::this();
-        let place = Linker::new(&machine, super::super::elf::own_machine()).find("libc.so.6").unwrap();
+        let place = Linker::new(&machine, crate::elf::own_machine()).find("libc.so.6").unwrap();
         assert!(place.path.is_file(), "{place:?}");
     }
 
@@ -214,7 +214,7 @@ mod tests {
         std::fs::write(root.join("environment/libonly.so"), "for another machine").unwrap();
         let environment = root.join("environment").display().to_string();
         let machine = Machine::played(&root, &[("LD_LIBRARY_PATH", &environment)]);
-        let linker = Linker::new(&machine, super::super::elf::own_machine());
+        let linker = Linker::new(&machine, crate::elf::own_machine());
         let mut asks = Elf::read(Path::new("/proc/self/exe")).unwrap();
         (asks.rpath, asks.runpath) = (vec![root.join("named").display().to_string()], Vec::new());
         let by = |asks: &Elf, name: &str, inherited: &[PathBuf]| {

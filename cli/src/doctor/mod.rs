@@ -21,7 +21,6 @@ mod calls;
 mod closure;
 mod devices;
 mod driver;
-mod elf;
 mod finding;
 mod folder;
 mod library;
@@ -32,12 +31,14 @@ mod preloaded;
 mod program;
 mod start;
 
+use crate::elf::own_machine;
+use crate::run::options::KILL;
 use crate::source::duration;
 use crate::Outcome;
 use closure::Closure;
-use elf::own_machine;
+
 use finding::{About, Findings, Format};
-use lazyguard_core::settings::{Settings, SETTINGS};
+use lazyguard_core::settings::{Settings, ON_HANG, SETTINGS};
 use linker::Linker;
 use machine::Machine;
 use std::path::PathBuf;
@@ -101,7 +102,16 @@ pub(crate) fn doctor(arguments: Arguments) -> Outcome {
 
 /// The settings in force, with what is wrong with them.
 fn settings(machine: &Machine, found: &mut Findings) -> Settings {
-    let (settings, complaints) = Settings::read(machine.texts());
+    // What `lazyguard run` alone knows, it does not hand on.
+    let of_run = |name: &str, value: &str| name == ON_HANG && value.trim() == KILL;
+    let (settings, complaints) = Settings::read(machine.texts().filter(|(name, value)| !of_run(name, value)));
+    if machine.told(ON_HANG).is_some_and(|value| of_run(ON_HANG, &value)) {
+        found.note(
+            About::Settings,
+            format!("{ON_HANG}={KILL} is understood by `lazyguard run` alone"),
+            "start the program with `lazyguard run`, or say abort",
+        );
+    }
     let count = complaints.len();
     for complaint in complaints {
         found.problem(About::Settings, complaint, "correct or unset it; `lazyguard settings` prints what there is");

@@ -1,9 +1,9 @@
 //! What else is loaded into programs beside the guard: by the environment, by the system, by the driver.
 
-use super::elf::Elf;
 use super::finding::{About, Findings};
 use super::linker::Linker;
 use super::machine::Machine;
+use crate::elf::Elf;
 
 /// The guard's own file name.
 const OWN: &str = "liblazyguard.so";
@@ -105,9 +105,9 @@ fn without_comments(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::elf::own_machine;
     use super::super::finding::Level;
     use super::*;
+    use crate::elf::own_machine;
 
     #[test]
     fn what_is_preloaded_is_named_and_the_guards_place_matters() {

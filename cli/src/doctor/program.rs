@@ -2,9 +2,9 @@
 //!
 //! What it does with the driver is `calls`' matter.
 
-use super::elf::{machine_name, Elf, Unreadable};
 use super::finding::{About, Findings};
 use super::machine::Machine;
+use crate::elf::{machine_name, Elf, Unreadable};
 use rustix::fs::getxattr_query;
 use std::ffi::OsStr;
 use std::io;
@@ -141,7 +141,7 @@ pub(super) fn bears(
     found: &mut Findings,
 ) -> bool {
     let name = program.path.display();
-    let own = library.map_or(super::elf::own_machine(), |library| library.machine);
+    let own = library.map_or(crate::elf::own_machine(), |library| library.machine);
     if program.machine != own {
         let (its, own) = (machine_name(program.machine), machine_name(own));
         found.problem(

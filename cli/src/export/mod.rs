@@ -14,7 +14,7 @@ mod protobuf;
 mod read_back;
 mod timeline;
 
-use crate::report::hang_in;
+use crate::source::hang_in;
 use crate::source::{duration, Run};
 use crate::{Failure, Outcome};
 use judged::{of_recording, Reported};

@@ -4,8 +4,9 @@
 //! Must not: fail for what one folder holds. A file that is missing or damaged costs what is in it, and one line.
 
 use crate::callers::SourceLine;
-use crate::report::{read, Recorded, StoodStill};
+use crate::recorded::{Recorded, StoodStill};
 use crate::run::root;
+use crate::source::read;
 use crate::source::{Opened, Run, RECORDING};
 use crate::{stacks, Failure};
 use lazyguard_core::diagnose::Standing;

@@ -34,6 +34,7 @@ use crate::run::code;
 use crate::Failure;
 use collect::{Process, Stood};
 use judge::{Judged, Rules};
+use lazyguard_core::settings::{expand_folder, FolderFacts};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -90,6 +91,19 @@ pub(crate) struct Wanted {
     pub annotations: Annotations,
     /// A line that sums the run up.
     pub summary: bool,
+}
+
+impl Wanted {
+    /// Fills in the fields of the files' names: ranks that are given the same options have files of their own.
+    pub fn fill_in(&mut self, facts: &FolderFacts<'_>) {
+        let files = [&mut self.junit, &mut self.json, &mut self.sarif, &mut self.baseline, &mut self.write_baseline];
+        for path in files.into_iter().flatten() {
+            // A name that is no text has none.
+            if let Some(template) = path.to_str() {
+                *path = expand_folder(template, facts).into();
+            }
+        }
+    }
 }
 
 /// What a run fails for.

@@ -4,9 +4,10 @@ use super::collect::{self, Process};
 use super::judge::Rules;
 use super::{baseline, json, junit, sarif, suppress, text, FailOn, Seen};
 use crate::source::Run;
-use crate::Failure;
+use crate::{Failure, Outcome};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 /// How a report of hazards is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -22,14 +23,14 @@ pub(crate) enum Format {
 }
 
 /// Prints the processes whose folders lie under a root: a line each, and their hangs and hazards.
-pub(crate) fn report_all(root: &Path, format: crate::report::Format, out: &mut impl Write) -> Result<(), Failure> {
+pub(crate) fn report_all(root: &Path, format: crate::writing::Format, out: &mut impl Write) -> Outcome {
     let (processes, unreadable) = collect::under(root);
     let fail_on = FailOn::default();
     let judged = Rules::default().judge(&processes);
     let seen = look_at(root, processes, unreadable, judged, &fail_on, false);
     match format {
-        crate::report::Format::Json => out.write_all(json::text(&seen).as_bytes())?,
-        crate::report::Format::Text => {
+        crate::writing::Format::Json => out.write_all(json::text(&seen).as_bytes())?,
+        crate::writing::Format::Text => {
             text::processes(&seen).iter().try_for_each(|line| writeln!(out, "{line}"))?;
             if !seen.judged.hazards.is_empty() {
                 writeln!(out)?;
@@ -37,7 +38,7 @@ pub(crate) fn report_all(root: &Path, format: crate::report::Format, out: &mut i
             }
         }
     }
-    Ok(())
+    Ok(exit_code(&seen))
 }
 
 /// Prints the hazards of a process, or of all processes under a root.
@@ -47,7 +48,7 @@ pub(crate) fn report_hazards(
     suppressions: &[PathBuf],
     baseline: Option<&Path>,
     out: &mut impl Write,
-) -> Result<(), Failure> {
+) -> Outcome {
     let fail_on = FailOn::default();
     let keys = match baseline {
         None => None,
@@ -71,7 +72,15 @@ pub(crate) fn report_hazards(
         }
     };
     out.write_all(text.as_bytes())?;
-    Ok(())
+    Ok(exit_code(&seen))
+}
+
+/// What could be read has been told; a script has to hear of the rest.
+fn exit_code(seen: &Seen<'_>) -> ExitCode {
+    match seen.problems().next() {
+        None => ExitCode::SUCCESS,
+        Some(_) => ExitCode::FAILURE,
+    }
 }
 
 /// The processes that are meant by a process id, a folder, or the path of a recording.

@@ -7,7 +7,7 @@ use super::places::Place;
 use super::{exit_code, text, End, Seen};
 use crate::callers::SourceLine;
 use crate::explain;
-use crate::report::utc;
+use crate::writing::utc;
 use lazyguard_core::diagnose::Code;
 use lazyguard_core::hazard::words;
 use percent_encoding::{utf8_percent_encode, AsciiSet, NON_ALPHANUMERIC};

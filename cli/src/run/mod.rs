@@ -17,11 +17,10 @@ mod terminal;
 mod tree;
 
 pub(crate) use options::Options;
-pub(crate) use program::find_library;
 
 use crate::card::Sampler;
 use crate::findings::{self, Finished};
-use crate::{timing, Failure};
+use crate::{library, timing, Failure};
 use lazyguard_core::settings::{self, FolderFacts, RUN_ROOT};
 use nix::sys::signal::Signal;
 use root::{Given, Root};
@@ -52,23 +51,35 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-fn supervised(options: Options) -> Result<u8, Failure> {
-    findings::check(&options.wanted)?;
-    let library = find_library(options.library.clone())?;
+fn supervised(mut options: Options) -> Result<u8, Failure> {
     let rank = settings::rank(variable);
-    let command: Vec<_> = options.program.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let host = host();
+    let facts = FolderFacts {
+        host: &host,
+        process: std::process::id(),
+        rank: rank.as_deref(),
+        start_seconds: started.as_secs(),
+    };
+    options.wanted.fill_in(&facts);
+    findings::check(&options.wanted)?;
+    let library = library::find(options.library.clone())?;
+    // The one beside this command came with it.
+    if options.library.is_some() {
+        library::look_into(&library).map_err(Failure::Input)?;
+    }
+    let command: Vec<_> = options.program.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let caught = signals::Caught::now()?;
     // Whoever loses its parent is ours from now on; an old kernel that cannot do that does without.
     let _ = nix::sys::prctl::set_child_subreaper(true);
-    let root = make_root(&options, rank.as_deref(), started.as_secs(), &command)?;
+    let root = make_root(&options, &facts, &command)?;
     let variables = variables(&options, &root, program::preload(&library, std::env::var_os("LD_PRELOAD")));
     options.program.first().and_then(|name| program::goes_unguarded(name)).iter().for_each(|line| say(line));
     // Before the program: the first look is at what it begins with. The thread has this one's signal mask.
     let sampler = options.cold_start.then(|| Sampler::start(root.path()));
     let since = Instant::now();
     let tree = tree::Tree::before_the_program();
-    let child = match program::start(&options.program, &variables, caught.children_are_ignored()) {
+    let child = match program::start(&options.program, &variables, &caught.to_ignore()) {
         Ok(child) => child,
         Err((code, line)) => {
             if let Some(sampler) = sampler {
@@ -101,18 +112,22 @@ fn supervised(options: Options) -> Result<u8, Failure> {
     conclude(&options, root, &run, &ended)
 }
 
-fn make_root(options: &Options, rank: Option<&str>, start_seconds: u64, command: &[String]) -> Result<Root, Failure> {
+/// The machine's name, as a part of a path.
+fn host() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let host = Some(host.trim().replace('/', "_")).filter(|host| !host.is_empty()).unwrap_or_else(|| "host".to_owned());
-    let facts = FolderFacts { host: &host, process: std::process::id(), rank, start_seconds };
+    Some(host.trim().replace('/', "_")).filter(|host| !host.is_empty()).unwrap_or_else(|| "host".to_owned())
+}
+
+fn make_root(options: &Options, facts: &FolderFacts<'_>, command: &[String]) -> Result<Root, Failure> {
     let (variable, around) = (variable("LAZYGUARD_OUT"), variable(RUN_ROOT));
     let around = around.as_deref().filter(|around| !around.is_empty());
     let given = Given { option: options.setting("LAZYGUARD_OUT"), variable: variable.as_deref(), around };
     let mark = serde_json::json!({
-        "schema": 1, "process": facts.process, "host": host, "rank": rank, "started_seconds": start_seconds,
+        "schema": 1, "process": facts.process, "host": facts.host, "rank": facts.rank,
+        "started_seconds": facts.start_seconds,
         "command": command, "around": around,
     });
-    Root::make(given, &facts, &format!("{mark:#}\n"))
+    Root::make(given, facts, &format!("{mark:#}\n"))
 }
 
 /// What the program's environment has that this one's has not.
@@ -121,7 +136,7 @@ fn variables(options: &Options, root: &Root, preload: OsString) -> Vec<(&'static
     let mut variables: Vec<_> = given.collect();
     if kills_on_hang(options) {
         // It is done from here: the guard only says when.
-        variables.push(("LAZYGUARD_ON_HANG", "report".into()));
+        variables.push((settings::ON_HANG, "report".into()));
     }
     variables.push(("LAZYGUARD_OUT", root.template().into()));
     variables.push((RUN_ROOT, root.text().into()));
@@ -130,8 +145,8 @@ fn variables(options: &Options, root: &Root, preload: OsString) -> Vec<(&'static
 }
 
 fn kills_on_hang(options: &Options) -> bool {
-    let of_variable = || variable("LAZYGUARD_ON_HANG").is_some_and(|value| value.trim() == options::KILL);
-    options.setting("LAZYGUARD_ON_HANG").map_or_else(of_variable, |value| value == options::KILL)
+    let of_variable = || variable(settings::ON_HANG).is_some_and(|value| value.trim() == options::KILL);
+    options.setting(settings::ON_HANG).map_or_else(of_variable, |value| value == options::KILL)
 }
 
 /// A part of the time that a hang takes to be one: the folder may be one that hundreds of ranks look into.

@@ -7,10 +7,11 @@
 
 use super::code;
 use crate::findings::Wanted;
+use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches, ValueHint};
-use lazyguard_core::settings::{self, Setting, SETTINGS};
-use std::ffi::OsString;
+use lazyguard_core::settings::{self, Setting, ON_HANG, SETTINGS};
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -33,8 +34,14 @@ pub(crate) struct Own {
 }
 
 const SWITCH: Own = Own { flag: "", value: None, values: "a switch", default: "off", help: "", many: false };
-const FILE: Own =
-    Own { flag: "", value: Some("FILE"), values: "a file that is written", default: "none", help: "", many: false };
+const FILE: Own = Own {
+    flag: "",
+    value: Some("FILE"),
+    values: "a file that is written; %h, %p, %r, %t and %% as in --out",
+    default: "none",
+    help: "",
+    many: false,
+};
 
 /// The table of options that are no settings.
 pub(crate) const OWN: &[Own] = &[
@@ -90,7 +97,7 @@ pub(crate) const OWN: &[Own] = &[
     Own {
         flag: "--baseline",
         value: Some("FILE"),
-        values: "a file that --write-baseline wrote",
+        values: "a file that --write-baseline wrote; fields as there",
         default: "none",
         help: "the hazards of which the team knows: only new ones are found",
         many: false,
@@ -141,11 +148,47 @@ fn long(flag: &'static str) -> &'static str {
     flag.trim_start_matches('-')
 }
 
+/// The values of a setting's option.
+pub(crate) fn values_of(setting: &Setting) -> String {
+    match setting.name {
+        ON_HANG => format!("{}, {KILL}", setting.values),
+        _ => setting.values.to_owned(),
+    }
+}
+
+/// Takes any text, and tells a shell that completes it which words there are: those of `values`, a list with commas, that stand
+/// for themselves.
+#[derive(Clone)]
+struct Words(Vec<&'static str>);
+
+impl Words {
+    fn of(values: &'static str) -> Self {
+        let is_a_word = |value: &&str| !value.is_empty() && value.bytes().all(|b| b.is_ascii_lowercase());
+        Self(values.split(", ").filter(is_a_word).collect())
+    }
+}
+
+impl TypedValueParser for Words {
+    type Value = String;
+
+    fn parse_ref(&self, command: &Command, arg: Option<&Arg>, value: &OsStr) -> Result<String, clap::Error> {
+        StringValueParser::new().parse_ref(command, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        match self.0.is_empty() {
+            true => None,
+            false => Some(Box::new(self.0.iter().map(PossibleValue::new))),
+        }
+    }
+}
+
 fn of_setting(setting: &'static Setting) -> Arg {
-    let details = format!(
-        "{}\n[values: {}] [default: {}] [variable: {}]",
-        setting.help, setting.values, setting.default, setting.name
-    );
+    let values = values_of(setting);
+    let mut words = Words::of(setting.values);
+    words.0.extend((setting.name == ON_HANG).then_some(KILL));
+    let details =
+        format!("{}\n[values: {}] [default: {}] [variable: {}]", setting.help, values, setting.default, setting.name);
     let hint = if setting.name == "LAZYGUARD_OUT" { ValueHint::DirPath } else { ValueHint::Other };
     // The last one counts, so that a script's option can be overridden behind it.
     Arg::new(setting.name)
@@ -153,6 +196,8 @@ fn of_setting(setting: &'static Setting) -> Arg {
         .value_name("VALUE")
         .help(details)
         .value_hint(hint)
+        .value_parser(words)
+        .hide_possible_values(true)
         .overrides_with(setting.name)
         .help_heading("Settings (an option overrides its variable)")
 }
@@ -166,7 +211,7 @@ fn of_own(own: &'static Own) -> Arg {
     let arg = if value == "FILE" {
         arg.value_hint(ValueHint::FilePath).value_parser(clap::value_parser!(PathBuf))
     } else {
-        arg.value_hint(ValueHint::Other)
+        arg.value_hint(ValueHint::Other).value_parser(Words::of(own.values)).hide_possible_values(true)
     };
     if own.many {
         arg.action(ArgAction::Append)
@@ -227,6 +272,10 @@ impl FromArgMatches for Options {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let given = |name: &str| matches.get_one::<String>(name).map(|v| v.trim()).filter(|v| !v.is_empty());
         let file = |name: &str| matches.get_one::<PathBuf>(name).filter(|path| !path.as_os_str().is_empty()).cloned();
+        let template = |name: &str| match file(name) {
+            Some(path) => has_known_fields(name, &path.to_string_lossy()).map(|()| Some(path)),
+            None => Ok(None),
+        };
         let mut settings = Vec::new();
         for setting in SETTINGS {
             let Some(value) = given(setting.name) else { continue };
@@ -244,12 +293,12 @@ impl FromArgMatches for Options {
             library: file("--library"),
             wanted: Wanted {
                 fail_on: parsed("--fail-on", given("--fail-on").unwrap_or_default())?,
-                junit: file("--junit"),
-                json: file("--json"),
-                sarif: file("--sarif"),
+                junit: template("--junit")?,
+                json: template("--json")?,
+                sarif: template("--sarif")?,
                 suppressions: matches.get_many::<PathBuf>("--suppress").into_iter().flatten().cloned().collect(),
-                baseline: file("--baseline"),
-                write_baseline: file("--write-baseline"),
+                baseline: template("--baseline")?,
+                write_baseline: template("--write-baseline")?,
                 annotations: parsed("--annotations", given("--annotations").unwrap_or("auto"))?,
                 summary: matches.get_flag("--summary"),
             },
@@ -271,16 +320,21 @@ pub(crate) const KILL: &str = "kill";
 
 fn check(setting: &Setting, value: &str) -> Result<(), clap::Error> {
     if setting.name == "LAZYGUARD_OUT" {
-        return match settings::unknown_field(value) {
-            Some(field) => Err(unusable(setting.flag, value, &format!("{field} is no field; {}", setting.values))),
-            None => Ok(()),
-        };
+        return has_known_fields(setting.flag, value);
     }
-    if setting.takes(value) || (setting.name == "LAZYGUARD_ON_HANG" && value == KILL) {
+    if setting.takes(value) || (setting.name == ON_HANG && value == KILL) {
         return Ok(());
     }
-    Err(unusable(setting.flag, value, &format!("values: {}", setting.values)))
+    Err(unusable(setting.flag, value, &format!("values: {}", values_of(setting))))
 }
+
+fn has_known_fields(flag: &str, template: &str) -> Result<(), clap::Error> {
+    let complaint = |field| unusable(flag, template, &format!("{field} is no field; there are {FIELDS}"));
+    settings::unknown_field(template).map_or(Ok(()), |field| Err(complaint(field)))
+}
+
+/// The fields of the names of files and folders.
+const FIELDS: &str = "%h host, %p process, %r rank, %t start time in seconds, %% a percent sign";
 
 fn duration(flag: &str, value: &str) -> Result<Duration, clap::Error> {
     let nanos = settings::duration(value).ok_or_else(|| unusable(flag, value, "values: a duration: 500ms, 30s, 2m"))?;
@@ -349,6 +403,7 @@ mod tests {
             &["--timeout", "soon", "app"][..],
             &["--preload", "everything", "app"],
             &["--out", "/out/%q", "app"],
+            &["--junit", "/out/%q", "app"],
             &["--on-hang", "exit:300", "app"],
             &["--fail-on", "rain", "app"],
             &["--annotations", "smoke", "app"],

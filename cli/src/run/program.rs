@@ -2,8 +2,9 @@
 //!
 //! Must not: change anything that a program can notice, but for the variables that have to be set.
 
+use crate::library::LIBRARY;
 use crate::run::code;
-use crate::Failure;
+use nix::sys::signal::Signal;
 use nix::unistd::{getegid, geteuid};
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -12,27 +13,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-
-/// The library: the one that was named, else the one beside this command.
-pub(crate) fn find_library(named: Option<PathBuf>) -> Result<PathBuf, Failure> {
-    let path = match named {
-        Some(path) => path,
-        None => std::env::current_exe()
-            .map_err(|error| Failure::Input(format!("cannot tell where this command is: {error}")))?
-            .with_file_name(LIBRARY),
-    };
-    // The dynamic linker looks a name without a slash up in its own places, and splits at colons and blanks.
-    let path = path.canonicalize().map_err(|error| Failure::Input(format!("{}: {error}", path.display())))?;
-    if path.to_string_lossy().contains([':', ' ']) {
-        return Err(Failure::Input(format!(
-            "{}: the dynamic linker cannot preload a path with a colon or a blank in it; use a copy or a link elsewhere",
-            path.display()
-        )));
-    }
-    Ok(path)
-}
-
-const LIBRARY: &str = "liblazyguard.so";
 
 /// What is preloaded: the library, and behind it what the user preloads. A library of ours that is there already, as under
 /// another `lazyguard run`, is not preloaded twice.
@@ -52,16 +32,18 @@ pub(super) fn preload(library: &Path, others: Option<OsString>) -> OsString {
 pub(super) fn start(
     program: &[OsString],
     variables: &[(&str, OsString)],
-    children_are_ignored: bool,
+    to_ignore: &[Signal],
 ) -> Result<Child, (u8, String)> {
     let Some((name, arguments)) = program.split_first() else {
         return Err((code::OWN_FAILURE, "no program was given".to_owned()));
     };
     let variables = || variables.iter().map(|(name, value)| (name, value));
     // What it cannot find, it tells in its own words; and what looks like a variable is one to it.
-    let by_env = children_are_ignored && resolve(name).is_some() && !name.as_bytes().contains(&b'=') && env_ignores();
+    let ignores = env_arguments(to_ignore);
+    let by_env =
+        !to_ignore.is_empty() && resolve(name).is_some() && !name.as_bytes().contains(&b'=') && env_takes(&ignores);
     let started = if by_env {
-        Command::new("env").args(IGNORES_CHILDREN).arg(name).args(arguments).envs(variables()).spawn()
+        Command::new("env").args(&ignores).arg(name).args(arguments).envs(variables()).spawn()
     } else {
         Command::new(name).args(arguments).envs(variables()).spawn()
     };
@@ -80,12 +62,17 @@ pub(super) fn start(
 
 /// A signal that this process catches has its default action in what it starts, also one that was ignored before. `env` becomes
 /// the program, and ignores it again.
-const IGNORES_CHILDREN: [&str; 2] = ["--ignore-signal=CHLD", "--"];
+fn env_arguments(to_ignore: &[Signal]) -> Vec<String> {
+    let ignored =
+        to_ignore.iter().map(|signal| format!("--ignore-signal={}", signal.as_str().trim_start_matches("SIG")));
+    ignored.chain(["--".to_owned()]).collect()
+}
 
-/// Whether there is an `env` that can do that. Without it, the program's children wait for it to be reaped.
-fn env_ignores() -> bool {
+/// Whether there is an `env` that can do that. Without it, the program's children wait for it to be reaped, and a write to a
+/// closed pipe ends it.
+fn env_takes(arguments: &[String]) -> bool {
     let mut env = Command::new("env");
-    env.args(IGNORES_CHILDREN).arg("true").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    env.args(arguments).arg("true").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     env.status().is_ok_and(|status| status.success())
 }
 
@@ -130,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_program_that_is_not_there_and_one_that_cannot_be_run_have_codes_of_their_own() {
-        let code = |name: &str| start(&[name.into()], &[], false).map(|_| ()).unwrap_err();
+        let code = |name: &str| start(&[name.into()], &[], &[]).map(|_| ()).unwrap_err();
         assert_eq!(code("/no/such/program").0, 127);
         assert_eq!(code("no-such-program-anywhere").0, 127);
         assert_eq!(code("/etc/passwd").0, 126);

@@ -15,6 +15,7 @@ use signal_hook::iterator::SignalsInfo;
 use signal_hook::low_level::siginfo::Cause;
 use std::fs;
 use std::sync::mpsc::{channel, Receiver};
+use std::sync::OnceLock;
 
 /// What is passed on. `SIGKILL` and `SIGSTOP` cannot be; faults are this process's own; `SIGTTIN` and `SIGTTOU` say that it
 /// has used the terminal itself.
@@ -52,9 +53,17 @@ impl Caught {
         Ok(Self { signals, ignored })
     }
 
-    /// Whether the program is to ignore the ends of its children, as this process did before it caught them.
-    pub fn children_are_ignored(&self) -> bool {
-        has(self.ignored, Signal::SIGCHLD)
+    /// What the program is to ignore and does not have from this process, which did so until it began to catch or to ignore it for
+    /// itself.
+    pub fn to_ignore(&self) -> Vec<Signal> {
+        // Rust's runtime ignores writes to a closed pipe, and gives them their default action in what is started.
+        let pipes = IGNORED_AT_START.get().is_some_and(|&set| has(set, Signal::SIGPIPE));
+        let children = has(self.ignored, Signal::SIGCHLD);
+        [(children, Signal::SIGCHLD), (pipes, Signal::SIGPIPE)]
+            .into_iter()
+            .filter(|(is, _)| *is)
+            .map(|(_, s)| s)
+            .collect()
     }
 
     /// The program has been started, with what it has from this process: what is left can be seen to now.
@@ -73,6 +82,16 @@ impl Caught {
         std::thread::Builder::new().name("signals".to_owned()).spawn(listen).map_err(failure)?;
         Ok(receiver)
     }
+}
+
+/// The signals that were ignored before the runtime of this process ignored one more.
+static IGNORED_AT_START: OnceLock<u64> = OnceLock::new();
+
+// Before `main`, which is too late to see it. It reads a file, and relies on nothing that the runtime makes.
+#[allow(unsafe_code)]
+#[ctor::ctor(unsafe)]
+fn at_the_start() {
+    let _ = IGNORED_AT_START.set(ignored());
 }
 
 fn has(set: u64, signal: Signal) -> bool {

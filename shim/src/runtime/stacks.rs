@@ -15,11 +15,12 @@ use lazyguard_core::stack::{
     mappings, modules, walk, DumpFile, DumpModule, DumpThread, Image, Memory, Module, Stack, STACKS,
 };
 use lazyguard_core::state::PublishedCall;
+use lazyguard_core::Nanos;
 use std::cell::{Cell, OnceCell};
 use std::fs::{File, Permissions};
 use std::io;
 use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The most threads whose stacks are read, and the most bytes of each that are kept.
 const MOST_THREADS: usize = 64;
@@ -35,24 +36,64 @@ pub struct OwnMemory {
     file: OnceCell<Option<File>>,
 }
 
-/// Whether the process has forbidden system calls to itself, as [`look_for_a_filter`] has last seen it; yes before it has.
-static HAS_FILTER: AtomicBool = AtomicBool::new(true);
+/// Whether the process has forbidden system calls to itself, for threads that must not find out themselves: that takes a file,
+/// and one of the log's thread is in nobody's way. It looks while somebody asks, and no longer: of most processes nobody does.
+struct Filter {
+    /// When it was looked at last and nothing was found, and when somebody wanted to know; 0 for never.
+    none_at: AtomicU64,
+    wanted_at: AtomicU64,
+}
+
+static FILTER: Filter = Filter { none_at: AtomicU64::new(0), wanted_at: AtomicU64::new(0) };
+
+impl Filter {
+    /// How long what was seen counts, and how long it is looked at after somebody wanted to know.
+    const FRESH: Nanos = 1_000_000_000;
+    const WANTED: Nanos = 60_000_000_000;
+
+    fn look(&self) {
+        let none = has_filter() == Some(false);
+        self.none_at.store(if none { clock::now().max(1) } else { 0 }, Ordering::Relaxed);
+    }
+
+    fn is_wanted(&self) -> bool {
+        is_within(self.wanted_at.load(Ordering::Relaxed), Self::WANTED)
+    }
+
+    /// Whether there was none lately. What cannot be told may be there.
+    fn was_none(&self) -> bool {
+        self.wanted_at.store(clock::now().max(1), Ordering::Relaxed);
+        is_within(self.none_at.load(Ordering::Relaxed), Self::FRESH)
+    }
+}
+
+fn is_within(at: Nanos, span: Nanos) -> bool {
+    at != 0 && clock::now().saturating_sub(at) <= span
+}
 
 fn has_filter() -> Option<bool> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     Some(status.lines().any(|line| line.starts_with("Seccomp:") && !line.ends_with('0')))
 }
 
-/// Looks again; for a thread with descriptors of its own, since that takes a file. What cannot be told may be.
+/// Looks whether the process has forbidden system calls to itself; for a thread with descriptors of its own.
 pub fn look_for_a_filter() {
-    HAS_FILTER.store(has_filter().unwrap_or(true), Ordering::Relaxed);
+    FILTER.look();
+}
+
+/// Looks again, if somebody has wanted to know in the last minute.
+pub fn look_for_a_filter_if_wanted() {
+    if FILTER.is_wanted() {
+        FILTER.look();
+    }
 }
 
 /// A few bytes of this process's memory, for a thread of the program's: no file is opened there, whose descriptor could be the
-/// one that another thread has just closed and is about to have again. Returns whether they could be read.
+/// one that another thread has just closed and is about to have again. Returns whether they could be read; who asks for the first
+/// time in a minute may be told that they could not.
 pub fn read_without_files(address: u64, into: &mut [u8]) -> bool {
     let memory = OwnMemory { process: own_process(), by_file: Cell::new(false), file: OnceCell::new() };
-    !HAS_FILTER.load(Ordering::Relaxed) && memory.by_call(address, into) == Some(into.len())
+    FILTER.was_none() && memory.by_call(address, into) == Some(into.len())
 }
 
 fn own_process() -> libc::pid_t {

@@ -1,7 +1,7 @@
 //! `lazyguard run` says what was found: exit codes, files that fit their schemas, annotations, suppressions and a baseline.
 
 use crate::run_passes_on::under;
-use lazyguard_e2e::{app, corpus_program, root, text, Json, Outcome, Work};
+use lazyguard_e2e::{app, command, corpus_program, root, text, Json, Outcome, Work};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -61,6 +61,34 @@ fn a_hazard_fails_a_run_only_where_that_is_asked_for() {
     let pair = app("lazy_pair");
     assert_eq!(ran(&work, &["--fail-on", "hang,hazard"], &pair).code, Some(0));
     assert_eq!(ran(&work, &["--fail-on", "prevented"], &pair).code, Some(118));
+}
+
+#[test]
+fn ranks_that_have_the_same_options_write_files_of_their_own() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let [junit, known] = ["%r/junit-%r.xml", "known.%r"].map(|name| file(&work, name));
+    let options = ["--junit", &junit, "--baseline", &known, "--write-baseline", &known, "--fail-on", "hazard"];
+    let program = hazardous().to_string_lossy().into_owned();
+    let of = |rank: &str| under(&work, &options, &[&program]).set("SLURM_PROCID", rank).finish();
+    let (first, second, again) = (of("0"), of("12"), of("0"));
+    assert_eq!((first.code, second.code, again.code), (Some(118), Some(118), Some(0)), "{first}{second}{again}");
+    for name in ["0/junit-0.xml", "12/junit-12.xml", "known.0", "known.12"] {
+        assert!(work.path().join(name).is_file(), "{name}: {second}");
+    }
+}
+
+#[test]
+fn a_run_inside_another_hides_nothing_from_it() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let (inner, program) = (command().to_string_lossy().into_owned(), hazardous().to_string_lossy().into_owned());
+    let out = file(&work, "kept");
+    for inside in [&["run"][..], &["run", "--out", &out]] {
+        let words = [&[inner.as_str()], inside, &["--", &program]].concat();
+        let outcome = under(&work, &["--fail-on", "hazard"], &words).finish();
+        let expect = if inside.len() == 1 { 118 } else { 0 };
+        // Whoever names a folder of its own keeps what is in it for itself.
+        assert_eq!(outcome.code, Some(expect), "{inside:?}: {outcome}");
+    }
 }
 
 #[test]

@@ -208,12 +208,24 @@ fn completions_and_the_manual_are_there() {
     }
     let script = work.path().join("completions");
     fs::write(&script, said(&["completions", "bash"])).unwrap();
-    let asks = format!(
-        ". '{}'; COMP_WORDS=(lazyguard run --on-h); COMP_CWORD=2; _lazyguard lazyguard --on-h run; echo \"${{COMPREPLY[@]}}\"",
-        script.display()
-    );
-    let completed = Run::new(&work, "bash").args(["-c", &asks]).finish();
-    assert_eq!(completed.stdout, "--on-hang\n", "{completed}");
+    for (words, expect) in [
+        (&["--on-h"][..], "--on-hang"),
+        (&["--on-hang", ""], "report abort kill"),
+        (&["--preload", "a"], "auto"),
+        (&["--annotations", "g"], "github gitlab"),
+    ] {
+        let before = if words.len() == 1 { "run" } else { words[0] };
+        let last = words.last().copied().unwrap_or_default();
+        let asks = format!(
+            ". '{}'; COMP_WORDS=(lazyguard run {} '{last}'); COMP_CWORD={}; _lazyguard lazyguard '{last}' '{before}'; \
+             echo \"${{COMPREPLY[@]}}\"",
+            script.display(),
+            words[..words.len() - 1].join(" "),
+            words.len() + 1
+        );
+        let completed = Run::new(&work, "bash").args(["-c", &asks]).finish();
+        assert_eq!(completed.stdout.trim_end(), expect, "{words:?}: {completed}");
+    }
     assert!(said(&["man"]).contains(".TH lazyguard"));
     assert!(said(&["man", "run"]).contains("\\-\\-on\\-hang"));
     said(&["man", "--out", &work.path().join("man").to_string_lossy()]);

@@ -86,7 +86,10 @@ fn arguments_that_cannot_be_used_are_one_line_and_the_program_does_not_run() {
         &["--on-hang", "explode"],
         &["--out", "/tmp/%q"],
         &["--fail-on", "rain"],
+        &["--junit", "/tmp/%q.xml"],
         &["--library", "/no/such/library"],
+        &["--library", "/etc/hostname"],
+        &["--library", "/proc/self/exe"],
         &["--out", "/proc/nowhere"],
     ] {
         let outcome = under(&work, options, &["echo", "it ran"]).finish();
@@ -94,6 +97,9 @@ fn arguments_that_cannot_be_used_are_one_line_and_the_program_does_not_run() {
         let said = outcome.stderr.as_str();
         assert!(said.starts_with("lazyguard: ") && said.lines().count() == 1, "{options:?}: {outcome}");
     }
+    let similar = under(&work, &["--tiemout", "5"], &["echo", "it ran"]).finish();
+    let expect = "lazyguard: unexpected argument '--tiemout' found; a similar argument exists: '--timeout' (see lazyguard run --help)\n";
+    assert_eq!((similar.code, similar.stderr.as_str()), (Some(125), expect), "{similar}");
     let nothing = Run::new(&work, command()).args(["run"]).finish();
     assert_eq!((nothing.code, nothing.stderr.lines().count()), (Some(125), 1), "{nothing}");
 }
@@ -140,6 +146,28 @@ fn what_a_program_inherits_it_inherits() {
     let guarded = Run::new(&work, "python3").args(run).finish();
     assert!(bare.code == Some(0) && bare.stdout.contains("b'seven' True"), "{bare}");
     guarded.expect_same_as(&bare);
+}
+
+/// Services and shells ignore it in what they start; this command's own runtime does so as well, and undoes it in what it starts.
+#[test]
+fn a_write_to_a_closed_pipe_does_what_it_did() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let lazyguard = command();
+    let ignored = |outcome: &Outcome| {
+        let set = outcome.stdout.trim().strip_prefix("SigIgn:").map(|set| u64::from_str_radix(set.trim(), 16));
+        // The C library's own two are ignored in whatever it spawns.
+        set.and_then(Result::ok).unwrap_or_else(|| panic!("{outcome}")) & !(3 << 31)
+    };
+    for (first, expect) in [("", 0), ("trap '' PIPE; ", 1 << 12), ("trap '' HUP CHLD PIPE; ", 1 << 12 | 1 << 16 | 1)] {
+        let text = format!("{first}exec \"$@\"");
+        let looks = ["grep", "SigIgn", "/proc/self/status"];
+        let bare = Run::new(&work, "sh").args(["-c", &text, "sh"]).args(looks).finish();
+        let guarded =
+            Run::new(&work, "sh").args(["-c", &text, "sh", &*lazyguard.to_string_lossy(), "run"]).args(looks).finish();
+        // A test runner may ignore some as well.
+        assert_eq!(ignored(&bare) & expect, expect, "{first}: {bare}");
+        assert_eq!(ignored(&guarded), ignored(&bare), "{first}: {guarded}");
+    }
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What the doctor wants to know of a program or a library, from its file.
+//! What there is to know of a program or a library, from its file.
 //!
 //! Must not: read more of a file than it needs; libraries of some gigabytes are common here.
 
@@ -12,11 +12,11 @@ use std::path::{Path, PathBuf};
 const MOST_SEARCHED: u64 = 64 << 20;
 
 /// A version of the C library.
-pub(super) type Glibc = (u32, u32);
+pub(crate) type Glibc = (u32, u32);
 
 /// A symbol of a table that one of the questions is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Symbol {
+pub(crate) struct Symbol {
     pub name: String,
     pub defined: bool,
     pub weak: bool,
@@ -33,7 +33,7 @@ impl Symbol {
 
 /// An ELF file of 64 bits.
 #[derive(Clone, Debug)]
-pub(super) struct Elf {
+pub(crate) struct Elf {
     pub path: PathBuf,
     pub machine: u16,
     /// A library, and no program that is loaded wherever there is room.
@@ -64,7 +64,7 @@ pub(super) struct Elf {
 
 /// Why a file cannot be looked into.
 #[derive(Debug)]
-pub(super) enum Unreadable {
+pub(crate) enum Unreadable {
     File(io::Error),
     /// It begins like this.
     NotElf(Vec<u8>),
@@ -86,14 +86,14 @@ impl std::fmt::Display for Unreadable {
 }
 
 /// The machine of an ELF file of 64 bits, by its first bytes: what the dynamic linker looks at before it takes one.
-pub(super) fn machine_of(path: &Path) -> Option<u16> {
+pub(crate) fn machine_of(path: &Path) -> Option<u16> {
     let mut head = [0; 20];
     File::open(path).and_then(|mut file| file.read_exact(&mut head)).ok()?;
     head.starts_with(b"\x7fELF\x02").then(|| u16::from_le_bytes([head[18], head[19]]))
 }
 
 /// The machine that this command is for.
-pub(super) const fn own_machine() -> u16 {
+pub(crate) const fn own_machine() -> u16 {
     if cfg!(target_arch = "aarch64") {
         elf::EM_AARCH64.0
     } else {
@@ -102,7 +102,7 @@ pub(super) const fn own_machine() -> u16 {
 }
 
 /// How a machine is called.
-pub(super) fn machine_name(machine: u16) -> String {
+pub(crate) fn machine_name(machine: u16) -> String {
     match machine {
         62 => "x86-64".to_owned(),
         183 => "aarch64".to_owned(),
@@ -233,7 +233,7 @@ impl Elf {
 }
 
 /// Whether the guard gets between callers and a function of this name.
-pub(super) fn is_followed(name: &str) -> bool {
+pub(crate) fn is_followed(name: &str) -> bool {
     lazyguard_core::api::Form::by_symbol(name.as_bytes()).is_some()
 }
 

@@ -1,0 +1,42 @@
+//! The guard's library, which is preloaded: where it is, and whether it is that.
+//!
+//! Must not: load it.
+
+use crate::elf::{machine_name, own_machine, Elf};
+use crate::Failure;
+use std::path::{Path, PathBuf};
+
+/// Its name.
+pub(crate) const LIBRARY: &str = "liblazyguard.so";
+
+/// The library: the one that was named, else the one beside this command.
+pub(crate) fn find(named: Option<PathBuf>) -> Result<PathBuf, Failure> {
+    let path = match named {
+        Some(path) => path,
+        None => std::env::current_exe()
+            .map_err(|error| Failure::Input(format!("cannot tell where this command is: {error}")))?
+            .with_file_name(LIBRARY),
+    };
+    // The dynamic linker looks a name without a slash up in its own places, and splits at colons and blanks.
+    let path = path.canonicalize().map_err(|error| Failure::Input(format!("{}: {error}", path.display())))?;
+    if path.to_string_lossy().contains([':', ' ']) {
+        return Err(Failure::Input(format!(
+            "{}: the dynamic linker cannot preload a path with a colon or a blank in it; use a copy or a link elsewhere",
+            path.display()
+        )));
+    }
+    Ok(path)
+}
+
+/// Its file; or why it cannot be preloaded here.
+pub(crate) fn look_into(path: &Path) -> Result<Elf, String> {
+    let elf = Elf::read(path).map_err(|error| format!("{} {error}", path.display()))?;
+    if elf.machine != own_machine() {
+        let (its, own) = (machine_name(elf.machine), machine_name(own_machine()));
+        return Err(format!("{} is for {its}, and this is {own}", path.display()));
+    }
+    match elf.exports("cuInit") && elf.exports("dlsym") {
+        true => Ok(elf),
+        false => Err(format!("{} is not LazyGuard's library", path.display())),
+    }
+}

@@ -1,0 +1,183 @@
+//! What a recording tells of its process: how it stood when it was last seen, why, and how much was recorded.
+//!
+//! Must not: print. In words it is told by [`text`].
+
+mod text;
+
+pub(crate) use text::write_hang;
+
+use crate::source::Opened;
+use crate::Failure;
+use lazyguard_core::diagnose::{diagnose, Diagnosis, Gathering, Snapshot, Standing};
+use lazyguard_core::report::{HangReport, PreloadAccount};
+use lazyguard_core::settings::Settings;
+use lazyguard_core::trace::read::{Entry, ThreadSeen, ThreadState};
+use lazyguard_core::trace::{Kind, Record};
+use serde_json::{json, Value};
+use std::collections::{HashMap, HashSet};
+
+/// Records kept for what a report may name.
+const MOST_NAMED: usize = 1 << 12;
+
+/// What the recording tells.
+pub(crate) struct Recorded {
+    opened: Opened,
+    gathering: Gathering,
+    snapshot: Snapshot,
+    diagnosis: Diagnosis,
+    settings: Settings,
+    preload: PreloadAccount,
+    /// The newest record of each thread, by the thread's number.
+    newest: HashMap<u32, Entry>,
+    /// Records of what a report may name: what is outstanding the longest, and loads on first use.
+    named: Vec<Entry>,
+}
+
+/// What stands or stood still, as the recording alone tells it.
+pub(crate) struct StoodStill {
+    /// The report that the process would have made.
+    pub report: HangReport,
+    /// Whether it had lasted for as long as a live report waits; else it is only suspected.
+    pub long_enough: bool,
+}
+
+impl Recorded {
+    pub(crate) fn read(opened: Opened) -> Result<Self, Failure> {
+        let texts = opened.recording.texts();
+        let settings = opened.settings();
+        let mut preload = PreloadAccount {
+            policy: PreloadAccount::policy_name(settings.preload),
+            notes: texts.notes().iter().map(|note| note.text.clone()).collect(),
+            ..PreloadAccount::default()
+        };
+        let mut gathering = Gathering::new(&opened.recording);
+        let mut newest = HashMap::new();
+        let mut named = Vec::new();
+        let outstanding: HashSet<_> = gathering.outstanding().collect();
+        opened.each_record(|entry| {
+            gathering.see(entry);
+            let Record { kind, entered, stream, .. } = entry.record;
+            let loads = matches!(kind, Kind::ColdFunction | Kind::ColdModule);
+            if named.len() < MOST_NAMED && kind.is_call() && (loads || outstanding.contains(&(stream, entered))) {
+                named.push(*entry);
+            }
+            if entry.record.kind == Kind::Preload {
+                preload.kernels += entry.record.extent & 0xffff_ffff;
+                preload.nanos = preload.nanos.saturating_add(entry.record.took());
+            } else {
+                newest.insert(entry.thread_number, *entry);
+            }
+            Ok(())
+        })?;
+        let snapshot = opened.standstill(&mut gathering);
+        let diagnosis = diagnose(&snapshot);
+        Ok(Self { opened, gathering, snapshot, diagnosis, settings, preload, newest, named })
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        let facts = self.opened.recording.facts();
+        let accounts = self.opened.recording.accounts();
+        let sum = |of: fn(&lazyguard_core::trace::read::LaneAccount) -> u64| -> u64 {
+            accounts.iter().map(of).fold(0, u64::saturating_add)
+        };
+        let lanes: Vec<_> = accounts
+            .iter()
+            .map(|account| {
+                json!({
+                    "lane": crate::names::lane_name(account.lane),
+                    "present": account.present,
+                    "overtaken": account.overtaken,
+                    "dropped": account.dropped,
+                })
+            })
+            .collect();
+        let threads: Vec<_> = self
+            .threads()
+            .map(|thread| {
+                json!({
+                    "number": thread.number,
+                    "thread": thread.thread,
+                    "name": thread.name,
+                    "state": thread_state(thread),
+                    "calls": thread.calls,
+                    "launches": thread.launches,
+                })
+            })
+            .collect();
+        let defects = self.opened.recording.defects().iter();
+        json!({
+            "format_version": facts.version,
+            "file": self.opened.path,
+            "bytes": facts.file_bytes,
+            "process": facts.process,
+            "program": facts.program,
+            "host": facts.host,
+            "rank": facts.rank,
+            "driver_version": facts.driver_version,
+            "lazyguard": facts.lazyguard,
+            "state": self.opened.state(),
+            "alive": self.opened.alive,
+            "armed_unix_ns": facts.armed_unix_nanos,
+            "last_seen_ns": facts.last_seen,
+            "calls": self.calls(),
+            "launches": self.launches(),
+            "records": {
+                "written": sum(|account| account.written()),
+                "present": sum(|account| account.present),
+                "overtaken": sum(|account| account.overtaken),
+                "dropped": sum(|account| account.dropped),
+            },
+            "lanes": lanes,
+            "threads": threads,
+            "defects": defects.map(ToString::to_string).collect::<Vec<_>>(),
+            "snapshot": self.snapshot,
+            "standing": self.diagnosis.standing,
+            "verdicts": self.diagnosis.verdicts,
+            "slow": self.diagnosis.slow,
+        })
+    }
+
+    fn threads(&self) -> impl Iterator<Item = &ThreadSeen> {
+        self.opened.recording.threads().iter()
+    }
+
+    fn calls(&self) -> u64 {
+        self.threads().map(|thread| thread.calls).fold(self.opened.recording.facts().former_calls, u64::saturating_add)
+    }
+
+    fn launches(&self) -> u64 {
+        self.threads()
+            .map(|thread| thread.launches)
+            .fold(self.opened.recording.facts().former_launches, u64::saturating_add)
+    }
+
+    /// What it was read from.
+    pub(crate) fn opened(&self) -> &Opened {
+        &self.opened
+    }
+
+    /// What stood still when the process was last seen; `None` where nothing did.
+    pub(crate) fn stood_still(&self) -> Option<StoodStill> {
+        if self.diagnosis.standing == Standing::Well {
+            return None;
+        }
+        let after = self.settings.hang_after_nanos;
+        let longest = self.snapshot.blocked.first().map_or(0, |call| call.blocked_nanos);
+        Some(StoodStill { report: self.hang(self.snapshot.clone()), long_enough: after != 0 && longest >= after })
+    }
+
+    /// The hang, as the live report would have told it.
+    fn hang(&self, snapshot: Snapshot) -> HangReport {
+        let facts = self.opened.recording.facts();
+        HangReport::new(facts.process, &facts.program, None, snapshot, self.preload.clone())
+    }
+}
+
+fn thread_state(thread: &ThreadSeen) -> &'static str {
+    match thread.state {
+        ThreadState::Alive => "alive",
+        ThreadState::Ended => "ended",
+        ThreadState::Free => "free",
+        ThreadState::Unknown(_) => "unknown",
+    }
+}

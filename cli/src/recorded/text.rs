@@ -1,0 +1,206 @@
+//! What a recording tells, in words: the hang or the calls in progress, how the process ended, and how much was recorded.
+
+use super::Recorded;
+use crate::log::{self, Printer};
+use crate::names::Names;
+use crate::writing::{utc, Took};
+use lazyguard_core::diagnose::Standing;
+use lazyguard_core::report::HangReport;
+use lazyguard_core::trace::read::Entry;
+use lazyguard_core::Nanos;
+use std::collections::HashSet;
+use std::io::{self, Write};
+
+/// Threads that are listed; the JSON form has them all.
+const MOST_THREADS: usize = 16;
+
+/// A call that has been in progress for this long may be stuck, in a process that is alive.
+const SUSPICIOUS_NANOS: Nanos = 1_000_000_000;
+
+/// The block that the live report has on standard error, without its first lines, and what its words of confidence mean.
+pub(crate) fn write_hang(out: &mut impl Write, hang: &HangReport, without: usize) -> io::Result<()> {
+    let text = hang.text() + &hang.python_text();
+    text.lines()
+        .skip(without)
+        .try_for_each(|line| writeln!(out, "{}", line.strip_prefix("lazyguard: ").unwrap_or(line)))?;
+    let mut words: Vec<_> = hang.verdicts.iter().map(|verdict| verdict.confidence).collect();
+    words.sort_unstable();
+    words.dedup();
+    words.iter().try_for_each(|word| writeln!(out, "{} means: {}", word.name(), word.meaning()))
+}
+
+impl Recorded {
+    /// What stood still when the process was last seen.
+    pub(crate) fn write_standstill(&self, out: &mut impl Write) -> io::Result<()> {
+        let after = self.settings.hang_after_nanos;
+        let longest = self.snapshot.blocked.first().map_or(0, |call| call.blocked_nanos);
+        let mut snapshot = self.snapshot.clone();
+        if self.opened.alive && longest >= SUSPICIOUS_NANOS {
+            snapshot =
+                self.gathering.snapshot(&self.opened.recording, SUSPICIOUS_NANOS, self.settings.patience_nanos());
+        }
+        let when = if self.opened.alive { "" } else { " when it was last seen" };
+        let hang = self.hang(snapshot);
+        if hang.standing != Standing::Well {
+            if after == 0 || longest < after {
+                let has = if self.opened.alive { "has" } else { "had" };
+                let for_as_long = Took(longest);
+                write!(out, "SUSPECTED: a call {has} been in progress for {for_as_long}{when}; ")?;
+                match after {
+                    0 => write!(out, "hangs are not looked for (LAZYGUARD_HANG_AFTER=0)")?,
+                    after => write!(out, "a hang is reported after {} (LAZYGUARD_HANG_AFTER)", Took(after))?,
+                }
+                writeln!(out, ". If it is stuck, this is why:")?;
+                write_hang(out, &hang, 1)?;
+            } else {
+                write_hang(out, &hang, 0)?;
+            }
+            self.write_callers(out)?;
+            return writeln!(out);
+        }
+        if self.opened.state() == "ended" {
+            return Ok(());
+        }
+        if self.snapshot.blocked.is_empty() {
+            writeln!(out, "no driver call was in progress{when}; the last record of each thread:")?;
+            self.write_newest(out)?;
+            return writeln!(out);
+        }
+        writeln!(out, "calls in progress{when}:")?;
+        let mut printer = self.printer(&mut *out);
+        for call in self.opened.calls_in_progress() {
+            printer.print_after("  ", &call)?;
+        }
+        match self.snapshot.streams.is_empty() {
+            true => writeln!(out, "no stream had work outstanding that these could wait for")?,
+            false => hang.outstanding().iter().try_for_each(|line| writeln!(out, "{line}"))?,
+        }
+        writeln!(out)
+    }
+
+    /// Whether a hang that was reported live has lasted, and where its calls were made.
+    pub(crate) fn write_what_became_of(&self, hang: &HangReport, out: &mut impl Write) -> io::Result<()> {
+        let now = &self.snapshot.blocked;
+        let lasts = |thread: u32, entered: Nanos| now.iter().any(|c| c.thread == thread && c.entered == entered);
+        let blocked = &hang.snapshot.blocked;
+        let lasting = blocked.iter().any(|call| lasts(call.thread, call.entered));
+        if hang.resolved.is_none() && (lasting || blocked.is_empty()) {
+            self.write_callers(out)
+        } else {
+            writeln!(out, "this hang is over: none of these calls was in progress when the process was last seen")
+        }
+    }
+
+    /// Where the calls in progress were made, and the calls behind which they stand.
+    fn write_callers(&self, out: &mut impl Write) -> io::Result<()> {
+        let mut callers = self.opened.callers();
+        let mut lines = Vec::new();
+        for call in self.opened.calls_in_progress().iter().filter(|call| call.record.caller != 0) {
+            let from = callers.name_or_address(call.record.caller);
+            lines.push(format!("thread {} in {}: {from}", call.thread, call.record.form.symbol()));
+        }
+        let mut names = Names::new(self.opened.recording.texts());
+        let behind: HashSet<_> = self.snapshot.loads.iter().map(|load| load.at).collect();
+        let streams = self.snapshot.streams.iter().map(|busy| (busy.stream.number, busy.oldest.at));
+        let outstanding: HashSet<_> = streams.collect();
+        for Entry { record, .. } in &self.named {
+            if record.caller == 0
+                || !behind.contains(&record.entered) && !outstanding.contains(&(record.stream, record.entered))
+            {
+                continue;
+            }
+            let from = callers.name_or_address(record.caller);
+            let of = names.function_of(record).map(|name| format!(" of {name}")).unwrap_or_default();
+            let on = if record.stream == 0 { String::new() } else { format!(" on stream {}", record.stream) };
+            let at = record.entered as f64 / 1e9;
+            lines.push(format!("{}{of}{on} at +{at:.3} s: {from}", record.form.symbol()));
+        }
+        if !lines.is_empty() {
+            writeln!(out, "called from:")?;
+        }
+        lines.iter().try_for_each(|line| writeln!(out, "  {line}"))
+    }
+
+    /// The last record of each thread, the newest last.
+    fn write_newest(&self, out: &mut impl Write) -> io::Result<()> {
+        let mut newest: Vec<_> = self.newest.values().collect();
+        newest.sort_by_key(|entry| (entry.record.entered, entry.thread_number));
+        let passed = newest.len().saturating_sub(MOST_THREADS);
+        let mut printer = self.printer(&mut *out);
+        for entry in &newest[passed..] {
+            printer.print_after("  ", entry)?;
+        }
+        match (passed, newest.is_empty()) {
+            (_, true) => writeln!(out, "  there is none"),
+            (0, _) => Ok(()),
+            (passed, _) => writeln!(out, "  and {passed} more threads, whose last records are older"),
+        }
+    }
+
+    fn printer<'a, W: Write>(&'a self, out: W) -> Printer<'a, W> {
+        Printer::new(&self.opened, log::Format::Text, out)
+    }
+
+    /// How the process stands; `by_the_guard` is what the account says of an end that the guard has made.
+    pub(crate) fn how_it_ended(&self, by_the_guard: Option<&str>) -> String {
+        let facts = self.opened.recording.facts();
+        let rank = if facts.rank.is_empty() { String::new() } else { format!(", rank {}", facts.rank) };
+        let host = if facts.host.is_empty() { String::new() } else { format!(" on {}", facts.host) };
+        let last = self.snapshot.at.max(facts.last_seen);
+        format!(
+            "{} (process {}{rank}{host}) {}; last seen at +{:.3} s ({})",
+            facts.program,
+            facts.process,
+            match by_the_guard.filter(|_| self.opened.was_cut_off()) {
+                Some(ended) => format!("was {ended}"),
+                None => self.opened.state_in_words(),
+            },
+            last as f64 / 1e9,
+            utc(facts.armed_unix_nanos.saturating_add(last))
+        )
+    }
+
+    pub(crate) fn write_account(&self, out: &mut impl Write) -> io::Result<()> {
+        let recording = &self.opened.recording;
+        let facts = recording.facts();
+        writeln!(
+            out,
+            "recording: {} ({:.1} MiB, format {}, LazyGuard {}, driver {})",
+            self.opened.path.display(),
+            facts.file_bytes as f64 / f64::from(1 << 20),
+            facts.version,
+            facts.lazyguard,
+            facts.driver_version
+        )?;
+        // Numbers of threads are given out in order, and never twice.
+        let threads = self.threads().map(|thread| thread.number).max().unwrap_or(0);
+        writeln!(out, "  {} driver calls, {} launches in {threads} thread(s)", self.calls(), self.launches())?;
+        for account in recording.accounts() {
+            let lane = crate::names::lane_name(account.lane);
+            let mut line = format!("  {lane}: {} records", account.present);
+            for (count, what) in [
+                (account.overtaken, "older ones were overtaken"),
+                (account.dropped, "were dropped because every segment was in use"),
+            ] {
+                if count > 0 {
+                    line.push_str(&format!("; {count} {what}"));
+                }
+            }
+            writeln!(out, "{line}")?;
+        }
+        for (count, what) in [
+            (facts.without_entry, "threads, contexts or streams found no room in the tables"),
+            (facts.texts_lost, "names found no room"),
+            (recording.unknown_records(), "records are of a kind that this build does not know"),
+        ] {
+            if count > 0 {
+                writeln!(out, "  {count} {what}")?;
+            }
+        }
+        if recording.defect_count() > 0 {
+            writeln!(out, "  {} thing(s) in it make no sense, and were passed over:", recording.defect_count())?;
+            recording.defects().iter().take(8).try_for_each(|defect| writeln!(out, "    {defect}"))?;
+        }
+        Ok(())
+    }
+}

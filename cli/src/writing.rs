@@ -1,0 +1,64 @@
+//! How what is told is written, wherever it is: the form of a whole report, spans of time, and moments.
+//!
+//! Must not: decide what is told.
+
+use lazyguard_core::Nanos;
+
+/// How a report of one process is written.
+#[derive(Clone, Copy, clap::ValueEnum)]
+pub(crate) enum Format {
+    /// For a person.
+    Text,
+    /// For a program: one JSON object.
+    Json,
+}
+
+/// A duration in the unit in which it is easily read.
+pub(crate) struct Took(pub Nanos);
+
+impl std::fmt::Display for Took {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let nanos = self.0 as f64;
+        match self.0 {
+            0..1_000 => write!(f, "{} ns", self.0),
+            1_000..1_000_000 => write!(f, "{:.1} us", nanos / 1e3),
+            1_000_000..1_000_000_000 => write!(f, "{:.1} ms", nanos / 1e6),
+            _ => write!(f, "{:.3} s", nanos / 1e9),
+        }
+    }
+}
+
+/// A moment on the wall, from nanoseconds since 1970.
+pub(crate) fn utc(unix_nanos: u64) -> String {
+    let seconds = unix_nanos / 1_000_000_000;
+    let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
+    // Years are counted from March, so that the day that leap years have comes last.
+    let days = seconds / 86_400 + 719_468;
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * from_march + 2) / 5 + 1;
+    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_written_as_the_calendar_has_them() {
+        for (seconds, expect) in [
+            (0, "1970-01-01 00:00:00 UTC"),
+            (951_782_400, "2000-02-29 00:00:00 UTC"),
+            (1_709_251_199, "2024-02-29 23:59:59 UTC"),
+            (1_709_251_200, "2024-03-01 00:00:00 UTC"),
+            (1_767_225_599, "2025-12-31 23:59:59 UTC"),
+            (4_107_542_400, "2100-03-01 00:00:00 UTC"),
+        ] {
+            assert_eq!(utc(seconds * 1_000_000_000), expect);
+        }
+    }
+}
