@@ -43,6 +43,9 @@ ARCHITECTURES = ("75", "80", "90", "100", "120")
 GENCODE = [f"-gencode=arch=compute_{arch},code=sm_{arch}" for arch in ARCHITECTURES]
 GENCODE.append("-gencode=arch=compute_75,code=compute_75")
 WARNINGS = ["-Wall", "-Wextra", "-Werror"]
+PROGRAMS = ["-O2", "-g", "-pthread", "-isystem", CUDA / "include"]
+PROGRAMS_CXX = ["-std=c++17", *PROGRAMS]
+CORPUS_HEADER = STATE / "corpus.hpp.gch"
 PER_THREAD = ["--default-stream", "per-thread"]
 MARK = "build:"
 MARKED_LINES = 12
@@ -178,8 +181,11 @@ def device_images():
     return steps
 
 
-def programs(folder, target):
-    """Single-source C and C++ programs, linked to the simulated driver's libcuda.so when they use it."""
+def programs(folder, target, header=None):
+    """Single-source C and C++ programs, linked to the simulated driver's libcuda.so when they use it.
+
+    `header`: a precompiled header that they begin with.
+    """
     common = TESTAPPS / "common"
     shared_sources = sources(common, ".cpp")
     steps = []
@@ -188,13 +194,15 @@ def programs(folder, target):
         output = target / (source.stem + (".so" if library else ""))
         depfile = depfile_for(output)
         if source.suffix == ".cpp":
-            command = [cxx(), "-std=c++17"]
+            command = [cxx(), *PROGRAMS_CXX, *WARNINGS, "-I", common]
         else:
-            command = [c_compiler(), "-std=c17", "-D_GNU_SOURCE"]
-        command += ["-O2", "-g", "-pthread", *WARNINGS, "-isystem", CUDA / "include", "-I", common]
+            command = [c_compiler(), "-std=c17", "-D_GNU_SOURCE", *PROGRAMS, *WARNINGS, "-I", common]
+        # Flags of its own would be others than those that the header was compiled with.
+        begins_with = [header] if header and not marked_flags(source) else []
+        command += [part for path in begins_with for part in ("-include", path.with_suffix(""))]
         command += ["-shared", "-fPIC"] if library else []
         command += ["-MMD", "-MF", depfile, source]
-        inputs = [source]
+        inputs = [source, *begins_with]
         if source.suffix == ".cpp" and shared_sources and not library:
             archive = TARGET / "native" / "common.a"
             command.append(archive)
@@ -213,7 +221,16 @@ def corpus():
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise Failure(f"testapps/corpus: in more than one folder: {', '.join(twice)}")
-    return [step for folder in folders for step in programs(folder, TARGET / "corpus")]
+    return [step for folder in folders for step in programs(folder, TARGET / "corpus", CORPUS_HEADER)]
+
+
+def corpus_header():
+    """What nearly all of the time goes into, once for all programs of the corpus."""
+    source = TESTAPPS / "corpus" / "corpus.hpp"
+    depfile = depfile_for(CORPUS_HEADER)
+    # Without warnings: as a file of its own it has one, of its guard, that no option turns off.
+    command = [cxx(), *PROGRAMS_CXX, "-w", "-I", TESTAPPS / "common", "-x", "c++-header", "-MMD", "-MF", depfile, source, "-o", CORPUS_HEADER]
+    return [Step(CORPUS_HEADER, command, [source], depfile)]
 
 
 def common_objects():
@@ -364,6 +381,7 @@ def build(say):
     group("what the test programs share", common_objects(), identity, say)
     group("its archive", common_archive(), identity, say)
     group("driver-API programs", applications, identity, say)
+    group("what the corpus begins with", corpus_header(), identity, say)
     group("the corpus", corpus_programs, identity, say)
     group("hostile programs", hostile, identity, say)
     group("programs whose stacks are read", stacks, identity, say)

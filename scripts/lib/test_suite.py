@@ -75,10 +75,10 @@ def count_unittest(output):
     return Result(int(ran.group(1)) - bad, bad)
 
 
-def rust_tests(title, nextest_filter, cargo_test_arguments, limit_s):
+def rust_tests(title, nextest_filter, cargo_test_arguments, limit_s, threads):
     if answers("cargo", "nextest", "--version"):
         command = ["cargo", "nextest", "run", "--workspace", "--build-jobs", "2", "--no-fail-fast", "--cargo-quiet", "--status-level", "fail",
-                   "--final-status-level", "slow", "-E", nextest_filter]
+                   "--final-status-level", "slow", "--test-threads", str(threads), "-E", nextest_filter]
         return step(title, command, count_nextest, limit_s)
     # Named kinds of target, so that documentation examples are left to their own step.
     command = ["cargo", "test", *JOBS, "--no-fail-fast", "--quiet", "--lib", "--bins", "--tests", *cargo_test_arguments]
@@ -97,11 +97,12 @@ def steps():
         step("the schemas of JUnit and SARIF", [str(scripts / "fetch-schemas")]),
         step("the library as a file", [str(scripts / "check-library")], count_last_line),
         # The dev profile keeps overflow checks and debug assertions, and leaves target/release as it was built.
-        rust_tests("unit tests", "not package(lazyguard-e2e)", ["--workspace", "--exclude", "lazyguard-e2e"], 480),
+        rust_tests("unit tests", "not package(lazyguard-e2e)", ["--workspace", "--exclude", "lazyguard-e2e"], 480, 2),
         step("documentation examples", ["cargo", "test", *JOBS, "--quiet", "--workspace", "--doc"], count_cargo_test_or_none),
         step("the simulated driver's conformance", [str(conformance)], count_last_line,
              environment={"LD_LIBRARY_PATH": str(TARGET / "simdriver")}, lacks=file_there(conformance)),
-        rust_tests("end to end", "package(lazyguard-e2e)", ["-p", "lazyguard-e2e"], 720),
+        # Most of them wait most of the time: two processors are not busy with four.
+        rust_tests("end to end", "package(lazyguard-e2e)", ["-p", "lazyguard-e2e"], 720, 4),
         step("gpu-check, tried on the simulated driver", [str(scripts / "gpu-check"), "--simulated", "--programs", simulated_programs],
              count_last_line),
         step("the commands in the documentation", [sys.executable, str(scripts / "lib" / "doc_commands.py")], count_last_line, 180),

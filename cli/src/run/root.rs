@@ -64,6 +64,8 @@ pub(super) struct Root {
     path: PathBuf,
     text: String,
     asked_for: bool,
+    /// It lies in the folder of another run, whose program has started this one.
+    nested: bool,
     /// Folders that were made on the way, the outermost first.
     made: Vec<PathBuf>,
     /// The mark, locked: whoever clears up sees by that, also from another container, that the run goes on. `None` where the file
@@ -87,7 +89,8 @@ impl Root {
                 }
                 made
             }
-            (None, Some(around)) => Self::inside(around, facts.process, mark, false, Vec::new()),
+            (None, Some(around)) => Self::inside(around, facts.process, mark, false, Vec::new())
+                .map(|inside| Self { nested: true, ..inside }),
             (None, None) => Self::private(facts.process, mark),
         };
         made.map_err(|(path, error)| Failure::Input(format!("{}: no folder for the run: {error}", path.display())))
@@ -99,7 +102,7 @@ impl Root {
         };
         let marked = OpenOptions::new().write(true).create_new(true).open(path.join(MARK));
         match marked.and_then(|mut file| file.write_all(mark.as_bytes()).map(|()| file)) {
-            Ok(file) => Ok(Self { path, text, asked_for, made, _mark: locked(file).ok() }),
+            Ok(file) => Ok(Self { path, text, asked_for, nested: false, made, _mark: locked(file).ok() }),
             Err(error) => Err((path, error)),
         }
     }
@@ -216,14 +219,16 @@ impl Root {
     /// Takes it away, unless it is to be kept; returns whether it is still there.
     pub fn finish(self, keep: bool) -> bool {
         let has_content = has_processes(&self.path);
-        // A run in this one has kept what is worth it, and has said where it is.
-        let others_keep = || folders_in(&self.path).any(|folder| is_run(&folder)) || has_living(&self.path);
+        let others_keep = || folders_in(&self.path).any(|folder| is_kept_run(&folder)) || has_living(&self.path);
         if has_content && (self.asked_for || keep || others_keep()) {
             if !self.asked_for {
                 // What somebody was told of is not cleared up behind his back.
                 let _ = File::create(self.path.join(KEPT_MARK));
             }
             return true;
+        }
+        if self.nested && self.leaves_findings() {
+            return false;
         }
         if self.asked_for {
             // Its own mark; what else is there is somebody's.
@@ -235,11 +240,31 @@ impl Root {
         }
         self.path.exists() && has_content
     }
+
+    /// Leaves to the run around this one what was found: that one has its own rules of what to make of it, and takes it away with
+    /// its own. Returns whether there is anything. Recordings are too big to be left by each of hundreds.
+    fn leaves_findings(&self) -> bool {
+        let mut any = false;
+        for folder in folders_in(&self.path) {
+            if folder.join("hazards.json").exists() || is_run(&folder) {
+                any = true;
+                let _ = fs::remove_file(folder.join("trace.lgt"));
+            } else {
+                let _ = fs::remove_dir_all(folder);
+            }
+        }
+        any
+    }
 }
 
 /// Whether a folder is that of a run.
 pub(crate) fn is_run(folder: &Path) -> bool {
     folder.join(MARK).is_file()
+}
+
+/// Whether it is one of a run that has kept what is worth it, and has said where it is.
+fn is_kept_run(folder: &Path) -> bool {
+    is_run(folder) && folder.join(KEPT_MARK).is_file()
 }
 
 /// Whether a folder is that of a run which the program of another run has started, whose folder is `around`. One that was
@@ -289,7 +314,7 @@ fn sweep(base: &Path, prefix: &str) {
             let (path, about) = (entry.path(), fs::symlink_metadata(entry.path()).ok()?);
             let goes_on = File::open(path.join(MARK)).is_ok_and(|mark| locked(mark).is_err());
             let lives = goes_on || has_living(&path);
-            let hung = folders_in(&path).any(|folder| folder.join("hang.json").exists() || is_run(&folder));
+            let hung = folders_in(&path).any(|folder| folder.join("hang.json").exists() || is_kept_run(&folder));
             let promised = path.join(KEPT_MARK).exists();
             let ours = about.is_dir() && about.uid() == getuid().as_raw();
             (ours && !lives && !hung && !promised).then_some((about.modified().unwrap_or(SystemTime::UNIX_EPOCH), path))

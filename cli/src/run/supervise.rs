@@ -26,6 +26,8 @@ const THIN_OUT_EVERY: Duration = Duration::from_secs(2);
 const LOOK_AT_THE_END_EVERY: Duration = Duration::from_millis(20);
 /// How long what was killed may take to go. A process that is stuck in the kernel does not go.
 const GOES_WITHIN: Duration = Duration::from_secs(5);
+/// How long Ctrl-C is waited for where it may have ended the program.
+const CTRL_C_IS_HEARD_WITHIN: Duration = Duration::from_millis(200);
 
 /// What ends the program before its time.
 #[derive(Clone, Copy, Debug)]
@@ -100,6 +102,7 @@ impl Supervisor {
             match self.ending {
                 None => {
                     if let Some(status) = self.status {
+                        self.hear_of_ctrl_c(status, events);
                         return Ok(self.ended(status));
                     }
                     self.end_if_it_is_time(root);
@@ -136,14 +139,23 @@ impl Supervisor {
         if origin.signal == Signal::SIGCHLD as i32 || self.status.is_some() {
             return;
         }
-        let signal = Signal::try_from(origin.signal).ok();
-        if signals::is_the_terminals(origin) && signal == Some(Signal::SIGINT) {
-            self.interrupted = true;
-        }
+        self.interrupted |= is_ctrl_c(origin);
         match signals::to_pass_on(origin, self.program) {
             Some(Signal::SIGCONT) => self.pass_on_that_it_goes_on(),
             Some(signal) => tree::send(self.program, signal),
             None => {}
+        }
+    }
+
+    /// Ctrl-C goes to the program and to this process, in any order: of one that it has ended, the end may be known first.
+    fn hear_of_ctrl_c(&mut self, status: ExitStatus, events: &Receiver<Origin>) {
+        let until = Instant::now() + CTRL_C_IS_HEARD_WITHIN;
+        let may_be_it = status.signal() == Some(Signal::SIGINT as i32) && terminal::is_there();
+        while may_be_it && !self.interrupted {
+            match events.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(origin) => self.interrupted = is_ctrl_c(&origin),
+                Err(_) => return,
+            }
         }
     }
 
@@ -254,6 +266,10 @@ impl Supervisor {
         };
         !left
     }
+}
+
+fn is_ctrl_c(origin: &Origin) -> bool {
+    signals::is_the_terminals(origin) && origin.signal == Signal::SIGINT as i32
 }
 
 /// Reaps a child that is not the program: how it ended is nobody's business here.

@@ -21,6 +21,7 @@ use std::fs::{File, Permissions};
 use std::io;
 use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 /// The most threads whose stacks are read, and the most bytes of each that are kept.
 const MOST_THREADS: usize = 64;
@@ -39,12 +40,13 @@ pub struct OwnMemory {
 /// Whether the process has forbidden system calls to itself, for threads that must not find out themselves: that takes a file,
 /// and one of the log's thread is in nobody's way. It looks while somebody asks, and no longer: of most processes nobody does.
 struct Filter {
-    /// When it was looked at last and nothing was found, and when somebody wanted to know; 0 for never.
-    none_at: AtomicU64,
+    /// When it was looked at last, and in the lowest bit whether there was none; 0 for never.
+    seen: AtomicU64,
+    /// When somebody wanted to know last; 0 for never.
     wanted_at: AtomicU64,
 }
 
-static FILTER: Filter = Filter { none_at: AtomicU64::new(0), wanted_at: AtomicU64::new(0) };
+static FILTER: Filter = Filter { seen: AtomicU64::new(0), wanted_at: AtomicU64::new(0) };
 
 impl Filter {
     /// How long what was seen counts, and how long it is looked at after somebody wanted to know.
@@ -53,17 +55,21 @@ impl Filter {
 
     fn look(&self) {
         let none = has_filter() == Some(false);
-        self.none_at.store(if none { clock::now().max(1) } else { 0 }, Ordering::Relaxed);
+        self.seen.store(clock::now() & !1 | u64::from(none), Ordering::Relaxed);
+    }
+
+    fn want(&self) {
+        self.wanted_at.store(clock::now().max(1), Ordering::Relaxed);
     }
 
     fn is_wanted(&self) -> bool {
         is_within(self.wanted_at.load(Ordering::Relaxed), Self::WANTED)
     }
 
-    /// Whether there was none lately. What cannot be told may be there.
-    fn was_none(&self) -> bool {
-        self.wanted_at.store(clock::now().max(1), Ordering::Relaxed);
-        is_within(self.none_at.load(Ordering::Relaxed), Self::FRESH)
+    /// Whether there was none lately; nothing if nobody has looked. What cannot be told may be there.
+    fn was_none(&self) -> Option<bool> {
+        let seen = self.seen.load(Ordering::Relaxed);
+        is_within(seen, Self::FRESH).then_some(seen & 1 == 1)
     }
 }
 
@@ -88,12 +94,22 @@ pub fn look_for_a_filter_if_wanted() {
     }
 }
 
+/// Has it looked for by the log's thread, and waits for that, but no longer than `limit`.
+pub fn have_a_filter_looked_for(limit: Duration) {
+    FILTER.want();
+    let since = Instant::now();
+    while FILTER.was_none().is_none() && since.elapsed() < limit {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
 /// A few bytes of this process's memory, for a thread of the program's: no file is opened there, whose descriptor could be the
 /// one that another thread has just closed and is about to have again. Returns whether they could be read; who asks for the first
 /// time in a minute may be told that they could not.
 pub fn read_without_files(address: u64, into: &mut [u8]) -> bool {
+    FILTER.want();
     let memory = OwnMemory { process: own_process(), by_file: Cell::new(false), file: OnceCell::new() };
-    FILTER.was_none() && memory.by_call(address, into) == Some(into.len())
+    FILTER.was_none() == Some(true) && memory.by_call(address, into) == Some(into.len())
 }
 
 fn own_process() -> libc::pid_t {

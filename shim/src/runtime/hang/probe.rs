@@ -16,7 +16,7 @@
 
 use super::super::answers;
 use super::super::idle::{self, Probing, Uncaptured};
-use super::super::{lifecycle, Guard};
+use super::super::{lifecycle, stacks, Guard};
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use lazyguard_core::api::{Class, Form};
 use lazyguard_core::diagnose::{resident_blocks, BusyStream, Extent, LaunchKey, Snapshot};
@@ -88,6 +88,9 @@ pub fn ask(guard: &'static Guard, slot: &ThreadSlot, snapshot: &Snapshot) -> Pro
         return seen;
     }
     let questions = questions(guard, snapshot, &mut seen.left_out);
+    if questions.iter().any(|question| matches!(question, Question::Memory { .. })) {
+        stacks::have_a_filter_looked_for(SOON);
+    }
     let session = Arc::new(Session {
         questions,
         at: AtomicUsize::new(0),
