@@ -27,6 +27,16 @@ pub fn private_prefix(user: u32, process: Option<u32>) -> String {
     }
 }
 
+/// The end of such a name: in which namespace the process has its number, as far as four digits tell, and something random.
+pub fn private_suffix(namespace: u16, random: u16) -> String {
+    format!("{namespace:04x}{random:04x}")
+}
+
+/// The namespace that the name of a private folder tells.
+pub fn private_namespace(name: &str) -> Option<u16> {
+    u16::from_str_radix(name.rsplit('-').next()?.get(..4)?, 16).ok()
+}
+
 /// Whether a folder of this name is a private one of this process, whoever ran it.
 pub fn is_private_of(name: &OsStr, process: u32) -> bool {
     let mut parts = name.to_str().unwrap_or_default().split('-');
@@ -131,7 +141,8 @@ mod tests {
 
     #[test]
     fn the_private_folder_of_a_process_is_known_by_its_name() {
-        let name = private_prefix(1000, Some(4242)) + "0badcafe";
+        let name = private_prefix(1000, Some(4242)) + &private_suffix(0x0bad, 0xcafe);
+        assert_eq!((name.as_str(), private_namespace(&name)), ("lazyguard-1000-4242-0badcafe", Some(0x0bad)));
         assert!(name.starts_with(&private_prefix(1000, None)));
         assert!(is_private_of(OsStr::new(&name), 4242));
         for other in [

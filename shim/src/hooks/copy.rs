@@ -87,26 +87,36 @@ fn of_host(kind: u32, host: u64, unified: u64) -> u64 {
     }
 }
 
+/// The addresses of the host's at both ends of a copy that a structure describes, and its bytes: the product of its sizes.
+macro_rules! described {
+    ($structure:ident at $copy:expr, $($size:ident)+) => {{
+        let at = |offset: usize| $copy.cast::<u8>().wrapping_add(offset);
+        // SAFETY: the program passes a structure, which the driver reads as well; what kind of memory it is is read as an integer.
+        let kind = |offset| unsafe { at(offset).cast::<u32>().read() };
+        // SAFETY: as above; sizes and addresses are integers.
+        let word = |offset| unsafe { at(offset).cast::<u64>().read() };
+        let source = of_host(
+            kind(offset_of!($structure, srcMemoryType)),
+            word(offset_of!($structure, srcHost)),
+            word(offset_of!($structure, srcDevice)),
+        );
+        let target = of_host(
+            kind(offset_of!($structure, dstMemoryType)),
+            word(offset_of!($structure, dstHost)),
+            word(offset_of!($structure, dstDevice)),
+        );
+        let sizes = [$(word(offset_of!($structure, $size))),+];
+        ([source, target], sizes.into_iter().fold(1, u64::saturating_mul))
+    }};
+}
+
 /// A copy of rows, described by a structure.
 pub(super) fn copies_2d(entry: Entry, copy: Handle, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
     if copy.is_null() {
         return asynchronous(entry, 0, 0, stream, real);
     }
-    // SAFETY: the program passes a structure, which the driver reads as well; what kind of memory it is is read as an integer.
-    let (from, to) = unsafe {
-        let at = |offset: usize| copy.cast::<u8>().add(offset);
-        (
-            at(offset_of!(CUDA_MEMCPY2D, srcMemoryType)).cast::<u32>().read(),
-            at(offset_of!(CUDA_MEMCPY2D, dstMemoryType)).cast::<u32>().read(),
-        )
-    };
-    // SAFETY: as above; the rest are integers and addresses.
-    let read = |offset: usize| unsafe { copy.cast::<u8>().add(offset).cast::<u64>().read() };
-    let source = of_host(from, read(offset_of!(CUDA_MEMCPY2D, srcHost)), read(offset_of!(CUDA_MEMCPY2D, srcDevice)));
-    let target = of_host(to, read(offset_of!(CUDA_MEMCPY2D, dstHost)), read(offset_of!(CUDA_MEMCPY2D, dstDevice)));
-    let sizes = [offset_of!(CUDA_MEMCPY2D, WidthInBytes), offset_of!(CUDA_MEMCPY2D, Height)];
-    let bytes = sizes.map(read).into_iter().fold(1, u64::saturating_mul);
-    copies_so_much(entry, 0, [0, bytes], [source, target], stream, real)
+    let (host, bytes) = described!(CUDA_MEMCPY2D at copy, WidthInBytes Height);
+    copies_so_much(entry, 0, [0, bytes], host, stream, real)
 }
 
 /// A copy of a block, described by a structure. Between devices it is the same one, with contexts where this has reserved words.
@@ -114,22 +124,8 @@ pub(super) fn copies_3d(entry: Entry, copy: Handle, stream: Handle, real: impl F
     if copy.is_null() {
         return asynchronous(entry, 0, 0, stream, real);
     }
-    // SAFETY: as for rows.
-    let (from, to) = unsafe {
-        let at = |offset: usize| copy.cast::<u8>().add(offset);
-        (
-            at(offset_of!(CUDA_MEMCPY3D, srcMemoryType)).cast::<u32>().read(),
-            at(offset_of!(CUDA_MEMCPY3D, dstMemoryType)).cast::<u32>().read(),
-        )
-    };
-    // SAFETY: as for rows.
-    let read = |offset: usize| unsafe { copy.cast::<u8>().add(offset).cast::<u64>().read() };
-    let source = of_host(from, read(offset_of!(CUDA_MEMCPY3D, srcHost)), read(offset_of!(CUDA_MEMCPY3D, srcDevice)));
-    let target = of_host(to, read(offset_of!(CUDA_MEMCPY3D, dstHost)), read(offset_of!(CUDA_MEMCPY3D, dstDevice)));
-    let sizes =
-        [offset_of!(CUDA_MEMCPY3D, WidthInBytes), offset_of!(CUDA_MEMCPY3D, Height), offset_of!(CUDA_MEMCPY3D, Depth)];
-    let bytes = sizes.map(read).into_iter().fold(1, u64::saturating_mul);
-    copies_so_much(entry, 0, [0, bytes], [source, target], stream, real)
+    let (host, bytes) = described!(CUDA_MEMCPY3D at copy, WidthInBytes Height Depth);
+    copies_so_much(entry, 0, [0, bytes], host, stream, real)
 }
 
 /// An allocation in the order of a stream.

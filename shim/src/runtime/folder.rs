@@ -7,15 +7,15 @@
 //!
 //! No file is held open: a program may close descriptors that are not its own, and open its own files on their numbers.
 
-use super::standard_error;
-use lazyguard_core::place::{private_base, private_prefix, MEMORY};
+use super::{standard_error, sweep};
+use lazyguard_core::place::{private_base, private_prefix, private_suffix, MEMORY};
 use lazyguard_core::settings::{self, expand_folder, FolderFacts, PRIVATE_RUN, RUN_ROOT};
 use lazyguard_core::stack::STACKS;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Names of the files in a run folder.
 pub const LOG: &str = "log.jsonl";
@@ -113,11 +113,13 @@ impl RunFolder {
         // SAFETY: takes no arguments and cannot fail.
         let user = unsafe { libc::getuid() };
         let base = private_base(std::env::var_os("TMPDIR"), Path::new(MEMORY).is_dir());
-        sweep(&base, &private_prefix(user, None));
+        let namespace = sweep::namespace();
+        sweep::sweep(&base, &private_prefix(user, None), namespace);
         let mut seed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.subsec_nanos());
         (0..8).find_map(|_| {
             seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            let path = base.join(format!("{}{seed:08x}", private_prefix(user, Some(process))));
+            let name = private_prefix(user, Some(process)) + &private_suffix(namespace, (seed >> 16) as u16);
+            let path = base.join(name);
             // Fails if the name exists: nobody else's folder or link is ever used.
             DirBuilder::new().mode(0o700).create(&path).ok().map(|()| path)
         })
@@ -157,17 +159,21 @@ impl RunFolder {
         self.asked_for
     }
 
-    /// Takes the folder away, unless somebody else does.
+    /// Takes the folder away, unless it is to stay.
     pub fn remove_unless_asked_for(&self) {
-        if self.stays {
-            return;
+        if !self.stays {
+            Self::remove(&self.path);
         }
+    }
+
+    /// Takes a private folder away, unless somebody else does.
+    pub fn remove(path: &Path) {
         for name in [LOG, RUN, HANG, HAZARDS, TRACE, DUMP, DUMP_TEXT, REQUEST, STACKS, PYTHON] {
             // What is not there needs no removing.
-            let _ = fs::remove_file(self.path.join(name));
+            let _ = fs::remove_file(path.join(name));
         }
         // Fails, and rightly, if somebody put something else there.
-        let _ = fs::remove_dir(&self.path);
+        let _ = fs::remove_dir(path);
     }
 }
 
@@ -180,34 +186,6 @@ pub fn is_for_a_run_alone() -> bool {
 }
 
 const OUT: &str = "LAZYGUARD_OUT";
-
-/// How long the private folder of a process that ended without an exit, and without a hang, is kept; and of how many.
-const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
-const MOST_KEPT: usize = 8;
-/// The most folders looked at: this is done while a program starts.
-const MOST_SWEPT: usize = 256;
-
-/// Takes away private folders that hold no report, of processes that left by `_exit` or were killed, but for the newest.
-fn sweep(base: &Path, prefix: &str) {
-    let Ok(entries) = fs::read_dir(base) else { return };
-    let ours = entries.flatten().filter(|e| e.file_name().to_string_lossy().starts_with(prefix)).take(MOST_SWEPT);
-    let mut without_report: Vec<_> = ours
-        .filter_map(|entry| {
-            let name = entry.file_name().to_string_lossy().into_owned();
-            let alive = name[prefix.len()..].split('-').next().is_some_and(|p| Path::new("/proc").join(p).exists());
-            let folder = RunFolder { path: entry.path(), stays: false, asked_for: false };
-            let since = entry.metadata().and_then(|m| m.modified()).ok()?;
-            (!alive && !folder.path.join(HANG).exists()).then_some((since, folder))
-        })
-        .collect();
-    without_report.sort_by_key(|(since, _)| std::cmp::Reverse(*since));
-    // The process that is starting leaves a folder as well.
-    for (kept, (since, folder)) in without_report.iter().enumerate() {
-        if kept + 1 >= MOST_KEPT || since.elapsed().is_ok_and(|age| age > KEPT) {
-            folder.remove_unless_asked_for();
-        }
-    }
-}
 
 /// The machine's name.
 pub fn host_name() -> String {

@@ -29,6 +29,7 @@ pub mod recording;
 pub mod request;
 pub mod stacks;
 pub mod standard_error;
+mod sweep;
 pub mod thread;
 
 use crate::lookup::driver;
