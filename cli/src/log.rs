@@ -138,7 +138,7 @@ pub(crate) fn log(arguments: &Arguments) -> Outcome {
         ),
         _ => {}
     }
-    Ok(ExitCode::SUCCESS)
+    opened.cut_short().map_or(Ok(ExitCode::SUCCESS), Err)
 }
 
 /// Which records are asked for.

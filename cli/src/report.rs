@@ -5,7 +5,7 @@
 
 use crate::findings;
 use crate::recorded::{write_hang, Recorded};
-use crate::source::{hang_in, read, Run, RECORDING};
+use crate::source::{hang_in, read, Opened, Run, RECORDING};
 use crate::timing;
 use crate::writing::Format;
 use crate::{stacks, Failure, Outcome};
@@ -81,12 +81,14 @@ pub(crate) fn report(arguments: &Arguments) -> Outcome {
     outcome
 }
 
-/// Prints the report of one process.
+/// Prints the report of one process. What cannot be read keeps nobody from the rest; where there is no rest, it is all there is
+/// to say.
 fn report_one(run: Run, format: Format, out: &mut impl Write) -> Outcome {
+    let mut unreadable = Vec::new();
     let (mut hang, mut account, mut log) = (None, None, None);
     if let Some(folder) = &run.folder {
-        hang = hang_in(folder)?;
-        account = read(folder, "run.json")?;
+        hang = kept(hang_in(folder), &mut unreadable);
+        account = kept(read(folder, "run.json"), &mut unreadable);
         log = Some(folder.join("log.jsonl")).filter(|log| log.exists());
         if hang.is_none() && account.is_none() && log.is_none() && !findings::is_process_folder(folder) {
             return Err(Failure::Input(format!(
@@ -95,20 +97,38 @@ fn report_one(run: Run, format: Format, out: &mut impl Write) -> Outcome {
             )));
         }
     }
-    // A recording that cannot be read keeps nobody from the rest; where there is no rest, it is all there is to say.
-    let (recorded, unreadable) = match run.open().and_then(|opened| opened.map(Recorded::read).transpose()) {
-        Ok(recorded) => (recorded, None),
-        Err(failure) if hang.is_none() && account.is_none() && log.is_none() => return Err(failure),
-        Err(failure) => (None, Some(failure)),
-    };
-    let hazards = findings::hazards_in(run.folder.as_deref(), recorded.as_ref().map(Recorded::opened));
+    let recorded = run.open().and_then(|opened| opened.map(Recorded::read).transpose());
+    let recorded = kept(recorded, &mut unreadable);
+    if hang.is_none() && account.is_none() && log.is_none() && recorded.is_none() {
+        // Of what is there, the recording was tried last.
+        return unreadable.pop().map_or(Ok(ExitCode::SUCCESS), Err);
+    }
+    let opened = recorded.as_ref().map(Recorded::opened);
+    unreadable.extend(opened.and_then(Opened::cut_short));
+    let mut hazards = findings::hazards_in(run.folder.as_deref(), opened);
+    if let (Err(failure), Some(opened)) = (&hazards, opened) {
+        unreadable.push(Failure::Input(failure.to_string()));
+        hazards = findings::hazards_in(None, Some(opened));
+    }
     let stacks = run.folder.as_deref().and_then(|folder| stacks::of_folder(folder, hang.as_ref()));
     let found = Found { folder: run.folder, hang, run: account, log, recorded, hazards, stacks };
     match format {
         Format::Json => writeln!(out, "{:#}", found.json())?,
         Format::Text => found.write_text(out)?,
     }
-    unreadable.map_or(Ok(ExitCode::SUCCESS), Err)
+    out.flush()?;
+    unreadable.extend(found.hazards.err());
+    let last = unreadable.pop();
+    unreadable.iter().for_each(|failure| eprintln!("lazyguard: {failure}"));
+    last.map_or(Ok(ExitCode::SUCCESS), Err)
+}
+
+/// What was read; or nothing, and why.
+fn kept<T>(read: Result<Option<T>, Failure>, unreadable: &mut Vec<Failure>) -> Option<T> {
+    read.unwrap_or_else(|failure| {
+        unreadable.push(failure);
+        None
+    })
 }
 
 impl Found {

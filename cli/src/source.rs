@@ -133,6 +133,14 @@ pub(crate) struct Opened {
 }
 
 impl Opened {
+    /// Why not all can be told that was recorded, where the file has been cut short.
+    pub fn cut_short(&self) -> Option<Failure> {
+        let missing = self.recording.missing_bytes();
+        let why =
+            || format!("{}: the file ends {missing} bytes early, and what was there is lost", self.path.display());
+        (missing > 0).then(|| Failure::Input(why()))
+    }
+
     /// The process by the id that it has here, as long as it is alive.
     pub fn live_process(&self) -> Option<u32> {
         self.alive.then(|| self.process.unwrap_or(self.recording.facts().process))

@@ -69,12 +69,16 @@ pub(crate) fn report(what: &Path, arguments: &Arguments, format: Format) -> Outc
     let mut objects = Vec::new();
     for (number, run) in processes.iter().enumerate() {
         match (Timed::read(run, &asked), format) {
-            (Ok(timed), Format::Json) => objects.push(timed.json()),
+            (Ok(timed), Format::Json) => {
+                objects.push(timed.json());
+                unreadable = timed.cut_short.or(unreadable);
+            }
             (Ok(timed), Format::Text) => {
                 if number > 0 {
                     writeln!(out)?;
                 }
                 timed.write_text(&mut out)?;
+                unreadable = timed.cut_short.or(unreadable);
             }
             // One that cannot be read keeps nobody from the others.
             (Err(Failure::Input(why)), Format::Text) if processes.len() > 1 => writeln!(out, "{why}")?,
@@ -105,7 +109,10 @@ pub(crate) fn after_run(root: &Path, cold_start: bool, blocking: bool, out: &mut
     }
     for run in &processes {
         match Timed::read(run, &asked) {
-            Ok(timed) => timed.write_text(out)?,
+            Ok(timed) => {
+                timed.write_text(out)?;
+                timed.cut_short.iter().try_for_each(|why| writeln!(out, "{why}"))?;
+            }
             Err(Failure::Input(why)) => writeln!(out, "{why}")?,
             Err(failure) => return Err(failure),
         }

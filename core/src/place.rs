@@ -9,16 +9,6 @@ use std::path::{Path, PathBuf};
 /// Where folders lie in memory, on systems that have it.
 pub const MEMORY: &str = "/dev/shm";
 
-/// Where private folders go: to the folder for temporary files that the user has named (`TMPDIR`), else to the one that lies in
-/// memory, where there is one.
-pub fn private_base(named: Option<OsString>, memory_is_there: bool) -> PathBuf {
-    match named {
-        Some(folder) => PathBuf::from(folder),
-        None if memory_is_there => PathBuf::from(MEMORY),
-        None => PathBuf::from("/tmp"),
-    }
-}
-
 /// The name of a private folder begins with this, of a user's; with the process it is that process's.
 pub fn private_prefix(user: u32, process: Option<u32>) -> String {
     match process {
@@ -48,7 +38,8 @@ pub fn is_private_of(name: &OsStr, process: u32) -> bool {
         && parts.next().is_none()
 }
 
-/// Where private folders may lie, for somebody who looks for one: this user's environment may not be the process's.
+/// Where private folders go, to the first that will do: to the folder for temporary files that the user has named (`TMPDIR`), to
+/// the one that lies in memory, to the one on a disk. Whoever looks for one looks in all: his environment may not be the process's.
 pub fn private_bases(named: Option<OsString>) -> Vec<PathBuf> {
     let mut bases: Vec<_> = named.into_iter().filter(|folder| !folder.is_empty()).map(PathBuf::from).collect();
     for base in [MEMORY, "/tmp"] {
@@ -158,9 +149,8 @@ mod tests {
 
     #[test]
     fn private_folders_go_where_the_user_says_else_to_memory() {
-        assert_eq!(private_base(Some("/scratch".into()), true), Path::new("/scratch"));
-        assert_eq!(private_base(None, true), Path::new(MEMORY));
-        assert_eq!(private_base(None, false), Path::new("/tmp"));
+        assert_eq!(private_bases(None), [Path::new(MEMORY), Path::new("/tmp")]);
+        assert_eq!(private_bases(Some("/scratch".into()))[0], Path::new("/scratch"));
         assert_eq!(private_bases(Some("/tmp".into())), [Path::new("/tmp"), Path::new(MEMORY)]);
     }
 

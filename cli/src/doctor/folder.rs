@@ -4,7 +4,7 @@
 
 use super::finding::{About, Findings};
 use super::machine::Machine;
-use lazyguard_core::place::{private_base, FileSystem, MEMORY};
+use lazyguard_core::place::{private_bases, FileSystem};
 use lazyguard_core::settings::{expand_folder, FolderFacts, Settings, RANKS};
 use rustix::process::{getrlimit, Resource};
 use std::io;
@@ -16,7 +16,7 @@ pub(super) fn look(machine: &Machine, settings: &Settings, found: &mut Findings)
     let asked_for = settings.out.is_some();
     let folder = match &settings.out {
         Some(template) => wanted(machine, template),
-        None => Ok(private_base(machine.variable("TMPDIR").map(ToOwned::to_owned), machine.at(MEMORY).is_dir())),
+        None => Ok(private(machine, found)),
     };
     let folder = match folder {
         Ok(folder) => folder,
@@ -31,8 +31,8 @@ pub(super) fn look(machine: &Machine, settings: &Settings, found: &mut Findings)
     let base = nearest_there(&folder);
     let why = match asked_for {
         true => "LAZYGUARD_OUT",
-        false if machine.variable("TMPDIR").is_some() => "TMPDIR",
-        false => "no LAZYGUARD_OUT, no TMPDIR",
+        false if machine.variable("TMPDIR").is_some_and(|named| Path::new(named) == folder) => "TMPDIR",
+        false => "no LAZYGUARD_OUT",
     };
     if let Err(error) = try_in(&base) {
         let todo = match asked_for {
@@ -65,6 +65,21 @@ pub(super) fn look(machine: &Machine, settings: &Settings, found: &mut Findings)
         );
     }
     recording(&base, asked_for, settings, found);
+}
+
+/// Where private folders go, and why not to the one that is named.
+fn private(machine: &Machine, found: &mut Findings) -> PathBuf {
+    let named = machine.variable("TMPDIR").filter(|named| !named.is_empty());
+    let bases = private_bases(named.map(ToOwned::to_owned));
+    let tried = |base: &PathBuf| try_in(&machine.at(base));
+    if let Some(error) = named.and_then(|_| tried(&bases[0]).err()) {
+        found.note(
+            About::Folder,
+            format!("TMPDIR={} cannot be used: {error}", bases[0].display()),
+            "none for the guard, which goes elsewhere; other programs may fail over it",
+        );
+    }
+    bases.iter().find(|base| tried(base).is_ok()).unwrap_or(&bases[0]).clone()
 }
 
 fn recording(base: &Path, asked_for: bool, settings: &Settings, found: &mut Findings) {

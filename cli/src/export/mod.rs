@@ -95,7 +95,7 @@ pub(crate) fn export(arguments: &Arguments) -> Outcome {
     };
     if path.as_os_str() == OsStr::new("-") {
         write(&mut io::stdout().lock(), &Failure::Output)?;
-        return Ok(ExitCode::SUCCESS);
+        return opened.cut_short().map_or(Ok(ExitCode::SUCCESS), Err);
     }
     let failed = |error: io::Error| Failure::Input(format!("cannot write {}: {error}", path.display()));
     let mut file = File::create(&path).map_err(failed)?;
@@ -107,7 +107,7 @@ pub(crate) fn export(arguments: &Arguments) -> Outcome {
                 "{}: {slices} slices in {size:.1} MB; open it at https://ui.perfetto.dev",
                 path.display()
             )?;
-            Ok(ExitCode::SUCCESS)
+            opened.cut_short().map_or(Ok(ExitCode::SUCCESS), Err)
         }
         Err(failure) => {
             discard(&path);

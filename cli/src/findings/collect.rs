@@ -235,6 +235,7 @@ pub(super) fn process(run: &Run) -> Process {
         file = found.keep(read::<HazardFile>(folder, HAZARDS));
     }
     let opened: Option<Opened> = found.keep(run.open());
+    found.problems.extend(opened.iter().filter_map(Opened::cut_short).map(|why| why.to_string()));
 
     if let Some(opened) = &opened {
         let facts = opened.recording.facts();
@@ -268,6 +269,11 @@ pub(super) fn process(run: &Run) -> Process {
     }
 
     let hazards = found.keep(hazards(file, opened.as_ref()).map(Some)).unwrap_or_default();
+    found.problems.extend(found.account.as_ref().and_then(|account| {
+        let mut lost = account.hazards.iter().chain(&account.prevented);
+        let lost = lost.find(|(code, count)| *count > 0 && !hazards.iter().any(|hazard| hazard.code.name() == code));
+        lost.map(|(code, _)| format!("{}: run.json counts hazards of {code}, and nothing tells of them", found.name))
+    }));
     let mut callers = opened.as_ref().map(Opened::callers);
     let mut line_of = |hazard: &Hazard| callers.as_mut()?.line(hazard.first.caller);
     found.hazards = hazards.into_iter().map(|hazard| HazardSeen { line: line_of(&hazard), hazard }).collect();

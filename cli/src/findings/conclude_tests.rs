@@ -147,7 +147,7 @@ fn the_summary_counts_processes_hangs_and_hazards() {
     for (left, end, expect) in [
         (Left::new().process("0", &[met()]), End::Exited(0), "train: 1 process, no hang, 1 hazard, 3.2 s"),
         (Left::new().hanging("0"), End::TimedOut, "train: 1 process, 1 hang, no hazard, timed out after 3.2 s"),
-        (Left::new(), End::Exited(2), "train: no process used CUDA, no hang, no hazard, exit status 2 after 3.2 s"),
+        (Left::new(), End::Exited(2), "train: no process was recorded, no hang, no hazard, exit status 2 after 3.2 s"),
         (
             Left::new().process("0", &[prevented]),
             End::Exited(0),

@@ -206,7 +206,13 @@ pub(crate) fn conclude(run: &Finished, wanted: &Wanted) -> Result<Conclusion, Fa
         unreadable,
     };
     // A file that cannot be written takes nothing away from what was found.
-    let unwritten = write_files(&seen, wanted, &rules);
+    let mut unwritten = write_files(&seen, wanted, &rules);
+    // Who wants to fail on something wants to know that it was looked for.
+    if wanted.fail_on != FailOn::default() && seen.problems().next().is_some() {
+        unwritten.push(Failure::Input(
+            "not all of what the run left can be read: what --fail-on is to find may be there".to_owned(),
+        ));
+    }
 
     let has_hung = seen.processes.iter().any(|process| process.stood.is_some());
     let keep = !seen.processes.is_empty() && (failed.is_some() || run.end != End::Exited(0) || has_hung);

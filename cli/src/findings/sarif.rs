@@ -60,8 +60,8 @@ fn rule(code: Code) -> Value {
 
 fn invocation(seen: &Seen<'_>) -> Value {
     let mut invocation = Map::new();
-    // The analysis has run, whatever the program did; a process that could not be read is a notification.
-    invocation.insert("executionSuccessful".to_owned(), json!(true));
+    // Whatever the program did: it is the analysis that has run. What it could not read stands in the notifications.
+    invocation.insert("executionSuccessful".to_owned(), json!(seen.problems().next().is_none()));
     let notifications: Vec<_> =
         seen.problems().map(|problem| json!({ "level": "warning", "message": { "text": problem } })).collect();
     invocation.insert("toolExecutionNotifications".to_owned(), json!(notifications));

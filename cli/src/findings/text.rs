@@ -98,7 +98,7 @@ pub(super) fn program(seen: &Seen<'_>) -> String {
 /// The run in one line.
 pub(super) fn summary(seen: &Seen<'_>) -> String {
     let processes = match seen.processes.len() {
-        0 => "no process used CUDA".to_owned(),
+        0 => "no process was recorded".to_owned(),
         count => counted(count as u64, "process", "processes"),
     };
     let mut parts = vec![processes, none_or_counted(hangs(&seen.processes).len(), "hang", "hangs")];

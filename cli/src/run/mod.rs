@@ -121,6 +121,10 @@ fn host() -> String {
 fn make_root(options: &Options, facts: &FolderFacts<'_>, command: &[String]) -> Result<Root, Failure> {
     let (variable, around) = (variable("LAZYGUARD_OUT"), variable(RUN_ROOT));
     let around = around.as_deref().filter(|around| !around.is_empty());
+    if let (Some(template), None) = (&variable, options.setting("LAZYGUARD_OUT")) {
+        let field = settings::unknown_field(template);
+        field.iter().for_each(|field| say(&settings::unknown_field_complaint("LAZYGUARD_OUT", field)));
+    }
     let given = Given { option: options.setting("LAZYGUARD_OUT"), variable: variable.as_deref(), around };
     let mark = serde_json::json!({
         "schema": 1, "process": facts.process, "host": facts.host, "rank": facts.rank,

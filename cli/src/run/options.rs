@@ -209,7 +209,7 @@ fn of_own(own: &'static Own) -> Arg {
     };
     let arg = arg.value_name(value).help(format!("{}\n[values: {}] [default: {}]", own.help, own.values, own.default));
     let arg = if value == "FILE" {
-        arg.value_hint(ValueHint::FilePath).value_parser(clap::value_parser!(PathBuf))
+        arg.value_hint(ValueHint::FilePath).value_parser(clap::value_parser!(OsString))
     } else {
         arg.value_hint(ValueHint::Other).value_parser(Words::of(own.values)).hide_possible_values(true)
     };
@@ -271,7 +271,7 @@ Examples:
 impl FromArgMatches for Options {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let given = |name: &str| matches.get_one::<String>(name).map(|v| v.trim()).filter(|v| !v.is_empty());
-        let file = |name: &str| matches.get_one::<PathBuf>(name).filter(|path| !path.as_os_str().is_empty()).cloned();
+        let file = |name: &str| matches.get_one::<OsString>(name).filter(|path| !path.is_empty()).map(PathBuf::from);
         let template = |name: &str| match file(name) {
             Some(path) => has_known_fields(name, &path.to_string_lossy()).map(|()| Some(path)),
             None => Ok(None),
@@ -296,7 +296,13 @@ impl FromArgMatches for Options {
                 junit: template("--junit")?,
                 json: template("--json")?,
                 sarif: template("--sarif")?,
-                suppressions: matches.get_many::<PathBuf>("--suppress").into_iter().flatten().cloned().collect(),
+                suppressions: matches
+                    .get_many::<OsString>("--suppress")
+                    .into_iter()
+                    .flatten()
+                    .filter(|path| !path.is_empty())
+                    .map(PathBuf::from)
+                    .collect(),
                 baseline: template("--baseline")?,
                 write_baseline: template("--write-baseline")?,
                 annotations: parsed("--annotations", given("--annotations").unwrap_or("auto"))?,

@@ -32,6 +32,8 @@ pub(super) struct Timed {
     pub blocking: Option<Blocking>,
     /// What was seen of the cards meanwhile, if somebody looked.
     pub cards: Option<Result<Cards, String>>,
+    /// Why not all of it is told.
+    pub cut_short: Option<Failure>,
 }
 
 /// The processes that are meant: one by its id or folder, or all whose folders lie directly in this one.
@@ -74,6 +76,7 @@ impl Timed {
             cold_start: cold_start.map(ColdStartFold::finish),
             blocking: blocking.map(BlockingFold::finish),
             cards: run.folder.as_deref().and_then(cards::of),
+            cut_short: opened.cut_short(),
         })
     }
 }

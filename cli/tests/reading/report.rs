@@ -274,7 +274,24 @@ fn what_is_lost_or_makes_no_sense_is_counted() {
     let mut bytes = job.bytes(4 * SECOND);
     bytes.truncate(bytes.len() - 64);
     std::fs::write(folder.of("trace.lgt"), bytes).unwrap();
-    let text = said(&["report", folder.path()]);
+    // Whatever can be told is told, and nobody takes it for the whole.
+    let cut_short = |arguments: &[&str]| {
+        let output = crate::lazyguard(arguments).arg(folder.path()).output().expect("the command runs");
+        let (out, errors) = crate::texts(&output);
+        let told =
+            format!("{out}{errors}").contains("trace.lgt: the file ends 64 bytes early, and what was there is lost");
+        assert!(output.status.code() == Some(1) && told, "{arguments:?}: {out}{errors}");
+        out
+    };
+    let text = cut_short(&["report"]);
     assert!(text.contains("thing(s) in it make no sense, and were passed over:\n    at byte "), "{text}");
-    assert!(json(&folder)["recording"]["defects"].as_array().is_some_and(|defects| !defects.is_empty()));
+    let parsed: serde_json::Value = serde_json::from_str(&cut_short(&["report", "--format", "json"])).expect("JSON");
+    assert!(parsed["recording"]["defects"].as_array().is_some_and(|defects| !defects.is_empty()), "{parsed:#}");
+    for arguments in
+        [&["report", "--hazards"][..], &["report", "--cold-start"], &["log"], &["export", "--to", "perfetto"]]
+    {
+        cut_short(arguments);
+    }
+    // A folder that holds it says so as well.
+    assert!(cut_short(&["report", "--hazards", "--format", "json"]).contains("\"problems\""));
 }

@@ -8,7 +8,7 @@
 //! No file is held open: a program may close descriptors that are not its own, and open its own files on their numbers.
 
 use super::{standard_error, sweep};
-use lazyguard_core::place::{private_base, private_prefix, private_suffix, MEMORY};
+use lazyguard_core::place::{private_bases, private_prefix, private_suffix};
 use lazyguard_core::settings::{self, expand_folder, FolderFacts, PRIVATE_RUN, RUN_ROOT};
 use lazyguard_core::stack::STACKS;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -110,11 +110,15 @@ impl RunFolder {
     }
 
     fn private(process: u32) -> Option<PathBuf> {
+        // Job systems name folders for temporary files that are not there.
+        private_bases(std::env::var_os("TMPDIR")).iter().find_map(|base| Self::private_in(base, process))
+    }
+
+    fn private_in(base: &Path, process: u32) -> Option<PathBuf> {
         // SAFETY: takes no arguments and cannot fail.
         let user = unsafe { libc::getuid() };
-        let base = private_base(std::env::var_os("TMPDIR"), Path::new(MEMORY).is_dir());
         let namespace = sweep::namespace();
-        sweep::sweep(&base, &private_prefix(user, None), namespace);
+        sweep::sweep(base, &private_prefix(user, None), namespace);
         let mut seed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.subsec_nanos());
         (0..8).find_map(|_| {
             seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);

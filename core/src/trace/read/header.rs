@@ -148,9 +148,9 @@ impl Header {
             defects.note(offset(header::VERSION), || format!("the header's size is given as {told}"));
         }
         let facts = facts(&head, version);
-        if length < facts.file_bytes {
-            let told = facts.file_bytes;
-            defects.note(length, || format!("the file ends here, {} bytes early", told - length));
+        let missing = missing(&facts, length);
+        if missing > 0 {
+            defects.note(length, || format!("the file ends here, {missing} bytes early"));
         }
         let mut reader = AreaReader { head: &head, length, defects };
         let threads = reader.table("threads", header::THREADS, layout::thread::WORDS);
@@ -170,6 +170,11 @@ impl Header {
         let (lanes, lane_segments) = lanes(&head, defects);
         Ok(Self { facts, threads, contexts, streams, texts, segments, lanes, lane_segments, length })
     }
+}
+
+/// How many bytes a file of this length lacks; of one that ends in its header, those of the header that it lacks at least.
+pub(super) fn missing(facts: &Facts, length: u64) -> u64 {
+    facts.file_bytes.max(HEADER_BYTES as u64).saturating_sub(length)
 }
 
 fn offset(word: usize) -> u64 {
