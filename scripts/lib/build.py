@@ -54,10 +54,12 @@ def build(options):
         outcomes = [pool.submit(side, say) for side in sides]
     # Whatever is no failure of a build is shown as it is: the exit of a script, or a fault of these.
     faults = [outcome.exception() for outcome in outcomes if outcome.exception()]
-    for fault in faults:
-        if not isinstance(fault, Failure):
-            raise fault
-    return faults
+    others = [fault for fault in faults if not isinstance(fault, Failure)]
+    failures = [fault for fault in faults if isinstance(fault, Failure)]
+    if others:
+        print("\n".join(f"build: {failure}" for failure in failures), file=sys.stderr)
+        raise others[0]
+    return failures
 
 
 def native_side(say):

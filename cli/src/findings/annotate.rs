@@ -31,6 +31,13 @@ pub(crate) enum System {
 }
 
 impl Annotations {
+    /// Becomes another one, if the user has not said which.
+    pub fn unless_asked_for(&mut self, other: Self) {
+        if *self == Self::Auto {
+            *self = other;
+        }
+    }
+
     /// The system that is written for.
     pub fn system(self) -> Option<System> {
         match self {

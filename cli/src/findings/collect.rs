@@ -152,7 +152,8 @@ pub(super) fn under(root: &Path) -> (Vec<Process>, Vec<String>) {
 
 /// The same of a run's own folder: a run in it is part of this one only if its program has started that.
 pub(super) fn of_run(root: &Path) -> (Vec<Process>, Vec<String>) {
-    all(root, |folder| !root::is_run(folder) || root::is_nested_in(folder, root))
+    let started_by_it = |folder: &Path| folder.parent().is_some_and(|around| root::is_nested_in(folder, around));
+    all(root, |folder| !root::is_run(folder) || started_by_it(folder))
 }
 
 fn all(root: &Path, takes: impl Fn(&Path) -> bool) -> (Vec<Process>, Vec<String>) {

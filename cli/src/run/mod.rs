@@ -19,7 +19,7 @@ mod tree;
 pub(crate) use options::Options;
 
 use crate::card::Sampler;
-use crate::findings::{self, Finished};
+use crate::findings::{self, Annotations, Finished};
 use crate::{library, timing, Failure};
 use lazyguard_core::settings::{self, FolderFacts, RUN_ROOT};
 use nix::sys::signal::Signal;
@@ -73,6 +73,10 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
     // Whoever loses its parent is ours from now on; an old kernel that cannot do that does without.
     let _ = nix::sys::prctl::set_child_subreaper(true);
     let root = make_root(&options, &facts, &command)?;
+    if root.is_nested() {
+        // The one around this one prints them.
+        options.wanted.annotations.unless_asked_for(Annotations::Off);
+    }
     let variables = variables(&options, &root, program::preload(&library, std::env::var_os("LD_PRELOAD")));
     options.program.first().and_then(|name| program::goes_unguarded(name)).iter().for_each(|line| say(line));
     // Before the program: the first look is at what it begins with. The thread has this one's signal mask.

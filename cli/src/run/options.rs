@@ -272,10 +272,6 @@ impl FromArgMatches for Options {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let given = |name: &str| matches.get_one::<String>(name).map(|v| v.trim()).filter(|v| !v.is_empty());
         let file = |name: &str| matches.get_one::<OsString>(name).filter(|path| !path.is_empty()).map(PathBuf::from);
-        let template = |name: &str| match file(name) {
-            Some(path) => has_known_fields(name, &path.to_string_lossy()).map(|()| Some(path)),
-            None => Ok(None),
-        };
         let mut settings = Vec::new();
         for setting in SETTINGS {
             let Some(value) = given(setting.name) else { continue };
@@ -293,9 +289,9 @@ impl FromArgMatches for Options {
             library: file("--library"),
             wanted: Wanted {
                 fail_on: parsed("--fail-on", given("--fail-on").unwrap_or_default())?,
-                junit: template("--junit")?,
-                json: template("--json")?,
-                sarif: template("--sarif")?,
+                junit: file("--junit"),
+                json: file("--json"),
+                sarif: file("--sarif"),
                 suppressions: matches
                     .get_many::<OsString>("--suppress")
                     .into_iter()
@@ -303,8 +299,8 @@ impl FromArgMatches for Options {
                     .filter(|path| !path.is_empty())
                     .map(PathBuf::from)
                     .collect(),
-                baseline: template("--baseline")?,
-                write_baseline: template("--write-baseline")?,
+                baseline: file("--baseline"),
+                write_baseline: file("--write-baseline"),
                 annotations: parsed("--annotations", given("--annotations").unwrap_or("auto"))?,
                 summary: matches.get_flag("--summary"),
             },
@@ -409,7 +405,6 @@ mod tests {
             &["--timeout", "soon", "app"][..],
             &["--preload", "everything", "app"],
             &["--out", "/out/%q", "app"],
-            &["--junit", "/out/%q", "app"],
             &["--on-hang", "exit:300", "app"],
             &["--fail-on", "rain", "app"],
             &["--annotations", "smoke", "app"],

@@ -3,9 +3,9 @@
 //! Must not: change anything that a program can notice, but for the variables that have to be set.
 
 use crate::library::LIBRARY;
-use crate::run::code;
+use crate::run::{code, signals};
 use nix::sys::signal::Signal;
-use nix::unistd::{getegid, geteuid};
+use nix::unistd::{access, getegid, geteuid, AccessFlags};
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
@@ -41,7 +41,7 @@ pub(super) fn start(
     // What it cannot find, it tells in its own words; and what looks like a variable is one to it.
     let ignores = env_arguments(to_ignore);
     let by_env =
-        !to_ignore.is_empty() && resolve(name).is_some() && !name.as_bytes().contains(&b'=') && env_takes(&ignores);
+        !to_ignore.is_empty() && is_a_program(name) && is_no_word_of_env(name) && env_takes(&ignores, to_ignore);
     let started = if by_env {
         Command::new("env").args(&ignores).arg(name).args(arguments).envs(variables()).spawn()
     } else {
@@ -70,10 +70,26 @@ fn env_arguments(to_ignore: &[Signal]) -> Vec<String> {
 
 /// Whether there is an `env` that can do that. Without it, the program's children wait for it to be reaped, and a write to a
 /// closed pipe ends it.
-fn env_takes(arguments: &[String]) -> bool {
+fn env_takes(arguments: &[String], to_ignore: &[Signal]) -> bool {
     let mut env = Command::new("env");
-    env.args(arguments).arg("true").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    env.status().is_ok_and(|status| status.success())
+    env.args(arguments).args(["cat", "/proc/self/status"]).stdin(Stdio::null()).stderr(Stdio::null());
+    // Whatever is called `env` here may be something else.
+    let told = env.output().ok().filter(|output| output.status.success());
+    told.is_some_and(|told| {
+        let set = signals::ignored_in(&String::from_utf8_lossy(&told.stdout));
+        to_ignore.iter().all(|&signal| signals::has(set, signal))
+    })
+}
+
+/// `env` takes `-` for an option, and what looks like a variable for one.
+fn is_no_word_of_env(name: &OsStr) -> bool {
+    name != "-" && !name.as_bytes().contains(&b'=')
+}
+
+/// Whether it is there and may be run: of one that cannot be, this command says so itself.
+fn is_a_program(name: &OsStr) -> bool {
+    let path = resolve(name);
+    path.is_some_and(|path| path.is_file() && access(&path, AccessFlags::X_OK).is_ok())
 }
 
 /// Where a program is, as the search path has it.

@@ -16,7 +16,7 @@ use std::collections::hash_map::RandomState;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::hash::{BuildHasher, Hasher};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -184,6 +184,11 @@ impl Root {
         template_in(&self.text)
     }
 
+    /// Whether a run around this one sees what is left here.
+    pub fn is_nested(&self) -> bool {
+        self.nested
+    }
+
     /// Its path, as text.
     pub fn text(&self) -> &str {
         &self.text
@@ -288,9 +293,33 @@ fn has_processes(root: &Path) -> bool {
 fn has_living(root: &Path) -> bool {
     folders_in(root).any(|folder| {
         let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        // Behind a dot is what the process has been after an exec.
-        let process = name.rsplit_once('-').and_then(|(_, process)| process.split('.').next().map(str::to_owned));
-        process.is_some_and(|process| !process.is_empty() && Path::new("/proc").join(process).exists())
+        let process = process_of(&name);
+        let lives = process.is_some_and(|process| !process.is_empty() && Path::new("/proc").join(process).exists());
+        // What a run has started may live on when that is gone.
+        lives || is_run(&folder) && (is_supervised(&folder) || has_living(&folder))
+    })
+}
+
+/// The process that a folder's name tells: `rankR-PID`, with a dot and a number behind it after an exec, or `run-PID`, with a
+/// number behind it where that was taken.
+fn process_of(name: &str) -> Option<&str> {
+    match name.strip_prefix("run-") {
+        Some(rest) => rest.split('-').next(),
+        None => name.rsplit_once('-').and_then(|(_, process)| process.split('.').next()),
+    }
+}
+
+/// Whether the `lazyguard run` of a folder still runs. Whatever is there under the mark's name, opening it waits for nobody.
+fn is_supervised(folder: &Path) -> bool {
+    let flags = nix::libc::O_NONBLOCK | nix::libc::O_NOFOLLOW;
+    let mark = OpenOptions::new().read(true).custom_flags(flags).open(folder.join(MARK));
+    mark.is_ok_and(|mark| locked(mark).is_err())
+}
+
+/// Whether a process of the run, or of one in it, has left the report of a hang, or somebody was told of what is there.
+fn has_evidence(root: &Path) -> bool {
+    folders_in(root).any(|folder| {
+        folder.join("hang.json").exists() || is_kept_run(&folder) || is_run(&folder) && has_evidence(&folder)
     })
 }
 
@@ -312,12 +341,13 @@ fn sweep(base: &Path, prefix: &str) {
         .take(MOST_SWEPT)
         .filter_map(|entry| {
             let (path, about) = (entry.path(), fs::symlink_metadata(entry.path()).ok()?);
-            let goes_on = File::open(path.join(MARK)).is_ok_and(|mark| locked(mark).is_err());
-            let lives = goes_on || has_living(&path);
-            let hung = folders_in(&path).any(|folder| folder.join("hang.json").exists() || is_kept_run(&folder));
-            let promised = path.join(KEPT_MARK).exists();
-            let ours = about.is_dir() && about.uid() == getuid().as_raw();
-            (ours && !lives && !hung && !promised).then_some((about.modified().unwrap_or(SystemTime::UNIX_EPOCH), path))
+            // Anybody may put something of such a name here.
+            if !about.is_dir() || about.uid() != getuid().as_raw() {
+                return None;
+            }
+            let lives = is_supervised(&path) || has_living(&path);
+            let stays = lives || has_evidence(&path) || path.join(KEPT_MARK).exists();
+            (!stays).then_some((about.modified().unwrap_or(SystemTime::UNIX_EPOCH), path))
         })
         .collect();
     left.sort_by_key(|(since, _)| std::cmp::Reverse(*since));

@@ -94,13 +94,18 @@ fn at_the_start() {
     let _ = IGNORED_AT_START.set(ignored());
 }
 
-fn has(set: u64, signal: Signal) -> bool {
+/// Whether a signal is in such a set.
+pub(super) fn has(set: u64, signal: Signal) -> bool {
     set >> (signal as i32 - 1) & 1 == 1
 }
 
 /// The signals that are ignored in this process.
 fn ignored() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    ignored_in(&fs::read_to_string("/proc/self/status").unwrap_or_default())
+}
+
+/// The signals that a process's status says are ignored.
+pub(super) fn ignored_in(status: &str) -> u64 {
     let set = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     set.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).unwrap_or(0)
 }

@@ -7,9 +7,10 @@
 
 use super::call::{About, Call};
 use crate::lookup::driver::{Handle, SUCCESS};
+use crate::runtime::answers::{self, Held};
 use crate::runtime::fault::Uncancelled;
 use crate::runtime::hazards::Filler;
-use crate::runtime::{answers, idle};
+use crate::runtime::{idle, stacks};
 use lazyguard_core::api::Class;
 use lazyguard_core::diagnose::{resident_blocks, Code, ValueWait, ValueWrite};
 use lazyguard_core::hazard::rules::{self, WaitsFor};
@@ -45,10 +46,14 @@ impl Call {
         met
     }
 
-    /// Whether memory, where it can be looked at, does not satisfy a wait already.
+    /// Whether memory, where it can be looked at, does not satisfy a wait already. Where it can be and nobody could look yet,
+    /// nothing is told of it.
     fn stands(&self, wait: &Outstanding) -> bool {
-        let held = answers::host_memory(wait.wait.address, wait.wait.wide);
-        held.is_none_or(|value| !wait.wait.satisfied_by(value))
+        match answers::host_memory(wait.wait.address, wait.wait.wide) {
+            Held::Value(value) => !wait.wait.satisfied_by(value),
+            Held::NotYetKnown => false,
+            Held::Unknown => true,
+        }
     }
 
     /// A write was submitted, which these waits stood before.
@@ -92,7 +97,10 @@ impl Call {
         let _uncancelled = Uncancelled::new();
         // Most waits are for what zeroed memory does not satisfy: then it need not be known.
         let may_hold = wait.wait.satisfied_by(0);
-        let holds = if may_hold { answers::host_memory(wait.wait.address, wait.wait.wide) } else { None };
+        let held = || answers::host_memory(wait.wait.address, wait.wait.wide).value();
+        let holds = if may_hold { held() } else { None };
+        // What it holds may be asked when something meets it.
+        stacks::will_be_read();
         self.guard.hazards.waited(self.guard, wait, holds);
     }
 

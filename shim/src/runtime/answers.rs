@@ -20,8 +20,29 @@ const SHARED_SIZE_BYTES: i32 = 1;
 const LOCAL_SIZE_BYTES: i32 = 3;
 const NUM_REGS: i32 = 4;
 
+/// What is known of the memory at a device address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Held {
+    /// The host's, and this is in it.
+    Value(u64),
+    /// The host's, and nobody has looked yet whether it can be read.
+    NotYetKnown,
+    /// None of the host's, or it cannot be read.
+    Unknown,
+}
+
+impl Held {
+    /// What is in it.
+    pub fn value(self) -> Option<u64> {
+        match self {
+            Self::Value(value) => Some(value),
+            Self::NotYetKnown | Self::Unknown => None,
+        }
+    }
+}
+
 /// What memory of the host holds at a device address. Managed memory is left alone: looking at it moves it.
-pub fn host_memory(address: u64, wide: bool) -> Option<u64> {
+pub fn host_memory(address: u64, wide: bool) -> Held {
     let (mut kind, mut managed, mut pointer) = (0u32, 0u32, 0u64);
     let attribute = |what: *mut libc::c_void, which: i32| driver::pointer_attribute(what, which, address);
     let host = attribute((&raw mut kind).cast(), MEMORY_TYPE) == Some(SUCCESS)
@@ -30,12 +51,16 @@ pub fn host_memory(address: u64, wide: bool) -> Option<u64> {
         && managed & 0xff == 0
         && attribute((&raw mut pointer).cast(), HOST_POINTER) == Some(SUCCESS);
     if !host {
-        return None;
+        return Held::Unknown;
     }
     let mut bytes = [0u8; 8];
     let size = if wide { 8 } else { 4 };
     // By way of the kernel, and only as the program lets itself be read: an address that means nothing is an error, not a fault.
-    stacks::read_without_files(pointer, bytes.get_mut(..size)?).then(|| u64::from_le_bytes(bytes))
+    match stacks::read_without_files(pointer, &mut bytes[..size]) {
+        Ok(()) => Held::Value(u64::from_le_bytes(bytes)),
+        Err(stacks::Unread::NotYet) => Held::NotYetKnown,
+        Err(stacks::Unread::Never) => Held::Unknown,
+    }
 }
 
 /// Whether the driver says that this is no memory of its own, nor registered with it.

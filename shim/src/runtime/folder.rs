@@ -118,7 +118,7 @@ impl RunFolder {
         // SAFETY: takes no arguments and cannot fail.
         let user = unsafe { libc::getuid() };
         let namespace = sweep::namespace();
-        sweep::sweep(base, &private_prefix(user, None), namespace);
+        sweep::sweep(base, user, namespace);
         let mut seed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.subsec_nanos());
         (0..8).find_map(|_| {
             seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);

@@ -5,7 +5,7 @@ use super::folder::{RunFolder, RUN};
 use super::hot::HOT;
 use super::recording::Backing;
 use super::request::Requests;
-use super::{clock, fault, folder, gate, hang, log, memory, nudge, stacks, standard_error, thread, Guard, RETIRED};
+use super::{clock, fault, folder, gate, hang, log, memory, nudge, standard_error, thread, Guard, RETIRED};
 use crate::lookup::{dlsym, driver};
 use lazyguard_core::settings::Settings;
 use lazyguard_core::state::World;
@@ -110,7 +110,6 @@ fn build(initialised: Initialised) {
     if let (Some(complaint), true) = (backing.complaint(), asked_for) {
         standard_error::line(complaint);
     }
-    stacks::look_for_a_filter();
     let start_ticks = start_ticks();
     let facts = ProcessFacts {
         process: std::process::id(),

@@ -145,7 +145,7 @@ impl Log {
         while !self.stopped.load(Ordering::Relaxed) && !super::retired() {
             std::thread::sleep(every);
             guard.keeper.look_after(guard);
-            stacks::look_for_a_filter_if_wanted();
+            stacks::look_for_a_filter();
             guard.requests.serve(guard);
             guard.hazards.write_news(guard);
             if let Ok(mut follower) = self.draining.lock() {

@@ -42,15 +42,16 @@ pub struct OwnMemory {
 struct Filter {
     /// When it was looked at last, and in the lowest bit whether there was none; 0 for never.
     seen: AtomicU64,
-    /// When somebody wanted to know last; 0 for never.
+    /// Since when somebody has wanted to know, and when last; 0 for never.
+    wanted_since: AtomicU64,
     wanted_at: AtomicU64,
 }
 
-static FILTER: Filter = Filter { seen: AtomicU64::new(0), wanted_at: AtomicU64::new(0) };
+static FILTER: Filter =
+    Filter { seen: AtomicU64::new(0), wanted_since: AtomicU64::new(0), wanted_at: AtomicU64::new(0) };
 
 impl Filter {
-    /// How long what was seen counts, and how long it is looked at after somebody wanted to know.
-    const FRESH: Nanos = 1_000_000_000;
+    /// For how long it is looked at after somebody wanted to know.
     const WANTED: Nanos = 60_000_000_000;
 
     fn look(&self) {
@@ -59,22 +60,23 @@ impl Filter {
     }
 
     fn want(&self) {
-        self.wanted_at.store(clock::now().max(1), Ordering::Relaxed);
+        let now = clock::now().max(1);
+        if !self.is_wanted() {
+            self.wanted_since.store(now, Ordering::Relaxed);
+        }
+        self.wanted_at.store(now, Ordering::Relaxed);
     }
 
     fn is_wanted(&self) -> bool {
-        is_within(self.wanted_at.load(Ordering::Relaxed), Self::WANTED)
+        let at = self.wanted_at.load(Ordering::Relaxed);
+        at != 0 && clock::now().saturating_sub(at) <= Self::WANTED
     }
 
-    /// Whether there was none lately; nothing if nobody has looked. What cannot be told may be there.
+    /// Whether there was none at the last look; nothing if nobody has looked since it is wanted. What cannot be told may be there.
     fn was_none(&self) -> Option<bool> {
         let seen = self.seen.load(Ordering::Relaxed);
-        is_within(seen, Self::FRESH).then_some(seen & 1 == 1)
+        (self.is_wanted() && seen > self.wanted_since.load(Ordering::Relaxed)).then_some(seen & 1 == 1)
     }
-}
-
-fn is_within(at: Nanos, span: Nanos) -> bool {
-    at != 0 && clock::now().saturating_sub(at) <= span
 }
 
 fn has_filter() -> Option<bool> {
@@ -82,16 +84,17 @@ fn has_filter() -> Option<bool> {
     Some(status.lines().any(|line| line.starts_with("Seccomp:") && !line.ends_with('0')))
 }
 
-/// Looks whether the process has forbidden system calls to itself; for a thread with descriptors of its own.
+/// Looks whether the process has forbidden system calls to itself, if somebody has wanted to know in the last minute; for a
+/// thread with descriptors of its own.
 pub fn look_for_a_filter() {
-    FILTER.look();
-}
-
-/// Looks again, if somebody has wanted to know in the last minute.
-pub fn look_for_a_filter_if_wanted() {
     if FILTER.is_wanted() {
         FILTER.look();
     }
+}
+
+/// Memory is going to be read without files: by then it has been looked.
+pub fn will_be_read() {
+    FILTER.want();
 }
 
 /// Has it looked for by the log's thread, and waits for that, but no longer than `limit`.
@@ -103,13 +106,25 @@ pub fn have_a_filter_looked_for(limit: Duration) {
     }
 }
 
+/// Why memory was not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unread {
+    /// Nobody has looked yet whether that is safe; somebody will, a tenth of a second from now.
+    NotYet,
+    /// It is not safe, or there is no such memory.
+    Never,
+}
+
 /// A few bytes of this process's memory, for a thread of the program's: no file is opened there, whose descriptor could be the
-/// one that another thread has just closed and is about to have again. Returns whether they could be read; who asks for the first
-/// time in a minute may be told that they could not.
-pub fn read_without_files(address: u64, into: &mut [u8]) -> bool {
+/// one that another thread has just closed and is about to have again.
+pub fn read_without_files(address: u64, into: &mut [u8]) -> Result<(), Unread> {
     FILTER.want();
     let memory = OwnMemory { process: own_process(), by_file: Cell::new(false), file: OnceCell::new() };
-    FILTER.was_none() == Some(true) && memory.by_call(address, into) == Some(into.len())
+    match FILTER.was_none() {
+        None => Err(Unread::NotYet),
+        Some(true) if memory.by_call(address, into) == Some(into.len()) => Ok(()),
+        Some(_) => Err(Unread::Never),
+    }
 }
 
 fn own_process() -> libc::pid_t {

@@ -11,6 +11,8 @@ int main() {
   unsigned copy[16] = {1};
   const CUstream waits = lg::stream(CU_STREAM_DEFAULT);
   CK(cuStreamWaitValue32(waits, word.device, 1, CU_STREAM_WAIT_VALUE_EQ));
+  // A guard learns in a moment whether it may look at the word.
+  lg::nap(300);
   std::thread stores([&] {
     lg::nap(200);
     *word.host = 1;

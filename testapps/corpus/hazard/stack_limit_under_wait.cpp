@@ -10,6 +10,8 @@ int main() {
   size_t bytes;
   CK(cuCtxGetLimit(&bytes, CU_LIMIT_STACK_SIZE));
   CK(cuStreamWaitValue32(waits, word.device, 1, CU_STREAM_WAIT_VALUE_EQ));
+  // A guard learns in a moment whether it may look at the word.
+  lg::nap(300);
   std::thread stores([&] {
     lg::nap(200);
     *word.host = 1;

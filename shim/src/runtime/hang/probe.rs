@@ -255,6 +255,7 @@ fn put(guard: &'static Guard, question: &Question) -> Vec<Answer> {
             (asked == Some(SUCCESS) && state == 0).then_some(Answer::NotLoaded { function }).into_iter().collect()
         }
         Question::Memory { address, wide } => answers::host_memory(address, wide)
+            .value()
             .map(|value| Answer::Holds { address, wide, value })
             .into_iter()
             .collect(),

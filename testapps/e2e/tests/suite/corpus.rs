@@ -9,11 +9,11 @@ use std::time::Duration;
 include!(concat!(env!("OUT_DIR"), "/corpus.rs"));
 
 /// The pace, and the threshold: slow programs last so many of it.
-const T: Duration = Duration::from_millis(600);
+const T: Duration = Duration::from_millis(800);
 /// A program that completes does so in a fraction of this; one that is still there hangs.
 const HANGS: Duration = Duration::from_millis(1200);
 /// The final verdict is there after three times the threshold and the driver's answers; the program has to start first.
-const VERDICT: Duration = Duration::from_millis(3 * 600 + 3000 + 1000);
+const VERDICT: Duration = Duration::from_millis(3 * T.as_millis() as u64 + 3000 + 1000);
 /// The longest program lasts four times the pace, on a machine that may be busy with something else.
 const ENDS: Duration = Duration::from_secs(20);
 

@@ -89,6 +89,12 @@ fn a_run_inside_another_hides_nothing_from_it() {
         // Whoever names a folder of its own keeps what is in it for itself.
         assert_eq!(outcome.code, Some(expect), "{inside:?}: {outcome}");
     }
+    let words = [inner.as_str(), "run", "--", &inner, "run", "--", &program];
+    let outcome = under(&work, &["--fail-on", "hazard", "--annotations", "github"], &words)
+        .set("GITHUB_ACTIONS", "true")
+        .finish();
+    assert_eq!(outcome.code, Some(118), "three in each other: {outcome}");
+    assert_eq!(outcome.stderr.matches("::error").count(), 1, "it is annotated once: {outcome}");
 }
 
 #[test]

@@ -86,7 +86,6 @@ fn arguments_that_cannot_be_used_are_one_line_and_the_program_does_not_run() {
         &["--on-hang", "explode"],
         &["--out", "/tmp/%q"],
         &["--fail-on", "rain"],
-        &["--junit", "/tmp/%q.xml"],
         &["--library", "/no/such/library"],
         &["--library", "/etc/hostname"],
         &["--library", "/proc/self/exe"],
