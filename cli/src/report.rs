@@ -5,7 +5,7 @@
 
 use crate::findings;
 use crate::recorded::{write_hang, Recorded};
-use crate::source::{hang_in, read, Opened, Run, RECORDING};
+use crate::source::{hang_in, is_process_folder, read, Opened, Run, RECORDING};
 use crate::timing;
 use crate::writing::Format;
 use crate::{stacks, Failure, Outcome};
@@ -71,7 +71,7 @@ pub(crate) fn report(arguments: &Arguments) -> Outcome {
         return timing::report(what, timing, format);
     }
     let run = Run::find(what)?;
-    if run.process.is_none() && !findings::is_process_folder(what) && findings::holds_processes(what) {
+    if run.process.is_none() && !is_process_folder(what) && findings::holds_processes(what) {
         let outcome = findings::report_all(what, format, &mut out);
         out.flush()?;
         return outcome;
@@ -90,7 +90,7 @@ fn report_one(run: Run, format: Format, out: &mut impl Write) -> Outcome {
         hang = kept(hang_in(folder), &mut unreadable);
         account = kept(read(folder, "run.json"), &mut unreadable);
         log = Some(folder.join("log.jsonl")).filter(|log| log.exists());
-        if hang.is_none() && account.is_none() && log.is_none() && !findings::is_process_folder(folder) {
+        if hang.is_none() && account.is_none() && log.is_none() && !is_process_folder(folder) {
             return Err(Failure::Input(format!(
                 "{}: not a run folder: no hang.json, run.json, log.jsonl or {RECORDING}",
                 folder.display()

@@ -29,6 +29,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// Name of the recording in a run folder.
 pub(crate) const RECORDING: &str = "trace.lgt";
 
+/// The hazards of a process, in its run folder.
+pub(crate) const HAZARDS: &str = "hazards.json";
+
+/// A folder that holds one of these is a process's.
+const OF_A_PROCESS: [&str; 4] = ["run.json", "hang.json", HAZARDS, RECORDING];
+
 /// A call that had been in progress for this long may have been stuck, in a process that was killed: that may have been why.
 const SUSPICIOUS_AT_THE_END_NANOS: Nanos = 50_000_000;
 
@@ -441,6 +447,11 @@ pub(crate) fn duration(text: &str) -> Result<u64, String> {
         Ok(total) if (0.0..1.8e19).contains(&total) => Ok(total.round() as u64),
         _ => Err("not a duration: 250us, 1.5s, 2m".to_owned()),
     }
+}
+
+/// Whether a folder holds what a process leaves.
+pub(crate) fn is_process_folder(folder: &Path) -> bool {
+    OF_A_PROCESS.iter().any(|name| folder.join(name).exists())
 }
 
 /// The hang that the watchdog has reported, if it has one.

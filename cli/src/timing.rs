@@ -69,15 +69,16 @@ pub(crate) fn report(what: &Path, arguments: &Arguments, format: Format) -> Outc
     let mut objects = Vec::new();
     for (number, run) in processes.iter().enumerate() {
         match (Timed::read(run, &asked), format) {
-            (Ok(timed), Format::Json) => {
-                objects.push(timed.json());
-                unreadable = timed.cut_short.or(unreadable);
-            }
-            (Ok(timed), Format::Text) => {
-                if number > 0 {
-                    writeln!(out)?;
+            (Ok(timed), format) => {
+                match format {
+                    Format::Json => objects.push(timed.json()),
+                    Format::Text => {
+                        if number > 0 {
+                            writeln!(out)?;
+                        }
+                        timed.write_text(&mut out)?;
+                    }
                 }
-                timed.write_text(&mut out)?;
                 unreadable = timed.cut_short.or(unreadable);
             }
             // One that cannot be read keeps nobody from the others.

@@ -6,19 +6,12 @@
 use crate::callers::SourceLine;
 use crate::recorded::{Recorded, StoodStill};
 use crate::run::root;
-use crate::source::read;
-use crate::source::{Opened, Run, RECORDING};
+use crate::source::{is_process_folder, read, Opened, Run, HAZARDS};
 use crate::{stacks, Failure};
 use lazyguard_core::diagnose::Standing;
 use lazyguard_core::hazard::{joined, Gathered, Hazard, HazardFile};
 use lazyguard_core::report::{Account, HangReport, StackSeen};
 use std::path::{Path, PathBuf};
-
-/// The hazards of a process, in its folder.
-const HAZARDS: &str = "hazards.json";
-
-/// A folder that holds one of these is a process's.
-const MARKS: [&str; 4] = ["run.json", "hang.json", HAZARDS, RECORDING];
 
 /// What stands still, or stood still.
 pub(super) enum Stood {
@@ -186,11 +179,6 @@ fn process_folders(root: &Path, problems: &mut Vec<String>, takes: impl Fn(&Path
     }
     found.sort();
     found
-}
-
-/// Whether a folder holds what a process leaves.
-pub(crate) fn is_process_folder(folder: &Path) -> bool {
-    MARKS.iter().any(|name| folder.join(name).exists())
 }
 
 /// Whether any process has left something under the root.

@@ -3,7 +3,7 @@
 use super::collect::{self, Process};
 use super::judge::Rules;
 use super::{baseline, json, junit, sarif, suppress, text, FailOn, Seen};
-use crate::source::Run;
+use crate::source::{is_process_folder, Run};
 use crate::{Failure, Outcome};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -89,7 +89,7 @@ fn found(what: &Path) -> Result<(Vec<Process>, Vec<String>), Failure> {
     match &run.folder {
         Some(folder) if run.process.is_none() => {
             let (mut processes, unreadable) = collect::under(folder);
-            if collect::is_process_folder(folder) {
+            if is_process_folder(folder) {
                 processes.insert(0, collect::process(&run));
             }
             if processes.is_empty() {

@@ -322,21 +322,16 @@ pub(crate) const KILL: &str = "kill";
 
 fn check(setting: &Setting, value: &str) -> Result<(), clap::Error> {
     if setting.name == "LAZYGUARD_OUT" {
-        return has_known_fields(setting.flag, value);
+        return match settings::unknown_field(value) {
+            Some(field) => Err(unusable(setting.flag, value, &format!("{field} is no field; {}", setting.values))),
+            None => Ok(()),
+        };
     }
     if setting.takes(value) || (setting.name == ON_HANG && value == KILL) {
         return Ok(());
     }
     Err(unusable(setting.flag, value, &format!("values: {}", values_of(setting))))
 }
-
-fn has_known_fields(flag: &str, template: &str) -> Result<(), clap::Error> {
-    let complaint = |field| unusable(flag, template, &format!("{field} is no field; there are {FIELDS}"));
-    settings::unknown_field(template).map_or(Ok(()), |field| Err(complaint(field)))
-}
-
-/// The fields of the names of files and folders.
-const FIELDS: &str = "%h host, %p process, %r rank, %t start time in seconds, %% a percent sign";
 
 fn duration(flag: &str, value: &str) -> Result<Duration, clap::Error> {
     let nanos = settings::duration(value).ok_or_else(|| unusable(flag, value, "values: a duration: 500ms, 30s, 2m"))?;

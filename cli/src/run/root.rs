@@ -6,6 +6,7 @@
 //!
 //! Must not: take over a folder with an earlier run in it, or remove anything in a folder that the user named.
 
+use crate::source::{is_process_folder, HAZARDS, RECORDING};
 use crate::Failure;
 use lazyguard_core::place::private_bases;
 use lazyguard_core::settings::{expand_folder, literal_folder, FolderFacts, PRIVATE_RUN};
@@ -25,9 +26,6 @@ const EACH: &str = "rank%r-%p";
 
 /// What says that a folder is a run's, and whose.
 pub(super) const MARK: &str = "supervised.json";
-
-/// Files of which a process's folder has at least one.
-const OF_A_PROCESS: [&str; 4] = ["run.json", "hang.json", "hazards.json", "trace.lgt"];
 
 /// How long private folders without a hang are kept whose `lazyguard run` was killed; and how many.
 const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
@@ -206,7 +204,7 @@ impl Root {
             account.is_some_and(|account| account["ended"] == "exit" && account["hangs"].as_u64() == Some(0))
         };
         let recorded = |folder: PathBuf| {
-            let recording = folder.join("trace.lgt");
+            let recording = folder.join(RECORDING);
             let since = fs::metadata(&recording).and_then(|about| about.modified()).ok()?;
             Some((since, recording, folder))
         };
@@ -251,9 +249,9 @@ impl Root {
     fn leaves_findings(&self) -> bool {
         let mut any = false;
         for folder in folders_in(&self.path) {
-            if folder.join("hazards.json").exists() || is_run(&folder) {
+            if folder.join(HAZARDS).exists() || is_run(&folder) {
                 any = true;
-                let _ = fs::remove_file(folder.join("trace.lgt"));
+                let _ = fs::remove_file(folder.join(RECORDING));
             } else {
                 let _ = fs::remove_dir_all(folder);
             }
@@ -286,7 +284,7 @@ fn folders_in(root: &Path) -> impl Iterator<Item = PathBuf> {
 }
 
 fn has_processes(root: &Path) -> bool {
-    folders_in(root).any(|folder| is_run(&folder) || OF_A_PROCESS.iter().any(|name| folder.join(name).exists()))
+    folders_in(root).any(|folder| is_run(&folder) || is_process_folder(&folder))
 }
 
 /// Whether a process of the run still runs: what it writes has to have its place.
