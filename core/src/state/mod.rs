@@ -30,20 +30,23 @@ pub use thread::{Caller, OpenRecord, PublishedCall, ThreadSlot};
 pub use world::{StreamKey, World};
 
 use std::sync::{Mutex, MutexGuard, TryLockError};
-use std::time::Duration;
 
 /// Locks, also where a thread died with the lock in hand: what the lock guards is valid after every statement.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// Locks if that is possible soon; a thread that was stopped with the lock in hand costs the caller this part only.
+/// How often [`lock_soon`] lets other threads run before it gives up: a lock is held for a few instructions.
+const TRIES: usize = 1000;
+
+/// Locks if that is possible soon; a thread that was stopped with the lock in hand costs the caller this part only. Between two
+/// tries it gives the processor to other threads and does not sleep: the callers are threads of the program.
 pub(crate) fn lock_soon<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
-    for _ in 0..20 {
+    for _ in 0..TRIES {
         match mutex.try_lock() {
             Ok(guard) => return Some(guard),
             Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(1)),
+            Err(TryLockError::WouldBlock) => std::thread::yield_now(),
         }
     }
     None

@@ -2,7 +2,8 @@
 //!
 //! [`observe`] is the way of a call: it finds the thread's slot, publishes the call, passes the gate, makes the real call,
 //! and folds what happened into the state. A hook says what the call is about ([`About`]) before, and what its success
-//! means after, in two closures that may fail without harm: a panic in either disarms the guard and nothing else.
+//! means after, in two closures that may fail without harm: a panic in either disarms the guard and nothing else. Both run
+//! inside the door ([`crate::runtime::door`]).
 //!
 //! The real call stands outside of both, so that it happens exactly once. Nothing here has to be cleaned up when an exception,
 //! a cancellation or a jump leads out of it, so nothing stands in their way; the thread's next call from further out finds
@@ -10,7 +11,7 @@
 
 use super::hazard::other;
 use crate::lookup::driver::{self, Handle};
-use crate::runtime::{self, fault, gate, guard, thread, Guard};
+use crate::runtime::{self, door, gate, guard, thread, Guard};
 use lazyguard_core::api::{Class, Form};
 use lazyguard_core::diagnose::Code;
 use lazyguard_core::hazard::{Marks, Noted, Other, StreamClass};
@@ -97,11 +98,13 @@ pub fn observe(
 ) -> i32 {
     // The call stays where it is from here to the end, and the real one is made at one place: moving the call about, or its
     // arguments, costs more than everything else that is done here.
-    let mut call = begin(entry);
-    let ready = call.as_mut().and_then(|call| {
-        fault::contained(|| {
-            before(call);
-            call.publish(entry.form);
+    let mut call = None;
+    let ready = guard().and_then(|guard| {
+        door::inside(|| {
+            if let Some(call) = begin(guard, entry, &mut call) {
+                before(call);
+                call.publish(entry.form);
+            }
         })
     });
     let result = real();
@@ -109,19 +112,7 @@ pub fn observe(
     // In a child that was forked inside the call, the recording is the parent's.
     if runtime::is_guard(call.guard) {
         if ready.is_some() {
-            fault::contained(|| {
-                let returned = call.guard.now();
-                call.returned = returned;
-                call.close(entry.form.class(), returned, result);
-                call.fold(returned, result);
-                // Only now: who finds no mark takes what the call means to be in the state.
-                call.slot.unmark();
-                // Behind that: a landmark of a hazard finds no room in a lane where a record is open.
-                if call.about.cold.is_some() {
-                    call.load_returned(result);
-                }
-                after(call, result);
-            });
+            door::inside(|| call.returned(entry, result, after));
         }
         call.slot.unmark();
     }
@@ -129,16 +120,15 @@ pub fn observe(
     result
 }
 
-/// The call, unless this process is not armed or the thread is inside a call already.
+/// The call, unless the thread is inside a call already.
 #[inline(always)]
-fn begin(entry: Entry) -> Option<Call> {
-    let guard = guard()?;
+fn begin<'a>(guard: &'static Guard, entry: Entry, call: &'a mut Option<Call>) -> Option<&'a mut Call> {
     let slot = thread::slot(guard)?;
-    if !slot.enter(entry.caller) && !fault::contained(|| recover(guard, slot, entry.caller)).unwrap_or(false) {
+    if !slot.enter(entry.caller) && !recover(guard, slot, entry.caller) {
         runtime::NESTED.fetch_add(1, Ordering::Relaxed);
         return None;
     }
-    Some(Call {
+    Some(call.insert(Call {
         guard,
         slot,
         form: entry.form,
@@ -148,7 +138,7 @@ fn begin(entry: Entry) -> Option<Call> {
         epoch: guard.world.epoch(),
         about: About::default(),
         open: None,
-    })
+    }))
 }
 
 /// Whether the thread is not inside a call after all: it left the last one without returning from it.
@@ -170,6 +160,22 @@ fn on_signal_stack() -> bool {
 }
 
 impl Call {
+    /// The real call has returned: completes its record, and folds what its success means.
+    #[inline(always)]
+    fn returned(&mut self, entry: Entry, result: i32, after: impl FnOnce(&Call, i32)) {
+        let returned = self.guard.now();
+        self.returned = returned;
+        self.close(entry.form.class(), returned, result);
+        self.fold(returned, result);
+        // Only now: a thread that finds no mark takes what the call means to be in the state.
+        self.slot.unmark();
+        // Behind that: a landmark of a hazard finds no room in a lane where a record is open.
+        if self.about.cold.is_some() {
+            self.load_returned(result);
+        }
+        after(self, result);
+    }
+
     #[inline(always)]
     fn publish(&mut self, form: Form) {
         let About { context, submits, stream_entry, .. } = self.about;

@@ -9,7 +9,6 @@
 
 use super::call::{About, Call};
 use crate::lookup::driver::{self, Handle, SUCCESS};
-use crate::runtime::fault::Uncancelled;
 use crate::runtime::idle;
 use lazyguard_core::api::Class;
 use lazyguard_core::hazard::{rules, Marks};
@@ -44,7 +43,6 @@ impl Call {
         if function.is_null() {
             return;
         }
-        let _uncancelled = Uncancelled::new();
         let number = number_of(self, function);
         self.about.function = number;
         self.about.owner = self.guard.world.function_entry(number).map_or(0, |f| f.owner());
@@ -100,7 +98,6 @@ impl Call {
     /// The call loads: a function on its first use, or a module. Notes what is in flight meanwhile, and the hazard if
     /// anything is.
     pub fn loads(&mut self, kind: ColdKind) {
-        let _uncancelled = Uncancelled::new();
         self.about.cold = Some(kind);
         self.meets(kind, Marks::default());
     }
@@ -129,7 +126,6 @@ impl Call {
         entry.set_loaded_in(context);
         let by_this = !known && world.present(module, context) && !self.guard.loader.driver_eager();
         if ahead || by_this {
-            let _uncancelled = Uncancelled::new();
             let mut one = *self;
             one.about.function = number;
             world.introduce_function(number, self.entered);
@@ -151,7 +147,6 @@ impl Call {
         };
         // What did not happen is not worth a question in the middle of a capture.
         if !world.context_entry(context).is_some_and(|context| context.capturing()) {
-            let _uncancelled = Uncancelled::new();
             self.meets(kind, Marks::PREVENTED);
         }
     }

@@ -8,7 +8,6 @@
 use super::call::{About, Call};
 use crate::lookup::driver::{Handle, SUCCESS};
 use crate::runtime::answers::{self, Held};
-use crate::runtime::fault::Uncancelled;
 use crate::runtime::hazards::Filler;
 use crate::runtime::{idle, stacks};
 use lazyguard_core::api::Class;
@@ -28,7 +27,6 @@ impl Call {
         if idle::probe_lost() {
             return Some(false);
         }
-        let _uncancelled = Uncancelled::new();
         idle::is_busy(self.guard, self.current_context(), stream, self.slot.thread(), self.about.stream)
     }
 
@@ -40,7 +38,6 @@ impl Call {
         if !self.about.submits || !hazards.anybody_waits() {
             return Vec::new();
         }
-        let _uncancelled = Uncancelled::new();
         let mut met = hazards.with_waits(self.guard, |waits| waits.satisfied_by(write));
         met.retain(|wait| self.asked(wait.stream) != Some(false) && self.stands(wait));
         met
@@ -94,7 +91,6 @@ impl Call {
             thread: self.slot.thread(),
             caller: self.caller.address as u64,
         };
-        let _uncancelled = Uncancelled::new();
         // Most waits are for what zeroed memory does not satisfy: then it need not be known.
         let may_hold = wait.wait.satisfied_by(0);
         let held = || answers::host_memory(wait.wait.address, wait.wait.wide).value();
@@ -128,7 +124,6 @@ impl Call {
         if !hazards.anybody_waits() {
             return None;
         }
-        let _uncancelled = Uncancelled::new();
         let concerns = |wait: &Outstanding| {
             let stream = world.stream_entry(wait.stream);
             wait.context == self.about.context && stream.is_some_and(|s| waits_for.concerns(s.kind()))
@@ -178,7 +173,6 @@ impl Call {
         if !submits || !stream_entry.is_some_and(|s| s.busy(self.guard.world.stream_idle_until(s))) {
             return;
         }
-        let _uncancelled = Uncancelled::new();
         if bytes >= rules::BIG_COPY_BYTES || host.iter().any(|&address| answers::is_pageable(address)) {
             // The answer is in the state.
             let _ = self.asked(stream);
@@ -195,7 +189,6 @@ impl Call {
 
     #[cold]
     fn held_by_copy(&self, host: [u64; 2]) {
-        let _uncancelled = Uncancelled::new();
         let About { submits, first, .. } = self.about;
         let to_a_busy_stream = submits && first.is_none();
         if to_a_busy_stream
@@ -250,7 +243,6 @@ impl Call {
 
     /// A loaded function is about to be launched, for the first time in its context.
     pub fn first_launch(&self, function: Handle) {
-        let _uncancelled = Uncancelled::new();
         let About { context, stream, submits, .. } = self.about;
         let (true, Some((needs, before))) = (submits, self.sets_local_memory_aside(function)) else { return };
         let capturing = self.guard.world.context_entry(context).is_some_and(|context| context.capturing());
@@ -265,7 +257,6 @@ impl Call {
 
     /// The bytes of local memory that a loaded function needs, and those that its context was known to have set aside before.
     pub fn sets_local_memory_aside(&self, function: Handle) -> Option<(u64, u64)> {
-        let _uncancelled = Uncancelled::new();
         let world = &self.guard.world;
         let context = world.context_entry(self.about.context)?;
         let kernel = world.function_entry(self.about.function)?.kind() == FunctionKind::Kernel;
@@ -278,7 +269,6 @@ impl Call {
     /// The code of a library is given to the driver, or of a module. What has to be compiled may be so at once.
     pub fn loads_code(&self) {
         if image::needs_compiler(self.about.three) {
-            let _uncancelled = Uncancelled::new();
             // The answers are in the state.
             let _ = idle::in_flight_beside_others(self.guard, self.about.context, self.slot.thread(), 0);
         }
@@ -315,7 +305,6 @@ impl Call {
 
     /// A cooperative launch of so many blocks of so many threads was submitted.
     pub fn launched_together(&self, function: Handle, blocks: u64, threads: u32, shared_bytes: u32) {
-        let _uncancelled = Uncancelled::new();
         let About { submits: true, stream, context, function: number, .. } = self.about else { return };
         let world = &self.guard.world;
         let (Some(entry), Some(of)) = (world.function_entry(number), world.context_entry(context)) else { return };
@@ -345,7 +334,6 @@ impl Call {
     #[cold]
     pub fn beside_fillers(&self) {
         let About { submits, stream, context, .. } = self.about;
-        let _uncancelled = Uncancelled::new();
         let world = &self.guard.world;
         let kind = |number: u32| world.stream_entry(number).map_or(StreamKind::Unknown, Stream::kind);
         // What comes behind the grid anyway is nothing that it could wait for.

@@ -11,7 +11,7 @@
 
 use super::call::{observe, Call, Entry};
 use crate::lookup::driver::{self, Handle, SUCCESS};
-use crate::runtime::{self, fault, thread};
+use crate::runtime::{self, door, thread};
 use lazyguard_core::state::Caller;
 use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::{Kind, Lane, Record};
@@ -152,7 +152,7 @@ fn take(kept: Handle) -> Wanted {
 /// Leaves a record, and what the call tells of the stream.
 #[inline(never)]
 fn note(wanted: &Wanted, kind: Kind) {
-    fault::contained(|| {
+    door::inside(|| {
         let Some(guard) = runtime::guard() else { return };
         let Some(slot) = thread::slot(guard) else { return };
         let here = Caller { stack: std::ptr::from_ref(wanted) as usize, ..Caller::default() };

@@ -2,7 +2,7 @@
 
 use super::call::{observe, seen_again, Call, Entry, PER_THREAD};
 use crate::lookup::driver::{Handle, SUCCESS};
-use crate::runtime::{self, clock, fault, gate, thread, Guard};
+use crate::runtime::{self, clock, door, gate, thread, Guard};
 use cudarc::driver::sys::{CUlaunchAttribute, CUlaunchConfig};
 use lazyguard_core::hazard::rules;
 use lazyguard_core::state::{Known, LaunchFacts, QuickLaunch, ThreadSlot};
@@ -27,7 +27,7 @@ pub(super) fn kernel(
 /// The short way, if the launch is like an earlier one of the thread and nothing is out of the ordinary; else the long one.
 #[inline(always)]
 fn launch(entry: Entry, function: Handle, stream: Handle, size: Extent, real: impl FnOnce() -> i32) -> i32 {
-    let Some(Some((guard, slot, quick))) = fault::contained(|| begin(entry, function, stream, size)) else {
+    let Some(Some((guard, slot, quick))) = door::leaf(|| begin(entry, function, stream, size)) else {
         return launch_observed(entry, function, stream, size, real);
     };
     let result = real();
@@ -78,7 +78,7 @@ fn held(guard: &'static Guard, slot: &'static ThreadSlot, entry: Entry, quick: &
     if result != SUCCESS || !rules::queue_is_deep(quick.outstanding_count()) {
         return;
     }
-    fault::contained(|| {
+    door::inside(|| {
         let Some(record) = quick.record() else { return };
         if slot.enter(entry.caller) {
             seen_again(guard, slot, entry, &record).held_by_launch();

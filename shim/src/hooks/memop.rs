@@ -11,7 +11,7 @@ use lazyguard_core::diagnose::{ValueWait, ValueWrite};
 use lazyguard_core::hazard::Outstanding;
 use lazyguard_core::trace::layout::flag;
 use std::cell::RefCell;
-use std::mem::offset_of;
+use std::mem::{offset_of, ManuallyDrop};
 
 /// A stream writes a value.
 pub(super) fn write(
@@ -23,7 +23,7 @@ pub(super) fn write(
     real: impl FnOnce() -> i32,
 ) -> i32 {
     let wide = entry.form.info().base.ends_with("64");
-    let met = RefCell::new(Vec::new());
+    let met = kept_across_the_call();
     let write = |call: &Call| ValueWrite { at: call.entered, address, value, stream: call.about.stream, wide };
     observe(
         entry,
@@ -34,8 +34,9 @@ pub(super) fn write(
         },
         real,
         |call, result| {
+            let met = met.take();
             if result == SUCCESS {
-                call.written(&write(call), &met.take());
+                call.written(&write(call), &met);
             }
         },
     )
@@ -64,6 +65,12 @@ pub(super) fn wait(
             }
         },
     )
+}
+
+/// A list that is made before the real call and taken after it. It is not dropped where the call is left by a cancellation or
+/// an exception: that would take a landing pad in the frame that calls the driver. It is lost then.
+fn kept_across_the_call<T>() -> ManuallyDrop<RefCell<Vec<T>>> {
+    ManuallyDrop::new(RefCell::new(Vec::new()))
 }
 
 fn bits(wide: bool, wait: bool) -> u8 {
@@ -97,7 +104,7 @@ pub(super) fn batch(entry: Entry, stream: Handle, count: u32, operations: Handle
     const WRITE_32: u32 = 2;
     const WAIT_64: u32 = 4;
     const WRITE_64: u32 = 5;
-    let submitted = RefCell::new(Vec::new());
+    let submitted = kept_across_the_call();
     observe(
         entry,
         |call| {
@@ -151,7 +158,8 @@ pub(super) fn batch(entry: Entry, stream: Handle, count: u32, operations: Handle
         },
         real,
         |call, result| {
-            for one in if result == SUCCESS { submitted.take() } else { Vec::new() } {
+            let submitted = submitted.take();
+            for one in submitted.into_iter().filter(|_| result == SUCCESS) {
                 match one {
                     Submitted::Wait(wait) => call.waited(wait),
                     Submitted::Write(write, met) => call.written(&write, &met),

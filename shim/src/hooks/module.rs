@@ -5,7 +5,7 @@ use super::image;
 use super::library::resolved;
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::runtime::loader::Item;
-use crate::runtime::{fault, nudge};
+use crate::runtime::{door, nudge};
 use lazyguard_core::state::{ColdKind, FunctionKind};
 use std::arch::naked_asm;
 use std::ffi::c_void;
@@ -98,12 +98,12 @@ pub(super) unsafe extern "C" fn loading_mode_for_runtime(mode: *mut i32) -> i32 
     naked_asm!("mov x1, x30", "b {answer}", answer = sym answer_runtime)
 }
 
-extern "C" fn answer_runtime(mode: *mut i32, caller: *const c_void) -> i32 {
+extern "C-unwind" fn answer_runtime(mode: *mut i32, caller: *const c_void) -> i32 {
     // SAFETY: the program's own argument, passed on to the function it called.
     let result = unsafe { super::cuModuleGetLoadingMode(mode.cast()) };
     if result == SUCCESS && !mode.is_null() {
         // SAFETY: the driver has just filled it in.
-        fault::contained(|| nudge::answer(unsafe { &mut *mode }, caller));
+        door::inside(|| nudge::answer(unsafe { &mut *mode }, caller));
     }
     result
 }

@@ -18,6 +18,7 @@
 //! Must not: allocate, lock, or use thread-local storage with a destructor.
 
 use super::{driver, objects};
+use crate::runtime::door;
 use lazyguard_core::api::Form;
 use std::arch::naked_asm;
 use std::ffi::{c_char, c_int, c_void, CStr};
@@ -40,7 +41,7 @@ const VERSIONS: [&CStr; 2] = [c"GLIBC_2.34", c"GLIBC_2.2.5"];
 const VERSIONS: [&CStr; 2] = [c"GLIBC_2.34", c"GLIBC_2.17"];
 
 /// Finds the real `dlsym`, asking by version because asking by name would find this library's.
-extern "C" fn find_real() -> *mut c_void {
+extern "C-unwind" fn find_real() -> *mut c_void {
     for version in VERSIONS {
         // SAFETY: terminated strings; RTLD_NEXT searches behind this library, whose code calls here.
         let found = unsafe { dlvsym(libc::RTLD_NEXT, c"dlsym".as_ptr(), version.as_ptr()) };
@@ -176,16 +177,20 @@ pub unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut
 }
 
 /// Whether a name is one of the driver functions in the table, and the guard is not switched off.
-extern "C" fn concerns_driver(name: *const c_char) -> bool {
+extern "C-unwind" fn concerns_driver(name: *const c_char) -> bool {
     // SAFETY: `dlsym`'s contract: a terminated string; null was sorted out before.
     let name = unsafe { CStr::from_ptr(name) };
     crate::runtime::switched_on() && Form::by_symbol(name.to_bytes()).is_some()
 }
 
-/// Answers a look-up of a driver function.
-extern "C" fn substitute(handle: *mut c_void, name: *const c_char, caller: *const c_void) -> *mut c_void {
+/// Answers a look-up of a driver function; with the real answer, should the guard fail at it.
+extern "C-unwind" fn substitute(handle: *mut c_void, name: *const c_char, caller: *const c_void) -> *mut c_void {
     // SAFETY: as in `concerns_driver`.
     let name = unsafe { CStr::from_ptr(name) };
+    door::inside(|| answer(handle, name, caller)).unwrap_or_else(|| real(handle, name))
+}
+
+fn answer(handle: *mut c_void, name: &CStr, caller: *const c_void) -> *mut c_void {
     let found = real(handle, name);
     let Some(form) = Form::by_symbol(name.to_bytes()) else { return found };
     if found.is_null() {

@@ -10,6 +10,7 @@
 //! sends them to [`resolve`], and every thread that looks a pointer up finds the same one.
 
 use super::{dlsym, objects};
+use crate::runtime::door;
 use lazyguard_core::api::{Form, FORMS};
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 use std::ptr::null_mut;
@@ -37,6 +38,10 @@ pub fn real(form: Form) -> Option<*mut c_void> {
 /// Finds a function that is called before any look-up went through this library: a program linked with the driver.
 #[cold]
 fn resolve(form: Form) -> Option<*mut c_void> {
+    door::inside(|| resolve_inside(form)).flatten()
+}
+
+fn resolve_inside(form: Form) -> Option<*mut c_void> {
     adopt_loaded();
     let mut function = REAL[form.index()].load(Ordering::Relaxed);
     if function.is_null() && !adopted() {

@@ -10,8 +10,9 @@
 //! Must not: change the driver's result or status, or what the program finds when the driver has not answered.
 
 use super::driver::{self, Handle, SUCCESS};
+use crate::hooks;
 use crate::hooks::call::Entry;
-use crate::{hooks, runtime};
+use crate::runtime::{self, door};
 use lazyguard_core::api::Form;
 use std::ffi::{c_char, CStr};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -49,7 +50,7 @@ pub fn get_proc_address(
     let result = real();
     if result == SUCCESS {
         LOOKED_UP.fetch_add(1, Ordering::Relaxed);
-        substitute(symbol, pointer, version, flags);
+        door::inside(|| substitute(symbol, pointer, version, flags));
     }
     result
 }

@@ -1,10 +1,9 @@
 //! What happens when the guard itself fails: it steps aside, counts, and says one line.
 //!
-//! No panic leaves the library. [`contained`] runs the parts of a hook before and after the real call; a panic in either
-//! disarms the process for good, and every later call passes straight through.
+//! No panic leaves the library. [`super::door`] contains those of the guard's parts; one of them disarms the process for good,
+//! and every later call passes straight through.
 
 use super::standard_error;
-use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 static FAULTS: AtomicU64 = AtomicU64::new(0);
@@ -25,36 +24,6 @@ pub fn silence() {
             standard_error::line(&format!("internal fault{place}; the program goes on unguarded"));
         }
     }));
-}
-
-extern "C" {
-    fn pthread_setcancelstate(state: libc::c_int, before: *mut libc::c_int) -> libc::c_int;
-}
-
-/// While it lives, the thread is not cancelled: a cancellation that struck in the guard's own files, sleeps and locks would
-/// have to unwind through them. The program's own calls are as cancellable as without the guard.
-pub struct Uncancelled {
-    before: libc::c_int,
-}
-
-impl Uncancelled {
-    /// `PTHREAD_CANCEL_DISABLE`.
-    const DISABLE: libc::c_int = 1;
-
-    /// From here on.
-    pub fn new() -> Self {
-        let mut before = 0;
-        // SAFETY: the former state is valid for writing.
-        unsafe { pthread_setcancelstate(Self::DISABLE, &mut before) };
-        Self { before }
-    }
-}
-
-impl Drop for Uncancelled {
-    fn drop(&mut self) {
-        // SAFETY: the state is the one that was; the former one is not asked for.
-        unsafe { pthread_setcancelstate(self.before, std::ptr::null_mut()) };
-    }
 }
 
 /// While it lives, a file of the guard's that meets the limit for the size of files is an error and no signal, which would
@@ -102,17 +71,5 @@ impl Drop for Unlimited {
         }
         // SAFETY: the mask as it was.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, std::ptr::null_mut()) };
-    }
-}
-
-/// Runs a part of a hook; if it fails, steps aside.
-#[inline]
-pub fn contained<T>(part: impl FnOnce() -> T) -> Option<T> {
-    match catch_unwind(AssertUnwindSafe(part)) {
-        Ok(value) => Some(value),
-        Err(_) => {
-            super::lifecycle::disarm();
-            None
-        }
     }
 }

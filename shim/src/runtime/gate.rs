@@ -75,7 +75,6 @@ fn closed_for(context: u32) -> bool {
 
 #[cold]
 fn wait(slot: &ThreadSlot, open: OpenRecord, context: u32, patience: Duration) {
-    let _uncancelled = super::fault::Uncancelled::new();
     let since = Instant::now();
     if patience == PATIENCE_OF_UNLOADS {
         // Asks the loading thread to stop after the call that it is in.
@@ -92,7 +91,7 @@ fn wait(slot: &ThreadSlot, open: OpenRecord, context: u32, patience: Duration) {
             slot.mark(&open);
             return;
         }
-        std::thread::sleep(Duration::from_micros(50));
+        super::door::pause(Duration::from_micros(50));
         slot.mark(&open);
         fence(Ordering::SeqCst);
     }

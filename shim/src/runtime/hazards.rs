@@ -274,7 +274,7 @@ impl Hazards {
                 *ended = true;
                 return;
             }
-            std::thread::sleep(Duration::from_millis(2));
+            super::door::pause(Duration::from_millis(2));
         }
     }
 

@@ -59,7 +59,7 @@ impl Keeper {
         let nothing_is_noted = (0..10).find_map(|_| match self.noted.try_lock() {
             Ok(noted) => Some(noted.is_empty()),
             Err(_) => {
-                std::thread::sleep(Duration::from_millis(2));
+                super::door::pause(Duration::from_millis(2));
                 None
             }
         });

@@ -5,7 +5,7 @@ use super::folder::{RunFolder, RUN};
 use super::hot::HOT;
 use super::recording::Backing;
 use super::request::Requests;
-use super::{clock, fault, folder, gate, hang, log, memory, nudge, standard_error, thread, Guard, RETIRED};
+use super::{clock, door, fault, folder, gate, hang, log, memory, nudge, standard_error, thread, Guard, RETIRED};
 use crate::lookup::{dlsym, driver};
 use lazyguard_core::settings::Settings;
 use lazyguard_core::state::World;
@@ -35,7 +35,7 @@ pub struct Initialised {
 }
 
 /// Runs when the library is loaded, in every process: it notes the time, finds the real `dlsym`, looks what standard error
-/// is, and nothing else.
+/// is, and nothing else. The program has no second thread then that could cancel this one.
 #[ctor::ctor(unsafe)]
 fn loaded() {
     LOADED.store(clock::system_nanos(), Ordering::Relaxed);
@@ -71,19 +71,22 @@ fn remember_environment() {
 /// Runs when the process exits in an orderly way, after the program's own exit handlers.
 #[used]
 #[link_section = ".fini_array"]
-static UNLOADED: extern "C" fn() = exiting;
+static UNLOADED: extern "C-unwind" fn() = exiting;
 
 /// Arms this process; called when `cuInit` has succeeded. Does nothing the second time.
 pub fn arm(initialised: Initialised) {
     if super::guard().is_some() || super::retired() || !super::switched_on() || ARMING.swap(true, Ordering::SeqCst) {
         return;
     }
-    let _uncancelled = fault::Uncancelled::new();
-    let _unlimited = fault::Unlimited::new();
-    fault::silence();
-    if fault::contained(|| build(initialised)).is_none() || memory::exhausted() {
-        disarm();
-    }
+    // A fault on the way disarms.
+    door::inside(|| {
+        let _unlimited = fault::Unlimited::new();
+        fault::silence();
+        build(initialised);
+        if memory::exhausted() {
+            disarm();
+        }
+    });
     ARMING.store(false, Ordering::SeqCst);
 }
 
@@ -199,15 +202,15 @@ pub fn start_thread(name: &str, guard: &'static Guard, body: impl FnOnce() + Sen
     let ready = Arc::new(AtomicBool::new(false));
     let under_way = ready.clone();
     let started = std::thread::Builder::new().name(name.to_owned()).stack_size(512 << 10).spawn(move || {
-        fault::contained(log::warm_up);
+        door::own_thread(log::warm_up);
         under_way.store(true, Ordering::Release);
-        fault::contained(body);
+        door::own_thread(body);
     });
     // What libraries keep for a thread is made before the program goes on, and not when it may have used up its memory: the C
     // library ends a process in which that fails. A few hundred microseconds; nobody waits for ever.
     let since = Instant::now();
     while started.is_ok() && !ready.load(Ordering::Acquire) && since.elapsed() < Duration::from_millis(50) {
-        std::thread::sleep(Duration::from_micros(50));
+        door::pause(Duration::from_micros(50));
     }
     // SAFETY: `before` was filled in above.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, null_mut()) };
@@ -290,19 +293,18 @@ fn say_what_was_missed() {
 }
 
 /// Writes the last of the log and the account, or takes the folder away.
-extern "C" fn exiting() {
+extern "C-unwind" fn exiting() {
     let Some(guard) = super::guard() else {
-        fault::contained(clear_up);
-        fault::contained(say_what_was_missed);
+        door::inside(clear_up);
+        door::inside(say_what_was_missed);
         return;
     };
     // A child that was made behind the C library's back must not touch its parent's files.
     if ARMED_PROCESS.load(Ordering::Relaxed) != std::process::id() {
         return;
     }
-    let _uncancelled = fault::Uncancelled::new();
-    let _unlimited = fault::Unlimited::new();
-    fault::contained(|| {
+    door::inside(|| {
+        let _unlimited = fault::Unlimited::new();
         hang::watchdog::at_exit(guard);
         let account = guard.account("exit");
         guard.log.finish(guard);

@@ -8,7 +8,6 @@
 //!
 //! Must not: load while anything is in flight in the context, hold a lock across a driver call, or lose an item silently.
 
-use super::fault::Uncancelled;
 use super::gate::Closed;
 use super::idle::{self, Questions, Uncaptured};
 use super::Guard;
@@ -249,7 +248,6 @@ impl Loader {
         };
         let handle = entry.handle() as Handle;
         let entered = guard.now();
-        let _uncancelled = Uncancelled::new();
         let Some(closed) = Closed::close(context) else { return false };
         let _uncaptured = Uncaptured::new();
         let clear = nothing_under_way(guard, slot, context);

@@ -163,7 +163,7 @@ impl Log {
                 self.drain(guard, &mut follower);
                 return;
             }
-            std::thread::sleep(Duration::from_millis(2));
+            super::door::pause(Duration::from_millis(2));
         }
     }
 

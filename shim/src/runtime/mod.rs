@@ -9,6 +9,7 @@
 pub mod answers;
 pub mod clock;
 pub mod command;
+pub mod door;
 pub mod fault;
 pub mod folder;
 pub mod gate;
@@ -168,7 +169,7 @@ impl Guard {
                 *ended = true;
                 return;
             }
-            std::thread::sleep(std::time::Duration::from_millis(2));
+            door::pause(std::time::Duration::from_millis(2));
         }
     }
 

@@ -33,7 +33,6 @@ const WRAPPER: u64 = 24;
 /// What `cuModuleGetLoadingMode` answers a runtime instance that calls from `caller`.
 pub fn answer(mode: &mut i32, caller: *const c_void) {
     let Some(guard) = guard().filter(|_| proc_address::looked_up() >= LEAST_LOOKED_UP) else { return };
-    let _uncancelled = super::fault::Uncancelled::new();
     let Some(map) = objects::object_of(caller) else { return };
     let path = path_of(map);
     if guard.preload_account().runtimes.iter().any(|known| known.object == path) {

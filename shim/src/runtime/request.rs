@@ -74,7 +74,7 @@ impl Requests {
                 }
                 return;
             }
-            std::thread::sleep(Duration::from_millis(2));
+            super::door::pause(Duration::from_millis(2));
         }
     }
 }

@@ -3,9 +3,8 @@
 //! The thread's own part is [`super::mine`]. The end of a thread is learnt through a POSIX key's destructor; a call after that
 //! takes a new slot.
 
-use super::fault::Uncancelled;
 use super::mine::{self, Mine};
-use super::{guard, Guard};
+use super::{door, guard, Guard};
 use lazyguard_core::state::ThreadSlot;
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -25,6 +24,9 @@ pub fn prepare() {
         return;
     }
     let mut key = 0;
+    // SAFETY: the two conventions differ in what the compiler does about an unwinding, not in how the function is called.
+    let ended: unsafe extern "C" fn(*mut c_void) =
+        unsafe { std::mem::transmute(ended as unsafe extern "C-unwind" fn(*mut c_void)) };
     // SAFETY: the key is valid for writing, and the destructor is a function of this library, which is never unloaded.
     if unsafe { libc::pthread_key_create(&mut key, Some(ended)) } == 0 {
         KEY.store(key, Ordering::Relaxed);
@@ -50,8 +52,7 @@ pub fn slot(guard: &'static Guard) -> Option<&'static ThreadSlot> {
         // A signal handler, or an allocator that uses CUDA, on top of the lines below.
         return None;
     }
-    let _uncancelled = Uncancelled::new();
-    let slot = super::fault::contained(|| begin(guard)).flatten();
+    let slot = begin(guard);
     BEGINNING.set(false);
     slot
 }
@@ -92,12 +93,11 @@ pub fn name(thread: u32) -> String {
 }
 
 /// Runs in a thread that is ending, after its C++ thread-local objects are gone.
-extern "C" fn ended(_: *mut c_void) {
+extern "C-unwind" fn ended(_: *mut c_void) {
     let mine = mine::get();
     mine::set(Mine::NOBODY);
     let Some(guard) = guard().filter(|g| std::ptr::eq(*g, mine.guard)) else { return };
-    let _uncancelled = Uncancelled::new();
-    super::fault::contained(|| {
+    door::inside(|| {
         if let Some(slot) = guard.world.thread(mine.number) {
             guard.world.thread_streams_gone(slot.thread());
         }
