@@ -3,7 +3,7 @@
 mod support;
 
 use lazyguard_core::state::World;
-use lazyguard_core::trace::layout::Shape;
+use lazyguard_core::trace::layout::{flag, Shape};
 use lazyguard_core::trace::read::{Entry, Recording, Source};
 use lazyguard_core::trace::{Kind, Lane, ProcessFacts, Record, StartFacts};
 use std::collections::BTreeMap;
@@ -46,6 +46,25 @@ fn a_short_run_is_read_as_it_went() {
     assert_eq!((main.name.as_str(), main.calls, main.launches, worker.ended), ("main", 32, 30, 94_000));
     let function = recording.texts().function(1, 10_000).expect("the function");
     assert_eq!((function.name, function.owner), (Some("_Z6kernelPf"), 0xb001));
+}
+
+#[test]
+fn a_call_in_which_its_thread_was_cancelled_has_a_record() {
+    let world = world(SHAPE);
+    let number = world.begin_thread(101, 1).expect("a slot");
+    let slot = world.thread(number).expect("a thread");
+    make(world, number, &facts("cuLaunchKernel", 10), 0);
+    slot.count_launch();
+    let facts = facts("cuLaunchKernel", 2_000);
+    let open = slot.open(&facts, facts.form.class());
+    slot.mark(&open);
+    world.end_thread(number, 5_000);
+    let recording = Recording::open(bytes(world)).expect("a recording");
+    assert_eq!(recording.defects(), []);
+    let found: Vec<_> =
+        recording.records().map(|e| (e.record.flags & flag::LEFT, e.record.entered, e.record.returned)).collect();
+    assert_eq!(found, [(0, 10, 1_010), (flag::LEFT, 2_000, 5_000)]);
+    assert!(recording.threads()[0].call_in_progress.is_none());
 }
 
 /// The calls of a thread. Everything in a record tells which one it is, so that a mixture of two would show.

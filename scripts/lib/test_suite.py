@@ -105,6 +105,7 @@ def steps():
         rust_tests("end to end", "package(lazyguard-e2e)", ["-p", "lazyguard-e2e"], 720, 4),
         step("gpu-check, tried on the simulated driver", [str(scripts / "gpu-check"), "--simulated", "--programs", simulated_programs],
              count_last_line),
+        step("everything at once, for seconds", [str(scripts / "soak"), "--seconds", "5", "--side-by-side"], count_last_line),
         step("the commands in the documentation", [sys.executable, str(scripts / "lib" / "doc_commands.py")], count_last_line, 180),
         step("documentation", ["cargo", "doc", *JOBS, "--quiet", "--workspace", "--no-deps", "--document-private-items"], environment={"RUSTDOCFLAGS": "-D warnings"}),
     ]
@@ -112,6 +113,7 @@ def steps():
     on_request = [
         step("the recording's algorithm under loom", [str(scripts / "loom")], count_cargo_test_or_none, 900),
         step("the reader fuzzed for a minute", [str(scripts / "fuzz"), "60"], limit_s=600),
+        step("everything at once, for ten minutes", [str(scripts / "soak")], count_last_line, 1500),
         step("bench, tried on the simulated driver", [str(scripts / "bench"), "--quick"]),
     ]
     return usual + (on_request if os.environ.get("LAZYGUARD_TEST_LONG") else [])

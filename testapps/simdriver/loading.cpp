@@ -149,6 +149,7 @@ void unload_module(Context &context, const ModuleRef &module) {
   }
   if (module->object) dlclose(module->object);
   module->object = nullptr;
+  module->image = nullptr;
 }
 
 void load_all_libraries(Context &context) {

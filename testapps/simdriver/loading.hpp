@@ -52,7 +52,7 @@ struct Module : Object {
   static constexpr Type kType = Type::module;
   Module(Context &c, ImageRef i) : Object(kType), context(c), image(std::move(i)) {}
   Context &context;
-  const ImageRef image;
+  ImageRef image;                    // given back when the module is unloaded; the module itself is kept
   const Library *library = nullptr;  // set when it is a library's module, which only the library can unload
   void *object = nullptr;            // from dlopen; null for PTX
   std::vector<FunctionRef> functions;

@@ -199,8 +199,9 @@ impl ThreadSlot {
         self.in_use.store(true, Ordering::Release);
     }
 
+    /// The owner ends. A call that it is still in was left by a cancellation, and its record says so.
     pub(super) fn end(&self, now: Nanos) {
-        self.unmark();
+        self.abandon(now);
         self.pens.iter().for_each(|pen| self.recorder.give_up(pen));
         self.note_segments();
         self.set(place::ENDED, now);
