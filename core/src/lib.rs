@@ -10,6 +10,7 @@
 //! * [`hazard`] turns what a run that passed has noted into hazards.
 //! * [`stack`] reads a blocked thread's stack, and writes it down.
 //! * [`report`] writes verdicts for people and for programs.
+//! * [`tasks`] says how many more threads may be started.
 //! * [`timing`] says where the time of a start went, and which calls held the host.
 //!
 //! Must not: link CUDA, read the environment, hold globals, or look at a clock. Times are arguments, in nanoseconds
@@ -28,6 +29,7 @@ pub mod settings;
 pub mod stack;
 pub mod state;
 mod sync;
+pub mod tasks;
 pub mod timing;
 pub mod trace;
 

@@ -3,17 +3,14 @@
 use super::finding::{About, Findings};
 use super::machine::Machine;
 use lazyguard_core::settings::{OnHang, Settings};
+use lazyguard_core::tasks::{self, Files, Left, User};
 use rustix::process::{getrlimit, Resource};
-use std::os::unix::fs::MetadataExt as _;
-
-/// Threads that the guard has at most: of the log, the watchdog, its questions, and what it starts on a hang; and what the driver
-/// starts for each device.
-const THREADS: u64 = 16;
 
 /// What is known of them.
 struct Limits {
-    /// Of threads, what is left.
-    threads_left: Option<(u64, &'static str)>,
+    /// Of threads, what is left, and what is enough for the guard to start its own.
+    threads_left: Option<Left>,
+    threads_enough: u64,
     core_bytes: Option<u64>,
     address_space: Option<u64>,
     /// Core files go to a program.
@@ -33,9 +30,13 @@ fn judge(limits: &Limits, settings: &Settings, found: &mut Findings) {
         all_well = false;
         found.note(About::Limits, what, todo);
     };
-    if let Some((left, which)) = limits.threads_left.filter(|(left, _)| *left < THREADS) {
+    if let Some(Left { threads, limit }) = limits.threads_left.filter(|left| left.threads < limits.threads_enough) {
         note(
-            format!("only {left} more threads may be started ({which}): without its threads the guard sees no hang"),
+            format!(
+                "only {threads} more threads may be started ({limit}): below {} the guard leaves them to the program, starts none \
+                 of its own, and reports no hang",
+                limits.threads_enough
+            ),
             "raise the limit, or end what else runs here",
         );
     }
@@ -78,48 +79,25 @@ impl Limits {
     fn of(machine: &Machine) -> Self {
         let status = machine.text("/proc/self/status").unwrap_or_default();
         let pattern = machine.text("/proc/sys/kernel/core_pattern").unwrap_or_default();
+        let threads_enough = tasks::enough(std::thread::available_parallelism().map_or(1, usize::from));
         Self {
-            threads_left: threads_left(machine),
+            threads_left: threads_left(machine, threads_enough),
+            threads_enough,
             core_bytes: getrlimit(Resource::Core).current,
             address_space: getrlimit(Resource::As).current,
             core_is_piped: pattern.starts_with('|'),
             first_of_container: std::process::id() == 1,
-            system_calls_filtered: field(&status, "Seccomp:") == Some(2),
+            system_calls_filtered: tasks::field(&status, "Seccomp:") == Some(2),
         }
     }
 }
 
-/// The number behind a name in `/proc/PID/status`.
-fn field(status: &str, name: &str) -> Option<u64> {
-    status.lines().find_map(|line| line.strip_prefix(name))?.trim().parse().ok()
-}
-
 /// How many more threads may be started, by the limit that leaves the fewest.
-fn threads_left(machine: &Machine) -> Option<(u64, &'static str)> {
-    let number = |path: String| machine.text(&path)?.trim().parse::<u64>().ok();
-    let group = machine.text("/proc/self/cgroup").and_then(|text| {
-        text.lines().find_map(|line| line.strip_prefix("0::")).map(|group| format!("/sys/fs/cgroup{group}"))
-    });
-    let by_group = group.and_then(|group| {
-        let most = number(format!("{group}/pids.max"))?;
-        Some((most.saturating_sub(number(format!("{group}/pids.current"))?), "pids.max of the control group"))
-    });
+fn threads_left(machine: &Machine, enough: u64) -> Option<Left> {
     // The superuser is not limited by their number.
     let user = rustix::process::getuid();
-    let by_user = getrlimit(Resource::Nproc)
-        .current
-        .filter(|_| !user.is_root())
-        .map(|most| (most.saturating_sub(threads_of(machine, user.as_raw())), "ulimit -u"));
-    by_group.into_iter().chain(by_user).min()
-}
-
-/// The threads that a user has.
-fn threads_of(machine: &Machine, user: u32) -> u64 {
-    let entries = std::fs::read_dir(machine.at("/proc")).into_iter().flatten().flatten();
-    let own = entries
-        .filter(|entry| entry.file_name().to_str().is_some_and(|name| name.parse::<u32>().is_ok()))
-        .filter(|entry| entry.metadata().is_ok_and(|about| about.uid() == user));
-    own.filter_map(|entry| field(&std::fs::read_to_string(entry.path().join("status")).ok()?, "Threads:")).sum()
+    let most = getrlimit(Resource::Nproc).current.filter(|_| !user.is_root());
+    tasks::left(&Files(machine.at("/")), most.map(|most| User { id: user.as_raw(), most }), enough)
 }
 
 #[cfg(test)]
@@ -137,7 +115,8 @@ mod tests {
     #[test]
     fn limits_count_where_they_matter() {
         let none = || Limits {
-            threads_left: Some((1000, "ulimit -u")),
+            threads_left: Some(Left { threads: 1000, limit: "ulimit -u" }),
+            threads_enough: 100,
             core_bytes: Some(0),
             address_space: None,
             core_is_piped: false,
@@ -148,20 +127,11 @@ mod tests {
         assert!(notes(&none(), OnHang::Abort)[0].contains("no core file"));
         assert_eq!(notes(&Limits { core_is_piped: true, ..none() }, OnHang::Abort), Vec::<String>::new());
         assert_eq!(notes(&Limits { core_bytes: None, ..none() }, OnHang::Abort), Vec::<String>::new());
-        let few = Limits { threads_left: Some((3, "ulimit -u")), ..none() };
-        assert!(notes(&few, OnHang::Report)[0].starts_with("only 3 more threads"));
+        let few = Limits { threads_left: Some(Left { threads: 99, limit: "ulimit -u" }), ..none() };
+        assert!(notes(&few, OnHang::Report)[0].starts_with("only 99 more threads"));
         assert!(notes(&Limits { address_space: Some(1 << 30), ..none() }, OnHang::Report)[0].contains("1024 MiB"));
         assert!(notes(&Limits { system_calls_filtered: true, ..none() }, OnHang::Report)[0].contains("seccomp"));
         let first = Limits { first_of_container: true, core_bytes: None, ..none() };
         assert!(notes(&first, OnHang::Abort)[0].contains("134") && notes(&first, OnHang::Report).is_empty());
-    }
-
-    #[test]
-    fn the_status_of_a_process_is_read() {
-        let status = "Name:\tx\nThreads:\t12\nSeccomp:\t2\nSeccomp_filters:\t1\n";
-        assert_eq!(
-            (field(status, "Threads:"), field(status, "Seccomp:"), field(status, "None:")),
-            (Some(12), Some(2), None)
-        );
     }
 }

@@ -5,7 +5,9 @@ use super::folder::{RunFolder, RUN};
 use super::hot::HOT;
 use super::recording::Backing;
 use super::request::Requests;
-use super::{clock, door, fault, folder, gate, hang, log, memory, nudge, standard_error, thread, Guard, RETIRED};
+use super::{
+    clock, door, fault, folder, gate, hang, log, memory, nudge, standard_error, tasks, thread, Guard, RETIRED,
+};
 use crate::lookup::{dlsym, driver};
 use lazyguard_core::settings::Settings;
 use lazyguard_core::state::World;
@@ -161,10 +163,15 @@ fn build(initialised: Initialised) {
     ARMED_PROCESS.store(guard.process, Ordering::Relaxed);
     // Release: partner of the Acquire in `guard`.
     HOT.guard.store(std::ptr::from_ref(guard).cast_mut(), Ordering::Release);
-    if guard.settings.hang_after_nanos > 0 {
-        start_thread("lazyguard-watch", guard, move || hang::watchdog::run(guard));
+    match tasks::too_few() {
+        Some(why) => guard.loader.note(why),
+        None => {
+            if guard.settings.hang_after_nanos > 0 {
+                start_thread("lazyguard-watch", guard, move || hang::watchdog::run(guard));
+            }
+            start_thread("lazyguard-log", guard, move || guard.log.run(guard));
+        }
     }
-    start_thread("lazyguard-log", guard, move || guard.log.run(guard));
     let took_micros = clock::system_nanos().saturating_sub(initialised.returned) / 1000;
     guard.world.recorder().armed_after(u32::try_from(took_micros).unwrap_or(u32::MAX));
 }

@@ -31,6 +31,7 @@ pub mod request;
 pub mod stacks;
 pub mod standard_error;
 mod sweep;
+mod tasks;
 pub mod thread;
 
 use crate::lookup::driver;
