@@ -238,7 +238,11 @@ pub(crate) fn is_followed(name: &str) -> bool {
 }
 
 fn is_asked_about(name: &str) -> bool {
-    name.starts_with("cu") || matches!(name, "dlsym" | "dlvsym" | "dlmopen" | "dlopen" | "__cudaRegisterFatBinary")
+    name.starts_with("cu")
+        || matches!(
+            name,
+            "dlsym" | "dlvsym" | "dlmopen" | "dlopen" | "__cudaRegisterFatBinary" | "__asan_default_options"
+        )
 }
 
 fn folders(text: Option<String>) -> Vec<String> {

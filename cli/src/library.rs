@@ -4,16 +4,31 @@
 
 use crate::elf::{machine_name, own_machine, Elf};
 use crate::Failure;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// Its name.
 pub(crate) const LIBRARY: &str = "liblazyguard.so";
 
+/// Where this command is, as far as that can be known: without `/proc`, by the name that it was started with.
+pub(crate) fn own_command() -> io::Result<PathBuf> {
+    std::env::current_exe().or_else(|error| {
+        let name = std::env::args_os().next().map(PathBuf::from).filter(|name| !name.as_os_str().is_empty());
+        let Some(name) = name else { return Err(error) };
+        if name.components().count() > 1 {
+            return name.canonicalize();
+        }
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let found = std::env::split_paths(&path).map(|folder| folder.join(&name)).find(|path| path.is_file());
+        found.map_or(Err(error), |path| path.canonicalize())
+    })
+}
+
 /// The library: the one that was named, else the one beside this command.
 pub(crate) fn find(named: Option<PathBuf>) -> Result<PathBuf, Failure> {
     let path = match named {
         Some(path) => path,
-        None => std::env::current_exe()
+        None => own_command()
             .map_err(|error| Failure::Input(format!("cannot tell where this command is: {error}")))?
             .with_file_name(LIBRARY),
     };

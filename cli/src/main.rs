@@ -9,6 +9,7 @@ mod card;
 mod doctor;
 mod dump;
 mod elf;
+mod ends;
 mod explain;
 mod export;
 mod findings;

@@ -3,6 +3,7 @@
 //! A hang is told from the live report where there is one, else from the recording, by the same code. What the process was
 //! doing when it was last seen is always there, because it is in the recording before the call is made.
 
+use crate::ends;
 use crate::findings;
 use crate::recorded::{write_hang, Recorded};
 use crate::source::{hang_in, is_process_folder, read, Opened, Run, RECORDING};
@@ -144,6 +145,12 @@ impl Found {
         self.run.as_ref().map(|run| run.ended.as_str()).filter(|ended| ended.starts_with("ended by"))
     }
 
+    /// How the process ended, as the `lazyguard run` around it saw it.
+    fn seen_to_end(&self) -> Option<String> {
+        let facts = self.recorded.as_ref()?.opened().recording.facts();
+        ends::of(self.folder.as_deref()?, facts.process, Some(facts.process_start_ticks)).map(|end| end.in_words())
+    }
+
     fn write_text(&self, out: &mut impl Write) -> Result<(), Failure> {
         match (&self.hang, &self.recorded) {
             (Some(hang), recorded) => {
@@ -164,7 +171,8 @@ impl Found {
             (None, None) => {}
         }
         if let Some(recorded) = &self.recorded {
-            writeln!(out, "{}", recorded.how_it_ended(self.ended_by_the_guard()))?;
+            let by_the_guard = self.ended_by_the_guard().map(|ended| format!("was {ended}"));
+            writeln!(out, "{}", recorded.how_it_ended(by_the_guard.or_else(|| self.seen_to_end())))?;
         }
         match &self.run {
             // How it ended has been said where there is a recording.

@@ -124,6 +124,10 @@ impl Setting {
 /// looks like a setting, and is none.
 pub const RUN_ROOT: &str = "LAZYGUARD_RUN_ROOT";
 
+/// The variable that tells them where a process puts its folder that may not write into that one, because it runs as another
+/// user. It looks like a setting, and is none.
+pub const RUN_OTHER_USERS: &str = "LAZYGUARD_RUN_OTHER_USERS";
+
 /// How the name of such a folder begins where nobody has asked for it.
 pub const PRIVATE_RUN: &str = "lazyguard-run-";
 
@@ -316,7 +320,7 @@ impl Settings {
         let mut settings = Self::default();
         let mut complaints = Vec::new();
         for (name, value) in pairs.filter(|(name, _)| *name == "LAZYGUARD" || name.starts_with("LAZYGUARD_")) {
-            if hang_variable::ALL.contains(&name) || name == RUN_ROOT {
+            if hang_variable::ALL.contains(&name) || [RUN_ROOT, RUN_OTHER_USERS].contains(&name) {
                 // A guarded program that the command of another one's hang has started, or `lazyguard run`.
                 continue;
             }

@@ -29,6 +29,7 @@ mod linker;
 mod machine;
 mod preloaded;
 mod program;
+pub(crate) mod sanitizer;
 mod start;
 
 use crate::elf::own_machine;
@@ -94,6 +95,7 @@ pub(crate) fn doctor(arguments: Arguments) -> Outcome {
         let libc = closure.files.iter().find(|file| file.soname.as_deref() == Some("libc.so.6"));
         if program::bears(&machine, program, library.as_ref(), libc, &mut about_program) {
             calls::look(closure, driver.as_ref(), &settings, &mut about_program);
+            sanitizer::look(&machine, closure, &mut about_program);
         }
     }
     found.append(about_program);

@@ -4,6 +4,7 @@
 //! Must not: fail for what one folder holds. A file that is missing or damaged costs what is in it, and one line.
 
 use crate::callers::SourceLine;
+use crate::ends::{self, ProcessEnd};
 use crate::recorded::{Recorded, StoodStill};
 use crate::run::root;
 use crate::source::{is_process_folder, read, Opened, Run, HAZARDS};
@@ -72,6 +73,49 @@ impl Stood {
     }
 }
 
+/// How a process came to its end, where nothing of it stands still.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Course {
+    /// A signal ended it, which `lazyguard run` did not send.
+    Signalled(i32),
+    /// `lazyguard run` ended it.
+    Killed,
+    /// It is gone, did not end in an orderly way, and only its parent knows how.
+    #[default]
+    Unknown,
+    /// By itself, or it still runs.
+    Well,
+}
+
+impl Course {
+    /// `end` is what the `lazyguard run` around it has seen, `opened` its recording, `account` its own account.
+    fn of(end: Option<&ProcessEnd>, opened: Option<&Opened>, account: Option<&Account>) -> Self {
+        match (end, opened) {
+            (Some(ProcessEnd { ended_by_run: true, .. }), _) => Self::Killed,
+            (Some(ProcessEnd { signal: Some(signal), .. }), _) => Self::Signalled(*signal),
+            (Some(ProcessEnd { exit_code: Some(_), .. }), _) => Self::Well,
+            _ if account.is_some_and(|account| account.ended == "exit" || is_by_the_guard(account)) => Self::Well,
+            (_, Some(opened)) if !opened.was_cut_off() => Self::Well,
+            _ => Self::Unknown,
+        }
+    }
+
+    /// In a word, for people and for programs.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Signalled(_) => "signalled",
+            Self::Killed => "killed",
+            Self::Unknown => "unknown",
+            Self::Well => "well",
+        }
+    }
+}
+
+/// Whether the account says that the guard has ended the process, as `LAZYGUARD_ON_HANG` says.
+fn is_by_the_guard(account: &Account) -> bool {
+    account.ended.starts_with("ended by")
+}
+
 /// A hazard of one process.
 pub(super) struct HazardSeen {
     pub hazard: Hazard,
@@ -99,6 +143,9 @@ pub(super) struct Process {
     /// How it stands, in words.
     pub ended: String,
     pub stood: Option<Stood>,
+    pub course: Course,
+    /// What `lazyguard run` has seen of its end.
+    pub end: Option<ProcessEnd>,
     pub account: Option<Account>,
     pub hazards: Vec<HazardSeen>,
     /// The stacks of the threads that were blocked, with names where they are known.
@@ -125,15 +172,26 @@ impl Process {
         }
     }
 
+    /// In a word, how it stands or how it ended.
+    pub fn word(&self) -> &'static str {
+        self.stood.as_ref().map_or(self.course.word(), Stood::word)
+    }
+
     /// Hazards that the guard did not take care of.
     pub fn met(&self) -> usize {
         self.hazards.iter().filter(|seen| !seen.hazard.prevented).count()
     }
 
     /// The worst first.
-    fn order(&self) -> (u8, bool, u64, &str) {
+    fn order(&self) -> (u8, u8, bool, u64, &str) {
         let stood = self.stood.as_ref().map_or(u8::MAX, Stood::place);
-        (stood, self.met() == 0, self.rank.parse().unwrap_or(u64::MAX), &self.name)
+        let course = match self.course {
+            Course::Signalled(_) => 0,
+            Course::Killed => 1,
+            Course::Unknown => 2,
+            Course::Well => 3,
+        };
+        (stood, course, self.met() == 0, self.rank.parse().unwrap_or(u64::MAX), &self.name)
     }
 }
 
@@ -249,12 +307,21 @@ pub(super) fn process(run: &Run) -> Process {
     }
     if let Some(account) = &found.account {
         found.nanos = found.nanos.max(account.nanos);
-        if found.ended.is_empty() || account.ended.starts_with("ended by") {
+        if found.ended.is_empty() || is_by_the_guard(account) {
             found.ended.clone_from(&account.ended);
         }
     }
-    if found.ended.is_empty() {
-        found.ended = "ended in a way that was not seen".to_owned();
+    let started = opened.as_ref().map(|opened| opened.recording.facts().process_start_ticks);
+    found.end = run.folder.as_deref().and_then(|folder| ends::of(folder, found.process, started));
+    found.course = Course::of(found.end.as_ref(), opened.as_ref(), found.account.as_ref());
+    let orderly = opened.as_ref().is_some_and(|opened| opened.state() == "ended");
+    match &found.end {
+        // The guard's own words say more; and an end that was orderly is.
+        Some(end) if found.account.as_ref().is_some_and(is_by_the_guard) && !end.ended_by_run => {}
+        Some(ProcessEnd { exit_code: Some(0), ended_by_run: false, .. }) if orderly => {}
+        Some(end) => found.ended = end.in_words(),
+        None if found.ended.is_empty() => found.ended = ends::UNKNOWN.to_owned(),
+        None => {}
     }
 
     let hazards = found.keep(hazards(file, opened.as_ref()).map(Some)).unwrap_or_default();
@@ -266,9 +333,8 @@ pub(super) fn process(run: &Run) -> Process {
     let mut callers = opened.as_ref().map(Opened::callers);
     let mut line_of = |hazard: &Hazard| callers.as_mut()?.line(hazard.first.caller);
     found.hazards = hazards.into_iter().map(|hazard| HazardSeen { line: line_of(&hazard), hazard }).collect();
-    let ended = opened.as_ref().is_some_and(|opened| opened.state() == "ended");
     let recorded: Option<Recorded> = match opened {
-        Some(opened) if reported.is_none() && !ended => found.keep(Recorded::read(opened).map(Some)),
+        Some(opened) if reported.is_none() && !orderly => found.keep(Recorded::read(opened).map(Some)),
         _ => None,
     };
     found.stood = match reported {

@@ -20,6 +20,11 @@ pub(crate) struct FailOn {
 }
 
 impl FailOn {
+    /// Whether there is anything that a run fails on.
+    pub fn is_anything(&self) -> bool {
+        *self != Self::default()
+    }
+
     /// Whether a hazard fails the run, where nothing else speaks for it.
     pub fn covers(&self, hazard: &Hazard) -> bool {
         match hazard.prevented {

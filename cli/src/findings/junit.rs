@@ -3,12 +3,13 @@
 //! Names of cases are the same from run to run, as far as the program behaves the same, so that a CI system can tell a case
 //! that was well before from a new one.
 
-use super::collect::{Process, Stood};
+use super::collect::{Course, Process, Stood};
 use super::judge::{Finding, Status};
 use super::{text, End, Seen};
 use crate::Failure;
 use chrono::DateTime;
 use lazyguard_core::hazard::words;
+use nix::sys::signal::Signal;
 use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, TestSuite};
 use std::collections::HashMap;
 use std::time::Duration;
@@ -104,7 +105,7 @@ fn of_process(process: &Process, program: &str, names: &mut HashMap<String, u32>
             let told = crate::stacks::told_by(report, &process.stacks);
             status(NonSuccessKind::Failure, ty, message, told.text() + &told.python_text())
         }
-        _ => TestCaseStatus::success(),
+        _ => of_the_course(process),
     };
     let mut out =
         vec![format!("{} {}", process.title(), process.ended), format!("folder: {}", process.folder.display())];
@@ -116,6 +117,24 @@ fn of_process(process: &Process, program: &str, names: &mut HashMap<String, u32>
     let mut case = TestCase::new(name, result);
     case.set_classname(program).set_time(Duration::from_nanos(process.nanos)).set_system_out(out.join("\n"));
     case
+}
+
+/// Signals by which a process is asked to end, by a launcher or by the program itself that needs it no more.
+const ASKED_TO_END: [Signal; 3] = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGTERM];
+
+/// Of a process in which nothing stood still: a failure where a signal ended it that asks nobody; neither passed nor failed where it
+/// was ended on purpose, or where how it ended is not known.
+fn of_the_course(process: &Process) -> TestCaseStatus {
+    let asked = |signal| Signal::try_from(signal).is_ok_and(|signal| ASKED_TO_END.contains(&signal));
+    match process.course {
+        Course::Well => TestCaseStatus::success(),
+        Course::Signalled(signal) if !asked(signal) => status(NonSuccessKind::Failure, "signal", &process.ended, ""),
+        Course::Signalled(_) | Course::Killed | Course::Unknown => {
+            let mut skipped = TestCaseStatus::skipped();
+            skipped.set_description(process.ended.as_str());
+            skipped
+        }
+    }
 }
 
 fn of_hazard(finding: &Finding, program: &str) -> TestCase {

@@ -208,7 +208,7 @@ pub(crate) fn conclude(run: &Finished, wanted: &Wanted) -> Result<Conclusion, Fa
     // A file that cannot be written takes nothing away from what was found.
     let mut unwritten = write_files(&seen, wanted, &rules);
     // Who wants to fail on something wants to know that it was looked for.
-    if wanted.fail_on != FailOn::default() && seen.problems().next().is_some() {
+    if wanted.fail_on.is_anything() && seen.problems().next().is_some() {
         unwritten.push(Failure::Input(
             "not all of what the run left can be read: what --fail-on is to find may be there".to_owned(),
         ));

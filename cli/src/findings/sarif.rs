@@ -65,6 +65,10 @@ fn invocation(seen: &Seen<'_>) -> Value {
     let notifications: Vec<_> =
         seen.problems().map(|problem| json!({ "level": "warning", "message": { "text": problem } })).collect();
     invocation.insert("toolExecutionNotifications".to_owned(), json!(notifications));
+    let processes = seen.processes.iter().map(|process| {
+        json!({ "folder": process.name, "process": process.process, "standing": process.word(), "ended": process.ended })
+    });
+    invocation.insert("properties".to_owned(), json!({ "processes": processes.collect::<Vec<_>>() }));
     let Some(run) = seen.run else { return Value::Object(invocation) };
     let code = exit_code(run.end, seen.failed);
     let moment = |nanos: u64| utc(nanos).replacen(' ', "T", 1).replace(" UTC", "Z");

@@ -116,6 +116,12 @@ pub(super) fn summary(seen: &Seen<'_>) -> String {
         0 => {}
         prevented => parts.push(format!("{prevented} prevented")),
     }
+    for (course, what) in [("signalled", "ended by a signal"), ("killed", "ended by `lazyguard run`")] {
+        match seen.processes.iter().filter(|process| process.word() == course).count() {
+            0 => {}
+            count => parts.push(format!("{count} {what}")),
+        }
+    }
     if let Some(run) = seen.run {
         parts.push(match &run.end {
             End::Exited(0) => format!("{:.1} s", run.nanos as f64 / 1e9),
@@ -199,7 +205,10 @@ pub(super) fn processes(seen: &Seen<'_>) -> Vec<String> {
 
 /// A process in one line.
 fn line_of(process: &Process) -> String {
-    let word = process.stood.as_ref().map_or(if process.met() > 0 { "hazards" } else { "well" }, Stood::word);
+    let word = match process.word() {
+        "well" if process.met() > 0 => "hazards",
+        word => word,
+    };
     let cause = match &process.stood {
         Some(Stood::Hang(report) | Stood::Suspected(report)) => {
             report.verdicts.first().map(|verdict| format!("; {}: {}", verdict.code, verdict.title))

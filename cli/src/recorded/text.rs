@@ -141,8 +141,8 @@ impl Recorded {
         Printer::new(&self.opened, log::Format::Text, out)
     }
 
-    /// How the process stands; `by_the_guard` is what the account says of an end that the guard has made.
-    pub(crate) fn how_it_ended(&self, by_the_guard: Option<&str>) -> String {
+    /// How the process stands; `known` is how it was cut off, where the guard or `lazyguard run` knows it.
+    pub(crate) fn how_it_ended(&self, known: Option<String>) -> String {
         let facts = self.opened.recording.facts();
         let rank = if facts.rank.is_empty() { String::new() } else { format!(", rank {}", facts.rank) };
         let host = if facts.host.is_empty() { String::new() } else { format!(" on {}", facts.host) };
@@ -151,10 +151,7 @@ impl Recorded {
             "{} (process {}{rank}{host}) {}; last seen at +{:.3} s ({})",
             facts.program,
             facts.process,
-            match by_the_guard.filter(|_| self.opened.was_cut_off()) {
-                Some(ended) => format!("was {ended}"),
-                None => self.opened.state_in_words(),
-            },
+            known.filter(|_| self.opened.was_cut_off()).unwrap_or_else(|| self.opened.state_in_words()),
             last as f64 / 1e9,
             utc(facts.armed_unix_nanos.saturating_add(last))
         )

@@ -6,11 +6,15 @@
 
 use serde::Deserialize;
 use std::collections::HashMap;
-use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::fs::{self, OpenOptions};
+use std::io::Read;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 const HANG: &str = "hang.json";
+
+/// More than a report has.
+const MOST_BYTES: u64 = 64 << 20;
 
 /// What is looked for in a report.
 #[derive(Deserialize)]
@@ -30,8 +34,8 @@ pub(super) struct Watch {
 
 impl Watch {
     /// The folder of a process that hangs, and about which something is to be done.
-    pub fn look(&mut self, root: &Path) -> Option<PathBuf> {
-        let own = folders_in(root);
+    pub fn look(&mut self, root: &Path, of_other_users: Option<&Path>) -> Option<PathBuf> {
+        let own: Vec<_> = [root].into_iter().chain(of_other_users).flat_map(folders_in).collect();
         // A `lazyguard run` among the program's processes has a folder in ours, with those of its own processes.
         let nested =
             own.iter().filter(|folder| super::root::is_nested_in(folder, root)).flat_map(|folder| folders_in(folder));
@@ -40,12 +44,18 @@ impl Watch {
 
     fn is_due(&mut self, folder: &Path) -> bool {
         let path = folder.join(HANG);
-        let Ok(about) = fs::metadata(&path) else { return false };
+        // A process of the program's, of another user maybe, has put it there: what is no file is not waited for.
+        let flags = nix::libc::O_NONBLOCK | nix::libc::O_NOFOLLOW;
+        let Ok(file) = OpenOptions::new().read(true).custom_flags(flags).open(&path) else { return false };
+        let Ok(about) = file.metadata() else { return false };
         let version = (about.ino(), about.mtime(), about.mtime_nsec());
-        if self.read.get(&path) == Some(&version) {
+        if !about.is_file() || self.read.get(&path) == Some(&version) {
             return false;
         }
-        let Ok(text) = fs::read(&path) else { return false };
+        let mut text = Vec::new();
+        if file.take(MOST_BYTES).read_to_end(&mut text).is_err() {
+            return false;
+        }
         self.read.insert(path, version);
         serde_json::from_slice::<Told>(&text).is_ok_and(|told| told.acts && told.resolved.is_none())
     }
@@ -78,7 +88,7 @@ mod tests {
         let mut look = |folder: &Path, report: &str| {
             fs::write(folder.join(".new"), report).unwrap();
             fs::rename(folder.join(".new"), folder.join(HANG)).unwrap();
-            watch.look(&root)
+            watch.look(&root, None)
         };
         assert_eq!(look(&own, r#"{"standing": "hang"}"#), None);
         assert_eq!(look(&own, r#"{"standing": "hang", "acts": true, "resolved": 5}"#), None);
@@ -86,7 +96,7 @@ mod tests {
         assert_eq!(look(&own, r#"{"acts": true, "resolved": null}"#), Some(own.clone()));
         assert_eq!(look(&nested, r#"{"acts": true}"#), Some(nested.clone()));
         assert_eq!(look(&another_runs, r#"{"acts": true}"#), None, "it was only given the same folder");
-        assert_eq!(watch.look(&root), None);
+        assert_eq!(watch.look(&root, None), None);
         fs::remove_dir_all(&root).unwrap();
     }
 }

@@ -4,29 +4,38 @@
 //! The program is started, and left alone: it has this command's standard streams, its place in the terminal and in its process
 //! group, its ignored signals, and whatever else is inherited. What it writes is not looked at.
 //!
+//! What it cannot have, a descriptor, a thread, a folder, `/proc`, it does without, and says so in a line; a program that runs without
+//! this command is not kept from running by it. Only what an option asks for and cannot be had is a failure.
+//!
 //! Must not: write anything on success that was not asked for.
 
 pub(crate) mod code;
 mod hang;
+mod noted;
 pub(crate) mod options;
+mod other_users;
 mod program;
 pub(crate) mod root;
 mod signals;
 mod supervise;
 mod terminal;
 mod tree;
+mod unseen;
 
 pub(crate) use options::Options;
 
 use crate::card::Sampler;
+use crate::doctor::sanitizer;
 use crate::findings::{self, Annotations, Finished};
 use crate::{library, timing, Failure};
-use lazyguard_core::settings::{self, FolderFacts, RUN_ROOT};
+use lazyguard_core::settings::{self, FolderFacts, RUN_OTHER_USERS, RUN_ROOT};
 use nix::sys::signal::Signal;
+use other_users::OtherUsers;
+use program::NotStarted;
 use root::{Given, Root};
 use std::ffi::OsString;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use supervise::{Ended, Limits};
@@ -63,13 +72,10 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
     };
     options.wanted.fill_in(&facts);
     findings::check(&options.wanted)?;
-    let library = library::find(options.library.clone())?;
-    // The one beside this command came with it.
-    if options.library.is_some() {
-        library::look_into(&library).map_err(Failure::Input)?;
-    }
+    let library = find_library(&options)?;
     let command: Vec<_> = options.program.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-    let caught = signals::Caught::now()?;
+    let caught = signals::Caught::now();
+    caught.complaint().iter().for_each(|line| say(line));
     // Whoever loses its parent is ours from now on; an old kernel that cannot do that does without.
     let _ = nix::sys::prctl::set_child_subreaper(true);
     let root = make_root(&options, &facts, &command)?;
@@ -77,7 +83,9 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
         // The one around this one prints them.
         options.wanted.annotations.unless_asked_for(Annotations::Off);
     }
-    let variables = variables(&options, &root, program::preload(&library, std::env::var_os("LD_PRELOAD")));
+    let others = root.is_there().then(|| OtherUsers::make(facts.process)).flatten();
+    let preload = library.as_ref().map(|library| program::preload(library, std::env::var_os("LD_PRELOAD")));
+    let variables = variables(&options, &root, others.as_ref(), preload);
     options.program.first().and_then(|name| program::goes_unguarded(name)).iter().for_each(|line| say(line));
     // Before the program: the first look is at what it begins with. The thread has this one's signal mask.
     let sampler = options.cold_start.then(|| Sampler::start(root.path()));
@@ -85,25 +93,36 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
     let tree = tree::Tree::before_the_program();
     let child = match program::start(&options.program, &variables, &caught.to_ignore()) {
         Ok(child) => child,
-        Err((code, line)) => {
+        Err(not_started) => {
             if let Some(sampler) = sampler {
                 sampler.stop();
             }
             root.finish(false);
-            say(&line);
-            return Ok(code);
+            drop(others);
+            return Ok(without_a_second_process(&options, not_started, &variables, &caught));
         }
     };
+    let every = look_every(&options);
     let limits = Limits {
         timeout: options.timeout,
         kill_after: options.kill_after,
-        look_for_hangs_every: kills_on_hang(&options).then(|| look_every(&options)),
+        look_for_hangs_every: kills_on_hang(&options).then_some(every),
+        look_for_unseen_every: (kills_on_hang(&options) || options.wanted.fail_on.is_anything()).then_some(every),
         // What is to be told of all of them is read from all of them.
         thin_out: !(options.keep || options.cold_start || options.blocking),
     };
-    let ended = supervise::supervise(child, tree, caught, &root, limits)?;
+    let ended = supervise::supervise(child, tree, caught, &root, others.as_ref(), limits)?;
     if let Some(sampler) = sampler {
         sampler.stop();
+    }
+    let unread = others.map(|others| others.bring_into(root.path())).unwrap_or_default();
+    unread.iter().for_each(|line| say(&format!("what a process of another user has left cannot be had: {line}")));
+    root.note(&ended.processes);
+    let mut unseen: Vec<_> =
+        ended.unseen.iter().map(|process| format!("of {process}, whose folder was not in this run's")).collect();
+    unseen.extend(unread);
+    if !root.is_there() || library.is_none() {
+        unseen.push("of the program, which ran without a folder, or without the guard".to_owned());
     }
     let run = Finished {
         command,
@@ -113,7 +132,59 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
         end: ended.end,
         rank,
     };
-    conclude(&options, root, &run, &ended)
+    conclude(&options, root, &run, &ended, &unseen)
+}
+
+/// The library to preload. Where this command does not know where it is itself, the program runs without the guard, unless the
+/// user has named a library.
+fn find_library(options: &Options) -> Result<Option<PathBuf>, Failure> {
+    if let (None, Err(error)) = (&options.library, library::own_command()) {
+        say(&format!(
+            "cannot tell where this command is, and its library: {error}; the program runs without the guard"
+        ));
+        return Ok(None);
+    }
+    let library = library::find(options.library.clone())?;
+    // The one beside this command came with it.
+    if options.library.is_some() {
+        library::look_into(&library).map_err(Failure::Input)?;
+    }
+    Ok(Some(library))
+}
+
+/// What becomes of a program that could not be started beside this command: where only the room was missing, and nothing was asked for
+/// that takes somebody beside it, it is started in this command's place. Returns the exit code where it was not.
+fn without_a_second_process(
+    options: &Options,
+    not_started: NotStarted,
+    variables: &[(&'static str, OsString)],
+    caught: &signals::Caught,
+) -> u8 {
+    if !not_started.for_want_of_room || needs_this_command(options) {
+        say(&not_started.line);
+        return not_started.code;
+    }
+    say(&format!("{}: it is started in this command's place, and not watched", not_started.line));
+    // The folder of the run has gone.
+    let of_the_run = |name: &str| ["LAZYGUARD_OUT", RUN_ROOT, RUN_OTHER_USERS].contains(&name);
+    let variables: Vec<_> = variables.iter().filter(|(name, _)| !of_the_run(name)).cloned().collect();
+    let not_started = program::take_this_place(&options.program, &variables, &caught.to_ignore());
+    say(&not_started.line);
+    not_started.code
+}
+
+/// Whether an option asks for something that this command has to do while the program runs, or at its end.
+fn needs_this_command(options: &Options) -> bool {
+    let wanted = &options.wanted;
+    let files = [&wanted.junit, &wanted.json, &wanted.sarif, &wanted.write_baseline];
+    options.timeout.is_some()
+        || options.keep
+        || options.cold_start
+        || options.blocking
+        || kills_on_hang(options)
+        || wanted.summary
+        || wanted.fail_on.is_anything()
+        || files.iter().any(|file| file.is_some())
 }
 
 /// The machine's name, as a part of a path.
@@ -129,26 +200,50 @@ fn make_root(options: &Options, facts: &FolderFacts<'_>, command: &[String]) -> 
         let field = settings::unknown_field(template);
         field.iter().for_each(|field| say(&settings::unknown_field_complaint("LAZYGUARD_OUT", field)));
     }
-    let given = Given { option: options.setting("LAZYGUARD_OUT"), variable: variable.as_deref(), around };
+    let for_other_users = self::variable(RUN_OTHER_USERS).filter(|place| !place.is_empty());
+    let given = Given {
+        option: options.setting("LAZYGUARD_OUT"),
+        variable: variable.as_deref(),
+        around,
+        for_other_users: for_other_users.as_deref(),
+    };
     let mark = serde_json::json!({
         "schema": 1, "process": facts.process, "host": facts.host, "rank": facts.rank,
         "started_seconds": facts.start_seconds,
         "command": command, "around": around,
     });
-    Root::make(given, facts, &format!("{mark:#}\n"))
+    match Root::make(given, facts, &format!("{mark:#}\n")) {
+        // Nobody has asked for one.
+        Err(failure) if given.template().is_none() => {
+            say(&format!("{failure}; the program runs without one, and nothing is found of it"));
+            Ok(Root::nowhere())
+        }
+        made => made,
+    }
 }
 
 /// What the program's environment has that this one's has not.
-fn variables(options: &Options, root: &Root, preload: OsString) -> Vec<(&'static str, OsString)> {
+fn variables(
+    options: &Options,
+    root: &Root,
+    others: Option<&OtherUsers>,
+    preload: Option<OsString>,
+) -> Vec<(&'static str, OsString)> {
     let given = options.settings.iter().map(|(name, value)| (*name, OsString::from(value)));
     let mut variables: Vec<_> = given.collect();
     if kills_on_hang(options) {
         // It is done from here: the guard only says when.
         variables.push((settings::ON_HANG, "report".into()));
     }
-    variables.push(("LAZYGUARD_OUT", root.template().into()));
-    variables.push((RUN_ROOT, root.text().into()));
+    if root.is_there() {
+        variables.push(("LAZYGUARD_OUT", root.template().into()));
+        variables.push((RUN_ROOT, root.text().into()));
+    }
+    variables.extend(others.map(|others| (RUN_OTHER_USERS, others.path().into())));
+    let Some(preload) = preload else { return variables };
     variables.push(("LD_PRELOAD", preload));
+    let options = options.program.first().and_then(|program| sanitizer::options_for(program));
+    variables.extend(options.map(|options| (sanitizer::VARIABLE, options)));
     variables
 }
 
@@ -166,7 +261,8 @@ fn look_every(options: &Options) -> Duration {
 }
 
 /// Says what was found, sees to the folder, and decides what the run comes to.
-fn conclude(options: &Options, root: Root, run: &Finished, ended: &Ended) -> Result<u8, Failure> {
+/// `unseen` is of whom nothing can be found, a line each.
+fn conclude(options: &Options, root: Root, run: &Finished, ended: &Ended, unseen: &[String]) -> Result<u8, Failure> {
     if options.cold_start || options.blocking {
         let told = timing::after_run(root.path(), options.cold_start, options.blocking, &mut io::stderr());
         told.unwrap_or_else(|failure| say(&failure.to_string()));
@@ -184,10 +280,20 @@ fn conclude(options: &Options, root: Root, run: &Finished, ended: &Ended) -> Res
     if root.finish(options.keep || worth_it) && to_say {
         say_where(&path);
     }
-    let failures = concluded.map_or_else(|failure| vec![failure], |conclusion| conclusion.unwritten);
+    let mut failures = concluded.map_or_else(|failure| vec![failure], |conclusion| conclusion.unwritten);
+    // Who wants to fail on something wants to know that it was looked for.
+    let fail_on = &options.wanted.fail_on;
+    let lost = unseen.iter().filter(|_| fail_on.is_anything());
+    failures.extend(
+        lost.map(|whom| Failure::Input(format!("nothing is known {whom}: what --fail-on is to find may be there"))),
+    );
     failures.iter().for_each(|failure| say(&failure.to_string()));
-    // What was found, and the program's own failure, are bigger ones.
-    let code = if code == 0 && !failures.is_empty() { code::OWN_FAILURE } else { code };
+    // What was found, and the program's own failure, are bigger ones. What takes too long may hang unseen.
+    let code = match code {
+        0 if !failures.is_empty() => code::OWN_FAILURE,
+        code::TIMED_OUT if fail_on.hang && !unseen.is_empty() => code::OWN_FAILURE,
+        code => code,
+    };
     // The first process of a container is not ended by a signal that it has no action for.
     if ended.interrupted && code > code::SIGNAL && std::process::id() != 1 {
         // A script that runs this stops at Ctrl-C only if what it runs was ended by that.

@@ -6,11 +6,13 @@ use crate::library::LIBRARY;
 use crate::run::{code, signals};
 use nix::sys::signal::Signal;
 use nix::unistd::{access, getegid, geteuid, AccessFlags};
+use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -28,14 +30,57 @@ pub(super) fn preload(library: &Path, others: Option<OsString>) -> OsString {
     OsStr::from_bytes(&joined.join(&b':')).to_owned()
 }
 
-/// Starts the program. `Err` is the exit code, and what to say.
+/// Why a program was not started.
+#[derive(Debug)]
+pub(super) struct NotStarted {
+    /// The exit code.
+    pub code: u8,
+    /// What to say.
+    pub line: String,
+    /// Whether nothing is wrong with it: there is no room for a second process beside this one, or no descriptor to start it with.
+    pub for_want_of_room: bool,
+}
+
+impl NotStarted {
+    fn new(name: &OsStr, error: &io::Error) -> Self {
+        use nix::libc::{EAGAIN, EMFILE, ENFILE, ENOMEM};
+        let code = if error.kind() == io::ErrorKind::NotFound { code::NOT_FOUND } else { code::CANNOT_RUN };
+        let for_want_of_room = error.raw_os_error().is_some_and(|e| [EAGAIN, EMFILE, ENFILE, ENOMEM].contains(&e));
+        Self { code, line: format!("cannot run {}: {error}", name.to_string_lossy()), for_want_of_room }
+    }
+}
+
+/// Starts the program.
 pub(super) fn start(
     program: &[OsString],
     variables: &[(&str, OsString)],
     to_ignore: &[Signal],
-) -> Result<Child, (u8, String)> {
+) -> Result<Child, NotStarted> {
+    run(program, variables, to_ignore, Command::spawn)
+}
+
+/// Lets the program take this process's place. Returns only where it cannot.
+pub(super) fn take_this_place(
+    program: &[OsString],
+    variables: &[(&str, OsString)],
+    to_ignore: &[Signal],
+) -> NotStarted {
+    let become_it = |command: &mut Command| Err::<Infallible, _>(command.exec());
+    match run(program, variables, to_ignore, become_it) {
+        Ok(never) => match never {},
+        Err(not_started) => not_started,
+    }
+}
+
+fn run<T>(
+    program: &[OsString],
+    variables: &[(&str, OsString)],
+    to_ignore: &[Signal],
+    start: impl Fn(&mut Command) -> io::Result<T>,
+) -> Result<T, NotStarted> {
     let Some((name, arguments)) = program.split_first() else {
-        return Err((code::OWN_FAILURE, "no program was given".to_owned()));
+        let line = "no program was given".to_owned();
+        return Err(NotStarted { code: code::OWN_FAILURE, line, for_want_of_room: false });
     };
     let variables = || variables.iter().map(|(name, value)| (name, value));
     // What it cannot find, it tells in its own words; and what looks like a variable is one to it.
@@ -43,21 +88,18 @@ pub(super) fn start(
     let by_env =
         !to_ignore.is_empty() && is_a_program(name) && is_no_word_of_env(name) && env_takes(&ignores, to_ignore);
     let started = if by_env {
-        Command::new("env").args(&ignores).arg(name).args(arguments).envs(variables()).spawn()
+        start(Command::new("env").args(&ignores).arg(name).args(arguments).envs(variables()))
     } else {
-        Command::new(name).args(arguments).envs(variables()).spawn()
+        start(Command::new(name).args(arguments).envs(variables()))
     };
     let started = match (started, resolve(name)) {
         // A script without a first line that says what runs it: for a shell, as shells and `env` have it.
         (Err(error), Some(path)) if error.raw_os_error() == Some(nix::libc::ENOEXEC) => {
-            Command::new("/bin/sh").arg(path).args(arguments).envs(variables()).spawn()
+            start(Command::new("/bin/sh").arg(path).args(arguments).envs(variables()))
         }
         (started, _) => started,
     };
-    started.map_err(|error| {
-        let code = if error.kind() == io::ErrorKind::NotFound { code::NOT_FOUND } else { code::CANNOT_RUN };
-        (code, format!("cannot run {}: {error}", name.to_string_lossy()))
-    })
+    started.map_err(|error| NotStarted::new(name, &error))
 }
 
 /// A signal that this process catches has its default action in what it starts, also one that was ignored before. `env` becomes
@@ -133,11 +175,16 @@ mod tests {
 
     #[test]
     fn a_program_that_is_not_there_and_one_that_cannot_be_run_have_codes_of_their_own() {
-        let code = |name: &str| start(&[name.into()], &[], &[]).map(|_| ()).unwrap_err();
-        assert_eq!(code("/no/such/program").0, 127);
-        assert_eq!(code("no-such-program-anywhere").0, 127);
-        assert_eq!(code("/etc/passwd").0, 126);
-        assert_eq!(code("/").0, 126);
-        assert!(code("/no/such/program").1.contains("/no/such/program"));
+        let why = |name: &str| start(&[name.into()], &[], &[]).map(|_| ()).unwrap_err();
+        for (name, code) in
+            [("/no/such/program", 127), ("no-such-program-anywhere", 127), ("/etc/passwd", 126), ("/", 126)]
+        {
+            assert_eq!((why(name).code, why(name).for_want_of_room), (code, false), "{name}");
+            let program = [OsString::from(name)];
+            assert_eq!(take_this_place(&program, &[], &[]).code, code, "{name}");
+        }
+        assert!(why("/no/such/program").line.contains("/no/such/program"));
+        let want = |error| NotStarted::new(OsStr::new("app"), &io::Error::from_raw_os_error(error)).for_want_of_room;
+        assert!(want(nix::libc::EAGAIN) && want(nix::libc::ENOMEM) && !want(nix::libc::EACCES));
     }
 }

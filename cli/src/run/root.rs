@@ -6,6 +6,7 @@
 //!
 //! Must not: take over a folder with an earlier run in it, or remove anything in a folder that the user named.
 
+use crate::ends::{self, ProcessEnd};
 use crate::source::{is_process_folder, HAZARDS, RECORDING};
 use crate::Failure;
 use lazyguard_core::place::private_bases;
@@ -14,6 +15,7 @@ use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use nix::unistd::getuid;
 use std::collections::hash_map::RandomState;
+use std::collections::HashSet;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::hash::{BuildHasher, Hasher};
 use std::io::{self, Write};
@@ -25,7 +27,7 @@ use std::time::{Duration, SystemTime};
 const EACH: &str = "rank%r-%p";
 
 /// What says that a folder is a run's, and whose.
-pub(super) const MARK: &str = "supervised.json";
+pub(super) use crate::ends::MARK;
 
 /// How long private folders without a hang are kept whose `lazyguard run` was killed; and how many.
 const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
@@ -41,11 +43,13 @@ pub(super) struct Given<'a> {
     pub variable: Option<&'a str>,
     /// The folder of a `lazyguard run` around this one.
     pub around: Option<&'a str>,
+    /// Where that has processes of other users put theirs.
+    pub for_other_users: Option<&'a str>,
 }
 
 impl<'a> Given<'a> {
     /// The template of the folder that the user wants; the one that another `lazyguard run` has made for the guard is none.
-    fn template(self) -> Option<&'a str> {
+    pub(super) fn template(self) -> Option<&'a str> {
         let by_other = |variable: &&str| self.around.is_some_and(|around| template_in(around) == **variable);
         let variable = self.variable.filter(|variable| !by_other(variable));
         self.option.or(variable).filter(|template| !template.trim().is_empty())
@@ -66,15 +70,48 @@ pub(super) struct Root {
     nested: bool,
     /// Folders that were made on the way, the outermost first.
     made: Vec<PathBuf>,
+    /// Where there is none: what no folder could be made for is not looked for.
+    absent: bool,
     /// The mark, locked: whoever clears up sees by that, also from another container, that the run goes on. `None` where the file
     /// system has no locks.
     _mark: Option<Flock<File>>,
 }
 
 impl Root {
+    /// No folder at all: the guarded processes keep none for this run, and nothing is found of them.
+    pub fn nowhere() -> Self {
+        let random = RandomState::new().build_hasher().finish();
+        // What is looked for in it is not there.
+        let path = PathBuf::from(format!("/nonexistent/lazyguard-{random:016x}"));
+        Self { path, text: String::new(), asked_for: false, nested: false, made: Vec::new(), absent: true, _mark: None }
+    }
+
+    /// Whether there is a folder.
+    pub fn is_there(&self) -> bool {
+        !self.absent
+    }
+
+    /// Adds to the mark how processes ended that have a folder here.
+    pub fn note(&self, ends: &[ProcessEnd]) {
+        let names = folders_in(&self.path).filter_map(|folder| folder.file_name()?.to_str().map(str::to_owned));
+        let own: HashSet<u32> = names.filter_map(|name| process_of(&name)?.parse().ok()).collect();
+        let ends: Vec<_> = ends.iter().filter(|end| own.contains(&end.process)).collect();
+        let path = self.path.join(MARK);
+        let mark = fs::read(&path).ok().and_then(|text| serde_json::from_slice::<serde_json::Value>(&text).ok());
+        let (Some(mut mark), false) = (mark, ends.is_empty()) else { return };
+        mark[ends::KEY] = serde_json::json!(ends);
+        // In place: the lock is on this file. It only gets longer, so nothing of the old is left behind. Where it cannot be written,
+        // it is not known how they ended.
+        let file = OpenOptions::new().write(true).custom_flags(nix::libc::O_NOFOLLOW).open(path);
+        let _ = file.and_then(|mut file| file.write_all(format!("{mark:#}\n").as_bytes()));
+    }
+
     /// Makes the folder, and marks it as this run's.
     pub fn make(given: Given<'_>, facts: &FolderFacts<'_>, mark: &str) -> Result<Self, Failure> {
-        let made = match (given.template(), given.around.map(Path::new).filter(|around| around.is_dir())) {
+        // A process that has changed its user may not be able to tell.
+        let for_other_users = given.for_other_users.map(Path::new).filter(|place| place.is_dir());
+        let is_there = |around: &Path| around.is_dir() || for_other_users.is_some();
+        let made = match (given.template(), given.around.map(Path::new).filter(|around| is_there(around))) {
             (Some(template), _) => {
                 let mut made = Self::wanted(template, facts, mark);
                 // Another run of the job that has nothing to keep may take the folder away while it is being moved into.
@@ -87,8 +124,13 @@ impl Root {
                 }
                 made
             }
-            (None, Some(around)) => Self::inside(around, facts.process, mark, false, Vec::new())
-                .map(|inside| Self { nested: true, ..inside }),
+            (None, Some(around)) => {
+                let inside = |place: &Path| Self::inside(place, facts.process, mark, false, Vec::new());
+                // This one may have been started by a process of the other's that has changed its user.
+                inside(around)
+                    .or_else(|error| for_other_users.map_or(Err(error), inside))
+                    .map(|inside| Self { nested: true, ..inside })
+            }
             (None, None) => Self::private(facts.process, mark),
         };
         made.map_err(|(path, error)| Failure::Input(format!("{}: no folder for the run: {error}", path.display())))
@@ -100,7 +142,9 @@ impl Root {
         };
         let marked = OpenOptions::new().write(true).create_new(true).open(path.join(MARK));
         match marked.and_then(|mut file| file.write_all(mark.as_bytes()).map(|()| file)) {
-            Ok(file) => Ok(Self { path, text, asked_for, nested: false, made, _mark: locked(file).ok() }),
+            Ok(file) => {
+                Ok(Self { path, text, asked_for, nested: false, made, absent: false, _mark: locked(file).ok() })
+            }
             Err(error) => Err((path, error)),
         }
     }
@@ -160,7 +204,14 @@ impl Root {
             let path = base.join(format!("{prefix}{process}-{random:08x}"));
             // Fails if the name exists: nobody else's folder or link is ever used.
             match DirBuilder::new().mode(0o700).create(&path) {
-                Ok(()) => return Self::at(path, mark, false, Vec::new()),
+                Ok(()) => match Self::at(path.clone(), mark, false, Vec::new()) {
+                    Err(error) => {
+                        // Made a moment ago, and for its owner only.
+                        let _ = fs::remove_dir_all(&path);
+                        last = error;
+                    }
+                    made => return made,
+                },
                 Err(error) => last = (base, error),
             }
         }
@@ -221,6 +272,9 @@ impl Root {
 
     /// Takes it away, unless it is to be kept; returns whether it is still there.
     pub fn finish(self, keep: bool) -> bool {
+        if self.absent {
+            return false;
+        }
         let has_content = has_processes(&self.path);
         let others_keep = || folders_in(&self.path).any(|folder| is_kept_run(&folder)) || has_living(&self.path);
         if has_content && (self.asked_for || keep || others_keep()) {
@@ -238,7 +292,8 @@ impl Root {
             let _ = fs::remove_file(self.path.join(MARK));
             let _ = self.made.iter().rev().try_for_each(fs::remove_dir);
         } else {
-            // Made by this process, and for its owner only.
+            // Made by this process, and for its owner only. Where it is empty, no descriptor is needed to remove it.
+            let _ = fs::remove_file(self.path.join(MARK)).and_then(|()| fs::remove_dir(&self.path));
             let _ = fs::remove_dir_all(&self.path);
         }
         self.path.exists() && has_content
@@ -300,7 +355,7 @@ fn has_living(root: &Path) -> bool {
 
 /// The process that a folder's name tells: `rankR-PID`, with a dot and a number behind it after an exec, or `run-PID`, with a
 /// number behind it where that was taken.
-fn process_of(name: &str) -> Option<&str> {
+pub(super) fn process_of(name: &str) -> Option<&str> {
     match name.strip_prefix("run-") {
         Some(rest) => rest.split('-').next(),
         None => name.rsplit_once('-').and_then(|(_, process)| process.split('.').next()),
@@ -325,7 +380,7 @@ fn has_evidence(root: &Path) -> bool {
 const KEPT_MARK: &str = "kept";
 
 /// The file, locked by this process; its lock goes with it.
-fn locked(file: File) -> Result<Flock<File>, (File, Errno)> {
+pub(super) fn locked(file: File) -> Result<Flock<File>, (File, Errno)> {
     Flock::lock(file, FlockArg::LockExclusiveNonblock)
 }
 
@@ -481,7 +536,8 @@ mod tests {
         let scratch = Scratch::new("nested");
         let outer = asked(&scratch.path("out"), None);
         let template = outer.template();
-        let around = Given { option: None, variable: Some(&template), around: Some(outer.text()) };
+        let around =
+            Given { option: None, variable: Some(&template), around: Some(outer.text()), for_other_users: None };
         let inner = Root::make(around, &FACTS, "{}").unwrap();
         assert_eq!(inner.path(), outer.path().join("run-42"));
         process_in(&inner);

@@ -4,18 +4,26 @@
 //! what they are without this command. What the terminal says to the foreground group (Ctrl-C, Ctrl-\, Ctrl-Z, a new size) the
 //! kernel tells the program as well, so it is not passed on. What another process sends to this one is meant for the program.
 //!
-//! Must not: change a signal that is ignored here, as under `nohup`: the program has that from this process.
+//! Where there is no descriptor to spare, or no thread, signals are looked for in turns, and without a descriptor it is not known who
+//! has sent one ([`Events`]).
+//!
+//! Must not: change a signal that is ignored here, as under `nohup`: the program has that from this process. Fail: a program is not kept
+//! from running because its signals cannot be passed on.
 
-use super::tree;
+use super::{terminal, tree};
 use crate::Failure;
 use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::{getpid, getsid, Pid};
 use signal_hook::iterator::exfiltrator::origin::{Origin, WithOrigin};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::low_level::siginfo::Cause;
-use std::fs;
-use std::sync::mpsc::{channel, Receiver};
-use std::sync::OnceLock;
+use std::ffi::c_int;
+use std::fs::{self, File};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{channel, Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 /// What is passed on. `SIGKILL` and `SIGSTOP` cannot be; faults are this process's own; `SIGTTIN` and `SIGTTOU` say that it
 /// has used the terminal itself.
@@ -39,18 +47,63 @@ const PASSED_ON: [Signal; 15] = [
 
 /// Catches them from now on; nothing is lost that comes before the program is there.
 pub(super) struct Caught {
-    signals: SignalsInfo<WithOrigin>,
+    by: By,
     ignored: u64,
 }
 
+enum By {
+    /// With who has sent them.
+    Pipe(SignalsInfo<WithOrigin>),
+    Flags(Flags),
+}
+
+/// A mark for each signal that has come.
+pub(super) struct Flags(Vec<(c_int, Arc<AtomicBool>)>);
+
+impl Flags {
+    fn new(wanted: &[c_int]) -> Self {
+        let caught = |&signal: &c_int| {
+            let flag = Arc::new(AtomicBool::new(false));
+            // What cannot be caught does what it does without this.
+            signal_hook::flag::register(signal, flag.clone()).ok().map(|_| (signal, flag))
+        };
+        Self(wanted.iter().filter_map(caught).collect())
+    }
+
+    fn take(&self) -> impl Iterator<Item = Heard> + '_ {
+        let come = self.0.iter().filter(|(_, flag)| flag.swap(false, Ordering::Relaxed));
+        come.map(|(signal, _)| Heard { signal: *signal, from: From::NotKnown })
+    }
+}
+
+/// Descriptors that this command needs at a time: two for its signals, two for its marks, and two for the files that it reads.
+const DESCRIPTORS: usize = 6;
+
+fn has_descriptors() -> bool {
+    let opened: Vec<_> = (0..DESCRIPTORS).map_while(|_| File::open("/").ok()).collect();
+    opened.len() == DESCRIPTORS
+}
+
 impl Caught {
-    pub fn now() -> Result<Self, Failure> {
+    pub fn now() -> Self {
         let ignored = ignored();
-        // Of a child's end nothing would be heard where that is ignored, not even how it ended.
-        let wanted = PASSED_ON.into_iter().filter(|&s| !has(ignored, s)).chain([Signal::SIGCHLD]).map(|s| s as i32);
-        let signals =
-            SignalsInfo::new(wanted).map_err(|error| Failure::Input(format!("cannot handle signals: {error}")))?;
-        Ok(Self { signals, ignored })
+        // Of a child's end nothing would be heard where that is ignored, not even how it ended. Where files may not grow, this
+        // command's own cannot be written, which is no reason to end.
+        let own = [Signal::SIGCHLD, Signal::SIGXFSZ].into_iter();
+        let own = own.filter(|&s| s == Signal::SIGCHLD || !has(ignored, s));
+        let wanted = PASSED_ON.into_iter().filter(|&s| !has(ignored, s)).chain(own).map(|s| s as c_int);
+        let wanted: Vec<_> = wanted.collect();
+        let pipe = has_descriptors().then(|| SignalsInfo::new(&wanted).ok()).flatten();
+        let by = pipe.map_or_else(|| By::Flags(Flags::new(&wanted)), By::Pipe);
+        Self { by, ignored }
+    }
+
+    /// What is less than usual.
+    pub fn complaint(&self) -> Option<&'static str> {
+        matches!(self.by, By::Flags(_)).then_some(
+            "there are hardly any descriptors left (ulimit -n): who has sent a signal is not known, and not all that is left of the run \
+             may be readable",
+        )
     }
 
     /// What the program is to ignore and does not have from this process, which did so until it began to catch or to ignore it for
@@ -67,20 +120,124 @@ impl Caught {
     }
 
     /// The program has been started, with what it has from this process: what is left can be seen to now.
-    pub fn deliver(mut self) -> Result<Receiver<Origin>, Failure> {
-        let failure = |error: std::io::Error| Failure::Input(format!("cannot handle signals: {error}"));
-        // What is blocked here is blocked in the program as well, which may unblock it.
-        SigSet::all().thread_unblock().map_err(|error| failure(error.into()))?;
+    pub fn deliver(self) -> Events {
+        // What is blocked here is blocked in the program as well, which may unblock it. It cannot fail for a set of all signals.
+        let _ = SigSet::all().thread_unblock();
+        let signals = match self.by {
+            By::Flags(flags) => return Events::Flags(flags),
+            By::Pipe(signals) => Arc::new(Mutex::new(signals)),
+        };
         let (sender, receiver) = channel();
+        let listened_to = signals.clone();
         let listen = move || {
-            for origin in self.signals.forever() {
-                if sender.send(origin).is_err() {
+            let mut signals = listened_to.lock().unwrap_or_else(PoisonError::into_inner);
+            for origin in signals.forever() {
+                if sender.send(Heard::of(&origin)).is_err() {
                     return;
                 }
             }
         };
-        std::thread::Builder::new().name("signals".to_owned()).spawn(listen).map_err(failure)?;
-        Ok(receiver)
+        match std::thread::Builder::new().name("signals".to_owned()).spawn(listen) {
+            Ok(_) => Events::Thread(receiver),
+            // No room for a thread of this user's (ulimit -u), or no memory.
+            Err(_) => Events::Polled(signals),
+        }
+    }
+}
+
+/// Who has sent a signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum From {
+    Kernel,
+    Process(i32),
+    NotKnown,
+}
+
+/// A signal that has come.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Heard {
+    signal: c_int,
+    from: From,
+}
+
+impl Heard {
+    fn of(origin: &Origin) -> Self {
+        let from = match (origin.cause, origin.process) {
+            (Cause::Kernel, _) => From::Kernel,
+            (_, Some(sender)) => From::Process(sender.pid),
+            (_, None) => From::NotKnown,
+        };
+        Self { signal: origin.signal, from }
+    }
+
+    /// Whether it is about this command alone: a child has changed, or a file of its own may not grow.
+    pub fn is_own(&self) -> bool {
+        [Signal::SIGCHLD as c_int, Signal::SIGXFSZ as c_int].contains(&self.signal)
+    }
+
+    /// Whether the user has pressed Ctrl-C.
+    pub fn is_ctrl_c(&self) -> bool {
+        self.from == From::Kernel && self.signal == Signal::SIGINT as c_int
+    }
+
+    /// What to pass on to the program, if anything.
+    pub fn passed_on(&self, program: Pid) -> Option<Signal> {
+        let signal = Signal::try_from(self.signal).ok()?;
+        let from = match self.from {
+            From::Kernel => Sender::Kernel,
+            From::Process(sender) if sender == program.as_raw() || tree::descends(sender) => Sender::Descendant,
+            From::Process(_) => Sender::Elsewhere,
+            // The program has got already what a terminal has sent.
+            From::NotKnown if terminal::is_there() && is_a_terminals(signal) => Sender::Kernel,
+            From::NotKnown => Sender::Elsewhere,
+        };
+        let leads = getsid(None).is_ok_and(|session| session == getpid());
+        is_meant_for_the_program(signal, from, leads).then_some(signal)
+    }
+}
+
+/// How often signals, and ended children, are looked for where nothing wakes this command up.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Where signals come in.
+pub(super) enum Events {
+    /// As they come.
+    Thread(Receiver<Heard>),
+    /// In turns: there is no thread.
+    Polled(Arc<Mutex<SignalsInfo<WithOrigin>>>),
+    /// In turns: there is no descriptor either.
+    Flags(Flags),
+}
+
+impl Events {
+    /// Waits for the next signals, for so long at most, or until there are some; nothing where none came, or where it is time to look
+    /// for children that have ended.
+    pub fn wait(&self, limit: Option<Duration>) -> Result<Vec<Heard>, Failure> {
+        let pause = || std::thread::sleep(limit.unwrap_or(LOOK_EVERY).min(LOOK_EVERY));
+        match self {
+            Self::Thread(receiver) => {
+                let heard = match limit {
+                    None => receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                    Some(limit) => receiver.recv_timeout(limit),
+                };
+                match heard {
+                    Ok(heard) => Ok(vec![heard]),
+                    Err(RecvTimeoutError::Timeout) => Ok(Vec::new()),
+                    Err(RecvTimeoutError::Disconnected) => {
+                        Err(Failure::Input("the thread that handles signals has ended".to_owned()))
+                    }
+                }
+            }
+            Self::Polled(signals) => {
+                pause();
+                let mut signals = signals.lock().unwrap_or_else(PoisonError::into_inner);
+                Ok(signals.pending().map(|origin| Heard::of(&origin)).collect())
+            }
+            Self::Flags(flags) => {
+                pause();
+                Ok(flags.take().collect())
+            }
+        }
     }
 }
 
@@ -101,7 +258,26 @@ pub(super) fn has(set: u64, signal: Signal) -> bool {
 
 /// The signals that are ignored in this process.
 fn ignored() -> u64 {
-    ignored_in(&fs::read_to_string("/proc/self/status").unwrap_or_default())
+    match fs::read_to_string("/proc/self/status") {
+        Ok(status) => ignored_in(&status),
+        Err(_) => ignored_as_env_tells(),
+    }
+}
+
+/// The same without `/proc`: as a child has it, which GNU's `env` (coreutils 8.31) lists. Nothing where there is no such `env`.
+fn ignored_as_env_tells() -> u64 {
+    let listed = Command::new("env").args(["--list-signal-handling", "true"]).stdin(Stdio::null()).output();
+    let told = listed.map(|output| String::from_utf8_lossy(&output.stderr).into_owned()).unwrap_or_default();
+    ignored_in_a_list(&told)
+}
+
+/// Of lines such as `HUP        ( 1): IGNORE`.
+fn ignored_in_a_list(told: &str) -> u64 {
+    let numbers = told.lines().filter_map(|line| {
+        let (what, how) = line.split_once("): ")?;
+        how.contains("IGNORE").then(|| what.rsplit_once('(')?.1.trim().parse::<u32>().ok()).flatten()
+    });
+    numbers.filter(|number| (1..=64).contains(number)).fold(0, |set, number| set | 1 << (number - 1))
 }
 
 /// The signals that a process's status says are ignored.
@@ -118,16 +294,9 @@ enum Sender {
     Elsewhere,
 }
 
-/// What to pass on to the program, if anything.
-pub(super) fn to_pass_on(origin: &Origin, program: Pid) -> Option<Signal> {
-    let signal = Signal::try_from(origin.signal).ok()?;
-    let from = match (origin.cause, origin.process) {
-        (Cause::Kernel, _) => Sender::Kernel,
-        (_, Some(sender)) if sender.pid == program.as_raw() || tree::descends(sender.pid) => Sender::Descendant,
-        _ => Sender::Elsewhere,
-    };
-    let leads = getsid(None).is_ok_and(|session| session == getpid());
-    is_meant_for_the_program(signal, from, leads).then_some(signal)
+/// Whether a terminal sends it to the whole group.
+fn is_a_terminals(signal: Signal) -> bool {
+    matches!(signal, Signal::SIGINT | Signal::SIGQUIT | Signal::SIGTSTP | Signal::SIGWINCH)
 }
 
 fn is_meant_for_the_program(signal: Signal, from: Sender, leads_the_session: bool) -> bool {
@@ -136,7 +305,7 @@ fn is_meant_for_the_program(signal: Signal, from: Sender, leads_the_session: boo
         // Sent to the whole group, it has come there by itself; sent to its parent, it is not for the program.
         Sender::Descendant => false,
         Sender::Kernel => match signal {
-            Signal::SIGINT | Signal::SIGQUIT | Signal::SIGTSTP | Signal::SIGWINCH => false,
+            _ if is_a_terminals(signal) => false,
             // A terminal that is gone is told to the leader of the session alone.
             Signal::SIGHUP => leads_the_session,
             // A timer that was set before this command came: for whoever runs in this place.
@@ -145,14 +314,18 @@ fn is_meant_for_the_program(signal: Signal, from: Sender, leads_the_session: boo
     }
 }
 
-/// Whether the terminal has said this.
-pub(super) fn is_the_terminals(origin: &Origin) -> bool {
-    origin.cause == Cause::Kernel
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_ignored_is_known_without_proc() {
+        let told = "HUP        ( 1): IGNORE\nUSR1       (10): BLOCK,IGNORE\nTERM       (15): BLOCK\nnonsense\n";
+        let set = ignored_in_a_list(told);
+        assert_eq!(set, 1 | 1 << 9);
+        assert!(has(set, Signal::SIGHUP) && has(set, Signal::SIGUSR1) && !has(set, Signal::SIGTERM));
+        assert_eq!(ignored_in_a_list(""), 0);
+    }
 
     #[test]
     fn what_reaches_the_program_by_itself_is_not_passed_on() {

@@ -4,20 +4,22 @@
 //! ends is left running.
 
 use super::hang::Watch;
+use super::noted::{Identity, Noted};
+use super::other_users::OtherUsers;
 use super::root::Root;
-use super::signals::{self, Caught};
+use super::signals::{Caught, Events, Heard};
 use super::tree::{self, Tree};
+use super::unseen::Unseen;
 use super::{say, terminal};
+use crate::ends::ProcessEnd;
 use crate::findings::End;
 use crate::Failure;
 use nix::sys::signal::Signal;
-use nix::sys::wait::{waitid, waitpid, Id, WaitPidFlag, WaitStatus};
+use nix::sys::wait::{waitid, Id, WaitPidFlag, WaitStatus};
 use nix::unistd::Pid;
-use signal_hook::iterator::exfiltrator::origin::Origin;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, ExitStatus};
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 /// How often the recordings of processes that have ended are thinned out.
@@ -36,6 +38,8 @@ pub(super) struct Limits {
     pub kill_after: Duration,
     /// How often hangs are looked for that are to be ended, if they are.
     pub look_for_hangs_every: Option<Duration>,
+    /// How often processes are looked for that cannot write into the folder of the run, if somebody wants to know.
+    pub look_for_unseen_every: Option<Duration>,
     /// Whether no more recordings are kept than a few.
     pub thin_out: bool,
 }
@@ -46,6 +50,10 @@ pub(super) struct Ended {
     pub end: End,
     /// Whether that was by Ctrl-C.
     pub interrupted: bool,
+    /// How its processes ended, as far as they came to be this one's to reap.
+    pub processes: Vec<ProcessEnd>,
+    /// Guarded processes that could not write into the folder of the run.
+    pub unseen: Vec<String>,
 }
 
 /// Sees the program to its end.
@@ -54,11 +62,18 @@ pub(super) fn supervise(
     tree: Tree,
     caught: Caught,
     root: &Root,
+    others: Option<&OtherUsers>,
     limits: Limits,
 ) -> Result<Ended, Failure> {
-    let events = caught.deliver()?;
+    let events = caught.deliver();
+    let program = Pid::from_raw(child.id().cast_signed());
     Supervisor {
-        program: Pid::from_raw(child.id().cast_signed()),
+        program,
+        identity: Identity::of(program),
+        noted: Noted::default(),
+        unseen: Unseen::default(),
+        unseen_looked_at: Instant::now(),
+        others: others.map(|others| others.path().to_owned()),
         child,
         tree,
         status: None,
@@ -85,6 +100,12 @@ struct Supervisor {
     child: Child,
     tree: Tree,
     program: Pid,
+    identity: Identity,
+    noted: Noted,
+    unseen: Unseen,
+    unseen_looked_at: Instant,
+    /// Where processes that have changed their user put their folders.
+    others: Option<PathBuf>,
     status: Option<ExitStatus>,
     limits: Limits,
     started: Instant,
@@ -96,7 +117,7 @@ struct Supervisor {
 }
 
 impl Supervisor {
-    fn run(mut self, events: &Receiver<Origin>, root: &Root) -> Result<Ended, Failure> {
+    fn run(mut self, events: &Events, root: &Root) -> Result<Ended, Failure> {
         loop {
             self.reap()?;
             match self.ending {
@@ -111,16 +132,11 @@ impl Supervisor {
                     if self.go_on_ending(ending) {
                         // Whoever looks finds nobody, not even one who waits to be noticed.
                         self.reap()?;
-                        return Ok(Ended { end: ending.why, interrupted: false });
+                        return Ok(self.finished(ending.why, false));
                     }
                 }
             }
-            match self.pause().map(|pause| events.recv_timeout(pause)) {
-                Some(Ok(origin)) => self.hear(&origin),
-                Some(Err(RecvTimeoutError::Timeout)) => {}
-                Some(Err(RecvTimeoutError::Disconnected)) => return Err(deaf()),
-                None => self.hear(&events.recv().map_err(|_| deaf())?),
-            }
+            events.wait(self.pause())?.iter().for_each(|heard| self.hear(heard));
         }
     }
 
@@ -130,17 +146,17 @@ impl Supervisor {
             return Some(LOOK_AT_THE_END_EVERY);
         }
         let left = self.limits.timeout.map(|timeout| timeout.saturating_sub(self.started.elapsed()));
-        let look = self.limits.look_for_hangs_every;
+        let look = self.limits.look_for_hangs_every.into_iter().chain(self.limits.look_for_unseen_every).min();
         let thin_out = self.thin_out_at.map(|at| at.saturating_duration_since(Instant::now()));
         left.into_iter().chain(look).chain(thin_out).min()
     }
 
-    fn hear(&mut self, origin: &Origin) {
-        if origin.signal == Signal::SIGCHLD as i32 || self.status.is_some() {
+    fn hear(&mut self, heard: &Heard) {
+        if heard.is_own() || self.status.is_some() {
             return;
         }
-        self.interrupted |= is_ctrl_c(origin);
-        match signals::to_pass_on(origin, self.program) {
+        self.interrupted |= heard.is_ctrl_c();
+        match heard.passed_on(self.program) {
             Some(Signal::SIGCONT) => self.pass_on_that_it_goes_on(),
             Some(signal) => tree::send(self.program, signal),
             None => {}
@@ -148,13 +164,14 @@ impl Supervisor {
     }
 
     /// Ctrl-C goes to the program and to this process, in any order: of one that it has ended, the end may be known first.
-    fn hear_of_ctrl_c(&mut self, status: ExitStatus, events: &Receiver<Origin>) {
+    fn hear_of_ctrl_c(&mut self, status: ExitStatus, events: &Events) {
         let until = Instant::now() + CTRL_C_IS_HEARD_WITHIN;
         let may_be_it = status.signal() == Some(Signal::SIGINT as i32) && terminal::is_there();
         while may_be_it && !self.interrupted {
-            match events.recv_timeout(until.saturating_duration_since(Instant::now())) {
-                Ok(origin) => self.interrupted = is_ctrl_c(&origin),
-                Err(_) => return,
+            let left = until.saturating_duration_since(Instant::now());
+            match events.wait(Some(left)) {
+                Ok(heard) if !left.is_zero() => self.interrupted = heard.iter().any(Heard::is_ctrl_c),
+                _ => return,
             }
         }
     }
@@ -178,18 +195,21 @@ impl Supervisor {
                 // With the signal's number as it is: the wait below knows those that have a name.
                 self.status =
                     self.child.try_wait().map_err(|error| Failure::Input(format!("lost the program: {error}")))?;
+                if let Some(status) = self.status {
+                    self.noted.ended(self.identity, status);
+                }
             }
             self.notice_a_stop();
             let look = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
             match waitid(Id::All, look).map(|status| status.pid()) {
                 // It has ended since it was looked at above.
                 Ok(Some(process)) if process == self.program && self.status.is_none() => {}
-                Ok(Some(process)) => forget(process),
+                Ok(Some(process)) => self.noted.reap(process),
                 Ok(None) => return Ok(()),
                 // Ended by a signal without a name.
                 Err(nix::errno::Errno::EINVAL) => {
                     let ended = tree::ended_children().into_iter().filter(|child| *child != self.program);
-                    if ended.map(forget).count() == 0 {
+                    if ended.map(|child| self.noted.reap(child)).count() == 0 {
                         return Ok(());
                     }
                 }
@@ -214,13 +234,17 @@ impl Supervisor {
 
     // --- the end ---
 
-    fn ended(&self, status: ExitStatus) -> Ended {
+    fn ended(self, status: ExitStatus) -> Ended {
         let end = match (status.code(), status.signal()) {
             (Some(code), _) => End::Exited(u8::try_from(code).unwrap_or(u8::MAX)),
             (None, signal) => End::Signalled(signal.unwrap_or(0)),
         };
         let interrupted = self.interrupted && end == End::Signalled(Signal::SIGINT as i32);
-        Ended { end, interrupted }
+        self.finished(end, interrupted)
+    }
+
+    fn finished(self, end: End, interrupted: bool) -> Ended {
+        Ended { end, interrupted, processes: self.noted.all(), unseen: self.unseen.all() }
     }
 
     fn end_if_it_is_time(&mut self, root: &Root) {
@@ -228,7 +252,9 @@ impl Supervisor {
             root.thin_out();
             self.thin_out_at = Some(Instant::now() + THIN_OUT_EVERY);
         }
-        if let Some(timeout) = self.limits.timeout.filter(|timeout| self.started.elapsed() >= *timeout) {
+        let is_over = self.limits.timeout.filter(|timeout| self.started.elapsed() >= *timeout);
+        self.look_for_the_unseen(root, is_over.is_some());
+        if let Some(timeout) = is_over {
             say(&format!("the {timeout:?} of --timeout are over: ending the program and everything it has started"));
             self.begin_to_end(End::TimedOut);
         } else if let Some(folder) = self.look_for_a_hang(root) {
@@ -238,14 +264,49 @@ impl Supervisor {
         }
     }
 
+    fn look_for_the_unseen(&mut self, root: &Root, now: bool) {
+        let Some(every) = self.limits.look_for_unseen_every else { return };
+        if !now && self.unseen_looked_at.elapsed() < every {
+            return;
+        }
+        self.unseen_looked_at = Instant::now();
+        let places: Vec<_> = [root.path()].into_iter().chain(self.others.as_deref()).collect();
+        for process in self.unseen.look(&self.tree.processes(), root.text(), &places) {
+            say(&format!("{process} could make no folder that this run reads: a hang or a hazard in it is not seen"));
+        }
+    }
+
     fn look_for_a_hang(&mut self, root: &Root) -> Option<PathBuf> {
-        self.hang.as_mut()?.look(root.path())
+        self.hang.as_mut()?.look(root.path(), self.others.as_deref())
+    }
+
+    /// Everybody who has not ended.
+    fn processes(&self) -> Vec<Pid> {
+        match (tree::can_be_seen(), self.status) {
+            (true, _) => self.tree.processes(),
+            (false, None) => vec![self.program],
+            (false, Some(_)) => Vec::new(),
+        }
+    }
+
+    /// Sends a signal to all of them, so that they end; returns whether there was anybody.
+    fn signal(&mut self, signal: Signal) -> bool {
+        let all = self.processes();
+        for process in &all {
+            // Before: what is not there any more has no name.
+            self.noted.told_to_end(*process);
+            tree::send(*process, signal);
+        }
+        !all.is_empty()
     }
 
     fn begin_to_end(&mut self, why: End) {
-        self.tree.signal(Signal::SIGTERM);
+        if !tree::can_be_seen() {
+            say("/proc is not mounted: what the program has started is not known, and it is ended alone");
+        }
+        self.signal(Signal::SIGTERM);
         // Whoever is stopped hears nothing.
-        self.tree.signal(Signal::SIGCONT);
+        self.signal(Signal::SIGCONT);
         self.ending = Some(Ending { why, kill_at: Instant::now() + self.limits.kill_after, killed: None });
     }
 
@@ -253,7 +314,7 @@ impl Supervisor {
     fn go_on_ending(&mut self, ending: Ending) -> bool {
         let left = if Instant::now() >= ending.kill_at {
             // Whoever has been started meanwhile is found the next time.
-            let left = self.tree.signal(Signal::SIGKILL);
+            let left = self.signal(Signal::SIGKILL);
             let killed = ending.killed.unwrap_or_else(Instant::now);
             self.ending = Some(Ending { killed: Some(killed), ..ending });
             if left && killed.elapsed() > GOES_WITHIN {
@@ -262,21 +323,8 @@ impl Supervisor {
             }
             left
         } else {
-            !self.tree.processes().is_empty()
+            !self.processes().is_empty()
         };
         !left
     }
-}
-
-fn is_ctrl_c(origin: &Origin) -> bool {
-    signals::is_the_terminals(origin) && origin.signal == Signal::SIGINT as i32
-}
-
-/// Reaps a child that is not the program: how it ended is nobody's business here.
-fn forget(process: Pid) {
-    let _ = waitpid(process, Some(WaitPidFlag::WNOHANG));
-}
-
-fn deaf() -> Failure {
-    Failure::Input("the thread that handles signals has ended".to_owned())
 }

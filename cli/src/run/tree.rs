@@ -67,13 +67,6 @@ impl Tree {
         all.filter(|process| seen.get(process).is_some_and(|seen| !seen.has_ended())).map(Pid::from_raw).collect()
     }
 
-    /// Sends a signal to all of them; returns whether there was anybody.
-    pub fn signal(&self, signal: Signal) -> bool {
-        let all = self.processes();
-        all.iter().for_each(|process| send(*process, signal));
-        !all.is_empty()
-    }
-
     fn among(&self, seen: &HashMap<i32, Seen>) -> HashSet<i32> {
         let own = getpid().as_raw();
         let mut found = HashSet::new();
@@ -101,6 +94,16 @@ pub(super) fn descends(mut process: i32) -> bool {
         process = seen.parent;
     }
     false
+}
+
+/// Whether processes can be looked at at all: where `/proc` is not mounted, only the program itself is known.
+pub(super) fn can_be_seen() -> bool {
+    Seen::of(getpid().as_raw()).is_some()
+}
+
+/// When a process started, in clock ticks since the machine did.
+pub(super) fn start_of(process: Pid) -> Option<u64> {
+    Seen::of(process.as_raw()).map(|seen| seen.started)
 }
 
 /// Whether a process has been stopped.

@@ -5,12 +5,17 @@
 //! that is killed or leaves by `_exit` is evidence. Of those without a report of a hang the newest few are kept, for a day:
 //! later processes take the others away.
 //!
+//! Under `lazyguard run` it lies in the folder of the run. A process that has changed its user may not write there: its folder then
+//! lies in a place that `lazyguard run` has made for that ([`RUN_OTHER_USERS`]), or, where that cannot be reached either, it is a
+//! private one of the process, which `lazyguard run` does not read.
+//!
 //! No file is held open: a program may close descriptors that are not its own, and open its own files on their numbers.
 
 use super::{standard_error, sweep};
 use lazyguard_core::place::{private_bases, private_prefix, private_suffix};
-use lazyguard_core::settings::{self, expand_folder, FolderFacts, PRIVATE_RUN, RUN_ROOT};
+use lazyguard_core::settings::{self, expand_folder, FolderFacts, PRIVATE_RUN, RUN_OTHER_USERS, RUN_ROOT};
 use lazyguard_core::stack::STACKS;
+use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -53,20 +58,35 @@ impl RunFolder {
     /// Makes the folder, or says in one line why the one that was asked for could not be made.
     pub fn make(template: Option<&str>) -> Option<Self> {
         let process = std::process::id();
-        // What a run has left running when it was over, and with it its folder, is on its own.
-        let is_over = || std::env::var_os(RUN_ROOT).is_some_and(|root| !Path::new(&root).is_dir());
+        // What a run has left running when it was over, and with it its folder, is on its own. A folder that this user may not look
+        // at is there.
+        let is_gone = |root: &OsString| fs::metadata(root).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+        let is_over = || std::env::var_os(RUN_ROOT).is_some_and(|root| is_gone(&root));
         match template.filter(|_| !(is_for_a_run_alone() && is_over())) {
             None => Self::private(process).map(|path| Self { path, stays: false, asked_for: false }),
             Some(template) => match Self::wanted(template, process) {
                 Ok(path) => Some(Self { path, stays: true, asked_for: !is_for_a_run_alone() }),
-                Err(error) => {
-                    standard_error::line(&format!(
-                        "LAZYGUARD_OUT={template:?} cannot be used: {error}; keeping no files"
-                    ));
-                    None
-                }
+                Err(error) => Self::instead_of(template, process, &error),
             },
         }
+    }
+
+    /// What is left where the folder that was asked for cannot be made.
+    fn instead_of(template: &str, process: u32, error: &io::Error) -> Option<Self> {
+        let complain =
+            |then: &str| standard_error::line(&format!("LAZYGUARD_OUT={template:?} cannot be used: {error}; {then}"));
+        let run = std::env::var(RUN_ROOT).map(|root| settings::literal_folder(&root)).ok();
+        let Some(own) = run.as_deref().and_then(|run| template.strip_prefix(run)) else {
+            complain("keeping no files");
+            return None;
+        };
+        let for_others = std::env::var(RUN_OTHER_USERS).ok().filter(|place| !place.is_empty());
+        let there = for_others.map(|place| Self::wanted(&(settings::literal_folder(&place) + own), process));
+        if let Some(Ok(path)) = there {
+            return Some(Self { path, stays: true, asked_for: !is_for_a_run_alone() });
+        }
+        complain("`lazyguard run` sees nothing of this process");
+        Self::private(process).map(|path| Self { path, stays: false, asked_for: false })
     }
 
     fn wanted(template: &str, process: u32) -> io::Result<PathBuf> {
@@ -79,8 +99,8 @@ impl RunFolder {
             return Ok(folder);
         }
         // Another process of the same job was given the same folder; or this one, before an exec.
-        let run = std::env::var_os(RUN_ROOT);
-        let in_a_run = run.is_some_and(|root| folder.parent() == Some(Path::new(&root)));
+        let places = [RUN_ROOT, RUN_OTHER_USERS].into_iter().filter_map(std::env::var_os);
+        let in_a_run = places.into_iter().any(|place| folder.parent() == Some(Path::new(&place)));
         for again in 1..100 {
             let own = match again {
                 // `lazyguard run` has the folders of all processes beside each other.

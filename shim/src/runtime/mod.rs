@@ -28,6 +28,7 @@ pub mod on_hang;
 pub mod python;
 pub mod recording;
 pub mod request;
+mod sanitizer;
 pub mod stacks;
 pub mod standard_error;
 mod sweep;

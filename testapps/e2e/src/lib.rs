@@ -28,7 +28,7 @@ pub use recording::{
     timing_of, timing_text_of, Lane, Numbers, Recording,
 };
 pub use run::{Outcome, Run, Running};
-pub use work::Work;
+pub use work::{skipped, Work};
 
 /// The path of the test function it stands in, as the harness lists it.
 #[macro_export]

@@ -56,3 +56,9 @@ impl Drop for Work {
         eprintln!("rerun: cargo test -p lazyguard-e2e --test suite -- --exact {}", self.test);
     }
 }
+
+/// A test that cannot be made on this machine says why.
+#[expect(clippy::print_stderr, reason = "a test that cannot be made here says so")]
+pub fn skipped(why: &str) {
+    eprintln!("skipped: {why}");
+}

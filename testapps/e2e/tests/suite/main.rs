@@ -23,6 +23,10 @@
 //! | `asked` | what the commands say of a process that is gone, of a folder that is shared, of what does not match |
 //! | `stacks` | the stacks of blocked threads: live, and with names from the folder |
 //! | `run_passes_on` | `lazyguard run`: exit codes, signals, input and output are the program's |
+//! | `run_limits` | the same where descriptors, threads, processes, room for files or `/proc` are missing |
+//! | `run_sanitizers` | programs that are built with a sanitizer |
+//! | `run_privileges` | processes that have changed their user, or their root |
+//! | `run_processes` | how each process of a run ended |
 //! | `run_terminal` | the same at a terminal, played by `run_terminal.py` |
 //! | `run_ends` | time that is over, hangs, and that nobody gets away |
 //! | `run_findings` | what a run is found to have done: exit codes, files by their schemas, suppressions, a baseline, annotations |
@@ -51,7 +55,11 @@ mod recording;
 mod run_ends;
 mod run_findings;
 mod run_folder;
+mod run_limits;
 mod run_passes_on;
+mod run_privileges;
+mod run_processes;
+mod run_sanitizers;
 mod run_terminal;
 mod settings;
 mod stacks;

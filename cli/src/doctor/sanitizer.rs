@@ -1,0 +1,66 @@
+//! AddressSanitizer's runtime as a library of the program's own: it ends a program in which another library comes first, as one that is
+//! preloaded does, unless it is told not to.
+//!
+//! The guard's library tells it so by the function that the runtime asks for its defaults. Where the program has one of its own, the
+//! environment has to. The other sanitizers have no such rule, and a runtime that is linked in has not either.
+
+use super::closure::Closure;
+use super::finding::{About, Findings};
+use super::machine::Machine;
+use super::program;
+use crate::elf::Elf;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+/// The variable that the runtime reads, the option that is about this, and what switches the rule off.
+pub(crate) const VARIABLE: &str = "ASAN_OPTIONS";
+const OPTION: &str = "verify_asan_link_order";
+const OFF: &str = "verify_asan_link_order=0";
+
+/// By which the runtime asks for its defaults.
+const OWN_OPTIONS: &str = "__asan_default_options";
+
+/// The runtime among the libraries that a program asks for: GCC's or LLVM's.
+fn runtime_of(program: &Elf) -> Option<&str> {
+    let is_it = |name: &&String| ["libasan.so", "libclang_rt.asan"].iter().any(|start| name.starts_with(start));
+    program.needed.iter().find(is_it).map(String::as_str)
+}
+
+/// Says whether such a program starts under the guard.
+pub(super) fn look(machine: &Machine, closure: &Closure, found: &mut Findings) {
+    let Some((program, runtime)) = closure.program().and_then(|program| Some((program, runtime_of(program)?))) else {
+        return;
+    };
+    let name = program.name();
+    let told = machine.told(VARIABLE).unwrap_or_default();
+    if told.contains(OFF) || !told.contains(OPTION) && !program.exports(OWN_OPTIONS) {
+        return found.ok(
+            About::Program,
+            format!("{name} needs {runtime} (AddressSanitizer), which starts behind the guard and finds what it finds"),
+        );
+    }
+    let why = match told.contains(OPTION) {
+        true => format!("{VARIABLE} says so"),
+        false => format!("{name} has options of its own ({OWN_OPTIONS})"),
+    };
+    found.note(
+        About::Program,
+        format!("{name} needs {runtime} (AddressSanitizer), which ends it where a library is preloaded, because {why}"),
+        format!("set {VARIABLE}={OFF}, behind what it says already; `lazyguard run` does so for a program that it starts itself"),
+    );
+}
+
+/// What `ASAN_OPTIONS` has to be for this program to start with the guard preloaded, where the guard's library cannot see to that.
+pub(crate) fn options_for(program: &OsStr) -> Option<OsString> {
+    let machine = Machine::this();
+    let elf = program::read(&machine, Path::new(program), &mut Findings::default())?;
+    let told = machine.variable(VARIABLE).unwrap_or_default();
+    // Who says how it is to be is heard.
+    let is_said = told.to_string_lossy().contains(OPTION);
+    (runtime_of(&elf).is_some() && elf.exports(OWN_OPTIONS) && !is_said).then(|| {
+        let mut options = told.to_owned();
+        options.push(if told.is_empty() { "" } else { ":" });
+        options.push(OFF);
+        options
+    })
+}

@@ -1,0 +1,116 @@
+//! How processes under `lazyguard run` ended: that is the parent of its program, and of every process that has lost its own, and
+//! ends them itself when it has to. It writes into its mark, `supervised.json`, what it has seen.
+//!
+//! Must not: guess. A process that was reaped by a parent of its own has no entry.
+
+use crate::source::read;
+use nix::sys::signal::Signal;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::path::Path;
+
+/// The file, in the folder of a run.
+pub(crate) const MARK: &str = "supervised.json";
+/// The key under which it has the list.
+pub(crate) const KEY: &str = "ended";
+
+/// An entry of the list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ProcessEnd {
+    /// The process's number, as it is known to the process itself.
+    pub process: u32,
+    /// When it started, in clock ticks since the machine did, which tells it from another one of this number; `None` where that
+    /// could not be read.
+    pub start_ticks: Option<u64>,
+    /// The status that it ended with.
+    pub exit_code: Option<i32>,
+    /// The signal that ended it. Both are `None` where its parent alone was told.
+    pub signal: Option<i32>,
+    /// Whether `lazyguard run` had told it to end, or had killed it.
+    pub ended_by_run: bool,
+    /// When `lazyguard run` saw it, in nanoseconds since 1970.
+    pub at_unix_ns: u64,
+}
+
+impl ProcessEnd {
+    /// Of a process that did not end in an orderly way, or of which that is not known.
+    pub fn in_words(&self) -> String {
+        match (self.ended_by_run, self.signal, self.exit_code) {
+            (true, Some(signal), _) => format!("was ended by `lazyguard run`, by {}", signal_in_words(signal)),
+            (true, None, Some(code)) => {
+                format!("was told to end by `lazyguard run`, and ended with exit status {code}")
+            }
+            (true, None, None) => "was ended by `lazyguard run`".to_owned(),
+            (false, Some(signal), _) => format!("was ended by {}", signal_in_words(signal)),
+            (false, None, Some(code)) => format!("ended with exit status {code}"),
+            (false, None, None) => UNKNOWN.to_owned(),
+        }
+    }
+}
+
+/// What is said where nothing is known.
+pub(crate) const UNKNOWN: &str = "ended, how is not known";
+
+fn signal_in_words(signal: i32) -> String {
+    match Signal::try_from(signal) {
+        Ok(known) => format!("signal {signal} ({known})"),
+        Err(_) => format!("signal {signal}"),
+    }
+}
+
+/// How the process ended whose folder this is, if the `lazyguard run` that made the folder above it has seen that.
+pub(crate) fn of(folder: &Path, process: u32, start_ticks: Option<u64>) -> Option<ProcessEnd> {
+    // The parent of a relative path may be none.
+    let folder = folder.canonicalize().ok()?;
+    // A mark that cannot be read says nothing, and is no fault of the process's folder.
+    let mark: Value = read(folder.parent()?, MARK).ok()??;
+    let ended: Vec<ProcessEnd> = serde_json::from_value(mark.get(KEY)?.clone()).ok()?;
+    let is_it = |end: &ProcessEnd| {
+        let other = start_ticks.zip(end.start_ticks).is_some_and(|(own, its)| own != 0 && own != its);
+        end.process == process && !other
+    };
+    ended.into_iter().rfind(is_it)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const END: ProcessEnd = ProcessEnd {
+        process: 42,
+        start_ticks: Some(7),
+        exit_code: None,
+        signal: Some(11),
+        ended_by_run: false,
+        at_unix_ns: 1,
+    };
+
+    #[test]
+    fn the_end_of_a_process_is_found_in_the_mark_above_its_folder() {
+        let root = std::env::temp_dir().join(format!("lazyguard-ends-{}", std::process::id()));
+        let folder = root.join("rank0-42");
+        std::fs::create_dir_all(&folder).unwrap();
+        assert_eq!(of(&folder, 42, Some(7)), None);
+        let earlier = ProcessEnd { start_ticks: Some(3), signal: None, exit_code: Some(0), ..END };
+        let mark = serde_json::json!({ "schema": 1, KEY: [earlier, END] });
+        std::fs::write(root.join(MARK), mark.to_string()).unwrap();
+        assert_eq!(of(&folder, 42, Some(7)), Some(END));
+        assert_eq!(of(&folder, 42, Some(3)), Some(earlier));
+        assert_eq!(of(&folder, 42, None), Some(END), "the newest of this number");
+        assert_eq!((of(&folder, 42, Some(8)), of(&folder, 43, None)), (None, None));
+        std::fs::write(root.join(MARK), "{cut").unwrap();
+        assert_eq!(of(&folder, 42, Some(7)), None);
+        std::fs::remove_dir_all(&root).unwrap();
+    }
+
+    #[test]
+    fn every_end_has_its_words() {
+        assert_eq!(END.in_words(), "was ended by signal 11 (SIGSEGV)");
+        assert_eq!(ProcessEnd { signal: Some(35), ..END }.in_words(), "was ended by signal 35");
+        let by_run = ProcessEnd { ended_by_run: true, ..END };
+        assert_eq!(by_run.in_words(), "was ended by `lazyguard run`, by signal 11 (SIGSEGV)");
+        assert_eq!(ProcessEnd { signal: None, ..by_run }.in_words(), "was ended by `lazyguard run`");
+        assert_eq!(ProcessEnd { signal: None, exit_code: Some(3), ..END }.in_words(), "ended with exit status 3");
+        assert_eq!(ProcessEnd { signal: None, ..END }.in_words(), UNKNOWN);
+    }
+}

@@ -1,0 +1,245 @@
+//! A place for the folders of processes that have changed their user, as by `gosu`, `su` or `setpriv` in a container's entry point: they may
+//! not write into the folder of the run.
+//!
+//! It lies beside the private folders, in a folder that nobody can list, under a name that cannot be guessed, and whoever knows the
+//! name may make a folder there and touch no other's, as in `/tmp`. The name goes to the program in its environment, which
+//! only processes of its user can read, and those may do with the program what they want anyway. At the end what is there is brought into the
+//! folder of the run.
+//!
+//! Must not: follow a link, wait for what is no file, or believe more of what is there than that a process of the program has
+//! written it.
+
+use super::root::{locked, process_of, MARK};
+use lazyguard_core::place::private_bases;
+use lazyguard_core::settings::PRIVATE_RUN;
+use nix::fcntl::Flock;
+use nix::unistd::{geteuid, getuid};
+use rustix::fs::{openat, Dir, FileType, Mode, OFlags};
+use std::collections::hash_map::RandomState;
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::hash::{BuildHasher, Hasher};
+use std::io::{self, Read};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// Folders that are brought in, and files in each, and bytes in each of those, at most.
+const MOST_FOLDERS: usize = 4096;
+const MOST_FILES: usize = 64;
+const MOST_BYTES: u64 = 1 << 30;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct OtherUsers {
+    outer: PathBuf,
+    place: PathBuf,
+    /// Says to whoever clears up that the run goes on.
+    _mark: Option<Flock<File>>,
+}
+
+impl OtherUsers {
+    /// Makes the place, where the program can change its user at all. Where it cannot be made, there is none: such a process then says
+    /// that it cannot write.
+    pub fn make(process: u32) -> Option<Self> {
+        if !can_change_user() {
+            return None;
+        }
+        let bases = private_bases(std::env::var_os("TMPDIR")).into_iter().filter(|base| everybody_gets_to(base));
+        bases.into_iter().find_map(|base| Self::make_in(&base, process).ok())
+    }
+
+    fn make_in(base: &Path, process: u32) -> io::Result<Self> {
+        let outer = base.join(format!("{PRIVATE_RUN}{}-{process}-{:08x}", getuid(), random() as u32));
+        // Fails if the name exists: nobody else's folder or link is ever used.
+        DirBuilder::new().mode(0o700).create(&outer)?;
+        let place = outer.join(format!("{:016x}{:016x}", random(), random()));
+        let made = Self::fill(&outer, &place);
+        if made.is_err() {
+            // Made a moment ago, and for its owner only.
+            let _ = fs::remove_dir_all(&outer);
+        }
+        made.map(|mark| Self { outer, place, _mark: mark })
+    }
+
+    fn fill(outer: &Path, place: &Path) -> io::Result<Option<Flock<File>>> {
+        DirBuilder::new().mode(0o700).create(place)?;
+        // By it the sweep knows what is in here for folders of processes.
+        mark_at(place)?;
+        let mark = mark_at(outer)?;
+        fs::set_permissions(place, Permissions::from_mode(0o1777))?;
+        fs::set_permissions(outer, Permissions::from_mode(0o711))?;
+        Ok(locked(mark).ok())
+    }
+
+    /// Where such processes make their folders.
+    pub fn path(&self) -> &Path {
+        &self.place
+    }
+
+    /// Brings every folder of a process, or of a run in this one, into the folder of the run. One whose process goes on stays
+    /// where it is, and what it holds by now is copied.
+    pub fn bring_into(&self, root: &Path) -> Vec<String> {
+        let entries = fs::read_dir(&self.place).into_iter().flatten().flatten();
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        let of_a_process = |name: &String| process_of(name).is_some_and(|process| process.parse::<u32>().is_ok());
+        let names = names.filter(|name| of_a_process(name)).take(MOST_FOLDERS);
+        names.filter_map(|name| self.bring(&name, root).err().map(|error| format!("{name}: {error}"))).collect()
+    }
+
+    fn bring(&self, name: &str, root: &Path) -> io::Result<()> {
+        let from = self.place.join(name);
+        if !fs::symlink_metadata(&from)?.is_dir() {
+            return Ok(());
+        }
+        let free = |to: &PathBuf| fs::symlink_metadata(to).is_err();
+        let names = std::iter::once(name.to_owned()).chain((2..100).map(|n| format!("{name}.{n}")));
+        let to = names.map(|name| root.join(name)).find(free);
+        let to = to.ok_or_else(|| io::Error::from(io::ErrorKind::AlreadyExists))?;
+        let lives = process_of(name).is_some_and(|process| Path::new("/proc").join(process).exists());
+        if !lives && fs::rename(&from, &to).is_ok() {
+            // It may have become a link since it was looked at.
+            return if fs::symlink_metadata(&to)?.is_dir() { Ok(()) } else { fs::remove_file(&to) };
+        }
+        copy(&from, &to)
+    }
+}
+
+impl Drop for OtherUsers {
+    fn drop(&mut self) {
+        let lives = |name: &str| process_of(name).is_some_and(|process| Path::new("/proc").join(process).exists());
+        let mut left = fs::read_dir(&self.place).into_iter().flatten().flatten();
+        // A process that goes on needs it; a later run sweeps it.
+        if !left.any(|entry| lives(&entry.file_name().to_string_lossy())) {
+            // Usually there is nothing but the marks, and no descriptor is needed to remove those.
+            for folder in [&self.place, &self.outer] {
+                let _ = fs::remove_file(folder.join(MARK)).and_then(|()| fs::remove_dir(folder));
+            }
+            // It follows no links. What cannot be removed is swept later.
+            let _ = fs::remove_dir_all(&self.outer);
+        }
+    }
+}
+
+fn random() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+fn mark_at(folder: &Path) -> io::Result<File> {
+    // A file that others can open they can lock as well.
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(folder.join(MARK))
+}
+
+/// Whether this process, and so the program, may become another user.
+fn can_change_user() -> bool {
+    /// The bit of `CAP_SETUID` in a set of capabilities, as `linux/capability.h` has it.
+    const SETUID: u32 = 7;
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let effective = effective.and_then(|set| u64::from_str_radix(set.trim(), 16).ok());
+    effective.map_or(geteuid().is_root(), |set| set >> SETUID & 1 == 1)
+}
+
+/// Whether every user may go through a folder and all that are above it.
+fn everybody_gets_to(folder: &Path) -> bool {
+    let Ok(folder) = folder.canonicalize() else { return false };
+    folder.ancestors().all(|above| fs::metadata(above).is_ok_and(|about| about.mode() & 0o001 != 0))
+}
+
+/// Copies the files of a folder that another user may change meanwhile.
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    let nofollow = OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let folder = rustix::fs::open(from, nofollow | OFlags::DIRECTORY | OFlags::RDONLY, Mode::empty())?;
+    DirBuilder::new().mode(0o755).create(to)?;
+    for entry in Dir::read_from(&folder)?.flatten().take(MOST_FILES) {
+        if entry.file_type() != FileType::RegularFile {
+            continue;
+        }
+        let Ok(name) = entry.file_name().to_str() else { continue };
+        let file = File::from(openat(&folder, entry.file_name(), nofollow | OFlags::RDONLY, Mode::empty())?);
+        if !file.metadata()?.is_file() {
+            continue;
+        }
+        let mut copy = OpenOptions::new().write(true).create_new(true).open(to.join(name))?;
+        io::copy(&mut file.take(MOST_BYTES), &mut copy)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Scratch(PathBuf);
+
+    impl Scratch {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("lazyguard-others-{name}-{}", std::process::id()));
+            fs::create_dir_all(&path).unwrap();
+            Self(path)
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn the_place_is_open_to_who_knows_it_and_to_nobody_else() {
+        let scratch = Scratch::new("open");
+        let others = OtherUsers::make_in(&scratch.0, 42).unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o7777;
+        assert_eq!((mode(&others.outer), mode(others.path())), (0o711, 0o1777));
+        assert_eq!(others.path().file_name().unwrap().len(), 32);
+        assert_eq!((mode(&others.outer.join(MARK)), mode(&others.path().join(MARK))), (0o600, 0o600));
+        let outer = others.outer.clone();
+        drop(others);
+        assert!(!outer.exists());
+    }
+
+    #[test]
+    fn folders_are_brought_in_and_nothing_else_is_followed_or_waited_for() {
+        let scratch = Scratch::new("bring");
+        let root = scratch.0.join("root");
+        fs::create_dir_all(root.join("rank0-4194998")).unwrap();
+        let others = OtherUsers::make_in(&scratch.0, 42).unwrap();
+        let place = others.path().to_owned();
+        let folder = |name: &str| {
+            fs::create_dir(place.join(name)).unwrap();
+            fs::write(place.join(name).join("hang.json"), name).unwrap();
+        };
+        // Nobody has these numbers: they are beyond what the kernel gives. This process goes on.
+        let own = format!("rank1-{}", std::process::id());
+        ["rank0-4194998", "rank0-4194999", "notes", &own].into_iter().for_each(folder);
+        let secret = scratch.0.join("secret");
+        fs::write(&secret, "secret").unwrap();
+        std::os::unix::fs::symlink(&secret, place.join(&own).join("run.json")).unwrap();
+        std::os::unix::fs::symlink(&scratch.0, place.join("rank0-4194997")).unwrap();
+        let pipe = place.join(&own).join("trace.lgt");
+        assert!(std::process::Command::new("mkfifo").arg(pipe).status().unwrap().success());
+        assert_eq!(others.bring_into(&root), Vec::<String>::new());
+        let said = |name: &str| fs::read_to_string(root.join(name).join("hang.json")).ok();
+        assert_eq!(said("rank0-4194998"), None, "it was there before");
+        assert_eq!(said("rank0-4194998.2").as_deref(), Some("rank0-4194998"));
+        assert_eq!(said("rank0-4194999").as_deref(), Some("rank0-4194999"));
+        assert_eq!(said(&own).as_deref(), Some(own.as_str()));
+        assert!(!root.join("notes").exists() && !root.join("rank0-4194997").exists());
+        assert_eq!(fs::read_dir(root.join(&own)).unwrap().count(), 1, "neither the link nor the pipe");
+        let outer = others.outer.clone();
+        drop(others);
+        assert!(place.join(&own).is_dir(), "its process goes on");
+        fs::remove_dir_all(outer).unwrap();
+    }
+
+    #[test]
+    fn a_folder_that_only_its_owner_gets_to_is_none_for_others() {
+        let scratch = Scratch::new("reach");
+        let (open, closed) = (scratch.0.join("open"), scratch.0.join("closed"));
+        [&open, &closed].iter().for_each(|path| fs::create_dir(path).unwrap());
+        fs::set_permissions(&open, Permissions::from_mode(0o711)).unwrap();
+        fs::set_permissions(&closed, Permissions::from_mode(0o700)).unwrap();
+        let above = everybody_gets_to(&std::env::temp_dir());
+        assert_eq!((everybody_gets_to(&open), everybody_gets_to(&closed)), (above, false));
+        assert!(!everybody_gets_to(&closed.join("nowhere")));
+    }
+}

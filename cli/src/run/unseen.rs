@@ -1,0 +1,111 @@
+//! Guarded processes of the program that could not make a folder which this run reads: under another root (`chroot`), or as another
+//! user where there is no place for those. A hang or a hazard in them is not seen, and who wants to fail on one has to know.
+//!
+//! A process is one where the guard is at work, by its thread's name, that was given this run's folder and has none in it.
+//!
+//! Must not: count a process that was told another folder, or none, or in which the guard is not armed.
+
+use super::noted::Identity;
+use super::root::process_of;
+use lazyguard_core::settings::RUN_ROOT;
+use nix::unistd::Pid;
+use std::collections::HashSet;
+use std::fs;
+use std::path::Path;
+
+/// The thread that the guard has in every armed process.
+const THREAD: &str = "lazyguard-log";
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Unseen {
+    /// Those that have their folder, or were found to have none.
+    known: HashSet<Identity>,
+    found: Vec<String>,
+}
+
+impl Unseen {
+    /// Looks at the processes; returns a line for each that is found to be one.
+    pub fn look(&mut self, processes: &[Pid], root: &str, places: &[&Path]) -> Vec<String> {
+        let mut with_folder = None;
+        let mut lines = Vec::new();
+        for process in processes {
+            let who = Identity::of(*process);
+            if self.known.contains(&who) || !is_given(*process, root) || !is_armed(*process) {
+                continue;
+            }
+            self.known.insert(who);
+            // Read once, and after the process was seen to be armed: its folder was made before that.
+            if !with_folder.get_or_insert_with(|| processes_in(places)).contains(&who.process()) {
+                let name = fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
+                lines.push(format!("process {process} ({})", name.trim_end().replace(char::is_control, "?")));
+            }
+        }
+        self.found.extend_from_slice(&lines);
+        lines
+    }
+
+    /// All that were found.
+    pub fn all(self) -> Vec<String> {
+        self.found
+    }
+}
+
+/// Whether the process began with this run's folder as its own run's.
+fn is_given(process: Pid, root: &str) -> bool {
+    let environment = fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
+    let given = format!("{RUN_ROOT}={root}");
+    !root.is_empty() && environment.split(|&b| b == 0).any(|entry| entry == given.as_bytes())
+}
+
+fn is_armed(process: Pid) -> bool {
+    let threads = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    let names = threads.map(|thread| fs::read_to_string(thread.path().join("comm")).unwrap_or_default());
+    names.into_iter().any(|name| name.trim_end() == THREAD)
+}
+
+fn processes_in(places: &[&Path]) -> HashSet<u32> {
+    let entries = places.iter().filter_map(|place| fs::read_dir(place).ok()).flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    names.filter_map(|name| process_of(&name)?.parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn what_is_armed_for_this_run_and_has_no_folder_in_it_is_found_once() {
+        let root = std::env::temp_dir().join(format!("lazyguard-unseen-{}", std::process::id()));
+        fs::create_dir_all(&root).unwrap();
+        let text = root.to_str().unwrap();
+        // The one thread of a process bears the name that is written there.
+        let start = |run: &str, name: &str| {
+            let script = format!("echo {name} > /proc/$$/comm; echo; read line");
+            let mut child = Command::new("bash")
+                .args(["-c", &script])
+                .env(RUN_ROOT, run)
+                .stdin(std::process::Stdio::piped())
+                .stdout(std::process::Stdio::piped())
+                .spawn()
+                .unwrap();
+            let mut said = [0];
+            std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut said).unwrap();
+            child
+        };
+        let mut all = [start(text, THREAD), start(text, THREAD), start(text, "other"), start("/elsewhere", THREAD)];
+        let numbers: Vec<_> = all.iter().map(|child| Pid::from_raw(child.id().cast_signed())).collect();
+        fs::create_dir(root.join(format!("rank0-{}.2", numbers[0]))).unwrap();
+        let mut unseen = Unseen::default();
+        let expect = vec![format!("process {} ({THREAD})", numbers[1])];
+        assert_eq!(unseen.look(&numbers, text, &[&root]), expect);
+        assert_eq!(unseen.look(&numbers, text, &[&root]), Vec::<String>::new());
+        assert_eq!(unseen.all(), expect);
+        all.iter_mut().for_each(|child| {
+            drop(child.stdin.take());
+            child.wait().unwrap();
+        });
+        fs::remove_dir_all(&root).unwrap();
+    }
+}
