@@ -8,13 +8,14 @@
 //!
 //! Must not: write anything but these, or wait for longer than it was told.
 
+use crate::output::{write_line, Output};
 use crate::source::{duration, file_of, header_word, maps_of, recording_of, Run, Standing, RECORDING};
 use crate::writing::Format;
 use crate::{Failure, Outcome};
 use lazyguard_core::trace::layout::{self, header, state};
 use serde_json::Value;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -48,15 +49,17 @@ pub(crate) struct Arguments {
 pub(crate) fn dump(arguments: &Arguments) -> Outcome {
     let asked = Asked::of(process_meant(&arguments.what)?)?;
     let answer = asked.answer(Duration::from_nanos(arguments.timeout))?;
-    let answer = match arguments.format {
-        Format::Json => answer,
+    let mut out = Output::standard();
+    match arguments.format {
+        Format::Json => writeln!(out.raw(), "{}", answer.trim_end())?,
         Format::Text => {
             let path = asked.folder.join(ANSWER_TEXT);
-            fs::read_to_string(&path).map_err(|error| Failure::Input(format!("{}: {error}", path.display())))?
+            let text = fs::read_to_string(&path);
+            let text = text.map_err(|error| Failure::Input(format!("{}: {error}", path.display())))?;
+            // Its lines are the library's: what is foreign in them was escaped before.
+            text.trim_end().lines().try_for_each(|line| write_line!(out, "{line}"))?;
         }
-    };
-    let mut out = io::stdout().lock();
-    writeln!(out, "{}", answer.trim_end())?;
+    }
     out.flush()?;
     Ok(ExitCode::SUCCESS)
 }

@@ -2,6 +2,7 @@
 //!
 //! Must not: print to standard output, which may be read by a program.
 
+use crate::output::say;
 use crate::source::{started_by_header, Standing, RECORDING};
 use lazyguard_core::place::{is_private_of, private_bases};
 use serde_json::Value;
@@ -46,9 +47,9 @@ fn among(bases: Vec<PathBuf>, process: u32) -> Vec<Left> {
 pub(crate) fn by(process: u32) -> Option<PathBuf> {
     let mut found = folders_of(process).into_iter();
     let newest = found.next()?.path;
-    eprintln!("lazyguard: process {process} is gone; this is what it left in {}", newest.display());
+    say(format_args!("process {process} is gone; this is what it left in {}", newest.display()));
     for older in found {
-        eprintln!("lazyguard: an earlier process of this number left {}", older.path.display());
+        say(format_args!("an earlier process of this number left {}", older.path.display()));
     }
     Some(newest)
 }
@@ -66,11 +67,11 @@ pub(crate) fn say_what_else_is_in(folder: &Path) {
         more => format!("; {} other runs are in it", more),
     };
     let newer = if newest.since >= own.since { "newer" } else { "other" };
-    eprintln!(
-        "lazyguard: several processes were given this folder; this is {whose}, the first{}. The {newer} run is {}{count}",
+    say(format_args!(
+        "several processes were given this folder; this is {whose}, the first{}. The {newer} run is {}{count}",
         standing(folder),
         newest.path.display()
-    );
+    ));
 }
 
 /// Whether the process of a folder still runs, where its recording tells.

@@ -17,6 +17,7 @@ mod library;
 mod log;
 mod manual;
 mod names;
+mod output;
 mod recorded;
 #[cfg(test)]
 #[path = "../tests/common/mod.rs"]
@@ -28,9 +29,12 @@ mod stacks;
 mod timing;
 mod writing;
 
+use clap::error::ContextValue;
 use clap::{Parser, Subcommand};
 use lazyguard_core::api::FORMS;
-use std::io::{self, Write};
+use lazyguard_core::report::one_line;
+use output::{write_line, Output};
+use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -90,7 +94,7 @@ enum Command {
 fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
-        Err(error) => return unusable(&error),
+        Err(error) => return unusable(in_lines(error)),
     };
     let outcome = match arguments.command {
         Command::Run(options) => return run::run(*options),
@@ -110,7 +114,7 @@ fn main() -> ExitCode {
         // A reader that closes the pipe early, as `head` does, has what it wanted.
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("lazyguard: {failure}");
+            output::say(failure);
             ExitCode::FAILURE
         }
     }
@@ -144,7 +148,7 @@ type Outcome = Result<ExitCode, Failure>;
 
 /// Arguments that cannot be used, or a question for help. Of `lazyguard run`, one line, and the code that says that the program
 /// has not run.
-fn unusable(error: &clap::Error) -> ExitCode {
+fn unusable(error: clap::Error) -> ExitCode {
     if !error.use_stderr() || std::env::args_os().nth(1).is_none_or(|command| command != "run") {
         // As the parser itself does; where it cannot be printed, nobody wants to know.
         let _ = error.print();
@@ -155,17 +159,32 @@ fn unusable(error: &clap::Error) -> ExitCode {
     let line = lines().take_while(|line| !line.is_empty()).collect::<Vec<_>>().join(" ");
     let similar = lines().find_map(|line| line.strip_prefix("tip: ").filter(|tip| tip.contains("similar")));
     let tip = similar.map(|tip| format!("; {tip}")).unwrap_or_default();
-    let _ = writeln!(io::stderr(), "lazyguard: {}{tip} (see lazyguard run --help)", line.trim_start_matches("error: "));
+    output::say(format_args!("{}{tip} (see lazyguard run --help)", line.trim_start_matches("error: ")));
     ExitCode::from(run::code::OWN_FAILURE)
 }
 
+/// The error with the arguments that it quotes as parts of a line: a script may have taken them from anywhere.
+fn in_lines(mut error: clap::Error) -> clap::Error {
+    let plain = |text: &String| one_line(text).into_owned();
+    let quoted = error.context().filter_map(|(kind, value)| match value {
+        ContextValue::String(text) => Some((kind, ContextValue::String(plain(text)))),
+        ContextValue::Strings(texts) => Some((kind, ContextValue::Strings(texts.iter().map(plain).collect()))),
+        _ => None,
+    });
+    for (kind, value) in quoted.collect::<Vec<_>>() {
+        error.insert(kind, value);
+    }
+    error
+}
+
 fn symbols(ids: bool) -> Outcome {
-    let mut out = io::stdout().lock();
+    let mut out = Output::standard();
     for form in FORMS {
         match ids {
-            true => writeln!(out, "{} {}", form.id, form.symbol)?,
-            false => writeln!(out, "{}", form.symbol)?,
+            true => write_line!(out, "{} {}", form.id, form.symbol)?,
+            false => write_line!(out, "{}", form.symbol)?,
         }
     }
+    out.flush()?;
     Ok(ExitCode::SUCCESS)
 }

@@ -4,6 +4,7 @@
 //! doing when it was last seen is always there, because it is in the recording before the call is made.
 
 use crate::findings;
+use crate::output::{say, write_line, Output};
 use crate::recorded::{write_hang, Recorded};
 use crate::source::{hang_in, is_process_folder, read, Opened, Run, RECORDING};
 use crate::timing;
@@ -12,7 +13,6 @@ use crate::{stacks, Failure, Outcome};
 use lazyguard_core::hazard::Hazard;
 use lazyguard_core::report::{Account, HangReport, StackSeen};
 use serde_json::{json, Value};
-use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -53,7 +53,7 @@ struct Found {
 /// Prints the report of a run.
 pub(crate) fn report(arguments: &Arguments) -> Outcome {
     let Arguments { what, format, hazards, suppress, baseline, timing } = arguments;
-    let mut out = io::BufWriter::new(io::stdout().lock());
+    let mut out = Output::standard();
     if *hazards {
         let outcome = findings::report_hazards(what, *format, suppress, baseline.as_deref(), &mut out);
         out.flush()?;
@@ -83,7 +83,7 @@ pub(crate) fn report(arguments: &Arguments) -> Outcome {
 
 /// Prints the report of one process. What cannot be read keeps nobody from the rest; where there is no rest, it is all there is
 /// to say.
-fn report_one(run: Run, format: Format, out: &mut impl Write) -> Outcome {
+fn report_one(run: Run, format: Format, out: &mut Output<'_>) -> Outcome {
     let mut unreadable = Vec::new();
     let (mut hang, mut account, mut log) = (None, None, None);
     if let Some(folder) = &run.folder {
@@ -113,13 +113,13 @@ fn report_one(run: Run, format: Format, out: &mut impl Write) -> Outcome {
     let stacks = run.folder.as_deref().and_then(|folder| stacks::of_folder(folder, hang.as_ref()));
     let found = Found { folder: run.folder, hang, run: account, log, recorded, hazards, stacks };
     match format {
-        Format::Json => writeln!(out, "{:#}", found.json())?,
+        Format::Json => writeln!(out.raw(), "{:#}", found.json())?,
         Format::Text => found.write_text(out)?,
     }
     out.flush()?;
     unreadable.extend(found.hazards.err());
     let last = unreadable.pop();
-    unreadable.iter().for_each(|failure| eprintln!("lazyguard: {failure}"));
+    unreadable.iter().for_each(say);
     last.map_or(Ok(ExitCode::SUCCESS), Err)
 }
 
@@ -144,54 +144,59 @@ impl Found {
         self.run.as_ref().map(|run| run.ended.as_str()).filter(|ended| ended.starts_with("ended by"))
     }
 
-    fn write_text(&self, out: &mut impl Write) -> Result<(), Failure> {
+    fn write_text(&self, out: &mut Output<'_>) -> Result<(), Failure> {
         match (&self.hang, &self.recorded) {
             (Some(hang), recorded) => {
                 match &self.stacks {
                     Some(Ok(stacks)) => write_hang(out, &stacks::told_by(hang, stacks), 0)?,
                     Some(Err(unreadable)) => {
                         write_hang(out, hang, 0)?;
-                        writeln!(out, "the stacks cannot be told in full: {unreadable}")?;
+                        write_line!(out, "the stacks cannot be told in full: {unreadable}")?;
                     }
                     None => write_hang(out, hang, 0)?,
                 }
                 if let Some(recorded) = recorded {
                     recorded.write_what_became_of(hang, out)?;
                 }
-                writeln!(out)?;
+                write_line!(out, "")?;
             }
             (None, Some(recorded)) => recorded.write_standstill(out)?,
             (None, None) => {}
         }
         if let Some(recorded) = &self.recorded {
-            writeln!(out, "{}", recorded.how_it_ended(self.ended_by_the_guard()))?;
+            write_line!(out, "{}", recorded.how_it_ended(self.ended_by_the_guard()))?;
         }
         match &self.run {
             // How it ended has been said where there is a recording.
             Some(run) => {
                 let said = self.recorded.as_ref().and(self.ended_by_the_guard());
                 let lines = run.lines();
-                lines.iter().filter(|line| Some(line.as_str()) != said).try_for_each(|line| writeln!(out, "{line}"))?;
+                lines
+                    .iter()
+                    .filter(|line| Some(line.as_str()) != said)
+                    .try_for_each(|line| write_line!(out, "{line}"))?;
             }
-            None => writeln!(out, "no account: the program did not end in an orderly way, or still runs")?,
+            None => write_line!(out, "no account: the program did not end in an orderly way, or still runs")?,
         }
         match &self.hazards {
-            Ok(hazards) => hazards.iter().flat_map(findings::lines_of).try_for_each(|line| writeln!(out, "{line}"))?,
-            Err(unreadable) => writeln!(out, "the hazards cannot be told: {unreadable}")?,
+            Ok(hazards) => {
+                hazards.iter().flat_map(findings::lines_of).try_for_each(|line| write_line!(out, "{line}"))?
+            }
+            Err(unreadable) => write_line!(out, "the hazards cannot be told: {unreadable}")?,
         }
         match &self.recorded {
             Some(recorded) => recorded.write_account(out)?,
-            None => writeln!(
+            None => write_line!(
                 out,
                 "no recording: it was kept in memory and went with the process (a private folder on a disk, a file system in a \
                  network), or LAZYGUARD_RECORD is off"
             )?,
         }
         if let Some(log) = &self.log {
-            writeln!(out, "log: {}", log.display())?;
+            write_line!(out, "log: {}", log.display())?;
         }
         if let (Some(folder), Some(_)) = (&self.folder, &self.recorded) {
-            writeln!(out, "records: lazyguard log {0}, or lazyguard export {0} --to perfetto", folder.display())?;
+            write_line!(out, "records: lazyguard log {0}, or lazyguard export {0} --to perfetto", folder.display())?;
         }
         Ok(())
     }

@@ -12,6 +12,7 @@
 
 use crate::callers::Callers;
 use crate::left_behind;
+use crate::output::Progress;
 use crate::Failure;
 use lazyguard_core::diagnose::{Gathering, Snapshot};
 use lazyguard_core::report::HangReport;
@@ -21,7 +22,7 @@ use lazyguard_core::trace::{layout, Kind, Lane};
 use lazyguard_core::Nanos;
 use std::collections::VecDeque;
 use std::fs::{self, File};
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -397,36 +398,6 @@ impl<'a> Mapping<'a> {
             }
             Some(Self { range: line.split_ascii_whitespace().next()?, path })
         })
-    }
-}
-
-/// How far a long reading has come, on standard error; silent where that is not a terminal.
-struct Progress {
-    shown: Option<u64>,
-    silent: bool,
-}
-
-impl Progress {
-    fn new() -> Self {
-        Self { shown: None, silent: !io::stderr().is_terminal() }
-    }
-
-    fn show(&mut self, done: u64, all: u64) {
-        let percent = done.saturating_mul(100).checked_div(all).unwrap_or(100).min(100);
-        if self.silent || self.shown == Some(percent) {
-            return;
-        }
-        self.shown = Some(percent);
-        // Nobody is worse off for a line of progress that cannot be written.
-        let _ = write!(io::stderr(), "\rreading: {percent} %");
-    }
-}
-
-impl Drop for Progress {
-    fn drop(&mut self) {
-        if self.shown.is_some() {
-            let _ = write!(io::stderr(), "\r             \r");
-        }
     }
 }
 

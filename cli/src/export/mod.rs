@@ -14,6 +14,7 @@ mod protobuf;
 mod read_back;
 mod timeline;
 
+use crate::output::{write_line, Output};
 use crate::source::hang_in;
 use crate::source::{duration, Run};
 use crate::{Failure, Outcome};
@@ -94,7 +95,9 @@ pub(crate) fn export(arguments: &Arguments) -> Outcome {
         timeline.finish(&opened.state_in_words(), &range).map_err(failed)
     };
     if path.as_os_str() == OsStr::new("-") {
-        write(&mut io::stdout().lock(), &Failure::Output)?;
+        let mut out = Output::standard();
+        write(&mut out.raw(), &Failure::Output)?;
+        out.flush()?;
         return opened.cut_short().map_or(Ok(ExitCode::SUCCESS), Err);
     }
     let failed = |error: io::Error| Failure::Input(format!("cannot write {}: {error}", path.display()));
@@ -102,11 +105,13 @@ pub(crate) fn export(arguments: &Arguments) -> Outcome {
     match write(&mut file, &failed) {
         Ok((slices, bytes)) => {
             let size = bytes as f64 / 1e6;
-            writeln!(
-                io::stdout(),
+            let mut out = Output::standard();
+            write_line!(
+                out,
                 "{}: {slices} slices in {size:.1} MB; open it at https://ui.perfetto.dev",
                 path.display()
             )?;
+            out.flush()?;
             opened.cut_short().map_or(Ok(ExitCode::SUCCESS), Err)
         }
         Err(failure) => {

@@ -20,12 +20,11 @@ pub(crate) use options::Options;
 
 use crate::card::Sampler;
 use crate::findings::{self, Annotations, Finished};
-use crate::{library, timing, Failure};
+use crate::{library, output, timing, Failure};
 use lazyguard_core::settings::{self, FolderFacts, RUN_ROOT};
 use nix::sys::signal::Signal;
 use root::{Given, Root};
 use std::ffi::OsString;
-use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -44,7 +43,7 @@ pub(crate) fn run(options: Options) -> ExitCode {
 
 /// A line on standard error. Where that cannot be written to, nobody wants to know.
 fn say(line: &str) {
-    let _ = writeln!(io::stderr(), "lazyguard: {line}");
+    output::say(line);
 }
 
 fn variable(name: &str) -> Option<String> {
@@ -168,14 +167,11 @@ fn look_every(options: &Options) -> Duration {
 /// Says what was found, sees to the folder, and decides what the run comes to.
 fn conclude(options: &Options, root: Root, run: &Finished, ended: &Ended) -> Result<u8, Failure> {
     if options.cold_start || options.blocking {
-        let told = timing::after_run(root.path(), options.cold_start, options.blocking, &mut io::stderr());
+        let told = timing::after_run(root.path(), options.cold_start, options.blocking);
         told.unwrap_or_else(|failure| say(&failure.to_string()));
     }
     let concluded = findings::conclude(run, &options.wanted);
-    for line in concluded.iter().flat_map(|conclusion| &conclusion.lines) {
-        // They come as they are to be read, by a CI system for one.
-        let _ = writeln!(io::stderr(), "{line}");
-    }
+    output::say_lines(concluded.iter().flat_map(|conclusion| &conclusion.lines));
     let code = findings::exit_code(run.end, concluded.as_ref().ok().and_then(|conclusion| conclusion.failed));
     let worth_it = code != 0 || concluded.as_ref().map_or(true, |conclusion| conclusion.keep);
     let path = root.path().to_owned();

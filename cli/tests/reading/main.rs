@@ -7,6 +7,7 @@ mod bad_input;
 mod big;
 mod dump;
 mod export;
+mod foreign_names;
 mod log;
 mod process;
 mod report;
