@@ -2,6 +2,7 @@
 //!
 //! Must not: print to standard output, which may be read by a program.
 
+use crate::files;
 use crate::output::say;
 use crate::source::{started_by_header, Standing, RECORDING};
 use lazyguard_core::place::{is_private_of, private_bases};
@@ -100,7 +101,7 @@ fn process_of(folder: &Path) -> Option<u32> {
     if let Ok(process) = crate::source::process_by_header(&folder.join(RECORDING)) {
         return Some(process);
     }
-    let account = fs::read(folder.join("run.json")).or_else(|_| fs::read(folder.join("hang.json"))).ok()?;
+    let account = files::read_in(folder, "run.json").or_else(|_| files::read_in(folder, "hang.json")).ok()?;
     let account: Value = serde_json::from_slice(&account).ok()?;
     u32::try_from(account["process"].as_u64()?).ok()
 }

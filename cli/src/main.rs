@@ -11,6 +11,7 @@ mod dump;
 mod elf;
 mod explain;
 mod export;
+mod files;
 mod findings;
 mod left_behind;
 mod library;

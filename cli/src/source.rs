@@ -11,6 +11,7 @@
 //! Must not: believe a process id alone. An id is used again; the time at which the process started tells which one is meant.
 
 use crate::callers::Callers;
+use crate::files;
 use crate::left_behind;
 use crate::output::Progress;
 use crate::Failure;
@@ -112,11 +113,19 @@ impl Run {
     pub fn open(&self) -> Result<Option<Opened>, Failure> {
         let Some(path) = &self.recording else { return Ok(None) };
         let failure = |error: &dyn std::fmt::Display| Failure::Input(format!("{}: {error}", path.display()));
-        let file = File::open(path).map_err(|error| failure(&error))?;
+        let file = self.open_file(path).map_err(|error| failure(&error))?;
         let recording = Recording::open(file).map_err(|error| failure(&error))?;
         let alive = is_alive(recording.facts(), self.process);
         let (path, process) = (path.clone(), self.process);
         Ok(Some(Opened { path, recording, alive, process }))
+    }
+
+    /// A file of a run folder is no link; what the user names, and what a process has mapped, may be reached by one.
+    fn open_file(&self, path: &Path) -> io::Result<File> {
+        match (&self.folder, self.process) {
+            (Some(_), None) => files::open_unlinked(path),
+            _ => files::open(path),
+        }
     }
 
     /// Opens the recording of a command that is about nothing else.
@@ -188,7 +197,7 @@ impl Opened {
     fn is_of_this_machine(&self) -> bool {
         let host = &self.recording.facts().host;
         // Where this machine's name cannot be had, nothing speaks against it.
-        host.is_empty() || fs::read_to_string("/proc/sys/kernel/hostname").map_or(true, |name| name.trim() == host)
+        host.is_empty() || files::read_text("/proc/sys/kernel/hostname").map_or(true, |name| name.trim() == host)
     }
 
     /// The calls that had not returned when the recording was read, the oldest first.
@@ -265,7 +274,7 @@ impl Opened {
 pub(crate) fn maps_of(process: u32) -> Result<String, Failure> {
     let failure = |text: String| Err(Failure::Input(format!("process {process}: {text}")));
     let own = PathBuf::from(format!("/proc/{process}"));
-    match fs::read(own.join("maps")) {
+    match files::read(&own.join("maps")) {
         Ok(maps) => Ok(String::from_utf8_lossy(&maps).into_owned()),
         Err(error) if error.kind() == io::ErrorKind::NotFound || !own.exists() => {
             failure("there is no process with this id, and no folder of this name".to_owned())
@@ -324,7 +333,7 @@ pub(crate) enum Standing {
 
 impl Standing {
     pub fn of(process: u32) -> Self {
-        let Ok(stat) = fs::read_to_string(format!("/proc/{process}/stat")) else { return Self::Gone };
+        let Ok(stat) = files::read_text(format!("/proc/{process}/stat")) else { return Self::Gone };
         match (start_ticks(&stat), state(&stat)) {
             (Some(since), Some('T' | 't')) => Self::Stopped(since),
             (Some(since), _) => Self::Runs(since),
@@ -349,13 +358,13 @@ fn is_alive(facts: &Facts, asked_for: Option<u32>) -> bool {
 
 /// When the process of a recording started, by the header alone.
 pub(crate) fn started_by_header(path: &Path) -> io::Result<u64> {
-    header_word(&File::open(path)?, layout::header::PROCESS_START_TICKS)
+    header_word(&files::open(path)?, layout::header::PROCESS_START_TICKS)
 }
 
 /// The process of a recording, by the header alone.
 pub(crate) fn process_by_header(path: &Path) -> io::Result<u32> {
     // The driver's version is the other half.
-    header_word(&File::open(path)?, layout::header::PROCESS).map(|word| word as u32)
+    header_word(&files::open(path)?, layout::header::PROCESS).map(|word| word as u32)
 }
 
 /// A word of a recording's header.
@@ -433,7 +442,7 @@ pub(crate) fn hang_in(folder: &Path) -> Result<Option<HangReport>, Failure> {
 /// A file of a run folder; `None` where it is not there.
 pub(crate) fn read<T: serde::de::DeserializeOwned>(folder: &Path, name: &str) -> Result<Option<T>, Failure> {
     let path = folder.join(name);
-    let text = match std::fs::read_to_string(&path) {
+    let text = match files::read_text_in(folder, name) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(Failure::Input(format!("{}: {error}", path.display()))),

@@ -7,6 +7,7 @@
 
 use super::driver::Driver;
 use super::finding::{About, Findings};
+use crate::files;
 use crate::output::{write_line, Output};
 use crate::Outcome;
 use std::fs::File;
@@ -109,7 +110,7 @@ fn tried(driver: &Driver, limit: Duration) -> io::Result<Tried> {
         // A process that the kernel does not let go stays where it is: nobody waits for it.
         child.kill()?;
     }
-    let text = |path| std::fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    let text = |path: &PathBuf| files::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     let complained = text(&complained)?.lines().next().map(|line| format!(": {line}")).unwrap_or_default();
     Ok(Tried { status, said: text(&said)?, complained })
 }

@@ -6,6 +6,7 @@
 use super::collect::{Process, Stood};
 use super::judge::{Finding, Status};
 use super::{text, End, Seen};
+use crate::files;
 use crate::Failure;
 use chrono::DateTime;
 use lazyguard_core::hazard::words;
@@ -47,7 +48,7 @@ pub(super) fn text(seen: &Seen<'_>) -> Result<String, Failure> {
 /// The machine: where the processes ran, else this one.
 fn host(seen: &Seen<'_>) -> String {
     let host = seen.processes.iter().map(|process| &process.host).find(|host| !host.is_empty()).cloned();
-    let own = || std::fs::read_to_string("/proc/sys/kernel/hostname").map(|name| name.trim().to_owned()).ok();
+    let own = || files::read_text("/proc/sys/kernel/hostname").map(|name| name.trim().to_owned()).ok();
     host.or_else(own).filter(|host| !host.is_empty()).unwrap_or_else(|| "localhost".to_owned())
 }
 

@@ -4,6 +4,7 @@
 //!
 //! Must not: act on a report that is not complete, or on what was slow and has gone on.
 
+use crate::files;
 use serde::Deserialize;
 use std::collections::HashMap;
 use std::fs;
@@ -45,7 +46,7 @@ impl Watch {
         if self.read.get(&path) == Some(&version) {
             return false;
         }
-        let Ok(text) = fs::read(&path) else { return false };
+        let Ok(text) = files::open_unlinked(&path).and_then(files::all_of) else { return false };
         self.read.insert(path, version);
         serde_json::from_slice::<Told>(&text).is_ok_and(|told| told.acts && told.resolved.is_none())
     }

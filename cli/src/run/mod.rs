@@ -19,6 +19,7 @@ mod tree;
 pub(crate) use options::Options;
 
 use crate::card::Sampler;
+use crate::files;
 use crate::findings::{self, Annotations, Finished};
 use crate::{library, output, timing, Failure};
 use lazyguard_core::settings::{self, FolderFacts, RUN_ROOT};
@@ -117,7 +118,7 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
 
 /// The machine's name, as a part of a path.
 fn host() -> String {
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host = files::read_text("/proc/sys/kernel/hostname").unwrap_or_default();
     Some(host.trim().replace('/', "_")).filter(|host| !host.is_empty()).unwrap_or_else(|| "host".to_owned())
 }
 

@@ -6,6 +6,7 @@
 //!
 //! Must not: take over a folder with an earlier run in it, or remove anything in a folder that the user named.
 
+use crate::files;
 use crate::source::{is_process_folder, HAZARDS, RECORDING};
 use crate::Failure;
 use lazyguard_core::place::private_bases;
@@ -199,7 +200,7 @@ impl Root {
             return;
         }
         let well = |folder: &PathBuf| {
-            let account = fs::read(folder.join("run.json")).ok();
+            let account = files::read_in(folder, "run.json").ok();
             let account = account.and_then(|text| serde_json::from_slice::<serde_json::Value>(&text).ok());
             account.is_some_and(|account| account["ended"] == "exit" && account["hangs"].as_u64() == Some(0))
         };
@@ -273,7 +274,7 @@ fn is_kept_run(folder: &Path) -> bool {
 /// Whether a folder is that of a run which the program of another run has started, whose folder is `around`. One that was
 /// merely given the same folder is nobody's.
 pub(crate) fn is_nested_in(folder: &Path, around: &Path) -> bool {
-    let mark = fs::read(folder.join(MARK)).ok();
+    let mark = files::read_in(folder, MARK).ok();
     let mark = mark.and_then(|text| serde_json::from_slice::<serde_json::Value>(&text).ok());
     mark.is_some_and(|mark| mark["around"].as_str().map(Path::new) == Some(around))
 }

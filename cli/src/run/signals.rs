@@ -7,13 +7,13 @@
 //! Must not: change a signal that is ignored here, as under `nohup`: the program has that from this process.
 
 use super::tree;
+use crate::files;
 use crate::Failure;
 use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::{getpid, getsid, Pid};
 use signal_hook::iterator::exfiltrator::origin::{Origin, WithOrigin};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::low_level::siginfo::Cause;
-use std::fs;
 use std::sync::mpsc::{channel, Receiver};
 use std::sync::OnceLock;
 
@@ -101,7 +101,7 @@ pub(super) fn has(set: u64, signal: Signal) -> bool {
 
 /// The signals that are ignored in this process.
 fn ignored() -> u64 {
-    ignored_in(&fs::read_to_string("/proc/self/status").unwrap_or_default())
+    ignored_in(&files::read_text("/proc/self/status").unwrap_or_default())
 }
 
 /// The signals that a process's status says are ignored.

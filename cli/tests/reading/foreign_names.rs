@@ -38,7 +38,7 @@ fn hostile(folder: &Folder) {
             "code": "LG101", "title": FORGED, "prevented": false, "kernel": FORGED, "call": FORGED,
             "stream_class": "non-blocking", "count": 3, "at_least": false, "what": FORGED,
             "must_meet": [FORGED], "evidence": [{ "at": 1, "what": FORGED }], "fix": FORGED,
-            "first": { "at": 7, "thread": 100, "stream": 2, "other_stream": 1, "other": FORGED, "other_at": 0, "caller": 0, "place": FORGED },
+            "first": { "at": 7, "thread": 100, "stream": 2, "other_stream": 1, "other": FORGED, "other_at": 0, "held_nanos": 0, "caller": 0, "place": FORGED },
         });
         let hazards =
             json!({ "schema": 1, "process": 4242, "program": AT_THE_START, "rank": "1\n::f", "hazards": [hazard] });

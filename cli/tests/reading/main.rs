@@ -8,6 +8,7 @@ mod big;
 mod dump;
 mod export;
 mod foreign_names;
+mod in_the_way;
 mod log;
 mod process;
 mod report;
