@@ -190,7 +190,7 @@ mod tests {
 
     /// This test program, as a recording would tell of it.
     fn own_file(at: u64) -> (FileSeen, u64) {
-        let maps = fs::read_to_string("/proc/self/maps").unwrap();
+        let maps = files::read_text("/proc/self/maps").unwrap();
         let path = std::env::current_exe().unwrap().display().to_string();
         let range = mapped(&maps).into_iter().find(|range| range.path == path).unwrap();
         (FileSeen { at, begin: range.begin, end: range.end, bias: range.bias, path }, range.begin)

@@ -10,7 +10,8 @@
 
 use crate::files;
 use crate::output::{write_line, Output};
-use crate::source::{duration, file_of, header_word, maps_of, recording_of, Run, Standing, RECORDING};
+use crate::process::{file_of, maps_of, recording_of, Standing};
+use crate::source::{duration, header_word, Run, RECORDING};
 use crate::writing::Format;
 use crate::{Failure, Outcome};
 use lazyguard_core::trace::layout::{self, header, state};
@@ -118,8 +119,11 @@ impl Asked {
     fn of(process: u32) -> Result<Self, Failure> {
         let failure = |text: String| Failure::Input(format!("process {process}: {text}"));
         let gone = || failure("there is no process with this id".to_owned());
+        let maps = match Standing::of(process) {
+            Standing::Gone => return Err(gone()),
+            _ => maps_of(process)?,
+        };
         let started = Standing::of(process).started().ok_or_else(gone)?;
-        let maps = maps_of(process)?;
         let file = file_of(process, &maps, REQUEST);
         let (path, recorded) = match (file, recording_of(process, &maps)) {
             // A file for requests is there only where the recording is not, but what the parent had mapped may be.

@@ -19,6 +19,7 @@ mod log;
 mod manual;
 mod names;
 mod output;
+mod process;
 mod recorded;
 #[cfg(test)]
 #[path = "../tests/common/mod.rs"]

@@ -45,6 +45,10 @@ struct Found {
     run: Option<Account>,
     log: Option<PathBuf>,
     recorded: Option<Recorded>,
+    /// There is a recording, and it cannot be read.
+    recording_is_unreadable: bool,
+    /// There is an account, and it cannot be read.
+    account_is_unreadable: bool,
     hazards: Result<Vec<Hazard>, Failure>,
     /// The stacks that were kept when a hang was reported.
     stacks: Option<Result<Vec<StackSeen>, String>>,
@@ -86,18 +90,28 @@ pub(crate) fn report(arguments: &Arguments) -> Outcome {
 fn report_one(run: Run, format: Format, out: &mut Output<'_>) -> Outcome {
     let mut unreadable = Vec::new();
     let (mut hang, mut account, mut log) = (None, None, None);
+    let mut account_is_unreadable = false;
     if let Some(folder) = &run.folder {
         hang = kept(hang_in(folder), &mut unreadable);
+        let before = unreadable.len();
         account = kept(read(folder, "run.json"), &mut unreadable);
+        account_is_unreadable = unreadable.len() > before;
         log = Some(folder.join("log.jsonl")).filter(|log| log.exists());
         if hang.is_none() && account.is_none() && log.is_none() && !is_process_folder(folder) {
+            let unreadable = findings::unreadable_in(folder);
+            let unreadable = unreadable.first().map(|first| match unreadable.len() {
+                1 => format!("; a folder in it cannot be looked into: {first}"),
+                count => format!("; {count} folders in it cannot be looked into, the first: {first}"),
+            });
             return Err(Failure::Input(format!(
-                "{}: not a run folder: no hang.json, run.json, log.jsonl or {RECORDING}",
-                folder.display()
+                "{}: not a run folder: no hang.json, run.json, log.jsonl or {RECORDING}{}",
+                folder.display(),
+                unreadable.unwrap_or_default()
             )));
         }
     }
     let recorded = run.open().and_then(|opened| opened.map(Recorded::read).transpose());
+    let recording_is_unreadable = recorded.is_err();
     let recorded = kept(recorded, &mut unreadable);
     if hang.is_none() && account.is_none() && log.is_none() && recorded.is_none() {
         // Of what is there, the recording was tried last.
@@ -111,7 +125,17 @@ fn report_one(run: Run, format: Format, out: &mut Output<'_>) -> Outcome {
         hazards = findings::hazards_in(None, Some(opened));
     }
     let stacks = run.folder.as_deref().and_then(|folder| stacks::of_folder(folder, hang.as_ref()));
-    let found = Found { folder: run.folder, hang, run: account, log, recorded, hazards, stacks };
+    let found = Found {
+        folder: run.folder,
+        hang,
+        run: account,
+        log,
+        recorded,
+        recording_is_unreadable,
+        account_is_unreadable,
+        hazards,
+        stacks,
+    };
     match format {
         Format::Json => writeln!(out.raw(), "{:#}", found.json())?,
         Format::Text => found.write_text(out)?,
@@ -176,6 +200,15 @@ impl Found {
                     .filter(|line| Some(line.as_str()) != said)
                     .try_for_each(|line| write_line!(out, "{line}"))?;
             }
+            None if self.account_is_unreadable => {
+                write_line!(
+                    out,
+                    "the account of the run is there, and cannot be read: how the program ended is not known"
+                )?;
+            }
+            None if self.recording_is_unreadable => {
+                write_line!(out, "no account: why not, is in the recording, which cannot be read")?;
+            }
             None => write_line!(out, "no account: the program did not end in an orderly way, or still runs")?,
         }
         match &self.hazards {
@@ -186,6 +219,9 @@ impl Found {
         }
         match &self.recorded {
             Some(recorded) => recorded.write_account(out)?,
+            None if self.recording_is_unreadable => {
+                write_line!(out, "the recording is there, and cannot be read: what it tells is not known, nor whether the process runs")?;
+            }
             None => write_line!(
                 out,
                 "no recording: it was kept in memory and went with the process (a private folder on a disk, a file system in a \

@@ -27,6 +27,11 @@ pub fn private_namespace(name: &str) -> Option<u16> {
     u16::from_str_radix(name.rsplit('-').next()?.get(..4)?, 16).ok()
 }
 
+/// The user that the name of a private folder tells.
+pub fn private_user(name: &OsStr) -> Option<u32> {
+    name.to_str()?.strip_prefix("lazyguard-")?.split('-').next()?.parse().ok()
+}
+
 /// Whether a folder of this name is a private one of this process, whoever ran it.
 pub fn is_private_of(name: &OsStr, process: u32) -> bool {
     let mut parts = name.to_str().unwrap_or_default().split('-');
@@ -136,6 +141,7 @@ mod tests {
         assert_eq!((name.as_str(), private_namespace(&name)), ("lazyguard-1000-4242-0badcafe", Some(0x0bad)));
         assert!(name.starts_with(&private_prefix(1000, None)));
         assert!(is_private_of(OsStr::new(&name), 4242));
+        assert_eq!(private_user(OsStr::new(&name)), Some(1000));
         for other in [
             "lazyguard-1000-424-0badcafe",
             "lazyguard-1000-4242-",

@@ -4,6 +4,7 @@
 //! Must not: fail for what one folder holds. A file that is missing or damaged costs what is in it, and one line.
 
 use crate::callers::SourceLine;
+use crate::process::denied;
 use crate::recorded::{Recorded, StoodStill};
 use crate::run::root;
 use crate::source::{is_process_folder, read, Opened, Run, HAZARDS};
@@ -186,12 +187,20 @@ pub(crate) fn holds_processes(root: &Path) -> bool {
     !process_folders(root, &mut Vec::new(), |_| true).is_empty()
 }
 
+/// Why the folders under the root that cannot be looked into cannot; a line each.
+pub(crate) fn unreadable_in(root: &Path) -> Vec<String> {
+    let mut problems = Vec::new();
+    process_folders(root, &mut problems, |_| true);
+    problems
+}
+
 fn folders(root: &Path, problems: &mut Vec<String>) -> Vec<PathBuf> {
     let entries = match std::fs::read_dir(root) {
         Ok(entries) => entries,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Vec::new(),
         Err(error) => {
-            problems.push(format!("{}: {error}", root.display()));
+            let why = denied(root, &error).unwrap_or_else(|| error.to_string());
+            problems.push(format!("{}: {why}", root.display()));
             return Vec::new();
         }
     };
@@ -223,7 +232,9 @@ pub(super) fn process(run: &Run) -> Process {
         found.account = found.keep(read(folder, "run.json"));
         file = found.keep(read::<HazardFile>(folder, HAZARDS));
     }
+    let before = found.problems.len();
     let opened: Option<Opened> = found.keep(run.open());
+    let is_unreadable = found.problems.len() > before;
     found.problems.extend(opened.iter().filter_map(Opened::cut_short).map(|why| why.to_string()));
 
     if let Some(opened) = &opened {
@@ -252,6 +263,9 @@ pub(super) fn process(run: &Run) -> Process {
         if found.ended.is_empty() || account.ended.starts_with("ended by") {
             found.ended.clone_from(&account.ended);
         }
+    }
+    if found.ended.is_empty() && is_unreadable {
+        found.ended = "left a recording that cannot be read: how it ended is not known".to_owned();
     }
     if found.ended.is_empty() {
         found.ended = "ended in a way that was not seen".to_owned();

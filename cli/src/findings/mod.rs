@@ -25,7 +25,7 @@ mod suppress;
 mod text;
 
 pub(crate) use annotate::Annotations;
-pub(crate) use collect::{hazards_in, holds_processes};
+pub(crate) use collect::{hazards_in, holds_processes, unreadable_in};
 pub(crate) use fail_on::FailOn;
 pub(crate) use report::{report_all, report_hazards, Format};
 pub(crate) use text::lines_of;

@@ -10,6 +10,7 @@ mod export;
 mod foreign_names;
 mod in_the_way;
 mod log;
+mod permissions;
 mod process;
 mod report;
 mod timing;
