@@ -4,9 +4,12 @@
 
 use crate::files;
 use crate::output::say;
-use crate::process::{ask_as, Standing};
+use crate::process::{ask_as, exists, Standing};
 use crate::source::{started_by_header, RECORDING};
-use lazyguard_core::place::{is_private_of, private_bases, private_user};
+use lazyguard_core::left::{namespace, Sight};
+use lazyguard_core::place::{private_bases, Private};
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
 use nix::unistd::getuid;
 use serde_json::Value;
 use std::fs;
@@ -35,6 +38,21 @@ impl Left {
     }
 }
 
+/// What can be asked about this machine by what decides over private folders.
+pub(crate) fn sight() -> Sight<'static> {
+    Sight {
+        user: getuid().as_raw(),
+        namespace: namespace(),
+        now: SystemTime::now(),
+        exists: &exists,
+        open: &|path| files::open_unlinked(path),
+        is_locked: &|file| {
+            let locked = file.try_clone().map(|file| Flock::lock(file, FlockArg::LockSharedNonblock));
+            locked.is_ok_and(|locked| matches!(locked, Err((_, Errno::EWOULDBLOCK))))
+        },
+    }
+}
+
 /// What processes with one number have left.
 #[derive(Default)]
 pub(crate) struct Found {
@@ -55,11 +73,13 @@ pub(crate) fn folders_of(process: u32) -> Found {
 fn among(bases: Vec<PathBuf>, process: u32, user: u32) -> Found {
     let mut found = Found::default();
     let entries = bases.iter().filter_map(|base| fs::read_dir(base).ok()).flatten().flatten();
-    for entry in entries.filter(|entry| is_private_of(&entry.file_name(), process)) {
+    for entry in entries {
+        let private = Private::by_name(&entry.file_name());
+        let Some(private) = private.filter(|private| !private.is_run && private.process == process) else { continue };
         // Of a link, this is the link itself.
         let Ok(about) = entry.metadata() else { continue };
         let owner = about.uid();
-        if !about.is_dir() || private_user(&entry.file_name()) != Some(owner) {
+        if !about.is_dir() || private.user != owner {
             continue;
         }
         let path = entry.path();

@@ -20,6 +20,7 @@ use crate::source::{duration, Run};
 use crate::{Failure, Outcome};
 use judged::{of_recording, Reported};
 use lazyguard_core::diagnose::Gathering;
+use lazyguard_core::place::file::TIMELINE;
 use lazyguard_core::trace::read::{Entry, Source};
 use lazyguard_core::Nanos;
 use std::ffi::OsStr;
@@ -29,9 +30,6 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use timeline::Timeline;
-
-/// What a timeline is called in a run folder.
-const TIMELINE: &str = "trace.perfetto-trace";
 
 /// What a recording can be exported to.
 #[derive(Clone, Copy, clap::ValueEnum)]

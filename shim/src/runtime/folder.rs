@@ -2,39 +2,21 @@
 //!
 //! With `LAZYGUARD_OUT` it is where the user wants it, and stays. Without, it is a new folder under `/dev/shm`, or under the
 //! folder for temporary files that `TMPDIR` names, readable by its owner only, and a clean exit without a hang removes it. What a process leaves behind
-//! that is killed or leaves by `_exit` is evidence. Of those without a report of a hang the newest few are kept, for a day:
-//! later processes take the others away.
+//! that is killed or leaves by `_exit` is evidence. The newest few are kept, and later processes take the others away
+//! ([`lazyguard_core::left`]).
 //!
 //! No file is held open: a program may close descriptors that are not its own, and open its own files on their numbers.
 
 use super::{standard_error, sweep};
-use lazyguard_core::place::{private_bases, private_prefix, private_suffix};
+use lazyguard_core::left::namespace;
+pub use lazyguard_core::place::file::{DUMP, DUMP_TEXT, HANG, HAZARDS, LOG, PYTHON, REQUEST, RUN, TRACE};
+use lazyguard_core::place::{file, private_bases, private_prefix, private_suffix};
 use lazyguard_core::settings::{self, expand_folder, FolderFacts, PRIVATE_RUN, RUN_ROOT};
-use lazyguard_core::stack::STACKS;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
-
-/// Names of the files in a run folder.
-pub const LOG: &str = "log.jsonl";
-/// The account of the run.
-pub const RUN: &str = "run.json";
-/// The report of the newest hang.
-pub const HANG: &str = "hang.json";
-/// What another timing would have made a hang.
-pub const HAZARDS: &str = "hazards.json";
-/// The recording.
-pub const TRACE: &str = "trace.lgt";
-/// The answer to the newest request for a report: for programs, and for people.
-pub const DUMP: &str = "dump.json";
-/// See [`DUMP`].
-pub const DUMP_TEXT: &str = "dump.txt";
-/// What makes such a request, where the recording is not a file.
-pub const REQUEST: &str = "dump.request";
-/// What the Python interpreter says of its threads.
-pub const PYTHON: &str = "python.txt";
 
 /// The process's rank in its job, where a launcher tells it.
 pub fn rank() -> Option<String> {
@@ -117,12 +99,12 @@ impl RunFolder {
     fn private_in(base: &Path, process: u32) -> Option<PathBuf> {
         // SAFETY: takes no arguments and cannot fail.
         let user = unsafe { libc::getuid() };
-        let namespace = sweep::namespace();
-        sweep::sweep(base, user, namespace);
+        sweep::sweep(base, user);
+        let namespace = namespace();
         let mut seed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.subsec_nanos());
         (0..8).find_map(|_| {
             seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            let name = private_prefix(user, Some(process)) + &private_suffix(namespace, (seed >> 16) as u16);
+            let name = private_prefix(user, process) + &private_suffix(namespace, (seed >> 16) as u16);
             let path = base.join(name);
             // Fails if the name exists: nobody else's folder or link is ever used.
             DirBuilder::new().mode(0o700).create(&path).ok().map(|()| path)
@@ -172,7 +154,7 @@ impl RunFolder {
 
     /// Takes a private folder away, unless somebody else does.
     pub fn remove(path: &Path) {
-        for name in [LOG, RUN, HANG, HAZARDS, TRACE, DUMP, DUMP_TEXT, REQUEST, STACKS, PYTHON] {
+        for name in file::OF_A_PROCESS {
             // What is not there needs no removing.
             let _ = fs::remove_file(path.join(name));
         }
