@@ -6,6 +6,7 @@
 
 mod callers;
 mod card;
+mod clean;
 mod doctor;
 mod dump;
 mod elf;
@@ -70,6 +71,10 @@ enum Command {
     },
     /// Look at this machine, and at a program: would the guard see its driver calls?
     Doctor(doctor::Arguments),
+    /// Remove the private folders that this user's processes and runs have left behind.
+    ///
+    /// Of living processes, of other users, and where --out or LAZYGUARD_OUT said, nothing is removed.
+    Clean(clean::Arguments),
     /// Print the table of settings.
     Settings,
     /// Print a manual page, for `man -l -`.
@@ -106,6 +111,7 @@ fn main() -> ExitCode {
         Command::Export(arguments) => export::export(&arguments),
         Command::Explain { code } => explain::explain(code.as_deref()),
         Command::Doctor(arguments) => doctor::doctor(arguments),
+        Command::Clean(arguments) => clean::clean(&arguments),
         Command::Settings => manual::settings(),
         Command::Man { command, out } => manual::man(command.as_deref(), out.as_deref()),
         Command::Completions { shell } => manual::completions(shell),

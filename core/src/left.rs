@@ -163,14 +163,28 @@ impl Left {
         Some(left)
     }
 
-    /// Takes the folder away; returns how many bytes that gives back. A folder of a process in which there is something that is not
-    /// LazyGuard's stays as it is, since somebody has put it there.
-    pub fn remove(&self) -> io::Result<u64> {
+    /// Why the folder stays although its process is gone, if it does.
+    ///
+    /// # Errors
+    ///
+    /// It holds something that is not LazyGuard's.
+    pub fn removable(&self) -> io::Result<()> {
         match &self.foreign {
             Some(name) => Err(io::Error::other(format!("it holds something that is not LazyGuard's: {name}"))),
-            // Follows no link, neither in the folder nor where it is itself.
-            None => fs::remove_dir_all(&self.path).map(|()| self.bytes),
+            None => Ok(()),
         }
+    }
+
+    /// Takes the folder away; returns how many bytes that gives back. A folder of a process in which there is something that is not
+    /// LazyGuard's stays as it is, since somebody has put it there.
+    ///
+    /// # Errors
+    ///
+    /// That of [`Left::removable`], and those of the file system.
+    pub fn remove(&self) -> io::Result<u64> {
+        self.removable()?;
+        // Follows no link, neither in the folder nor where it is itself.
+        fs::remove_dir_all(&self.path).map(|()| self.bytes)
     }
 }
 

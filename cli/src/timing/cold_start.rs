@@ -1,7 +1,8 @@
 //! The account of a start, for a person.
 
-use super::table::{bar, share, size, took};
+use super::table::{bar, share, took};
 use crate::output::{write_line, Output};
+use crate::writing::size;
 use lazyguard_core::timing::{ColdStart, FirstUse, Missing, Part};
 use std::io;
 

@@ -5,6 +5,7 @@ mod common;
 
 mod bad_input;
 mod big;
+mod clean;
 mod dump;
 mod export;
 mod foreign_names;
