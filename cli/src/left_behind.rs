@@ -228,7 +228,7 @@ mod tests {
         scratch.run(&format!("lazyguard-{}-4242-00000002", user() + 1), 1);
         std::os::unix::fs::symlink(&own, scratch.0.join(format!("lazyguard-{}-4242-00000003", user()))).unwrap();
         let found = |user| among(vec![scratch.0.clone()], 4242, user);
-        assert_eq!(found(user()).own.into_iter().map(|left| left.path).collect::<Vec<_>>(), [own.clone()]);
+        assert_eq!(found(user()).own.into_iter().map(|left| left.path).collect::<Vec<_>>(), std::slice::from_ref(&own));
         assert!(found(user()).others.is_empty());
         // To somebody else, it is another user's, unless that is root.
         let (own_seen, others_seen) = (found(user() + 7).own.len(), found(user() + 7).others);

@@ -4,6 +4,8 @@
 //! codes: 0 done; 1 what was asked for is not there or cannot be read; 2 unusable arguments; those of `lazyguard run` are in
 //! `run::code`.
 
+#![cfg_attr(test, allow(clippy::disallowed_methods, clippy::print_stderr))]
+
 mod callers;
 mod card;
 mod clean;

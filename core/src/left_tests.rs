@@ -130,7 +130,7 @@ fn of_failed_runs_the_newest_stay_and_no_more_than_there_is_room_for() {
 fn what_all_take_together_has_a_limit_and_the_newest_stays_whatever_it_takes() {
     let left = |bytes: u64, age: u64, state| Left {
         path: age.to_string().into(),
-        private: Private { is_run: age % 2 == 0, user: 0, process: NOBODY, namespace: HERE },
+        private: Private { is_run: age == 2, user: 0, process: NOBODY, namespace: HERE },
         since: now() - Duration::from_secs(age),
         bytes,
         state,

@@ -120,7 +120,7 @@ fn threads_of(machine: &Machine, user: u32) -> u64 {
     let own = entries
         .filter(|entry| entry.file_name().to_str().is_some_and(|name| name.parse::<u32>().is_ok()))
         .filter(|entry| entry.metadata().is_ok_and(|about| about.uid() == user));
-    own.filter_map(|entry| field(&files::read_text(&entry.path().join("status")).ok()?, "Threads:")).sum()
+    own.filter_map(|entry| field(&files::read_text(entry.path().join("status")).ok()?, "Threads:")).sum()
 }
 
 #[cfg(test)]

@@ -61,7 +61,7 @@ impl<'a> Linker<'a> {
     pub fn new(machine: &'a Machine, wanted: u16) -> Self {
         let library_path = machine.variable("LD_LIBRARY_PATH").unwrap_or_default().as_bytes();
         let library_path = library_path.split(|b| matches!(b, b':' | b';')).filter(|folder| !folder.is_empty());
-        let cache = files::read(&machine.at("/etc/ld.so.cache")).unwrap_or_default();
+        let cache = files::read(machine.at("/etc/ld.so.cache")).unwrap_or_default();
         Self {
             machine,
             wanted,

@@ -34,7 +34,7 @@ impl Machine {
 
     /// What a file says.
     pub fn text(&self, path: &str) -> Option<String> {
-        files::read(&self.at(path)).ok().map(|text| String::from_utf8_lossy(&text).into_owned())
+        files::read(self.at(path)).ok().map(|text| String::from_utf8_lossy(&text).into_owned())
     }
 
     /// A variable of the environment.

@@ -19,10 +19,10 @@ use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use nix::unistd::getuid;
 use std::collections::hash_map::RandomState;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File};
 use std::hash::{BuildHasher, Hasher};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -101,7 +101,7 @@ impl Root {
         let Some(text) = path.to_str().map(str::to_owned) else {
             return Err((path, io::Error::other("its name has to be UTF-8")));
         };
-        let marked = OpenOptions::new().write(true).create_new(true).open(path.join(MARK));
+        let marked = files::create_new(&path.join(MARK));
         match marked.and_then(|mut file| file.write_all(mark.as_bytes()).map(|()| file)) {
             Ok(file) => Ok(Self { path, text, asked_for, nested: false, made, _mark: lock(file) }),
             Err(error) => Err((path, error)),
@@ -302,9 +302,7 @@ fn has_living(root: &Path) -> bool {
 
 /// Whether the `lazyguard run` of a folder still runs. Whatever is there under the mark's name, opening it waits for nobody.
 fn is_supervised(folder: &Path) -> bool {
-    let flags = nix::libc::O_NONBLOCK | nix::libc::O_NOFOLLOW;
-    let mark = OpenOptions::new().read(true).custom_flags(flags).open(folder.join(MARK));
-    mark.is_ok_and(|mark| locked(mark).is_err())
+    files::open_in(folder, MARK).is_ok_and(|mark| locked(mark).is_err())
 }
 
 /// The file, locked for as long as this process holds it; `None` where the file system has no locks.

@@ -1,5 +1,7 @@
 //! The commands that read: `report`, `log`, `export`, `dump`, on recordings made by the library's own writer.
 
+#![allow(clippy::disallowed_methods, clippy::print_stderr, clippy::print_stdout)] // Those are for the command.
+
 #[path = "../common/mod.rs"]
 mod common;
 

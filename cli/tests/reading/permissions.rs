@@ -46,7 +46,7 @@ fn keep_for_the_other(path: &Path, mode: u32) {
         chown(path, Some(OTHER), Some(OTHER)).unwrap();
         fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
     } else {
-        fs::set_permissions(path, Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(path, Permissions::from_mode(0o000)).unwrap();
     }
 }
 
