@@ -67,6 +67,22 @@ pub(crate) fn create_new(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).open(path)
 }
 
+/// Makes a file of a run folder, or makes it anew: as no link, and in the place of nothing else.
+#[allow(clippy::disallowed_methods, reason = "this is the way that everything else goes")]
+pub(crate) fn create_in(folder: &Path, name: &str) -> io::Result<File> {
+    let path = folder.join(name);
+    if let Ok(about) = fs::symlink_metadata(&path) {
+        match about.file_type().is_symlink() {
+            true => return Err(io::Error::other("it is a symbolic link, and none is followed in a run folder")),
+            false => expect_regular(about.file_type())?,
+        }
+    }
+    let flags = O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
+    let file = OpenOptions::new().write(true).create(true).truncate(true).custom_flags(flags).open(path)?;
+    expect_regular(file.metadata()?.file_type())?;
+    Ok(file)
+}
+
 /// What a file holds; where the path is a link, that to which it leads.
 pub(crate) fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     all_of(open(path)?)

@@ -52,7 +52,8 @@ pub struct Sight<'a> {
     pub exists: &'a dyn Fn(u32) -> bool,
     /// Opens a regular file without following a link or waiting.
     pub open: &'a dyn Fn(&Path) -> io::Result<File>,
-    /// Whether another process holds a lock on a file (flock(2)).
+    /// Whether another process holds a lock on a file (flock(2)), or may. It is asked of runs of other namespaces only: of the
+    /// others, the number of the process is enough.
     pub is_locked: &'a dyn Fn(&File) -> bool,
 }
 
@@ -204,13 +205,18 @@ fn state_of_process(path: &Path, private: Private, since: SystemTime, sight: &Si
 }
 
 fn state_of_run(path: &Path, private: Private, sight: &Sight<'_>) -> State {
-    if (sight.exists)(private.process) || is_supervised(path, sight) {
+    let known = is_known_here(private, sight);
+    let is_locked = |folder: &Path| !known && is_supervised(folder, sight);
+    if (sight.exists)(private.process) || is_locked(path) {
         return State::Lives;
     }
-    let known = is_known_here(private, sight);
-    // A run that came to its end has left nothing that runs, or is waited for no longer.
-    let by_stamps = !known || !is_there(path, KEPT);
-    match (has_living(path, by_stamps, DEEPEST, sight), known) {
+    // Of a run that came to its end, the numbers are enough: it has waited for what it has started, or let it go.
+    let is_stamped = |folder: &Path| (!known || !is_there(path, KEPT)) && is_stamped(folder, sight) == Some(true);
+    let lives = |folder: &Path| {
+        let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        process_of(&name).is_some_and(|process| (sight.exists)(process)) || is_stamped(folder) || is_locked(folder)
+    };
+    match (has_living(path, DEEPEST, &lives), known) {
         (true, _) => State::Lives,
         (false, true) => State::Gone,
         (false, false) => State::Silent,
@@ -228,15 +234,9 @@ fn is_supervised(folder: &Path, sight: &Sight<'_>) -> bool {
 }
 
 /// Whether a process whose folder is in this one still runs; or a run, or one of its processes.
-fn has_living(root: &Path, by_stamps: bool, depth: usize, sight: &Sight<'_>) -> bool {
-    folders_in(root).any(|folder| {
-        let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        process_of(&name).is_some_and(|process| (sight.exists)(process))
-            || by_stamps && is_stamped(&folder, sight) == Some(true)
-            || depth > 0
-                && is_there(&folder, MARK)
-                && (is_supervised(&folder, sight) || has_living(&folder, by_stamps, depth - 1, sight))
-    })
+fn has_living(root: &Path, depth: usize, lives: &dyn Fn(&Path) -> bool) -> bool {
+    folders_in(root)
+        .any(|folder| lives(&folder) || depth > 0 && is_there(&folder, MARK) && has_living(&folder, depth - 1, lives))
 }
 
 /// The process that the name of a folder in a run's tells: `rankR-PID`, with a dot and a number behind it after an exec, or

@@ -14,6 +14,7 @@ mod protobuf;
 mod read_back;
 mod timeline;
 
+use crate::files;
 use crate::output::{write_line, Output};
 use crate::source::hang_in;
 use crate::source::{duration, Run};
@@ -99,7 +100,12 @@ pub(crate) fn export(arguments: &Arguments) -> Outcome {
         return opened.cut_short().map_or(Ok(ExitCode::SUCCESS), Err);
     }
     let failed = |error: io::Error| Failure::Input(format!("cannot write {}: {error}", path.display()));
-    let mut file = File::create(&path).map_err(failed)?;
+    // A name that the user has not given is not followed to wherever it leads.
+    let made = match &arguments.output {
+        Some(path) => File::create(path),
+        None => files::create_in(path.parent().unwrap_or(Path::new("")), TIMELINE),
+    };
+    let mut file = made.map_err(failed)?;
     match write(&mut file, &failed) {
         Ok((slices, bytes)) => {
             let size = bytes as f64 / 1e6;

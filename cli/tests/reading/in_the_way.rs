@@ -100,6 +100,23 @@ fn the_file_whose_code_was_called_is_another_thing_now() {
     assert!(out.contains("from train+0x1234") && errors.is_empty(), "{out}{errors}");
 }
 
+/// Without a name for it, the timeline goes into the run folder.
+#[test]
+fn a_timeline_is_not_written_to_where_a_link_leads() {
+    let folder = Folder::new("in_the_way_timeline");
+    Job::new().save(&folder.0, 10);
+    fs::write(folder.of("mine"), "mine").unwrap();
+    let timeline = folder.of("trace.perfetto-trace");
+    std::os::unix::fs::symlink("mine", &timeline).unwrap();
+    let export = || at_once(&["export", folder.path(), "--to", "perfetto"]);
+    assert_eq!(export().status.code(), Some(1));
+    assert_eq!(fs::read(folder.of("mine")).unwrap(), b"mine");
+    fifo(&timeline);
+    assert_eq!(export().status.code(), Some(1));
+    fs::remove_file(&timeline).unwrap();
+    assert_eq!((export().status.code(), export().status.code()), (Some(0), Some(0)));
+}
+
 #[test]
 fn a_link_that_the_user_names_is_followed() {
     let folder = Folder::new("in_the_way_links");

@@ -7,14 +7,14 @@
 //!
 //! No file is held open: a program may close descriptors that are not its own, and open its own files on their numbers.
 
-use super::{standard_error, sweep};
+use super::{files, standard_error, sweep};
 use lazyguard_core::left::namespace;
 pub use lazyguard_core::place::file::{DUMP, DUMP_TEXT, HANG, HAZARDS, LOG, PYTHON, REQUEST, RUN, TRACE};
 use lazyguard_core::place::{file, private_bases, private_prefix, private_suffix};
 use lazyguard_core::settings::{self, expand_folder, FolderFacts, PRIVATE_RUN, RUN_ROOT};
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -124,12 +124,7 @@ impl RunFolder {
     /// The same with what `write` writes.
     pub fn replace_by(&self, name: &str, write: &mut dyn FnMut(&mut File) -> io::Result<()>) -> io::Result<()> {
         let fresh = self.path.join(format!(".{name}.new"));
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC)
-            .open(&fresh)?;
+        let mut file = files::rewrite(&fresh)?;
         let written = write(&mut file);
         drop(file);
         let replaced = written.and_then(|()| fs::rename(&fresh, self.path.join(name)));
