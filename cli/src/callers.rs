@@ -6,11 +6,11 @@
 //!
 //! Must not: fail. A file that is missing, changed or unreadable costs the names and nothing else.
 
+use crate::files;
 use addr2line::{Loader, Location};
 use lazyguard_core::report::demangle;
 use lazyguard_core::trace::read::FileSeen;
 use std::collections::HashMap;
-use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
@@ -65,7 +65,7 @@ impl Callers {
 
     /// Also what lies where in a process that is alive, for what was loaded after the recording's texts were made.
     pub fn and_process(mut self, process: u32) -> Self {
-        let maps = fs::read(format!("/proc/{process}/maps")).unwrap_or_default();
+        let maps = files::read(format!("/proc/{process}/maps")).unwrap_or_default();
         self.ranges.extend(mapped(&String::from_utf8_lossy(&maps)));
         self
     }
@@ -140,7 +140,8 @@ fn line(at: Location<'_>) -> Option<String> {
 
 /// The file's names, if it is still the file that was mapped.
 fn load(range: &Range) -> Option<Loader> {
-    let modified = fs::metadata(&range.path).and_then(|metadata| metadata.modified()).ok()?;
+    // The reader opens the path by itself, and would wait at a FIFO.
+    let modified = files::open(&range.path).and_then(|file| file.metadata()?.modified()).ok()?;
     if range.written_before != 0 && modified > UNIX_EPOCH + Duration::from_nanos(range.written_before) {
         return None;
     }
@@ -179,7 +180,7 @@ fn has_own_addresses(path: &Path) -> bool {
     const TYPE_AT: u64 = 16;
     const EXECUTABLE: u16 = 2;
     let mut kind = [0; 2];
-    File::open(path).is_ok_and(|file| file.read_exact_at(&mut kind, TYPE_AT).is_ok())
+    files::open(path).is_ok_and(|file| file.read_exact_at(&mut kind, TYPE_AT).is_ok())
         && u16::from_le_bytes(kind) == EXECUTABLE
 }
 
@@ -189,7 +190,7 @@ mod tests {
 
     /// This test program, as a recording would tell of it.
     fn own_file(at: u64) -> (FileSeen, u64) {
-        let maps = fs::read_to_string("/proc/self/maps").unwrap();
+        let maps = files::read_text("/proc/self/maps").unwrap();
         let path = std::env::current_exe().unwrap().display().to_string();
         let range = mapped(&maps).into_iter().find(|range| range.path == path).unwrap();
         (FileSeen { at, begin: range.begin, end: range.end, bias: range.bias, path }, range.begin)

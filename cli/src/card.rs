@@ -7,6 +7,7 @@
 //! Must not: be loaded into the guarded program, keep anybody waiting for a library that does not answer, or fail: why there is
 //! nothing stands in the file.
 
+use crate::files;
 use lazyguard_core::Nanos;
 use nvml_wrapper::enum_wrappers::device::{Clock, PerformanceState, TemperatureSensor};
 use nvml_wrapper::{Device, Nvml};
@@ -85,7 +86,7 @@ impl Cards {
     pub fn of(folder: &Path) -> Option<Result<Self, String>> {
         let above = folder.parent().filter(|above| !above.as_os_str().is_empty());
         let path = [Some(folder), above].into_iter().flatten().map(|at| at.join(FILE)).find(|path| path.is_file())?;
-        let read = fs::read(&path).map_err(|error| error.to_string());
+        let read = files::open_unlinked(&path).and_then(files::all_of).map_err(|error| error.to_string());
         let cards = read.and_then(|text| serde_json::from_slice(&text).map_err(|error| error.to_string()));
         Some(cards.map_err(|error| format!("{}: {error}", path.display())))
     }

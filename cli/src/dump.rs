@@ -8,13 +8,16 @@
 //!
 //! Must not: write anything but these, or wait for longer than it was told.
 
-use crate::source::{duration, file_of, header_word, maps_of, recording_of, Run, Standing, RECORDING};
+use crate::files;
+use crate::output::{write_line, Output};
+use crate::process::{file_of, maps_of, recording_of, Standing};
+use crate::source::{duration, header_word, Run, RECORDING};
 use crate::writing::Format;
 use crate::{Failure, Outcome};
 use lazyguard_core::trace::layout::{self, header, state};
 use serde_json::Value;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
+use std::fs::{self, File};
+use std::io;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -48,15 +51,17 @@ pub(crate) struct Arguments {
 pub(crate) fn dump(arguments: &Arguments) -> Outcome {
     let asked = Asked::of(process_meant(&arguments.what)?)?;
     let answer = asked.answer(Duration::from_nanos(arguments.timeout))?;
-    let answer = match arguments.format {
-        Format::Json => answer,
+    let mut out = Output::standard();
+    match arguments.format {
+        Format::Json => writeln!(out.raw(), "{}", answer.trim_end())?,
         Format::Text => {
             let path = asked.folder.join(ANSWER_TEXT);
-            fs::read_to_string(&path).map_err(|error| Failure::Input(format!("{}: {error}", path.display())))?
+            let text = files::read_text_in(&asked.folder, ANSWER_TEXT);
+            let text = text.map_err(|error| Failure::Input(format!("{}: {error}", path.display())))?;
+            // Its lines are the library's: what is foreign in them was escaped before.
+            text.trim_end().lines().try_for_each(|line| write_line!(out, "{line}"))?;
         }
-    };
-    let mut out = io::stdout().lock();
-    writeln!(out, "{}", answer.trim_end())?;
+    }
     out.flush()?;
     Ok(ExitCode::SUCCESS)
 }
@@ -114,8 +119,11 @@ impl Asked {
     fn of(process: u32) -> Result<Self, Failure> {
         let failure = |text: String| Failure::Input(format!("process {process}: {text}"));
         let gone = || failure("there is no process with this id".to_owned());
+        let maps = match Standing::of(process) {
+            Standing::Gone => return Err(gone()),
+            _ => maps_of(process)?,
+        };
         let started = Standing::of(process).started().ok_or_else(gone)?;
-        let maps = maps_of(process)?;
         let file = file_of(process, &maps, REQUEST);
         let (path, recorded) = match (file, recording_of(process, &maps)) {
             // A file for requests is there only where the recording is not, but what the parent had mapped may be.
@@ -133,7 +141,7 @@ impl Asked {
         let folder = path.parent().filter(|_| !recorded || path.ends_with(RECORDING));
         let folder = folder.ok_or_else(|| failure("its run folder cannot be reached from here".to_owned()))?.to_owned();
         let cannot = |error: io::Error| failure(format!("{}: {error}", path.display()));
-        let reads = File::open(&path).map_err(cannot)?;
+        let reads = files::open(&path).map_err(cannot)?;
         let way = match recorded {
             true => Way::Recording { writes: writable(&reads).map_err(cannot)?, reads },
             false => Way::File(reads),
@@ -187,7 +195,7 @@ impl Asked {
     /// An answer to this request, or to a later one.
     fn read(&self, number: u64) -> Result<Option<String>, Failure> {
         let path = self.folder.join(ANSWER);
-        let text = match fs::read_to_string(&path) {
+        let text = match files::read_text_in(&self.folder, ANSWER) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(Failure::Input(format!("{}: {error}", path.display()))),
@@ -264,7 +272,7 @@ impl Way {
 /// its owner can let himself in for a moment.
 fn writable(file: &File) -> io::Result<File> {
     let itself = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
-    let mut opened = open_to_write(&itself);
+    let mut opened = files::open_to_write(&itself);
     // Another one of these may close the door that this one has just opened.
     for _ in 0..100 {
         if !matches!(&opened, Err(error) if error.kind() == io::ErrorKind::PermissionDenied) {
@@ -272,12 +280,8 @@ fn writable(file: &File) -> io::Result<File> {
         }
         let mode = file.metadata()?.permissions().mode();
         file.set_permissions(fs::Permissions::from_mode(mode | 0o200))?;
-        opened = open_to_write(&itself);
+        opened = files::open_to_write(&itself);
         file.set_permissions(fs::Permissions::from_mode(mode & !0o222))?;
     }
     opened
-}
-
-fn open_to_write(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).open(path)
 }

@@ -2,6 +2,7 @@
 //!
 //! Must not: read more of a file than it needs; libraries of some gigabytes are common here.
 
+use crate::files;
 use object::read::elf::{Dyn as _, ElfFile64, FileHeader as _, ProgramHeader as _};
 use object::{elf, Endianness, Object as _, ObjectSection as _, ObjectSymbol as _, ReadCache};
 use std::fs::File;
@@ -88,7 +89,7 @@ impl std::fmt::Display for Unreadable {
 /// The machine of an ELF file of 64 bits, by its first bytes: what the dynamic linker looks at before it takes one.
 pub(crate) fn machine_of(path: &Path) -> Option<u16> {
     let mut head = [0; 20];
-    File::open(path).and_then(|mut file| file.read_exact(&mut head)).ok()?;
+    files::open(path).and_then(|mut file| file.read_exact(&mut head)).ok()?;
     head.starts_with(b"\x7fELF\x02").then(|| u16::from_le_bytes([head[18], head[19]]))
 }
 
@@ -116,10 +117,7 @@ impl Elf {
     /// Reads a file.
     pub fn read(path: &Path) -> Result<Self, Unreadable> {
         let mut head = Vec::new();
-        let file = File::open(path).map_err(Unreadable::File)?;
-        if file.metadata().is_ok_and(|about| about.is_dir()) {
-            return Err(Unreadable::File(io::Error::from(io::ErrorKind::IsADirectory)));
-        }
+        let file = files::open(path).map_err(Unreadable::File)?;
         (&file).take(256).read_to_end(&mut head).map_err(Unreadable::File)?;
         match head.get(..5) {
             Some(b"\x7fELF\x02") => {}

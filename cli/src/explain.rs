@@ -1,26 +1,28 @@
 //! `lazyguard explain`: the page of a code. The pages are those of `docs/HAZARDS.md`, as they were when this was built.
 
+use crate::output::{write_line, Output};
 use crate::{Failure, Outcome};
 use lazyguard_core::diagnose::Code;
-use std::io::{self, Write};
 use std::process::ExitCode;
 
 const PAGES: &str = include_str!("../../docs/HAZARDS.md");
 
 /// Prints one page, or the list of codes.
 pub(crate) fn explain(code: Option<&str>) -> Outcome {
-    let mut out = io::stdout().lock();
+    let mut out = Output::standard();
     let Some(wanted) = code else {
         for code in Code::ALL {
-            writeln!(out, "{code}  {}", code.title())?;
+            write_line!(out, "{code}  {}", code.title())?;
         }
+        out.flush()?;
         return Ok(ExitCode::SUCCESS);
     };
     let name = wanted.to_ascii_uppercase();
     match page(&name) {
-        Some(page) => writeln!(out, "{}", page.trim_end())?,
+        Some(page) => writeln!(out.raw(), "{}", page.trim_end())?,
         None => return Err(Failure::Input(format!("{wanted}: no such code (see: lazyguard explain)"))),
     }
+    out.flush()?;
     Ok(ExitCode::SUCCESS)
 }
 

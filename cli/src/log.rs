@@ -4,6 +4,7 @@
 
 use crate::callers::Callers;
 use crate::names::{condition, lane_name, meant_at, Names};
+use crate::output::{say, write_line, Output};
 use crate::source::{duration, Opened, Run};
 use crate::writing::Took;
 use crate::{Failure, Outcome};
@@ -17,7 +18,8 @@ use lazyguard_core::trace::{Kind, Lane, Record};
 use lazyguard_core::Nanos;
 use serde::Serialize;
 use std::collections::{HashMap, VecDeque};
-use std::io::{self, BufWriter, Write};
+use std::fmt;
+use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -95,13 +97,14 @@ pub(crate) struct Arguments {
 /// Prints records.
 pub(crate) fn log(arguments: &Arguments) -> Outcome {
     let opened = Run::find(&arguments.what)?.must_open()?;
-    let mut printer = Printer::new(&opened, arguments.format, BufWriter::with_capacity(1 << 18, io::stdout().lock()));
+    let mut out = Output::standard();
+    let mut printer = Printer::new(&opened, arguments.format, &mut out);
     let filter = Filter::new(arguments, &opened);
     let mut last = arguments.last.map(|count| (count, VecDeque::new()));
     // What is still in progress has its place among the records by when it was entered.
     let mut in_progress = opened.calls_in_progress();
     let (mut seen, mut matched) = (0_u64, 0_u64);
-    let mut take = |printer: &mut Printer<'_, _>, entry: &Entry| -> Result<(), Failure> {
+    let mut take = |printer: &mut Printer<'_, '_>, entry: &Entry| -> Result<(), Failure> {
         seen += 1;
         if !filter.lets_pass(entry, &mut printer.names) {
             return Ok(());
@@ -130,12 +133,12 @@ pub(crate) fn log(arguments: &Arguments) -> Outcome {
     for entry in last.into_iter().flat_map(|(_, newest)| newest) {
         printer.print(&entry)?;
     }
-    printer.out.flush()?;
+    out.flush()?;
     match (seen, matched) {
-        (0, _) => eprintln!("lazyguard: the recording holds no record"),
-        (seen, 0) => eprintln!(
-            "lazyguard: none of the {seen} records that were looked at matches; without a filter, all are printed"
-        ),
+        (0, _) => say("the recording holds no record"),
+        (seen, 0) => say(format_args!(
+            "none of the {seen} records that were looked at matches; without a filter, all are printed"
+        )),
         _ => {}
     }
     opened.cut_short().map_or(Ok(ExitCode::SUCCESS), Err)
@@ -366,18 +369,18 @@ impl<'a> Line<'a> {
 }
 
 /// Writes records.
-pub(crate) struct Printer<'a, W> {
+pub(crate) struct Printer<'a, 'o> {
     opened: &'a Opened,
     format: Format,
-    out: W,
+    out: &'a mut Output<'o>,
     names: Names<'a>,
     in_flight: Names<'a>,
     callers: Callers,
     threads: HashMap<u32, &'a str>,
 }
 
-impl<'a, W: Write> Printer<'a, W> {
-    pub fn new(opened: &'a Opened, format: Format, out: W) -> Self {
+impl<'a, 'o> Printer<'a, 'o> {
+    pub fn new(opened: &'a Opened, format: Format, out: &'a mut Output<'o>) -> Self {
         let texts = opened.recording.texts();
         let threads = opened.recording.threads().iter().filter(|t| !t.name.is_empty());
         Self {
@@ -398,13 +401,12 @@ impl<'a, W: Write> Printer<'a, W> {
         self.opened.recording.texts().stream(record.stream, meant_at(record))
     }
 
-    /// A record behind something else on its line.
-    pub fn print_after(&mut self, before: &str, entry: &Entry) -> io::Result<()> {
-        self.out.write_all(before.as_bytes())?;
-        self.print(entry)
+    fn print(&mut self, entry: &Entry) -> io::Result<()> {
+        self.print_after("", entry)
     }
 
-    fn print(&mut self, entry: &Entry) -> io::Result<()> {
+    /// A record behind something else on its line, if it is text.
+    pub fn print_after(&mut self, before: &str, entry: &Entry) -> io::Result<()> {
         let record = &entry.record;
         let stream = self.stream(record);
         let mut line = Line::of(entry);
@@ -416,12 +418,19 @@ impl<'a, W: Write> Printer<'a, W> {
         }
         match self.format {
             Format::Json => {
-                serde_json::to_writer(&mut self.out, &line).map_err(io::Error::from)?;
-                self.out.write_all(b"\n")
+                let mut out = self.out.raw();
+                serde_json::to_writer(&mut out, &line).map_err(io::Error::from)?;
+                out.write_all(b"\n")
             }
             Format::Text => {
                 let so_far = self.opened.recording.facts().last_seen.saturating_sub(record.entered);
-                write_text(&mut self.out, &line, record.kind, Took(so_far), self.callers.name(record.caller))
+                let text = Text {
+                    line: &line,
+                    kind: record.kind,
+                    so_far: Took(so_far),
+                    caller: self.callers.name(record.caller),
+                };
+                write_line!(self.out, "{before}{text}")
             }
         }
     }
@@ -445,83 +454,96 @@ fn seen(record: &Record) -> String {
 }
 
 /// A line for a person: when, who, what about what, how long, and what else there is to say.
-fn write_text(out: &mut impl Write, line: &Line<'_>, kind: Kind, so_far: Took, caller: Option<&str>) -> io::Result<()> {
-    write!(out, "+{:.6} thread {}", line.at_ns as f64 / 1e9, line.thread)?;
-    if let Some(name) = line.thread_name {
-        write!(out, " \"{name}\"")?;
-    }
-    match kind {
-        Kind::Hazard => {
-            let prevented = if line.prevented { "prevented " } else { "" };
-            write!(out, ": {prevented}hazard {} in {}", line.code.unwrap_or("of an unknown code"), line.call)?;
+struct Text<'a> {
+    line: &'a Line<'a>,
+    kind: Kind,
+    so_far: Took,
+    caller: Option<&'a str>,
+}
+
+impl fmt::Display for Text<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { line, kind, so_far, caller } = self;
+        let kind = *kind;
+        write!(out, "+{:.6} thread {}", line.at_ns as f64 / 1e9, line.thread)?;
+        if let Some(name) = line.thread_name {
+            write!(out, " \"{name}\"")?;
         }
-        Kind::Preload => {
-            write!(out, ": loaded {} kernel(s) ahead of use in {}", line.loaded.unwrap_or(0), line.call)?;
-            for (count, what) in [(line.refused, "refused"), (line.left_out, "left out")] {
-                if let Some(count) = count.filter(|&count| count > 0) {
-                    write!(out, ", {count} {what}")?;
+        match kind {
+            Kind::Hazard => {
+                let prevented = if line.prevented { "prevented " } else { "" };
+                write!(out, ": {prevented}hazard {} in {}", line.code.unwrap_or("of an unknown code"), line.call)?;
+            }
+            Kind::Preload => {
+                write!(out, ": loaded {} kernel(s) ahead of use in {}", line.loaded.unwrap_or(0), line.call)?;
+                for (count, what) in [(line.refused, "refused"), (line.left_out, "left out")] {
+                    if let Some(count) = count.filter(|&count| count > 0) {
+                        write!(out, ", {count} {what}")?;
+                    }
                 }
             }
+            Kind::HostBegins => write!(out, ": the host function at {:#x} is called", line.host_function.unwrap_or(0))?,
+            Kind::HostEnds => {
+                write!(out, ": the host function at {:#x} has returned", line.host_function.unwrap_or(0))?
+            }
+            Kind::Seen => write!(out, ": the guard looked: {}", line.seen.as_deref().unwrap_or("something"))?,
+            _ => write!(out, ": {}", line.call)?,
         }
-        Kind::HostBegins => write!(out, ": the host function at {:#x} is called", line.host_function.unwrap_or(0))?,
-        Kind::HostEnds => write!(out, ": the host function at {:#x} has returned", line.host_function.unwrap_or(0))?,
-        Kind::Seen => write!(out, ": the guard looked: {}", line.seen.as_deref().unwrap_or("something"))?,
-        _ => write!(out, ": {}", line.call)?,
-    }
-    if let Some(function) = line.function {
-        write!(out, " of {function}")?;
-    }
-    if let (Some([x, y, z]), Some([bx, by, bz])) = (line.grid, line.block) {
-        write!(out, " <<<{x}x{y}x{z}, {bx}x{by}x{bz}, {}>>>", line.shared_bytes.unwrap_or(0))?;
-    }
-    if let (Some(address), Some(value)) = (line.address, line.value) {
-        match line.condition {
-            Some(condition) => write!(out, " until memory at {address:#x} {condition} {value}")?,
-            None => write!(out, " of {value} to {address:#x}")?,
+        if let Some(function) = line.function {
+            write!(out, " of {function}")?;
         }
-    } else if let Some(address) = line.address {
-        write!(out, " at {address:#x}")?;
-    }
-    if let Some(bytes) = line.bytes {
-        write!(out, " of {bytes} bytes")?;
-    }
-    if let Some(event) = line.event_handle {
-        write!(out, " event {event:#x}")?;
-    }
-    match (line.stream, line.handle) {
-        (Some(stream), Some(handle)) => write!(out, " on stream {stream} ({handle:#x})")?,
-        (Some(stream), None) => write!(out, " on stream {stream}")?,
-        _ => {}
-    }
-    if kind == Kind::Hazard {
-        write!(out, " beside {}", line.in_flight.unwrap_or("work"))?;
-        if let Some(stream) = line.in_flight_on {
-            write!(out, " on stream {stream}")?;
+        if let (Some([x, y, z]), Some([bx, by, bz])) = (line.grid, line.block) {
+            write!(out, " <<<{x}x{y}x{z}, {bx}x{by}x{bz}, {}>>>", line.shared_bytes.unwrap_or(0))?;
         }
+        if let (Some(address), Some(value)) = (line.address, line.value) {
+            match line.condition {
+                Some(condition) => write!(out, " until memory at {address:#x} {condition} {value}")?,
+                None => write!(out, " of {value} to {address:#x}")?,
+            }
+        } else if let Some(address) = line.address {
+            write!(out, " at {address:#x}")?;
+        }
+        if let Some(bytes) = line.bytes {
+            write!(out, " of {bytes} bytes")?;
+        }
+        if let Some(event) = line.event_handle {
+            write!(out, " event {event:#x}")?;
+        }
+        match (line.stream, line.handle) {
+            (Some(stream), Some(handle)) => write!(out, " on stream {stream} ({handle:#x})")?,
+            (Some(stream), None) => write!(out, " on stream {stream}")?,
+            _ => {}
+        }
+        if kind == Kind::Hazard {
+            write!(out, " beside {}", line.in_flight.unwrap_or("work"))?;
+            if let Some(stream) = line.in_flight_on {
+                write!(out, " on stream {stream}")?;
+            }
+        }
+        if let Some(count) = line.count {
+            write!(out, ", {count} time(s)")?;
+        }
+        if let Some(cold) = line.cold {
+            write!(out, ", loaded the {cold} on first use")?;
+        }
+        match line.took_ns {
+            _ if line.in_progress => write!(out, ", in progress for {so_far}")?,
+            Some(took) if kind != Kind::Hazard => write!(out, ", {}", Took(took))?,
+            _ => {}
+        }
+        if line.left {
+            out.write_str(", left without returning")?;
+        } else if let Some(result) = line.result.filter(|&result| result != 0) {
+            write!(out, ", result {result}")?;
+        }
+        if line.captured {
+            out.write_str(", captured")?;
+        }
+        match (*caller, &line.caller) {
+            (Some(name), _) => write!(out, ", from {name}")?,
+            (None, Some(Address(address))) => write!(out, ", from {address:#x}")?,
+            (None, None) => {}
+        }
+        Ok(())
     }
-    if let Some(count) = line.count {
-        write!(out, ", {count} time(s)")?;
-    }
-    if let Some(cold) = line.cold {
-        write!(out, ", loaded the {cold} on first use")?;
-    }
-    match line.took_ns {
-        _ if line.in_progress => write!(out, ", in progress for {so_far}")?,
-        Some(took) if kind != Kind::Hazard => write!(out, ", {}", Took(took))?,
-        _ => {}
-    }
-    if line.left {
-        out.write_all(b", left without returning")?;
-    } else if let Some(result) = line.result.filter(|&result| result != 0) {
-        write!(out, ", result {result}")?;
-    }
-    if line.captured {
-        out.write_all(b", captured")?;
-    }
-    match (caller, &line.caller) {
-        (Some(name), _) => write!(out, ", from {name}")?,
-        (None, Some(Address(address))) => write!(out, ", from {address:#x}")?,
-        (None, None) => {}
-    }
-    out.write_all(b"\n")
 }

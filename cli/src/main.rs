@@ -4,20 +4,26 @@
 //! codes: 0 done; 1 what was asked for is not there or cannot be read; 2 unusable arguments; those of `lazyguard run` are in
 //! `run::code`.
 
+#![cfg_attr(test, allow(clippy::disallowed_methods, clippy::print_stderr))]
+
 mod callers;
 mod card;
+mod clean;
 mod doctor;
 mod dump;
 mod elf;
 mod ends;
 mod explain;
 mod export;
+mod files;
 mod findings;
 mod left_behind;
 mod library;
 mod log;
 mod manual;
 mod names;
+mod output;
+mod process;
 mod recorded;
 #[cfg(test)]
 #[path = "../tests/common/mod.rs"]
@@ -29,9 +35,12 @@ mod stacks;
 mod timing;
 mod writing;
 
+use clap::error::ContextValue;
 use clap::{Parser, Subcommand};
 use lazyguard_core::api::FORMS;
-use std::io::{self, Write};
+use lazyguard_core::report::one_line;
+use output::{write_line, Output};
+use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -65,6 +74,10 @@ enum Command {
     },
     /// Look at this machine, and at a program: would the guard see its driver calls?
     Doctor(doctor::Arguments),
+    /// Remove the private folders that this user's processes and runs have left behind.
+    ///
+    /// Of living processes, of other users, and where --out or LAZYGUARD_OUT said, nothing is removed.
+    Clean(clean::Arguments),
     /// Print the table of settings.
     Settings,
     /// Print a manual page, for `man -l -`.
@@ -91,7 +104,7 @@ enum Command {
 fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
-        Err(error) => return unusable(&error),
+        Err(error) => return unusable(in_lines(error)),
     };
     let outcome = match arguments.command {
         Command::Run(options) => return run::run(*options),
@@ -101,6 +114,7 @@ fn main() -> ExitCode {
         Command::Export(arguments) => export::export(&arguments),
         Command::Explain { code } => explain::explain(code.as_deref()),
         Command::Doctor(arguments) => doctor::doctor(arguments),
+        Command::Clean(arguments) => clean::clean(&arguments),
         Command::Settings => manual::settings(),
         Command::Man { command, out } => manual::man(command.as_deref(), out.as_deref()),
         Command::Completions { shell } => manual::completions(shell),
@@ -111,7 +125,7 @@ fn main() -> ExitCode {
         // A reader that closes the pipe early, as `head` does, has what it wanted.
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("lazyguard: {failure}");
+            output::say(failure);
             ExitCode::FAILURE
         }
     }
@@ -145,7 +159,7 @@ type Outcome = Result<ExitCode, Failure>;
 
 /// Arguments that cannot be used, or a question for help. Of `lazyguard run`, one line, and the code that says that the program
 /// has not run.
-fn unusable(error: &clap::Error) -> ExitCode {
+fn unusable(error: clap::Error) -> ExitCode {
     if !error.use_stderr() || std::env::args_os().nth(1).is_none_or(|command| command != "run") {
         // As the parser itself does; where it cannot be printed, nobody wants to know.
         let _ = error.print();
@@ -156,17 +170,32 @@ fn unusable(error: &clap::Error) -> ExitCode {
     let line = lines().take_while(|line| !line.is_empty()).collect::<Vec<_>>().join(" ");
     let similar = lines().find_map(|line| line.strip_prefix("tip: ").filter(|tip| tip.contains("similar")));
     let tip = similar.map(|tip| format!("; {tip}")).unwrap_or_default();
-    let _ = writeln!(io::stderr(), "lazyguard: {}{tip} (see lazyguard run --help)", line.trim_start_matches("error: "));
+    output::say(format_args!("{}{tip} (see lazyguard run --help)", line.trim_start_matches("error: ")));
     ExitCode::from(run::code::OWN_FAILURE)
 }
 
+/// The error with the arguments that it quotes as parts of a line: a script may have taken them from anywhere.
+fn in_lines(mut error: clap::Error) -> clap::Error {
+    let plain = |text: &String| one_line(text).into_owned();
+    let quoted = error.context().filter_map(|(kind, value)| match value {
+        ContextValue::String(text) => Some((kind, ContextValue::String(plain(text)))),
+        ContextValue::Strings(texts) => Some((kind, ContextValue::Strings(texts.iter().map(plain).collect()))),
+        _ => None,
+    });
+    for (kind, value) in quoted.collect::<Vec<_>>() {
+        error.insert(kind, value);
+    }
+    error
+}
+
 fn symbols(ids: bool) -> Outcome {
-    let mut out = io::stdout().lock();
+    let mut out = Output::standard();
     for form in FORMS {
         match ids {
-            true => writeln!(out, "{} {}", form.id, form.symbol)?,
-            false => writeln!(out, "{}", form.symbol)?,
+            true => write_line!(out, "{} {}", form.id, form.symbol)?,
+            false => write_line!(out, "{}", form.symbol)?,
         }
     }
+    out.flush()?;
     Ok(ExitCode::SUCCESS)
 }

@@ -2,25 +2,26 @@
 //!
 //! All of it is made of the tables that the arguments are parsed by.
 
+use crate::output::{write_line, Output};
 use crate::{Arguments, Failure, Outcome};
 use clap::CommandFactory;
 use clap_complete::Shell;
 use clap_mangen::Man;
 use lazyguard_core::settings::SETTINGS;
-use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
 /// Prints the table of settings.
 pub(crate) fn settings() -> Outcome {
-    let mut out = io::stdout().lock();
+    let mut out = Output::standard();
     for setting in SETTINGS {
-        writeln!(out, "{}", setting.name)?;
-        writeln!(out, "    {}", setting.help)?;
-        writeln!(out, "    values: {}", setting.values)?;
-        writeln!(out, "    default: {}", setting.default)?;
-        writeln!(out, "    option of lazyguard run: {}", setting.flag)?;
+        write_line!(out, "{}", setting.name)?;
+        write_line!(out, "    {}", setting.help)?;
+        write_line!(out, "    values: {}", setting.values)?;
+        write_line!(out, "    default: {}", setting.default)?;
+        write_line!(out, "    option of lazyguard run: {}", setting.flag)?;
     }
+    out.flush()?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -40,7 +41,9 @@ pub(crate) fn man(command: Option<&str>, out: Option<&Path>) -> Outcome {
             None => return Err(Failure::Input(format!("there is no command {name:?}"))),
         },
     };
-    Man::new(about).render(&mut io::stdout().lock())?;
+    let mut page = Output::standard();
+    Man::new(about).render(page.raw())?;
+    page.flush()?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -48,7 +51,9 @@ pub(crate) fn man(command: Option<&str>, out: Option<&Path>) -> Outcome {
 pub(crate) fn completions(shell: Shell) -> Outcome {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Arguments::command(), "lazyguard", &mut script);
-    io::stdout().lock().write_all(&script)?;
+    let mut out = Output::standard();
+    out.raw().write_all(&script)?;
+    out.flush()?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -5,6 +5,7 @@
 
 use crate::ends;
 use crate::findings;
+use crate::output::{say, write_line, Output};
 use crate::recorded::{write_hang, Recorded};
 use crate::source::{hang_in, is_process_folder, read, Opened, Run, RECORDING};
 use crate::timing;
@@ -13,7 +14,6 @@ use crate::{stacks, Failure, Outcome};
 use lazyguard_core::hazard::Hazard;
 use lazyguard_core::report::{Account, HangReport, StackSeen};
 use serde_json::{json, Value};
-use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -46,6 +46,10 @@ struct Found {
     run: Option<Account>,
     log: Option<PathBuf>,
     recorded: Option<Recorded>,
+    /// There is a recording, and it cannot be read.
+    recording_is_unreadable: bool,
+    /// There is an account, and it cannot be read.
+    account_is_unreadable: bool,
     hazards: Result<Vec<Hazard>, Failure>,
     /// The stacks that were kept when a hang was reported.
     stacks: Option<Result<Vec<StackSeen>, String>>,
@@ -54,7 +58,7 @@ struct Found {
 /// Prints the report of a run.
 pub(crate) fn report(arguments: &Arguments) -> Outcome {
     let Arguments { what, format, hazards, suppress, baseline, timing } = arguments;
-    let mut out = io::BufWriter::new(io::stdout().lock());
+    let mut out = Output::standard();
     if *hazards {
         let outcome = findings::report_hazards(what, *format, suppress, baseline.as_deref(), &mut out);
         out.flush()?;
@@ -84,21 +88,31 @@ pub(crate) fn report(arguments: &Arguments) -> Outcome {
 
 /// Prints the report of one process. What cannot be read keeps nobody from the rest; where there is no rest, it is all there is
 /// to say.
-fn report_one(run: Run, format: Format, out: &mut impl Write) -> Outcome {
+fn report_one(run: Run, format: Format, out: &mut Output<'_>) -> Outcome {
     let mut unreadable = Vec::new();
     let (mut hang, mut account, mut log) = (None, None, None);
+    let mut account_is_unreadable = false;
     if let Some(folder) = &run.folder {
         hang = kept(hang_in(folder), &mut unreadable);
+        let before = unreadable.len();
         account = kept(read(folder, "run.json"), &mut unreadable);
+        account_is_unreadable = unreadable.len() > before;
         log = Some(folder.join("log.jsonl")).filter(|log| log.exists());
         if hang.is_none() && account.is_none() && log.is_none() && !is_process_folder(folder) {
+            let unreadable = findings::unreadable_in(folder);
+            let unreadable = unreadable.first().map(|first| match unreadable.len() {
+                1 => format!("; a folder in it cannot be looked into: {first}"),
+                count => format!("; {count} folders in it cannot be looked into, the first: {first}"),
+            });
             return Err(Failure::Input(format!(
-                "{}: not a run folder: no hang.json, run.json, log.jsonl or {RECORDING}",
-                folder.display()
+                "{}: not a run folder: no hang.json, run.json, log.jsonl or {RECORDING}{}",
+                folder.display(),
+                unreadable.unwrap_or_default()
             )));
         }
     }
     let recorded = run.open().and_then(|opened| opened.map(Recorded::read).transpose());
+    let recording_is_unreadable = recorded.is_err();
     let recorded = kept(recorded, &mut unreadable);
     if hang.is_none() && account.is_none() && log.is_none() && recorded.is_none() {
         // Of what is there, the recording was tried last.
@@ -112,15 +126,25 @@ fn report_one(run: Run, format: Format, out: &mut impl Write) -> Outcome {
         hazards = findings::hazards_in(None, Some(opened));
     }
     let stacks = run.folder.as_deref().and_then(|folder| stacks::of_folder(folder, hang.as_ref()));
-    let found = Found { folder: run.folder, hang, run: account, log, recorded, hazards, stacks };
+    let found = Found {
+        folder: run.folder,
+        hang,
+        run: account,
+        log,
+        recorded,
+        recording_is_unreadable,
+        account_is_unreadable,
+        hazards,
+        stacks,
+    };
     match format {
-        Format::Json => writeln!(out, "{:#}", found.json())?,
+        Format::Json => writeln!(out.raw(), "{:#}", found.json())?,
         Format::Text => found.write_text(out)?,
     }
     out.flush()?;
     unreadable.extend(found.hazards.err());
     let last = unreadable.pop();
-    unreadable.iter().for_each(|failure| eprintln!("lazyguard: {failure}"));
+    unreadable.iter().for_each(say);
     last.map_or(Ok(ExitCode::SUCCESS), Err)
 }
 
@@ -151,55 +175,72 @@ impl Found {
         ends::of(self.folder.as_deref()?, facts.process, Some(facts.process_start_ticks)).map(|end| end.in_words())
     }
 
-    fn write_text(&self, out: &mut impl Write) -> Result<(), Failure> {
+    fn write_text(&self, out: &mut Output<'_>) -> Result<(), Failure> {
         match (&self.hang, &self.recorded) {
             (Some(hang), recorded) => {
                 match &self.stacks {
                     Some(Ok(stacks)) => write_hang(out, &stacks::told_by(hang, stacks), 0)?,
                     Some(Err(unreadable)) => {
                         write_hang(out, hang, 0)?;
-                        writeln!(out, "the stacks cannot be told in full: {unreadable}")?;
+                        write_line!(out, "the stacks cannot be told in full: {unreadable}")?;
                     }
                     None => write_hang(out, hang, 0)?,
                 }
                 if let Some(recorded) = recorded {
                     recorded.write_what_became_of(hang, out)?;
                 }
-                writeln!(out)?;
+                write_line!(out, "")?;
             }
             (None, Some(recorded)) => recorded.write_standstill(out)?,
             (None, None) => {}
         }
         if let Some(recorded) = &self.recorded {
             let by_the_guard = self.ended_by_the_guard().map(|ended| format!("was {ended}"));
-            writeln!(out, "{}", recorded.how_it_ended(by_the_guard.or_else(|| self.seen_to_end())))?;
+            write_line!(out, "{}", recorded.how_it_ended(by_the_guard.or_else(|| self.seen_to_end())))?;
         }
         match &self.run {
             // How it ended has been said where there is a recording.
             Some(run) => {
                 let said = self.recorded.as_ref().and(self.ended_by_the_guard());
                 let lines = run.lines();
-                lines.iter().filter(|line| Some(line.as_str()) != said).try_for_each(|line| writeln!(out, "{line}"))?;
+                lines
+                    .iter()
+                    .filter(|line| Some(line.as_str()) != said)
+                    .try_for_each(|line| write_line!(out, "{line}"))?;
             }
-            None => writeln!(out, "no account: the program did not end in an orderly way, or still runs")?,
+            None if self.account_is_unreadable => {
+                write_line!(
+                    out,
+                    "the account of the run is there, and cannot be read: how the program ended is not known"
+                )?;
+            }
+            None if self.recording_is_unreadable => {
+                write_line!(out, "no account: why not, is in the recording, which cannot be read")?;
+            }
+            None => write_line!(out, "no account: the program did not end in an orderly way, or still runs")?,
         }
         match &self.hazards {
-            Ok(hazards) => hazards.iter().flat_map(findings::lines_of).try_for_each(|line| writeln!(out, "{line}"))?,
-            Err(unreadable) => writeln!(out, "the hazards cannot be told: {unreadable}")?,
+            Ok(hazards) => {
+                hazards.iter().flat_map(findings::lines_of).try_for_each(|line| write_line!(out, "{line}"))?
+            }
+            Err(unreadable) => write_line!(out, "the hazards cannot be told: {unreadable}")?,
         }
         match &self.recorded {
             Some(recorded) => recorded.write_account(out)?,
-            None => writeln!(
+            None if self.recording_is_unreadable => {
+                write_line!(out, "the recording is there, and cannot be read: what it tells is not known, nor whether the process runs")?;
+            }
+            None => write_line!(
                 out,
                 "no recording: it was kept in memory and went with the process (a private folder on a disk, a file system in a \
                  network), or LAZYGUARD_RECORD is off"
             )?,
         }
         if let Some(log) = &self.log {
-            writeln!(out, "log: {}", log.display())?;
+            write_line!(out, "log: {}", log.display())?;
         }
         if let (Some(folder), Some(_)) = (&self.folder, &self.recorded) {
-            writeln!(out, "records: lazyguard log {0}, or lazyguard export {0} --to perfetto", folder.display())?;
+            write_line!(out, "records: lazyguard log {0}, or lazyguard export {0} --to perfetto", folder.display())?;
         }
         Ok(())
     }

@@ -11,18 +11,21 @@
 //! Must not: believe a process id alone. An id is used again; the time at which the process started tells which one is meant.
 
 use crate::callers::Callers;
+use crate::files;
 use crate::left_behind;
+use crate::output::Progress;
+use crate::process::{ask_as, denied, maps_of, recording_of, Standing};
 use crate::Failure;
 use lazyguard_core::diagnose::{Gathering, Snapshot};
 use lazyguard_core::report::HangReport;
 use lazyguard_core::settings::Settings;
-use lazyguard_core::trace::read::{Entry, Facts, ProcessState, Recording};
+use lazyguard_core::trace::read::{Entry, ProcessState, Recording};
 use lazyguard_core::trace::{layout, Kind, Lane};
 use lazyguard_core::Nanos;
 use std::collections::VecDeque;
 use std::fs::{self, File};
-use std::io::{self, IsTerminal as _, Write as _};
-use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::io;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -54,9 +57,15 @@ impl Run {
     pub fn find(what: &Path) -> Result<Self, Failure> {
         match fs::metadata(what) {
             Ok(found) if found.is_dir() => {
-                left_behind::say_what_else_is_in(what);
                 let recording = what.join(RECORDING);
-                let is_there = fs::symlink_metadata(&recording).is_ok();
+                let is_there = match fs::symlink_metadata(&recording) {
+                    Ok(_) => true,
+                    Err(error) => match denied(&recording, &error) {
+                        Some(why) => return Err(Failure::Input(format!("{}: {why}", what.display()))),
+                        None => false,
+                    },
+                };
+                left_behind::say_what_else_is_in(what);
                 return Ok(Self {
                     folder: Some(what.to_owned()),
                     recording: is_there.then_some(recording),
@@ -84,12 +93,13 @@ impl Run {
                 return Ok(Self { folder: folder.map(Path::to_owned), recording: Some(recording), process: Some(process) });
             }
             _ if is_gone => match left_behind::by(process) {
-                Some(folder) => {
+                Err(hidden) => return Err(Failure::Input(format!("process {process}: {hidden}"))),
+                Ok(Some(folder)) => {
                     let recording = folder.join(RECORDING);
                     let recording = fs::symlink_metadata(&recording).is_ok().then_some(recording);
                     return Ok(Self { folder: Some(folder), recording, process: None });
                 }
-                None => {
+                Ok(None) => {
                     "there is no process with this id, and no folder of this name, nor a private folder that such a process has left; if \
                      it had LAZYGUARD_OUT, name that folder"
                 },
@@ -100,7 +110,7 @@ impl Run {
                  said at its start that the recording is kept in memory"
             }
         };
-        let earlier = left_behind::folders_of(process).into_iter().next();
+        let earlier = left_behind::folders_of(process).own.into_iter().next();
         let earlier = earlier.filter(|_| !is_gone).map(|found| {
             format!("; an earlier process of this number left {0}: lazyguard report {0}", found.path.display())
         });
@@ -111,11 +121,23 @@ impl Run {
     pub fn open(&self) -> Result<Option<Opened>, Failure> {
         let Some(path) = &self.recording else { return Ok(None) };
         let failure = |error: &dyn std::fmt::Display| Failure::Input(format!("{}: {error}", path.display()));
-        let file = File::open(path).map_err(|error| failure(&error))?;
+        let file = self.open_file(path).map_err(|error| match denied(path, &error) {
+            Some(why) => failure(&why),
+            None => failure(&error),
+        })?;
         let recording = Recording::open(file).map_err(|error| failure(&error))?;
-        let alive = is_alive(recording.facts(), self.process);
+        let standing = Standing::of(self.process.unwrap_or(recording.facts().process));
+        let alive = standing.started() == Some(recording.facts().process_start_ticks);
         let (path, process) = (path.clone(), self.process);
-        Ok(Some(Opened { path, recording, alive, process }))
+        Ok(Some(Opened { path, recording, alive, hidden: standing == Standing::Hidden, process }))
+    }
+
+    /// A file of a run folder is no link; what the user names, and what a process has mapped, may be reached by one.
+    fn open_file(&self, path: &Path) -> io::Result<File> {
+        match (&self.folder, self.process) {
+            (Some(_), None) => files::open_unlinked(path),
+            _ => files::open(path),
+        }
     }
 
     /// Opens the recording of a command that is about nothing else.
@@ -133,8 +155,10 @@ pub(crate) struct Opened {
     pub path: PathBuf,
     /// What is in it.
     pub recording: Recording<File>,
-    /// Whether the process that it is of is there.
+    /// Whether the process that it is of is there, as far as this user may know.
     pub alive: bool,
+    /// Whether that cannot be known: there is a process with its number, and it is hidden from this user.
+    hidden: bool,
     process: Option<u32>,
 }
 
@@ -175,6 +199,10 @@ impl Opened {
             ProcessState::SteppedAside if self.alive => "is running; the guard has stepped aside".to_owned(),
             ProcessState::SteppedAside => "has ended; the guard had stepped aside before".to_owned(),
             ProcessState::Guarded if self.alive => "is running".to_owned(),
+            ProcessState::Guarded if self.hidden && self.is_of_this_machine() => format!(
+                "was killed or ended without an exit, or still runs: there is a process with its number, and {}",
+                ask_as(None)
+            ),
             ProcessState::Guarded if self.is_of_this_machine() => "was killed or ended without an exit".to_owned(),
             ProcessState::Guarded => format!(
                 "was killed or ended without an exit, or still runs on {}, which is not this machine",
@@ -187,7 +215,7 @@ impl Opened {
     fn is_of_this_machine(&self) -> bool {
         let host = &self.recording.facts().host;
         // Where this machine's name cannot be had, nothing speaks against it.
-        host.is_empty() || fs::read_to_string("/proc/sys/kernel/hostname").map_or(true, |name| name.trim() == host)
+        host.is_empty() || files::read_text("/proc/sys/kernel/hostname").map_or(true, |name| name.trim() == host)
     }
 
     /// The calls that had not returned when the recording was read, the oldest first.
@@ -260,101 +288,15 @@ impl Opened {
     }
 }
 
-/// What a process has mapped.
-pub(crate) fn maps_of(process: u32) -> Result<String, Failure> {
-    let failure = |text: String| Err(Failure::Input(format!("process {process}: {text}")));
-    let own = PathBuf::from(format!("/proc/{process}"));
-    match fs::read(own.join("maps")) {
-        Ok(maps) => Ok(String::from_utf8_lossy(&maps).into_owned()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound || !own.exists() => {
-            failure("there is no process with this id, and no folder of this name".to_owned())
-        }
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            failure(format!("cannot be looked into, as another user's cannot: {error}"))
-        }
-        Err(error) => failure(format!("cannot be looked into: {error}")),
-    }
-}
-
-/// The recording among what a process has mapped: the one that says it is this process's, and not one that it has from its
-/// parent. `None` where there is none at all.
-pub(crate) fn recording_of(process: u32, maps: &str) -> Result<Option<PathBuf>, Failure> {
-    let own = PathBuf::from(format!("/proc/{process}"));
-    let started = Standing::of(process).started();
-    let is_it = |path: &PathBuf| started_by_header(path).is_ok_and(|ticks| Some(ticks) == started);
-    let mut lost = None;
-    for mapping in Mapping::all(maps, RECORDING) {
-        let as_mapped = own.join("map_files").join(mapping.range);
-        let in_its_root = PathBuf::from(format!("{}/root{}", own.display(), mapping.path));
-        match [PathBuf::from(mapping.path), in_its_root, as_mapped].into_iter().find(is_it) {
-            Some(found) => return Ok(Some(found)),
-            None => lost = lost.or(Some(mapping.path)),
-        }
-    }
-    match lost {
-        None => Ok(None),
-        Some(path) => Err(Failure::Input(format!(
-            "process {process}: its recording is {path}, which is not there any more, cannot be read, or is that of the process it \
-             was forked from"
-        ))),
-    }
-}
-
-/// Where a process has a file of its own, by what it has mapped: in its own view of the file system.
-pub(crate) fn file_of(process: u32, maps: &str, name: &str) -> Option<PathBuf> {
-    let mapping = Mapping::all(maps, name).next()?;
-    let in_its_root = PathBuf::from(format!("/proc/{process}/root{}", mapping.path));
-    // The shorter one, where it is the same.
-    let same = |path: &Path| fs::metadata(path).map(|m| (m.dev(), m.ino())).ok();
-    let path = PathBuf::from(mapping.path);
-    Some(if same(&path) == same(&in_its_root) { path } else { in_its_root })
-}
-
-/// How a process stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
-    /// It is there, since this clock tick.
-    Runs(u64),
-    /// It is there, and has been stopped.
-    Stopped(u64),
-    /// It is not there, or has ended and only waits to be noticed.
-    Gone,
-}
-
-impl Standing {
-    pub fn of(process: u32) -> Self {
-        let Ok(stat) = fs::read_to_string(format!("/proc/{process}/stat")) else { return Self::Gone };
-        match (start_ticks(&stat), state(&stat)) {
-            (Some(since), Some('T' | 't')) => Self::Stopped(since),
-            (Some(since), _) => Self::Runs(since),
-            (None, _) => Self::Gone,
-        }
-    }
-
-    /// When it started.
-    pub fn started(self) -> Option<u64> {
-        match self {
-            Self::Runs(since) | Self::Stopped(since) => Some(since),
-            Self::Gone => None,
-        }
-    }
-}
-
-/// Whether the process of a recording is alive: one with its id, or the one asked for, that started when it did.
-fn is_alive(facts: &Facts, asked_for: Option<u32>) -> bool {
-    let process = asked_for.unwrap_or(facts.process);
-    Standing::of(process).started() == Some(facts.process_start_ticks)
-}
-
 /// When the process of a recording started, by the header alone.
 pub(crate) fn started_by_header(path: &Path) -> io::Result<u64> {
-    header_word(&File::open(path)?, layout::header::PROCESS_START_TICKS)
+    header_word(&files::open(path)?, layout::header::PROCESS_START_TICKS)
 }
 
 /// The process of a recording, by the header alone.
 pub(crate) fn process_by_header(path: &Path) -> io::Result<u32> {
     // The driver's version is the other half.
-    header_word(&File::open(path)?, layout::header::PROCESS).map(|word| word as u32)
+    header_word(&files::open(path)?, layout::header::PROCESS).map(|word| word as u32)
 }
 
 /// A word of a recording's header.
@@ -362,72 +304,6 @@ pub(crate) fn header_word(file: &File, number: usize) -> io::Result<u64> {
     let mut word = [0; layout::WORD];
     file.read_exact_at(&mut word, (number * layout::WORD) as u64)?;
     Ok(u64::from_le_bytes(word))
-}
-
-/// The letter behind the name in `/proc/PID/stat`.
-fn state(stat: &str) -> Option<char> {
-    stat.rsplit_once(')')?.1.trim_start().chars().next()
-}
-
-/// Field 22 of `/proc/PID/stat`, unless the process has ended and only waits to be noticed. The second field is a name that
-/// may hold anything; it ends at the last bracket.
-fn start_ticks(stat: &str) -> Option<u64> {
-    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
-    match fields.next()? {
-        "Z" | "X" => None,
-        _ => fields.nth(18)?.parse().ok(),
-    }
-}
-
-/// A line of `/proc/PID/maps`.
-#[derive(Debug, PartialEq, Eq)]
-struct Mapping<'a> {
-    range: &'a str,
-    path: &'a str,
-}
-
-impl<'a> Mapping<'a> {
-    /// The mappings of files of this name.
-    fn all(maps: &'a str, name: &'a str) -> impl Iterator<Item = Self> {
-        maps.lines().filter_map(move |line| {
-            let path = &line[line.find('/')?..];
-            let path = path.strip_suffix(" (deleted)").unwrap_or(path);
-            if !path.strip_suffix(name).is_some_and(|folder| folder.ends_with('/')) {
-                return None;
-            }
-            Some(Self { range: line.split_ascii_whitespace().next()?, path })
-        })
-    }
-}
-
-/// How far a long reading has come, on standard error; silent where that is not a terminal.
-struct Progress {
-    shown: Option<u64>,
-    silent: bool,
-}
-
-impl Progress {
-    fn new() -> Self {
-        Self { shown: None, silent: !io::stderr().is_terminal() }
-    }
-
-    fn show(&mut self, done: u64, all: u64) {
-        let percent = done.saturating_mul(100).checked_div(all).unwrap_or(100).min(100);
-        if self.silent || self.shown == Some(percent) {
-            return;
-        }
-        self.shown = Some(percent);
-        // Nobody is worse off for a line of progress that cannot be written.
-        let _ = write!(io::stderr(), "\rreading: {percent} %");
-    }
-}
-
-impl Drop for Progress {
-    fn drop(&mut self) {
-        if self.shown.is_some() {
-            let _ = write!(io::stderr(), "\r             \r");
-        }
-    }
 }
 
 /// A duration or a moment, in nanoseconds: a number, and `ns`, `us`, `ms`, `s` (also meant without a unit), `m` or `h`.
@@ -462,10 +338,13 @@ pub(crate) fn hang_in(folder: &Path) -> Result<Option<HangReport>, Failure> {
 /// A file of a run folder; `None` where it is not there.
 pub(crate) fn read<T: serde::de::DeserializeOwned>(folder: &Path, name: &str) -> Result<Option<T>, Failure> {
     let path = folder.join(name);
-    let text = match std::fs::read_to_string(&path) {
+    let text = match files::read_text_in(folder, name) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(Failure::Input(format!("{}: {error}", path.display()))),
+        Err(error) => {
+            let why = denied(&path, &error).unwrap_or_else(|| error.to_string());
+            return Err(Failure::Input(format!("{}: {why}", path.display())));
+        }
     };
     serde_json::from_str(&text).map(Some).map_err(|error| Failure::Input(format!("{}: {error}", path.display())))
 }
@@ -473,31 +352,6 @@ pub(crate) fn read<T: serde::de::DeserializeOwned>(folder: &Path, name: &str) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_recording_is_found_among_the_mappings_of_a_process() {
-        let maps = "55d0c0a00000-55d0c0a01000 r--p 00000000 fe:01 131 /usr/bin/app\n\
-                    7f0000000000-7f0000100000 rw-s 00000000 fe:01 4711 /tmp/run with blanks/trace.lgt\n\
-                    7f0000200000-7f0000201000 rw-p 00000000 00:00 0\n";
-        let all = |maps| Mapping::all(maps, RECORDING).map(|m| (m.range, m.path)).collect::<Vec<_>>();
-        assert_eq!(all(maps), [("7f0000000000-7f0000100000", "/tmp/run with blanks/trace.lgt")]);
-        let deleted = "7f0000000000-7f0000100000 rw-s 00000000 fe:01 4711 /tmp/a/trace.lgt (deleted)\n";
-        assert_eq!(all(deleted)[0].1, "/tmp/a/trace.lgt");
-        assert_eq!(all("7f00-7f01 rw-s 0 fe:01 4711 /tmp/my-trace.lgt\n"), []);
-        assert_eq!(all(""), []);
-        // A forked child has its parent's as well.
-        assert_eq!(all(&[maps, deleted].concat()).len(), 2);
-    }
-
-    #[test]
-    fn the_start_of_a_process_is_read_behind_a_name_that_holds_anything() {
-        let rest = "S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 8888 20";
-        assert_eq!(start_ticks(&format!("42 (a) b) c) {rest}")), Some(8888));
-        assert_eq!(start_ticks(&format!("42 (gone) {}", rest.replacen('S', "Z", 1))), None);
-        assert_eq!(start_ticks("42 (cut"), None);
-        let own = fs::read_to_string("/proc/self/stat").unwrap();
-        assert!(start_ticks(&own).is_some_and(|ticks| ticks > 0));
-    }
 
     #[test]
     fn durations_have_units_and_are_seconds_without_one() {

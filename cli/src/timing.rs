@@ -16,6 +16,7 @@ mod cold_start;
 mod read;
 mod table;
 
+use crate::output::{write_line, Output};
 use crate::source::duration;
 use crate::writing::Format;
 use crate::{Failure, Outcome};
@@ -23,7 +24,7 @@ use lazyguard_core::timing::THRESHOLD_NANOS;
 use lazyguard_core::Nanos;
 use read::{Asked, Timed};
 use serde_json::{json, Value};
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -64,7 +65,7 @@ pub(crate) fn report(what: &Path, arguments: &Arguments, format: Format) -> Outc
     if processes.is_empty() {
         return Err(Failure::Input(format!("{}: holds no recording, and no folder with one", what.display())));
     }
-    let mut out = io::BufWriter::new(io::stdout().lock());
+    let mut out = Output::standard();
     let mut unreadable = None;
     let mut objects = Vec::new();
     for (number, run) in processes.iter().enumerate() {
@@ -74,7 +75,7 @@ pub(crate) fn report(what: &Path, arguments: &Arguments, format: Format) -> Outc
                     Format::Json => objects.push(timed.json()),
                     Format::Text => {
                         if number > 0 {
-                            writeln!(out)?;
+                            write_line!(out, "")?;
                         }
                         timed.write_text(&mut out)?;
                     }
@@ -82,28 +83,29 @@ pub(crate) fn report(what: &Path, arguments: &Arguments, format: Format) -> Outc
                 unreadable = timed.cut_short.or(unreadable);
             }
             // One that cannot be read keeps nobody from the others.
-            (Err(Failure::Input(why)), Format::Text) if processes.len() > 1 => writeln!(out, "{why}")?,
+            (Err(Failure::Input(why)), Format::Text) if processes.len() > 1 => write_line!(out, "{why}")?,
             (Err(failure), _) => unreadable = Some(failure),
         }
     }
     if let (Format::Json, None) | (Format::Json, Some(Failure::Input(_))) = (format, &unreadable) {
         if !objects.is_empty() {
-            writeln!(out, "{:#}", json!({ "schema": SCHEMA, "processes": objects }))?;
+            writeln!(out.raw(), "{:#}", json!({ "schema": SCHEMA, "processes": objects }))?;
         }
     }
     out.flush()?;
     unreadable.map_or(Ok(ExitCode::SUCCESS), Err)
 }
 
-/// Prints the accounts of all processes of a run that has ended, as far as there are any.
-pub(crate) fn after_run(root: &Path, cold_start: bool, blocking: bool, out: &mut impl Write) -> Result<(), Failure> {
+/// Prints the accounts of all processes of a run that has ended, as far as there are any, on standard error.
+pub(crate) fn after_run(root: &Path, cold_start: bool, blocking: bool) -> Result<(), Failure> {
     let asked = Asked { cold_start, blocking, threshold: THRESHOLD_NANOS };
     if !cold_start && !blocking {
         return Ok(());
     }
+    let out = &mut Output::standard_error();
     let processes = read::processes(root)?;
     if processes.is_empty() {
-        writeln!(out, "no process of the run left a recording: none initialised CUDA, or LAZYGUARD_RECORD=off")?;
+        write_line!(out, "no process of the run left a recording: none initialised CUDA, or LAZYGUARD_RECORD=off")?;
         if let (true, Some(cards)) = (cold_start, cards::of(root)) {
             cards::write_without_recording(&cards, out)?;
         }
@@ -112,9 +114,9 @@ pub(crate) fn after_run(root: &Path, cold_start: bool, blocking: bool, out: &mut
         match Timed::read(run, &asked) {
             Ok(timed) => {
                 timed.write_text(out)?;
-                timed.cut_short.iter().try_for_each(|why| writeln!(out, "{why}"))?;
+                timed.cut_short.iter().try_for_each(|why| write_line!(out, "{why}"))?;
             }
-            Err(Failure::Input(why)) => writeln!(out, "{why}")?,
+            Err(Failure::Input(why)) => write_line!(out, "{why}")?,
             Err(failure) => return Err(failure),
         }
     }
@@ -136,9 +138,9 @@ impl Timed {
         })
     }
 
-    fn write_text(&self, out: &mut impl Write) -> io::Result<()> {
+    fn write_text(&self, out: &mut Output<'_>) -> io::Result<()> {
         let rank = if self.rank.is_empty() { String::new() } else { format!(", rank {}", self.rank) };
-        writeln!(out, "{} (process {}{rank} on {}) {}", self.program, self.process, self.host, self.ended)?;
+        write_line!(out, "{} (process {}{rank} on {}) {}", self.program, self.process, self.host, self.ended)?;
         if let Some(account) = &self.cold_start {
             cold_start::write(account, out)?;
             cards::write(self.cards.as_ref(), account, out)?;

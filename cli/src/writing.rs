@@ -28,6 +28,16 @@ impl std::fmt::Display for Took {
     }
 }
 
+/// A size in the unit in which it is easily read.
+pub(crate) fn size(bytes: u64) -> String {
+    match bytes {
+        0..1024 => format!("{bytes} B"),
+        1024..1_048_576 => format!("{:.1} KiB", bytes as f64 / 1024.0),
+        1_048_576..1_073_741_824 => format!("{:.1} MiB", bytes as f64 / 1_048_576.0),
+        _ => format!("{:.1} GiB", bytes as f64 / 1_073_741_824.0),
+    }
+}
+
 /// A moment on the wall, from nanoseconds since 1970.
 pub(crate) fn utc(unix_nanos: u64) -> String {
     let seconds = unix_nanos / 1_000_000_000;
@@ -47,6 +57,11 @@ pub(crate) fn utc(unix_nanos: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sizes_are_written_in_the_unit_in_which_they_are_read() {
+        assert_eq!((size(1023), size(1536), size(3 << 30)), ("1023 B".into(), "1.5 KiB".into(), "3.0 GiB".into()));
+    }
 
     #[test]
     fn moments_are_written_as_the_calendar_has_them() {

@@ -5,6 +5,7 @@
 //! * [`state`] holds what is known of threads, contexts, streams and functions, folded from calls.
 //! * [`trace`] is the recording: what outlives the process, its writer and its reader.
 //! * [`place`] says where a recording may be mapped.
+//! * [`left`] says which private folders are taken away, and takes them.
 //! * [`preload`] decides what to load, and when to stop.
 //! * [`diagnose`] turns a [`diagnose::Snapshot`] into verdicts.
 //! * [`hazard`] turns what a run that passed has noted into hazards.
@@ -22,6 +23,7 @@
 pub mod api;
 pub mod diagnose;
 pub mod hazard;
+pub mod left;
 pub mod place;
 pub mod preload;
 pub mod report;

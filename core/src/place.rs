@@ -9,33 +9,14 @@ use std::path::{Path, PathBuf};
 /// Where folders lie in memory, on systems that have it.
 pub const MEMORY: &str = "/dev/shm";
 
-/// The name of a private folder begins with this, of a user's; with the process it is that process's.
-pub fn private_prefix(user: u32, process: Option<u32>) -> String {
-    match process {
-        Some(process) => format!("lazyguard-{user}-{process}-"),
-        None => format!("lazyguard-{user}-"),
-    }
+/// The name of a process's private folder begins with this.
+pub fn private_prefix(user: u32, process: u32) -> String {
+    format!("lazyguard-{user}-{process}-")
 }
 
 /// The end of such a name: in which namespace the process has its number, as far as four digits tell, and something random.
 pub fn private_suffix(namespace: u16, random: u16) -> String {
     format!("{namespace:04x}{random:04x}")
-}
-
-/// The namespace that the name of a private folder tells.
-pub fn private_namespace(name: &str) -> Option<u16> {
-    u16::from_str_radix(name.rsplit('-').next()?.get(..4)?, 16).ok()
-}
-
-/// Whether a folder of this name is a private one of this process, whoever ran it.
-pub fn is_private_of(name: &OsStr, process: u32) -> bool {
-    let mut parts = name.to_str().unwrap_or_default().split('-');
-    let is_number = |part: Option<&str>| part.is_some_and(|part| part.parse::<u32>().is_ok());
-    parts.next() == Some("lazyguard")
-        && is_number(parts.next())
-        && parts.next() == Some(process.to_string().as_str())
-        && parts.next().is_some_and(|random| random.len() == 8 && random.bytes().all(|b| b.is_ascii_hexdigit()))
-        && parts.next().is_none()
 }
 
 /// Where private folders go, to the first that will do: to the folder for temporary files that the user has named (`TMPDIR`), to
@@ -48,6 +29,68 @@ pub fn private_bases(named: Option<OsString>) -> Vec<PathBuf> {
         }
     }
     bases
+}
+
+/// What the name of a private folder tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Private {
+    /// Whether it is that of a `lazyguard run`, with the folders of the run's processes in it.
+    pub is_run: bool,
+    /// The user who made it, if the name is right.
+    pub user: u32,
+    /// The process that made it.
+    pub process: u32,
+    /// The namespace in which that process has its number; 0 where it was not known.
+    pub namespace: u16,
+}
+
+impl Private {
+    /// By the name: `lazyguard-USER-PROCESS-SUFFIX` or `lazyguard-run-USER-PROCESS-SUFFIX`.
+    pub fn by_name(name: &OsStr) -> Option<Self> {
+        let rest = name.to_str()?.strip_prefix("lazyguard-")?;
+        let (is_run, rest) = rest.strip_prefix("run-").map_or((false, rest), |rest| (true, rest));
+        let mut parts = rest.split('-');
+        let (user, process, suffix) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?, parts.next()?);
+        let is_whole = parts.next().is_none() && suffix.len() == 8 && suffix.bytes().all(|b| b.is_ascii_hexdigit());
+        Some(Self {
+            is_run,
+            user,
+            process,
+            namespace: u16::from_str_radix(suffix.get(..4).filter(|_| is_whole)?, 16).ok()?,
+        })
+    }
+}
+
+/// Names of the files that LazyGuard writes into the folder of a process. Each is written as a whole under another name first:
+/// with a dot before and `.new` behind.
+pub mod file {
+    /// The log.
+    pub const LOG: &str = "log.jsonl";
+    /// The account of the run.
+    pub const RUN: &str = "run.json";
+    /// The report of the newest hang.
+    pub const HANG: &str = "hang.json";
+    /// What another timing would have made a hang.
+    pub const HAZARDS: &str = "hazards.json";
+    /// The recording.
+    pub const TRACE: &str = "trace.lgt";
+    /// The answer to the newest request for a report: for programs, and for people.
+    pub const DUMP: &str = "dump.json";
+    /// See [`DUMP`].
+    pub const DUMP_TEXT: &str = "dump.txt";
+    /// What makes such a request, where the recording is not a file.
+    pub const REQUEST: &str = "dump.request";
+    /// What the Python interpreter says of its threads.
+    pub const PYTHON: &str = "python.txt";
+    /// The recording as a timeline, where `lazyguard export` was not told another name.
+    pub const TIMELINE: &str = "trace.perfetto-trace";
+    /// In the folder of a run: that it is one, and whose; locked for as long as the run lasts.
+    pub const MARK: &str = "supervised.json";
+    /// In the private folder of a run that is over: its path was printed.
+    pub const KEPT: &str = "kept";
+    /// All of those in a process's folder.
+    pub const OF_A_PROCESS: [&str; 11] =
+        [LOG, RUN, HANG, HAZARDS, TRACE, DUMP, DUMP_TEXT, REQUEST, PYTHON, TIMELINE, crate::stack::STACKS];
 }
 
 /// Magic numbers as statfs(2) and the file systems' own headers have them.
@@ -132,18 +175,22 @@ mod tests {
 
     #[test]
     fn the_private_folder_of_a_process_is_known_by_its_name() {
-        let name = private_prefix(1000, Some(4242)) + &private_suffix(0x0bad, 0xcafe);
-        assert_eq!((name.as_str(), private_namespace(&name)), ("lazyguard-1000-4242-0badcafe", Some(0x0bad)));
-        assert!(name.starts_with(&private_prefix(1000, None)));
-        assert!(is_private_of(OsStr::new(&name), 4242));
+        let name = private_prefix(1000, 4242) + &private_suffix(0x0bad, 0xcafe);
+        assert_eq!(name, "lazyguard-1000-4242-0badcafe");
+        let private = Private { is_run: false, user: 1000, process: 4242, namespace: 0x0bad };
+        assert_eq!(Private::by_name(OsStr::new(&name)), Some(private));
+        let of_a_run = Private::by_name(OsStr::new("lazyguard-run-1000-4242-0badcafe"));
+        assert_eq!(of_a_run, Some(Private { is_run: true, ..private }));
         for other in [
-            "lazyguard-1000-424-0badcafe",
             "lazyguard-1000-4242-",
+            "lazyguard-1000-4242-0badcaf",
+            "lazyguard-1000-4242-0badcafg",
+            "lazyguard-run-run-1000-4242-0badcafe",
             "lazyguard-x-4242-0badcafe",
             "lazyguard-1000-4242-0badcafe-2",
             "my-lazyguard-1000-4242-0badcafe",
         ] {
-            assert!(!is_private_of(OsStr::new(other), 4242), "{other}");
+            assert_eq!(Private::by_name(OsStr::new(other)), None, "{other}");
         }
     }
 

@@ -1,8 +1,8 @@
 //! What the doctor has found, and how it is printed.
 
+use crate::output::{write_line, Output};
 use crate::Outcome;
 use serde::Serialize;
-use std::io::{self, Write};
 use std::process::ExitCode;
 
 /// Version of the JSON form.
@@ -117,14 +117,14 @@ impl Findings {
 
     /// Prints them. Fails, as a command does, where there is a problem.
     pub fn print(&self, format: Format) -> Outcome {
-        let mut out = io::stdout().lock();
+        let mut out = Output::standard();
         match format {
             Format::Json => {
                 let (problems, notes) = (self.count(Level::Problem), self.count(Level::Note));
                 let all = serde_json::json!({
                     "schema": SCHEMA, "problems": problems, "notes": notes, "findings": self.0
                 });
-                writeln!(out, "{all:#}")?;
+                writeln!(out.raw(), "{all:#}")?;
             }
             Format::Text => self.0.iter().try_for_each(|finding| {
                 let level = match finding.level {
@@ -132,8 +132,8 @@ impl Findings {
                     Level::Note => "note    ",
                     Level::Problem => "problem ",
                 };
-                writeln!(out, "{level} {}: {}", finding.about.name(), finding.what)?;
-                finding.todo.iter().try_for_each(|todo| writeln!(out, "         do: {todo}"))
+                write_line!(out, "{level} {}: {}", finding.about.name(), finding.what)?;
+                finding.todo.iter().try_for_each(|todo| write_line!(out, "         do: {todo}"))
             })?,
         }
         out.flush()?;

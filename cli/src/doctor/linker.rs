@@ -7,6 +7,7 @@
 
 use super::machine::Machine;
 use crate::elf::{machine_name, machine_of, Elf};
+use crate::files;
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -60,7 +61,7 @@ impl<'a> Linker<'a> {
     pub fn new(machine: &'a Machine, wanted: u16) -> Self {
         let library_path = machine.variable("LD_LIBRARY_PATH").unwrap_or_default().as_bytes();
         let library_path = library_path.split(|b| matches!(b, b':' | b';')).filter(|folder| !folder.is_empty());
-        let cache = std::fs::read(machine.at("/etc/ld.so.cache")).unwrap_or_default();
+        let cache = files::read(machine.at("/etc/ld.so.cache")).unwrap_or_default();
         Self {
             machine,
             wanted,

@@ -2,9 +2,9 @@
 //!
 //! Must not: look anywhere else; a test gives a folder for the root, and an environment of its own.
 
+use crate::files;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::fs;
 use std::path::{Path, PathBuf};
 
 /// See the module.
@@ -34,7 +34,7 @@ impl Machine {
 
     /// What a file says.
     pub fn text(&self, path: &str) -> Option<String> {
-        fs::read(self.at(path)).ok().map(|text| String::from_utf8_lossy(&text).into_owned())
+        files::read(self.at(path)).ok().map(|text| String::from_utf8_lossy(&text).into_owned())
     }
 
     /// A variable of the environment.

@@ -7,9 +7,11 @@
 
 use super::driver::Driver;
 use super::finding::{About, Findings};
+use crate::files;
+use crate::output::{write_line, Output};
 use crate::Outcome;
 use std::fs::File;
-use std::io::{self, Write as _};
+use std::io;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
@@ -108,7 +110,7 @@ fn tried(driver: &Driver, limit: Duration) -> io::Result<Tried> {
         // A process that the kernel does not let go stays where it is: nobody waits for it.
         child.kill()?;
     }
-    let text = |path| std::fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    let text = |path: &PathBuf| files::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     let complained = text(&complained)?.lines().next().map(|line| format!(": {line}")).unwrap_or_default();
     Ok(Tried { status, said: text(&said)?, complained })
 }
@@ -182,13 +184,13 @@ fn devices(names: &[String]) -> String {
 /// text, or as a dead child.
 pub(super) fn child() -> Outcome {
     use cudarc::driver::result::{self, device, DriverError};
-    let mut out = io::stdout();
+    let mut out = Output::standard();
     let mut refused = |call: &str, error: DriverError| -> Outcome {
-        writeln!(out, "error {call} {}", error.0 as i32)?;
+        write_line!(out, "error {call} {}", error.0 as i32)?;
         // The number is out before the driver is asked for a name.
         out.flush()?;
         if let Ok(name) = error.error_name() {
-            writeln!(out, "name {}", name.to_string_lossy())?;
+            write_line!(out, "name {}", name.to_string_lossy())?;
         }
         Ok(ExitCode::FAILURE)
     };
@@ -206,8 +208,8 @@ pub(super) fn child() -> Outcome {
             Err(error) => return refused("cuDeviceGetName", error),
         }
     }
-    names.iter().try_for_each(|name| writeln!(out, "device {name}"))?;
-    writeln!(out, "started")?;
+    names.iter().try_for_each(|name| write_line!(out, "device {name}"))?;
+    write_line!(out, "started")?;
     out.flush()?;
     Ok(ExitCode::SUCCESS)
 }

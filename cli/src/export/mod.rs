@@ -14,11 +14,14 @@ mod protobuf;
 mod read_back;
 mod timeline;
 
+use crate::files;
+use crate::output::{write_line, Output};
 use crate::source::hang_in;
 use crate::source::{duration, Run};
 use crate::{Failure, Outcome};
 use judged::{of_recording, Reported};
 use lazyguard_core::diagnose::Gathering;
+use lazyguard_core::place::file::TIMELINE;
 use lazyguard_core::trace::read::{Entry, Source};
 use lazyguard_core::Nanos;
 use std::ffi::OsStr;
@@ -28,9 +31,6 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use timeline::Timeline;
-
-/// What a timeline is called in a run folder.
-const TIMELINE: &str = "trace.perfetto-trace";
 
 /// What a recording can be exported to.
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -94,19 +94,28 @@ pub(crate) fn export(arguments: &Arguments) -> Outcome {
         timeline.finish(&opened.state_in_words(), &range).map_err(failed)
     };
     if path.as_os_str() == OsStr::new("-") {
-        write(&mut io::stdout().lock(), &Failure::Output)?;
+        let mut out = Output::standard();
+        write(&mut out.raw(), &Failure::Output)?;
+        out.flush()?;
         return opened.cut_short().map_or(Ok(ExitCode::SUCCESS), Err);
     }
     let failed = |error: io::Error| Failure::Input(format!("cannot write {}: {error}", path.display()));
-    let mut file = File::create(&path).map_err(failed)?;
+    // A name that the user has not given is not followed to wherever it leads.
+    let made = match &arguments.output {
+        Some(path) => File::create(path),
+        None => files::create_in(path.parent().unwrap_or(Path::new("")), TIMELINE),
+    };
+    let mut file = made.map_err(failed)?;
     match write(&mut file, &failed) {
         Ok((slices, bytes)) => {
             let size = bytes as f64 / 1e6;
-            writeln!(
-                io::stdout(),
+            let mut out = Output::standard();
+            write_line!(
+                out,
                 "{}: {slices} slices in {size:.1} MB; open it at https://ui.perfetto.dev",
                 path.display()
             )?;
+            out.flush()?;
             opened.cut_short().map_or(Ok(ExitCode::SUCCESS), Err)
         }
         Err(failure) => {

@@ -1,12 +1,16 @@
 //! Lines that a CI system shows beside the source or in its list of problems.
 //!
-//! Each system has its own way to say where a line's parts end; what stands in a kernel's name must not be able to say it.
+//! Each system has its own way to say where a line's parts end; what stands in a kernel's name must not be able to say it. Nor must
+//! it reach the system's log, or the text that the system shows, as anything but a part of a line: first each line of a text is
+//! made one line of text for a person, and then come the escapes of the system's own form.
 
 use super::hangs::hangs;
 use super::judge::Status;
 use super::places::Place;
 use super::{text, Seen};
 use lazyguard_core::hazard::words;
+use lazyguard_core::report::{one_line, Block};
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::str::FromStr;
 
@@ -96,8 +100,8 @@ pub(super) fn lines(seen: &Seen<'_>, annotations: Annotations) -> Vec<String> {
 fn shown<'a>(seen: &'a Seen<'a>) -> Vec<Shown<'a>> {
     let hangs = hangs(&seen.processes).into_iter().map(|hang| Shown {
         code: hang.code().name(),
-        title: format!("{}: {} hangs", hang.code(), hang.process.title()),
-        text: format!("{}\n{}", hang.title(), hang.explanation()),
+        title: one_line(&format!("{}: {} hangs", hang.code(), hang.process.title())).into_owned(),
+        text: text_of(std::iter::once(hang.title().to_owned()).chain(hang.steps())),
         key: hang.key(),
         place: hang.line().map(|line| Place::of(&line, &seen.here)),
         fails: true,
@@ -106,14 +110,23 @@ fn shown<'a>(seen: &'a Seen<'a>) -> Vec<Shown<'a>> {
     let hazards = seen.judged.hazards.iter().filter(|finding| finding.fails || !finding.hazard.prevented);
     let hazards = hazards.filter(|finding| finding.status == Status::New).map(|finding| Shown {
         code: finding.hazard.code.name(),
-        title: format!("{}: {}", finding.hazard.code, finding.hazard.title),
-        text: format!("{}\n{}\nfix: {}", words::line(&finding.hazard), finding.hazard.what, finding.hazard.fix),
+        title: one_line(&format!("{}: {}", finding.hazard.code, finding.hazard.title)).into_owned(),
+        text: text_of([
+            words::line(&finding.hazard),
+            finding.hazard.what.clone(),
+            format!("fix: {}", finding.hazard.fix),
+        ]),
         key: finding.key.clone(),
         place: finding.line.as_ref().map(|line| Place::of(line, &seen.here)),
         fails: finding.fails,
         seen,
     });
     hangs.chain(hazards).collect()
+}
+
+/// Lines in one text, each of which stays one.
+fn text_of(lines: impl IntoIterator<Item = String>) -> String {
+    Block::of(lines).as_str().trim_end_matches('\n').to_owned()
 }
 
 impl Shown<'_> {
@@ -126,13 +139,17 @@ impl Shown<'_> {
         }
     }
 
+    /// The file and the line, where the file can be shown beside its source.
+    fn inside(&self) -> Option<(Cow<'_, str>, u32)> {
+        self.place.as_ref().filter(|place| place.is_inside).map(|place| (one_line(&place.path), place.line))
+    }
+
     /// `::error file=F,line=L,title=T::MESSAGE`.
     fn github(&self) -> String {
         let level = if self.fails { "error" } else { "warning" };
         let mut line = format!("::{level} ");
-        // A file outside the repository cannot be shown beside its source.
-        if let Some(place) = self.place.as_ref().filter(|place| place.is_inside) {
-            let _ = write!(line, "file={},line={},", github_property(&place.path), place.line);
+        if let Some((path, number)) = self.inside() {
+            let _ = write!(line, "file={},line={number},", github_property(&path));
         }
         let _ = write!(line, "title={}::{}", github_property(&self.title), github_data(&self.text));
         line
@@ -142,8 +159,8 @@ impl Shown<'_> {
     fn azure(&self) -> String {
         let level = if self.fails { "error" } else { "warning" };
         let mut line = format!("##vso[task.logissue type={level};");
-        if let Some(place) = self.place.as_ref().filter(|place| place.is_inside) {
-            let _ = write!(line, "sourcepath={};linenumber={};", azure_property(&place.path), place.line);
+        if let Some((path, number)) = self.inside() {
+            let _ = write!(line, "sourcepath={};linenumber={number};", azure_property(&path));
         }
         let _ = write!(line, "code={};]{}", self.code, azure_data(&format!("{}\n{}", self.title, self.text)));
         line
@@ -151,7 +168,8 @@ impl Shown<'_> {
 
     /// `##teamcity[buildProblem ...]` for what fails the run, since it fails the build, and a warning for the rest.
     fn teamcity(&self) -> String {
-        let place = self.place.as_ref().map(|place| format!("{}:{}: ", place.path, place.line)).unwrap_or_default();
+        let place = self.place.as_ref().map(|place| format!("{}:{}: ", one_line(&place.path), place.line));
+        let place = place.unwrap_or_default();
         let text = teamcity(&format!("{place}{}\n{}", self.title, self.text), MOST_TEAMCITY);
         if self.fails {
             // An identity is at most 60 letters long, and the same from build to build.
@@ -234,7 +252,7 @@ mod tests {
 
     /// A kernel and a file whose names would end a line's part, or the line, in every one of the forms.
     fn nasty(told: impl FnOnce(&Seen<'_>)) {
-        let kernel = "k<'a', 100%>[1]|\u{e9}\u{1f600};::\n##vso[x]".to_owned();
+        let kernel = "k<'a', 100%>[1]|\u{e9}\u{1f600};::\n##vso[x]\u{1b}[2J".to_owned();
         let nasty = Told { kernel, file: "src/a,b;c]d:e%20.cpp".to_owned(), ..Told::default() };
         seen(&nasty, told);
     }
@@ -242,7 +260,7 @@ mod tests {
     fn only(seen: &Seen<'_>, system: System) -> String {
         let lines = lines(seen, Annotations::For(system));
         assert_eq!(lines.len(), 1, "{lines:?}");
-        assert!(!lines[0].contains(['\n', '\r']), "{lines:?}");
+        assert!(!lines[0].contains(char::is_control), "{lines:?}");
         lines[0].clone()
     }
 
@@ -256,7 +274,7 @@ mod tests {
                 ),
                 "{line}"
             );
-            assert!(line.contains("k<'a', 100%25>[1]|\u{e9}\u{1f600};::%0A##vso[x]"), "{line}");
+            assert!(line.contains("k<'a', 100%25>[1]|\u{e9}\u{1f600};::\\n\\x23#vso[x]\\x1b[2J"), "{line}");
         });
     }
 
@@ -266,7 +284,7 @@ mod tests {
             let line = only(seen, System::Azure);
             let start = "##vso[task.logissue type=warning;sourcepath=src/a,b%3Bc%5Dd:e%AZP2520.cpp;linenumber=12;code=LG101;]LG101: a cold";
             assert!(line.starts_with(start), "{line}");
-            assert!(line.contains("100%AZP25>[1]|\u{e9}\u{1f600};::%0A##vso[x]"), "{line}");
+            assert!(line.contains("100%AZP25>[1]|\u{e9}\u{1f600};::\\n\\x23#vso[x]\\x1b[2J"), "{line}");
         });
     }
 
@@ -275,7 +293,7 @@ mod tests {
         nasty(|seen| {
             let line = only(seen, System::Teamcity);
             assert!(line.starts_with("##teamcity[message text='src/a,b;c|]d:e%20.cpp:12: LG101: a cold"), "{line}");
-            assert!(line.contains("k<|'a|', 100%>|[1|]|||0x00e9|0xd83d|0xde00;::|n##vso|[x|]"), "{line}");
+            assert!(line.contains("k<|'a|', 100%>|[1|]|||0x00e9|0xd83d|0xde00;::\\n\\x23#vso|[x|]\\x1b|[2J"), "{line}");
             assert!(line.ends_with("' status='WARNING']"), "{line}");
         });
     }

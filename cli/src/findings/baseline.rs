@@ -2,6 +2,7 @@
 //!
 //! The file is sorted and has a key a line, so that two of them differ where the hazards do.
 
+use crate::files;
 use crate::Failure;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -19,7 +20,7 @@ struct File {
 /// The keys of a baseline; `None` where there is no such file.
 pub(super) fn read(path: &Path) -> Result<Option<BTreeSet<String>>, Failure> {
     let failure = |why: &dyn std::fmt::Display| Failure::Input(format!("baseline {}: {why}", path.display()));
-    let text = match std::fs::read_to_string(path) {
+    let text = match files::read_input(path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(failure(&error)),

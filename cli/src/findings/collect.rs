@@ -5,6 +5,7 @@
 
 use crate::callers::SourceLine;
 use crate::ends::{self, ProcessEnd};
+use crate::process::denied;
 use crate::recorded::{Recorded, StoodStill};
 use crate::run::root;
 use crate::source::{is_process_folder, read, Opened, Run, HAZARDS};
@@ -244,12 +245,20 @@ pub(crate) fn holds_processes(root: &Path) -> bool {
     !process_folders(root, &mut Vec::new(), |_| true).is_empty()
 }
 
+/// Why the folders under the root that cannot be looked into cannot; a line each.
+pub(crate) fn unreadable_in(root: &Path) -> Vec<String> {
+    let mut problems = Vec::new();
+    process_folders(root, &mut problems, |_| true);
+    problems
+}
+
 fn folders(root: &Path, problems: &mut Vec<String>) -> Vec<PathBuf> {
     let entries = match std::fs::read_dir(root) {
         Ok(entries) => entries,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Vec::new(),
         Err(error) => {
-            problems.push(format!("{}: {error}", root.display()));
+            let why = denied(root, &error).unwrap_or_else(|| error.to_string());
+            problems.push(format!("{}: {why}", root.display()));
             return Vec::new();
         }
     };
@@ -281,7 +290,9 @@ pub(super) fn process(run: &Run) -> Process {
         found.account = found.keep(read(folder, "run.json"));
         file = found.keep(read::<HazardFile>(folder, HAZARDS));
     }
+    let before = found.problems.len();
     let opened: Option<Opened> = found.keep(run.open());
+    let is_unreadable = found.problems.len() > before;
     found.problems.extend(opened.iter().filter_map(Opened::cut_short).map(|why| why.to_string()));
 
     if let Some(opened) = &opened {
@@ -320,6 +331,9 @@ pub(super) fn process(run: &Run) -> Process {
         Some(end) if found.account.as_ref().is_some_and(is_by_the_guard) && !end.ended_by_run => {}
         Some(ProcessEnd { exit_code: Some(0), ended_by_run: false, .. }) if orderly => {}
         Some(end) => found.ended = end.in_words(),
+        None if found.ended.is_empty() && is_unreadable => {
+            found.ended = "left a recording that cannot be read: how it ended is not known".to_owned();
+        }
         None if found.ended.is_empty() => found.ended = ends::UNKNOWN.to_owned(),
         None => {}
     }

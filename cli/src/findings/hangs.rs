@@ -40,13 +40,17 @@ impl HangSeen<'_> {
         format!("{}|{}|{}", self.code(), culprit.as_deref().unwrap_or("-"), call.unwrap_or("-"))
     }
 
-    /// Who waits for whom and what to change, in one text.
+    /// Who waits for whom and what to change, a line each.
+    pub fn steps(&self) -> impl Iterator<Item = String> + '_ {
+        self.report
+            .verdicts
+            .iter()
+            .flat_map(|verdict| verdict.chain.iter().cloned().chain(std::iter::once(format!("fix: {}", verdict.fix))))
+    }
+
+    /// The same in one text.
     pub fn explanation(&self) -> String {
-        let steps =
-            self.report.verdicts.iter().flat_map(|verdict| {
-                verdict.chain.iter().cloned().chain(std::iter::once(format!("fix: {}", verdict.fix)))
-            });
-        steps.collect::<Vec<_>>().join("\n")
+        self.steps().collect::<Vec<_>>().join("\n")
     }
 
     /// The line at which the first of the blocked threads entered the driver, where its stack has names.

@@ -6,6 +6,7 @@
 use super::collect::{Course, Process, Stood};
 use super::judge::{Finding, Status};
 use super::{text, End, Seen};
+use crate::files;
 use crate::Failure;
 use chrono::DateTime;
 use lazyguard_core::hazard::words;
@@ -48,7 +49,7 @@ pub(super) fn text(seen: &Seen<'_>) -> Result<String, Failure> {
 /// The machine: where the processes ran, else this one.
 fn host(seen: &Seen<'_>) -> String {
     let host = seen.processes.iter().map(|process| &process.host).find(|host| !host.is_empty()).cloned();
-    let own = || std::fs::read_to_string("/proc/sys/kernel/hostname").map(|name| name.trim().to_owned()).ok();
+    let own = || files::read_text("/proc/sys/kernel/hostname").map(|name| name.trim().to_owned()).ok();
     host.or_else(own).filter(|host| !host.is_empty()).unwrap_or_else(|| "localhost".to_owned())
 }
 
@@ -81,7 +82,7 @@ fn of_the_run(seen: &Seen<'_>, end: End) -> TestCaseStatus {
         End::EndedOnHang if seen.processes.iter().any(|process| process.hang().is_some()) => TestCaseStatus::success(),
         End::EndedOnHang => status(NonSuccessKind::Failure, "hang", end.to_string(), lines),
         End::TimedOut => {
-            let suspected = seen.suspected().map(|(_, report)| report.text()).collect::<String>();
+            let suspected = seen.suspected().map(|(_, report)| report.text().as_str().to_owned()).collect::<String>();
             status(NonSuccessKind::Error, "timeout", end.to_string(), format!("{lines}\n{suspected}"))
         }
         End::Exited(_) | End::Signalled(_) => status(NonSuccessKind::Failure, "exit", end.to_string(), lines),
@@ -103,14 +104,14 @@ fn of_process(process: &Process, program: &str, names: &mut HashMap<String, u32>
         Some(Stood::Hang(report)) => {
             let (ty, message) = report.verdicts.first().map_or(("hang", "hang"), |v| (v.code.name(), v.title.as_str()));
             let told = crate::stacks::told_by(report, &process.stacks);
-            status(NonSuccessKind::Failure, ty, message, told.text() + &told.python_text())
+            status(NonSuccessKind::Failure, ty, message, told.text().and(&told.python_text()).as_str())
         }
         _ => of_the_course(process),
     };
     let mut out =
         vec![format!("{} {}", process.title(), process.ended), format!("folder: {}", process.folder.display())];
     if let Some(stood @ (Stood::Slow(_) | Stood::Resolved(_) | Stood::Suspected(_))) = &process.stood {
-        out.push(format!("{}: {}", stood.word(), stood.report().text()));
+        out.push(format!("{}: {}", stood.word(), stood.report().text().as_str()));
     }
     out.extend(process.account.iter().flat_map(|account| account.lines()));
     out.extend(process.problems.iter().map(|problem| format!("cannot be read: {problem}")));

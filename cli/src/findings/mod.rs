@@ -25,11 +25,12 @@ mod suppress;
 mod text;
 
 pub(crate) use annotate::Annotations;
-pub(crate) use collect::{hazards_in, holds_processes};
+pub(crate) use collect::{hazards_in, holds_processes, unreadable_in};
 pub(crate) use fail_on::FailOn;
 pub(crate) use report::{report_all, report_hazards, Format};
 pub(crate) use text::lines_of;
 
+use crate::output::said;
 use crate::run::code;
 use crate::Failure;
 use collect::{Process, Stood};
@@ -220,8 +221,7 @@ pub(crate) fn conclude(run: &Finished, wanted: &Wanted) -> Result<Conclusion, Fa
     if wanted.summary || wanted.annotations.system() == Some(annotate::System::Gitlab) {
         lines.push(text::summary(&seen));
     }
-    // A program's name may hold a line of its own, which a CI system would take for a command.
-    let lines = lines.iter().map(|line| format!("lazyguard: {}", line.replace(char::is_control, "?")));
+    let lines = lines.iter().map(|line| said(line));
     let lines = annotate::lines(&seen, wanted.annotations).into_iter().chain(lines).collect();
     Ok(Conclusion { failed, keep, lines, unwritten })
 }

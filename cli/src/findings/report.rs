@@ -3,9 +3,9 @@
 use super::collect::{self, Process};
 use super::judge::Rules;
 use super::{baseline, json, junit, sarif, suppress, text, FailOn, Seen};
+use crate::output::{write_line, Output};
 use crate::source::{is_process_folder, Run};
 use crate::{Failure, Outcome};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -23,18 +23,18 @@ pub(crate) enum Format {
 }
 
 /// Prints the processes whose folders lie under a root: a line each, and their hangs and hazards.
-pub(crate) fn report_all(root: &Path, format: crate::writing::Format, out: &mut impl Write) -> Outcome {
+pub(crate) fn report_all(root: &Path, format: crate::writing::Format, out: &mut Output<'_>) -> Outcome {
     let (processes, unreadable) = collect::under(root);
     let fail_on = FailOn::default();
     let judged = Rules::default().judge(&processes);
     let seen = look_at(root, processes, unreadable, judged, &fail_on, false);
     match format {
-        crate::writing::Format::Json => out.write_all(json::text(&seen).as_bytes())?,
+        crate::writing::Format::Json => out.raw().write_all(json::text(&seen).as_bytes())?,
         crate::writing::Format::Text => {
-            text::processes(&seen).iter().try_for_each(|line| writeln!(out, "{line}"))?;
+            text::processes(&seen).iter().try_for_each(|line| write_line!(out, "{line}"))?;
             if !seen.judged.hazards.is_empty() {
-                writeln!(out)?;
-                text::hazards(&seen).iter().try_for_each(|line| writeln!(out, "{line}"))?;
+                write_line!(out, "")?;
+                text::hazards(&seen).iter().try_for_each(|line| write_line!(out, "{line}"))?;
             }
         }
     }
@@ -47,7 +47,7 @@ pub(crate) fn report_hazards(
     format: Format,
     suppressions: &[PathBuf],
     baseline: Option<&Path>,
-    out: &mut impl Write,
+    out: &mut Output<'_>,
 ) -> Outcome {
     let fail_on = FailOn::default();
     let keys = match baseline {
@@ -67,11 +67,11 @@ pub(crate) fn report_hazards(
         Format::Junit => junit::text(&seen)?,
         Format::Text => {
             let problems = seen.problems().map(|problem| format!("cannot be read: {problem}"));
-            let lines: Vec<_> = problems.chain(text::hazards(&seen)).collect();
-            lines.join("\n") + "\n"
+            problems.chain(text::hazards(&seen)).try_for_each(|line| write_line!(out, "{line}"))?;
+            return Ok(exit_code(&seen));
         }
     };
-    out.write_all(text.as_bytes())?;
+    out.raw().write_all(text.as_bytes())?;
     Ok(exit_code(&seen))
 }
 

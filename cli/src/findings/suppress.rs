@@ -6,6 +6,7 @@
 //! Must not: suppress a hang, or take a line that it cannot read for one that matches nothing.
 
 use super::fail_on::is_hazard;
+use crate::files;
 use crate::Failure;
 use lazyguard_core::diagnose::Code;
 use lazyguard_core::hazard::Hazard;
@@ -61,7 +62,7 @@ impl Suppression {
 pub(super) fn read(files: &[PathBuf]) -> Result<Vec<Suppression>, Failure> {
     let mut all = Vec::new();
     for path in files {
-        let text = std::fs::read_to_string(path)
+        let text = files::read_input(path)
             .map_err(|error| Failure::Input(format!("suppressions {}: {error}", path.display())))?;
         all.extend(parse(path, &text)?);
     }

@@ -187,8 +187,8 @@ pub(super) fn processes(seen: &Seen<'_>) -> Vec<String> {
         let Some(first) = same.first() else { continue };
         lines.push(String::new());
         let report = crate::stacks::told_by(first.report, &first.process.stacks);
-        let text = report.text() + &report.python_text();
-        lines.extend(text.lines().map(|line| line.strip_prefix("lazyguard: ").unwrap_or(line).to_owned()));
+        let block = report.text().and(&report.python_text());
+        lines.extend(block.unmarked().map(str::to_owned));
         let others: Vec<_> = same[1..].iter().take(MOST_LISTED).map(|hang| hang.process.title()).collect();
         if !others.is_empty() {
             let rest = more(same.len() - 1, MOST_LISTED).map(|more| format!(", {more}")).unwrap_or_default();

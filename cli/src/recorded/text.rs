@@ -3,13 +3,14 @@
 use super::Recorded;
 use crate::log::{self, Printer};
 use crate::names::Names;
+use crate::output::{write_line, Output};
 use crate::writing::{utc, Took};
 use lazyguard_core::diagnose::Standing;
 use lazyguard_core::report::HangReport;
 use lazyguard_core::trace::read::Entry;
 use lazyguard_core::Nanos;
 use std::collections::HashSet;
-use std::io::{self, Write};
+use std::io;
 
 /// Threads that are listed; the JSON form has them all.
 const MOST_THREADS: usize = 16;
@@ -18,20 +19,18 @@ const MOST_THREADS: usize = 16;
 const SUSPICIOUS_NANOS: Nanos = 1_000_000_000;
 
 /// The block that the live report has on standard error, without its first lines, and what its words of confidence mean.
-pub(crate) fn write_hang(out: &mut impl Write, hang: &HangReport, without: usize) -> io::Result<()> {
-    let text = hang.text() + &hang.python_text();
-    text.lines()
-        .skip(without)
-        .try_for_each(|line| writeln!(out, "{}", line.strip_prefix("lazyguard: ").unwrap_or(line)))?;
+pub(crate) fn write_hang(out: &mut Output<'_>, hang: &HangReport, without: usize) -> io::Result<()> {
+    let block = hang.text().and(&hang.python_text());
+    block.unmarked().skip(without).try_for_each(|line| write_line!(out, "{line}"))?;
     let mut words: Vec<_> = hang.verdicts.iter().map(|verdict| verdict.confidence).collect();
     words.sort_unstable();
     words.dedup();
-    words.iter().try_for_each(|word| writeln!(out, "{} means: {}", word.name(), word.meaning()))
+    words.iter().try_for_each(|word| write_line!(out, "{} means: {}", word.name(), word.meaning()))
 }
 
 impl Recorded {
     /// What stood still when the process was last seen.
-    pub(crate) fn write_standstill(&self, out: &mut impl Write) -> io::Result<()> {
+    pub(crate) fn write_standstill(&self, out: &mut Output<'_>) -> io::Result<()> {
         let after = self.settings.hang_after_nanos;
         let longest = self.snapshot.blocked.first().map_or(0, |call| call.blocked_nanos);
         let mut snapshot = self.snapshot.clone();
@@ -45,41 +44,43 @@ impl Recorded {
             if after == 0 || longest < after {
                 let has = if self.opened.alive { "has" } else { "had" };
                 let for_as_long = Took(longest);
-                write!(out, "SUSPECTED: a call {has} been in progress for {for_as_long}{when}; ")?;
-                match after {
-                    0 => write!(out, "hangs are not looked for (LAZYGUARD_HANG_AFTER=0)")?,
-                    after => write!(out, "a hang is reported after {} (LAZYGUARD_HANG_AFTER)", Took(after))?,
-                }
-                writeln!(out, ". If it is stuck, this is why:")?;
+                let reported = match after {
+                    0 => "hangs are not looked for (LAZYGUARD_HANG_AFTER=0)".to_owned(),
+                    after => format!("a hang is reported after {} (LAZYGUARD_HANG_AFTER)", Took(after)),
+                };
+                write_line!(
+                    out,
+                    "SUSPECTED: a call {has} been in progress for {for_as_long}{when}; {reported}. If it is stuck, this is why:"
+                )?;
                 write_hang(out, &hang, 1)?;
             } else {
                 write_hang(out, &hang, 0)?;
             }
             self.write_callers(out)?;
-            return writeln!(out);
+            return write_line!(out, "");
         }
         if self.opened.state() == "ended" {
             return Ok(());
         }
         if self.snapshot.blocked.is_empty() {
-            writeln!(out, "no driver call was in progress{when}; the last record of each thread:")?;
+            write_line!(out, "no driver call was in progress{when}; the last record of each thread:")?;
             self.write_newest(out)?;
-            return writeln!(out);
+            return write_line!(out, "");
         }
-        writeln!(out, "calls in progress{when}:")?;
-        let mut printer = self.printer(&mut *out);
+        write_line!(out, "calls in progress{when}:")?;
+        let mut printer = self.printer(out);
         for call in self.opened.calls_in_progress() {
             printer.print_after("  ", &call)?;
         }
         match self.snapshot.streams.is_empty() {
-            true => writeln!(out, "no stream had work outstanding that these could wait for")?,
-            false => hang.outstanding().iter().try_for_each(|line| writeln!(out, "{line}"))?,
+            true => write_line!(out, "no stream had work outstanding that these could wait for")?,
+            false => hang.outstanding().iter().try_for_each(|line| write_line!(out, "{line}"))?,
         }
-        writeln!(out)
+        write_line!(out, "")
     }
 
     /// Whether a hang that was reported live has lasted, and where its calls were made.
-    pub(crate) fn write_what_became_of(&self, hang: &HangReport, out: &mut impl Write) -> io::Result<()> {
+    pub(crate) fn write_what_became_of(&self, hang: &HangReport, out: &mut Output<'_>) -> io::Result<()> {
         let now = &self.snapshot.blocked;
         let lasts = |thread: u32, entered: Nanos| now.iter().any(|c| c.thread == thread && c.entered == entered);
         let blocked = &hang.snapshot.blocked;
@@ -87,12 +88,12 @@ impl Recorded {
         if hang.resolved.is_none() && (lasting || blocked.is_empty()) {
             self.write_callers(out)
         } else {
-            writeln!(out, "this hang is over: none of these calls was in progress when the process was last seen")
+            write_line!(out, "this hang is over: none of these calls was in progress when the process was last seen")
         }
     }
 
     /// Where the calls in progress were made, and the calls behind which they stand.
-    fn write_callers(&self, out: &mut impl Write) -> io::Result<()> {
+    fn write_callers(&self, out: &mut Output<'_>) -> io::Result<()> {
         let mut callers = self.opened.callers();
         let mut lines = Vec::new();
         for call in self.opened.calls_in_progress().iter().filter(|call| call.record.caller != 0) {
@@ -116,28 +117,28 @@ impl Recorded {
             lines.push(format!("{}{of}{on} at +{at:.3} s: {from}", record.form.symbol()));
         }
         if !lines.is_empty() {
-            writeln!(out, "called from:")?;
+            write_line!(out, "called from:")?;
         }
-        lines.iter().try_for_each(|line| writeln!(out, "  {line}"))
+        lines.iter().try_for_each(|line| write_line!(out, "  {line}"))
     }
 
     /// The last record of each thread, the newest last.
-    fn write_newest(&self, out: &mut impl Write) -> io::Result<()> {
+    fn write_newest(&self, out: &mut Output<'_>) -> io::Result<()> {
         let mut newest: Vec<_> = self.newest.values().collect();
         newest.sort_by_key(|entry| (entry.record.entered, entry.thread_number));
         let passed = newest.len().saturating_sub(MOST_THREADS);
-        let mut printer = self.printer(&mut *out);
+        let mut printer = self.printer(out);
         for entry in &newest[passed..] {
             printer.print_after("  ", entry)?;
         }
         match (passed, newest.is_empty()) {
-            (_, true) => writeln!(out, "  there is none"),
+            (_, true) => write_line!(out, "  there is none"),
             (0, _) => Ok(()),
-            (passed, _) => writeln!(out, "  and {passed} more threads, whose last records are older"),
+            (passed, _) => write_line!(out, "  and {passed} more threads, whose last records are older"),
         }
     }
 
-    fn printer<'a, W: Write>(&'a self, out: W) -> Printer<'a, W> {
+    fn printer<'a, 'o>(&'a self, out: &'a mut Output<'o>) -> Printer<'a, 'o> {
         Printer::new(&self.opened, log::Format::Text, out)
     }
 
@@ -157,10 +158,10 @@ impl Recorded {
         )
     }
 
-    pub(crate) fn write_account(&self, out: &mut impl Write) -> io::Result<()> {
+    pub(crate) fn write_account(&self, out: &mut Output<'_>) -> io::Result<()> {
         let recording = &self.opened.recording;
         let facts = recording.facts();
-        writeln!(
+        write_line!(
             out,
             "recording: {} ({:.1} MiB, format {}, LazyGuard {}, driver {})",
             self.opened.path.display(),
@@ -171,7 +172,7 @@ impl Recorded {
         )?;
         // Numbers of threads are given out in order, and never twice.
         let threads = self.threads().map(|thread| thread.number).max().unwrap_or(0);
-        writeln!(out, "  {} driver calls, {} launches in {threads} thread(s)", self.calls(), self.launches())?;
+        write_line!(out, "  {} driver calls, {} launches in {threads} thread(s)", self.calls(), self.launches())?;
         for account in recording.accounts() {
             let lane = crate::names::lane_name(account.lane);
             let mut line = format!("  {lane}: {} records", account.present);
@@ -183,7 +184,7 @@ impl Recorded {
                     line.push_str(&format!("; {count} {what}"));
                 }
             }
-            writeln!(out, "{line}")?;
+            write_line!(out, "{line}")?;
         }
         for (count, what) in [
             (facts.without_entry, "threads, contexts or streams found no room in the tables"),
@@ -191,12 +192,12 @@ impl Recorded {
             (recording.unknown_records(), "records are of a kind that this build does not know"),
         ] {
             if count > 0 {
-                writeln!(out, "  {count} {what}")?;
+                write_line!(out, "  {count} {what}")?;
             }
         }
         if recording.defect_count() > 0 {
-            writeln!(out, "  {} thing(s) in it make no sense, and were passed over:", recording.defect_count())?;
-            recording.defects().iter().take(8).try_for_each(|defect| writeln!(out, "    {defect}"))?;
+            write_line!(out, "  {} thing(s) in it make no sense, and were passed over:", recording.defect_count())?;
+            recording.defects().iter().take(8).try_for_each(|defect| write_line!(out, "    {defect}"))?;
         }
         Ok(())
     }

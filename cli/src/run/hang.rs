@@ -4,17 +4,14 @@
 //!
 //! Must not: act on a report that is not complete, or on what was slow and has gone on.
 
+use crate::files;
 use serde::Deserialize;
 use std::collections::HashMap;
-use std::fs::{self, OpenOptions};
-use std::io::Read;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 const HANG: &str = "hang.json";
-
-/// More than a report has.
-const MOST_BYTES: u64 = 64 << 20;
 
 /// What is looked for in a report.
 #[derive(Deserialize)]
@@ -45,17 +42,13 @@ impl Watch {
     fn is_due(&mut self, folder: &Path) -> bool {
         let path = folder.join(HANG);
         // A process of the program's, of another user maybe, has put it there: what is no file is not waited for.
-        let flags = nix::libc::O_NONBLOCK | nix::libc::O_NOFOLLOW;
-        let Ok(file) = OpenOptions::new().read(true).custom_flags(flags).open(&path) else { return false };
+        let Ok(file) = files::open_unlinked(&path) else { return false };
         let Ok(about) = file.metadata() else { return false };
         let version = (about.ino(), about.mtime(), about.mtime_nsec());
-        if !about.is_file() || self.read.get(&path) == Some(&version) {
+        if self.read.get(&path) == Some(&version) {
             return false;
         }
-        let mut text = Vec::new();
-        if file.take(MOST_BYTES).read_to_end(&mut text).is_err() {
-            return false;
-        }
+        let Ok(text) = files::all_of(file) else { return false };
         self.read.insert(path, version);
         serde_json::from_slice::<Told>(&text).is_ok_and(|told| told.acts && told.resolved.is_none())
     }

@@ -26,15 +26,15 @@ pub(crate) use options::Options;
 
 use crate::card::Sampler;
 use crate::doctor::sanitizer;
+use crate::files;
 use crate::findings::{self, Annotations, Finished};
-use crate::{library, timing, Failure};
+use crate::{library, output, timing, Failure};
 use lazyguard_core::settings::{self, FolderFacts, RUN_OTHER_USERS, RUN_ROOT};
 use nix::sys::signal::Signal;
 use other_users::OtherUsers;
 use program::NotStarted;
 use root::{Given, Root};
 use std::ffi::OsString;
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -53,7 +53,7 @@ pub(crate) fn run(options: Options) -> ExitCode {
 
 /// A line on standard error. Where that cannot be written to, nobody wants to know.
 fn say(line: &str) {
-    let _ = writeln!(io::stderr(), "lazyguard: {line}");
+    output::say(line);
 }
 
 fn variable(name: &str) -> Option<String> {
@@ -189,7 +189,7 @@ fn needs_this_command(options: &Options) -> bool {
 
 /// The machine's name, as a part of a path.
 fn host() -> String {
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host = files::read_text("/proc/sys/kernel/hostname").unwrap_or_default();
     Some(host.trim().replace('/', "_")).filter(|host| !host.is_empty()).unwrap_or_else(|| "host".to_owned())
 }
 
@@ -264,14 +264,11 @@ fn look_every(options: &Options) -> Duration {
 /// `unseen` is of whom nothing can be found, a line each.
 fn conclude(options: &Options, root: Root, run: &Finished, ended: &Ended, unseen: &[String]) -> Result<u8, Failure> {
     if options.cold_start || options.blocking {
-        let told = timing::after_run(root.path(), options.cold_start, options.blocking, &mut io::stderr());
+        let told = timing::after_run(root.path(), options.cold_start, options.blocking);
         told.unwrap_or_else(|failure| say(&failure.to_string()));
     }
     let concluded = findings::conclude(run, &options.wanted);
-    for line in concluded.iter().flat_map(|conclusion| &conclusion.lines) {
-        // They come as they are to be read, by a CI system for one.
-        let _ = writeln!(io::stderr(), "{line}");
-    }
+    output::say_lines(concluded.iter().flat_map(|conclusion| &conclusion.lines));
     let code = findings::exit_code(run.end, concluded.as_ref().ok().and_then(|conclusion| conclusion.failed));
     let worth_it = code != 0 || concluded.as_ref().map_or(true, |conclusion| conclusion.keep);
     let path = root.path().to_owned();

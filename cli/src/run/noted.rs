@@ -7,7 +7,6 @@ use crate::ends::ProcessEnd;
 use nix::unistd::Pid;
 use rustix::process::{waitpid, WaitOptions, WaitStatus};
 use std::collections::{HashSet, VecDeque};
-use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -26,7 +25,7 @@ impl Identity {
     /// Of a process that has not been reaped. In a namespace of its own it has another number there.
     pub fn of(process: Pid) -> Self {
         let number = || process.as_raw().unsigned_abs();
-        let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+        let status = crate::files::read_text(format!("/proc/{process}/status")).unwrap_or_default();
         Self { process: own_number(&status).unwrap_or_else(number), start_ticks: tree::start_of(process) }
     }
 

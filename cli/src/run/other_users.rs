@@ -9,17 +9,20 @@
 //! Must not: follow a link, wait for what is no file, or believe more of what is there than that a process of the program has
 //! written it.
 
-use super::root::{locked, process_of, MARK};
-use lazyguard_core::place::private_bases;
+use super::root::{locked, MARK};
+use crate::files;
+use crate::process::exists;
+use lazyguard_core::left::{namespace, process_of};
+use lazyguard_core::place::{private_bases, private_suffix};
 use lazyguard_core::settings::PRIVATE_RUN;
 use nix::fcntl::Flock;
 use nix::unistd::{geteuid, getuid};
 use rustix::fs::{openat, Dir, FileType, Mode, OFlags};
 use std::collections::hash_map::RandomState;
-use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::fs::{self, DirBuilder, File, Permissions};
 use std::hash::{BuildHasher, Hasher};
 use std::io::{self, Read};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Folders that are brought in, and files in each, and bytes in each of those, at most.
@@ -48,7 +51,8 @@ impl OtherUsers {
     }
 
     fn make_in(base: &Path, process: u32) -> io::Result<Self> {
-        let outer = base.join(format!("{PRIVATE_RUN}{}-{process}-{:08x}", getuid(), random() as u32));
+        let suffix = private_suffix(namespace(), random() as u16);
+        let outer = base.join(format!("{PRIVATE_RUN}{}-{process}-{suffix}", getuid()));
         // Fails if the name exists: nobody else's folder or link is ever used.
         DirBuilder::new().mode(0o700).create(&outer)?;
         let place = outer.join(format!("{:016x}{:016x}", random(), random()));
@@ -80,8 +84,7 @@ impl OtherUsers {
     pub fn bring_into(&self, root: &Path) -> Vec<String> {
         let entries = fs::read_dir(&self.place).into_iter().flatten().flatten();
         let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-        let of_a_process = |name: &String| process_of(name).is_some_and(|process| process.parse::<u32>().is_ok());
-        let names = names.filter(|name| of_a_process(name)).take(MOST_FOLDERS);
+        let names = names.filter(|name| process_of(name).is_some()).take(MOST_FOLDERS);
         names.filter_map(|name| self.bring(&name, root).err().map(|error| format!("{name}: {error}"))).collect()
     }
 
@@ -94,7 +97,7 @@ impl OtherUsers {
         let names = std::iter::once(name.to_owned()).chain((2..100).map(|n| format!("{name}.{n}")));
         let to = names.map(|name| root.join(name)).find(free);
         let to = to.ok_or_else(|| io::Error::from(io::ErrorKind::AlreadyExists))?;
-        let lives = process_of(name).is_some_and(|process| Path::new("/proc").join(process).exists());
+        let lives = process_of(name).is_some_and(exists);
         if !lives && fs::rename(&from, &to).is_ok() {
             // It may have become a link since it was looked at.
             return if fs::symlink_metadata(&to)?.is_dir() { Ok(()) } else { fs::remove_file(&to) };
@@ -105,7 +108,7 @@ impl OtherUsers {
 
 impl Drop for OtherUsers {
     fn drop(&mut self) {
-        let lives = |name: &str| process_of(name).is_some_and(|process| Path::new("/proc").join(process).exists());
+        let lives = |name: &str| process_of(name).is_some_and(exists);
         let mut left = fs::read_dir(&self.place).into_iter().flatten().flatten();
         // A process that goes on needs it; a later run sweeps it.
         if !left.any(|entry| lives(&entry.file_name().to_string_lossy())) {
@@ -125,14 +128,14 @@ fn random() -> u64 {
 
 fn mark_at(folder: &Path) -> io::Result<File> {
     // A file that others can open they can lock as well.
-    OpenOptions::new().write(true).create_new(true).mode(0o600).open(folder.join(MARK))
+    files::create_new_for_its_owner(&folder.join(MARK))
 }
 
 /// Whether this process, and so the program, may become another user.
 fn can_change_user() -> bool {
     /// The bit of `CAP_SETUID` in a set of capabilities, as `linux/capability.h` has it.
     const SETUID: u32 = 7;
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let status = files::read_text("/proc/self/status").unwrap_or_default();
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let effective = effective.and_then(|set| u64::from_str_radix(set.trim(), 16).ok());
     effective.map_or(geteuid().is_root(), |set| set >> SETUID & 1 == 1)
@@ -158,7 +161,7 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
         if !file.metadata()?.is_file() {
             continue;
         }
-        let mut copy = OpenOptions::new().write(true).create_new(true).open(to.join(name))?;
+        let mut copy = files::create_new(&to.join(name))?;
         io::copy(&mut file.take(MOST_BYTES), &mut copy)?;
     }
     Ok(())

@@ -7,32 +7,35 @@
 //! Must not: take over a folder with an earlier run in it, or remove anything in a folder that the user named.
 
 use crate::ends::{self, ProcessEnd};
+use crate::files;
+use crate::left_behind;
+use crate::process::exists;
 use crate::source::{is_process_folder, HAZARDS, RECORDING};
 use crate::Failure;
-use lazyguard_core::place::private_bases;
+use lazyguard_core::left::{namespace, process_of, tidy};
+use lazyguard_core::place::file::KEPT;
+use lazyguard_core::place::{private_bases, private_suffix};
 use lazyguard_core::settings::{expand_folder, literal_folder, FolderFacts, PRIVATE_RUN};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use nix::unistd::getuid;
 use std::collections::hash_map::RandomState;
 use std::collections::HashSet;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File};
 use std::hash::{BuildHasher, Hasher};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 /// What every process's folder is called, as a template for the guard.
 const EACH: &str = "rank%r-%p";
 
 /// What says that a folder is a run's, and whose.
-pub(super) use crate::ends::MARK;
+pub(super) use lazyguard_core::place::file::MARK;
 
-/// How long private folders without a hang are kept whose `lazyguard run` was killed; and how many.
-const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
+/// Of how many processes that ended well the recordings are kept.
 const MOST_KEPT: usize = 8;
-const MOST_SWEPT: usize = 256;
 
 /// What the environment says of another `lazyguard run` around this one, and of the folder that is wanted.
 #[derive(Clone, Copy, Debug, Default)]
@@ -94,16 +97,17 @@ impl Root {
     /// Adds to the mark how processes ended that have a folder here.
     pub fn note(&self, ends: &[ProcessEnd]) {
         let names = folders_in(&self.path).filter_map(|folder| folder.file_name()?.to_str().map(str::to_owned));
-        let own: HashSet<u32> = names.filter_map(|name| process_of(&name)?.parse().ok()).collect();
+        let own: HashSet<u32> = names.filter_map(|name| process_of(&name)).collect();
         let ends: Vec<_> = ends.iter().filter(|end| own.contains(&end.process)).collect();
-        let path = self.path.join(MARK);
-        let mark = fs::read(&path).ok().and_then(|text| serde_json::from_slice::<serde_json::Value>(&text).ok());
+        let mark = files::read_in(&self.path, MARK)
+            .ok()
+            .and_then(|text| serde_json::from_slice::<serde_json::Value>(&text).ok());
         let (Some(mut mark), false) = (mark, ends.is_empty()) else { return };
         mark[ends::KEY] = serde_json::json!(ends);
         // In place: the lock is on this file. It only gets longer, so nothing of the old is left behind. Where it cannot be written,
         // it is not known how they ended.
-        let file = OpenOptions::new().write(true).custom_flags(nix::libc::O_NOFOLLOW).open(path);
-        let _ = file.and_then(|mut file| file.write_all(format!("{mark:#}\n").as_bytes()));
+        let _ = files::open_to_write_in(&self.path, MARK)
+            .and_then(|mut file| file.write_all(format!("{mark:#}\n").as_bytes()));
     }
 
     /// Makes the folder, and marks it as this run's.
@@ -140,11 +144,9 @@ impl Root {
         let Some(text) = path.to_str().map(str::to_owned) else {
             return Err((path, io::Error::other("its name has to be UTF-8")));
         };
-        let marked = OpenOptions::new().write(true).create_new(true).open(path.join(MARK));
+        let marked = files::create_new(&path.join(MARK));
         match marked.and_then(|mut file| file.write_all(mark.as_bytes()).map(|()| file)) {
-            Ok(file) => {
-                Ok(Self { path, text, asked_for, nested: false, made, absent: false, _mark: locked(file).ok() })
-            }
+            Ok(file) => Ok(Self { path, text, asked_for, nested: false, made, absent: false, _mark: lock(file) }),
             Err(error) => Err((path, error)),
         }
     }
@@ -199,9 +201,9 @@ impl Root {
         let prefix = format!("{PRIVATE_RUN}{}-", getuid());
         let mut last = (PathBuf::new(), io::Error::other("there is no folder for temporary files"));
         for base in private_bases(std::env::var_os("TMPDIR")) {
-            sweep(&base, &prefix);
-            let random = RandomState::new().build_hasher().finish() as u32;
-            let path = base.join(format!("{prefix}{process}-{random:08x}"));
+            tidy(&base, &left_behind::sight());
+            let random = RandomState::new().build_hasher().finish() as u16;
+            let path = base.join(format!("{prefix}{process}-{}", private_suffix(namespace(), random)));
             // Fails if the name exists: nobody else's folder or link is ever used.
             match DirBuilder::new().mode(0o700).create(&path) {
                 Ok(()) => match Self::at(path.clone(), mark, false, Vec::new()) {
@@ -250,7 +252,7 @@ impl Root {
             return;
         }
         let well = |folder: &PathBuf| {
-            let account = fs::read(folder.join("run.json")).ok();
+            let account = files::read_in(folder, "run.json").ok();
             let account = account.and_then(|text| serde_json::from_slice::<serde_json::Value>(&text).ok());
             account.is_some_and(|account| account["ended"] == "exit" && account["hangs"].as_u64() == Some(0))
         };
@@ -280,7 +282,7 @@ impl Root {
         if has_content && (self.asked_for || keep || others_keep()) {
             if !self.asked_for {
                 // What somebody was told of is not cleared up behind his back.
-                let _ = File::create(self.path.join(KEPT_MARK));
+                let _ = File::create(self.path.join(KEPT));
             }
             return true;
         }
@@ -322,13 +324,13 @@ pub(crate) fn is_run(folder: &Path) -> bool {
 
 /// Whether it is one of a run that has kept what is worth it, and has said where it is.
 fn is_kept_run(folder: &Path) -> bool {
-    is_run(folder) && folder.join(KEPT_MARK).is_file()
+    is_run(folder) && folder.join(KEPT).is_file()
 }
 
 /// Whether a folder is that of a run which the program of another run has started, whose folder is `around`. One that was
 /// merely given the same folder is nobody's.
 pub(crate) fn is_nested_in(folder: &Path, around: &Path) -> bool {
-    let mark = fs::read(folder.join(MARK)).ok();
+    let mark = files::read_in(folder, MARK).ok();
     let mark = mark.and_then(|text| serde_json::from_slice::<serde_json::Value>(&text).ok());
     mark.is_some_and(|mark| mark["around"].as_str().map(Path::new) == Some(around))
 }
@@ -346,74 +348,40 @@ fn has_processes(root: &Path) -> bool {
 fn has_living(root: &Path) -> bool {
     folders_in(root).any(|folder| {
         let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let process = process_of(&name);
-        let lives = process.is_some_and(|process| !process.is_empty() && Path::new("/proc").join(process).exists());
+        let lives = process_of(&name).is_some_and(exists);
         // What a run has started may live on when that is gone.
         lives || is_run(&folder) && (is_supervised(&folder) || has_living(&folder))
     })
 }
 
-/// The process that a folder's name tells: `rankR-PID`, with a dot and a number behind it after an exec, or `run-PID`, with a
-/// number behind it where that was taken.
-pub(super) fn process_of(name: &str) -> Option<&str> {
-    match name.strip_prefix("run-") {
-        Some(rest) => rest.split('-').next(),
-        None => name.rsplit_once('-').and_then(|(_, process)| process.split('.').next()),
-    }
-}
-
 /// Whether the `lazyguard run` of a folder still runs. Whatever is there under the mark's name, opening it waits for nobody.
 fn is_supervised(folder: &Path) -> bool {
-    let flags = nix::libc::O_NONBLOCK | nix::libc::O_NOFOLLOW;
-    let mark = OpenOptions::new().read(true).custom_flags(flags).open(folder.join(MARK));
-    mark.is_ok_and(|mark| locked(mark).is_err())
+    files::open_in(folder, MARK).is_ok_and(|mark| locked(mark).is_err())
 }
 
-/// Whether a process of the run, or of one in it, has left the report of a hang, or somebody was told of what is there.
-fn has_evidence(root: &Path) -> bool {
-    folders_in(root).any(|folder| {
-        folder.join("hang.json").exists() || is_kept_run(&folder) || is_run(&folder) && has_evidence(&folder)
-    })
+/// The file, locked for as long as this process holds it; `None` where the file system has no locks.
+fn lock(mut file: File) -> Option<Flock<File>> {
+    // Another process that looks whether it is locked has a lock on it for a moment.
+    for _ in 0..50 {
+        file = match locked(file) {
+            Ok(locked) => return Some(locked),
+            Err((file, Errno::EWOULDBLOCK)) => file,
+            Err(_) => return None,
+        };
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    None
 }
-
-/// In a private folder that somebody was told of.
-const KEPT_MARK: &str = "kept";
 
 /// The file, locked by this process; its lock goes with it.
-pub(super) fn locked(file: File) -> Result<Flock<File>, (File, Errno)> {
+pub(crate) fn locked(file: File) -> Result<Flock<File>, (File, Errno)> {
     Flock::lock(file, FlockArg::LockExclusiveNonblock)
-}
-
-/// Takes away private folders of runs that were killed and hold no hang, but for the newest.
-fn sweep(base: &Path, prefix: &str) {
-    let Ok(entries) = fs::read_dir(base) else { return };
-    let named = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with(prefix);
-    let mut left: Vec<_> = entries
-        .flatten()
-        .filter(named)
-        .take(MOST_SWEPT)
-        .filter_map(|entry| {
-            let (path, about) = (entry.path(), fs::symlink_metadata(entry.path()).ok()?);
-            // Anybody may put something of such a name here.
-            if !about.is_dir() || about.uid() != getuid().as_raw() {
-                return None;
-            }
-            let lives = is_supervised(&path) || has_living(&path);
-            let stays = lives || has_evidence(&path) || path.join(KEPT_MARK).exists();
-            (!stays).then_some((about.modified().unwrap_or(SystemTime::UNIX_EPOCH), path))
-        })
-        .collect();
-    left.sort_by_key(|(since, _)| std::cmp::Reverse(*since));
-    for (kept, (since, path)) in left.iter().enumerate() {
-        if kept >= MOST_KEPT || since.elapsed().is_ok_and(|age| age > KEPT) {
-            let _ = fs::remove_dir_all(path);
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::SystemTime;
 
     const FACTS: FolderFacts<'_> = FolderFacts { host: "node7", process: 42, rank: None, start_seconds: 9 };
 
@@ -435,25 +403,6 @@ mod tests {
         fn drop(&mut self) {
             let _ = fs::remove_dir_all(&self.0);
         }
-    }
-
-    #[test]
-    fn what_somebody_was_told_of_and_what_goes_on_is_not_cleared_up() {
-        let scratch = Scratch::new("sweep");
-        let folder = |name: &str| {
-            let path = scratch.0.join(format!("mine-{name}"));
-            fs::create_dir(&path).unwrap();
-            fs::write(path.join(MARK), "{}").unwrap();
-            path
-        };
-        let told = folder("told");
-        fs::write(told.join(KEPT_MARK), "").unwrap();
-        let goes_on = folder("lives");
-        let _lock = locked(File::open(goes_on.join(MARK)).unwrap()).map_err(|(_, error)| error).unwrap();
-        let left: Vec<_> = (0..2 * MOST_KEPT).map(|n| folder(&n.to_string())).collect();
-        sweep(&scratch.0, "mine-");
-        assert!(told.is_dir() && goes_on.is_dir());
-        assert_eq!(left.iter().filter(|path| path.is_dir()).count(), MOST_KEPT);
     }
 
     fn asked(template: &str, rank: Option<&str>) -> Root {

@@ -11,6 +11,7 @@
 //! from running because its signals cannot be passed on.
 
 use super::{terminal, tree};
+use crate::files;
 use crate::Failure;
 use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::{getpid, getsid, Pid};
@@ -18,7 +19,7 @@ use signal_hook::iterator::exfiltrator::origin::{Origin, WithOrigin};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::low_level::siginfo::Cause;
 use std::ffi::c_int;
-use std::fs::{self, File};
+use std::fs::File;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError};
@@ -79,6 +80,7 @@ impl Flags {
 /// Descriptors that this command needs at a time: two for its signals, two for its marks, and two for the files that it reads.
 const DESCRIPTORS: usize = 6;
 
+#[allow(clippy::disallowed_methods, reason = "a folder is opened, for its descriptor alone")]
 fn has_descriptors() -> bool {
     let opened: Vec<_> = (0..DESCRIPTORS).map_while(|_| File::open("/").ok()).collect();
     opened.len() == DESCRIPTORS
@@ -258,7 +260,7 @@ pub(super) fn has(set: u64, signal: Signal) -> bool {
 
 /// The signals that are ignored in this process.
 fn ignored() -> u64 {
-    match fs::read_to_string("/proc/self/status") {
+    match files::read_text("/proc/self/status") {
         Ok(status) => ignored_in(&status),
         Err(_) => ignored_as_env_tells(),
     }

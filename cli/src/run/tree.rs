@@ -5,6 +5,7 @@
 //!
 //! Must not: touch a process that does not descend from this one.
 
+use crate::files;
 use nix::errno::Errno;
 use nix::sys::signal::{kill, Signal};
 use nix::unistd::{getpid, Pid};
@@ -22,7 +23,7 @@ struct Seen {
 
 impl Seen {
     fn of(process: i32) -> Option<Self> {
-        Self::read(&fs::read_to_string(format!("/proc/{process}/stat")).ok()?)
+        Self::read(&files::read_text(format!("/proc/{process}/stat")).ok()?)
     }
 
     /// The second field is a name that may hold anything; it ends at the last bracket.

@@ -6,7 +6,8 @@
 //! Must not: count a process that was told another folder, or none, or in which the guard is not armed.
 
 use super::noted::Identity;
-use super::root::process_of;
+use crate::files;
+use lazyguard_core::left::process_of;
 use lazyguard_core::settings::RUN_ROOT;
 use nix::unistd::Pid;
 use std::collections::HashSet;
@@ -37,7 +38,7 @@ impl Unseen {
             self.known.insert(who);
             // Read once, and after the process was seen to be armed: its folder was made before that.
             if !with_folder.get_or_insert_with(|| processes_in(places)).contains(&who.process()) {
-                let name = fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
+                let name = files::read_text(format!("/proc/{process}/comm")).unwrap_or_default();
                 lines.push(format!("process {process} ({})", name.trim_end().replace(char::is_control, "?")));
             }
         }
@@ -53,21 +54,21 @@ impl Unseen {
 
 /// Whether the process began with this run's folder as its own run's.
 fn is_given(process: Pid, root: &str) -> bool {
-    let environment = fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
+    let environment = files::read(format!("/proc/{process}/environ")).unwrap_or_default();
     let given = format!("{RUN_ROOT}={root}");
     !root.is_empty() && environment.split(|&b| b == 0).any(|entry| entry == given.as_bytes())
 }
 
 fn is_armed(process: Pid) -> bool {
     let threads = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
-    let names = threads.map(|thread| fs::read_to_string(thread.path().join("comm")).unwrap_or_default());
+    let names = threads.map(|thread| files::read_text(thread.path().join("comm")).unwrap_or_default());
     names.into_iter().any(|name| name.trim_end() == THREAD)
 }
 
 fn processes_in(places: &[&Path]) -> HashSet<u32> {
     let entries = places.iter().filter_map(|place| fs::read_dir(place).ok()).flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    names.filter_map(|name| process_of(&name)?.parse().ok()).collect()
+    names.filter_map(|name| process_of(&name)).collect()
 }
 
 #[cfg(test)]

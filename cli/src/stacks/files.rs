@@ -5,6 +5,7 @@
 
 use super::dump::Module;
 use super::unwind::Tables;
+use crate::files;
 use addr2line::{Loader, Location};
 use lazyguard_core::report::{demangle, FrameSeen};
 use object::elf::{FileHeader64, PT_LOAD};
@@ -63,7 +64,7 @@ impl CodeFile {
     }
 
     fn read(path: &Path, module: &Module) -> Result<Self, &'static str> {
-        let file = File::open(path).map_err(|_| "the file is gone, or cannot be read")?;
+        let file = files::open(path).map_err(|_| "the file is gone, or cannot be read")?;
         let modified = file.metadata().and_then(|metadata| metadata.modified());
         let cache: &ReadCache<File> = Box::leak(Box::new(ReadCache::new(file)));
         let elf: &Elf = Box::leak(Box::new(ElfFile64::parse(cache).map_err(|_| "it is another file now")?));
@@ -159,7 +160,7 @@ fn debug_file(build_id: &[u8]) -> Option<PathBuf> {
 
 impl Functions {
     fn of_path(path: &Path) -> Option<Self> {
-        let cache: &ReadCache<File> = Box::leak(Box::new(ReadCache::new(File::open(path).ok()?)));
+        let cache: &ReadCache<File> = Box::leak(Box::new(ReadCache::new(files::open(path).ok()?)));
         Some(Self::of(Box::leak(Box::new(ElfFile64::parse(cache).ok()?))))
     }
 

@@ -14,7 +14,6 @@ use dump::{Dump, Module, Thread};
 use files::Files;
 use lazyguard_core::report::{FrameSeen, HangReport, StackSeen};
 use lazyguard_core::stack::STACKS;
-use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
@@ -25,7 +24,7 @@ const MOST_BYTES: u64 = 64 << 20;
 pub(crate) fn of_folder(folder: &Path, hang: Option<&HangReport>) -> Option<Result<Vec<StackSeen>, String>> {
     let path = folder.join(STACKS);
     let mut bytes = Vec::new();
-    let read = match File::open(&path) {
+    let read = match crate::files::open_unlinked(&path) {
         Ok(file) => file.take(MOST_BYTES).read_to_end(&mut bytes).map_err(|error| error.to_string()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
         Err(error) => Err(error.to_string()),

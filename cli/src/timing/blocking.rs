@@ -2,23 +2,24 @@
 
 use super::cold_start::write_missing;
 use super::table::{bar, share, took};
+use crate::output::{write_line, Output};
 use lazyguard_core::timing::{Blocking, Decade, Group};
-use std::io::{self, Write};
+use std::io;
 
 /// Groups that are printed; the JSON form has them all.
 const MOST_GROUPS: usize = 20;
 
-pub(super) fn write(account: &Blocking, out: &mut impl Write) -> io::Result<()> {
+pub(super) fn write(account: &Blocking, out: &mut Output<'_>) -> io::Result<()> {
     let Blocking { threshold_ns, asynchronous_calls, count, total_ns, max_ns, .. } = account;
     if *count == 0 {
-        writeln!(
+        write_line!(
             out,
             "asynchronous calls that held the host for {} or more: none of {asynchronous_calls}",
             took(*threshold_ns)
         )?;
         return write_missing(&account.missing, out);
     }
-    writeln!(
+    write_line!(
         out,
         "asynchronous calls that held the host for {} or more: {count} of {asynchronous_calls}, {} in all, the longest {}",
         took(*threshold_ns),
@@ -27,25 +28,25 @@ pub(super) fn write(account: &Blocking, out: &mut impl Write) -> io::Result<()> 
     )?;
     for Decade { label, count: of, .. } in &account.histogram {
         let line = format!("  {label:>14}  {of:>8}  {}", bar(*of, *count));
-        writeln!(out, "{}", line.trim_end())?;
+        write_line!(out, "{}", line.trim_end())?;
     }
     for group in account.groups.iter().take(MOST_GROUPS) {
         write_group(group, *total_ns, out)?;
     }
     let more = (account.groups.len() as u64).saturating_sub(MOST_GROUPS as u64);
     if more > 0 {
-        writeln!(out, "  and {more} more group(s) (--format json)")?;
+        write_line!(out, "  and {more} more group(s) (--format json)")?;
     }
     if account.left_out > 0 {
-        writeln!(out, "  and {} call(s) beside these groups", account.left_out)?;
+        write_line!(out, "  and {} call(s) beside these groups", account.left_out)?;
     }
     write_missing(&account.missing, out)
 }
 
-fn write_group(group: &Group, whole: u64, out: &mut impl Write) -> io::Result<()> {
+fn write_group(group: &Group, whole: u64, out: &mut Output<'_>) -> io::Result<()> {
     let of = group.kernel.as_ref().map(|kernel| format!(" of {kernel}")).unwrap_or_default();
     let codes = if group.codes.is_empty() { String::new() } else { format!(" [{}]", group.codes.join(", ")) };
-    writeln!(
+    write_line!(
         out,
         "  {} ({})  {}{of}: {} time(s), the longest {}, first at +{:.6} in thread {}{codes}",
         took(group.total_ns),
@@ -56,9 +57,9 @@ fn write_group(group: &Group, whole: u64, out: &mut impl Write) -> io::Result<()
         group.first_at_ns as f64 / 1e9,
         group.first_thread
     )?;
-    writeln!(out, "      why: {}", group.text)?;
+    write_line!(out, "      why: {}", group.text)?;
     if group.in_progress > 0 {
-        writeln!(out, "      {} had not returned when the recording ended", group.in_progress)?;
+        write_line!(out, "      {} had not returned when the recording ended", group.in_progress)?;
     }
     if group.count > 1 {
         let classes: Vec<_> = group
@@ -67,10 +68,10 @@ fn write_group(group: &Group, whole: u64, out: &mut impl Write) -> io::Result<()
             .filter(|class| class.count > 0)
             .map(|class| format!("{} x {}", class.count, class.label))
             .collect();
-        writeln!(out, "      how long: {}", classes.join(", "))?;
+        write_line!(out, "      how long: {}", classes.join(", "))?;
     }
     match group.reason.advice() {
         "" => Ok(()),
-        advice => writeln!(out, "      fix: {advice}"),
+        advice => write_line!(out, "      fix: {advice}"),
     }
 }

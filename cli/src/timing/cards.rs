@@ -2,9 +2,10 @@
 
 use super::table::took;
 use crate::card::{Card, Cards, Sample};
+use crate::output::{write_line, Output};
 use lazyguard_core::timing::ColdStart;
 use serde_json::{json, Value};
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 
 /// Why there is nothing where nobody looked.
@@ -57,27 +58,27 @@ pub(super) fn json(cards: Option<&Result<Cards, String>>, account: &ColdStart) -
 pub(super) fn write(
     cards: Option<&Result<Cards, String>>,
     account: &ColdStart,
-    out: &mut impl Write,
+    out: &mut Output<'_>,
 ) -> io::Result<()> {
     let cards = match cards {
-        None => return writeln!(out, "the card's state: {NOBODY_LOOKED}"),
-        Some(Err(why)) => return writeln!(out, "the card's state: {why}"),
+        None => return write_line!(out, "the card's state: {NOBODY_LOOKED}"),
+        Some(Err(why)) => return write_line!(out, "the card's state: {why}"),
         Some(Ok(cards)) => cards,
     };
     if let Some(why) = &cards.why {
-        writeln!(out, "the card's state: {why}")?;
+        write_line!(out, "the card's state: {why}")?;
     }
     let steady = if account.steady.reached { "when steady" } else { "at the end" };
     for one in joined(cards, account) {
         let name = one.card.name.as_deref().unwrap_or("a card without a name");
-        writeln!(out, "card {} ({name}):", one.card.index)?;
-        writeln!(out, "  at the start  {}", in_words(one.start, one.card))?;
-        writeln!(out, "  {steady:<12}  {}", in_words(one.steady, one.card))?;
+        write_line!(out, "card {} ({name}):", one.card.index)?;
+        write_line!(out, "  at the start  {}", in_words(one.start, one.card))?;
+        write_line!(out, "  {steady:<12}  {}", in_words(one.steady, one.card))?;
         if let Some(reached) = one.reached_ns {
-            writeln!(out, "  its clock was first seen to be about that at +{}", took(reached))?;
+            write_line!(out, "  its clock was first seen to be about that at +{}", took(reached))?;
         }
         if one.card.persistent == Some(false) {
-            writeln!(
+            write_line!(
                 out,
                 "  persistence mode is off: the driver starts anew for each program that comes alone; this one found it started, by \
                  whoever looked at the card"
@@ -88,16 +89,16 @@ pub(super) fn write(
 }
 
 /// What was seen where no process left a recording.
-pub(super) fn write_without_recording(cards: &Result<Cards, String>, out: &mut impl Write) -> io::Result<()> {
+pub(super) fn write_without_recording(cards: &Result<Cards, String>, out: &mut Output<'_>) -> io::Result<()> {
     match cards {
-        Err(why) => writeln!(out, "the card's state: {why}"),
+        Err(why) => write_line!(out, "the card's state: {why}"),
         Ok(cards) => {
             if let Some(why) = &cards.why {
-                writeln!(out, "the card's state: {why}")?;
+                write_line!(out, "the card's state: {why}")?;
             }
             for card in &cards.cards {
                 let Some(first) = cards.at(card.index, 0) else { continue };
-                writeln!(out, "card {} before the program: {}", card.index, in_words(first, card))?;
+                write_line!(out, "card {} before the program: {}", card.index, in_words(first, card))?;
             }
             Ok(())
         }

@@ -1,36 +1,41 @@
 //! The account of a start, for a person.
 
-use super::table::{bar, share, size, took};
+use super::table::{bar, share, took};
+use crate::output::{write_line, Output};
+use crate::writing::size;
 use lazyguard_core::timing::{ColdStart, FirstUse, Missing, Part};
-use std::io::{self, Write};
+use std::io;
 
 /// Rows of each table; the JSON form has them all.
 const MOST_ROWS: usize = 20;
 /// Single things that are named.
 const MOST_STEPS: usize = 8;
 
-pub(super) fn write(account: &ColdStart, out: &mut impl Write) -> io::Result<()> {
+pub(super) fn write(account: &ColdStart, out: &mut Output<'_>) -> io::Result<()> {
     let steady = &account.steady;
     let from =
         if account.from_process_start { "its start" } else { "the guard was armed (the recording does not tell more)" };
     match (steady.reached, steady.last_of_start_ns) {
-        (true, _) => writeln!(out, "cold start: steady {} after {from}", took(steady.until_ns))?,
+        (true, _) => write_line!(out, "cold start: steady {} after {from}", took(steady.until_ns))?,
         (false, ended) => {
-            write!(out, "cold start: no steady state in the {} since {from}: ", took(steady.until_ns))?;
-            match ended {
-                Some(at) => writeln!(
-                    out,
-                    "the last thing of the start ended at +{}, {} operation(s) were submitted after it; what follows is all the time there is",
+            let ended = match ended {
+                Some(at) => format!(
+                    "the last thing of the start ended at +{}, {} operation(s) were submitted after it",
                     took(at),
                     steady.submissions_after
-                )?,
-                None => writeln!(out, "nothing of the start has ended; what follows is all the time there is")?,
-            }
+                ),
+                None => "nothing of the start has ended".to_owned(),
+            };
+            write_line!(
+                out,
+                "cold start: no steady state in the {} since {from}: {ended}; what follows is all the time there is",
+                took(steady.until_ns)
+            )?;
         }
     }
-    writeln!(out, "  (steady: {})", steady.definition)?;
+    write_line!(out, "  (steady: {})", steady.definition)?;
     for spent in &account.parts {
-        writeln!(
+        write_line!(
             out,
             "  {:>10}  {:>7}  {:<30}  {}",
             took(spent.ns),
@@ -39,7 +44,7 @@ pub(super) fn write(account: &ColdStart, out: &mut impl Write) -> io::Result<()>
             spent.part.text()
         )?;
     }
-    writeln!(out, "  {:>10}  in all", took(steady.until_ns))?;
+    write_line!(out, "  {:>10}  in all", took(steady.until_ns))?;
     write_loads(account, out)?;
     write_longest(account, out)?;
     write_kernels(account, out)?;
@@ -47,8 +52,8 @@ pub(super) fn write(account: &ColdStart, out: &mut impl Write) -> io::Result<()>
     write_missing(&account.missing, out)
 }
 
-fn write_loads(account: &ColdStart, out: &mut impl Write) -> io::Result<()> {
-    writeln!(out, "loads, in the whole recording:")?;
+fn write_loads(account: &ColdStart, out: &mut Output<'_>) -> io::Result<()> {
+    write_line!(out, "loads, in the whole recording:")?;
     let mut none = true;
     for loads in &account.loads {
         none = false;
@@ -57,13 +62,13 @@ fn write_loads(account: &ColdStart, out: &mut impl Write) -> io::Result<()> {
             Part::Modules => "modules and libraries",
             _ => "functions, on first use",
         };
-        writeln!(out, "  {what}: {} in {}, the longest {}", loads.count, took(loads.ns), took(loads.max_ns))?;
+        write_line!(out, "  {what}: {} in {}, the longest {}", loads.count, took(loads.ns), took(loads.max_ns))?;
     }
     let ahead = &account.ahead;
     if ahead.times > 0 {
         none = false;
         let rest = if ahead.not_loaded > 0 { format!(", {} not loaded", ahead.not_loaded) } else { String::new() };
-        writeln!(
+        write_line!(
             out,
             "  by the guard, ahead of use: {} kernel(s) in {}, at {} moment(s){rest}",
             ahead.kernels,
@@ -72,20 +77,20 @@ fn write_loads(account: &ColdStart, out: &mut impl Write) -> io::Result<()> {
         )?;
     }
     if none {
-        writeln!(out, "  none")?;
+        write_line!(out, "  none")?;
     }
     Ok(())
 }
 
-fn write_longest(account: &ColdStart, out: &mut impl Write) -> io::Result<()> {
+fn write_longest(account: &ColdStart, out: &mut Output<'_>) -> io::Result<()> {
     if account.longest.is_empty() {
         return Ok(());
     }
-    writeln!(out, "what took longest:")?;
+    write_line!(out, "what took longest:")?;
     for step in account.longest.iter().take(MOST_STEPS) {
         let of = step.kernel.as_ref().map(|kernel| format!(" of {kernel}")).unwrap_or_default();
         let goes_on = if step.in_progress { ", in progress" } else { "" };
-        writeln!(
+        write_line!(
             out,
             "  {:>10}  at +{}, thread {}, {}{of}: {}{goes_on}",
             took(step.took_ns),
@@ -98,12 +103,12 @@ fn write_longest(account: &ColdStart, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-fn write_kernels(account: &ColdStart, out: &mut impl Write) -> io::Result<()> {
+fn write_kernels(account: &ColdStart, out: &mut Output<'_>) -> io::Result<()> {
     if account.kernels.is_empty() {
         return Ok(());
     }
-    writeln!(out, "first launch of each kernel on the host, beside the median of its later ones:")?;
-    writeln!(out, "  {:>10}  {:>10}  {:>10}  {:>8}  kernel", "first", "later", "more", "launches")?;
+    write_line!(out, "first launch of each kernel on the host, beside the median of its later ones:")?;
+    write_line!(out, "  {:>10}  {:>10}  {:>10}  {:>8}  kernel", "first", "later", "more", "launches")?;
     let column = |nanos: Option<u64>| nanos.map_or_else(|| "-".to_owned(), took);
     for one in account.kernels.iter().take(MOST_ROWS) {
         let FirstUse { kernel, first_ns, steady_ns, difference_ns, launches, loaded, first_is_known, .. } = one;
@@ -116,7 +121,7 @@ fn write_kernels(account: &ColdStart, out: &mut impl Write) -> io::Result<()> {
         };
         let first = first_is_known.then_some(*first_ns);
         let more = difference_ns.filter(|_| *first_is_known);
-        writeln!(
+        write_line!(
             out,
             "  {:>10}  {:>10}  {:>10}  {launches:>8}  {kernel}{loaded}",
             column(first),
@@ -126,19 +131,19 @@ fn write_kernels(account: &ColdStart, out: &mut impl Write) -> io::Result<()> {
     }
     let more = (account.kernels.len() as u64).saturating_sub(MOST_ROWS as u64) + account.kernels_left_out;
     if more > 0 {
-        writeln!(out, "  and {more} more (--format json)")?;
+        write_line!(out, "  and {more} more (--format json)")?;
     }
     Ok(())
 }
 
-fn write_allocations(account: &ColdStart, out: &mut impl Write) -> io::Result<()> {
+fn write_allocations(account: &ColdStart, out: &mut Output<'_>) -> io::Result<()> {
     if account.allocations.is_empty() {
-        return writeln!(out, "allocations and frees of 100 us or more: none");
+        return write_line!(out, "allocations and frees of 100 us or more: none");
     }
-    writeln!(out, "allocations and frees of 100 us or more:")?;
+    write_line!(out, "allocations and frees of 100 us or more:")?;
     for slow in &account.allocations {
         let bytes = if slow.bytes > 0 { format!(", {}", size(slow.bytes)) } else { String::new() };
-        writeln!(
+        write_line!(
             out,
             "  {}: {} in {}, the longest {}{bytes}",
             slow.call,
@@ -151,9 +156,9 @@ fn write_allocations(account: &ColdStart, out: &mut impl Write) -> io::Result<()
 }
 
 /// What both accounts say of what is missing.
-pub(super) fn write_missing(missing: &Missing, out: &mut impl Write) -> io::Result<()> {
+pub(super) fn write_missing(missing: &Missing, out: &mut Output<'_>) -> io::Result<()> {
     if missing.work > 0 {
-        writeln!(
+        write_line!(
             out,
             "the first {} launches, copies and other submissions have been overtaken in the recording: what was first is known from \
              the loads only (LAZYGUARD_RECORD=SIZE keeps more)",
@@ -161,10 +166,14 @@ pub(super) fn write_missing(missing: &Missing, out: &mut impl Write) -> io::Resu
         )?;
     }
     if missing.waits > 0 {
-        writeln!(out, "the first {} waits have been overtaken: they count as the program's own time", missing.waits)?;
+        write_line!(
+            out,
+            "the first {} waits have been overtaken: they count as the program's own time",
+            missing.waits
+        )?;
     }
     if missing.landmarks > 0 {
-        writeln!(
+        write_line!(
             out,
             "the first {} loads and other rare calls have been overtaken: the parts are less than it was",
             missing.landmarks

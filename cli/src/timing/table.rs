@@ -22,16 +22,6 @@ pub(super) fn bar(part: u64, whole: u64) -> String {
     "#".repeat(length)
 }
 
-/// A size in the unit in which it is easily read.
-pub(super) fn size(bytes: u64) -> String {
-    match bytes {
-        0..1024 => format!("{bytes} B"),
-        1024..1_048_576 => format!("{:.1} KiB", bytes as f64 / 1024.0),
-        1_048_576..1_073_741_824 => format!("{:.1} MiB", bytes as f64 / 1_048_576.0),
-        _ => format!("{:.1} GiB", bytes as f64 / 1_073_741_824.0),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -43,6 +33,5 @@ mod tests {
             ("25.0 %".into(), "0.0 %".into(), "#".into(), String::new())
         );
         assert_eq!(bar(u64::MAX, u64::MAX).len() as u64, BAR);
-        assert_eq!((size(1023), size(1536), size(3 << 30)), ("1023 B".into(), "1.5 KiB".into(), "3.0 GiB".into()));
     }
 }

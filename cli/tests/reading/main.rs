@@ -1,13 +1,19 @@
 //! The commands that read: `report`, `log`, `export`, `dump`, on recordings made by the library's own writer.
 
+#![allow(clippy::disallowed_methods, clippy::print_stderr, clippy::print_stdout)] // Those are for the command.
+
 #[path = "../common/mod.rs"]
 mod common;
 
 mod bad_input;
 mod big;
+mod clean;
 mod dump;
 mod export;
+mod foreign_names;
+mod in_the_way;
 mod log;
+mod permissions;
 mod process;
 mod report;
 mod timing;

@@ -4,11 +4,10 @@
 //! nothing explains a call (LG299) is no verdict as long as the call is not past the threshold.
 
 use super::name::demangle;
-use super::{HangReport, SCHEMA};
+use super::{Block, HangReport, SCHEMA};
 use crate::diagnose::Code;
 use crate::Nanos;
 use serde::{Deserialize, Serialize};
-use std::fmt::Write as _;
 
 /// Calls that are listed where there is no verdict; the JSON form has them all.
 const MOST_CALLS: usize = 32;
@@ -49,11 +48,10 @@ impl DumpReport {
     }
 
     /// The block for a person.
-    pub fn text(&self) -> String {
+    pub fn text(&self) -> Block {
         let snapshot = &self.hang.snapshot;
-        let mut text = String::new();
-        let _ = writeln!(
-            text,
+        let mut block = Block::default();
+        block.push(&format!(
             "process {} ({}) at +{:.3} s: {} driver calls, {} launches so far; {} call(s) in progress, {} stream(s) busy",
             self.hang.process,
             self.hang.program,
@@ -62,57 +60,47 @@ impl DumpReport {
             self.launches,
             snapshot.blocked.len(),
             snapshot.streams.len()
-        );
+        ));
         if !self.hang.verdicts.is_empty() {
             let longest = seconds(self.longest());
-            let _ = match self.hang_after_nanos {
-                _ if self.is_past_the_threshold() => writeln!(text, "HANG: a call has been in progress for {longest:.1} s"),
-                0 => writeln!(
-                    text,
+            block.push(&match self.hang_after_nanos {
+                _ if self.is_past_the_threshold() => format!("HANG: a call has been in progress for {longest:.1} s"),
+                0 => format!(
                     "a call has been in progress for {longest:.3} s; hangs are not looked for (LAZYGUARD_HANG_AFTER=0). If it is stuck, this is why:"
                 ),
-                after => writeln!(
-                    text,
+                after => format!(
                     "a call has been in progress for {longest:.3} s; a hang is reported after {:.3} s (LAZYGUARD_HANG_AFTER). If it is stuck, this is why:",
                     seconds(after)
                 ),
-            };
+            });
             // Its first line says what has been said, and its lines begin as those on standard error do.
-            let block = self.hang.text();
-            for line in block.lines().skip(1) {
-                let _ = writeln!(text, "{}", line.strip_prefix("lazyguard: ").unwrap_or(line));
-            }
-            return text;
+            self.hang.text().unmarked().skip(1).for_each(|line| block.push(line));
+            return block;
         }
-        if snapshot.blocked.is_empty() {
-            text.push_str("nothing is blocked: no thread is in a driver call\n");
-        } else {
-            text.push_str("calls in progress, none of which is known to be stuck:\n");
-        }
+        block.push(match snapshot.blocked.is_empty() {
+            true => "nothing is blocked: no thread is in a driver call",
+            false => "calls in progress, none of which is known to be stuck:",
+        });
         for call in snapshot.blocked.iter().take(MOST_CALLS) {
             let function = call.function.as_deref().map(|f| format!(" of {}", demangle(f))).unwrap_or_default();
             let stream = call.stream.as_ref().map(|s| format!(" on stream {} ({:#x})", s.number, s.handle));
-            let _ = writeln!(
-                text,
+            block.push(&format!(
                 "  thread {} \"{}\" in {}{function}{} for {:.6} s",
                 call.thread,
                 call.thread_name,
                 call.call,
                 stream.unwrap_or_default(),
                 seconds(call.blocked_nanos)
-            );
+            ));
         }
         if snapshot.blocked.len() > MOST_CALLS {
-            let _ = writeln!(text, "  and {} more", snapshot.blocked.len() - MOST_CALLS);
+            block.push(&format!("  and {} more", snapshot.blocked.len() - MOST_CALLS));
         }
-        if snapshot.streams.is_empty() {
-            text.push_str("no stream has work outstanding\n");
-        } else {
-            for line in self.hang.outstanding() {
-                let _ = writeln!(text, "{line}");
-            }
+        match snapshot.streams.is_empty() {
+            true => block.push("no stream has work outstanding"),
+            false => self.hang.outstanding().iter().for_each(|line| block.push(line)),
         }
-        text
+        block
     }
 
     /// The JSON object.
@@ -186,7 +174,7 @@ mod tests {
         {
             let dump = dump(in_progress(nanos), after);
             assert_eq!(dump.hang.verdicts.first().map(|v| v.code), code, "{nanos} of {after}");
-            let text = dump.text();
+            let text = dump.text().as_str().to_owned();
             assert!(text.starts_with("process 42 (train) at +5.000 s: 12 driver calls, 3 launches so far; 1 call(s)"));
             assert!(text.contains("thread 100 \"main\" in cuStreamSynchronize on stream 1 (0x51) for "), "{text}");
             assert!(text.contains("stream 1 (0x51, blocking): cuLaunchKernel of spin since +0.000 s"), "{text}");
@@ -198,9 +186,9 @@ mod tests {
     #[test]
     fn nothing_blocked_is_an_answer() {
         let idle = Snapshot { blocked: Vec::new(), ..in_progress(0) };
-        let text = dump(idle.clone(), SECOND).text();
+        let text = dump(idle.clone(), SECOND).text().as_str().to_owned();
         assert!(text.contains("1 stream(s) busy\nnothing is blocked: ") && text.contains("stream 1 (0x51"), "{text}");
-        let text = dump(Snapshot { streams: Vec::new(), ..idle }, SECOND).text();
+        let text = dump(Snapshot { streams: Vec::new(), ..idle }, SECOND).text().as_str().to_owned();
         assert!(text.ends_with("no stream has work outstanding\n"), "{text}");
     }
 

@@ -3,7 +3,7 @@
 use super::account::PreloadAccount;
 use super::name::demangle;
 use super::probe::ProbeSeen;
-use super::{StackSeen, SCHEMA};
+use super::{Block, StackSeen, SCHEMA};
 use crate::diagnose::{diagnose, Snapshot, Standing, Verdict};
 use crate::Nanos;
 use serde::{Deserialize, Serialize};
@@ -115,7 +115,7 @@ impl HangReport {
     }
 
     /// The block for standard error. Every line begins with `lazyguard:`, so that it can be found in a job's log.
-    pub fn text(&self) -> String {
+    pub fn text(&self) -> Block {
         let mut lines = vec![self.heading()];
         lines.extend(self.causes());
         if !self.snapshot.blocked.is_empty() {
@@ -147,31 +147,31 @@ impl HangReport {
         if let Some(folder) = &self.folder {
             lines.push(format!("details: lazyguard report {folder}"));
         }
-        marked(&lines)
+        Block::marked(lines)
     }
 
     /// The line for a report whose cause is gone.
-    pub fn went_on(&self, now: Nanos) -> String {
+    pub fn went_on(&self, now: Nanos) -> Block {
         let after = seconds(now.saturating_sub(self.snapshot.at));
         let process = format!("process {} ({})", self.process, self.program);
-        marked(&[format!(
+        Block::marked([format!(
             "RESOLVED: {process} went on by itself {after:.1} s after the report: it was slow, not stuck"
         )])
     }
 
     /// The line for a report that stands as it did.
-    pub fn repeated(&self) -> String {
+    pub fn repeated(&self) -> Block {
         let codes: Vec<_> = self.verdicts.iter().map(|v| v.code.name()).collect();
         let line = match self.standing {
             Standing::Hang => format!("{}: still {}, as reported", self.heading(), codes.join(", ")),
             _ => format!("{}, as reported", self.heading()),
         };
-        marked(&[line])
+        Block::marked([line])
     }
 
     /// The block of what Python says of its threads, or nothing.
-    pub fn python_text(&self) -> String {
-        marked(&self.python_lines().collect::<Vec<_>>())
+    pub fn python_text(&self) -> Block {
+        Block::marked(self.python_lines())
     }
 
     /// What Python says of its threads, as far as it is not too much for a block of text.
@@ -233,14 +233,6 @@ fn hang() -> Standing {
 /// Says that a list goes on.
 fn more(count: usize, shown: usize) -> Option<String> {
     (count > shown).then(|| format!("  and {} more", count - shown))
-}
-
-/// The lines, each marked as the guard's.
-fn marked(lines: &[String]) -> String {
-    lines.iter().fold(String::new(), |mut text, line| {
-        let _ = writeln!(text, "lazyguard: {line}");
-        text
-    })
 }
 
 fn seconds(nanos: u64) -> f64 {

@@ -9,6 +9,7 @@ mod hang;
 mod name;
 mod probe;
 mod stack;
+mod text;
 
 pub use account::{Account, NudgeAnswer, PreloadAccount, RecordingAccount, SkipCount};
 pub use dump::DumpReport;
@@ -17,6 +18,7 @@ pub use hang::HangReport;
 pub use name::demangle;
 pub use probe::ProbeSeen;
 pub use stack::{FrameSeen, StackSeen};
+pub use text::{one_line, Block, MARK};
 
 /// The version of the JSON forms; raised when a field changes its meaning or goes away.
 pub const SCHEMA: u32 = 1;

@@ -2,8 +2,8 @@
 //!
 //! With `LAZYGUARD_OUT` it is where the user wants it, and stays. Without, it is a new folder under `/dev/shm`, or under the
 //! folder for temporary files that `TMPDIR` names, readable by its owner only, and a clean exit without a hang removes it. What a process leaves behind
-//! that is killed or leaves by `_exit` is evidence. Of those without a report of a hang the newest few are kept, for a day:
-//! later processes take the others away.
+//! that is killed or leaves by `_exit` is evidence. The newest few are kept, and later processes take the others away
+//! ([`lazyguard_core::left`]).
 //!
 //! Under `lazyguard run` it lies in the folder of the run. A process that has changed its user may not write there: its folder then
 //! lies in a place that `lazyguard run` has made for that ([`RUN_OTHER_USERS`]), or, where that cannot be reached either, it is a
@@ -11,35 +11,17 @@
 //!
 //! No file is held open: a program may close descriptors that are not its own, and open its own files on their numbers.
 
-use super::{standard_error, sweep};
-use lazyguard_core::place::{private_bases, private_prefix, private_suffix};
+use super::{files, standard_error, sweep};
+use lazyguard_core::left::namespace;
+pub use lazyguard_core::place::file::{DUMP, DUMP_TEXT, HANG, HAZARDS, LOG, PYTHON, REQUEST, RUN, TRACE};
+use lazyguard_core::place::{file, private_bases, private_prefix, private_suffix};
 use lazyguard_core::settings::{self, expand_folder, FolderFacts, PRIVATE_RUN, RUN_OTHER_USERS, RUN_ROOT};
-use lazyguard_core::stack::STACKS;
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
-
-/// Names of the files in a run folder.
-pub const LOG: &str = "log.jsonl";
-/// The account of the run.
-pub const RUN: &str = "run.json";
-/// The report of the newest hang.
-pub const HANG: &str = "hang.json";
-/// What another timing would have made a hang.
-pub const HAZARDS: &str = "hazards.json";
-/// The recording.
-pub const TRACE: &str = "trace.lgt";
-/// The answer to the newest request for a report: for programs, and for people.
-pub const DUMP: &str = "dump.json";
-/// See [`DUMP`].
-pub const DUMP_TEXT: &str = "dump.txt";
-/// What makes such a request, where the recording is not a file.
-pub const REQUEST: &str = "dump.request";
-/// What the Python interpreter says of its threads.
-pub const PYTHON: &str = "python.txt";
 
 /// The process's rank in its job, where a launcher tells it.
 pub fn rank() -> Option<String> {
@@ -137,12 +119,12 @@ impl RunFolder {
     fn private_in(base: &Path, process: u32) -> Option<PathBuf> {
         // SAFETY: takes no arguments and cannot fail.
         let user = unsafe { libc::getuid() };
-        let namespace = sweep::namespace();
-        sweep::sweep(base, user, namespace);
+        sweep::sweep(base, user);
+        let namespace = namespace();
         let mut seed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.subsec_nanos());
         (0..8).find_map(|_| {
             seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            let name = private_prefix(user, Some(process)) + &private_suffix(namespace, (seed >> 16) as u16);
+            let name = private_prefix(user, process) + &private_suffix(namespace, (seed >> 16) as u16);
             let path = base.join(name);
             // Fails if the name exists: nobody else's folder or link is ever used.
             DirBuilder::new().mode(0o700).create(&path).ok().map(|()| path)
@@ -162,12 +144,7 @@ impl RunFolder {
     /// The same with what `write` writes.
     pub fn replace_by(&self, name: &str, write: &mut dyn FnMut(&mut File) -> io::Result<()>) -> io::Result<()> {
         let fresh = self.path.join(format!(".{name}.new"));
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC)
-            .open(&fresh)?;
+        let mut file = files::rewrite(&fresh)?;
         let written = write(&mut file);
         drop(file);
         let replaced = written.and_then(|()| fs::rename(&fresh, self.path.join(name)));
@@ -192,7 +169,7 @@ impl RunFolder {
 
     /// Takes a private folder away, unless somebody else does.
     pub fn remove(path: &Path) {
-        for name in [LOG, RUN, HANG, HAZARDS, TRACE, DUMP, DUMP_TEXT, REQUEST, STACKS, PYTHON] {
+        for name in file::OF_A_PROCESS {
             // What is not there needs no removing.
             let _ = fs::remove_file(path.join(name));
         }

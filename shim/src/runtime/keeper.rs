@@ -136,7 +136,7 @@ fn is_fixed(path: &str) -> bool {
     const TYPE: usize = 16;
     const FIXED: u16 = 2;
     let mut head = [0u8; TYPE + 2];
-    let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut head));
+    let read = super::files::open(path).and_then(|mut file| file.read_exact(&mut head));
     read.is_ok() && u16::from_le_bytes([head[TYPE], head[TYPE + 1]]) == FIXED
 }
 

@@ -10,7 +10,7 @@
 //! Must not: become the process's global subscriber, or hold the file open (see [`super::folder`]).
 
 use super::folder::{RunFolder, LOG};
-use super::{stacks, Guard};
+use super::{files, stacks, Guard};
 use lazyguard_core::api::Class;
 use lazyguard_core::hazard::{Marks, Noted};
 use lazyguard_core::report::demangle;
@@ -231,6 +231,9 @@ fn leave_descriptors() {
 /// Appends whole lines to the log file, which is opened for this and closed again.
 fn append(folder: &RunFolder, lines: &[u8]) -> io::Result<()> {
     use tracing_appender::rolling::{RollingFileAppender, Rotation};
+    if !files::is_file_or_missing(&folder.path().join(LOG)) {
+        return Err(io::Error::other("something that is no file is in the way"));
+    }
     let mut file = RollingFileAppender::builder()
         .rotation(Rotation::NEVER)
         .filename_prefix(LOG)

@@ -11,6 +11,7 @@ pub mod clock;
 pub mod command;
 pub mod door;
 pub mod fault;
+mod files;
 pub mod folder;
 pub mod gate;
 pub mod hang;

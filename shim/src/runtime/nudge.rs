@@ -9,7 +9,7 @@
 //! Must not: answer a program that asks for itself. Those reach the export, which passes the driver's answer on, or have not
 //! looked hundreds of names up before, as every runtime does when it starts.
 
-use super::{guard, Guard};
+use super::{files, guard, Guard};
 use crate::lookup::driver::{self, SUCCESS};
 use crate::lookup::objects::{self, LinkMap};
 use crate::lookup::proc_address;
@@ -88,7 +88,7 @@ fn fat_binaries_in(map: &LinkMap) -> u64 {
         b"" => "/proc/self/exe".into(),
         path => String::from_utf8_lossy(path),
     };
-    let Some(file) = File::open(&*path).ok().and_then(|file| Mapped::new(&file)) else { return 0 };
+    let Some(file) = files::open(&*path).ok().and_then(|file| Mapped::new(&file)) else { return 0 };
     let Ok(elf) = ElfFile64::<object::Endianness>::parse(file.bytes()) else { return 0 };
     elf.section_by_name(".nvFatBinSegment").map_or(0, |section| section.size() / WRAPPER)
 }

@@ -12,6 +12,7 @@
 //!
 //! Must not: in the child, do anything but system calls and that one call; in the parent, wait longer than [`PATIENCE`].
 
+use super::files;
 use super::folder::PYTHON;
 use super::stacks::OwnMemory;
 use super::Guard;
@@ -96,7 +97,7 @@ fn in_its_file(module: &Module, image: &Image) -> Option<u64> {
             self.0.read_at(into, address).unwrap_or(0)
         }
     }
-    let file = InFile(File::open(&module.path).ok()?);
+    let file = InFile(files::open(&module.path).ok()?);
     let is_it = !image.build_id.is_empty() && Image::read(&file, 0)?.build_id == image.build_id;
     is_it.then(|| unexported_function(&file, DUMP))?.map(|address| image.bias.wrapping_add(address))
 }

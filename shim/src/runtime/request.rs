@@ -59,7 +59,7 @@ impl Requests {
         let Some(hang) = hang::what_is_known(guard, AT_ONCE, 0) else { return };
         let dump = DumpReport::new(asked, guard.settings.hang_after_nanos, guard.world.counts(), hang);
         // What cannot be written now is not tried again: whoever asked sees that it was answered, and that nothing came.
-        let _ = folder.replace(DUMP_TEXT, &dump.text()).and_then(|()| folder.replace(DUMP, &dump.json()));
+        let _ = folder.replace(DUMP_TEXT, dump.text().as_str()).and_then(|()| folder.replace(DUMP, &dump.json()));
         self.answered.store(asked, Ordering::Relaxed);
         recorder.answered(asked);
     }

@@ -4,7 +4,10 @@
 //! and nothing is written to it once it is another file. What it was when the process began is standard error, whatever it
 //! is. If it has changed when the guard is armed, it is taken for the program's new standard error, as a daemon makes one,
 //! unless it is an ordinary file opened for reading as well, as programs open their data.
+//!
+//! Must not: write what is no [`Block`]. A name of the program's must not make a line there.
 
+use lazyguard_core::report::Block;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 static DEVICE: AtomicU64 = AtomicU64::new(0);
@@ -63,14 +66,14 @@ const PATIENCE_MILLIS: i32 = 1000;
 /// A pipe that is ready takes so much without a wait.
 const AT_ONCE: usize = 4096;
 
-/// Writes a text of whole lines, if descriptor 2 is what it was, as far as it is taken: who reads a pipe, or a terminal that was
+/// Writes a block of lines, if descriptor 2 is what it was, as far as it is taken: who reads a pipe, or a terminal that was
 /// stopped, may never do so again.
-pub fn write(text: &str) {
+pub fn write(block: &Block) {
     if !is_there() {
         return;
     }
     let most = if is_ordinary() { usize::MAX } else { AT_ONCE };
-    let mut rest = text.as_bytes();
+    let mut rest = block.as_str().as_bytes();
     while !rest.is_empty() {
         let mut ready = libc::pollfd { fd: libc::STDERR_FILENO, events: libc::POLLOUT, revents: 0 };
         // SAFETY: one structure, valid for the call; the bytes are valid for reading.
@@ -100,5 +103,5 @@ fn is_ordinary() -> bool {
 
 /// Writes one line in LazyGuard's name.
 pub fn line(text: &str) {
-    write(&format!("lazyguard: {text}\n"));
+    write(&Block::marked([text]));
 }

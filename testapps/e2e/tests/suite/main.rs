@@ -33,6 +33,8 @@
 //! | `run_folder` | the folder of a run, ranks, a run in a run |
 //! | `cold_start` | where the time of a start went, by delays that were put there, and the card's state |
 //! | `blocking` | the asynchronous calls that held the host, why, and because of which thread |
+//! | `foreign_names` | a program whose names try to forge lines |
+//! | `left_behind` | private folders that are left behind: how much stays, and `lazyguard clean` |
 //! | `crash` | what is left of a process that was cut off |
 
 mod apps;
@@ -45,9 +47,11 @@ mod doctor;
 mod drivers;
 mod dump;
 mod findings_report;
+mod foreign_names;
 mod hazard_files;
 mod hazards;
 mod hostile;
+mod left_behind;
 mod lists;
 mod on_hang;
 mod recorder;

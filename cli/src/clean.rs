@@ -1,0 +1,95 @@
+//! `lazyguard clean`: takes away the private folders that this user's processes and runs have left.
+//!
+//! Must not: decide what may be removed; that is the core's. Nothing that the user has named with `--out` or `LAZYGUARD_OUT` is
+//! looked at.
+
+use crate::left_behind::sight;
+use crate::output::{write_line, Output};
+use crate::source::duration;
+use crate::writing::size;
+use crate::{Failure, Outcome};
+use lazyguard_core::left::{all_in, Left, State};
+use lazyguard_core::place::private_bases;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// What to take away.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Only say what would be removed.
+    #[arg(short = 'n', long)]
+    dry_run: bool,
+    /// Also folders of processes in other containers that have given no sign of life for a minute. One that was paused for longer
+    /// gives none either.
+    #[arg(long)]
+    all: bool,
+    /// Only folders in which nothing has changed for so long: 12h, 30m.
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    older_than: Option<u64>,
+}
+
+/// Takes them away, and says what was removed.
+pub(crate) fn clean(arguments: &Arguments) -> Outcome {
+    clean_in(&private_bases(std::env::var_os("TMPDIR")), arguments, &mut Output::standard())
+}
+
+fn clean_in(bases: &[PathBuf], arguments: &Arguments, out: &mut Output<'_>) -> Outcome {
+    let sight = sight();
+    let all: Vec<_> = bases.iter().flat_map(|base| all_in(base, &sight)).collect();
+    let (mut removed, mut bytes, mut living, mut silent, mut newer) = (0_u64, 0_u64, 0_u64, 0_u64, 0_u64);
+    let mut failed = Vec::new();
+    let least = Duration::from_nanos(arguments.older_than.unwrap_or(0));
+    for left in &all {
+        match left.state {
+            State::Lives => living += 1,
+            State::Silent if !arguments.all => silent += 1,
+            _ if sight.now.duration_since(left.since).unwrap_or_default() < least => newer += 1,
+            _ => match remove(left, arguments.dry_run) {
+                Ok(freed) => {
+                    let verb = if arguments.dry_run { "would remove" } else { "removed" };
+                    write_line!(out, "{verb} {} ({}, {})", left.path.display(), whose(left), size(freed))?;
+                    removed += 1;
+                    bytes = bytes.saturating_add(freed);
+                }
+                Err(error) => failed.push(format!("{}: cannot be removed: {error}", left.path.display())),
+            },
+        }
+    }
+    let folders = |count: u64| if count == 1 { "1 folder".to_owned() } else { format!("{count} folders") };
+    let (verb, freed) = if arguments.dry_run { ("would be removed", "would be freed") } else { ("removed", "freed") };
+    write_line!(out, "{} {verb}, {} {freed}", folders(removed), size(bytes))?;
+    for (count, why) in [
+        (living, "of processes that run"),
+        (
+            silent,
+            "of processes in other containers, which cannot be seen from here (--all takes those that are silent)",
+        ),
+        (newer, "in which something has changed lately (--older-than)"),
+    ] {
+        if count > 0 {
+            write_line!(out, "{} kept: {why}", folders(count))?;
+        }
+    }
+    out.flush()?;
+    match failed.split_last() {
+        None => Ok(ExitCode::SUCCESS),
+        Some((last, others)) => {
+            others.iter().for_each(crate::output::say);
+            Err(Failure::Input(last.clone()))
+        }
+    }
+}
+
+fn remove(left: &Left, dry_run: bool) -> std::io::Result<u64> {
+    match dry_run {
+        true => left.removable().map(|()| left.bytes),
+        false => left.remove(),
+    }
+}
+
+fn whose(left: &Left) -> String {
+    let what = if left.private.is_run { "run" } else { "process" };
+    let hang = if left.is_evidence { ", of a failure" } else { "" };
+    format!("{what} {}{hang}", left.private.process)
+}

@@ -1,0 +1,182 @@
+//! Files that are read: those of run folders, those that a recording names, those of the system.
+//!
+//! A folder may lie where others may write, and what a recording names may have become anything since. A FIFO in the place of a
+//! file would make whoever opens it wait for good, and opening a device may do something. So nothing is opened but regular files,
+//! and in no way that waits. What the user names on the command line may be a link; a file of a run folder never is one, and none
+//! is followed there: it would lead to a file that the run has not written.
+//!
+//! `clippy.toml` forbids the standard library's ways everywhere else.
+//!
+//! Must not: wait, but for what the user has named as an input.
+
+use nix::libc::{O_NOCTTY, O_NOFOLLOW, O_NONBLOCK};
+use std::fs::{self, File, FileType, OpenOptions};
+use std::io::{self, Read as _};
+use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+/// The most that is read of a file as a whole; what this project writes is much smaller.
+const MOST_BYTES: u64 = 1 << 28;
+
+/// Opens a regular file; where the path is a link, what it leads to.
+pub(crate) fn open(path: impl AsRef<Path>) -> io::Result<File> {
+    open_with(path.as_ref(), OpenOptions::new().read(true), 0)
+}
+
+/// The same to write to a file that is there.
+pub(crate) fn open_to_write(path: &Path) -> io::Result<File> {
+    open_with(path, OpenOptions::new().write(true), 0)
+}
+
+/// Opens a regular file of a run folder, which is no link.
+pub(crate) fn open_in(folder: &Path, name: &str) -> io::Result<File> {
+    open_unlinked(&folder.join(name))
+}
+
+/// The same by its path.
+pub(crate) fn open_unlinked(path: &Path) -> io::Result<File> {
+    match fs::symlink_metadata(path)?.file_type().is_symlink() {
+        true => Err(io::Error::other("it is a symbolic link, and none is followed in a run folder")),
+        false => open_with(path, OpenOptions::new().read(true), O_NOFOLLOW),
+    }
+}
+
+#[allow(clippy::disallowed_methods, reason = "this is the way that everything else goes")]
+fn open_with(path: &Path, options: &mut OpenOptions, flags: i32) -> io::Result<File> {
+    // Looked at before: opening a device may do something to it. Looked at again: it may have been exchanged meanwhile.
+    expect_regular(fs::metadata(path)?.file_type())?;
+    let file = options.custom_flags(O_NONBLOCK | O_NOCTTY | flags).open(path)?;
+    expect_regular(file.metadata()?.file_type())?;
+    Ok(file)
+}
+
+fn expect_regular(kind: FileType) -> io::Result<()> {
+    let what = match kind {
+        kind if kind.is_file() => return Ok(()),
+        kind if kind.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
+        kind if kind.is_fifo() => "a FIFO",
+        kind if kind.is_socket() => "a socket",
+        _ => "a device",
+    };
+    Err(io::Error::other(format!("it is {what}, and no file")))
+}
+
+/// Opens a file of a run folder to write to it, which is no link.
+pub(crate) fn open_to_write_in(folder: &Path, name: &str) -> io::Result<File> {
+    open_with(&folder.join(name), OpenOptions::new().write(true), O_NOFOLLOW)
+}
+
+/// Makes a file that is not there yet and that its owner alone may open.
+#[allow(clippy::disallowed_methods, reason = "this is the way that everything else goes")]
+pub(crate) fn create_new_for_its_owner(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+}
+
+/// Makes a file that is not there yet. One of this name, or a link, is never opened.
+#[allow(clippy::disallowed_methods, reason = "this is the way that everything else goes")]
+pub(crate) fn create_new(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).open(path)
+}
+
+/// Makes a file of a run folder, or makes it anew: as no link, and in the place of nothing else.
+#[allow(clippy::disallowed_methods, reason = "this is the way that everything else goes")]
+pub(crate) fn create_in(folder: &Path, name: &str) -> io::Result<File> {
+    let path = folder.join(name);
+    if let Ok(about) = fs::symlink_metadata(&path) {
+        match about.file_type().is_symlink() {
+            true => return Err(io::Error::other("it is a symbolic link, and none is followed in a run folder")),
+            false => expect_regular(about.file_type())?,
+        }
+    }
+    let flags = O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
+    let file = OpenOptions::new().write(true).create(true).truncate(true).custom_flags(flags).open(path)?;
+    expect_regular(file.metadata()?.file_type())?;
+    Ok(file)
+}
+
+/// What a file holds; where the path is a link, that to which it leads.
+pub(crate) fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+    all_of(open(path)?)
+}
+
+/// The same as text.
+pub(crate) fn read_text(path: impl AsRef<Path>) -> io::Result<String> {
+    text_of(read(path)?)
+}
+
+/// What a file of a run folder holds.
+pub(crate) fn read_in(folder: &Path, name: &str) -> io::Result<Vec<u8>> {
+    all_of(open_in(folder, name)?)
+}
+
+/// The same as text.
+pub(crate) fn read_text_in(folder: &Path, name: &str) -> io::Result<String> {
+    text_of(read_in(folder, name)?)
+}
+
+/// What an input holds that the user has named and that is read from its beginning to its end: it may be a pipe, as a shell makes
+/// one of `<(...)`, and whoever names one waits for it.
+#[allow(clippy::disallowed_methods, reason = "the user has asked for it")]
+pub(crate) fn read_input(path: &Path) -> io::Result<String> {
+    fs::read_to_string(path)
+}
+
+/// All that is in an open file.
+pub(crate) fn all_of(file: File) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 > MOST_BYTES {
+        true => Err(io::Error::other(format!("it is larger than {} MiB", MOST_BYTES >> 20))),
+        false => Ok(bytes),
+    }
+}
+
+fn text_of(bytes: Vec<u8>) -> io::Result<String> {
+    String::from_utf8(bytes).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is no text in UTF-8"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+    use std::os::unix::net::UnixListener;
+    use std::path::PathBuf;
+
+    struct Scratch(PathBuf);
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn nothing_is_opened_but_regular_files_and_links_only_where_the_user_names_them() {
+        let scratch = Scratch(std::env::temp_dir().join(format!("lazyguard-files-{}", std::process::id())));
+        let at = |name: &str| scratch.0.join(name);
+        fs::create_dir(&scratch.0).unwrap();
+        fs::write(at("file"), "text").unwrap();
+        symlink("file", at("link")).unwrap();
+        symlink("fifo", at("link-to-fifo")).unwrap();
+        nix::unistd::mkfifo(&at("fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let _socket = UnixListener::bind(at("socket")).unwrap();
+        assert_eq!(
+            (read_text(at("file")).unwrap(), read_text_in(&scratch.0, "file").unwrap()),
+            ("text".into(), "text".into())
+        );
+        assert_eq!(read_text(at("link")).unwrap(), "text");
+        for (name, expect) in [("link", "a symbolic link"), ("link-to-fifo", "a symbolic link"), ("fifo", "a FIFO")] {
+            let error = open_in(&scratch.0, name).unwrap_err().to_string();
+            assert!(error.contains(expect), "{name}: {error}");
+        }
+        let whole = [("fifo", "a FIFO"), ("link-to-fifo", "a FIFO"), ("socket", "a socket"), ("", "directory")];
+        for (path, expect) in
+            whole.map(|(name, expect)| (at(name), expect)).into_iter().chain([("/dev/zero".into(), "a device")])
+        {
+            let error = open(&path).unwrap_err().to_string();
+            assert!(error.contains(expect), "{}: {error}", path.display());
+        }
+        assert_eq!(open(at("missing")).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert!(read_text("/proc/self/stat").is_ok_and(|text| text.contains(')')));
+    }
+}

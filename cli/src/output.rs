@@ -1,0 +1,131 @@
+//! Standard output and standard error, the only way there.
+//!
+//! Text for a person goes out a line at a time, and each line passes [`one_line`]: what a program calls its threads, kernels and
+//! files can neither make a line of its own nor be obeyed by a terminal or a CI system. So [`Output`] is no [`io::Write`]:
+//! `writeln!` does not work on it, [`write_line!`] does. What has escapes of its own, as JSON and XML have, or consists of what
+//! was compiled into this command, says so by [`Output::raw`]. `clippy.toml` forbids the standard library's ways everywhere else.
+
+use lazyguard_core::report::{one_line, Block, MARK};
+use std::fmt;
+use std::io::{self, BufWriter, IsTerminal as _, Write};
+
+/// Text on its way to a person, or an object on its way to a program.
+pub(crate) struct Output<'a> {
+    out: BufWriter<Box<dyn Write + 'a>>,
+    line: String,
+}
+
+/// Writes one line: `write_line!(out, "format", arguments)`.
+macro_rules! write_line {
+    ($out:expr, $($arguments:tt)+) => { $out.line(format_args!($($arguments)+)) };
+}
+pub(crate) use write_line;
+
+impl<'a> Output<'a> {
+    /// Standard output. What is written is there after [`Output::flush`].
+    #[allow(clippy::disallowed_methods, reason = "this is the way that everything else goes")]
+    pub fn standard() -> Output<'static> {
+        Output::to(io::stdout().lock())
+    }
+
+    /// Standard error, for whole reports; a single line is [`say`]'s.
+    #[allow(clippy::disallowed_methods, reason = "this is the way that everything else goes")]
+    pub fn standard_error() -> Output<'static> {
+        Output::to(io::stderr())
+    }
+
+    /// Anything that takes bytes.
+    pub fn to(out: impl Write + 'a) -> Self {
+        Self { out: BufWriter::with_capacity(1 << 18, Box::new(out)), line: String::new() }
+    }
+
+    /// Writes one line, whatever is in it.
+    pub fn line(&mut self, text: fmt::Arguments<'_>) -> io::Result<()> {
+        self.line.clear();
+        // A `String` takes everything.
+        let _ = fmt::write(&mut self.line, text);
+        self.out.write_all(one_line(&self.line).as_bytes())?;
+        self.out.write_all(b"\n")
+    }
+
+    /// For what is not text for a person: JSON, XML, lines for a CI system in its own escapes, and what is a part of this command.
+    pub fn raw(&mut self) -> &mut dyn Write {
+        &mut self.out
+    }
+
+    /// Writes out what has been kept.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// Writes a line on standard error in this command's name. Where that cannot be written to, there is no other way to say so.
+#[allow(clippy::disallowed_methods, reason = "this is the way that everything else goes")]
+pub(crate) fn say(text: impl fmt::Display) {
+    let _ = io::stderr().write_all(Block::marked([text.to_string()]).as_str().as_bytes());
+}
+
+/// Writes finished lines on standard error: each is either [`said`], or an annotation in the escapes of its CI system.
+#[allow(clippy::disallowed_methods, reason = "this is the way that everything else goes")]
+pub(crate) fn say_lines<'a>(lines: impl IntoIterator<Item = &'a String>) {
+    for line in lines {
+        // As above.
+        let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
+    }
+}
+
+/// A line as [`say`] writes it, for later.
+pub(crate) fn said(text: &str) -> String {
+    one_line(&format!("{MARK}{text}")).into_owned()
+}
+
+/// How far something long has come, on standard error; silent where that is not a terminal.
+pub(crate) struct Progress {
+    shown: Option<u64>,
+    silent: bool,
+}
+
+#[allow(clippy::disallowed_methods, reason = "this is the way that everything else goes")]
+impl Progress {
+    pub fn new() -> Self {
+        Self { shown: None, silent: !io::stderr().is_terminal() }
+    }
+
+    /// Shows how much has been read, where that is another number than before.
+    pub fn show(&mut self, done: u64, all: u64) {
+        let percent = done.saturating_mul(100).checked_div(all).unwrap_or(100).min(100);
+        if self.silent || self.shown == Some(percent) {
+            return;
+        }
+        self.shown = Some(percent);
+        // Nothing is lost with a line of progress that cannot be written.
+        let _ = write!(io::stderr(), "\rreading: {percent} %");
+    }
+}
+
+#[allow(clippy::disallowed_methods, reason = "this is the way that everything else goes")]
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if self.shown.is_some() {
+            let _ = write!(io::stderr(), "\r             \r");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_one_line_whatever_is_in_it() {
+        let mut bytes = Vec::new();
+        let mut out = Output::to(&mut bytes);
+        write_line!(out, "of {}", "a\n::error::x\u{1b}[2J").unwrap();
+        write_line!(out, "{} (process 1)", "::error::x").unwrap();
+        out.raw().write_all(b"{}\n").unwrap();
+        out.flush().unwrap();
+        drop(out);
+        assert_eq!(String::from_utf8(bytes).unwrap(), "of a\\n::error::x\\x1b[2J\n\\x3a:error::x (process 1)\n{}\n");
+        assert_eq!(said("a\nb"), "lazyguard: a\\nb");
+    }
+}

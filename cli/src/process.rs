@@ -1,0 +1,225 @@
+//! A process of this machine by its number: whether it is there, whose it is, and which files of ours it has mapped.
+//!
+//! What cannot be seen is not taken for what is not there: a process of another user may be hidden (`hidepid`, a container's
+//! reduced rights), and then all that the kernel says is that there is one. And what a process has mapped says only a path: the
+//! file that has it here is taken for the process's own if it says when the process started, and if it belongs to the process's
+//! user, to this user or to root. Who names a folder himself decides by himself; then nothing of this is asked.
+//!
+//! Must not: believe a process id alone. An id is used again; the time at which the process started tells which one is meant.
+
+use crate::files;
+use crate::source::{started_by_header, RECORDING};
+use crate::Failure;
+use nix::errno::Errno;
+use nix::sys::signal::kill;
+use nix::unistd::{getuid, Pid};
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+/// What to do about something that belongs to another user.
+pub(crate) fn ask_as(owner: Option<u32>) -> String {
+    match owner {
+        Some(owner) => format!(
+            "it belongs to user {owner}, and user {} may not look into it here; ask as user {owner}, or as an administrator who may read \
+             any file",
+            getuid()
+        ),
+        None => format!(
+            "it belongs to another user, and user {} may not look into it here; ask as that user, or as an administrator who may read \
+             any file",
+            getuid()
+        ),
+    }
+}
+
+/// The same of a path, where it is permissions that keep this user from it.
+pub(crate) fn denied(path: &Path, error: &io::Error) -> Option<String> {
+    if error.kind() != io::ErrorKind::PermissionDenied {
+        return None;
+    }
+    // Of a path that cannot be seen, the folder that hides it.
+    let about = path.ancestors().find_map(|path| fs::symlink_metadata(path).ok());
+    Some(match about.map(|about| about.uid()) {
+        Some(owner) if owner == getuid().as_raw() => {
+            format!("its own user {owner} may not read it: its permissions, or a security module, forbid it ({error})")
+        }
+        owner => ask_as(owner),
+    })
+}
+
+/// What a process has mapped.
+pub(crate) fn maps_of(process: u32) -> Result<String, Failure> {
+    let failure = |text: String| Err(Failure::Input(format!("process {process}: {text}")));
+    let own = PathBuf::from(format!("/proc/{process}"));
+    let error = match files::read(own.join("maps")) {
+        Ok(maps) => return Ok(String::from_utf8_lossy(&maps).into_owned()),
+        Err(error) => error,
+    };
+    match Standing::of(process) {
+        Standing::Gone => failure("there is no process with this id, and no folder of this name".to_owned()),
+        _ if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => {
+            let owner = fs::metadata(&own).ok().map(|about| about.uid()).filter(|&owner| owner != getuid().as_raw());
+            failure(format!("runs, and cannot be looked into: {}", ask_as(owner)))
+        }
+        _ => failure(format!("cannot be looked into: {error}")),
+    }
+}
+
+/// Whether a file may be that of a process: it belongs to one of the users that the process is, to this one or to root.
+fn may_be_of(file: &Path, process: u32) -> io::Result<bool> {
+    let owner = fs::metadata(file)?.uid();
+    let of_process = || {
+        let status = files::read_text(format!("/proc/{process}/status")).unwrap_or_default();
+        let users = status.lines().find_map(|line| line.strip_prefix("Uid:"));
+        users.is_some_and(|users| users.split_ascii_whitespace().any(|user| user.parse() == Ok(owner)))
+    };
+    Ok(owner == 0 || owner == getuid().as_raw() || of_process())
+}
+
+/// The recording among what a process has mapped: the one that says it is this process's, and not one that it has from its
+/// parent. `None` where there is none at all.
+pub(crate) fn recording_of(process: u32, maps: &str) -> Result<Option<PathBuf>, Failure> {
+    let own = PathBuf::from(format!("/proc/{process}"));
+    let started = Standing::of(process).started();
+    let is_it = |path: &PathBuf| {
+        started_by_header(path).is_ok_and(|ticks| Some(ticks) == started) && may_be_of(path, process).unwrap_or(false)
+    };
+    let mut lost = None;
+    for mapping in Mapping::all(maps, RECORDING) {
+        let as_mapped = own.join("map_files").join(mapping.range);
+        let in_its_root = PathBuf::from(format!("{}/root{}", own.display(), mapping.path));
+        match [PathBuf::from(mapping.path), in_its_root, as_mapped].into_iter().find(is_it) {
+            Some(found) => return Ok(Some(found)),
+            None => lost = lost.or(Some(mapping.path)),
+        }
+    }
+    match lost {
+        None => Ok(None),
+        Some(path) => Err(Failure::Input(format!(
+            "process {process}: its recording is {path}, which is not there any more, cannot be read, belongs to another user than the \
+             process, or is that of the process it was forked from"
+        ))),
+    }
+}
+
+/// Where a process has a file of its own, by what it has mapped: in its own view of the file system.
+pub(crate) fn file_of(process: u32, maps: &str, name: &str) -> Option<PathBuf> {
+    let mapping = Mapping::all(maps, name).next()?;
+    let in_its_root = PathBuf::from(format!("/proc/{process}/root{}", mapping.path));
+    // The shorter one, where it is the same.
+    let same = |path: &Path| fs::metadata(path).map(|m| (m.dev(), m.ino())).ok();
+    let path = PathBuf::from(mapping.path);
+    Some(if same(&path) == same(&in_its_root) { path } else { in_its_root })
+}
+
+/// How a process stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// It is there, since this clock tick.
+    Runs(u64),
+    /// It is there, and has been stopped.
+    Stopped(u64),
+    /// There is one, and that is all that this user may know.
+    Hidden,
+    /// It is not there, or has ended and only waits to be noticed.
+    Gone,
+}
+
+impl Standing {
+    pub fn of(process: u32) -> Self {
+        let Ok(stat) = files::read_text(format!("/proc/{process}/stat")) else {
+            return match exists(process) {
+                true => Self::Hidden,
+                false => Self::Gone,
+            };
+        };
+        match (start_ticks(&stat), state(&stat)) {
+            (Some(since), Some('T' | 't')) => Self::Stopped(since),
+            (Some(since), _) => Self::Runs(since),
+            (None, _) => Self::Gone,
+        }
+    }
+
+    /// When it started.
+    pub fn started(self) -> Option<u64> {
+        match self {
+            Self::Runs(since) | Self::Stopped(since) => Some(since),
+            Self::Hidden | Self::Gone => None,
+        }
+    }
+}
+
+/// Whether there is a process with this number, whoever may look at it; one that has ended and waits to be noticed is there.
+pub(crate) fn exists(process: u32) -> bool {
+    // Zero and below mean groups.
+    let process = i32::try_from(process).ok().filter(|&process| process > 0);
+    process.is_some_and(|process| matches!(kill(Pid::from_raw(process), None), Ok(()) | Err(Errno::EPERM)))
+}
+
+/// The letter behind the name in `/proc/PID/stat`.
+fn state(stat: &str) -> Option<char> {
+    stat.rsplit_once(')')?.1.trim_start().chars().next()
+}
+
+/// Field 22 of `/proc/PID/stat`, unless the process has ended and only waits to be noticed. The second field is a name that
+/// may hold anything; it ends at the last bracket.
+fn start_ticks(stat: &str) -> Option<u64> {
+    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
+    match fields.next()? {
+        "Z" | "X" => None,
+        _ => fields.nth(18)?.parse().ok(),
+    }
+}
+
+/// A line of `/proc/PID/maps`.
+#[derive(Debug, PartialEq, Eq)]
+struct Mapping<'a> {
+    range: &'a str,
+    path: &'a str,
+}
+
+impl<'a> Mapping<'a> {
+    /// The mappings of files of this name.
+    fn all(maps: &'a str, name: &'a str) -> impl Iterator<Item = Self> {
+        maps.lines().filter_map(move |line| {
+            let path = &line[line.find('/')?..];
+            let path = path.strip_suffix(" (deleted)").unwrap_or(path);
+            if !path.strip_suffix(name).is_some_and(|folder| folder.ends_with('/')) {
+                return None;
+            }
+            Some(Self { range: line.split_ascii_whitespace().next()?, path })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recording_is_found_among_the_mappings_of_a_process() {
+        let maps = "55d0c0a00000-55d0c0a01000 r--p 00000000 fe:01 131 /usr/bin/app\n\
+                    7f0000000000-7f0000100000 rw-s 00000000 fe:01 4711 /tmp/run with blanks/trace.lgt\n\
+                    7f0000200000-7f0000201000 rw-p 00000000 00:00 0\n";
+        let all = |maps| Mapping::all(maps, RECORDING).map(|m| (m.range, m.path)).collect::<Vec<_>>();
+        assert_eq!(all(maps), [("7f0000000000-7f0000100000", "/tmp/run with blanks/trace.lgt")]);
+        let deleted = "7f0000000000-7f0000100000 rw-s 00000000 fe:01 4711 /tmp/a/trace.lgt (deleted)\n";
+        assert_eq!(all(deleted)[0].1, "/tmp/a/trace.lgt");
+        assert_eq!(all("7f00-7f01 rw-s 0 fe:01 4711 /tmp/my-trace.lgt\n"), []);
+        assert_eq!(all(""), []);
+        // A forked child has its parent's as well.
+        assert_eq!(all(&[maps, deleted].concat()).len(), 2);
+    }
+
+    #[test]
+    fn the_start_of_a_process_is_read_behind_a_name_that_holds_anything() {
+        let rest = "S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 8888 20";
+        assert_eq!(start_ticks(&format!("42 (a) b) c) {rest}")), Some(8888));
+        assert_eq!(start_ticks(&format!("42 (gone) {}", rest.replacen('S', "Z", 1))), None);
+        assert_eq!(start_ticks("42 (cut"), None);
+        let own = fs::read_to_string("/proc/self/stat").unwrap();
+        assert!(start_ticks(&own).is_some_and(|ticks| ticks > 0));
+    }
+}

@@ -1,0 +1,99 @@
+//! `lazyguard clean`: what is left behind goes, what is in use and what is somebody else's stays.
+
+use super::common::{hanging, Job};
+use super::{lazyguard, texts, Folder};
+use std::fs;
+use std::os::unix::fs::{symlink, MetadataExt as _};
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+/// Beyond what the kernel gives.
+const NOBODY: u32 = 4_194_999;
+
+fn user() -> u32 {
+    fs::metadata("/proc/self").unwrap().uid()
+}
+
+fn namespace() -> u16 {
+    lazyguard_core::left::namespace()
+}
+
+/// A private folder with a recording.
+fn private(folder: &Folder, kind: &str, process: u32, namespace: u16) -> PathBuf {
+    let number = fs::read_dir(&folder.0).unwrap().count();
+    let path = folder.of(&format!("lazyguard-{kind}{}-{process}-{namespace:04x}{number:04x}", user()));
+    fs::create_dir(&path).unwrap();
+    let job = Job::new();
+    hanging(&job);
+    job.save(&path, 60_000_000_000);
+    path
+}
+
+/// What it says, and how it ends. The folders for temporary files of this machine are looked at as well, and nothing in them is
+/// removed unless it is old.
+fn clean(folder: &Folder, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let mut command = lazyguard(&[&["clean"], arguments].concat());
+    let output = command.env("TMPDIR", folder.path()).output().unwrap();
+    let (out, errors) = texts(&output);
+    let of_these = |line: &&str| !line.contains('/') || line.contains(folder.path());
+    (output.status.code(), out.lines().filter(of_these).map(|line| format!("{line}\n")).collect(), errors)
+}
+
+#[test]
+fn what_the_dead_have_left_goes_and_nothing_else() {
+    let folder = Folder::new("clean");
+    let (dead, run) = (private(&folder, "", NOBODY, namespace()), private(&folder, "run-", NOBODY, namespace()));
+    fs::write(run.join("supervised.json"), "{}").unwrap();
+    fs::create_dir(run.join(format!("rank0-{NOBODY}"))).unwrap();
+    let living = private(&folder, "", std::process::id(), namespace());
+    let run_lives = private(&folder, "run-", std::process::id(), namespace());
+    // In another container, for ever since silent.
+    let silent = private(&folder, "", NOBODY, namespace() ^ 1);
+    let other_user = folder.of(&format!("lazyguard-{}-{NOBODY}-00000000", user() + 1));
+    fs::create_dir(&other_user).unwrap();
+    let target = folder.of("target");
+    fs::create_dir(&target).unwrap();
+    fs::write(target.join("trace.lgt"), "mine").unwrap();
+    let link = folder.of(&format!("lazyguard-{}-{NOBODY}-{:04x}9999", user(), namespace()));
+    symlink(&target, &link).unwrap();
+    // What was left long ago, so that nothing else on this machine is meant.
+    let long_ago = SystemTime::now() - Duration::from_secs(1_000_000 * 3600);
+    for path in [&dead, &run, &living, &run_lives, &silent, &other_user] {
+        fs::File::open(path).unwrap().set_modified(long_ago).unwrap();
+    }
+    let all = [&dead, &run, &living, &run_lives, &silent, &other_user, &target, &link];
+    let there = || all.map(|path| fs::symlink_metadata(path).is_ok());
+    let old = ["--older-than", "900000h"];
+
+    let (code, out, errors) = clean(&folder, &[&["--dry-run"], &old[..]].concat());
+    assert_eq!((code, errors.as_str()), (Some(0), ""), "{out}");
+    assert!(out.contains(&format!("would remove {} (process {NOBODY}, ", dead.display())), "{out}");
+    assert!(out.contains("2 folders would be removed, ") && there().iter().all(|&there| there), "{out}");
+
+    let (code, out, errors) = clean(&folder, &old);
+    assert_eq!((code, errors.as_str()), (Some(0), ""), "{out}");
+    assert!(out.contains(&format!("removed {} (run {NOBODY}, ", run.display())), "{out}");
+    assert!(out.contains("\n2 folders removed, ") && out.contains(" freed\n"), "{out}");
+    assert_eq!(there(), [false, false, true, true, true, true, true, true]);
+
+    let (code, out, _) = clean(&folder, &[&["--all"], &old[..]].concat());
+    assert_eq!(code, Some(0));
+    assert!(out.contains("1 folder removed, "), "{out}");
+    assert_eq!(there(), [false, false, true, true, false, true, true, true]);
+    assert_eq!(fs::read(target.join("trace.lgt")).unwrap(), b"mine");
+}
+
+#[test]
+fn what_cannot_be_removed_is_said() {
+    let folder = Folder::new("clean_foreign");
+    let left = private(&folder, "", NOBODY, namespace());
+    fs::write(left.join("notes\n::error::x"), "mine").unwrap();
+    fs::File::open(&left).unwrap().set_modified(SystemTime::now() - Duration::from_secs(1_000_000 * 3600)).unwrap();
+    for more in [&[][..], &["-n"]] {
+        let (code, _, errors) = clean(&folder, &[&["--older-than", "900000h"], more].concat());
+        assert_eq!(code, Some(1));
+        assert!(errors.starts_with("lazyguard: ") && errors.contains("notes\\n::error::x"), "{errors}");
+        assert_eq!(errors.lines().count(), 1, "{errors}");
+    }
+    assert!(left.join("trace.lgt").exists());
+}

@@ -1,0 +1,271 @@
+//! What is taken away of private folders, and what never is.
+
+use super::*;
+use crate::place::{private_prefix, private_suffix};
+use std::cell::Cell;
+use std::os::unix::fs::symlink;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Beyond what the kernel gives.
+const NOBODY: u32 = 4_194_999;
+/// A process that is there.
+const ALIVE: u32 = 77;
+/// The namespace of these tests, and another one.
+const HERE: u16 = 1;
+const ELSEWHERE: u16 = 2;
+
+fn user() -> u32 {
+    fs::metadata("/proc/self").unwrap().uid()
+}
+
+fn now() -> SystemTime {
+    UNIX_EPOCH + Duration::from_secs(1_000_000)
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    assert!(fs::symlink_metadata(path)?.is_file(), "{} is opened", path.display());
+    File::open(path)
+}
+
+struct Base(PathBuf, Cell<u16>);
+
+impl Base {
+    fn new() -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("lazyguard-left-{}-{number}", std::process::id()));
+        fs::create_dir(&path).unwrap();
+        Self(path, Cell::new(0))
+    }
+
+    fn sight(&self) -> Sight<'static> {
+        Sight {
+            user: user(),
+            namespace: HERE,
+            now: now(),
+            exists: &|process| process == ALIVE,
+            open: &open,
+            // The files say it by themselves.
+            is_locked: &|file| file.metadata().unwrap().len() == 6,
+        }
+    }
+
+    fn folder(&self, prefix: &str, process: u32, namespace: u16) -> PathBuf {
+        self.1.set(self.1.get() + 1);
+        let name = private_prefix(user(), process) + &private_suffix(namespace, self.1.get());
+        let path = self.0.join(name.replacen("lazyguard-", prefix, 1));
+        fs::create_dir(&path).unwrap();
+        path
+    }
+
+    /// A process's folder, last changed so many seconds ago.
+    fn process(&self, process: u32, namespace: u16, age: u64) -> PathBuf {
+        aged(self.folder("lazyguard-", process, namespace), age)
+    }
+
+    /// A run's, with the folder of one process.
+    fn run(&self, process: u32, namespace: u16, of_process: u32, age: u64) -> PathBuf {
+        let path = self.folder("lazyguard-run-", process, namespace);
+        fs::write(path.join(MARK), "{}").unwrap();
+        fs::create_dir(path.join(format!("rank0-{of_process}"))).unwrap();
+        aged(path, age)
+    }
+
+    fn tidy(&self) {
+        tidy(&self.0, &self.sight());
+    }
+
+    fn state(&self, path: &Path) -> State {
+        all_in(&self.0, &self.sight()).into_iter().find(|left| left.path == path).unwrap().state
+    }
+}
+
+impl Drop for Base {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The folder, last changed so many seconds ago.
+fn aged(path: PathBuf, age: u64) -> PathBuf {
+    File::open(&path).unwrap().set_modified(now() - Duration::from_secs(age)).unwrap();
+    path
+}
+
+/// Puts a file there without a change of the folder's age.
+fn put(folder: &Path, name: &str, content: impl AsRef<[u8]>) {
+    let since = fs::metadata(folder).unwrap().modified().unwrap();
+    fs::write(folder.join(name), content).unwrap();
+    File::open(folder).unwrap().set_modified(since).unwrap();
+}
+
+/// The header of a recording that was stamped so many seconds ago.
+fn stamped(ago: u64) -> Vec<u8> {
+    let now = now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
+    let mut words = vec![0_u64; HEADER_BYTES / WORD];
+    words[header::LAST_SEEN] = 5_000_000_000;
+    words[header::ARMED_UNIX_NANOS] = now - 5_000_000_000 - ago * 1_000_000_000;
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+fn there(folders: &[PathBuf]) -> Vec<bool> {
+    folders.iter().map(|folder| folder.exists()).collect()
+}
+
+#[test]
+fn of_failed_runs_the_newest_stay_and_no_more_than_there_is_room_for() {
+    let base = Base::new();
+    let hung: Vec<_> = (0..30).map(|n| base.process(NOBODY, HERE, 100 + n)).collect();
+    hung.iter().for_each(|folder| put(folder, HANG, "{}"));
+    let living = base.process(ALIVE, HERE, 1_000);
+    base.tidy();
+    let kept: Vec<_> = (0..30).map(|n| n < MOST_FOLDERS - 1).collect();
+    assert_eq!(there(&hung), kept, "the one that is being made is counted");
+    assert!(living.exists());
+    base.tidy();
+    assert_eq!(there(&hung), kept);
+}
+
+#[test]
+fn what_all_take_together_has_a_limit_and_the_newest_stays_whatever_it_takes() {
+    let left = |bytes: u64, age: u64, state| Left {
+        path: age.to_string().into(),
+        private: Private { is_run: age == 2, user: 0, process: NOBODY, namespace: HERE },
+        since: now() - Duration::from_secs(age),
+        bytes,
+        state,
+        is_evidence: true,
+        foreign: None,
+    };
+    let gone = |bytes, age| left(bytes, age, State::Gone);
+    let paths =
+        |all: &[Left]| -> Vec<_> { surplus(all, now()).iter().map(|left| left.path.display().to_string()).collect() };
+    assert_eq!(paths(&[gone(100 << 20, 3), gone(100 << 20, 1), gone(100 << 20, 2)]), ["3"]);
+    assert_eq!(paths(&[gone(4 << 30, 1), gone(1, 2)]), ["2"]);
+    assert_eq!(paths(&[gone(MOST_BYTES, 1)]), [""; 0]);
+    // The living neither go nor take room away from the dead.
+    assert_eq!(paths(&[left(4 << 30, 1, State::Lives), gone(1, 2), left(1, 3, State::Lives)]), [""; 0]);
+    assert_eq!(paths(&[gone(MOST_BYTES, 2), left(1, 3, State::Silent)]), ["3"]);
+}
+
+#[test]
+fn of_what_has_no_hang_a_few_stay_for_a_day() {
+    let base = Base::new();
+    let new: Vec<_> = (0..10).map(|n| base.process(NOBODY, HERE, 100 + n)).collect();
+    let runs: Vec<_> = (0..10).map(|n| base.run(NOBODY, HERE, NOBODY, 100 + n)).collect();
+    base.tidy();
+    let kept: Vec<_> = (0..10).map(|n| n < MOST_WITHOUT_HANG - 1).collect();
+    assert_eq!((there(&new), there(&runs)), (kept.clone(), kept));
+    let base = Base::new();
+    let (old, hung) = (base.process(NOBODY, HERE, 90_000), base.process(NOBODY, HERE, 90_000));
+    put(&hung, HANG, "{}");
+    base.tidy();
+    assert_eq!((old.exists(), hung.exists()), (false, true));
+}
+
+#[test]
+fn what_a_living_process_has_stays_also_if_it_cannot_be_seen() {
+    let base = Base::new();
+    // Much that is old and large enough to go, all of living processes.
+    let by_number: Vec<_> = (0..20).map(|_| base.process(ALIVE, HERE, 90_000)).collect();
+    let by_stamp: Vec<_> = (0..20).map(|_| base.process(NOBODY, ELSEWHERE, 90_000)).collect();
+    by_stamp.iter().for_each(|folder| put(folder, TRACE, stamped(1)));
+    let without_a_recording: Vec<_> = (0..20).map(|_| base.process(NOBODY, ELSEWHERE, 1_000)).collect();
+    let of_a_run: Vec<_> = (0..20).map(|_| base.run(NOBODY, HERE, ALIVE, 90_000)).collect();
+    let of_run_itself: Vec<_> = (0..20).map(|_| base.run(ALIVE, HERE, NOBODY, 90_000)).collect();
+    let locked: Vec<_> = (0..20).map(|_| base.run(NOBODY, ELSEWHERE, NOBODY, 90_000)).collect();
+    locked.iter().for_each(|folder| put(folder, MARK, "locked"));
+    let stamped_in_a_run: Vec<_> = (0..20).map(|_| base.run(NOBODY, ELSEWHERE, NOBODY, 90_000)).collect();
+    stamped_in_a_run.iter().for_each(|folder| put(&folder.join(format!("rank0-{NOBODY}")), TRACE, stamped(1)));
+    let all = [by_number, by_stamp, without_a_recording, of_a_run, of_run_itself, locked, stamped_in_a_run];
+    all.iter().flatten().for_each(|folder| assert_eq!(base.state(folder), State::Lives, "{}", folder.display()));
+    base.tidy();
+    assert!(there(&all.concat()).iter().all(|&there| there));
+}
+
+#[test]
+fn where_numbers_of_processes_mean_nothing_the_stamp_decides() {
+    let base = Base::new();
+    let (fresh, silent) = (base.process(NOBODY, 0, 1), base.process(NOBODY, 0, 1));
+    put(&fresh, TRACE, stamped(1));
+    put(&silent, TRACE, stamped(3_600));
+    // A system that does not tell the namespace, as one without /proc.
+    let sight = Sight { namespace: 0, ..base.sight() };
+    let state = |path: &Path| all_in(&base.0, &sight).into_iter().find(|left| left.path == path).unwrap().state;
+    assert_eq!((state(&fresh), state(&silent)), (State::Lives, State::Silent));
+}
+
+#[test]
+fn what_is_no_folder_of_this_user_is_left_alone() {
+    let base = Base::new();
+    let target = base.0.join("target");
+    fs::create_dir(&target).unwrap();
+    fs::write(target.join(TRACE), "mine").unwrap();
+    let name = |suffix: u16| private_prefix(user(), NOBODY) + &private_suffix(HERE, suffix);
+    symlink(&target, base.0.join(name(901))).unwrap();
+    fs::write(base.0.join(name(902)), "").unwrap();
+    // It says another user than the one it belongs to.
+    fs::create_dir(base.0.join(private_prefix(user() + 1, NOBODY) + &private_suffix(HERE, 903))).unwrap();
+    assert_eq!(all_in(&base.0, &base.sight()), []);
+    // A link in a folder is taken away, and not what it leads to.
+    let left = base.process(NOBODY, HERE, 1);
+    symlink(target.join(TRACE), left.join(TRACE)).unwrap();
+    fs::write(left.join(".hang.json.new"), "cut o").unwrap();
+    let all = all_in(&base.0, &base.sight());
+    assert_eq!(all.len(), 1);
+    all[0].remove().unwrap();
+    assert_eq!((left.exists(), fs::read(target.join(TRACE)).unwrap().as_slice()), (false, &b"mine"[..]));
+}
+
+#[test]
+fn what_somebody_has_put_there_stays_with_the_folder() {
+    let base = Base::new();
+    let left = base.process(NOBODY, HERE, 90_000);
+    put(&left, TRACE, "");
+    put(&left, "notes", "mine");
+    base.tidy();
+    let all = all_in(&base.0, &base.sight());
+    assert_eq!(all[0].foreign.as_deref(), Some("notes"));
+    assert!(all[0].remove().unwrap_err().to_string().contains("notes") && left.join("notes").exists());
+}
+
+#[test]
+fn what_a_folder_takes_is_counted_with_all_that_is_in_it() {
+    let base = Base::new();
+    let run = base.run(NOBODY, HERE, NOBODY, 1);
+    let inner = run.join(format!("rank0-{NOBODY}"));
+    put(&inner, TRACE, vec![1; 1 << 20]);
+    put(&inner, HANG, "{}");
+    let all = all_in(&base.0, &base.sight());
+    assert!((1 << 20..2 << 20).contains(&all[0].bytes) && all[0].is_evidence, "{all:?}");
+    assert!(all[0].remove().unwrap() >= 1 << 20 && !run.exists());
+}
+
+#[test]
+fn whatever_is_in_the_way_of_a_recording_is_not_opened() {
+    let base = Base::new();
+    let left = base.process(NOBODY, ELSEWHERE, 1);
+    symlink("/dev/zero", left.join(TRACE)).unwrap();
+    assert_eq!(base.state(&left), State::Silent);
+}
+
+#[test]
+fn the_namespace_is_that_of_this_process() {
+    assert_eq!(namespace() != 0, fs::read_link("/proc/self/ns/pid").is_ok());
+    assert_eq!(namespace(), namespace());
+}
+
+#[test]
+fn the_process_of_a_folder_in_a_runs_is_told_by_its_name() {
+    for (name, expect) in [
+        ("rank0-42", Some(42)),
+        ("rank-1-42.3", Some(42)),
+        ("run-42", Some(42)),
+        ("run-42-2", Some(42)),
+        ("rank0", None),
+        ("rank0-", None),
+        ("logs-x", None),
+    ] {
+        assert_eq!(process_of(name), expect, "{name}");
+    }
+}

@@ -1,0 +1,149 @@
+//! Lines for a person, as a terminal and the log of a CI system show them.
+//!
+//! Much of what a line says is foreign: names of threads, kernels, programs and files, settings, what Python says. A program may
+//! put anything there, and a terminal or a CI system obeys some of it. So foreign text must not be able to end a line, to move
+//! the cursor, to turn the order of letters around, or to be taken for a command of the CI system's.
+//!
+//! That is seen to where a line is finished, and not where a name is put into it: a name comes into a line in hundreds of places,
+//! and one of them would be forgotten. Here this holds by construction: [`Block`] is the only thing that the library writes to
+//! standard error or into a text file, and a block takes lines only; the command's standard output and standard error take lines
+//! only, too, and each passes [`one_line`]. What is already safe stays as it is, so a line may pass several times.
+//!
+//! Must not: be used for JSON, XML or any other form that has escapes of its own; there, a name is what the program says.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+/// What stands in front of each line on standard error.
+pub const MARK: &str = "lazyguard: ";
+
+/// The text as one line that says the same to every reader: what a terminal or a CI system would obey is written out, as in
+/// `\n`, `\x1b` or `\u{202e}`.
+///
+/// That concerns the control characters (Unicode's category Cc, among them ESC, the newline and the tab), the characters that end
+/// a line elsewhere, those that are not seen and change the direction of what is (UAX #9), and the beginnings of commands: `::` at
+/// the start of a line (GitHub), and `##[`, `##vso[` and `##teamcity[` anywhere in it (GitHub, Azure, TeamCity).
+pub fn one_line(text: &str) -> Cow<'_, str> {
+    let is_plain = |byte: u8| matches!(byte, b' '..=b'~') && byte != b'#';
+    if text.bytes().all(is_plain) && !begins_a_command(text) {
+        return Cow::Borrowed(text);
+    }
+    let mut line = String::with_capacity(text.len() + 16);
+    let colons = begins_a_command(text).then(|| text.len() - text.trim_start().len());
+    for (at, letter) in text.char_indices() {
+        let commands = Some(at) == colons || letter == '#' && begins_a_marked_command(&text[at..]);
+        // A `String` takes everything.
+        let _ = match letter {
+            '\n' => line.write_str("\\n"),
+            '\r' => line.write_str("\\r"),
+            '\t' => line.write_str("\\t"),
+            letter if commands || letter < '\u{80}' && letter.is_control() => write!(line, "\\x{:02x}", letter as u32),
+            letter if misleads(letter) => write!(line, "\\u{{{:x}}}", letter as u32),
+            letter => line.write_char(letter),
+        };
+    }
+    Cow::Owned(line)
+}
+
+/// Whether GitHub would take the line for a command: it looks behind the blanks.
+fn begins_a_command(text: &str) -> bool {
+    text.trim_start().starts_with("::")
+}
+
+/// Whether the text begins as a command does that GitHub, Azure or TeamCity look for anywhere in a line.
+fn begins_a_marked_command(text: &str) -> bool {
+    text.strip_prefix("##").is_some_and(|rest| {
+        rest.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || "._-".contains(c)).starts_with('[')
+    })
+}
+
+/// Characters that are not what they look like: controls, ends of lines, marks of direction, and what is not seen at all.
+fn misleads(letter: char) -> bool {
+    letter.is_control()
+        || matches!(
+            letter,
+            '\u{61c}'
+                | '\u{200e}'..='\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}'
+                | '\u{feff}'
+                | '\u{fff9}'..='\u{fffb}'
+                | '\u{e0000}'..='\u{e007f}'
+        )
+}
+
+/// Lines that are written together. What is foreign in them is in no position to make another line.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Block {
+    text: String,
+}
+
+impl Block {
+    /// These lines, each behind [`MARK`], so that they are found in a job's log.
+    pub fn marked(lines: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
+        Self::of(lines.into_iter().map(|line| MARK.to_owned() + line.as_ref()))
+    }
+
+    /// These lines as they are.
+    pub fn of(lines: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
+        let mut block = Self::default();
+        lines.into_iter().for_each(|line| block.push(line.as_ref()));
+        block
+    }
+
+    /// One more line.
+    pub fn push(&mut self, line: &str) {
+        self.text.push_str(&one_line(line));
+        self.text.push('\n');
+    }
+
+    /// The lines of another one behind these.
+    #[must_use]
+    pub fn and(mut self, other: &Self) -> Self {
+        self.text.push_str(&other.text);
+        self
+    }
+
+    /// The lines, without the mark where they have it.
+    pub fn unmarked(&self) -> impl Iterator<Item = &str> {
+        self.text.lines().map(|line| line.strip_prefix(MARK).unwrap_or(line))
+    }
+
+    /// All of it; each line ends with a newline.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_terminal_or_a_ci_system_obeys_is_written_out() {
+        for (text, expect) in [
+            ("k1 of a::b<'c'> [x] \u{e9} \u{1f600} \\n", "k1 of a::b<'c'> [x] \u{e9} \u{1f600} \\n"),
+            ("a\nlazyguard: b\r\tc", "a\\nlazyguard: b\\r\\tc"),
+            ("\u{1b}[2J\u{7}\u{0}\u{7f}", "\\x1b[2J\\x07\\x00\\x7f"),
+            ("\u{9b}2J\u{85}", "\\u{9b}2J\\u{85}"),
+            ("a\u{202e}b\u{2066}c\u{2028}d\u{200f}", "a\\u{202e}b\\u{2066}c\\u{2028}d\\u{200f}"),
+            ("::error::x", "\\x3a:error::x"),
+            (" \u{a0}::error::x", " \u{a0}\\x3a:error::x"),
+            ("at ::error::x", "at ::error::x"),
+            ("a ##[error]b ##vso[task.complete]", "a \\x23#[error]b \\x23#vso[task.complete]"),
+            ("###teamcity[x]", "#\\x23#teamcity[x]"),
+            ("######## 3 #[x] ## 4 [5]", "######## 3 #[x] ## 4 [5]"),
+        ] {
+            assert_eq!(one_line(text), expect);
+            assert_eq!(one_line(expect), expect, "once is as good as twice");
+        }
+    }
+
+    #[test]
+    fn a_block_has_as_many_lines_as_it_was_given() {
+        let block = Block::marked(["HANG: a\nlazyguard: RESOLVED", "::x"]).and(&Block::of(["::y", ""]));
+        assert_eq!(block.as_str(), "lazyguard: HANG: a\\nlazyguard: RESOLVED\nlazyguard: ::x\n\\x3a:y\n\n");
+        let unmarked: Vec<_> = block.unmarked().collect();
+        assert_eq!(unmarked, ["HANG: a\\nlazyguard: RESOLVED", "::x", "\\x3a:y", ""]);
+    }
+}

@@ -1,0 +1,76 @@
+//! Files that the guard opens in the program's process: nothing that could make whoever opens it wait.
+//!
+//! A folder that the user has named may be one that others write to as well, and the path of a mapped file may have become anything
+//! since. A FIFO in the place of a file would hold a thread of the guard for good, and at the end of the process the program itself.
+//!
+//! Must not: open anything but regular files. What lies under /proc/self is regular.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+/// Opens a file to read it; where the path is a link, what it leads to.
+pub fn open(path: impl AsRef<Path>) -> io::Result<File> {
+    open_with(path.as_ref(), OpenOptions::new().read(true), 0)
+}
+
+/// The same where a link is none of the guard's doing.
+pub fn open_unlinked(path: &Path) -> io::Result<File> {
+    open_with(path, OpenOptions::new().read(true), libc::O_NOFOLLOW)
+}
+
+/// Opens a file to write it anew, which may be there already, as no link.
+pub fn rewrite(path: &Path) -> io::Result<File> {
+    open_with(path, OpenOptions::new().write(true).create(true).truncate(true), libc::O_NOFOLLOW)
+}
+
+/// Whether there is a regular file under this name, or nothing: what opens the name by itself does not wait then.
+pub fn is_file_or_missing(path: &Path) -> bool {
+    fs::symlink_metadata(path).map_or_else(|error| error.kind() == io::ErrorKind::NotFound, |about| about.is_file())
+}
+
+fn open_with(path: &Path, options: &mut OpenOptions, flags: i32) -> io::Result<File> {
+    // Looked at before, since opening a device may do something to it, and again, since it may have been exchanged meanwhile.
+    if fs::metadata(path).is_ok_and(|about| !about.is_file()) {
+        return Err(no_file());
+    }
+    let file = options.custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC | flags).open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(no_file()),
+    }
+}
+
+fn no_file() -> io::Error {
+    io::Error::other("something that is no file is in the way")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write as _;
+
+    #[test]
+    fn nothing_is_opened_that_could_wait() {
+        let folder = std::env::temp_dir().join(format!("lazyguard-shim-files-{}", std::process::id()));
+        fs::create_dir(&folder).unwrap();
+        let (file, fifo, link) = (folder.join("file"), folder.join("fifo"), folder.join("link"));
+        rewrite(&file).unwrap().write_all(b"text").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+        assert!(open(&file).is_ok() && open(&link).is_ok() && open_unlinked(&file).is_ok());
+        assert!(open("/proc/self/exe").is_ok() && open("/proc/self/maps").is_ok());
+        assert!(open_unlinked(&link).is_err() && rewrite(&link).is_err());
+        for path in [&fifo, Path::new("/dev/null"), &folder] {
+            assert!(
+                open(path).is_err() && open_unlinked(path).is_err() && rewrite(path).is_err(),
+                "{}",
+                path.display()
+            );
+            assert!(!is_file_or_missing(path));
+        }
+        assert!(is_file_or_missing(&file) && is_file_or_missing(&folder.join("none")) && !is_file_or_missing(&link));
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}
