@@ -95,6 +95,12 @@ impl Class {
         matches!(self, Self::ModuleLoad | Self::LibraryModule)
     }
 
+    /// Whether the call returns only when everything that is in flight in the context has ended, because of what it does and not
+    /// because the program asked to wait.
+    pub const fn needs_an_idle_context(self) -> bool {
+        self.loads_module() || self.waits_for_whole_context()
+    }
+
     /// Whether the call does its work on the default stream and returns when that is done.
     pub const fn waits_on_default_stream(self) -> bool {
         matches!(self, Self::Copy | Self::Set)

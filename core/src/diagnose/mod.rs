@@ -36,7 +36,7 @@ pub use gather::{snapshot_at, snapshot_of, Gathering, ASKS_NO_MORE_NANOS};
 pub use memory::{Stores, ValueWait, ValueWrite};
 pub use occupancy::{resident_blocks, Device, Needs};
 pub use snapshot::{
-    BlockedCall, BusyStream, ColdLoadSeen, Doing, EventWaitSeen, Extent, HostFunctionSeen, LaunchKey, OperationSeen,
-    Snapshot, StreamRef, ThreadAtLarge, WaitSeen, WriteSeen,
+    BlockedCall, BusyStream, ColdLoadSeen, Doing, EventWaitSeen, Extent, FedStream, Feeder, HostFunctionSeen,
+    LaunchKey, OperationSeen, Snapshot, StreamRef, ThreadAtLarge, WaitSeen, WriteSeen,
 };
 pub use verdict::{Confidence, Culprit, Diagnosis, Evidence, Standing, Verdict};

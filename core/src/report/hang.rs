@@ -82,7 +82,9 @@ impl HangReport {
     /// What tells one report from another: the codes and what is to blame.
     pub fn same_cause(&self, other: &Self) -> bool {
         let causes = |report: &Self| -> Vec<_> {
-            report.verdicts.iter().map(|v| (v.code, v.culprits.first().map(|c| c.operation.at))).collect()
+            let culprit = |v: &Verdict| v.culprits.first().filter(|_| v.fed.is_empty()).map(|c| c.operation.at);
+            // Of streams that are fed the newest operation is another one each time, and the cause is the same.
+            report.verdicts.iter().map(|v| (v.code, culprit(v))).collect()
         };
         self.standing == other.standing && causes(self) == causes(other)
     }
