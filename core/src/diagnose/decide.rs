@@ -238,7 +238,7 @@ impl<'a> Decision<'a> {
         let (code, because, fix) = match loads_module(call) {
             true => {
                 let what = call.function.as_deref().map_or_else(|| "the module".to_owned(), demangle);
-                let fix = format!("{pause}, or load {what} before that begins; a cudaDeviceSynchronize under a lock that the feeding threads take as well is such a pause.");
+                let fix = format!("{pause}, or load {what} before that begins.");
                 (Code::LG202, words::loads(call), fix)
             }
             false => (

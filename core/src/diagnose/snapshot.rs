@@ -371,7 +371,7 @@ impl Snapshot {
 
     /// Whether everything that was submitted to a stream until then has ended because so many launches came after it, and were
     /// taken: a stream runs them in their order, and has room for some.
-    pub(super) fn has_passed(&self, stream: u32, until: Nanos) -> bool {
+    pub(crate) fn has_passed(&self, stream: u32, until: Nanos) -> bool {
         let passed = |fed: &FedStream| fed.launches >= MORE_THAN_A_QUEUE_HOLDS && until <= fed.since;
         self.fed.iter().any(|fed| fed.stream.number == stream && passed(fed))
     }

@@ -93,7 +93,9 @@ const MOST_NAMED: usize = 4;
 
 /// Several streams by their numbers.
 pub(super) fn streams(fed: &[&FedStream]) -> String {
-    let numbers: Vec<_> = fed.iter().take(MOST_NAMED).map(|fed| fed.stream.number.to_string()).collect();
+    let mut numbers: Vec<_> = fed.iter().take(MOST_NAMED).map(|fed| fed.stream.number).collect();
+    numbers.sort_unstable();
+    let numbers: Vec<_> = numbers.iter().map(ToString::to_string).collect();
     match (&numbers[..], fed.len().saturating_sub(MOST_NAMED)) {
         ([one], 0) => format!("stream {one}"),
         ([former @ .., last], 0) => format!("streams {} and {last}", former.join(", ")),
