@@ -16,7 +16,7 @@ use crate::Failure;
 use lazyguard_core::diagnose::{Gathering, Snapshot};
 use lazyguard_core::report::HangReport;
 use lazyguard_core::settings::Settings;
-use lazyguard_core::trace::read::{Entry, Facts, ProcessState, Recording};
+use lazyguard_core::trace::read::{Entry, Facts, ProcessState, Recording, Unreadable};
 use lazyguard_core::trace::{layout, Kind, Lane};
 use lazyguard_core::Nanos;
 use std::collections::VecDeque;
@@ -112,7 +112,13 @@ impl Run {
         let Some(path) = &self.recording else { return Ok(None) };
         let failure = |error: &dyn std::fmt::Display| Failure::Input(format!("{}: {error}", path.display()));
         let file = File::open(path).map_err(|error| failure(&error))?;
-        let recording = Recording::open(file).map_err(|error| failure(&error))?;
+        let recording = Recording::open(file).map_err(|error| match error {
+            // A file of another name may be zero for any reason.
+            Unreadable::NeverBegun if path.file_name().is_none_or(|name| name != RECORDING) => {
+                failure(&Unreadable::NotARecording)
+            }
+            error => failure(&error),
+        })?;
         let alive = is_alive(recording.facts(), self.process);
         let (path, process) = (path.clone(), self.process);
         Ok(Some(Opened { path, recording, alive, process }))
@@ -184,7 +190,8 @@ impl Opened {
         }
     }
 
-    fn is_of_this_machine(&self) -> bool {
+    /// Whether the process ran on this machine, as far as is known.
+    pub fn is_of_this_machine(&self) -> bool {
         let host = &self.recording.facts().host;
         // Where this machine's name cannot be had, nothing speaks against it.
         host.is_empty() || fs::read_to_string("/proc/sys/kernel/hostname").map_or(true, |name| name.trim() == host)
