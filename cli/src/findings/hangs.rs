@@ -46,7 +46,7 @@ impl HangSeen<'_> {
             self.report.verdicts.iter().flat_map(|verdict| {
                 verdict.chain.iter().cloned().chain(std::iter::once(format!("fix: {}", verdict.fix)))
             });
-        steps.collect::<Vec<_>>().join("\n")
+        steps.chain(self.report.ends_in_words()).collect::<Vec<_>>().join("\n")
     }
 
     /// The line at which the first of the blocked threads entered the driver, where its stack has names.

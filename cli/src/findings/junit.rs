@@ -98,18 +98,20 @@ fn of_process(process: &Process, program: &str, names: &mut HashMap<String, u32>
     if *number > 1 {
         name = format!("{name} #{number}");
     }
-    let result = match &process.stood {
-        Some(Stood::Hang(report)) => {
+    let result = match process.hang() {
+        Some(report) => {
             let (ty, message) = report.verdicts.first().map_or(("hang", "hang"), |v| (v.code.name(), v.title.as_str()));
             let told = crate::stacks::told_by(report, &process.stacks);
-            status(NonSuccessKind::Failure, ty, message, told.text() + &told.python_text())
+            let text = told.text() + &told.python_text() + &report.ends_in_words().join("\n");
+            status(NonSuccessKind::Failure, ty, message, text)
         }
-        _ => TestCaseStatus::success(),
+        None => TestCaseStatus::success(),
     };
     let mut out =
         vec![format!("{} {}", process.title(), process.ended), format!("folder: {}", process.folder.display())];
-    if let Some(stood @ (Stood::Slow(_) | Stood::Resolved(_) | Stood::Suspected(_))) = &process.stood {
+    if let Some(stood @ (Stood::Slow(_) | Stood::Over(_) | Stood::Suspected(_))) = &process.stood {
         out.push(format!("{}: {}", stood.word(), stood.report().text()));
+        out.extend(stood.report().ends_in_words());
     }
     out.extend(process.account.iter().flat_map(|account| account.lines()));
     out.extend(process.problems.iter().map(|problem| format!("cannot be read: {problem}")));

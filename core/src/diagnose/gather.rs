@@ -14,6 +14,7 @@ use super::{
     BlockedCall, BusyStream, ColdLoadSeen, EventWaitSeen, FedStream, Feeder, HostFunctionSeen, OperationSeen, Snapshot,
     StreamRef, ThreadAtLarge, WaitSeen, WriteSeen,
 };
+use crate::api::result::NOT_READY;
 use crate::api::{Class, Form};
 use crate::state::{ColdKind, Operation};
 use crate::trace::layout::{flag, image};
@@ -47,8 +48,6 @@ const MOST_POLLED: usize = 64;
 /// In the flags of a load that is kept here: it is the first launch of a function that was loaded. No record has it.
 const FIRST_LAUNCH: u8 = 128;
 
-/// `CUDA_ERROR_NOT_READY`.
-const NOT_READY: i32 = 600;
 /// A thread that has not asked for this long has stopped asking.
 pub const ASKS_NO_MORE_NANOS: Nanos = 1_000_000_000;
 
