@@ -11,6 +11,7 @@ use crate::writing::Format;
 use crate::{stacks, Failure, Outcome};
 use lazyguard_core::hazard::Hazard;
 use lazyguard_core::report::{Account, HangReport, StackSeen};
+use lazyguard_core::trace::read::ProcessState;
 use serde_json::{json, Value};
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -43,11 +44,19 @@ struct Found {
     folder: Option<PathBuf>,
     hang: Option<HangReport>,
     run: Option<Account>,
+    /// Files that are there and cannot be read.
+    unreadable: Unreadable,
     log: Option<PathBuf>,
     recorded: Option<Recorded>,
     hazards: Result<Vec<Hazard>, Failure>,
     /// The stacks that were kept when a hang was reported.
     stacks: Option<Result<Vec<StackSeen>, String>>,
+}
+
+/// Whether something is there that cannot be read.
+struct Unreadable {
+    account: bool,
+    recording: bool,
 }
 
 /// Prints the report of a run.
@@ -86,9 +95,12 @@ pub(crate) fn report(arguments: &Arguments) -> Outcome {
 fn report_one(run: Run, format: Format, out: &mut impl Write) -> Outcome {
     let mut unreadable = Vec::new();
     let (mut hang, mut account, mut log) = (None, None, None);
+    let mut is_unreadable = Unreadable { account: false, recording: false };
     if let Some(folder) = &run.folder {
         hang = kept(hang_in(folder), &mut unreadable);
-        account = kept(read(folder, "run.json"), &mut unreadable);
+        let found = read(folder, "run.json");
+        is_unreadable.account = found.is_err();
+        account = kept(found, &mut unreadable);
         log = Some(folder.join("log.jsonl")).filter(|log| log.exists());
         if hang.is_none() && account.is_none() && log.is_none() && !is_process_folder(folder) {
             return Err(Failure::Input(format!(
@@ -98,6 +110,7 @@ fn report_one(run: Run, format: Format, out: &mut impl Write) -> Outcome {
         }
     }
     let recorded = run.open().and_then(|opened| opened.map(Recorded::read).transpose());
+    is_unreadable.recording = recorded.is_err();
     let recorded = kept(recorded, &mut unreadable);
     if hang.is_none() && account.is_none() && log.is_none() && recorded.is_none() {
         // Of what is there, the recording was tried last.
@@ -111,7 +124,8 @@ fn report_one(run: Run, format: Format, out: &mut impl Write) -> Outcome {
         hazards = findings::hazards_in(None, Some(opened));
     }
     let stacks = run.folder.as_deref().and_then(|folder| stacks::of_folder(folder, hang.as_ref()));
-    let found = Found { folder: run.folder, hang, run: account, log, recorded, hazards, stacks };
+    let found =
+        Found { folder: run.folder, hang, run: account, unreadable: is_unreadable, log, recorded, hazards, stacks };
     match format {
         Format::Json => writeln!(out, "{:#}", found.json())?,
         Format::Text => found.write_text(out)?,
@@ -144,6 +158,22 @@ impl Found {
         self.run.as_ref().map(|run| run.ended.as_str()).filter(|ended| ended.starts_with("ended by"))
     }
 
+    /// The account is written at an orderly end; how the process stands is in its recording.
+    fn why_there_is_no_account(&self) -> &'static str {
+        let Some(opened) = self.recorded.as_ref().map(Recorded::opened) else {
+            return "the program did not end in an orderly way, still runs, or its account could not be written";
+        };
+        match opened.recording.facts().state {
+            ProcessState::Ended => {
+                "the program ended in an orderly way, but its account (run.json) was not written, as where a disk is full, or is gone"
+            }
+            _ if opened.alive => "the program still runs",
+            ProcessState::SteppedAside => "the guard had stepped aside before the program ended",
+            _ if opened.is_of_this_machine() => "the program did not end in an orderly way",
+            _ => "the program did not end in an orderly way, or still runs on another machine",
+        }
+    }
+
     fn write_text(&self, out: &mut impl Write) -> Result<(), Failure> {
         match (&self.hang, &self.recorded) {
             (Some(hang), recorded) => {
@@ -173,7 +203,8 @@ impl Found {
                 let lines = run.lines();
                 lines.iter().filter(|line| Some(line.as_str()) != said).try_for_each(|line| writeln!(out, "{line}"))?;
             }
-            None => writeln!(out, "no account: the program did not end in an orderly way, or still runs")?,
+            None if self.unreadable.account => writeln!(out, "the account (run.json) cannot be read")?,
+            None => writeln!(out, "no account: {}", self.why_there_is_no_account())?,
         }
         match &self.hazards {
             Ok(hazards) => hazards.iter().flat_map(findings::lines_of).try_for_each(|line| writeln!(out, "{line}"))?,
@@ -181,6 +212,7 @@ impl Found {
         }
         match &self.recorded {
             Some(recorded) => recorded.write_account(out)?,
+            None if self.unreadable.recording => writeln!(out, "the recording ({RECORDING}) cannot be read")?,
             None => writeln!(
                 out,
                 "no recording: it was kept in memory and went with the process (a private folder on a disk, a file system in a \
