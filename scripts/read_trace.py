@@ -199,6 +199,8 @@ def records(data, header, named, lanes):
 
 def read(data):
     header = Words(data[:4096])
+    if not any(data[:4096]):
+        sys.exit("read_trace.py: nothing was recorded: the process was killed before anything was, or the recording is being made")
     if data[:8] != b"LGTRACE\n" or low(header[1]) != 1:
         sys.exit("read_trace.py: this is not a recording of version 1")
     out = {"version": low(header[1]), "state": STATES.get(header[7], header[7]), "process": low(header[3]),

@@ -13,6 +13,7 @@ use crate::writing::Format;
 use crate::{stacks, Failure, Outcome};
 use lazyguard_core::hazard::Hazard;
 use lazyguard_core::report::{Account, HangReport, StackSeen};
+use lazyguard_core::trace::read::ProcessState;
 use serde_json::{json, Value};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -175,6 +176,24 @@ impl Found {
         ends::of(self.folder.as_deref()?, facts.process, Some(facts.process_start_ticks)).map(|end| end.in_words())
     }
 
+    /// The account is written at an orderly end; how the process stands is in its recording.
+    fn why_there_is_no_account(&self) -> &'static str {
+        let Some(opened) = self.recorded.as_ref().map(Recorded::opened) else {
+            return "the program did not end in an orderly way, still runs, or its account could not be written";
+        };
+        match opened.recording.facts().state {
+            ProcessState::Ended => {
+                "the program ended in an orderly way, but its account (run.json) was not written, as where a disk is full, or is gone"
+            }
+            _ if opened.alive => "the program still runs",
+            ProcessState::SteppedAside => "the guard had stepped aside before the program ended",
+            _ if opened.hidden || !opened.is_of_this_machine() => {
+                "the program did not end in an orderly way, or still runs where it cannot be seen from here"
+            }
+            _ => "the program did not end in an orderly way",
+        }
+    }
+
     fn write_text(&self, out: &mut Output<'_>) -> Result<(), Failure> {
         match (&self.hang, &self.recorded) {
             (Some(hang), recorded) => {
@@ -217,7 +236,7 @@ impl Found {
             None if self.recording_is_unreadable => {
                 write_line!(out, "no account: why not, is in the recording, which cannot be read")?;
             }
-            None => write_line!(out, "no account: the program did not end in an orderly way, or still runs")?,
+            None => write_line!(out, "no account: {}", self.why_there_is_no_account())?,
         }
         match &self.hazards {
             Ok(hazards) => {

@@ -19,7 +19,7 @@ use crate::Failure;
 use lazyguard_core::diagnose::{Gathering, Snapshot};
 use lazyguard_core::report::HangReport;
 use lazyguard_core::settings::Settings;
-use lazyguard_core::trace::read::{Entry, ProcessState, Recording};
+use lazyguard_core::trace::read::{Entry, ProcessState, Recording, Unreadable};
 use lazyguard_core::trace::{layout, Kind, Lane};
 use lazyguard_core::Nanos;
 use std::collections::VecDeque;
@@ -125,7 +125,13 @@ impl Run {
             Some(why) => failure(&why),
             None => failure(&error),
         })?;
-        let recording = Recording::open(file).map_err(|error| failure(&error))?;
+        let recording = Recording::open(file).map_err(|error| match error {
+            // A file of another name may be zero for any reason.
+            Unreadable::NeverBegun if path.file_name().is_none_or(|name| name != RECORDING) => {
+                failure(&Unreadable::NotARecording)
+            }
+            error => failure(&error),
+        })?;
         let standing = Standing::of(self.process.unwrap_or(recording.facts().process));
         let alive = standing.started() == Some(recording.facts().process_start_ticks);
         let (path, process) = (path.clone(), self.process);
@@ -158,7 +164,7 @@ pub(crate) struct Opened {
     /// Whether the process that it is of is there, as far as this user may know.
     pub alive: bool,
     /// Whether that cannot be known: there is a process with its number, and it is hidden from this user.
-    hidden: bool,
+    pub hidden: bool,
     process: Option<u32>,
 }
 
@@ -212,7 +218,8 @@ impl Opened {
         }
     }
 
-    fn is_of_this_machine(&self) -> bool {
+    /// Whether the process ran on this machine, as far as is known.
+    pub fn is_of_this_machine(&self) -> bool {
         let host = &self.recording.facts().host;
         // Where this machine's name cannot be had, nothing speaks against it.
         host.is_empty() || files::read_text("/proc/sys/kernel/hostname").map_or(true, |name| name.trim() == host)

@@ -47,12 +47,31 @@ fn defect(change: impl FnOnce(&mut Builder)) -> String {
 fn what_is_no_recording_of_this_version_is_refused_in_a_line() {
     let refused = |bytes: &[u8]| Recording::open(bytes).err().map(|why| why.to_string()).unwrap_or_default();
     let mut file = small();
-    assert_eq!(refused(b""), "this is not a recording");
+    for foreign in [&b"x"[..], b"LGTRACE", &[1; 4096], &[&[0; 4095][..], &[1]].concat()] {
+        assert_eq!(refused(foreign), "this is not a recording");
+    }
     assert_eq!(refused(b"LGTRACE\n\x01\0\0"), "this is not a recording");
     file.set(header::VERSION, pair(2_u32, 4096_u32));
     assert_eq!(refused(&file.bytes), "this is a recording of version 2; this build reads version 1");
     let folder = std::fs::File::open(env!("CARGO_MANIFEST_DIR")).expect("a folder");
     assert!(matches!(Recording::open(folder), Err(Unreadable::Io(_))));
+}
+
+/// The writer allocates the file, fills in the header, and stores the mark last: it may be killed at each of these.
+#[test]
+fn what_was_killed_while_it_was_being_made_is_told_from_what_is_none() {
+    let whole = small().bytes;
+    let mut unmarked = whole.clone();
+    unmarked[..8].fill(0);
+    let mut begun = vec![0; whole.len()];
+    begun[8..16].copy_from_slice(&whole[8..16]);
+    for never_begun in [Vec::new(), vec![0; 100], vec![0; whole.len()], begun, unmarked.clone()] {
+        assert!(matches!(Recording::open(&never_begun[..]), Err(Unreadable::NeverBegun)));
+    }
+    // Another file may begin with zeros as well.
+    let mut foreign = unmarked;
+    foreign[16] ^= 1;
+    assert!(matches!(Recording::open(&foreign[..]), Err(Unreadable::NotARecording)));
 }
 
 #[test]

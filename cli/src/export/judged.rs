@@ -72,7 +72,8 @@ pub(super) fn of_recording(snapshot: &Snapshot) -> Vec<Shown> {
 
 fn shown(verdict: &Verdict, snapshot: &Snapshot, standing: Option<&str>, told_by: &str) -> Shown {
     let blocked: Vec<_> = snapshot.blocked.iter().filter(|call| verdict.threads.contains(&call.thread)).collect();
-    let culprits = || verdict.culprits.iter().map(|culprit| culprit.operation.at);
+    // Of streams that are fed the newest operation is named, and it is the call that stands.
+    let culprits = || verdict.culprits.iter().filter(|_| verdict.fed.is_empty()).map(|culprit| culprit.operation.at);
     let from = culprits().min().or_else(|| blocked.iter().map(|call| call.entered).min()).unwrap_or(snapshot.at);
     let slow = if standing == Some("slow") { "SLOW: " } else { "" };
     let mut facts = Vec::new();

@@ -294,7 +294,7 @@ impl<'a, S: Source, W: Write> Timeline<'a, S, W> {
             let track = self.trace.track(Track::Below { parent: self.process, name: "LazyGuard verdict", key })?;
             let mut facts: Vec<_> = shown.facts.iter().map(|(n, v)| (n.as_str(), Value::Text(v))).collect();
             if shown.until.is_some() {
-                facts.push(("resolved since", Value::Bool(true)));
+                facts.push(("over since", Value::Bool(true)));
             }
             let flows: Vec<_> = arrows.into_iter().filter(|arrow| self.met.contains(arrow)).collect();
             let at = shown.from.max(*range.start());
@@ -983,7 +983,7 @@ mod tests {
         let all: Vec<_> = read.of_track("LazyGuard verdict").collect();
         assert_eq!(all.iter().map(|s| s.end.unwrap() - ARMED).collect::<Vec<_>>(), [700, END]);
         assert_ne!(all[0].row, all[1].row);
-        assert!(all[0].facts.contains_key("resolved since") && !all[1].facts.contains_key("resolved since"));
+        assert!(all[0].facts.contains_key("over since") && !all[1].facts.contains_key("over since"));
         for (range, expect) in [(800..=900, vec![(800, 900)]), (300..=500, vec![(300, 500); 2]), (0..=99, vec![])] {
             let read = timeline_with(&job, &[over.clone(), shown.clone()], &[], range);
             let all: Vec<_> =

@@ -10,17 +10,17 @@ use crate::recorded::{Recorded, StoodStill};
 use crate::run::root;
 use crate::source::{is_process_folder, read, Opened, Run, HAZARDS};
 use crate::{stacks, Failure};
-use lazyguard_core::diagnose::Standing;
+use lazyguard_core::diagnose::{ends_of, HowEnded, Standing};
 use lazyguard_core::hazard::{joined, Gathered, Hazard, HazardFile};
-use lazyguard_core::report::{Account, HangReport, StackSeen};
+use lazyguard_core::report::{Account, HangReport, Outcome, StackSeen};
 use std::path::{Path, PathBuf};
 
 /// What stands still, or stood still.
 pub(super) enum Stood {
     /// A hang, as it was reported, or as the recording shows it.
     Hang(HangReport),
-    /// A hang that was reported, and went on by itself.
-    Resolved(HangReport),
+    /// A hang that was reported and is over, and what was slow and ended in another way than well: [`HangReport::outcome`] says how.
+    Over(HangReport),
     /// A call that did not return before the process was killed, and had not been in progress for as long as a report waits.
     Suspected(HangReport),
     /// Something that may have ended by itself.
@@ -31,9 +31,10 @@ impl Stood {
     fn of_report(report: HangReport) -> Option<Self> {
         match (report.standing, report.resolved) {
             (Standing::Hang, None) => Some(Self::Hang(report)),
-            (Standing::Hang, Some(_)) => Some(Self::Resolved(report)),
+            (Standing::Hang, Some(_)) => Some(Self::Over(report)),
             (Standing::Slow, None) => Some(Self::Slow(report)),
-            (Standing::Slow, Some(_)) | (Standing::Well, _) => None,
+            (Standing::Slow, Some(_)) => (report.outcome() != Outcome::Resolved).then_some(Self::Over(report)),
+            (Standing::Well, _) => None,
         }
     }
 
@@ -49,7 +50,7 @@ impl Stood {
     /// The report.
     pub fn report(&self) -> &HangReport {
         match self {
-            Self::Hang(report) | Self::Resolved(report) | Self::Suspected(report) | Self::Slow(report) => report,
+            Self::Hang(report) | Self::Over(report) | Self::Suspected(report) | Self::Slow(report) => report,
         }
     }
 
@@ -59,7 +60,7 @@ impl Stood {
             Self::Hang(_) => "hang",
             Self::Suspected(_) => "suspected",
             Self::Slow(_) => "slow",
-            Self::Resolved(_) => "resolved",
+            Self::Over(report) => report.outcome().word(),
         }
     }
 
@@ -67,12 +68,16 @@ impl Stood {
     pub fn place(&self) -> u8 {
         match self {
             Self::Hang(_) => 0,
+            Self::Over(report) if report.stands() => 0,
             Self::Suspected(_) => 1,
             Self::Slow(_) => 2,
-            Self::Resolved(_) => 3,
+            Self::Over(_) => 3,
         }
     }
 }
+
+/// How a process stood of which there is nothing but the account that was written at a hang.
+const RUNNING_THEN: &str = "was running when its hang was reported; how it ended was not seen";
 
 /// How a process came to its end, where nothing of it stands still.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -165,10 +170,10 @@ impl Process {
         }
     }
 
-    /// The hang, if it hangs for good as far as is known.
+    /// The hang, if it did not go on by itself as far as is known.
     pub fn hang(&self) -> Option<&HangReport> {
         match &self.stood {
-            Some(Stood::Hang(report)) => Some(report),
+            Some(Stood::Hang(report) | Stood::Over(report)) if report.stands() => Some(report),
             _ => None,
         }
     }
@@ -319,7 +324,9 @@ pub(super) fn process(run: &Run) -> Process {
     if let Some(account) = &found.account {
         found.nanos = found.nanos.max(account.nanos);
         if found.ended.is_empty() || is_by_the_guard(account) {
-            found.ended.clone_from(&account.ended);
+            // Without a recording it is not known whether it still is.
+            let running = account.ended == "running";
+            found.ended = if running { RUNNING_THEN.to_owned() } else { account.ended.clone() };
         }
     }
     let started = opened.as_ref().map(|opened| opened.recording.facts().process_start_ticks);
@@ -347,6 +354,9 @@ pub(super) fn process(run: &Run) -> Process {
     let mut callers = opened.as_ref().map(Opened::callers);
     let mut line_of = |hazard: &Hazard| callers.as_mut()?.line(hazard.first.caller);
     found.hazards = hazards.into_iter().map(|hazard| HazardSeen { line: line_of(&hazard), hazard }).collect();
+    if let (Some(report), Some(opened)) = (&mut reported, &opened) {
+        found.keep(what_became_of(report, opened).map(Some));
+    }
     let recorded: Option<Recorded> = match opened {
         Some(opened) if reported.is_none() && !orderly => found.keep(Recorded::read(opened).map(Some)),
         _ => None,
@@ -362,6 +372,22 @@ pub(super) fn process(run: &Run) -> Process {
         None => found.stacks = report.map(|report| report.stacks.clone()).unwrap_or_default(),
     }
     found
+}
+
+/// A process may end before its watchdog has seen that a hang is over; its recording knows what became of the calls.
+fn what_became_of(report: &mut HangReport, opened: &Opened) -> Result<(), Failure> {
+    if report.resolved.is_some() || report.standing == Standing::Well {
+        return Ok(());
+    }
+    let ends = ends_of(&opened.recording, report.waited_in())
+        .map_err(|error| Failure::Input(format!("{}: {error}", opened.path.display())))?;
+    let is_known = ends.iter().all(|end| !matches!(end.how, HowEnded::Unknown | HowEnded::AsksNoMore));
+    if is_known && !ends.is_empty() && ends.len() == report.waited_in().count() {
+        report.resolved =
+            Some(ends.iter().filter_map(|end| end.at).max().unwrap_or(opened.recording.facts().last_seen));
+        report.ends = ends;
+    }
+    Ok(())
 }
 
 /// The hazards of a process: those that it wrote down in its folder, and where it did not come to that or was cut off, those

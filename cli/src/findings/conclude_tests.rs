@@ -1,8 +1,9 @@
 //! What a run comes to, from the folders that its processes leave.
 
-use super::samples::{finished, hang_json, hang_report, hazard, hazards_json, recording, Scratch};
+use super::samples::{finished, hang_json, hang_report, hazard, hazards_json, recording, recording_of_a_call, Scratch};
 use super::*;
-use lazyguard_core::diagnose::Code;
+use lazyguard_core::api::result::error_name;
+use lazyguard_core::diagnose::{CallEnd, Code, HowEnded};
 use lazyguard_core::hazard::Hazard;
 use lazyguard_core::report::Account;
 
@@ -98,6 +99,60 @@ fn a_hang_that_went_on_by_itself_is_none() {
     let left = left.file("root/rank0-4242/hang.json", &report.json());
     let conclusion = left.conclude(End::Exited(0), &wanted("hang"));
     assert_eq!((conclusion.failed, conclusion.keep), (None, true));
+}
+
+/// The hang is over: its first call ended so.
+fn over(how: HowEnded, result: Option<i32>) -> Left {
+    let left = Left::new().process("0", &[]);
+    let folder = left.root().join("rank0-4242");
+    let mut report = hang_report(&recording("0", true), &folder);
+    let call = report.waited_in().next().expect("a call that is waited in");
+    let (thread, call, entered) = (call.thread, call.call.clone(), call.entered);
+    let error = result.and_then(error_name).map(str::to_owned);
+    report.ends = vec![CallEnd { thread, call, entered, how, at: Some(40 * SECOND), result, error }];
+    report.resolved = Some(40 * SECOND);
+    left.file("root/rank0-4242/hang.json", &report.json())
+}
+
+#[test]
+fn a_hang_that_ended_with_an_error_is_a_hang_and_says_which() {
+    let left = over(HowEnded::Failed, Some(719));
+    let conclusion = left.conclude(End::Exited(0), &wanted("hang"));
+    assert_eq!((conclusion.failed, conclusion.keep), (Some(FailedOn::Hang), true));
+    let told = &conclusion.lines[0];
+    assert!(told.contains("HANG in train") && told.ends_with("(CUDA_ERROR_LAUNCH_FAILED) at +40.000 s"), "{told}");
+    // Of an image that is none nothing follows for what the load waited for.
+    assert_eq!(over(HowEnded::Failed, Some(209)).fails(End::Exited(0), "hang"), None);
+    assert_eq!(over(HowEnded::Returned, None).fails(End::Exited(0), "hang"), None);
+    assert_eq!(over(HowEnded::Left, None).fails(End::Exited(0), "hang"), Some(FailedOn::Hang));
+    assert_eq!(over(HowEnded::AsksNoMore, None).fails(End::Exited(0), "hang"), None);
+}
+
+/// The process may end before its watchdog has looked again; the recording has the record of the call.
+#[test]
+fn what_became_of_a_hang_is_taken_from_the_recording_where_the_report_does_not_know() {
+    for (result, fails) in [(719, Some(FailedOn::Hang)), (0, None)] {
+        let left = Left::new().process("0", &[]);
+        let folder = left.root().join("rank0-4242");
+        let job = recording("0", true);
+        let report = hang_report(&job, &folder);
+        let blocked = report.waited_in().next().expect("a call that is waited in");
+        // The same process, some time later: the call is over.
+        let later = recording_of_a_call(&blocked.call, blocked.entered, result);
+        let left = left.file("root/rank0-4242/hang.json", &report.json());
+        left.0.file("root/rank0-4242/trace.lgt", later.bytes(60 * SECOND));
+        assert_eq!(left.fails(End::Exited(0), "hang"), fails, "{result}");
+    }
+}
+
+/// At a hang an account is kept; a process that is killed later has said no more.
+#[test]
+fn a_process_without_a_recording_is_not_said_to_run() {
+    let left = Left::new();
+    let account = Account { program: "train".to_owned(), ended: "running".to_owned(), ..Account::default() };
+    left.0.file("root/rank0-1/run.json", serde_json::to_string(&account).unwrap());
+    let (processes, _) = collect::under(&left.root());
+    assert_eq!(processes[0].ended, "was running when its hang was reported; how it ended was not seen");
 }
 
 #[test]

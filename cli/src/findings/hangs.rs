@@ -50,7 +50,7 @@ impl HangSeen<'_> {
 
     /// The same in one text.
     pub fn explanation(&self) -> String {
-        self.steps().collect::<Vec<_>>().join("\n")
+        self.steps().chain(self.report.ends_in_words()).collect::<Vec<_>>().join("\n")
     }
 
     /// The line at which the first of the blocked threads entered the driver, where its stack has names.

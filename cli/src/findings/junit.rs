@@ -10,6 +10,7 @@ use crate::files;
 use crate::Failure;
 use chrono::DateTime;
 use lazyguard_core::hazard::words;
+use lazyguard_core::report::Block;
 use nix::sys::signal::Signal;
 use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, TestSuite};
 use std::collections::HashMap;
@@ -100,18 +101,20 @@ fn of_process(process: &Process, program: &str, names: &mut HashMap<String, u32>
     if *number > 1 {
         name = format!("{name} #{number}");
     }
-    let result = match &process.stood {
-        Some(Stood::Hang(report)) => {
+    let result = match process.hang() {
+        Some(report) => {
             let (ty, message) = report.verdicts.first().map_or(("hang", "hang"), |v| (v.code.name(), v.title.as_str()));
             let told = crate::stacks::told_by(report, &process.stacks);
-            status(NonSuccessKind::Failure, ty, message, told.text().and(&told.python_text()).as_str())
+            let text = told.text().and(&told.python_text()).and(&Block::of(report.ends_in_words()));
+            status(NonSuccessKind::Failure, ty, message, text.as_str())
         }
         _ => of_the_course(process),
     };
     let mut out =
         vec![format!("{} {}", process.title(), process.ended), format!("folder: {}", process.folder.display())];
-    if let Some(stood @ (Stood::Slow(_) | Stood::Resolved(_) | Stood::Suspected(_))) = &process.stood {
+    if let Some(stood @ (Stood::Slow(_) | Stood::Over(_) | Stood::Suspected(_))) = &process.stood {
         out.push(format!("{}: {}", stood.word(), stood.report().text().as_str()));
+        out.extend(stood.report().ends_in_words());
     }
     out.extend(process.account.iter().flat_map(|account| account.lines()));
     out.extend(process.problems.iter().map(|problem| format!("cannot be read: {problem}")));

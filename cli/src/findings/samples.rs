@@ -4,7 +4,7 @@ use super::collect::{self, Process};
 use super::judge::Rules;
 use super::{hangs, suppress, End, FailOn, FailedOn, Finished, Seen};
 use crate::callers::SourceLine;
-use crate::recordings::{hanging, nobody, Job, SMALL};
+use crate::recordings::{facts, hanging, nobody, Job, SMALL};
 use lazyguard_core::diagnose::{snapshot_at, Code};
 use lazyguard_core::hazard::{Hazard, Met, StreamClass};
 use lazyguard_core::report::{HangReport, PreloadAccount};
@@ -84,6 +84,14 @@ pub(super) fn recording(rank: &str, hangs: bool) -> Job {
     } else {
         job.ended();
     }
+    job
+}
+
+/// The recording of a process whose main thread made this call, which took 40 seconds and returned this.
+pub(super) fn recording_of_a_call(call: &str, entered: u64, result: i32) -> Job {
+    let job = recording("0", false);
+    let main = job.thread(100, "main");
+    job.make(main, &facts(call, entered), 40 * SECOND, result);
     job
 }
 

@@ -137,7 +137,12 @@ pub(super) fn at_the_end(seen: &Seen<'_>) -> Vec<String> {
     let hangs = hangs(&seen.processes);
     if seen.failed == Some(FailedOn::Hang) {
         let told = hangs.iter().take(MOST_TOLD);
-        lines.extend(told.map(|hang| format!("HANG in {}: {}: {}", hang.process.title(), hang.code(), hang.title())));
+        lines.extend(told.map(|hang| {
+            // Of one that is over also how.
+            let ended =
+                hang.report.ends_in_words().into_iter().next().map(|end| format!("; {end}")).unwrap_or_default();
+            format!("HANG in {}: {}: {}{ended}", hang.process.title(), hang.code(), hang.title())
+        }));
         lines.extend(more(hangs.len(), MOST_TOLD));
     }
     if seen.run.is_some_and(|run| run.end != End::Exited(0)) {
@@ -210,6 +215,11 @@ fn line_of(process: &Process) -> String {
         word => word,
     };
     let cause = match &process.stood {
+        Some(Stood::Over(report)) => {
+            let cause = report.verdicts.first().map(|verdict| format!("; {}: {}", verdict.code, verdict.title));
+            let ended = report.ends_in_words().into_iter().next().map(|end| format!("; {end}"));
+            cause.filter(|_| report.stands()).into_iter().chain(ended).reduce(|all, more| all + &more)
+        }
         Some(Stood::Hang(report) | Stood::Suspected(report)) => {
             report.verdicts.first().map(|verdict| format!("; {}: {}", verdict.code, verdict.title))
         }

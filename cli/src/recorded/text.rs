@@ -5,8 +5,8 @@ use crate::log::{self, Printer};
 use crate::names::Names;
 use crate::output::{write_line, Output};
 use crate::writing::{utc, Took};
-use lazyguard_core::diagnose::Standing;
-use lazyguard_core::report::HangReport;
+use lazyguard_core::diagnose::{ends_of, Standing};
+use lazyguard_core::report::{demangle, HangReport};
 use lazyguard_core::trace::read::Entry;
 use lazyguard_core::Nanos;
 use std::collections::HashSet;
@@ -44,13 +44,16 @@ impl Recorded {
             if after == 0 || longest < after {
                 let has = if self.opened.alive { "has" } else { "had" };
                 let for_as_long = Took(longest);
+                let asks = self.snapshot.blocked.first().is_some_and(|call| call.queries.is_some());
+                let what = if asks { "a thread" } else { "a call" };
+                let waits = if asks { "asking the same" } else { "in progress" };
                 let reported = match after {
                     0 => "hangs are not looked for (LAZYGUARD_HANG_AFTER=0)".to_owned(),
                     after => format!("a hang is reported after {} (LAZYGUARD_HANG_AFTER)", Took(after)),
                 };
                 write_line!(
                     out,
-                    "SUSPECTED: a call {has} been in progress for {for_as_long}{when}; {reported}. If it is stuck, this is why:"
+                    "SUSPECTED: {what} {has} been {waits} for {for_as_long}{when}; {reported}. If it is stuck, this is why:"
                 )?;
                 write_hang(out, &hang, 1)?;
             } else {
@@ -88,7 +91,10 @@ impl Recorded {
         if hang.resolved.is_none() && (lasting || blocked.is_empty()) {
             self.write_callers(out)
         } else {
-            write_line!(out, "this hang is over: none of these calls was in progress when the process was last seen")
+            write_line!(out, "this hang is over: none of these calls was in progress when the process was last seen")?;
+            let own = ends_of(&self.opened.recording, hang.waited_in());
+            let told = HangReport { ends: own.unwrap_or_else(|_| hang.ends.clone()), ..hang.clone() };
+            told.ends_in_words().iter().try_for_each(|end| write_line!(out, "  {end}"))
         }
     }
 
@@ -115,6 +121,15 @@ impl Recorded {
             let on = if record.stream == 0 { String::new() } else { format!(" on stream {}", record.stream) };
             let at = record.entered as f64 / 1e9;
             lines.push(format!("{}{of}{on} at +{at:.3} s: {from}", record.form.symbol()));
+        }
+        // Who submits while a call waits for the context to be idle.
+        for fed in self.snapshot.fed.iter().take(MOST_THREADS) {
+            for feeder in fed.by.iter().filter(|feeder| feeder.caller != 0) {
+                let of = feeder.function.as_deref().map(|f| format!(" of {}", demangle(f))).unwrap_or_default();
+                let from = callers.name_or_address(feeder.caller);
+                let (call, stream, thread, times) = (&feeder.call, fed.stream.number, feeder.thread, feeder.operations);
+                lines.push(format!("{call}{of} on stream {stream}, {times} operation(s) of thread {thread}: {from}"));
+            }
         }
         if !lines.is_empty() {
             write_line!(out, "called from:")?;

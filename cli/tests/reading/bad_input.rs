@@ -35,9 +35,18 @@ fn there_is_nothing_there() {
 #[test]
 fn there_is_something_else() {
     let folder = Folder::new("something_else");
-    for content in [&b""[..], b"LGTRACE", b"{\"at_ns\":1}\n", &[0; 1 << 16]] {
+    for content in [&b"LGTRACE"[..], b"{\"at_ns\":1}\n", &[7; 1 << 16]] {
         fs::write(folder.of("trace.lgt"), content).unwrap();
         each(folder.path(), "trace.lgt: this is not a recording");
+    }
+    // What a process leaves that is killed while it makes its recording; under another name it may be anything.
+    for content in [&b""[..], &[0; 1 << 16]] {
+        fs::write(folder.of("trace.lgt"), content).unwrap();
+        each(folder.path(), "trace.lgt: nothing was recorded: the process was killed before anything was");
+        let other = folder.of("other.bin");
+        fs::write(&other, content).unwrap();
+        each(other.to_str().unwrap(), "other.bin: this is not a recording");
+        fs::remove_file(other).unwrap();
     }
     let mut newer = Job::new().bytes(0);
     newer[8] = 9;

@@ -43,7 +43,7 @@ fn the_verdict_of_the_recording_stands_in_the_timeline() {
     assert_eq!(count(&exported(&folder), "LazyGuard verdict"), 0);
     a_hang(&folder, 300_000_000_000);
     let bytes = exported(&folder);
-    for (text, times) in [("LazyGuard verdict", 1), ("LG299: ", 1), ("the recording", 1), ("resolved since", 0)] {
+    for (text, times) in [("LazyGuard verdict", 1), ("LG299: ", 1), ("the recording", 1), ("over since", 0)] {
         assert_eq!(count(&bytes, text), times, "{text}");
     }
     let part = said(&["export", folder.path(), "--to", "perfetto", "--until", "0.5ms"]);
@@ -63,7 +63,7 @@ fn the_verdict_that_was_reported_stands_in_the_timeline() {
     };
     fs::write(folder.of("hang.json"), report(200_000_000).json()).unwrap();
     let bytes = exported(&folder);
-    for (text, times) in [("LG299: as it was reported", 1), ("LG299: ", 1), ("hang.json", 1), ("resolved since", 0)] {
+    for (text, times) in [("LG299: as it was reported", 1), ("LG299: ", 1), ("hang.json", 1), ("over since", 0)] {
         assert_eq!(count(&bytes, text), times, "{text}");
     }
     // Another call of the thread is in progress now, so that one has returned.
@@ -71,7 +71,7 @@ fn the_verdict_that_was_reported_stands_in_the_timeline() {
     over.snapshot.blocked[0].entered = 1_500_000;
     fs::write(folder.of("hang.json"), over.json()).unwrap();
     let bytes = exported(&folder);
-    for (text, times) in [("LG299: as it was reported", 1), ("LG299: ", 2), ("hang.json", 1), ("resolved since", 1)] {
+    for (text, times) in [("LG299: as it was reported", 1), ("LG299: ", 2), ("hang.json", 1), ("over since", 1)] {
         assert_eq!(count(&bytes, text), times, "{text}");
     }
     fs::write(folder.of("hang.json"), "{").unwrap();

@@ -1,7 +1,7 @@
 //! `lazyguard report`: what became of a process, and why.
 
 use super::common::{facts, hanging, launch, nobody, wait, write, Job, SMALL};
-use super::{said, Folder};
+use super::{lazyguard, said, texts, Folder};
 use lazyguard_core::diagnose::{snapshot_at, Snapshot};
 use lazyguard_core::report::{HangReport, PreloadAccount};
 use lazyguard_core::trace::read::Recording;
@@ -294,4 +294,60 @@ fn what_is_lost_or_makes_no_sense_is_counted() {
     }
     // A folder that holds it says so as well.
     assert!(cut_short(&["report", "--hazards", "--format", "json"]).contains("\"problems\""));
+}
+
+/// Why there is no account is what the recording knows, and no more.
+#[test]
+fn an_account_that_is_missing_is_told_by_how_the_process_stands() {
+    let folder = Folder::new("no_account");
+    let job = Job::new();
+    hanging(&job);
+    let account = || {
+        let output = lazyguard(&["report", folder.path()]).output().unwrap();
+        let (out, _) = texts(&output);
+        out.lines().find(|line| line.contains("account")).unwrap_or_default().to_owned()
+    };
+    job.save(&folder.0, 2 * SECOND);
+    assert_eq!(account(), "no account: the program did not end in an orderly way");
+    std::fs::write(folder.of("run.json"), "{\"schema\":").unwrap();
+    assert_eq!(account(), "the account (run.json) cannot be read");
+    std::fs::remove_file(folder.of("run.json")).unwrap();
+    // A disk may be full at the end; the recording has had its room from the beginning.
+    job.ended();
+    job.save(&folder.0, 2 * SECOND);
+    assert!(
+        account().starts_with("no account: the program ended in an orderly way, but its account (run.json) was not")
+    );
+    std::fs::write(folder.of("trace.lgt"), "nonsense").unwrap();
+    std::fs::write(folder.of("log.jsonl"), "").unwrap();
+    let output = lazyguard(&["report", folder.path()]).output().unwrap();
+    let (out, _) = texts(&output);
+    assert!(out.contains("the recording (trace.lgt) cannot be read\n") && !out.contains("no recording"), "{out}");
+    assert!(out.contains("no account: the program did not end in an orderly way, still runs, or its"), "{out}");
+}
+
+/// A call that came back with an error was not slow, and its hang has not gone on by itself.
+#[test]
+fn what_became_of_a_hang_that_was_reported_is_told_from_the_records() {
+    let folder = Folder::new("became");
+    let job = Job::new();
+    let main = job.thread(100, "main");
+    job.make(main, &facts("cuCtxSynchronize", SECOND), 40 * SECOND, 719);
+    job.save(&folder.0, 60 * SECOND);
+    let call = serde_json::json!({
+        "thread": 100, "thread_name": "main", "call": "cuCtxSynchronize", "entered": SECOND, "blocked_nanos": 30 * SECOND,
+        "past_threshold": true, "context": 0, "stream": null, "function": null, "cold": null,
+    });
+    let hang = serde_json::json!({
+        "schema": 1, "process": 4242, "program": "train", "folder": null, "verdicts": [], "preload": PreloadAccount::default(),
+        "at": 31 * SECOND, "threshold_nanos": 30 * SECOND, "blocked": [call], "streams": [], "waits": [], "loads": [],
+    });
+    std::fs::write(folder.of("hang.json"), hang.to_string()).unwrap();
+    expect_in_order(
+        &said(&["report", folder.path()]),
+        &[
+            "this hang is over: none of these calls was in progress when the process was last seen\n",
+            "  cuCtxSynchronize in thread 100 returned error 719 (CUDA_ERROR_LAUNCH_FAILED) at +41.000 s\n",
+        ],
+    );
 }

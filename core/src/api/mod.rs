@@ -1,7 +1,8 @@
 //! Driver functions: their names, versions and classes.
 //!
-//! Must not: hold anything that is not in `table.rs`. Everything here is derived from it at compile time.
+//! Must not: hold anything of a function that is not in `table.rs`. Everything here is derived from it at compile time.
 
+pub mod result;
 mod table;
 
 /// What a driver function does to loading and waiting; the hooks, the gate and the diagnosis branch on it.
@@ -93,6 +94,12 @@ impl Class {
     /// there has ended (ground truth: the calling thread is blocked meanwhile).
     pub const fn loads_module(self) -> bool {
         matches!(self, Self::ModuleLoad | Self::LibraryModule)
+    }
+
+    /// Whether the call returns only when everything that is in flight in the context has ended, because of what it does and not
+    /// because the program asked to wait.
+    pub const fn needs_an_idle_context(self) -> bool {
+        self.loads_module() || self.waits_for_whole_context()
     }
 
     /// Whether the call does its work on the default stream and returns when that is done.

@@ -12,7 +12,7 @@
 
 use super::code::Code;
 use super::paths::{End, Path, Paths};
-use super::snapshot::{BlockedCall, BusyStream, Extent, OperationSeen, Snapshot, StreamRef, WaitSeen};
+use super::snapshot::{BlockedCall, BusyStream, Extent, FedStream, OperationSeen, Snapshot, StreamRef, WaitSeen};
 use super::verdict::{Confidence, Culprit, Diagnosis, Evidence, Standing, Verdict};
 use super::words;
 use crate::api::{Class, Form};
@@ -62,7 +62,7 @@ struct Decision<'a> {
 impl<'a> Decision<'a> {
     fn decide(&self) -> Diagnosis {
         let past: Vec<_> = self.snapshot.blocked.iter().filter(|c| c.past_threshold).collect();
-        if self.snapshot.streams.is_empty() {
+        if self.snapshot.streams.is_empty() && self.snapshot.fed.is_empty() {
             return Diagnosis::default();
         }
         let mut findings: Vec<_> = past.iter().filter_map(|call| self.finding(call)).collect();
@@ -124,10 +124,24 @@ impl<'a> Decision<'a> {
         self.snapshot.stream(stream.number).is_some_and(|busy| busy.outstanding >= FULL_QUEUE)
     }
 
+    /// The paths from what a call waits for.
+    fn paths_of(&self, call: &BlockedCall) -> impl Iterator<Item = Path<'a>> + '_ {
+        // What a launch that loads is to submit itself comes after the load.
+        let own = call.stream.as_ref().filter(|_| loads_module(call)).map(|stream| (stream.number, call.entered));
+        let is_own = move |stream: u32| own == self.snapshot.stream(stream).map(|busy| (stream, busy.oldest.at));
+        let needs = self.needs(call).into_iter().filter(move |(stream, _)| !is_own(*stream));
+        needs.filter_map(|(stream, until)| self.paths.from(stream, until))
+    }
+
+    /// What was submitted, while a call waits, to the stream that a path ends on: it may be getting on.
+    fn fed_behind(&self, path: &Path<'a>) -> Option<&'a FedStream> {
+        let End::Runs(culprit) = &path.end else { return None };
+        self.snapshot.fed.iter().find(|fed| fed.stream.number == culprit.stream.number)
+    }
+
     /// The path that explains a call best: the one with the least hope.
     fn path(&self, call: &BlockedCall) -> Option<Path<'a>> {
-        let needs = self.needs(call).into_iter();
-        let path = needs.filter_map(|(stream, until)| self.paths.from(stream, until)).min_by_key(Path::rank)?;
+        let path = self.paths_of(call).min_by_key(|path| (path.rank(), self.fed_behind(path).is_some()))?;
         // A copy on the default stream, and whatever waits for the very work that a barrier stands behind: the barrier keeps
         // back what might end it.
         if path.barrier().is_none() && !loads_module(call) {
@@ -149,8 +163,8 @@ impl<'a> Decision<'a> {
     // --- findings ---
 
     fn finding(&self, call: &'a BlockedCall) -> Option<Finding<'a>> {
-        let path = self.path(call)?;
         let class = class(&call.call)?;
+        let Some(path) = self.path(call) else { return self.starved(call, class) };
         if loads_module(call) {
             return Some(self.module_load(call, path));
         }
@@ -175,9 +189,11 @@ impl<'a> Decision<'a> {
 
     /// LG202.
     fn module_load(&self, call: &'a BlockedCall, path: Path<'a>) -> Finding<'a> {
-        let behind = self.needs(call).into_iter().filter_map(|(stream, until)| self.paths.from(stream, until));
+        // Too little came after what is there to know that it has ended, and enough to doubt that it never does.
+        let fed = self.fed_behind(&path);
+        let others = self.paths_of(call).filter(|path| fed.is_some() || self.fed_behind(path).is_none());
         let mut culprits: Vec<Culprit> = Vec::new();
-        for culprit in path.culprit().cloned().into_iter().chain(behind.filter_map(|p| p.culprit().cloned())) {
+        for culprit in path.culprit().cloned().into_iter().chain(others.filter_map(|p| p.culprit().cloned())) {
             if !culprits.contains(&culprit) {
                 culprits.push(culprit);
             }
@@ -201,8 +217,38 @@ impl<'a> Decision<'a> {
         if call.compiles {
             because.push("its code has to be compiled first, which may take long by itself".to_owned());
         }
-        let conclusive = !call.compiles && self.cannot_be_helped(&path, true);
+        because.extend(fed.map(words::fed_behind));
+        let conclusive = !call.compiles && fed.is_none() && self.cannot_be_helped(&path, true);
         Finding { code: Code::LG202, calls: vec![call], path, culprits, because, fix, conclusive }
+    }
+
+    /// LG202 or LG204 of a call for which the context is never idle: what was in flight when it was entered has ended, and more
+    /// is submitted without a pause.
+    fn starved(&self, call: &'a BlockedCall, class: Class) -> Option<Finding<'a>> {
+        // A compiler may take as long as it likes, whatever else goes on.
+        if call.compiles || !(loads_module(call) || class.needs_an_idle_context()) {
+            return None;
+        }
+        let same = |fed: &&FedStream| fed.stream.context == call.context && fed.newest.at > call.entered;
+        let fed: Vec<_> = self.snapshot.fed.iter().filter(same).collect();
+        let culprits: Vec<_> =
+            fed.iter().map(|fed| Culprit { stream: fed.stream.clone(), operation: fed.newest.clone() }).collect();
+        let first = culprits.first()?.clone();
+        let pause = format!("Pause what is submitted to {} until {} has returned", words::streams(&fed), call.call);
+        let (code, because, fix) = match loads_module(call) {
+            true => {
+                let what = call.function.as_deref().map_or_else(|| "the module".to_owned(), demangle);
+                let fix = format!("{pause}, or load {what} before that begins.");
+                (Code::LG202, words::loads(call), fix)
+            }
+            false => (
+                Code::LG204,
+                words::needs_idle(class).to_owned(),
+                format!("{pause}, or make that call before it begins or after it ends."),
+            ),
+        };
+        let path = Path::to(End::Fed(fed, first));
+        Some(Finding { code, calls: vec![call], path, culprits, because: vec![because], fix, conclusive: false })
     }
 
     /// LG201.
@@ -242,23 +288,19 @@ impl<'a> Decision<'a> {
     fn whole_context(&self, call: &'a BlockedCall, class: Class, path: Path<'a>) -> Finding<'a> {
         let (because, fix) = match class {
             Class::Free => (
-                "that releases memory only once everything in flight in the context has ended",
+                words::needs_idle(class),
                 "Release it with cuMemFreeAsync (cudaFreeAsync), or after that work has ended.",
             ),
-            Class::ModuleUnload | Class::LibraryUnload => (
-                "that unloads code only once everything in flight in the context has ended",
-                "Unload it after that work has ended, or keep it.",
-            ),
+            Class::ModuleUnload | Class::LibraryUnload => {
+                (words::needs_idle(class), "Unload it after that work has ended, or keep it.")
+            }
             Class::Launch => (
                 "that launch has to wait for everything in flight in the context: it needs more local memory than the \
                  context has set aside, or sets up something else that all kernels share",
                 "Launch the kernel that needs most local memory once at the start, or set cudaDeviceSetLimit \
                  (cudaLimitStackSize) then.",
             ),
-            Class::ContextDestroy => (
-                "that ends a context only once everything in flight on the device has ended",
-                "End it after that work has ended.",
-            ),
+            Class::ContextDestroy => (words::needs_idle(class), "End it after that work has ended."),
             Class::Copy | Class::Set => (
                 "that works on the default stream, which waits for every stream that was not created non-blocking",
                 "Use an asynchronous copy on a stream of its own, or create the streams with CU_STREAM_NON_BLOCKING.",
@@ -267,10 +309,7 @@ impl<'a> Decision<'a> {
                 "the default stream waits for every stream that was not created non-blocking",
                 "Synchronize with the stream that is meant, or create the streams with CU_STREAM_NON_BLOCKING.",
             ),
-            _ => (
-                "that waits until everything in flight in the context has ended",
-                "Make that call before this work is submitted, or after it has ended.",
-            ),
+            _ => (words::needs_idle(class), "Make that call before this work is submitted, or after it has ended."),
         };
         let conclusive = self.cannot_be_helped(&path, false);
         let (because, fix) = (vec![because.to_owned()], fix.to_owned());
@@ -311,6 +350,8 @@ impl<'a> Decision<'a> {
                     words::operation(&victim.operation)
                 ),
             ),
+            // A call that waits for an idle context is not told by where its path ends.
+            End::Fed(..) => (Code::LG299, String::new()),
             End::Runs(culprit) => {
                 // Whatever else is busy beside it may be what it waits for.
                 let context = culprit.stream.context;
@@ -338,8 +379,8 @@ impl<'a> Decision<'a> {
         }
         match &path.end {
             End::Circle(_) => true,
-            // A kernel that fills the device may end as any other.
-            End::Filled(..) => false,
+            // A kernel that fills the device may end as any other, and whoever feeds a stream may pause.
+            End::Filled(..) | End::Fed(..) => false,
             End::Runs(_) => by_loading,
             // What the host can look at, it can write, and another process as well.
             End::Unwritten(wait, _) => {
@@ -363,7 +404,7 @@ impl<'a> Decision<'a> {
                 self.paths.from(s.stream.number, Nanos::MAX).is_some_and(|path| match &path.end {
                     End::Runs(_) | End::Filled(..) => true,
                     End::Host(host, _) => host.doing.is_none_or(super::Doing::goes_on),
-                    End::Unwritten(..) | End::Circle(_) => false,
+                    End::Unwritten(..) | End::Circle(_) | End::Fed(..) => false,
                 })
             },
         )
@@ -461,6 +502,10 @@ impl<'a> Decision<'a> {
     fn stood(&self, finding: &Finding<'a>) -> Nanos {
         let entered = finding.calls.iter().map(|call| call.entered).min();
         let since = entered.unwrap_or(self.snapshot.last_activity);
+        if matches!(finding.path.end, End::Fed(..)) {
+            // That the streams move is why the call does not return.
+            return self.snapshot.at.saturating_sub(since.max(self.snapshot.awake_since));
+        }
         // A stream that is only asked about, and fed meanwhile, is never idle and yet not stuck: one that is would fill up.
         let asked_only = asked_only(finding);
         let moved = self.on(finding).map_or(0, |s| if asked_only { s.moved.max(s.last_submitted) } else { s.moved });
@@ -504,10 +549,15 @@ impl<'a> Decision<'a> {
             thread: Some(call.thread),
             stream: call.stream.as_ref().map(|s| s.number),
         });
+        let (title, fed) = match &finding.path.end {
+            End::Fed(fed, _) => (words::starved_title(finding.code), fed.iter().copied().cloned().collect()),
+            _ => (finding.code.title(), Vec::new()),
+        };
         Verdict {
             code: finding.code,
-            title: finding.code.title().to_owned(),
+            title: title.to_owned(),
             confidence,
+            fed,
             threads: finding.calls.iter().map(|call| call.thread).collect(),
             chain: self.chain(&finding),
             evidence: calls.chain(words::evidence(&finding.path)).collect(),
@@ -521,6 +571,10 @@ impl<'a> Decision<'a> {
         let mut lines = self.chain(finding);
         let stood = self.stood(finding);
         let moved = self.on(finding).map_or(0, |stream| stream.moved);
+        if matches!(finding.path.end, End::Fed(..)) {
+            lines.push("a pause in what is submitted lets that call go on: it may only be slow".to_owned());
+            return lines;
+        }
         if stood < self.snapshot.threshold_nanos && moved > 0 {
             lines.push(format!("it is still moving: something ended there at {}", words::time(moved)));
             return lines;

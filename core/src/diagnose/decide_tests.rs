@@ -281,3 +281,95 @@ fn a_hang_in_one_context_does_not_blame_another() {
     let verdict = &story.diagnosis().verdicts[0];
     assert!(verdict.culprits.iter().all(|c| c.stream.context == 0xc0), "{verdict:#?}");
 }
+
+/// A load is waited for since 20, and so many launches of `step` come to the stream after that.
+fn loads_beside(story: &Story, stream: usize, launches: u64) {
+    story.blocked(1, 20, "cuModuleLoadData", None, Kind::ColdModule, "");
+    (0..launches).for_each(|n| {
+        story.launch(stream, 30 + 2 * n, "step");
+    });
+}
+
+#[test]
+fn a_load_that_finds_the_context_never_idle_is_told_which_stream_is_fed_and_by_whom() {
+    let story = Story::new();
+    story.launch(0, 10, "old");
+    loads_beside(&story, 0, 2100);
+    story.check(&[(Code::LG202, "step")]);
+    let verdict = &story.diagnosis().verdicts[0];
+    assert!(verdict.title.contains("other threads keep busy"), "{verdict:#?}");
+    let [fed] = &verdict.fed[..] else { panic!("{verdict:#?}") };
+    assert_eq!((fed.stream.number, fed.since, fed.launches), (story.streams[0], 20, 2100));
+    assert_eq!((fed.by[0].thread, fed.by[0].operations, fed.by[0].function.as_deref()), (100, 2100, Some("step")));
+    let chain = verdict.chain.join("\n");
+    assert!(chain.contains("at least 2100 operations") && chain.contains("by thread 100 \"t100\""), "{chain}");
+    assert!(!chain.contains("kernel old") && !verdict.fix.contains("kernel old"), "{verdict:#?}");
+    assert!(verdict.fix.starts_with("Pause what is submitted to stream"), "{}", verdict.fix);
+}
+
+#[test]
+fn the_same_is_known_where_the_thread_that_feeds_waits_for_its_work() {
+    let story = Story::new();
+    story.launch(0, 10, "old").blocked(1, 20, "cuModuleLoadData", None, Kind::ColdModule, "");
+    for at in [30, 40, 50] {
+        story.launch(0, at, "step").synchronize(0, at + 5);
+    }
+    story.check(&[(Code::LG202, "step")]);
+    // Nothing is in flight at this very moment, and the load has not returned.
+    assert!(story.snapshot().streams.is_empty());
+    let story = story.patient(30 * SECOND);
+    story.check_slow("a pause in what is submitted lets that call go on");
+}
+
+#[test]
+fn a_release_that_finds_the_context_never_idle_is_told_the_same() {
+    let story = Story::new();
+    story.launch(0, 10, "old").waits(1, 20, "cuMemFree_v2", None);
+    story.launch(0, 30, "step").synchronize(0, 40);
+    story.check(&[(Code::LG204, "step")]);
+}
+
+#[test]
+fn a_kernel_that_never_ends_is_blamed_although_another_stream_is_fed() {
+    for launches in [10, 2100] {
+        let story = Story::new();
+        story.launch(0, 8, "old").launch(1, 10, "spin");
+        loads_beside(&story, 0, launches);
+        story.check(&[(Code::LG202, "spin")]);
+        let verdict = &story.diagnosis().verdicts[0];
+        assert_eq!(verdict.culprits.len(), 1, "{verdict:#?}");
+        assert!(verdict.fed.is_empty() && verdict.title == Code::LG202.title());
+    }
+}
+
+#[test]
+fn a_stream_that_takes_no_more_than_its_queue_holds_may_stand_still() {
+    let story = Story::new();
+    story.launch(0, 10, "old");
+    loads_beside(&story, 0, 100);
+    story.check(&[(Code::LG202, "old")]);
+    assert!(story.diagnosis().verdicts[0].chain.iter().any(|line| line.starts_with("100 operations were submitted")));
+    story.patient(30 * SECOND).check_slow("100 operations were submitted");
+}
+
+#[test]
+fn a_load_that_has_to_compile_is_not_called_starved() {
+    let story = Story::new();
+    let load = story.facts("cuModuleLoadData", 20, None);
+    story.blocked_in(1, &Record { kind: Kind::ColdModule, three: 3, ..load });
+    story.launch(0, 30, "step").synchronize(0, 40).check_well();
+}
+
+#[test]
+fn a_cold_launch_is_not_what_keeps_its_own_load_waiting() {
+    let story = Story::new();
+    let launch =
+        Record { kind: Kind::ColdModule, function: story.function("cold"), ..story.submit(1, 20, "cuLaunchKernel") };
+    let op = crate::state::Operation { at: 20, form: launch.form.id(), function: launch.function };
+    story.world.stream_entry(story.streams[1]).unwrap().submitting(op, 0);
+    story.blocked_in(1, &launch);
+    story.launch(0, 30, "step").synchronize(0, 40).launch(0, 50, "step");
+    story.check(&[(Code::LG202, "step")]);
+    let fix = &story.diagnosis().verdicts[0].fix;
+    assert!(fix.contains("or load cold before"), "{fix}");
+}

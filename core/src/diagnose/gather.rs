@@ -11,9 +11,10 @@
 use super::memory::{ValueWait, ValueWrite};
 use super::snapshot::{wait_seen, Doing, Extent, LaunchKey};
 use super::{
-    BlockedCall, BusyStream, ColdLoadSeen, EventWaitSeen, HostFunctionSeen, OperationSeen, Snapshot, StreamRef,
-    ThreadAtLarge, WaitSeen, WriteSeen,
+    BlockedCall, BusyStream, ColdLoadSeen, EventWaitSeen, FedStream, Feeder, HostFunctionSeen, OperationSeen, Snapshot,
+    StreamRef, ThreadAtLarge, WaitSeen, WriteSeen,
 };
+use crate::api::result::NOT_READY;
 use crate::api::{Class, Form};
 use crate::state::{ColdKind, Operation};
 use crate::trace::layout::{flag, image};
@@ -38,14 +39,15 @@ const MOST_BEHIND: usize = 256;
 const MOST_WRITES: usize = 4096;
 /// Events and images that are told apart.
 const MOST_HANDLES: usize = 1 << 16;
+/// Streams that are submitted to, and threads that submit to one of them, while a call waits for their context to be idle.
+const MOST_FED: usize = 256;
+const MOST_FEEDERS: usize = 8;
 /// Streams and events that one thread may poll in turns.
 const MOST_POLLED: usize = 64;
 
 /// In the flags of a load that is kept here: it is the first launch of a function that was loaded. No record has it.
 const FIRST_LAUNCH: u8 = 128;
 
-/// `CUDA_ERROR_NOT_READY`.
-const NOT_READY: i32 = 600;
 /// A thread that has not asked for this long has stopped asking.
 pub const ASKS_NO_MORE_NANOS: Nanos = 1_000_000_000;
 
@@ -75,6 +77,16 @@ impl Poll {
     }
 }
 
+/// What was submitted to a stream while a call waits for its context to be idle.
+struct Fed {
+    since: Nanos,
+    operations: u64,
+    launches: u64,
+    newest: Record,
+    /// Of each thread how many, and its newest one; by its number.
+    by: BTreeMap<u32, (u64, Record)>,
+}
+
 /// A host function that has been called.
 struct Called {
     thread: u32,
@@ -102,6 +114,11 @@ pub struct Gathering {
     context_waits: Vec<(u32, EventWaitSeen)>,
     polls: HashMap<u32, Vec<Poll>>,
     called: Vec<Called>,
+    /// Of each context since when a call waits for it to be idle.
+    needed_idle: HashMap<u16, Nanos>,
+    fed: BTreeMap<u32, Fed>,
+    /// Since when a stream has its number.
+    births: HashMap<u32, Nanos>,
     /// Threads that have run host functions: the driver's own.
     host_threads: HashSet<u32>,
     /// What was launched: the context and the function.
@@ -152,6 +169,9 @@ impl Gathering {
             context_waits: Vec::new(),
             polls: HashMap::new(),
             called: Vec::new(),
+            needed_idle: HashMap::new(),
+            fed: BTreeMap::new(),
+            births: HashMap::new(),
             host_threads: HashSet::new(),
             launched: HashSet::new(),
             contexts: HashSet::new(),
@@ -171,7 +191,14 @@ impl Gathering {
                 if matches!(record.kind, Kind::ColdFunction | Kind::ColdModule) {
                     gathering.load(thread.thread, record);
                 }
+                if record.kind == Kind::ColdModule || record.form.class().needs_an_idle_context() {
+                    let since = gathering.needed_idle.entry(record.context).or_insert(record.entered);
+                    *since = record.entered.min(*since);
+                }
             }
+        }
+        if !gathering.needed_idle.is_empty() {
+            gathering.births = recording.streams().iter().map(|stream| (stream.number, stream.born)).collect();
         }
         gathering
     }
@@ -212,6 +239,35 @@ impl Gathering {
         // What the driver refused did not happen.
         if record.returned == 0 || record.result == 0 {
             self.succeeded(record);
+            self.feeds(entry);
+        }
+    }
+
+    /// Something was submitted while a call waits for the context to be idle.
+    fn feeds(&mut self, entry: &Entry) {
+        let record = &entry.record;
+        let Some(&since) = self.needed_idle.get(&record.context) else { return };
+        let born = self.births.get(&record.stream).copied().unwrap_or(Nanos::MAX);
+        if !record.submitted() || record.entered <= since.max(born) {
+            return;
+        }
+        if self.fed.len() == MOST_FED && !self.fed.contains_key(&record.stream) {
+            return;
+        }
+        let fed = self.fed.entry(record.stream).or_insert_with(|| Fed {
+            since,
+            operations: 0,
+            launches: 0,
+            newest: *record,
+            by: BTreeMap::new(),
+        });
+        fed.operations += 1;
+        fed.launches += u64::from(record.form.class() == Class::Launch);
+        fed.newest = *record;
+        if fed.by.len() < MOST_FEEDERS || fed.by.contains_key(&entry.thread_number) {
+            let (count, newest) = fed.by.entry(entry.thread_number).or_insert((0, *record));
+            *count += 1;
+            *newest = *record;
         }
     }
 
@@ -442,6 +498,7 @@ impl Gathering {
             patience_nanos: patience,
             awake_since: 0,
             streams,
+            fed: view.fed(),
             waits: view.waits(),
             event_waits,
             host_functions: self.called.iter().filter_map(|called| self.host_function_seen(called)).collect(),
@@ -607,6 +664,41 @@ impl<S: Source> View<'_, S> {
             moved: busy.moved,
             destroyed: stream.destroyed,
         })
+    }
+
+    fn fed(&self) -> Vec<FedStream> {
+        let mut fed: Vec<_> = self
+            .gathering
+            .fed
+            .iter()
+            .filter_map(|(number, fed)| {
+                let mut by: Vec<_> =
+                    fed.by.iter().map(|(thread, (count, newest))| self.feeder(*thread, *count, newest)).collect();
+                by.sort_by_key(|feeder| std::cmp::Reverse(feeder.operations));
+                Some(FedStream {
+                    stream: self.stream_ref(*number)?,
+                    since: fed.since,
+                    operations: fed.operations,
+                    launches: fed.launches,
+                    newest: self.operation(&fed.newest),
+                    by,
+                })
+            })
+            .collect();
+        fed.sort_by_key(|fed| std::cmp::Reverse(fed.operations));
+        fed
+    }
+
+    fn feeder(&self, number: u32, operations: u64, newest: &Record) -> Feeder {
+        let thread = self.recording.threads().iter().find(|thread| thread.number == number);
+        Feeder {
+            thread: thread.map_or(0, |thread| thread.thread),
+            thread_name: thread.map(|thread| thread.name.clone()).unwrap_or_default(),
+            operations,
+            call: newest.form.symbol().to_owned(),
+            function: function_name(self.recording.texts(), newest.function, meant_at(newest)),
+            caller: newest.caller,
+        }
     }
 
     fn blocked(&self, threshold: Nanos) -> Vec<BlockedCall> {

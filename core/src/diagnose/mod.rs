@@ -14,12 +14,14 @@
 //! | `decide` | which pattern that is, and what to change |
 //! | `words` | the sentences |
 //! | `verdict`, `code` | what comes out |
+//! | `ends` | what became of the calls that a report named |
 //!
 //! Must not: look at live state other than through the recording, or guess: what is not explained is LG299, with the oldest
 //! operation of each busy stream, and what may still end is called slow.
 
 mod code;
 mod decide;
+mod ends;
 mod gather;
 mod memory;
 mod occupancy;
@@ -32,11 +34,12 @@ mod words;
 
 pub use code::Code;
 pub use decide::diagnose;
+pub use ends::{ends_of, CallEnd, HowEnded};
 pub use gather::{snapshot_at, snapshot_of, Gathering, ASKS_NO_MORE_NANOS};
 pub use memory::{Stores, ValueWait, ValueWrite};
 pub use occupancy::{resident_blocks, Device, Needs};
 pub use snapshot::{
-    BlockedCall, BusyStream, ColdLoadSeen, Doing, EventWaitSeen, Extent, HostFunctionSeen, LaunchKey, OperationSeen,
-    Snapshot, StreamRef, ThreadAtLarge, WaitSeen, WriteSeen,
+    BlockedCall, BusyStream, ColdLoadSeen, Doing, EventWaitSeen, Extent, FedStream, Feeder, HostFunctionSeen,
+    LaunchKey, OperationSeen, Snapshot, StreamRef, ThreadAtLarge, WaitSeen, WriteSeen,
 };
 pub use verdict::{Confidence, Culprit, Diagnosis, Evidence, Standing, Verdict};

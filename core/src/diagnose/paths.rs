@@ -9,7 +9,8 @@
 //! Must not: say of a kernel that it will never end. Nobody outside of it knows.
 
 use super::snapshot::{
-    BusyStream, ColdLoadSeen, EventWaitSeen, Extent, HostFunctionSeen, OperationSeen, Snapshot, StreamRef, WaitSeen,
+    BusyStream, ColdLoadSeen, EventWaitSeen, Extent, FedStream, HostFunctionSeen, OperationSeen, Snapshot, StreamRef,
+    WaitSeen,
 };
 use super::verdict::Culprit;
 use crate::api::Class;
@@ -44,6 +45,8 @@ pub(super) enum End<'a> {
     Host(&'a HostFunctionSeen, Culprit),
     /// A kernel that finds no room on the device beside another.
     Filled(Culprit, Culprit),
+    /// What was in flight has ended, and more is submitted to these streams without a pause; the newest operation of the first.
+    Fed(Vec<&'a FedStream>, Culprit),
     /// The way leads back to where it began. The wait in it, once one has been passed on the way back.
     Circle(Option<Culprit>),
 }
@@ -56,7 +59,7 @@ pub(super) struct Path<'a> {
 }
 
 impl<'a> Path<'a> {
-    fn to(end: End<'a>) -> Self {
+    pub(super) fn to(end: End<'a>) -> Self {
         Self { steps: Vec::new(), end }
     }
 
@@ -68,9 +71,11 @@ impl<'a> Path<'a> {
     /// What does not end.
     pub fn culprit(&self) -> Option<&Culprit> {
         match &self.end {
-            End::Runs(culprit) | End::Unwritten(_, culprit) | End::Host(_, culprit) | End::Filled(_, culprit) => {
-                Some(culprit)
-            }
+            End::Runs(culprit)
+            | End::Unwritten(_, culprit)
+            | End::Host(_, culprit)
+            | End::Filled(_, culprit)
+            | End::Fed(_, culprit) => Some(culprit),
             End::Circle(culprit) => culprit.as_ref(),
         }
     }
@@ -96,6 +101,7 @@ impl<'a> Path<'a> {
             End::Host(..) => 2,
             End::Filled(..) => 3,
             End::Runs(_) => 4,
+            End::Fed(..) => 5,
         }
     }
 }
@@ -139,6 +145,9 @@ impl<'a> Paths<'a> {
     /// `on_the_way` are the streams that led here, each with the time at which that was submitted by which the way left it.
     fn find(&self, stream: u32, until: Nanos, on_the_way: &mut Vec<(u32, Nanos)>) -> Option<Path<'a>> {
         let busy = self.busy.get(&stream).copied().filter(|busy| busy.oldest.at <= until)?;
+        if self.snapshot.has_passed(stream, until) {
+            return None;
+        }
         // Back at what waits, or at something behind it. What came before that on the same stream is another matter.
         if on_the_way.iter().any(|(number, left)| *number == stream && until >= *left) {
             return Some(Path::to(End::Circle(None)));

@@ -128,6 +128,40 @@ pub struct BusyStream {
     pub destroyed: bool,
 }
 
+/// A stream to which operations were submitted while a call waits for its context to be idle.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FedStream {
+    /// Which.
+    pub stream: StreamRef,
+    /// When the call that waits was entered; of several in that context the first.
+    pub since: Nanos,
+    /// Operations submitted after that; more where records have been overtaken.
+    pub operations: u64,
+    /// Launches among them.
+    pub launches: u64,
+    /// The newest of them.
+    pub newest: OperationSeen,
+    /// The threads that submitted them, the busiest first, as far as there are few.
+    pub by: Vec<Feeder>,
+}
+
+/// A thread that submits to a stream.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Feeder {
+    /// The thread's id.
+    pub thread: u32,
+    /// The thread's name.
+    pub thread_name: String,
+    /// How many of the operations are this thread's.
+    pub operations: u64,
+    /// The driver call of its newest one.
+    pub call: String,
+    /// The kernel of that, where it is one and its name is known.
+    pub function: Option<String>,
+    /// The address that the call returned to, or 0 where that is not known.
+    pub caller: u64,
+}
+
 /// A wait for a value that is not known to be satisfied.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaitSeen {
@@ -300,6 +334,9 @@ pub struct Snapshot {
     pub blocked: Vec<BlockedCall>,
     /// Streams with work outstanding, oldest first.
     pub streams: Vec<BusyStream>,
+    /// Streams that were submitted to while a call waits for their context to be idle, the busiest first.
+    #[serde(default)]
+    pub fed: Vec<FedStream>,
     /// Unsatisfied waits, oldest first.
     pub waits: Vec<WaitSeen>,
     /// Waits for events, oldest first.
@@ -331,10 +368,20 @@ impl Snapshot {
     pub fn stream(&self, number: u32) -> Option<&BusyStream> {
         self.streams.iter().find(|s| s.stream.number == number)
     }
+
+    /// Whether everything that was submitted to a stream until then has ended because so many launches came after it, and were
+    /// taken: a stream runs them in their order, and has room for some.
+    pub(crate) fn has_passed(&self, stream: u32, until: Nanos) -> bool {
+        let passed = |fed: &FedStream| fed.launches >= MORE_THAN_A_QUEUE_HOLDS && until <= fed.since;
+        self.fed.iter().any(|fed| fed.stream.number == stream && passed(fed))
+    }
 }
 
 /// Writes that are told of one wait.
 const MOST_WRITES: usize = 16;
+
+/// Twice as many launches as a stream was seen to take before the next one waits for room: 1,021 on an H200.
+const MORE_THAN_A_QUEUE_HOLDS: u64 = 2048;
 
 /// A wait, with the submitted writes that would satisfy it, of those near its address; `outstanding` says of a write that it is
 /// not known to have been carried out, `holds` what the memory was seen to hold.

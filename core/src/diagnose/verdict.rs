@@ -1,7 +1,7 @@
 //! What a diagnosis says.
 
 use super::code::Code;
-use super::snapshot::{OperationSeen, StreamRef};
+use super::snapshot::{FedStream, OperationSeen, StreamRef};
 use crate::Nanos;
 use serde::{Deserialize, Serialize};
 
@@ -77,6 +77,10 @@ pub struct Verdict {
     pub chain: Vec<String>,
     /// What does not end.
     pub culprits: Vec<Culprit>,
+    /// Of a call that waits in vain for its context to be idle: the streams that are submitted to without a pause, the busiest
+    /// first. Empty where something in flight does not end.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fed: Vec<FedStream>,
     /// Where the record shows it.
     #[serde(default)]
     pub evidence: Vec<Evidence>,

@@ -1,10 +1,13 @@
 //! The sentences of a verdict.
 
+use super::code::Code;
 use super::paths::{End, Path, Step};
 use super::snapshot::{
-    BlockedCall, ColdLoadSeen, Doing, Extent, HostFunctionSeen, OperationSeen, Snapshot, StreamRef, WaitSeen,
+    BlockedCall, ColdLoadSeen, Doing, Extent, FedStream, Feeder, HostFunctionSeen, OperationSeen, Snapshot, StreamRef,
+    WaitSeen,
 };
 use super::verdict::{Culprit, Evidence};
+use crate::api::Class;
 use crate::report::demangle;
 use crate::state::ColdKind;
 use crate::Nanos;
@@ -62,6 +65,72 @@ pub(super) fn loads(call: &BlockedCall) -> String {
         None => "a module or library".to_owned(),
     };
     format!("that brings {what} into the context, which the driver does only once everything in flight there has ended")
+}
+
+/// Why a call of this class waits for the whole context.
+pub(super) fn needs_idle(class: Class) -> &'static str {
+    match class {
+        Class::Free => "that releases memory only once everything in flight in the context has ended",
+        Class::ModuleUnload | Class::LibraryUnload => {
+            "that unloads code only once everything in flight in the context has ended"
+        }
+        Class::ContextDestroy => "that ends a context only once everything in flight on the device has ended",
+        _ => "that waits until everything in flight in the context has ended",
+    }
+}
+
+/// What the code means of a call for which the context is never idle.
+pub(super) fn starved_title(code: Code) -> &'static str {
+    match code {
+        Code::LG202 => "a thread is blocked loading a module into a context that other threads keep busy",
+        Code::LG204 => "a thread is blocked in a call that waits for a context that other threads keep busy",
+        other => other.title(),
+    }
+}
+
+/// Streams that are named in one sentence.
+const MOST_NAMED: usize = 4;
+
+/// Several streams by their numbers.
+pub(super) fn streams(fed: &[&FedStream]) -> String {
+    let mut numbers: Vec<_> = fed.iter().take(MOST_NAMED).map(|fed| fed.stream.number).collect();
+    numbers.sort_unstable();
+    let numbers: Vec<_> = numbers.iter().map(ToString::to_string).collect();
+    match (&numbers[..], fed.len().saturating_sub(MOST_NAMED)) {
+        ([one], 0) => format!("stream {one}"),
+        ([former @ .., last], 0) => format!("streams {} and {last}", former.join(", ")),
+        (_, more) => format!("streams {} and {more} more", numbers.join(", ")),
+    }
+}
+
+/// That a stream may be going on, although something on it is not known to have ended.
+pub(super) fn fed_behind(fed: &FedStream) -> String {
+    format!(
+        "{} operations were submitted to {} since: that stream may be going on, and the context be busy whenever it is looked at",
+        fed.operations,
+        stream(&fed.stream)
+    )
+}
+
+/// What is submitted to a stream while a call waits, and by which threads.
+fn fed(fed: &FedStream) -> String {
+    let one = |feeder: &Feeder| {
+        let name = if feeder.thread_name.is_empty() { String::new() } else { format!(" \"{}\"", feeder.thread_name) };
+        let of = feeder.function.as_deref().map(|f| format!(" of {}", demangle(f))).unwrap_or_default();
+        format!("thread {}{name} with {}{of}", feeder.thread, feeder.call)
+    };
+    let by: Vec<_> = fed.by.iter().take(MOST_NAMED).map(one).collect();
+    let more = match fed.by.len().saturating_sub(MOST_NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more threads"),
+    };
+    format!(
+        "at least {} operations were submitted to {} since, the newest at {}, by {}{more}",
+        fed.operations,
+        stream(&fed.stream),
+        time(fed.newest.at),
+        by.join(", ")
+    )
 }
 
 pub(super) fn barrier(load: &ColdLoadSeen) -> [String; 2] {
@@ -193,6 +262,15 @@ pub(super) fn end(path: &Path<'_>) -> Vec<String> {
                 format!("{} fills the device{filled}", operation(&filler.operation)),
                 not_ended(filler),
             ]
+        }
+        End::Fed(streams, _) => {
+            let mut lines =
+                vec!["what was in flight when the call was entered has ended, and each time more is submitted before the context is idle"
+                    .to_owned()];
+            lines.extend(streams.iter().take(MOST_NAMED).map(|stream| fed(stream)));
+            let more = streams.len().saturating_sub(MOST_NAMED);
+            lines.extend((more > 0).then(|| format!("{more} more streams were submitted to as well")));
+            lines
         }
         End::Circle(Some(culprit)) => vec![format!(
             "that in turn waits for {} on {}: a circle",

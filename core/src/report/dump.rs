@@ -43,6 +43,15 @@ impl DumpReport {
         self.hang.snapshot.blocked.iter().map(|call| call.blocked_nanos).max().unwrap_or(0)
     }
 
+    /// What the one that has waited the longest does.
+    fn waits(&self) -> &'static str {
+        let longest = self.hang.snapshot.blocked.iter().max_by_key(|call| call.blocked_nanos);
+        match longest.is_some_and(|call| call.queries.is_some()) {
+            true => "a thread has been asking the same",
+            false => "a call has been in progress",
+        }
+    }
+
     fn is_past_the_threshold(&self) -> bool {
         self.hang_after_nanos != 0 && self.longest() >= self.hang_after_nanos
     }
@@ -62,14 +71,14 @@ impl DumpReport {
             snapshot.streams.len()
         ));
         if !self.hang.verdicts.is_empty() {
-            let longest = seconds(self.longest());
+            let (longest, waits) = (seconds(self.longest()), self.waits());
             block.push(&match self.hang_after_nanos {
-                _ if self.is_past_the_threshold() => format!("HANG: a call has been in progress for {longest:.1} s"),
+                _ if self.is_past_the_threshold() => format!("HANG: {waits} for {longest:.1} s"),
                 0 => format!(
-                    "a call has been in progress for {longest:.3} s; hangs are not looked for (LAZYGUARD_HANG_AFTER=0). If it is stuck, this is why:"
+                    "{waits} for {longest:.3} s; hangs are not looked for (LAZYGUARD_HANG_AFTER=0). If it is stuck, this is why:"
                 ),
                 after => format!(
-                    "a call has been in progress for {longest:.3} s; a hang is reported after {:.3} s (LAZYGUARD_HANG_AFTER). If it is stuck, this is why:",
+                    "{waits} for {longest:.3} s; a hang is reported after {:.3} s (LAZYGUARD_HANG_AFTER). If it is stuck, this is why:",
                     seconds(after)
                 ),
             });

@@ -4,7 +4,8 @@ use super::account::PreloadAccount;
 use super::name::demangle;
 use super::probe::ProbeSeen;
 use super::{Block, StackSeen, SCHEMA};
-use crate::diagnose::{diagnose, Snapshot, Standing, Verdict};
+use crate::api::result::error_in_words;
+use crate::diagnose::{diagnose, BlockedCall, CallEnd, HowEnded, Snapshot, Standing, Verdict};
 use crate::Nanos;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
@@ -15,6 +16,28 @@ const MOST_STREAMS: usize = 16;
 const MOST_CALLS: usize = 16;
 /// The same for what Python says.
 const MOST_PYTHON_LINES: usize = 100;
+
+/// How it ended that something stood still.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The program went on.
+    Resolved,
+    /// A call that was waited in returned an error.
+    Failed,
+    /// The calls that were waited in were left without their return, or what was asked about is asked no more.
+    Abandoned,
+}
+
+impl Outcome {
+    /// In a word, for people and for programs.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Resolved => "resolved",
+            Self::Failed => "failed",
+            Self::Abandoned => "abandoned",
+        }
+    }
+}
 
 /// A hang as `hang.json` holds it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,9 +64,12 @@ pub struct HangReport {
     /// Whether what the user wants done about a hang is due: it is certain, or has lasted for long enough.
     #[serde(default)]
     pub acts: bool,
-    /// When it went on after all.
+    /// When it was over: nothing that was reported is waited for any more. [`HangReport::outcome`] says how it ended.
     #[serde(default)]
     pub resolved: Option<Nanos>,
+    /// What became of the calls that were waited in, once it is over.
+    #[serde(default)]
+    pub ends: Vec<CallEnd>,
     /// What stood still.
     #[serde(flatten)]
     pub snapshot: Snapshot,
@@ -72,6 +98,7 @@ impl HangReport {
             probe: None,
             acts: false,
             resolved: None,
+            ends: Vec::new(),
             snapshot,
             preload,
             stacks: Vec::new(),
@@ -82,7 +109,9 @@ impl HangReport {
     /// What tells one report from another: the codes and what is to blame.
     pub fn same_cause(&self, other: &Self) -> bool {
         let causes = |report: &Self| -> Vec<_> {
-            report.verdicts.iter().map(|v| (v.code, v.culprits.first().map(|c| c.operation.at))).collect()
+            let culprit = |v: &Verdict| v.culprits.first().filter(|_| v.fed.is_empty()).map(|c| c.operation.at);
+            // Of streams that are fed the newest operation is another one each time, and the cause is the same.
+            report.verdicts.iter().map(|v| (v.code, culprit(v))).collect()
         };
         self.standing == other.standing && causes(self) == causes(other)
     }
@@ -95,6 +124,10 @@ impl HangReport {
         let quiet = self.snapshot.at.saturating_sub(self.snapshot.last_activity);
         let waited = seconds(longest.unwrap_or(quiet));
         match self.standing {
+            // Nothing is blocked in a call where no thread is in one.
+            Standing::Hang if self.snapshot.blocked.is_empty() => {
+                format!("HANG: {process} has made no driver call for {waited:.1} s")
+            }
             Standing::Hang => format!("HANG: {process} has been blocked for {waited:.1} s"),
             Standing::Slow => format!("SLOW: {process} has waited for {waited:.1} s; that is no known deadlock, yet"),
             Standing::Well => format!("{process}: no hang is known"),
@@ -150,13 +183,60 @@ impl HangReport {
         Block::marked(lines)
     }
 
+    /// The calls that made this a report: those past the threshold.
+    pub fn waited_in(&self) -> impl Iterator<Item = &BlockedCall> {
+        self.snapshot.blocked.iter().filter(|call| call.past_threshold)
+    }
+
+    /// How it ended, once it is over.
+    pub fn outcome(&self) -> Outcome {
+        let any = |how: HowEnded| self.ends.iter().any(|end| end.how == how);
+        if any(HowEnded::Failed) {
+            Outcome::Failed
+        } else if self.ends.is_empty() || any(HowEnded::Returned) || any(HowEnded::Unknown) {
+            Outcome::Resolved
+        } else {
+            Outcome::Abandoned
+        }
+    }
+
+    /// Whether the hang that was reported stands, although it is over: it did not go on by itself.
+    pub fn stands(&self) -> bool {
+        let left = |end: &CallEnd| end.how == HowEnded::Left;
+        self.standing == Standing::Hang
+            && match self.outcome() {
+                Outcome::Resolved => self.resolved.is_none(),
+                Outcome::Failed => self.ends.iter().any(CallEnd::lost_work),
+                Outcome::Abandoned => self.ends.iter().any(left),
+            }
+    }
+
     /// The line for a report whose cause is gone.
     pub fn went_on(&self, now: Nanos) -> Block {
-        let after = seconds(now.saturating_sub(self.snapshot.at));
+        let after = format!("{:.1} s after the report", seconds(now.saturating_sub(self.snapshot.at)));
         let process = format!("process {} ({})", self.process, self.program);
-        Block::marked([format!(
-            "RESOLVED: {process} went on by itself {after:.1} s after the report: it was slow, not stuck"
-        )])
+        let first = |how: HowEnded| self.ends.iter().find(|end| end.how == how);
+        let failed = self.ends.iter().find(|end| end.lost_work()).or_else(|| first(HowEnded::Failed));
+        Block::marked([match (self.outcome(), failed, self.ends.first()) {
+            (Outcome::Failed, Some(end), _) => {
+                let error = end.result.map(error_in_words).unwrap_or_default();
+                let CallEnd { call, thread, .. } = end;
+                format!("ENDED WITH ERROR {error}: {process}: {call} in thread {thread} returned it {after}")
+            }
+            (Outcome::Abandoned, _, Some(end)) => format!("ABANDONED: {process}: {}, {after}", end_in_words(end)),
+            _ if self.ends.is_empty() && self.waited_in().next().is_none() => {
+                format!("RESOLVED: {process} called the driver again {after}")
+            }
+            _ if !self.ends.is_empty() && self.ends.iter().all(|end| end.how == HowEnded::Returned) => {
+                format!("RESOLVED: {process} went on by itself {after}: it was slow, not stuck")
+            }
+            _ => format!("RESOLVED: {process} went on {after}"),
+        }])
+    }
+
+    /// What became of the calls that were waited in; a line each.
+    pub fn ends_in_words(&self) -> Vec<String> {
+        self.ends.iter().map(end_in_words).collect()
     }
 
     /// The line for a report that stands as it did.
@@ -189,6 +269,22 @@ impl HangReport {
         }
         let mut lines = vec!["busy streams, with the oldest operation not known to have ended:".to_owned()];
         for busy in self.snapshot.streams.iter().take(MOST_STREAMS) {
+            let fed = self.snapshot.fed.iter().find(|fed| fed.stream.number == busy.stream.number);
+            if let Some(fed) = fed.filter(|fed| self.snapshot.has_passed(fed.stream.number, busy.oldest.at)) {
+                // The oldest one has ended: so many came after it.
+                let what = fed.newest.function.as_deref().map(|f| format!(" of {}", demangle(f))).unwrap_or_default();
+                lines.push(format!(
+                    "  stream {} ({:#x}, {}): submitted to all the while, the newest {}{what} at +{:.3} s, {} operation(s) submitted in \
+                     all",
+                    busy.stream.number,
+                    busy.stream.handle,
+                    busy.stream.kind,
+                    fed.newest.call,
+                    seconds(fed.newest.at),
+                    busy.submitted
+                ));
+                continue;
+            }
             let what = busy.oldest.function.as_deref().map(|f| format!(" of {}", demangle(f))).unwrap_or_default();
             lines.push(format!(
                 "  stream {} ({:#x}, {}): {}{what} since +{:.3} s, {} operation(s) submitted in all",
@@ -225,6 +321,28 @@ impl HangReport {
     }
 }
 
+/// What became of a call.
+fn end_in_words(end: &CallEnd) -> String {
+    let CallEnd { thread, call, .. } = end;
+    let at = end.at.map(|at| format!(" at +{:.3} s", seconds(at))).unwrap_or_default();
+    match end.how {
+        HowEnded::Returned => format!("{call} in thread {thread} returned{at}"),
+        HowEnded::Failed => {
+            let error = end.result.map(error_in_words).unwrap_or_default();
+            format!("{call} in thread {thread} returned error {error}{at}")
+        }
+        HowEnded::Left => {
+            format!("thread {thread} left {call} without its return, by an exception, a jump or a cancellation")
+        }
+        HowEnded::AsksNoMore => {
+            format!("thread {thread} calls {call} no more, and what it asked about is not known to have ended")
+        }
+        HowEnded::Unknown => {
+            format!("{call} in thread {thread} is no longer in progress; the record of its return is gone")
+        }
+    }
+}
+
 /// Reports of former versions were made of hangs only.
 fn hang() -> Standing {
     Standing::Hang
@@ -237,4 +355,17 @@ fn more(count: usize, shown: usize) -> Option<String> {
 
 fn seconds(nanos: u64) -> f64 {
     nanos as f64 / 1e9
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_of_which_no_thread_is_in_a_call_is_not_called_blocked() {
+        let snapshot = Snapshot { at: 5_000_000_000, last_activity: 1_000_000_000, ..Snapshot::default() };
+        let mut report = HangReport::new(7, "app", None, snapshot, PreloadAccount::default());
+        report.standing = Standing::Hang;
+        assert!(report.text().as_str().starts_with("lazyguard: HANG: process 7 (app) has made no driver call for 4.0 s\n"));
+    }
 }

@@ -14,7 +14,7 @@ mod text;
 pub use account::{Account, NudgeAnswer, PreloadAccount, RecordingAccount, SkipCount};
 pub use dump::DumpReport;
 pub use event::{event_of, event_of_record, EVENTS};
-pub use hang::HangReport;
+pub use hang::{HangReport, Outcome};
 pub use name::demangle;
 pub use probe::ProbeSeen;
 pub use stack::{FrameSeen, StackSeen};

@@ -1,5 +1,6 @@
 //! What the driver itself said of something that stood still.
 
+use crate::api::result::error_in_words;
 use serde::{Deserialize, Serialize};
 
 /// The driver's answers to the questions that are safe to ask while a program hangs.
@@ -9,6 +10,9 @@ pub struct ProbeSeen {
     pub idle: Vec<u32>,
     /// Streams that it says are busy, by number.
     pub busy: Vec<u32>,
+    /// Streams, by number, of which it answers an error, and which: the context may be lost.
+    #[serde(default)]
+    pub failed: Vec<(u32, i32)>,
     /// How many events it said are complete, of those asked about.
     pub events_complete: usize,
     /// How many events were asked about.
@@ -39,6 +43,9 @@ impl ProbeSeen {
         if !self.idle.is_empty() {
             parts.push(format!("idle: stream {}", list(&self.idle)));
         }
+        parts.extend(
+            self.failed.iter().map(|(stream, result)| format!("stream {stream}: error {}", error_in_words(*result))),
+        );
         if self.events_asked > 0 {
             parts.push(format!("complete: {} of {} events", self.events_complete, self.events_asked));
         }
@@ -49,8 +56,20 @@ impl ProbeSeen {
             parts.push(format!("{question} was not answered, so the rest was not asked"));
         }
         if parts.is_empty() {
-            parts.push("nothing could be asked".to_owned());
+            parts.push("nothing of use".to_owned());
         }
         format!("the driver says: {}", parts.join("; "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_an_answer() {
+        assert_eq!(ProbeSeen::default().line(), "the driver says: nothing of use");
+        let seen = ProbeSeen { busy: vec![1], failed: vec![(2, 719)], ..ProbeSeen::default() };
+        assert_eq!(seen.line(), "the driver says: busy: stream 1; stream 2: error 719 (CUDA_ERROR_LAUNCH_FAILED)");
     }
 }

@@ -137,7 +137,8 @@ impl Header {
         head.truncate(there);
         let at = |number: usize| word(&head, number);
         if head.len() < 2 * WORD || at(header::MAGIC) != layout::MAGIC {
-            return Err(Unreadable::NotARecording);
+            let begun = !never_begun(&head, length);
+            return Err(if begun { Unreadable::NotARecording } else { Unreadable::NeverBegun });
         }
         let version = low(at(header::VERSION));
         if version != layout::VERSION {
@@ -170,6 +171,15 @@ impl Header {
         let (lanes, lane_segments) = lanes(&head, defects);
         Ok(Self { facts, threads, contexts, streams, texts, segments, lanes, lane_segments, length })
     }
+}
+
+/// Whether a file is what the writer leaves behind when it is killed before it has stored the mark of a recording, which is the last
+/// word of the header: a file that is empty, zero, or has the first words of the header.
+fn never_begun(head: &[u8], length: u64) -> bool {
+    let at = |number: usize| word(head, number);
+    let version = u64::from(layout::VERSION) | (HEADER_BYTES as u64) << 32;
+    let is_header = at(header::VERSION) == version && [0, length].contains(&at(header::FILE_BYTES));
+    at(header::MAGIC) == 0 && (head.iter().all(|&byte| byte == 0) || head.len() == HEADER_BYTES && is_header)
 }
 
 /// How many bytes a file of this length lacks; of one that ends in its header, those of the header that it lacks at least.

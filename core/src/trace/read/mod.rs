@@ -44,6 +44,9 @@ use std::{fmt, io};
 pub enum Unreadable {
     /// The file does not begin as a recording does.
     NotARecording,
+    /// It is as a recording is until its header is complete, which is before anything is recorded: empty, or zero but for the first words
+    /// of a header.
+    NeverBegun,
     /// It is of a version that this build does not read.
     Version(u32),
     /// It cannot be read.
@@ -54,6 +57,10 @@ impl fmt::Display for Unreadable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotARecording => f.write_str("this is not a recording"),
+            Self::NeverBegun => f.write_str(
+                "nothing was recorded: the process was killed before anything was, while this recording was being made, or is making \
+                 it just now",
+            ),
             Self::Version(version) => {
                 write!(f, "this is a recording of version {version}; this build reads version {VERSION}")
             }

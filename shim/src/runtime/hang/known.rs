@@ -5,7 +5,7 @@
 use super::super::{thread, Guard};
 use super::witness;
 use lazyguard_core::api::{Class, Form};
-use lazyguard_core::diagnose::{snapshot_at, Doing};
+use lazyguard_core::diagnose::{ends_of, snapshot_at, CallEnd, Doing};
 use lazyguard_core::report::HangReport;
 use lazyguard_core::state::{PublishedCall, ThreadSlot};
 use lazyguard_core::trace::read::{Recording, Words};
@@ -32,6 +32,12 @@ pub fn what_is_known(guard: &'static Guard, threshold: Nanos, awake_since: Nanos
     }
     let folder = guard.folder.as_ref().map(|f| f.path().display().to_string());
     Some(HangReport::new(guard.process, &guard.program, folder.as_deref(), snapshot, guard.preload_account()))
+}
+
+/// What became of the calls that a report named; nothing where the recording cannot be read.
+pub(super) fn ends(guard: &Guard, report: &HangReport) -> Vec<CallEnd> {
+    let recording = Recording::open(Words(guard.world.recorder().words()));
+    recording.ok().and_then(|recording| ends_of(&recording, report.waited_in()).ok()).unwrap_or_default()
 }
 
 /// Calls that a thread has left by a jump.

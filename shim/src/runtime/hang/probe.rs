@@ -64,6 +64,7 @@ impl Question {
 enum Answer {
     Idle { number: u32, asked: Nanos },
     Busy { number: u32 },
+    Failed { number: u32, result: i32 },
     Complete { stream: u32, event: u64, recorded: Nanos },
     Events { asked: usize },
     NotLoaded { function: u32 },
@@ -298,7 +299,7 @@ fn stream(guard: &'static Guard, number: u32, handle: u64, context: u64, created
     match answer? {
         SUCCESS => Some(Answer::Idle { number, asked }),
         driver::NOT_READY => Some(Answer::Busy { number }),
-        _ => None,
+        result => Some(Answer::Failed { number, result }),
     }
 }
 
@@ -320,6 +321,7 @@ fn fold(guard: &Guard, slot: &ThreadSlot, answer: &Answer, seen: &mut ProbeSeen)
             slot.push(&Record { stream: number, result, ..record(Class::StreamQuery) }, Lane::Landmarks);
             seen.busy.push(number);
         }
+        Answer::Failed { number, result } => seen.failed.push((number, result)),
         Answer::Complete { stream, event, recorded } => {
             let entry = guard.world.stream_entry(stream);
             // Whoever had heard of it before learns nothing new.

@@ -4,13 +4,13 @@
 //! It looks at the threads' slots a few times a second. When something is past the threshold it takes a snapshot of the
 //! process's own recording, diagnoses it, and writes the report into the run folder. Then the probe asks the driver, which takes a
 //! moment at most, and what the report says with that goes to standard error. While nothing changes it reports again, shortly, after pauses that
-//! double; when what was reported goes on by itself, it says so in a line.
+//! double; when what was reported is over, it says in a line how: the program went on, a call came back with an error, or it was left.
 //!
 //! Must not: call the driver, or take a lock that a stuck thread can hold.
 
 use super::super::folder::{HANG, RUN};
 use super::super::{on_hang, python, retired, stacks, standard_error, thread, Guard};
-use super::known::{still_inside, what_is_known, Waiting};
+use super::known::{ends, still_inside, what_is_known, Waiting};
 use super::probe;
 use lazyguard_core::diagnose::{Confidence, Standing, ASKS_NO_MORE_NANOS};
 use lazyguard_core::report::HangReport;
@@ -321,10 +321,12 @@ impl Watch {
     }
 
     fn went_on(&mut self, now: Nanos) {
-        let Some(incident) = self.incident.take() else { return };
+        let Some(mut incident) = self.incident.take() else { return };
+        // This takes a moment. At an exit meanwhile it is still to be said there.
+        incident.report.ends = ends(self.guard, &incident.report);
         // At an exit that came before, it has been said.
         if lock(&self.guard.open_report).take().is_some() {
-            say_that_it_went_on(self.guard, incident.report, now);
+            say_that_it_is_over(self.guard, incident.report, now);
         }
     }
 
@@ -347,7 +349,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// The program ends in an orderly way: what was reported and is waited for no more has gone on.
 pub fn at_exit(guard: &Guard) {
     // The watchdog holds it for a moment only; nobody waits at an exit for more.
-    let Some(Reported { report, waiting }) = guard.open_report.try_lock().ok().and_then(|mut open| open.take()) else {
+    let Some(Reported { mut report, waiting }) = guard.open_report.try_lock().ok().and_then(|mut open| open.take())
+    else {
         return;
     };
     let still = |(thread, entered): &Waiting| {
@@ -355,7 +358,8 @@ pub fn at_exit(guard: &Guard) {
         calls.any(|call| call.thread == *thread && call.entered == *entered)
     };
     if !waiting.iter().any(still) {
-        say_that_it_went_on(guard, report, guard.now());
+        report.ends = ends(guard, &report);
+        say_that_it_is_over(guard, report, guard.now());
     }
 }
 
@@ -372,7 +376,7 @@ fn say_that_it_is_due(guard: &Guard, report: &HangReport) {
     }
 }
 
-fn say_that_it_went_on(guard: &Guard, mut report: HangReport, now: Nanos) {
+fn say_that_it_is_over(guard: &Guard, mut report: HangReport, now: Nanos) {
     standard_error::write(&report.went_on(now));
     report.resolved = Some(now);
     keep(guard, &report);

@@ -10,7 +10,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// What the watchdog has said, a heading and what belongs to it each: reports, their repetitions, and that one has resolved.
 fn told(stderr: &str) -> Vec<Vec<&str>> {
-    let headings = ["HANG: ", "SLOW: ", "RESOLVED: "];
+    let headings = ["HANG: ", "SLOW: ", "RESOLVED: ", "ENDED WITH ERROR ", "ABANDONED: "];
     let mut told: Vec<Vec<&str>> = Vec::new();
     for line in stderr.lines() {
         let Some(own) = line.strip_prefix("lazyguard: ") else { continue };
@@ -320,6 +320,67 @@ fn a_hang_that_goes_on_after_all_is_said_to_have_resolved() {
     assert_eq!(after["verdicts"], before["verdicts"]);
     assert!(folder.report("text").contains("this hang is over"), "{}", folder.report("text"));
     assert_eq!((text(&folder.account(), "/ended"), number(&folder.account(), "/hangs")), ("exit", 1));
+}
+
+/// Waits in vain for a value, in a call that the driver ends with an error; stays for so many seconds afterwards.
+const FAILS: &str = "import ctypes, sys, time\n\
+    driver = ctypes.CDLL('libcuda.so.1')\n\
+    context, stream, word = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_uint64()\n\
+    def ck(result): assert result == 0, result\n\
+    ck(driver.cuInit(0))\n\
+    ck(driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0))\n\
+    ck(driver.cuCtxSetCurrent(context))\n\
+    ck(driver.cuMemAlloc_v2(ctypes.byref(word), ctypes.c_size_t(4)))\n\
+    ck(driver.cuStreamCreate(ctypes.byref(stream), 1))\n\
+    ck(driver.cuStreamWaitValue32_v2(stream, word, 7, 1))\n\
+    print(driver.cuStreamSynchronize(stream), flush=True)\n\
+    time.sleep(float(sys.argv[1]))\n";
+
+/// A call that came back with an error was not slow: the context may be gone. The watchdog sees it, the exit sees it, and where the
+/// process ends without either, the recording tells.
+#[test]
+fn a_hang_that_ends_with_an_error_is_not_said_to_have_resolved() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    for stays in ["1.5", "0"] {
+        let run = Run::new(&work, "python3").args(["-c", FAILS]).args([stays]).guarded().kept().hang_after("300ms");
+        let run = run.set("LGSIM_DELAY", "cuStreamSynchronize=2000").set("LGSIM_FAIL", "cuStreamSynchronize=719");
+        let outcome = run.finish();
+        assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), "719\n"), "{outcome}");
+        expect_a_block(&outcome.stderr);
+        assert!(!outcome.stderr.contains("RESOLVED"), "{outcome}");
+        let last = told(&outcome.stderr).pop().unwrap_or_default();
+        let [line] = last[..] else { panic!("that it has ended is a line, and the last one: {outcome}") };
+        let expect =
+            format!("lazyguard: ENDED WITH ERROR 719 (CUDA_ERROR_LAUNCH_FAILED): process {} (", outcome.process);
+        assert!(line.starts_with(&expect) && line.contains("cuStreamSynchronize in thread "), "{outcome}");
+        let folder = outcome.out();
+        let hang = folder.hang();
+        assert_eq!((text(&hang, "/ends/0/how"), number(&hang, "/ends/0/result")), ("failed", 719), "{hang:#}");
+        assert_eq!(text(&hang, "/ends/0/error"), "CUDA_ERROR_LAUNCH_FAILED");
+        let report = folder.report("text");
+        assert!(report.contains(" returned error 719 (CUDA_ERROR_LAUNCH_FAILED) at +"), "{report}");
+    }
+    // It ends at once, and no handler of the exit runs.
+    let app = App::named("plain_spin");
+    let run = run(&work, &app).guarded().kept().hang_after("300ms");
+    let run = run.set("LGSIM_DELAY", "cuCtxSynchronize=2000").set("LGSIM_FAIL", "cuCtxSynchronize=719");
+    let outcome = run.finish();
+    assert_eq!(outcome.code, Some(3), "{outcome}");
+    let report = outcome.out().report("text");
+    assert!(report.contains("this hang is over") && report.contains(" returned error 719 (CUDA_ERROR_"), "{report}");
+}
+
+/// The context is lost and every question is answered with an error: that is an answer.
+#[test]
+fn an_error_that_the_driver_answers_is_told() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let app = App::named("plain_spin");
+    let run = run(&work, &app).guarded().kept().hang_after("300ms").set("LGSIM_FAIL", "cuStreamQuery=719");
+    let mut running = run.start();
+    let hang = running.until_a_hang_is_reported().hang();
+    assert_eq!(hang["probe"]["failed"], serde_json::json!([[1, 719]]), "{hang:#}");
+    let stderr = running.stop().stderr;
+    assert!(stderr.contains("the driver says: stream 1: error 719 (CUDA_ERROR_LAUNCH_FAILED)"), "{stderr}");
 }
 
 fn signal(running: &Running, signal: i32) {

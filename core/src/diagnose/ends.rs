@@ -1,0 +1,152 @@
+//! What became of the calls that a report named, once they are waited in no more.
+//!
+//! That a call is over does not say that it was only slow: it may have come back with an error, or its thread may have left it. The
+//! record of the call knows.
+//!
+//! Must not: take it that a call returned because it is not in progress.
+
+use super::snapshot::BlockedCall;
+use crate::api::result::{error_name, loses_work, NOT_READY};
+use crate::trace::layout::flag;
+use crate::trace::read::{Recording, Source, ThreadSeen};
+use crate::trace::{Kind, Record};
+use crate::Nanos;
+use serde::{Deserialize, Serialize};
+use std::io;
+
+/// How a call came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HowEnded {
+    /// It returned success; of queries: the answer came that what was asked about has ended.
+    Returned,
+    /// It returned an error.
+    Failed,
+    /// Its thread left it without its return: by an exception, a jump or a cancellation, which may have ended the thread.
+    Left,
+    /// The thread asks no more, and the last answer was "not ready".
+    AsksNoMore,
+    /// The recording has no record of its return.
+    Unknown,
+}
+
+/// The end of a call that a report named.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallEnd {
+    /// The thread's id.
+    pub thread: u32,
+    /// The driver call.
+    pub call: String,
+    /// When it was entered; of repeated queries the first.
+    pub entered: Nanos,
+    /// How it ended.
+    pub how: HowEnded,
+    /// When it returned or was found to have been left, where that is known.
+    pub at: Option<Nanos>,
+    /// What it returned, where it returned an error.
+    pub result: Option<i32>,
+    /// The name of that error, where this build knows it.
+    pub error: Option<String>,
+}
+
+impl CallEnd {
+    fn of(call: &BlockedCall, how: HowEnded, at: Option<Nanos>) -> Self {
+        let (thread, entered) = (call.thread, call.entered);
+        Self { thread, call: call.call.clone(), entered, how, at, result: None, error: None }
+    }
+
+    fn returned(call: &BlockedCall, record: &Record) -> Self {
+        let end = |how| Self::of(call, how, Some(record.returned));
+        match record.result {
+            _ if record.flags & flag::LEFT != 0 => end(HowEnded::Left),
+            0 => end(HowEnded::Returned),
+            result => {
+                let error = error_name(result).map(str::to_owned);
+                Self { result: Some(result), error, ..end(HowEnded::Failed) }
+            }
+        }
+    }
+
+    /// Whether it returned an error which says that what it waited for did not end well either.
+    pub fn lost_work(&self) -> bool {
+        self.result.is_some_and(loses_work)
+    }
+}
+
+/// What became of these calls; those that are still in progress are left out.
+pub fn ends_of<'a, S: Source>(
+    recording: &Recording<S>,
+    calls: impl Iterator<Item = &'a BlockedCall>,
+) -> io::Result<Vec<CallEnd>> {
+    let in_progress = |call: &BlockedCall| {
+        let same = |thread: &ThreadSeen| thread.call_in_progress.is_some_and(|record| record.entered == call.entered);
+        recording.threads().iter().any(|thread| thread.thread == call.thread && same(thread))
+    };
+    let mut open: Vec<Open> = calls.filter(|call| !in_progress(call)).map(Open::new).collect();
+    if open.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut records = recording.records();
+    for entry in records.by_ref() {
+        open.iter_mut().filter(|open| open.call.thread == entry.thread).for_each(|open| open.see(&entry.record));
+    }
+    match records.error() {
+        Some(error) => Err(io::Error::new(error.kind(), error.to_string())),
+        None => Ok(open.into_iter().map(|open| open.end(recording)).collect()),
+    }
+}
+
+/// A call whose end is looked for.
+struct Open<'a> {
+    call: &'a BlockedCall,
+    /// Of queries the first of them.
+    asks: Option<Record>,
+    end: Option<CallEnd>,
+}
+
+impl<'a> Open<'a> {
+    fn new(call: &'a BlockedCall) -> Self {
+        Self { call, asks: None, end: None }
+    }
+
+    fn see(&mut self, record: &Record) {
+        if self.end.is_some() {
+            return;
+        }
+        let is_query = record.kind == Kind::Queries;
+        if record.entered == self.call.entered && is_query == self.call.queries.is_some() && record.kind.is_call() {
+            match is_query {
+                true => self.asks = Some(*record),
+                false => self.end = Some(CallEnd::returned(self.call, record)),
+            }
+            return;
+        }
+        let same =
+            |asks: &Record| asks.form == record.form && (asks.stream, asks.detail) == (record.stream, record.detail);
+        if is_query && record.result != NOT_READY && self.asks.as_ref().is_some_and(same) {
+            self.end = Some(CallEnd::returned(self.call, record));
+        }
+    }
+
+    fn end<S: Source>(self, recording: &Recording<S>) -> CallEnd {
+        let call = self.call;
+        if let Some(end) = self.end {
+            return end;
+        }
+        if call.queries.is_some() {
+            // Another call may have told what the queries did not.
+            let stream = call.stream.as_ref().map(|stream| stream.number);
+            let stream = recording.streams().iter().find(|seen| Some(seen.number) == stream);
+            let idle =
+                |context: u32| recording.contexts().iter().find(|c| c.number == context).map_or(0, |c| c.idle_until);
+            let complete = stream.map_or(0, |stream| stream.complete_until.max(idle(stream.context)));
+            let how = if complete >= call.entered { HowEnded::Returned } else { HowEnded::AsksNoMore };
+            return CallEnd::of(call, how, None);
+        }
+        CallEnd::of(call, HowEnded::Unknown, None)
+    }
+}
+
+#[cfg(test)]
+#[path = "ends_tests.rs"]
+mod tests;

@@ -1,0 +1,123 @@
+use super::super::story::Story;
+use super::*;
+use crate::diagnose::StreamRef;
+use crate::report::{HangReport, Outcome, PreloadAccount};
+
+/// A call that a report named.
+fn named(thread: u32, call: &str, entered: Nanos, queries: Option<u64>, story: &Story) -> BlockedCall {
+    let stream = StreamRef { number: story.streams[0], handle: 0x51, kind: "non-blocking".to_owned(), context: 0xc0 };
+    BlockedCall {
+        thread,
+        thread_name: "main".to_owned(),
+        call: call.to_owned(),
+        entered,
+        blocked_nanos: 5,
+        past_threshold: true,
+        context: 0xc0,
+        stream: queries.map(|_| stream),
+        function: None,
+        cold: None,
+        queries,
+        event_recorded: None,
+        compiles: false,
+    }
+}
+
+fn ends(story: &Story, calls: &[BlockedCall]) -> Vec<CallEnd> {
+    ends_of(&story.recording(), calls.iter()).unwrap()
+}
+
+/// A report of these calls, over with these ends, and its line.
+fn over(story: &Story, calls: Vec<BlockedCall>) -> (HangReport, String) {
+    let ends = ends(story, &calls);
+    let snapshot = crate::diagnose::Snapshot { at: 500_000_000, blocked: calls, ..Default::default() };
+    let mut report = HangReport::new(7, "app", None, snapshot, PreloadAccount::default());
+    (report.standing, report.resolved, report.ends) = (crate::diagnose::Standing::Hang, Some(900_000_000), ends);
+    let line = report.went_on(900_000_000);
+    (report, line.as_str().to_owned())
+}
+
+#[test]
+fn a_call_that_returned_is_told_from_one_that_failed() {
+    let story = Story::new();
+    story.call(&story.facts("cuCtxSynchronize", 20, None), 0);
+    let (report, line) = over(&story, vec![named(100, "cuCtxSynchronize", 20, None, &story)]);
+    assert_eq!((report.outcome(), report.stands(), report.ends[0].at), (Outcome::Resolved, false, Some(21)));
+    assert_eq!(
+        line,
+        "lazyguard: RESOLVED: process 7 (app) went on by itself 0.4 s after the report: it was slow, not stuck\n"
+    );
+    story.call(&story.facts("cuCtxSynchronize", 30, None), 719);
+    let (report, line) = over(&story, vec![named(100, "cuCtxSynchronize", 30, None, &story)]);
+    assert_eq!((report.outcome(), report.stands(), report.ends[0].result), (Outcome::Failed, true, Some(719)));
+    assert_eq!(
+        line,
+        "lazyguard: ENDED WITH ERROR 719 (CUDA_ERROR_LAUNCH_FAILED): process 7 (app): cuCtxSynchronize in thread 100 returned \
+         it 0.4 s after the report\n"
+    );
+    // What an image is like says nothing of the work that the load waited for.
+    story.call(&story.facts("cuModuleLoadData", 40, None), 209);
+    let (report, line) = over(&story, vec![named(100, "cuModuleLoadData", 40, None, &story)]);
+    assert_eq!((report.outcome(), report.stands()), (Outcome::Failed, false));
+    assert!(line.contains("ENDED WITH ERROR 209 (CUDA_ERROR_NO_BINARY_FOR_GPU)"), "{line}");
+}
+
+#[test]
+fn queries_end_with_the_answer_that_is_not_not_ready() {
+    for (answer, how) in [(719, HowEnded::Failed), (0, HowEnded::Returned)] {
+        let story = Story::new();
+        story.launch(0, 10, "k").polls(7, 20, 60, "cuEventQuery", 0, 0xe);
+        let slot = story.world.threads().find(|(_, slot)| slot.thread() == 7).unwrap().1;
+        let facts = Record { detail: 0xe, ..story.facts("cuEventQuery", 80, Some(0)) };
+        let open = slot.open(&facts, facts.form.class());
+        slot.mark(&open);
+        slot.close(open, facts.form.class(), 81, answer);
+        slot.unmark();
+        let end = ends(&story, &[named(7, "cuEventQuery", 20, Some(3), &story)]).remove(0);
+        assert_eq!((end.how, end.at, end.result), (how, Some(81), (answer != 0).then_some(answer)));
+    }
+}
+
+#[test]
+fn a_thread_that_asks_no_more_has_not_learnt_that_it_ended() {
+    let story = Story::new();
+    story.launch(0, 10, "k").polls(7, 20, 60, "cuStreamQuery", 0, 0);
+    let (report, line) = over(&story, vec![named(7, "cuStreamQuery", 20, Some(3), &story)]);
+    assert_eq!((report.outcome(), report.stands()), (Outcome::Abandoned, false));
+    let expect = "ABANDONED: process 7 (app): thread 7 calls cuStreamQuery no more, and what it asked about is not known to have \
+                  ended, 0.4 s after the report";
+    assert!(line.contains(expect), "{line}");
+    // Another call has told since.
+    story.synchronize(0, 70);
+    let end = ends(&story, &[named(7, "cuStreamQuery", 20, Some(3), &story)]).remove(0);
+    assert_eq!(end.how, HowEnded::Returned);
+}
+
+#[test]
+fn a_thread_that_left_its_call_or_ended_in_it_has_not_gone_on() {
+    let story = Story::new();
+    story.waits(7, 20, "cuCtxSynchronize", None).waits(8, 30, "cuCtxSynchronize", None);
+    let calls = [7, 8].map(|thread| named(thread, "cuCtxSynchronize", if thread == 7 { 20 } else { 30 }, None, &story));
+    assert_eq!(ends(&story, &calls), [], "they are in progress");
+    let slot = |id: u32| story.world.threads().find(|(_, slot)| slot.thread() == id).unwrap();
+    slot(7).1.abandon(60);
+    story.world.end_thread(slot(8).0, 70);
+    let (report, line) = over(&story, calls.to_vec());
+    let how: Vec<_> = report.ends.iter().map(|end| (end.how, end.at)).collect();
+    assert_eq!(how, [(HowEnded::Left, Some(60)), (HowEnded::Left, Some(70))]);
+    assert_eq!((report.outcome(), report.stands()), (Outcome::Abandoned, true));
+    let expect =
+        "ABANDONED: process 7 (app): thread 7 left cuCtxSynchronize without its return, by an exception, a jump or a";
+    assert!(line.contains(expect), "{line}");
+}
+
+#[test]
+fn what_is_not_known_is_not_said() {
+    let story = Story::new();
+    let (report, line) = over(&story, vec![named(9, "cuCtxSynchronize", 20, None, &story)]);
+    assert_eq!((report.ends[0].how, report.stands()), (HowEnded::Unknown, false));
+    assert_eq!(line, "lazyguard: RESOLVED: process 7 (app) went on 0.4 s after the report\n");
+    // Where no thread was in a call, all that is known is that there is another call.
+    let (_, line) = over(&story, Vec::new());
+    assert_eq!(line, "lazyguard: RESOLVED: process 7 (app) called the driver again 0.4 s after the report\n");
+}

@@ -1,0 +1,27 @@
+// Three threads launch short kernels without a pause, each on a stream of its own, and every kernel ends. A second module is loaded
+// meanwhile: the driver brings it in only once the context is idle, which it never is, and the load never returns.
+// expect: LG202 culprit=busy_for innocent=step
+// card: no, because launches were seen to wait behind a load there, so that it has its turn; whether the driver's lock is fair is not known
+#include "../corpus.hpp"
+
+int main() {
+  const lg::Session session = lg::open_session();
+  const lg::MappedWord counter = lg::mapped_word();
+  const CUmodule code = lg::module("corpus");
+  const CUfunction busy = lg::function(code, "busy_for"), step = lg::function(code, "step");
+  std::atomic<int> fed{0};
+  for (int i = 0; i < 3; ++i) {
+    std::thread([&, stream = lg::stream()] {
+      cuCtxSetCurrent(session.context);
+      lg::launch_one(step, stream, counter.device);
+      for (unsigned long long n = 0;; ++n) {
+        lg::launch_one(busy, stream, 20'000ull);
+        if (n == 3000) ++fed;
+      }
+    }).detach();
+  }
+  while (fed < 3) std::this_thread::yield();
+  lg::module("corpus_other");
+  std::puts("the second module was loaded");
+  std::_Exit(0);
+}
