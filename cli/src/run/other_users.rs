@@ -97,8 +97,7 @@ impl OtherUsers {
         let names = std::iter::once(name.to_owned()).chain((2..100).map(|n| format!("{name}.{n}")));
         let to = names.map(|name| root.join(name)).find(free);
         let to = to.ok_or_else(|| io::Error::from(io::ErrorKind::AlreadyExists))?;
-        let lives = process_of(name).is_some_and(exists);
-        if !lives && fs::rename(&from, &to).is_ok() {
+        if !lives(&from) && fs::rename(&from, &to).is_ok() {
             // It may have become a link since it was looked at.
             return if fs::symlink_metadata(&to)?.is_dir() { Ok(()) } else { fs::remove_file(&to) };
         }
@@ -108,10 +107,9 @@ impl OtherUsers {
 
 impl Drop for OtherUsers {
     fn drop(&mut self) {
-        let lives = |name: &str| process_of(name).is_some_and(exists);
         let mut left = fs::read_dir(&self.place).into_iter().flatten().flatten();
         // A process that goes on needs it; a later run sweeps it.
-        if !left.any(|entry| lives(&entry.file_name().to_string_lossy())) {
+        if !left.any(|entry| lives(&entry.path())) {
             // Usually there is nothing but the marks, and no descriptor is needed to remove those.
             for folder in [&self.place, &self.outer] {
                 let _ = fs::remove_file(folder.join(MARK)).and_then(|()| fs::remove_dir(folder));
@@ -120,6 +118,21 @@ impl Drop for OtherUsers {
             let _ = fs::remove_dir_all(&self.outer);
         }
     }
+}
+
+/// Whether the process of a folder goes on: there is one of its number and, as far as that can be known, of its owner. In a namespace of
+/// its own a process has a number that is another one's here.
+fn lives(folder: &Path) -> bool {
+    let process = folder.file_name().and_then(|name| process_of(name.to_str()?)).filter(|process| exists(*process));
+    let Some(process) = process else { return false };
+    let user = fs::read_to_string(format!("/proc/{process}/status")).ok().and_then(|status| user_in(&status));
+    let owner = fs::symlink_metadata(folder).map(|about| about.uid()).ok();
+    user.is_none() || user == owner
+}
+
+/// The user to whom belongs what a process makes: the last of four.
+fn user_in(status: &str) -> Option<u32> {
+    status.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_whitespace().last()?.parse().ok()
 }
 
 fn random() -> u64 {
@@ -229,9 +242,25 @@ mod tests {
         assert!(!root.join("notes").exists() && !root.join("rank0-4194997").exists());
         assert_eq!(fs::read_dir(root.join(&own)).unwrap().count(), 1, "neither the link nor the pipe");
         let outer = others.outer.clone();
+        // Nobody has this number.
+        let elsewhere = place.join("rank0-4194999");
+        fs::create_dir(&elsewhere).unwrap();
+        assert!(lives(&place.join(&own)) && !lives(&elsewhere) && !lives(&place.join("notes")));
+        if geteuid().is_root() {
+            // Of another user: in a namespace of its own, its process had this number.
+            nix::unistd::chown(&place.join(&own), Some(65534.into()), None).unwrap();
+            assert!(!lives(&place.join(&own)));
+            nix::unistd::chown(&place.join(&own), Some(getuid()), None).unwrap();
+        }
         drop(others);
         assert!(place.join(&own).is_dir(), "its process goes on");
         fs::remove_dir_all(outer).unwrap();
+    }
+
+    #[test]
+    fn a_process_is_the_user_that_its_files_belong_to() {
+        assert_eq!(user_in("Name:\tapp\nUid:\t0\t1\t2\t65534\nGid:\t0\t0\t0\t0\n"), Some(65534));
+        assert_eq!((user_in("Uid:\n"), user_in("")), (None, None));
     }
 
     #[test]

@@ -87,9 +87,23 @@ fn a_program_beside_which_there_is_no_room_for_a_thread_runs_and_is_watched() {
     );
     let outcome = crowded(&work, 2, &["--timeout", "1s", "--", "sleep", "60"]).unwrap();
     assert_eq!(outcome.code, Some(124), "{outcome}");
-    // Memory for a thread's stack is missing the same way.
-    let outcome = limited(&work, "ulimit -v 8000", &["--", "/bin/echo", "it ran"]).finish();
-    assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), "it ran\n"), "{outcome}");
+}
+
+/// Memory for its stack is missing: the variable is that of Rust's threads.
+#[test]
+fn a_program_beside_which_a_thread_has_no_memory_runs_and_hears_its_signals() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let program = "trap 'echo heard; exit 3' TERM; echo ready; while :; do sleep 0.05; done";
+    let mut running =
+        under(&work, &[], &["bash", "-c", program]).set("RUST_MIN_STACK", (1_u64 << 50).to_string()).start();
+    running.until("it is ready", LONG, |r| r.stdout().contains("ready").then_some(()));
+    send("TERM", &running.process().to_string());
+    let outcome = running.finish_within(LONG);
+    assert_eq!(
+        (outcome.code, outcome.stdout.as_str(), outcome.stderr.as_str()),
+        (Some(3), "ready\nheard\n", ""),
+        "{outcome}"
+    );
 }
 
 #[test]
