@@ -39,7 +39,7 @@ impl Unseen {
             // Read once, and after the process was seen to be armed: its folder was made before that.
             if !with_folder.get_or_insert_with(|| processes_in(places)).contains(&who.process()) {
                 let name = files::read_text(format!("/proc/{process}/comm")).unwrap_or_default();
-                lines.push(format!("process {process} ({})", name.trim_end().replace(char::is_control, "?")));
+                lines.push(format!("process {process} ({})", name.trim_end()));
             }
         }
         self.found.extend_from_slice(&lines);
