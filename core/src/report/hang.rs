@@ -366,6 +366,9 @@ mod tests {
         let snapshot = Snapshot { at: 5_000_000_000, last_activity: 1_000_000_000, ..Snapshot::default() };
         let mut report = HangReport::new(7, "app", None, snapshot, PreloadAccount::default());
         report.standing = Standing::Hang;
-        assert!(report.text().as_str().starts_with("lazyguard: HANG: process 7 (app) has made no driver call for 4.0 s\n"));
+        assert!(report
+            .text()
+            .as_str()
+            .starts_with("lazyguard: HANG: process 7 (app) has made no driver call for 4.0 s\n"));
     }
 }
