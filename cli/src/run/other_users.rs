@@ -125,7 +125,7 @@ impl Drop for OtherUsers {
 fn lives(folder: &Path) -> bool {
     let process = folder.file_name().and_then(|name| process_of(name.to_str()?)).filter(|process| exists(*process));
     let Some(process) = process else { return false };
-    let user = fs::read_to_string(format!("/proc/{process}/status")).ok().and_then(|status| user_in(&status));
+    let user = files::read_text(format!("/proc/{process}/status")).ok().and_then(|status| user_in(&status));
     let owner = fs::symlink_metadata(folder).map(|about| about.uid()).ok();
     user.is_none() || user == owner
 }
