@@ -228,13 +228,10 @@ impl Found {
                     .try_for_each(|line| write_line!(out, "{line}"))?;
             }
             None if self.account_is_unreadable => {
-                write_line!(
-                    out,
-                    "the account of the run is there, and cannot be read: how the program ended is not known"
-                )?;
+                write_line!(out, "the account (run.json) cannot be read: how the program ended is not known")?;
             }
             None if self.recording_is_unreadable => {
-                write_line!(out, "no account: why not, is in the recording, which cannot be read")?;
+                write_line!(out, "no account, and the recording that would say why cannot be read")?;
             }
             None => write_line!(out, "no account: {}", self.why_there_is_no_account())?,
         }
@@ -247,7 +244,7 @@ impl Found {
         match &self.recorded {
             Some(recorded) => recorded.write_account(out)?,
             None if self.recording_is_unreadable => {
-                write_line!(out, "the recording is there, and cannot be read: what it tells is not known, nor whether the process runs")?;
+                write_line!(out, "the recording (trace.lgt) cannot be read: what happened, and whether the process runs, is not known")?;
             }
             None => write_line!(
                 out,

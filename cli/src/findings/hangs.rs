@@ -16,6 +16,11 @@ pub(super) fn hangs(processes: &[Process]) -> Vec<HangSeen<'_>> {
     processes.iter().filter_map(|process| Some(HangSeen { process, report: process.hang()? })).collect()
 }
 
+/// Whether a file is a library that starts programs and threads: a frame in it is around the program's own.
+fn is_of_the_system(module: &str) -> bool {
+    ["libc.so", "libc-", "libpthread", "libstdc++.so", "ld-linux"].iter().any(|start| module.starts_with(start))
+}
+
 impl HangSeen<'_> {
     fn verdict(&self) -> Option<&Verdict> {
         self.report.verdicts.first()
@@ -53,11 +58,12 @@ impl HangSeen<'_> {
         self.steps().chain(self.report.ends_in_words()).collect::<Vec<_>>().join("\n")
     }
 
-    /// The line at which the first of the blocked threads entered the driver, where its stack has names.
+    /// The line at which the first of the blocked threads entered the driver, where its stack has names. Where the program has no
+    /// lines, those of the system's libraries above it tell a reader nothing.
     pub fn line(&self) -> Option<SourceLine> {
         let threads = self.verdict().map_or(&[][..], |verdict| &verdict.threads);
         let stacks = self.process.stacks.iter().filter(|stack| threads.contains(&stack.thread));
-        let mut frames = stacks.flat_map(|stack| &stack.frames);
+        let mut frames = stacks.flat_map(|stack| &stack.frames).filter(|frame| !is_of_the_system(&frame.module));
         frames.find_map(|frame| Some(SourceLine { file: frame.file.as_ref()?.into(), line: frame.line? }))
     }
 }

@@ -75,7 +75,7 @@ fn a_recording_that_may_not_be_read_is_there_and_its_process_is_not_said_to_run(
     let (code, out, errors) = run(command);
     assert_eq!(code, Some(1), "{out}{errors}");
     assert!(!out.contains("still runs") && !out.contains("went with the process"), "{out}");
-    assert!(out.contains("the recording is there, and cannot be read"), "{out}");
+    assert!(out.contains("the recording (trace.lgt) cannot be read: "), "{out}");
     expect_permissions_named(&errors);
 }
 

@@ -310,7 +310,7 @@ fn an_account_that_is_missing_is_told_by_how_the_process_stands() {
     job.save(&folder.0, 2 * SECOND);
     assert_eq!(account(), "no account: the program did not end in an orderly way");
     std::fs::write(folder.of("run.json"), "{\"schema\":").unwrap();
-    assert_eq!(account(), "the account (run.json) cannot be read");
+    assert_eq!(account(), "the account (run.json) cannot be read: how the program ended is not known");
     std::fs::remove_file(folder.of("run.json")).unwrap();
     // A disk may be full at the end; the recording has had its room from the beginning.
     job.ended();
@@ -322,8 +322,8 @@ fn an_account_that_is_missing_is_told_by_how_the_process_stands() {
     std::fs::write(folder.of("log.jsonl"), "").unwrap();
     let output = lazyguard(&["report", folder.path()]).output().unwrap();
     let (out, _) = texts(&output);
-    assert!(out.contains("the recording (trace.lgt) cannot be read\n") && !out.contains("no recording"), "{out}");
-    assert!(out.contains("no account: the program did not end in an orderly way, still runs, or its"), "{out}");
+    assert!(out.contains("the recording (trace.lgt) cannot be read: ") && !out.contains("no recording"), "{out}");
+    assert!(out.contains("no account, and the recording that would say why cannot be read\n"), "{out}");
 }
 
 /// A call that came back with an error was not slow, and its hang has not gone on by itself.

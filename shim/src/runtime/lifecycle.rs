@@ -234,13 +234,20 @@ fn program_name() -> String {
 
 /// Lets every later call pass straight through, for good. What was recorded stays.
 pub fn disarm() {
-    RETIRED.store(true, Ordering::SeqCst);
-    let last = HOT.guard.swap(null_mut(), Ordering::SeqCst);
-    // SAFETY: null, or a guard, which is never freed.
-    if let Some(guard) = unsafe { last.as_ref() } {
-        LAST.store(last, Ordering::SeqCst);
+    if let Some(guard) = retire() {
         guard.world.recorder().set_state(state::STEPPED_ASIDE);
     }
+}
+
+/// Has every later call pass straight through, and gives the guard back that was in force. The recording says nothing of it.
+fn retire() -> Option<&'static Guard> {
+    RETIRED.store(true, Ordering::SeqCst);
+    let last = HOT.guard.swap(null_mut(), Ordering::SeqCst);
+    if !last.is_null() {
+        LAST.store(last, Ordering::SeqCst);
+    }
+    // SAFETY: null, or a guard, which is never freed.
+    unsafe { last.as_ref() }
 }
 
 /// The guard that has stepped aside, for the exit to clear up after.
@@ -315,7 +322,8 @@ extern "C-unwind" fn exiting() {
         hang::watchdog::at_exit(guard);
         let account = guard.account("exit");
         guard.log.finish(guard);
-        disarm();
+        // A kill from here on leaves a process that did not end in an orderly way, and not a guard that stepped aside.
+        retire();
         if guard.settings.out.is_some() || guard.hangs.load(Ordering::Relaxed) > 0 {
             guard.keeper.at_the_end(guard);
         }

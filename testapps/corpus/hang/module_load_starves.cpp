@@ -15,8 +15,9 @@ int main() {
       cuCtxSetCurrent(session.context);
       lg::launch_one(step, stream, counter.device);
       for (unsigned long long n = 0;; ++n) {
-        lg::launch_one(busy, stream, 20'000ull);
-        if (n == 3000) ++fed;
+        // Its queue holds a tenth of a second of them, so that it is never empty when its thread has to wait for a processor.
+        lg::launch_one(busy, stream, 100'000ull);
+        if (n == 1500) ++fed;
       }
     }).detach();
   }
