@@ -131,6 +131,9 @@ pub const RUN_OTHER_USERS: &str = "LAZYGUARD_RUN_OTHER_USERS";
 /// How the name of such a folder begins where nobody has asked for it.
 pub const PRIVATE_RUN: &str = "lazyguard-run-";
 
+/// The largest recording that `LAZYGUARD_RECORD` allows, in bytes.
+pub const MOST_RECORD_BYTES: u64 = 64 << 30;
+
 /// Where the launchers in use tell a process its rank in a job; the first that is set counts.
 pub const RANKS: [&str; 5] = ["RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"];
 
@@ -243,7 +246,7 @@ pub const SETTINGS: &[Setting] = &[
         default: "16MiB",
         help: "how big the recording in the run folder is, on disk and in memory; it is allocated as a whole, and the oldest records give way",
         apply: |s, v| {
-            let bytes = if v == "off" { Some(0) } else { size(v).filter(|b| (1 << 20..=64 << 30).contains(b)) };
+            let bytes = if v == "off" { Some(0) } else { size(v).filter(|b| (1 << 20..=MOST_RECORD_BYTES).contains(b)) };
             set(&mut s.record_bytes, bytes)
         },
     },

@@ -420,3 +420,67 @@ fn a_mark_that_keeps_changing_is_no_call() {
     let recording = Recording::open(&changing).expect("a recording");
     assert_eq!((recording.threads()[0].call_in_progress, recording.defect_count()), (None, 0));
 }
+
+/// A file that says of itself that it is long, and holds but a few bytes at its beginning; what follows takes no room.
+struct Hollow {
+    bytes: Vec<u8>,
+    length: u64,
+    read: Cell<u64>,
+}
+
+impl Source for Hollow {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.length)
+    }
+
+    fn next_data(&self, offset: u64) -> u64 {
+        if offset < self.bytes.len() as u64 { offset } else { u64::MAX }
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.read.set(self.read.get() + buffer.len() as u64);
+        assert!(self.read.get() < 64 << 20, "more is read than there is");
+        let there = usize::try_from(offset).ok().and_then(|offset| self.bytes.get(offset..)).unwrap_or_default();
+        let (count, inside) = (there.len().min(buffer.len()), self.length.saturating_sub(offset));
+        let all = buffer.len().min(usize::try_from(inside).unwrap_or(usize::MAX));
+        buffer[..all].fill(0);
+        buffer[..count].copy_from_slice(&there[..count]);
+        Ok(all)
+    }
+}
+
+#[test]
+fn what_takes_no_room_in_a_long_file_is_neither_read_nor_kept_in_memory() {
+    const LENGTH: u64 = 64 << 30;
+    let read = |change: &dyn Fn(&mut Builder)| {
+        let mut file = small();
+        change(&mut file);
+        let hollow = Hollow { bytes: file.bytes, length: LENGTH, read: Cell::new(0) };
+        let recording = Recording::open(&hollow).expect("a recording");
+        (times(&recording).len(), recording.threads().len())
+    };
+    let count = |word: usize| move |file: &mut Builder| file.set(word, file.get(word) | 0xffff_ffff);
+    assert_eq!(read(&|_| ()), (3, 1));
+    assert_eq!(read(&count(header::SEGMENTS + 1)), (3, 1));
+    // What follows the tables of a small file is read as if it were entries.
+    for table in [header::THREADS + 1, header::CONTEXTS + 1, header::STREAMS + 1] {
+        assert_eq!(read(&count(table)).0, 3);
+    }
+    assert_eq!(read(&|file| file.set_all(header::TEXTS + 1, &[LENGTH])), (3, 1));
+    let texts = |file: &mut Builder| {
+        // A text of the largest size, of which nothing but its beginning is there.
+        let end = file.bytes.len() as u64;
+        file.bytes.extend_from_slice(&pair(u32::from(text::NOTE), 0xffff_fff8_u32).to_le_bytes());
+        file.set(header::TEXTS, end);
+        file.set(header::TEXTS + 1, LENGTH);
+        file.set(header::TEXTS_USED, LENGTH);
+    };
+    assert_eq!(read(&texts), (3, 1));
+    // Entries as large as that are none of this version's.
+    let large = |file: &mut Builder| file.set(header::SEGMENTS + 1, pair(7_u32, 0xffff_fff8_u32));
+    assert_eq!(read(&large), (0, 1));
+    assert_eq!(read(&|file| file.set(header::THREADS + 1, pair(3_u32, 0xffff_fff8_u32))), (3, 0));
+    let longer = Hollow { bytes: small().bytes, length: LENGTH + 1, read: Cell::new(0) };
+    let why = Recording::open(&longer).err().map(|why| why.to_string()).unwrap_or_default();
+    assert_eq!(why, "this is no recording: it has 68719476737 bytes, and a recording has 64 GiB at most");
+}

@@ -4,11 +4,16 @@
 //! read as empty, one that reaches too far as far as it goes; either is a defect.
 
 use super::defects::Defects;
-use super::source::{bytes, field, high, low, word, Source};
+use super::source::{append, field, high, low, word, Source, STRETCH};
 use super::Unreadable;
 use crate::trace::layout::{self, header, lane, HEADER_BYTES, LANES, WORD};
+use crate::settings::MOST_RECORD_BYTES;
 use crate::trace::{Lane, StartFacts};
 use crate::Nanos;
+
+/// The largest entry of an area that is read. What an entry holds may be read into memory as a whole even if next to nothing of it takes
+/// room in the file; the largest that the writer makes is a segment of 4 KiB.
+const MOST_STRIDE: u64 = 16 << 10;
 
 /// What had become of the process when the recording was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,6 +137,9 @@ pub(super) struct Header {
 impl Header {
     pub(super) fn read<S: Source>(source: &S, defects: &mut Defects) -> Result<Self, Unreadable> {
         let length = source.len().map_err(Unreadable::Io)?;
+        if length > MOST_RECORD_BYTES {
+            return Err(Unreadable::TooLarge(length));
+        }
         let mut head = vec![0; usize::try_from(length).unwrap_or(usize::MAX).min(HEADER_BYTES)];
         let there = super::source::fill(source, 0, &mut head).map_err(Unreadable::Io)?;
         head.truncate(there);
@@ -243,6 +251,7 @@ impl AreaReader<'_> {
         }
         if !told.stride.is_multiple_of(WORD as u64)
             || told.stride < (words * WORD) as u64
+            || told.stride > MOST_STRIDE
             || !begin.is_multiple_of(WORD as u64)
         {
             self.defects.note(offset(at), || {
@@ -286,7 +295,7 @@ impl AreaReader<'_> {
         let smallest = record::WORDS as u64 * word_bytes;
         let room = told.stride.saturating_sub(before).checked_div(record_bytes).unwrap_or(0);
         let aligned = [begin, told.stride, record_bytes].iter().all(|n| n.is_multiple_of(word_bytes));
-        if !aligned || record_bytes < smallest || room == 0 {
+        if !aligned || record_bytes < smallest || room == 0 || told.stride > MOST_STRIDE {
             self.defects.note(offset(header::SEGMENTS), || {
                 format!("segments of {} bytes, records of {record_bytes}, at byte {begin} cannot be", told.stride)
             });
@@ -350,8 +359,31 @@ fn lanes(head: &[u8], defects: &mut Defects) -> ([LaneAccount; LANES], [(u64, u6
     (accounts, ranges)
 }
 
-/// The entries of a table, as bytes, one after the other.
-pub(super) fn entries<S: Source>(source: &S, area: &Area, defects: &mut Defects) -> Vec<u8> {
-    let size = usize::try_from(area.count.saturating_mul(area.stride)).unwrap_or(0);
-    bytes(source, area.offset, size, defects)
+/// Hands out each entry of an area, with its index and its bytes. Entries that take no room in the source are all zero, and left out:
+/// a file may be of any length and hold next to nothing. The last entry may be there in part.
+pub(super) fn each_entry<S: Source>(
+    source: &S,
+    area: &Area,
+    length: u64,
+    defects: &mut Defects,
+    mut take: impl FnMut(u64, &[u8], &mut Defects),
+) {
+    // An area without entries has no stride.
+    let Some(at_once) = STRETCH.checked_div(area.stride).map(|count| count.max(1)) else { return };
+    let stride = usize::try_from(area.stride).unwrap_or(usize::MAX);
+    let mut buffer = Vec::new();
+    let mut begin = 0;
+    while begin < area.count {
+        let data = source.next_data(area.place(begin));
+        begin = begin.max(data.saturating_sub(area.offset) / area.stride);
+        let count = at_once.min(area.count.saturating_sub(begin));
+        let offset = area.place(begin);
+        let size = count.saturating_mul(area.stride).min(length.saturating_sub(offset));
+        buffer.clear();
+        append(source, offset, usize::try_from(size).unwrap_or(0), &mut buffer, defects);
+        for (index, bytes) in (begin..).zip(buffer.chunks(stride)) {
+            take(index, bytes, defects);
+        }
+        begin = begin.saturating_add(count.max(1));
+    }
 }

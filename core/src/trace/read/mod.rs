@@ -11,7 +11,8 @@
 //! | `records` | all of them, in the order of their calls |
 //! | `defects` | what did not make sense |
 //!
-//! Must not: panic, loop or allocate more than in proportion to the bytes that are there, whatever they are; or take a
+//! Must not: panic, loop or allocate more than in proportion to the bytes that are there, whatever they are and
+//! however long a file says it is that has room for few of them; or take a
 //! number for the place of something before it has been compared with what there is.
 //!
 //! A living process writes while its recording is read. What is opened is the recording as it was then; what was
@@ -34,6 +35,7 @@ pub use tables::{ContextSeen, StreamSeen, ThreadSeen, ThreadState};
 pub use texts::{FileSeen, FunctionSeen, StreamText, TextSeen, Texts};
 
 use super::layout::{LANES, VERSION};
+use crate::settings::MOST_RECORD_BYTES;
 use defects::Defects;
 use header::Header;
 use segments::Index;
@@ -49,6 +51,8 @@ pub enum Unreadable {
     NeverBegun,
     /// It is of a version that this build does not read.
     Version(u32),
+    /// It is larger, with this many bytes, than a recording can be.
+    TooLarge(u64),
     /// It cannot be read.
     Io(io::Error),
 }
@@ -63,6 +67,10 @@ impl fmt::Display for Unreadable {
             ),
             Self::Version(version) => {
                 write!(f, "this is a recording of version {version}; this build reads version {VERSION}")
+            }
+            Self::TooLarge(bytes) => {
+                let most = MOST_RECORD_BYTES >> 30;
+                write!(f, "this is no recording: it has {bytes} bytes, and a recording has {most} GiB at most")
             }
             Self::Io(error) => write!(f, "the recording cannot be read: {error}"),
         }
@@ -88,7 +96,7 @@ impl<S: Source> Recording<S> {
     pub fn open(source: S) -> Result<Self, Unreadable> {
         let mut defects = Defects::default();
         let mut header = Header::read(&source, &mut defects)?;
-        let entries = tables::threads(&source, &header.threads, &mut defects);
+        let entries = tables::threads(&source, &header, &mut defects);
         let threads = entries
             .into_iter()
             .map(|entry| ThreadSeen {
@@ -96,8 +104,8 @@ impl<S: Source> Recording<S> {
                 ..entry.seen
             })
             .collect();
-        let contexts = tables::contexts(&source, &header.contexts, &mut defects);
-        let streams = tables::streams(&source, &header.streams, &mut defects);
+        let contexts = tables::contexts(&source, &header, &mut defects);
+        let streams = tables::streams(&source, &header, &mut defects);
         let index = Index::read(&source, &mut header, &mut defects);
         // Last, so that what the records mean has been named.
         let texts = Texts::read(&source, header.texts, &mut defects);

@@ -4,16 +4,13 @@
 //! segment.
 
 use super::defects::Defects;
-use super::header::Header;
-use super::source::{fill, high, low, word, Source};
+use super::header::{each_entry, Header};
+use super::source::{high, low, word, Source};
 use crate::api::Form;
 use crate::trace::layout::{record, segment, WORD};
 use crate::trace::{Kind, Lane};
 use crate::Nanos;
-use std::io;
 
-/// Bytes read at once while looking through.
-const STRETCH: u64 = 256 << 10;
 /// Bytes of a segment before its records.
 pub(super) const BEFORE_RECORDS: u64 = (segment::RECORDS * WORD) as u64;
 
@@ -47,32 +44,11 @@ pub(super) struct Index {
 
 impl Index {
     pub(super) fn read<S: Source>(source: &S, header: &mut Header, defects: &mut Defects) -> Self {
-        let shape = header.segments;
-        if shape.area.count == 0 {
-            return Self::default();
-        }
         let mut index = Self::default();
-        let at_once = (STRETCH / shape.area.stride).max(1);
-        let mut buffer = Vec::new();
-        let mut begin = 0;
-        while begin < shape.area.count {
-            let count = at_once.min(shape.area.count - begin);
-            let offset = shape.area.place(begin);
-            let size = count.saturating_mul(shape.area.stride).min(header.length.saturating_sub(offset));
-            buffer.resize(usize::try_from(size).unwrap_or(0), 0);
-            match fill(source, offset, &mut buffer) {
-                Ok(there) => buffer.truncate(there),
-                Err(error) => {
-                    unreadable(offset, size, &error, defects);
-                    buffer.clear();
-                }
-            }
-            let stride = usize::try_from(shape.area.stride).unwrap_or(usize::MAX);
-            for (number, bytes) in (begin..).zip(buffer.chunks(stride)) {
-                index.take(number, bytes, header, defects);
-            }
-            begin += count;
-        }
+        let (area, length) = (header.segments.area, header.length);
+        each_entry(source, &area, length, defects, |number, bytes, defects| {
+            index.take(number, bytes, header, defects);
+        });
         index.doubles(header, defects);
         index.segments.sort_unstable_by_key(|s| (s.begins, s.thread_number, s.lane, s.first, s.index));
         index
@@ -144,10 +120,6 @@ impl Index {
             }
         }
     }
-}
-
-fn unreadable(offset: u64, size: u64, error: &io::Error, defects: &mut Defects) {
-    defects.note(offset, || format!("{size} bytes of segments cannot be read: {error}"));
 }
 
 /// Whether this build knows the form and kind of a record with this head.

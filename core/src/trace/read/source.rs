@@ -20,6 +20,12 @@ pub trait Source {
         Ok(self.len()? == 0)
     }
 
+    /// Where, from this offset on, the next byte lies that may be other than zero: past what takes no room. Where that is not known,
+    /// the offset itself; `u64::MAX` if all that follows is zero.
+    fn next_data(&self, offset: u64) -> u64 {
+        offset
+    }
+
     /// Reads into the buffer from this offset on; returns how many bytes were read, 0 past the end.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
 }
@@ -91,7 +97,14 @@ impl<S: Source + ?Sized> Source for &S {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         (**self).read_at(offset, buffer)
     }
+
+    fn next_data(&self, offset: u64) -> u64 {
+        (**self).next_data(offset)
+    }
 }
+
+/// Bytes read at once of what may be long.
+pub(super) const STRETCH: u64 = 256 << 10;
 
 /// Fills the buffer from this offset on as far as there are bytes, and returns how many there were.
 pub(super) fn fill<S: Source>(source: &S, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
@@ -107,15 +120,23 @@ pub(super) fn fill<S: Source>(source: &S, offset: u64, buffer: &mut [u8]) -> io:
     Ok(done)
 }
 
-/// The bytes from this offset on, `size` at most; what cannot be read is a defect, and missing.
-pub(super) fn bytes<S: Source>(source: &S, offset: u64, size: usize, defects: &mut Defects) -> Vec<u8> {
-    let mut buffer = vec![0; size];
-    let there = fill(source, offset, &mut buffer).unwrap_or_else(|error| {
+/// Adds the bytes from this offset on to the buffer, `size` at most; what cannot be read is a defect, and missing.
+/// Returns how many there were.
+pub(super) fn append<S: Source>(
+    source: &S,
+    offset: u64,
+    size: usize,
+    buffer: &mut Vec<u8>,
+    defects: &mut Defects,
+) -> usize {
+    let before = buffer.len();
+    buffer.resize(before.saturating_add(size), 0);
+    let there = fill(source, offset, &mut buffer[before..]).unwrap_or_else(|error| {
         defects.note(offset, || format!("{size} bytes cannot be read: {error}"));
         0
     });
-    buffer.truncate(there);
-    buffer
+    buffer.truncate(before + there);
+    there
 }
 
 /// The word with this number, or 0 where there is none.
@@ -150,8 +171,10 @@ mod tests {
     fn reading_past_the_end_gives_what_is_there() {
         let source = vec![1_u8, 2, 3];
         let mut defects = Defects::default();
-        assert_eq!(bytes(&source, 1, 10, &mut defects), [2, 3]);
-        assert!(bytes(&source, u64::MAX, 4, &mut defects).is_empty());
+        let mut buffer = vec![9];
+        assert_eq!(append(&source, 1, 10, &mut buffer, &mut defects), 2);
+        assert_eq!(append(&source, u64::MAX, 4, &mut buffer, &mut defects), 0);
+        assert_eq!(buffer, [9, 2, 3]);
         assert_eq!(defects.count(), 0);
     }
 

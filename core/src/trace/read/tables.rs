@@ -1,7 +1,7 @@
 //! The tables of threads, contexts and streams.
 
 use super::defects::Defects;
-use super::header::{entries, Area};
+use super::header::{each_entry, Area, Header};
 use super::source::{field, high, low, word, Source};
 use crate::state::{oldest_outstanding, Operation, StreamKind};
 use crate::trace::layout::{context, stream, thread};
@@ -119,8 +119,9 @@ pub(super) struct ThreadEntry {
     pub offset: u64,
 }
 
-pub(super) fn threads<S: Source>(source: &S, area: &Area, defects: &mut Defects) -> Vec<ThreadEntry> {
-    each(source, area, defects, |index, entry, defects| {
+pub(super) fn threads<S: Source>(source: &S, header: &Header, defects: &mut Defects) -> Vec<ThreadEntry> {
+    let area = &header.threads;
+    each(source, area, header.length, defects, |index, entry, defects| {
         let at = |number| word(entry, number);
         let who = at(thread::WHO);
         let offset = area.place(index);
@@ -155,8 +156,8 @@ pub(super) fn threads<S: Source>(source: &S, area: &Area, defects: &mut Defects)
     })
 }
 
-pub(super) fn contexts<S: Source>(source: &S, area: &Area, defects: &mut Defects) -> Vec<ContextSeen> {
-    each(source, area, defects, |index, entry, _| {
+pub(super) fn contexts<S: Source>(source: &S, header: &Header, defects: &mut Defects) -> Vec<ContextSeen> {
+    each(source, &header.contexts, header.length, defects, |index, entry, _| {
         let at = |number| word(entry, number);
         used(entry).then(|| ContextSeen {
             number: number(index),
@@ -170,8 +171,8 @@ pub(super) fn contexts<S: Source>(source: &S, area: &Area, defects: &mut Defects
     })
 }
 
-pub(super) fn streams<S: Source>(source: &S, area: &Area, defects: &mut Defects) -> Vec<StreamSeen> {
-    each(source, area, defects, |index, entry, _| {
+pub(super) fn streams<S: Source>(source: &S, header: &Header, defects: &mut Defects) -> Vec<StreamSeen> {
+    each(source, &header.streams, header.length, defects, |index, entry, _| {
         let at = |number| word(entry, number);
         if !used(entry) {
             return None;
@@ -215,11 +216,16 @@ fn used(entry: &[u8]) -> bool {
 fn each<S: Source, T>(
     source: &S,
     area: &Area,
+    length: u64,
     defects: &mut Defects,
-    mut read: impl FnMut(u64, &[u8], &mut Defects) -> Option<T>,
+    read: impl Fn(u64, &[u8], &mut Defects) -> Option<T>,
 ) -> Vec<T> {
-    let bytes = entries(source, area, defects);
-    // An area without entries has no stride.
-    let entries = bytes.chunks_exact(usize::try_from(area.stride).unwrap_or(0).max(1));
-    (0..).zip(entries).filter_map(|(index, entry)| read(index, entry, defects)).collect()
+    let mut all = Vec::new();
+    each_entry(source, area, length, defects, |index, entry, defects| {
+        // The file may have become shorter meanwhile.
+        if entry.len() as u64 == area.stride {
+            all.extend(read(index, entry, defects));
+        }
+    });
+    all
 }

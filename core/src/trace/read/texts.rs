@@ -3,11 +3,14 @@
 //! Numbers of functions and streams are used again; which one a record means depends on when it was made.
 
 use super::defects::Defects;
-use super::source::{bytes, high, low, word, Source};
+use super::source::{append, high, low, word, Source};
 use crate::state::StreamKind;
 use crate::trace::layout::{text, WORD};
 use crate::Nanos;
 use std::collections::HashMap;
+
+/// Bytes of texts read at once.
+const TEXT_STRETCH: u64 = 64 << 10;
 
 /// A function or kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,21 +142,47 @@ impl Texts {
     }
 
     pub(super) fn read<S: Source>(source: &S, (offset, used): (u64, u64), defects: &mut Defects) -> Self {
-        let all = bytes(source, offset, usize::try_from(used).unwrap_or(0), defects);
         let mut texts = Self::default();
-        let mut rest = all.as_slice();
-        while !rest.is_empty() {
-            let place = offset + (all.len() - rest.len()) as u64;
+        // What was read and not yet taken in begins here in the file.
+        let mut place = offset;
+        let mut unread = used;
+        let mut buffer = Vec::new();
+        let mut consumed = 0;
+        loop {
+            let rest = &buffer[consumed..];
             let size = high(word(rest, 0)) as usize;
-            if size < 2 * WORD || !size.is_multiple_of(WORD) || size > rest.len() {
-                defects.note(place, || format!("a text of {size} bytes, {} before the end", rest.len()));
+            let left = rest.len() as u64 + unread;
+            if left == 0 {
                 break;
             }
-            let (entry, after) = rest.split_at(size);
+            // The beginning of an entry is read before its size is believed.
+            let makes_sense = size >= 2 * WORD && size.is_multiple_of(WORD) && size as u64 <= left;
+            if rest.len() >= WORD && !makes_sense {
+                defects.note(place, || format!("a text of {size} bytes, {left} before the end"));
+                break;
+            }
+            if rest.len() < WORD || rest.len() < size {
+                buffer.drain(..consumed);
+                consumed = 0;
+                let next = place + buffer.len() as u64;
+                let stretch = TEXT_STRETCH.min(unread);
+                // What takes no room is zero, and in no text.
+                let is_hole = stretch > 0 && source.next_data(next) >= next.saturating_add(stretch);
+                let there = if is_hole { 0 } else { append(source, next, stretch as usize, &mut buffer, defects) };
+                unread = if there == 0 { 0 } else { unread - there as u64 };
+                if is_hole || there == 0 && !buffer.is_empty() {
+                    let before = buffer.len();
+                    defects.note(place, || format!("a text of {size} bytes, {before} before the end"));
+                    break;
+                }
+                continue;
+            }
+            let entry = &rest[..size];
             if texts.take(entry).is_none() {
                 defects.note(place, || format!("a text of kind {} in {size} bytes", word(entry, 0) as u16));
             }
-            rest = after;
+            consumed += size;
+            place += size as u64;
         }
         texts.functions.sort();
         texts.streams.sort();
