@@ -19,13 +19,15 @@ use crate::Failure;
 use lazyguard_core::diagnose::{Gathering, Snapshot};
 use lazyguard_core::report::HangReport;
 use lazyguard_core::settings::Settings;
-use lazyguard_core::trace::read::{Entry, ProcessState, Recording, Unreadable};
+use lazyguard_core::trace::read::{Entry, ProcessState, Recording, Source, Unreadable};
 use lazyguard_core::trace::{layout, Kind, Lane};
 use lazyguard_core::Nanos;
+use rustix::fs::SeekFrom;
+use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -125,7 +127,7 @@ impl Run {
             Some(why) => failure(&why),
             None => failure(&error),
         })?;
-        let recording = Recording::open(file).map_err(|error| match error {
+        let recording = Recording::open(RecordingFile::of(file)).map_err(|error| match error {
             // A file of another name may be zero for any reason.
             Unreadable::NeverBegun if path.file_name().is_none_or(|name| name != RECORDING) => {
                 failure(&Unreadable::NotARecording)
@@ -155,12 +157,48 @@ impl Run {
     }
 }
 
+/// The file of a recording.
+pub(crate) struct RecordingFile {
+    file: File,
+    /// Whether less room is taken than its length says. The guard's own files have all of theirs.
+    has_holes: bool,
+}
+
+impl RecordingFile {
+    fn of(file: File) -> Self {
+        /// Bytes in one of the blocks that `stat` counts.
+        const BLOCK: u64 = 512;
+        let has_holes = file.metadata().is_ok_and(|about| about.blocks().saturating_mul(BLOCK) < about.len());
+        Self { file, has_holes }
+    }
+}
+
+impl Source for RecordingFile {
+    fn len(&self) -> io::Result<u64> {
+        Source::len(&self.file)
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        Source::read_at(&self.file, offset, buffer)
+    }
+
+    fn next_data(&self, offset: u64) -> u64 {
+        // The place in the file is used for nothing else.
+        match self.has_holes.then(|| rustix::fs::seek(&self.file, SeekFrom::Data(offset))) {
+            Some(Ok(data)) => data,
+            Some(Err(Errno::NXIO)) => u64::MAX,
+            // A file system that does not tell.
+            Some(Err(_)) | None => offset,
+        }
+    }
+}
+
 /// A recording that is open.
 pub(crate) struct Opened {
     /// The file.
     pub path: PathBuf,
     /// What is in it.
-    pub recording: Recording<File>,
+    pub recording: Recording<RecordingFile>,
     /// Whether the process that it is of is there, as far as this user may know.
     pub alive: bool,
     /// Whether that cannot be known: there is a process with its number, and it is hidden from this user.

@@ -434,7 +434,11 @@ impl Source for Hollow {
     }
 
     fn next_data(&self, offset: u64) -> u64 {
-        if offset < self.bytes.len() as u64 { offset } else { u64::MAX }
+        if offset < self.bytes.len() as u64 {
+            offset
+        } else {
+            u64::MAX
+        }
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {

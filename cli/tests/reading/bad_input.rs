@@ -58,6 +58,24 @@ fn there_is_something_else() {
 }
 
 #[test]
+fn a_long_recording_that_takes_next_to_no_room_is_read_at_once_and_in_little_memory() {
+    let folder = Folder::new("hollow");
+    let mut bytes = Job::new().bytes(0);
+    let (segments, threads) = (18 * 8, 10 * 8);
+    // As many segments and threads as a count can say.
+    bytes[segments..segments + 4].fill(0xff);
+    bytes[threads..threads + 4].fill(0xff);
+    fs::write(folder.of("trace.lgt"), bytes).unwrap();
+    let file = fs::OpenOptions::new().write(true).open(folder.of("trace.lgt")).unwrap();
+    file.set_len(64 << 30).unwrap();
+    let line = format!("ulimit -v 400000 -t 20; exec {} report {}", env!("CARGO_BIN_EXE_lazyguard"), folder.path());
+    let output = std::process::Command::new("bash").args(["-c", &line]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", texts(&output).1);
+    file.set_len(7 << 40).unwrap();
+    each(folder.path(), "trace.lgt: this is no recording: it has 7696581394432 bytes");
+}
+
+#[test]
 fn the_process_is_not_there_or_keeps_no_recording() {
     // Process ids end before four million.
     each("4294967294", "process 4294967294: there is no process with this id, and no folder of this name");

@@ -6,8 +6,8 @@
 use super::defects::Defects;
 use super::source::{append, field, high, low, word, Source, STRETCH};
 use super::Unreadable;
-use crate::trace::layout::{self, header, lane, HEADER_BYTES, LANES, WORD};
 use crate::settings::MOST_RECORD_BYTES;
+use crate::trace::layout::{self, header, lane, HEADER_BYTES, LANES, WORD};
 use crate::trace::{Lane, StartFacts};
 use crate::Nanos;
 
