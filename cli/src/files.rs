@@ -18,6 +18,9 @@ use std::path::Path;
 /// The most that is read of a file as a whole; what this project writes is much smaller.
 const MOST_BYTES: u64 = 1 << 28;
 
+/// The same of a mark of a run and a report of a hang, which are looked at while the program runs.
+const MOST_BYTES_OF_SHORT: u64 = 1 << 24;
+
 /// Opens a regular file; where the path is a link, what it leads to.
 pub(crate) fn open(path: impl AsRef<Path>) -> io::Result<File> {
     open_with(path.as_ref(), OpenOptions::new().read(true), 0)
@@ -123,10 +126,19 @@ pub(crate) fn read_input(path: &Path) -> io::Result<String> {
 
 /// All that is in an open file.
 pub(crate) fn all_of(file: File) -> io::Result<Vec<u8>> {
+    at_most(file, MOST_BYTES)
+}
+
+/// All that is in an open file that is looked at again and again, and that another user's process may have written.
+pub(crate) fn all_of_short(file: File) -> io::Result<Vec<u8>> {
+    at_most(file, MOST_BYTES_OF_SHORT)
+}
+
+fn at_most(file: File, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    file.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
-    match bytes.len() as u64 > MOST_BYTES {
-        true => Err(io::Error::other(format!("it is larger than {} MiB", MOST_BYTES >> 20))),
+    file.take(most + 1).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 > most {
+        true => Err(io::Error::other(format!("it is larger than {} MiB", most >> 20))),
         false => Ok(bytes),
     }
 }

@@ -48,7 +48,7 @@ impl Watch {
         if self.read.get(&path) == Some(&version) {
             return false;
         }
-        let Ok(text) = files::all_of(file) else { return false };
+        let Ok(text) = files::all_of_short(file) else { return false };
         self.read.insert(path, version);
         serde_json::from_slice::<Told>(&text).is_ok_and(|told| told.acts && told.resolved.is_none())
     }
@@ -62,6 +62,24 @@ fn folders_in(root: &Path) -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_larger_than_a_report_or_a_mark_can_be_is_not_read() {
+        let root = std::env::temp_dir().join(format!("lazyguard-watch-large-{}", std::process::id()));
+        let (own, nested) = (root.join("rank0-1"), root.join("run-7/rank0-8"));
+        [&own, &nested].iter().for_each(|folder| fs::create_dir_all(folder).unwrap());
+        let padded = |text: String| text + &" ".repeat(1 << 24);
+        let report = r#"{"acts": true}"#.to_owned();
+        fs::write(own.join(HANG), padded(report.clone())).unwrap();
+        fs::write(nested.join(HANG), report).unwrap();
+        let mark = serde_json::json!({ "around": root }).to_string();
+        fs::write(root.join("run-7").join(super::super::root::MARK), padded(mark.clone())).unwrap();
+        let mut watch = Watch::default();
+        assert_eq!(watch.look(&root, None), None);
+        fs::write(root.join("run-7").join(super::super::root::MARK), mark).unwrap();
+        assert_eq!(watch.look(&root, None), Some(nested));
+        fs::remove_dir_all(&root).unwrap();
+    }
 
     #[test]
     fn a_hang_is_due_when_its_report_says_so_and_it_stands() {

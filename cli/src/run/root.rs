@@ -19,6 +19,7 @@ use lazyguard_core::settings::{expand_folder, literal_folder, FolderFacts, PRIVA
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use nix::unistd::getuid;
+use serde::Deserialize;
 use std::collections::hash_map::RandomState;
 use std::collections::HashSet;
 use std::fs::{self, DirBuilder, File};
@@ -103,7 +104,9 @@ impl Root {
             .ok()
             .and_then(|text| serde_json::from_slice::<serde_json::Value>(&text).ok());
         let (Some(mut mark), false) = (mark, ends.is_empty()) else { return };
-        mark[ends::KEY] = serde_json::json!(ends);
+        // The program may have written something else there.
+        let Some(content) = mark.as_object_mut() else { return };
+        content.insert(ends::KEY.to_owned(), serde_json::json!(ends));
         // In place: the lock is on this file. It only gets longer, so nothing of the old is left behind. Where it cannot be written,
         // it is not known how they ended.
         let _ = files::open_to_write_in(&self.path, MARK)
@@ -330,9 +333,14 @@ fn is_kept_run(folder: &Path) -> bool {
 /// Whether a folder is that of a run which the program of another run has started, whose folder is `around`. One that was
 /// merely given the same folder is nobody's.
 pub(crate) fn is_nested_in(folder: &Path, around: &Path) -> bool {
-    let mark = files::read_in(folder, MARK).ok();
-    let mark = mark.and_then(|text| serde_json::from_slice::<serde_json::Value>(&text).ok());
-    mark.is_some_and(|mark| mark["around"].as_str().map(Path::new) == Some(around))
+    /// What is looked for in a mark.
+    #[derive(Deserialize)]
+    struct Told {
+        around: Option<PathBuf>,
+    }
+    let mark = files::open_in(folder, MARK).and_then(files::all_of_short).ok();
+    let mark = mark.and_then(|text| serde_json::from_slice::<Told>(&text).ok());
+    mark.is_some_and(|mark| mark.around.as_deref() == Some(around))
 }
 
 fn folders_in(root: &Path) -> impl Iterator<Item = PathBuf> {
@@ -478,6 +486,29 @@ mod tests {
         root.thin_out();
         assert_eq!(kept(&root)[..6], [true, true, false, false, false, true]);
         assert!(kept(&root)[5..].iter().all(|&is_there| is_there));
+    }
+
+    #[test]
+    fn a_mark_that_the_program_has_replaced_is_left_as_it_is() {
+        let scratch = Scratch::new("replaced");
+        let root = asked(&scratch.path("out"), None);
+        fs::create_dir(root.path().join("rank0-7")).unwrap();
+        let end = ProcessEnd {
+            process: 7,
+            start_ticks: None,
+            exit_code: Some(0),
+            signal: None,
+            ended_by_run: false,
+            at_unix_ns: 0,
+        };
+        for content in ["[]", "3", "\"text\"", "null"] {
+            fs::write(root.path().join(MARK), content).unwrap();
+            root.note(std::slice::from_ref(&end));
+            assert_eq!(fs::read_to_string(root.path().join(MARK)).unwrap(), content);
+        }
+        fs::write(root.path().join(MARK), "{}").unwrap();
+        root.note(&[end]);
+        assert!(fs::read_to_string(root.path().join(MARK)).unwrap().contains(ends::KEY));
     }
 
     #[test]
