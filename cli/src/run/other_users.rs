@@ -25,10 +25,11 @@ use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Folders that are brought in, and files in each, and bytes in each of those, at most.
+/// Folders that are brought in, and files in each, at most.
 const MOST_FOLDERS: usize = 4096;
 const MOST_FILES: usize = 64;
-const MOST_BYTES: u64 = 1 << 30;
+/// Bytes that are copied of all of them together, at most.
+const MOST_BYTES: u64 = 256 << 20;
 
 /// See the module.
 #[derive(Debug)]
@@ -85,10 +86,13 @@ impl OtherUsers {
         let entries = fs::read_dir(&self.place).into_iter().flatten().flatten();
         let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
         let names = names.filter(|name| process_of(name).is_some()).take(MOST_FOLDERS);
-        names.filter_map(|name| self.bring(&name, root).err().map(|error| format!("{name}: {error}"))).collect()
+        let mut room = MOST_BYTES;
+        names
+            .filter_map(|name| self.bring(&name, root, &mut room).err().map(|error| format!("{name}: {error}")))
+            .collect()
     }
 
-    fn bring(&self, name: &str, root: &Path) -> io::Result<()> {
+    fn bring(&self, name: &str, root: &Path, room: &mut u64) -> io::Result<()> {
         let from = self.place.join(name);
         if !fs::symlink_metadata(&from)?.is_dir() {
             return Ok(());
@@ -101,7 +105,7 @@ impl OtherUsers {
             // It may have become a link since it was looked at.
             return if fs::symlink_metadata(&to)?.is_dir() { Ok(()) } else { fs::remove_file(&to) };
         }
-        copy(&from, &to)
+        copy(&from, &to, room)
     }
 }
 
@@ -160,24 +164,34 @@ fn everybody_gets_to(folder: &Path) -> bool {
     folder.ancestors().all(|above| fs::metadata(above).is_ok_and(|about| about.mode() & 0o001 != 0))
 }
 
-/// Copies the files of a folder that another user may change meanwhile.
-fn copy(from: &Path, to: &Path) -> io::Result<()> {
+/// Copies the files of a folder that another user may change meanwhile: those that are that user's own, and under no other name
+/// as well. The copies are for this user alone, as a recording is for the process's. `room` is for how many bytes there still is room: a
+/// file of holes has any length, and takes none until it is copied.
+fn copy(from: &Path, to: &Path, room: &mut u64) -> io::Result<()> {
     let nofollow = OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let folder = rustix::fs::open(from, nofollow | OFlags::DIRECTORY | OFlags::RDONLY, Mode::empty())?;
-    DirBuilder::new().mode(0o755).create(to)?;
+    let owner = rustix::fs::fstat(&folder)?.st_uid;
+    DirBuilder::new().mode(0o700).create(to)?;
+    let mut left_out = Ok(());
     for entry in Dir::read_from(&folder)?.flatten().take(MOST_FILES) {
         if entry.file_type() != FileType::RegularFile {
             continue;
         }
         let Ok(name) = entry.file_name().to_str() else { continue };
         let file = File::from(openat(&folder, entry.file_name(), nofollow | OFlags::RDONLY, Mode::empty())?);
-        if !file.metadata()?.is_file() {
+        let about = file.metadata()?;
+        if !about.is_file() || about.uid() != owner || about.nlink() != 1 {
             continue;
         }
-        let mut copy = files::create_new(&to.join(name))?;
-        io::copy(&mut file.take(MOST_BYTES), &mut copy)?;
+        if about.len() > *room {
+            let why = format!("{name} is not copied: of such processes {} MiB are, all in all", MOST_BYTES >> 20);
+            left_out = left_out.and(Err(io::Error::other(why)));
+            continue;
+        }
+        let mut copy = files::create_new_for_its_owner(&to.join(name))?;
+        *room -= io::copy(&mut file.take(*room), &mut copy)?;
     }
-    Ok(())
+    left_out
 }
 
 #[cfg(test)]
@@ -255,6 +269,29 @@ mod tests {
         drop(others);
         assert!(place.join(&own).is_dir(), "its process goes on");
         fs::remove_dir_all(outer).unwrap();
+    }
+
+    #[test]
+    fn what_is_copied_is_for_its_owner_alone_and_has_its_limits() {
+        let scratch = Scratch::new("copy");
+        let (from, to) = (scratch.0.join("from"), scratch.0.join("to"));
+        fs::create_dir(&from).unwrap();
+        fs::write(from.join("hang.json"), "report").unwrap();
+        File::create(from.join("trace.lgt")).unwrap().set_len(MOST_BYTES + 1).unwrap();
+        fs::write(scratch.0.join("secret"), "secret").unwrap();
+        fs::hard_link(scratch.0.join("secret"), from.join("run.json")).unwrap();
+        let mut room = MOST_BYTES;
+        let error = copy(&from, &to, &mut room).unwrap_err().to_string();
+        assert_eq!(error, "trace.lgt is not copied: of such processes 256 MiB are, all in all");
+        assert_eq!((room, fs::read_dir(&to).unwrap().count()), (MOST_BYTES - 6, 1));
+        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o7777;
+        assert_eq!((mode(&to), mode(&to.join("hang.json"))), (0o700, 0o600));
+        if geteuid().is_root() {
+            // Of another user than the folder.
+            nix::unistd::chown(&from.join("hang.json"), Some(65534.into()), None).unwrap();
+            assert!(copy(&from, &scratch.0.join("again"), &mut 0).is_err());
+            assert_eq!(fs::read_dir(scratch.0.join("again")).unwrap().count(), 0);
+        }
     }
 
     #[test]
