@@ -77,6 +77,7 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
     let caught = signals::Caught::now();
     caught.complaint().iter().for_each(|line| say(line));
     // Whoever loses its parent is ours from now on; an old kernel that cannot do that does without.
+    let was_subreaper = nix::sys::prctl::get_child_subreaper().unwrap_or(false);
     let _ = nix::sys::prctl::set_child_subreaper(true);
     let root = make_root(&options, &facts, &command)?;
     if root.is_nested() {
@@ -99,6 +100,8 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
             }
             root.finish(false);
             drop(others);
+            // What is started in this command's place keeps it.
+            let _ = nix::sys::prctl::set_child_subreaper(was_subreaper);
             return Ok(without_a_second_process(&options, not_started, &variables, &caught));
         }
     };
