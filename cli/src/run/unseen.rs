@@ -32,7 +32,8 @@ impl Unseen {
         let mut lines = Vec::new();
         for process in processes {
             let who = Identity::of(*process);
-            if self.known.contains(&who) || !is_given(*process, root) || !is_armed(*process) {
+            // To read an environment takes a lock of the process; few are armed.
+            if self.known.contains(&who) || !is_armed(*process) || !is_given(*process, root) {
                 continue;
             }
             self.known.insert(who);
