@@ -71,6 +71,10 @@ fn a_program_for_which_there_is_no_second_process_takes_the_first_ones_place() {
     let Some(outcome) = crowded(&work, 1, &["--", "/bin/echo", "it ran"]) else { return };
     assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), "it ran\n"), "{outcome}");
     assert!(lines(&outcome).len() == 1 && outcome.stderr.contains("not watched"), "{outcome}");
+    // This command adopts orphans; the program in its place does not (37 is PR_GET_CHILD_SUBREAPER).
+    let asks = "import ctypes; n = ctypes.c_int(7); ctypes.CDLL(None).prctl(37, ctypes.byref(n)); print(n.value)";
+    let outcome = crowded(&work, 1, &["--", "python3", "-c", asks]).unwrap();
+    assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), "0\n"), "{outcome}");
     // Nobody could keep this promise.
     let outcome = crowded(&work, 1, &["--timeout", "1s", "--", "/bin/echo", "it ran"]).unwrap();
     assert_eq!((outcome.code, outcome.stdout.as_str(), lines(&outcome).len()), (Some(126), "", 1), "{outcome}");
