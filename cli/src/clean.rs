@@ -20,8 +20,8 @@ pub(crate) struct Arguments {
     /// Only say what would be removed.
     #[arg(short = 'n', long)]
     dry_run: bool,
-    /// Also folders of processes in other containers that have given no sign of life for a minute. One that was paused for longer
-    /// gives none either.
+    /// Also folders of processes in other containers or on other hosts that have given no sign of life for a minute. One that was
+    /// paused for longer gives none either.
     #[arg(long)]
     all: bool,
     /// Only folders in which nothing has changed for so long: 12h, 30m.
@@ -63,7 +63,7 @@ fn clean_in(bases: &[PathBuf], arguments: &Arguments, out: &mut Output<'_>) -> O
         (living, "of processes that run"),
         (
             silent,
-            "of processes in other containers, which cannot be seen from here (--all takes those that are silent)",
+            "of processes in other containers or on other hosts, which cannot be seen from here (--all takes those that are silent)",
         ),
         (newer, "in which something has changed lately (--older-than)"),
     ] {

@@ -46,10 +46,11 @@ pub(crate) fn sight() -> Sight<'static> {
         now: SystemTime::now(),
         exists: &exists,
         open: &|path| files::open_unlinked(path),
-        is_locked: &|file| {
-            let locked = file.try_clone().map(|file| Flock::lock(file, FlockArg::LockSharedNonblock));
-            locked.is_ok_and(|locked| matches!(locked, Err((_, Errno::EWOULDBLOCK))))
-        },
+        is_locked: Some(&|file| match Flock::lock(file.try_clone().ok()?, FlockArg::LockSharedNonblock) {
+            Ok(_) => Some(false),
+            Err((_, Errno::EWOULDBLOCK)) => Some(true),
+            Err(_) => None,
+        }),
     }
 }
 

@@ -4,10 +4,11 @@
 //! a limit. The library looks after it when a process makes a folder of its own, `lazyguard run` when it makes one, and
 //! `lazyguard clean` when it is called; this is the one place that says what may be removed.
 //!
-//! A folder is never removed while its process lives. Where the process has its number in the same namespace, the kernel says whether
-//! there is one. Containers that share their memory (`--ipc=host`) or their temporary files see each other's folders and not each
-//! other's processes: there a lock says that a run goes on, and the recording that a process does, since it is stamped ten times a
-//! second. A process that was stopped as a whole for longer than [`SILENT`] in another container counts as gone.
+//! A folder is never removed while its process lives. Where the process has its number on the same host and in the same namespace, the
+//! kernel says whether there is one. Containers that share their memory (`--ipc=host`), and hosts that share a file system, see each
+//! other's folders and not each other's processes: there a lock says that a run goes on, and the recording that a process does, since
+//! it is stamped ten times a second. A process that was stopped as a whole for longer than [`SILENT`] in another container counts as
+//! gone. What an earlier boot of this host has left is treated in the same way.
 //!
 //! Must not: follow a link, remove anything of another user, wait, or look at a clock or at processes by itself: that is asked of
 //! [`Sight`].
@@ -52,9 +53,10 @@ pub struct Sight<'a> {
     pub exists: &'a dyn Fn(u32) -> bool,
     /// Opens a regular file without following a link or waiting.
     pub open: &'a dyn Fn(&Path) -> io::Result<File>,
-    /// Whether another process holds a lock on a file (flock(2)), or may. It is asked of runs of other namespaces only: of the
-    /// others, the number of the process is enough.
-    pub is_locked: &'a dyn Fn(&File) -> bool,
+    /// Whether another process holds a lock on a file (flock(2)); it returns `None` where the file system has no locks. `None` where
+    /// locks are not asked for: a run of another namespace then counts as one that goes on, and of the others the numbers of
+    /// processes decide.
+    pub is_locked: Option<&'a dyn Fn(&File) -> Option<bool>>,
 }
 
 /// Whether the process of a folder is there.
@@ -64,7 +66,7 @@ pub enum State {
     Lives,
     /// It is gone.
     Gone,
-    /// It had its number in another namespace, and has given no sign of life for [`SILENT`].
+    /// It had its number in another namespace or on another host, and has given no sign of life for [`SILENT`].
     Silent,
 }
 
@@ -87,12 +89,23 @@ pub struct Left {
     pub foreign: Option<String>,
 }
 
-/// The namespace in which this process has its number, as much of it as a name holds; 0 where the system does not tell.
+/// The namespace in which this process has its number, as much of it as a name holds: a hash of the namespace and of this boot of this
+/// host, since the first namespace has the same number on every host. 0 where the system does not tell.
 pub fn namespace() -> u16 {
+    let told = |name: &str| fs::read_to_string(Path::new("/proc/sys/kernel").join(name)).ok();
+    let boot = told("random/boot_id").or_else(|| told("hostname"));
     let link = fs::read_link("/proc/self/ns/pid").ok();
-    let name = link.as_deref().and_then(Path::to_str).unwrap_or_default();
-    let number = name.trim_start_matches("pid:[").trim_end_matches(']').parse::<u64>();
-    number.map_or(0, |number| number as u16)
+    namespace_by(boot.as_deref(), link.as_deref().and_then(Path::to_str))
+}
+
+/// By what names this boot of this host, and by the link to the namespace.
+fn namespace_by(boot: Option<&str>, link: Option<&str>) -> u16 {
+    let told = |text: Option<&str>| text.map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned);
+    let (Some(boot), Some(link)) = (told(boot), told(link)) else { return 0 };
+    // FNV-1a: every version and build has to come to the same.
+    let bytes = boot.bytes().chain(link.bytes());
+    let hash = bytes.fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    ((hash >> 16) as u16 ^ hash as u16).max(1)
 }
 
 /// This user's private folders in a place. What another user has put there under such a name is none, and neither is a link.
@@ -143,7 +156,7 @@ impl Left {
         let about = entry.metadata().ok().filter(|about| about.is_dir() && about.uid() == sight.user)?;
         let (path, since) = (entry.path(), about.modified().ok()?);
         let state = match private.is_run {
-            true => state_of_run(&path, private, sight),
+            true => state_of_run(&path, private, since, sight),
             false => state_of_process(&path, private, since, sight),
         };
         let mut entries = MOST_ENTRIES;
@@ -204,9 +217,16 @@ fn state_of_process(path: &Path, private: Private, since: SystemTime, sight: &Si
     }
 }
 
-fn state_of_run(path: &Path, private: Private, sight: &Sight<'_>) -> State {
+fn state_of_run(path: &Path, private: Private, since: SystemTime, sight: &Sight<'_>) -> State {
     let known = is_known_here(private, sight);
-    let is_locked = |folder: &Path| !known && is_supervised(folder, sight);
+    let is_recent = sight.now.duration_since(since).map_or(true, |age| age <= DAY);
+    // Two hosts may come to the same number of a namespace, so a lock counts in each.
+    let is_locked = |folder: &Path| match lock_of(folder, sight) {
+        Lock::Held => true,
+        Lock::Free => false,
+        Lock::NotAsked => !known,
+        Lock::NotTold => !known && is_recent,
+    };
     if (sight.exists)(private.process) || is_locked(path) {
         return State::Lives;
     }
@@ -228,9 +248,26 @@ fn is_known_here(private: Private, sight: &Sight<'_>) -> bool {
     sight.namespace != 0 && private.namespace == sight.namespace
 }
 
-/// Whether the `lazyguard run` of a folder still runs.
-fn is_supervised(folder: &Path, sight: &Sight<'_>) -> bool {
-    (sight.open)(&folder.join(MARK)).is_ok_and(|mark| (sight.is_locked)(&mark))
+/// What the lock on the mark of a run tells.
+enum Lock {
+    /// The run goes on.
+    Held,
+    /// It is over, or there is no mark.
+    Free,
+    /// The file system has no locks.
+    NotTold,
+    /// See [`Sight::is_locked`].
+    NotAsked,
+}
+
+fn lock_of(folder: &Path, sight: &Sight<'_>) -> Lock {
+    let Ok(mark) = (sight.open)(&folder.join(MARK)) else { return Lock::Free };
+    match sight.is_locked.map(|is_locked| is_locked(&mark)) {
+        None => Lock::NotAsked,
+        Some(None) => Lock::NotTold,
+        Some(Some(true)) => Lock::Held,
+        Some(Some(false)) => Lock::Free,
+    }
 }
 
 /// Whether a process whose folder is in this one still runs; or a run, or one of its processes.

@@ -46,7 +46,7 @@ impl Base {
             exists: &|process| process == ALIVE,
             open: &open,
             // The files say it by themselves.
-            is_locked: &|file| file.metadata().unwrap().len() == 6,
+            is_locked: Some(&|file| Some(file.metadata().unwrap().len() == 6)),
         }
     }
 
@@ -253,6 +253,53 @@ fn whatever_is_in_the_way_of_a_recording_is_not_opened() {
 fn the_namespace_is_that_of_this_process() {
     assert_eq!(namespace() != 0, fs::read_link("/proc/self/ns/pid").is_ok());
     assert_eq!(namespace(), namespace());
+}
+
+#[test]
+fn the_first_namespace_of_another_host_or_boot_is_another_one() {
+    let first = Some("pid:[4026531836]");
+    let here = namespace_by(Some("3b6ee7ba-6d8b-4a6b-9d8f-0d4b2f1a7c11\n"), first);
+    let there = namespace_by(Some("c1c5dbbd-1f19-4e42-8cc3-9d0a5e2c7b02\n"), first);
+    let container = namespace_by(Some("3b6ee7ba-6d8b-4a6b-9d8f-0d4b2f1a7c11\n"), Some("pid:[4026532836]"));
+    assert!(here != there && here != container && ![here, there, container].contains(&0));
+    // Other versions have to come to the same number.
+    assert_eq!(here, namespace_by(Some("3b6ee7ba-6d8b-4a6b-9d8f-0d4b2f1a7c11"), first));
+    for (boot, link) in [(None, first), (Some("\n"), first), (Some("node7"), None), (None, None)] {
+        assert_eq!(namespace_by(boot, link), 0, "{boot:?} {link:?}");
+    }
+    assert!((0..200_000).all(|n| namespace_by(Some(&format!("{n}")), first) != 0));
+}
+
+#[test]
+fn a_lock_on_a_run_counts_whatever_its_number_says() {
+    let base = Base::new();
+    let (locked, free) = (base.run(NOBODY, HERE, NOBODY, 90_000), base.run(NOBODY, HERE, NOBODY, 90_000));
+    put(&locked, MARK, "locked");
+    assert_eq!((base.state(&locked), base.state(&free)), (State::Lives, State::Gone));
+    // The library asks for no lock: it leaves the runs of others alone, and the numbers say what its own are.
+    let elsewhere = base.run(NOBODY, ELSEWHERE, NOBODY, 90_000);
+    let state = |sight: &Sight<'_>, path: &Path| {
+        all_in(&base.0, sight).into_iter().find(|left| left.path == path).unwrap().state
+    };
+    let library = Sight { is_locked: None, ..base.sight() };
+    assert_eq!((state(&library, &free), state(&library, &elsewhere)), (State::Gone, State::Lives));
+    // A file system that has no locks.
+    let without = Sight { is_locked: Some(&|_| None), ..base.sight() };
+    let recent = base.run(NOBODY, ELSEWHERE, NOBODY, 1_000);
+    assert_eq!((state(&without, &free), state(&without, &elsewhere)), (State::Gone, State::Silent));
+    assert_eq!(state(&without, &recent), State::Lives);
+}
+
+#[test]
+fn what_an_earlier_boot_has_left_goes_in_the_end() {
+    let base = Base::new();
+    let of_processes = [base.process(NOBODY, ELSEWHERE, 90_000), base.process(NOBODY, ELSEWHERE, 90_000)];
+    put(&of_processes[0], TRACE, stamped(90_000));
+    let run = base.run(NOBODY, ELSEWHERE, NOBODY, 90_000);
+    let recent = base.process(NOBODY, ELSEWHERE, 1_000);
+    base.tidy();
+    assert_eq!(there(&of_processes), [false, false]);
+    assert_eq!((run.exists(), recent.exists()), (false, true));
 }
 
 #[test]
