@@ -45,7 +45,7 @@ fn clean_in(bases: &[PathBuf], arguments: &Arguments, out: &mut Output<'_>) -> O
             State::Lives => living += 1,
             State::Silent if !arguments.all => silent += 1,
             _ if sight.now.duration_since(left.since).unwrap_or_default() < least => newer += 1,
-            _ => match remove(left, arguments.dry_run) {
+            _ => match remove(left, arguments.dry_run, sight.entries) {
                 Ok(freed) => {
                     let verb = if arguments.dry_run { "would remove" } else { "removed" };
                     write_line!(out, "{verb} {} ({}, {})", left.path.display(), whose(left), size(freed))?;
@@ -81,10 +81,10 @@ fn clean_in(bases: &[PathBuf], arguments: &Arguments, out: &mut Output<'_>) -> O
     }
 }
 
-fn remove(left: &Left, dry_run: bool) -> std::io::Result<u64> {
+fn remove(left: &Left, dry_run: bool, mut entries: usize) -> std::io::Result<u64> {
     match dry_run {
         true => left.removable().map(|()| left.bytes),
-        false => left.remove(),
+        false => left.remove(&mut entries),
     }
 }
 

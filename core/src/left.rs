@@ -10,8 +10,13 @@
 //! it is stamped ten times a second. A process that was stopped as a whole for longer than [`SILENT`] in another container counts as
 //! gone. What an earlier boot of this host has left is treated in the same way.
 //!
-//! Must not: follow a link, remove anything of another user, wait, or look at a clock or at processes by itself: that is asked of
-//! [`Sight`].
+//! A sweep runs on a thread of the program, whose stack may be small, and root's place for other users is open to all. So it looks at no
+//! more entries than [`Sight::entries`] says, and goes no deeper than folders of LazyGuard lie in each other.
+//!
+//! Must not: follow a link, remove anything of another user outside a folder of this one, wait, or look at a clock or at processes by
+//! itself: that is asked of [`Sight`].
+
+mod remove;
 
 use crate::place::file::{HANG, KEPT, MARK, OF_A_PROCESS, TRACE};
 use crate::place::Private;
@@ -22,6 +27,8 @@ use std::io;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+pub use remove::remove_folder;
 
 /// How many folders without the report of a hang stay, of processes and of runs; the one that is being made is counted.
 pub const MOST_WITHOUT_HANG: usize = 8;
@@ -35,11 +42,10 @@ pub const MOST_BYTES: u64 = 256 << 20;
 /// For how long a process may not have stamped its recording and still be alive.
 pub const SILENT: Duration = Duration::from_secs(60);
 
-/// The most folders that are looked at while a program starts, and the most entries in one of them.
+/// The most folders that are looked at while a program starts.
 const MOST_LOOKED_AT: usize = 256;
-const MOST_ENTRIES: usize = 4096;
 /// How deep folders lie in each other: a run, a run in it, a process in that.
-const DEEPEST: usize = 4;
+pub const DEEPEST: usize = 4;
 
 /// What can be asked about this machine.
 pub struct Sight<'a> {
@@ -47,6 +53,8 @@ pub struct Sight<'a> {
     pub user: u32,
     /// The namespace in which processes have their numbers here, as [`namespace`] tells it.
     pub namespace: u16,
+    /// The most entries of folders that are looked at for one private folder, and the most that one sweep removes.
+    pub entries: usize,
     /// The time.
     pub now: SystemTime,
     /// Whether there is a process with this number.
@@ -116,9 +124,10 @@ pub fn all_in(base: &Path, sight: &Sight<'_>) -> Vec<Left> {
 /// Takes away what is too much in a place where a folder is about to be made.
 pub fn tidy(base: &Path, sight: &Sight<'_>) {
     let left = some_in(base, sight, MOST_LOOKED_AT);
+    let mut entries = sight.entries;
     for surplus in surplus(&left, sight.now) {
         // The next process tries again.
-        let _ = surplus.remove();
+        let _ = surplus.remove(&mut entries);
     }
 }
 
@@ -159,7 +168,7 @@ impl Left {
             true => state_of_run(&path, private, since, sight),
             false => state_of_process(&path, private, since, sight),
         };
-        let mut entries = MOST_ENTRIES;
+        let mut entries = sight.entries;
         let mut left = Self {
             bytes: bytes_in(&path, DEEPEST, &mut entries),
             path,
@@ -169,8 +178,11 @@ impl Left {
             is_evidence: false,
             foreign: None,
         };
-        left.is_evidence =
-            if private.is_run { run_is_evidence(&left.path, DEEPEST) } else { is_there(&left.path, HANG) };
+        left.is_evidence = if private.is_run {
+            run_is_evidence(&left.path, DEEPEST, &mut sight.entries.clone())
+        } else {
+            is_there(&left.path, HANG)
+        };
         if !private.is_run {
             left.foreign = entries_of(&left.path).find(|entry| !is_ours(entry)).map(|entry| name_of(&entry));
         }
@@ -189,16 +201,15 @@ impl Left {
         }
     }
 
-    /// Takes the folder away; returns how many bytes that gives back. A folder of a process in which there is something that is not
-    /// LazyGuard's stays as it is, since somebody has put it there.
+    /// Takes the folder away, with no more entries than are still to be removed, which it counts down; returns how many bytes that gives
+    /// back. A folder of a process in which there is something that is not LazyGuard's stays as it is, since somebody has put it there.
     ///
     /// # Errors
     ///
-    /// That of [`Left::removable`], and those of the file system.
-    pub fn remove(&self) -> io::Result<u64> {
+    /// Those of [`Left::removable`] and of [`remove_folder`].
+    pub fn remove(&self, entries: &mut usize) -> io::Result<u64> {
         self.removable()?;
-        // Follows no link, neither in the folder nor where it is itself.
-        fs::remove_dir_all(&self.path).map(|()| self.bytes)
+        remove_folder(&self.path, entries).map(|()| self.bytes)
     }
 }
 
@@ -236,7 +247,7 @@ fn state_of_run(path: &Path, private: Private, since: SystemTime, sight: &Sight<
         let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         process_of(&name).is_some_and(|process| (sight.exists)(process)) || is_stamped(folder) || is_locked(folder)
     };
-    match (has_living(path, DEEPEST, &lives), known) {
+    match (has_living(path, DEEPEST, &mut sight.entries.clone(), &lives), known) {
         (true, _) => State::Lives,
         (false, true) => State::Gone,
         (false, false) => State::Silent,
@@ -270,10 +281,16 @@ fn lock_of(folder: &Path, sight: &Sight<'_>) -> Lock {
     }
 }
 
-/// Whether a process whose folder is in this one still runs; or a run, or one of its processes.
-fn has_living(root: &Path, depth: usize, lives: &dyn Fn(&Path) -> bool) -> bool {
-    folders_in(root)
-        .any(|folder| lives(&folder) || depth > 0 && is_there(&folder, MARK) && has_living(&folder, depth - 1, lives))
+/// Whether a process whose folder is in this one still runs; or a run, or one of its processes. It may where there are more entries
+/// than are looked at.
+fn has_living(root: &Path, depth: usize, entries: &mut usize, lives: &dyn Fn(&Path) -> bool) -> bool {
+    entries_of(root).any(|entry| {
+        let Some(rest) = entries.checked_sub(1) else { return true };
+        *entries = rest;
+        folder_at(&entry).is_some_and(|folder| {
+            lives(&folder) || depth > 0 && is_there(&folder, MARK) && has_living(&folder, depth - 1, entries, lives)
+        })
+    })
 }
 
 /// The process that the name of a folder in a run's tells: `rankR-PID`, with a dot and a number behind it after an exec, or
@@ -286,11 +303,17 @@ pub fn process_of(name: &str) -> Option<u32> {
     process?.parse().ok()
 }
 
-/// Whether a run has kept what somebody is to look at: its path was printed, or a process has left the report of a hang.
-fn run_is_evidence(root: &Path, depth: usize) -> bool {
+/// Whether a run has kept what somebody is to look at: its path was printed, or a process has left the report of a hang. It may where
+/// there are more entries than are looked at.
+fn run_is_evidence(root: &Path, depth: usize, entries: &mut usize) -> bool {
     is_there(root, KEPT)
-        || folders_in(root).any(|folder| {
-            is_there(&folder, HANG) || depth > 0 && is_there(&folder, MARK) && run_is_evidence(&folder, depth - 1)
+        || entries_of(root).any(|entry| {
+            let Some(rest) = entries.checked_sub(1) else { return true };
+            *entries = rest;
+            folder_at(&entry).is_some_and(|folder| {
+                is_there(&folder, HANG)
+                    || depth > 0 && is_there(&folder, MARK) && run_is_evidence(&folder, depth - 1, entries)
+            })
         })
 }
 
@@ -345,8 +368,8 @@ fn entries_of(folder: &Path) -> impl Iterator<Item = DirEntry> {
     fs::read_dir(folder).into_iter().flatten().flatten()
 }
 
-fn folders_in(root: &Path) -> impl Iterator<Item = PathBuf> {
-    entries_of(root).filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path())
+fn folder_at(entry: &DirEntry) -> Option<PathBuf> {
+    entry.file_type().is_ok_and(|kind| kind.is_dir()).then(|| entry.path())
 }
 
 #[cfg(test)]

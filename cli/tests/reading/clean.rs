@@ -122,3 +122,15 @@ fn what_processes_of_another_host_have_stays() {
     drop(lock);
     assert!(removed(&run));
 }
+
+#[test]
+fn folders_that_lie_too_deep_in_each_other_are_said() {
+    let folder = Folder::new("clean_deep");
+    let run = private(&folder, "run-", NOBODY, namespace());
+    fs::create_dir_all(run.join("d/".repeat(300))).unwrap();
+    fs::File::open(&run).unwrap().set_modified(SystemTime::now() - Duration::from_secs(1_000_000 * 3600)).unwrap();
+    let (code, out, errors) = clean(&folder, &["--older-than", "900000h"]);
+    assert_eq!((code, errors.lines().count()), (Some(1), 1), "{out}{errors}");
+    assert!(errors.contains(run.to_str().unwrap()) && errors.contains("deeper"), "{errors}");
+    assert!(run.join("d/d/d/d/d/d").exists() && !run.join("trace.lgt").exists());
+}

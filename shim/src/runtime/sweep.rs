@@ -12,6 +12,8 @@ pub fn sweep(base: &Path, user: u32) {
     let sight = Sight {
         user,
         namespace: namespace(),
+        // What a failed run of a large job leaves is less than this; the rest is left to later processes and to `lazyguard clean`.
+        entries: 4096,
         now: SystemTime::now(),
         exists: &exists,
         open: &files::open_unlinked,
