@@ -47,6 +47,9 @@ const MOST_LOOKED_AT: usize = 256;
 /// How deep folders lie in each other: a run, a run in it, a process in that.
 pub const DEEPEST: usize = 4;
 
+/// Tells whether another process holds a lock on a file.
+pub type AskLock = dyn Fn(&File) -> Option<bool>;
+
 /// What can be asked about this machine.
 pub struct Sight<'a> {
     /// This user.
@@ -64,7 +67,7 @@ pub struct Sight<'a> {
     /// Whether another process holds a lock on a file (flock(2)); it returns `None` where the file system has no locks. `None` where
     /// locks are not asked for: a run of another namespace then counts as one that goes on, and of the others the numbers of
     /// processes decide.
-    pub is_locked: Option<&'a dyn Fn(&File) -> Option<bool>>,
+    pub is_locked: Option<&'a AskLock>,
 }
 
 /// Whether the process of a folder is there.
