@@ -20,8 +20,8 @@ pub(crate) struct Arguments {
     /// Only say what would be removed.
     #[arg(short = 'n', long)]
     dry_run: bool,
-    /// Also folders of processes in other containers that have given no sign of life for a minute. One that was paused for longer
-    /// gives none either.
+    /// Also folders of processes in other containers or on other hosts that have given no sign of life for a minute. One that was
+    /// paused for longer gives none either.
     #[arg(long)]
     all: bool,
     /// Only folders in which nothing has changed for so long: 12h, 30m.
@@ -45,7 +45,7 @@ fn clean_in(bases: &[PathBuf], arguments: &Arguments, out: &mut Output<'_>) -> O
             State::Lives => living += 1,
             State::Silent if !arguments.all => silent += 1,
             _ if sight.now.duration_since(left.since).unwrap_or_default() < least => newer += 1,
-            _ => match remove(left, arguments.dry_run) {
+            _ => match remove(left, arguments.dry_run, sight.entries) {
                 Ok(freed) => {
                     let verb = if arguments.dry_run { "would remove" } else { "removed" };
                     write_line!(out, "{verb} {} ({}, {})", left.path.display(), whose(left), size(freed))?;
@@ -63,7 +63,7 @@ fn clean_in(bases: &[PathBuf], arguments: &Arguments, out: &mut Output<'_>) -> O
         (living, "of processes that run"),
         (
             silent,
-            "of processes in other containers, which cannot be seen from here (--all takes those that are silent)",
+            "of processes in other containers or on other hosts, which cannot be seen from here (--all takes those that are silent)",
         ),
         (newer, "in which something has changed lately (--older-than)"),
     ] {
@@ -81,10 +81,10 @@ fn clean_in(bases: &[PathBuf], arguments: &Arguments, out: &mut Output<'_>) -> O
     }
 }
 
-fn remove(left: &Left, dry_run: bool) -> std::io::Result<u64> {
+fn remove(left: &Left, dry_run: bool, mut entries: usize) -> std::io::Result<u64> {
     match dry_run {
         true => left.removable().map(|()| left.bytes),
-        false => left.remove(),
+        false => left.remove(&mut entries),
     }
 }
 

@@ -6,7 +6,7 @@ use crate::files;
 use crate::output::say;
 use crate::process::{ask_as, exists, Standing};
 use crate::source::{started_by_header, RECORDING};
-use lazyguard_core::left::{namespace, Sight};
+use lazyguard_core::left::{namespace, remove_folder, Sight};
 use lazyguard_core::place::{private_bases, Private};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
@@ -20,6 +20,14 @@ use std::time::SystemTime;
 
 /// The files by which a run is known.
 const OF_A_RUN: [&str; 4] = [RECORDING, "run.json", "hang.json", "log.jsonl"];
+
+/// The most entries that are looked at in a private folder, and removed of one.
+const MOST_ENTRIES: usize = 1 << 20;
+
+/// Removes a private folder as [`lazyguard_core::left::remove_folder`] does. What cannot be removed is swept later.
+pub(crate) fn remove(folder: &Path) {
+    let _ = remove_folder(folder, &mut MOST_ENTRIES.clone());
+}
 
 /// A folder that a process has left.
 pub(crate) struct Left {
@@ -43,13 +51,15 @@ pub(crate) fn sight() -> Sight<'static> {
     Sight {
         user: getuid().as_raw(),
         namespace: namespace(),
+        entries: MOST_ENTRIES,
         now: SystemTime::now(),
         exists: &exists,
         open: &|path| files::open_unlinked(path),
-        is_locked: &|file| {
-            let locked = file.try_clone().map(|file| Flock::lock(file, FlockArg::LockSharedNonblock));
-            locked.is_ok_and(|locked| matches!(locked, Err((_, Errno::EWOULDBLOCK))))
-        },
+        is_locked: Some(&|file| match Flock::lock(file.try_clone().ok()?, FlockArg::LockSharedNonblock) {
+            Ok(_) => Some(false),
+            Err((_, Errno::EWOULDBLOCK)) => Some(true),
+            Err(_) => None,
+        }),
     }
 }
 

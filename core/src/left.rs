@@ -4,13 +4,19 @@
 //! a limit. The library looks after it when a process makes a folder of its own, `lazyguard run` when it makes one, and
 //! `lazyguard clean` when it is called; this is the one place that says what may be removed.
 //!
-//! A folder is never removed while its process lives. Where the process has its number in the same namespace, the kernel says whether
-//! there is one. Containers that share their memory (`--ipc=host`) or their temporary files see each other's folders and not each
-//! other's processes: there a lock says that a run goes on, and the recording that a process does, since it is stamped ten times a
-//! second. A process that was stopped as a whole for longer than [`SILENT`] in another container counts as gone.
+//! A folder is never removed while its process lives. Where the process has its number on the same host and in the same namespace, the
+//! kernel says whether there is one. Containers that share their memory (`--ipc=host`), and hosts that share a file system, see each
+//! other's folders and not each other's processes: there a lock says that a run goes on, and the recording that a process does, since
+//! it is stamped ten times a second. A process that was stopped as a whole for longer than [`SILENT`] in another container counts as
+//! gone. What an earlier boot of this host has left is treated in the same way.
 //!
-//! Must not: follow a link, remove anything of another user, wait, or look at a clock or at processes by itself: that is asked of
-//! [`Sight`].
+//! A sweep runs on a thread of the program, whose stack may be small, and root's place for other users is open to all. So it looks at no
+//! more entries than [`Sight::entries`] says, and goes no deeper than folders of LazyGuard lie in each other.
+//!
+//! Must not: follow a link, remove anything of another user outside a folder of this one, wait, or look at a clock or at processes by
+//! itself: that is asked of [`Sight`].
+
+mod remove;
 
 use crate::place::file::{HANG, KEPT, MARK, OF_A_PROCESS, TRACE};
 use crate::place::Private;
@@ -21,6 +27,8 @@ use std::io;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+pub use remove::remove_folder;
 
 /// How many folders without the report of a hang stay, of processes and of runs; the one that is being made is counted.
 pub const MOST_WITHOUT_HANG: usize = 8;
@@ -34,11 +42,13 @@ pub const MOST_BYTES: u64 = 256 << 20;
 /// For how long a process may not have stamped its recording and still be alive.
 pub const SILENT: Duration = Duration::from_secs(60);
 
-/// The most folders that are looked at while a program starts, and the most entries in one of them.
+/// The most folders that are looked at while a program starts.
 const MOST_LOOKED_AT: usize = 256;
-const MOST_ENTRIES: usize = 4096;
 /// How deep folders lie in each other: a run, a run in it, a process in that.
-const DEEPEST: usize = 4;
+pub const DEEPEST: usize = 4;
+
+/// Tells whether another process holds a lock on a file.
+pub type AskLock = dyn Fn(&File) -> Option<bool>;
 
 /// What can be asked about this machine.
 pub struct Sight<'a> {
@@ -46,15 +56,18 @@ pub struct Sight<'a> {
     pub user: u32,
     /// The namespace in which processes have their numbers here, as [`namespace`] tells it.
     pub namespace: u16,
+    /// The most entries of folders that are looked at for one private folder, and the most that one sweep removes.
+    pub entries: usize,
     /// The time.
     pub now: SystemTime,
     /// Whether there is a process with this number.
     pub exists: &'a dyn Fn(u32) -> bool,
     /// Opens a regular file without following a link or waiting.
     pub open: &'a dyn Fn(&Path) -> io::Result<File>,
-    /// Whether another process holds a lock on a file (flock(2)), or may. It is asked of runs of other namespaces only: of the
-    /// others, the number of the process is enough.
-    pub is_locked: &'a dyn Fn(&File) -> bool,
+    /// Whether another process holds a lock on a file (flock(2)); it returns `None` where the file system has no locks. `None` where
+    /// locks are not asked for: a run of another namespace then counts as one that goes on, and of the others the numbers of
+    /// processes decide.
+    pub is_locked: Option<&'a AskLock>,
 }
 
 /// Whether the process of a folder is there.
@@ -64,7 +77,7 @@ pub enum State {
     Lives,
     /// It is gone.
     Gone,
-    /// It had its number in another namespace, and has given no sign of life for [`SILENT`].
+    /// It had its number in another namespace or on another host, and has given no sign of life for [`SILENT`].
     Silent,
 }
 
@@ -87,12 +100,23 @@ pub struct Left {
     pub foreign: Option<String>,
 }
 
-/// The namespace in which this process has its number, as much of it as a name holds; 0 where the system does not tell.
+/// The namespace in which this process has its number, as much of it as a name holds: a hash of the namespace and of this boot of this
+/// host, since the first namespace has the same number on every host. 0 where the system does not tell.
 pub fn namespace() -> u16 {
+    let told = |name: &str| fs::read_to_string(Path::new("/proc/sys/kernel").join(name)).ok();
+    let boot = told("random/boot_id").or_else(|| told("hostname"));
     let link = fs::read_link("/proc/self/ns/pid").ok();
-    let name = link.as_deref().and_then(Path::to_str).unwrap_or_default();
-    let number = name.trim_start_matches("pid:[").trim_end_matches(']').parse::<u64>();
-    number.map_or(0, |number| number as u16)
+    namespace_by(boot.as_deref(), link.as_deref().and_then(Path::to_str))
+}
+
+/// By what names this boot of this host, and by the link to the namespace.
+fn namespace_by(boot: Option<&str>, link: Option<&str>) -> u16 {
+    let told = |text: Option<&str>| text.map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned);
+    let (Some(boot), Some(link)) = (told(boot), told(link)) else { return 0 };
+    // FNV-1a: every version and build has to come to the same.
+    let bytes = boot.bytes().chain(link.bytes());
+    let hash = bytes.fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    ((hash >> 16) as u16 ^ hash as u16).max(1)
 }
 
 /// This user's private folders in a place. What another user has put there under such a name is none, and neither is a link.
@@ -103,9 +127,10 @@ pub fn all_in(base: &Path, sight: &Sight<'_>) -> Vec<Left> {
 /// Takes away what is too much in a place where a folder is about to be made.
 pub fn tidy(base: &Path, sight: &Sight<'_>) {
     let left = some_in(base, sight, MOST_LOOKED_AT);
+    let mut entries = sight.entries;
     for surplus in surplus(&left, sight.now) {
         // The next process tries again.
-        let _ = surplus.remove();
+        let _ = surplus.remove(&mut entries);
     }
 }
 
@@ -143,10 +168,10 @@ impl Left {
         let about = entry.metadata().ok().filter(|about| about.is_dir() && about.uid() == sight.user)?;
         let (path, since) = (entry.path(), about.modified().ok()?);
         let state = match private.is_run {
-            true => state_of_run(&path, private, sight),
+            true => state_of_run(&path, private, since, sight),
             false => state_of_process(&path, private, since, sight),
         };
-        let mut entries = MOST_ENTRIES;
+        let mut entries = sight.entries;
         let mut left = Self {
             bytes: bytes_in(&path, DEEPEST, &mut entries),
             path,
@@ -156,8 +181,11 @@ impl Left {
             is_evidence: false,
             foreign: None,
         };
-        left.is_evidence =
-            if private.is_run { run_is_evidence(&left.path, DEEPEST) } else { is_there(&left.path, HANG) };
+        left.is_evidence = if private.is_run {
+            run_is_evidence(&left.path, DEEPEST, &mut sight.entries.clone())
+        } else {
+            is_there(&left.path, HANG)
+        };
         if !private.is_run {
             left.foreign = entries_of(&left.path).find(|entry| !is_ours(entry)).map(|entry| name_of(&entry));
         }
@@ -176,16 +204,15 @@ impl Left {
         }
     }
 
-    /// Takes the folder away; returns how many bytes that gives back. A folder of a process in which there is something that is not
-    /// LazyGuard's stays as it is, since somebody has put it there.
+    /// Takes the folder away, with no more entries than are still to be removed, which it counts down; returns how many bytes that gives
+    /// back. A folder of a process in which there is something that is not LazyGuard's stays as it is, since somebody has put it there.
     ///
     /// # Errors
     ///
-    /// That of [`Left::removable`], and those of the file system.
-    pub fn remove(&self) -> io::Result<u64> {
+    /// Those of [`Left::removable`] and of [`remove_folder`].
+    pub fn remove(&self, entries: &mut usize) -> io::Result<u64> {
         self.removable()?;
-        // Follows no link, neither in the folder nor where it is itself.
-        fs::remove_dir_all(&self.path).map(|()| self.bytes)
+        remove_folder(&self.path, entries).map(|()| self.bytes)
     }
 }
 
@@ -204,9 +231,16 @@ fn state_of_process(path: &Path, private: Private, since: SystemTime, sight: &Si
     }
 }
 
-fn state_of_run(path: &Path, private: Private, sight: &Sight<'_>) -> State {
+fn state_of_run(path: &Path, private: Private, since: SystemTime, sight: &Sight<'_>) -> State {
     let known = is_known_here(private, sight);
-    let is_locked = |folder: &Path| !known && is_supervised(folder, sight);
+    let is_recent = sight.now.duration_since(since).map_or(true, |age| age <= DAY);
+    // Two hosts may come to the same number of a namespace, so a lock counts in each.
+    let is_locked = |folder: &Path| match lock_of(folder, sight) {
+        Lock::Held => true,
+        Lock::Free => false,
+        Lock::NotAsked => !known,
+        Lock::NotTold => !known && is_recent,
+    };
     if (sight.exists)(private.process) || is_locked(path) {
         return State::Lives;
     }
@@ -216,7 +250,7 @@ fn state_of_run(path: &Path, private: Private, sight: &Sight<'_>) -> State {
         let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         process_of(&name).is_some_and(|process| (sight.exists)(process)) || is_stamped(folder) || is_locked(folder)
     };
-    match (has_living(path, DEEPEST, &lives), known) {
+    match (has_living(path, DEEPEST, &mut sight.entries.clone(), &lives), known) {
         (true, _) => State::Lives,
         (false, true) => State::Gone,
         (false, false) => State::Silent,
@@ -228,15 +262,38 @@ fn is_known_here(private: Private, sight: &Sight<'_>) -> bool {
     sight.namespace != 0 && private.namespace == sight.namespace
 }
 
-/// Whether the `lazyguard run` of a folder still runs.
-fn is_supervised(folder: &Path, sight: &Sight<'_>) -> bool {
-    (sight.open)(&folder.join(MARK)).is_ok_and(|mark| (sight.is_locked)(&mark))
+/// What the lock on the mark of a run tells.
+enum Lock {
+    /// The run goes on.
+    Held,
+    /// It is over, or there is no mark.
+    Free,
+    /// The file system has no locks.
+    NotTold,
+    /// See [`Sight::is_locked`].
+    NotAsked,
 }
 
-/// Whether a process whose folder is in this one still runs; or a run, or one of its processes.
-fn has_living(root: &Path, depth: usize, lives: &dyn Fn(&Path) -> bool) -> bool {
-    folders_in(root)
-        .any(|folder| lives(&folder) || depth > 0 && is_there(&folder, MARK) && has_living(&folder, depth - 1, lives))
+fn lock_of(folder: &Path, sight: &Sight<'_>) -> Lock {
+    let Ok(mark) = (sight.open)(&folder.join(MARK)) else { return Lock::Free };
+    match sight.is_locked.map(|is_locked| is_locked(&mark)) {
+        None => Lock::NotAsked,
+        Some(None) => Lock::NotTold,
+        Some(Some(true)) => Lock::Held,
+        Some(Some(false)) => Lock::Free,
+    }
+}
+
+/// Whether a process whose folder is in this one still runs; or a run, or one of its processes. It may where there are more entries
+/// than are looked at.
+fn has_living(root: &Path, depth: usize, entries: &mut usize, lives: &dyn Fn(&Path) -> bool) -> bool {
+    entries_of(root).any(|entry| {
+        let Some(rest) = entries.checked_sub(1) else { return true };
+        *entries = rest;
+        folder_at(&entry).is_some_and(|folder| {
+            lives(&folder) || depth > 0 && is_there(&folder, MARK) && has_living(&folder, depth - 1, entries, lives)
+        })
+    })
 }
 
 /// The process that the name of a folder in a run's tells: `rankR-PID`, with a dot and a number behind it after an exec, or
@@ -249,11 +306,17 @@ pub fn process_of(name: &str) -> Option<u32> {
     process?.parse().ok()
 }
 
-/// Whether a run has kept what somebody is to look at: its path was printed, or a process has left the report of a hang.
-fn run_is_evidence(root: &Path, depth: usize) -> bool {
+/// Whether a run has kept what somebody is to look at: its path was printed, or a process has left the report of a hang. It may where
+/// there are more entries than are looked at.
+fn run_is_evidence(root: &Path, depth: usize, entries: &mut usize) -> bool {
     is_there(root, KEPT)
-        || folders_in(root).any(|folder| {
-            is_there(&folder, HANG) || depth > 0 && is_there(&folder, MARK) && run_is_evidence(&folder, depth - 1)
+        || entries_of(root).any(|entry| {
+            let Some(rest) = entries.checked_sub(1) else { return true };
+            *entries = rest;
+            folder_at(&entry).is_some_and(|folder| {
+                is_there(&folder, HANG)
+                    || depth > 0 && is_there(&folder, MARK) && run_is_evidence(&folder, depth - 1, entries)
+            })
         })
 }
 
@@ -308,8 +371,8 @@ fn entries_of(folder: &Path) -> impl Iterator<Item = DirEntry> {
     fs::read_dir(folder).into_iter().flatten().flatten()
 }
 
-fn folders_in(root: &Path) -> impl Iterator<Item = PathBuf> {
-    entries_of(root).filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path())
+fn folder_at(entry: &DirEntry) -> Option<PathBuf> {
+    entry.file_type().is_ok_and(|kind| kind.is_dir()).then(|| entry.path())
 }
 
 #[cfg(test)]

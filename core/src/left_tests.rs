@@ -42,11 +42,12 @@ impl Base {
         Sight {
             user: user(),
             namespace: HERE,
+            entries: 4096,
             now: now(),
             exists: &|process| process == ALIVE,
             open: &open,
             // The files say it by themselves.
-            is_locked: &|file| file.metadata().unwrap().len() == 6,
+            is_locked: Some(&|file| Some(file.metadata().unwrap().len() == 6)),
         }
     }
 
@@ -213,7 +214,7 @@ fn what_is_no_folder_of_this_user_is_left_alone() {
     fs::write(left.join(".hang.json.new"), "cut o").unwrap();
     let all = all_in(&base.0, &base.sight());
     assert_eq!(all.len(), 1);
-    all[0].remove().unwrap();
+    all[0].remove(&mut 4096).unwrap();
     assert_eq!((left.exists(), fs::read(target.join(TRACE)).unwrap().as_slice()), (false, &b"mine"[..]));
 }
 
@@ -226,7 +227,7 @@ fn what_somebody_has_put_there_stays_with_the_folder() {
     base.tidy();
     let all = all_in(&base.0, &base.sight());
     assert_eq!(all[0].foreign.as_deref(), Some("notes"));
-    assert!(all[0].remove().unwrap_err().to_string().contains("notes") && left.join("notes").exists());
+    assert!(all[0].remove(&mut 4096).unwrap_err().to_string().contains("notes") && left.join("notes").exists());
 }
 
 #[test]
@@ -238,7 +239,7 @@ fn what_a_folder_takes_is_counted_with_all_that_is_in_it() {
     put(&inner, HANG, "{}");
     let all = all_in(&base.0, &base.sight());
     assert!((1 << 20..2 << 20).contains(&all[0].bytes) && all[0].is_evidence, "{all:?}");
-    assert!(all[0].remove().unwrap() >= 1 << 20 && !run.exists());
+    assert!(all[0].remove(&mut 4096).unwrap() >= 1 << 20 && !run.exists());
 }
 
 #[test]
@@ -253,6 +254,126 @@ fn whatever_is_in_the_way_of_a_recording_is_not_opened() {
 fn the_namespace_is_that_of_this_process() {
     assert_eq!(namespace() != 0, fs::read_link("/proc/self/ns/pid").is_ok());
     assert_eq!(namespace(), namespace());
+}
+
+/// Folders in each other, as deep as this; made without a path that is too long.
+fn nest(within: &Path, depth: usize) {
+    let mut folder = File::open(within).unwrap();
+    for _ in 0..depth {
+        rustix::fs::mkdirat(&folder, "d", 0o700.into()).unwrap();
+        let flags = rustix::fs::OFlags::DIRECTORY;
+        folder = rustix::fs::openat(&folder, "d", flags, rustix::fs::Mode::empty()).unwrap().into();
+    }
+}
+
+#[test]
+fn folders_that_lie_too_deep_in_each_other_stay_and_take_no_stack() {
+    let base = Base::new();
+    let run = base.run(NOBODY, HERE, NOBODY, 100);
+    // The removal of such a depth on a stack of this size ends the process, unless it stops.
+    nest(&run, 3_000);
+    put(&run.join(format!("rank0-{NOBODY}")), TRACE, "");
+    let run = aged(run, 90_000);
+    let (place, sight) = (base.0.clone(), base.sight());
+    let (user, namespace) = (sight.user, sight.namespace);
+    let sweep = move || {
+        let exists = |process| process == ALIVE;
+        let sight = Sight { user, namespace, entries: 4096, now: now(), exists: &exists, open: &open, is_locked: None };
+        tidy(&place, &sight);
+    };
+    std::thread::Builder::new().stack_size(256 << 10).spawn(sweep).unwrap().join().unwrap();
+    assert!(
+        run.join("d/d/d/d/d").exists() && !run.join(format!("rank0-{NOBODY}")).exists() && !run.join(MARK).exists()
+    );
+    let error = all_in(&base.0, &base.sight())[0].remove(&mut 4096).unwrap_err();
+    assert!(error.to_string().contains("deeper"), "{error}");
+}
+
+#[test]
+fn as_deep_as_folders_of_lazyguard_lie_in_each_other_they_go() {
+    let base = Base::new();
+    let outer = base.run(NOBODY, HERE, NOBODY, 100);
+    // The place for other users, a run in it that the program has started, one of its processes.
+    let place = outer.join("0123456789abcdef0123456789abcdef");
+    let process = place.join(format!("run-{NOBODY}/rank0-{NOBODY}"));
+    fs::create_dir_all(&process).unwrap();
+    [&place, &place.join(format!("run-{NOBODY}"))].iter().for_each(|run| put(run, MARK, "{}"));
+    put(&process, HANG, "{}");
+    symlink(&base.0, process.join("link")).unwrap();
+    let all = all_in(&base.0, &base.sight());
+    assert!(all[0].is_evidence && all[0].state == State::Gone);
+    all[0].remove(&mut 4096).unwrap();
+    assert!(!outer.exists() && base.0.exists());
+}
+
+#[test]
+fn no_more_entries_are_looked_at_or_removed_than_a_sweep_may() {
+    let base = Base::new();
+    let run = base.run(NOBODY, HERE, NOBODY, 100);
+    (0..100).for_each(|n| fs::write(run.join(n.to_string()), "").unwrap());
+    let run = aged(run, 90_000);
+    // What is beyond may be of a process that lives, or the report of a hang.
+    let few = all_in(&base.0, &Sight { entries: 50, ..base.sight() }).remove(0);
+    assert_eq!((few.state, few.is_evidence), (State::Lives, true));
+    let all = all_in(&base.0, &base.sight()).remove(0);
+    assert_eq!((all.state, all.is_evidence), (State::Gone, false));
+    let (mut entries, count) = (60, || fs::read_dir(&run).unwrap().count());
+    let error = all.remove(&mut entries).unwrap_err();
+    assert!(error.to_string().contains("more entries"), "{error}");
+    assert_eq!((entries, count()), (0, 42));
+    all.remove(&mut 60).unwrap();
+    assert!(!run.exists());
+    assert!(remove_folder(Path::new("/nonexistent/x"), &mut 1).is_err());
+    // A link in the place of the folder.
+    symlink(&base.0, base.0.join("link")).unwrap();
+    assert!(remove_folder(&base.0.join("link"), &mut 60).is_err() && base.0.join("link").exists());
+}
+
+#[test]
+fn the_first_namespace_of_another_host_or_boot_is_another_one() {
+    let first = Some("pid:[4026531836]");
+    let here = namespace_by(Some("3b6ee7ba-6d8b-4a6b-9d8f-0d4b2f1a7c11\n"), first);
+    let there = namespace_by(Some("c1c5dbbd-1f19-4e42-8cc3-9d0a5e2c7b02\n"), first);
+    let container = namespace_by(Some("3b6ee7ba-6d8b-4a6b-9d8f-0d4b2f1a7c11\n"), Some("pid:[4026532836]"));
+    assert!(here != there && here != container && ![here, there, container].contains(&0));
+    // Other versions have to come to the same number.
+    assert_eq!(here, namespace_by(Some("3b6ee7ba-6d8b-4a6b-9d8f-0d4b2f1a7c11"), first));
+    for (boot, link) in [(None, first), (Some("\n"), first), (Some("node7"), None), (None, None)] {
+        assert_eq!(namespace_by(boot, link), 0, "{boot:?} {link:?}");
+    }
+    assert!((0..200_000).all(|n| namespace_by(Some(&format!("{n}")), first) != 0));
+}
+
+#[test]
+fn a_lock_on_a_run_counts_whatever_its_number_says() {
+    let base = Base::new();
+    let (locked, free) = (base.run(NOBODY, HERE, NOBODY, 90_000), base.run(NOBODY, HERE, NOBODY, 90_000));
+    put(&locked, MARK, "locked");
+    assert_eq!((base.state(&locked), base.state(&free)), (State::Lives, State::Gone));
+    // The library asks for no lock: it leaves the runs of others alone, and the numbers say what its own are.
+    let elsewhere = base.run(NOBODY, ELSEWHERE, NOBODY, 90_000);
+    let state = |sight: &Sight<'_>, path: &Path| {
+        all_in(&base.0, sight).into_iter().find(|left| left.path == path).unwrap().state
+    };
+    let library = Sight { is_locked: None, ..base.sight() };
+    assert_eq!((state(&library, &free), state(&library, &elsewhere)), (State::Gone, State::Lives));
+    // A file system that has no locks.
+    let without = Sight { is_locked: Some(&|_| None), ..base.sight() };
+    let recent = base.run(NOBODY, ELSEWHERE, NOBODY, 1_000);
+    assert_eq!((state(&without, &free), state(&without, &elsewhere)), (State::Gone, State::Silent));
+    assert_eq!(state(&without, &recent), State::Lives);
+}
+
+#[test]
+fn what_an_earlier_boot_has_left_goes_in_the_end() {
+    let base = Base::new();
+    let of_processes = [base.process(NOBODY, ELSEWHERE, 90_000), base.process(NOBODY, ELSEWHERE, 90_000)];
+    put(&of_processes[0], TRACE, stamped(90_000));
+    let run = base.run(NOBODY, ELSEWHERE, NOBODY, 90_000);
+    let recent = base.process(NOBODY, ELSEWHERE, 1_000);
+    base.tidy();
+    assert_eq!(there(&of_processes), [false, false]);
+    assert_eq!((run.exists(), recent.exists()), (false, true));
 }
 
 #[test]

@@ -11,6 +11,7 @@
 
 use super::root::{locked, MARK};
 use crate::files;
+use crate::left_behind;
 use crate::process::exists;
 use lazyguard_core::left::{namespace, process_of};
 use lazyguard_core::place::{private_bases, private_suffix};
@@ -118,8 +119,7 @@ impl Drop for OtherUsers {
             for folder in [&self.place, &self.outer] {
                 let _ = fs::remove_file(folder.join(MARK)).and_then(|()| fs::remove_dir(folder));
             }
-            // It follows no links. What cannot be removed is swept later.
-            let _ = fs::remove_dir_all(&self.outer);
+            left_behind::remove(&self.outer);
         }
     }
 }

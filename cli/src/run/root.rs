@@ -299,7 +299,7 @@ impl Root {
         } else {
             // Made by this process, and for its owner only. Where it is empty, no descriptor is needed to remove it.
             let _ = fs::remove_file(self.path.join(MARK)).and_then(|()| fs::remove_dir(&self.path));
-            let _ = fs::remove_dir_all(&self.path);
+            left_behind::remove(&self.path);
         }
         self.path.exists() && has_content
     }
@@ -313,7 +313,7 @@ impl Root {
                 any = true;
                 let _ = fs::remove_file(folder.join(RECORDING));
             } else {
-                let _ = fs::remove_dir_all(folder);
+                left_behind::remove(&folder);
             }
         }
         any

@@ -2,6 +2,7 @@
 
 use super::common::{hanging, Job};
 use super::{lazyguard, texts, Folder};
+use nix::fcntl::{Flock, FlockArg};
 use std::fs;
 use std::os::unix::fs::{symlink, MetadataExt as _};
 use std::path::PathBuf;
@@ -96,4 +97,40 @@ fn what_cannot_be_removed_is_said() {
         assert_eq!(errors.lines().count(), 1, "{errors}");
     }
     assert!(left.join("trace.lgt").exists());
+}
+
+#[test]
+fn what_processes_of_another_host_have_stays() {
+    let folder = Folder::new("clean_hosts");
+    // The first namespace of process numbers has this number on every host.
+    let of_every_host = 4_026_531_836_u32 as u16;
+    let link = fs::read_link("/proc/self/ns/pid").unwrap();
+    let of_this = link.to_str().unwrap().trim_start_matches("pid:[").trim_end_matches(']').parse::<u64>().unwrap();
+    let elsewhere = [of_every_host, of_this as u16].map(|namespace| {
+        let path = private(&folder, "", NOBODY, namespace);
+        fs::remove_file(path.join("trace.lgt")).unwrap();
+        path
+    });
+    // Two hosts may come to the same number; the run goes on where its mark is locked.
+    let run = private(&folder, "run-", NOBODY, namespace());
+    fs::write(run.join("supervised.json"), "{}").unwrap();
+    let mark = fs::File::open(run.join("supervised.json")).unwrap();
+    let lock = Flock::lock(mark, FlockArg::LockExclusiveNonblock).unwrap();
+    let removed =
+        |path: &PathBuf| clean(&folder, &["--dry-run"]).1.contains(&format!("would remove {}", path.display()));
+    assert_eq!((elsewhere.each_ref().map(removed), removed(&run)), ([false, false], false));
+    drop(lock);
+    assert!(removed(&run));
+}
+
+#[test]
+fn folders_that_lie_too_deep_in_each_other_are_said() {
+    let folder = Folder::new("clean_deep");
+    let run = private(&folder, "run-", NOBODY, namespace());
+    fs::create_dir_all(run.join("d/".repeat(300))).unwrap();
+    fs::File::open(&run).unwrap().set_modified(SystemTime::now() - Duration::from_secs(1_000_000 * 3600)).unwrap();
+    let (code, out, errors) = clean(&folder, &["--older-than", "900000h"]);
+    assert_eq!((code, errors.lines().count()), (Some(1), 1), "{out}{errors}");
+    assert!(errors.contains(run.to_str().unwrap()) && errors.contains("deeper"), "{errors}");
+    assert!(run.join("d/d/d/d/d/d").exists() && !run.join("trace.lgt").exists());
 }

@@ -17,6 +17,16 @@ const MOST: usize = 16;
 /// A folder in memory, gone with the test.
 struct InMemory(PathBuf);
 
+/// The number of the namespace in the name of a private folder, as every version of LazyGuard tells it: FNV-1a of this boot and of the
+/// namespace.
+fn namespace() -> u16 {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_else(|error| panic!("{error}"));
+    let link = fs::read_link("/proc/self/ns/pid").unwrap_or_else(|error| panic!("{error}"));
+    let bytes = boot.trim().bytes().chain(link.to_string_lossy().bytes().collect::<Vec<_>>());
+    let hash = bytes.fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    ((hash >> 16) as u16 ^ hash as u16).max(1)
+}
+
 impl InMemory {
     fn new(test: &str) -> Self {
         let path = PathBuf::from(format!("/dev/shm/lazyguard-e2e-{test}-{}", std::process::id()));
@@ -31,9 +41,7 @@ impl InMemory {
     /// What failed runs have left, the newest last: with the report of a hang, and a recording of so many bytes.
     fn failed(&self, kind: &str, count: u64, bytes: usize) -> Vec<PathBuf> {
         let user = fs::metadata(&self.0).map_or(0, |about| about.uid());
-        let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_else(|error| panic!("{error}"));
-        let digits: String = namespace.to_string_lossy().chars().filter(char::is_ascii_digit).collect();
-        let namespace = digits.parse::<u64>().unwrap_or(0) as u16;
+        let namespace = namespace();
         (0..count)
             .map(|number| {
                 let path = self.0.join(format!("lazyguard-{kind}{user}-{NOBODY}-{namespace:04x}{number:04x}"));
