@@ -144,19 +144,11 @@ fn begin<'a>(guard: &'static Guard, entry: Entry, call: &'a mut Option<Call>) ->
 /// Whether the thread is not inside a call after all: it left the last one without returning from it.
 #[cold]
 fn recover(guard: &Guard, slot: &ThreadSlot, caller: Caller) -> bool {
-    if !slot.abandoned(caller) || on_signal_stack() {
+    if !slot.abandoned(caller) || door::on_signal_stack() {
         return false;
     }
     slot.abandon(guard.now());
     slot.enter(caller)
-}
-
-/// Whether the thread runs a signal handler on a stack of its own, whose addresses say nothing about the other one's.
-fn on_signal_stack() -> bool {
-    // SAFETY: all-zero bytes are a valid `stack_t`.
-    let mut stack: libc::stack_t = unsafe { std::mem::zeroed() };
-    // SAFETY: asks only; the structure is valid for writing.
-    unsafe { libc::sigaltstack(std::ptr::null(), &mut stack) != 0 || stack.ss_flags & libc::SS_ONSTACK != 0 }
 }
 
 impl Call {

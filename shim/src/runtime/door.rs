@@ -11,6 +11,10 @@
 //! cancelled exactly where it is cancelled without the guard; a request that arrives inside stays pending until the thread is
 //! outside again.
 //!
+//! A jump out of a signal handler (`siglongjmp`) may lead out of the guard. The next visit of the thread from further out finds that, by
+//! the address of the frame that was left, and gives the thread its cancellation back at its end. What the guard cannot mend is
+//! `pthread_exit` in a handler that interrupts the guard: that unwinds as a cancellation does, and ends the process.
+//!
 //! What keeps this true:
 //!
 //! * [`inside`] has no landing pad in its frame: the part runs in a frame of its own ([`contained`], never inlined), and what the
@@ -21,28 +25,73 @@
 //!
 //! Must not: be entered around the program's own call of the driver, or around a function of the program's.
 
+use super::mine::{self, Door};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::time::Duration;
 
 extern "C-unwind" {
     fn pthread_setcancelstate(state: libc::c_int, before: *mut libc::c_int) -> libc::c_int;
+    fn pthread_setcanceltype(kind: libc::c_int, before: *mut libc::c_int) -> libc::c_int;
 }
 
 /// `PTHREAD_CANCEL_DISABLE`.
 const DISABLE: libc::c_int = 1;
+/// `PTHREAD_CANCEL_DEFERRED`.
+const DEFERRED: libc::c_int = 0;
 
 /// Runs a part of the guard on a thread of the program; `None` if it panicked, and the guard has stepped aside then.
 ///
 /// What the part gives back is `Copy`, so that there is nothing to drop while a cancellation unwinds.
 #[inline(never)]
 pub fn inside<T: Copy>(part: impl FnOnce() -> T) -> Option<T> {
-    let mut before = 0;
-    // SAFETY: the former state is valid for writing. The C library has the function in every version this library runs with.
-    unsafe { pthread_setcancelstate(DISABLE, &mut before) };
+    let (mut state, mut kind) = (0, 0);
+    let here = (&raw const state) as usize;
+    // Both: a request for a thread whose cancellation is asynchronous may strike although it is disabled by now, because the C library
+    // looks at the state when it sends the request, and at the kind alone when that arrives.
+    // SAFETY: the former state and kind are valid for writing. The C library has had both since it has had threads.
+    unsafe {
+        pthread_setcancelstate(DISABLE, &mut state);
+        pthread_setcanceltype(DEFERRED, &mut kind);
+    }
+    let outer = mine::door();
+    let is_left = outer.frame != 0 && here >= outer.frame && !on_signal_stack();
+    if is_left {
+        // A jump led out of the guard, from a signal handler, and left the thread as the guard had made it.
+        (state, kind) = (outer.state, outer.kind);
+    }
+    let is_outermost = outer.frame == 0 || is_left;
+    if is_outermost {
+        mine::set_door(Door { frame: here, state, kind });
+    }
     let made = contained(part);
-    // SAFETY: the state is the one that the thread had; the present one is not asked for.
-    unsafe { pthread_setcancelstate(before, std::ptr::null_mut()) };
+    if is_outermost {
+        mine::set_door(Door::NONE);
+    }
+    // SAFETY: both are those that the thread had; the present ones are not asked for.
+    unsafe {
+        pthread_setcancelstate(state, std::ptr::null_mut());
+        if kind != DEFERRED {
+            pthread_setcanceltype(kind, std::ptr::null_mut());
+        }
+    }
     made
+}
+
+/// Whether the calling thread is inside, below a signal handler that calls this: what the guard does may not be begun then, since
+/// the thread may hold a lock of the guard's or of the allocator's.
+#[inline(never)]
+pub fn is_interrupted() -> bool {
+    let here = 0u8;
+    let outer = mine::door();
+    outer.frame != 0 && ((&raw const here as usize) < outer.frame || on_signal_stack())
+}
+
+/// Whether the thread runs a signal handler on a stack of its own, whose addresses say nothing about the other one's.
+pub fn on_signal_stack() -> bool {
+    // SAFETY: all-zero bytes are a valid `stack_t`.
+    let mut stack: libc::stack_t = unsafe { std::mem::zeroed() };
+    // SAFETY: asks only; the structure is valid for writing.
+    unsafe { libc::sigaltstack(std::ptr::null(), &mut stack) != 0 || stack.ss_flags & libc::SS_ONSTACK != 0 }
 }
 
 /// Runs a part that reaches no function outside this library: there is nothing in it that a cancellation could strike.
@@ -77,4 +126,38 @@ pub fn pause(span: Duration) {
     let span = libc::timespec { tv_sec: span.as_secs() as libc::time_t, tv_nsec: span.subsec_nanos() as libc::c_long };
     // SAFETY: the time is valid for reading; what remains of it is not asked for.
     unsafe { libc::syscall(libc::SYS_nanosleep, &span, std::ptr::null_mut::<libc::timespec>()) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state() -> libc::c_int {
+        let mut state = 0;
+        // SAFETY: the former state is valid for writing, and put back.
+        unsafe {
+            pthread_setcancelstate(DISABLE, &mut state);
+            pthread_setcancelstate(state, std::ptr::null_mut());
+        }
+        state
+    }
+
+    #[test]
+    fn the_thread_is_not_cancelled_inside_and_as_before_outside() {
+        assert_eq!(state(), 0);
+        assert_eq!(inside(|| (state(), inside(state), is_interrupted())), Some((DISABLE, Some(DISABLE), true)));
+        assert_eq!((state(), is_interrupted()), (0, false));
+    }
+
+    #[test]
+    fn what_a_jump_out_of_the_guard_has_left_behind_is_put_right_by_the_next_visit() {
+        let deeper = 0u8;
+        // As `inside` has made it, in a frame that is gone.
+        // SAFETY: the former state is not asked for.
+        unsafe { pthread_setcancelstate(DISABLE, std::ptr::null_mut()) };
+        mine::set_door(Door { frame: &raw const deeper as usize - 4096, state: 0, kind: DEFERRED });
+        assert!(!is_interrupted());
+        assert_eq!(inside(state), Some(DISABLE));
+        assert_eq!((state(), mine::door().frame), (0, 0));
+    }
 }

@@ -308,6 +308,10 @@ fn say_what_was_missed() {
 
 /// Writes the last of the log and the account, or takes the folder away.
 extern "C-unwind" fn exiting() {
+    // A signal handler that calls `exit` has interrupted the guard itself: the recording has everything, as after a kill.
+    if door::is_interrupted() {
+        return;
+    }
     let Some(guard) = super::guard() else {
         door::inside(clear_up);
         door::inside(say_what_was_missed);

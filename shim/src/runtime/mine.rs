@@ -11,6 +11,30 @@ use super::Guard;
 use lazyguard_core::state::ThreadSlot;
 use std::ptr::null;
 
+/// The thread's way through the door ([`super::door`]): the frame by which it came in, and its cancellation before.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Door {
+    /// The address of the frame; 0 while the thread is outside.
+    pub frame: usize,
+    /// The state.
+    pub state: i32,
+    /// The type.
+    pub kind: i32,
+}
+
+impl Door {
+    /// Of a thread that is outside.
+    pub const NONE: Self = Self { frame: 0, state: 0, kind: 0 };
+}
+
+/// All of it.
+#[repr(C)]
+struct Own {
+    mine: Mine,
+    door: Door,
+}
+
 /// See the module.
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -39,13 +63,13 @@ std::arch::global_asm!(
     "lazyguard_mine:",
     ".zero {size}",
     ".popsection",
-    size = const size_of::<Mine>(),
+    size = const size_of::<Own>(),
 );
 
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-fn place() -> *mut Mine {
-    let place: *mut Mine;
+fn place() -> *mut Own {
+    let place: *mut Own;
     // SAFETY: reads the thread's pointer, which lies where it points to, and the variable's distance from it.
     unsafe {
         std::arch::asm!(
@@ -59,16 +83,38 @@ fn place() -> *mut Mine {
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn place() -> *mut Mine {
-    thread_local!(static MINE: std::cell::UnsafeCell<Mine> = const { std::cell::UnsafeCell::new(Mine::NOBODY) });
-    MINE.with(std::cell::UnsafeCell::get)
+fn place() -> *mut Own {
+    thread_local!(static OWN: std::cell::UnsafeCell<Own> =
+        const { std::cell::UnsafeCell::new(Own { mine: Mine::NOBODY, door: Door::NONE }) });
+    OWN.with(std::cell::UnsafeCell::get)
+}
+
+/// The calling thread's way through the door.
+#[inline(always)]
+pub fn door() -> Door {
+    // SAFETY: the thread's own variable, which lives as long as the thread.
+    unsafe { (&raw const (*place()).door).read() }
+}
+
+/// Changes it. The frame's address goes last where the thread comes in, and first where it leaves: a signal handler on top of this
+/// finds the thread outside, or the whole.
+#[inline(always)]
+pub fn set_door(door: Door) {
+    let place = place();
+    // SAFETY: as above. Volatile, so that the compiler keeps the order.
+    unsafe {
+        (&raw mut (*place).door.frame).write_volatile(0);
+        (&raw mut (*place).door.state).write_volatile(door.state);
+        (&raw mut (*place).door.kind).write_volatile(door.kind);
+        (&raw mut (*place).door.frame).write_volatile(door.frame);
+    }
 }
 
 /// The calling thread's.
 #[inline(always)]
 pub fn get() -> Mine {
     // SAFETY: the thread's own variable, which lives as long as the thread.
-    unsafe { place().read() }
+    unsafe { (&raw const (*place()).mine).read() }
 }
 
 /// Changes the calling thread's. A signal handler on top of this finds the former, nobody's, or the new: the rest counts for
@@ -77,9 +123,9 @@ pub fn set(mine: Mine) {
     let place = place();
     // SAFETY: as above. Volatile, so that the compiler keeps the order.
     unsafe {
-        (&raw mut (*place).guard).write_volatile(null());
-        (&raw mut (*place).slot).write_volatile(mine.slot);
-        (&raw mut (*place).number).write_volatile(mine.number);
-        (&raw mut (*place).guard).write_volatile(mine.guard);
+        (&raw mut (*place).mine.guard).write_volatile(null());
+        (&raw mut (*place).mine.slot).write_volatile(mine.slot);
+        (&raw mut (*place).mine.number).write_volatile(mine.number);
+        (&raw mut (*place).mine.guard).write_volatile(mine.guard);
     }
 }

@@ -18,7 +18,7 @@ use std::ffi::{c_char, CStr};
 const ADDRESS_OPTIONS: &CStr = c"verify_asan_link_order=0";
 
 /// As a file of suppressions has them.
-const THREAD_SUPPRESSIONS: &CStr = c"called_from_lib:liblazyguard.so\n";
+const THREAD_SUPPRESSIONS: &CStr = c"called_from_lib:liblazyguard.so$\n";
 
 /// Called by AddressSanitizer's runtime, if there is one in the process; what the environment says counts more.
 #[no_mangle]
