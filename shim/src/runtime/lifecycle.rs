@@ -9,7 +9,7 @@ use super::{
     clock, door, fault, folder, gate, hang, log, memory, nudge, standard_error, tasks, thread, Guard, RETIRED,
 };
 use crate::lookup::{dlsym, driver};
-use lazyguard_core::settings::Settings;
+use lazyguard_core::settings::{OnHang, Settings, RUN_ROOT};
 use lazyguard_core::state::World;
 use lazyguard_core::trace::layout::state;
 use lazyguard_core::trace::{ProcessFacts, Recorder, StartFacts};
@@ -164,7 +164,13 @@ fn build(initialised: Initialised) {
     // Release: partner of the Acquire in `guard`.
     HOT.guard.store(std::ptr::from_ref(guard).cast_mut(), Ordering::Release);
     match tasks::too_few() {
-        Some(why) => guard.loader.note(why),
+        Some(why) => {
+            // A user who wants a hang to be acted on, here or by `lazyguard run`, has to know that no hang is seen.
+            if !matches!(guard.settings.on_hang, OnHang::Report) || std::env::var_os(RUN_ROOT).is_some() {
+                standard_error::line(&why);
+            }
+            guard.loader.note(why);
+        }
         None => {
             if guard.settings.hang_after_nanos > 0 {
                 start_thread("lazyguard-watch", guard, move || hang::watchdog::run(guard));
