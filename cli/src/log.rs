@@ -2,15 +2,15 @@
 //!
 //! Must not: allocate for each record; a recording may hold tens of millions.
 
-use crate::callers::Callers;
+use crate::format::Took;
 use crate::names::{condition, lane_name, meant_at, Names};
 use crate::output::{say, write_line, Output};
 use crate::source::{duration, Opened, Run};
-use crate::writing::Took;
+use crate::symbolize::Callers;
 use crate::{Failure, Outcome};
 use lazyguard_core::api::Class;
-use lazyguard_core::diagnose::Doing;
-use lazyguard_core::hazard::{Marks, Noted};
+use lazyguard_core::diagnose::ThreadActivity;
+use lazyguard_core::hazard::{Flags, HazardEvent};
 use lazyguard_core::report::{event_of, event_of_record, EVENTS};
 use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::read::{Entry, StreamText};
@@ -40,7 +40,7 @@ enum LaneName {
     /// Calls in which a thread waits.
     Waits,
     /// Loads, memory operations, contexts, streams, captures, hazards, and what blocked.
-    Landmarks,
+    RareEvents,
 }
 
 impl From<LaneName> for Lane {
@@ -48,7 +48,7 @@ impl From<LaneName> for Lane {
         match name {
             LaneName::Work => Self::Work,
             LaneName::Waits => Self::Waits,
-            LaneName::Landmarks => Self::Landmarks,
+            LaneName::RareEvents => Self::RareEvents,
         }
     }
 }
@@ -167,7 +167,7 @@ impl<'a> Filter<'a> {
 
     fn lets_pass(&self, entry: &Entry, names: &mut Names<'_>) -> bool {
         let Entry { record, .. } = entry;
-        let class = record.form.class();
+        let class = record.entry_point.class();
         let took = if record.returned == 0 { self.end.saturating_sub(record.entered) } else { record.took() };
         let asked = self.asked;
         asked.since.is_none_or(|since| record.entered >= since)
@@ -181,7 +181,7 @@ impl<'a> Filter<'a> {
             && asked.event.as_deref().is_none_or(|event| {
                 event == event_of_record(record.kind, class) || record.kind.is_call() && event == event_of(class)
             })
-            && asked.call.as_deref().is_none_or(|call| record.form.symbol().contains(call))
+            && asked.call.as_deref().is_none_or(|call| record.entry_point.symbol().contains(call))
             && asked
                 .function
                 .as_deref()
@@ -279,7 +279,7 @@ impl<'a> Line<'a> {
     /// What a record says by itself; names come later.
     fn of(entry: &Entry) -> Self {
         let record = &entry.record;
-        let class = record.form.class();
+        let class = record.entry_point.class();
         let is_call = record.kind.is_call();
         let returned = record.returned != 0;
         let in_progress = is_call && !returned;
@@ -316,7 +316,7 @@ impl<'a> Line<'a> {
                     | Class::LibraryModule
             );
         let hazard = record.kind == Kind::Hazard;
-        let noted = Noted::of(record, entry.thread);
+        let noted = HazardEvent::of(record, entry.thread);
         let preload = record.kind == Kind::Preload;
         let detail = |applies: bool| (applies && record.detail != 0).then_some(record.detail);
         let extent = |applies: bool| applies.then_some(record.extent);
@@ -324,7 +324,7 @@ impl<'a> Line<'a> {
             at_ns: record.entered,
             took_ns: returned.then(|| record.took()),
             event: event_of_record(record.kind, class),
-            call: record.form.symbol(),
+            call: record.entry_point.symbol(),
             result: (is_call && returned).then_some(record.result),
             thread: entry.thread,
             thread_number: entry.thread_number,
@@ -353,7 +353,7 @@ impl<'a> Line<'a> {
             owner: detail(loads && !hazard),
             code: noted.map(|noted| noted.code.name()),
             in_flight_on: noted.map(|noted| noted.other.stream).filter(|&n| n != 0),
-            prevented: noted.is_some_and(|noted| noted.marks.says(Marks::PREVENTED)),
+            prevented: noted.is_some_and(|noted| noted.flags.says(Flags::PREVENTED)),
             in_flight: None,
             loaded: preload.then_some(record.extent & 0xffff_ffff),
             refused: preload.then_some(record.extent >> 32 & 0xffff),
@@ -381,7 +381,7 @@ pub(crate) struct Printer<'a, 'o> {
 
 impl<'a, 'o> Printer<'a, 'o> {
     pub fn new(opened: &'a Opened, format: Format, out: &'a mut Output<'o>) -> Self {
-        let texts = opened.recording.texts();
+        let texts = opened.recording.strings();
         let threads = opened.recording.threads().iter().filter(|t| !t.name.is_empty());
         Self {
             opened,
@@ -398,7 +398,7 @@ impl<'a, 'o> Printer<'a, 'o> {
         if record.stream == 0 {
             return None;
         }
-        self.opened.recording.texts().stream(record.stream, meant_at(record))
+        self.opened.recording.strings().stream(record.stream, meant_at(record))
     }
 
     fn print(&mut self, entry: &Entry) -> io::Result<()> {
@@ -413,7 +413,7 @@ impl<'a, 'o> Printer<'a, 'o> {
         line.thread_name = self.threads.get(&entry.thread_number).copied();
         line.handle = stream.map(|stream| stream.handle);
         line.function = self.names.function_of(record);
-        if let Some(noted) = Noted::of(record, entry.thread) {
+        if let Some(noted) = HazardEvent::of(record, entry.thread) {
             line.in_flight = self.in_flight.function(noted.other.function, meant_at(record));
         }
         match self.format {
@@ -439,9 +439,9 @@ impl<'a, 'o> Printer<'a, 'o> {
 /// What the guard saw, or the driver answered, when something stood still.
 fn seen(record: &Record) -> String {
     let detail = record.detail;
-    match record.form.class() {
+    match record.entry_point.class() {
         Class::Init => {
-            let doing = Doing::from_number(record.extent).map_or("is no longer seen", Doing::words);
+            let doing = ThreadActivity::from_number(record.extent).map_or("is no longer seen", ThreadActivity::words);
             format!("thread {detail} {doing}")
         }
         Class::StreamQuery if record.result == 0 => "the driver says that the stream is idle".to_owned(),

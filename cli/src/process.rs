@@ -57,8 +57,8 @@ pub(crate) fn maps_of(process: u32) -> Result<String, Failure> {
         Ok(maps) => return Ok(String::from_utf8_lossy(&maps).into_owned()),
         Err(error) => error,
     };
-    match Standing::of(process) {
-        Standing::Gone => failure("there is no process with this id, and no folder of this name".to_owned()),
+    match Status::of(process) {
+        Status::Gone => failure("there is no process with this id, and no folder of this name".to_owned()),
         _ if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => {
             let owner = fs::metadata(&own).ok().map(|about| about.uid()).filter(|&owner| owner != getuid().as_raw());
             failure(format!("runs, and cannot be looked into: {}", ask_as(owner)))
@@ -82,7 +82,7 @@ fn may_be_of(file: &Path, process: u32) -> io::Result<bool> {
 /// parent. `None` where there is none at all.
 pub(crate) fn recording_of(process: u32, maps: &str) -> Result<Option<PathBuf>, Failure> {
     let own = PathBuf::from(format!("/proc/{process}"));
-    let started = Standing::of(process).started();
+    let started = Status::of(process).started();
     let is_it = |path: &PathBuf| {
         started_by_header(path).is_ok_and(|ticks| Some(ticks) == started) && may_be_of(path, process).unwrap_or(false)
     };
@@ -116,7 +116,7 @@ pub(crate) fn file_of(process: u32, maps: &str, name: &str) -> Option<PathBuf> {
 
 /// How a process stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum Status {
     /// It is there, since this clock tick.
     Runs(u64),
     /// It is there, and has been stopped.
@@ -127,7 +127,7 @@ pub(crate) enum Standing {
     Gone,
 }
 
-impl Standing {
+impl Status {
     pub fn of(process: u32) -> Self {
         let Ok(stat) = files::read_text(format!("/proc/{process}/stat")) else {
             return match exists(process) {

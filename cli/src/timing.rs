@@ -1,10 +1,10 @@
-//! `lazyguard report --cold-start` and `--blocking`: where the time of a start went, and which asynchronous calls held the host.
+//! `lazyguard report --cold-start` and `--blocking`: where the time of a start went, and which asynchronous calls blocked the host.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `read` | the recordings of a run, read once for both accounts |
-//! | `cold_start` | the account of a start, for a person |
-//! | `blocking` | that of the calls that held the host |
+//! | `read` | the recordings of a run, read once for both summaries |
+//! | `cold_start` | the summary of a start, for a person |
+//! | `blocking` | that of the calls that blocked the host |
 //! | `cards` | the cards at the beginning and in the steady state |
 //! | `table` | durations, shares and columns |
 //!
@@ -16,9 +16,9 @@ mod cold_start;
 mod read;
 mod table;
 
+use crate::format::Format;
 use crate::output::{write_line, Output};
 use crate::source::duration;
-use crate::writing::Format;
 use crate::{Failure, Outcome};
 use lazyguard_core::timing::THRESHOLD_NANOS;
 use lazyguard_core::Nanos;
@@ -39,7 +39,7 @@ pub(crate) struct Arguments {
     /// Where the time from the process's start to its steady state went.
     #[arg(long)]
     cold_start: bool,
-    /// The calls documented as asynchronous that held the host, how long, and why.
+    /// The calls documented as asynchronous that blocked the host, how long, and why.
     #[arg(long)]
     blocking: bool,
     /// Where --blocking is given, only calls that took at least so long. [default: 100us]
@@ -48,13 +48,13 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// Whether one of the accounts was asked for.
+    /// Whether one of the summaries was asked for.
     pub fn wanted(&self) -> bool {
         self.cold_start || self.blocking
     }
 }
 
-/// Prints the accounts of a run: of a process, a run folder, or a folder with those of several processes.
+/// Prints the summaries of a run: of a process, a run folder, or a folder with those of several processes.
 pub(crate) fn report(what: &Path, arguments: &Arguments, format: Format) -> Outcome {
     let asked = Asked {
         cold_start: arguments.cold_start,
@@ -96,7 +96,7 @@ pub(crate) fn report(what: &Path, arguments: &Arguments, format: Format) -> Outc
     unreadable.map_or(Ok(ExitCode::SUCCESS), Err)
 }
 
-/// Prints the accounts of all processes of a run that has ended, as far as there are any, on standard error.
+/// Prints the summaries of all processes of a run that has ended, as far as there are any, on standard error.
 pub(crate) fn after_run(root: &Path, cold_start: bool, blocking: bool) -> Result<(), Failure> {
     let asked = Asked { cold_start, blocking, threshold: THRESHOLD_NANOS };
     if !cold_start && !blocking {
@@ -133,7 +133,7 @@ impl Timed {
             "host": self.host,
             "ended": self.ended,
             "cold_start": self.cold_start,
-            "card": self.cold_start.as_ref().map(|account| cards::json(self.cards.as_ref(), account)),
+            "card": self.cold_start.as_ref().map(|summary| cards::json(self.cards.as_ref(), summary)),
             "blocking": self.blocking,
         })
     }
@@ -141,12 +141,12 @@ impl Timed {
     fn write_text(&self, out: &mut Output<'_>) -> io::Result<()> {
         let rank = if self.rank.is_empty() { String::new() } else { format!(", rank {}", self.rank) };
         write_line!(out, "{} (process {}{rank} on {}) {}", self.program, self.process, self.host, self.ended)?;
-        if let Some(account) = &self.cold_start {
-            cold_start::write(account, out)?;
-            cards::write(self.cards.as_ref(), account, out)?;
+        if let Some(summary) = &self.cold_start {
+            cold_start::write(summary, out)?;
+            cards::write(self.cards.as_ref(), summary, out)?;
         }
-        if let Some(account) = &self.blocking {
-            blocking::write(account, out)?;
+        if let Some(summary) = &self.blocking {
+            blocking::write(summary, out)?;
         }
         Ok(())
     }

@@ -73,13 +73,13 @@ pub struct Settings {
     pub enabled: bool,
     /// `LAZYGUARD_PRELOAD`.
     pub preload: Policy,
-    /// `LAZYGUARD_PRELOAD_KERNELS`: the most kernels loaded ahead of use.
+    /// `LAZYGUARD_PRELOAD_KERNELS`: the most kernels preloaded.
     pub budget_kernels: u64,
-    /// `LAZYGUARD_PRELOAD_TIME`: the most time spent loading ahead of use, in nanoseconds.
+    /// `LAZYGUARD_PRELOAD_TIME`: the most time spent preloading, in nanoseconds.
     pub budget_nanos: u64,
     /// `LAZYGUARD_PRELOAD_SHARE`: the most of the run's time spent on it once the program is under way, in percent.
     pub budget_share_percent: u64,
-    /// `LAZYGUARD_PRELOAD_MEMORY`: the most device memory that loading ahead of use may take, in bytes.
+    /// `LAZYGUARD_PRELOAD_MEMORY`: the most device memory that preloading may take, in bytes.
     pub budget_bytes: u64,
     /// `LAZYGUARD_NUDGE`: the most fat binaries a runtime instance may hold and still be told to register them at start.
     pub nudge_fat_binaries: u64,
@@ -180,7 +180,7 @@ pub const SETTINGS: &[Setting] = &[
         flag: "--preload-kernels",
         values: "a count",
         default: "8192",
-        help: "the most kernels loaded ahead of use under `resolve`, `library` and `auto`",
+        help: "the most kernels preloaded under `resolve`, `library` and `auto`",
         apply: |s, v| set(&mut s.budget_kernels, v.parse().ok()),
     },
     Setting {
@@ -188,7 +188,7 @@ pub const SETTINGS: &[Setting] = &[
         flag: "--preload-time",
         values: "a duration: 500ms, 2s, 1m",
         default: "500ms",
-        help: "the most time spent loading ahead of use",
+        help: "the most time spent preloading",
         apply: |s, v| set(&mut s.budget_nanos, duration(v)),
     },
     Setting {
@@ -204,7 +204,7 @@ pub const SETTINGS: &[Setting] = &[
         flag: "--preload-memory",
         values: "a size: 64MiB, 1GiB",
         default: "128MiB",
-        help: "the most device memory that loading ahead of use may take",
+        help: "the most device memory that preloading may take",
         apply: |s, v| set(&mut s.budget_bytes, size(v)),
     },
     Setting {
@@ -269,7 +269,7 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "LAZYGUARD_SUMMARY",
-        flag: "--account",
+        flag: "--summary",
         values: "on, off",
         default: "off",
         help: "write what was done, skipped and why to standard error at exit",

@@ -2,7 +2,7 @@
 //!
 //! The way of a call: an export of [`hooks`], or the same function's address handed out by [`lookup`], then the guard
 //! ([`hooks::call`]: is this process armed, is this thread already in here?), the real driver function exactly once, and
-//! the fold of what happened into the state. Everything slow stands in [`runtime`]: arming, loading ahead of use, the
+//! the fold of what happened into the state. Everything slow stands in [`runtime`]: arming, preloading, the
 //! watchdog and the log.
 //!
 //! What holds everywhere in this crate:

@@ -19,7 +19,7 @@ fn value(seen: &Seen<'_>) -> Value {
         "lazyguard": env!("CARGO_PKG_VERSION"),
         "root": seen.root,
         "run": seen.run.map(|run| run_of(run, seen)),
-        "summary": text::summary(seen),
+        "result": text::result(seen),
         "failed": seen.failed.map(super::FailedOn::word),
         "fail_on": seen.fail_on.to_string(),
         "processes": seen.processes.iter().map(process).collect::<Vec<_>>(),
@@ -63,10 +63,10 @@ fn process(process: &Process) -> Value {
         "exit_code": process.end.and_then(|end| end.exit_code),
         "signal": process.end.and_then(|end| end.signal),
         "ended_by_run": process.end.is_some_and(|end| end.ended_by_run),
-        "standing": process.word(),
+        "status": process.word(),
         "hang": process.stood.as_ref().map(Stood::report),
         "stacks": process.stacks,
-        "run": process.account,
+        "run": process.summary,
         "hazards": process.hazards.iter().map(|seen| seen.hazard.key()).collect::<Vec<_>>(),
         "problems": process.problems,
     })
@@ -127,7 +127,7 @@ mod tests {
         assert_eq!(hazard["first"]["line"], 12);
         assert_eq!(hazard["met_by"][0]["rank"], "3");
         assert_eq!(value["processes"][0]["hazards"], json!(["LG101|k2|cuLaunchKernel|non-blocking"]));
-        assert_eq!(value["processes"][0]["standing"], "well");
+        assert_eq!(value["processes"][0]["status"], "well");
         assert!(value["baseline"].is_null());
     }
 
@@ -159,7 +159,7 @@ mod tests {
     fn a_hang_is_there_in_full_and_a_run_that_was_not_ours_is_null() {
         let value = told(&Told { hang: true, end: None, ..Told::default() });
         assert!(value["run"].is_null());
-        assert_eq!(value["processes"][0]["standing"], "hang");
+        assert_eq!(value["processes"][0]["status"], "hang");
         assert_eq!(value["processes"][0]["hang"]["verdicts"][0]["code"], "LG201");
     }
 }

@@ -8,8 +8,8 @@ pub(crate) use text::write_hang;
 
 use crate::source::Opened;
 use crate::Failure;
-use lazyguard_core::diagnose::{diagnose, Diagnosis, Gathering, Snapshot, Standing};
-use lazyguard_core::report::{HangReport, PreloadAccount};
+use lazyguard_core::diagnose::{diagnose, Diagnosis, Snapshot, SnapshotBuilder, Status};
+use lazyguard_core::report::{HangReport, PreloadSummary};
 use lazyguard_core::settings::Settings;
 use lazyguard_core::trace::read::{Entry, ThreadSeen, ThreadState};
 use lazyguard_core::trace::{Kind, Record};
@@ -22,11 +22,11 @@ const MOST_NAMED: usize = 1 << 12;
 /// What the recording tells.
 pub(crate) struct Recorded {
     opened: Opened,
-    gathering: Gathering,
+    builder: SnapshotBuilder,
     snapshot: Snapshot,
     diagnosis: Diagnosis,
     settings: Settings,
-    preload: PreloadAccount,
+    preload: PreloadSummary,
     /// The newest record of each thread, by the thread's number.
     newest: HashMap<u32, Entry>,
     /// Records of what a report may name: what is outstanding the longest, and loads on first use.
@@ -43,19 +43,19 @@ pub(crate) struct StoodStill {
 
 impl Recorded {
     pub(crate) fn read(opened: Opened) -> Result<Self, Failure> {
-        let texts = opened.recording.texts();
+        let texts = opened.recording.strings();
         let settings = opened.settings();
-        let mut preload = PreloadAccount {
-            policy: PreloadAccount::policy_name(settings.preload),
+        let mut preload = PreloadSummary {
+            policy: PreloadSummary::policy_name(settings.preload),
             notes: texts.notes().iter().map(|note| note.text.clone()).collect(),
-            ..PreloadAccount::default()
+            ..PreloadSummary::default()
         };
-        let mut gathering = Gathering::new(&opened.recording);
+        let mut builder = SnapshotBuilder::new(&opened.recording);
         let mut newest = HashMap::new();
         let mut named = Vec::new();
-        let outstanding: HashSet<_> = gathering.outstanding().collect();
+        let outstanding: HashSet<_> = builder.outstanding().collect();
         opened.each_record(|entry| {
-            gathering.see(entry);
+            builder.push(entry);
             let Record { kind, entered, stream, .. } = entry.record;
             let loads = matches!(kind, Kind::ColdFunction | Kind::ColdModule);
             if named.len() < MOST_NAMED && kind.is_call() && (loads || outstanding.contains(&(stream, entered))) {
@@ -69,25 +69,25 @@ impl Recorded {
             }
             Ok(())
         })?;
-        let snapshot = opened.standstill(&mut gathering);
+        let snapshot = opened.standstill(&mut builder);
         let diagnosis = diagnose(&snapshot);
-        Ok(Self { opened, gathering, snapshot, diagnosis, settings, preload, newest, named })
+        Ok(Self { opened, builder, snapshot, diagnosis, settings, preload, newest, named })
     }
 
     pub(crate) fn json(&self) -> Value {
         let facts = self.opened.recording.facts();
-        let accounts = self.opened.recording.accounts();
-        let sum = |of: fn(&lazyguard_core::trace::read::LaneAccount) -> u64| -> u64 {
-            accounts.iter().map(of).fold(0, u64::saturating_add)
+        let summaries = self.opened.recording.lanes();
+        let sum = |of: fn(&lazyguard_core::trace::read::LaneUse) -> u64| -> u64 {
+            summaries.iter().map(of).fold(0, u64::saturating_add)
         };
-        let lanes: Vec<_> = accounts
+        let lanes: Vec<_> = summaries
             .iter()
-            .map(|account| {
+            .map(|summary| {
                 json!({
-                    "lane": crate::names::lane_name(account.lane),
-                    "present": account.present,
-                    "overtaken": account.overtaken,
-                    "dropped": account.dropped,
+                    "lane": crate::names::lane_name(summary.lane),
+                    "present": summary.present,
+                    "overwritten": summary.overwritten,
+                    "dropped": summary.dropped,
                 })
             })
             .collect();
@@ -122,16 +122,16 @@ impl Recorded {
             "calls": self.calls(),
             "launches": self.launches(),
             "records": {
-                "written": sum(|account| account.written()),
-                "present": sum(|account| account.present),
-                "overtaken": sum(|account| account.overtaken),
-                "dropped": sum(|account| account.dropped),
+                "written": sum(|summary| summary.written()),
+                "present": sum(|summary| summary.present),
+                "overwritten": sum(|summary| summary.overwritten),
+                "dropped": sum(|summary| summary.dropped),
             },
             "lanes": lanes,
             "threads": threads,
             "defects": defects.map(ToString::to_string).collect::<Vec<_>>(),
             "snapshot": self.snapshot,
-            "standing": self.diagnosis.standing,
+            "status": self.diagnosis.status,
             "verdicts": self.diagnosis.verdicts,
             "slow": self.diagnosis.slow,
         })
@@ -158,7 +158,7 @@ impl Recorded {
 
     /// What stood still when the process was last seen; `None` where nothing did.
     pub(crate) fn stood_still(&self) -> Option<StoodStill> {
-        if self.diagnosis.standing == Standing::Well {
+        if self.diagnosis.status == Status::Well {
             return None;
         }
         let after = self.settings.hang_after_nanos;

@@ -11,10 +11,10 @@
 
 use super::root::{locked, MARK};
 use crate::files;
-use crate::left_behind;
+use crate::old_runs;
 use crate::process::exists;
-use lazyguard_core::left::{namespace, process_of};
-use lazyguard_core::place::{private_bases, private_suffix};
+use lazyguard_core::old_runs::{namespace, process_of};
+use lazyguard_core::run_folder::{private_bases, private_suffix};
 use lazyguard_core::settings::PRIVATE_RUN;
 use nix::fcntl::Flock;
 use nix::unistd::{geteuid, getuid};
@@ -119,7 +119,7 @@ impl Drop for OtherUsers {
             for folder in [&self.place, &self.outer] {
                 let _ = fs::remove_file(folder.join(MARK)).and_then(|()| fs::remove_dir(folder));
             }
-            left_behind::remove(&self.outer);
+            old_runs::remove(&self.outer);
         }
     }
 }

@@ -1,7 +1,7 @@
-//! The cards at the beginning of a start and in the steady state, joined with the account by the wall clock.
+//! The cards at the beginning of a start and in the steady state, joined with the summary by the wall clock.
 
 use super::table::took;
-use crate::card::{Card, Cards, Sample};
+use crate::nvml::{Card, Cards, Sample};
 use crate::output::{write_line, Output};
 use lazyguard_core::timing::ColdStart;
 use serde_json::{json, Value};
@@ -25,9 +25,9 @@ struct Joined<'a> {
     reached_ns: Option<u64>,
 }
 
-fn joined<'a>(cards: &'a Cards, account: &ColdStart) -> Vec<Joined<'a>> {
-    let began = account.began_unix_ns;
-    let steady_at = began.saturating_add(account.steady.until_ns);
+fn joined<'a>(cards: &'a Cards, summary: &ColdStart) -> Vec<Joined<'a>> {
+    let began = summary.began_unix_ns;
+    let steady_at = began.saturating_add(summary.steady.until_ns);
     let of = |card: &'a Card| {
         let reached = cards.reached_clock_of(card.index, began, steady_at);
         Some(Joined {
@@ -40,13 +40,13 @@ fn joined<'a>(cards: &'a Cards, account: &ColdStart) -> Vec<Joined<'a>> {
     cards.cards.iter().filter_map(of).collect()
 }
 
-pub(super) fn json(cards: Option<&Result<Cards, String>>, account: &ColdStart) -> Value {
+pub(super) fn json(cards: Option<&Result<Cards, String>>, summary: &ColdStart) -> Value {
     let (cards, why) = match cards {
         None => (None, Some(NOBODY_LOOKED)),
         Some(Err(why)) => (None, Some(why.as_str())),
         Some(Ok(cards)) => (Some(cards), cards.why.as_deref()),
     };
-    let joined = cards.map_or_else(Vec::new, |cards| joined(cards, account));
+    let joined = cards.map_or_else(Vec::new, |cards| joined(cards, summary));
     let of = |one: &Joined<'_>| json!({ "card": one.card, "start": one.start, "steady": one.steady, "clock_reached_ns": one.reached_ns });
     json!({
         "why": why,
@@ -57,7 +57,7 @@ pub(super) fn json(cards: Option<&Result<Cards, String>>, account: &ColdStart) -
 
 pub(super) fn write(
     cards: Option<&Result<Cards, String>>,
-    account: &ColdStart,
+    summary: &ColdStart,
     out: &mut Output<'_>,
 ) -> io::Result<()> {
     let cards = match cards {
@@ -68,8 +68,8 @@ pub(super) fn write(
     if let Some(why) = &cards.why {
         write_line!(out, "the card's state: {why}")?;
     }
-    let steady = if account.steady.reached { "when steady" } else { "at the end" };
-    for one in joined(cards, account) {
+    let steady = if summary.steady.reached { "when steady" } else { "at the end" };
+    for one in joined(cards, summary) {
         let name = one.card.name.as_deref().unwrap_or("a card without a name");
         write_line!(out, "card {} ({name}):", one.card.index)?;
         write_line!(out, "  at the start  {}", in_words(one.start, one.card))?;

@@ -19,7 +19,7 @@ pub struct HazardFile {
     pub hazards: Vec<Hazard>,
     /// Occurrences of hazards that are not among them, because there are too many to be told apart.
     #[serde(default)]
-    pub beyond: u64,
+    pub overflow: u64,
 }
 
 impl HazardFile {

@@ -1,4 +1,4 @@
-//! Why a call that is documented as asynchronous held the host.
+//! Why a call that is documented as asynchronous blocked the host.
 
 use serde::Serialize;
 
@@ -6,9 +6,9 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
-    /// The guard loaded ahead of use in this very call.
+    /// The guard preloaded in this very call.
     GuardLoads,
-    /// The guard loaded ahead of use in another thread.
+    /// The guard preloaded in another thread.
     GuardLoadsElsewhere,
     /// Another thread was in a call that holds the context's lock.
     LockHeld,
@@ -38,9 +38,9 @@ impl Reason {
     /// For a person.
     pub const fn text(self) -> &'static str {
         match self {
-            Self::GuardLoads => "the guard loaded ahead of use in this call",
+            Self::GuardLoads => "the guard preloaded in this call",
             Self::GuardLoadsElsewhere => {
-                "the guard loaded ahead of use in another thread, and let nothing be submitted meanwhile"
+                "the guard preloaded in another thread, and let nothing be submitted meanwhile"
             }
             Self::LockHeld => "the context's lock was held by another thread's call",
             Self::Compiles => "code was compiled at run time, on first use",

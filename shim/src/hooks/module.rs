@@ -27,7 +27,7 @@ pub(super) fn load(entry: Entry, module: Handle, image: Handle, real: impl FnOnc
             // SAFETY: the driver has just filled it in.
             let module = unsafe { *module.cast::<Handle>() } as u64;
             call.gave_out(module);
-            call.guard.world.set_present(module, call.about.context);
+            call.guard.tracker.set_present(module, call.about.context);
             call.guard.loader.module_loaded(call.guard, call.about.context, module);
             call.load_pending(call.about.context);
         },

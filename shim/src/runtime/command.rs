@@ -65,7 +65,7 @@ impl Commands {
 fn say(guard: &Guard, what: &str) {
     let line = format!("the command of LAZYGUARD_ON_HANG {what}");
     standard_error::line(&line);
-    guard.world.recorder().add_note(guard.now(), &line);
+    guard.tracker.recorder().add_note(guard.now(), &line);
 }
 
 const SHELL: &CStr = c"/bin/sh";
@@ -123,7 +123,7 @@ fn without(preloaded: &[u8], own: Option<&Path>) -> Vec<u8> {
 fn own_file() -> Option<PathBuf> {
     let own = own_file as *const () as u64;
     let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
-    super::keeper::file_of(&maps, own).map(PathBuf::from)
+    super::heartbeat::file_of(&maps, own).map(PathBuf::from)
 }
 
 /// What the supervisor and the shell-to-be are given, and where they answer.

@@ -3,7 +3,7 @@
 //! With `LAZYGUARD_OUT` it is where the user wants it, and stays. Without, it is a new folder under `/dev/shm`, or under the
 //! folder for temporary files that `TMPDIR` names, readable by its owner only, and a clean exit without a hang removes it. What a process leaves behind
 //! that is killed or leaves by `_exit` is evidence. The newest few are kept, and later processes take the others away
-//! ([`lazyguard_core::left`]).
+//! ([`lazyguard_core::old_runs`]).
 //!
 //! Under `lazyguard run` it lies in the folder of the run. A process that has changed its user may not write there: its folder then
 //! lies in a place that `lazyguard run` has made for that ([`RUN_OTHER_USERS`]), or, where that cannot be reached either, it is a
@@ -11,10 +11,10 @@
 //!
 //! No file is held open: a program may close descriptors that are not its own, and open its own files on their numbers.
 
-use super::{files, standard_error, sweep};
-use lazyguard_core::left::namespace;
-pub use lazyguard_core::place::file::{DUMP, DUMP_TEXT, HANG, HAZARDS, LOG, PYTHON, REQUEST, RUN, TRACE};
-use lazyguard_core::place::{file, private_bases, private_prefix, private_suffix};
+use super::{cleanup, files, standard_error};
+use lazyguard_core::old_runs::namespace;
+pub use lazyguard_core::run_folder::file::{DUMP, DUMP_TEXT, HANG, HAZARDS, LOG, PYTHON, REQUEST, RUN, TRACE};
+use lazyguard_core::run_folder::{file, private_bases, private_prefix, private_suffix};
 use lazyguard_core::settings::{self, expand_folder, FolderFacts, PRIVATE_RUN, RUN_OTHER_USERS, RUN_ROOT};
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -119,7 +119,7 @@ impl RunFolder {
     fn private_in(base: &Path, process: u32) -> Option<PathBuf> {
         // SAFETY: takes no arguments and cannot fail.
         let user = unsafe { libc::getuid() };
-        sweep::sweep(base, user);
+        cleanup::run(base, user);
         let namespace = namespace();
         let mut seed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.subsec_nanos());
         (0..8).find_map(|_| {

@@ -1,4 +1,4 @@
-//! The gate: while functions are loaded ahead of use in a context, other threads' submissions into it wait.
+//! The gate: while functions are preloaded in a context, other threads' submissions into it wait.
 //!
 //! Protocol. A submitting thread first marks its slot, then looks at the gate; the loading thread first closes the gate,
 //! then looks at the slots. One of the two sees the other. That needs a full fence on both sides; the submitting side is
@@ -44,7 +44,7 @@ pub fn impatient() -> u64 {
     IMPATIENT.load(Ordering::Relaxed)
 }
 
-/// Marks the slot with the call, and returns when the gate lets it into the context.
+/// Flags the slot with the call, and returns when the gate lets it into the context.
 #[inline(always)]
 pub fn pass(slot: &ThreadSlot, open: OpenRecord, class: Class, context: u32) {
     slot.mark(&open);

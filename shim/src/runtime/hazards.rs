@@ -11,7 +11,7 @@
 use super::folder::HAZARDS;
 use super::{folder, standard_error, Guard};
 use lazyguard_core::diagnose::{Code, ValueWrite};
-use lazyguard_core::hazard::{words, Fold, HazardFile, Names, Noted, Outstanding, Waits};
+use lazyguard_core::hazard::{messages, Aggregator, HazardEvent, HazardFile, Names, Outstanding, Waits};
 use lazyguard_core::report::SCHEMA;
 use lazyguard_core::state::{Operation, ThreadSlot};
 use lazyguard_core::trace::Lane;
@@ -24,7 +24,7 @@ use std::time::Duration;
 /// See the module.
 #[derive(Default)]
 pub struct Hazards {
-    fold: Mutex<Fold>,
+    fold: Mutex<Aggregator>,
     /// Something has arisen that is not in the file.
     news: AtomicBool,
     /// Held while the file is written; whether that has come to an end.
@@ -84,21 +84,21 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Whether a wait is known to be over.
 fn is_over(guard: &Guard, wait: &Outstanding) -> bool {
-    let stream = guard.world.stream_entry(wait.stream);
-    stream.is_none_or(|s| s.has_ended(wait.wait.at, guard.world.stream_idle_until(s)))
+    let stream = guard.tracker.stream_entry(wait.stream);
+    stream.is_none_or(|s| s.has_ended(wait.wait.at, guard.tracker.stream_idle_until(s)))
 }
 
 impl Hazards {
     /// Counts a hazard, and leaves a record of some, through the calling thread's slot.
-    pub fn note(&self, guard: &Guard, slot: &ThreadSlot, noted: &Noted) {
-        let world = &guard.world;
+    pub fn note(&self, guard: &Guard, slot: &ThreadSlot, noted: &HazardEvent) {
+        let tracker = &guard.tracker;
         let names =
-            Names { kernel: world.function_name(noted.function), other: world.function_name(noted.other.function) };
+            Names { kernel: tracker.function_name(noted.function), other: tracker.function_name(noted.other.function) };
         // What is said is made of what the record can hold, as the reader of the recording will see it.
-        let Some(noted) = Noted::of(&noted.record(), noted.thread) else { return };
+        let Some(noted) = HazardEvent::of(&noted.record(), noted.thread) else { return };
         let counted = lock(&self.fold).note(&noted, names);
         if counted.recorded {
-            slot.push(&Noted { count: counted.count, ..noted }.record(), Lane::Landmarks);
+            slot.push(&HazardEvent { count: counted.count, ..noted }.record(), Lane::RareEvents);
             // Release: partner of the Acquire in `write_news`.
             self.news.store(true, Ordering::Release);
         }
@@ -123,8 +123,8 @@ impl Hazards {
     /// A wait was submitted; `holds` is what the memory is known to hold.
     pub fn waited(&self, guard: &Guard, wait: Outstanding, holds: Option<u64>) {
         let is_done = |write: &ValueWrite| {
-            let stream = guard.world.stream_entry(write.stream);
-            stream.is_none_or(|s| s.has_ended(write.at, guard.world.stream_idle_until(s)))
+            let stream = guard.tracker.stream_entry(write.stream);
+            stream.is_none_or(|s| s.has_ended(write.at, guard.tracker.stream_idle_until(s)))
         };
         self.with_waits(guard, |waits| waits.submitted(wait, holds, is_done));
     }
@@ -150,10 +150,11 @@ impl Hazards {
     /// Whether some other thread was in a call that loads since, or the guard loaded: that has the driver's lock, and explains
     /// what took long.
     pub fn loaded_since(&self, guard: &Guard, entered: Nanos, own: &ThreadSlot) -> bool {
-        let loads =
-            |slot: &ThreadSlot| slot.published().is_some_and(|call| call.cold != 0 || call.form.class().loads_module());
+        let loads = |slot: &ThreadSlot| {
+            slot.published().is_some_and(|call| call.cold != 0 || call.entry_point.class().loads_module())
+        };
         self.load_ended.load(Ordering::Relaxed) >= entered
-            || guard.world.threads().any(|(_, slot)| !std::ptr::eq(slot, own) && slot.in_use() && loads(slot))
+            || guard.tracker.threads().any(|(_, slot)| !std::ptr::eq(slot, own) && slot.in_use() && loads(slot))
     }
 
     /// The driver has to compile a library before it is used.
@@ -185,19 +186,19 @@ impl Hazards {
             fillers.remove(0);
         }
         fillers.push(filler);
-        guard.world.set_long_way(true);
+        guard.tracker.set_slow_path(true);
     }
 
-    /// The grids that fill a device and are not known to have ended. Where there are none any more, launches go the short way
+    /// The grids that fill a device and are not known to have ended. Where there are none any more, launches go the fast path
     /// again.
     pub fn fillers(&self, guard: &Guard) -> Vec<Filler> {
         let mut fillers = lock(&self.fillers);
         fillers.retain(|filler| {
-            let stream = guard.world.stream_entry(filler.stream);
-            stream.is_some_and(|s| !s.has_ended(filler.launch.at, guard.world.stream_idle_until(s)))
+            let stream = guard.tracker.stream_entry(filler.stream);
+            stream.is_some_and(|s| !s.has_ended(filler.launch.at, guard.tracker.stream_idle_until(s)))
         });
         if fillers.is_empty() {
-            guard.world.set_long_way(false);
+            guard.tracker.set_slow_path(false);
         }
         fillers.clone()
     }
@@ -249,9 +250,9 @@ impl Hazards {
     /// One line each, for the summary.
     pub fn lines(&self) -> Vec<String> {
         let Ok(fold) = self.fold.try_lock() else { return Vec::new() };
-        let mut lines: Vec<_> = fold.hazards(false).iter().map(words::line).collect();
-        if fold.beyond() > 0 {
-            lines.push(format!("{} more hazards of kinds too many to be told apart", fold.beyond()));
+        let mut lines: Vec<_> = fold.hazards(false).iter().map(messages::line).collect();
+        if fold.overflow() > 0 {
+            lines.push(format!("{} more hazards of kinds too many to be told apart", fold.overflow()));
         }
         lines
     }
@@ -290,7 +291,7 @@ impl Hazards {
         let Some(fold) = self.fold.try_lock().ok().map(|fold| fold.clone()) else {
             return self.news.store(at_least, Ordering::Relaxed);
         };
-        let (hazards, beyond) = (fold.hazards(at_least), fold.beyond());
+        let (hazards, overflow) = (fold.hazards(at_least), fold.overflow());
         if hazards.is_empty() {
             return;
         }
@@ -300,7 +301,7 @@ impl Hazards {
             program: guard.program.clone(),
             rank: folder::rank().unwrap_or_default(),
             hazards,
-            beyond,
+            overflow,
         };
         // Nobody wants to know of a file that nobody has asked for.
         if let (Err(error), true, false) = (folder.replace(HAZARDS, &file.json()), folder.asked_for(), at_least) {

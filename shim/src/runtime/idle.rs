@@ -59,9 +59,9 @@ impl Questions {
     /// Whether nothing at all is in flight in the context, which is current to this thread; `None` if it cannot be asked.
     /// The gate is closed, so no capture can begin in between.
     pub fn whole_context_idle(&self, guard: &Guard, context: u32) -> Option<bool> {
-        let entry = guard.world.context_entry(context)?;
+        let entry = guard.tracker.context_entry(context)?;
         // A capture in another context is safe from a thread in relaxed mode, by the documentation; it is not tried.
-        if guard.world.contexts().any(|(_, context)| context.capturing()) || super::captures_may_go_unseen() {
+        if guard.tracker.contexts().any(|(_, context)| context.capturing()) || super::captures_may_go_unseen() {
             return None;
         }
         let handle = entry.handle();
@@ -85,7 +85,7 @@ impl Questions {
         loop {
             match driver::event_query(event)? {
                 SUCCESS => {
-                    guard.world.context_complete(context, asked);
+                    guard.tracker.context_complete(context, asked);
                     return Some(true);
                 }
                 driver::NOT_READY if guard.now().saturating_sub(asked) < SOON_NANOS => std::hint::spin_loop(),
@@ -178,7 +178,7 @@ const SETTLED: Duration = Duration::from_millis(200);
 pub fn in_flight(guard: &Guard, context: u32, thread: u32) -> Vec<InFlight> {
     // Before the streams are listed: one that is destroyed meanwhile is either not in the list, or waits for us.
     let _asking = Asking::new();
-    let known = guard.world.in_flight(context);
+    let known = guard.tracker.in_flight(context);
     if known.is_empty() || known.len() > MOST_STREAMS {
         return known;
     }
@@ -189,7 +189,7 @@ pub fn in_flight(guard: &Guard, context: u32, thread: u32) -> Vec<InFlight> {
 /// The same while the gate is open, in a call that is about the stream `own`, or 0.
 pub fn in_flight_beside_others(guard: &Guard, context: u32, thread: u32, own: u32) -> Vec<InFlight> {
     let _asking = Asking::new();
-    let known = guard.world.in_flight(context);
+    let known = guard.tracker.in_flight(context);
     if known.is_empty() || known.len() > MOST_STREAMS {
         return known;
     }
@@ -202,7 +202,7 @@ pub fn in_flight_beside_others(guard: &Guard, context: u32, thread: u32, own: u3
 /// is the one with this number, which is current to this thread. `own` is the stream that the call is about, or 0.
 pub fn is_busy(guard: &Guard, context: u32, number: u32, thread: u32, own: u32) -> Option<bool> {
     let _asking = Asking::new();
-    let stream = guard.world.stream_entry(number).filter(|s| s.alive())?;
+    let stream = guard.tracker.stream_entry(number).filter(|s| s.alive())?;
     if is_being_filled(guard, number, own) {
         return None;
     }
@@ -219,7 +219,7 @@ pub fn is_busy(guard: &Guard, context: u32, number: u32, thread: u32, own: u32) 
 
 /// Whether anything of a context is being captured.
 fn captures_somewhere(guard: &Guard, context: u32) -> bool {
-    guard.world.context_entry(context).is_some_and(|context| context.capturing())
+    guard.tracker.context_entry(context).is_some_and(|context| context.capturing())
 }
 
 /// Whether another thread may be about to fill a stream's queue, and to be held by that: then the question would be held as well,
@@ -227,10 +227,10 @@ fn captures_somewhere(guard: &Guard, context: u32) -> bool {
 /// call yet does not help: the next one may be the one that finds no room. Far from full, the queue takes longer to fill than
 /// the question takes. The stream that the call itself is about is asked: there the call has to wait as well.
 fn is_being_filled(guard: &Guard, number: u32, own: u32) -> bool {
-    let Some(stream) = guard.world.stream_entry(number).filter(|_| number != own) else { return false };
-    queue_is_deep(stream.outstanding_count(guard.world.stream_idle_until(stream)))
+    let Some(stream) = guard.tracker.stream_entry(number).filter(|_| number != own) else { return false };
+    queue_is_deep(stream.outstanding_count(guard.tracker.stream_idle_until(stream)))
         && guard.now().saturating_sub(stream.last_submitted()) < LATELY_NANOS
-        && guard.world.threads().filter(|(_, slot)| slot.in_use()).nth(1).is_some()
+        && guard.tracker.threads().filter(|(_, slot)| slot.in_use()).nth(1).is_some()
 }
 
 /// Who fills a queue submits again within this time.
@@ -241,15 +241,15 @@ const LATELY_NANOS: u64 = 10_000_000;
 fn somebody_submits_to(guard: &Guard, number: u32) -> bool {
     let asks = |class: Class| class.synchronizes() || matches!(class, Class::StreamQuery | Class::EventQuery);
     guard
-        .world
+        .tracker
         .threads()
         .filter(|(_, slot)| slot.in_use())
-        .any(|(_, slot)| slot.published().is_some_and(|call| call.stream == number && !asks(call.form.class())))
+        .any(|(_, slot)| slot.published().is_some_and(|call| call.stream == number && !asks(call.entry_point.class())))
 }
 
 /// Asks one stream, between the marks that whoever destroys one looks for.
 fn ask(guard: &Guard, number: u32, thread: u32) -> Option<bool> {
-    let stream = guard.world.stream_entry(number)?;
+    let stream = guard.tracker.stream_entry(number)?;
     let others = stream.kind() == StreamKind::PerThread && stream.thread() != thread;
     if others || stream.destroyed() || stream.capturing() || somebody_submits_to(guard, number) {
         return None;

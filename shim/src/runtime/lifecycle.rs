@@ -10,7 +10,7 @@ use super::{
 };
 use crate::lookup::{dlsym, driver};
 use lazyguard_core::settings::{OnHang, Settings, RUN_ROOT};
-use lazyguard_core::state::World;
+use lazyguard_core::state::Tracker;
 use lazyguard_core::trace::layout::state;
 use lazyguard_core::trace::{ProcessFacts, Recorder, StartFacts};
 use std::ptr::null_mut;
@@ -134,9 +134,9 @@ fn build(initialised: Initialised) {
     }
     let requests = Requests::new(folder.as_ref(), &backing);
     let guard: &'static Guard = Box::leak(Box::new(Guard {
-        world: World::new(Box::leak(Box::new(recorder))),
+        tracker: Tracker::new(Box::leak(Box::new(recorder))),
         backing,
-        keeper: super::keeper::Keeper::default(),
+        heartbeat: super::heartbeat::Heartbeat::default(),
         loader: super::loader::Loader::default(),
         folder,
         process: std::process::id(),
@@ -179,7 +179,7 @@ fn build(initialised: Initialised) {
         }
     }
     let took_micros = clock::system_nanos().saturating_sub(initialised.returned) / 1000;
-    guard.world.recorder().armed_after(u32::try_from(took_micros).unwrap_or(u32::MAX));
+    guard.tracker.recorder().armed_after(u32::try_from(took_micros).unwrap_or(u32::MAX));
 }
 
 fn start_facts(start_ticks: Option<u64>, initialised: Initialised) -> StartFacts {
@@ -241,7 +241,7 @@ fn program_name() -> String {
 /// Lets every later call pass straight through, for good. What was recorded stays.
 pub fn disarm() {
     if let Some(guard) = retire() {
-        guard.world.recorder().set_state(state::STEPPED_ASIDE);
+        guard.tracker.recorder().set_state(state::STEPPED_ASIDE);
     }
 }
 
@@ -297,7 +297,7 @@ fn say_what_was_missed() {
         if super::retired() {
             let why = if memory::exhausted() { "memory ran out" } else { "it had a fault of its own" };
             standard_error::line(&format!(
-                "the guard stepped aside on the way, because {why}: the account could not be kept"
+                "the guard stepped aside on the way, because {why}: the summary could not be kept"
             ));
         }
         return;
@@ -312,7 +312,7 @@ fn say_what_was_missed() {
     }
 }
 
-/// Writes the last of the log and the account, or takes the folder away.
+/// Writes the last of the log and the summary, or takes the folder away.
 extern "C-unwind" fn exiting() {
     // A signal handler that calls `exit` has interrupted the guard itself: the recording has everything, as after a kill.
     if door::is_interrupted() {
@@ -330,17 +330,17 @@ extern "C-unwind" fn exiting() {
     door::inside(|| {
         let _unlimited = fault::Unlimited::new();
         hang::watchdog::at_exit(guard);
-        let account = guard.account("exit");
+        let summary = guard.summary("exit");
         guard.log.finish(guard);
         // A kill from here on leaves a process that did not end in an orderly way, and not a guard that stepped aside.
         retire();
         if guard.settings.out.is_some() || guard.hangs.load(Ordering::Relaxed) > 0 {
-            guard.keeper.at_the_end(guard);
+            guard.heartbeat.at_the_end(guard);
         }
-        guard.world.recorder().seen_alive(guard.now());
-        guard.world.recorder().set_state(state::ENDED);
+        guard.tracker.recorder().seen_alive(guard.now());
+        guard.tracker.recorder().set_state(state::ENDED);
         if guard.settings.summary {
-            let lines = [account.lines(), guard.hazards.lines()].concat();
+            let lines = [summary.lines(), guard.hazards.lines()].concat();
             lines.iter().for_each(|line| standard_error::line(line));
         }
         let Some(folder) = &guard.folder else { return };
@@ -355,7 +355,7 @@ extern "C-unwind" fn exiting() {
         }
         guard.hazards.finish(guard);
         for (what, kept) in
-            [("account", folder.replace(RUN, &account.json())), ("recording", guard.backing.save(folder))]
+            [("summary", folder.replace(RUN, &summary.json())), ("recording", guard.backing.save(folder))]
         {
             if let (Err(error), true) = (kept, folder.asked_for()) {
                 standard_error::line(&format!("the {what} could not be kept in {}: {error}", folder.path().display()));

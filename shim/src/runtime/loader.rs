@@ -12,9 +12,9 @@ use super::gate::Closed;
 use super::idle::{self, Questions, Uncaptured};
 use super::Guard;
 use crate::lookup::driver::{self, Handle, SUCCESS};
-use lazyguard_core::api::Form;
+use lazyguard_core::api::EntryPoint;
 use lazyguard_core::preload::{loads_libraries, loads_resolved, pace_reaches, within_budget, within_pace, Skip, Spent};
-use lazyguard_core::report::{NudgeAnswer, PreloadAccount, SkipCount};
+use lazyguard_core::report::{NudgeAnswer, PreloadSummary, SkipCount};
 use lazyguard_core::settings::Policy;
 use lazyguard_core::state::{FunctionKind, ThreadSlot};
 use lazyguard_core::trace::{Kind, Lane, Record};
@@ -39,7 +39,7 @@ const AT_A_TIME: Duration = Duration::from_millis(200);
 /// The least that is worth closing the gate for.
 const WORTH_NANOS: u64 = 2_000_000;
 
-/// What can be loaded ahead of use. Numbers are driver handles.
+/// What can be preloaded. Numbers are driver handles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Item {
     /// All kernels of a library.
@@ -61,7 +61,7 @@ impl Item {
 }
 
 #[derive(Default)]
-struct Books {
+struct Queue {
     /// What waits for its context (by number) to be idle.
     pending: Vec<(u32, Item)>,
     /// Libraries that are loaded, for the contexts still to come.
@@ -82,7 +82,7 @@ struct Books {
 /// See the module.
 #[derive(Default)]
 pub struct Loader {
-    books: Mutex<Books>,
+    queue: Mutex<Queue>,
     pending: AtomicUsize,
     /// Not tried again before this moment: the pace is not met before it, or the context was busy a moment ago.
     not_before: AtomicU64,
@@ -104,11 +104,11 @@ struct Outcome {
 }
 
 impl Loader {
-    fn books(&self) -> std::sync::MutexGuard<'_, Books> {
-        self.books.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    fn queue(&self) -> std::sync::MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// The driver itself loads eagerly: there is nothing left to load ahead of use.
+    /// The driver itself loads eagerly: there is nothing left to preload.
     pub fn set_driver_eager(&self) {
         self.driver_eager.store(true, Ordering::Relaxed);
     }
@@ -120,25 +120,25 @@ impl Loader {
 
     /// Something the guard does because of, or despite, a setting of the user's.
     pub fn note(&self, text: String) {
-        self.books().notes.push(text);
+        self.queue().notes.push(text);
     }
 
     /// What a CUDA runtime instance was answered.
     pub fn answered(&self, answer: NudgeAnswer) {
-        self.books().runtimes.push(answer);
+        self.queue().runtimes.push(answer);
     }
 
     fn skip(&self, reason: Skip, count: u64) {
         if count > 0 {
-            *self.books().skipped.entry(reason).or_default() += count;
+            *self.queue().skipped.entry(reason).or_default() += count;
         }
     }
 
     fn add(&self, context: u32, item: Item) {
-        let mut books = self.books();
-        if context != 0 && !books.pending.contains(&(context, item)) {
-            books.pending.push((context, item));
-            self.pending.store(books.pending.len(), Ordering::Release);
+        let mut queue = self.queue();
+        if context != 0 && !queue.pending.contains(&(context, item)) {
+            queue.pending.push((context, item));
+            self.pending.store(queue.pending.len(), Ordering::Release);
         }
     }
 
@@ -147,8 +147,8 @@ impl Loader {
         if !self.wanted(loads_libraries(guard.settings.preload)) {
             return;
         }
-        self.books().libraries.push(library);
-        guard.world.contexts().for_each(|(context, _)| self.add(context, Item::Library(library)));
+        self.queue().libraries.push(library);
+        guard.tracker.contexts().for_each(|(context, _)| self.add(context, Item::Library(library)));
     }
 
     /// A module was loaded into a context.
@@ -176,42 +176,42 @@ impl Loader {
 
     /// A context came to be: every library that is there concerns it.
     pub fn context_came(&self, context: u32) {
-        let libraries = self.books().libraries.clone();
+        let libraries = self.queue().libraries.clone();
         libraries.into_iter().for_each(|library| self.add(context, Item::Library(library)));
     }
 
     /// Whether this is the first context on a device. Each library that retains the primary one again makes the same call,
     /// long after the start: so it has to be asked also where nothing is pending.
     pub fn starts_on(&self, device: i32) -> bool {
-        self.books().started.insert(device)
+        self.queue().started.insert(device)
     }
 
     /// A context is gone.
     pub fn context_gone(&self, context: u32, handle: u64) {
         self.questions.forget(handle);
-        let mut books = self.books();
-        books.spent.remove(&context);
-        books.met_work.retain(|(c, _)| *c != context);
-        self.forget(&mut books, |(c, _)| *c == context);
+        let mut queue = self.queue();
+        queue.spent.remove(&context);
+        queue.met_work.retain(|(c, _)| *c != context);
+        self.forget(&mut queue, |(c, _)| *c == context);
     }
 
     /// A module or library is about to be unloaded.
     pub fn owner_goes(&self, owner: u64) {
-        let mut books = self.books();
-        books.libraries.retain(|l| *l != owner);
-        books.met_work.retain(|(_, item)| item.owner() != owner);
-        self.forget(&mut books, |(_, item)| item.owner() == owner);
+        let mut queue = self.queue();
+        queue.libraries.retain(|l| *l != owner);
+        queue.met_work.retain(|(_, item)| item.owner() != owner);
+        self.forget(&mut queue, |(_, item)| item.owner() == owner);
     }
 
     /// Takes pending items away that can no longer be loaded.
-    fn forget(&self, books: &mut Books, gone: impl Fn(&(u32, Item)) -> bool) {
-        let before = books.pending.len();
-        books.pending.retain(|entry| !gone(entry));
-        let count = (before - books.pending.len()) as u64;
+    fn forget(&self, queue: &mut Queue, gone: impl Fn(&(u32, Item)) -> bool) {
+        let before = queue.pending.len();
+        queue.pending.retain(|entry| !gone(entry));
+        let count = (before - queue.pending.len()) as u64;
         if count > 0 {
-            *books.skipped.entry(Skip::Gone).or_default() += count;
+            *queue.skipped.entry(Skip::Gone).or_default() += count;
         }
-        self.pending.store(books.pending.len(), Ordering::Release);
+        self.pending.store(queue.pending.len(), Ordering::Release);
     }
 
     /// Whether anything waits to be loaded, in any context. Acquire: partner of the Release where it is noted.
@@ -220,30 +220,30 @@ impl Loader {
         self.pending.load(Ordering::Acquire) > 0
     }
 
-    /// Whether something is being loaded ahead of use.
+    /// Whether something is being preloaded.
     pub fn is_busy(&self) -> bool {
         self.busy.load(Ordering::Relaxed)
     }
 
     /// Loads what is pending for a context, if nothing is in flight there. `slot` is the calling thread's, with no call
-    /// marked in it, inside LazyGuard's code; `form` is the call at whose occasion this happens. What is pending when the
+    /// marked in it, inside LazyGuard's code; `entry_point` is the call at whose occasion this happens. What is pending when the
     /// context has just been created (`at_start`) is loaded at once, inside the budget; what turns up later, also at a pace.
-    pub fn try_now(&self, guard: &Guard, slot: &ThreadSlot, context: u32, form: Form, at_start: bool) {
+    pub fn try_now(&self, guard: &Guard, slot: &ThreadSlot, context: u32, entry_point: EntryPoint, at_start: bool) {
         let early = !at_start && guard.now() < self.not_before.load(Ordering::Relaxed);
         if early || !self.has_pending() || context == 0 || self.busy.swap(true, Ordering::Acquire) {
             return;
         }
         let _turn = Turn(&self.busy);
         // The gate is opened now and then, also where much is to be loaded at once.
-        while self.attempt(guard, slot, context, form, at_start) && at_start {}
+        while self.attempt(guard, slot, context, entry_point, at_start) && at_start {}
     }
 
     /// Returns whether something was loaded, and more may be.
-    fn attempt(&self, guard: &Guard, slot: &ThreadSlot, context: u32, form: Form, at_start: bool) -> bool {
+    fn attempt(&self, guard: &Guard, slot: &ThreadSlot, context: u32, entry_point: EntryPoint, at_start: bool) -> bool {
         let pending = || -> Vec<Item> {
-            self.books().pending.iter().filter(|(c, _)| *c == context).map(|(_, item)| *item).collect()
+            self.queue().pending.iter().filter(|(c, _)| *c == context).map(|(_, item)| *item).collect()
         };
-        let Some(entry) = guard.world.context_entry(context).filter(|c| c.alive() && !pending().is_empty()) else {
+        let Some(entry) = guard.tracker.context_entry(context).filter(|c| c.alive() && !pending().is_empty()) else {
             return false;
         };
         let handle = entry.handle() as Handle;
@@ -261,10 +261,10 @@ impl Loader {
         let outcome = if idle {
             self.load(guard, context, &items, at_start, &closed)
         } else {
-            let mut books = self.books();
-            let fresh = items.iter().filter(|item| books.met_work.insert((context, **item))).count() as u64;
+            let mut queue = self.queue();
+            let fresh = items.iter().filter(|item| queue.met_work.insert((context, **item))).count() as u64;
             if fresh > 0 {
-                *books.skipped.entry(Skip::InFlight).or_default() += fresh;
+                *queue.skipped.entry(Skip::InFlight).or_default() += fresh;
             }
             let took = guard.now() - entered;
             self.not_before.store(guard.now() + WHILE_BUSY_NANOS.max(BACK_OFF * took), Ordering::Relaxed);
@@ -291,9 +291,9 @@ impl Loader {
                 | outcome.refused.min(0xffff) << 32
                 | outcome.left_out.min(0xffff) << 48,
             detail: if items.iter().all(|item| item.owner() == owner) { owner } else { 0 },
-            ..Record::of(form)
+            ..Record::of(entry_point)
         };
-        slot.push(&record, Lane::Landmarks);
+        slot.push(&record, Lane::RareEvents);
         outcome.interrupted && outcome.loaded > 0
     }
 
@@ -301,7 +301,7 @@ impl Loader {
         match self.questions.whole_context_idle(guard, context) {
             Some(idle) => idle,
             // What could not be numbered is followed by nobody.
-            None => guard.world.overflowed() == 0 && idle::in_flight(guard, context, thread).is_empty(),
+            None => guard.tracker.overflowed() == 0 && idle::in_flight(guard, context, thread).is_empty(),
         }
     }
 
@@ -329,13 +329,13 @@ impl Loader {
             };
             let before = free_memory();
             let since = Instant::now();
-            let mut spent = self.books().spent.get(&context).copied().unwrap_or_default();
-            let (nanos_before, late_before) = (spent.nanos, self.books().late);
+            let mut spent = self.queue().spent.get(&context).copied().unwrap_or_default();
+            let (nanos_before, late_before) = (spent.nanos, self.queue().late);
             let mut late = late_before;
             let took = || since.elapsed().as_nanos() as u64;
             for (n, &handle) in found.iter().enumerate() {
-                let number = guard.world.function(handle, kind, owner);
-                if guard.world.function_entry(number).is_some_and(|f| f.loaded_in(context)) {
+                let number = guard.tracker.function(handle, kind, owner);
+                if guard.tracker.function_entry(number).is_some_and(|f| f.loaded_in(context)) {
                     continue;
                 }
                 spent.nanos = nanos_before + took();
@@ -360,10 +360,10 @@ impl Loader {
             }
             spent.nanos = nanos_before + took();
             spent.bytes += before.zip(free_memory()).map_or(0, |(b, a)| b.saturating_sub(a) as u64);
-            self.books().spent.insert(context, spent);
+            self.queue().spent.insert(context, spent);
             if !at_start {
                 late.nanos = late_before.nanos + took();
-                self.books().late = late;
+                self.queue().late = late;
             }
             if outcome.interrupted {
                 let again = pace_reaches(&guard.settings, late.nanos + WORTH_NANOS);
@@ -376,27 +376,27 @@ impl Loader {
     }
 
     fn done(&self, context: u32, item: Item) {
-        let mut books = self.books();
-        books.pending.retain(|entry| *entry != (context, item));
-        self.pending.store(books.pending.len(), Ordering::Release);
+        let mut queue = self.queue();
+        queue.pending.retain(|entry| *entry != (context, item));
+        self.pending.store(queue.pending.len(), Ordering::Release);
     }
 
-    /// The account of it.
-    pub fn account(&self, policy: Policy) -> PreloadAccount {
-        // The watchdog asks too: it must not wait for a thread that was stopped with the books in hand.
-        let Ok(books) = self.books.try_lock() else {
-            return PreloadAccount { policy: PreloadAccount::policy_name(policy), ..PreloadAccount::default() };
+    /// The summary of it.
+    pub fn summary(&self, policy: Policy) -> PreloadSummary {
+        // The watchdog asks too: it must not wait for a thread that was stopped with the queue in hand.
+        let Ok(queue) = self.queue.try_lock() else {
+            return PreloadSummary { policy: PreloadSummary::policy_name(policy), ..PreloadSummary::default() };
         };
-        let sum = |field: fn(&Spent) -> u64| books.spent.values().map(field).sum();
-        PreloadAccount {
-            policy: PreloadAccount::policy_name(policy),
+        let sum = |field: fn(&Spent) -> u64| queue.spent.values().map(field).sum();
+        PreloadSummary {
+            policy: PreloadSummary::policy_name(policy),
             kernels: sum(|s| s.kernels),
             nanos: sum(|s| s.nanos),
             bytes: sum(|s| s.bytes),
-            skipped: books.skipped.iter().map(|(&reason, &count)| SkipCount { reason, count }).collect(),
-            pending: books.pending.len() as u64,
-            runtimes: books.runtimes.clone(),
-            notes: books.notes.clone(),
+            skipped: queue.skipped.iter().map(|(&reason, &count)| SkipCount { reason, count }).collect(),
+            pending: queue.pending.len() as u64,
+            runtimes: queue.runtimes.clone(),
+            notes: queue.notes.clone(),
         }
     }
 }
@@ -406,7 +406,7 @@ struct Turn<'a>(&'a AtomicBool);
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        // Release: partner of the Acquire in `try_now`; the next thread sees the books as this one left them.
+        // Release: partner of the Acquire in `try_now`; the next thread sees the queue as this one left them.
         self.0.store(false, Ordering::Release);
     }
 }
@@ -436,10 +436,10 @@ impl Drop for Current {
 fn nothing_under_way(guard: &Guard, own: &ThreadSlot, context: u32) -> bool {
     let since = Instant::now();
     loop {
-        let under_way = guard.world.threads().any(|(_, slot)| {
+        let under_way = guard.tracker.threads().any(|(_, slot)| {
             !std::ptr::eq(slot, own)
                 && slot.published().is_some_and(|call| {
-                    let class = call.form.class();
+                    let class = call.entry_point.class();
                     let here = call.context == 0 || call.context == context || class.concerns_every_context();
                     class.waits_at_gate() && here
                 })
@@ -507,11 +507,11 @@ fn load_one(guard: &Guard, context: u32, kind: FunctionKind, handle: u64, owner:
         },
     };
     if loaded {
-        let number = guard.world.function(handle, kind, owner);
-        if let Some(function) = guard.world.function_entry(number) {
-            function.set_loaded_ahead(context);
+        let number = guard.tracker.function(handle, kind, owner);
+        if let Some(function) = guard.tracker.function_entry(number) {
+            function.set_preloaded(context);
         }
-        guard.world.set_present_ahead(owner, context);
+        guard.tracker.set_present_preloaded(owner, context);
     }
     loaded
 }
@@ -521,8 +521,8 @@ const NUM_REGS: i32 = 4;
 
 /// A kernel's function is loaded with it. What the guard prevented by that is told of the kernel, whose use comes first.
 fn mark_function_loaded(guard: &Guard, context: u32, handle: u64, owner: u64) {
-    let number = guard.world.function(handle, FunctionKind::Function, owner);
-    if let Some(function) = guard.world.function_entry(number) {
+    let number = guard.tracker.function(handle, FunctionKind::Function, owner);
+    if let Some(function) = guard.tracker.function_entry(number) {
         function.set_loaded_in(context);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Calls leave records in the recording; the log's own thread follows it, says what the level wants through `tracing` to a
 //! subscriber of its own, and appends the lines to the file. The program's threads never format and never write. The same
-//! thread looks after the recording ([`super::keeper`]) and answers requests ([`super::request`]).
+//! thread looks after the recording ([`super::heartbeat`]) and answers requests ([`super::request`]).
 //!
 //! Protocol: one thread at a time drains, the one that holds [`Log::draining`]: the log's thread, or the exiting thread at
 //! the very end.
@@ -12,7 +12,7 @@
 use super::folder::{RunFolder, LOG};
 use super::{files, stacks, Guard};
 use lazyguard_core::api::Class;
-use lazyguard_core::hazard::{Marks, Noted};
+use lazyguard_core::hazard::{Flags, HazardEvent};
 use lazyguard_core::report::demangle;
 use lazyguard_core::settings::LogLevel;
 use lazyguard_core::trace::{Followed, Follower, Kind, Lane, Record};
@@ -23,7 +23,7 @@ use std::time::Duration;
 use tracing::dispatcher::{self, Dispatch};
 use tracing_subscriber::fmt::MakeWriter;
 
-/// How often the recording is looked at; with every launch in the log, more often, before what is wanted is overtaken.
+/// How often the recording is looked at; with every launch in the log, more often, before what is wanted is overwritten.
 const EVERY: Duration = Duration::from_millis(100);
 const EVERY_WITH_LAUNCHES: Duration = Duration::from_millis(10);
 
@@ -39,7 +39,7 @@ pub struct Log {
     lines: Lines,
     dispatch: Dispatch,
     draining: Mutex<Follower>,
-    overtaken: AtomicU64,
+    overwritten: AtomicU64,
     lost: AtomicU64,
     stopped: AtomicBool,
 }
@@ -96,7 +96,7 @@ impl Log {
             lines,
             dispatch,
             draining: Mutex::default(),
-            overtaken: AtomicU64::new(0),
+            overwritten: AtomicU64::new(0),
             lost: AtomicU64::new(0),
             stopped: AtomicBool::new(false),
         }
@@ -108,7 +108,7 @@ impl Log {
             Kind::ColdFunction | Kind::ColdModule | Kind::Preload => self.level >= LogLevel::Load,
             Kind::HostBegins | Kind::HostEnds => self.level >= LogLevel::Load,
             Kind::Queries | Kind::Seen => false,
-            Kind::Call => match record.form.class() {
+            Kind::Call => match record.entry_point.class() {
                 Class::Launch | Class::GraphLaunch => self.level >= LogLevel::Launch,
                 Class::ContextSynchronize
                 | Class::StreamSynchronize
@@ -128,8 +128,8 @@ impl Log {
     }
 
     /// Records that gave way to later ones before the log had them.
-    pub fn overtaken(&self) -> u64 {
-        self.overtaken.load(Ordering::Relaxed)
+    pub fn overwritten(&self) -> u64 {
+        self.overwritten.load(Ordering::Relaxed)
     }
 
     /// Lines that could not be written.
@@ -141,10 +141,10 @@ impl Log {
     pub fn run(&self, guard: &'static Guard) {
         leave_descriptors();
         let every = if self.level == LogLevel::Launch { EVERY_WITH_LAUNCHES } else { EVERY };
-        guard.keeper.start(guard);
+        guard.heartbeat.start(guard);
         while !self.stopped.load(Ordering::Relaxed) && !super::retired() {
             std::thread::sleep(every);
-            guard.keeper.look_after(guard);
+            guard.heartbeat.look_after(guard);
             stacks::look_for_a_filter();
             guard.requests.serve(guard);
             guard.hazards.write_news(guard);
@@ -171,14 +171,14 @@ impl Log {
     fn lanes(&self) -> &'static [Lane] {
         match self.level {
             LogLevel::Off => &[],
-            LogLevel::Hazard => &[Lane::Landmarks],
-            LogLevel::Load => &[Lane::Landmarks, Lane::Waits],
+            LogLevel::Hazard => &[Lane::RareEvents],
+            LogLevel::Load => &[Lane::RareEvents, Lane::Waits],
             LogLevel::Launch => &Lane::ALL,
         }
     }
 
     fn drain(&self, guard: &'static Guard, follower: &mut Follower) {
-        let recorder = guard.world.recorder();
+        let recorder = guard.tracker.recorder();
         let mut records = Vec::new();
         for &lane in self.lanes() {
             follower.follow(recorder, lane, &mut |followed| {
@@ -187,7 +187,7 @@ impl Log {
                 }
             });
         }
-        self.overtaken.store(self.lanes().iter().map(|&lane| follower.lost(recorder, lane)).sum(), Ordering::Relaxed);
+        self.overwritten.store(self.lanes().iter().map(|&lane| follower.lost(recorder, lane)).sum(), Ordering::Relaxed);
         records.sort_by_key(|followed| followed.record.entered);
         for some in records.chunks(AT_ONCE) {
             dispatcher::with_default(&self.dispatch, || some.iter().for_each(|followed| say(guard, followed)));
@@ -244,12 +244,12 @@ fn append(folder: &RunFolder, lines: &[u8]) -> io::Result<()> {
 
 /// Says one record. The field names are the log's format: `docs/CONFIGURATION.md` lists them.
 fn say(guard: &Guard, followed: &Followed) {
-    let (world, record) = (&guard.world, &followed.record);
-    let call = record.form.symbol();
-    let function = world.function_name(record.function).map(demangle).unwrap_or_default();
+    let (tracker, record) = (&guard.tracker, &followed.record);
+    let call = record.entry_point.symbol();
+    let function = tracker.function_name(record.function).map(demangle).unwrap_or_default();
     let function = function.as_str();
     let stream = record.stream;
-    let handle = world.stream_entry(stream).map_or(0, |s| s.handle());
+    let handle = tracker.stream_entry(stream).map_or(0, |s| s.handle());
     let (at_ns, took_ns) = (record.entered, record.took());
     let (thread, result) = (followed.owner.thread, record.result);
     match record.kind {
@@ -259,7 +259,7 @@ fn say(guard: &Guard, followed: &Followed) {
         }
         Kind::Call | Kind::Queries | Kind::Seen => {
             tracing::info!(
-                event = event_name(record.form.class()),
+                event = event_name(record.entry_point.class()),
                 at_ns,
                 took_ns,
                 thread,
@@ -275,10 +275,10 @@ fn say(guard: &Guard, followed: &Followed) {
             tracing::info!(event = "load", what, at_ns, took_ns, thread, call, result, function, stream, handle);
         }
         Kind::Hazard => {
-            let Some(noted) = Noted::of(record, thread) else { return };
+            let Some(noted) = HazardEvent::of(record, thread) else { return };
             let (code, title) = (noted.code.name(), noted.code.title());
-            let behind = world.function_name(noted.other.function).map(demangle).unwrap_or_default();
-            let prevented = noted.marks.says(Marks::PREVENTED);
+            let behind = tracker.function_name(noted.other.function).map(demangle).unwrap_or_default();
+            let prevented = noted.flags.says(Flags::PREVENTED);
             tracing::warn!(
                 event = "hazard",
                 code,

@@ -31,19 +31,19 @@ pub fn act(guard: &'static Guard, report: &HangReport) {
 /// Completes everything that is to outlive the process.
 fn complete(guard: &'static Guard, how: &str) {
     guard.log.finish(guard);
-    guard.world.recorder().seen_alive(guard.now());
-    let account = guard.account(&format!("ended by LAZYGUARD_ON_HANG={how}"));
+    guard.tracker.recorder().seen_alive(guard.now());
+    let summary = guard.summary(&format!("ended by LAZYGUARD_ON_HANG={how}"));
     guard.hazards.end();
     guard.hazards.finish(guard);
     if let Some(folder) = &guard.folder {
-        let kept = folder.replace(RUN, &account.json()).and_then(|()| guard.backing.save(folder));
+        let kept = folder.replace(RUN, &summary.json()).and_then(|()| guard.backing.save(folder));
         if let Err(error) = kept {
-            standard_error::line(&format!("the account could not be kept in {}: {error}", folder.path().display()));
+            standard_error::line(&format!("the summary could not be kept in {}: {error}", folder.path().display()));
         }
         guard.requests.end();
     }
     if guard.settings.summary {
-        let lines = [account.lines(), guard.hazards.lines()].concat();
+        let lines = [summary.lines(), guard.hazards.lines()].concat();
         lines.iter().for_each(|line| standard_error::line(line));
     }
     standard_error::line(&format!("ending the process, as LAZYGUARD_ON_HANG={how} says"));

@@ -84,7 +84,7 @@ impl Interpreter {
         let found = image.function(&memory, DUMP).or_else(|| in_its_file(module, &image));
         // Whatever a table says, only code is called.
         let Some(found) = found.filter(|address| module.has_code_at(*address)) else { return Some(Self::Without) };
-        // SAFETY: the address of a function of this name, whose form has not changed since Python 3.6.
+        // SAFETY: the address of a function of this name, whose entry_point has not changed since Python 3.6.
         Some(Self::With(unsafe { std::mem::transmute::<usize, Dump>(found as usize) }))
     }
 }

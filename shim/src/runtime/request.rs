@@ -44,7 +44,7 @@ impl Requests {
     pub fn serve(&self, guard: &'static Guard) {
         let ended = self.ended.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let Some(folder) = guard.folder.as_ref().filter(|_| !*ended) else { return };
-        let recorder = guard.world.recorder();
+        let recorder = guard.tracker.recorder();
         let asked = match &self.file {
             Some(file) => file.number(),
             None if guard.backing.in_file() => Some(recorder.asked()),
@@ -57,7 +57,7 @@ impl Requests {
         /// Whatever is in progress is past this threshold.
         const AT_ONCE: u64 = 1;
         let Some(hang) = hang::what_is_known(guard, AT_ONCE, 0) else { return };
-        let dump = DumpReport::new(asked, guard.settings.hang_after_nanos, guard.world.counts(), hang);
+        let dump = DumpReport::new(asked, guard.settings.hang_after_nanos, guard.tracker.counts(), hang);
         // What cannot be written now is not tried again: whoever asked sees that it was answered, and that nothing came.
         let _ = folder.replace(DUMP_TEXT, dump.text().as_str()).and_then(|()| folder.replace(DUMP, &dump.json()));
         self.answered.store(asked, Ordering::Relaxed);

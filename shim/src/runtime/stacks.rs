@@ -207,7 +207,7 @@ pub fn save(guard: &'static Guard, calls: &[PublishedCall]) -> Vec<StackSeen> {
             space.write(file, guard, &found)
         })
     });
-    found.retain(|(call, ..)| guard.world.threads().any(|(_, slot)| slot.published() == Some(*call)));
+    found.retain(|(call, ..)| guard.tracker.threads().any(|(_, slot)| slot.published() == Some(*call)));
     let mut seen: Vec<_> = found.into_iter().map(|(.., seen)| seen).collect();
     if let (Some(Err(error)), Some(first)) = (kept, seen.first_mut()) {
         first.notes.push(format!("the stacks could not be kept in the run folder: {error}"));
@@ -286,7 +286,7 @@ impl<'a> Space<'a> {
         // Of a thread that went on, nothing is there that stood still.
         let stands = |thread: &DumpThread| {
             let call = found.iter().find(|(call, ..)| call.thread == thread.thread).map(|(call, ..)| *call);
-            guard.world.threads().any(|(_, slot)| slot.thread() == thread.thread && slot.published() == call)
+            guard.tracker.threads().any(|(_, slot)| slot.thread() == thread.thread && slot.published() == call)
         };
         threads.retain(stands);
         let modules: Vec<_> = self

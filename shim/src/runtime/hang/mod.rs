@@ -4,15 +4,15 @@
 //! |---|---|
 //! | `watchdog` | sees it, reports it, and again when things change |
 //! | `known` | the report of this moment, from the process's own recording |
-//! | `witness` | what the program's other threads do meanwhile |
+//! | `thread_activity` | what the program's other threads do meanwhile |
 //! | `probe` | what the driver says, asked by a thread that may be lost over it |
 //!
 //! Must not: wait for anything that a stuck thread can hold. Only the probe's own thread calls the driver.
 
-mod known;
+mod live_report;
 mod probe;
+mod thread_activity;
 pub mod watchdog;
-mod witness;
 
 pub use self::watchdog::Reported;
-pub use known::{what_is_known, Witnessed};
+pub use live_report::{what_is_known, Witnessed};

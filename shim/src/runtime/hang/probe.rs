@@ -14,11 +14,11 @@
 //! lock: a full queue), or a thread's own default stream, whose handle means another stream here; nor anything that was seen to
 //! block: limits, occupancy, whatever allocates or submits.
 
-use super::super::answers;
+use super::super::driver_queries;
 use super::super::idle::{self, Probing, Uncaptured};
 use super::super::{lifecycle, stacks, Guard};
 use crate::lookup::driver::{self, Handle, SUCCESS};
-use lazyguard_core::api::{Class, Form};
+use lazyguard_core::api::{Class, EntryPoint};
 use lazyguard_core::diagnose::{resident_blocks, BusyStream, Extent, LaunchKey, Snapshot};
 use lazyguard_core::report::ProbeSeen;
 use lazyguard_core::state::{FunctionKind, StreamKind, ThreadSlot};
@@ -117,10 +117,11 @@ pub fn ask(guard: &'static Guard, slot: &ThreadSlot, snapshot: &Snapshot) -> Pro
 
 /// What is to be asked, the surest to be answered first.
 fn questions(guard: &Guard, snapshot: &Snapshot, left_out: &mut Vec<String>) -> Vec<Question> {
-    let world = &guard.world;
+    let tracker = &guard.tracker;
     let submitting = |number: u32| {
         snapshot.blocked.iter().any(|call| {
-            let waits = Form::by_symbol(call.call.as_bytes()).is_some_and(|form| form.class().synchronizes());
+            let waits = EntryPoint::by_symbol(call.call.as_bytes())
+                .is_some_and(|entry_point| entry_point.class().synchronizes());
             !waits && call.queries.is_none() && call.stream.as_ref().is_some_and(|s| s.number == number)
         })
     };
@@ -130,10 +131,10 @@ fn questions(guard: &Guard, snapshot: &Snapshot, left_out: &mut Vec<String>) -> 
     }
     for busy in snapshot.streams.iter().take(MOST_STREAMS) {
         let number = busy.stream.number;
-        let Some(stream) = world.stream_entry(number).filter(|s| s.alive()) else { continue };
+        let Some(stream) = tracker.stream_entry(number).filter(|s| s.alive()) else { continue };
         let reason = if stream.destroyed() {
             Some("it was destroyed")
-        } else if stream.capturing() || world.contexts().any(|(n, c)| n == stream.context() && c.capturing()) {
+        } else if stream.capturing() || tracker.contexts().any(|(n, c)| n == stream.context() && c.capturing()) {
             Some("there is a capture in its context")
         } else if stream.kind() == StreamKind::PerThread {
             Some("it is another thread's own default stream")
@@ -153,19 +154,19 @@ fn questions(guard: &Guard, snapshot: &Snapshot, left_out: &mut Vec<String>) -> 
         }
     }
     // An event that was recorded again in a capture is part of that, and asking would end it.
-    let capture = world.contexts().any(|(_, context)| context.capturing());
+    let capture = tracker.contexts().any(|(_, context)| context.capturing());
     if capture && !snapshot.streams.is_empty() {
         left_out.push("events: there is a capture".to_owned());
     }
     for busy in snapshot.streams.iter().take(if capture { 0 } else { MOST_WITH_EVENTS }) {
         let stream = busy.stream.number;
-        let events = newest(world.events_on(stream), MOST_EVENTS);
+        let events = newest(tracker.events_on(stream), MOST_EVENTS);
         if !events.is_empty() {
             questions.push(Question::Events { stream, events });
         }
     }
-    for slot in world.threads().filter_map(|(_, slot)| slot.published()).filter(|call| call.cold != 0) {
-        if let Some(entry) = world.function_entry(slot.function).filter(|f| f.kind() == FunctionKind::Function) {
+    for slot in tracker.threads().filter_map(|(_, slot)| slot.published()).filter(|call| call.cold != 0) {
+        if let Some(entry) = tracker.function_entry(slot.function).filter(|f| f.kind() == FunctionKind::Function) {
             questions.push(Question::Loaded { function: slot.function, handle: entry.handle() });
         }
     }
@@ -187,8 +188,8 @@ fn resident(guard: &Guard, busy: &BusyStream) -> Option<Question> {
     else {
         return None;
     };
-    let entry = guard.world.function_entry(key.function)?;
-    let context = guard.world.stream_entry(busy.stream.number).and_then(|s| guard.world.context_entry(s.context()));
+    let entry = guard.tracker.function_entry(key.function)?;
+    let context = guard.tracker.stream_entry(busy.stream.number).and_then(|s| guard.tracker.context_entry(s.context()));
     // A grid of few blocks fills no device.
     (blocks > 1).then(|| Question::Resident {
         key,
@@ -233,8 +234,8 @@ fn put(guard: &'static Guard, question: &Question) -> Vec<Answer> {
                 let middle = low + (high - low) / 2;
                 let (event, recorded) = events[middle];
                 // Gone, or recorded again, since the list was made.
-                let there = guard.world.stream_entry(stream).is_some_and(|s| s.alive());
-                let same = there && guard.world.event_is(event, stream, recorded);
+                let there = guard.tracker.stream_entry(stream).is_some_and(|s| s.alive());
+                let same = there && guard.tracker.event_is(event, stream, recorded);
                 let complete = same && driver::event_query(event as Handle) == Some(SUCCESS);
                 asked += 1;
                 if complete {
@@ -255,7 +256,7 @@ fn put(guard: &'static Guard, question: &Question) -> Vec<Answer> {
             let asked = driver::function_is_loaded(&mut state, handle as Handle);
             (asked == Some(SUCCESS) && state == 0).then_some(Answer::NotLoaded { function }).into_iter().collect()
         }
-        Question::Memory { address, wide } => answers::host_memory(address, wide)
+        Question::Memory { address, wide } => driver_queries::host_memory(address, wide)
             .value()
             .map(|value| Answer::Holds { address, wide, value })
             .into_iter()
@@ -265,9 +266,9 @@ fn put(guard: &'static Guard, question: &Question) -> Vec<Answer> {
             if !is_still(guard, key.function, handle) {
                 return Vec::new();
             }
-            let needs = answers::needs(handle as Handle, kernel, device, threads, shared_bytes);
+            let needs = driver_queries::needs(handle as Handle, kernel, device, threads, shared_bytes);
             needs
-                .and_then(|needs| resident_blocks(answers::limits(device), needs))
+                .and_then(|needs| resident_blocks(driver_queries::limits(device), needs))
                 .map(|blocks| Answer::Resident { key, blocks })
                 .into_iter()
                 .collect()
@@ -277,12 +278,12 @@ fn put(guard: &'static Guard, question: &Question) -> Vec<Answer> {
 
 /// Whether the function has not gone with its module since the list was made.
 fn is_still(guard: &Guard, function: u32, handle: u64) -> bool {
-    guard.world.function_entry(function).is_some_and(|f| f.alive() && f.handle() == handle)
+    guard.tracker.function_entry(function).is_some_and(|f| f.alive() && f.handle() == handle)
 }
 
 fn stream(guard: &'static Guard, number: u32, handle: u64, context: u64, created: bool) -> Option<Answer> {
     // Destroyed since the list was made: not asked any more.
-    guard.world.stream_entry(number).filter(|s| s.alive() && s.handle() == handle && !s.destroyed())?;
+    guard.tracker.stream_entry(number).filter(|s| s.alive() && s.handle() == handle && !s.destroyed())?;
     let mut capturing = 0;
     if created {
         if driver::stream_is_capturing(handle as Handle, &mut capturing) != Some(SUCCESS) || capturing != 0 {
@@ -307,46 +308,46 @@ fn stream(guard: &'static Guard, number: u32, handle: u64, context: u64, created
 fn fold(guard: &Guard, slot: &ThreadSlot, answer: &Answer, seen: &mut ProbeSeen) {
     let now = guard.now();
     let record = |class: Class| {
-        let form = Form::of_class(class);
-        Record { kind: Kind::Seen, entered: now, returned: now, ..Record::of(form) }
+        let entry_point = EntryPoint::of_class(class);
+        Record { kind: Kind::Seen, entered: now, returned: now, ..Record::of(entry_point) }
     };
     match *answer {
         Answer::Idle { number, asked } => {
-            guard.world.stream_entry(number).into_iter().for_each(|s| s.complete_until(asked));
-            slot.push(&Record { stream: number, ..record(Class::StreamQuery) }, Lane::Landmarks);
+            guard.tracker.stream_entry(number).into_iter().for_each(|s| s.complete_until(asked));
+            slot.push(&Record { stream: number, ..record(Class::StreamQuery) }, Lane::RareEvents);
             seen.idle.push(number);
         }
         Answer::Busy { number } => {
             let result = driver::NOT_READY;
-            slot.push(&Record { stream: number, result, ..record(Class::StreamQuery) }, Lane::Landmarks);
+            slot.push(&Record { stream: number, result, ..record(Class::StreamQuery) }, Lane::RareEvents);
             seen.busy.push(number);
         }
         Answer::Failed { number, result } => seen.failed.push((number, result)),
         Answer::Complete { stream, event, recorded } => {
-            let entry = guard.world.stream_entry(stream);
+            let entry = guard.tracker.stream_entry(stream);
             // Whoever had heard of it before learns nothing new.
             let news =
-                entry.is_some_and(|s| s.oldest(guard.world.stream_idle_until(s)).is_some_and(|o| o.at < recorded));
-            guard.world.event_complete(event, now);
+                entry.is_some_and(|s| s.oldest(guard.tracker.stream_idle_until(s)).is_some_and(|o| o.at < recorded));
+            guard.tracker.event_complete(event, now);
             if news {
-                slot.push(&Record { stream, detail: event, ..record(Class::EventQuery) }, Lane::Landmarks);
+                slot.push(&Record { stream, detail: event, ..record(Class::EventQuery) }, Lane::RareEvents);
             }
             seen.events_complete += 1;
         }
         Answer::Events { asked } => seen.events_asked += asked,
         Answer::NotLoaded { function } => {
             let name =
-                guard.world.function_name(function).map_or_else(|| format!("function {function}"), str::to_owned);
+                guard.tracker.function_name(function).map_or_else(|| format!("function {function}"), str::to_owned);
             seen.not_loaded.push(lazyguard_core::report::demangle(&name));
         }
         Answer::Holds { address, wide, value } => {
             let flags = if wide { lazyguard_core::trace::layout::flag::WIDE } else { 0 };
             let record = Record { flags, detail: address, extent: value, ..record(Class::WaitValue) };
-            slot.push(&record, Lane::Landmarks);
+            slot.push(&record, Lane::RareEvents);
         }
         Answer::Resident { key, blocks } => {
             let LaunchKey { function, three, detail } = key;
-            slot.push(&Record { function, three, detail, extent: blocks, ..record(Class::Launch) }, Lane::Landmarks);
+            slot.push(&Record { function, three, detail, extent: blocks, ..record(Class::Launch) }, Lane::RareEvents);
         }
     }
 }

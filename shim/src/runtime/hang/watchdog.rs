@@ -10,9 +10,9 @@
 
 use super::super::folder::{HANG, RUN};
 use super::super::{on_hang, python, retired, stacks, standard_error, thread, Guard};
-use super::known::{ends, still_inside, what_is_known, Waiting};
+use super::live_report::{ends, still_inside, what_is_known, Waiting};
 use super::probe;
-use lazyguard_core::diagnose::{Confidence, Standing, ASKS_NO_MORE_NANOS};
+use lazyguard_core::diagnose::{Confidence, Status, ASKS_NO_MORE_NANOS};
 use lazyguard_core::report::HangReport;
 use lazyguard_core::settings::OnHang;
 use lazyguard_core::Nanos;
@@ -138,7 +138,7 @@ impl Watch {
     fn waiting(&self, now: Nanos) -> Vec<Waiting> {
         let past = |since: Nanos| now.saturating_sub(since.max(self.awake_since)) >= self.threshold;
         let known = |waiting: &Waiting| self.incident.as_ref().is_some_and(|i| i.waiting.contains(waiting));
-        let slots = self.guard.world.threads().filter(|(_, slot)| slot.in_use());
+        let slots = self.guard.tracker.threads().filter(|(_, slot)| slot.in_use());
         slots
             .filter_map(|(_, slot)| match slot.published() {
                 Some(call) if past(call.entered) => {
@@ -159,7 +159,7 @@ impl Watch {
     /// Whether what was reported is no longer so.
     fn is_over(&self, incident: &Incident, waiting: &[Waiting]) -> bool {
         match incident.waiting.is_empty() {
-            true => self.guard.world.counts().0 != incident.calls,
+            true => self.guard.tracker.counts().0 != incident.calls,
             false => !incident.waiting.iter().any(|one| waiting.contains(one)),
         }
     }
@@ -168,7 +168,7 @@ impl Watch {
     /// to that has no pattern. Nobody outside knows whether a kernel ends, and what is done cannot be undone.
     fn act(&mut self, now: Nanos) {
         let (awake_since, patience) = (self.awake_since, self.guard.settings.patience_nanos());
-        let Some(incident) = self.incident.as_mut().filter(|i| !i.acted && i.report.standing == Standing::Hang) else {
+        let Some(incident) = self.incident.as_mut().filter(|i| !i.acted && i.report.status == Status::Hang) else {
             return;
         };
         let certain = incident.report.verdicts.iter().any(|verdict| verdict.confidence == Confidence::Certain);
@@ -189,12 +189,12 @@ impl Watch {
 
     /// Whether nobody has called the driver for long, with work in flight, and that has not been looked at.
     fn is_quiet(&mut self, now: Nanos) -> bool {
-        let calls = self.guard.world.counts().0;
+        let calls = self.guard.tracker.counts().0;
         if calls != self.calls {
             (self.calls, self.quiet_since, self.quiet_known) = (calls, now, false);
         }
         let quiet = now.saturating_sub(self.quiet_since.max(self.awake_since)) >= self.guard.settings.patience_nanos();
-        quiet && !std::mem::replace(&mut self.quiet_known, true) && !self.guard.world.in_flight(0).is_empty()
+        quiet && !std::mem::replace(&mut self.quiet_known, true) && !self.guard.tracker.in_flight(0).is_empty()
     }
 
     // --- what is looked at when something stands still ---
@@ -208,7 +208,7 @@ impl Watch {
 
     fn look(&mut self, waiting: Vec<Waiting>, now: Nanos) {
         let Some(report) = self.what_is_known() else { return };
-        if report.standing == Standing::Well {
+        if report.status == Status::Well {
             let pause = (self.threshold / 2).max(250_000_000);
             self.look_at = now + pause.max(self.rest());
             return;
@@ -219,23 +219,23 @@ impl Watch {
     /// Nobody waits in a call. What is known may be old, so the driver is asked first.
     fn look_at_the_quiet(&mut self) {
         let Some(report) = self.what_is_known() else { return };
-        if report.standing != Standing::Hang {
+        if report.status != Status::Hang {
             return;
         }
-        let Some(report) = self.asked(&report).filter(|report| report.standing == Standing::Hang) else { return };
+        let Some(report) = self.asked(&report).filter(|report| report.status == Status::Hang) else { return };
         self.tell(report, Vec::new());
     }
 
     fn look_again(&mut self, waiting: Vec<Waiting>, now: Nanos) {
         let Some(report) = self.what_is_known() else { return };
         // What is slow is asked about each time: it may be seen to move.
-        let report = match report.standing {
-            Standing::Slow => self.asked(&report).unwrap_or(report),
+        let report = match report.status {
+            Status::Slow => self.asked(&report).unwrap_or(report),
             _ => report,
         };
         let pause = self.pause_of(&report);
         let Some(incident) = &mut self.incident else { return };
-        if report.standing == Standing::Hang && !report.same_cause(&incident.report) {
+        if report.status == Status::Hang && !report.same_cause(&incident.report) {
             let waiting = if waiting.is_empty() { incident.waiting.clone() } else { waiting };
             self.tell(report, waiting);
             return;
@@ -258,9 +258,9 @@ impl Watch {
 
     /// How long to look away.
     fn pause_of(&self, report: &HangReport) -> Nanos {
-        let pause = match report.standing {
+        let pause = match report.status {
             // So that it is called by its name soon after its time.
-            Standing::Slow => (self.threshold / 4).max(250_000_000),
+            Status::Slow => (self.threshold / 4).max(250_000_000),
             _ => self.threshold,
         };
         // Looking through a big recording takes its time, which is the program's.
@@ -279,26 +279,26 @@ impl Watch {
 
     fn tell(&mut self, mut report: HangReport, waiting: Vec<Waiting>) {
         let guard = self.guard;
-        guard.keeper.at_a_hang(guard);
+        guard.heartbeat.at_a_hang(guard);
         // It is in the run folder before anything else is tried, whatever comes of that, and on standard error as soon as the
         // driver has answered, or has not within a moment: once, and right.
         keep(guard, &report);
         if report.probe.is_none() {
             report = self.asked(&report).unwrap_or(report);
         }
-        if report.standing == Standing::Well {
+        if report.status == Status::Well {
             // Everything has ended, and nobody had noticed.
             self.forget();
             return;
         }
         self.reports += 1;
-        if report.standing == Standing::Hang {
+        if report.status == Status::Hang {
             guard.hangs.fetch_add(1, Ordering::Relaxed);
         }
-        let calls: Vec<_> = guard.world.threads().filter_map(|(_, slot)| slot.published()).collect();
+        let calls: Vec<_> = guard.tracker.threads().filter_map(|(_, slot)| slot.published()).collect();
         report.stacks = stacks::save(guard, &calls);
         standard_error::write(&report.text());
-        if report.standing == Standing::Hang {
+        if report.status == Status::Hang {
             // Another process is asked, which takes longer on a bad day.
             keep(guard, &report);
             report.python = python::save(guard);
@@ -311,7 +311,7 @@ impl Watch {
             next: now + self.pause_of(&report),
             report,
             waiting,
-            calls: guard.world.counts().0,
+            calls: guard.tracker.counts().0,
             pause: self.threshold,
             told: now,
             acted: false,
@@ -354,7 +354,7 @@ pub fn at_exit(guard: &Guard) {
         return;
     };
     let still = |(thread, entered): &Waiting| {
-        let mut calls = guard.world.threads().filter_map(|(_, slot)| slot.published());
+        let mut calls = guard.tracker.threads().filter_map(|(_, slot)| slot.published());
         calls.any(|call| call.thread == *thread && call.entered == *entered)
     };
     if !waiting.iter().any(still) {
@@ -390,10 +390,10 @@ fn keep(guard: &Guard, report: &HangReport) {
     if *ended {
         return;
     }
-    let account = guard.account("running").json();
+    let summary = guard.summary("running").json();
     let kept = folder
         .replace(HANG, &report.json())
-        .and_then(|()| folder.replace(RUN, &account))
+        .and_then(|()| folder.replace(RUN, &summary))
         .and_then(|()| guard.backing.save(folder));
     if let Err(error) = kept {
         standard_error::line(&format!("the report could not be kept in {}: {error}", folder.path().display()));

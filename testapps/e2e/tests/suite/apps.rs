@@ -45,16 +45,16 @@ fn expect_completed(app: &App, outcome: &Outcome) {
     assert_eq!(outcome.stderr, "", "nothing belongs on standard error: {outcome}");
 }
 
-/// The account of a run that met nothing out of the ordinary.
+/// The summary of a run that met nothing out of the ordinary.
 pub(crate) fn expect_uneventful(folder: &Folder) -> Json {
     assert!(!folder.holds("hang.json"), "a hang was reported: {}", folder.report("text"));
-    let account = folder.account();
-    assert_eq!(text(&account, "/ended"), "exit");
-    assert_eq!(number(&account, "/hangs"), 0);
-    for lost in account["lost"].as_array().into_iter().flatten() {
-        assert_eq!(lost[1], 0, "the account says that something was lost: {account:#}");
+    let summary = folder.summary();
+    assert_eq!(text(&summary, "/ended"), "exit");
+    assert_eq!(number(&summary, "/hangs"), 0);
+    for lost in summary["lost"].as_array().into_iter().flatten() {
+        assert_eq!(lost[1], 0, "the summary says that something was lost: {summary:#}");
     }
-    account
+    summary
 }
 
 fn bare_it_completes(test: &str, name: &str) {
@@ -79,10 +79,10 @@ fn expect_the_default_guard_leaves_no_trace(work: &Work, app: &App) {
 fn expect_completes_under(work: &Work, app: &App, policy: &str) {
     let outcome = run(work, app).guarded().kept().set("LAZYGUARD_PRELOAD", policy).finish();
     expect_completed(app, &outcome);
-    let account = expect_uneventful(&outcome.out());
-    assert_eq!(text(&account, "/preload/policy"), policy);
+    let summary = expect_uneventful(&outcome.out());
+    assert_eq!(text(&summary, "/preload/policy"), policy);
     if let Some(launches) = app.entry["launches"].as_u64() {
-        assert_eq!(number(&account, "/launches"), launches, "launches went past the guard: {account:#}");
+        assert_eq!(number(&summary, "/launches"), launches, "launches went past the guard: {summary:#}");
     }
     assert_eq!(outcome.left_behind(), [""; 0], "files were left in TMPDIR");
 }

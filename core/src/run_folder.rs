@@ -66,7 +66,7 @@ impl Private {
 pub mod file {
     /// The log.
     pub const LOG: &str = "log.jsonl";
-    /// The account of the run.
+    /// The summary of the run.
     pub const RUN: &str = "run.json";
     /// The report of the newest hang.
     pub const HANG: &str = "hang.json";

@@ -1,7 +1,7 @@
 //! What is taken away of private folders, and what never is.
 
 use super::*;
-use crate::place::{private_prefix, private_suffix};
+use crate::run_folder::{private_prefix, private_suffix};
 use std::cell::Cell;
 use std::os::unix::fs::symlink;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -4,10 +4,10 @@
 
 use crate::files;
 use crate::output::say;
-use crate::process::{ask_as, exists, Standing};
+use crate::process::{ask_as, exists, Status};
 use crate::source::{started_by_header, RECORDING};
-use lazyguard_core::left::{namespace, remove_folder, Sight};
-use lazyguard_core::place::{private_bases, Private};
+use lazyguard_core::old_runs::{namespace, remove_folder, Sight};
+use lazyguard_core::run_folder::{private_bases, Private};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use nix::unistd::getuid;
@@ -24,7 +24,7 @@ const OF_A_RUN: [&str; 4] = [RECORDING, "run.json", "hang.json", "log.jsonl"];
 /// The most entries that are looked at in a private folder, and removed of one.
 const MOST_ENTRIES: usize = 1 << 20;
 
-/// Removes a private folder as [`lazyguard_core::left::remove_folder`] does. What cannot be removed is swept later.
+/// Removes a private folder as [`lazyguard_core::old_runs::remove_folder`] does. What cannot be removed is swept later.
 pub(crate) fn remove(folder: &Path) {
     let _ = remove_folder(folder, &mut MOST_ENTRIES.clone());
 }
@@ -149,14 +149,14 @@ pub(crate) fn say_what_else_is_in(folder: &Path) {
     let newer = if newest.since >= own.since { "newer" } else { "other" };
     say(format_args!(
         "several processes were given this folder; this is {whose}, the first{}. The {newer} run is {}{count}",
-        standing(folder),
+        status(folder),
         newest.path.display()
     ));
 }
 
 /// Whether the process of a folder still runs, where its recording tells.
-fn standing(folder: &Path) -> &'static str {
-    let runs = process_of(folder).and_then(|process| Standing::of(process).started());
+fn status(folder: &Path) -> &'static str {
+    let runs = process_of(folder).and_then(|process| Status::of(process).started());
     match started_by_header(&folder.join(RECORDING)) {
         Ok(started) if runs == Some(started) => ", which still runs",
         _ => "",
@@ -180,9 +180,9 @@ fn process_of(folder: &Path) -> Option<u32> {
     if let Ok(process) = crate::source::process_by_header(&folder.join(RECORDING)) {
         return Some(process);
     }
-    let account = files::read_in(folder, "run.json").or_else(|_| files::read_in(folder, "hang.json")).ok()?;
-    let account: Value = serde_json::from_slice(&account).ok()?;
-    u32::try_from(account["process"].as_u64()?).ok()
+    let summary = files::read_in(folder, "run.json").or_else(|_| files::read_in(folder, "hang.json")).ok()?;
+    let summary: Value = serde_json::from_slice(&summary).ok()?;
+    u32::try_from(summary["process"].as_u64()?).ok()
 }
 
 #[cfg(test)]

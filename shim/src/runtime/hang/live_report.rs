@@ -3,9 +3,9 @@
 //! Must not: wait for a thread of the program's, or call the driver.
 
 use super::super::{thread, Guard};
-use super::witness;
-use lazyguard_core::api::{Class, Form};
-use lazyguard_core::diagnose::{ends_of, snapshot_at, CallEnd, Doing};
+use super::thread_activity;
+use lazyguard_core::api::{Class, EntryPoint};
+use lazyguard_core::diagnose::{ends_of, snapshot_at, CallEnd, ThreadActivity};
 use lazyguard_core::report::HangReport;
 use lazyguard_core::state::{PublishedCall, ThreadSlot};
 use lazyguard_core::trace::read::{Recording, Words};
@@ -21,7 +21,7 @@ pub(super) type Waiting = (u32, Nanos);
 /// stopped as a whole for the last time, were stuck. `None` where the calling thread has no room in the recording.
 pub fn what_is_known(guard: &'static Guard, threshold: Nanos, awake_since: Nanos) -> Option<HangReport> {
     note_witnesses(guard, thread::slot(guard)?);
-    let recording = Recording::open(Words(guard.world.recorder().words())).ok()?;
+    let recording = Recording::open(Words(guard.tracker.recorder().words())).ok()?;
     let now = guard.now();
     let mut snapshot = snapshot_at(&recording, now, threshold, guard.settings.patience_nanos()).ok()?;
     snapshot.awake_since = awake_since;
@@ -36,22 +36,22 @@ pub fn what_is_known(guard: &'static Guard, threshold: Nanos, awake_since: Nanos
 
 /// What became of the calls that a report named; nothing where the recording cannot be read.
 pub(super) fn ends(guard: &Guard, report: &HangReport) -> Vec<CallEnd> {
-    let recording = Recording::open(Words(guard.world.recorder().words()));
+    let recording = Recording::open(Words(guard.tracker.recorder().words()));
     recording.ok().and_then(|recording| ends_of(&recording, report.waited_in()).ok()).unwrap_or_default()
 }
 
 /// Calls that a thread has left by a jump.
 fn left(guard: &Guard) -> Vec<Waiting> {
-    let calls = guard.world.threads().filter_map(|(_, slot)| slot.published());
+    let calls = guard.tracker.threads().filter_map(|(_, slot)| slot.published());
     calls.filter(|call| !still_inside(call)).map(|call| (call.thread, call.entered)).collect()
 }
 
 /// What the recording has of the threads, and since when. Only what has changed is recorded: a process may stand still for hours,
 /// and the loads that tell why are in the same lane.
 #[derive(Default)]
-pub struct Witnessed(Mutex<(Nanos, BTreeMap<u32, Doing>)>);
+pub struct Witnessed(Mutex<(Nanos, BTreeMap<u32, ThreadActivity>)>);
 
-/// Everything is recorded again after this time, in case it has been overtaken.
+/// Everything is recorded again after this time, in case it has been overwritten.
 const KNOWN_FOR: Nanos = 600_000_000_000;
 
 /// Puts into the recording what the threads do that are in no driver call.
@@ -64,20 +64,20 @@ fn note_witnesses(guard: &Guard, slot: &ThreadSlot) {
         *since = at;
         known.clear();
     }
-    let note = |thread: u32, doing: Option<Doing>| {
+    let note = |thread: u32, doing: Option<ThreadActivity>| {
         let record = Record {
             kind: Kind::Seen,
             entered: at,
             returned: at,
-            extent: doing.map_or(0, Doing::number),
+            extent: doing.map_or(0, ThreadActivity::number),
             detail: u64::from(thread),
-            ..Record::of(Form::of_class(Class::Init))
+            ..Record::of(EntryPoint::of_class(Class::Init))
         };
-        slot.push(&record, Lane::Landmarks);
+        slot.push(&record, Lane::RareEvents);
     };
     // A thread of the driver's that has a slot has called the program back.
-    let calls_back = |thread: u32| guard.world.threads().any(|(_, slot)| slot.in_use() && slot.thread() == thread);
-    let seen: BTreeMap<_, _> = witness::threads(calls_back).into_iter().collect();
+    let calls_back = |thread: u32| guard.tracker.threads().any(|(_, slot)| slot.in_use() && slot.thread() == thread);
+    let seen: BTreeMap<_, _> = thread_activity::threads(calls_back).into_iter().collect();
     known.retain(|thread, _| {
         let there = seen.contains_key(thread);
         if !there {
@@ -87,7 +87,8 @@ fn note_witnesses(guard: &Guard, slot: &ThreadSlot) {
     });
     for (thread, doing) in seen {
         // Threads compute and sleep in turns; what counts of most is whether they will go on by themselves.
-        let same = |before: &Doing| *before == doing || before.goes_on() && doing.goes_on() && !calls_back(thread);
+        let same =
+            |before: &ThreadActivity| *before == doing || before.goes_on() && doing.goes_on() && !calls_back(thread);
         if !known.get(&thread).is_some_and(same) {
             known.insert(thread, doing);
             note(thread, Some(doing));

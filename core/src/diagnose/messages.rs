@@ -3,8 +3,8 @@
 use super::code::Code;
 use super::paths::{End, Path, Step};
 use super::snapshot::{
-    BlockedCall, ColdLoadSeen, Doing, Extent, FedStream, Feeder, HostFunctionSeen, OperationSeen, Snapshot, StreamRef,
-    WaitSeen,
+    BlockedCall, ColdLoadSeen, Extent, FedStream, Feeder, HostFunctionSeen, OperationSeen, Snapshot, StreamRef,
+    ThreadActivity, WaitSeen,
 };
 use super::verdict::{Culprit, Evidence};
 use crate::api::Class;
@@ -272,12 +272,12 @@ pub(super) fn end(path: &Path<'_>) -> Vec<String> {
             lines.extend((more > 0).then(|| format!("{more} more streams were submitted to as well")));
             lines
         }
-        End::Circle(Some(culprit)) => vec![format!(
+        End::Cycle(Some(culprit)) => vec![format!(
             "that in turn waits for {} on {}: a circle",
             operation(&culprit.operation),
             stream(&culprit.stream)
         )],
-        End::Circle(None) => vec!["that in turn waits for the first of these: a circle".to_owned()],
+        End::Cycle(None) => vec!["that in turn waits for the first of these: a circle".to_owned()],
     }
 }
 
@@ -331,11 +331,15 @@ pub(super) fn evidence(path: &Path<'_>) -> Vec<Evidence> {
 }
 
 /// Who may still do something about it.
-pub(super) fn at_large(snapshot: &Snapshot) -> Option<String> {
-    let first = snapshot.at_large.first()?;
-    let more = match snapshot.at_large.len() - 1 {
+pub(super) fn runnable(snapshot: &Snapshot) -> Option<String> {
+    let first = snapshot.runnable.first()?;
+    let more = match snapshot.runnable.len() - 1 {
         0 => String::new(),
         n => format!(", and {n} more"),
     };
-    Some(format!("thread {} {}{more}: it may still do what is waited for", first.thread, Doing::words(first.doing)))
+    Some(format!(
+        "thread {} {}{more}: it may still do what is waited for",
+        first.thread,
+        ThreadActivity::words(first.doing)
+    ))
 }

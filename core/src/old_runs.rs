@@ -18,8 +18,8 @@
 
 mod remove;
 
-use crate::place::file::{HANG, KEPT, MARK, OF_A_PROCESS, TRACE};
-use crate::place::Private;
+use crate::run_folder::file::{HANG, KEPT, MARK, OF_A_PROCESS, TRACE};
+use crate::run_folder::Private;
 use crate::trace::layout::{header, HEADER_BYTES, WORD};
 use std::ffi::OsStr;
 use std::fs::{self, DirEntry, File};
@@ -376,5 +376,5 @@ fn folder_at(entry: &DirEntry) -> Option<PathBuf> {
 }
 
 #[cfg(test)]
-#[path = "left_tests.rs"]
+#[path = "old_runs_tests.rs"]
 mod tests;

@@ -4,7 +4,7 @@
 //! recording say the same only because both start from this.
 
 use super::StreamClass;
-use crate::api::Form;
+use crate::api::EntryPoint;
 use crate::diagnose::Code;
 use crate::state::StreamKind;
 use crate::trace::{Kind, Record};
@@ -12,9 +12,9 @@ use crate::Nanos;
 
 /// What there is to say of an occurrence besides its code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Marks(u16);
+pub struct Flags(u16);
 
-impl Marks {
+impl Flags {
     /// The guard took care of it: it is what would have happened without.
     pub const PREVENTED: Self = Self(1);
     /// The driver says that the memory is not registered with it.
@@ -37,26 +37,26 @@ impl Marks {
 
 /// What was in flight, or waited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Other {
+pub struct ConflictingOperation {
     /// The number of its stream, or 0.
     pub stream: u32,
     /// The number of its function, or 0.
     pub function: u32,
-    /// The id of the form of the call that submitted it, or 0.
-    pub form: u16,
+    /// The id of the entry_point of the call that submitted it, or 0.
+    pub entry_point: u16,
     /// When that call was entered, or 0.
     pub at: Nanos,
 }
 
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Noted {
+pub struct HazardEvent {
     /// The code.
     pub code: Code,
     /// What else there is to say.
-    pub marks: Marks,
+    pub flags: Flags,
     /// The call.
-    pub form: Form,
+    pub entry_point: EntryPoint,
     /// The thread that made it.
     pub thread: u32,
     /// When it was entered.
@@ -72,14 +72,14 @@ pub struct Noted {
     /// The number of the function that the call is about, or 0.
     pub function: u32,
     /// What it meets.
-    pub other: Other,
+    pub other: ConflictingOperation,
     /// The return address of the call, or 0.
     pub caller: u64,
     /// Which occurrence of its hazard this is, from 1; 0 in records that were made before they were counted.
     pub count: u32,
 }
 
-/// In a record's extent: the other's form, the marks, the class.
+/// In a record's extent: the other's entry_point, the flags, the class.
 const FORM_AT: u32 = 16;
 const MARKS_AT: u32 = 32;
 const CLASS_AT: u32 = 48;
@@ -101,7 +101,7 @@ pub fn code_of(record: &Record) -> Option<Code> {
     Code::by_number(record.extent & 0xffff).filter(|_| record.kind == Kind::Hazard)
 }
 
-impl Noted {
+impl HazardEvent {
     /// What a record tells, which the thread with this id in the system made; `None` if it is of no hazard that this build
     /// knows.
     pub fn of(record: &Record, thread: u32) -> Option<Self> {
@@ -112,8 +112,8 @@ impl Noted {
         let (low, high) = (record.detail as u32, (record.detail >> 32) as u32);
         let mut noted = Self {
             code,
-            marks: Marks((record.extent >> MARKS_AT) as u16),
-            form: record.form,
+            flags: Flags((record.extent >> MARKS_AT) as u16),
+            entry_point: record.entry_point,
             thread,
             at: record.entered,
             noted: record.returned,
@@ -121,7 +121,12 @@ impl Noted {
             stream: record.stream,
             class: class.checked_sub(1).and_then(|class| CLASSES.get(class).copied()),
             function: record.function,
-            other: Other { stream: low, function: high, form: (record.extent >> FORM_AT) as u16, at: before },
+            other: ConflictingOperation {
+                stream: low,
+                function: high,
+                entry_point: (record.extent >> FORM_AT) as u16,
+                at: before,
+            },
             caller: record.caller,
             count: record.result as u32,
         };
@@ -155,18 +160,18 @@ impl Noted {
             context: self.context,
             three: distance,
             extent: self.code.number()
-                | u64::from(self.other.form) << FORM_AT
-                | u64::from(self.marks.0) << MARKS_AT
+                | u64::from(self.other.entry_point) << FORM_AT
+                | u64::from(self.flags.0) << MARKS_AT
                 | class << CLASS_AT,
             caller: self.caller,
             detail: u64::from(self.other.stream) | u64::from(high) << 32,
-            ..Record::of(self.form)
+            ..Record::of(self.entry_point)
         }
     }
 
-    /// For how long the call held the host, where that is what makes it a hazard.
+    /// For how long the call blocked the host, where that is what makes it a hazard.
     pub fn held(&self) -> Option<Nanos> {
-        holds_the_host(self.code).then(|| self.noted.saturating_sub(self.at))
+        blocks_the_host(self.code).then(|| self.noted.saturating_sub(self.at))
     }
 
     /// The class of the stream, where the record does not say it by what the recording knows of the stream.
@@ -186,7 +191,7 @@ const fn is_about_the_earlier(code: Code) -> bool {
 }
 
 /// Whether a hazard of this code is one because of the time that the call took.
-pub const fn holds_the_host(code: Code) -> bool {
+pub const fn blocks_the_host(code: Code) -> bool {
     matches!(code, Code::LG105 | Code::LG106 | Code::LG108)
 }
 
@@ -194,11 +199,11 @@ pub const fn holds_the_host(code: Code) -> bool {
 mod tests {
     use super::*;
 
-    fn noted() -> Noted {
-        Noted {
+    fn noted() -> HazardEvent {
+        HazardEvent {
             code: Code::LG105,
-            marks: Marks::PAGEABLE.and(Marks::UNSATISFIED),
-            form: Form::by_symbol(b"cuMemcpyAsync").unwrap(),
+            flags: Flags::PAGEABLE.and(Flags::UNSATISFIED),
+            entry_point: EntryPoint::by_symbol(b"cuMemcpyAsync").unwrap(),
             thread: 77,
             at: 9_000_000,
             noted: 12_000_000,
@@ -206,7 +211,7 @@ mod tests {
             stream: 3,
             class: Some(StreamClass::PerThread),
             function: 5,
-            other: Other { stream: 2, function: 8, form: 54, at: 4_000_000 },
+            other: ConflictingOperation { stream: 2, function: 8, entry_point: 54, at: 4_000_000 },
             caller: 0x1234,
             count: 4,
         }
@@ -215,27 +220,27 @@ mod tests {
     #[test]
     fn an_occurrence_is_the_same_after_a_way_through_its_record() {
         let noted = noted();
-        let through = |noted: Noted| {
+        let through = |noted: HazardEvent| {
             let words = noted.record().to_words();
-            Noted::of(&Record::from_words(&words).unwrap(), noted.thread).unwrap()
+            HazardEvent::of(&Record::from_words(&words).unwrap(), noted.thread).unwrap()
         };
         assert_eq!(through(noted), noted);
         assert_eq!(noted.held(), Some(3_000_000));
         for class in CLASSES {
-            let noted = Noted { class: Some(class), count: u32::MAX, ..noted };
+            let noted = HazardEvent { class: Some(class), count: u32::MAX, ..noted };
             assert_eq!(through(noted), noted);
         }
         // In the same moment is not the same as not known.
         for at in [0, 1, 9_000_000] {
-            let noted = Noted { other: Other { at, ..noted.other }, ..noted };
+            let noted = HazardEvent { other: ConflictingOperation { at, ..noted.other }, ..noted };
             assert_eq!(through(noted), noted);
         }
         // Later than the call, by the clock of another thread: not before it.
-        let later = Noted { other: Other { at: 9_000_001, ..noted.other }, ..noted };
+        let later = HazardEvent { other: ConflictingOperation { at: 9_000_001, ..noted.other }, ..noted };
         assert_eq!(through(later).other.at, 9_000_000);
         // A wait, and the write after it.
-        let other = Other { stream: 2, function: 0, form: 96, at: 9_500_000 };
-        let wait = Noted { code: Code::LG103, function: 0, other, ..noted };
+        let other = ConflictingOperation { stream: 2, function: 0, entry_point: 96, at: 9_500_000 };
+        let wait = HazardEvent { code: Code::LG103, function: 0, other, ..noted };
         assert_eq!(through(wait), wait);
         assert_eq!(wait.record().entered, 9_500_000);
     }
@@ -249,15 +254,15 @@ mod tests {
             extent: 101,
             stream: 3,
             detail: 2,
-            ..Record::of(Form::by_symbol(b"cuLaunchKernel").unwrap())
+            ..Record::of(EntryPoint::by_symbol(b"cuLaunchKernel").unwrap())
         };
-        let noted = Noted::of(&record, 1).unwrap();
-        assert_eq!((noted.code, noted.count, noted.marks, noted.class), (Code::LG101, 0, Marks::default(), None));
+        let noted = HazardEvent::of(&record, 1).unwrap();
+        assert_eq!((noted.code, noted.count, noted.flags, noted.class), (Code::LG101, 0, Flags::default(), None));
         assert_eq!((noted.other.stream, noted.other.at), (2, 0));
         assert_eq!(noted.class_or(|| Some(StreamKind::NonBlocking)), StreamClass::NonBlocking);
         assert_eq!(noted.class_or(|| None), StreamClass::Unknown);
-        assert_eq!(Noted { stream: 0, ..noted }.class_or(|| None), StreamClass::None);
-        assert_eq!(Noted::of(&Record { extent: 7, ..record }, 1), None);
-        assert_eq!(Noted::of(&Record { kind: Kind::Call, ..record }, 1), None);
+        assert_eq!(HazardEvent { stream: 0, ..noted }.class_or(|| None), StreamClass::None);
+        assert_eq!(HazardEvent::of(&Record { extent: 7, ..record }, 1), None);
+        assert_eq!(HazardEvent::of(&Record { kind: Kind::Call, ..record }, 1), None);
     }
 }

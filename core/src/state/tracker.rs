@@ -50,7 +50,7 @@ struct Names {
 const MOST_DESTROYED: usize = 32;
 
 /// See the module.
-pub struct World {
+pub struct Tracker {
     recorder: &'static Recorder<'static>,
     threads: Slab<ThreadSlot>,
     contexts: Slab<Context>,
@@ -63,13 +63,13 @@ pub struct World {
     names: Mutex<Names>,
     // Streams that were destroyed while work was outstanding, until their context is known to be idle.
     destroyed: Mutex<Vec<u32>>,
-    // Owner (module or library) and context pairs whose code is in the context; and whether the guard brought it there, and the
+    // Owner (module or library) and context launches whose code is in the context; and whether the guard brought it there, and the
     // program has not used it since.
     present: DashMap<(u64, u32), bool, ByHandle>,
     // When a graph was last launched: it may record events again.
     graph_launched: AtomicU64,
     /// Launches are looked at one by one.
-    long_way: AtomicBool,
+    slow_path: AtomicBool,
     epoch: AtomicU32,
     overflowed: AtomicU64,
     last_thread: AtomicU32,
@@ -80,7 +80,7 @@ fn elsewhere<const WORDS: usize>() -> &'static [Word; WORDS] {
     Box::leak(Box::new(std::array::from_fn(|_| Word::new(0))))
 }
 
-impl Default for World {
+impl Default for Tracker {
     /// A state that is recorded nowhere, for tests.
     fn default() -> Self {
         let shape = Shape::of_bytes(Shape::SMALLEST);
@@ -92,7 +92,7 @@ impl Default for World {
     }
 }
 
-impl World {
+impl Tracker {
     /// An empty state, which is kept in this recording.
     pub fn new(recorder: &'static Recorder<'static>) -> Self {
         Self {
@@ -111,7 +111,7 @@ impl World {
             destroyed: Mutex::default(),
             present: DashMap::default(),
             graph_launched: AtomicU64::new(0),
-            long_way: AtomicBool::new(false),
+            slow_path: AtomicBool::new(false),
             // No epoch is 0: that is what an empty cache has.
             epoch: AtomicU32::new(1),
             overflowed: AtomicU64::new(0),
@@ -208,8 +208,8 @@ impl World {
     }
 
     /// Whether every launch has to be looked at, from now on or no more.
-    pub fn set_long_way(&self, every_launch: bool) {
-        if self.long_way.swap(every_launch, Ordering::AcqRel) != every_launch && every_launch {
+    pub fn set_slow_path(&self, every_launch: bool) {
+        if self.slow_path.swap(every_launch, Ordering::AcqRel) != every_launch && every_launch {
             // What the threads remember holds for the former epoch.
             self.next_epoch();
         }
@@ -217,14 +217,14 @@ impl World {
 
     /// Whether every launch has to be looked at.
     #[inline(always)]
-    pub fn long_way(&self) -> bool {
-        self.long_way.load(Ordering::Acquire)
+    pub fn slow_path(&self) -> bool {
+        self.slow_path.load(Ordering::Acquire)
     }
 
-    /// Whether launches may take the short way: nothing is being captured, nobody wants to see them all, and if it is on a
+    /// Whether launches may take the fast path: nothing is being captured, nobody wants to see them all, and if it is on a
     /// default stream, there is only one context it can be of.
-    pub fn quick_launches(&self, default_stream: bool) -> bool {
-        if self.long_way() {
+    pub fn fast_launches(&self, default_stream: bool) -> bool {
+        if self.slow_path() {
             return false;
         }
         let mut contexts = self.contexts();
@@ -304,11 +304,9 @@ impl World {
             .filter_map(|(stream, s)| Some(InFlight { stream, oldest: s.oldest(self.idle_until(s.context()))? }))
             .collect();
         // Work of destroyed streams that are no longer followed one by one: of no stream, but in flight.
-        all.extend(
-            self.contexts()
-                .filter(|(number, c)| (context == 0 || context == *number) && c.has_orphans())
-                .map(|(_, c)| InFlight { stream: 0, oldest: Operation { at: c.idle_until(), form: 0, function: 0 } }),
-        );
+        all.extend(self.contexts().filter(|(number, c)| (context == 0 || context == *number) && c.has_orphans()).map(
+            |(_, c)| InFlight { stream: 0, oldest: Operation { at: c.idle_until(), entry_point: 0, function: 0 } },
+        ));
         all.sort_by_key(|f| f.oldest.at);
         all
     }
@@ -412,7 +410,7 @@ impl World {
             match (was, capturing) {
                 (false, true) => {
                     context.capture_began();
-                    // After the count: a shortcut that is made in between is of the former epoch.
+                    // After the count: a cached_stream that is made in between is of the former epoch.
                     self.next_epoch();
                 }
                 (true, false) => context.capture_ended(),
@@ -570,7 +568,7 @@ impl World {
     }
 
     /// The guard has brought the code of a module or library into a context, unless it was there.
-    pub fn set_present_ahead(&self, owner: u64, context: u32) {
+    pub fn set_present_preloaded(&self, owner: u64, context: u32) {
         if owner != 0 && context != 0 {
             self.present.entry((owner, context)).or_insert(true);
         }
@@ -578,7 +576,7 @@ impl World {
 
     /// Something of a module or library is used in a context. Returns whether this is the first use of what the guard had
     /// brought there.
-    pub fn take_present_ahead(&self, owner: u64, context: u32) -> bool {
+    pub fn take_present_preloaded(&self, owner: u64, context: u32) -> bool {
         self.present.get_mut(&(owner, context)).is_some_and(|mut ahead| std::mem::take(ahead.value_mut()))
     }
 
@@ -604,168 +602,168 @@ impl World {
 mod tests {
     use super::*;
 
-    fn created(world: &World, handle: u64, context: u32) -> u32 {
-        world.stream(StreamKey { handle, context: 0, thread: 0 }, context, StreamKind::NonBlocking, 1)
+    fn created(tracker: &Tracker, handle: u64, context: u32) -> u32 {
+        tracker.stream(StreamKey { handle, context: 0, thread: 0 }, context, StreamKind::NonBlocking, 1)
     }
 
-    fn submit(world: &World, stream: u32, at: Nanos) {
-        let entry = world.stream_entry(stream).unwrap();
-        entry.submitting(Operation { at, form: 0, function: 0 }, world.stream_idle_until(entry));
+    fn submit(tracker: &Tracker, stream: u32, at: Nanos) {
+        let entry = tracker.stream_entry(stream).unwrap();
+        entry.submitting(Operation { at, entry_point: 0, function: 0 }, tracker.stream_idle_until(entry));
         entry.submitted(at + 1);
     }
 
     #[test]
     fn contexts_keep_their_work_apart_and_a_synchronize_clears_one() {
-        let world = World::default();
-        let (a, b) = (world.context(0xa, 0), world.context(0xb, 0));
-        let (s, t) = (created(&world, 0x100, a), created(&world, 0x200, b));
-        submit(&world, s, 10);
-        submit(&world, t, 11);
-        assert_eq!(world.in_flight(a).len(), 1);
-        assert_eq!(world.in_flight(0).len(), 2);
-        world.context_complete(a, 20);
-        assert!(world.in_flight(a).is_empty());
-        assert_eq!(world.in_flight(0)[0].stream, t);
+        let tracker = Tracker::default();
+        let (a, b) = (tracker.context(0xa, 0), tracker.context(0xb, 0));
+        let (s, t) = (created(&tracker, 0x100, a), created(&tracker, 0x200, b));
+        submit(&tracker, s, 10);
+        submit(&tracker, t, 11);
+        assert_eq!(tracker.in_flight(a).len(), 1);
+        assert_eq!(tracker.in_flight(0).len(), 2);
+        tracker.context_complete(a, 20);
+        assert!(tracker.in_flight(a).is_empty());
+        assert_eq!(tracker.in_flight(0)[0].stream, t);
     }
 
     #[test]
     fn a_completed_event_completes_what_was_before_it_only() {
-        let world = World::default();
-        let c = world.context(0xa, 0);
-        let s = created(&world, 0x100, c);
-        submit(&world, s, 10);
-        world.event_recorded(0xe, s, c, 20);
-        submit(&world, s, 30);
-        world.event_complete(0xe, 40);
-        assert_eq!(world.in_flight(c)[0].oldest.at, 30);
-        world.event_recorded(0xe, s, c, 50);
-        world.event_complete(0xe, 45);
-        assert!(!world.in_flight(c).is_empty(), "the answer is older than the record");
-        world.event_complete(0xe, 60);
-        assert!(world.in_flight(c).is_empty());
+        let tracker = Tracker::default();
+        let c = tracker.context(0xa, 0);
+        let s = created(&tracker, 0x100, c);
+        submit(&tracker, s, 10);
+        tracker.event_recorded(0xe, s, c, 20);
+        submit(&tracker, s, 30);
+        tracker.event_complete(0xe, 40);
+        assert_eq!(tracker.in_flight(c)[0].oldest.at, 30);
+        tracker.event_recorded(0xe, s, c, 50);
+        tracker.event_complete(0xe, 45);
+        assert!(!tracker.in_flight(c).is_empty(), "the answer is older than the record");
+        tracker.event_complete(0xe, 60);
+        assert!(tracker.in_flight(c).is_empty());
     }
 
     #[test]
     fn handles_used_again_mean_something_new() {
-        let world = World::default();
-        let c = world.context(0xa, 0);
-        let before = world.epoch();
-        let f = world.function(0xf0, FunctionKind::Kernel, 0x11b);
-        world.name_function(f, "k1");
-        world.function_entry(f).unwrap().set_loaded_in(c);
-        world.set_present(0x11b, c);
-        world.owner_gone(0x11b);
-        assert_ne!(world.epoch(), before);
-        assert!(!world.present(0x11b, c));
-        let g = world.function(0xf0, FunctionKind::Function, 0x22b);
-        assert!(!world.function_entry(g).unwrap().loaded_in(c));
-        assert_eq!(world.function_name(g), None);
+        let tracker = Tracker::default();
+        let c = tracker.context(0xa, 0);
+        let before = tracker.epoch();
+        let f = tracker.function(0xf0, FunctionKind::Kernel, 0x11b);
+        tracker.name_function(f, "k1");
+        tracker.function_entry(f).unwrap().set_loaded_in(c);
+        tracker.set_present(0x11b, c);
+        tracker.owner_gone(0x11b);
+        assert_ne!(tracker.epoch(), before);
+        assert!(!tracker.present(0x11b, c));
+        let g = tracker.function(0xf0, FunctionKind::Function, 0x22b);
+        assert!(!tracker.function_entry(g).unwrap().loaded_in(c));
+        assert_eq!(tracker.function_name(g), None);
         // The same, where nobody saw the module go.
-        world.name_function(g, "k2");
-        world.function_entry(g).unwrap().set_loaded_in(c);
-        let h = world.function(0xf0, FunctionKind::Function, 0x33b);
-        assert!(!world.function_entry(h).unwrap().loaded_in(c));
-        assert_eq!(world.function_name(h), None);
-        world.name_function(h, "k3");
-        world.name_function(h, "k4");
-        assert_eq!(world.function_name(h), Some("k4"));
+        tracker.name_function(g, "k2");
+        tracker.function_entry(g).unwrap().set_loaded_in(c);
+        let h = tracker.function(0xf0, FunctionKind::Function, 0x33b);
+        assert!(!tracker.function_entry(h).unwrap().loaded_in(c));
+        assert_eq!(tracker.function_name(h), None);
+        tracker.name_function(h, "k3");
+        tracker.name_function(h, "k4");
+        assert_eq!(tracker.function_name(h), Some("k4"));
     }
 
     #[test]
     fn what_was_loaded_ahead_is_used_first_once_in_each_context() {
-        let world = World::default();
-        let (a, b) = (world.context(0xa, 0), world.context(0xb, 0));
-        let f = world.function(0xf0, FunctionKind::Kernel, 0x11b);
-        let entry = world.function_entry(f).unwrap();
-        entry.set_loaded_ahead(a);
-        world.set_present_ahead(0x11b, a);
-        assert!(entry.loaded_in(a) && world.present(0x11b, a));
-        assert!(!entry.take_loaded_ahead(b) && !world.take_present_ahead(0x11b, b), "not there");
-        assert!(entry.take_loaded_ahead(a) && !entry.take_loaded_ahead(a));
-        assert!(world.take_present_ahead(0x11b, a) && !world.take_present_ahead(0x11b, a));
+        let tracker = Tracker::default();
+        let (a, b) = (tracker.context(0xa, 0), tracker.context(0xb, 0));
+        let f = tracker.function(0xf0, FunctionKind::Kernel, 0x11b);
+        let entry = tracker.function_entry(f).unwrap();
+        entry.set_preloaded(a);
+        tracker.set_present_preloaded(0x11b, a);
+        assert!(entry.loaded_in(a) && tracker.present(0x11b, a));
+        assert!(!entry.take_preloaded(b) && !tracker.take_present_preloaded(0x11b, b), "not there");
+        assert!(entry.take_preloaded(a) && !entry.take_preloaded(a));
+        assert!(tracker.take_present_preloaded(0x11b, a) && !tracker.take_present_preloaded(0x11b, a));
         // What the program brought in by itself stays its own.
-        world.set_present(0x11b, b);
-        world.set_present_ahead(0x11b, b);
-        assert!(!world.take_present_ahead(0x11b, b));
+        tracker.set_present(0x11b, b);
+        tracker.set_present_preloaded(0x11b, b);
+        assert!(!tracker.take_present_preloaded(0x11b, b));
         assert!(entry.set_launched_in(a) && !entry.set_launched_in(a) && entry.set_launched_in(b));
-        world.context_gone(0xa);
+        tracker.context_gone(0xa);
         assert!(entry.set_launched_in(a), "the number is another context's");
         assert!(!entry.set_launched_in(64), "past those that are known");
     }
 
     #[test]
     fn launches_that_are_looked_at_one_by_one_end_what_threads_remember() {
-        let world = World::default();
-        world.context(0xa, 0);
-        let before = world.epoch();
-        assert!(world.quick_launches(false));
-        world.set_long_way(true);
-        assert!(world.long_way() && !world.quick_launches(false));
-        let during = world.epoch();
+        let tracker = Tracker::default();
+        tracker.context(0xa, 0);
+        let before = tracker.epoch();
+        assert!(tracker.fast_launches(false));
+        tracker.set_slow_path(true);
+        assert!(tracker.slow_path() && !tracker.fast_launches(false));
+        let during = tracker.epoch();
         assert_ne!(during, before);
-        world.set_long_way(true);
-        world.set_long_way(false);
-        assert!(world.quick_launches(false));
-        assert_eq!(world.epoch(), during, "what is remembered from here on stays");
+        tracker.set_slow_path(true);
+        tracker.set_slow_path(false);
+        assert!(tracker.fast_launches(false));
+        assert_eq!(tracker.epoch(), during, "what is remembered from here on stays");
     }
 
     #[test]
     fn a_completed_event_tells_how_many_operations_have_ended() {
-        let world = World::default();
-        let c = world.context(0xa, 0);
-        let s = created(&world, 0x100, c);
-        let stream = world.stream_entry(s).unwrap();
+        let tracker = Tracker::default();
+        let c = tracker.context(0xa, 0);
+        let s = created(&tracker, 0x100, c);
+        let stream = tracker.stream_entry(s).unwrap();
         for at in [10, 20, 30] {
-            submit(&world, s, at);
+            submit(&tracker, s, at);
         }
-        world.event_recorded(0xe, s, c, 40);
-        submit(&world, s, 50);
+        tracker.event_recorded(0xe, s, c, 40);
+        submit(&tracker, s, 50);
         assert_eq!(stream.outstanding_count(0), 4);
-        world.event_complete(0xe, 60);
+        tracker.event_complete(0xe, 60);
         assert_eq!(stream.outstanding_count(0), 1);
-        assert!(world.submitted_elsewhere(c, 0) && !world.submitted_elsewhere(c, s));
+        assert!(tracker.submitted_elsewhere(c, 0) && !tracker.submitted_elsewhere(c, s));
         let legacy = StreamKey { handle: 1, context: c, thread: 0 };
-        let legacy = world.stream(legacy, c, StreamKind::Legacy, 1);
-        assert!(!world.other_stream_exists(c, s), "one that is there by itself, and unused");
-        submit(&world, legacy, 70);
-        assert!(world.other_stream_exists(c, s) && !world.other_stream_exists(c + 1, s));
+        let legacy = tracker.stream(legacy, c, StreamKind::Legacy, 1);
+        assert!(!tracker.other_stream_exists(c, s), "one that is there by itself, and unused");
+        submit(&tracker, legacy, 70);
+        assert!(tracker.other_stream_exists(c, s) && !tracker.other_stream_exists(c + 1, s));
     }
 
     #[test]
     fn a_stream_destroyed_under_work_counts_until_its_context_is_idle() {
-        let world = World::default();
-        let c = world.context(0xa, 0);
+        let tracker = Tracker::default();
+        let c = tracker.context(0xa, 0);
         let key = StreamKey { handle: 0x100, context: 0, thread: 0 };
-        let s = created(&world, 0x100, c);
-        submit(&world, s, 10);
-        world.stream_gone(key);
-        assert_eq!(world.known_stream(key), None);
-        assert_eq!(world.in_flight(c)[0].stream, s);
-        assert_ne!(created(&world, 0x100, c), s, "the handle used again is another stream");
-        world.context_complete(c, 20);
-        assert!(world.in_flight(c).is_empty());
-        assert_eq!(created(&world, 0x200, c), s, "its number is free again");
+        let s = created(&tracker, 0x100, c);
+        submit(&tracker, s, 10);
+        tracker.stream_gone(key);
+        assert_eq!(tracker.known_stream(key), None);
+        assert_eq!(tracker.in_flight(c)[0].stream, s);
+        assert_ne!(created(&tracker, 0x100, c), s, "the handle used again is another stream");
+        tracker.context_complete(c, 20);
+        assert!(tracker.in_flight(c).is_empty());
+        assert_eq!(created(&tracker, 0x200, c), s, "its number is free again");
         for at in 0..1000 {
-            submit(&world, created(&world, 0x300, c), 30 + at);
-            world.stream_gone(StreamKey { handle: 0x300, context: 0, thread: 0 });
+            submit(&tracker, created(&tracker, 0x300, c), 30 + at);
+            tracker.stream_gone(StreamKey { handle: 0x300, context: 0, thread: 0 });
         }
-        assert!(world.streams.iter().count() < 100, "they do not pile up");
-        assert!(world.in_flight(c).len() <= MOST_DESTROYED + 1);
-        world.context_complete(c, 5000);
-        assert!(world.in_flight(c).is_empty());
+        assert!(tracker.streams.iter().count() < 100, "they do not pile up");
+        assert!(tracker.in_flight(c).len() <= MOST_DESTROYED + 1);
+        tracker.context_complete(c, 5000);
+        assert!(tracker.in_flight(c).is_empty());
     }
 
     #[test]
     fn a_lost_context_takes_its_streams_along_and_leaves_the_kernels() {
-        let world = World::default();
-        let c = world.context(0xa, 0);
-        let s = created(&world, 0x100, c);
-        submit(&world, s, 10);
-        let k = world.function(0xf0, FunctionKind::Kernel, 0x11b);
-        world.function_entry(k).unwrap().set_loaded_in(c);
-        world.context_gone(0xa);
-        assert!(world.in_flight(0).is_empty());
-        assert!(!world.function_entry(k).unwrap().loaded_in(c));
-        assert!(world.known_context(0xa).is_none());
+        let tracker = Tracker::default();
+        let c = tracker.context(0xa, 0);
+        let s = created(&tracker, 0x100, c);
+        submit(&tracker, s, 10);
+        let k = tracker.function(0xf0, FunctionKind::Kernel, 0x11b);
+        tracker.function_entry(k).unwrap().set_loaded_in(c);
+        tracker.context_gone(0xa);
+        assert!(tracker.in_flight(0).is_empty());
+        assert!(!tracker.function_entry(k).unwrap().loaded_in(c));
+        assert!(tracker.known_context(0xa).is_none());
     }
 }

@@ -1,12 +1,12 @@
 use super::*;
-use crate::hazard::Other;
+use crate::hazard::ConflictingOperation;
 use crate::trace::Record;
 
-fn noted(code: Code, call: &str, at: u64) -> Noted {
-    Noted {
+fn noted(code: Code, call: &str, at: u64) -> HazardEvent {
+    HazardEvent {
         code,
-        marks: Marks::default(),
-        form: Form::by_symbol(call.as_bytes()).unwrap(),
+        flags: Flags::default(),
+        entry_point: EntryPoint::by_symbol(call.as_bytes()).unwrap(),
         thread: 7,
         at,
         noted: at + 10,
@@ -14,7 +14,7 @@ fn noted(code: Code, call: &str, at: u64) -> Noted {
         stream: 2,
         class: Some(StreamClass::NonBlocking),
         function: 1,
-        other: Other { stream: 1, function: 2, form: 54, at: 1 },
+        other: ConflictingOperation { stream: 1, function: 2, entry_point: 54, at: 1 },
         caller: 0x99,
         count: 0,
     }
@@ -24,16 +24,16 @@ const NAMES: Names<'static> = Names { kernel: Some("_Z7releasePi"), other: Some(
 
 #[test]
 fn records_are_thinned_out_and_carry_the_count() {
-    let mut live = Fold::default();
-    let mut read = Fold::default();
+    let mut live = Aggregator::default();
+    let mut read = Aggregator::default();
     let mut recorded = Vec::new();
     for at in 1..=11 {
         let noted = noted(Code::LG101, "cuLaunchKernel", at * 100);
         let counted = live.note(&noted, NAMES);
         if counted.recorded {
             recorded.push(counted.count);
-            let words = Noted { count: counted.count, ..noted }.record().to_words();
-            let back = Noted::of(&Record::from_words(&words).unwrap(), 7).unwrap();
+            let words = HazardEvent { count: counted.count, ..noted }.record().to_words();
+            let back = HazardEvent::of(&Record::from_words(&words).unwrap(), 7).unwrap();
             read.read(&back, back.class.unwrap(), NAMES);
         }
     }
@@ -48,16 +48,16 @@ fn records_are_thinned_out_and_carry_the_count() {
 
 #[test]
 fn one_that_arose_once_is_counted_exactly_from_its_record() {
-    let mut read = Fold::default();
-    let once = Noted { count: 1, ..noted(Code::LG101, "cuLaunchKernel", 100) };
+    let mut read = Aggregator::default();
+    let once = HazardEvent { count: 1, ..noted(Code::LG101, "cuLaunchKernel", 100) };
     read.read(&once, StreamClass::NonBlocking, NAMES);
     assert_eq!(read.hazards(false).iter().map(|h| (h.count, h.at_least)).collect::<Vec<_>>(), [(1, false)]);
     assert!(read.hazards(true)[0].at_least);
     // Records that were lost before it do not make a later one the first.
-    let mut read = Fold::default();
+    let mut read = Aggregator::default();
     for count in [4, 8, 2] {
         read.read(
-            &Noted { count, ..noted(Code::LG101, "cuLaunchKernel", u64::from(count) * 10) },
+            &HazardEvent { count, ..noted(Code::LG101, "cuLaunchKernel", u64::from(count) * 10) },
             StreamClass::None,
             NAMES,
         );
@@ -69,7 +69,7 @@ fn one_that_arose_once_is_counted_exactly_from_its_record() {
 
 #[test]
 fn records_from_before_they_were_counted_count_one_by_one() {
-    let mut read = Fold::default();
+    let mut read = Aggregator::default();
     for at in [10, 20, 30] {
         read.read(&noted(Code::LG102, "cuModuleLoadData", at), StreamClass::None, Names::default());
     }
@@ -79,18 +79,18 @@ fn records_from_before_they_were_counted_count_one_by_one() {
 
 #[test]
 fn what_differs_in_code_kernel_call_class_or_prevention_is_another_hazard() {
-    let mut fold = Fold::default();
+    let mut fold = Aggregator::default();
     let base = noted(Code::LG101, "cuLaunchKernel", 100);
     fold.note(&base, NAMES);
-    fold.note(&Noted { at: 200, stream: 9, thread: 8, caller: 1, ..base }, NAMES);
+    fold.note(&HazardEvent { at: 200, stream: 9, thread: 8, caller: 1, ..base }, NAMES);
     // Another version of the same call.
-    fold.note(&Noted { form: Form::by_symbol(b"cuLaunchKernel_ptsz").unwrap(), ..base }, NAMES);
+    fold.note(&HazardEvent { entry_point: EntryPoint::by_symbol(b"cuLaunchKernel_ptsz").unwrap(), ..base }, NAMES);
     assert_eq!(fold.hazards(false).len(), 1);
-    fold.note(&Noted { code: Code::LG106, ..base }, NAMES);
+    fold.note(&HazardEvent { code: Code::LG106, ..base }, NAMES);
     fold.note(&base, Names { kernel: Some("other"), ..NAMES });
-    fold.note(&Noted { form: Form::by_symbol(b"cuLaunchKernelEx").unwrap(), ..base }, NAMES);
-    fold.note(&Noted { class: Some(StreamClass::Legacy), ..base }, NAMES);
-    fold.note(&Noted { marks: Marks::PREVENTED, ..base }, NAMES);
+    fold.note(&HazardEvent { entry_point: EntryPoint::by_symbol(b"cuLaunchKernelEx").unwrap(), ..base }, NAMES);
+    fold.note(&HazardEvent { class: Some(StreamClass::Legacy), ..base }, NAMES);
+    fold.note(&HazardEvent { flags: Flags::PREVENTED, ..base }, NAMES);
     let keys: Vec<_> = fold.hazards(false).iter().map(Hazard::key).collect();
     assert_eq!(
         keys,
@@ -109,10 +109,10 @@ fn what_differs_in_code_kernel_call_class_or_prevention_is_another_hazard() {
 
 #[test]
 fn kernels_whose_names_read_alike_are_one_hazard() {
-    let mut fold = Fold::default();
+    let mut fold = Aggregator::default();
     let base = noted(Code::LG101, "cuLaunchKernel", 100);
     fold.note(&base, NAMES);
-    fold.note(&Noted { at: 50, ..base }, Names { kernel: Some("_Z7releasePf"), ..NAMES });
+    fold.note(&HazardEvent { at: 50, ..base }, Names { kernel: Some("_Z7releasePf"), ..NAMES });
     let hazards = fold.hazards(false);
     assert_eq!(hazards.len(), 1);
     assert_eq!((hazards[0].count, hazards[0].first.at), (2, 50));
@@ -120,14 +120,14 @@ fn kernels_whose_names_read_alike_are_one_hazard() {
 
 #[test]
 fn more_hazards_than_can_be_told_apart_are_counted() {
-    let mut fold = Fold::default();
+    let mut fold = Aggregator::default();
     for n in 0..MOST_GROUPS as u64 + 5 {
         let name = format!("k{n}");
         let counted =
             fold.note(&noted(Code::LG101, "cuLaunchKernel", n), Names { kernel: Some(&name), ..Names::default() });
         assert_eq!(counted.recorded, n < MOST_GROUPS as u64);
     }
-    assert_eq!((fold.hazards(false).len(), fold.beyond()), (MOST_GROUPS, 5));
+    assert_eq!((fold.hazards(false).len(), fold.overflow()), (MOST_GROUPS, 5));
     assert_eq!(fold.counts(false), [(Code::LG101, MOST_GROUPS as u64 + 5)]);
     // One that has its place goes on being counted.
     assert!(fold.note(&noted(Code::LG101, "cuLaunchKernel", 1), Names { kernel: Some("k0"), other: None }).recorded);
@@ -137,10 +137,10 @@ fn more_hazards_than_can_be_told_apart_are_counted() {
 fn every_code_has_its_sentences() {
     let hazards = Code::ALL.iter().filter(|code| code.number() < 200);
     for &code in hazards {
-        for marks in [Marks::default(), Marks::TIMED, Marks::UNSATISFIED, Marks::PAGEABLE] {
+        for flags in [Flags::default(), Flags::TIMED, Flags::UNSATISFIED, Flags::PAGEABLE] {
             for names in [NAMES, Names::default()] {
-                let mut fold = Fold::default();
-                fold.note(&Noted { marks, ..noted(code, "cuLaunchKernel", 2_000_000_000) }, names);
+                let mut fold = Aggregator::default();
+                fold.note(&HazardEvent { flags, ..noted(code, "cuLaunchKernel", 2_000_000_000) }, names);
                 let hazard = fold.hazards(false).remove(0);
                 let sentences = [&[hazard.what.clone(), hazard.fix.clone()], &hazard.must_meet[..]].concat();
                 assert!((4..=5).contains(&sentences.len()), "{code}: {sentences:#?}");

@@ -62,7 +62,7 @@ pub struct TextSeen {
 
 /// All texts of a recording.
 #[derive(Debug, Default)]
-pub struct Texts {
+pub struct StringTable {
     names: HashMap<u32, Box<str>>,
     functions: Timed<FunctionText>,
     streams: Timed<StreamText>,
@@ -80,7 +80,7 @@ struct FunctionText {
     kernel: bool,
 }
 
-impl Texts {
+impl StringTable {
     /// The function with this number, as a record means it whose call returned then. For a call in progress ask for the
     /// end of time.
     pub fn function(&self, number: u32, at: Nanos) -> Option<FunctionSeen<'_>> {
@@ -142,7 +142,7 @@ impl Texts {
     }
 
     pub(super) fn read<S: Source>(source: &S, (offset, used): (u64, u64), defects: &mut Defects) -> Self {
-        let mut texts = Self::default();
+        let mut strings = Self::default();
         // What was read and not yet taken in begins here in the file.
         let mut place = offset;
         let mut unread = used;
@@ -178,15 +178,15 @@ impl Texts {
                 continue;
             }
             let entry = &rest[..size];
-            if texts.take(entry).is_none() {
+            if strings.take(entry).is_none() {
                 defects.note(place, || format!("a text of kind {} in {size} bytes", word(entry, 0) as u16));
             }
             consumed += size;
             place += size as u64;
         }
-        texts.functions.sort();
-        texts.streams.sort();
-        texts
+        strings.functions.sort();
+        strings.streams.sort();
+        strings
     }
 
     /// Takes in one entry; `None` if it is too small for what it holds.

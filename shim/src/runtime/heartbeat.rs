@@ -17,7 +17,7 @@ use std::time::Duration;
 
 /// See the module.
 #[derive(Default)]
-pub struct Keeper {
+pub struct Heartbeat {
     present: AtomicUsize,
     /// Files are to be looked at again.
     wanted: AtomicBool,
@@ -25,10 +25,10 @@ pub struct Keeper {
     noted: Mutex<Vec<(u64, u64)>>,
 }
 
-impl Keeper {
+impl Heartbeat {
     /// What is due each time.
     pub fn look_after(&self, guard: &Guard) {
-        guard.world.recorder().seen_alive(guard.now());
+        guard.tracker.recorder().seen_alive(guard.now());
         guard.backing.make_present(&self.present);
         if self.wanted.swap(false, Ordering::Relaxed) {
             self.note_files(guard);
@@ -43,7 +43,7 @@ impl Keeper {
 
     /// What is due when a hang is reported.
     pub fn at_a_hang(&self, guard: &Guard) {
-        for (_, slot) in guard.world.threads().filter(|(_, slot)| slot.in_use()) {
+        for (_, slot) in guard.tracker.threads().filter(|(_, slot)| slot.in_use()) {
             // One that has just ended has no name to be read, and keeps the one it had.
             Some(thread::name(slot.thread()))
                 .filter(|name| !name.is_empty())
@@ -85,7 +85,7 @@ impl Keeper {
             if !noted.contains(&(file.begin, file.end)) {
                 noted.push((file.begin, file.end));
                 let bias = if is_fixed(file.path) { 0 } else { file.base };
-                guard.world.recorder().add_file(guard.now(), file.begin, file.end, bias, file.path);
+                guard.tracker.recorder().add_file(guard.now(), file.begin, file.end, bias, file.path);
             }
         }
     }

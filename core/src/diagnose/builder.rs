@@ -9,16 +9,16 @@
 //! that was done by another one under the same number.
 
 use super::memory::{ValueWait, ValueWrite};
-use super::snapshot::{wait_seen, Doing, Extent, LaunchKey};
+use super::snapshot::{wait_seen, Extent, LaunchKey, ThreadActivity};
 use super::{
-    BlockedCall, BusyStream, ColdLoadSeen, EventWaitSeen, FedStream, Feeder, HostFunctionSeen, OperationSeen, Snapshot,
-    StreamRef, ThreadAtLarge, WaitSeen, WriteSeen,
+    BlockedCall, BusyStream, ColdLoadSeen, EventWaitSeen, FedStream, Feeder, HostFunctionSeen, OperationSeen,
+    RunnableThread, Snapshot, StreamRef, WaitSeen, WriteSeen,
 };
 use crate::api::result::NOT_READY;
-use crate::api::{Class, Form};
+use crate::api::{Class, EntryPoint};
 use crate::state::{ColdKind, Operation};
 use crate::trace::layout::{flag, image};
-use crate::trace::read::{Entry, Recording, Source, StreamSeen, Texts, ThreadSeen};
+use crate::trace::read::{Entry, Recording, Source, StreamSeen, StringTable, ThreadSeen};
 use crate::trace::{Kind, Record};
 use crate::Nanos;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
@@ -27,7 +27,7 @@ use std::io;
 /// Waits kept of one stream: as many as a stream takes. The first ones are kept, which are what it stands at.
 const MOST_WAITS: usize = 1100;
 const MOST_WAITS_IN_ALL: usize = 4096;
-/// Copies and fills told of one wait.
+/// Copies and memsets told of one wait.
 const MOST_FILLS: usize = 16;
 /// Operations kept of one stream, the first ones.
 const MOST_OPERATIONS: usize = 48;
@@ -35,7 +35,7 @@ const MOST_OPERATIONS: usize = 48;
 const MOST_LOADS: usize = 64;
 /// Streams kept of those that a load stands behind.
 const MOST_BEHIND: usize = 256;
-/// Writes kept, the newest; and copies and fills.
+/// Writes kept, the newest; and copies and memsets.
 const MOST_WRITES: usize = 4096;
 /// Events and images that are told apart.
 const MOST_HANDLES: usize = 1 << 16;
@@ -94,19 +94,19 @@ struct Called {
     record: Record,
 }
 
-/// A copy or fill.
-struct Fill {
+/// A copy or memset.
+struct Memset {
     at: Nanos,
     stream: u32,
     address: u64,
     bytes: u64,
 }
 
-/// What a snapshot needs of the records. Show it each one ([`Gathering::see`]), then take the snapshot.
-pub struct Gathering {
+/// What a snapshot needs of the records. Show it each one ([`SnapshotBuilder::push`]), then take the snapshot.
+pub struct SnapshotBuilder {
     busy: BTreeMap<u32, Busy>,
     writes: VecDeque<ValueWrite>,
-    fills: VecDeque<Fill>,
+    fills: VecDeque<Memset>,
     loads: Vec<(u32, Record)>,
     events: HashMap<u64, (u32, Nanos)>,
     images: HashMap<u64, u64>,
@@ -130,7 +130,7 @@ pub struct Gathering {
     /// Whether the first launches are among the records.
     from_the_beginning: bool,
     /// Of what was seen: of each thread what it did last, of memory when, and what it held, of launches how many blocks.
-    doing: BTreeMap<u32, Doing>,
+    doing: BTreeMap<u32, ThreadActivity>,
     held: HashMap<u64, (Nanos, u64)>,
     resident: HashMap<LaunchKey, u64>,
     asked: bool,
@@ -138,7 +138,7 @@ pub struct Gathering {
     last: Nanos,
 }
 
-impl Gathering {
+impl SnapshotBuilder {
     /// Nothing seen yet.
     pub fn new<S: Source>(recording: &Recording<S>) -> Self {
         let busy = recording.streams().iter().filter_map(|stream| {
@@ -159,7 +159,7 @@ impl Gathering {
             };
             Some((stream.number, busy))
         });
-        let mut gathering = Self {
+        let mut builder = Self {
             busy: busy.collect(),
             writes: VecDeque::new(),
             fills: VecDeque::new(),
@@ -175,8 +175,8 @@ impl Gathering {
             host_threads: HashSet::new(),
             launched: HashSet::new(),
             contexts: HashSet::new(),
-            owners: recording.texts().owners(),
-            from_the_beginning: recording.accounts().iter().all(|account| account.overtaken == 0),
+            owners: recording.strings().owners(),
+            from_the_beginning: recording.lanes().iter().all(|summary| summary.overwritten == 0),
             doing: BTreeMap::new(),
             held: HashMap::new(),
             resident: HashMap::new(),
@@ -186,21 +186,21 @@ impl Gathering {
         };
         for thread in recording.threads() {
             if let Some(record) = &thread.call_in_progress {
-                gathering.last = gathering.last.max(record.entered);
-                gathering.activity = gathering.activity.max(record.entered);
+                builder.last = builder.last.max(record.entered);
+                builder.activity = builder.activity.max(record.entered);
                 if matches!(record.kind, Kind::ColdFunction | Kind::ColdModule) {
-                    gathering.load(thread.thread, record);
+                    builder.load(thread.thread, record);
                 }
-                if record.kind == Kind::ColdModule || record.form.class().needs_an_idle_context() {
-                    let since = gathering.needed_idle.entry(record.context).or_insert(record.entered);
+                if record.kind == Kind::ColdModule || record.entry_point.class().needs_an_idle_context() {
+                    let since = builder.needed_idle.entry(record.context).or_insert(record.entered);
                     *since = record.entered.min(*since);
                 }
             }
         }
-        if !gathering.needed_idle.is_empty() {
-            gathering.births = recording.streams().iter().map(|stream| (stream.number, stream.born)).collect();
+        if !builder.needed_idle.is_empty() {
+            builder.births = recording.streams().iter().map(|stream| (stream.number, stream.born)).collect();
         }
-        gathering
+        builder
     }
 
     /// What is outstanding the longest on each busy stream: the stream's number, and when the submitting call was entered.
@@ -209,7 +209,7 @@ impl Gathering {
     }
 
     /// Takes in a record.
-    pub fn see(&mut self, entry: &Entry) {
+    pub fn push(&mut self, entry: &Entry) {
         let record = &entry.record;
         self.last = self.last.max(record.entered).max(record.returned);
         match record.kind {
@@ -217,7 +217,7 @@ impl Gathering {
             Kind::Seen => return self.seen(record),
             Kind::HostBegins | Kind::HostEnds => return self.host_function(entry),
             Kind::ColdFunction | Kind::ColdModule => {
-                if record.form.class() == Class::Launch && self.launched.len() < MOST_HANDLES {
+                if record.entry_point.class() == Class::Launch && self.launched.len() < MOST_HANDLES {
                     self.contexts.insert(record.context);
                     self.launched.insert((record.context, record.function));
                 }
@@ -262,7 +262,7 @@ impl Gathering {
             by: BTreeMap::new(),
         });
         fed.operations += 1;
-        fed.launches += u64::from(record.form.class() == Class::Launch);
+        fed.launches += u64::from(record.entry_point.class() == Class::Launch);
         fed.newest = *record;
         if fed.by.len() < MOST_FEEDERS || fed.by.contains_key(&entry.thread_number) {
             let (count, newest) = fed.by.entry(entry.thread_number).or_insert((0, *record));
@@ -273,7 +273,7 @@ impl Gathering {
 
     fn succeeded(&mut self, record: &Record) {
         let (at, address, bytes, stream) = (record.entered, record.detail, record.extent, record.stream);
-        match record.form.class() {
+        match record.entry_point.class() {
             Class::StreamSynchronize | Class::StreamQuery => self.moved(|number, _| number == stream, record.returned),
             Class::ContextSynchronize => {
                 let context = u32::from(record.context);
@@ -296,11 +296,11 @@ impl Gathering {
             Class::ModuleLoad | Class::LibraryLoad if self.images.len() < MOST_HANDLES => {
                 self.images.insert(record.detail, record.three & 0xffff);
             }
-            Class::Set | Class::Copy => self.fill(Fill { at, stream, address, bytes }),
+            Class::Set | Class::Copy => self.fill(Memset { at, stream, address, bytes }),
             _ => {}
         }
         if !record.submitted() {
-            if record.form.class() == Class::StreamWaitEvent && stream == 0 {
+            if record.entry_point.class() == Class::StreamWaitEvent && stream == 0 {
                 if let Some(&(recorded_on, recorded)) = self.events.get(&record.detail) {
                     let event = record.detail;
                     let wait = EventWaitSeen { stream, at, event, recorded_on, recorded };
@@ -311,20 +311,20 @@ impl Gathering {
             }
             return;
         }
-        match record.form.class() {
+        match record.entry_point.class() {
             Class::WaitValue | Class::WriteValue | Class::BatchMemOp => self.memory_operation(record),
             Class::EventRecord if self.events.len() < MOST_HANDLES || self.events.contains_key(&record.detail) => {
                 self.events.insert(record.detail, (stream, at));
             }
             Class::StreamWaitEvent => self.event_wait(record),
-            Class::SetAsync | Class::CopyAsync => self.fill(Fill { at, stream, address, bytes }),
+            Class::SetAsync | Class::CopyAsync => self.fill(Memset { at, stream, address, bytes }),
             _ => {}
         }
         if let Some(busy) = self.busy.get_mut(&stream).filter(|busy| at > busy.complete_until) {
             busy.outstanding += 1;
             // What may hold a stream up is told in any case.
             let waits = matches!(
-                record.form.class(),
+                record.entry_point.class(),
                 Class::WaitValue | Class::BatchMemOp | Class::HostFunction | Class::StreamWaitEvent
             );
             if busy.operations.len() < if waits { MOST_OPERATIONS + MOST_WAITS } else { MOST_OPERATIONS } {
@@ -338,7 +338,7 @@ impl Gathering {
         streams.for_each(|(_, busy)| busy.moved = busy.moved.max(at));
     }
 
-    fn fill(&mut self, fill: Fill) {
+    fn fill(&mut self, fill: Memset) {
         if fill.address != 0 {
             if self.fills.len() == MOST_WRITES {
                 self.fills.pop_front();
@@ -388,7 +388,7 @@ impl Gathering {
     /// the first of its context and a kernel of some module prints. What prints is told by the images, as far as those are small.
     fn first_launch(&mut self, entry: &Entry) {
         let record = &entry.record;
-        let launches = record.form.class() == Class::Launch && record.submitted() && record.result == 0;
+        let launches = record.entry_point.class() == Class::Launch && record.submitted() && record.result == 0;
         if !launches || self.launched.len() == MOST_HANDLES {
             return;
         }
@@ -435,11 +435,11 @@ impl Gathering {
     /// What was seen of the process, or answered by the driver, when something stood still.
     fn seen(&mut self, record: &Record) {
         let at = record.entered;
-        match record.form.class() {
+        match record.entry_point.class() {
             Class::Init => {
                 // Another number says that the thread has gone, or that nothing is known of it any more.
                 let thread = record.detail as u32;
-                match Doing::from_number(record.extent) {
+                match ThreadActivity::from_number(record.extent) {
                     Some(doing) => self.doing.insert(thread, doing),
                     None => self.doing.remove(&thread),
                 };
@@ -475,7 +475,7 @@ impl Gathering {
     /// The snapshot, at the last moment that the recording knows of. A `threshold` of 0 is never passed. `patience` is how long
     /// what has no known pattern has to stand still.
     pub fn snapshot<S: Source>(&self, recording: &Recording<S>, threshold: Nanos, patience: Nanos) -> Snapshot {
-        let view = View { recording, gathering: self };
+        let view = View { recording, builder: self };
         let mut streams: Vec<_> = self.busy.keys().filter_map(|number| view.busy_stream(*number)).collect();
         streams.sort_by_key(|stream| stream.oldest.at);
         let mut event_waits: Vec<_> = self.busy.values().flat_map(|busy| busy.event_waits.iter().cloned()).collect();
@@ -503,11 +503,11 @@ impl Gathering {
             event_waits,
             host_functions: self.called.iter().filter_map(|called| self.host_function_seen(called)).collect(),
             loads: view.loads(),
-            at_large: self
+            runnable: self
                 .doing
                 .iter()
                 .filter(|(thread, doing)| doing.goes_on() && !busy_elsewhere.contains(thread))
-                .map(|(&thread, &doing)| ThreadAtLarge { thread, doing })
+                .map(|(&thread, &doing)| RunnableThread { thread, doing })
                 .collect(),
             blocked,
             last_activity: self.activity,
@@ -524,7 +524,7 @@ impl Gathering {
     }
 }
 
-/// The snapshot of a recording, of all of its records. See [`Gathering::snapshot`].
+/// The snapshot of a recording, of all of its records. See [`SnapshotBuilder::snapshot`].
 pub fn snapshot_of<S: Source>(recording: &Recording<S>, threshold: Nanos, patience: Nanos) -> io::Result<Snapshot> {
     snapshot_at(recording, 0, threshold, patience)
 }
@@ -536,13 +536,13 @@ pub fn snapshot_at<S: Source>(
     threshold: Nanos,
     patience: Nanos,
 ) -> io::Result<Snapshot> {
-    let mut gathering = Gathering::new(recording);
+    let mut builder = SnapshotBuilder::new(recording);
     let mut records = recording.records();
-    records.by_ref().for_each(|entry| gathering.see(&entry));
-    gathering.alive_at(now);
+    records.by_ref().for_each(|entry| builder.push(&entry));
+    builder.alive_at(now);
     match records.error() {
         Some(error) => Err(io::Error::new(error.kind(), error.to_string())),
-        None => Ok(gathering.snapshot(recording, threshold, patience)),
+        None => Ok(builder.snapshot(recording, threshold, patience)),
     }
 }
 
@@ -562,7 +562,7 @@ fn last_of_tables<S: Source>(recording: &Recording<S>) -> Nanos {
 }
 
 /// The name of a function, as a record means it whose call returned then; its handle, if it has none.
-fn function_name(texts: &Texts, number: u32, returned: Nanos) -> Option<String> {
+fn function_name(texts: &StringTable, number: u32, returned: Nanos) -> Option<String> {
     if number == 0 {
         return None;
     }
@@ -582,7 +582,7 @@ fn meant_at(record: &Record) -> Nanos {
 /// A recording, seen through numbers.
 struct View<'a, S> {
     recording: &'a Recording<S>,
-    gathering: &'a Gathering,
+    builder: &'a SnapshotBuilder,
 }
 
 impl<S: Source> View<'_, S> {
@@ -605,7 +605,7 @@ impl<S: Source> View<'_, S> {
 
     /// The stream that had the number then.
     fn stream_ref_then(&self, number: u32, at: Nanos) -> Option<StreamRef> {
-        match self.recording.texts().stream(number, at) {
+        match self.recording.strings().stream(number, at) {
             Some(stream) => Some(StreamRef {
                 number,
                 handle: stream.handle,
@@ -618,11 +618,11 @@ impl<S: Source> View<'_, S> {
 
     fn operation(&self, record: &Record) -> OperationSeen {
         let wide = |three: [u32; 3]| three.iter().map(|&n| u64::from(n)).product::<u64>();
-        let extent = match record.form.class() {
+        let extent = match record.entry_point.class() {
             Class::Launch => Some(Extent::Grid {
                 blocks: wide(record.grid()),
                 threads: wide(record.block().map(u32::from)).min(u64::from(u32::MAX)) as u32,
-                resident: self.gathering.resident.get(&launch_key(record)).copied(),
+                resident: self.builder.resident.get(&launch_key(record)).copied(),
             }),
             Class::Copy | Class::CopyAsync | Class::Set | Class::SetAsync => {
                 Some(Extent::Memory { address: record.detail, bytes: record.extent })
@@ -631,8 +631,8 @@ impl<S: Source> View<'_, S> {
         };
         OperationSeen {
             at: record.entered,
-            call: record.form.symbol().to_owned(),
-            function: function_name(self.recording.texts(), record.function, meant_at(record)),
+            call: record.entry_point.symbol().to_owned(),
+            function: function_name(self.recording.strings(), record.function, meant_at(record)),
             launch: matches!(extent, Some(Extent::Grid { .. })).then(|| launch_key(record)),
             extent,
         }
@@ -644,7 +644,7 @@ impl<S: Source> View<'_, S> {
     }
 
     fn busy_stream(&self, number: u32) -> Option<BusyStream> {
-        let busy = self.gathering.busy.get(&number)?;
+        let busy = self.builder.busy.get(&number)?;
         let stream = self.stream(number)?;
         let operations: Vec<_> = busy.operations.iter().map(|record| self.operation(record)).collect();
         let oldest = operations.iter().find(|op| op.at == busy.oldest.at).cloned();
@@ -652,8 +652,8 @@ impl<S: Source> View<'_, S> {
             stream: self.stream_ref(number)?,
             oldest: oldest.unwrap_or_else(|| OperationSeen {
                 at: busy.oldest.at,
-                call: Form::by_id(busy.oldest.form).map_or("?", Form::symbol).to_owned(),
-                function: function_name(self.recording.texts(), busy.oldest.function, Nanos::MAX),
+                call: EntryPoint::by_id(busy.oldest.entry_point).map_or("?", EntryPoint::symbol).to_owned(),
+                function: function_name(self.recording.strings(), busy.oldest.function, Nanos::MAX),
                 extent: None,
                 launch: None,
             }),
@@ -668,7 +668,7 @@ impl<S: Source> View<'_, S> {
 
     fn fed(&self) -> Vec<FedStream> {
         let mut fed: Vec<_> = self
-            .gathering
+            .builder
             .fed
             .iter()
             .filter_map(|(number, fed)| {
@@ -695,8 +695,8 @@ impl<S: Source> View<'_, S> {
             thread: thread.map_or(0, |thread| thread.thread),
             thread_name: thread.map(|thread| thread.name.clone()).unwrap_or_default(),
             operations,
-            call: newest.form.symbol().to_owned(),
-            function: function_name(self.recording.texts(), newest.function, meant_at(newest)),
+            call: newest.entry_point.symbol().to_owned(),
+            function: function_name(self.recording.strings(), newest.function, meant_at(newest)),
             caller: newest.caller,
         }
     }
@@ -708,12 +708,12 @@ impl<S: Source> View<'_, S> {
             .filter_map(|thread| Some(self.blocked_call(thread, thread.call_in_progress.as_ref()?, None, threshold)))
             .collect();
         for thread in threads.iter().filter(|thread| thread.call_in_progress.is_none()) {
-            let last = self.gathering.last;
+            let last = self.builder.last;
             let asks = |poll: &&Poll| {
                 let record = &poll.record;
                 record.extent > 1 && last.saturating_sub(record.returned) <= threshold.max(ASKS_NO_MORE_NANOS)
             };
-            let polls = self.gathering.polls.get(&thread.number).into_iter().flatten().filter(asks);
+            let polls = self.builder.polls.get(&thread.number).into_iter().flatten().filter(asks);
             blocked.extend(polls.map(|poll| self.blocked_call(thread, &poll.record, poll.recorded, threshold)));
         }
         blocked.sort_by_key(|call| (call.entered, call.thread));
@@ -727,34 +727,34 @@ impl<S: Source> View<'_, S> {
         recorded: Option<Nanos>,
         threshold: Nanos,
     ) -> BlockedCall {
-        let blocked_nanos = self.gathering.last.saturating_sub(call.entered);
-        let about_event = matches!(call.form.class(), Class::EventSynchronize | Class::EventQuery);
-        let image_kind = match call.form.class() {
+        let blocked_nanos = self.builder.last.saturating_sub(call.entered);
+        let about_event = matches!(call.entry_point.class(), Class::EventSynchronize | Class::EventQuery);
+        let image_kind = match call.entry_point.class() {
             Class::ModuleLoad => Some(call.three & 0xffff),
-            _ => self.gathering.images.get(&call.detail).copied(),
+            _ => self.builder.images.get(&call.detail).copied(),
         };
         let compiles = call.kind == Kind::ColdModule && image_kind.is_some_and(image::needs_compiler);
         BlockedCall {
             thread: thread.thread,
             thread_name: thread.name.clone(),
-            call: call.form.symbol().to_owned(),
+            call: call.entry_point.symbol().to_owned(),
             entered: call.entered,
             blocked_nanos,
             past_threshold: threshold != 0 && blocked_nanos >= threshold,
             context: self.context_handle(u32::from(call.context)),
             stream: self.stream_ref(call.stream),
-            function: function_name(self.recording.texts(), call.function, Nanos::MAX),
+            function: function_name(self.recording.strings(), call.function, Nanos::MAX),
             cold: cold_kind(call.kind),
             queries: (call.kind == Kind::Queries && call.returned != 0).then_some(call.extent),
             event_recorded: recorded
-                .or_else(|| self.gathering.events.get(&call.detail).map(|(_, at)| *at))
+                .or_else(|| self.builder.events.get(&call.detail).map(|(_, at)| *at))
                 .filter(|_| about_event),
             compiles,
         }
     }
 
     fn waits(&self) -> Vec<WaitSeen> {
-        let Gathering { busy, writes, fills, held, .. } = self.gathering;
+        let SnapshotBuilder { busy, writes, fills, held, .. } = self.builder;
         // By the eight bytes in which they are: no wait compares more.
         let mut near: HashMap<u64, Vec<ValueWrite>> = HashMap::new();
         writes.iter().for_each(|w| near.entry(w.address >> 3).or_default().push(*w));
@@ -775,10 +775,10 @@ impl<S: Source> View<'_, S> {
                 let holds = held.get(&wait.address).filter(|(at, _)| *at > wait.at).map(|(_, value)| *value);
                 let writes = near.get(&(wait.address >> 3)).map_or(&[][..], Vec::as_slice);
                 let mut seen = wait_seen(name, wait, writes, &outstanding, holds);
-                let there = |f: &&Fill| f.address <= wait.address && wait.address - f.address < f.bytes;
+                let there = |f: &&Memset| f.address <= wait.address && wait.address - f.address < f.bytes;
                 // What was filled before the wait was submitted, and is done, is what the wait found.
-                let counts = |f: &&Fill| (f.at > wait.at && f.stream != number) || not_done(f.stream, f.at);
-                let behind_itself = |f: &Fill| f.stream == number && f.at > wait.at;
+                let counts = |f: &&Memset| (f.at > wait.at && f.stream != number) || not_done(f.stream, f.at);
+                let behind_itself = |f: &Memset| f.stream == number && f.at > wait.at;
                 let fills = fills.iter().filter(there).filter(counts).filter(|f| !behind_itself(f)).take(MOST_FILLS);
                 seen.fills.extend(fills.map(|f| WriteSeen {
                     stream: f.stream,
@@ -795,21 +795,21 @@ impl<S: Source> View<'_, S> {
 
     fn loads(&self) -> Vec<ColdLoadSeen> {
         let mut loads: Vec<_> = self
-            .gathering
+            .builder
             .loads
             .iter()
             .filter_map(|(thread, record)| {
                 Some(ColdLoadSeen {
                     at: record.entered,
-                    call: record.form.symbol().to_owned(),
+                    call: record.entry_point.symbol().to_owned(),
                     kind: cold_kind(record.kind)?,
                     context: self.context_handle(u32::from(record.context)),
-                    function: function_name(self.recording.texts(), record.function, meant_at(record)),
+                    function: function_name(self.recording.strings(), record.function, meant_at(record)),
                     stream: self.stream_ref_then(record.stream, meant_at(record)),
                     thread: *thread,
                     first_launch: record.flags & FIRST_LAUNCH != 0,
                     behind: self
-                        .gathering
+                        .builder
                         .behind(record)
                         .take(MOST_BEHIND)
                         .filter_map(|number| self.front(number))
@@ -831,5 +831,5 @@ fn cold_kind(kind: Kind) -> Option<ColdKind> {
 }
 
 #[cfg(test)]
-#[path = "gather_tests.rs"]
+#[path = "builder_tests.rs"]
 mod tests;

@@ -1,8 +1,8 @@
 //! A process told as calls, each folded into the state and recorded as the hooks do it; for tests.
 
-use super::{diagnose, snapshot_of, Code, Diagnosis, Doing, Snapshot, Standing};
-use crate::api::Form;
-use crate::state::{FunctionKind, Operation, StreamKey, StreamKind, World};
+use super::{diagnose, snapshot_of, Code, Diagnosis, Snapshot, Status, ThreadActivity};
+use crate::api::EntryPoint;
+use crate::state::{FunctionKind, Operation, StreamKey, StreamKind, Tracker};
 use crate::trace::layout::flag;
 use crate::trace::read::Recording;
 use crate::trace::{pack_launch, Kind, Lane, Record};
@@ -12,26 +12,26 @@ pub(super) const NOW: u64 = 10 * SECOND;
 const THRESHOLD: u64 = 2 * SECOND;
 const NOT_READY: i32 = 600;
 
-pub(super) struct Story {
-    pub world: World,
+pub(super) struct TestTrace {
+    pub tracker: Tracker,
     pub context: u32,
     pub streams: [u32; 3],
     thread: u32,
     patience: u64,
 }
 
-impl Story {
+impl TestTrace {
     pub fn new() -> Self {
         Self::of(StreamKind::NonBlocking)
     }
 
     pub fn of(kind: StreamKind) -> Self {
-        let world = World::default();
-        let context = world.context(0xc0, 1);
+        let tracker = Tracker::default();
+        let context = tracker.context(0xc0, 1);
         let streams = [0x51, 0x52, 0x53]
-            .map(|handle| world.stream(StreamKey { handle, context: 0, thread: 0 }, context, kind, 1));
-        let thread = Self::begin_thread(&world, 100);
-        let story = Self { world, context, streams, thread, patience: 3 * THRESHOLD };
+            .map(|handle| tracker.stream(StreamKey { handle, context: 0, thread: 0 }, context, kind, 1));
+        let thread = Self::begin_thread(&tracker, 100);
+        let story = Self { tracker, context, streams, thread, patience: 3 * THRESHOLD };
         // A context's first launch is something of its own.
         story.launch(2, 2, "first").synchronize(2, 4);
         story
@@ -43,36 +43,36 @@ impl Story {
         self
     }
 
-    pub fn begin_thread(world: &World, id: u32) -> u32 {
-        let number = world.begin_thread(id, 1).unwrap();
-        world.thread(number).unwrap().set_name(&format!("t{id}"));
+    pub fn begin_thread(tracker: &Tracker, id: u32) -> u32 {
+        let number = tracker.begin_thread(id, 1).unwrap();
+        tracker.thread(number).unwrap().set_name(&format!("t{id}"));
         number
     }
 
     pub fn function(&self, name: &str) -> u32 {
         let handle = name.bytes().map(u64::from).sum::<u64>() << 8;
-        let number = self.world.function(handle, FunctionKind::Kernel, 0x11);
-        self.world.name_function(number, name);
-        self.world.introduce_function(number, 2);
+        let number = self.tracker.function(handle, FunctionKind::Kernel, 0x11);
+        self.tracker.name_function(number, name);
+        self.tracker.introduce_function(number, 2);
         number
     }
 
     pub fn facts(&self, call: &str, at: u64, stream: Option<usize>) -> Record {
-        let form = Form::by_symbol(call.as_bytes()).unwrap();
+        let entry_point = EntryPoint::by_symbol(call.as_bytes()).unwrap();
         let stream = stream.map_or(0, |s| self.streams[s]);
-        let (kind, extent) = Kind::of_call(form.class());
-        Record { kind, extent, stream, context: self.context as u16, entered: at, ..Record::of(form) }
+        let (kind, extent) = Kind::of_call(entry_point.class());
+        Record { kind, extent, stream, context: self.context as u16, entered: at, ..Record::of(entry_point) }
     }
 
     /// The call is made and returns after a nanosecond, with this answer.
     pub fn call(&self, facts: &Record, result: i32) -> &Self {
-        let class = facts.form.class();
-        let slot = self.world.thread(self.thread).unwrap();
+        let class = facts.entry_point.class();
+        let slot = self.tracker.thread(self.thread).unwrap();
         let open = slot.open(facts, class);
         slot.mark(&open);
-        if let (true, Some(entry)) = (facts.submitted(), self.world.stream_entry(facts.stream)) {
-            let op = Operation { at: facts.entered, form: facts.form.id(), function: facts.function };
-            let first = entry.submitting(op, self.world.stream_idle_until(entry));
+        if let (true, Some(entry)) = (facts.submitted(), self.tracker.stream_entry(facts.stream)) {
+            let op = Operation { at: facts.entered, entry_point: facts.entry_point.id(), function: facts.function };
+            let first = entry.submitting(op, self.tracker.stream_idle_until(entry));
             entry.submitted(facts.entered + 1);
             if let (Some(number), true) = (first, result != 0) {
                 entry.refused(number, facts.entered + 1);
@@ -121,7 +121,7 @@ impl Story {
 
     pub fn synchronize(&self, stream: usize, at: u64) -> &Self {
         self.call(&self.facts("cuStreamSynchronize", at, Some(stream)), 0);
-        self.world.stream_entry(self.streams[stream]).unwrap().complete_until(at);
+        self.tracker.stream_entry(self.streams[stream]).unwrap().complete_until(at);
         self
     }
 
@@ -131,8 +131,8 @@ impl Story {
     }
 
     pub fn blocked_in(&self, id: u32, facts: &Record) -> &Self {
-        let slot = self.world.thread(Self::begin_thread(&self.world, id)).unwrap();
-        slot.mark(&slot.open(facts, facts.form.class()));
+        let slot = self.tracker.thread(Self::begin_thread(&self.tracker, id)).unwrap();
+        slot.mark(&slot.open(facts, facts.entry_point.class()));
         self
     }
 
@@ -143,12 +143,12 @@ impl Story {
 
     /// A thread asks again and again.
     pub fn polls(&self, id: u32, from: u64, to: u64, call: &str, stream: usize, event: u64) -> &Self {
-        let slot = self.world.thread(Self::begin_thread(&self.world, id)).unwrap();
+        let slot = self.tracker.thread(Self::begin_thread(&self.tracker, id)).unwrap();
         for at in [from, from / 2 + to / 2, to] {
             let facts = Record { detail: event, ..self.facts(call, at, Some(stream)) };
-            let open = slot.open(&facts, facts.form.class());
+            let open = slot.open(&facts, facts.entry_point.class());
             slot.mark(&open);
-            slot.close(open, facts.form.class(), at + 1, NOT_READY);
+            slot.close(open, facts.entry_point.class(), at + 1, NOT_READY);
             slot.unmark();
         }
         self
@@ -164,34 +164,34 @@ impl Story {
         returned: Option<u64>,
     ) -> &Self {
         self.call(&self.submit(stream, submitted, "cuLaunchHostFunc"), 0);
-        let slot = self.world.thread(Self::begin_thread(&self.world, thread)).unwrap();
+        let slot = self.tracker.thread(Self::begin_thread(&self.tracker, thread)).unwrap();
         let facts = self.facts("cuLaunchHostFunc", called, Some(stream));
         let facts = Record { kind: Kind::HostBegins, extent: submitted, detail: 0xf00, returned: called, ..facts };
         slot.push(&facts, Lane::Waits);
-        self.world.stream_entry(facts.stream).unwrap().complete_until(submitted - 1);
+        self.tracker.stream_entry(facts.stream).unwrap().complete_until(submitted - 1);
         if let Some(at) = returned {
             slot.push(&Record { kind: Kind::HostEnds, entered: at, returned: at, ..facts }, Lane::Waits);
-            self.world.stream_entry(facts.stream).unwrap().complete_until(submitted);
+            self.tracker.stream_entry(facts.stream).unwrap().complete_until(submitted);
         }
         self
     }
 
     /// What was seen when something stood still.
     pub fn seen(&self, call: &str, record: Record) -> &Self {
-        let form = Form::by_symbol(call.as_bytes()).unwrap();
+        let entry_point = EntryPoint::by_symbol(call.as_bytes()).unwrap();
         let at = NOW - SECOND;
-        let record = Record { form, kind: Kind::Seen, entered: at, returned: at, ..record };
-        self.world.thread(self.thread).unwrap().push(&record, Lane::Landmarks);
+        let record = Record { entry_point, kind: Kind::Seen, entered: at, returned: at, ..record };
+        self.tracker.thread(self.thread).unwrap().push(&record, Lane::RareEvents);
         self
     }
 
-    pub fn thread_does(&self, thread: u32, doing: Doing) -> &Self {
-        let none = Record::of(Form::by_symbol(b"cuInit").unwrap());
+    pub fn thread_does(&self, thread: u32, doing: ThreadActivity) -> &Self {
+        let none = Record::of(EntryPoint::by_symbol(b"cuInit").unwrap());
         self.seen("cuInit", Record { extent: doing.number(), detail: u64::from(thread), ..none })
     }
 
     pub fn recording(&self) -> Recording<Vec<u8>> {
-        let recorder = self.world.recorder();
+        let recorder = self.tracker.recorder();
         recorder.seen_alive(NOW);
         let words = recorder.words().iter();
         let bytes = words.flat_map(|word| word.load(std::sync::atomic::Ordering::Relaxed).to_le_bytes()).collect();
@@ -226,7 +226,7 @@ impl Story {
     /// It is slow, and one of the sentences says so.
     pub fn check_slow(&self, sentence: &str) {
         let diagnosis = self.diagnosis();
-        assert_eq!((diagnosis.standing, diagnosis.verdicts.len()), (Standing::Slow, 0), "{diagnosis:#?}");
+        assert_eq!((diagnosis.status, diagnosis.verdicts.len()), (Status::Slow, 0), "{diagnosis:#?}");
         assert!(diagnosis.slow.iter().any(|s| s.contains(sentence)), "{sentence}: {:#?}", diagnosis.slow);
     }
 

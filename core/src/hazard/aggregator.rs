@@ -7,15 +7,15 @@
 //! Must not: format or translate a name where an occurrence is noted, which is a thread of the program's; or grow without
 //! bound.
 
-use super::noted::{Marks, Noted};
-use super::words;
-use super::{Hazard, Met, StreamClass};
-use crate::api::Form;
+use super::event::{Flags, HazardEvent};
+use super::messages;
+use super::{FirstOccurrence, Hazard, StreamClass};
+use crate::api::EntryPoint;
 use crate::diagnose::Code;
 use crate::report::demangle;
 use std::collections::{BTreeMap, HashMap};
 
-/// Hazards that are told apart; what is beyond is counted.
+/// Hazards that are told apart; what is overflow is counted.
 pub const MOST_GROUPS: usize = 1024;
 
 /// The names that an occurrence needs, as the program has them; `None` where they are not known.
@@ -49,7 +49,7 @@ struct Same {
 /// One hazard.
 #[derive(Clone)]
 struct Group {
-    first: Noted,
+    first: HazardEvent,
     other: Option<String>,
     count: u64,
     /// Whether occurrences are known to be missing from the count.
@@ -58,17 +58,17 @@ struct Group {
 
 /// See the module.
 #[derive(Clone, Default)]
-pub struct Fold {
+pub struct Aggregator {
     groups: HashMap<Same, Group>,
     /// Occurrences by code, those prevented apart; also those without a group.
     counts: BTreeMap<(bool, Code), u64>,
-    beyond: u64,
+    overflow: u64,
 }
 
-impl Fold {
+impl Aggregator {
     /// Takes in an occurrence as it arises.
-    pub fn note(&mut self, noted: &Noted, names: Names<'_>) -> Counted {
-        *self.counts.entry((noted.marks.says(Marks::PREVENTED), noted.code)).or_default() += 1;
+    pub fn note(&mut self, noted: &HazardEvent, names: Names<'_>) -> Counted {
+        *self.counts.entry((noted.flags.says(Flags::PREVENTED), noted.code)).or_default() += 1;
         let Some(group) = self.group(noted, noted.class_or(|| None), names) else {
             return Counted { count: 0, recorded: false };
         };
@@ -78,7 +78,7 @@ impl Fold {
     }
 
     /// Takes in the record of an occurrence.
-    pub(super) fn read(&mut self, noted: &Noted, class: StreamClass, names: Names<'_>) {
+    pub(super) fn read(&mut self, noted: &HazardEvent, class: StreamClass, names: Names<'_>) {
         let Some(group) = self.group(noted, class, names) else { return };
         let before = group.count;
         match u64::from(noted.count) {
@@ -99,19 +99,19 @@ impl Fold {
             group.other = names.other.map(str::to_owned);
         }
         let more = group.count - before;
-        *self.counts.entry((noted.marks.says(Marks::PREVENTED), noted.code)).or_default() += more;
+        *self.counts.entry((noted.flags.says(Flags::PREVENTED), noted.code)).or_default() += more;
     }
 
-    fn group(&mut self, noted: &Noted, class: StreamClass, names: Names<'_>) -> Option<&mut Group> {
+    fn group(&mut self, noted: &HazardEvent, class: StreamClass, names: Names<'_>) -> Option<&mut Group> {
         let same = Same {
             code: noted.code,
-            prevented: noted.marks.says(Marks::PREVENTED),
-            call: noted.form.info().base,
+            prevented: noted.flags.says(Flags::PREVENTED),
+            call: noted.entry_point.info().base,
             class,
             kernel: names.kernel.map(str::to_owned),
         };
         if self.groups.len() >= MOST_GROUPS && !self.groups.contains_key(&same) {
-            self.beyond += 1;
+            self.overflow += 1;
             return None;
         }
         Some(self.groups.entry(same).or_insert_with(|| Group {
@@ -123,8 +123,8 @@ impl Fold {
     }
 
     /// Occurrences that belong to none of the hazards that are told apart.
-    pub fn beyond(&self) -> u64 {
-        self.beyond
+    pub fn overflow(&self) -> u64 {
+        self.overflow
     }
 
     /// How often each code arose: what was prevented, or what was not.
@@ -159,7 +159,7 @@ impl Fold {
 
 fn hazard(same: &Same, group: &Group, at_least: bool) -> Hazard {
     let noted = &group.first;
-    let submitted_by = Form::by_id(noted.other.form).map_or("", |form| form.info().base);
+    let submitted_by = EntryPoint::by_id(noted.other.entry_point).map_or("", |entry_point| entry_point.info().base);
     let mut hazard = Hazard {
         code: same.code,
         title: same.code.title().to_owned(),
@@ -173,7 +173,7 @@ fn hazard(same: &Same, group: &Group, at_least: bool) -> Hazard {
         must_meet: Vec::new(),
         evidence: Vec::new(),
         fix: String::new(),
-        first: Met {
+        first: FirstOccurrence {
             at: noted.at,
             thread: noted.thread,
             stream: noted.stream,
@@ -185,10 +185,10 @@ fn hazard(same: &Same, group: &Group, at_least: bool) -> Hazard {
             place: None,
         },
     };
-    words::put(&mut hazard, noted.marks, group.other.is_some());
+    messages::put(&mut hazard, noted.flags, group.other.is_some());
     hazard
 }
 
 #[cfg(test)]
-#[path = "fold_tests.rs"]
+#[path = "aggregator_tests.rs"]
 mod tests;

@@ -1,4 +1,4 @@
-//! The account of a run: what was done, what was left out, and why.
+//! The summary of a run: what was done, what was left out, and why.
 
 use super::SCHEMA;
 use crate::preload::{Nudge, Skip};
@@ -25,12 +25,12 @@ pub struct NudgeAnswer {
     pub answer: Nudge,
 }
 
-/// What was loaded ahead of use, and what was not.
+/// What was preloaded, and what was not.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PreloadAccount {
+pub struct PreloadSummary {
     /// The policy in force.
     pub policy: String,
-    /// Kernels loaded ahead of use.
+    /// Kernels preloaded.
     pub kernels: u64,
     /// Time spent on it, in nanoseconds.
     pub nanos: u64,
@@ -46,11 +46,11 @@ pub struct PreloadAccount {
     pub notes: Vec<String>,
 }
 
-impl PreloadAccount {
-    /// The account in lines for a person.
+impl PreloadSummary {
+    /// The summary in lines for a person.
     pub fn lines(&self) -> Vec<String> {
         let mut lines = vec![format!(
-            "preload {}: {} kernel(s) loaded ahead of use in {:.1} ms",
+            "preload {}: {} kernel(s) preloaded in {:.1} ms",
             self.policy,
             self.kernels,
             self.nanos as f64 / 1e6
@@ -86,20 +86,20 @@ impl PreloadAccount {
 
 /// What became of the records.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RecordingAccount {
+pub struct RecordingSummary {
     /// The size of the recording.
     pub bytes: u64,
     /// Whether it is a file's all along; else it is in memory, and written to the folder at a hang and at the end.
     pub in_file: bool,
     /// Records that had to give way to later ones.
-    pub overtaken: u64,
+    pub overwritten: u64,
     /// Records for which there was no room at all.
     pub dropped: u64,
 }
 
-/// The account of a run, as `run.json` holds it.
+/// The summary of a run, as `run.json` holds it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Account {
+pub struct Summary {
     /// [`SCHEMA`].
     pub schema: u32,
     /// LazyGuard's version.
@@ -126,18 +126,18 @@ pub struct Account {
     #[serde(default)]
     pub prevented: Vec<(String, u64)>,
     /// Preloading.
-    pub preload: PreloadAccount,
+    pub preload: PreloadSummary,
     /// The recording.
     #[serde(default)]
-    pub recording: RecordingAccount,
+    pub recording: RecordingSummary,
     /// Names asked of the driver that look like launches, loads or waits and that this build does not get between.
     pub unhooked: Vec<String>,
     /// Records, log lines and numbers lost for lack of room, and faults of the guard's own, by name.
     pub lost: Vec<(String, u64)>,
 }
 
-impl Account {
-    /// The account in lines for a person.
+impl Summary {
+    /// The summary in lines for a person.
     pub fn lines(&self) -> Vec<String> {
         let mut lines = vec![format!(
             "{} (process {}): {:.3} s under the guard, {} driver calls, {} launches, {} hang(s) reported",

@@ -1,10 +1,10 @@
-use super::super::story::Story;
+use super::super::test_trace::TestTrace;
 use super::*;
 use crate::state::{StreamKey, StreamKind};
 
 #[test]
 fn what_a_load_found_in_flight_is_told() {
-    let story = Story::new();
+    let story = TestTrace::new();
     story.launch(0, 10, "k1").cold(1, 20, "k2").waits(1, 30, "cuCtxSynchronize", None);
     let snapshot = story.snapshot();
     assert_eq!(snapshot.loads[0].behind[0].oldest.function.as_deref(), Some("k1"));
@@ -15,7 +15,7 @@ fn what_a_load_found_in_flight_is_told() {
 
 #[test]
 fn what_a_stream_has_passed_is_over() {
-    let story = Story::new();
+    let story = TestTrace::new();
     story.wait(0, 10, 0xf1a6, 1).launch(0, 12, "k").synchronize(0, 20);
     story.launch(0, 30, "k").cold(1, 40, "k2").synchronize(0, 50).launch(0, 60, "spin");
     story.waits(1, 70, "cuStreamSynchronize", Some(0));
@@ -27,7 +27,7 @@ fn what_a_stream_has_passed_is_over() {
 
 #[test]
 fn what_the_driver_refused_holds_nothing_up() {
-    let story = Story::new();
+    let story = TestTrace::new();
     let wait = story.submit(0, 10, "cuStreamWaitValue32_v2");
     let refused = Record { flags: flag::SUBMITTED | flag::WAIT, three: 1, detail: 0xf1a6, ..wait };
     story.launch(0, 5, "spin").call(&refused, 1);
@@ -37,13 +37,13 @@ fn what_the_driver_refused_holds_nothing_up() {
 
 #[test]
 fn a_stream_under_a_number_used_again_is_not_held_responsible() {
-    let story = Story::new();
+    let story = TestTrace::new();
     story.wait(0, 10, 0xf1a6, 1);
     story.call(&story.facts("cuCtxSynchronize", 20, None), 0);
-    story.world.context_complete(story.context, 20);
-    story.world.stream_gone(StreamKey { handle: 0x51, context: 0, thread: 0 });
+    story.tracker.context_complete(story.context, 20);
+    story.tracker.stream_gone(StreamKey { handle: 0x51, context: 0, thread: 0 });
     let key = StreamKey { handle: 0x99, context: 0, thread: 0 };
-    let again = story.world.stream(key, story.context, StreamKind::Blocking, 25);
+    let again = story.tracker.stream(key, story.context, StreamKind::Blocking, 25);
     assert_eq!(again, story.streams[0]);
     story.launch(0, 30, "spin").waits(1, 40, "cuStreamSynchronize", Some(0));
     assert_eq!(story.snapshot().streams[0].stream.handle, 0x99);
@@ -51,7 +51,7 @@ fn a_stream_under_a_number_used_again_is_not_held_responsible() {
 
 #[test]
 fn the_first_waits_and_loads_are_kept_of_however_many() {
-    let story = Story::new();
+    let story = TestTrace::new();
     for n in 0..MOST_WAITS as u64 + 10 {
         story.wait(0, 10 + 2 * n, 0xf1a6, n);
     }
@@ -68,17 +68,17 @@ fn the_first_waits_and_loads_are_kept_of_however_many() {
 
 #[test]
 fn without_a_threshold_nothing_is_past_it() {
-    let story = Story::new();
+    let story = TestTrace::new();
     story.launch(0, 10, "spin").waits(1, 30, "cuCtxSynchronize", None);
     let snapshot = snapshot_of(&story.recording(), 0, 0).unwrap();
     assert_eq!((snapshot.blocked.len(), snapshot.blocked[0].past_threshold), (1, false));
-    assert_eq!(snapshot.at, super::super::story::NOW);
+    assert_eq!(snapshot.at, super::super::test_trace::NOW);
 }
 
 #[test]
 fn queries_without_end_are_a_wait_and_those_that_stopped_are_none() {
-    let (now, second) = (super::super::story::NOW, super::super::story::SECOND);
-    let story = Story::new();
+    let (now, second) = (super::super::test_trace::NOW, super::super::test_trace::SECOND);
+    let story = TestTrace::new();
     story.launch(0, 10, "k").launch(1, 12, "k");
     story.polls(7, 20, now - 1000, "cuStreamQuery", 0, 0);
     story.polls(8, 30, now - 3 * second, "cuStreamQuery", 1, 0);
@@ -89,7 +89,7 @@ fn queries_without_end_are_a_wait_and_those_that_stopped_are_none() {
 
 #[test]
 fn an_event_is_what_was_recorded_last_before_it_was_waited_for() {
-    let story = Story::new();
+    let story = TestTrace::new();
     story.launch(0, 10, "k").about(0, 20, "cuEventRecord", 0xe, 0);
     story.about(1, 30, "cuStreamWaitEvent", 0xe, 0);
     story.launch(2, 35, "k").about(2, 40, "cuEventRecord", 0xe, 0);
@@ -100,7 +100,7 @@ fn an_event_is_what_was_recorded_last_before_it_was_waited_for() {
 
 #[test]
 fn host_functions_are_told_until_they_return() {
-    let story = Story::new();
+    let story = TestTrace::new();
     story.host_function(0, 10, 20, 50, None).host_function(1, 10, 20, 51, Some(30));
     story.launch(1, 40, "k");
     let snapshot = story.snapshot();
@@ -111,11 +111,11 @@ fn host_functions_are_told_until_they_return() {
 
 #[test]
 fn memory_is_told_as_it_was_seen_after_the_wait() {
-    let story = Story::new();
+    let story = TestTrace::new();
     story.wait(0, 10, 0xf1a6, 5).about(1, 20, "cuMemsetD32Async", 0xf1a0, 64);
     let wait = &story.snapshot().waits[0];
     assert_eq!((wait.holds, wait.satisfied, wait.fills.len()), (None, false, 1));
-    let none = Record::of(Form::by_symbol(b"cuInit").unwrap());
+    let none = Record::of(EntryPoint::by_symbol(b"cuInit").unwrap());
     story.seen("cuStreamWaitValue32_v2", Record { detail: 0xf1a6, extent: 5, ..none });
     let wait = &story.snapshot().waits[0];
     assert_eq!((wait.holds, wait.satisfied), (Some(5), true));

@@ -1,6 +1,6 @@
 //! The sentences of a hazard.
 
-use super::{Hazard, Marks, StreamClass};
+use super::{Flags, Hazard, StreamClass};
 use crate::diagnose::{Code, Evidence};
 use crate::Nanos;
 
@@ -30,14 +30,14 @@ fn class(class: StreamClass) -> &'static str {
 /// What the sentences are made of.
 struct Words<'a> {
     hazard: &'a Hazard,
-    marks: Marks,
+    flags: Flags,
     /// Whether what was in flight is a kernel.
     other_is_kernel: bool,
 }
 
 /// Fills in what happened, what has to meet, where the record shows it, and what to change.
-pub(super) fn put(hazard: &mut Hazard, marks: Marks, other_is_kernel: bool) {
-    let words = Words { hazard, marks, other_is_kernel };
+pub(super) fn put(hazard: &mut Hazard, flags: Flags, other_is_kernel: bool) {
+    let words = Words { hazard, flags, other_is_kernel };
     let (what, must_meet, evidence, fix) = (words.what(), words.must_meet(), words.evidence(), words.fix());
     hazard.what = what;
     hazard.must_meet = must_meet;
@@ -119,22 +119,22 @@ impl Words<'_> {
                 self.other_there(),
                 time(hazard.first.other_at)
             ),
-            Code::LG104 if self.marks.says(Marks::UNSATISFIED) => format!(
+            Code::LG104 if self.flags.says(Flags::UNSATISFIED) => format!(
                 "{call} was called at {at}, while {} waited since {} for a value that nothing submitted writes",
                 self.other_there(),
                 time(hazard.first.other_at)
             ),
             Code::LG104 => format!("{call} was called at {at}, while {in_flight}"),
             Code::LG105 => format!(
-                "{call} at {at} held the host for {} with {}, while {in_flight}",
+                "{call} at {at} blocked the host for {} with {}, while {in_flight}",
                 self.held(),
-                match self.marks.says(Marks::PAGEABLE) {
+                match self.flags.says(Flags::PAGEABLE) {
                     true => "pageable memory",
                     false => "memory of the host",
                 }
             ),
             Code::LG106 => format!(
-                "{call} of {} at {at} held the host for {}: hundreds of operations were outstanding on its stream, of \
+                "{call} of {} at {at} blocked the host for {}: hundreds of operations were outstanding on its stream, of \
                  which the oldest known is {}",
                 self.kernel(),
                 self.held(),
@@ -144,7 +144,7 @@ impl Words<'_> {
                 "{call} of {} at {at} needed more local memory than the context has set aside, while {in_flight}",
                 self.kernel()
             ),
-            Code::LG108 if self.marks.says(Marks::TIMED) => format!(
+            Code::LG108 if self.flags.says(Flags::TIMED) => format!(
                 "{call}{} compiled code for {} at {at}, in a process that had launched kernels before",
                 hazard.kernel.as_ref().map(|kernel| format!(" of {kernel}")).unwrap_or_default(),
                 self.held()
@@ -191,7 +191,7 @@ impl Words<'_> {
                 format!("{other}, which writes the value, is submitted only after that"),
             ],
             Code::LG104 => vec![
-                match self.marks.says(Marks::UNSATISFIED) {
+                match self.flags.says(Flags::UNSATISFIED) {
                     true => format!("{other} stands in its stream until the value is written"),
                     false => format!("{other} does not end by itself: it waits for the host, or for later work"),
                 },
@@ -216,7 +216,7 @@ impl Words<'_> {
                 format!("{call} of {kernel} waits until everything in flight in the context has ended, to set more local \
                          memory aside"),
             ],
-            Code::LG108 if self.marks.says(Marks::TIMED) => vec![
+            Code::LG108 if self.flags.says(Flags::TIMED) => vec![
                 format!("{call} compiles, which may take seconds, and holds its thread and the context meanwhile"),
                 "another thread, or a clock of the program's, waits for what comes after it".to_owned(),
             ],

@@ -1,4 +1,4 @@
-//! What is noted of processes that have ended, for the mark of the run: by number and start, with how they ended.
+//! What is remembered of processes that have ended, for the mark of the run: by number and start, with how they ended.
 //!
 //! Must not: keep a process from being reaped. What cannot be read of it is left out.
 
@@ -42,13 +42,13 @@ fn own_number(status: &str) -> Option<u32> {
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(super) struct Noted {
+pub(super) struct Remembered {
     ends: VecDeque<ProcessEnd>,
     /// Those that this command has told to end, or killed.
     told: HashSet<Identity>,
 }
 
-impl Noted {
+impl Remembered {
     /// This command tells the process to end, or kills it.
     pub fn told_to_end(&mut self, process: Pid) {
         self.told.insert(Identity::of(process));
@@ -120,25 +120,25 @@ mod tests {
 
     #[test]
     fn how_a_child_ended_is_noted_and_by_whom() {
-        let mut noted = Noted::default();
+        let mut remembered = Remembered::default();
         let mut numbers = Vec::new();
         for (script, told) in [("exit 3", false), ("kill -SEGV $$", false), ("kill -40 $$", false), ("sleep 60", true)]
         {
             let mut child = Command::new("sh").args(["-c", script]).spawn().unwrap();
             let process = Pid::from_raw(child.id().cast_signed());
             if told {
-                noted.told_to_end(process);
+                remembered.told_to_end(process);
                 tree::send(process, nix::sys::signal::Signal::SIGKILL);
             }
             while tree::ended_children().iter().all(|ended| *ended != process) {
                 std::thread::sleep(std::time::Duration::from_millis(5));
             }
-            noted.reap(process);
+            remembered.reap(process);
             assert!(child.wait().is_err(), "it has been reaped");
             numbers.push(child.id());
         }
-        noted.told.insert(Identity { process: 1 << 30, start_ticks: None });
-        let all = noted.all();
+        remembered.told.insert(Identity { process: 1 << 30, start_ticks: None });
+        let all = remembered.all();
         let seen: Vec<_> = all.iter().map(|end| (end.exit_code, end.signal, end.ended_by_run)).collect();
         let expect = [
             (Some(3), None, false),

@@ -3,12 +3,12 @@
 //! Must not: look at many folders, for a program is starting, or wait.
 
 use super::files;
-use lazyguard_core::left::{namespace, tidy, Sight};
+use lazyguard_core::old_runs::{namespace, tidy, Sight};
 use std::path::Path;
 use std::time::SystemTime;
 
 /// Takes away what is too much of this user's private folders in the place where one is about to be made.
-pub fn sweep(base: &Path, user: u32) {
+pub fn run(base: &Path, user: u32) {
     let sight = Sight {
         user,
         namespace: namespace(),
