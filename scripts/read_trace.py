@@ -211,7 +211,7 @@ def read(data):
            "threads": list(threads(data, header)), "contexts": list(contexts(data, header)), **texts(data, header)}
     idle_until = {context["number"]: context["idle_until"] for context in out["contexts"]}
     out["streams"] = list(streams(data, header, idle_until))
-    out["lanes"] = [{"segments": high(header[at]), "present": 0, **header.named(overwritten=at + 2, dropped=at + 4, given_up=at + 3)}
+    out["lanes"] = [{"segments": high(header[at]), "present": 0, **header.named(overwritten=at + 2, dropped=at + 4, released=at + 3)}
                     for at in (32, 40, 48)]
     all_records = list(records(data, header, out, out["lanes"]))
     out["records"] = [one for known_kind, one in all_records if known_kind]

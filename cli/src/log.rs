@@ -6,7 +6,7 @@ use crate::format::Took;
 use crate::names::{condition, lane_name, meant_at, Names};
 use crate::output::{say, write_line, Output};
 use crate::source::{duration, Opened, Run};
-use crate::symbolize::Callers;
+use crate::symbolize::Symbolizer;
 use crate::{Failure, Outcome};
 use lazyguard_core::api::Class;
 use lazyguard_core::diagnose::ThreadActivity;
@@ -375,7 +375,7 @@ pub(crate) struct Printer<'a, 'o> {
     out: &'a mut Output<'o>,
     names: Names<'a>,
     in_flight: Names<'a>,
-    callers: Callers,
+    callers: Symbolizer,
     threads: HashMap<u32, &'a str>,
 }
 

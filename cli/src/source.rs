@@ -14,7 +14,7 @@ use crate::files;
 use crate::old_runs;
 use crate::output::Progress;
 use crate::process::{ask_as, denied, maps_of, recording_of, Status};
-use crate::symbolize::Callers;
+use crate::symbolize::Symbolizer;
 use crate::Failure;
 use lazyguard_core::diagnose::{Snapshot, SnapshotBuilder};
 use lazyguard_core::report::HangReport;
@@ -303,8 +303,8 @@ impl Opened {
     }
 
     /// Names for the addresses in the records.
-    pub fn callers(&self) -> Callers {
-        let callers = Callers::new(self.recording.strings().files(), self.recording.facts().armed_unix_nanos);
+    pub fn callers(&self) -> Symbolizer {
+        let callers = Symbolizer::new(self.recording.strings().files(), self.recording.facts().armed_unix_nanos);
         match self.live_process() {
             Some(process) => callers.and_process(process),
             None => callers,

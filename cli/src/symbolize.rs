@@ -44,13 +44,13 @@ pub(crate) struct SourceLine {
 
 /// See the module.
 #[derive(Default)]
-pub(crate) struct Callers {
+pub(crate) struct Symbolizer {
     ranges: Vec<Range>,
     files: HashMap<String, Option<Loader>>,
     names: HashMap<u64, Option<Box<str>>>,
 }
 
-impl Callers {
+impl Symbolizer {
     /// What lay where, by a recording's texts, the newest first; `armed_unix_nanos` is when its times begin.
     pub fn new(files: &[FileSeen], armed_unix_nanos: u64) -> Self {
         let ranges = files.iter().rev().map(|file| Range {
@@ -205,29 +205,29 @@ mod tests {
     #[test]
     fn a_return_address_is_named_by_file_symbol_and_line() {
         let (file, _) = own_file(0);
-        let mut callers = Callers::new(std::slice::from_ref(&file), LATE);
+        let mut callers = Symbolizer::new(std::slice::from_ref(&file), LATE);
         let address = address_of_this_function() + 1;
         let name = callers.name(address).unwrap().to_owned();
         let module = Path::new(&file.path).file_name().unwrap().to_string_lossy().into_owned();
         assert!(name.starts_with(&format!("{module}+{:#x} (", address - file.bias)), "{name}");
-        assert!(name.contains("own_file") && name.contains("callers.rs:"), "{name}");
+        assert!(name.contains("own_file") && name.contains("symbolize.rs:"), "{name}");
         let line = callers.line(address).unwrap();
         assert!(
-            line.file.ends_with("cli/src/callers.rs") && name.contains(&format!(":{})", line.line)),
+            line.file.ends_with("cli/src/symbolize.rs") && name.contains(&format!(":{})", line.line)),
             "{line:?} {name}"
         );
-        let mut live = Callers::new(&[], 0).and_process(std::process::id());
+        let mut live = Symbolizer::new(&[], 0).and_process(std::process::id());
         assert_eq!(live.name(address), Some(name.as_str()));
     }
 
     #[test]
     fn a_file_that_was_written_to_since_or_is_gone_costs_the_names_only() {
         let (file, begin) = own_file(0);
-        let changed = Callers::new(std::slice::from_ref(&file), 1).name_or_address(address_of_this_function());
+        let changed = Symbolizer::new(std::slice::from_ref(&file), 1).name_or_address(address_of_this_function());
         assert!(changed.contains("+0x") && !changed.contains('('), "{changed}");
-        assert_eq!(Callers::new(std::slice::from_ref(&file), 1).line(address_of_this_function() + 1), None);
+        assert_eq!(Symbolizer::new(std::slice::from_ref(&file), 1).line(address_of_this_function() + 1), None);
         let gone = FileSeen { path: "/no/such/program".to_owned(), ..file };
-        let mut callers = Callers::new(&[gone], LATE);
+        let mut callers = Symbolizer::new(&[gone], LATE);
         assert_eq!(callers.name_or_address(begin + 16), format!("program+{:#x}", begin + 16 - own_file(0).0.bias));
         assert_eq!(callers.name_or_address(7), "0x7");
     }
@@ -235,7 +235,7 @@ mod tests {
     #[test]
     fn the_newest_file_at_an_address_is_the_one_that_counts() {
         let file = |path: &str, at| FileSeen { at, begin: 0x1000, end: 0x2000, bias: 0x1000, path: path.to_owned() };
-        let mut callers = Callers::new(&[file("/lib/old.so", 1), file("/lib/new.so", 2)], 0);
+        let mut callers = Symbolizer::new(&[file("/lib/old.so", 1), file("/lib/new.so", 2)], 0);
         assert_eq!(callers.name(0x1010), Some("new.so+0x10"));
         assert_eq!(callers.name(0x2000), None);
     }
@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn names_are_kept_up_to_a_bound() {
         let file = FileSeen { at: 0, begin: 0, end: u64::MAX, bias: 0, path: "/lib/a.so".to_owned() };
-        let mut callers = Callers::new(&[file], 0);
+        let mut callers = Symbolizer::new(&[file], 0);
         for address in 0..MOST_KEPT as u64 + 10 {
             callers.name(address);
         }

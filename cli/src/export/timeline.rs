@@ -13,7 +13,7 @@
 use super::judged::Shown;
 use super::perfetto::{Beginning, Event, Trace, Track, Value, What};
 use crate::names::{condition, meant_at, Names};
-use crate::symbolize::Callers;
+use crate::symbolize::Symbolizer;
 use lazyguard_core::api::Class;
 use lazyguard_core::diagnose::Code;
 use lazyguard_core::diagnose::ValueWait;
@@ -147,7 +147,7 @@ pub(super) struct Timeline<'a, S, W> {
     recording: &'a Recording<S>,
     trace: Trace<W>,
     names: Names<'a>,
-    callers: Callers,
+    callers: Symbolizer,
     shapes: HashMap<[u32; 3], Box<str>>,
     process: u64,
     threads: HashMap<u32, Thread>,
@@ -171,7 +171,7 @@ pub(super) struct Timeline<'a, S, W> {
 }
 
 impl<'a, S: Source, W: Write> Timeline<'a, S, W> {
-    pub fn new(recording: &'a Recording<S>, callers: Callers, out: W) -> io::Result<Self> {
+    pub fn new(recording: &'a Recording<S>, callers: Symbolizer, out: W) -> io::Result<Self> {
         let facts = recording.facts();
         let beginning = Beginning { monotonic: facts.armed_monotonic_nanos, unix: facts.armed_unix_nanos };
         let mut trace = Trace::new(out, beginning)?;
@@ -736,7 +736,7 @@ mod tests {
     fn timeline_with(job: &Job, before: &[Shown], after: &[Shown], range: RangeInclusive<Nanos>) -> ReadBack {
         let recording = Recording::open(job.bytes(END)).unwrap();
         let mut bytes = Vec::new();
-        let mut timeline = Timeline::new(&recording, Callers::default(), &mut bytes).unwrap();
+        let mut timeline = Timeline::new(&recording, Symbolizer::default(), &mut bytes).unwrap();
         before.iter().for_each(|shown| timeline.judge(shown.clone()));
         recording.records().for_each(|entry| timeline.see(&entry).unwrap());
         after.iter().for_each(|shown| timeline.judge(shown.clone()));
