@@ -13,8 +13,9 @@
 //! or do anything in the supervisor but system calls: it has the stack, but also the thread-local variables, of the thread that
 //! has made it, which goes on.
 
-use super::folder::HANG;
-use super::{standard_error, Guard};
+use crate::record::run_folder::HANG;
+use crate::runtime::standard_error;
+use crate::runtime::Guard;
 use lazyguard_core::report::HangReport;
 use lazyguard_core::settings::hang_variable;
 use std::ffi::{c_char, c_int, c_long, c_void, CStr, CString};
@@ -123,7 +124,7 @@ fn without(preloaded: &[u8], own: Option<&Path>) -> Vec<u8> {
 fn own_file() -> Option<PathBuf> {
     let own = own_file as *const () as u64;
     let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
-    super::heartbeat::file_of(&maps, own).map(PathBuf::from)
+    crate::record::heartbeat::file_of(&maps, own).map(PathBuf::from)
 }
 
 /// What the supervisor and the shell-to-be are given, and where they answer.
