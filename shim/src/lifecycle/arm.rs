@@ -21,6 +21,7 @@ use crate::runtime::RETIRED;
 use crate::watch;
 use crate::watch::command::Commands;
 use lazyguard_core::settings::{OnHang, Settings, RUN_ROOT};
+use lazyguard_core::stack::{mappings, own_maps};
 use lazyguard_core::state::Tracker;
 use lazyguard_core::trace::layout::state;
 use lazyguard_core::trace::{ProcessFacts, Recorder, StartFacts};
@@ -319,8 +320,7 @@ fn say_what_was_missed() {
         }
         return;
     }
-    let maps = std::fs::read("/proc/self/maps").unwrap_or_default();
-    if maps.windows(11).any(|at| at == b"/libcuda.so") {
+    if mappings(&own_maps()).any(|mapping| mapping.path.contains("/libcuda.so")) {
         standard_error::when_armed();
         standard_error::line(
             "a CUDA driver was loaded, and its initialisation was not seen: if it was used, that went past the guard; \
