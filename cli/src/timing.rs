@@ -25,7 +25,7 @@ use lazyguard_core::timing::{Blocking, ColdStart, THRESHOLD_NANOS};
 use lazyguard_core::Nanos;
 use read::{Asked, Timed};
 use serde::Serialize;
-use serde_json::{json, Value};
+use serde_json::json;
 use std::io;
 use std::path::Path;
 use std::process::ExitCode;
@@ -35,11 +35,11 @@ const SCHEMA: u32 = 1;
 
 /// What `--format json` prints of a run's times.
 #[derive(Serialize)]
-struct Timings {
+struct Timings<'a> {
     /// 1; raised when a key changes its meaning or goes away.
     schema: u32,
     /// The processes.
-    processes: Vec<Value>,
+    processes: Vec<ProcessTimes<'a>>,
 }
 
 /// The times of one process, in nanoseconds.
@@ -101,12 +101,13 @@ pub(crate) fn report(what: &Path, arguments: &Arguments, format: Format) -> Outc
     }
     let mut out = Output::standard();
     let mut unreadable = None;
-    let mut objects = Vec::new();
+    let mut all = Vec::new();
     for (number, run) in processes.iter().enumerate() {
         match (Timed::read(run, &asked), format) {
-            (Ok(timed), format) => {
+            (Ok(mut timed), format) => {
+                unreadable = timed.cut_short.take().or(unreadable);
                 match format {
-                    Format::Json => objects.push(timed.json()),
+                    Format::Json => all.push(timed),
                     Format::Text => {
                         if number > 0 {
                             write_line!(out, "")?;
@@ -114,7 +115,6 @@ pub(crate) fn report(what: &Path, arguments: &Arguments, format: Format) -> Outc
                         timed.write_text(&mut out)?;
                     }
                 }
-                unreadable = timed.cut_short.or(unreadable);
             }
             // One that cannot be read keeps nobody from the others.
             (Err(Failure::Input(why)), Format::Text) if processes.len() > 1 => write_line!(out, "{why}")?,
@@ -122,8 +122,9 @@ pub(crate) fn report(what: &Path, arguments: &Arguments, format: Format) -> Outc
         }
     }
     if let (Format::Json, None) | (Format::Json, Some(Failure::Input(_))) = (format, &unreadable) {
-        if !objects.is_empty() {
-            writeln!(out.raw(), "{:#}", json!(Timings { schema: SCHEMA, processes: objects }))?;
+        if !all.is_empty() {
+            let processes = all.iter().map(Timed::times).collect();
+            writeln!(out.raw(), "{:#}", json!(Timings { schema: SCHEMA, processes }))?;
         }
     }
     out.flush()?;
@@ -158,8 +159,8 @@ pub(crate) fn after_run(root: &Path, cold_start: bool, blocking: bool) -> Result
 }
 
 impl Timed {
-    fn json(&self) -> Value {
-        json!(ProcessTimes {
+    fn times(&self) -> ProcessTimes<'_> {
+        ProcessTimes {
             folder: self.folder.as_deref(),
             process: self.process,
             program: &self.program,
@@ -169,7 +170,7 @@ impl Timed {
             cold_start: self.cold_start.as_ref(),
             card: self.cold_start.as_ref().map(|summary| cards::of_start(self.cards.as_ref(), summary)),
             blocking: self.blocking.as_ref(),
-        })
+        }
     }
 
     fn write_text(&self, out: &mut Output<'_>) -> io::Result<()> {

@@ -33,14 +33,23 @@ pub(super) enum Level {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum About {
+    /// The library to preload.
     Library,
+    /// The driver, and what the guard can do with it.
     Driver,
+    /// The device files, and `CUDA_VISIBLE_DEVICES`.
     Devices,
+    /// Whether the driver starts.
     Start,
+    /// What else comes between programs and the driver.
     Preloaded,
+    /// Every `LAZYGUARD_` variable.
     Settings,
+    /// Where a run folder goes.
     Folder,
+    /// Threads, core files, address space, filtered system calls.
     Limits,
+    /// The program and its libraries.
     Program,
 }
 
