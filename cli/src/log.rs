@@ -197,7 +197,7 @@ struct Line<'a> {
     /// How long it took; absent while it is in progress. Of queries that share a record: from the first to the end of the last.
     #[serde(skip_serializing_if = "Option::is_none")]
     took_ns: Option<Nanos>,
-    /// What it is: see the events below.
+    /// What it is: see the events above.
     event: &'static str,
     /// The driver function.
     call: &'static str,

@@ -201,7 +201,13 @@ fn comment(attributes: &[Attribute], of: &str) -> String {
                 _ => panic!("{of} has a comment that is no text"),
             }
         });
-    let text = lines.collect::<Vec<_>>().join(" ").replace("[`", "`").replace("`]", "`").replace('|', "\\|");
+    let text = lines
+        .collect::<Vec<_>>()
+        .join(" ")
+        .replace("[`", "`")
+        .replace("`None`", "null")
+        .replace("`]", "`")
+        .replace('|', "\\|");
     assert!(!text.is_empty(), "{of} is written as JSON and has no comment");
     text
 }
