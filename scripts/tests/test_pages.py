@@ -40,5 +40,18 @@ class Links(unittest.TestCase):
         self.assertEqual(anchors("# `lazyguard run --json`\n## Hang: a [page](x.md)\n"), {"lazyguard-run---json", "hang-a-page"})
 
 
+class Results(unittest.TestCase):
+    def test_the_page_is_what_the_kept_runs_make(self):
+        checked = subprocess.run([sys.executable, str(SCRIPTS / "results"), "--check"], capture_output=True, text=True)
+        self.assertEqual(checked.stderr, "")
+
+    def test_each_run_says_where_when_and_how_it_was_made(self):
+        for path in (ROOT / "docs" / "results").glob("*.json"):
+            report = json.loads(path.read_text())
+            self.assertTrue(report["simulated"] or report["driver"], path)
+            for key in ("card", "date", "command"):
+                self.assertTrue(report[key], f"{path}: {key}")
+
+
 if __name__ == "__main__":
     unittest.main()
