@@ -8,6 +8,7 @@ use crate::record::run_folder::{is_for_a_run_alone, RUN};
 use crate::runtime::environment::{self, is_off};
 use crate::runtime::{door, fault, memory, process, standard_error};
 use crate::watch::watchdog;
+use lazyguard_core::stack::{mappings, own_maps};
 use lazyguard_core::trace::layout::state;
 
 /// Runs when the process exits in an orderly way, after the program's own exit handlers.
@@ -43,8 +44,7 @@ fn say_what_was_missed() {
         }
         return;
     }
-    let maps = std::fs::read("/proc/self/maps").unwrap_or_default();
-    if maps.windows(11).any(|at| at == b"/libcuda.so") {
+    if mappings(&own_maps()).any(|mapping| mapping.path.contains("/libcuda.so")) {
         standard_error::when_armed();
         standard_error::line(
             "a CUDA driver was loaded, and its initialisation was not seen: if it was used, that went past the guard; \

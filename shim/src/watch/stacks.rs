@@ -14,7 +14,7 @@ use crate::runtime::own_memory::OwnMemory;
 use crate::runtime::{clock, thread};
 use lazyguard_core::report::{FrameSeen, StackSeen};
 use lazyguard_core::stack::{
-    mappings, modules, walk, DumpFile, DumpModule, DumpThread, Image, Memory, Module, Stack, STACKS,
+    mappings, modules, own_maps, walk, DumpFile, DumpModule, DumpThread, Image, Memory, Module, Stack, STACKS,
 };
 use lazyguard_core::state::PublishedCall;
 use std::cell::OnceCell;
@@ -28,8 +28,7 @@ const MOST_BYTES: u64 = 256 << 10;
 
 /// The stacks of these calls' threads; they are also kept in the run folder.
 pub fn save(guard: &'static Guard, calls: &[PublishedCall]) -> Vec<StackSeen> {
-    let maps = std::fs::read("/proc/self/maps").unwrap_or_default();
-    let maps = String::from_utf8_lossy(&maps);
+    let maps = own_maps();
     let space = Space::new(&maps);
     let mut calls: Vec<_> = calls.iter().filter(|call| call.caller != 0).collect();
     calls.sort_by_key(|call| call.entered);
@@ -158,7 +157,7 @@ mod tests {
                 options(nomem, nostack, preserves_flags)
             );
         }
-        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let maps = own_maps();
         let space = Space::new(&maps);
         let end = mappings(&maps).find(|m| (m.begin..m.end).contains(&begin)).unwrap().end;
         let stack = Stack { address, begin, end, frame };
