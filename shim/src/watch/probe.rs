@@ -14,12 +14,12 @@
 //! lock: a full queue), or a thread's own default stream, whose handle means another stream here; nor anything that was seen to
 //! block: limits, occupancy, whatever allocates or submits.
 
-use crate::lifecycle::arm;
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::lookup::driver_queries;
 use crate::preload::idle::{self, Probing, Uncaptured};
-use crate::runtime::Guard;
-use crate::watch::stacks;
+use crate::record::log;
+use crate::record::Guard;
+use crate::runtime::{own_memory, own_thread};
 use lazyguard_core::api::{Class, EntryPoint};
 use lazyguard_core::diagnose::{resident_blocks, BusyStream, Extent, LaunchKey, Snapshot};
 use lazyguard_core::report::ProbeSeen;
@@ -92,7 +92,7 @@ pub fn ask(guard: &'static Guard, slot: &ThreadSlot, snapshot: &Snapshot) -> Pro
     }
     let questions = questions(guard, snapshot, &mut seen.left_out);
     if questions.iter().any(|question| matches!(question, Question::Memory { .. })) {
-        stacks::have_a_filter_looked_for(SOON);
+        own_memory::have_a_filter_looked_for(SOON);
     }
     let session = Arc::new(Session {
         questions,
@@ -101,7 +101,10 @@ pub fn ask(guard: &'static Guard, slot: &ThreadSlot, snapshot: &Snapshot) -> Pro
         answers: Mutex::default(),
     });
     let asked = session.clone();
-    arm::start_thread("lazyguard-probe", guard, move || asked.run(guard));
+    let started = own_thread::start("lazyguard-probe", log::warm_up, move || asked.run(guard));
+    if let Err(error) = started {
+        guard.loader.note(format!("the thread lazyguard-probe could not be started: {error}"));
+    }
     let since = Instant::now();
     while !session.done.load(Ordering::Acquire) && since.elapsed() < SOON {
         std::thread::sleep(Duration::from_millis(1));

@@ -13,9 +13,9 @@
 //! Must not: in the child, do anything but system calls and that one call; in the parent, wait longer than [`PATIENCE`].
 
 use crate::record::run_folder::PYTHON;
+use crate::record::Guard;
 use crate::runtime::files;
-use crate::runtime::Guard;
-use crate::watch::stacks::OwnMemory;
+use crate::runtime::own_memory::OwnMemory;
 use lazyguard_core::stack::{modules, own_maps, unexported_function, Image, Memory, Module};
 use std::ffi::{c_char, c_int, c_long, c_void};
 use std::fs::File;
