@@ -12,11 +12,11 @@
 //!
 //! Must not: in the child, do anything but system calls and that one call; in the parent, wait longer than [`PATIENCE`].
 
-use super::files;
-use super::folder::PYTHON;
-use super::stacks::OwnMemory;
-use super::Guard;
-use lazyguard_core::stack::{modules, unexported_function, Image, Memory, Module};
+use crate::record::run_folder::PYTHON;
+use crate::runtime::files;
+use crate::runtime::Guard;
+use crate::watch::stacks::OwnMemory;
+use lazyguard_core::stack::{modules, own_maps, unexported_function, Image, Memory, Module};
 use std::ffi::{c_char, c_int, c_long, c_void};
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -76,9 +76,8 @@ enum Interpreter {
 
 impl Interpreter {
     fn find() -> Option<Self> {
-        let maps = std::fs::read("/proc/self/maps").unwrap_or_default();
         let memory = OwnMemory::new();
-        let modules = modules(&String::from_utf8_lossy(&maps));
+        let modules = modules(&own_maps());
         let images = modules.iter().filter_map(|module| Some((module, Image::read(&memory, module.base)?)));
         let (module, image) = images.into_iter().find(|(_, image)| image.function(&memory, INTERPRETER).is_some())?;
         let found = image.function(&memory, DUMP).or_else(|| in_its_file(module, &image));

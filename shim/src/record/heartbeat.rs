@@ -9,7 +9,9 @@
 //! Must not: take the dynamic linker's lock, which a forked child could find taken, or take part in anything a program's
 //! thread waits for.
 
-use super::{thread, Guard};
+use crate::runtime::thread;
+use crate::runtime::Guard;
+use lazyguard_core::stack::{modules, own_maps};
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Mutex;
@@ -59,7 +61,7 @@ impl Heartbeat {
         let nothing_is_noted = (0..10).find_map(|_| match self.noted.try_lock() {
             Ok(noted) => Some(noted.is_empty()),
             Err(_) => {
-                super::door::pause(Duration::from_millis(2));
+                crate::runtime::door::pause(Duration::from_millis(2));
                 None
             }
         });
@@ -79,55 +81,17 @@ impl Heartbeat {
     }
 
     fn note_files(&self, guard: &Guard) {
-        let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+        let files = modules(&own_maps());
         let mut noted = self.noted.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        for file in files_with_code(&maps) {
-            if !noted.contains(&(file.begin, file.end)) {
-                noted.push((file.begin, file.end));
-                let bias = if is_fixed(file.path) { 0 } else { file.base };
-                guard.tracker.recorder().add_file(guard.now(), file.begin, file.end, bias, file.path);
+        for file in files {
+            let new: Vec<_> = file.code.iter().filter(|range| !noted.contains(range)).copied().collect();
+            let bias = if new.is_empty() || is_fixed(&file.path) { 0 } else { file.base };
+            for (begin, end) in new {
+                noted.push((begin, end));
+                guard.tracker.recorder().add_file(guard.now(), begin, end, bias, &file.path);
             }
         }
     }
-}
-
-/// A part of a file that is mapped as code.
-#[derive(Debug, PartialEq, Eq)]
-struct Code<'a> {
-    begin: u64,
-    end: u64,
-    /// Where the file's first byte lies.
-    base: u64,
-    path: &'a str,
-}
-
-/// The files whose code is mapped.
-fn files_with_code(maps: &str) -> Vec<Code<'_>> {
-    let mut base = ("", 0);
-    maps.lines()
-        .filter_map(|line| {
-            // address-address permissions offset device inode path; the path may have blanks in it.
-            let mut fields = line.splitn(6, ' ');
-            let (begin, end) = fields.next()?.split_once('-')?;
-            let (permissions, offset) = (fields.next()?, fields.next()?);
-            let path = fields.nth(2)?.trim_start();
-            let number = |text: &str| u64::from_str_radix(text, 16).ok();
-            let (begin, end, offset) = (number(begin)?, number(end)?, number(offset)?);
-            if !path.starts_with('/') {
-                return None;
-            }
-            if offset == 0 {
-                base = (path, begin);
-            }
-            let base = if base.0 == path { base.1 } else { begin.saturating_sub(offset) };
-            permissions.contains('x').then_some(Code { begin, end, base, path })
-        })
-        .collect()
-}
-
-/// The file whose code lies at this address.
-pub fn file_of(maps: &str, address: u64) -> Option<&str> {
-    files_with_code(maps).into_iter().find(|code| (code.begin..code.end).contains(&address)).map(|code| code.path)
 }
 
 /// Whether a file is a program that lies where it says, and not where there was room.
@@ -136,37 +100,13 @@ fn is_fixed(path: &str) -> bool {
     const TYPE: usize = 16;
     const FIXED: u16 = 2;
     let mut head = [0u8; TYPE + 2];
-    let read = super::files::open(path).and_then(|mut file| file.read_exact(&mut head));
+    let read = crate::runtime::files::open(path).and_then(|mut file| file.read_exact(&mut head));
     read.is_ok() && u16::from_le_bytes([head[TYPE], head[TYPE + 1]]) == FIXED
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn code_is_found_with_the_place_of_its_files_first_byte() {
-        let maps = "\
-55d0a000-55d0b000 r--p 00000000 fe:00 11 /opt/my programs/app
-55d0b000-55d0d000 r-xp 00001000 fe:00 11 /opt/my programs/app
-55d0d000-55d0e000 rw-p 00003000 fe:00 11 /opt/my programs/app
-7f00a000-7f00c000 rw-p 00000000 00:00 0 
-7f00c000-7f00d000 r-xp 00000000 fe:00 12 /lib/libone.so
-7f00e000-7f00f000 r-xp 00001000 fe:00 13                     /lib/libtwo.so
-7fff0000-7fff1000 r-xp 00000000 00:00 0 [vdso]
-nonsense
-";
-        let code = |begin, end, base, path| Code { begin, end, base, path };
-        assert_eq!(
-            files_with_code(maps),
-            [
-                code(0x55d0_b000, 0x55d0_d000, 0x55d0_a000, "/opt/my programs/app"),
-                code(0x7f00_c000, 0x7f00_d000, 0x7f00_c000, "/lib/libone.so"),
-                code(0x7f00_e000, 0x7f00_f000, 0x7f00_d000, "/lib/libtwo.so"),
-            ]
-        );
-        assert!(files_with_code(&std::fs::read_to_string("/proc/self/maps").unwrap()).len() > 1);
-    }
 
     #[test]
     fn this_test_lies_where_there_was_room() {

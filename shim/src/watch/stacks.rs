@@ -9,10 +9,12 @@
 //! dynamic linker's least of all; follow a pointer that was found in memory; or open a file other than those of `/proc/self` and
 //! its own.
 
-use super::{clock, thread, Guard};
+use crate::runtime::clock;
+use crate::runtime::thread;
+use crate::runtime::Guard;
 use lazyguard_core::report::{FrameSeen, StackSeen};
 use lazyguard_core::stack::{
-    mappings, modules, walk, DumpFile, DumpModule, DumpThread, Image, Memory, Module, Stack, STACKS,
+    mappings, modules, own_maps, walk, DumpFile, DumpModule, DumpThread, Image, Memory, Module, Stack, STACKS,
 };
 use lazyguard_core::state::PublishedCall;
 use lazyguard_core::Nanos;
@@ -194,8 +196,7 @@ impl Memory for OwnMemory {
 
 /// The stacks of these calls' threads; they are also kept in the run folder.
 pub fn save(guard: &'static Guard, calls: &[PublishedCall]) -> Vec<StackSeen> {
-    let maps = std::fs::read("/proc/self/maps").unwrap_or_default();
-    let maps = String::from_utf8_lossy(&maps);
+    let maps = own_maps();
     let space = Space::new(&maps);
     let mut calls: Vec<_> = calls.iter().filter(|call| call.caller != 0).collect();
     calls.sort_by_key(|call| call.entered);
@@ -357,7 +358,7 @@ mod tests {
                 options(nomem, nostack, preserves_flags)
             );
         }
-        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let maps = own_maps();
         let space = Space::new(&maps);
         let end = mappings(&maps).find(|m| (m.begin..m.end).contains(&begin)).unwrap().end;
         let stack = Stack { address, begin, end, frame };
