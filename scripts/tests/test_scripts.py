@@ -403,6 +403,15 @@ class TheResultsPage(Folder):
         page.write_text(page.read_text().replace("LG201", "LG202"))
         self.assertEqual(subprocess.run(check, capture_output=True).returncode, 1)
 
+    def test_the_times_of_a_clean_clone_are_a_table_of_their_own(self):
+        page = self.write("RESULTS.md", "# Results\n")
+        run = {"seconds": 90, "limit_s": 120, "processor_seconds": 170, "exit": 0, "steps": []}
+        record = {"schema": 1, "date": "2026-01-02", "command": "scripts/time-clean-clone", "commit": "0123456789abcdef", "cores": 2, "processor": "Some",
+                  "runs": {"demo": run, "test": dict(run, seconds=700, limit_s=600, passed=9, failed=0)}}
+        self.assertEqual(self.results(record, page).returncode, 0)
+        for row in ("| `scripts/demo` | 90 s | 120 s | 170 s |   | PASS |", "| `scripts/test` | 700 s | 600 s | 170 s | 9 passed, 0 failed | MISS |"):
+            self.assertIn(row + "\n", page.read_text())
+
     def test_what_is_no_result_of_a_card_is_refused(self):
         page = self.write("RESULTS.md", "# Results\n")
         partial = {key: value for key, value in self.REPORT.items() if key != "no_harm"}
