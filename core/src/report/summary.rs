@@ -100,7 +100,7 @@ pub struct RecordingSummary {
 /// The summary of a run, as `run.json` holds it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary {
-    /// [`SCHEMA`].
+    /// 1; raised when a key changes its meaning or goes away.
     pub schema: u32,
     /// LazyGuard's version.
     pub version: String,

@@ -11,7 +11,12 @@
 
 use super::hazard::other;
 use crate::lookup::driver::{self, Handle};
-use crate::runtime::{self, door, gate, guard, thread, Guard};
+use crate::preload::gate;
+use crate::runtime;
+use crate::runtime::door;
+use crate::runtime::guard;
+use crate::runtime::thread;
+use crate::runtime::Guard;
 use lazyguard_core::api::{Class, EntryPoint};
 use lazyguard_core::diagnose::Code;
 use lazyguard_core::hazard::{ConflictingOperation, Flags, HazardEvent, StreamClass};

@@ -9,7 +9,7 @@
 
 use super::call::{About, Call};
 use crate::lookup::driver::{self, Handle, SUCCESS};
-use crate::runtime::idle;
+use crate::preload::idle;
 use lazyguard_core::api::Class;
 use lazyguard_core::hazard::{rules, Flags};
 use lazyguard_core::state::{ColdKind, FunctionKind};

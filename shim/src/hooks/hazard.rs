@@ -7,9 +7,10 @@
 
 use super::call::{About, Call};
 use crate::lookup::driver::{Handle, SUCCESS};
-use crate::runtime::driver_queries::{self, Held};
-use crate::runtime::hazards::Filler;
-use crate::runtime::{idle, stacks};
+use crate::lookup::driver_queries::{self, Held};
+use crate::preload::idle;
+use crate::record::hazards::Filler;
+use crate::watch::stacks;
 use lazyguard_core::api::Class;
 use lazyguard_core::diagnose::{resident_blocks, Code, ValueWait, ValueWrite};
 use lazyguard_core::hazard::rules::{self, WaitsFor};

@@ -11,7 +11,9 @@
 
 use super::call::{observe, Call, Entry};
 use crate::lookup::driver::{self, Handle, SUCCESS};
-use crate::runtime::{self, door, thread};
+use crate::runtime;
+use crate::runtime::door;
+use crate::runtime::thread;
 use lazyguard_core::state::Caller;
 use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::{Kind, Lane, Record};

@@ -2,7 +2,12 @@
 
 use super::call::{observe, seen_again, Call, Entry, PER_THREAD};
 use crate::lookup::driver::{Handle, SUCCESS};
-use crate::runtime::{self, clock, door, gate, thread, Guard};
+use crate::preload::gate;
+use crate::runtime;
+use crate::runtime::clock;
+use crate::runtime::door;
+use crate::runtime::thread;
+use crate::runtime::Guard;
 use cudarc::driver::sys::{CUlaunchAttribute, CUlaunchConfig};
 use lazyguard_core::hazard::rules;
 use lazyguard_core::state::{FastLaunch, Known, LaunchFacts, ThreadSlot};

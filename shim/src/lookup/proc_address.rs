@@ -12,7 +12,8 @@
 use super::driver::{self, Handle, SUCCESS};
 use crate::hooks;
 use crate::hooks::call::Entry;
-use crate::runtime::{self, door};
+use crate::runtime;
+use crate::runtime::door;
 use lazyguard_core::api::EntryPoint;
 use std::ffi::{c_char, CStr};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -25,7 +25,7 @@
 //!
 //! Must not: be entered around the program's own call of the driver, or around a function of the program's.
 
-use super::tls::{self, Door};
+use crate::runtime::tls::{self, Door};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::time::Duration;
 
@@ -115,7 +115,7 @@ fn catch<T: Copy>(part: impl FnOnce() -> T) -> Option<T> {
     match catch_unwind(AssertUnwindSafe(part)) {
         Ok(value) => Some(value),
         Err(_) => {
-            super::lifecycle::disarm();
+            crate::lifecycle::arm::disarm();
             None
         }
     }

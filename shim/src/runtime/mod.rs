@@ -6,35 +6,17 @@
 //!
 //! Must not: do anything in a process that does not use CUDA, or start a thread anywhere but after a successful `cuInit`.
 
-mod cleanup;
 pub mod clock;
-pub mod command;
 pub mod door;
-pub mod driver_queries;
 pub mod fault;
-mod files;
-pub mod folder;
-pub mod gate;
-pub mod hang;
-pub mod hazards;
-pub mod heartbeat;
-mod hot;
-pub mod idle;
-pub mod lifecycle;
-pub mod loader;
-pub mod log;
+pub mod files;
+pub mod hot;
 pub mod memory;
-pub mod nudge;
-pub mod on_hang;
-pub mod python;
-pub mod recording;
-pub mod request;
 mod sanitizer;
-pub mod stacks;
 pub mod standard_error;
-mod tasks;
+pub mod tasks;
 pub mod thread;
-mod tls;
+pub mod tls;
 
 use crate::lookup::driver;
 use hot::HOT;
@@ -53,9 +35,9 @@ pub struct Guard {
     /// What is known of the program.
     pub tracker: Tracker,
     /// What is preloaded.
-    pub loader: loader::Loader,
+    pub loader: crate::preload::loader::Loader,
     /// The run folder, where one could be made.
-    pub folder: Option<folder::RunFolder>,
+    pub folder: Option<crate::record::run_folder::RunFolder>,
     /// The process, and its program's file name.
     pub process: u32,
     /// The program's file name.
@@ -63,29 +45,29 @@ pub struct Guard {
     /// The driver's version, as `cuDriverGetVersion` counts.
     pub driver_version: i32,
     /// Where the recording lies.
-    pub backing: recording::Backing,
+    pub backing: crate::record::recording::Backing,
     /// What looks after it.
-    pub heartbeat: heartbeat::Heartbeat,
+    pub heartbeat: crate::record::heartbeat::Heartbeat,
     /// The log.
-    pub log: log::Log,
+    pub log: crate::record::log::Log,
     /// What the recording has of the program's threads.
-    pub witnessed: hang::Witnessed,
+    pub witnessed: crate::watch::Witnessed,
     /// Requests for a report.
-    pub requests: request::Requests,
+    pub requests: crate::record::requests::Requests,
     /// What was started because of a hang.
-    pub commands: command::Commands,
+    pub commands: crate::watch::command::Commands,
     /// Whether the summary of the end is being written: the watchdog writes no other then.
     pub ended: Mutex<bool>,
     /// What was reported last and has not gone on, as far as is known; for an exit that comes before the watchdog looks again.
-    pub open_report: Mutex<Option<hang::Reported>>,
+    pub open_report: Mutex<Option<crate::watch::Reported>>,
     /// Hangs reported.
     pub hangs: AtomicU64,
     /// What another timing would have made a hang.
-    pub hazards: hazards::Hazards,
+    pub hazards: crate::record::hazards::Hazards,
 }
 
 /// The guard has stepped aside, after a fault of its own or because memory ran out, and stays aside.
-static RETIRED: AtomicBool = AtomicBool::new(false);
+pub static RETIRED: AtomicBool = AtomicBool::new(false);
 
 /// Whether the guard has stepped aside for good.
 pub fn retired() -> bool {
@@ -129,7 +111,7 @@ pub fn switched_on() -> bool {
     }
 }
 
-fn is_off(value: &[u8]) -> bool {
+pub fn is_off(value: &[u8]) -> bool {
     matches!(value.trim_ascii(), b"off" | b"0" | b"false" | b"no")
 }
 
@@ -202,7 +184,7 @@ impl Guard {
                 ("log lines that could not be written".to_owned(), self.log.lost()),
                 ("handles that could not be numbered".to_owned(), self.tracker.overflowed()),
                 ("calls from inside another call, passed untouched".to_owned(), NESTED.load(Ordering::Relaxed)),
-                ("submissions let through the gate unfinished".to_owned(), gate::impatient()),
+                ("submissions let through the gate unfinished".to_owned(), crate::preload::gate::impatient()),
                 (
                     "look-ups answered by a second driver, passed untouched".to_owned(),
                     driver::FOREIGN.load(Ordering::Relaxed),

@@ -1,10 +1,12 @@
 //! The calling thread's slot.
 //!
-//! The thread's own part is [`super::mine`]. The end of a thread is learnt through a POSIX key's destructor; a call after that
+//! The thread's own part is [`crate::runtime::mine`]. The end of a thread is learnt through a POSIX key's destructor; a call after that
 //! takes a new slot.
 
-use super::tls::{self, Mine};
-use super::{door, guard, Guard};
+use crate::runtime::door;
+use crate::runtime::guard;
+use crate::runtime::tls::{self, Mine};
+use crate::runtime::Guard;
 use lazyguard_core::state::ThreadSlot;
 use std::cell::Cell;
 use std::ffi::c_void;

@@ -7,11 +7,11 @@
 //!
 //! Must not: allocate, or have a destructor: it is used in look-ups, and late in a thread's end.
 
-use super::Guard;
+use crate::runtime::Guard;
 use lazyguard_core::state::ThreadSlot;
 use std::ptr::null;
 
-/// The thread's way through the door ([`super::door`]): the frame by which it came in, and its cancellation before.
+/// The thread's way through the door ([`crate::runtime::door`]): the frame by which it came in, and its cancellation before.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Door {

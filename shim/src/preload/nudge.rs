@@ -9,10 +9,12 @@
 //! Must not: answer a program that asks for itself. Those reach the export, which passes the driver's answer on, or have not
 //! looked hundreds of names up before, as every runtime does when it starts.
 
-use super::{files, guard, Guard};
 use crate::lookup::driver::{self, SUCCESS};
 use crate::lookup::objects::{self, LinkMap};
 use crate::lookup::proc_address;
+use crate::runtime::files;
+use crate::runtime::guard;
+use crate::runtime::Guard;
 use lazyguard_core::preload::{nudge, Nudge, RuntimeInstance};
 use lazyguard_core::report::NudgeAnswer;
 use object::read::elf::ElfFile64;

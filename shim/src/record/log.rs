@@ -2,15 +2,17 @@
 //!
 //! Calls leave records in the recording; the log's own thread follows it, says what the level wants through `tracing` to a
 //! subscriber of its own, and appends the lines to the file. The program's threads never format and never write. The same
-//! thread looks after the recording ([`super::heartbeat`]) and answers requests ([`super::request`]).
+//! thread looks after the recording ([`crate::record::heartbeat`]) and answers requests ([`crate::record::requests`]).
 //!
 //! Protocol: one thread at a time drains, the one that holds [`Log::draining`]: the log's thread, or the exiting thread at
 //! the very end.
 //!
-//! Must not: become the process's global subscriber, or hold the file open (see [`super::folder`]).
+//! Must not: become the process's global subscriber, or hold the file open (see [`crate::record::run_folder`]).
 
-use super::folder::{RunFolder, LOG};
-use super::{files, stacks, Guard};
+use crate::record::run_folder::{RunFolder, LOG};
+use crate::runtime::files;
+use crate::runtime::Guard;
+use crate::watch::stacks;
 use lazyguard_core::api::Class;
 use lazyguard_core::hazard::{Flags, HazardEvent};
 use lazyguard_core::report::demangle;
@@ -142,7 +144,7 @@ impl Log {
         leave_descriptors();
         let every = if self.level == LogLevel::Launch { EVERY_WITH_LAUNCHES } else { EVERY };
         guard.heartbeat.start(guard);
-        while !self.stopped.load(Ordering::Relaxed) && !super::retired() {
+        while !self.stopped.load(Ordering::Relaxed) && !crate::runtime::retired() {
             std::thread::sleep(every);
             guard.heartbeat.look_after(guard);
             stacks::look_for_a_filter();
@@ -163,7 +165,7 @@ impl Log {
                 self.drain(guard, &mut follower);
                 return;
             }
-            super::door::pause(Duration::from_millis(2));
+            crate::runtime::door::pause(Duration::from_millis(2));
         }
     }
 

@@ -12,10 +12,10 @@
 //!
 //! Must not: in the child, do anything but system calls and that one call; in the parent, wait longer than [`PATIENCE`].
 
-use super::files;
-use super::folder::PYTHON;
-use super::stacks::OwnMemory;
-use super::Guard;
+use crate::record::run_folder::PYTHON;
+use crate::runtime::files;
+use crate::runtime::Guard;
+use crate::watch::stacks::OwnMemory;
 use lazyguard_core::stack::{modules, own_maps, unexported_function, Image, Memory, Module};
 use std::ffi::{c_char, c_int, c_long, c_void};
 use std::fs::File;

@@ -1,14 +1,25 @@
 //! From inert to armed and back: start of the library, `cuInit`, fork, exit.
 
-use super::command::Commands;
-use super::folder::{RunFolder, RUN};
-use super::hot::HOT;
-use super::recording::Backing;
-use super::request::Requests;
-use super::{
-    clock, door, fault, folder, gate, hang, log, memory, nudge, standard_error, tasks, thread, Guard, RETIRED,
-};
 use crate::lookup::{dlsym, driver};
+use crate::preload::gate;
+use crate::preload::nudge;
+use crate::record::log;
+use crate::record::recording::Backing;
+use crate::record::requests::Requests;
+use crate::record::run_folder;
+use crate::record::run_folder::{RunFolder, RUN};
+use crate::runtime::clock;
+use crate::runtime::door;
+use crate::runtime::fault;
+use crate::runtime::hot::HOT;
+use crate::runtime::memory;
+use crate::runtime::standard_error;
+use crate::runtime::tasks;
+use crate::runtime::thread;
+use crate::runtime::Guard;
+use crate::runtime::RETIRED;
+use crate::watch;
+use crate::watch::command::Commands;
 use lazyguard_core::settings::{OnHang, Settings, RUN_ROOT};
 use lazyguard_core::stack::{mappings, own_maps};
 use lazyguard_core::state::Tracker;
@@ -44,7 +55,7 @@ fn loaded() {
     LOADED.store(clock::system_nanos(), Ordering::Relaxed);
     dlsym::prepare();
     standard_error::at_start();
-    super::switched_on();
+    crate::runtime::switched_on();
     remember_environment();
 }
 
@@ -78,7 +89,11 @@ static UNLOADED: extern "C-unwind" fn() = exiting;
 
 /// Arms this process; called when `cuInit` has succeeded. Does nothing the second time.
 pub fn arm(initialised: Initialised) {
-    if super::guard().is_some() || super::retired() || !super::switched_on() || ARMING.swap(true, Ordering::SeqCst) {
+    if crate::runtime::guard().is_some()
+        || crate::runtime::retired()
+        || !crate::runtime::switched_on()
+        || ARMING.swap(true, Ordering::SeqCst)
+    {
         return;
     }
     // A fault on the way disarms.
@@ -124,8 +139,8 @@ fn build(initialised: Initialised) {
         armed_monotonic_nanos: clock::monotonic_nanos(),
         start_ticks: start_ticks.unwrap_or(0),
         program: program.clone(),
-        host: folder::host_name(),
-        rank: folder::rank().unwrap_or_default(),
+        host: run_folder::host_name(),
+        rank: run_folder::rank().unwrap_or_default(),
         lazyguard: env!("CARGO_PKG_VERSION").to_owned(),
         start: start_facts(start_ticks, initialised),
     };
@@ -137,20 +152,20 @@ fn build(initialised: Initialised) {
     let guard: &'static Guard = Box::leak(Box::new(Guard {
         tracker: Tracker::new(Box::leak(Box::new(recorder))),
         backing,
-        heartbeat: super::heartbeat::Heartbeat::default(),
-        loader: super::loader::Loader::default(),
+        heartbeat: crate::record::heartbeat::Heartbeat::default(),
+        loader: crate::preload::loader::Loader::default(),
         folder,
         process: std::process::id(),
         program,
         driver_version,
         log: log::Log::new(settings.log),
-        witnessed: hang::Witnessed::default(),
+        witnessed: watch::Witnessed::default(),
         requests,
         commands: Commands::default(),
         ended: Mutex::new(false),
         open_report: Mutex::default(),
         hangs: AtomicU64::new(0),
-        hazards: super::hazards::Hazards::default(),
+        hazards: crate::record::hazards::Hazards::default(),
         settings,
     }));
     if nudge::driver_is_eager() {
@@ -174,7 +189,7 @@ fn build(initialised: Initialised) {
         }
         None => {
             if guard.settings.hang_after_nanos > 0 {
-                start_thread("lazyguard-watch", guard, move || hang::watchdog::run(guard));
+                start_thread("lazyguard-watch", guard, move || watch::watchdog::run(guard));
             }
             start_thread("lazyguard-log", guard, move || guard.log.run(guard));
         }
@@ -289,13 +304,15 @@ static EVER_ARMED: AtomicBool = AtomicBool::new(false);
 fn say_what_was_missed() {
     let asked = ["LAZYGUARD_OUT", "LAZYGUARD_SUMMARY"]
         .iter()
-        .filter(|name| **name != "LAZYGUARD_OUT" || !folder::is_for_a_run_alone())
-        .any(|name| std::env::var(name).is_ok_and(|value| !value.is_empty() && !super::is_off(value.as_bytes())));
-    if !asked || !super::switched_on() {
+        .filter(|name| **name != "LAZYGUARD_OUT" || !run_folder::is_for_a_run_alone())
+        .any(|name| {
+            std::env::var(name).is_ok_and(|value| !value.is_empty() && !crate::runtime::is_off(value.as_bytes()))
+        });
+    if !asked || !crate::runtime::switched_on() {
         return;
     }
     if EVER_ARMED.load(Ordering::Relaxed) {
-        if super::retired() {
+        if crate::runtime::retired() {
             let why = if memory::exhausted() { "memory ran out" } else { "it had a fault of its own" };
             standard_error::line(&format!(
                 "the guard stepped aside on the way, because {why}: the summary could not be kept"
@@ -318,7 +335,7 @@ extern "C-unwind" fn exiting() {
     if door::is_interrupted() {
         return;
     }
-    let Some(guard) = super::guard() else {
+    let Some(guard) = crate::runtime::guard() else {
         door::inside(clear_up);
         door::inside(say_what_was_missed);
         return;
@@ -329,7 +346,7 @@ extern "C-unwind" fn exiting() {
     }
     door::inside(|| {
         let _unlimited = fault::Unlimited::new();
-        hang::watchdog::at_exit(guard);
+        watch::watchdog::at_exit(guard);
         let summary = guard.summary("exit");
         guard.log.finish(guard);
         // A kill from here on leaves a process that did not end in an orderly way, and not a guard that stepped aside.

@@ -11,7 +11,9 @@
 //!
 //! No file is held open: a program may close descriptors that are not its own, and open its own files on their numbers.
 
-use super::{cleanup, files, standard_error};
+use crate::record::cleanup;
+use crate::runtime::files;
+use crate::runtime::standard_error;
 use lazyguard_core::old_runs::namespace;
 pub use lazyguard_core::run_folder::file::{DUMP, DUMP_TEXT, HANG, HAZARDS, LOG, PYTHON, REQUEST, RUN, TRACE};
 use lazyguard_core::run_folder::{file, private_bases, private_prefix, private_suffix};

@@ -14,10 +14,12 @@
 //! lock: a full queue), or a thread's own default stream, whose handle means another stream here; nor anything that was seen to
 //! block: limits, occupancy, whatever allocates or submits.
 
-use super::super::driver_queries;
-use super::super::idle::{self, Probing, Uncaptured};
-use super::super::{lifecycle, stacks, Guard};
+use crate::lifecycle::arm;
 use crate::lookup::driver::{self, Handle, SUCCESS};
+use crate::lookup::driver_queries;
+use crate::preload::idle::{self, Probing, Uncaptured};
+use crate::runtime::Guard;
+use crate::watch::stacks;
 use lazyguard_core::api::{Class, EntryPoint};
 use lazyguard_core::diagnose::{resident_blocks, BusyStream, Extent, LaunchKey, Snapshot};
 use lazyguard_core::report::ProbeSeen;
@@ -99,7 +101,7 @@ pub fn ask(guard: &'static Guard, slot: &ThreadSlot, snapshot: &Snapshot) -> Pro
         answers: Mutex::default(),
     });
     let asked = session.clone();
-    lifecycle::start_thread("lazyguard-probe", guard, move || asked.run(guard));
+    arm::start_thread("lazyguard-probe", guard, move || asked.run(guard));
     let since = Instant::now();
     while !session.done.load(Ordering::Acquire) && since.elapsed() < SOON {
         std::thread::sleep(Duration::from_millis(1));

@@ -2,8 +2,8 @@
 //!
 //! Must not: ask anything that was seen to block (limits, occupancy), or that loads.
 
-use super::stacks;
 use crate::lookup::driver::{self, Handle, SUCCESS};
+use crate::watch::stacks;
 use lazyguard_core::diagnose::{Device, Needs};
 
 /// Of `CUpointer_attribute`.

@@ -8,10 +8,16 @@
 //!
 //! Must not: call the driver, or take a lock that a stuck thread can hold.
 
-use super::super::folder::{HANG, RUN};
-use super::super::{on_hang, python, retired, stacks, standard_error, thread, Guard};
 use super::live_report::{ends, still_inside, what_is_known, Waiting};
 use super::probe;
+use crate::record::run_folder::{HANG, RUN};
+use crate::runtime::retired;
+use crate::runtime::standard_error;
+use crate::runtime::thread;
+use crate::runtime::Guard;
+use crate::watch::on_hang;
+use crate::watch::python;
+use crate::watch::stacks;
 use lazyguard_core::diagnose::{Confidence, Status, ASKS_NO_MORE_NANOS};
 use lazyguard_core::report::HangReport;
 use lazyguard_core::settings::OnHang;

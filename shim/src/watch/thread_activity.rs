@@ -23,7 +23,7 @@ pub fn threads(wanted: impl Fn(u32) -> bool) -> Vec<(u32, ThreadActivity)> {
 }
 
 fn doing(thread: u32, wanted: bool) -> Option<ThreadActivity> {
-    let name = super::super::thread::name(thread);
+    let name = crate::runtime::thread::name(thread);
     if name.starts_with(OWN) || !wanted && name.starts_with(THE_DRIVERS) {
         return None;
     }

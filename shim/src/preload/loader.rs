@@ -8,10 +8,10 @@
 //!
 //! Must not: load while anything is in flight in the context, hold a lock across a driver call, or lose an item silently.
 
-use super::gate::Closed;
-use super::idle::{self, Questions, Uncaptured};
-use super::Guard;
 use crate::lookup::driver::{self, Handle, SUCCESS};
+use crate::preload::gate::Closed;
+use crate::preload::idle::{self, Questions, Uncaptured};
+use crate::runtime::Guard;
 use lazyguard_core::api::EntryPoint;
 use lazyguard_core::preload::{loads_libraries, loads_resolved, pace_reaches, within_budget, within_pace, Skip, Spent};
 use lazyguard_core::report::{NudgeAnswer, PreloadSummary, SkipCount};

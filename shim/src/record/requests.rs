@@ -10,9 +10,10 @@
 //!
 //! Must not: stop or signal a thread, call the driver, or take a lock that a stuck thread can hold.
 
-use super::folder::{RunFolder, DUMP, DUMP_TEXT, REQUEST};
-use super::recording::Backing;
-use super::{hang, Guard};
+use crate::record::recording::Backing;
+use crate::record::run_folder::{RunFolder, DUMP, DUMP_TEXT, REQUEST};
+use crate::runtime::Guard;
+use crate::watch;
 use lazyguard_core::report::DumpReport;
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
@@ -56,7 +57,7 @@ impl Requests {
         let Some(asked) = asked.filter(|&number| number != self.answered.load(Ordering::Relaxed)) else { return };
         /// Whatever is in progress is past this threshold.
         const AT_ONCE: u64 = 1;
-        let Some(hang) = hang::what_is_known(guard, AT_ONCE, 0) else { return };
+        let Some(hang) = watch::what_is_known(guard, AT_ONCE, 0) else { return };
         let dump = DumpReport::new(asked, guard.settings.hang_after_nanos, guard.tracker.counts(), hang);
         // What cannot be written now is not tried again: whoever asked sees that it was answered, and that nothing came.
         let _ = folder.replace(DUMP_TEXT, dump.text().as_str()).and_then(|()| folder.replace(DUMP, &dump.json()));
@@ -74,7 +75,7 @@ impl Requests {
                 }
                 return;
             }
-            super::door::pause(Duration::from_millis(2));
+            crate::runtime::door::pause(Duration::from_millis(2));
         }
     }
 }

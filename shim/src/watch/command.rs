@@ -13,8 +13,9 @@
 //! or do anything in the supervisor but system calls: it has the stack, but also the thread-local variables, of the thread that
 //! has made it, which goes on.
 
-use super::folder::HANG;
-use super::{standard_error, Guard};
+use crate::record::run_folder::HANG;
+use crate::runtime::standard_error;
+use crate::runtime::Guard;
 use lazyguard_core::report::HangReport;
 use lazyguard_core::settings::hang_variable;
 use lazyguard_core::stack::{modules, own_maps};

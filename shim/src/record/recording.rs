@@ -7,7 +7,7 @@
 //!
 //! Must not: wait for a disk in the program's threads once the process is armed.
 
-use super::folder::{RunFolder, TRACE};
+use crate::record::run_folder::{RunFolder, TRACE};
 use lazyguard_core::run_folder::FileSystem;
 use lazyguard_core::trace::layout::{self, Shape};
 use std::ffi::CString;

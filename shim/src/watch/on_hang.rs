@@ -5,8 +5,9 @@
 //!
 //! Must not: use the C library's ways to end a process or to handle signals, which a program may have replaced.
 
-use super::folder::RUN;
-use super::{standard_error, Guard};
+use crate::record::run_folder::RUN;
+use crate::runtime::standard_error;
+use crate::runtime::Guard;
 use lazyguard_core::report::HangReport;
 use lazyguard_core::settings::OnHang;
 use std::ffi::{c_int, c_void};

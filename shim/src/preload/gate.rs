@@ -9,7 +9,7 @@
 //! [`PATIENCE`]: loading waits for nothing and stops well before, and if it does not, because something got into the context
 //! by a way that is not hooked, the submission may be what it is waiting for. From then on nothing more is loaded.
 
-use super::hot::HOT;
+use crate::runtime::hot::HOT;
 use lazyguard_core::api::Class;
 use lazyguard_core::state::{OpenRecord, ThreadSlot};
 use std::sync::atomic::{compiler_fence, fence, AtomicBool, AtomicU64, Ordering};
@@ -91,7 +91,7 @@ fn wait(slot: &ThreadSlot, open: OpenRecord, context: u32, patience: Duration) {
             slot.mark(&open);
             return;
         }
-        super::door::pause(Duration::from_micros(50));
+        crate::runtime::door::pause(Duration::from_micros(50));
         slot.mark(&open);
         fence(Ordering::SeqCst);
     }

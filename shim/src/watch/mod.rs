@@ -9,8 +9,12 @@
 //!
 //! Must not: wait for anything that a stuck thread can hold. Only the probe's own thread calls the driver.
 
+pub mod command;
 mod live_report;
+pub mod on_hang;
 mod probe;
+pub mod python;
+pub mod stacks;
 mod thread_activity;
 pub mod watchdog;
 

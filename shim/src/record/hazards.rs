@@ -8,8 +8,10 @@
 //!
 //! Must not: be asked on the path of an ordinary launch.
 
-use super::folder::HAZARDS;
-use super::{folder, standard_error, Guard};
+use crate::record::run_folder;
+use crate::record::run_folder::HAZARDS;
+use crate::runtime::standard_error;
+use crate::runtime::Guard;
 use lazyguard_core::diagnose::{Code, ValueWrite};
 use lazyguard_core::hazard::{messages, Aggregator, HazardEvent, HazardFile, Names, Outstanding, Waits};
 use lazyguard_core::report::SCHEMA;
@@ -275,7 +277,7 @@ impl Hazards {
                 *ended = true;
                 return;
             }
-            super::door::pause(Duration::from_millis(2));
+            crate::runtime::door::pause(Duration::from_millis(2));
         }
     }
 
@@ -299,7 +301,7 @@ impl Hazards {
             schema: SCHEMA,
             process: guard.process,
             program: guard.program.clone(),
-            rank: folder::rank().unwrap_or_default(),
+            rank: run_folder::rank().unwrap_or_default(),
             hazards,
             overflow,
         };

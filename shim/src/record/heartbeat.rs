@@ -9,7 +9,8 @@
 //! Must not: take the dynamic linker's lock, which a forked child could find taken, or take part in anything a program's
 //! thread waits for.
 
-use super::{thread, Guard};
+use crate::runtime::thread;
+use crate::runtime::Guard;
 use lazyguard_core::stack::{modules, own_maps};
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -60,7 +61,7 @@ impl Heartbeat {
         let nothing_is_noted = (0..10).find_map(|_| match self.noted.try_lock() {
             Ok(noted) => Some(noted.is_empty()),
             Err(_) => {
-                super::door::pause(Duration::from_millis(2));
+                crate::runtime::door::pause(Duration::from_millis(2));
                 None
             }
         });
@@ -99,7 +100,7 @@ fn is_fixed(path: &str) -> bool {
     const TYPE: usize = 16;
     const FIXED: u16 = 2;
     let mut head = [0u8; TYPE + 2];
-    let read = super::files::open(path).and_then(|mut file| file.read_exact(&mut head));
+    let read = crate::runtime::files::open(path).and_then(|mut file| file.read_exact(&mut head));
     read.is_ok() && u16::from_le_bytes([head[TYPE], head[TYPE + 1]]) == FIXED
 }
 

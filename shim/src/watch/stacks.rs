@@ -9,7 +9,9 @@
 //! dynamic linker's least of all; follow a pointer that was found in memory; or open a file other than those of `/proc/self` and
 //! its own.
 
-use super::{clock, thread, Guard};
+use crate::runtime::clock;
+use crate::runtime::thread;
+use crate::runtime::Guard;
 use lazyguard_core::report::{FrameSeen, StackSeen};
 use lazyguard_core::stack::{
     mappings, modules, own_maps, walk, DumpFile, DumpModule, DumpThread, Image, Memory, Module, Stack, STACKS,

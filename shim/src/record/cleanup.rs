@@ -2,7 +2,7 @@
 //!
 //! Must not: look at many folders, for a program is starting, or wait.
 
-use super::files;
+use crate::runtime::files;
 use lazyguard_core::old_runs::{namespace, tidy, Sight};
 use std::path::Path;
 use std::time::SystemTime;

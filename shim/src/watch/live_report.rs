@@ -2,8 +2,9 @@
 //!
 //! Must not: wait for a thread of the program's, or call the driver.
 
-use super::super::{thread, Guard};
 use super::thread_activity;
+use crate::runtime::thread;
+use crate::runtime::Guard;
 use lazyguard_core::api::{Class, EntryPoint};
 use lazyguard_core::diagnose::{ends_of, snapshot_at, CallEnd, ThreadActivity};
 use lazyguard_core::report::HangReport;

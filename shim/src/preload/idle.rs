@@ -5,10 +5,10 @@
 //! stream is never asked, and the thread's capture mode is exchanged around the questions, so that they cannot spoil a
 //! capture. What the answers tell is folded into the state.
 //!
-//! Must not: be asked by the watchdog. These are driver calls. A thread of its own asks for it ([`super::hang`]).
+//! Must not: be asked by the watchdog. These are driver calls. A thread of its own asks for it ([`crate::watch`]).
 
-use super::Guard;
 use crate::lookup::driver::{self, Handle, SUCCESS};
+use crate::runtime::Guard;
 use lazyguard_core::api::Class;
 use lazyguard_core::hazard::rules::queue_is_deep;
 use lazyguard_core::state::{InFlight, StreamKind};
@@ -61,7 +61,8 @@ impl Questions {
     pub fn whole_context_idle(&self, guard: &Guard, context: u32) -> Option<bool> {
         let entry = guard.tracker.context_entry(context)?;
         // A capture in another context is safe from a thread in relaxed mode, by the documentation; it is not tried.
-        if guard.tracker.contexts().any(|(_, context)| context.capturing()) || super::captures_may_go_unseen() {
+        if guard.tracker.contexts().any(|(_, context)| context.capturing()) || crate::runtime::captures_may_go_unseen()
+        {
             return None;
         }
         let handle = entry.handle();
@@ -256,7 +257,7 @@ fn ask(guard: &Guard, number: u32, thread: u32) -> Option<bool> {
     }
     let handle = stream.handle() as Handle;
     let legacy = stream.kind() == StreamKind::Legacy;
-    if legacy && (captures_somewhere(guard, stream.context()) || super::captures_may_go_unseen()) {
+    if legacy && (captures_somewhere(guard, stream.context()) || crate::runtime::captures_may_go_unseen()) {
         // It waits for blocking streams, so the question ends the capture of one.
         return None;
     }
