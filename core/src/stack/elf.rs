@@ -45,7 +45,7 @@ pub struct Image {
     pub build_id: Vec<u8>,
     /// Where the index of the tables for unwinding lies, where there is one.
     pub(super) unwind_index: Option<u64>,
-    dynamic: Option<u64>,
+    pub(super) dynamic: Option<u64>,
 }
 
 impl Image {
