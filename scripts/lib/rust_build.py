@@ -1,9 +1,20 @@
-"""Builds the two Rust artefacts: target/release/lazyguard and target/release/liblazyguard.so.
+"""Builds the two Rust artefacts, liblazyguard.so and lazyguard, in one of two ways.
 
-The library alone is linked against the glibc floor (see glibc_floor.py) and optimised as a whole, by
-arguments that cargo hands to that one crate, so that nothing else is compiled twice and a plain
-`cargo build` goes on working. A plain `cargo build --release` therefore replaces the library with one that needs the
-build machine's glibc; the next scripts/build puts the released one back.
+everyday   target/debug     cargo's dev profile: no optimisation, overflow checks, debug assertions. The unit tests, the end-to-end
+                            harness, the lints and the documentation share it, so nothing is compiled twice. `cargo build` makes
+                            the same files: .cargo/config.toml holds the flags that the library needs.
+released   target/release   what ships: the command optimised, the library optimised as a whole (fat link-time optimisation) and
+                            linked against the glibc floor (glibc_floor.py). Takes some two minutes of a processor.
+
+Which one is tested: the end-to-end tests run the everyday build, whose assertions find more, on every run of scripts/test. What only
+holds of the released library is checked there as well: scripts/check-library follows the calls of the file that ships, and the tests
+of the launch path and of the hostile programs run on it. LAZYGUARD_TEST_LONG=1 runs all end-to-end tests on it.
+
+Why no cargo-zigbuild: it comes with a 100 MB compiler and links with another linker. The floor's stand-ins are made in a second
+from the machine's own glibc, and check-library reads the versions that the linked file asks for.
+
+The released flags are arguments to the library's own crate. A plain `cargo build --release` therefore replaces the library with one that
+needs the build machine's glibc; the next `scripts/build --release` puts the released one back.
 """
 
 import os
@@ -14,31 +25,46 @@ import glibc_floor
 from tools import ROOT, TARGET, Failure
 
 JOBS = "2"
+EVERYDAY, RELEASED = "debug", "release"
+ARTEFACTS = ("lazyguard", "liblazyguard.so")
 
 # The exports find their caller by the frame pointer; the second option tells them that there is one.
 FRAMES = ["-C", "force-frame-pointers=yes", "--cfg", "lazyguard_frames"]
-
 AS_A_WHOLE = ["-C", "lto=fat"]
 
 
-def cargo(*arguments):
+def cargo(*arguments, **environment):
     command = ["cargo", *arguments]
-    environment = {key: value for key, value in os.environ.items() if key != "CARGO_TARGET_DIR"}
-    result = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    inherited = {key: value for key, value in os.environ.items() if key not in ("CARGO_TARGET_DIR", "RUSTFLAGS")}
+    result = subprocess.run(command, cwd=ROOT, env={**inherited, **environment}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if result.returncode != 0:
         raise Failure(f"{' '.join(command)} failed (exit {result.returncode}):\n{result.stdout}")
 
 
-def build(say):
-    if not (ROOT / "Cargo.toml").is_file():
-        raise Failure("Cargo.toml is missing: there is no Rust workspace to build")
+def there(folder):
+    for artefact in ARTEFACTS:
+        if not (TARGET / folder / artefact).is_file():
+            raise Failure(f"cargo succeeded and target/{folder}/{artefact} is not there")
+
+
+def everyday(say):
     started = time.monotonic()
-    cargo("build", "--release", "--quiet", "-j", JOBS, "-p", "lazyguard-cli")
-    say("lazyguard", "built", time.monotonic() - started)
+    cargo("build", "--quiet", "-j", JOBS, "-p", "lazyguard-shim", "-p", "lazyguard-cli")
+    there(EVERYDAY)
+    say("target/debug/liblazyguard.so and lazyguard", "built", time.monotonic() - started)
+
+
+def released_library(say):
     started = time.monotonic()
     floor = glibc_floor.ensure(TARGET / "glibc-floor")
-    cargo("rustc", "--release", "--quiet", "-j", JOBS, "-p", "lazyguard-shim", "--lib", "--", *floor, *FRAMES, *AS_A_WHOLE)
-    say("liblazyguard.so", "built", time.monotonic() - started)
-    for artefact in ("lazyguard", "liblazyguard.so"):
-        if not (TARGET / "release" / artefact).is_file():
-            raise Failure(f"cargo succeeded and target/release/{artefact} is not there")
+    # Set and empty: the flags of .cargo/config.toml are for everything, and only the exports need a frame pointer.
+    cargo("rustc", "--release", "--quiet", "-j", JOBS, "-p", "lazyguard-shim", "--lib", "--", *floor, *FRAMES, *AS_A_WHOLE, RUSTFLAGS="")
+    say("target/release/liblazyguard.so", "built", time.monotonic() - started)
+
+
+def released(say):
+    started = time.monotonic()
+    cargo("build", "--release", "--quiet", "-j", JOBS, "-p", "lazyguard-cli", RUSTFLAGS="")
+    say("target/release/lazyguard", "built", time.monotonic() - started)
+    released_library(say)
+    there(RELEASED)

@@ -18,14 +18,19 @@ fn built(path: PathBuf) -> PathBuf {
     path
 }
 
+/// The folder of the guard's two files: `target/debug`, or `target/release` where `GUARD_BUILD=release` asks for what ships.
+fn guard() -> PathBuf {
+    target().join(std::env::var_os("GUARD_BUILD").unwrap_or_else(|| "debug".into()))
+}
+
 /// The guard.
 pub fn library() -> PathBuf {
-    built(target().join("release/liblazyguard.so"))
+    built(guard().join("liblazyguard.so"))
 }
 
 /// The command.
 pub fn command() -> PathBuf {
-    built(target().join("release/lazyguard"))
+    built(guard().join("lazyguard"))
 }
 
 /// The simulated driver's folder.
