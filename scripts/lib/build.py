@@ -21,13 +21,25 @@ def say(title, outcome, seconds):
     print(f"build: {title}: {outcome} ({seconds:.1f} s)", flush=True)
 
 
-def native(say):
+def under_way(text):
+    print(f"build: {text} ...", flush=True)
+
+
+def fetch_cuda(say, *options):
     started = time.monotonic()
-    result = subprocess.run([sys.executable, str(ROOT / "scripts" / "fetch-cuda")])
+    result = subprocess.run([sys.executable, str(ROOT / "scripts" / "fetch-cuda"), *options])
     if result.returncode != 0:
         sys.exit(result.returncode)
-    say("CUDA headers and nvcc", "there", time.monotonic() - started)
+    say("CUDA headers" if options else "CUDA headers and nvcc", "there", time.monotonic() - started)
+
+
+def native(say):
+    fetch_cuda(say)
     native_build.build(say)
+
+
+def everyday(say):
+    rust_build.everyday(say, under_way)
 
 
 def released(say):
@@ -46,7 +58,7 @@ def check_library(say):
 
 
 PARTS = {"native": (native, "the simulated driver and the test programs"),
-         "rust": (rust_build.everyday, "target/debug/liblazyguard.so and lazyguard, for the tests"),
+         "rust": (everyday, "target/debug/liblazyguard.so and lazyguard, for the tests"),
          "release": (released, "target/release/liblazyguard.so and lazyguard, as they ship")}
 USUAL = ("native", "rust")
 
@@ -55,12 +67,16 @@ def main():
     parser = argparse.ArgumentParser(prog="scripts/build", description="Build into target/. Without an option: what the tests need, native and Rust.")
     for name, (_, what) in PARTS.items():
         parser.add_argument(f"--{name}", action="append_const", const=name, dest="parts", help=what)
-    wanted = parser.parse_args().parts or USUAL
+    run([PARTS[name][0] for name in parser.parse_args().parts or USUAL])
+
+
+def run(sides):
+    """Builds the sides beside each other, and ends the process where one fails."""
     TARGET.mkdir(exist_ok=True)
     # Two builds at a time would write the same files.
     with open(TARGET / ".build.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        failures = build([PARTS[name][0] for name in wanted])
+        failures = build(sides)
     if failures:
         sys.exit("\n".join(f"build: {failure}" for failure in failures))
 

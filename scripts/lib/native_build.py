@@ -40,8 +40,7 @@ SIMULATED_DRIVER = TARGET / "simdriver"
 TESTAPPS = ROOT / "testapps"
 # Machine code for the cards people have, and PTX so that the driver can serve any other.
 ARCHITECTURES = ("75", "80", "90", "100", "120")
-GENCODE = [f"-gencode=arch=compute_{arch},code=sm_{arch}" for arch in ARCHITECTURES]
-GENCODE.append("-gencode=arch=compute_75,code=compute_75")
+GENCODE = []
 WARNINGS = ["-Wall", "-Wextra", "-Werror"]
 PROGRAMS = ["-O2", "-g", "-pthread", "-isystem", CUDA / "include"]
 PROGRAMS_CXX = ["-std=c++17", *PROGRAMS]
@@ -256,6 +255,12 @@ def common_archive():
     return [Step(archive, ["bash", "-c", script, "ar", archive, *objects], objects)] if objects else []
 
 
+def gencode(architectures):
+    """The options of nvcc for these architectures, and for any later one by PTX of the first."""
+    first = architectures[0]
+    return [*(f"-gencode=arch=compute_{arch},code=sm_{arch}" for arch in architectures), f"-gencode=arch=compute_{first},code=compute_{first}"]
+
+
 def nvcc(*arguments):
     return [NVCC, "-ccbin", cxx(), "-std=c++17", "-O2", *GENCODE, "-Werror", "all-warnings",
             "-Xcompiler", "-Wall,-Wextra,-Werror,-pthread", *arguments]
@@ -358,8 +363,22 @@ def group(title, steps, identity, say):
     say(title, f"{built} built, {len(steps) - built} up to date", time.monotonic() - started)
 
 
-def build(say):
-    """Builds everything; `say(title, outcome, seconds)` is called once a group."""
+def needed(groups, targets):
+    """Of each group the steps that these files need."""
+    wanted, kept = {TARGET / target for target in targets}, []
+    for title, steps in reversed(groups):
+        steps = [step for step in steps if wanted & set(step.outputs)]
+        wanted |= {path for step in steps for path in step.inputs}
+        kept.append((title, steps))
+    return [(title, steps) for title, steps in reversed(kept) if steps]
+
+
+def build(say, targets=None, architectures=None):
+    """Builds everything, or what some files in target/ need; `say(title, outcome, seconds)` is called once a group.
+
+    `architectures`: those of the cards that machine code is made for, as numbers; the usual ones where none are named.
+    """
+    GENCODE[:] = gencode(architectures or ARCHITECTURES)
     identity = compiler_identity()
     applications = programs(TESTAPPS / "apps", TARGET / "apps")
     corpus_programs = corpus()
@@ -369,27 +388,34 @@ def build(say):
     measuring = programs(TESTAPPS / "bench", TARGET / "bench")
     images = device_images()
     links = runtime_links()
-    removed_outputs(TARGET / "kernels", images, "*.fatbin")
-    removed_outputs(TARGET / "kernels", host_images(), "*.host.so")
-    removed_outputs(TARGET / "apps", applications)
-    removed_outputs(TARGET / "corpus", corpus_programs)
-    removed_outputs(TARGET / "hostile", hostile)
-    removed_outputs(TARGET / "stacks", stacks)
-    removed_outputs(TARGET / "nvml", management)
-    removed_outputs(TARGET / "bench", measuring + bench_runtime_links())
-    removed_outputs(TARGET / "runtime", links)
-    removed_outputs(TARGET / "runtime-shared", links)
-    group("simulated driver", simulated_driver(), identity, say)
-    group("kernels for the simulated driver", host_images(), identity, say)
-    group("kernels for cards", images, identity, say)
-    group("what the test programs share", common_objects(), identity, say)
-    group("its archive", common_archive(), identity, say)
-    group("driver-API programs", applications, identity, say)
-    group("what the corpus begins with", corpus_header(), identity, say)
-    group("the corpus", corpus_programs, identity, say)
-    group("hostile programs", hostile, identity, say)
-    group("programs whose stacks are read", stacks, identity, say)
-    group("the simulated management library", management, identity, say)
-    group("programs that measure", measuring, identity, say)
-    group("runtime-API programs, compiled", runtime_objects() + bench_runtime_objects(), identity, say)
-    group("runtime-API programs, linked", links + bench_runtime_links(), identity, say)
+    groups = [
+        ("simulated driver", simulated_driver()),
+        ("kernels for the simulated driver", host_images()),
+        ("kernels for cards", images),
+        ("what the test programs share", common_objects()),
+        ("its archive", common_archive()),
+        ("driver-API programs", applications),
+        ("what the corpus begins with", corpus_header()),
+        ("the corpus", corpus_programs),
+        ("hostile programs", hostile),
+        ("programs whose stacks are read", stacks),
+        ("the simulated management library", management),
+        ("programs that measure", measuring),
+        ("runtime-API programs, compiled", runtime_objects() + bench_runtime_objects()),
+        ("runtime-API programs, linked", links + bench_runtime_links()),
+    ]
+    if targets is None:
+        removed_outputs(TARGET / "kernels", images, "*.fatbin")
+        removed_outputs(TARGET / "kernels", host_images(), "*.host.so")
+        removed_outputs(TARGET / "apps", applications)
+        removed_outputs(TARGET / "corpus", corpus_programs)
+        removed_outputs(TARGET / "hostile", hostile)
+        removed_outputs(TARGET / "stacks", stacks)
+        removed_outputs(TARGET / "nvml", management)
+        removed_outputs(TARGET / "bench", measuring + bench_runtime_links())
+        removed_outputs(TARGET / "runtime", links)
+        removed_outputs(TARGET / "runtime-shared", links)
+    else:
+        groups = needed(groups, targets)
+    for title, steps in groups:
+        group(title, steps, identity, say)

@@ -26,6 +26,8 @@ from tools import ROOT, TARGET, Failure
 
 JOBS = "2"
 EVERYDAY, RELEASED = "debug", "release"
+# How often a build that takes long says how far it is.
+SAY_EVERY_S = 10
 ARTEFACTS = ("lazyguard", "liblazyguard.so")
 
 # The exports find their caller by the frame pointer; the second option tells them that there is one.
@@ -33,12 +35,21 @@ FRAMES = ["-C", "force-frame-pointers=yes", "--cfg", "lazyguard_frames"]
 AS_A_WHOLE = ["-C", "lto=fat"]
 
 
-def cargo(*arguments, **environment):
+def cargo(*arguments, under_way=None, **environment):
+    """Runs cargo; `under_way(text)` is called now and then with what it compiles."""
     command = ["cargo", *arguments]
     inherited = {key: value for key, value in os.environ.items() if key not in ("CARGO_TARGET_DIR", "RUSTFLAGS")}
-    result = subprocess.run(command, cwd=ROOT, env={**inherited, **environment}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    if result.returncode != 0:
-        raise Failure(f"{' '.join(command)} failed (exit {result.returncode}):\n{result.stdout}")
+    environment = {**inherited, "CARGO_TERM_COLOR": "never", **environment}
+    process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    output, crates, said = [], 0, time.monotonic()
+    for line in process.stdout:
+        output.append(line)
+        crates += line.lstrip().startswith("Compiling ")
+        if under_way and crates and time.monotonic() - said >= SAY_EVERY_S:
+            said = time.monotonic()
+            under_way(f"{line.strip()}, {crates} crates so far")
+    if process.wait() != 0:
+        raise Failure(f"{' '.join(command)} failed (exit {process.returncode}):\n{''.join(output)}")
 
 
 def there(folder):
@@ -47,9 +58,9 @@ def there(folder):
             raise Failure(f"cargo succeeded and target/{folder}/{artefact} is not there")
 
 
-def everyday(say):
+def everyday(say, under_way=None):
     started = time.monotonic()
-    cargo("build", "--quiet", "-j", JOBS, "-p", "lazyguard-shim", "-p", "lazyguard-cli")
+    cargo("build", "-j", JOBS, "-p", "lazyguard-shim", "-p", "lazyguard-cli", under_way=under_way)
     there(EVERYDAY)
     say("target/debug/liblazyguard.so and lazyguard", "built", time.monotonic() - started)
 
@@ -58,13 +69,13 @@ def released_library(say):
     started = time.monotonic()
     floor = glibc_floor.ensure(TARGET / "glibc-floor")
     # Set and empty: the flags of .cargo/config.toml are for everything, and only the exports need a frame pointer.
-    cargo("rustc", "--release", "--quiet", "-j", JOBS, "-p", "lazyguard-shim", "--lib", "--", *floor, *FRAMES, *AS_A_WHOLE, RUSTFLAGS="")
+    cargo("rustc", "--release", "-j", JOBS, "-p", "lazyguard-shim", "--lib", "--", *floor, *FRAMES, *AS_A_WHOLE, RUSTFLAGS="")
     say("target/release/liblazyguard.so", "built", time.monotonic() - started)
 
 
 def released(say):
     started = time.monotonic()
-    cargo("build", "--release", "--quiet", "-j", JOBS, "-p", "lazyguard-cli", RUSTFLAGS="")
+    cargo("build", "--release", "-j", JOBS, "-p", "lazyguard-cli", RUSTFLAGS="")
     say("target/release/lazyguard", "built", time.monotonic() - started)
     released_library(say)
     there(RELEASED)
