@@ -42,8 +42,12 @@ def everyday(say):
     rust_build.everyday(say, under_way)
 
 
+def tested(say):
+    rust_build.tested(say, under_way)
+
+
 def released(say):
-    rust_build.released(say)
+    rust_build.released(say, under_way)
     check_library(say)
 
 
@@ -58,7 +62,8 @@ def check_library(say):
 
 
 PARTS = {"native": (native, "the simulated driver and the test programs"),
-         "rust": (everyday, "target/debug/liblazyguard.so and lazyguard, for the tests"),
+         "rust": (everyday, "target/debug/liblazyguard.so and lazyguard: the inner loop's"),
+         "tested": (tested, "target/tested/liblazyguard.so as it ships and lazyguard, and all tests: what scripts/test runs"),
          "release": (released, "target/release/liblazyguard.so and lazyguard, as they ship")}
 USUAL = ("native", "rust")
 

@@ -9,7 +9,7 @@ import os
 
 from tools import ROOT, TARGET
 
-# debug: as scripts/build leaves them for the tests. release: as they ship, which scripts that measure or check a card ask for.
+# debug: as scripts/build leaves them. tested: as scripts/test tests them. release: as they ship, for what measures or tries a card.
 BUILD = os.environ.get("GUARD_BUILD", "debug")
 LIBRARY = TARGET / BUILD / "liblazyguard.so"
 COMMAND = TARGET / BUILD / "lazyguard"

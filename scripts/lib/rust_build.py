@@ -4,11 +4,13 @@ everyday   target/debug     cargo's dev profile: no optimisation, overflow check
                             harness, the lints and the documentation share it, so nothing is compiled twice. `cargo build` makes
                             the same files: .cargo/config.toml holds the flags that the library needs.
 released   target/release   what ships: the command optimised, the library optimised as a whole (fat link-time optimisation) and
-                            linked against the glibc floor (glibc_floor.py). Takes some two minutes of a processor.
+                            linked against the glibc floor (glibc_floor.py). The command takes most of the time.
+tested     target/tested    the released library beside the everyday command, which is what scripts/test tests.
 
-Which one is tested: the end-to-end tests run the everyday build, whose assertions find more, on every run of scripts/test. What only
-holds of the released library is checked there as well: scripts/check-library follows the calls of the file that ships, and the tests
-of the launch path and of the hostile programs run on it. LAZYGUARD_TEST_LONG=1 runs all end-to-end tests on it.
+Why so: the library is what must not harm a program, so the file that ships is the one that is tested. It also has to be fast:
+unoptimised, it reads a recording so slowly that a hang is reported half a second late. The command is the same code either way,
+contains no unsafe code, and is tested with its assertions on; optimised, it would take longer to build than everything else of
+Rust together. LAZYGUARD_TEST_LONG=1 tests the released pair. The everyday library is for the demo and for the inner loop.
 
 Why no cargo-zigbuild: it comes with a 100 MB compiler and links with another linker. The floor's stand-ins are made in a second
 from the machine's own glibc, and check-library reads the versions that the linked file asks for.
@@ -18,6 +20,7 @@ needs the build machine's glibc; the next `scripts/build --release` puts the rel
 """
 
 import os
+import shutil
 import subprocess
 import time
 
@@ -25,7 +28,7 @@ import glibc_floor
 from tools import ROOT, TARGET, Failure
 
 JOBS = "2"
-EVERYDAY, RELEASED = "debug", "release"
+EVERYDAY, RELEASED, TESTED = "debug", "release", "tested"
 # How often a build that takes long says how far it is.
 SAY_EVERY_S = 10
 ARTEFACTS = ("lazyguard", "liblazyguard.so")
@@ -65,17 +68,31 @@ def everyday(say, under_way=None):
     say("target/debug/liblazyguard.so and lazyguard", "built", time.monotonic() - started)
 
 
-def released_library(say):
+def released(say, under_way=None):
+    library(say, under_way)
+    started = time.monotonic()
+    cargo("build", "--release", "-j", JOBS, "-p", "lazyguard-cli", under_way=under_way, RUSTFLAGS="")
+    there(RELEASED)
+    say("target/release/lazyguard", "built", time.monotonic() - started)
+
+
+def library(say, under_way=None):
     started = time.monotonic()
     floor = glibc_floor.ensure(TARGET / "glibc-floor")
     # Set and empty: the flags of .cargo/config.toml are for everything, and only the exports need a frame pointer.
-    cargo("rustc", "--release", "-j", JOBS, "-p", "lazyguard-shim", "--lib", "--", *floor, *FRAMES, *AS_A_WHOLE, RUSTFLAGS="")
+    cargo("rustc", "--release", "-j", JOBS, "-p", "lazyguard-shim", "--lib", "--", *floor, *FRAMES, *AS_A_WHOLE,
+          under_way=under_way, RUSTFLAGS="")
     say("target/release/liblazyguard.so", "built", time.monotonic() - started)
 
 
-def released(say):
+def tested(say, under_way=None):
+    """The command and all tests in one call of cargo, so that they agree on what they need of each package; then the library."""
     started = time.monotonic()
-    cargo("build", "--release", "-j", JOBS, "-p", "lazyguard-cli", RUSTFLAGS="")
-    say("target/release/lazyguard", "built", time.monotonic() - started)
-    released_library(say)
-    there(RELEASED)
+    cargo("test", "--no-run", "-j", JOBS, "--workspace", under_way=under_way)
+    say("target/debug/lazyguard and the tests", "built", time.monotonic() - started)
+    library(say, under_way)
+    (TARGET / TESTED).mkdir(exist_ok=True)
+    for folder, artefact in ((EVERYDAY, "lazyguard"), (RELEASED, "liblazyguard.so")):
+        # Copies: what is built later is not tested meanwhile.
+        shutil.copy2(TARGET / folder / artefact, TARGET / TESTED / artefact)
+    there(TESTED)

@@ -18,7 +18,7 @@ fn built(path: PathBuf) -> PathBuf {
     path
 }
 
-/// The folder of the guard's two files: `target/debug`, or `target/release` where `GUARD_BUILD=release` asks for what ships.
+/// The folder of the guard's two files: `target/debug`, or `tested` or `release` where `GUARD_BUILD` says so (scripts/lib/rust_build.py).
 fn guard() -> PathBuf {
     target().join(std::env::var_os("GUARD_BUILD").unwrap_or_else(|| "debug".into()))
 }
