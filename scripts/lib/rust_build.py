@@ -22,6 +22,7 @@ needs the build machine's glibc; the next `scripts/build --release` puts the rel
 import os
 import shutil
 import subprocess
+import threading
 import time
 
 import glibc_floor
@@ -39,20 +40,26 @@ AS_A_WHOLE = ["-C", "lto=fat"]
 
 
 def cargo(*arguments, under_way=None, **environment):
-    """Runs cargo; `under_way(text)` is called now and then with what it compiles."""
+    """Runs cargo; `under_way(text)` is called every few seconds with what it does."""
     command = ["cargo", *arguments]
     inherited = {key: value for key, value in os.environ.items() if key not in ("CARGO_TARGET_DIR", "RUSTFLAGS")}
     environment = {**inherited, "CARGO_TERM_COLOR": "never", **environment}
     process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    output, crates, said = [], 0, time.monotonic()
+    output, over = [], threading.Event()
+    if under_way:
+        threading.Thread(target=say_how_far, args=(output, over, under_way), daemon=True).start()
     for line in process.stdout:
         output.append(line)
-        crates += line.lstrip().startswith("Compiling ")
-        if under_way and crates and time.monotonic() - said >= SAY_EVERY_S:
-            said = time.monotonic()
-            under_way(f"{line.strip()}, {crates} crates so far")
+    over.set()
     if process.wait() != 0:
         raise Failure(f"{' '.join(command)} failed (exit {process.returncode}):\n{''.join(output)}")
+
+
+def say_how_far(output, over, under_way):
+    while not over.wait(SAY_EVERY_S):
+        crates = [line.split()[1] for line in list(output) if line.lstrip().startswith("Compiling ")]
+        if crates:
+            under_way(f"cargo compiles {crates[-1]}, package {len(crates)}")
 
 
 def there(folder):
