@@ -93,11 +93,12 @@ def library(say, under_way=None):
 
 
 def tested(say, under_way=None):
-    """The command and all tests in one call of cargo, so that they agree on what they need of each package; then the library."""
+    """The library first: for most of its time it keeps one processor busy. All tests are one call of cargo, so that they agree on what
+    they need of each package."""
+    library(say, under_way)
     started = time.monotonic()
     cargo("test", "--no-run", "-j", JOBS, "--workspace", under_way=under_way)
     say("target/debug/lazyguard and the tests", "built", time.monotonic() - started)
-    library(say, under_way)
     (TARGET / TESTED).mkdir(exist_ok=True)
     for folder, artefact in ((EVERYDAY, "lazyguard"), (RELEASED, "liblazyguard.so")):
         # Copies: what is built later is not tested meanwhile.
