@@ -49,7 +49,7 @@ def steps(output):
     return len(re.findall(r"^\[\d+/\d+\] (?!Re-)", output, re.M))
 
 
-def configure(architectures):
+def configure(architectures=()):
     fetched = subprocess.run([sys.executable, str(ROOT / "scripts" / "fetch-cmake")])
     if fetched.returncode != 0:
         sys.exit(fetched.returncode)
