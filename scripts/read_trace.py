@@ -65,7 +65,7 @@ def entries(data, header, word):
 def record(words):
     head, entered, returned, subject, place, extent, caller, detail = words
     return {
-        "form": head & 0xFFFF, "kind": head >> 16 & 0xFF, "flags": head >> 24 & 0xFF, "result": signed(high(head)),
+        "entry_point": head & 0xFFFF, "kind": head >> 16 & 0xFF, "flags": head >> 24 & 0xFF, "result": signed(high(head)),
         "entered": entered, "returned": returned, "stream": low(subject), "function": high(subject),
         "context": place & 0xFFFF, "block": [place >> shift & 0xFFFF for shift in (16, 32, 48)],
         "extent": extent, "caller": caller, "detail": detail,
@@ -127,7 +127,7 @@ def contexts(data, header):
 
 
 def operation(entry, place):
-    return {"at": entry[place], "form": entry[place + 1] & 0xFFFF, "function": high(entry[place + 1])}
+    return {"at": entry[place], "entry_point": entry[place + 1] & 0xFFFF, "function": high(entry[place + 1])}
 
 
 def oldest(first, recent, until):
@@ -211,7 +211,7 @@ def read(data):
            "threads": list(threads(data, header)), "contexts": list(contexts(data, header)), **texts(data, header)}
     idle_until = {context["number"]: context["idle_until"] for context in out["contexts"]}
     out["streams"] = list(streams(data, header, idle_until))
-    out["lanes"] = [{"segments": high(header[at]), "present": 0, **header.named(overtaken=at + 2, dropped=at + 4, given_up=at + 3)}
+    out["lanes"] = [{"segments": high(header[at]), "present": 0, **header.named(overwritten=at + 2, dropped=at + 4, released=at + 3)}
                     for at in (32, 40, 48)]
     all_records = list(records(data, header, out, out["lanes"]))
     out["records"] = [one for known_kind, one in all_records if known_kind]

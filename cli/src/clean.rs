@@ -3,13 +3,13 @@
 //! Must not: decide what may be removed; that is the core's. Nothing that the user has named with `--out` or `LAZYGUARD_OUT` is
 //! looked at.
 
-use crate::left_behind::sight;
+use crate::format::size;
+use crate::old_runs::sight;
 use crate::output::{write_line, Output};
 use crate::source::duration;
-use crate::writing::size;
 use crate::{Failure, Outcome};
-use lazyguard_core::left::{all_in, Left, State};
-use lazyguard_core::place::private_bases;
+use lazyguard_core::old_runs::{all_in, Left, State};
+use lazyguard_core::run_folder::private_bases;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;

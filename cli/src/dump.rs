@@ -9,10 +9,10 @@
 //! Must not: write anything but these, or wait for longer than it was told.
 
 use crate::files;
+use crate::format::Format;
 use crate::output::{write_line, Output};
-use crate::process::{file_of, maps_of, recording_of, Standing};
+use crate::process::{file_of, maps_of, recording_of, Status};
 use crate::source::{duration, header_word, Run, RECORDING};
-use crate::writing::Format;
 use crate::{Failure, Outcome};
 use lazyguard_core::trace::layout::{self, header, state};
 use serde_json::Value;
@@ -119,11 +119,11 @@ impl Asked {
     fn of(process: u32) -> Result<Self, Failure> {
         let failure = |text: String| Failure::Input(format!("process {process}: {text}"));
         let gone = || failure("there is no process with this id".to_owned());
-        let maps = match Standing::of(process) {
-            Standing::Gone => return Err(gone()),
+        let maps = match Status::of(process) {
+            Status::Gone => return Err(gone()),
             _ => maps_of(process)?,
         };
-        let started = Standing::of(process).started().ok_or_else(gone)?;
+        let started = Status::of(process).started().ok_or_else(gone)?;
         let file = file_of(process, &maps, REQUEST);
         let (path, recorded) = match (file, recording_of(process, &maps)) {
             // A file for requests is there only where the recording is not, but what the parent had mapped may be.
@@ -205,9 +205,9 @@ impl Asked {
     }
 
     fn expect_alive(&self) -> Result<(), Failure> {
-        match Standing::of(self.process) {
-            Standing::Runs(since) if since == self.started => Ok(()),
-            Standing::Stopped(since) if since == self.started => Err(self.failure(
+        match Status::of(self.process) {
+            Status::Runs(since) if since == self.started => Ok(()),
+            Status::Stopped(since) if since == self.started => Err(self.failure(
                 "is stopped, by a signal or a debugger, and cannot answer; its recording can be read: lazyguard report",
             )),
             _ => Err(self.failure(&format!(

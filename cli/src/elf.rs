@@ -232,7 +232,7 @@ impl Elf {
 
 /// Whether the guard gets between callers and a function of this name.
 pub(crate) fn is_followed(name: &str) -> bool {
-    lazyguard_core::api::Form::by_symbol(name.as_bytes()).is_some()
+    lazyguard_core::api::EntryPoint::by_symbol(name.as_bytes()).is_some()
 }
 
 fn is_asked_about(name: &str) -> bool {

@@ -2,15 +2,15 @@
 //!
 //! Must not: allocate for each record; a recording may hold tens of millions.
 
-use crate::callers::Callers;
+use crate::format::Took;
 use crate::names::{condition, lane_name, meant_at, Names};
 use crate::output::{say, write_line, Output};
 use crate::source::{duration, Opened, Run};
-use crate::writing::Took;
+use crate::symbolize::Symbolizer;
 use crate::{Failure, Outcome};
 use lazyguard_core::api::Class;
-use lazyguard_core::diagnose::Doing;
-use lazyguard_core::hazard::{Marks, Noted};
+use lazyguard_core::diagnose::ThreadActivity;
+use lazyguard_core::hazard::{Flags, HazardEvent};
 use lazyguard_core::report::{event_of, event_of_record, EVENTS};
 use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::read::{Entry, StreamText};
@@ -40,7 +40,7 @@ enum LaneName {
     /// Calls in which a thread waits.
     Waits,
     /// Loads, memory operations, contexts, streams, captures, hazards, and what blocked.
-    Landmarks,
+    RareEvents,
 }
 
 impl From<LaneName> for Lane {
@@ -48,7 +48,7 @@ impl From<LaneName> for Lane {
         match name {
             LaneName::Work => Self::Work,
             LaneName::Waits => Self::Waits,
-            LaneName::Landmarks => Self::Landmarks,
+            LaneName::RareEvents => Self::RareEvents,
         }
     }
 }
@@ -167,7 +167,7 @@ impl<'a> Filter<'a> {
 
     fn lets_pass(&self, entry: &Entry, names: &mut Names<'_>) -> bool {
         let Entry { record, .. } = entry;
-        let class = record.form.class();
+        let class = record.entry_point.class();
         let took = if record.returned == 0 { self.end.saturating_sub(record.entered) } else { record.took() };
         let asked = self.asked;
         asked.since.is_none_or(|since| record.entered >= since)
@@ -181,7 +181,7 @@ impl<'a> Filter<'a> {
             && asked.event.as_deref().is_none_or(|event| {
                 event == event_of_record(record.kind, class) || record.kind.is_call() && event == event_of(class)
             })
-            && asked.call.as_deref().is_none_or(|call| record.form.symbol().contains(call))
+            && asked.call.as_deref().is_none_or(|call| record.entry_point.symbol().contains(call))
             && asked
                 .function
                 .as_deref()
@@ -192,76 +192,115 @@ impl<'a> Filter<'a> {
 /// A record as a JSON line; what does not apply is left out.
 #[derive(Serialize)]
 struct Line<'a> {
+    /// When the call was entered, in nanoseconds since the guard was armed.
     at_ns: Nanos,
+    /// How long it took; absent while it is in progress. Of queries that share a record: from the first to the end of the last.
     #[serde(skip_serializing_if = "Option::is_none")]
     took_ns: Option<Nanos>,
+    /// What it is: see the events above.
     event: &'static str,
+    /// The driver function.
     call: &'static str,
+    /// What the driver answered; 0 is success.
     #[serde(skip_serializing_if = "Option::is_none")]
     result: Option<i32>,
+    /// The thread's id.
     thread: u32,
+    /// The thread's number in the recording, never used twice.
     thread_number: u32,
+    /// The thread's name.
     #[serde(skip_serializing_if = "Option::is_none")]
     thread_name: Option<&'a str>,
+    /// The part of the recording: `work`, `waits` or `rare_events`.
     lane: &'static str,
+    /// Which of the thread's records in that lane. Numbers that are missing were overwritten; a call in progress has none yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     number: Option<u64>,
+    /// The number of the context.
     #[serde(skip_serializing_if = "Option::is_none")]
     context: Option<u16>,
+    /// The number of the stream.
     #[serde(skip_serializing_if = "Option::is_none")]
     stream: Option<u32>,
+    /// The program's handle of the stream.
     #[serde(skip_serializing_if = "Option::is_none")]
     handle: Option<u64>,
+    /// The kernel or function.
     #[serde(skip_serializing_if = "Option::is_none")]
     function: Option<&'a str>,
+    /// What the call loaded on first use: `function`, or `module` for the whole module or library.
     #[serde(skip_serializing_if = "Option::is_none")]
     cold: Option<&'static str>,
+    /// Of a launch: the blocks of the grid.
     #[serde(skip_serializing_if = "Option::is_none")]
     grid: Option<[u32; 3]>,
+    /// Of a launch: the threads of a block.
     #[serde(skip_serializing_if = "Option::is_none")]
     block: Option<[u16; 3]>,
+    /// Of a launch that loaded nothing: its dynamic shared memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     shared_bytes: Option<u64>,
+    /// Of queries: how many the record stands for. Of a hazard: which occurrence it is; the first, second, fourth, eighth and so on are recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     count: Option<u64>,
+    /// Of a memory operation or an allocation: the device address.
     #[serde(skip_serializing_if = "Option::is_none")]
     address: Option<u64>,
+    /// Of a memory operation: the value.
     #[serde(skip_serializing_if = "Option::is_none")]
     value: Option<u64>,
+    /// Of a memory operation: whether it waits.
     #[serde(skip_serializing_if = "Option::is_none")]
     wait: Option<bool>,
+    /// What a wait compares: memory `>=`, `==`, `&` or `nor` the value.
     #[serde(skip_serializing_if = "Option::is_none")]
     condition: Option<&'static str>,
+    /// Of a copy or an allocation: how many bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     bytes: Option<u64>,
+    /// The event's handle.
     #[serde(skip_serializing_if = "Option::is_none")]
     event_handle: Option<u64>,
+    /// The handle of the module or library that was loaded, loaded from, or unloaded.
     #[serde(skip_serializing_if = "Option::is_none")]
     owner: Option<u64>,
+    /// Of a hazard: its code.
     #[serde(skip_serializing_if = "Option::is_none")]
     code: Option<&'static str>,
+    /// Of a hazard: the number of the stream that was in flight.
     #[serde(skip_serializing_if = "Option::is_none")]
     in_flight_on: Option<u32>,
+    /// Of a hazard: the guard prevented it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     prevented: bool,
+    /// Of a hazard: the kernel that was in flight.
     #[serde(skip_serializing_if = "Option::is_none")]
     in_flight: Option<&'a str>,
+    /// Of preloading: kernels that the guard loaded.
     #[serde(skip_serializing_if = "Option::is_none")]
     loaded: Option<u64>,
+    /// Of preloading: kernels that the driver refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     refused: Option<u64>,
+    /// Of preloading: kernels that were left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     left_out: Option<u64>,
+    /// The address of a host function that begins or returns.
     #[serde(skip_serializing_if = "Option::is_none")]
     host_function: Option<u64>,
+    /// What the guard saw, or the driver answered, while a call was blocked.
     #[serde(skip_serializing_if = "Option::is_none")]
     seen: Option<String>,
+    /// The stream was being captured.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     captured: bool,
+    /// The call was left without returning, by an exception, a jump or a cancellation.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     left: bool,
+    /// The return address of the call, as `0x...`.
     #[serde(skip_serializing_if = "Option::is_none")]
     caller: Option<Address>,
+    /// The call had not returned.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     in_progress: bool,
 }
@@ -279,7 +318,7 @@ impl<'a> Line<'a> {
     /// What a record says by itself; names come later.
     fn of(entry: &Entry) -> Self {
         let record = &entry.record;
-        let class = record.form.class();
+        let class = record.entry_point.class();
         let is_call = record.kind.is_call();
         let returned = record.returned != 0;
         let in_progress = is_call && !returned;
@@ -316,7 +355,7 @@ impl<'a> Line<'a> {
                     | Class::LibraryModule
             );
         let hazard = record.kind == Kind::Hazard;
-        let noted = Noted::of(record, entry.thread);
+        let noted = HazardEvent::of(record, entry.thread);
         let preload = record.kind == Kind::Preload;
         let detail = |applies: bool| (applies && record.detail != 0).then_some(record.detail);
         let extent = |applies: bool| applies.then_some(record.extent);
@@ -324,7 +363,7 @@ impl<'a> Line<'a> {
             at_ns: record.entered,
             took_ns: returned.then(|| record.took()),
             event: event_of_record(record.kind, class),
-            call: record.form.symbol(),
+            call: record.entry_point.symbol(),
             result: (is_call && returned).then_some(record.result),
             thread: entry.thread,
             thread_number: entry.thread_number,
@@ -353,7 +392,7 @@ impl<'a> Line<'a> {
             owner: detail(loads && !hazard),
             code: noted.map(|noted| noted.code.name()),
             in_flight_on: noted.map(|noted| noted.other.stream).filter(|&n| n != 0),
-            prevented: noted.is_some_and(|noted| noted.marks.says(Marks::PREVENTED)),
+            prevented: noted.is_some_and(|noted| noted.flags.says(Flags::PREVENTED)),
             in_flight: None,
             loaded: preload.then_some(record.extent & 0xffff_ffff),
             refused: preload.then_some(record.extent >> 32 & 0xffff),
@@ -375,13 +414,13 @@ pub(crate) struct Printer<'a, 'o> {
     out: &'a mut Output<'o>,
     names: Names<'a>,
     in_flight: Names<'a>,
-    callers: Callers,
+    callers: Symbolizer,
     threads: HashMap<u32, &'a str>,
 }
 
 impl<'a, 'o> Printer<'a, 'o> {
     pub fn new(opened: &'a Opened, format: Format, out: &'a mut Output<'o>) -> Self {
-        let texts = opened.recording.texts();
+        let texts = opened.recording.strings();
         let threads = opened.recording.threads().iter().filter(|t| !t.name.is_empty());
         Self {
             opened,
@@ -398,7 +437,7 @@ impl<'a, 'o> Printer<'a, 'o> {
         if record.stream == 0 {
             return None;
         }
-        self.opened.recording.texts().stream(record.stream, meant_at(record))
+        self.opened.recording.strings().stream(record.stream, meant_at(record))
     }
 
     fn print(&mut self, entry: &Entry) -> io::Result<()> {
@@ -413,7 +452,7 @@ impl<'a, 'o> Printer<'a, 'o> {
         line.thread_name = self.threads.get(&entry.thread_number).copied();
         line.handle = stream.map(|stream| stream.handle);
         line.function = self.names.function_of(record);
-        if let Some(noted) = Noted::of(record, entry.thread) {
+        if let Some(noted) = HazardEvent::of(record, entry.thread) {
             line.in_flight = self.in_flight.function(noted.other.function, meant_at(record));
         }
         match self.format {
@@ -439,9 +478,9 @@ impl<'a, 'o> Printer<'a, 'o> {
 /// What the guard saw, or the driver answered, when something stood still.
 fn seen(record: &Record) -> String {
     let detail = record.detail;
-    match record.form.class() {
+    match record.entry_point.class() {
         Class::Init => {
-            let doing = Doing::from_number(record.extent).map_or("is no longer seen", Doing::words);
+            let doing = ThreadActivity::from_number(record.extent).map_or("is no longer seen", ThreadActivity::words);
             format!("thread {detail} {doing}")
         }
         Class::StreamQuery if record.result == 0 => "the driver says that the stream is idle".to_owned(),

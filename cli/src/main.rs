@@ -6,8 +6,6 @@
 
 #![cfg_attr(test, allow(clippy::disallowed_methods, clippy::print_stderr))]
 
-mod callers;
-mod card;
 mod clean;
 mod doctor;
 mod dump;
@@ -17,11 +15,13 @@ mod explain;
 mod export;
 mod files;
 mod findings;
-mod left_behind;
+mod format;
 mod library;
 mod log;
 mod manual;
 mod names;
+mod nvml;
+mod old_runs;
 mod output;
 mod process;
 mod recorded;
@@ -32,12 +32,12 @@ mod report;
 mod run;
 mod source;
 mod stacks;
+mod symbolize;
 mod timing;
-mod writing;
 
 use clap::error::ContextValue;
 use clap::{Parser, Subcommand};
-use lazyguard_core::api::FORMS;
+use lazyguard_core::api::ENTRY_POINTS;
 use lazyguard_core::report::one_line;
 use output::{write_line, Output};
 use std::io;
@@ -59,7 +59,7 @@ enum Command {
     /// The program's output, input, terminal and exit code are its own. Settings that no option names are those of the
     /// environment.
     Run(Box<run::Options>),
-    /// Print what is known of a run: the hang, if there is one, how the process ended, the hazards, and the account.
+    /// Print what is known of a run: the hang, if there is one, how the process ended, the hazards, and the summary.
     Report(report::Arguments),
     /// Ask a running process what it is doing now, and print its answer. No thread of it is stopped.
     Dump(dump::Arguments),
@@ -190,7 +190,7 @@ fn in_lines(mut error: clap::Error) -> clap::Error {
 
 fn symbols(ids: bool) -> Outcome {
     let mut out = Output::standard();
-    for form in FORMS {
+    for form in ENTRY_POINTS {
         match ids {
             true => write_line!(out, "{} {}", form.id, form.symbol)?,
             false => write_line!(out, "{}", form.symbol)?,

@@ -3,21 +3,21 @@
 //! Must not: keep more than the recording's texts hold.
 
 use lazyguard_core::report::demangle;
-use lazyguard_core::trace::read::Texts;
+use lazyguard_core::trace::read::StringTable;
 use lazyguard_core::trace::{Lane, Record};
 use lazyguard_core::Nanos;
 use std::collections::HashMap;
 
 /// See the module.
 pub(crate) struct Names<'a> {
-    texts: &'a Texts,
+    texts: &'a StringTable,
     /// By where the name lies among the texts: shorter to hash than the name.
     demangled: HashMap<usize, Box<str>>,
     nameless: HashMap<u64, Box<str>>,
 }
 
 impl<'a> Names<'a> {
-    pub fn new(texts: &'a Texts) -> Self {
+    pub fn new(texts: &'a StringTable) -> Self {
         Self { texts, demangled: HashMap::new(), nameless: HashMap::new() }
     }
 
@@ -56,7 +56,7 @@ pub(crate) fn lane_name(lane: Lane) -> &'static str {
     match lane {
         Lane::Work => "work",
         Lane::Waits => "waits",
-        Lane::Landmarks => "landmarks",
+        Lane::RareEvents => "rare_events",
     }
 }
 

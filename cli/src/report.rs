@@ -5,15 +5,16 @@
 
 use crate::ends;
 use crate::findings;
+use crate::format::Format;
 use crate::output::{say, write_line, Output};
-use crate::recorded::{write_hang, Recorded};
+use crate::recorded::{write_hang, Recorded, RecordingSeen};
 use crate::source::{hang_in, is_process_folder, read, Opened, Run, RECORDING};
 use crate::timing;
-use crate::writing::Format;
 use crate::{stacks, Failure, Outcome};
 use lazyguard_core::hazard::Hazard;
-use lazyguard_core::report::{Account, HangReport, StackSeen};
+use lazyguard_core::report::{HangReport, StackSeen, Summary};
 use lazyguard_core::trace::read::ProcessState;
+use serde::Serialize;
 use serde_json::{json, Value};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -44,16 +45,31 @@ pub(crate) struct Arguments {
 struct Found {
     folder: Option<PathBuf>,
     hang: Option<HangReport>,
-    run: Option<Account>,
+    run: Option<Summary>,
     log: Option<PathBuf>,
     recorded: Option<Recorded>,
     /// There is a recording, and it cannot be read.
     recording_is_unreadable: bool,
-    /// There is an account, and it cannot be read.
+    /// There is a summary, and it cannot be read.
     account_is_unreadable: bool,
     hazards: Result<Vec<Hazard>, Failure>,
     /// The stacks that were kept when a hang was reported.
     stacks: Option<Result<Vec<StackSeen>, String>>,
+}
+
+/// What `lazyguard report --format json` prints of one process.
+#[derive(Serialize)]
+struct ProcessReport<'a> {
+    /// The content of `hang.json`, or null.
+    hang: Option<&'a HangReport>,
+    /// The content of `run.json`, or null.
+    run: Option<&'a Summary>,
+    /// What the recording says; null where there is none.
+    recording: Option<RecordingSeen<'a>>,
+    /// The stacks in `stacks.dmp`, with functions and lines; null where there is none that can be read.
+    stacks: Option<&'a [StackSeen]>,
+    /// The hazards that the process met; null where they cannot be read.
+    hazards: Option<&'a [Hazard]>,
 }
 
 /// Prints the report of a run.
@@ -91,15 +107,15 @@ pub(crate) fn report(arguments: &Arguments) -> Outcome {
 /// to say.
 fn report_one(run: Run, format: Format, out: &mut Output<'_>) -> Outcome {
     let mut unreadable = Vec::new();
-    let (mut hang, mut account, mut log) = (None, None, None);
+    let (mut hang, mut summary, mut log) = (None, None, None);
     let mut account_is_unreadable = false;
     if let Some(folder) = &run.folder {
         hang = kept(hang_in(folder), &mut unreadable);
         let before = unreadable.len();
-        account = kept(read(folder, "run.json"), &mut unreadable);
+        summary = kept(read(folder, "run.json"), &mut unreadable);
         account_is_unreadable = unreadable.len() > before;
         log = Some(folder.join("log.jsonl")).filter(|log| log.exists());
-        if hang.is_none() && account.is_none() && log.is_none() && !is_process_folder(folder) {
+        if hang.is_none() && summary.is_none() && log.is_none() && !is_process_folder(folder) {
             let unreadable = findings::unreadable_in(folder);
             let unreadable = unreadable.first().map(|first| match unreadable.len() {
                 1 => format!("; a folder in it cannot be looked into: {first}"),
@@ -115,7 +131,7 @@ fn report_one(run: Run, format: Format, out: &mut Output<'_>) -> Outcome {
     let recorded = run.open().and_then(|opened| opened.map(Recorded::read).transpose());
     let recording_is_unreadable = recorded.is_err();
     let recorded = kept(recorded, &mut unreadable);
-    if hang.is_none() && account.is_none() && log.is_none() && recorded.is_none() {
+    if hang.is_none() && summary.is_none() && log.is_none() && recorded.is_none() {
         // Of what is there, the recording was tried last.
         return unreadable.pop().map_or(Ok(ExitCode::SUCCESS), Err);
     }
@@ -130,7 +146,7 @@ fn report_one(run: Run, format: Format, out: &mut Output<'_>) -> Outcome {
     let found = Found {
         folder: run.folder,
         hang,
-        run: account,
+        run: summary,
         log,
         recorded,
         recording_is_unreadable,
@@ -159,13 +175,16 @@ fn kept<T>(read: Result<Option<T>, Failure>, unreadable: &mut Vec<Failure>) -> O
 
 impl Found {
     fn json(&self) -> Value {
-        let recording = self.recorded.as_ref().map(Recorded::json);
-        let stacks = self.stacks.as_ref().and_then(|stacks| stacks.as_ref().ok());
-        let hazards = self.hazards.as_ref().ok();
-        json!({ "hang": self.hang, "run": self.run, "recording": recording, "stacks": stacks, "hazards": hazards })
+        json!(ProcessReport {
+            hang: self.hang.as_ref(),
+            run: self.run.as_ref(),
+            recording: self.recorded.as_ref().map(Recorded::json),
+            stacks: self.stacks.as_ref().and_then(|stacks| stacks.as_deref().ok()),
+            hazards: self.hazards.as_deref().ok(),
+        })
     }
 
-    /// What the guard did that ended the process, where it did, in the account's words.
+    /// What the guard did that ended the process, where it did, in the summary's words.
     fn ended_by_the_guard(&self) -> Option<&str> {
         self.run.as_ref().map(|run| run.ended.as_str()).filter(|ended| ended.starts_with("ended by"))
     }
@@ -176,14 +195,14 @@ impl Found {
         ends::of(self.folder.as_deref()?, facts.process, Some(facts.process_start_ticks)).map(|end| end.in_words())
     }
 
-    /// The account is written at an orderly end; how the process stands is in its recording.
+    /// The summary is written at an orderly end; how the process stands is in its recording.
     fn why_there_is_no_account(&self) -> &'static str {
         let Some(opened) = self.recorded.as_ref().map(Recorded::opened) else {
-            return "the program did not end in an orderly way, still runs, or its account could not be written";
+            return "the program did not end in an orderly way, still runs, or its summary could not be written";
         };
         match opened.recording.facts().state {
             ProcessState::Ended => {
-                "the program ended in an orderly way, but its account (run.json) was not written, as where a disk is full, or is gone"
+                "the program ended in an orderly way, but its summary (run.json) was not written, as where a disk is full, or is gone"
             }
             _ if opened.alive => "the program still runs",
             ProcessState::SteppedAside => "the guard had stepped aside before the program ended",
@@ -228,12 +247,12 @@ impl Found {
                     .try_for_each(|line| write_line!(out, "{line}"))?;
             }
             None if self.account_is_unreadable => {
-                write_line!(out, "the account (run.json) cannot be read: how the program ended is not known")?;
+                write_line!(out, "the summary (run.json) cannot be read: how the program ended is not known")?;
             }
             None if self.recording_is_unreadable => {
-                write_line!(out, "no account, and the recording that would say why cannot be read")?;
+                write_line!(out, "no summary, and the recording that would say why cannot be read")?;
             }
-            None => write_line!(out, "no account: {}", self.why_there_is_no_account())?,
+            None => write_line!(out, "no summary: {}", self.why_there_is_no_account())?,
         }
         match &self.hazards {
             Ok(hazards) => {

@@ -10,15 +10,15 @@
 //!
 //! Must not: believe a process id alone. An id is used again; the time at which the process started tells which one is meant.
 
-use crate::callers::Callers;
 use crate::files;
-use crate::left_behind;
+use crate::old_runs;
 use crate::output::Progress;
-use crate::process::{ask_as, denied, maps_of, recording_of, Standing};
+use crate::process::{ask_as, denied, maps_of, recording_of, Status};
+use crate::symbolize::Symbolizer;
 use crate::Failure;
-use lazyguard_core::diagnose::{Gathering, Snapshot};
+use lazyguard_core::diagnose::{Snapshot, SnapshotBuilder};
 use lazyguard_core::report::HangReport;
-use lazyguard_core::settings::Settings;
+use lazyguard_core::settings::{self, Settings};
 use lazyguard_core::trace::read::{Entry, ProcessState, Recording, Source, Unreadable};
 use lazyguard_core::trace::{layout, Kind, Lane};
 use lazyguard_core::Nanos;
@@ -67,7 +67,7 @@ impl Run {
                         None => false,
                     },
                 };
-                left_behind::say_what_else_is_in(what);
+                old_runs::say_what_else_is_in(what);
                 return Ok(Self {
                     folder: Some(what.to_owned()),
                     recording: is_there.then_some(recording),
@@ -87,14 +87,14 @@ impl Run {
     }
 
     fn of_process(process: u32) -> Result<Self, Failure> {
-        let is_gone = Standing::of(process) == Standing::Gone;
+        let is_gone = Status::of(process) == Status::Gone;
         let found = maps_of(process).and_then(|maps| recording_of(process, &maps));
         let failure = match found {
             Ok(Some(recording)) if !is_gone => {
                 let folder = recording.file_name().filter(|name| *name == RECORDING).and(recording.parent());
                 return Ok(Self { folder: folder.map(Path::to_owned), recording: Some(recording), process: Some(process) });
             }
-            _ if is_gone => match left_behind::by(process) {
+            _ if is_gone => match old_runs::by(process) {
                 Err(hidden) => return Err(Failure::Input(format!("process {process}: {hidden}"))),
                 Ok(Some(folder)) => {
                     let recording = folder.join(RECORDING);
@@ -112,7 +112,7 @@ impl Run {
                  said at its start that the recording is kept in memory"
             }
         };
-        let earlier = left_behind::folders_of(process).own.into_iter().next();
+        let earlier = old_runs::folders_of(process).own.into_iter().next();
         let earlier = earlier.filter(|_| !is_gone).map(|found| {
             format!("; an earlier process of this number left {0}: lazyguard report {0}", found.path.display())
         });
@@ -134,10 +134,10 @@ impl Run {
             }
             error => failure(&error),
         })?;
-        let standing = Standing::of(self.process.unwrap_or(recording.facts().process));
-        let alive = standing.started() == Some(recording.facts().process_start_ticks);
+        let status = Status::of(self.process.unwrap_or(recording.facts().process));
+        let alive = status.started() == Some(recording.facts().process_start_ticks);
         let (path, process) = (path.clone(), self.process);
-        Ok(Some(Opened { path, recording, alive, hidden: standing == Standing::Hidden, process }))
+        Ok(Some(Opened { path, recording, alive, hidden: status == Status::Hidden, process }))
     }
 
     /// A file of a run folder is no link; what the user names, and what a process has mapped, may be reached by one.
@@ -270,8 +270,8 @@ impl Opened {
             .filter_map(|thread| {
                 let record = thread.call_in_progress?;
                 let lane = match record.kind {
-                    Kind::Call | Kind::Queries => Lane::of(record.form.class()),
-                    _ => Lane::Landmarks,
+                    Kind::Call | Kind::Queries => Lane::of(record.entry_point.class()),
+                    _ => Lane::RareEvents,
                 };
                 Some(Entry { thread_number: thread.number, thread: thread.thread, lane, number: 0, record })
             })
@@ -282,16 +282,16 @@ impl Opened {
 
     /// The settings that were in force.
     pub fn settings(&self) -> Settings {
-        let settings = self.recording.texts().settings().iter();
+        let settings = self.recording.strings().settings().iter();
         Settings::read(settings.filter_map(|setting| setting.text.split_once('='))).0
     }
 
-    /// What stands still, or stood still when the process was last seen; `gathering` has seen all records.
-    pub fn standstill(&self, gathering: &mut Gathering) -> Snapshot {
+    /// What stands still, or stood still when the process was last seen; `builder` has seen all records.
+    pub fn standstill(&self, builder: &mut SnapshotBuilder) -> Snapshot {
         if self.alive {
             let armed = Duration::from_nanos(self.recording.facts().armed_unix_nanos);
             let now = SystemTime::now().duration_since(UNIX_EPOCH + armed).unwrap_or_default();
-            gathering.alive_at(u64::try_from(now.as_nanos()).unwrap_or(0));
+            builder.alive_at(u64::try_from(now.as_nanos()).unwrap_or(0));
         }
         // Who was killed need not have waited for as long as the live report does.
         let threshold = match self.settings().hang_after_nanos {
@@ -299,12 +299,12 @@ impl Opened {
             0 => SUSPICIOUS_AT_THE_END_NANOS,
             after => after.min(SUSPICIOUS_AT_THE_END_NANOS),
         };
-        gathering.snapshot(&self.recording, threshold, self.settings().patience_nanos())
+        builder.snapshot(&self.recording, threshold, self.settings().patience_nanos())
     }
 
     /// Names for the addresses in the records.
-    pub fn callers(&self) -> Callers {
-        let callers = Callers::new(self.recording.texts().files(), self.recording.facts().armed_unix_nanos);
+    pub fn callers(&self) -> Symbolizer {
+        let callers = Symbolizer::new(self.recording.strings().files(), self.recording.facts().armed_unix_nanos);
         match self.live_process() {
             Some(process) => callers.and_process(process),
             None => callers,
@@ -351,23 +351,9 @@ pub(crate) fn header_word(file: &File, number: usize) -> io::Result<u64> {
     Ok(u64::from_le_bytes(word))
 }
 
-/// A duration or a moment, in nanoseconds: a number, and `ns`, `us`, `ms`, `s` (also meant without a unit), `m` or `h`.
+/// A duration or a moment, in nanoseconds, as settings have it.
 pub(crate) fn duration(text: &str) -> Result<u64, String> {
-    let split = text.find(|c: char| c != '.' && !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(split);
-    let nanos = match unit.trim() {
-        "ns" => 1.0,
-        "us" => 1e3,
-        "ms" => 1e6,
-        "s" | "" => 1e9,
-        "m" | "min" => 60e9,
-        "h" => 3600e9,
-        _ => f64::NAN,
-    };
-    match number.parse::<f64>().map(|number| number * nanos) {
-        Ok(total) if (0.0..1.8e19).contains(&total) => Ok(total.round() as u64),
-        _ => Err("not a duration: 250us, 1.5s, 2m".to_owned()),
-    }
+    settings::duration(text).ok_or_else(|| "not a duration: 250us, 1.5s, 2m".to_owned())
 }
 
 /// Whether a folder holds what a process leaves.
@@ -392,29 +378,4 @@ pub(crate) fn read<T: serde::de::DeserializeOwned>(folder: &Path, name: &str) ->
         }
     };
     serde_json::from_str(&text).map(Some).map_err(|error| Failure::Input(format!("{}: {error}", path.display())))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn durations_have_units_and_are_seconds_without_one() {
-        for (text, expect) in [
-            ("1.5", Some(1_500_000_000)),
-            ("250us", Some(250_000)),
-            ("7ns", Some(7)),
-            ("20 ms", Some(20_000_000)),
-            ("2m", Some(120_000_000_000)),
-            ("0", Some(0)),
-            ("", None),
-            ("s", None),
-            ("-1", None),
-            ("ten", None),
-            ("1.2.3", None),
-            ("99999999999999999h", None),
-        ] {
-            assert_eq!(duration(text).ok(), expect, "{text}");
-        }
-    }
 }

@@ -4,15 +4,15 @@
 //! * [`settings`] is the one table of settings and its parser.
 //! * [`state`] holds what is known of threads, contexts, streams and functions, folded from calls.
 //! * [`trace`] is the recording: what outlives the process, its writer and its reader.
-//! * [`place`] says where a recording may be mapped.
-//! * [`left`] says which private folders are taken away, and takes them.
+//! * [`run_folder`] says where a recording may be mapped.
+//! * [`old_runs`] says which private folders are taken away, and takes them.
 //! * [`preload`] decides what to load, and when to stop.
 //! * [`diagnose`] turns a [`diagnose::Snapshot`] into verdicts.
 //! * [`hazard`] turns what a run that passed has noted into hazards.
 //! * [`stack`] reads a blocked thread's stack, and writes it down.
 //! * [`report`] writes verdicts for people and for programs.
 //! * [`tasks`] says how many more threads may be started.
-//! * [`timing`] says where the time of a start went, and which calls held the host.
+//! * [`timing`] says where the time of a start went, and which calls blocked the host.
 //!
 //! Must not: link CUDA, read the environment, hold globals, or look at a clock. Times are arguments, in nanoseconds
 //! since the guard was armed; settings are arguments. The shim and the command-line tool share all of it, so a verdict
@@ -23,10 +23,10 @@
 pub mod api;
 pub mod diagnose;
 pub mod hazard;
-pub mod left;
-pub mod place;
+pub mod old_runs;
 pub mod preload;
 pub mod report;
+pub mod run_folder;
 pub mod settings;
 pub mod stack;
 pub mod state;

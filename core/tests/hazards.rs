@@ -2,18 +2,20 @@
 
 mod support;
 
-use lazyguard_core::api::Form;
+use lazyguard_core::api::EntryPoint;
 use lazyguard_core::diagnose::Code;
-use lazyguard_core::hazard::{hazards_of, joined, Fold, Hazard, Marks, Names, Noted, Other, StreamClass};
-use lazyguard_core::state::{FunctionKind, World};
+use lazyguard_core::hazard::{
+    hazards_of, joined, Aggregator, ConflictingOperation, Flags, Hazard, HazardEvent, Names, StreamClass,
+};
+use lazyguard_core::state::{FunctionKind, Tracker};
 use lazyguard_core::trace::layout::Shape;
 use lazyguard_core::trace::read::Recording;
 use lazyguard_core::trace::Lane;
 use support::random::Random;
-use support::written::{bytes, world};
+use support::written::{bytes, tracker};
 
-fn shape(landmarks: usize) -> Shape {
-    Shape { threads: 8, contexts: 2, streams: 4, text_bytes: 8192, segments: [3, 2, landmarks], records: 16 }
+fn shape(rare_events: usize) -> Shape {
+    Shape { threads: 8, contexts: 2, streams: 4, text_bytes: 8192, segments: [3, 2, rare_events], records: 16 }
 }
 
 const CLASSES: [StreamClass; 3] = [StreamClass::None, StreamClass::NonBlocking, StreamClass::Legacy];
@@ -23,18 +25,19 @@ const CALLS: [&str; 4] = ["cuLaunchKernel", "cuLaunchKernel_ptsz", "cuMemFree_v2
 const NAMED: [&str; 6] = ["_Z1kPi", "_Z1kPf", "other", "late", "later", "_Z1kPd"];
 
 /// One occurrence, at this time.
-fn occurrence(random: &mut Random, thread: u32, at: u64, kernels: &[u32]) -> Noted {
+fn occurrence(random: &mut Random, thread: u32, at: u64, kernels: &[u32]) -> HazardEvent {
     let hazards: Vec<_> = Code::ALL.iter().copied().filter(|code| code.number() < 200).collect();
     let code = hazards[random.below(hazards.len())];
     let about_kernels = !matches!(code, Code::LG103 | Code::LG104 | Code::LG105);
     let class = CLASSES[random.below(3)];
     let earlier = at - random.below(1000) as u64;
-    let later = Other { stream: 2, function: 0, form: 96, at };
-    let before = Other { stream: random.below(3) as u32, function: kernels[0], form: 54, at: earlier };
-    Noted {
+    let later = ConflictingOperation { stream: 2, function: 0, entry_point: 96, at };
+    let before =
+        ConflictingOperation { stream: random.below(3) as u32, function: kernels[0], entry_point: 54, at: earlier };
+    HazardEvent {
         code,
-        marks: if random.below(4) == 0 { Marks::PREVENTED } else { Marks::default() },
-        form: Form::by_symbol(CALLS[random.below(4)].as_bytes()).expect("a symbol of the table"),
+        flags: if random.below(4) == 0 { Flags::PREVENTED } else { Flags::default() },
+        entry_point: EntryPoint::by_symbol(CALLS[random.below(4)].as_bytes()).expect("a symbol of the table"),
         thread,
         at: if code == Code::LG103 { earlier } else { at },
         noted: at + 50 + random.below(15_000) as u64,
@@ -49,40 +52,41 @@ fn occurrence(random: &mut Random, thread: u32, at: u64, kernels: &[u32]) -> Not
 }
 
 /// What the shim does with an occurrence.
-fn note(world: &World, slot: u32, fold: &mut Fold, noted: &Noted) {
-    let names = Names { kernel: world.function_name(noted.function), other: world.function_name(noted.other.function) };
-    let noted = Noted::of(&noted.record(), noted.thread).expect("a hazard");
+fn note(tracker: &Tracker, slot: u32, fold: &mut Aggregator, noted: &HazardEvent) {
+    let names =
+        Names { kernel: tracker.function_name(noted.function), other: tracker.function_name(noted.other.function) };
+    let noted = HazardEvent::of(&noted.record(), noted.thread).expect("a hazard");
     let counted = fold.note(&noted, names);
     if counted.recorded {
-        let slot = world.thread(slot).expect("a thread");
-        slot.push(&Noted { count: counted.count, ..noted }.record(), Lane::Landmarks);
+        let slot = tracker.thread(slot).expect("a thread");
+        slot.push(&HazardEvent { count: counted.count, ..noted }.record(), Lane::RareEvents);
     }
 }
 
-fn run(seed: u64, occurrences: u64, landmarks: usize) -> (Vec<Hazard>, Vec<Hazard>) {
-    let world = world(shape(landmarks));
-    let threads = [101, 102].map(|thread| (thread, world.begin_thread(thread, 1).expect("a slot")));
+fn run(seed: u64, occurrences: u64, rare_events: usize) -> (Vec<Hazard>, Vec<Hazard>) {
+    let tracker = tracker(shape(rare_events));
+    let threads = [101, 102].map(|thread| (thread, tracker.begin_thread(thread, 1).expect("a slot")));
     let mut random = Random::from_seed(seed);
-    let mut fold = Fold::default();
+    let mut fold = Aggregator::default();
     let mut kernels = Vec::new();
     for n in 0..occurrences {
         let at = 10_000 + n * 20_000;
         if n == 0 || n == occurrences / 2 {
             // The second time, the numbers mean other kernels.
-            world.owner_gone(0xb001);
+            tracker.owner_gone(0xb001);
             kernels = (0..3)
                 .map(|k| {
-                    let number = world.function(0xf000 + k + n, FunctionKind::Kernel, 0xb001);
-                    world.name_function(number, NAMED[(k + 3 * n.min(1)) as usize]);
-                    world.introduce_function(number, at);
+                    let number = tracker.function(0xf000 + k + n, FunctionKind::Kernel, 0xb001);
+                    tracker.name_function(number, NAMED[(k + 3 * n.min(1)) as usize]);
+                    tracker.introduce_function(number, at);
                     number
                 })
                 .collect();
         }
         let (thread, slot) = threads[random.below(2)];
-        note(world, slot, &mut fold, &occurrence(&mut random, thread, at, &kernels));
+        note(tracker, slot, &mut fold, &occurrence(&mut random, thread, at, &kernels));
     }
-    let recording = Recording::open(bytes(world)).expect("a recording");
+    let recording = Recording::open(bytes(tracker)).expect("a recording");
     assert_eq!(recording.defects(), []);
     let records = recording.records();
     (fold.hazards(false), hazards_of(&recording, records))

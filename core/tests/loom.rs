@@ -6,11 +6,11 @@
 //! Runs under `--cfg loom` only: `scripts/loom`.
 #![cfg(loom)]
 
-use lazyguard_core::api::Form;
-use lazyguard_core::state::{Caller, OpenRecord, ThreadSlot, World};
+use lazyguard_core::api::EntryPoint;
+use lazyguard_core::state::{Caller, OpenRecord, ThreadSlot, Tracker};
 use lazyguard_core::trace::layout::{header, lane, record, segment, Shape, WORD};
 use lazyguard_core::trace::read::Recording;
-use lazyguard_core::trace::{Follower, Lane, Owner, Pen, ProcessFacts, Record, Recorder};
+use lazyguard_core::trace::{Follower, Lane, Owner, ProcessFacts, Record, Recorder, SegmentWriter};
 use loom::sync::atomic::{fence, AtomicU64, Ordering};
 use loom::thread;
 use std::collections::{BTreeMap, BTreeSet};
@@ -59,14 +59,14 @@ macro_rules! recorder {
     }};
 }
 
-/// A world over such a recording.
-macro_rules! world {
+/// A tracker over such a recording.
+macro_rules! tracker {
     ($shape:expr) => {{
         loom::lazy_static! {
-            static ref WORLD: World = World::new(recorder!($shape));
+            static ref WORLD: Tracker = Tracker::new(recorder!($shape));
         }
-        let world: &'static World = &WORLD;
-        world
+        let tracker: &'static Tracker = &WORLD;
+        tracker
     }};
 }
 
@@ -79,15 +79,15 @@ fn mark(owner: Owner, number: u64) -> u64 {
 
 /// Writes a record of which two words tell which one it is: enough to tell a mixture, and few enough to try every one.
 /// Returns whether there was a place.
-fn write(recorder: &Recorder<'_>, pen: &Pen, owner: Owner) -> bool {
-    let mark = mark(owner, pen.next());
-    let Some(place) = recorder.place(pen).or_else(|| recorder.place_in_next(pen, owner, LANE, 7)) else {
+fn write(recorder: &Recorder<'_>, writer: &SegmentWriter, owner: Owner) -> bool {
+    let mark = mark(owner, writer.next());
+    let Some(place) = recorder.place(writer).or_else(|| recorder.place_in_next(writer, owner, LANE, 7)) else {
         recorder.count_dropped(LANE);
         return false;
     };
     place[record::ENTERED].store(mark, RELAXED);
     place[record::DETAIL].store(mark, RELAXED);
-    recorder.complete(pen);
+    recorder.complete(writer);
     true
 }
 
@@ -110,9 +110,9 @@ fn read(recorder: &Recorder<'_>) -> u64 {
 /// Writes so many records as a thread of its own, which then gives its segments up. Returns how many found a place.
 fn writer(recorder: &'static Recorder<'static>, owner: Owner, records: u32) -> thread::JoinHandle<u64> {
     thread::spawn(move || {
-        let pen = Pen::default();
-        let written = (0..records).filter(|_| write(recorder, &pen, owner)).count();
-        recorder.give_up(&pen);
+        let writer = SegmentWriter::default();
+        let written = (0..records).filter(|_| write(recorder, &writer, owner)).count();
+        recorder.release(&writer);
         written as u64
     })
 }
@@ -125,14 +125,14 @@ fn join<T>(handle: thread::JoinHandle<T>) -> T {
 fn a_record_is_read_whole_or_not_at_all_while_its_segment_is_taken_by_another() {
     in_every_way(3, || {
         let recorder = recorder!(shape(1, 2));
-        let pen = Pen::default();
-        assert!(write(recorder, &pen, ONE));
-        recorder.give_up(&pen);
+        let writer = SegmentWriter::default();
+        assert!(write(recorder, &writer, ONE));
+        recorder.release(&writer);
         let other = writer(recorder, OTHER, 2);
         let reader = thread::spawn(|| read(recorder));
         let written = 1 + join(other);
         join(reader);
-        assert_eq!(read(recorder) + recorder.counts(LANE).overtaken, written);
+        assert_eq!(read(recorder) + recorder.counts(LANE).overwritten, written);
     });
 }
 
@@ -144,9 +144,9 @@ fn what_two_writers_take_from_each_other_is_counted_and_can_be_had_again() {
         let written = join(one) + join(other);
         let counts = recorder.counts(LANE);
         assert_eq!(written + counts.dropped, 3);
-        assert_eq!(counts.given_up, written);
-        assert_eq!(read(recorder) + counts.overtaken, written);
-        assert!(write(recorder, &Pen::default(), ONE), "what was given up can be had");
+        assert_eq!(counts.released, written);
+        assert_eq!(read(recorder) + counts.overwritten, written);
+        assert!(write(recorder, &SegmentWriter::default(), ONE), "what was released can be had");
     });
 }
 
@@ -158,7 +158,7 @@ fn records_are_read_whole_while_two_writers_take_segments_from_each_other() {
         let reader = thread::spawn(|| read(recorder));
         let written = join(one) + join(other);
         join(reader);
-        assert_eq!(read(recorder) + recorder.counts(LANE).overtaken, written);
+        assert_eq!(read(recorder) + recorder.counts(LANE).overwritten, written);
     });
 }
 
@@ -166,20 +166,20 @@ fn records_are_read_whole_while_two_writers_take_segments_from_each_other() {
 fn a_segment_that_is_given_up_is_taken_by_one_and_its_records_are_counted() {
     in_every_way(3, || {
         let recorder = recorder!(shape(1, 1));
-        let pen = Pen::default();
-        assert!(write(recorder, &pen, ONE));
+        let writer = SegmentWriter::default();
+        assert!(write(recorder, &writer, ONE));
         let takers = [OTHER, Owner { number: 3, thread: 103 }].map(|owner| {
             thread::spawn(move || {
-                let pen = Pen::default();
-                recorder.place_in_next(&pen, owner, LANE, 7).is_some()
+                let writer = SegmentWriter::default();
+                recorder.place_in_next(&writer, owner, LANE, 7).is_some()
             })
         });
-        recorder.give_up(&pen);
+        recorder.release(&writer);
         let taken = takers.map(join).into_iter().filter(|&taken| taken).count();
         assert!(taken <= 1);
         let look = recorder.look(0).unwrap();
         assert_eq!(look.is_current(), taken == 1);
-        assert_eq!((recorder.counts(LANE).overtaken, u64::from(look.length)), (taken as u64, 1 - taken as u64));
+        assert_eq!((recorder.counts(LANE).overwritten, u64::from(look.length)), (taken as u64, 1 - taken as u64));
     });
 }
 
@@ -188,10 +188,10 @@ fn a_follower_is_handed_each_record_once_and_knows_what_it_lost() {
     in_every_way(2, || {
         let recorder = recorder!(shape(2, 1));
         // The heads stay as they are, so that each record is of a call that is known.
-        let form = Form::by_symbol(b"cuLaunchKernel").unwrap();
+        let entry_point = EntryPoint::by_symbol(b"cuLaunchKernel").unwrap();
         for index in 0..2 {
             let at = recorder.shape().segments_at() + index * recorder.shape().segment_words();
-            recorder.words()[at + segment::RECORDS + record::HEAD].store(u64::from(form.id()), RELAXED);
+            recorder.words()[at + segment::RECORDS + record::HEAD].store(u64::from(entry_point.id()), RELAXED);
         }
         let mut follower = Follower::default();
         let mut handed = BTreeSet::new();
@@ -206,9 +206,9 @@ fn a_follower_is_handed_each_record_once_and_knows_what_it_lost() {
             });
             (handed.len() as u64, follower.lost(recorder, LANE))
         };
-        let pen = Pen::default();
-        assert!(write(recorder, &pen, ONE));
-        recorder.give_up(&pen);
+        let writer = SegmentWriter::default();
+        assert!(write(recorder, &writer, ONE));
+        recorder.release(&writer);
         assert_eq!(follow(), (1, 0));
         let other = writer(recorder, OTHER, 2);
         thread::yield_now();
@@ -216,7 +216,7 @@ fn a_follower_is_handed_each_record_once_and_knows_what_it_lost() {
         let written = 1 + join(other);
         let (handed, lost) = follow();
         assert_eq!(handed + lost, written);
-        assert!(lost <= recorder.counts(LANE).overtaken, "what is there is handed out");
+        assert!(lost <= recorder.counts(LANE).overwritten, "what is there is handed out");
     });
 }
 
@@ -245,14 +245,14 @@ fn a_crash_at_any_moment_leaves_every_complete_record_or_its_count() {
         let threads = [ONE, OTHER].map(|owner| {
             let complete = complete.clone();
             thread::spawn(move || {
-                let pen = Pen::default();
+                let writer = SegmentWriter::default();
                 for _ in 0..3 - owner.number {
-                    if write(recorder, &pen, owner) {
+                    if write(recorder, &writer, owner) {
                         // In the same moment: `loom` lets others in before what is done to an atomic of its own.
                         complete[owner.number as usize - 1].fetch_add(1, RELAXED);
                     }
                 }
-                recorder.give_up(&pen);
+                recorder.release(&writer);
             })
         });
         // What comes later is of no interest, and what is read below is what all stores up to here have left: an exchange
@@ -268,13 +268,13 @@ fn a_crash_at_any_moment_leaves_every_complete_record_or_its_count() {
         let bytes: Vec<u8> = file.iter().flat_map(|word| word.to_le_bytes()).collect();
         let recording = Recording::open(bytes).unwrap();
         assert_eq!(recording.defects(), []);
-        let account = recording.accounts()[LANE as usize];
+        let summary = recording.lanes()[LANE as usize];
         let segments = file[recorder.shape().segments_at()..].chunks(recorder.shape().segment_words());
         let being_taken: u64 = segments
             .filter(|words| words[segment::STATE] & 0xffff_ffff == segment::BEING_TAKEN)
             .map(|words| words[segment::LENGTH])
             .sum();
-        let told = account.present + file[header::LANES + lane::OVERTAKEN];
+        let told = summary.present + file[header::LANES + lane::OVERTAKEN];
         assert!(complete <= told && told <= complete + being_taken, "{complete} {told} {being_taken}");
         let mut present = 0;
         for words in file[recorder.shape().segments_at()..].chunks(recorder.shape().segment_words()) {
@@ -287,7 +287,7 @@ fn a_crash_at_any_moment_leaves_every_complete_record_or_its_count() {
                 present += 1;
             }
         }
-        assert_eq!(present, account.present);
+        assert_eq!(present, summary.present);
         threads.into_iter().for_each(join);
     });
 }
@@ -301,28 +301,28 @@ fn shape_with_thread(segments: [usize; 3], records: usize) -> Shape {
 
 /// The call of this number up to its mark. Everything that is told of it tells the number.
 fn begin(slot: &ThreadSlot, symbol: &str, number: u32) -> OpenRecord {
-    let form = Form::by_symbol(symbol.as_bytes()).unwrap();
+    let entry_point = EntryPoint::by_symbol(symbol.as_bytes()).unwrap();
     let entered = u64::from(number) * 1000;
-    let facts = Record { entered, stream: number, function: number, context: number as u16, ..Record::of(form) };
+    let facts = Record { entered, stream: number, function: number, context: number as u16, ..Record::of(entry_point) };
     assert!(slot.enter(Caller { stack: number as usize, ..Caller::default() }));
-    let open = slot.open(&facts, form.class());
+    let open = slot.open(&facts, entry_point.class());
     slot.mark(&open);
     open
 }
 
 /// All of the call.
-fn make(world: &World, slot: u32, symbol: &str, number: u32) {
-    let slot = world.thread(slot).unwrap();
+fn make(tracker: &Tracker, slot: u32, symbol: &str, number: u32) {
+    let slot = tracker.thread(slot).unwrap();
     let open = begin(slot, symbol, number);
-    let form = Form::by_symbol(symbol.as_bytes()).unwrap();
-    slot.close(open, form.class(), u64::from(number) * 1000 + 1, -1);
+    let entry_point = EntryPoint::by_symbol(symbol.as_bytes()).unwrap();
+    slot.close(open, entry_point.class(), u64::from(number) * 1000 + 1, -1);
     slot.unmark();
     slot.leave();
 }
 
 /// Looks at the call that the thread is in, and checks that all that is told of it is about one call.
-fn watch(world: &World, slot: u32) {
-    if let Some(call) = world.thread(slot).unwrap().published() {
+fn watch(tracker: &Tracker, slot: u32) {
+    if let Some(call) = tracker.thread(slot).unwrap().published() {
         let number = (call.entered / 1000) as u32;
         let told = (call.stream, call.function, call.context, call.frame as u32, call.serial as u32);
         assert_eq!(told, (number, number, number, number, number), "{call:?}");
@@ -332,58 +332,58 @@ fn watch(world: &World, slot: u32) {
 }
 
 /// A thread that makes these calls, and one that watches it.
-fn make_and_watch(world: &'static World, symbols: [&'static str; 2]) {
-    let slot = world.begin_thread(101, 5).unwrap();
+fn make_and_watch(tracker: &'static Tracker, symbols: [&'static str; 2]) {
+    let slot = tracker.begin_thread(101, 5).unwrap();
     let calling = thread::spawn(move || {
         for (symbol, number) in symbols.into_iter().zip(1..) {
-            make(world, slot, symbol, number);
+            make(tracker, slot, symbol, number);
         }
     });
-    let watching = thread::spawn(move || watch(world, slot));
+    let watching = thread::spawn(move || watch(tracker, slot));
     join(calling);
     join(watching);
-    assert_eq!(world.thread(slot).unwrap().published(), None);
+    assert_eq!(tracker.thread(slot).unwrap().published(), None);
 }
 
 #[test]
 fn a_call_is_told_without_anything_of_the_next_one_in_its_segment() {
-    in_every_way(1, || make_and_watch(world!(shape_with_thread([0, 1, 0], 2)), ["cuStreamSynchronize"; 2]));
+    in_every_way(1, || make_and_watch(tracker!(shape_with_thread([0, 1, 0], 2)), ["cuStreamSynchronize"; 2]));
 }
 
 #[test]
 fn a_call_is_told_without_anything_of_the_next_one_in_another_segment() {
-    in_every_way(1, || make_and_watch(world!(shape_with_thread([0, 2, 0], 1)), ["cuStreamSynchronize"; 2]));
+    in_every_way(1, || make_and_watch(tracker!(shape_with_thread([0, 2, 0], 1)), ["cuStreamSynchronize"; 2]));
 }
 
 #[test]
 fn a_call_is_told_without_anything_of_the_next_one_in_another_lane() {
     let symbols = ["cuMemAlloc_v2", "cuStreamSynchronize"];
-    in_every_way(1, move || make_and_watch(world!(shape_with_thread([0, 1, 1], 1)), symbols));
+    in_every_way(1, move || make_and_watch(tracker!(shape_with_thread([0, 1, 1], 1)), symbols));
 }
 
 #[test]
 fn a_call_is_told_without_anything_of_the_next_one_where_the_first_leaves_no_record() {
-    in_every_way(1, || make_and_watch(world!(shape_with_thread([0, 0, 1], 1)), ["cuMemFree_v2"; 2]));
+    in_every_way(1, || make_and_watch(tracker!(shape_with_thread([0, 0, 1], 1)), ["cuMemFree_v2"; 2]));
 }
 
 #[test]
 fn a_call_is_told_without_anything_of_the_next_one_where_there_is_no_segment() {
-    in_every_way(1, || make_and_watch(world!(shape_with_thread([0, 0, 0], 1)), ["cuMemFree_v2"; 2]));
+    in_every_way(1, || make_and_watch(tracker!(shape_with_thread([0, 0, 0], 1)), ["cuMemFree_v2"; 2]));
 }
 
 #[test]
 fn a_call_is_told_without_anything_of_the_thread_that_has_its_slot_next() {
     in_every_way(2, || {
-        let world = world!(shape_with_thread([0, 0, 0], 1));
-        let slot = world.begin_thread(101, 5).unwrap();
+        let tracker = tracker!(shape_with_thread([0, 0, 0], 1));
+        let slot = tracker.begin_thread(101, 5).unwrap();
         let calling = thread::spawn(move || {
-            make(world, slot, "cuStreamSynchronize", 1);
-            world.end_thread(slot, 6);
-            assert_eq!(world.begin_thread(102, 7), Some(slot));
-            make(world, slot, "cuStreamSynchronize", 2);
+            make(tracker, slot, "cuStreamSynchronize", 1);
+            tracker.end_thread(slot, 6);
+            assert_eq!(tracker.begin_thread(102, 7), Some(slot));
+            make(tracker, slot, "cuStreamSynchronize", 2);
         });
         thread::yield_now();
-        if let Some(call) = world.thread(slot).unwrap().published() {
+        if let Some(call) = tracker.thread(slot).unwrap().published() {
             let number = (call.entered / 1000) as u32;
             let told = (call.stream, call.function, call.context, call.frame as u32, call.thread, call.serial);
             assert_eq!(told, (number, number, number, number, 100 + number, 1), "{call:?}");
@@ -395,20 +395,20 @@ fn a_call_is_told_without_anything_of_the_thread_that_has_its_slot_next() {
 #[test]
 fn a_call_that_was_let_through_before_the_gate_closed_is_told_to_who_closed_it() {
     in_every_way(1, || {
-        let world = world!(shape_with_thread([0, 0, 0], 1));
-        let slot = world.begin_thread(101, 5).unwrap();
+        let tracker = tracker!(shape_with_thread([0, 0, 0], 1));
+        let slot = tracker.begin_thread(101, 5).unwrap();
         let gate = Arc::new(AtomicU64::new(0));
         let seen = gate.clone();
         let calling = thread::spawn(move || {
-            make(world, slot, "cuMemFree_v2", 1);
-            begin(world.thread(slot).unwrap(), "cuMemFree_v2", 2);
+            make(tracker, slot, "cuMemFree_v2", 1);
+            begin(tracker.thread(slot).unwrap(), "cuMemFree_v2", 2);
             fence(Ordering::SeqCst);
             seen.load(RELAXED) == 0
         });
         let closing = thread::spawn(move || {
             gate.store(1, RELAXED);
             fence(Ordering::SeqCst);
-            world.thread(slot).unwrap().published().is_some()
+            tracker.thread(slot).unwrap().published().is_some()
         });
         let let_through = join(calling);
         assert!(join(closing) || !let_through);
@@ -418,12 +418,12 @@ fn a_call_that_was_let_through_before_the_gate_closed_is_told_to_who_closed_it()
 #[test]
 fn a_call_that_has_returned_is_read_with_its_answer() {
     in_every_way(1, || {
-        let world = world!(shape_with_thread([0, 1, 0], 1));
-        let slot = world.begin_thread(101, 5).unwrap();
-        let calling = thread::spawn(move || make(world, slot, "cuStreamSynchronize", 1));
+        let tracker = tracker!(shape_with_thread([0, 1, 0], 1));
+        let slot = tracker.begin_thread(101, 5).unwrap();
+        let calling = thread::spawn(move || make(tracker, slot, "cuStreamSynchronize", 1));
         thread::yield_now();
-        if let Some(look) = world.recorder().look(0).filter(|look| look.length != 0) {
-            let words = world.recorder().read(&look, 0).unwrap();
+        if let Some(look) = tracker.recorder().look(0).filter(|look| look.length != 0) {
+            let words = tracker.recorder().read(&look, 0).unwrap();
             let record = Record::from_words(&words).unwrap();
             assert_eq!((record.entered, record.returned, record.result, record.stream), (1000, 1001, -1, 1));
         }

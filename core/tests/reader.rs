@@ -7,7 +7,7 @@ use lazyguard_core::trace::read::{ProcessState, Recording, Source, ThreadState, 
 use std::cell::{Cell, RefCell};
 use std::io;
 use support::build::{call, pair, Builder, TINY};
-use support::cases::form;
+use support::cases::entry_point;
 
 const MAIN: (u32, u32) = (1, 100);
 const OTHER: (u32, u32) = (2, 101);
@@ -21,7 +21,7 @@ fn times<S: Source>(recording: &Recording<S>) -> Vec<u64> {
 }
 
 fn launches(times: &[u64]) -> Vec<[u64; 8]> {
-    times.iter().map(|&time| call(form("cuLaunchKernel"), time, time + 1)).collect()
+    times.iter().map(|&time| call(entry_point("cuLaunchKernel"), time, time + 1)).collect()
 }
 
 /// A recording with a thread, and a launch in each lane.
@@ -80,7 +80,7 @@ fn a_recording_without_faults_shows_none() {
     let recording = open(&file);
     assert_eq!(recording.defects(), []);
     assert_eq!(times(&recording), [10, 11, 12]);
-    assert_eq!(recording.accounts().map(|lane| (lane.present, lane.written())), [(1, 1); 3]);
+    assert_eq!(recording.lanes().map(|lane| (lane.present, lane.written())), [(1, 1); 3]);
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn records_of_kinds_and_forms_to_come_are_counted_and_passed_over() {
     file.segment(1, 0, OTHER, 0, &records);
     let recording = open(&file);
     assert_eq!(times(&recording), [10, 11, 12, 20, 50]);
-    assert_eq!((recording.unknown_records(), recording.accounts()[0].present), (2, 5));
+    assert_eq!((recording.unknown_records(), recording.lanes()[0].present), (2, 5));
     assert_eq!(recording.defects(), []);
 }
 
@@ -209,7 +209,7 @@ fn texts_are_read_up_to_the_first_that_cannot_be_one() {
         file.function(4, 2, 2, 0xf2, 0, false);
         change(&mut file, second);
         let recording = open(&file);
-        let name = |number| recording.texts().function(number, 10).and_then(|f| f.name.map(str::to_owned));
+        let name = |number| recording.strings().function(number, 10).and_then(|f| f.name.map(str::to_owned));
         let said = recording.defects().iter().map(|defect| defect.text.clone()).collect::<Vec<_>>().join("; ");
         (name(1), name(2), said)
     };
@@ -225,7 +225,7 @@ fn texts_are_read_up_to_the_first_that_cannot_be_one() {
     assert_eq!((first, second), (one.clone(), None));
     assert_eq!(said, "a text of kind 1 in 40 bytes");
     let (_, _, said) = with_texts(&|file, _| file.set(header::TEXTS_USED, 4096));
-    assert!(said.starts_with("texts: 4096 bytes of 1024 are in use"), "{said}");
+    assert!(said.starts_with("strings: 4096 bytes of 1024 are in use"), "{said}");
     let (_, second, said) = with_texts(&|file, _| file.set(header::TEXTS_USED, 72));
     assert_eq!((second, said.as_str()), (None, "a text of 40 bytes, 32 before the end"));
 }
@@ -241,7 +241,7 @@ fn a_number_that_is_used_again_means_what_it_meant_when_the_call_returned() {
     file.text(text::SETTING, 0, &[], Some(b"LAZYGUARD_LOG=all"));
     file.text(text::SETTING, 0, &[], Some(b"LAZYGUARD_LOGS=none"));
     let recording = open(&file);
-    let texts = recording.texts();
+    let texts = recording.strings();
     let at = |time| texts.function(7, time).map(|f| (f.name, f.handle, f.owner, f.kernel));
     assert_eq!(at(9), None);
     assert_eq!(at(10), Some((Some("old"), 0xf1, 0xa, false)));
@@ -253,7 +253,7 @@ fn a_number_that_is_used_again_means_what_it_meant_when_the_call_returned() {
 
 #[test]
 fn a_mark_that_leads_nowhere_is_a_defect_and_no_call() {
-    let launch = form("cuLaunchKernel");
+    let launch = entry_point("cuLaunchKernel");
     let said = |mark: u64, change: &dyn Fn(&mut Builder)| {
         let mut file = small();
         let at = file.thread_at(0);
@@ -346,11 +346,11 @@ fn a_segment_that_is_taken_meanwhile_is_passed_over_as_a_whole() {
     let taken_and_filled = |bytes: &mut Vec<u8>| in_segment_3(bytes, segment::STATE, pair(segment::CURRENT, 2_u32));
     assert_eq!(while_it_is_read(3, taken_and_filled), (vec![10, 12], 1));
     // Given up by its own thread, or longer than before: it is what it was.
-    let given_up = |bytes: &mut Vec<u8>| {
-        in_segment_3(bytes, segment::STATE, pair(segment::GIVEN_UP, 1_u32));
+    let released = |bytes: &mut Vec<u8>| {
+        in_segment_3(bytes, segment::STATE, pair(segment::RELEASED, 1_u32));
         in_segment_3(bytes, segment::LENGTH, 4);
     };
-    assert_eq!(while_it_is_read(0, given_up), (vec![10, 11, 12], 0));
+    assert_eq!(while_it_is_read(0, released), (vec![10, 11, 12], 0));
 }
 
 #[test]
@@ -407,7 +407,7 @@ fn a_mark_that_keeps_changing_is_no_call() {
     let make = || {
         let mut file = small();
         let at = file.thread_at(0);
-        file.set(at + thread::MARK, u64::from(form("cuLaunchKernel")) | 255 << 16);
+        file.set(at + thread::MARK, u64::from(entry_point("cuLaunchKernel")) | 255 << 16);
         file.set_all(at + thread::SPARE, &launches(&[20])[0]);
         file.set(at + thread::SPARE + record::RETURNED, 0);
         Living::new(file, change)

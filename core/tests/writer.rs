@@ -2,7 +2,7 @@
 
 mod support;
 
-use lazyguard_core::state::World;
+use lazyguard_core::state::Tracker;
 use lazyguard_core::trace::layout::{flag, Shape};
 use lazyguard_core::trace::read::{Entry, Recording, Source};
 use lazyguard_core::trace::{Kind, Lane, ProcessFacts, Record, StartFacts};
@@ -11,7 +11,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 use support::check::check;
-use support::written::{bytes, facts, make, process_facts, world, world_of, written};
+use support::written::{bytes, facts, make, process_facts, tracker, world_of, written};
 
 /// Calls of each thread. Miri takes a thousand times as long.
 const CALLS: u64 = if cfg!(miri) { 100 } else { 3000 };
@@ -25,10 +25,10 @@ fn a_short_run_is_read_as_it_went() {
     assert_eq!(recording.defects(), []);
     let launches: Vec<_> = recording
         .records()
-        .filter(|entry| entry.record.form.symbol() == "cuLaunchKernel")
+        .filter(|entry| entry.record.entry_point.symbol() == "cuLaunchKernel")
         .map(|entry| (entry.number, entry.record.extent, entry.record.entered))
         .collect();
-    // Three segments of eight; the first was overtaken by the one that the thread is in, or by the other thread's.
+    // Three segments of eight; the first was overwritten by the one that the thread is in, or by the other thread's.
     let first = launches.first().map_or(0, |launch| launch.0);
     assert!(first > 0 && first % 8 == 0, "{launches:?}");
     assert_eq!(launches, (first..30).map(|n| (n, n, 10_000 + n * 2_000)).collect::<Vec<_>>());
@@ -38,28 +38,28 @@ fn a_short_run_is_read_as_it_went() {
         .map(|entry| (entry.record.result, entry.record.extent, entry.record.entered, entry.record.returned))
         .collect();
     assert_eq!(queries, [(600, 4, 80_000, 87_000), (0, 1, 88_000, 89_000)]);
-    let account = recording.accounts()[Lane::Work as usize];
-    assert_eq!((account.written(), account.dropped), (32, 0));
+    let summary = recording.lanes()[Lane::Work as usize];
+    assert_eq!((summary.written(), summary.dropped), (32, 0));
     let [main, worker] = recording.threads() else { panic!("{:?}", recording.threads()) };
-    let call = main.call_in_progress.map(|call| (call.form.symbol(), call.entered, call.stream));
+    let call = main.call_in_progress.map(|call| (call.entry_point.symbol(), call.entered, call.stream));
     assert_eq!(call, Some(("cuStreamSynchronize", 110_000, 1)));
     assert_eq!((main.name.as_str(), main.calls, main.launches, worker.ended), ("main", 32, 30, 94_000));
-    let function = recording.texts().function(1, 10_000).expect("the function");
+    let function = recording.strings().function(1, 10_000).expect("the function");
     assert_eq!((function.name, function.owner), (Some("_Z6kernelPf"), 0xb001));
 }
 
 #[test]
 fn a_call_in_which_its_thread_was_cancelled_has_a_record() {
-    let world = world(SHAPE);
-    let number = world.begin_thread(101, 1).expect("a slot");
-    let slot = world.thread(number).expect("a thread");
-    make(world, number, &facts("cuLaunchKernel", 10), 0);
+    let tracker = tracker(SHAPE);
+    let number = tracker.begin_thread(101, 1).expect("a slot");
+    let slot = tracker.thread(number).expect("a thread");
+    make(tracker, number, &facts("cuLaunchKernel", 10), 0);
     slot.count_launch();
     let facts = facts("cuLaunchKernel", 2_000);
-    let open = slot.open(&facts, facts.form.class());
+    let open = slot.open(&facts, facts.entry_point.class());
     slot.mark(&open);
-    world.end_thread(number, 5_000);
-    let recording = Recording::open(bytes(world)).expect("a recording");
+    tracker.end_thread(number, 5_000);
+    let recording = Recording::open(bytes(tracker)).expect("a recording");
     assert_eq!(recording.defects(), []);
     let found: Vec<_> =
         recording.records().map(|e| (e.record.flags & flag::LEFT, e.record.entered, e.record.returned)).collect();
@@ -68,16 +68,16 @@ fn a_call_in_which_its_thread_was_cancelled_has_a_record() {
 }
 
 /// The calls of a thread. Everything in a record tells which one it is, so that a mixture of two would show.
-fn calls_of(world: &World, thread: u64, numbers: impl Iterator<Item = u64>) {
-    let number = world.begin_thread(thread as u32 + 100, 1).expect("a slot");
+fn calls_of(tracker: &Tracker, thread: u64, numbers: impl Iterator<Item = u64>) {
+    let number = tracker.begin_thread(thread as u32 + 100, 1).expect("a slot");
     for n in numbers {
         let symbol = if n % 10 == 9 { "cuStreamSynchronize" } else { "cuLaunchKernel" };
         let mark = thread << 32 | n;
         let facts = facts(symbol, n * 2_000 + thread);
-        make(world, number, &Record { extent: mark, caller: mark, detail: mark, ..facts }, 0);
+        make(tracker, number, &Record { extent: mark, caller: mark, detail: mark, ..facts }, 0);
     }
     if thread.is_multiple_of(2) {
-        world.end_thread(number, u64::MAX);
+        tracker.end_thread(number, u64::MAX);
     }
 }
 
@@ -93,20 +93,20 @@ fn whole(entry: &Entry) {
 #[test]
 fn of_threads_that_record_at_once_each_record_is_there_or_counted() {
     const THREADS: u64 = 6;
-    let world = world(SHAPE);
+    let tracker = tracker(SHAPE);
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
-            scope.spawn(move || calls_of(world, thread, 0..CALLS));
+            scope.spawn(move || calls_of(tracker, thread, 0..CALLS));
         }
     });
-    let bytes = bytes(world);
+    let bytes = bytes(tracker);
     check(&bytes);
     let recording = Recording::open(bytes).expect("a recording");
     assert_eq!(recording.defects(), []);
-    let [work, waits, landmarks] = recording.accounts();
+    let [work, waits, rare_events] = recording.lanes();
     assert_eq!(work.written() + work.dropped, THREADS * CALLS / 10 * 9);
     assert_eq!(waits.written() + waits.dropped, THREADS * CALLS / 10);
-    assert_eq!(landmarks.written() + landmarks.dropped, 0);
+    assert_eq!(rare_events.written() + rare_events.dropped, 0);
     let mut last = BTreeMap::new();
     for entry in recording.records() {
         whole(&entry);
@@ -137,15 +137,15 @@ impl Source for Memory {
 fn a_recording_that_is_read_while_it_is_written_shows_no_record_in_part() {
     const THREADS: u64 = 3;
     const READS: usize = if cfg!(miri) { 3 } else { 100 };
-    let world = world(SHAPE);
-    let memory = Memory(world.recorder().words());
+    let tracker = tracker(SHAPE);
+    let memory = Memory(tracker.recorder().words());
     let done = AtomicBool::new(false);
     let mut seen = 0;
     std::thread::scope(|scope| {
         let done = &done;
         let numbers = move || (0..).take_while(move |_| !done.load(Ordering::Relaxed));
         for thread in 0..THREADS {
-            scope.spawn(move || calls_of(world, thread, numbers()));
+            scope.spawn(move || calls_of(tracker, thread, numbers()));
         }
         // However the reading ends, the writing does too.
         let _stop = Stop(done);
@@ -186,9 +186,9 @@ fn how_the_process_came_to_be_guarded_is_read_as_it_was_written() {
         before_loaded_micros: 3,
         arming_micros: 0,
     };
-    let world = world_of(SHAPE, &ProcessFacts { start, ..process_facts() });
-    let read = || Recording::open(bytes(world)).expect("a recording").facts().start;
+    let tracker = world_of(SHAPE, &ProcessFacts { start, ..process_facts() });
+    let read = || Recording::open(bytes(tracker)).expect("a recording").facts().start;
     assert_eq!(read(), start);
-    world.recorder().armed_after(u32::MAX);
+    tracker.recorder().armed_after(u32::MAX);
     assert_eq!(read(), StartFacts { arming_micros: u32::MAX, ..start });
 }

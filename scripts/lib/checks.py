@@ -105,7 +105,7 @@ def is_final(folder):
             hang = json.loads(path.read_text())
         except (ValueError, OSError):
             continue
-        if hang.get("standing") == "hang" and hang.get("probe") is not None:
+        if hang.get("status") == "hang" and hang.get("probe") is not None:
             return True
     return False
 

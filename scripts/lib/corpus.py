@@ -80,7 +80,7 @@ def report(folder):
 
 def is_final(hang):
     """Whether it is called a hang, and the driver was asked about it."""
-    return hang.get("standing") == "hang" and hang.get("probe") is not None
+    return hang.get("status") == "hang" and hang.get("probe") is not None
 
 
 def verdicts_of_recording(folder):

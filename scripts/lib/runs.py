@@ -1,6 +1,6 @@
-"""What LazyGuard says of runs that pass, on programs as people have them: hazards, the account of the start, what held the host.
+"""What LazyGuard says of runs that pass, on programs as people have them: hazards, the summary of the start, what blocked the host.
 
-Each program runs bare, then under `lazyguard run` with the default settings and with loading ahead of use switched off. It has to
+Each program runs bare, then under `lazyguard run` with the default settings and with preloading switched off. It has to
 do the same each time; what is said of it must hold together: the parts of the start are the whole of it, the card was looked at,
 and every hazard says what has to meet. Whether a hazard is one is for a person to judge: docs/RESULTS.md lists them all.
 
@@ -80,15 +80,15 @@ def read(text):
 def faults(program, findings, timed, simulated, loads_ahead):
     """What does not hold together, in a few words each."""
     if findings is None or timed is None:
-        return ["no findings" if findings is None else "no accounts"]
+        return ["no findings" if findings is None else "no summaries"]
     wrong = []
     for hazard in findings["hazards"]:
         if not (hazard["what"] and hazard["fix"] and hazard["must_meet"] and hazard["evidence"] and hazard["count"]):
             wrong.append(f"{hazard['key']} says too little")
     for process in timed["processes"]:
-        account = process["cold_start"]
-        parts = {part["part"]: part["ns"] for part in account["parts"]}
-        if sum(parts.values()) != account["steady"]["until_ns"]:
+        summary = process["cold_start"]
+        parts = {part["part"]: part["ns"] for part in summary["parts"]}
+        if sum(parts.values()) != summary["steady"]["until_ns"]:
             wrong.append("the parts are not the whole")
         if not simulated and not process["card"]["cards"]:
             wrong.append(f"the card was not looked at: {process['card']['why']}")
@@ -120,9 +120,9 @@ def start_in_words(timed):
     """`0.61 s: driver_init 38 %, context 21 %, modules 12 %` of the process that took longest."""
     if not timed or not timed["processes"]:
         return ""
-    account = max((process["cold_start"] for process in timed["processes"]), key=lambda one: one["steady"]["until_ns"])
-    whole = account["steady"]["until_ns"]
-    largest = sorted(account["parts"], key=lambda part: -part["ns"])[:3]
+    summary = max((process["cold_start"] for process in timed["processes"]), key=lambda one: one["steady"]["until_ns"])
+    whole = summary["steady"]["until_ns"]
+    largest = sorted(summary["parts"], key=lambda part: -part["ns"])[:3]
     shares = ", ".join(f"{part['part']} {100 * part['ns'] / whole:.0f} %" for part in largest if part["ns"])
     return f"{whole / 1e9:.2f} s: {shares}" if whole else ""
 

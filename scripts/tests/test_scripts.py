@@ -393,11 +393,35 @@ class TheResultsPage(Folder):
         text = page.read_text()
         self.assertIn("Words of a person.", text)
         self.assertIn("More words.", text)
-        self.assertEqual(text.count("## NVIDIA X1, driver 580.1"), 1)
-        self.assertEqual(text.count("## NVIDIA X2, driver 580.1"), 1)
-        self.assertIn("- date: 2026-03-04", text)
+        self.assertEqual(text.count("## Checks: NVIDIA X1, driver 580.1"), 1)
+        self.assertEqual(text.count("## Checks: NVIDIA X2, driver 580.1"), 1)
+        self.assertEqual(text.count("| 2026-03-04 |"), 1)
         self.assertEqual(text.count("2026-01-02"), 1)
-        self.assertIn("| a\\|b (app) | hangs (4 s) | ok | LG201 | PASS |", text)
+        self.assertIn("| 1 | hangs (4 s) | ok | LG201 | a\\|b (app) |", text)
+        self.assertEqual(json.loads((page.parent / "results" / "gpu-check-nvidia-x1-580.1.json").read_text())["date"], "2026-03-04")
+
+    def test_rows_that_passed_alike_are_one_and_every_other_has_its_own(self):
+        page = self.write("RESULTS.md", "# Results\n")
+        table = [["x (app)", "hangs (4 s)", "ok 0.30 s", "LG201 after 2.4 s", "PASS"], ["x (runtime)", "hangs (4 s)", "ok 0.25 s", "LG201 after 2.4 s", "PASS"],
+                 ["y (app)", "hangs (4 s)", "hangs (4 s)", "LG202 after 2.4 s", "FAIL"],
+                 ["corpus: w", "", "LG203 cuStreamWaitValue32_v2 after 2.6 s", "recording alone: LG203 cuStreamWaitValue32_v2", "PASS"],
+                 ["corpus: v", "", "LG203 spin after 10.0 s", "recording alone: LG203 spin", "PASS"],
+                 ["corpus: p", "", "ok 0.5 s, LG101 prevented", "", "PASS"], ["corpus: o", "", "ok 0.5 s, LG101", "", "PASS"],
+                 ["corpus: u", "", "", "known to be told LG299", "SKIP"], ["bash", "exit 3", "exit 3", "", "PASS"]]
+        self.assertEqual(self.results(dict(self.REPORT, table=table), page).returncode, 0)
+        text = page.read_text()
+        for row in ("| 2 | hangs (4 s) | ok 0.25 to 0.30 s | LG201 after 2.4 s | x (app, runtime) |", "| y (app) | hangs (4 s) | hangs (4 s) | LG202 after 2.4 s | FAIL |",
+                    "| 2 |   | LG203 after 2.6 to 10.0 s | recording alone: LG203 | w, v |", "| 1 |   | ok 0.5 s, LG101 prevented |   | p |",
+                    "| 1 |   | ok 0.5 s, LG101 |   | o |", "| corpus: u |   |   | known to be told LG299 | SKIP |", "| bash | exit 3 | exit 3 |   | PASS |"):
+            self.assertIn(row + "\n", text)
+
+    def test_a_page_that_the_kept_runs_do_not_make_is_stale(self):
+        page = self.write("RESULTS.md", "# Results\n")
+        self.assertEqual(self.results(self.REPORT, page).returncode, 0)
+        check = [sys.executable, str(SCRIPTS / "results"), "--check", "--into", str(page)]
+        self.assertEqual(subprocess.run(check, capture_output=True).returncode, 0)
+        page.write_text(page.read_text().replace("LG201", "LG202"))
+        self.assertEqual(subprocess.run(check, capture_output=True).returncode, 1)
 
     def test_what_is_no_result_of_a_card_is_refused(self):
         page = self.write("RESULTS.md", "# Results\n")

@@ -190,7 +190,7 @@ fn device_code(closure: &Closure, settings: &Settings, found: &mut Findings) {
                 About::Program,
                 format!(
                     "{name} holds {count} {binaries}, with {runtime}, {why}: kernels of a translation unit that is first used \
-                     under a persistent kernel are not loaded ahead of use"
+                     under a persistent kernel are not preloaded"
                 ),
                 format!("LAZYGUARD_PRELOAD=auto and LAZYGUARD_NUDGE={count}, if that happens; the first start then takes longer"),
             );

@@ -6,7 +6,7 @@ use super::finding::{About, Findings};
 use super::linker::{Linker, Place};
 use super::machine::Machine;
 use crate::elf::Elf;
-use lazyguard_core::api::FORMS;
+use lazyguard_core::api::ENTRY_POINTS;
 use std::path::{Path, PathBuf};
 
 /// The name by which programs and CUDA runtimes open the driver.
@@ -35,7 +35,7 @@ const FEATURES: [Feature; 5] = [
         needs: &["cuModuleGetLoadingMode"],
         since: "11.7",
         can: "loading is lazy where that is asked for, and small CUDA runtime instances can be told to register at start",
-        cannot: "it has no lazy loading: there is nothing to load ahead of use, and nothing to prevent",
+        cannot: "it has no lazy loading: there is nothing to preload, and nothing to prevent",
         release: 515,
     },
     Feature {
@@ -242,7 +242,12 @@ pub(super) fn module_release(text: &str) -> Option<Release> {
 }
 
 fn features(driver: &Driver, found: &mut Findings) {
-    let newest = FORMS.iter().filter(|form| driver.elf.exports(form.symbol)).map(|form| form.since).max().unwrap_or(0);
+    let newest = ENTRY_POINTS
+        .iter()
+        .filter(|entry_point| driver.elf.exports(entry_point.symbol))
+        .map(|entry_point| entry_point.since)
+        .max()
+        .unwrap_or(0);
     if newest == 0 {
         return found.problem(
             About::Driver,
@@ -275,7 +280,7 @@ fn features(driver: &Driver, found: &mut Findings) {
                 "these are newer versions of functions than this build knows, and pass untouched: {}",
                 newer.join(", ")
             ),
-            "take a newer LazyGuard if a program uses them (`asked of the driver and not followed` in its account)",
+            "take a newer LazyGuard if a program uses them (`asked of the driver and not followed` in its summary)",
         );
     }
     // Lazy loading became the default with the driver of CUDA 12.2.
@@ -297,7 +302,7 @@ fn newer_than_this_build(driver: &Elf) -> Vec<String> {
             None => (plain.to_owned(), 1),
         }
     };
-    let known: Vec<_> = FORMS.iter().map(|form| version(form.symbol)).collect();
+    let known: Vec<_> = ENTRY_POINTS.iter().map(|entry_point| version(entry_point.symbol)).collect();
     let mut newer: Vec<_> = driver
         .symbols
         .iter()
@@ -337,7 +342,7 @@ mod tests {
     fn every_function_that_a_feature_needs_is_one_that_the_guard_calls_or_follows() {
         let source = include_str!("../../../shim/src/lookup/driver.rs");
         for symbol in FEATURES.iter().flat_map(|feature| feature.needs) {
-            let followed = FORMS.iter().any(|form| form.symbol == *symbol);
+            let followed = ENTRY_POINTS.iter().any(|entry_point| entry_point.symbol == *symbol);
             assert!(followed || source.contains(&format!("c\"{symbol}\"")), "{symbol}");
         }
     }

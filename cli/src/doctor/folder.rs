@@ -4,7 +4,7 @@
 
 use super::finding::{About, Findings};
 use super::machine::Machine;
-use lazyguard_core::place::{private_bases, FileSystem};
+use lazyguard_core::run_folder::{private_bases, FileSystem};
 use lazyguard_core::settings::{expand_folder, FolderFacts, Settings, RANKS};
 use rustix::process::{getrlimit, Resource};
 use std::io;

@@ -39,7 +39,7 @@ pub(super) fn look(machine: &Machine, linker: &Linker<'_>, found: &mut Findings)
     if machine.told("CUDA_MODULE_LOADING").is_some_and(|mode| mode.eq_ignore_ascii_case("EAGER")) {
         found.note(
             About::Preloaded,
-            "CUDA_MODULE_LOADING=EAGER: the driver loads everything at start; there is nothing left to load ahead of use",
+            "CUDA_MODULE_LOADING=EAGER: the driver loads everything at start; there is nothing left to preload",
             "unset it: the guard prevents the deadlocks of lazy loading without its price",
         );
     }

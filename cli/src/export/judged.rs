@@ -50,9 +50,9 @@ impl Reported {
 
     /// The hang's verdicts, which are known before anything else is.
     pub fn verdicts(&self) -> Vec<Shown> {
-        let standing = serde_json::to_value(self.hang.standing).ok().and_then(|s| s.as_str().map(str::to_owned));
+        let status = serde_json::to_value(self.hang.status).ok().and_then(|s| s.as_str().map(str::to_owned));
         let verdicts = self.hang.verdicts.iter();
-        verdicts.map(|verdict| shown(verdict, &self.hang.snapshot, standing.as_deref(), "hang.json")).collect()
+        verdicts.map(|verdict| shown(verdict, &self.hang.snapshot, status.as_deref(), "hang.json")).collect()
     }
 
     /// When it was over, if none of its calls is among those in progress.
@@ -70,20 +70,20 @@ pub(super) fn of_recording(snapshot: &Snapshot) -> Vec<Shown> {
     diagnose(snapshot).verdicts.iter().map(|verdict| shown(verdict, snapshot, None, "the recording")).collect()
 }
 
-fn shown(verdict: &Verdict, snapshot: &Snapshot, standing: Option<&str>, told_by: &str) -> Shown {
+fn shown(verdict: &Verdict, snapshot: &Snapshot, status: Option<&str>, told_by: &str) -> Shown {
     let blocked: Vec<_> = snapshot.blocked.iter().filter(|call| verdict.threads.contains(&call.thread)).collect();
     // Of streams that are fed the newest operation is named, and it is the call that stands.
     let culprits = || verdict.culprits.iter().filter(|_| verdict.fed.is_empty()).map(|culprit| culprit.operation.at);
     let from = culprits().min().or_else(|| blocked.iter().map(|call| call.entered).min()).unwrap_or(snapshot.at);
-    let slow = if standing == Some("slow") { "SLOW: " } else { "" };
+    let slow = if status == Some("slow") { "SLOW: " } else { "" };
     let mut facts = Vec::new();
     let mut add = |name: &str, value: String| facts.push((name.to_owned(), value));
     add("fix", verdict.fix.clone());
     if let Some(confidence) = serde_json::to_value(verdict).ok().and_then(|told| text(&told, "confidence")) {
         add("confidence", confidence);
     }
-    if let Some(standing) = standing {
-        add("standing", standing.to_owned());
+    if let Some(status) = status {
+        add("status", status.to_owned());
     }
     for (number, step) in (1..).zip(&verdict.chain) {
         add(&format!("chain {number}"), step.clone());

@@ -20,8 +20,8 @@ use crate::source::hang_in;
 use crate::source::{duration, Run};
 use crate::{Failure, Outcome};
 use judged::{of_recording, Reported};
-use lazyguard_core::diagnose::Gathering;
-use lazyguard_core::place::file::TIMELINE;
+use lazyguard_core::diagnose::SnapshotBuilder;
+use lazyguard_core::run_folder::file::TIMELINE;
 use lazyguard_core::trace::read::{Entry, Source};
 use lazyguard_core::Nanos;
 use std::ffi::OsStr;
@@ -45,7 +45,7 @@ pub(crate) struct Arguments {
     /// A process, or a run folder.
     #[arg(value_name = "PID|FOLDER")]
     what: PathBuf,
-    /// The form.
+    /// The entry_point.
     #[arg(long, value_enum)]
     to: Format,
     /// The file; `-` is standard output [default: trace.perfetto-trace in the run folder]
@@ -74,9 +74,9 @@ pub(crate) fn export(arguments: &Arguments) -> Outcome {
         let mut timeline = Timeline::new(&opened.recording, opened.callers(), out).map_err(failed)?;
         let mut reported = hang.clone().map(Reported::new);
         reported.iter().flat_map(Reported::verdicts).for_each(|shown| timeline.judge(shown));
-        let mut gathering = Gathering::new(&opened.recording);
+        let mut builder = SnapshotBuilder::new(&opened.recording);
         opened.each_record(|entry| {
-            gathering.see(entry);
+            builder.push(entry);
             reported.iter_mut().for_each(|reported| reported.see(entry.thread, &entry.record));
             see(&mut timeline, entry, &range).map_err(failed)
         })?;
@@ -88,7 +88,7 @@ pub(crate) fn export(arguments: &Arguments) -> Outcome {
         }
         // A hang that was reported and lasts has its verdicts.
         if over != Some(None) {
-            of_recording(&opened.standstill(&mut gathering)).into_iter().for_each(|shown| timeline.judge(shown));
+            of_recording(&opened.standstill(&mut builder)).into_iter().for_each(|shown| timeline.judge(shown));
         }
         in_progress.iter().try_for_each(|call| see(&mut timeline, call, &range)).map_err(failed)?;
         timeline.finish(&opened.state_in_words(), &range).map_err(failed)

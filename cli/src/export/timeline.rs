@@ -12,12 +12,12 @@
 
 use super::judged::Shown;
 use super::perfetto::{Beginning, Event, Trace, Track, Value, What};
-use crate::callers::Callers;
 use crate::names::{condition, meant_at, Names};
+use crate::symbolize::Symbolizer;
 use lazyguard_core::api::Class;
 use lazyguard_core::diagnose::Code;
 use lazyguard_core::diagnose::ValueWait;
-use lazyguard_core::hazard::{Marks, Noted};
+use lazyguard_core::hazard::{Flags, HazardEvent};
 use lazyguard_core::report::event_of_record;
 use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::read::{Entry, Recording, Source};
@@ -147,7 +147,7 @@ pub(super) struct Timeline<'a, S, W> {
     recording: &'a Recording<S>,
     trace: Trace<W>,
     names: Names<'a>,
-    callers: Callers,
+    callers: Symbolizer,
     shapes: HashMap<[u32; 3], Box<str>>,
     process: u64,
     threads: HashMap<u32, Thread>,
@@ -171,7 +171,7 @@ pub(super) struct Timeline<'a, S, W> {
 }
 
 impl<'a, S: Source, W: Write> Timeline<'a, S, W> {
-    pub fn new(recording: &'a Recording<S>, callers: Callers, out: W) -> io::Result<Self> {
+    pub fn new(recording: &'a Recording<S>, callers: Symbolizer, out: W) -> io::Result<Self> {
         let facts = recording.facts();
         let beginning = Beginning { monotonic: facts.armed_monotonic_nanos, unix: facts.armed_unix_nanos };
         let mut trace = Trace::new(out, beginning)?;
@@ -179,7 +179,7 @@ impl<'a, S: Source, W: Write> Timeline<'a, S, W> {
         Ok(Self {
             recording,
             trace,
-            names: Names::new(recording.texts()),
+            names: Names::new(recording.strings()),
             callers,
             shapes: HashMap::new(),
             process,
@@ -213,7 +213,7 @@ impl<'a, S: Source, W: Write> Timeline<'a, S, W> {
             Kind::Call | Kind::ColdFunction | Kind::ColdModule | Kind::Queries => {}
         }
         let succeeded = record.returned != 0 && record.result == 0;
-        let class = record.form.class();
+        let class = record.entry_point.class();
         let mut arrows = Vec::new();
         if class.synchronizes() {
             self.arrows_to_synchronize(record, &mut arrows);
@@ -364,7 +364,7 @@ impl<'a, S: Source, W: Write> Timeline<'a, S, W> {
     fn call(&mut self, entry: &Entry, arrows: &[u64]) -> io::Result<()> {
         let track = self.thread(entry)?.calls;
         let record = &entry.record;
-        let category = event_of_record(record.kind, record.form.class());
+        let category = event_of_record(record.kind, record.entry_point.class());
         let mut facts = Facts::new();
         facts.add("stream", Value::Unsigned(u64::from(record.stream)), record.stream != 0);
         if let Some(function) = self.names.function_of(record) {
@@ -384,7 +384,7 @@ impl<'a, S: Source, W: Write> Timeline<'a, S, W> {
             None => facts.add("called from", Value::Pointer(record.caller), record.caller != 0),
         }
         facts.add("in progress", Value::Bool(true), record.returned == 0);
-        let name = record.form.symbol();
+        let name = record.entry_point.symbol();
         let event = Event { track, at: record.entered, name, category, flows: arrows, facts: facts.all() };
         self.trace.event(What::Begin, &event)?;
         self.slices += 1;
@@ -397,13 +397,13 @@ impl<'a, S: Source, W: Write> Timeline<'a, S, W> {
     fn hazard(&mut self, entry: &Entry) -> io::Result<()> {
         let track = self.thread(entry)?.calls;
         let record = &entry.record;
-        let noted = Noted::of(record, entry.thread);
+        let noted = HazardEvent::of(record, entry.thread);
         let code = noted.map(|noted| noted.code);
         let other = noted.map(|noted| noted.other).unwrap_or_default();
         let name = code.map_or_else(|| "hazard".to_owned(), |code| format!("hazard {code}"));
         let mut facts = Facts::new();
         facts.add("what", Value::Text(code.map_or("", Code::title)), code.is_some());
-        facts.add("call", Value::Text(record.form.symbol()), true);
+        facts.add("call", Value::Text(record.entry_point.symbol()), true);
         facts.add("in flight on stream", Value::Unsigned(other.stream.into()), other.stream != 0);
         let in_flight = self.names.function(other.function, meant_at(record));
         if let Some(function) = in_flight {
@@ -411,8 +411,8 @@ impl<'a, S: Source, W: Write> Timeline<'a, S, W> {
         }
         let count = noted.map_or(0, |noted| noted.count);
         facts.add("times so far", Value::Unsigned(count.into()), count != 0);
-        facts.add("prevented", Value::Bool(true), noted.is_some_and(|noted| noted.marks.says(Marks::PREVENTED)));
-        let category = event_of_record(record.kind, record.form.class());
+        facts.add("prevented", Value::Bool(true), noted.is_some_and(|noted| noted.flags.says(Flags::PREVENTED)));
+        let category = event_of_record(record.kind, record.entry_point.class());
         let event = Event { track, at: record.entered, name: &name, category, flows: &[], facts: facts.all() };
         self.trace.event(What::Instant, &event)
     }
@@ -434,9 +434,9 @@ impl<'a, S: Source, W: Write> Timeline<'a, S, W> {
         facts.add("loaded", Value::Unsigned(record.extent & 0xffff_ffff), true);
         facts.add("refused", Value::Unsigned(record.extent >> 32 & 0xffff), true);
         facts.add("left out", Value::Unsigned(record.extent >> 48), true);
-        facts.add("in call", Value::Text(record.form.symbol()), true);
-        let category = event_of_record(record.kind, record.form.class());
-        let name = "load ahead of use";
+        facts.add("in call", Value::Text(record.entry_point.symbol()), true);
+        let category = event_of_record(record.kind, record.entry_point.class());
+        let name = "preload";
         let event = Event { track, at: record.entered, name, category, flows: &[], facts: facts.all() };
         self.trace.event(What::Begin, &event)?;
         self.slices += 1;
@@ -448,7 +448,7 @@ impl<'a, S: Source, W: Write> Timeline<'a, S, W> {
     /// The stream that a record means; makes it known, and takes leave of the one that had its number before.
     fn stream(&mut self, record: &Record) -> io::Result<()> {
         let number = record.stream;
-        let named = self.recording.texts().stream(number, meant_at(record));
+        let named = self.recording.strings().stream(number, meant_at(record));
         let known = self.recording.streams().iter().find(|s| s.number == number);
         let (handle, context, kind) = match (named, known) {
             (Some(named), _) => (named.handle, named.context, named.kind.name()),
@@ -480,7 +480,7 @@ impl<'a, S: Source, W: Write> Timeline<'a, S, W> {
             arrows.push(self.arrows);
             Origin { stream, serial, arrow: self.arrows }
         };
-        match record.form.class() {
+        match record.entry_point.class() {
             Class::EventRecord => {
                 let (at, context) = (record.entered, u32::from(record.context));
                 let recorded = Recorded { at, stream, context, origin: Some(origin()) };
@@ -555,7 +555,7 @@ impl<'a, S: Source, W: Write> Timeline<'a, S, W> {
 
     /// Arrows to a synchronize from what it waits for: of each stream the oldest and the newest operation.
     fn arrows_to_synchronize(&mut self, record: &Record, arrows: &mut Vec<u64>) {
-        let covered = match record.form.class() {
+        let covered = match record.entry_point.class() {
             Class::EventSynchronize => {
                 if let Some(from) = self.events.get(&record.detail).and_then(|recorded| recorded.origin) {
                     arrows.push(self.arrow_from(from));
@@ -652,9 +652,9 @@ impl<'a, S: Source, W: Write> Timeline<'a, S, W> {
     /// Writes an operation that lies in a row which was taken until `free_from`.
     fn write_operation(&mut self, track: u64, free_from: Nanos, operation: &Operation, end: End) -> io::Result<()> {
         let record = &operation.record;
-        let class = record.form.class();
+        let class = record.entry_point.class();
         let at = record.entered.max(free_from);
-        let base = record.form.info().base;
+        let base = record.entry_point.info().base;
         let (grid, block) = (record.grid(), record.block().map(u32::from));
         let mut facts = Facts::new();
         if class == Class::Launch {
@@ -736,7 +736,7 @@ mod tests {
     fn timeline_with(job: &Job, before: &[Shown], after: &[Shown], range: RangeInclusive<Nanos>) -> ReadBack {
         let recording = Recording::open(job.bytes(END)).unwrap();
         let mut bytes = Vec::new();
-        let mut timeline = Timeline::new(&recording, Callers::default(), &mut bytes).unwrap();
+        let mut timeline = Timeline::new(&recording, Symbolizer::default(), &mut bytes).unwrap();
         before.iter().for_each(|shown| timeline.judge(shown.clone()));
         recording.records().for_each(|entry| timeline.see(&entry).unwrap());
         after.iter().for_each(|shown| timeline.judge(shown.clone()));
@@ -1005,7 +1005,7 @@ mod tests {
         let hazard = read.slices.iter().find(|slice| slice.category == "hazard").unwrap();
         assert_eq!((hazard.name.as_str(), hazard.instant), ("hazard LG101", true));
         assert_eq!(hazard.facts.get("in flight").map(String::as_str), Some("spin"));
-        assert_eq!(spans(read.of_track("guard in thread 100")), [("load ahead of use", 200, Some(900))]);
+        assert_eq!(spans(read.of_track("guard in thread 100")), [("preload", 200, Some(900))]);
     }
 
     #[test]
@@ -1016,10 +1016,10 @@ mod tests {
         let first = job.stream(0x51);
         job.make(main, &launch(first, k, 100), 5, 0);
         job.synchronize(main, first, 150, 10);
-        job.world.stream_gone(lazyguard_core::state::StreamKey { handle: 0x51, context: 0, thread: 0 });
+        job.tracker.stream_gone(lazyguard_core::state::StreamKey { handle: 0x51, context: 0, thread: 0 });
         let key = lazyguard_core::state::StreamKey { handle: 0x99, context: 0, thread: 0 };
         let kind = lazyguard_core::state::StreamKind::Blocking;
-        assert_eq!(job.world.stream(key, job.context, kind, 200), first);
+        assert_eq!(job.tracker.stream(key, job.context, kind, 200), first);
         job.make(main, &launch(first, k, 300), 5, 0);
         let read = timeline(&job);
         assert_eq!(spans(read.of_track("stream 1 (0x51, non-blocking)")), [("k", 100, Some(160))]);

@@ -8,7 +8,7 @@ use super::hangs::hangs;
 use super::judge::Status;
 use super::places::Place;
 use super::{text, Seen};
-use lazyguard_core::hazard::words;
+use lazyguard_core::hazard::messages;
 use lazyguard_core::report::{one_line, Block};
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -112,7 +112,7 @@ fn shown<'a>(seen: &'a Seen<'a>) -> Vec<Shown<'a>> {
         code: finding.hazard.code.name(),
         title: one_line(&format!("{}: {}", finding.hazard.code, finding.hazard.title)).into_owned(),
         text: text_of([
-            words::line(&finding.hazard),
+            messages::line(&finding.hazard),
             finding.hazard.what.clone(),
             format!("fix: {}", finding.hazard.fix),
         ]),

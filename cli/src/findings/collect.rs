@@ -1,18 +1,18 @@
-//! What the processes of a run have left: every process folder under a root, each with its hang, its hazards, its account and
+//! What the processes of a run have left: every process folder under a root, each with its hang, its hazards, its summary and
 //! how it ended.
 //!
 //! Must not: fail for what one folder holds. A file that is missing or damaged costs what is in it, and one line.
 
-use crate::callers::SourceLine;
 use crate::ends::{self, ProcessEnd};
 use crate::process::denied;
 use crate::recorded::{Recorded, StoodStill};
 use crate::run::root;
 use crate::source::{is_process_folder, read, Opened, Run, HAZARDS};
+use crate::symbolize::SourceLine;
 use crate::{stacks, Failure};
-use lazyguard_core::diagnose::{ends_of, HowEnded, Standing};
+use lazyguard_core::diagnose::{ends_of, HowEnded, Status};
 use lazyguard_core::hazard::{joined, Gathered, Hazard, HazardFile};
-use lazyguard_core::report::{Account, HangReport, Outcome, StackSeen};
+use lazyguard_core::report::{HangReport, Outcome, StackSeen, Summary};
 use std::path::{Path, PathBuf};
 
 /// What stands still, or stood still.
@@ -29,20 +29,20 @@ pub(super) enum Stood {
 
 impl Stood {
     fn of_report(report: HangReport) -> Option<Self> {
-        match (report.standing, report.resolved) {
-            (Standing::Hang, None) => Some(Self::Hang(report)),
-            (Standing::Hang, Some(_)) => Some(Self::Over(report)),
-            (Standing::Slow, None) => Some(Self::Slow(report)),
-            (Standing::Slow, Some(_)) => (report.outcome() != Outcome::Resolved).then_some(Self::Over(report)),
-            (Standing::Well, _) => None,
+        match (report.status, report.resolved) {
+            (Status::Hang, None) => Some(Self::Hang(report)),
+            (Status::Hang, Some(_)) => Some(Self::Over(report)),
+            (Status::Slow, None) => Some(Self::Slow(report)),
+            (Status::Slow, Some(_)) => (report.outcome() != Outcome::Resolved).then_some(Self::Over(report)),
+            (Status::Well, _) => None,
         }
     }
 
     fn of_recording(seen: StoodStill) -> Option<Self> {
-        match (seen.report.standing, seen.long_enough) {
-            (Standing::Hang, true) => Some(Self::Hang(seen.report)),
-            (Standing::Hang, false) => Some(Self::Suspected(seen.report)),
-            (Standing::Slow, true) => Some(Self::Slow(seen.report)),
+        match (seen.report.status, seen.long_enough) {
+            (Status::Hang, true) => Some(Self::Hang(seen.report)),
+            (Status::Hang, false) => Some(Self::Suspected(seen.report)),
+            (Status::Slow, true) => Some(Self::Slow(seen.report)),
             _ => None,
         }
     }
@@ -76,7 +76,7 @@ impl Stood {
     }
 }
 
-/// How a process stood of which there is nothing but the account that was written at a hang.
+/// How a process stood of which there is nothing but the summary that was written at a hang.
 const RUNNING_THEN: &str = "was running when its hang was reported; how it ended was not seen";
 
 /// How a process came to its end, where nothing of it stands still.
@@ -94,13 +94,13 @@ pub(super) enum Course {
 }
 
 impl Course {
-    /// `end` is what the `lazyguard run` around it has seen, `opened` its recording, `account` its own account.
-    fn of(end: Option<&ProcessEnd>, opened: Option<&Opened>, account: Option<&Account>) -> Self {
+    /// `end` is what the `lazyguard run` around it has seen, `opened` its recording, `summary` its own summary.
+    fn of(end: Option<&ProcessEnd>, opened: Option<&Opened>, summary: Option<&Summary>) -> Self {
         match (end, opened) {
             (Some(ProcessEnd { ended_by_run: true, .. }), _) => Self::Killed,
             (Some(ProcessEnd { signal: Some(signal), .. }), _) => Self::Signalled(*signal),
             (Some(ProcessEnd { exit_code: Some(_), .. }), _) => Self::Well,
-            _ if account.is_some_and(|account| account.ended == "exit" || is_by_the_guard(account)) => Self::Well,
+            _ if summary.is_some_and(|summary| summary.ended == "exit" || is_by_the_guard(summary)) => Self::Well,
             (_, Some(opened)) if !opened.was_cut_off() => Self::Well,
             _ => Self::Unknown,
         }
@@ -117,9 +117,9 @@ impl Course {
     }
 }
 
-/// Whether the account says that the guard has ended the process, as `LAZYGUARD_ON_HANG` says.
-fn is_by_the_guard(account: &Account) -> bool {
-    account.ended.starts_with("ended by")
+/// Whether the summary says that the guard has ended the process, as `LAZYGUARD_ON_HANG` says.
+fn is_by_the_guard(summary: &Summary) -> bool {
+    summary.ended.starts_with("ended by")
 }
 
 /// A hazard of one process.
@@ -152,7 +152,7 @@ pub(super) struct Process {
     pub course: Course,
     /// What `lazyguard run` has seen of its end.
     pub end: Option<ProcessEnd>,
-    pub account: Option<Account>,
+    pub summary: Option<Summary>,
     pub hazards: Vec<HazardSeen>,
     /// The stacks of the threads that were blocked, with names where they are known.
     pub stacks: Vec<StackSeen>,
@@ -292,7 +292,7 @@ pub(super) fn process(run: &Run) -> Process {
             folder.file_name().map_or_else(|| folder.display().to_string(), |name| name.to_string_lossy().into());
         found.folder.clone_from(folder);
         reported = found.keep(read::<HangReport>(folder, "hang.json"));
-        found.account = found.keep(read(folder, "run.json"));
+        found.summary = found.keep(read(folder, "run.json"));
         file = found.keep(read::<HazardFile>(folder, HAZARDS));
     }
     let before = found.problems.len();
@@ -307,9 +307,9 @@ pub(super) fn process(run: &Run) -> Process {
         found.driver_version = i32::try_from(facts.driver_version).unwrap_or(0);
         (found.armed_unix_nanos, found.nanos) = (facts.armed_unix_nanos, facts.last_seen);
         found.ended = opened.state_in_words();
-    } else if let Some(account) = &found.account {
-        (found.process, found.program) = (account.process, account.program.clone());
-        found.driver_version = account.driver_version;
+    } else if let Some(summary) = &found.summary {
+        (found.process, found.program) = (summary.process, summary.program.clone());
+        found.driver_version = summary.driver_version;
     } else if let Some(hang) = &reported {
         (found.process, found.program) = (hang.process, hang.program.clone());
     }
@@ -321,21 +321,21 @@ pub(super) fn process(run: &Run) -> Process {
             found.rank.clone_from(&file.rank);
         }
     }
-    if let Some(account) = &found.account {
-        found.nanos = found.nanos.max(account.nanos);
-        if found.ended.is_empty() || is_by_the_guard(account) {
+    if let Some(summary) = &found.summary {
+        found.nanos = found.nanos.max(summary.nanos);
+        if found.ended.is_empty() || is_by_the_guard(summary) {
             // Without a recording it is not known whether it still is.
-            let running = account.ended == "running";
-            found.ended = if running { RUNNING_THEN.to_owned() } else { account.ended.clone() };
+            let running = summary.ended == "running";
+            found.ended = if running { RUNNING_THEN.to_owned() } else { summary.ended.clone() };
         }
     }
     let started = opened.as_ref().map(|opened| opened.recording.facts().process_start_ticks);
     found.end = run.folder.as_deref().and_then(|folder| ends::of(folder, found.process, started));
-    found.course = Course::of(found.end.as_ref(), opened.as_ref(), found.account.as_ref());
+    found.course = Course::of(found.end.as_ref(), opened.as_ref(), found.summary.as_ref());
     let orderly = opened.as_ref().is_some_and(|opened| opened.state() == "ended");
     match &found.end {
         // The guard's own words say more; and an end that was orderly is.
-        Some(end) if found.account.as_ref().is_some_and(is_by_the_guard) && !end.ended_by_run => {}
+        Some(end) if found.summary.as_ref().is_some_and(is_by_the_guard) && !end.ended_by_run => {}
         Some(ProcessEnd { exit_code: Some(0), ended_by_run: false, .. }) if orderly => {}
         Some(end) => found.ended = end.in_words(),
         None if found.ended.is_empty() && is_unreadable => {
@@ -346,8 +346,8 @@ pub(super) fn process(run: &Run) -> Process {
     }
 
     let hazards = found.keep(hazards(file, opened.as_ref()).map(Some)).unwrap_or_default();
-    found.problems.extend(found.account.as_ref().and_then(|account| {
-        let mut lost = account.hazards.iter().chain(&account.prevented);
+    found.problems.extend(found.summary.as_ref().and_then(|summary| {
+        let mut lost = summary.hazards.iter().chain(&summary.prevented);
         let lost = lost.find(|(code, count)| *count > 0 && !hazards.iter().any(|hazard| hazard.code.name() == code));
         lost.map(|(code, _)| format!("{}: run.json counts hazards of {code}, and nothing tells of them", found.name))
     }));
@@ -376,7 +376,7 @@ pub(super) fn process(run: &Run) -> Process {
 
 /// A process may end before its watchdog has seen that a hang is over; its recording knows what became of the calls.
 fn what_became_of(report: &mut HangReport, opened: &Opened) -> Result<(), Failure> {
-    if report.resolved.is_some() || report.standing == Standing::Well {
+    if report.resolved.is_some() || report.status == Status::Well {
         return Ok(());
     }
     let ends = ends_of(&opened.recording, report.waited_in())

@@ -5,7 +5,7 @@ use super::*;
 use lazyguard_core::api::result::error_name;
 use lazyguard_core::diagnose::{CallEnd, Code, HowEnded};
 use lazyguard_core::hazard::Hazard;
-use lazyguard_core::report::Account;
+use lazyguard_core::report::Summary;
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -26,8 +26,8 @@ impl Left {
         let name = format!("root/rank{rank}-4242");
         self.0.file(&format!("{name}/trace.lgt"), recording(rank, false).bytes(3 * SECOND));
         self.0.file(&format!("{name}/hazards.json"), hazards_json(4242, rank, hazards));
-        let account = Account { program: "train".to_owned(), process: 4242, launches: 7, ..Account::default() };
-        self.0.file(&format!("{name}/run.json"), serde_json::to_string(&account).unwrap());
+        let summary = Summary { program: "train".to_owned(), process: 4242, launches: 7, ..Summary::default() };
+        self.0.file(&format!("{name}/run.json"), serde_json::to_string(&summary).unwrap());
         self
     }
 
@@ -145,12 +145,12 @@ fn what_became_of_a_hang_is_taken_from_the_recording_where_the_report_does_not_k
     }
 }
 
-/// At a hang an account is kept; a process that is killed later has said no more.
+/// At a hang a summary is kept; a process that is killed later has said no more.
 #[test]
 fn a_process_without_a_recording_is_not_said_to_run() {
     let left = Left::new();
-    let account = Account { program: "train".to_owned(), ended: "running".to_owned(), ..Account::default() };
-    left.0.file("root/rank0-1/run.json", serde_json::to_string(&account).unwrap());
+    let summary = Summary { program: "train".to_owned(), ended: "running".to_owned(), ..Summary::default() };
+    left.0.file("root/rank0-1/run.json", serde_json::to_string(&summary).unwrap());
     let (processes, _) = collect::under(&left.root());
     assert_eq!(processes[0].ended, "was running when its hang was reported; how it ended was not seen");
 }
@@ -194,7 +194,7 @@ fn the_summary_counts_processes_hangs_and_hazards() {
     let prevented = Hazard { prevented: true, ..hazard(Code::LG101, Some("k3")) };
     let left = Left::new().process("0", &[met(), other, prevented.clone()]).process("1", &[met()]);
     let left = left.file("s.txt", "LG102:*\ncall:cuFree\n");
-    let summary = Wanted { summary: true, suppressions: vec![left.0.path("s.txt")], ..wanted("hang") };
+    let summary = Wanted { result: true, suppressions: vec![left.0.path("s.txt")], ..wanted("hang") };
     let lines = left.conclude(End::Exited(0), &summary).lines;
     let unused = format!("lazyguard: unused suppression {}:2: call:cuFree", left.0.path("s.txt").display());
     let line = "lazyguard: train: 2 processes, no hang, 2 hazards (1 new, 1 suppressed), 1 prevented, 3.2 s";
@@ -209,7 +209,7 @@ fn the_summary_counts_processes_hangs_and_hazards() {
             "train: 1 process, no hang, no hazard, 1 prevented, 3.2 s",
         ),
     ] {
-        let wanted = Wanted { summary: true, ..wanted("prevented,LG109") };
+        let wanted = Wanted { result: true, ..wanted("prevented,LG109") };
         let lines = left.conclude(end, &wanted).lines;
         assert!(lines.contains(&format!("lazyguard: {expect}")), "{expect}: {lines:?}");
     }
@@ -290,7 +290,7 @@ fn the_files_that_are_asked_for_are_written_and_one_that_cannot_be_is_an_error()
 fn a_line_stays_one_whatever_the_program_is_called() {
     let left = Left::new();
     let run = Finished { command: vec!["/bin/a\n::error::b".to_owned()], ..finished(left.root(), End::Exited(0)) };
-    let conclusion = conclude(&run, &Wanted { summary: true, ..wanted("hang") }).unwrap();
+    let conclusion = conclude(&run, &Wanted { result: true, ..wanted("hang") }).unwrap();
     assert!(conclusion.lines.iter().all(|line| !line.contains('\n')), "{:?}", conclusion.lines);
     assert!(conclusion.lines[0].contains("::error::b"), "{:?}", conclusion.lines);
 }
@@ -319,7 +319,7 @@ fn what_is_damaged_costs_a_line_and_the_rest_is_told() {
         left.0.file(&format!("root/{name}"), "{\"cut");
     }
     std::fs::create_dir(left.root().join("of-somebody-else")).unwrap();
-    let conclusion = left.conclude(End::Exited(0), &Wanted { summary: true, ..wanted("hang,hazard") });
+    let conclusion = left.conclude(End::Exited(0), &Wanted { result: true, ..wanted("hang,hazard") });
     assert_eq!(conclusion.failed, Some(FailedOn::Hang));
     for name in ["rank0-4242/hazards.json: ", "rank1-4242/run.json: ", "rank2-4242/trace.lgt: "] {
         let line = format!("lazyguard: cannot be read: {}", left.root().join(name).display());
@@ -335,7 +335,7 @@ fn a_program_that_replaces_itself_has_its_folder_in_the_one_of_the_first() {
     let left = Left::new().process("0", &[met()]);
     left.0.file("root/rank0-4242/4242/trace.lgt", recording("0", false).bytes(SECOND));
     left.0.file("root/rank0-4242/4242/hazards.json", hazards_json(4242, "0", &[met()]));
-    let lines = left.conclude(End::Exited(0), &Wanted { summary: true, ..wanted("hang") }).lines;
+    let lines = left.conclude(End::Exited(0), &Wanted { result: true, ..wanted("hang") }).lines;
     assert_eq!(lines, ["lazyguard: train: 2 processes, no hang, 1 hazard, 3.2 s"]);
 }
 

@@ -1,7 +1,7 @@
 //! The hangs of a run, with what names them and where in the source they stand.
 
 use super::collect::Process;
-use crate::callers::SourceLine;
+use crate::symbolize::SourceLine;
 use lazyguard_core::diagnose::{Code, Verdict};
 use lazyguard_core::report::{demangle, HangReport};
 

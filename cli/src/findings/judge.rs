@@ -4,7 +4,7 @@
 use super::collect::Process;
 use super::fail_on::FailOn;
 use super::suppress::Suppression;
-use crate::callers::SourceLine;
+use crate::symbolize::SourceLine;
 use lazyguard_core::hazard::Hazard;
 use std::collections::{BTreeMap, BTreeSet};
 

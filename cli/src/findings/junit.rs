@@ -9,7 +9,7 @@ use super::{text, End, Seen};
 use crate::files;
 use crate::Failure;
 use chrono::DateTime;
-use lazyguard_core::hazard::words;
+use lazyguard_core::hazard::messages;
 use lazyguard_core::report::Block;
 use nix::sys::signal::Signal;
 use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, TestSuite};
@@ -116,7 +116,7 @@ fn of_process(process: &Process, program: &str, names: &mut HashMap<String, u32>
         out.push(format!("{}: {}", stood.word(), stood.report().text().as_str()));
         out.extend(stood.report().ends_in_words());
     }
-    out.extend(process.account.iter().flat_map(|account| account.lines()));
+    out.extend(process.summary.iter().flat_map(|summary| summary.lines()));
     out.extend(process.problems.iter().map(|problem| format!("cannot be read: {problem}")));
     let mut case = TestCase::new(name, result);
     case.set_classname(program).set_time(Duration::from_nanos(process.nanos)).set_system_out(out.join("\n"));
@@ -144,7 +144,9 @@ fn of_the_course(process: &Process) -> TestCaseStatus {
 fn of_hazard(finding: &Finding, program: &str) -> TestCase {
     let lines = text::finding(finding).join("\n");
     let result = match (&finding.status, finding.fails) {
-        (_, true) => status(NonSuccessKind::Failure, finding.hazard.code.name(), words::line(&finding.hazard), &lines),
+        (_, true) => {
+            status(NonSuccessKind::Failure, finding.hazard.code.name(), messages::line(&finding.hazard), &lines)
+        }
         (Status::Suppressed(by), _) => {
             let mut skipped = TestCaseStatus::skipped();
             // As text: not every reader's schema knows the attributes that the other kinds have.

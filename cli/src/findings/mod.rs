@@ -91,7 +91,7 @@ pub(crate) struct Wanted {
     pub write_baseline: Option<PathBuf>,
     pub annotations: Annotations,
     /// A line that sums the run up.
-    pub summary: bool,
+    pub result: bool,
 }
 
 impl Wanted {
@@ -218,8 +218,8 @@ pub(crate) fn conclude(run: &Finished, wanted: &Wanted) -> Result<Conclusion, Fa
     let has_hung = seen.processes.iter().any(|process| process.stood.is_some());
     let keep = !seen.processes.is_empty() && (failed.is_some() || run.end != End::Exited(0) || has_hung);
     let mut lines = text::at_the_end(&seen);
-    if wanted.summary || wanted.annotations.system() == Some(annotate::System::Gitlab) {
-        lines.push(text::summary(&seen));
+    if wanted.result || wanted.annotations.system() == Some(annotate::System::Gitlab) {
+        lines.push(text::result(&seen));
     }
     let lines = lines.iter().map(|line| said(line));
     let lines = annotate::lines(&seen, wanted.annotations).into_iter().chain(lines).collect();

@@ -1,6 +1,6 @@
 //! Source files as a repository knows them: relative to the folder in which the command was started, where they lie in it.
 
-use crate::callers::SourceLine;
+use crate::symbolize::SourceLine;
 use std::path::{Component, Path, PathBuf};
 
 /// A line of source, and whether its file lies in the working folder.

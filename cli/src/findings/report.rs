@@ -23,14 +23,14 @@ pub(crate) enum Format {
 }
 
 /// Prints the processes whose folders lie under a root: a line each, and their hangs and hazards.
-pub(crate) fn report_all(root: &Path, format: crate::writing::Format, out: &mut Output<'_>) -> Outcome {
+pub(crate) fn report_all(root: &Path, format: crate::format::Format, out: &mut Output<'_>) -> Outcome {
     let (processes, unreadable) = collect::under(root);
     let fail_on = FailOn::default();
     let judged = Rules::default().judge(&processes);
     let seen = look_at(root, processes, unreadable, judged, &fail_on, false);
     match format {
-        crate::writing::Format::Json => out.raw().write_all(json::text(&seen).as_bytes())?,
-        crate::writing::Format::Text => {
+        crate::format::Format::Json => out.raw().write_all(json::text(&seen).as_bytes())?,
+        crate::format::Format::Text => {
             text::processes(&seen).iter().try_for_each(|line| write_line!(out, "{line}"))?;
             if !seen.judged.hazards.is_empty() {
                 write_line!(out, "")?;

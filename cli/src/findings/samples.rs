@@ -3,11 +3,11 @@
 use super::collect::{self, Process};
 use super::judge::Rules;
 use super::{hangs, suppress, End, FailOn, FailedOn, Finished, Seen};
-use crate::callers::SourceLine;
 use crate::recordings::{facts, hanging, nobody, Job, SMALL};
+use crate::symbolize::SourceLine;
 use lazyguard_core::diagnose::{snapshot_at, Code};
-use lazyguard_core::hazard::{Hazard, Met, StreamClass};
-use lazyguard_core::report::{HangReport, PreloadAccount};
+use lazyguard_core::hazard::{FirstOccurrence, Hazard, StreamClass};
+use lazyguard_core::report::{HangReport, PreloadSummary};
 use lazyguard_core::trace::read::Recording;
 use lazyguard_core::trace::ProcessFacts;
 use serde_json::json;
@@ -66,7 +66,14 @@ pub(super) fn hazard(code: Code, kernel: Option<&str>) -> Hazard {
         must_meet: vec!["the load of k2".to_owned(), "k1, if it waits for k2".to_owned()],
         evidence: Vec::new(),
         fix: "Load k2 before kernel k1 is submitted".to_owned(),
-        first: Met { at: SECOND, thread: 100, stream: 2, other_stream: 1, other: "k1".to_owned(), ..Met::default() },
+        first: FirstOccurrence {
+            at: SECOND,
+            thread: 100,
+            stream: 2,
+            other_stream: 1,
+            other: "k1".to_owned(),
+            ..FirstOccurrence::default()
+        },
     }
 }
 
@@ -103,7 +110,7 @@ pub(super) fn hang_json(job: &Job, folder: &Path) -> String {
 pub(super) fn hang_report(job: &Job, folder: &Path) -> HangReport {
     let recording = Recording::open(job.bytes(SECOND)).unwrap();
     let snapshot = snapshot_at(&recording, 35 * SECOND, 30 * SECOND, 90 * SECOND).unwrap();
-    HangReport::new(4242, "train", folder.to_str(), snapshot, PreloadAccount::default())
+    HangReport::new(4242, "train", folder.to_str(), snapshot, PreloadSummary::default())
 }
 
 /// A run of one program, as a test tells it.

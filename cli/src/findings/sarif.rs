@@ -5,11 +5,11 @@ use super::hangs::{hangs, HangSeen};
 use super::judge::{Finding, Status};
 use super::places::Place;
 use super::{exit_code, text, End, Seen};
-use crate::callers::SourceLine;
 use crate::explain;
-use crate::writing::utc;
+use crate::format::utc;
+use crate::symbolize::SourceLine;
 use lazyguard_core::diagnose::Code;
-use lazyguard_core::hazard::words;
+use lazyguard_core::hazard::messages;
 use percent_encoding::{utf8_percent_encode, AsciiSet, NON_ALPHANUMERIC};
 use serde_json::{json, Map, Value};
 use std::path::Path;
@@ -66,7 +66,7 @@ fn invocation(seen: &Seen<'_>) -> Value {
         seen.problems().map(|problem| json!({ "level": "warning", "message": { "text": problem } })).collect();
     invocation.insert("toolExecutionNotifications".to_owned(), json!(notifications));
     let processes = seen.processes.iter().map(|process| {
-        json!({ "folder": process.name, "process": process.process, "standing": process.word(), "ended": process.ended })
+        json!({ "folder": process.name, "process": process.process, "status": process.word(), "ended": process.ended })
     });
     invocation.insert("properties".to_owned(), json!({ "processes": processes.collect::<Vec<_>>() }));
     let Some(run) = seen.run else { return Value::Object(invocation) };
@@ -134,7 +134,7 @@ fn of_hazard(finding: &Finding, seen: &Seen<'_>) -> Value {
         true => String::new(),
         false => format!("\n{} {}.", text::once_these_meet(hazard), hazard.must_meet.join("; ")),
     };
-    let message = format!("{}\n{}{meet}\nfix: {}", words::line(hazard), hazard.what, hazard.fix);
+    let message = format!("{}\n{}{meet}\nfix: {}", messages::line(hazard), hazard.what, hazard.fix);
     let program = finding.met_by.first().map_or("", |met| &met.program);
     let suppressions: Vec<_> = match &finding.status {
         Status::Suppressed(by) => {

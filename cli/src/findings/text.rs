@@ -4,7 +4,7 @@ use super::collect::{Process, Stood};
 use super::hangs::{hangs, HangSeen};
 use super::judge::{Finding, MetBy, Status};
 use super::{End, FailedOn, Seen};
-use lazyguard_core::hazard::{words, Hazard};
+use lazyguard_core::hazard::{messages, Hazard};
 use std::collections::BTreeMap;
 
 /// Findings that are told in lines at the end of a run; the report has them all.
@@ -46,12 +46,12 @@ pub(super) fn details(hazard: &Hazard) -> Vec<String> {
 
 /// A hazard in full, for the report of one process.
 pub(crate) fn lines_of(hazard: &Hazard) -> Vec<String> {
-    std::iter::once(words::line(hazard)).chain(details(hazard)).collect()
+    std::iter::once(messages::line(hazard)).chain(details(hazard)).collect()
 }
 
 /// Everything of a finding that a report says.
 pub(super) fn finding(finding: &Finding) -> Vec<String> {
-    let mut lines = vec![words::line(&finding.hazard)];
+    let mut lines = vec![messages::line(&finding.hazard)];
     match &finding.status {
         Status::New => {}
         Status::Known => lines.push("  known: the baseline has it".to_owned()),
@@ -96,7 +96,7 @@ pub(super) fn program(seen: &Seen<'_>) -> String {
 }
 
 /// The run in one line.
-pub(super) fn summary(seen: &Seen<'_>) -> String {
+pub(super) fn result(seen: &Seen<'_>) -> String {
     let processes = match seen.processes.len() {
         0 => "no process was recorded".to_owned(),
         count => counted(count as u64, "process", "processes"),
@@ -155,7 +155,7 @@ pub(super) fn at_the_end(seen: &Seen<'_>) -> Vec<String> {
     if seen.failed == Some(FailedOn::Hazard) {
         let failing: Vec<_> = seen.judged.hazards.iter().filter(|finding| finding.fails).collect();
         let told = failing.iter().take(MOST_TOLD);
-        lines.extend(told.map(|finding| words::line(&finding.hazard)));
+        lines.extend(told.map(|finding| messages::line(&finding.hazard)));
         lines.extend(more(failing.len(), MOST_TOLD));
         let hazards = match failing.len() {
             1 => "this hazard fails".to_owned(),
@@ -173,7 +173,7 @@ fn more(count: usize, told: usize) -> Option<String> {
 
 /// The report of a root that holds several processes: a line each, the worst first; then their hangs.
 pub(super) fn processes(seen: &Seen<'_>) -> Vec<String> {
-    let mut lines = vec![summary(seen), String::new()];
+    let mut lines = vec![result(seen), String::new()];
     for process in seen.processes.iter().take(MOST_LISTED) {
         lines.push(line_of(process));
     }
@@ -229,7 +229,7 @@ fn line_of(process: &Process) -> String {
         0 => String::new(),
         count => format!("; {}", counted(count as u64, "hazard", "hazards")),
     };
-    let calls = process.account.as_ref().map(|account| format!(", {} launches", account.launches)).unwrap_or_default();
+    let calls = process.summary.as_ref().map(|summary| format!(", {} launches", summary.launches)).unwrap_or_default();
     format!(
         "  {word:<9} {} {}, {:.1} s{calls}{}{hazards}: {}",
         process.title(),

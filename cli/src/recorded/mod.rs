@@ -6,15 +6,18 @@ mod text;
 
 pub(crate) use text::write_hang;
 
+use crate::names::lane_name;
 use crate::source::Opened;
 use crate::Failure;
-use lazyguard_core::diagnose::{diagnose, Diagnosis, Gathering, Snapshot, Standing};
-use lazyguard_core::report::{HangReport, PreloadAccount};
+use lazyguard_core::diagnose::{diagnose, Diagnosis, Snapshot, SnapshotBuilder, Status, Verdict};
+use lazyguard_core::report::{HangReport, PreloadSummary};
 use lazyguard_core::settings::Settings;
-use lazyguard_core::trace::read::{Entry, ThreadSeen, ThreadState};
+use lazyguard_core::trace::read::{Entry, LaneUse, ThreadSeen, ThreadState};
 use lazyguard_core::trace::{Kind, Record};
-use serde_json::{json, Value};
+use lazyguard_core::Nanos;
+use serde::Serialize;
 use std::collections::{HashMap, HashSet};
+use std::path::Path;
 
 /// Records kept for what a report may name.
 const MOST_NAMED: usize = 1 << 12;
@@ -22,11 +25,11 @@ const MOST_NAMED: usize = 1 << 12;
 /// What the recording tells.
 pub(crate) struct Recorded {
     opened: Opened,
-    gathering: Gathering,
+    builder: SnapshotBuilder,
     snapshot: Snapshot,
     diagnosis: Diagnosis,
     settings: Settings,
-    preload: PreloadAccount,
+    preload: PreloadSummary,
     /// The newest record of each thread, by the thread's number.
     newest: HashMap<u32, Entry>,
     /// Records of what a report may name: what is outstanding the longest, and loads on first use.
@@ -41,21 +44,116 @@ pub(crate) struct StoodStill {
     pub long_enough: bool,
 }
 
+/// What a recording says of its process.
+#[derive(Serialize)]
+pub(crate) struct RecordingSeen<'a> {
+    /// The version of the file's format.
+    format_version: u32,
+    /// The file.
+    file: &'a Path,
+    /// Its size.
+    bytes: u64,
+    /// The process id.
+    process: u32,
+    /// The program's file name.
+    program: &'a str,
+    /// The machine.
+    host: &'a str,
+    /// The rank in the job, or empty.
+    rank: &'a str,
+    /// The driver's version, as `cuDriverGetVersion` counts.
+    driver_version: u32,
+    /// LazyGuard's version.
+    lazyguard: &'a str,
+    /// What the process said last: `guarded`, `ended` or `stepped aside`.
+    state: &'static str,
+    /// Whether the process is there.
+    alive: bool,
+    /// When the recording's times begin, in nanoseconds since 1970.
+    armed_unix_ns: u64,
+    /// When the process was last seen.
+    last_seen_ns: Nanos,
+    /// Driver calls made.
+    calls: u64,
+    /// Launches among them.
+    launches: u64,
+    /// How many records there are.
+    records: RecordCounts,
+    /// The same for each lane.
+    lanes: Vec<LaneRecords>,
+    /// The threads that made driver calls.
+    threads: Vec<ThreadRecords>,
+    /// What makes no sense in the file, one line each.
+    defects: Vec<String>,
+    /// What was blocked when the process was last seen. Its `threshold_nanos` is `LAZYGUARD_HANG_AFTER`, and at most 50 ms where
+    /// the process was killed.
+    snapshot: &'a Snapshot,
+    /// What that is.
+    status: Status,
+    /// Of a hang the causes, the root cause first.
+    verdicts: &'a [Verdict],
+    /// Of something slow what is waited for, one sentence each.
+    slow: &'a [String],
+}
+
+/// How many records there are.
+#[derive(Serialize)]
+struct RecordCounts {
+    /// Records that were written.
+    written: u64,
+    /// Records that are there.
+    present: u64,
+    /// Records that later ones have overwritten.
+    overwritten: u64,
+    /// Records for which there was no capacity.
+    dropped: u64,
+}
+
+/// How many records of a lane there are.
+#[derive(Serialize)]
+struct LaneRecords {
+    /// The lane.
+    lane: &'static str,
+    /// Records that are there.
+    present: u64,
+    /// Records that later ones have overwritten.
+    overwritten: u64,
+    /// Records for which there was no capacity.
+    dropped: u64,
+}
+
+/// A thread of the recording.
+#[derive(Serialize)]
+struct ThreadRecords {
+    /// Its number in the recording, never used twice.
+    number: u32,
+    /// The system's id.
+    thread: u32,
+    /// Its name.
+    name: String,
+    /// `alive` or `ended`.
+    state: &'static str,
+    /// Driver calls that it made.
+    calls: u64,
+    /// Launches among them.
+    launches: u64,
+}
+
 impl Recorded {
     pub(crate) fn read(opened: Opened) -> Result<Self, Failure> {
-        let texts = opened.recording.texts();
+        let texts = opened.recording.strings();
         let settings = opened.settings();
-        let mut preload = PreloadAccount {
-            policy: PreloadAccount::policy_name(settings.preload),
+        let mut preload = PreloadSummary {
+            policy: PreloadSummary::policy_name(settings.preload),
             notes: texts.notes().iter().map(|note| note.text.clone()).collect(),
-            ..PreloadAccount::default()
+            ..PreloadSummary::default()
         };
-        let mut gathering = Gathering::new(&opened.recording);
+        let mut builder = SnapshotBuilder::new(&opened.recording);
         let mut newest = HashMap::new();
         let mut named = Vec::new();
-        let outstanding: HashSet<_> = gathering.outstanding().collect();
+        let outstanding: HashSet<_> = builder.outstanding().collect();
         opened.each_record(|entry| {
-            gathering.see(entry);
+            builder.push(entry);
             let Record { kind, entered, stream, .. } = entry.record;
             let loads = matches!(kind, Kind::ColdFunction | Kind::ColdModule);
             if named.len() < MOST_NAMED && kind.is_call() && (loads || outstanding.contains(&(stream, entered))) {
@@ -69,72 +167,59 @@ impl Recorded {
             }
             Ok(())
         })?;
-        let snapshot = opened.standstill(&mut gathering);
+        let snapshot = opened.standstill(&mut builder);
         let diagnosis = diagnose(&snapshot);
-        Ok(Self { opened, gathering, snapshot, diagnosis, settings, preload, newest, named })
+        Ok(Self { opened, builder, snapshot, diagnosis, settings, preload, newest, named })
     }
 
-    pub(crate) fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> RecordingSeen<'_> {
         let facts = self.opened.recording.facts();
-        let accounts = self.opened.recording.accounts();
-        let sum = |of: fn(&lazyguard_core::trace::read::LaneAccount) -> u64| -> u64 {
-            accounts.iter().map(of).fold(0, u64::saturating_add)
+        let summaries = self.opened.recording.lanes();
+        let sum = |of: fn(&LaneUse) -> u64| -> u64 { summaries.iter().map(of).fold(0, u64::saturating_add) };
+        let lane = |summary: &LaneUse| LaneRecords {
+            lane: lane_name(summary.lane),
+            present: summary.present,
+            overwritten: summary.overwritten,
+            dropped: summary.dropped,
         };
-        let lanes: Vec<_> = accounts
-            .iter()
-            .map(|account| {
-                json!({
-                    "lane": crate::names::lane_name(account.lane),
-                    "present": account.present,
-                    "overtaken": account.overtaken,
-                    "dropped": account.dropped,
-                })
-            })
-            .collect();
-        let threads: Vec<_> = self
-            .threads()
-            .map(|thread| {
-                json!({
-                    "number": thread.number,
-                    "thread": thread.thread,
-                    "name": thread.name,
-                    "state": thread_state(thread),
-                    "calls": thread.calls,
-                    "launches": thread.launches,
-                })
-            })
-            .collect();
-        let defects = self.opened.recording.defects().iter();
-        json!({
-            "format_version": facts.version,
-            "file": self.opened.path,
-            "bytes": facts.file_bytes,
-            "process": facts.process,
-            "program": facts.program,
-            "host": facts.host,
-            "rank": facts.rank,
-            "driver_version": facts.driver_version,
-            "lazyguard": facts.lazyguard,
-            "state": self.opened.state(),
-            "alive": self.opened.alive,
-            "armed_unix_ns": facts.armed_unix_nanos,
-            "last_seen_ns": facts.last_seen,
-            "calls": self.calls(),
-            "launches": self.launches(),
-            "records": {
-                "written": sum(|account| account.written()),
-                "present": sum(|account| account.present),
-                "overtaken": sum(|account| account.overtaken),
-                "dropped": sum(|account| account.dropped),
+        let thread = |thread: &'_ ThreadSeen| ThreadRecords {
+            number: thread.number,
+            thread: thread.thread,
+            name: thread.name.clone(),
+            state: thread_state(thread),
+            calls: thread.calls,
+            launches: thread.launches,
+        };
+        RecordingSeen {
+            format_version: facts.version,
+            file: &self.opened.path,
+            bytes: facts.file_bytes,
+            process: facts.process,
+            program: &facts.program,
+            host: &facts.host,
+            rank: &facts.rank,
+            driver_version: facts.driver_version,
+            lazyguard: &facts.lazyguard,
+            state: self.opened.state(),
+            alive: self.opened.alive,
+            armed_unix_ns: facts.armed_unix_nanos,
+            last_seen_ns: facts.last_seen,
+            calls: self.calls(),
+            launches: self.launches(),
+            records: RecordCounts {
+                written: sum(LaneUse::written),
+                present: sum(|summary| summary.present),
+                overwritten: sum(|summary| summary.overwritten),
+                dropped: sum(|summary| summary.dropped),
             },
-            "lanes": lanes,
-            "threads": threads,
-            "defects": defects.map(ToString::to_string).collect::<Vec<_>>(),
-            "snapshot": self.snapshot,
-            "standing": self.diagnosis.standing,
-            "verdicts": self.diagnosis.verdicts,
-            "slow": self.diagnosis.slow,
-        })
+            lanes: summaries.iter().map(lane).collect(),
+            threads: self.threads().map(thread).collect(),
+            defects: self.opened.recording.defects().iter().map(ToString::to_string).collect(),
+            snapshot: &self.snapshot,
+            status: self.diagnosis.status,
+            verdicts: &self.diagnosis.verdicts,
+            slow: &self.diagnosis.slow,
+        }
     }
 
     fn threads(&self) -> impl Iterator<Item = &ThreadSeen> {
@@ -158,7 +243,7 @@ impl Recorded {
 
     /// What stood still when the process was last seen; `None` where nothing did.
     pub(crate) fn stood_still(&self) -> Option<StoodStill> {
-        if self.diagnosis.standing == Standing::Well {
+        if self.diagnosis.status == Status::Well {
             return None;
         }
         let after = self.settings.hang_after_nanos;

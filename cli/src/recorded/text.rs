@@ -1,11 +1,11 @@
 //! What a recording tells, in words: the hang or the calls in progress, how the process ended, and how much was recorded.
 
 use super::Recorded;
+use crate::format::{utc, Took};
 use crate::log::{self, Printer};
 use crate::names::Names;
 use crate::output::{write_line, Output};
-use crate::writing::{utc, Took};
-use lazyguard_core::diagnose::{ends_of, Standing};
+use lazyguard_core::diagnose::{ends_of, Status};
 use lazyguard_core::report::{demangle, HangReport};
 use lazyguard_core::trace::read::Entry;
 use lazyguard_core::Nanos;
@@ -35,12 +35,11 @@ impl Recorded {
         let longest = self.snapshot.blocked.first().map_or(0, |call| call.blocked_nanos);
         let mut snapshot = self.snapshot.clone();
         if self.opened.alive && longest >= SUSPICIOUS_NANOS {
-            snapshot =
-                self.gathering.snapshot(&self.opened.recording, SUSPICIOUS_NANOS, self.settings.patience_nanos());
+            snapshot = self.builder.snapshot(&self.opened.recording, SUSPICIOUS_NANOS, self.settings.patience_nanos());
         }
         let when = if self.opened.alive { "" } else { " when it was last seen" };
         let hang = self.hang(snapshot);
-        if hang.standing != Standing::Well {
+        if hang.status != Status::Well {
             if after == 0 || longest < after {
                 let has = if self.opened.alive { "has" } else { "had" };
                 let for_as_long = Took(longest);
@@ -104,9 +103,9 @@ impl Recorded {
         let mut lines = Vec::new();
         for call in self.opened.calls_in_progress().iter().filter(|call| call.record.caller != 0) {
             let from = callers.name_or_address(call.record.caller);
-            lines.push(format!("thread {} in {}: {from}", call.thread, call.record.form.symbol()));
+            lines.push(format!("thread {} in {}: {from}", call.thread, call.record.entry_point.symbol()));
         }
-        let mut names = Names::new(self.opened.recording.texts());
+        let mut names = Names::new(self.opened.recording.strings());
         let behind: HashSet<_> = self.snapshot.loads.iter().map(|load| load.at).collect();
         let streams = self.snapshot.streams.iter().map(|busy| (busy.stream.number, busy.oldest.at));
         let outstanding: HashSet<_> = streams.collect();
@@ -120,7 +119,7 @@ impl Recorded {
             let of = names.function_of(record).map(|name| format!(" of {name}")).unwrap_or_default();
             let on = if record.stream == 0 { String::new() } else { format!(" on stream {}", record.stream) };
             let at = record.entered as f64 / 1e9;
-            lines.push(format!("{}{of}{on} at +{at:.3} s: {from}", record.form.symbol()));
+            lines.push(format!("{}{of}{on} at +{at:.3} s: {from}", record.entry_point.symbol()));
         }
         // Who submits while a call waits for the context to be idle.
         for fed in self.snapshot.fed.iter().take(MOST_THREADS) {
@@ -188,12 +187,12 @@ impl Recorded {
         // Numbers of threads are given out in order, and never twice.
         let threads = self.threads().map(|thread| thread.number).max().unwrap_or(0);
         write_line!(out, "  {} driver calls, {} launches in {threads} thread(s)", self.calls(), self.launches())?;
-        for account in recording.accounts() {
-            let lane = crate::names::lane_name(account.lane);
-            let mut line = format!("  {lane}: {} records", account.present);
+        for summary in recording.lanes() {
+            let lane = crate::names::lane_name(summary.lane);
+            let mut line = format!("  {lane}: {} records", summary.present);
             for (count, what) in [
-                (account.overtaken, "older ones were overtaken"),
-                (account.dropped, "were dropped because every segment was in use"),
+                (summary.overwritten, "older ones were overwritten"),
+                (summary.dropped, "were dropped because every segment was in use"),
             ] {
                 if count > 0 {
                     line.push_str(&format!("; {count} {what}"));

@@ -101,8 +101,8 @@ mod tests {
             fs::rename(folder.join(".new"), folder.join(HANG)).unwrap();
             watch.look(&root, None)
         };
-        assert_eq!(look(&own, r#"{"standing": "hang"}"#), None);
-        assert_eq!(look(&own, r#"{"standing": "hang", "acts": true, "resolved": 5}"#), None);
+        assert_eq!(look(&own, r#"{"status": "hang"}"#), None);
+        assert_eq!(look(&own, r#"{"status": "hang", "acts": true, "resolved": 5}"#), None);
         assert_eq!(look(&own, "{cut"), None);
         assert_eq!(look(&own, r#"{"acts": true, "resolved": null}"#), Some(own.clone()));
         assert_eq!(look(&nested, r#"{"acts": true}"#), Some(nested.clone()));

@@ -11,10 +11,10 @@
 
 pub(crate) mod code;
 mod hang;
-mod noted;
 pub(crate) mod options;
 mod other_users;
 mod program;
+mod remembered;
 pub(crate) mod root;
 mod signals;
 mod supervise;
@@ -24,10 +24,10 @@ mod unseen;
 
 pub(crate) use options::Options;
 
-use crate::card::Sampler;
 use crate::doctor::sanitizer;
 use crate::files;
 use crate::findings::{self, Annotations, Finished};
+use crate::nvml::Sampler;
 use crate::{library, output, timing, Failure};
 use lazyguard_core::settings::{self, FolderFacts, RUN_OTHER_USERS, RUN_ROOT};
 use nix::sys::signal::Signal;
@@ -185,7 +185,7 @@ fn needs_this_command(options: &Options) -> bool {
         || options.cold_start
         || options.blocking
         || kills_on_hang(options)
-        || wanted.summary
+        || wanted.result
         || wanted.fail_on.is_anything()
         || files.iter().any(|file| file.is_some())
 }

@@ -71,7 +71,7 @@ pub(crate) const OWN: &[Own] = &[
     },
     Own { flag: "--keep", help: "keep the folder of the run, whatever comes of it", ..SWITCH },
     Own {
-        flag: "--summary",
+        flag: "--result",
         help: "end with a line on standard error that says what was found, also if that is nothing",
         ..SWITCH
     },
@@ -106,7 +106,7 @@ pub(crate) const OWN: &[Own] = &[
     Own { flag: "--cold-start", help: "say at the end where the time went until the program was under way", ..SWITCH },
     Own {
         flag: "--blocking",
-        help: "say at the end which calls held the host though they are said not to, and why",
+        help: "say at the end which calls blocked the host though they are said not to, and why",
         ..SWITCH
     },
     Own {
@@ -247,7 +247,7 @@ const PROGRAM: &str = "PROGRAM";
 
 /// What the help and the manual page have below the options.
 fn more_help() -> String {
-    let mut text = "Durations are a number and ms, s, m or h; without a unit it is seconds. An empty value is as good as none.\n\n\
+    let mut text = "Durations are a number and ns, us, ms, s, m or h; without a unit it is seconds. An empty value is as good as none.\n\n\
                     Exit codes:\n"
         .to_owned();
     for (code, meaning) in code::TABLE {
@@ -302,7 +302,7 @@ impl FromArgMatches for Options {
                 baseline: file("--baseline"),
                 write_baseline: file("--write-baseline"),
                 annotations: parsed("--annotations", given("--annotations").unwrap_or("auto"))?,
-                summary: matches.get_flag("--summary"),
+                result: matches.get_flag("--result"),
             },
             program: matches.get_many::<OsString>(PROGRAM).into_iter().flatten().cloned().collect(),
         })

@@ -8,13 +8,13 @@
 
 use crate::ends::{self, ProcessEnd};
 use crate::files;
-use crate::left_behind;
+use crate::old_runs;
 use crate::process::exists;
 use crate::source::{is_process_folder, HAZARDS, RECORDING};
 use crate::Failure;
-use lazyguard_core::left::{namespace, process_of, tidy};
-use lazyguard_core::place::file::KEPT;
-use lazyguard_core::place::{private_bases, private_suffix};
+use lazyguard_core::old_runs::{namespace, process_of, tidy};
+use lazyguard_core::run_folder::file::KEPT;
+use lazyguard_core::run_folder::{private_bases, private_suffix};
 use lazyguard_core::settings::{expand_folder, literal_folder, FolderFacts, PRIVATE_RUN};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
@@ -33,7 +33,7 @@ use std::time::Duration;
 const EACH: &str = "rank%r-%p";
 
 /// What says that a folder is a run's, and whose.
-pub(super) use lazyguard_core::place::file::MARK;
+pub(super) use lazyguard_core::run_folder::file::MARK;
 
 /// Of how many processes that ended well the recordings are kept.
 const MOST_KEPT: usize = 8;
@@ -204,7 +204,7 @@ impl Root {
         let prefix = format!("{PRIVATE_RUN}{}-", getuid());
         let mut last = (PathBuf::new(), io::Error::other("there is no folder for temporary files"));
         for base in private_bases(std::env::var_os("TMPDIR")) {
-            tidy(&base, &left_behind::sight());
+            tidy(&base, &old_runs::sight());
             let random = RandomState::new().build_hasher().finish() as u16;
             let path = base.join(format!("{prefix}{process}-{}", private_suffix(namespace(), random)));
             // Fails if the name exists: nobody else's folder or link is ever used.
@@ -255,9 +255,9 @@ impl Root {
             return;
         }
         let well = |folder: &PathBuf| {
-            let account = files::read_in(folder, "run.json").ok();
-            let account = account.and_then(|text| serde_json::from_slice::<serde_json::Value>(&text).ok());
-            account.is_some_and(|account| account["ended"] == "exit" && account["hangs"].as_u64() == Some(0))
+            let summary = files::read_in(folder, "run.json").ok();
+            let summary = summary.and_then(|text| serde_json::from_slice::<serde_json::Value>(&text).ok());
+            summary.is_some_and(|summary| summary["ended"] == "exit" && summary["hangs"].as_u64() == Some(0))
         };
         let recorded = |folder: PathBuf| {
             let recording = folder.join(RECORDING);
@@ -299,7 +299,7 @@ impl Root {
         } else {
             // Made by this process, and for its owner only. Where it is empty, no descriptor is needed to remove it.
             let _ = fs::remove_file(self.path.join(MARK)).and_then(|()| fs::remove_dir(&self.path));
-            left_behind::remove(&self.path);
+            old_runs::remove(&self.path);
         }
         self.path.exists() && has_content
     }
@@ -313,7 +313,7 @@ impl Root {
                 any = true;
                 let _ = fs::remove_file(folder.join(RECORDING));
             } else {
-                left_behind::remove(&folder);
+                old_runs::remove(&folder);
             }
         }
         any
@@ -468,12 +468,12 @@ mod tests {
     fn of_many_processes_that_ended_well_only_the_newest_keep_their_recordings() {
         let scratch = Scratch::new("many");
         let mut root = asked(&scratch.path("out"), None);
-        let account = |hangs: u32, ended: &str| format!(r#"{{"ended": "{ended}", "hangs": {hangs}}}"#);
-        let runs = [account(1, "exit"), account(0, "running")];
+        let summary = |hangs: u32, ended: &str| format!(r#"{{"ended": "{ended}", "hangs": {hangs}}}"#);
+        let runs = [summary(1, "exit"), summary(0, "running")];
         for n in 0..MOST_KEPT + 5 {
             let folder = root.path().join(format!("rank0-{n}"));
             fs::create_dir(&folder).unwrap();
-            fs::write(folder.join("run.json"), runs.get(n).unwrap_or(&account(0, "exit"))).unwrap();
+            fs::write(folder.join("run.json"), runs.get(n).unwrap_or(&summary(0, "exit"))).unwrap();
             let recording = fs::File::create(folder.join("trace.lgt")).unwrap();
             recording.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(n as u64)).unwrap();
         }

@@ -4,8 +4,8 @@
 //! ends is left running.
 
 use super::hang::Watch;
-use super::noted::{Identity, Noted};
 use super::other_users::OtherUsers;
+use super::remembered::{Identity, Remembered};
 use super::root::Root;
 use super::signals::{Caught, Events, Heard};
 use super::tree::{self, Tree};
@@ -70,7 +70,7 @@ pub(super) fn supervise(
     Supervisor {
         program,
         identity: Identity::of(program),
-        noted: Noted::default(),
+        remembered: Remembered::default(),
         unseen: Unseen::default(),
         unseen_looked_at: Instant::now(),
         others: others.map(|others| others.path().to_owned()),
@@ -101,7 +101,7 @@ struct Supervisor {
     tree: Tree,
     program: Pid,
     identity: Identity,
-    noted: Noted,
+    remembered: Remembered,
     unseen: Unseen,
     unseen_looked_at: Instant,
     /// Where processes that have changed their user put their folders.
@@ -196,7 +196,7 @@ impl Supervisor {
                 self.status =
                     self.child.try_wait().map_err(|error| Failure::Input(format!("lost the program: {error}")))?;
                 if let Some(status) = self.status {
-                    self.noted.ended(self.identity, status);
+                    self.remembered.ended(self.identity, status);
                 }
             }
             self.notice_a_stop();
@@ -204,12 +204,12 @@ impl Supervisor {
             match waitid(Id::All, look).map(|status| status.pid()) {
                 // It has ended since it was looked at above.
                 Ok(Some(process)) if process == self.program && self.status.is_none() => {}
-                Ok(Some(process)) => self.noted.reap(process),
+                Ok(Some(process)) => self.remembered.reap(process),
                 Ok(None) => return Ok(()),
                 // Ended by a signal without a name.
                 Err(nix::errno::Errno::EINVAL) => {
                     let ended = tree::ended_children().into_iter().filter(|child| *child != self.program);
-                    if ended.map(|child| self.noted.reap(child)).count() == 0 {
+                    if ended.map(|child| self.remembered.reap(child)).count() == 0 {
                         return Ok(());
                     }
                 }
@@ -244,7 +244,7 @@ impl Supervisor {
     }
 
     fn finished(self, end: End, interrupted: bool) -> Ended {
-        Ended { end, interrupted, processes: self.noted.all(), unseen: self.unseen.all() }
+        Ended { end, interrupted, processes: self.remembered.all(), unseen: self.unseen.all() }
     }
 
     fn end_if_it_is_time(&mut self, root: &Root) {
@@ -294,7 +294,7 @@ impl Supervisor {
         let all = self.processes();
         for process in &all {
             // Before: what is not there any more has no name.
-            self.noted.told_to_end(*process);
+            self.remembered.told_to_end(*process);
             tree::send(*process, signal);
         }
         !all.is_empty()

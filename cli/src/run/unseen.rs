@@ -5,9 +5,9 @@
 //!
 //! Must not: count a process that was told another folder, or none, or in which the guard is not armed.
 
-use super::noted::Identity;
+use super::remembered::Identity;
 use crate::files;
-use lazyguard_core::left::process_of;
+use lazyguard_core::old_runs::process_of;
 use lazyguard_core::settings::RUN_ROOT;
 use nix::unistd::Pid;
 use std::collections::HashSet;

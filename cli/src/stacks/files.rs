@@ -8,6 +8,7 @@ use super::unwind::Tables;
 use crate::files;
 use addr2line::{Loader, Location};
 use lazyguard_core::report::{demangle, FrameSeen};
+use lazyguard_core::stack::undeleted;
 use object::elf::{FileHeader64, PT_LOAD};
 use object::read::elf::{ElfFile64, FileHeader as _, ProgramHeader as _};
 use object::{Endianness, Object as _, ObjectSection as _, ObjectSymbol as _, ObjectSymbolTable as _};
@@ -54,7 +55,7 @@ type Elf = ElfFile64<'static, Endianness, &'static ReadCache<File>>;
 
 impl CodeFile {
     fn open(module: &Module) -> Self {
-        let path = module.path.strip_suffix(" (deleted)").unwrap_or(&module.path);
+        let path = undeleted(&module.path);
         Self::read(Path::new(path), module).unwrap_or_else(|why| Self {
             first: 0,
             tables: Err(why),

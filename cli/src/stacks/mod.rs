@@ -13,7 +13,7 @@ mod unwind;
 use dump::{Dump, Module, Thread};
 use files::Files;
 use lazyguard_core::report::{FrameSeen, HangReport, StackSeen};
-use lazyguard_core::stack::STACKS;
+use lazyguard_core::stack::{undeleted, STACKS};
 use std::io::Read as _;
 use std::path::Path;
 
@@ -126,6 +126,6 @@ fn stack(dump: &Dump<'_>, thread: u32, places: &[(u64, u64)], files: &mut Files)
 }
 
 fn file_name(module: &Module) -> &str {
-    let path = module.path.strip_suffix(" (deleted)").unwrap_or(&module.path);
+    let path = undeleted(&module.path);
     path.rsplit('/').next().unwrap_or(path)
 }

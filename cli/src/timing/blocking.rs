@@ -1,4 +1,4 @@
-//! The asynchronous calls that held the host, for a person.
+//! The asynchronous calls that blocked the host, for a person.
 
 use super::cold_start::write_missing;
 use super::table::{bar, share, took};
@@ -9,38 +9,38 @@ use std::io;
 /// Groups that are printed; the JSON form has them all.
 const MOST_GROUPS: usize = 20;
 
-pub(super) fn write(account: &Blocking, out: &mut Output<'_>) -> io::Result<()> {
-    let Blocking { threshold_ns, asynchronous_calls, count, total_ns, max_ns, .. } = account;
+pub(super) fn write(summary: &Blocking, out: &mut Output<'_>) -> io::Result<()> {
+    let Blocking { threshold_ns, asynchronous_calls, count, total_ns, max_ns, .. } = summary;
     if *count == 0 {
         write_line!(
             out,
-            "asynchronous calls that held the host for {} or more: none of {asynchronous_calls}",
+            "asynchronous calls that blocked the host for {} or more: none of {asynchronous_calls}",
             took(*threshold_ns)
         )?;
-        return write_missing(&account.missing, out);
+        return write_missing(&summary.missing, out);
     }
     write_line!(
         out,
-        "asynchronous calls that held the host for {} or more: {count} of {asynchronous_calls}, {} in all, the longest {}",
+        "asynchronous calls that blocked the host for {} or more: {count} of {asynchronous_calls}, {} in all, the longest {}",
         took(*threshold_ns),
         took(*total_ns),
         took(*max_ns)
     )?;
-    for Decade { label, count: of, .. } in &account.histogram {
+    for Decade { label, count: of, .. } in &summary.histogram {
         let line = format!("  {label:>14}  {of:>8}  {}", bar(*of, *count));
         write_line!(out, "{}", line.trim_end())?;
     }
-    for group in account.groups.iter().take(MOST_GROUPS) {
+    for group in summary.groups.iter().take(MOST_GROUPS) {
         write_group(group, *total_ns, out)?;
     }
-    let more = (account.groups.len() as u64).saturating_sub(MOST_GROUPS as u64);
+    let more = (summary.groups.len() as u64).saturating_sub(MOST_GROUPS as u64);
     if more > 0 {
         write_line!(out, "  and {more} more group(s) (--format json)")?;
     }
-    if account.left_out > 0 {
-        write_line!(out, "  and {} call(s) beside these groups", account.left_out)?;
+    if summary.left_out > 0 {
+        write_line!(out, "  and {} call(s) beside these groups", summary.left_out)?;
     }
-    write_missing(&account.missing, out)
+    write_missing(&summary.missing, out)
 }
 
 fn write_group(group: &Group, whole: u64, out: &mut Output<'_>) -> io::Result<()> {

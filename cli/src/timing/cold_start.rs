@@ -1,8 +1,8 @@
-//! The account of a start, for a person.
+//! The summary of a start, for a person.
 
 use super::table::{bar, share, took};
+use crate::format::size;
 use crate::output::{write_line, Output};
-use crate::writing::size;
 use lazyguard_core::timing::{ColdStart, FirstUse, Missing, Part};
 use std::io;
 
@@ -11,10 +11,10 @@ const MOST_ROWS: usize = 20;
 /// Single things that are named.
 const MOST_STEPS: usize = 8;
 
-pub(super) fn write(account: &ColdStart, out: &mut Output<'_>) -> io::Result<()> {
-    let steady = &account.steady;
+pub(super) fn write(summary: &ColdStart, out: &mut Output<'_>) -> io::Result<()> {
+    let steady = &summary.steady;
     let from =
-        if account.from_process_start { "its start" } else { "the guard was armed (the recording does not tell more)" };
+        if summary.from_process_start { "its start" } else { "the guard was armed (the recording does not tell more)" };
     match (steady.reached, steady.last_of_start_ns) {
         (true, _) => write_line!(out, "cold start: steady {} after {from}", took(steady.until_ns))?,
         (false, ended) => {
@@ -34,7 +34,7 @@ pub(super) fn write(account: &ColdStart, out: &mut Output<'_>) -> io::Result<()>
         }
     }
     write_line!(out, "  (steady: {})", steady.definition)?;
-    for spent in &account.parts {
+    for spent in &summary.parts {
         write_line!(
             out,
             "  {:>10}  {:>7}  {:<30}  {}",
@@ -45,17 +45,17 @@ pub(super) fn write(account: &ColdStart, out: &mut Output<'_>) -> io::Result<()>
         )?;
     }
     write_line!(out, "  {:>10}  in all", took(steady.until_ns))?;
-    write_loads(account, out)?;
-    write_longest(account, out)?;
-    write_kernels(account, out)?;
-    write_allocations(account, out)?;
-    write_missing(&account.missing, out)
+    write_loads(summary, out)?;
+    write_longest(summary, out)?;
+    write_kernels(summary, out)?;
+    write_allocations(summary, out)?;
+    write_missing(&summary.missing, out)
 }
 
-fn write_loads(account: &ColdStart, out: &mut Output<'_>) -> io::Result<()> {
+fn write_loads(summary: &ColdStart, out: &mut Output<'_>) -> io::Result<()> {
     write_line!(out, "loads, in the whole recording:")?;
     let mut none = true;
-    for loads in &account.loads {
+    for loads in &summary.loads {
         none = false;
         let what = match loads.part {
             Part::Compile => "compiled",
@@ -64,7 +64,7 @@ fn write_loads(account: &ColdStart, out: &mut Output<'_>) -> io::Result<()> {
         };
         write_line!(out, "  {what}: {} in {}, the longest {}", loads.count, took(loads.ns), took(loads.max_ns))?;
     }
-    let ahead = &account.ahead;
+    let ahead = &summary.ahead;
     if ahead.times > 0 {
         none = false;
         let rest = if ahead.not_loaded > 0 { format!(", {} not loaded", ahead.not_loaded) } else { String::new() };
@@ -82,12 +82,12 @@ fn write_loads(account: &ColdStart, out: &mut Output<'_>) -> io::Result<()> {
     Ok(())
 }
 
-fn write_longest(account: &ColdStart, out: &mut Output<'_>) -> io::Result<()> {
-    if account.longest.is_empty() {
+fn write_longest(summary: &ColdStart, out: &mut Output<'_>) -> io::Result<()> {
+    if summary.longest.is_empty() {
         return Ok(());
     }
     write_line!(out, "what took longest:")?;
-    for step in account.longest.iter().take(MOST_STEPS) {
+    for step in summary.longest.iter().take(MOST_STEPS) {
         let of = step.kernel.as_ref().map(|kernel| format!(" of {kernel}")).unwrap_or_default();
         let goes_on = if step.in_progress { ", in progress" } else { "" };
         write_line!(
@@ -103,20 +103,20 @@ fn write_longest(account: &ColdStart, out: &mut Output<'_>) -> io::Result<()> {
     Ok(())
 }
 
-fn write_kernels(account: &ColdStart, out: &mut Output<'_>) -> io::Result<()> {
-    if account.kernels.is_empty() {
+fn write_kernels(summary: &ColdStart, out: &mut Output<'_>) -> io::Result<()> {
+    if summary.kernels.is_empty() {
         return Ok(());
     }
     write_line!(out, "first launch of each kernel on the host, beside the median of its later ones:")?;
     write_line!(out, "  {:>10}  {:>10}  {:>10}  {:>8}  kernel", "first", "later", "more", "launches")?;
     let column = |nanos: Option<u64>| nanos.map_or_else(|| "-".to_owned(), took);
-    for one in account.kernels.iter().take(MOST_ROWS) {
+    for one in summary.kernels.iter().take(MOST_ROWS) {
         let FirstUse { kernel, first_ns, steady_ns, difference_ns, launches, loaded, first_is_known, .. } = one;
         let loaded = match loaded {
             Some(Part::Functions) => " (loaded its function)",
             Some(Part::Modules) => " (loaded its module)",
             Some(Part::Compile) => " (was compiled)",
-            _ if !first_is_known => " (its first launch has been overtaken)",
+            _ if !first_is_known => " (its first launch has been overwritten)",
             _ => "",
         };
         let first = first_is_known.then_some(*first_ns);
@@ -129,19 +129,19 @@ fn write_kernels(account: &ColdStart, out: &mut Output<'_>) -> io::Result<()> {
             column(more)
         )?;
     }
-    let more = (account.kernels.len() as u64).saturating_sub(MOST_ROWS as u64) + account.kernels_left_out;
+    let more = (summary.kernels.len() as u64).saturating_sub(MOST_ROWS as u64) + summary.kernels_left_out;
     if more > 0 {
         write_line!(out, "  and {more} more (--format json)")?;
     }
     Ok(())
 }
 
-fn write_allocations(account: &ColdStart, out: &mut Output<'_>) -> io::Result<()> {
-    if account.allocations.is_empty() {
+fn write_allocations(summary: &ColdStart, out: &mut Output<'_>) -> io::Result<()> {
+    if summary.allocations.is_empty() {
         return write_line!(out, "allocations and frees of 100 us or more: none");
     }
     write_line!(out, "allocations and frees of 100 us or more:")?;
-    for slow in &account.allocations {
+    for slow in &summary.allocations {
         let bytes = if slow.bytes > 0 { format!(", {}", size(slow.bytes)) } else { String::new() };
         write_line!(
             out,
@@ -155,12 +155,12 @@ fn write_allocations(account: &ColdStart, out: &mut Output<'_>) -> io::Result<()
     Ok(())
 }
 
-/// What both accounts say of what is missing.
+/// What both summaries say of what is missing.
 pub(super) fn write_missing(missing: &Missing, out: &mut Output<'_>) -> io::Result<()> {
     if missing.work > 0 {
         write_line!(
             out,
-            "the first {} launches, copies and other submissions have been overtaken in the recording: what was first is known from \
+            "the first {} launches, copies and other submissions have been overwritten in the recording: what was first is known from \
              the loads only (LAZYGUARD_RECORD=SIZE keeps more)",
             missing.work
         )?;
@@ -168,15 +168,15 @@ pub(super) fn write_missing(missing: &Missing, out: &mut Output<'_>) -> io::Resu
     if missing.waits > 0 {
         write_line!(
             out,
-            "the first {} waits have been overtaken: they count as the program's own time",
+            "the first {} waits have been overwritten: they count as the program's own time",
             missing.waits
         )?;
     }
-    if missing.landmarks > 0 {
+    if missing.rare_events > 0 {
         write_line!(
             out,
-            "the first {} loads and other rare calls have been overtaken: the parts are less than it was",
-            missing.landmarks
+            "the first {} loads and other rare calls have been overwritten: the parts are less than it was",
+            missing.rare_events
         )?;
     }
     Ok(())

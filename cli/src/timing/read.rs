@@ -1,7 +1,7 @@
 //! The recordings of a run, each read once for all that was asked.
 
 use super::cards;
-use crate::card::Cards;
+use crate::nvml::Cards;
 use crate::source::{Opened, Run, RECORDING};
 use crate::Failure;
 use lazyguard_core::timing::{Blocking, BlockingFold, ColdStart, ColdStartFold};
@@ -15,7 +15,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub(super) struct Asked {
     pub cold_start: bool,
     pub blocking: bool,
-    /// From how long on a call has held the host.
+    /// From how long on a call has blocked the host.
     pub threshold: Nanos,
 }
 

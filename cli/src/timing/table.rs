@@ -7,7 +7,7 @@ const BAR: u64 = 30;
 
 /// A duration with three digits or so, in a column of its own.
 pub(super) fn took(nanos: Nanos) -> String {
-    crate::writing::Took(nanos).to_string()
+    crate::format::Took(nanos).to_string()
 }
 
 /// A part of a whole, in per cent.

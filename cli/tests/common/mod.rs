@@ -2,8 +2,8 @@
 
 #![allow(dead_code)] // Each test takes what it needs.
 
-use lazyguard_core::api::Form;
-use lazyguard_core::state::{FunctionKind, Operation, StreamKey, StreamKind, World};
+use lazyguard_core::api::EntryPoint;
+use lazyguard_core::state::{FunctionKind, Operation, StreamKey, StreamKind, Tracker};
 use lazyguard_core::trace::layout::{flag, state, Shape};
 use lazyguard_core::trace::{pack_launch, Kind, Lane, ProcessFacts, Record, Recorder, StartFacts};
 use std::path::Path;
@@ -15,7 +15,7 @@ pub const SMALL: Shape =
 
 /// A process that makes driver calls.
 pub struct Job {
-    pub world: &'static World,
+    pub tracker: &'static Tracker,
     pub context: u32,
 }
 
@@ -37,9 +37,9 @@ pub fn nobody() -> ProcessFacts {
 
 /// The facts of a call that is about nothing.
 pub fn facts(call: &str, at: u64) -> Record {
-    let form = Form::by_symbol(call.as_bytes()).unwrap_or_else(|| panic!("{call} is not in the table"));
-    let (kind, extent) = Kind::of_call(form.class());
-    Record { kind, extent, entered: at, ..Record::of(form) }
+    let entry_point = EntryPoint::by_symbol(call.as_bytes()).unwrap_or_else(|| panic!("{call} is not in the table"));
+    let (kind, extent) = Kind::of_call(entry_point.class());
+    Record { kind, extent, entered: at, ..Record::of(entry_point) }
 }
 
 /// A launch.
@@ -75,43 +75,43 @@ impl Job {
     pub fn of(shape: Shape, facts: &ProcessFacts) -> Self {
         let words: &'static [AtomicU64] = (0..shape.words()).map(|_| AtomicU64::new(0)).collect::<Vec<_>>().leak();
         let recorder = Recorder::new(words, shape, facts).expect("words for the shape");
-        let world: &'static World = Box::leak(Box::new(World::new(Box::leak(Box::new(recorder)))));
-        let context = world.context(0xc0, 1);
-        Self { world, context }
+        let tracker: &'static Tracker = Box::leak(Box::new(Tracker::new(Box::leak(Box::new(recorder)))));
+        let context = tracker.context(0xc0, 1);
+        Self { tracker, context }
     }
 
     pub fn thread(&self, id: u32, name: &str) -> u32 {
-        let number = self.world.begin_thread(id, 1).expect("an entry");
-        self.world.thread(number).into_iter().for_each(|slot| slot.set_name(name));
+        let number = self.tracker.begin_thread(id, 1).expect("an entry");
+        self.tracker.thread(number).into_iter().for_each(|slot| slot.set_name(name));
         number
     }
 
     pub fn stream(&self, handle: u64) -> u32 {
-        self.world.stream(StreamKey { handle, context: 0, thread: 0 }, self.context, StreamKind::NonBlocking, 1)
+        self.tracker.stream(StreamKey { handle, context: 0, thread: 0 }, self.context, StreamKind::NonBlocking, 1)
     }
 
     pub fn function(&self, name: &str) -> u32 {
         let handle = name.bytes().map(u64::from).sum::<u64>() << 8;
-        let number = self.world.function(handle, FunctionKind::Kernel, 0x11);
-        self.world.name_function(number, name);
-        self.world.introduce_function(number, 1);
+        let number = self.tracker.function(handle, FunctionKind::Kernel, 0x11);
+        self.tracker.name_function(number, name);
+        self.tracker.introduce_function(number, 1);
         number
     }
 
     /// The call is made, and returns.
     pub fn make(&self, thread: u32, facts: &Record, took: u64, result: i32) {
-        let slot = self.world.thread(thread).expect("a thread");
-        let class = facts.form.class();
+        let slot = self.tracker.thread(thread).expect("a thread");
+        let class = facts.entry_point.class();
         let facts = &Record { context: self.context as u16, ..*facts };
         let open = slot.open(facts, class);
         slot.mark(&open);
         let returned = facts.entered + took;
-        if let (true, Some(entry)) = (facts.submitted(), self.world.stream_entry(facts.stream)) {
-            let op = Operation { at: facts.entered, form: facts.form.id(), function: facts.function };
-            entry.submitting(op, self.world.stream_idle_until(entry));
+        if let (true, Some(entry)) = (facts.submitted(), self.tracker.stream_entry(facts.stream)) {
+            let op = Operation { at: facts.entered, entry_point: facts.entry_point.id(), function: facts.function };
+            entry.submitting(op, self.tracker.stream_idle_until(entry));
             entry.submitted(returned);
         }
-        if matches!(facts.form.symbol(), "cuLaunchKernel") {
+        if matches!(facts.entry_point.symbol(), "cuLaunchKernel") {
             slot.count_launch();
         }
         slot.close(open, class, returned, result);
@@ -121,29 +121,29 @@ impl Job {
     /// A synchronize with a stream, which returns.
     pub fn synchronize(&self, thread: u32, stream: u32, at: u64, took: u64) {
         self.make(thread, &Record { stream, ..facts("cuStreamSynchronize", at) }, took, 0);
-        self.world.stream_entry(stream).into_iter().for_each(|entry| entry.complete_until(at));
+        self.tracker.stream_entry(stream).into_iter().for_each(|entry| entry.complete_until(at));
     }
 
     /// The call is made, and does not return.
     pub fn hold(&self, thread: u32, facts: &Record) {
-        let slot = self.world.thread(thread).expect("a thread");
+        let slot = self.tracker.thread(thread).expect("a thread");
         let facts = Record { context: self.context as u16, ..*facts };
-        slot.mark(&slot.open(&facts, facts.form.class()));
+        slot.mark(&slot.open(&facts, facts.entry_point.class()));
     }
 
     /// Something that is no call.
     pub fn note(&self, thread: u32, record: &Record) {
-        self.world.thread(thread).expect("a thread").push(record, Lane::Landmarks);
+        self.tracker.thread(thread).expect("a thread").push(record, Lane::RareEvents);
     }
 
     pub fn ended(&self) {
-        self.world.recorder().set_state(state::ENDED);
+        self.tracker.recorder().set_state(state::ENDED);
     }
 
     /// The recording as a file holds it.
     pub fn bytes(&self, last_seen: u64) -> Vec<u8> {
-        self.world.recorder().seen_alive(last_seen);
-        self.world.recorder().words().iter().flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes()).collect()
+        self.tracker.recorder().seen_alive(last_seen);
+        self.tracker.recorder().words().iter().flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes()).collect()
     }
 
     /// Puts the recording into a run folder.
@@ -165,7 +165,7 @@ pub fn hanging(job: &Job) {
         0,
     );
     job.hold(main, &Record { caller: 0x40_3333, ..facts("cuCtxSynchronize", 1_000_000_000 + 20_000) });
-    let recorder = job.world.recorder();
+    let recorder = job.tracker.recorder();
     recorder.add_setting(0, "LAZYGUARD_PRELOAD=off");
     recorder.add_file(0, 0x40_0000, 0x48_0000, 0x40_0000, "/opt/job/bin/train");
 }

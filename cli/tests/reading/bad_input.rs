@@ -91,7 +91,7 @@ fn a_recording_that_cannot_be_read_keeps_nobody_from_the_rest() {
     let output = lazyguard(&["report", folder.path()]).output().unwrap();
     let (out, errors) = texts(&output);
     assert_eq!(output.status.code(), Some(1));
-    assert!(out.contains("no account") && out.contains("log.jsonl"), "{out}");
+    assert!(out.contains("no summary") && out.contains("log.jsonl"), "{out}");
     assert!(errors.contains("this is not a recording") && errors.lines().count() == 1, "{errors}");
 }
 

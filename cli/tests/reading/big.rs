@@ -48,9 +48,9 @@ fn a_gigabyte_of_records_is_read_in_seconds_and_in_little_memory() {
     let folder = Folder::new("gigabyte");
     let job = Job::of(Shape::of_bytes(1 << 30), &nobody());
     fill(&job, 1 << 30);
-    job.world.recorder().seen_alive(1 << 44);
+    job.tracker.recorder().seen_alive(1 << 44);
     let mut file = BufWriter::with_capacity(1 << 20, File::create(folder.of("trace.lgt")).unwrap());
-    for word in job.world.recorder().words() {
+    for word in job.tracker.recorder().words() {
         file.write_all(&word.load(Ordering::Relaxed).to_le_bytes()).unwrap();
     }
     file.flush().unwrap();

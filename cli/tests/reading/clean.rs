@@ -16,7 +16,7 @@ fn user() -> u32 {
 }
 
 fn namespace() -> u16 {
-    lazyguard_core::left::namespace()
+    lazyguard_core::old_runs::namespace()
 }
 
 /// A private folder with a recording.

@@ -3,7 +3,7 @@
 use super::common::{facts, launch, Job};
 use super::{lazyguard, said, Folder};
 use lazyguard_core::diagnose::snapshot_at;
-use lazyguard_core::report::{HangReport, PreloadAccount};
+use lazyguard_core::report::{HangReport, PreloadSummary};
 use lazyguard_core::trace::read::Recording;
 use lazyguard_core::trace::Record;
 use std::fs;
@@ -57,7 +57,7 @@ fn the_verdict_that_was_reported_stands_in_the_timeline() {
     let report = |at| {
         let recording = Recording::open(job.bytes(1)).unwrap();
         let snapshot = snapshot_at(&recording, at, 1_000, 1_000).unwrap();
-        let mut hang = HangReport::new(4242, "train", None, snapshot, PreloadAccount::default());
+        let mut hang = HangReport::new(4242, "train", None, snapshot, PreloadSummary::default());
         hang.verdicts[0].title = "as it was reported".to_owned();
         hang
     };

@@ -4,7 +4,7 @@
 use super::common::{facts, launch, nobody, wait, Job, SMALL};
 use super::{lazyguard, texts, Folder};
 use lazyguard_core::diagnose::snapshot_at;
-use lazyguard_core::report::{HangReport, PreloadAccount};
+use lazyguard_core::report::{HangReport, PreloadSummary};
 use lazyguard_core::trace::read::Recording;
 use lazyguard_core::trace::{Kind, ProcessFacts, Record};
 use serde_json::{json, Value};
@@ -43,7 +43,7 @@ fn hostile(folder: &Folder) {
         let hazards =
             json!({ "schema": 1, "process": 4242, "program": AT_THE_START, "rank": "1\n::f", "hazards": [hazard] });
         std::fs::write(path.join("hazards.json"), hazards.to_string()).unwrap();
-        let account = json!({
+        let summary = json!({
             "schema": 1, "version": FORGED, "process": 4242, "program": AT_THE_START, "driver_version": 13000,
             "ended": format!("ended by {FORGED}"), "nanos": 7, "calls": 1, "launches": 1, "hangs": 1,
             "hazards": [["LG101", 3]], "prevented": [[FORGED, 1]],
@@ -53,11 +53,11 @@ fn hostile(folder: &Folder) {
             },
             "unhooked": [FORGED], "lost": [[FORGED, 1]],
         });
-        std::fs::write(path.join("run.json"), account.to_string()).unwrap();
+        std::fs::write(path.join("run.json"), summary.to_string()).unwrap();
         if hangs {
             let recording = Recording::open(job.bytes(60_000 * MS)).unwrap();
             let snapshot = snapshot_at(&recording, 60_000 * MS, 1_000 * MS, 0).unwrap();
-            let mut hang = HangReport::new(4242, AT_THE_START, Some(FORGED), snapshot, PreloadAccount::default());
+            let mut hang = HangReport::new(4242, AT_THE_START, Some(FORGED), snapshot, PreloadSummary::default());
             hang.python = Some(format!("Thread 1\n{FORGED}"));
             std::fs::write(path.join("hang.json"), hang.json()).unwrap();
         }
@@ -68,7 +68,7 @@ fn a_run(job: &Job, hangs: bool) {
     let (main, other) = (job.thread(100, THREAD), job.thread(101, THREAD));
     let (one, two) = (job.stream(0x51), job.stream(0x52));
     let (k1, k2) = (job.function(FORGED), job.function(AT_THE_START));
-    let recorder = job.world.recorder();
+    let recorder = job.tracker.recorder();
     recorder.add_setting(0, &format!("LAZYGUARD_ON_HANG={FORGED}"));
     recorder.add_note(0, FORGED);
     recorder.add_file(0, 0x40_0000, 0x48_0000, 0x40_0000, &format!("/opt/{FORGED}"));

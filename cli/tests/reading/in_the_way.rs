@@ -93,7 +93,7 @@ fn the_file_whose_code_was_called_is_another_thing_now() {
     let job = Job::new();
     let main = job.thread(100, "main");
     let path = folder.of("train");
-    job.world.recorder().add_file(0, 0x40_0000, 0x48_0000, 0x40_0000, path.to_str().unwrap());
+    job.tracker.recorder().add_file(0, 0x40_0000, 0x48_0000, 0x40_0000, path.to_str().unwrap());
     job.make(main, &launch(0, 0, 100), 5, 0);
     job.save(&folder.0, 1_000_000);
     let (out, errors) = texts(&at_once(&["log", folder.path()]));

@@ -67,7 +67,7 @@ fn every_line_has_what_applies_to_it_and_no_more() {
         at(100),
         &main,
         json!({
-            "at_ns": 100, "took_ns": 50, "event": "load", "call": "cuLibraryLoadData", "result": 0, "lane": "landmarks",
+            "at_ns": 100, "took_ns": 50, "event": "load", "call": "cuLibraryLoadData", "result": 0, "lane": "rare_events",
             "number": 0, "owner": 0xb1,
         }),
     );
@@ -85,7 +85,7 @@ fn every_line_has_what_applies_to_it_and_no_more() {
         cold,
         &worker,
         json!({
-            "at_ns": 2_000, "took_ns": 900, "event": "load", "call": "cuLaunchKernel", "result": 0, "lane": "landmarks",
+            "at_ns": 2_000, "took_ns": 900, "event": "load", "call": "cuLaunchKernel", "result": 0, "lane": "rare_events",
             "number": 0, "stream": 2, "handle": 0x52, "function": "k2", "cold": "function", "grid": [40, 2, 1],
             "block": [128, 1, 1], "owner": 0xb1, "caller": "0x401234",
         }),
@@ -95,7 +95,7 @@ fn every_line_has_what_applies_to_it_and_no_more() {
         hazard,
         &json!({ "thread": 101, "thread_number": 2, "thread_name": "worker" }),
         json!({
-            "at_ns": 2_000, "took_ns": 1, "event": "hazard", "call": "cuLaunchKernel", "lane": "landmarks", "number": 1,
+            "at_ns": 2_000, "took_ns": 1, "event": "hazard", "call": "cuLaunchKernel", "lane": "rare_events", "number": 1,
             "stream": 2, "handle": 0x52, "function": "k2", "code": "LG101", "in_flight_on": 1, "in_flight": "at::kernel<float>",
         }),
     );
@@ -104,7 +104,7 @@ fn every_line_has_what_applies_to_it_and_no_more() {
         &worker,
         json!({
             "at_ns": 3_000, "took_ns": 5, "event": "memory_operation", "call": "cuStreamWaitValue32_v2", "result": 0,
-            "lane": "landmarks", "number": 2, "stream": 1, "handle": 0x51, "address": 0xf1a6, "value": 7, "wait": true,
+            "lane": "rare_events", "number": 2, "stream": 1, "handle": 0x51, "address": 0xf1a6, "value": 7, "wait": true,
             "condition": "==",
         }),
     );
@@ -113,7 +113,7 @@ fn every_line_has_what_applies_to_it_and_no_more() {
         &worker,
         json!({
             "at_ns": 4_000, "took_ns": 5, "event": "memory_operation", "call": "cuStreamWriteValue32_v2", "result": 0,
-            "lane": "landmarks", "number": 3, "stream": 2, "handle": 0x52, "address": 0xf1a6, "value": 6, "wait": false,
+            "lane": "rare_events", "number": 3, "stream": 2, "handle": 0x52, "address": 0xf1a6, "value": 6, "wait": false,
         }),
     );
     expect(
@@ -129,7 +129,7 @@ fn every_line_has_what_applies_to_it_and_no_more() {
         &main,
         json!({
             "at_ns": 6_000, "took_ns": 200_000, "event": "allocation", "call": "cuMemAlloc_v2", "result": 2,
-            "lane": "landmarks", "number": 1, "address": 0xd00d, "bytes": 64,
+            "lane": "rare_events", "number": 1, "address": 0xd00d, "bytes": 64,
         }),
     );
     expect(
@@ -152,7 +152,7 @@ fn every_line_has_what_applies_to_it_and_no_more() {
         at(320_000),
         &json!({ "thread": 100, "thread_number": 1, "thread_name": "main" }),
         json!({
-            "at_ns": 320_000, "took_ns": 1_000, "event": "preload", "call": "cuStreamQuery", "lane": "landmarks", "number": 2,
+            "at_ns": 320_000, "took_ns": 1_000, "event": "preload", "call": "cuStreamQuery", "lane": "rare_events", "number": 2,
             "owner": 0xb1, "loaded": 12, "refused": 3, "left_out": 5,
         }),
     );
@@ -236,16 +236,19 @@ fn a_recording_may_be_named_by_itself() {
 
 #[test]
 fn the_page_tells_of_every_key_every_event_and_every_option() {
-    let page = include_str!("../../../docs/READING.md");
+    let reference = include_str!("../../../docs/REFERENCE.md");
+    let (_, reference) = reference.split_once("\n## `lazyguard log --format json`\n").expect("a section");
+    let section = reference.split("\n## ").next().expect("its text");
     let folder = Folder::new("page");
     a_run(&folder);
     let keys = lines(&[folder.path()]).into_iter().flat_map(|line| line.as_object().cloned().unwrap_or_default());
     for key in keys.map(|(key, _)| key) {
-        assert!(page.contains(&format!("`{key}`")), "docs/READING.md does not tell of the key {key}");
+        assert!(section.contains(&format!("\n| `{key}` |")), "docs/REFERENCE.md does not tell of the key {key}");
     }
     for event in lazyguard_core::report::EVENTS {
-        assert!(page.contains(&format!("`{event}`")), "docs/READING.md does not tell of the event {event}");
+        assert!(section.contains(&format!("`{event}`")), "docs/REFERENCE.md does not tell of the event {event}");
     }
+    let page = include_str!("../../../docs/READING.md");
     for command in ["report", "log", "export"] {
         let help = said(&[command, "--help"]);
         let options = help.split_ascii_whitespace().filter(|word| word.starts_with("--") && *word != "--help");

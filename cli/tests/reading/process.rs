@@ -64,7 +64,7 @@ pub(super) fn blocked_process(folder: &Folder, setting: &str) -> Mapping {
         ..nobody()
     };
     let job = Job::of(SMALL, &facts_of_it);
-    job.world.recorder().add_setting(0, setting);
+    job.tracker.recorder().add_setting(0, setting);
     let main = job.thread(100, "main");
     let stream = job.stream(0x51);
     let k = job.function("spin");
@@ -108,7 +108,7 @@ fn the_threshold_of_a_process_that_lives_is_its_setting() {
         let process = blocked_process(&folder, setting);
         let report: Value =
             serde_json::from_str(&said(&["report", &process.0.id().to_string(), "--format", "json"])).unwrap();
-        assert_eq!(report["recording"]["standing"], expect, "{setting}: {report:#}");
+        assert_eq!(report["recording"]["status"], expect, "{setting}: {report:#}");
     }
 }
 

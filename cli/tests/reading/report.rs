@@ -3,7 +3,7 @@
 use super::common::{facts, hanging, launch, nobody, wait, write, Job, SMALL};
 use super::{lazyguard, said, texts, Folder};
 use lazyguard_core::diagnose::{snapshot_at, Snapshot};
-use lazyguard_core::report::{HangReport, PreloadAccount};
+use lazyguard_core::report::{HangReport, PreloadSummary};
 use lazyguard_core::trace::read::Recording;
 use lazyguard_core::trace::{ProcessFacts, Record};
 use serde_json::Value;
@@ -46,9 +46,9 @@ fn who_was_killed_without_a_live_report_learns_why_from_the_recording() {
             "  cuLaunchKernel of k2 on stream 2 at +1.000 s: train+0x2222\n",
             "\ntrain (process 4242, rank 3 on ",
             " was killed or ended without an exit; last seen at +60.000 s (2025-06-15 15:07:40 UTC)\n",
-            "no account: ",
+            "no summary: ",
             "recording: ",
-            "3 driver calls, 2 launches in 1 thread(s)\n  work: 1 records\n  waits: 0 records\n  landmarks: 1 records\n",
+            "3 driver calls, 2 launches in 1 thread(s)\n  work: 1 records\n  waits: 0 records\n  rare_events: 1 records\n",
         ],
     );
     let report = json(&folder);
@@ -84,7 +84,7 @@ fn the_json_form_says_what_the_recording_is_and_holds() {
         ("calls", 3.into()),
         ("launches", 2.into()),
         ("defects", Value::Array(Vec::new())),
-        ("records", serde_json::json!({ "written": 2, "present": 2, "overtaken": 0, "dropped": 0 })),
+        ("records", serde_json::json!({ "written": 2, "present": 2, "overwritten": 0, "dropped": 0 })),
         (
             "threads",
             serde_json::json!([
@@ -97,9 +97,9 @@ fn the_json_form_says_what_the_recording_is_and_holds() {
     let lanes = recording["lanes"].as_array().unwrap();
     assert_eq!(
         lanes.iter().map(|lane| lane["lane"].as_str().unwrap()).collect::<Vec<_>>(),
-        ["work", "waits", "landmarks"]
+        ["work", "waits", "rare_events"]
     );
-    assert_eq!(lanes[0], serde_json::json!({ "lane": "work", "present": 1, "overtaken": 0, "dropped": 0 }));
+    assert_eq!(lanes[0], serde_json::json!({ "lane": "work", "present": 1, "overwritten": 0, "dropped": 0 }));
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn who_was_killed_need_not_have_waited_for_the_threshold() {
         let folder = Folder::new("threshold");
         let job = Job::new();
         hanging(&job);
-        job.world.recorder().add_setting(0, setting);
+        job.tracker.recorder().add_setting(0, setting);
         job.save(&folder.0, seen);
         assert_eq!(json(&folder)["recording"]["verdicts"].as_array().map(Vec::len), Some(codes), "{setting} {seen}");
     }
@@ -211,7 +211,7 @@ fn on_another_machine_a_process_may_still_run() {
 fn live_report(job: &Job, folder: &Folder) -> HangReport {
     let recording = Recording::open(job.bytes(SECOND)).unwrap();
     let snapshot = snapshot_at(&recording, 35 * SECOND, 30 * SECOND, 90 * SECOND).unwrap();
-    HangReport::new(4242, "train", Some(folder.path()), snapshot, PreloadAccount::default())
+    HangReport::new(4242, "train", Some(folder.path()), snapshot, PreloadSummary::default())
 }
 
 #[test]
@@ -250,7 +250,7 @@ fn calls_of_threads_whose_entry_has_been_used_again_count() {
         let at = SECOND * u64::from(n + 1);
         job.make(thread, &launch(0, 0, at), 5, 0);
         job.make(thread, &facts("cuCtxSynchronize", at + 100), 5, 0);
-        job.world.end_thread(thread, at + 200);
+        job.tracker.end_thread(thread, at + 200);
     }
     job.save(&folder.0, 60 * SECOND);
     let recording = &json(&folder)["recording"];
@@ -268,9 +268,9 @@ fn what_is_lost_or_makes_no_sense_is_counted() {
     (0..20).for_each(|n| job.make(main, &launch(0, 0, SECOND + n * 100), 5, 0));
     job.save(&folder.0, 4 * SECOND);
     let text = said(&["report", folder.path()]);
-    assert!(text.contains("  work: 8 records; 12 older ones were overtaken\n"), "{text}");
+    assert!(text.contains("  work: 8 records; 12 older ones were overwritten\n"), "{text}");
     let records = &json(&folder)["recording"]["records"];
-    assert_eq!(records, &serde_json::json!({ "written": 20, "present": 8, "overtaken": 12, "dropped": 0 }));
+    assert_eq!(records, &serde_json::json!({ "written": 20, "present": 8, "overwritten": 12, "dropped": 0 }));
     let mut bytes = job.bytes(4 * SECOND);
     bytes.truncate(bytes.len() - 64);
     std::fs::write(folder.of("trace.lgt"), bytes).unwrap();
@@ -296,34 +296,34 @@ fn what_is_lost_or_makes_no_sense_is_counted() {
     assert!(cut_short(&["report", "--hazards", "--format", "json"]).contains("\"problems\""));
 }
 
-/// Why there is no account is what the recording knows, and no more.
+/// Why there is no summary is what the recording knows, and no more.
 #[test]
 fn an_account_that_is_missing_is_told_by_how_the_process_stands() {
     let folder = Folder::new("no_account");
     let job = Job::new();
     hanging(&job);
-    let account = || {
+    let summary = || {
         let output = lazyguard(&["report", folder.path()]).output().unwrap();
         let (out, _) = texts(&output);
-        out.lines().find(|line| line.contains("account")).unwrap_or_default().to_owned()
+        out.lines().find(|line| line.contains("summary")).unwrap_or_default().to_owned()
     };
     job.save(&folder.0, 2 * SECOND);
-    assert_eq!(account(), "no account: the program did not end in an orderly way");
+    assert_eq!(summary(), "no summary: the program did not end in an orderly way");
     std::fs::write(folder.of("run.json"), "{\"schema\":").unwrap();
-    assert_eq!(account(), "the account (run.json) cannot be read: how the program ended is not known");
+    assert_eq!(summary(), "the summary (run.json) cannot be read: how the program ended is not known");
     std::fs::remove_file(folder.of("run.json")).unwrap();
     // A disk may be full at the end; the recording has had its room from the beginning.
     job.ended();
     job.save(&folder.0, 2 * SECOND);
     assert!(
-        account().starts_with("no account: the program ended in an orderly way, but its account (run.json) was not")
+        summary().starts_with("no summary: the program ended in an orderly way, but its summary (run.json) was not")
     );
     std::fs::write(folder.of("trace.lgt"), "nonsense").unwrap();
     std::fs::write(folder.of("log.jsonl"), "").unwrap();
     let output = lazyguard(&["report", folder.path()]).output().unwrap();
     let (out, _) = texts(&output);
     assert!(out.contains("the recording (trace.lgt) cannot be read: ") && !out.contains("no recording"), "{out}");
-    assert!(out.contains("no account, and the recording that would say why cannot be read\n"), "{out}");
+    assert!(out.contains("no summary, and the recording that would say why cannot be read\n"), "{out}");
 }
 
 /// A call that came back with an error was not slow, and its hang has not gone on by itself.
@@ -339,7 +339,7 @@ fn what_became_of_a_hang_that_was_reported_is_told_from_the_records() {
         "past_threshold": true, "context": 0, "stream": null, "function": null, "cold": null,
     });
     let hang = serde_json::json!({
-        "schema": 1, "process": 4242, "program": "train", "folder": null, "verdicts": [], "preload": PreloadAccount::default(),
+        "schema": 1, "process": 4242, "program": "train", "folder": null, "verdicts": [], "preload": PreloadSummary::default(),
         "at": 31 * SECOND, "threshold_nanos": 30 * SECOND, "blocked": [call], "streams": [], "waits": [], "loads": [],
     });
     std::fs::write(folder.of("hang.json"), hang.to_string()).unwrap();

@@ -57,8 +57,8 @@ fn ns(value: &Value, pointer: &str) -> u64 {
     value.pointer(pointer).and_then(Value::as_u64).unwrap_or_else(|| panic!("no {pointer} in {value:#}"))
 }
 
-fn part(account: &Value, name: &str) -> u64 {
-    let parts = account["parts"].as_array().expect("parts").iter();
+fn part(summary: &Value, name: &str) -> u64 {
+    let parts = summary["parts"].as_array().expect("parts").iter();
     parts.filter(|part| part["part"] == name).map(|part| ns(part, "/ns")).sum()
 }
 
@@ -73,11 +73,11 @@ fn a_start_is_told_in_parts_that_are_the_whole_of_it() {
         (&json!(4242), &json!("train"), &json!("3"))
     );
     assert_eq!(process["blocking"], Value::Null, "it was not asked for");
-    let account = &process["cold_start"];
-    assert_eq!((&account["from_process_start"], &account["steady"]["reached"]), (&json!(true), &json!(true)));
-    let whole = ns(account, "/steady/until_ns");
+    let summary = &process["cold_start"];
+    assert_eq!((&summary["from_process_start"], &summary["steady"]["reached"]), (&json!(true), &json!(true)));
+    let whole = ns(summary, "/steady/until_ns");
     assert_eq!(whole, ARMED + 100 * MS, "the end of the last load");
-    let parts: u64 = account["parts"].as_array().expect("parts").iter().map(|part| ns(part, "/ns")).sum();
+    let parts: u64 = summary["parts"].as_array().expect("parts").iter().map(|part| ns(part, "/ns")).sum();
     assert_eq!(parts, whole);
     for (name, expect) in [
         ("loader", 10 * MS),
@@ -90,7 +90,7 @@ fn a_start_is_told_in_parts_that_are_the_whole_of_it() {
         ("first_launches", 2 * MS),
         ("submissions", 0),
     ] {
-        assert_eq!(part(account, name), expect, "{name} of {account:#}");
+        assert_eq!(part(summary, name), expect, "{name} of {summary:#}");
     }
     let text = said(&["report", folder.path(), "--cold-start"]);
     for line in [
@@ -112,9 +112,9 @@ fn a_start_is_told_in_parts_that_are_the_whole_of_it() {
 fn a_call_that_was_held_up_by_another_threads_load_names_it() {
     let folder = folder_with("blocking", &a_start(&process(4242)));
     let told = json_of(folder.path(), &["--blocking"]);
-    let account = &told["processes"][0]["blocking"];
-    assert_eq!((ns(account, "/count"), ns(account, "/total_ns"), ns(account, "/asynchronous_calls")), (2, 28 * MS, 52));
-    let group = &account["groups"][0];
+    let summary = &told["processes"][0]["blocking"];
+    assert_eq!((ns(summary, "/count"), ns(summary, "/total_ns"), ns(summary, "/asynchronous_calls")), (2, 28 * MS, 52));
+    let group = &summary["groups"][0];
     assert_eq!(
         (&group["call"], &group["kernel"], &group["reason"]),
         (&json!("cuLaunchKernel"), &json!("warm"), &json!("lock_held"))
@@ -123,7 +123,7 @@ fn a_call_that_was_held_up_by_another_threads_load_names_it() {
     assert_eq!(group["other"], other);
     let text = said(&["report", folder.path(), "--blocking"]);
     for line in [
-        "asynchronous calls that held the host for 100.0 us or more: 2 of 52, 28.0 ms in all, the longest 26.0 ms\n",
+        "asynchronous calls that blocked the host for 100.0 us or more: 2 of 52, 28.0 ms in all, the longest 26.0 ms\n",
         "       1 - 10 ms         1  ###############\n",
         "  26.0 ms (92.9 %)  cuLaunchKernel of warm: 1 time(s), the longest 26.0 ms, first at +0.075000 in thread 4242\n",
         "why: the context's lock was held by another thread's call: thread 4250 \"loader\" in cuModuleLoadData\n",
@@ -176,19 +176,19 @@ fn what_has_been_overtaken_is_said_and_no_later_launch_is_called_the_first() {
         job.make(main, &launch(stream, late, (10 + n) * MS), 4_096, 0);
     }
     job.make(main, &launch(stream, early, 1100 * MS), 4_096, 0);
-    let folder = Folder::new("overtaken-timing");
+    let folder = Folder::new("overwritten-timing");
     job.save(&folder.of(""), 1200 * MS);
     let told = json_of(folder.path(), &["--cold-start"]);
-    let account = &told["processes"][0]["cold_start"];
-    let missing = ns(account, "/missing/work");
+    let summary = &told["processes"][0]["cold_start"];
+    let missing = ns(summary, "/missing/work");
     assert!(missing > 800, "{missing}");
     let text = said(&["report", folder.path(), "--cold-start"]);
-    let said_so = format!("the first {missing} launches, copies and other submissions have been overtaken in the recording: what was first is known from the loads only");
+    let said_so = format!("the first {missing} launches, copies and other submissions have been overwritten in the recording: what was first is known from the loads only");
     assert!(text.contains(&said_so), "{text}");
-    assert!(text.contains("late (its first launch has been overtaken)\n"), "{text}");
+    assert!(text.contains("late (its first launch has been overwritten)\n"), "{text}");
     assert!(text.contains("early (loaded its function)\n"), "{text}");
     let known: Vec<_> =
-        account["kernels"].as_array().expect("kernels").iter().map(|k| (&k["kernel"], &k["first_is_known"])).collect();
+        summary["kernels"].as_array().expect("kernels").iter().map(|k| (&k["kernel"], &k["first_is_known"])).collect();
     assert_eq!(known, [(&json!("early"), &json!(true)), (&json!("late"), &json!(false))]);
 }
 
@@ -196,9 +196,9 @@ fn what_has_been_overtaken_is_said_and_no_later_launch_is_called_the_first() {
 fn a_recording_without_the_beginning_is_told_from_where_it_begins() {
     let folder = folder_with("no-beginning", &a_start(&nobody()));
     let told = json_of(folder.path(), &["--cold-start"]);
-    let account = &told["processes"][0]["cold_start"];
+    let summary = &told["processes"][0]["cold_start"];
     assert_eq!(
-        (&account["from_process_start"], ns(account, "/steady/until_ns"), part(account, "loader")),
+        (&summary["from_process_start"], ns(summary, "/steady/until_ns"), part(summary, "loader")),
         (&json!(false), 100 * MS, 0)
     );
     let text = said(&["report", folder.path(), "--cold-start"]);

@@ -60,7 +60,7 @@ pub enum Class {
 }
 
 impl Class {
-    /// Whether a call of this class has to stay out while functions are being loaded ahead of their use: it could put
+    /// Whether a call of this class has to stay out while functions are being preloaded: it could put
     /// work into the context that does not end by itself, begin a capture that the idle question would invalidate, or
     /// take away what is being loaded.
     pub const fn waits_at_gate(self) -> bool {
@@ -113,20 +113,20 @@ impl Class {
     }
 }
 
-/// An exported driver symbol that LazyGuard gets between, as an index into [`FORMS`].
+/// An exported driver symbol that LazyGuard gets between, as an index into [`ENTRY_POINTS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Form(u16);
+pub struct EntryPoint(u16);
 
-/// The facts of one form.
+/// The facts of one entry_point.
 #[derive(Clone, Copy, Debug)]
-pub struct FormInfo {
+pub struct EntryPointInfo {
     /// The number that records carry; never reused.
     pub id: u16,
     /// The symbol `libcuda.so.1` exports.
     pub symbol: &'static str,
     /// The name by which `cuGetProcAddress` knows it.
     pub base: &'static str,
-    /// The CUDA version, as `cuGetProcAddress` counts them, from which this form answers to `base`.
+    /// The CUDA version, as `cuGetProcAddress` counts them, from which this entry_point answers to `base`.
     pub since: i32,
     /// Whether the default stream is the calling thread's own.
     pub per_thread: bool,
@@ -134,10 +134,10 @@ pub struct FormInfo {
     pub class: Class,
 }
 
-impl Form {
-    /// The form with this index in [`FORMS`].
+impl EntryPoint {
+    /// The entry_point with this index in [`ENTRY_POINTS`].
     pub const fn from_index(index: usize) -> Option<Self> {
-        if index < FORMS.len() {
+        if index < ENTRY_POINTS.len() {
             Some(Self(index as u16))
         } else {
             None
@@ -149,14 +149,14 @@ impl Form {
         self.info().id
     }
 
-    /// Its index in [`FORMS`].
+    /// Its index in [`ENTRY_POINTS`].
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 
     /// Its facts.
-    pub const fn info(self) -> &'static FormInfo {
-        &FORMS[self.0 as usize]
+    pub const fn info(self) -> &'static EntryPointInfo {
+        &ENTRY_POINTS[self.0 as usize]
     }
 
     /// What it does.
@@ -169,12 +169,12 @@ impl Form {
         self.info().symbol
     }
 
-    /// The form of an exported symbol.
+    /// The entry_point of an exported symbol.
     pub fn by_symbol(symbol: &[u8]) -> Option<Self> {
-        FORMS.iter().position(|f| f.symbol.as_bytes() == symbol).and_then(Self::from_index)
+        ENTRY_POINTS.iter().position(|f| f.symbol.as_bytes() == symbol).and_then(Self::from_index)
     }
 
-    /// The form that records name by `id`.
+    /// The entry_point that records name by `id`.
     pub const fn by_id(id: u16) -> Option<Self> {
         if (id as usize) < BY_ID.len() {
             return Self::from_index(BY_ID[id as usize] as usize);
@@ -182,18 +182,18 @@ impl Form {
         None
     }
 
-    /// The first form of a class: what stands for the class in records that are of no particular call.
+    /// The first entry_point of a class: what stands for the class in records that are of no particular call.
     pub fn of_class(class: Class) -> Self {
-        let found = FORMS.iter().position(|form| form.class == class).and_then(Self::from_index);
+        let found = ENTRY_POINTS.iter().position(|entry_point| entry_point.class == class).and_then(Self::from_index);
         found.unwrap_or(Self(0))
     }
 
     /// The forms that answer to a name asked of `cuGetProcAddress`.
     pub fn by_base(base: &[u8]) -> impl Iterator<Item = Self> + '_ {
-        (0..FORMS.len()).filter(move |&i| FORMS[i].base.as_bytes() == base).filter_map(Self::from_index)
+        (0..ENTRY_POINTS.len()).filter(move |&i| ENTRY_POINTS[i].base.as_bytes() == base).filter_map(Self::from_index)
     }
 
-    /// Which form `cuGetProcAddress` means by a name, a version and a stream convention: the newest one no newer than
+    /// Which entry_point `cuGetProcAddress` means by a name, a version and a stream convention: the newest one no newer than
     /// the version asked for. A name without per-thread forms answers with its only convention.
     pub fn by_request(base: &[u8], version: i32, per_thread: bool) -> Option<Self> {
         let newest = |wanted: bool| {
@@ -205,19 +205,19 @@ impl Form {
     }
 }
 
-macro_rules! define_forms {
+macro_rules! define_entry_points {
     ($(
         $class:ident $args:tt => $family:ident :: $hook:ident $used:tt;
         { $( $id:literal $symbol:ident $base:ident $since:literal $convention:ident; )+ }
     )+) => {
-        /// Every form, in the table's order.
-        pub const FORMS: &[FormInfo] = &[
-            $($(FormInfo {
+        /// Every entry_point, in the table's order.
+        pub const ENTRY_POINTS: &[EntryPointInfo] = &[
+            $($(EntryPointInfo {
                 id: $id,
                 symbol: stringify!($symbol),
                 base: stringify!($base),
                 since: $since,
-                per_thread: define_forms!(@convention $convention),
+                per_thread: define_entry_points!(@convention $convention),
                 class: Class::$class,
             },)+)+
         ];
@@ -226,14 +226,14 @@ macro_rules! define_forms {
     (@convention per_thread) => { true };
 }
 
-crate::with_driver_api!(define_forms);
+crate::with_driver_api!(define_entry_points);
 
-/// The index of each id's form; past the end of the forms where there is none.
+/// The index of each id's entry_point; past the end of the forms where there is none.
 static BY_ID: [u16; largest_id() + 1] = {
     let mut table = [u16::MAX; largest_id() + 1];
     let mut index = 0;
-    while index < FORMS.len() {
-        table[FORMS[index].id as usize] = index as u16;
+    while index < ENTRY_POINTS.len() {
+        table[ENTRY_POINTS[index].id as usize] = index as u16;
         index += 1;
     }
     table
@@ -241,9 +241,9 @@ static BY_ID: [u16; largest_id() + 1] = {
 
 const fn largest_id() -> usize {
     let (mut largest, mut index) = (0, 0);
-    while index < FORMS.len() {
-        if FORMS[index].id as usize > largest {
-            largest = FORMS[index].id as usize;
+    while index < ENTRY_POINTS.len() {
+        if ENTRY_POINTS[index].id as usize > largest {
+            largest = ENTRY_POINTS[index].id as usize;
         }
         index += 1;
     }
@@ -257,20 +257,20 @@ mod tests {
 
     #[test]
     fn ids_and_symbols_are_unique() {
-        let ids: HashSet<_> = FORMS.iter().map(|f| f.id).collect();
-        let symbols: HashSet<_> = FORMS.iter().map(|f| f.symbol).collect();
-        assert_eq!(ids.len(), FORMS.len());
-        assert_eq!(symbols.len(), FORMS.len());
-        for (index, form) in FORMS.iter().enumerate() {
-            assert_eq!(Form::by_id(form.id).map(Form::index), Some(index));
+        let ids: HashSet<_> = ENTRY_POINTS.iter().map(|f| f.id).collect();
+        let symbols: HashSet<_> = ENTRY_POINTS.iter().map(|f| f.symbol).collect();
+        assert_eq!(ids.len(), ENTRY_POINTS.len());
+        assert_eq!(symbols.len(), ENTRY_POINTS.len());
+        for (index, entry_point) in ENTRY_POINTS.iter().enumerate() {
+            assert_eq!(EntryPoint::by_id(entry_point.id).map(EntryPoint::index), Some(index));
         }
-        assert_eq!((Form::by_id(0), Form::by_id(u16::MAX)), (None, None));
+        assert_eq!((EntryPoint::by_id(0), EntryPoint::by_id(u16::MAX)), (None, None));
     }
 
     #[test]
     fn a_request_gets_the_newest_form_of_its_age_and_convention() {
         let check = |base: &str, version, per_thread, expect: Option<&str>| {
-            let got = Form::by_request(base.as_bytes(), version, per_thread).map(Form::symbol);
+            let got = EntryPoint::by_request(base.as_bytes(), version, per_thread).map(EntryPoint::symbol);
             assert_eq!(got, expect, "{base} {version} {per_thread}");
         };
         check("cuGetProcAddress", 11030, false, Some("cuGetProcAddress"));

@@ -5,7 +5,7 @@
 //! the real functions and its look-up map of this table; the core makes names and classes of it; nothing else lists a
 //! driver symbol.
 //!
-//! A form is `id symbol look-up-name since-version stream-convention`: the name and version are what a program passes to
+//! A entry_point is `id symbol look-up-name since-version stream-convention`: the name and version are what a program passes to
 //! `cuGetProcAddress`, and `per_thread` marks the forms whose default stream is the calling thread's own.
 //!
 //! Must not: reuse an id or change what one means. Records on disk name forms by id; rows are only ever added, with the

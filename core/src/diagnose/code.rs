@@ -42,8 +42,8 @@ codes! {
     LG102 102 "a module was loaded into a context with work in flight";
     LG103 103 "a stream wait was submitted before the operation that satisfies it";
     LG104 104 "a call that waits for the whole context was made while a wait was unsatisfied or a kernel long in flight";
-    LG105 105 "an asynchronous copy held the host";
-    LG106 106 "a launch of a loaded kernel held the host";
+    LG105 105 "an asynchronous copy blocked the host";
+    LG106 106 "a launch of a loaded kernel blocked the host";
     LG107 107 "a launch had to grow local memory";
     LG108 108 "code was compiled at run time on a path that is timed or concurrent";
     LG109 109 "a grid that must be resident at once leaves no room for the kernel it waits for";

@@ -11,11 +11,11 @@
 //! Must not: look at anything but the snapshot.
 
 use super::code::Code;
+use super::messages;
 use super::paths::{End, Path, Paths};
 use super::snapshot::{BlockedCall, BusyStream, Extent, FedStream, OperationSeen, Snapshot, StreamRef, WaitSeen};
-use super::verdict::{Confidence, Culprit, Diagnosis, Evidence, Standing, Verdict};
-use super::words;
-use crate::api::{Class, Form};
+use super::verdict::{Confidence, Culprit, Diagnosis, Evidence, Status, Verdict};
+use crate::api::{Class, EntryPoint};
 use crate::report::demangle;
 use crate::state::ColdKind;
 use crate::Nanos;
@@ -42,7 +42,7 @@ pub fn diagnose(snapshot: &Snapshot) -> Diagnosis {
 }
 
 fn class(call: &str) -> Option<Class> {
-    Snapshot::form(call).map(Form::class)
+    Snapshot::entry_point(call).map(EntryPoint::class)
 }
 
 fn is_legacy(stream: &StreamRef) -> bool {
@@ -76,11 +76,11 @@ impl<'a> Decision<'a> {
         let (stuck, slow): (Vec<_>, Vec<_>) = findings.into_iter().partition(|finding| self.counts(finding));
         if stuck.is_empty() {
             let slow: Vec<_> = slow.first().map(|finding| self.excuse(finding)).unwrap_or_default();
-            let standing = if slow.is_empty() { Standing::Well } else { Standing::Slow };
-            return Diagnosis { standing, verdicts: Vec::new(), slow };
+            let status = if slow.is_empty() { Status::Well } else { Status::Slow };
+            return Diagnosis { status, verdicts: Vec::new(), slow };
         }
         let verdicts = stuck.into_iter().map(|finding| self.verdict(finding)).collect();
-        Diagnosis { standing: Standing::Hang, verdicts, slow: Vec::new() }
+        Diagnosis { status: Status::Hang, verdicts, slow: Vec::new() }
     }
 
     // --- what a call waits for ---
@@ -198,7 +198,7 @@ impl<'a> Decision<'a> {
                 culprits.push(culprit);
             }
         }
-        let before = culprits.first().map_or_else(|| "it".to_owned(), |c| words::operation(&c.operation));
+        let before = culprits.first().map_or_else(|| "it".to_owned(), |c| messages::operation(&c.operation));
         let fix = match &call.function {
             _ if class(&call.call) == Some(Class::ModuleLoad) => {
                 format!("Call {} before {before} is submitted.", call.call)
@@ -213,11 +213,11 @@ impl<'a> Decision<'a> {
                  are registered by then."
             ),
         };
-        let mut because = vec![words::loads(call)];
+        let mut because = vec![messages::loads(call)];
         if call.compiles {
             because.push("its code has to be compiled first, which may take long by itself".to_owned());
         }
-        because.extend(fed.map(words::fed_behind));
+        because.extend(fed.map(messages::fed_behind));
         let conclusive = !call.compiles && fed.is_none() && self.cannot_be_helped(&path, true);
         Finding { code: Code::LG202, calls: vec![call], path, culprits, because, fix, conclusive }
     }
@@ -234,16 +234,16 @@ impl<'a> Decision<'a> {
         let culprits: Vec<_> =
             fed.iter().map(|fed| Culprit { stream: fed.stream.clone(), operation: fed.newest.clone() }).collect();
         let first = culprits.first()?.clone();
-        let pause = format!("Pause what is submitted to {} until {} has returned", words::streams(&fed), call.call);
+        let pause = format!("Pause what is submitted to {} until {} has returned", messages::streams(&fed), call.call);
         let (code, because, fix) = match loads_module(call) {
             true => {
                 let what = call.function.as_deref().map_or_else(|| "the module".to_owned(), demangle);
                 let fix = format!("{pause}, or load {what} before that begins.");
-                (Code::LG202, words::loads(call), fix)
+                (Code::LG202, messages::loads(call), fix)
             }
             false => (
                 Code::LG204,
-                words::needs_idle(class).to_owned(),
+                messages::needs_idle(class).to_owned(),
                 format!("{pause}, or make that call before it begins or after it ends."),
             ),
         };
@@ -255,7 +255,7 @@ impl<'a> Decision<'a> {
     fn barrier(&self, calls: Vec<&'a BlockedCall>, path: Path<'a>) -> Finding<'a> {
         let what = path.barrier().and_then(|load| load.function.as_deref());
         let what = what.map_or_else(|| "the function".to_owned(), demangle);
-        let before = path.culprit().map_or_else(|| "it".to_owned(), |c| words::operation(&c.operation));
+        let before = path.culprit().map_or_else(|| "it".to_owned(), |c| messages::operation(&c.operation));
         let fix = if path.barrier().is_some_and(|load| load.first_launch) {
             format!("Launch {what} once before {before} is submitted; loading it is not enough where it prints.")
         } else {
@@ -288,11 +288,11 @@ impl<'a> Decision<'a> {
     fn whole_context(&self, call: &'a BlockedCall, class: Class, path: Path<'a>) -> Finding<'a> {
         let (because, fix) = match class {
             Class::Free => (
-                words::needs_idle(class),
+                messages::needs_idle(class),
                 "Release it with cuMemFreeAsync (cudaFreeAsync), or after that work has ended.",
             ),
             Class::ModuleUnload | Class::LibraryUnload => {
-                (words::needs_idle(class), "Unload it after that work has ended, or keep it.")
+                (messages::needs_idle(class), "Unload it after that work has ended, or keep it.")
             }
             Class::Launch => (
                 "that launch has to wait for everything in flight in the context: it needs more local memory than the \
@@ -300,7 +300,7 @@ impl<'a> Decision<'a> {
                 "Launch the kernel that needs most local memory once at the start, or set cudaDeviceSetLimit \
                  (cudaLimitStackSize) then.",
             ),
-            Class::ContextDestroy => (words::needs_idle(class), "End it after that work has ended."),
+            Class::ContextDestroy => (messages::needs_idle(class), "End it after that work has ended."),
             Class::Copy | Class::Set => (
                 "that works on the default stream, which waits for every stream that was not created non-blocking",
                 "Use an asynchronous copy on a stream of its own, or create the streams with CU_STREAM_NON_BLOCKING.",
@@ -309,7 +309,7 @@ impl<'a> Decision<'a> {
                 "the default stream waits for every stream that was not created non-blocking",
                 "Synchronize with the stream that is meant, or create the streams with CU_STREAM_NON_BLOCKING.",
             ),
-            _ => (words::needs_idle(class), "Make that call before this work is submitted, or after it has ended."),
+            _ => (messages::needs_idle(class), "Make that call before this work is submitted, or after it has ended."),
         };
         let conclusive = self.cannot_be_helped(&path, false);
         let (because, fix) = (vec![because.to_owned()], fix.to_owned());
@@ -329,7 +329,7 @@ impl<'a> Decision<'a> {
                     wait.value, wait.address, wait.condition
                 ),
             ),
-            End::Circle(_) => (
+            End::Cycle(_) => (
                 Code::LG203,
                 "Submit the write that each of these streams waits for before that stream's own wait, not behind it."
                     .to_owned(),
@@ -346,8 +346,8 @@ impl<'a> Decision<'a> {
                 Code::LG206,
                 format!(
                     "Launch {} with fewer blocks, so that {} finds room beside it, or launch that one first.",
-                    words::operation(&filler.operation),
-                    words::operation(&victim.operation)
+                    messages::operation(&filler.operation),
+                    messages::operation(&victim.operation)
                 ),
             ),
             // A call that waits for an idle context is not told by where its path ends.
@@ -361,7 +361,7 @@ impl<'a> Decision<'a> {
                         .filter(|s| s.stream.number != culprit.stream.number)
                         .map(|s| Culprit { stream: s.stream.clone(), operation: s.oldest.clone() }),
                 );
-                (Code::LG299, format!("Find out why {} does not end.", words::operation(&culprit.operation)))
+                (Code::LG299, format!("Find out why {} does not end.", messages::operation(&culprit.operation)))
             }
         };
         Finding { code, calls, path, culprits, because: Vec::new(), fix, conclusive }
@@ -378,7 +378,7 @@ impl<'a> Decision<'a> {
             return false;
         }
         match &path.end {
-            End::Circle(_) => true,
+            End::Cycle(_) => true,
             // A kernel that fills the device may end as any other, and whoever feeds a stream may pause.
             End::Filled(..) | End::Fed(..) => false,
             End::Runs(_) => by_loading,
@@ -386,12 +386,13 @@ impl<'a> Decision<'a> {
             End::Unwritten(wait, _) => {
                 by_loading
                     || wait.holds.is_none()
-                        && self.snapshot.at_large.is_empty()
+                        && self.snapshot.runnable.is_empty()
                         && !on.is_some_and(|stream| may_have_passed(stream, wait))
                         && !self.may_be_written(wait)
             }
             End::Host(host, _) => {
-                !host.doing.is_some_and(super::Doing::goes_on) && (by_loading || self.snapshot.at_large.is_empty())
+                !host.doing.is_some_and(super::ThreadActivity::goes_on)
+                    && (by_loading || self.snapshot.runnable.is_empty())
             }
         }
     }
@@ -403,8 +404,8 @@ impl<'a> Decision<'a> {
             |s| {
                 self.paths.from(s.stream.number, Nanos::MAX).is_some_and(|path| match &path.end {
                     End::Runs(_) | End::Filled(..) => true,
-                    End::Host(host, _) => host.doing.is_none_or(super::Doing::goes_on),
-                    End::Unwritten(..) | End::Circle(_) | End::Fed(..) => false,
+                    End::Host(host, _) => host.doing.is_none_or(super::ThreadActivity::goes_on),
+                    End::Unwritten(..) | End::Cycle(_) | End::Fed(..) => false,
                 })
             },
         )
@@ -419,7 +420,7 @@ impl<'a> Decision<'a> {
         }
         let streams = self.snapshot.streams.iter();
         let path = streams.filter_map(|s| self.paths.from(s.stream.number, Nanos::MAX)).min_by_key(Path::rank)?;
-        let quiet = format!("no thread has made a driver call for {}", words::lasted(quiet));
+        let quiet = format!("no thread has made a driver call for {}", messages::lasted(quiet));
         let mut finding = match &path.end {
             _ if path.barrier().is_some() => self.barrier(Vec::new(), path),
             End::Runs(_) => return None,
@@ -461,7 +462,7 @@ impl<'a> Decision<'a> {
         for finding in findings.iter_mut().filter(|f| matches!(f.code, Code::LG203 | Code::LG207)) {
             let own = |thread: u32| finding.calls.iter().any(|call| call.thread == thread);
             let may_help = |call: &BlockedCall| !own(call.thread) && !stuck.contains(&call.thread);
-            if !matches!(finding.path.end, End::Circle(_)) && self.snapshot.blocked.iter().any(may_help) {
+            if !matches!(finding.path.end, End::Cycle(_)) && self.snapshot.blocked.iter().any(may_help) {
                 finding.conclusive = false;
             }
         }
@@ -477,7 +478,7 @@ impl<'a> Decision<'a> {
         // Who holds the context up may be the one who would do what the others wait for.
         let explained = |finding: &Finding<'a>| {
             matches!(finding.code, Code::LG203 | Code::LG299 | Code::LG204)
-                && !matches!(finding.path.end, End::Circle(_))
+                && !matches!(finding.path.end, End::Cycle(_))
                 && finding.calls.iter().all(|call| same(call))
         };
         findings.retain_mut(|finding| {
@@ -528,11 +529,11 @@ impl<'a> Decision<'a> {
     }
 
     fn chain(&self, finding: &Finding<'a>) -> Vec<String> {
-        let mut chain: Vec<_> = finding.calls.iter().take(1).map(|call| words::blocked(call)).collect();
+        let mut chain: Vec<_> = finding.calls.iter().take(1).map(|call| messages::blocked(call)).collect();
         chain.extend(finding.because.iter().cloned());
-        chain.extend(words::path(self.snapshot, &finding.path));
+        chain.extend(messages::path(self.snapshot, &finding.path));
         let others = finding.calls.iter().skip(1);
-        chain.extend(others.map(|call| format!("{}: it waits with the first", words::blocked(call))));
+        chain.extend(others.map(|call| format!("{}: it waits with the first", messages::blocked(call))));
         chain
     }
 
@@ -540,7 +541,7 @@ impl<'a> Decision<'a> {
         let confidence = match (&finding.path.end, finding.code) {
             (_, Code::LG299) => Confidence::Possible,
             _ if !finding.conclusive => Confidence::Possible,
-            (End::Circle(_), _) => Confidence::Certain,
+            (End::Cycle(_), _) => Confidence::Certain,
             _ => Confidence::Likely,
         };
         let calls = finding.calls.iter().map(|call| Evidence {
@@ -550,7 +551,7 @@ impl<'a> Decision<'a> {
             stream: call.stream.as_ref().map(|s| s.number),
         });
         let (title, fed) = match &finding.path.end {
-            End::Fed(fed, _) => (words::starved_title(finding.code), fed.iter().copied().cloned().collect()),
+            End::Fed(fed, _) => (messages::starved_title(finding.code), fed.iter().copied().cloned().collect()),
             _ => (finding.code.title(), Vec::new()),
         };
         Verdict {
@@ -560,7 +561,7 @@ impl<'a> Decision<'a> {
             fed,
             threads: finding.calls.iter().map(|call| call.thread).collect(),
             chain: self.chain(&finding),
-            evidence: calls.chain(words::evidence(&finding.path)).collect(),
+            evidence: calls.chain(messages::evidence(&finding.path)).collect(),
             culprits: finding.culprits,
             fix: finding.fix,
         }
@@ -576,12 +577,12 @@ impl<'a> Decision<'a> {
             return lines;
         }
         if stood < self.snapshot.threshold_nanos && moved > 0 {
-            lines.push(format!("it is still moving: something ended there at {}", words::time(moved)));
+            lines.push(format!("it is still moving: something ended there at {}", messages::time(moved)));
             return lines;
         }
-        lines.push(match (&finding.path.end, words::at_large(self.snapshot)) {
+        lines.push(match (&finding.path.end, messages::runnable(self.snapshot)) {
             (End::Runs(_), _) => "nothing known keeps that from ending: it may only be slow".to_owned(),
-            (End::Host(host, _), _) if host.doing.is_some_and(super::Doing::goes_on) => {
+            (End::Host(host, _), _) if host.doing.is_some_and(super::ThreadActivity::goes_on) => {
                 "the host function is under way: it may only be slow".to_owned()
             }
             (End::Filled(..), _) => {
@@ -631,7 +632,7 @@ fn waits_for_its_stream(class: Class) -> bool {
     )
 }
 
-/// Whether an operation may write to any address: a kernel, or a copy or fill of which the record does not say where it writes.
+/// Whether an operation may write to any address: a kernel, or a copy or memset of which the record does not say where it writes.
 fn writes_anywhere(operation: &OperationSeen) -> bool {
     match operation.extent {
         Some(Extent::Grid { .. }) => true,

@@ -1,5 +1,5 @@
-use super::super::story::{Story, NOW, SECOND};
-use super::super::Doing;
+use super::super::test_trace::{TestTrace, NOW, SECOND};
+use super::super::ThreadActivity;
 use super::*;
 use crate::state::{StreamKey, StreamKind};
 use crate::trace::{pack_launch, Kind, Record};
@@ -8,7 +8,7 @@ const SYNC: &str = "cuStreamSynchronize";
 
 #[test]
 fn the_barrier_of_a_cold_function_is_blamed_on_what_it_stands_behind() {
-    let story = Story::new();
+    let story = TestTrace::new();
     story.launch(0, 10, "k1").cold(1, 20, "k2").waits(1, 30, "cuCtxSynchronize", None);
     story.check(&[(Code::LG201, "k1")]);
     let fix = &story.diagnosis().verdicts[0].fix;
@@ -17,14 +17,14 @@ fn the_barrier_of_a_cold_function_is_blamed_on_what_it_stands_behind() {
 
 #[test]
 fn an_innocent_stream_synchronized_after_a_cold_load_is_explained() {
-    let story = Story::new();
+    let story = TestTrace::new();
     story.launch(0, 10, "spin").cold(1, 20, "k2").launch(2, 25, "warm").waits(1, 30, SYNC, Some(2));
     story.check(&[(Code::LG201, "spin")]);
 }
 
 #[test]
 fn the_stream_that_the_barrier_stands_behind_waits_for_what_it_keeps_back() {
-    let story = Story::new();
+    let story = TestTrace::new();
     story.launch(0, 10, "spin").cold(1, 20, "k2").waits(1, 30, SYNC, Some(0));
     story.check(&[(Code::LG201, "spin")]);
 }
@@ -37,13 +37,13 @@ fn the_first_launch_of_a_context_is_a_barrier_where_a_module_prints() {
 }
 
 fn first_launch_beside_a_fill(image: u64, code: Code) {
-    let story = Story::new().patient(0);
+    let story = TestTrace::new().patient(0);
     let load = story.facts("cuModuleLoadData", 5, None);
     story.call(&Record { kind: Kind::ColdModule, three: image, detail: 0x77, ..load }, 0);
-    let other = story.world.context(0xd0, 1);
+    let other = story.tracker.context(0xd0, 1);
     let streams = [0x91, 0x92].map(|handle| {
         let key = StreamKey { handle, context: 0, thread: 0 };
-        story.world.stream(key, other, StreamKind::NonBlocking, 1)
+        story.tracker.stream(key, other, StreamKind::NonBlocking, 1)
     });
     let on = |stream: usize, facts: Record| Record { stream: streams[stream], context: other as u16, ..facts };
     story.call(&on(0, story.submit(0, 10, "cuMemsetD32Async")), 0);
@@ -60,14 +60,14 @@ fn first_launch_beside_a_fill(image: u64, code: Code) {
 
 #[test]
 fn a_cold_load_that_found_nothing_in_flight_is_innocent() {
-    let story = Story::new().patient(0);
+    let story = TestTrace::new().patient(0);
     story.cold(1, 5, "k2").synchronize(1, 7).launch(0, 10, "spin").waits(1, 30, SYNC, Some(0));
     story.check(&[(Code::LG299, "spin")]);
 }
 
 #[test]
 fn a_thread_blocked_in_a_cold_launch_explains_those_behind_it() {
-    let story = Story::new();
+    let story = TestTrace::new();
     story.wait(0, 10, 0xf1a6, 1);
     story.blocked(2, 20, "cuLaunchKernel", Some(1), Kind::ColdModule, "trivial");
     story.blocked(1, 30, "cuLaunchKernel", Some(0), Kind::Call, "trivial");
@@ -80,28 +80,28 @@ fn a_thread_blocked_in_a_cold_launch_explains_those_behind_it() {
 
 #[test]
 fn a_module_load_alone_is_only_slow_and_one_that_compiles_gets_time() {
-    let story = Story::new();
+    let story = TestTrace::new();
     story.blocked(1, 30, "cuModuleLoadData", None, Kind::ColdModule, "");
     story.check_well();
-    let story = Story::new();
+    let story = TestTrace::new();
     story.launch(0, 10, "k");
     let load = story.facts("cuModuleLoadData", 30, None);
     story.blocked_in(1, &Record { kind: Kind::ColdModule, three: 3, ..load });
     story.check(&[(Code::LG202, "k")]); // 10 seconds are more than three times the threshold
-    let story = Story::new().patient(20 * SECOND);
+    let story = TestTrace::new().patient(20 * SECOND);
     story.launch(0, 10, "k").blocked_in(1, &Record { kind: Kind::ColdModule, three: 3, ..load });
     story.check_slow("compiled");
 }
 
 #[test]
 fn a_value_nobody_writes_is_told_from_one_whose_writer_is_stuck() {
-    let story = Story::new();
+    let story = TestTrace::new();
     story.wait(0, 10, 0xf1a6, 1).write(1, 12, 0xf1a6, 7).waits(1, 30, SYNC, Some(0));
     story.check(&[(Code::LG203, "cuStreamWaitValue32_v2")]);
-    let story = Story::new().patient(0);
+    let story = TestTrace::new().patient(0);
     story.wait(0, 10, 0xf1a6, 1).launch(1, 11, "spin").write(1, 12, 0xf1a6, 1).waits(1, 30, SYNC, Some(0));
     story.check(&[(Code::LG299, "spin")]);
-    let story = Story::new().patient(0);
+    let story = TestTrace::new().patient(0);
     story.wait(0, 10, 0xf1a6, 1).launch(1, 11, "spin").about(1, 12, "cuMemsetD32Async", 0xf1a0, 64);
     story.waits(1, 30, SYNC, Some(0));
     story.check(&[(Code::LG299, "spin")]);
@@ -109,12 +109,12 @@ fn a_value_nobody_writes_is_told_from_one_whose_writer_is_stuck() {
 
 #[test]
 fn a_value_that_has_been_written_is_not_waited_for() {
-    let story = Story::new().patient(0);
+    let story = TestTrace::new().patient(0);
     story.wait(0, 10, 0xf1a6, 1).write(1, 12, 0xf1a6, 1).synchronize(1, 14).launch(0, 16, "spin");
     story.waits(1, 30, SYNC, Some(0));
     story.check(&[(Code::LG299, "cuStreamWaitValue32_v2")]);
     let none = story.facts("cuInit", 0, None);
-    let story = Story::new().patient(0);
+    let story = TestTrace::new().patient(0);
     story.wait(0, 10, 0xf1a6, 1).launch(0, 16, "spin").waits(1, 30, SYNC, Some(0));
     story.check(&[(Code::LG203, "cuStreamWaitValue32_v2")]);
     story.seen("cuStreamWaitValue32_v2", Record { detail: 0xf1a6, extent: 1, ..none });
@@ -123,7 +123,7 @@ fn a_value_that_has_been_written_is_not_waited_for() {
 
 #[test]
 fn two_streams_that_wait_for_what_the_other_writes_behind_its_wait_are_a_circle() {
-    let story = Story::new();
+    let story = TestTrace::new();
     story.wait(0, 10, 0xa, 1).write(0, 11, 0xb, 1).wait(1, 12, 0xb, 1).write(1, 13, 0xa, 1);
     story.waits(1, 30, SYNC, Some(0));
     story.check(&[(Code::LG203, "cuStreamWaitValue32_v2")]);
@@ -132,7 +132,7 @@ fn two_streams_that_wait_for_what_the_other_writes_behind_its_wait_are_a_circle(
 
 #[test]
 fn a_wait_whose_writer_is_behind_the_barrier_behind_the_wait_is_the_barriers_fault() {
-    let story = Story::new();
+    let story = TestTrace::new();
     story.wait(0, 10, 0xa, 1).cold(1, 12, "k2").write(1, 13, 0xa, 1).waits(1, 30, SYNC, Some(0));
     story.check(&[(Code::LG201, "cuStreamWaitValue32_v2")]);
     assert_eq!(story.diagnosis().verdicts[0].confidence, Confidence::Certain);
@@ -140,7 +140,7 @@ fn a_wait_whose_writer_is_behind_the_barrier_behind_the_wait_is_the_barriers_fau
 
 #[test]
 fn a_chain_of_events_leads_to_the_wait_at_its_end() {
-    let story = Story::new();
+    let story = TestTrace::new();
     story.wait(0, 10, 0xa, 1).about(0, 11, "cuEventRecord", 0xe1, 0);
     story.about(1, 12, "cuStreamWaitEvent", 0xe1, 0).about(1, 13, "cuEventRecord", 0xe2, 0);
     story.about(2, 14, "cuStreamWaitEvent", 0xe2, 0).launch(2, 15, "k").waits(1, 30, SYNC, Some(2));
@@ -151,9 +151,9 @@ fn a_chain_of_events_leads_to_the_wait_at_its_end() {
 
 #[test]
 fn the_legacy_stream_orders_what_is_beside_it() {
-    let story = Story::of(StreamKind::Blocking);
+    let story = TestTrace::of(StreamKind::Blocking);
     let key = StreamKey { handle: 1, context: story.context, thread: 0 };
-    let legacy = story.world.stream(key, story.context, StreamKind::Legacy, 1);
+    let legacy = story.tracker.stream(key, story.context, StreamKind::Legacy, 1);
     story.wait(0, 10, 0xa, 1);
     let launch = story.submit(1, 12, "cuLaunchKernel");
     story.call(&Record { stream: legacy, function: story.function("k"), ..launch }, 0);
@@ -164,25 +164,25 @@ fn the_legacy_stream_orders_what_is_beside_it() {
 #[test]
 fn calls_that_wait_for_the_whole_context_are_named_for_it() {
     for call in ["cuMemFree_v2", "cuMemHostUnregister", "cuModuleUnload", "cuCtxSetLimit", "cuMemFreeHost"] {
-        let story = Story::new();
+        let story = TestTrace::new();
         story.launch(0, 10, "spin").waits(1, 30, call, None).waits(2, 40, SYNC, Some(0));
         story.check(&[(Code::LG204, "spin")]);
         assert_eq!(story.diagnosis().verdicts[0].threads, [1, 2], "{call}");
     }
-    let story = Story::new();
+    let story = TestTrace::new();
     story.launch(0, 10, "spin").blocked(1, 30, "cuLaunchKernel", Some(1), Kind::Call, "big");
     story.check(&[(Code::LG204, "spin")]);
-    let story = Story::of(StreamKind::Blocking);
+    let story = TestTrace::of(StreamKind::Blocking);
     story.launch(0, 10, "spin").waits(1, 30, "cuMemcpyDtoH_v2", None);
     story.check(&[(Code::LG204, "spin")]);
-    let story = Story::of(StreamKind::NonBlocking);
+    let story = TestTrace::of(StreamKind::NonBlocking);
     story.launch(0, 10, "spin").waits(1, 30, "cuMemcpyDtoH_v2", None);
     story.check_well();
 }
 
 #[test]
 fn a_full_queue_is_told_by_what_is_outstanding() {
-    let story = Story::new();
+    let story = TestTrace::new();
     story.launch(0, 10, "spin");
     for n in 0..1000 {
         story.launch(0, 20 + 2 * n, "k");
@@ -193,7 +193,7 @@ fn a_full_queue_is_told_by_what_is_outstanding() {
 
 #[test]
 fn a_kernel_that_finds_no_room_is_told_where_the_driver_was_asked() {
-    let story = Story::new().patient(0);
+    let story = TestTrace::new().patient(0);
     story.launch_of(0, 10, "big", 5000).launch(1, 12, "small").waits(1, 30, SYNC, Some(1));
     story.check(&[(Code::LG299, "small")]);
     let (_, three, _) = pack_launch([1, 1, 1], [64, 1, 1]);
@@ -204,34 +204,34 @@ fn a_kernel_that_finds_no_room_is_told_where_the_driver_was_asked() {
 
 #[test]
 fn a_host_function_that_does_not_return_is_told_from_one_that_is_under_way() {
-    let story = Story::new();
+    let story = TestTrace::new();
     story.host_function(0, 10, 20, 50, None).launch(0, 22, "k").waits(1, 30, SYNC, Some(0));
     story.check(&[(Code::LG207, "cuLaunchHostFunc")]);
-    let story = Story::new().patient(20 * SECOND);
+    let story = TestTrace::new().patient(20 * SECOND);
     story.host_function(0, 10, 20, 50, None).launch(0, 22, "k").waits(1, 30, SYNC, Some(0));
-    story.thread_does(50, Doing::Waiting).check(&[(Code::LG207, "cuLaunchHostFunc")]);
-    let story = Story::new().patient(20 * SECOND);
+    story.thread_does(50, ThreadActivity::Waiting).check(&[(Code::LG207, "cuLaunchHostFunc")]);
+    let story = TestTrace::new().patient(20 * SECOND);
     story.host_function(0, 10, 20, 50, None).launch(0, 22, "k").waits(1, 30, SYNC, Some(0));
-    story.thread_does(50, Doing::Sleeping).check_slow("under way");
+    story.thread_does(50, ThreadActivity::Sleeping).check_slow("under way");
 }
 
 #[test]
 fn who_is_at_large_may_still_help_for_a_time() {
-    let story = Story::new().patient(20 * SECOND);
-    story.wait(0, 10, 0xa, 1).waits(1, 30, SYNC, Some(0)).thread_does(1, Doing::Running);
+    let story = TestTrace::new().patient(20 * SECOND);
+    story.wait(0, 10, 0xa, 1).waits(1, 30, SYNC, Some(0)).thread_does(1, ThreadActivity::Running);
     story.check(&[(Code::LG203, "cuStreamWaitValue32_v2")]);
-    story.thread_does(60, Doing::Sleeping).check_slow("thread 60");
-    let story = Story::new();
-    story.wait(0, 10, 0xa, 1).waits(1, 30, SYNC, Some(0)).thread_does(60, Doing::Sleeping);
+    story.thread_does(60, ThreadActivity::Sleeping).check_slow("thread 60");
+    let story = TestTrace::new();
+    story.wait(0, 10, 0xa, 1).waits(1, 30, SYNC, Some(0)).thread_does(60, ThreadActivity::Sleeping);
     story.check(&[(Code::LG203, "cuStreamWaitValue32_v2")]);
     assert_eq!(story.diagnosis().verdicts[0].confidence, Confidence::Possible);
 }
 
 #[test]
 fn what_has_no_pattern_is_slow_first_and_what_moves_is_slow() {
-    let story = Story::new().patient(20 * SECOND);
+    let story = TestTrace::new().patient(20 * SECOND);
     story.launch(0, 10, "k1").waits(1, 30, "cuCtxSynchronize", None).check_slow("may only be slow");
-    let story = Story::new();
+    let story = TestTrace::new();
     story.launch(0, 10, "k1").launch(0, 20, "k2").waits(1, 30, SYNC, Some(0));
     story.check(&[(Code::LG299, "k1")]);
     let query = story.facts("cuEventQuery", 0, Some(0));
@@ -240,10 +240,10 @@ fn what_has_no_pattern_is_slow_first_and_what_moves_is_slow() {
 
 #[test]
 fn polling_is_waiting() {
-    let story = Story::new();
+    let story = TestTrace::new();
     story.launch(0, 10, "k1").cold(1, 20, "k2").polls(7, 30, NOW - 1000, "cuStreamQuery", 1, 0);
     story.check(&[(Code::LG201, "k1")]);
-    let story = Story::new();
+    let story = TestTrace::new();
     story.wait(0, 10, 0xa, 1).about(0, 12, "cuEventRecord", 0xe, 0);
     story.polls(7, 30, NOW - 1000, "cuEventQuery", 0, 0xe);
     story.check(&[(Code::LG203, "cuStreamWaitValue32_v2")]);
@@ -251,30 +251,30 @@ fn polling_is_waiting() {
 
 #[test]
 fn a_program_that_calls_nobody_is_looked_at_for_work_that_cannot_start() {
-    let story = Story::new();
+    let story = TestTrace::new();
     story.launch(0, 10, "k1").cold(1, 20, "k2");
     story.check(&[(Code::LG201, "k1")]);
-    let story = Story::new();
+    let story = TestTrace::new();
     story.launch(0, 10, "persistent").launch(1, 20, "k2");
     story.check_well();
 }
 
 #[test]
 fn nothing_is_said_before_the_threshold_or_when_nothing_is_in_flight() {
-    let story = Story::new();
+    let story = TestTrace::new();
     story.launch(0, 10, "k1").cold(1, 20, "k2").waits(1, NOW - SECOND, "cuCtxSynchronize", None);
     let story_is_young = story.diagnosis();
     assert!(story_is_young.verdicts.iter().all(|v| v.threads.is_empty()), "{story_is_young:#?}");
-    let idle = Story::new();
+    let idle = TestTrace::new();
     idle.waits(1, 30, "cuCtxSynchronize", None).check_well();
 }
 
 #[test]
 fn a_hang_in_one_context_does_not_blame_another() {
-    let story = Story::new();
-    let other = story.world.context(0xd0, 1);
+    let story = TestTrace::new();
+    let other = story.tracker.context(0xd0, 1);
     let key = StreamKey { handle: 0x99, context: 0, thread: 0 };
-    let far = story.world.stream(key, other, StreamKind::Blocking, 1);
+    let far = story.tracker.stream(key, other, StreamKind::Blocking, 1);
     let launch = story.submit(0, 5, "cuLaunchKernel");
     story.call(&Record { stream: far, context: other as u16, ..launch }, 0);
     story.launch(0, 10, "k1").waits(1, 30, "cuCtxSynchronize", None);
@@ -283,7 +283,7 @@ fn a_hang_in_one_context_does_not_blame_another() {
 }
 
 /// A load is waited for since 20, and so many launches of `step` come to the stream after that.
-fn loads_beside(story: &Story, stream: usize, launches: u64) {
+fn loads_beside(story: &TestTrace, stream: usize, launches: u64) {
     story.blocked(1, 20, "cuModuleLoadData", None, Kind::ColdModule, "");
     (0..launches).for_each(|n| {
         story.launch(stream, 30 + 2 * n, "step");
@@ -292,7 +292,7 @@ fn loads_beside(story: &Story, stream: usize, launches: u64) {
 
 #[test]
 fn a_load_that_finds_the_context_never_idle_is_told_which_stream_is_fed_and_by_whom() {
-    let story = Story::new();
+    let story = TestTrace::new();
     story.launch(0, 10, "old");
     loads_beside(&story, 0, 2100);
     story.check(&[(Code::LG202, "step")]);
@@ -309,7 +309,7 @@ fn a_load_that_finds_the_context_never_idle_is_told_which_stream_is_fed_and_by_w
 
 #[test]
 fn the_same_is_known_where_the_thread_that_feeds_waits_for_its_work() {
-    let story = Story::new();
+    let story = TestTrace::new();
     story.launch(0, 10, "old").blocked(1, 20, "cuModuleLoadData", None, Kind::ColdModule, "");
     for at in [30, 40, 50] {
         story.launch(0, at, "step").synchronize(0, at + 5);
@@ -323,7 +323,7 @@ fn the_same_is_known_where_the_thread_that_feeds_waits_for_its_work() {
 
 #[test]
 fn a_release_that_finds_the_context_never_idle_is_told_the_same() {
-    let story = Story::new();
+    let story = TestTrace::new();
     story.launch(0, 10, "old").waits(1, 20, "cuMemFree_v2", None);
     story.launch(0, 30, "step").synchronize(0, 40);
     story.check(&[(Code::LG204, "step")]);
@@ -332,7 +332,7 @@ fn a_release_that_finds_the_context_never_idle_is_told_the_same() {
 #[test]
 fn a_kernel_that_never_ends_is_blamed_although_another_stream_is_fed() {
     for launches in [10, 2100] {
-        let story = Story::new();
+        let story = TestTrace::new();
         story.launch(0, 8, "old").launch(1, 10, "spin");
         loads_beside(&story, 0, launches);
         story.check(&[(Code::LG202, "spin")]);
@@ -344,7 +344,7 @@ fn a_kernel_that_never_ends_is_blamed_although_another_stream_is_fed() {
 
 #[test]
 fn a_stream_that_takes_no_more_than_its_queue_holds_may_stand_still() {
-    let story = Story::new();
+    let story = TestTrace::new();
     story.launch(0, 10, "old");
     loads_beside(&story, 0, 100);
     story.check(&[(Code::LG202, "old")]);
@@ -354,7 +354,7 @@ fn a_stream_that_takes_no_more_than_its_queue_holds_may_stand_still() {
 
 #[test]
 fn a_load_that_has_to_compile_is_not_called_starved() {
-    let story = Story::new();
+    let story = TestTrace::new();
     let load = story.facts("cuModuleLoadData", 20, None);
     story.blocked_in(1, &Record { kind: Kind::ColdModule, three: 3, ..load });
     story.launch(0, 30, "step").synchronize(0, 40).check_well();
@@ -362,11 +362,11 @@ fn a_load_that_has_to_compile_is_not_called_starved() {
 
 #[test]
 fn a_cold_launch_is_not_what_keeps_its_own_load_waiting() {
-    let story = Story::new();
+    let story = TestTrace::new();
     let launch =
         Record { kind: Kind::ColdModule, function: story.function("cold"), ..story.submit(1, 20, "cuLaunchKernel") };
-    let op = crate::state::Operation { at: 20, form: launch.form.id(), function: launch.function };
-    story.world.stream_entry(story.streams[1]).unwrap().submitting(op, 0);
+    let op = crate::state::Operation { at: 20, entry_point: launch.entry_point.id(), function: launch.function };
+    story.tracker.stream_entry(story.streams[1]).unwrap().submitting(op, 0);
     story.blocked_in(1, &launch);
     story.launch(0, 30, "step").synchronize(0, 40).launch(0, 50, "step");
     story.check(&[(Code::LG202, "step")]);

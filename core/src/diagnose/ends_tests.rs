@@ -1,10 +1,10 @@
-use super::super::story::Story;
+use super::super::test_trace::TestTrace;
 use super::*;
 use crate::diagnose::StreamRef;
-use crate::report::{HangReport, Outcome, PreloadAccount};
+use crate::report::{HangReport, Outcome, PreloadSummary};
 
 /// A call that a report named.
-fn named(thread: u32, call: &str, entered: Nanos, queries: Option<u64>, story: &Story) -> BlockedCall {
+fn named(thread: u32, call: &str, entered: Nanos, queries: Option<u64>, story: &TestTrace) -> BlockedCall {
     let stream = StreamRef { number: story.streams[0], handle: 0x51, kind: "non-blocking".to_owned(), context: 0xc0 };
     BlockedCall {
         thread,
@@ -23,23 +23,23 @@ fn named(thread: u32, call: &str, entered: Nanos, queries: Option<u64>, story: &
     }
 }
 
-fn ends(story: &Story, calls: &[BlockedCall]) -> Vec<CallEnd> {
+fn ends(story: &TestTrace, calls: &[BlockedCall]) -> Vec<CallEnd> {
     ends_of(&story.recording(), calls.iter()).unwrap()
 }
 
 /// A report of these calls, over with these ends, and its line.
-fn over(story: &Story, calls: Vec<BlockedCall>) -> (HangReport, String) {
+fn over(story: &TestTrace, calls: Vec<BlockedCall>) -> (HangReport, String) {
     let ends = ends(story, &calls);
     let snapshot = crate::diagnose::Snapshot { at: 500_000_000, blocked: calls, ..Default::default() };
-    let mut report = HangReport::new(7, "app", None, snapshot, PreloadAccount::default());
-    (report.standing, report.resolved, report.ends) = (crate::diagnose::Standing::Hang, Some(900_000_000), ends);
+    let mut report = HangReport::new(7, "app", None, snapshot, PreloadSummary::default());
+    (report.status, report.resolved, report.ends) = (crate::diagnose::Status::Hang, Some(900_000_000), ends);
     let line = report.went_on(900_000_000);
     (report, line.as_str().to_owned())
 }
 
 #[test]
 fn a_call_that_returned_is_told_from_one_that_failed() {
-    let story = Story::new();
+    let story = TestTrace::new();
     story.call(&story.facts("cuCtxSynchronize", 20, None), 0);
     let (report, line) = over(&story, vec![named(100, "cuCtxSynchronize", 20, None, &story)]);
     assert_eq!((report.outcome(), report.stands(), report.ends[0].at), (Outcome::Resolved, false, Some(21)));
@@ -65,13 +65,13 @@ fn a_call_that_returned_is_told_from_one_that_failed() {
 #[test]
 fn queries_end_with_the_answer_that_is_not_not_ready() {
     for (answer, how) in [(719, HowEnded::Failed), (0, HowEnded::Returned)] {
-        let story = Story::new();
+        let story = TestTrace::new();
         story.launch(0, 10, "k").polls(7, 20, 60, "cuEventQuery", 0, 0xe);
-        let slot = story.world.threads().find(|(_, slot)| slot.thread() == 7).unwrap().1;
+        let slot = story.tracker.threads().find(|(_, slot)| slot.thread() == 7).unwrap().1;
         let facts = Record { detail: 0xe, ..story.facts("cuEventQuery", 80, Some(0)) };
-        let open = slot.open(&facts, facts.form.class());
+        let open = slot.open(&facts, facts.entry_point.class());
         slot.mark(&open);
-        slot.close(open, facts.form.class(), 81, answer);
+        slot.close(open, facts.entry_point.class(), 81, answer);
         slot.unmark();
         let end = ends(&story, &[named(7, "cuEventQuery", 20, Some(3), &story)]).remove(0);
         assert_eq!((end.how, end.at, end.result), (how, Some(81), (answer != 0).then_some(answer)));
@@ -80,7 +80,7 @@ fn queries_end_with_the_answer_that_is_not_not_ready() {
 
 #[test]
 fn a_thread_that_asks_no_more_has_not_learnt_that_it_ended() {
-    let story = Story::new();
+    let story = TestTrace::new();
     story.launch(0, 10, "k").polls(7, 20, 60, "cuStreamQuery", 0, 0);
     let (report, line) = over(&story, vec![named(7, "cuStreamQuery", 20, Some(3), &story)]);
     assert_eq!((report.outcome(), report.stands()), (Outcome::Abandoned, false));
@@ -95,13 +95,13 @@ fn a_thread_that_asks_no_more_has_not_learnt_that_it_ended() {
 
 #[test]
 fn a_thread_that_left_its_call_or_ended_in_it_has_not_gone_on() {
-    let story = Story::new();
+    let story = TestTrace::new();
     story.waits(7, 20, "cuCtxSynchronize", None).waits(8, 30, "cuCtxSynchronize", None);
     let calls = [7, 8].map(|thread| named(thread, "cuCtxSynchronize", if thread == 7 { 20 } else { 30 }, None, &story));
     assert_eq!(ends(&story, &calls), [], "they are in progress");
-    let slot = |id: u32| story.world.threads().find(|(_, slot)| slot.thread() == id).unwrap();
+    let slot = |id: u32| story.tracker.threads().find(|(_, slot)| slot.thread() == id).unwrap();
     slot(7).1.abandon(60);
-    story.world.end_thread(slot(8).0, 70);
+    story.tracker.end_thread(slot(8).0, 70);
     let (report, line) = over(&story, calls.to_vec());
     let how: Vec<_> = report.ends.iter().map(|end| (end.how, end.at)).collect();
     assert_eq!(how, [(HowEnded::Left, Some(60)), (HowEnded::Left, Some(70))]);
@@ -113,7 +113,7 @@ fn a_thread_that_left_its_call_or_ended_in_it_has_not_gone_on() {
 
 #[test]
 fn what_is_not_known_is_not_said() {
-    let story = Story::new();
+    let story = TestTrace::new();
     let (report, line) = over(&story, vec![named(9, "cuCtxSynchronize", 20, None, &story)]);
     assert_eq!((report.ends[0].how, report.stands()), (HowEnded::Unknown, false));
     assert_eq!(line, "lazyguard: RESOLVED: process 7 (app) went on 0.4 s after the report\n");

@@ -19,27 +19,27 @@
 //! Must not: look at live state other than through the recording, or guess: what is not explained is LG299, with the oldest
 //! operation of each busy stream, and what may still end is called slow.
 
+mod builder;
 mod code;
 mod decide;
 mod ends;
-mod gather;
 mod memory;
+mod messages;
 mod occupancy;
 mod paths;
 mod snapshot;
 #[cfg(test)]
-mod story;
+mod test_trace;
 mod verdict;
-mod words;
 
+pub use builder::{snapshot_at, snapshot_of, SnapshotBuilder, ASKS_NO_MORE_NANOS};
 pub use code::Code;
 pub use decide::diagnose;
 pub use ends::{ends_of, CallEnd, HowEnded};
-pub use gather::{snapshot_at, snapshot_of, Gathering, ASKS_NO_MORE_NANOS};
 pub use memory::{Stores, ValueWait, ValueWrite};
 pub use occupancy::{resident_blocks, Device, Needs};
 pub use snapshot::{
-    BlockedCall, BusyStream, ColdLoadSeen, Doing, EventWaitSeen, Extent, FedStream, Feeder, HostFunctionSeen,
-    LaunchKey, OperationSeen, Snapshot, StreamRef, ThreadAtLarge, WaitSeen, WriteSeen,
+    BlockedCall, BusyStream, ColdLoadSeen, EventWaitSeen, Extent, FedStream, Feeder, HostFunctionSeen, LaunchKey,
+    OperationSeen, RunnableThread, Snapshot, StreamRef, ThreadActivity, WaitSeen, WriteSeen,
 };
-pub use verdict::{Confidence, Culprit, Diagnosis, Evidence, Standing, Verdict};
+pub use verdict::{Confidence, Culprit, Diagnosis, Evidence, Status, Verdict};

@@ -48,7 +48,7 @@ pub(super) enum End<'a> {
     /// What was in flight has ended, and more is submitted to these streams without a pause; the newest operation of the first.
     Fed(Vec<&'a FedStream>, Culprit),
     /// The way leads back to where it began. The wait in it, once one has been passed on the way back.
-    Circle(Option<Culprit>),
+    Cycle(Option<Culprit>),
 }
 
 /// From a stream to what does not end.
@@ -76,7 +76,7 @@ impl<'a> Path<'a> {
             | End::Host(_, culprit)
             | End::Filled(_, culprit)
             | End::Fed(_, culprit) => Some(culprit),
-            End::Circle(culprit) => culprit.as_ref(),
+            End::Cycle(culprit) => culprit.as_ref(),
         }
     }
 
@@ -97,7 +97,7 @@ impl<'a> Path<'a> {
     pub fn rank(&self) -> u8 {
         match &self.end {
             _ if self.barrier().is_some() => 0,
-            End::Unwritten(..) | End::Circle(_) => 1,
+            End::Unwritten(..) | End::Cycle(_) => 1,
             End::Host(..) => 2,
             End::Filled(..) => 3,
             End::Runs(_) => 4,
@@ -150,7 +150,7 @@ impl<'a> Paths<'a> {
         }
         // Back at what waits, or at something behind it. What came before that on the same stream is another matter.
         if on_the_way.iter().any(|(number, left)| *number == stream && until >= *left) {
-            return Some(Path::to(End::Circle(None)));
+            return Some(Path::to(End::Cycle(None)));
         }
         self.ways.set(self.ways.get() + 1);
         if self.ways.get() > MOST_WAYS || on_the_way.len() >= MOST_DEEP {
@@ -277,7 +277,7 @@ fn culprit(busy: &BusyStream, operation: &OperationSeen) -> Culprit {
 
 /// A circle is told by the wait that closes it.
 fn closed<'a>(mut path: Path<'a>, wait: impl FnOnce() -> Culprit) -> Path<'a> {
-    if let End::Circle(culprit @ None) = &mut path.end {
+    if let End::Cycle(culprit @ None) = &mut path.end {
         *culprit = Some(wait());
     }
     path
@@ -303,7 +303,7 @@ fn barrier_for<'a>(load: &'a ColdLoadSeen, busy: &BusyStream) -> Option<(Nanos, 
 }
 
 fn is_host_function(operation: &OperationSeen) -> bool {
-    Snapshot::form(&operation.call).is_some_and(|form| form.class() == Class::HostFunction)
+    Snapshot::entry_point(&operation.call).is_some_and(|entry_point| entry_point.class() == Class::HostFunction)
 }
 
 /// Whether operations of the two streams wait for each other in the order of their submission, by the rules of the legacy

@@ -1,7 +1,7 @@
 //! What stood still, as plain data: everything that a diagnosis needs, and nothing that it does not say.
 
 use super::memory::{Stores, ValueWait, ValueWrite};
-use crate::api::Form;
+use crate::api::EntryPoint;
 use crate::state::ColdKind;
 use crate::Nanos;
 use serde::{Deserialize, Serialize};
@@ -117,7 +117,7 @@ pub struct BusyStream {
     /// The first of the operations that are not known to be complete, oldest first, as far as their records are there.
     #[serde(default)]
     pub operations: Vec<OperationSeen>,
-    /// How many operations are not known to be complete; more where records have been overtaken.
+    /// How many operations are not known to be complete; more where records have been overwritten.
     #[serde(default)]
     pub outstanding: u64,
     /// When it was last learnt that the stream had got on, or 0.
@@ -135,7 +135,7 @@ pub struct FedStream {
     pub stream: StreamRef,
     /// When the call that waits was entered; of several in that context the first.
     pub since: Nanos,
-    /// Operations submitted after that; more where records have been overtaken.
+    /// Operations submitted after that; more where records have been overwritten.
     pub operations: u64,
     /// Launches among them.
     pub launches: u64,
@@ -182,7 +182,7 @@ pub struct WaitSeen {
     pub satisfying_writes: Vec<WriteSeen>,
     /// How many writes to the address were submitted that would not.
     pub other_writes: usize,
-    /// Copies and fills outstanding on other streams that write there.
+    /// Copies and memsets outstanding on other streams that write there.
     #[serde(default)]
     pub fills: Vec<WriteSeen>,
     /// What the memory was seen to hold since, where it could be looked at.
@@ -200,7 +200,7 @@ pub struct WriteSeen {
     pub stream: u32,
     /// When it was submitted.
     pub at: Nanos,
-    /// The value; 0 for a copy or fill.
+    /// The value; 0 for a copy or memset.
     pub value: u64,
     /// Whether it is not known to have been carried out.
     #[serde(default)]
@@ -236,13 +236,13 @@ pub struct HostFunctionSeen {
     /// The thread that runs it.
     pub thread: u32,
     /// What that thread was seen to do.
-    pub doing: Option<Doing>,
+    pub doing: Option<ThreadActivity>,
 }
 
 /// What a thread of the program does that is in no driver call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Doing {
+pub enum ThreadActivity {
     /// It computes.
     Running,
     /// It sleeps for a time.
@@ -253,7 +253,7 @@ pub enum Doing {
     Waiting,
 }
 
-impl Doing {
+impl ThreadActivity {
     /// In the order of the numbers that a recording has for them, from 1.
     const ALL: [Self; 4] = [Self::Running, Self::Sleeping, Self::Expecting, Self::Waiting];
 
@@ -285,11 +285,11 @@ impl Doing {
 
 /// A thread of the program that is in no driver call and will go on by itself: it may still do what is waited for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ThreadAtLarge {
+pub struct RunnableThread {
     /// The thread's id.
     pub thread: u32,
     /// What it was seen to do.
-    pub doing: Doing,
+    pub doing: ThreadActivity,
 }
 
 /// A load on first use, with what was in flight then and still is.
@@ -349,7 +349,7 @@ pub struct Snapshot {
     pub loads: Vec<ColdLoadSeen>,
     /// Threads that may still do something about it, where they were looked at.
     #[serde(default)]
-    pub at_large: Vec<ThreadAtLarge>,
+    pub runnable: Vec<RunnableThread>,
     /// When a thread of the program last made a driver call that was not a query without end, or one returned.
     #[serde(default)]
     pub last_activity: Nanos,
@@ -360,8 +360,8 @@ pub struct Snapshot {
 
 impl Snapshot {
     /// The call of this name, if this build knows it.
-    pub(super) fn form(call: &str) -> Option<Form> {
-        Form::by_symbol(call.as_bytes())
+    pub(super) fn entry_point(call: &str) -> Option<EntryPoint> {
+        EntryPoint::by_symbol(call.as_bytes())
     }
 
     /// The stream with this number, if it is busy.

@@ -91,7 +91,7 @@ pub struct Verdict {
 /// What stands still: for good, as far as can be told, or only for long.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Standing {
+pub enum Status {
     /// Nothing is past the threshold, or nothing is in flight that it could be waiting for.
     #[default]
     Well,
@@ -105,7 +105,7 @@ pub enum Standing {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Diagnosis {
     /// How things stand.
-    pub standing: Standing,
+    pub status: Status,
     /// Of a hang the causes, the root first.
     pub verdicts: Vec<Verdict>,
     /// Of something slow what is waited for, and why it is not called a hang; one sentence each.

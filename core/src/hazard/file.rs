@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// See the module.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HazardFile {
-    /// [`SCHEMA`].
+    /// 1; raised when a key changes its meaning or goes away.
     pub schema: u32,
     /// The process.
     pub process: u32,
@@ -19,7 +19,7 @@ pub struct HazardFile {
     pub hazards: Vec<Hazard>,
     /// Occurrences of hazards that are not among them, because there are too many to be told apart.
     #[serde(default)]
-    pub beyond: u64,
+    pub overflow: u64,
 }
 
 impl HazardFile {

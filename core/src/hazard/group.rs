@@ -51,7 +51,7 @@ impl StreamClass {
 
 /// Where a hazard arose the first time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Met {
+pub struct FirstOccurrence {
     /// When the call was entered.
     pub at: Nanos,
     /// The thread that made it.
@@ -64,7 +64,7 @@ pub struct Met {
     pub other: String,
     /// When that was submitted; 0 where that is not known.
     pub other_at: Nanos,
-    /// For how long the call held the host, in nanoseconds, where that is what makes it a hazard; else 0.
+    /// For how long the call blocked the host, in nanoseconds, where that is what makes it a hazard; else 0.
     pub held_nanos: Nanos,
     /// The return address of the call, or 0.
     pub caller: u64,
@@ -90,7 +90,7 @@ pub struct Hazard {
     pub stream_class: StreamClass,
     /// How often it arose.
     pub count: u64,
-    /// Whether `count` is only a lower bound, because the process was killed or records have been overtaken.
+    /// Whether `count` is only a lower bound, because the process was killed or records have been overwritten.
     #[serde(default)]
     pub at_least: bool,
     /// What happened, in a sentence, with the first occurrence's names and times.
@@ -102,7 +102,7 @@ pub struct Hazard {
     /// What to change, in the imperative.
     pub fix: String,
     /// The first occurrence.
-    pub first: Met,
+    pub first: FirstOccurrence,
 }
 
 impl Hazard {
@@ -134,7 +134,7 @@ mod tests {
             must_meet: Vec::new(),
             evidence: Vec::new(),
             fix: String::new(),
-            first: Met { at, ..Met::default() },
+            first: FirstOccurrence { at, ..FirstOccurrence::default() },
         };
         assert_eq!(hazard(1, 5).key(), "LG101|void k<float, 4>(int*)|cuLaunchKernel|non-blocking");
         assert_eq!(hazard(1, 5).key(), hazard(7, 9).key());

@@ -17,18 +17,18 @@
 //!
 //! Must not: look at live state, or make a hazard of anything that no record shows.
 
+mod aggregator;
+mod event;
 mod file;
-mod fold;
 mod group;
-mod noted;
+pub mod messages;
 mod read;
 pub mod rules;
 mod waits;
-pub mod words;
 
+pub use aggregator::{Aggregator, Counted, Names, MOST_GROUPS};
+pub use event::{blocks_the_host, code_of, ConflictingOperation, Flags, HazardEvent};
 pub use file::{joined, HazardFile};
-pub use fold::{Counted, Fold, Names, MOST_GROUPS};
-pub use group::{Hazard, Met, StreamClass};
-pub use noted::{code_of, holds_the_host, Marks, Noted, Other};
+pub use group::{FirstOccurrence, Hazard, StreamClass};
 pub use read::{hazards_of, Gathered};
 pub use waits::{Outstanding, Waits};

@@ -1,20 +1,20 @@
 //! The hazards of a recording.
 
-use super::fold::{Fold, Names};
-use super::noted::Noted;
+use super::aggregator::{Aggregator, Names};
+use super::event::HazardEvent;
 use super::Hazard;
 use crate::trace::read::{Entry, Recording, Source};
 use crate::trace::Lane;
 
 /// What a recording tells of hazards. Show it each record ([`Gathered::see`]), then take them.
 #[derive(Default)]
-pub struct Gathered(Fold);
+pub struct Gathered(Aggregator);
 
 impl Gathered {
     /// Takes in a record.
     pub fn see<S: Source>(&mut self, recording: &Recording<S>, entry: &Entry) {
-        let Some(noted) = Noted::of(&entry.record, entry.thread) else { return };
-        let texts = recording.texts();
+        let Some(noted) = HazardEvent::of(&entry.record, entry.thread) else { return };
+        let texts = recording.strings();
         let name = |number: u32| texts.function(number, noted.noted).and_then(|function| function.name);
         let class = noted.class_or(|| texts.stream(noted.stream, noted.noted).map(|stream| stream.kind));
         self.0.read(&noted, class, Names { kernel: name(noted.function), other: name(noted.other.function) });
@@ -22,8 +22,8 @@ impl Gathered {
 
     /// The hazards, by when they arose first.
     pub fn hazards<S: Source>(&self, recording: &Recording<S>) -> Vec<Hazard> {
-        let lost = |account: &crate::trace::read::LaneAccount| account.overtaken > 0 || account.dropped > 0;
-        self.0.hazards(recording.accounts().iter().any(|account| account.lane == Lane::Landmarks && lost(account)))
+        let lost = |summary: &crate::trace::read::LaneUse| summary.overwritten > 0 || summary.dropped > 0;
+        self.0.hazards(recording.lanes().iter().any(|summary| summary.lane == Lane::RareEvents && lost(summary)))
     }
 }
 

@@ -3,7 +3,7 @@
 //! Must not: be generous. What is told of a run that passed has to be something that a person who looks at the program
 //! confirms; what is not certain is left out.
 
-use super::Marks;
+use super::Flags;
 use crate::api::Class;
 use crate::diagnose::Code;
 use crate::state::{ColdKind, InFlight, StreamKind};
@@ -12,11 +12,11 @@ use crate::Nanos;
 /// From how long on an operation in flight counts as one that may not end soon. Ordinary kernels end well within.
 pub const LONG_IN_FLIGHT_NANOS: Nanos = 100_000_000;
 
-/// From how long on a call that is to return at once counts as having held the host. Submitting takes microseconds, and a
+/// From how long on a call that is to return at once counts as having blocked the host. Submitting takes microseconds, and a
 /// thread that loses its processor gets it back sooner as a rule.
-pub const HELD_NANOS: Nanos = 1_000_000;
+pub const BLOCKED_NANOS: Nanos = 1_000_000;
 
-/// From so many outstanding operations on, a launch that held the host is put down to the stream's queue: drivers were seen
+/// From so many outstanding operations on, a launch that blocked the host is put down to the stream's queue: drivers were seen
 /// to take 1,021 launches, in blocks.
 pub const DEEP_QUEUE: u64 = 512;
 
@@ -80,13 +80,13 @@ pub fn long_in_flight(newest_submitted: Nanos, now: Nanos) -> bool {
     newest_submitted != 0 && now.saturating_sub(newest_submitted) >= LONG_IN_FLIGHT_NANOS
 }
 
-/// Whether a call held the host.
+/// Whether a call blocked the host.
 #[inline(always)]
 pub const fn held(entered: Nanos, returned: Nanos) -> bool {
-    returned.saturating_sub(entered) >= HELD_NANOS
+    returned.saturating_sub(entered) >= BLOCKED_NANOS
 }
 
-/// Whether so many outstanding operations explain a launch that held the host.
+/// Whether so many outstanding operations explain a launch that blocked the host.
 pub const fn queue_is_deep(outstanding: u64) -> bool {
     outstanding >= DEEP_QUEUE && outstanding <= MOST_QUEUED
 }
@@ -97,10 +97,10 @@ pub const fn grows_local_memory(needs: u64, set_aside: u64) -> bool {
 }
 
 /// What makes a load that had to compile a hazard, if anything does.
-pub fn compiled(took: Nanos, in_flight: bool, launched_before: bool) -> Option<Marks> {
-    match (took >= HELD_NANOS, in_flight, launched_before) {
-        (true, true, _) => Some(Marks::default()),
-        (true, false, true) => Some(Marks::TIMED),
+pub fn compiled(took: Nanos, in_flight: bool, launched_before: bool) -> Option<Flags> {
+    match (took >= BLOCKED_NANOS, in_flight, launched_before) {
+        (true, true, _) => Some(Flags::default()),
+        (true, false, true) => Some(Flags::TIMED),
         _ => None,
     }
 }
@@ -123,7 +123,7 @@ mod tests {
     use crate::state::Operation;
 
     fn in_flight(streams: &[u32]) -> Vec<InFlight> {
-        let oldest = |stream: u32| Operation { at: u64::from(stream), form: 1, function: 0 };
+        let oldest = |stream: u32| Operation { at: u64::from(stream), entry_point: 1, function: 0 };
         streams.iter().map(|&stream| InFlight { stream, oldest: oldest(stream) }).collect()
     }
 
@@ -191,8 +191,8 @@ mod tests {
             assert_eq!(grows_local_memory(needs, set_aside), expect, "{needs} of {set_aside}");
         }
         for (took, in_flight, launched, expect) in [
-            (ms, true, true, Some(Marks::default())),
-            (ms, false, true, Some(Marks::TIMED)),
+            (ms, true, true, Some(Flags::default())),
+            (ms, false, true, Some(Flags::TIMED)),
             (ms, false, false, None), // at the start nobody waits
             (ms - 1, true, true, None),
         ] {

@@ -7,7 +7,7 @@
 //! and is for the caller to find out.
 
 use super::StreamClass;
-use crate::api::Form;
+use crate::api::EntryPoint;
 use crate::diagnose::{Stores, ValueWait, ValueWrite};
 use std::collections::VecDeque;
 
@@ -27,7 +27,7 @@ pub struct Outstanding {
     /// What kind of stream that is.
     pub class: StreamClass,
     /// The call that submitted it, its thread, and its return address or 0.
-    pub form: Form,
+    pub entry_point: EntryPoint,
     /// See above.
     pub thread: u32,
     /// See above.
@@ -120,7 +120,7 @@ mod tests {
             stream,
             context: 1,
             class: StreamClass::NonBlocking,
-            form: Form::by_symbol(b"cuStreamWaitValue32").unwrap(),
+            entry_point: EntryPoint::by_symbol(b"cuStreamWaitValue32").unwrap(),
             thread: 7,
             caller: 0,
         }

@@ -1,4 +1,4 @@
-//! What to load ahead of use, and when to stop: decisions only.
+//! What to preload, and when to stop: decisions only.
 //!
 //! The shim asks at the few moments at which something could be loaded (a library or module was loaded, a function was
 //! resolved, a context came to be, a context was seen idle) and carries the answer out at the gate.
@@ -8,7 +8,7 @@
 use crate::settings::{Policy, Settings};
 use crate::Nanos;
 
-/// Why something was not loaded ahead of use. Each stands in the summary with its count.
+/// Why something was not preloaded. Each stands in the summary with its count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Skip {
@@ -46,7 +46,7 @@ impl Skip {
     }
 }
 
-/// What has been spent on loading ahead of use.
+/// What has been spent on preloading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spent {
     /// Kernels loaded.

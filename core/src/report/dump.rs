@@ -15,7 +15,7 @@ const MOST_CALLS: usize = 32;
 /// What is known, as `dump.json` holds it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DumpReport {
-    /// [`SCHEMA`].
+    /// 1; raised when a key changes its meaning or goes away.
     pub schema: u32,
     /// The number of the request that this answers.
     pub request: u64,
@@ -126,7 +126,7 @@ fn seconds(nanos: Nanos) -> f64 {
 mod tests {
     use super::*;
     use crate::diagnose::{BlockedCall, BusyStream, OperationSeen, Snapshot, StreamRef};
-    use crate::report::PreloadAccount;
+    use crate::report::PreloadSummary;
 
     const SECOND: Nanos = 1_000_000_000;
 
@@ -172,7 +172,7 @@ mod tests {
     }
 
     fn dump(snapshot: Snapshot, after: Nanos) -> DumpReport {
-        let hang = HangReport::new(42, "train", None, snapshot, PreloadAccount::default());
+        let hang = HangReport::new(42, "train", None, snapshot, PreloadSummary::default());
         DumpReport::new(77, after, (12, 3), hang)
     }
 

@@ -18,7 +18,7 @@ pub const EVENTS: [&str; 19] = [
     "preload",
     "query",
     "copy",
-    "fill",
+    "memset",
     "allocation",
     "event_record",
     "event_wait",
@@ -46,7 +46,7 @@ pub const fn event_of(class: Class) -> &'static str {
         | Class::KernelResolve => "load",
         Class::StreamQuery | Class::EventQuery => "query",
         Class::Copy | Class::CopyAsync => "copy",
-        Class::Set | Class::SetAsync => "fill",
+        Class::Set | Class::SetAsync => "memset",
         Class::Allocate | Class::Free | Class::AllocateAsync | Class::FreeAsync => "allocation",
         Class::EventRecord => "event_record",
         Class::StreamWaitEvent => "event_wait",
@@ -85,14 +85,14 @@ pub const fn event_of_record(kind: Kind, class: Class) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::FORMS;
+    use crate::api::ENTRY_POINTS;
     use std::collections::BTreeSet;
 
     #[test]
     fn the_list_holds_every_word_once_and_no_other() {
-        let mut given: BTreeSet<_> = FORMS.iter().map(|form| event_of(form.class)).collect();
+        let mut given: BTreeSet<_> = ENTRY_POINTS.iter().map(|form| event_of(form.class)).collect();
         for kind in [Kind::ColdFunction, Kind::ColdModule, Kind::Hazard, Kind::Preload, Kind::Queries] {
-            given.extend(FORMS.iter().map(|form| event_of_record(kind, form.class)));
+            given.extend(ENTRY_POINTS.iter().map(|form| event_of_record(kind, form.class)));
         }
         assert_eq!(EVENTS.into_iter().collect::<BTreeSet<_>>(), given);
         assert_eq!(EVENTS.len(), given.len());

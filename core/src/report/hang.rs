@@ -1,11 +1,11 @@
 //! The report of a hang: one block of text, or one JSON object.
 
-use super::account::PreloadAccount;
 use super::name::demangle;
 use super::probe::ProbeSeen;
+use super::summary::PreloadSummary;
 use super::{Block, StackSeen, SCHEMA};
 use crate::api::result::error_in_words;
-use crate::diagnose::{diagnose, BlockedCall, CallEnd, HowEnded, Snapshot, Standing, Verdict};
+use crate::diagnose::{diagnose, BlockedCall, CallEnd, HowEnded, Snapshot, Status, Verdict};
 use crate::Nanos;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
@@ -42,7 +42,7 @@ impl Outcome {
 /// A hang as `hang.json` holds it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HangReport {
-    /// [`SCHEMA`].
+    /// 1; raised when a key changes its meaning or goes away.
     pub schema: u32,
     /// The process.
     pub process: u32,
@@ -52,7 +52,7 @@ pub struct HangReport {
     pub folder: Option<String>,
     /// How things stand.
     #[serde(default = "hang")]
-    pub standing: Standing,
+    pub status: Status,
     /// Of a hang the verdicts, the root cause first.
     pub verdicts: Vec<Verdict>,
     /// Of something slow what is waited for, and why it is not called a hang.
@@ -64,7 +64,7 @@ pub struct HangReport {
     /// Whether what the user wants done about a hang is due: it is certain, or has lasted for long enough.
     #[serde(default)]
     pub acts: bool,
-    /// When it was over: nothing that was reported is waited for any more. [`HangReport::outcome`] says how it ended.
+    /// When it was over: nothing that was reported is waited for any more. `ends` says how it ended.
     #[serde(default)]
     pub resolved: Option<Nanos>,
     /// What became of the calls that were waited in, once it is over.
@@ -73,8 +73,8 @@ pub struct HangReport {
     /// What stood still.
     #[serde(flatten)]
     pub snapshot: Snapshot,
-    /// What was loaded ahead of use, and what was not.
-    pub preload: PreloadAccount,
+    /// What was preloaded, and what was not.
+    pub preload: PreloadSummary,
     /// The stacks of the blocked threads, as far as they could be had.
     #[serde(default)]
     pub stacks: Vec<StackSeen>,
@@ -85,14 +85,14 @@ pub struct HangReport {
 
 impl HangReport {
     /// Diagnoses a snapshot.
-    pub fn new(process: u32, program: &str, folder: Option<&str>, snapshot: Snapshot, preload: PreloadAccount) -> Self {
+    pub fn new(process: u32, program: &str, folder: Option<&str>, snapshot: Snapshot, preload: PreloadSummary) -> Self {
         let diagnosis = diagnose(&snapshot);
         Self {
             schema: SCHEMA,
             process,
             program: program.to_owned(),
             folder: folder.map(str::to_owned),
-            standing: diagnosis.standing,
+            status: diagnosis.status,
             verdicts: diagnosis.verdicts,
             slow: diagnosis.slow,
             probe: None,
@@ -113,7 +113,7 @@ impl HangReport {
             // Of streams that are fed the newest operation is another one each time, and the cause is the same.
             report.verdicts.iter().map(|v| (v.code, culprit(v))).collect()
         };
-        self.standing == other.standing && causes(self) == causes(other)
+        self.status == other.status && causes(self) == causes(other)
     }
 
     /// The first line.
@@ -123,14 +123,14 @@ impl HangReport {
         let longest = past.map(|call| call.blocked_nanos).max();
         let quiet = self.snapshot.at.saturating_sub(self.snapshot.last_activity);
         let waited = seconds(longest.unwrap_or(quiet));
-        match self.standing {
+        match self.status {
             // Nothing is blocked in a call where no thread is in one.
-            Standing::Hang if self.snapshot.blocked.is_empty() => {
+            Status::Hang if self.snapshot.blocked.is_empty() => {
                 format!("HANG: {process} has made no driver call for {waited:.1} s")
             }
-            Standing::Hang => format!("HANG: {process} has been blocked for {waited:.1} s"),
-            Standing::Slow => format!("SLOW: {process} has waited for {waited:.1} s; that is no known deadlock, yet"),
-            Standing::Well => format!("{process}: no hang is known"),
+            Status::Hang => format!("HANG: {process} has been blocked for {waited:.1} s"),
+            Status::Slow => format!("SLOW: {process} has waited for {waited:.1} s; that is no known deadlock, yet"),
+            Status::Well => format!("{process}: no hang is known"),
         }
     }
 
@@ -203,7 +203,7 @@ impl HangReport {
     /// Whether the hang that was reported stands, although it is over: it did not go on by itself.
     pub fn stands(&self) -> bool {
         let left = |end: &CallEnd| end.how == HowEnded::Left;
-        self.standing == Standing::Hang
+        self.status == Status::Hang
             && match self.outcome() {
                 Outcome::Resolved => self.resolved.is_none(),
                 Outcome::Failed => self.ends.iter().any(CallEnd::lost_work),
@@ -242,8 +242,8 @@ impl HangReport {
     /// The line for a report that stands as it did.
     pub fn repeated(&self) -> Block {
         let codes: Vec<_> = self.verdicts.iter().map(|v| v.code.name()).collect();
-        let line = match self.standing {
-            Standing::Hang => format!("{}: still {}, as reported", self.heading(), codes.join(", ")),
+        let line = match self.status {
+            Status::Hang => format!("{}: still {}, as reported", self.heading(), codes.join(", ")),
             _ => format!("{}, as reported", self.heading()),
         };
         Block::marked([line])
@@ -344,8 +344,8 @@ fn end_in_words(end: &CallEnd) -> String {
 }
 
 /// Reports of former versions were made of hangs only.
-fn hang() -> Standing {
-    Standing::Hang
+fn hang() -> Status {
+    Status::Hang
 }
 
 /// Says that a list goes on.
@@ -364,8 +364,8 @@ mod tests {
     #[test]
     fn a_process_of_which_no_thread_is_in_a_call_is_not_called_blocked() {
         let snapshot = Snapshot { at: 5_000_000_000, last_activity: 1_000_000_000, ..Snapshot::default() };
-        let mut report = HangReport::new(7, "app", None, snapshot, PreloadAccount::default());
-        report.standing = Standing::Hang;
+        let mut report = HangReport::new(7, "app", None, snapshot, PreloadSummary::default());
+        report.status = Status::Hang;
         assert!(report
             .text()
             .as_str()

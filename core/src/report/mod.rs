@@ -1,23 +1,23 @@
-//! Verdicts and accounts, written for people and for programs.
+//! Verdicts and summaries, written for people and for programs.
 //!
 //! Must not: decide anything. What is said here was decided in [`crate::diagnose`] or counted by the shim.
 
-mod account;
 mod dump;
 mod event;
 mod hang;
 mod name;
 mod probe;
 mod stack;
+mod summary;
 mod text;
 
-pub use account::{Account, NudgeAnswer, PreloadAccount, RecordingAccount, SkipCount};
 pub use dump::DumpReport;
 pub use event::{event_of, event_of_record, EVENTS};
 pub use hang::{HangReport, Outcome};
 pub use name::demangle;
 pub use probe::ProbeSeen;
 pub use stack::{FrameSeen, StackSeen};
+pub use summary::{NudgeAnswer, PreloadSummary, RecordingSummary, SkipCount, Summary};
 pub use text::{one_line, Block, MARK};
 
 /// The version of the JSON forms; raised when a field changes its meaning or goes away.

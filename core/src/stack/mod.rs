@@ -14,7 +14,7 @@ mod walk;
 
 pub use dump::{DumpFile, DumpModule, DumpThread, STACKS};
 pub use elf::{unexported_function, Image};
-pub use maps::{mappings, modules, Mapping, Module};
+pub use maps::{mappings, modules, own_maps, undeleted, Mapping, Module};
 pub use walk::{walk, Stack, MOST_FRAMES};
 
 /// Memory that can be read, or not.

@@ -464,7 +464,7 @@ impl<'a> Reader<'a> {
 #[cfg(test)]
 mod tests {
     use super::super::tests::{At, Own};
-    use super::super::{modules, walk, Stack};
+    use super::super::{modules, own_maps, walk, Stack};
     use super::*;
     use std::cell::Cell;
 
@@ -527,7 +527,7 @@ mod tests {
 
     #[test]
     fn tables_that_make_no_sense_end_the_walk_and_nothing_else() {
-        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let maps = own_maps();
         let modules = modules(&maps);
         let own = Own::new();
         let images: Vec<_> = modules.iter().map(|module| Image::read(&own, module.base)).collect();

@@ -30,15 +30,15 @@ impl Context {
         self.captures.store(0, Ordering::Relaxed);
         self.local_bytes.store(0, Ordering::Relaxed);
         // Release: partner of the Acquire in `alive`.
-        self.words[place::ALIVE].store(Self::standing(true, -1), Ordering::Release);
+        self.words[place::ALIVE].store(Self::status(true, -1), Ordering::Release);
     }
 
-    fn standing(alive: bool, device: i32) -> u64 {
+    fn status(alive: bool, device: i32) -> u64 {
         u64::from(alive) | u64::from(device as u32) << 32
     }
 
     pub(super) fn end(&self) {
-        self.words[place::ALIVE].store(Self::standing(false, self.device()), Ordering::Release);
+        self.words[place::ALIVE].store(Self::status(false, self.device()), Ordering::Release);
     }
 
     /// Whether the context exists.
@@ -58,7 +58,7 @@ impl Context {
 
     /// It is a context of this device: the primary one, or one of its own.
     pub fn set_device(&self, device: i32, primary: bool) {
-        self.words[place::ALIVE].store(Self::standing(self.alive(), device), Ordering::Relaxed);
+        self.words[place::ALIVE].store(Self::status(self.alive(), device), Ordering::Relaxed);
         self.primary.store(primary, Ordering::Relaxed);
     }
 
@@ -208,7 +208,7 @@ impl Function {
     }
 
     /// The guard has loaded it in a context, ahead of its use.
-    pub fn set_loaded_ahead(&self, context: u32) {
+    pub fn set_preloaded(&self, context: u32) {
         self.set_loaded_in(context);
         if context < 64 {
             self.ahead_in.fetch_or(1 << context, Ordering::Relaxed);
@@ -216,7 +216,7 @@ impl Function {
     }
 
     /// The program uses it in a context. Returns whether this is the first use of what the guard had loaded.
-    pub fn take_loaded_ahead(&self, context: u32) -> bool {
+    pub fn take_preloaded(&self, context: u32) -> bool {
         taken(&self.ahead_in, context)
     }
 

@@ -1,6 +1,6 @@
 //! What is known of the program's threads, contexts, streams and functions, folded from its driver calls.
 //!
-//! * [`World`] is all of it. The shim keeps one; every method takes the time as an argument.
+//! * [`Tracker`] is all of it. The shim keeps one; every method takes the time as an argument.
 //! * [`ThreadSlot`] publishes the call a thread is in, so that another thread can see it without asking anybody.
 //! * [`Stream`] and [`Context`] know what was submitted and what is known to be complete.
 //!
@@ -12,22 +12,22 @@
 
 mod context;
 mod hash;
+mod launch_cache;
 mod load;
 mod operation;
-mod quick;
 mod slab;
 mod stream;
 mod thread;
-mod world;
+mod tracker;
 
 pub use context::{Context, Function, FunctionKind};
+pub use launch_cache::{FastLaunch, FastOperation, Known, LaunchFacts};
 pub use load::{ColdKind, InFlight};
 pub use operation::{oldest_outstanding, Operation};
-pub use quick::{Known, LaunchFacts, QuickLaunch, QuickOperation};
 pub use slab::Slab;
 pub use stream::{Stream, StreamKind};
 pub use thread::{Caller, OpenRecord, PublishedCall, ThreadSlot};
-pub use world::{StreamKey, World};
+pub use tracker::{StreamKey, Tracker};
 
 use std::sync::{Mutex, MutexGuard, TryLockError};
 

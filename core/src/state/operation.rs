@@ -8,8 +8,8 @@ use crate::Nanos;
 pub struct Operation {
     /// When the submitting call was entered.
     pub at: Nanos,
-    /// The id of the submitting call's form.
-    pub form: u16,
+    /// The id of the submitting call's entry_point.
+    pub entry_point: u16,
     /// The function's number, or 0.
     pub function: u32,
 }
@@ -18,14 +18,14 @@ pub struct Operation {
 #[inline(always)]
 pub(super) fn put<const WORDS: usize>(words: &[AtomicU64; WORDS], at: usize, op: Operation) {
     // A reader that finds the old time with the new call, or the reverse, sees one wrong name in a report.
-    words[at + 1].store(u64::from(op.form) | u64::from(op.function) << 32, Ordering::Relaxed);
+    words[at + 1].store(u64::from(op.entry_point) | u64::from(op.function) << 32, Ordering::Relaxed);
     words[at].store(op.at, Ordering::Relaxed);
 }
 
 /// The operation in the two words from `at` on.
 pub(super) fn get<const WORDS: usize>(words: &[AtomicU64; WORDS], at: usize) -> Operation {
     let what = words[at + 1].load(Ordering::Relaxed);
-    Operation { at: words[at].load(Ordering::Relaxed), form: what as u16, function: (what >> 32) as u32 }
+    Operation { at: words[at].load(Ordering::Relaxed), entry_point: what as u16, function: (what >> 32) as u32 }
 }
 
 /// Of what was submitted to a stream, the oldest operation that came after `until`; everything before that is complete.

@@ -210,7 +210,7 @@ pub(super) fn outstanding(words: Words) -> u64 {
     get(place::SUBMITTED).saturating_sub(get(place::PASSED))
 }
 
-/// See [`Stream::submitting`]; also on the short way of a launch, which has the words and not the stream.
+/// See [`Stream::submitting`]; also on the fast path of a launch, which has the words and not the stream.
 #[inline(always)]
 pub(super) fn submitting(words: Words, op: Operation, idle_until: Nanos) -> Option<u64> {
     let get = |word: usize| words[word].load(Ordering::Relaxed);
@@ -251,7 +251,7 @@ mod tests {
     use super::*;
 
     fn op(at: Nanos) -> Operation {
-        Operation { at, form: 1, function: at as u32 }
+        Operation { at, entry_point: 1, function: at as u32 }
     }
 
     fn submit(stream: &Stream, at: Nanos) {

@@ -1,16 +1,16 @@
-//! A thread's slot: the driver call it is in, visible to others, its place in the recording, and its private shortcuts.
+//! A thread's slot: the driver call it is in, visible to others, its place in the recording, and its private cached_streams.
 //!
 //! Protocol: the owning thread writes, anybody reads. The facts of a call are stored as the record that it will leave, past
 //! the length of the thread's segment, and then the call's mark, with Release; a reader takes the mark with Acquire, the
 //! facts, and the mark again: if it changed, the call is over and was not stuck. What is in the thread's entry and in the
-//! segment is in the file of the recording, so a reader of the file sees the same. The caches, the pens and the depth are the
+//! segment is in the file of the recording, so a reader of the file sees the same. The caches, the writers and the depth are the
 //! owner's alone.
 
-use super::quick::{Pair, Shortcut, PAIRS, SHORTCUTS};
-use crate::api::{Class, Form};
+use super::launch_cache::{CachedLaunch, CachedStream, CACHED_LAUNCHES, CACHED_STREAMS};
+use crate::api::{Class, EntryPoint};
 use crate::sync::{fence, AtomicU64, Ordering};
 use crate::trace::layout::{flag, record, thread as place};
-use crate::trace::{put_record, put_text, Keep, Kind, Lane, Owner, Pen, Place, Record, Recorder, SLOW_NANOS};
+use crate::trace::{put_record, put_text, Keep, Kind, Lane, Owner, Place, Record, Recorder, SegmentWriter, SLOW_NANOS};
 use crate::Nanos;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64 as OwnU64};
 use std::sync::OnceLock;
@@ -24,7 +24,7 @@ pub struct PublishedCall {
     /// The thread.
     pub thread: u32,
     /// The call.
-    pub form: Form,
+    pub entry_point: EntryPoint,
     /// When it was entered.
     pub entered: Nanos,
     /// The context's number, or 0.
@@ -116,14 +116,14 @@ pub struct ThreadSlot {
     entry: Entry,
     depth: AtomicU32,
     in_use: AtomicBool,
-    pub(super) pens: [Pen; 3],
-    pub(super) pairs: [Pair; PAIRS],
+    pub(super) writers: [SegmentWriter; 3],
+    pub(super) launches: [CachedLaunch; CACHED_LAUNCHES],
     caches: OnceLock<Caches>,
 }
 
 /// What the owner has looked up before. Made when the slot is first used, and kept for the next owner.
 pub(super) struct Caches {
-    pub(super) shortcuts: Box<[Shortcut]>,
+    pub(super) cached_streams: Box<[CachedStream]>,
     streams: Cache,
     functions: Cache,
 }
@@ -131,7 +131,7 @@ pub(super) struct Caches {
 impl Caches {
     fn new() -> Self {
         Self {
-            shortcuts: (0..SHORTCUTS).map(|_| Shortcut::default()).collect(),
+            cached_streams: (0..CACHED_STREAMS).map(|_| CachedStream::default()).collect(),
             streams: Cache::new(STREAM_CACHE),
             functions: Cache::new(FUNCTION_CACHE),
         }
@@ -167,8 +167,8 @@ impl ThreadSlot {
             entry,
             depth: AtomicU32::new(0),
             in_use: AtomicBool::new(false),
-            pens: Default::default(),
-            pairs: std::array::from_fn(|_| Pair::default()),
+            writers: Default::default(),
+            launches: std::array::from_fn(|_| CachedLaunch::default()),
             caches: OnceLock::new(),
         }
     }
@@ -193,7 +193,7 @@ impl ThreadSlot {
         self.set(place::ENDED, 0);
         self.set(place::CALLS, 0);
         self.set(place::LAUNCHES, 0);
-        self.pens.iter().for_each(Pen::restart);
+        self.writers.iter().for_each(SegmentWriter::restart);
         self.caches.get_or_init(Caches::new);
         self.set(place::STATE, place::STATE_ALIVE);
         self.in_use.store(true, Ordering::Release);
@@ -202,7 +202,7 @@ impl ThreadSlot {
     /// The owner ends. A call that it is still in was left by a cancellation, and its record says so.
     pub(super) fn end(&self, now: Nanos) {
         self.abandon(now);
-        self.pens.iter().for_each(|pen| self.recorder.give_up(pen));
+        self.writers.iter().for_each(|writer| self.recorder.release(writer));
         self.note_segments();
         self.set(place::ENDED, now);
         self.set(place::STATE, place::STATE_ENDED);
@@ -256,12 +256,12 @@ impl ThreadSlot {
     pub fn abandon(&self, now: Nanos) {
         let mark = self.get(place::MARK);
         if let Some(lane) = self.open_lane(mark) {
-            let pen = &self.pens[lane as usize];
-            if let Some(place) = self.recorder.place(pen) {
+            let writer = &self.writers[lane as usize];
+            if let Some(place) = self.recorder.place(writer) {
                 let head = place[record::HEAD].load(Ordering::Relaxed);
                 place[record::HEAD].store(head | u64::from(flag::LEFT) << FLAGS_AT, Ordering::Relaxed);
                 place[record::RETURNED].store(now, Ordering::Relaxed);
-                self.recorder.complete(pen);
+                self.recorder.complete(writer);
             }
         }
         self.unmark();
@@ -288,7 +288,7 @@ impl ThreadSlot {
     // --- records ---
 
     fn note_segments(&self) {
-        let [a, b, c] = Lane::ALL.map(|lane| u64::from(self.recorder.current_segment(&self.pens[lane as usize])));
+        let [a, b, c] = Lane::ALL.map(|lane| u64::from(self.recorder.current_segment(&self.writers[lane as usize])));
         self.set(place::SEGMENTS_0_1, a | b << 32);
         self.set(place::SEGMENT_2, c);
     }
@@ -296,7 +296,7 @@ impl ThreadSlot {
     /// Where the next record of a lane goes: into the thread's segment, or if none is to be had, into the spare place.
     #[inline]
     fn next_place(&self, lane: Lane, now: Nanos) -> (Place<'static>, bool) {
-        match self.recorder.place(&self.pens[lane as usize]) {
+        match self.recorder.place(&self.writers[lane as usize]) {
             Some(place) => (place, true),
             None => self.next_segment(lane, now),
         }
@@ -304,7 +304,7 @@ impl ThreadSlot {
 
     #[cold]
     fn next_segment(&self, lane: Lane, now: Nanos) -> (Place<'static>, bool) {
-        let place = self.recorder.place_in_next(&self.pens[lane as usize], self.owner(), lane, now);
+        let place = self.recorder.place_in_next(&self.writers[lane as usize], self.owner(), lane, now);
         self.note_segments();
         match place {
             Some(place) => (place, true),
@@ -324,22 +324,22 @@ impl ThreadSlot {
     #[inline(always)]
     pub fn open(&self, facts: &Record, class: Class) -> OpenRecord {
         let cold = matches!(facts.kind, Kind::ColdFunction | Kind::ColdModule);
-        let lane = if cold { Lane::Landmarks } else { Lane::of(class) };
+        let lane = if cold { Lane::RareEvents } else { Lane::of(class) };
         let (place, kept) = self.next_place(lane, facts.entered);
         self.count_call();
         // Keeps the facts of this call behind its number and the end of the last one's mark, for a reader that takes them in
         // between.
         fence(Ordering::Release);
         put_record(place, facts);
-        OpenRecord { place, mark: self.mark_of(facts.form, lane, kept), lane, cold }
+        OpenRecord { place, mark: self.mark_of(facts.entry_point, lane, kept), lane, cold }
     }
 
     /// The mark of a call whose record is the next one of the lane, or the spare one.
     #[inline(always)]
-    pub(super) fn mark_of(&self, form: Form, lane: Lane, kept: bool) -> u64 {
-        let number = self.pens[lane as usize].next() << NUMBER_AT;
+    pub(super) fn mark_of(&self, entry_point: EntryPoint, lane: Lane, kept: bool) -> u64 {
+        let number = self.writers[lane as usize].next() << NUMBER_AT;
         let of_lane = if kept { lane as u64 + 1 } else { place::MARK_SPARE };
-        u64::from(form.id()) | of_lane << LANE_AT | number
+        u64::from(entry_point.id()) | of_lane << LANE_AT | number
     }
 
     #[inline(always)]
@@ -373,7 +373,7 @@ impl ThreadSlot {
         if mark >> LANE_AT & 0xff == place::MARK_SPARE {
             self.recorder.count_dropped(lane);
         } else {
-            self.recorder.complete(&self.pens[lane as usize]);
+            self.recorder.complete(&self.writers[lane as usize]);
         }
     }
 
@@ -384,7 +384,7 @@ impl ThreadSlot {
         let same = |word: usize, other: Place<'_>| {
             open.place[word].load(Ordering::Relaxed) == other[word].load(Ordering::Relaxed)
         };
-        for earlier in self.recorder.newest(&self.pens[open.lane as usize], FOLDED_AMONG) {
+        for earlier in self.recorder.newest(&self.writers[open.lane as usize], FOLDED_AMONG) {
             let earlier_head = earlier[record::HEAD].load(Ordering::Relaxed);
             if (earlier_head ^ head) & KIND != 0 {
                 break;
@@ -408,7 +408,7 @@ impl ThreadSlot {
     pub fn asking(&self) -> Option<(Nanos, Nanos)> {
         const NOT_READY: u64 = 600;
         let get = |place: Place<'_>, word: usize| place[word].load(Ordering::Relaxed);
-        let newest = self.recorder.newest(&self.pens[Lane::Work as usize], FOLDED_AMONG);
+        let newest = self.recorder.newest(&self.writers[Lane::Work as usize], FOLDED_AMONG);
         let queries = newest.take_while(|place| get(place, record::HEAD) >> 16 & 0xff == Kind::Queries as u64);
         queries
             .filter(|place| self.in_use() && get(place, record::HEAD) >> RESULT_AT == NOT_READY)
@@ -440,7 +440,7 @@ impl ThreadSlot {
             return;
         }
         put_record(place, facts);
-        self.recorder.complete(&self.pens[lane as usize]);
+        self.recorder.complete(&self.writers[lane as usize]);
     }
 
     /// Makes the described call visible. Release: partner of the Acquire in [`ThreadSlot::published`].
@@ -510,7 +510,7 @@ impl ThreadSlot {
         let facts = Record::from_words(&words)?;
         let call = PublishedCall {
             thread,
-            form: facts.form,
+            entry_point: facts.entry_point,
             entered: facts.entered,
             context: u32::from(facts.context),
             stream: facts.stream,
@@ -561,31 +561,31 @@ impl ThreadSlot {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::World;
+    use crate::state::Tracker;
 
     fn slot() -> ThreadSlot {
-        let world: &'static World = Box::leak(Box::default());
-        let slot = ThreadSlot::over(world.recorder(), world.recorder().thread_entry(0).unwrap());
+        let tracker: &'static Tracker = Box::leak(Box::default());
+        let slot = ThreadSlot::over(tracker.recorder(), tracker.recorder().thread_entry(0).unwrap());
         slot.begin(1, 42, 5);
         slot
     }
 
     fn facts(symbol: &[u8], entered: Nanos, stream: u32) -> Record {
-        let form = Form::by_symbol(symbol).unwrap();
-        let (kind, extent) = Kind::of_call(form.class());
-        Record { kind, extent, context: 1, stream, function: 3, entered, ..Record::of(form) }
+        let entry_point = EntryPoint::by_symbol(symbol).unwrap();
+        let (kind, extent) = Kind::of_call(entry_point.class());
+        Record { kind, extent, context: 1, stream, function: 3, entered, ..Record::of(entry_point) }
     }
 
     fn open(slot: &ThreadSlot, symbol: &[u8], entered: Nanos, stream: u32) -> OpenRecord {
         let facts = facts(symbol, entered, stream);
-        let open = slot.open(&facts, facts.form.class());
+        let open = slot.open(&facts, facts.entry_point.class());
         slot.mark(&open);
         open
     }
 
     fn close(slot: &ThreadSlot, open: &OpenRecord, returned: Nanos, result: i32) -> bool {
         let id = open.place[record::HEAD].load(Ordering::Relaxed) as u16;
-        let kept = slot.close(*open, Form::by_id(id).unwrap().class(), returned, result);
+        let kept = slot.close(*open, EntryPoint::by_id(id).unwrap().class(), returned, result);
         slot.unmark();
         kept
     }
@@ -594,7 +594,7 @@ mod tests {
     fn records(slot: &ThreadSlot, lane: Lane) -> Vec<Record> {
         let mut found: Vec<_> = slot
             .recorder
-            .newest(&slot.pens[lane as usize], 100)
+            .newest(&slot.writers[lane as usize], 100)
             .map(|place| Record::from_words(&place.each_ref().map(|w| w.load(Ordering::Relaxed))).unwrap())
             .collect();
         found.reverse();
@@ -606,13 +606,13 @@ mod tests {
         let slot = slot();
         assert_eq!(slot.published(), None);
         let facts = facts(b"cuStreamSynchronize", 100, 2);
-        let open = slot.open(&facts, facts.form.class());
+        let open = slot.open(&facts, facts.entry_point.class());
         assert_eq!(slot.published(), None);
         slot.mark(&open);
         let call = slot.published().unwrap();
-        assert_eq!((call.thread, call.form, call.entered), (42, facts.form, 100));
+        assert_eq!((call.thread, call.entry_point, call.entered), (42, facts.entry_point, 100));
         assert_eq!((call.context, call.stream, call.function, call.cold), (1, 2, 3, 0));
-        assert!(slot.close(open, facts.form.class(), 200, -3));
+        assert!(slot.close(open, facts.entry_point.class(), 200, -3));
         assert_eq!(slot.published(), None, "it has returned, whatever its mark says");
         slot.unmark();
         let expect = Record { returned: 200, result: -3, ..facts };
@@ -640,11 +640,11 @@ mod tests {
     #[test]
     fn quick_calls_that_say_nothing_leave_no_record_and_slow_ones_do() {
         let slot = slot();
-        let quick = open(&slot, b"cuMemFree_v2", 10, 0);
-        assert!(!close(&slot, &quick, 10 + SLOW_NANOS - 1, 0));
+        let launch_cache = open(&slot, b"cuMemFree_v2", 10, 0);
+        assert!(!close(&slot, &launch_cache, 10 + SLOW_NANOS - 1, 0));
         let slow = open(&slot, b"cuMemFree_v2", 10, 0);
         assert!(close(&slot, &slow, 10 + SLOW_NANOS, 0));
-        assert_eq!(records(&slot, Lane::Landmarks).len(), 1);
+        assert_eq!(records(&slot, Lane::RareEvents).len(), 1);
     }
 
     #[test]
@@ -678,12 +678,12 @@ mod tests {
 
     #[test]
     fn what_finds_no_segment_is_dropped_and_counted_and_stays_visible_meanwhile() {
-        let world: &'static World = Box::leak(Box::default());
-        let recorder = world.recorder();
+        let tracker: &'static Tracker = Box::leak(Box::default());
+        let recorder = tracker.recorder();
         let segments = recorder.segments_of(Lane::Waits).1;
-        let pens: Vec<Pen> = (0..segments).map(|_| Pen::default()).collect();
+        let writers: Vec<SegmentWriter> = (0..segments).map(|_| SegmentWriter::default()).collect();
         let somebody = Owner { number: 9, thread: 9 };
-        assert!(pens.iter().all(|pen| recorder.place_in_next(pen, somebody, Lane::Waits, 0).is_some()));
+        assert!(writers.iter().all(|writer| recorder.place_in_next(writer, somebody, Lane::Waits, 0).is_some()));
         let slot = ThreadSlot::over(recorder, recorder.thread_entry(0).unwrap());
         slot.begin(1, 42, 5);
         let call = open(&slot, b"cuCtxSynchronize", 100, 0);
@@ -691,7 +691,7 @@ mod tests {
         close(&slot, &call, 200, 0);
         assert_eq!(slot.published(), None);
         assert_eq!(recorder.counts(Lane::Waits).dropped, 1);
-        recorder.give_up(&pens[0]);
+        recorder.release(&writers[0]);
         let call = open(&slot, b"cuCtxSynchronize", 300, 0);
         close(&slot, &call, 400, 0);
         assert_eq!(records(&slot, Lane::Waits).len(), 1);

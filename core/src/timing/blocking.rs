@@ -1,4 +1,4 @@
-//! The asynchronous calls that held the host: which, how long, and why.
+//! The asynchronous calls that blocked the host: which, how long, and why.
 //!
 //! A call is judged when everything that went on meanwhile has been seen. What the guard noted as a hazard in the call itself
 //! comes first; where nothing of the kind was noted, a reason that fits all that is seen is called likely.
@@ -19,7 +19,7 @@ use crate::Nanos;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// From how long on a call counts as having held the host, if nothing else is said: a launch of a loaded kernel takes some
+/// From how long on a call counts as having blocked the host, if nothing else is said: a launch of a loaded kernel takes some
 /// microseconds, its first one some tens.
 pub const THRESHOLD_NANOS: Nanos = 100_000;
 
@@ -41,20 +41,22 @@ const MOST_IMAGES: usize = 1 << 16;
 /// Kernels of which it is kept that they were launched.
 const MOST_KERNELS: usize = 1 << 20;
 
-/// The account. Times are nanoseconds since the guard was armed, as those of `lazyguard log`.
+/// The asynchronous calls that blocked the host: launches of kernels, graphs and host functions, copies and memsets that say so in
+/// their name, allocations and frees in the order of a stream, records of and waits for events, memory operations. Times are
+/// nanoseconds since the guard was armed, as those of `lazyguard log`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Blocking {
-    /// A call that took so long held the host.
+    /// A call that took so long blocked the host.
     pub threshold_ns: Nanos,
     /// Calls seen that are documented as asynchronous.
     pub asynchronous_calls: u64,
-    /// Those among them that held the host.
+    /// Those among them that blocked the host.
     pub count: u64,
     /// How long they did in all, those of several threads added up.
     pub total_ns: Nanos,
     /// How long the longest did.
     pub max_ns: Nanos,
-    /// How long each did, by powers of ten.
+    /// How many there are of each duration, by powers of ten.
     pub histogram: Vec<Decade>,
     /// The same by call, kernel and reason; what cost most comes first.
     pub groups: Vec<Group>,
@@ -64,7 +66,7 @@ pub struct Blocking {
     pub missing: Missing,
 }
 
-/// Calls that held the host for one reason.
+/// Calls that blocked the host for one reason.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Group {
     /// The call, without the version of its symbol.
@@ -104,7 +106,7 @@ pub struct Other {
     pub thread: u32,
     /// Its name.
     pub thread_name: String,
-    /// What it called. For what the guard loaded ahead of use, the call at whose occasion.
+    /// What it called. For what the guard preloaded, the call at whose occasion.
     pub call: &'static str,
     /// The kernel, if it is about one.
     pub kernel: Option<String>,
@@ -112,7 +114,7 @@ pub struct Other {
     pub max_ns: Nanos,
 }
 
-/// A call that held the host, not yet judged.
+/// A call that blocked the host, not yet judged.
 struct Held {
     record: Record,
     thread_number: u32,
@@ -150,7 +152,7 @@ struct Sum {
     decades: Decades,
 }
 
-/// Makes the account. Show it each record, and the calls in progress among them, in the order in which they were entered.
+/// Makes the summary. Show it each record, and the calls in progress among them, in the order in which they were entered.
 pub struct BlockingFold {
     threshold: Nanos,
     end: Nanos,
@@ -178,14 +180,14 @@ pub struct BlockingFold {
 impl BlockingFold {
     /// Nothing seen yet. `end` is when the process was last seen.
     pub fn new<S: Source>(recording: &Recording<S>, threshold: Nanos, end: Nanos) -> Self {
-        let lost = recording.accounts().map(|lane| lane.overtaken.saturating_add(lane.dropped));
+        let lost = recording.lanes().map(|lane| lane.overwritten.saturating_add(lane.dropped));
         let missing = Missing {
             work: lost[Lane::Work as usize],
             waits: lost[Lane::Waits as usize],
-            landmarks: lost[Lane::Landmarks as usize],
+            rare_events: lost[Lane::RareEvents as usize],
         };
         let threads = recording.threads().iter().map(|t| (t.number, (t.thread, t.name.clone()))).collect();
-        Self::of(Kernels::of(recording.texts()), threads, missing, threshold, end)
+        Self::of(Kernels::of(recording.strings()), threads, missing, threshold, end)
     }
 
     fn of(
@@ -240,7 +242,7 @@ impl BlockingFold {
             let needed = self.undecided.iter().map(|held| held.record.entered).min().unwrap_or(record.entered);
             self.holders.add(holder, needed.min(record.entered));
         }
-        if record.kind.is_call() && submits(record.form.class()) {
+        if record.kind.is_call() && submits(record.entry_point.class()) {
             self.submits(entry);
         }
         self.queues.see(record);
@@ -248,7 +250,7 @@ impl BlockingFold {
 
     fn submits(&mut self, entry: &Entry) {
         let record = &entry.record;
-        let class = record.form.class();
+        let class = record.entry_point.class();
         let again = self.newest.insert(entry.thread_number, record.entered) == Some(record.entered);
         self.calls += u64::from(!again);
         let (mut first_of_context, mut first_launch, mut kernel) = (false, false, None);
@@ -301,7 +303,7 @@ impl BlockingFold {
             }
         }
         let (mut reason, certain, other) = self.reason(&held);
-        let which = (held.record.form.info().base, held.kernel);
+        let which = (held.record.entry_point.info().base, held.kernel);
         if reason == Reason::NotKnown {
             // Of a hazard that comes again and again, not each occurrence is noted.
             reason = self.noted.get(&which).copied().unwrap_or(reason);
@@ -318,10 +320,10 @@ impl BlockingFold {
             let kernel = (holder.record.kind != Kind::Preload && holder.record.function != 0)
                 .then(|| self.kernels.meant(holder.record.function, holder.record.returned))
                 .flatten();
-            (holder.thread_number, holder.record.form.info().base, kernel)
+            (holder.thread_number, holder.record.entry_point.info().base, kernel)
         };
         let key = Key {
-            call: held.record.form.info().base,
+            call: held.record.entry_point.info().base,
             kernel: held.kernel,
             reason,
             other: other.as_ref().map(of_other),
@@ -364,11 +366,13 @@ impl BlockingFold {
             return (reason, true, None);
         }
         let likely = |reason| (reason, false, None);
-        match (held.record.kind, held.record.form.class()) {
+        match (held.record.kind, held.record.entry_point.class()) {
             (Kind::ColdModule, _) if held.compiles => (Reason::Compiles, true, None),
             (Kind::ColdModule, _) => (Reason::LoadsModule, true, None),
             (Kind::ColdFunction, _) => (Reason::LoadsFunction, true, None),
-            (_, Class::CopyAsync) if of_host_memory(held.record.form.info().base) => likely(Reason::PageableMemory),
+            (_, Class::CopyAsync) if of_host_memory(held.record.entry_point.info().base) => {
+                likely(Reason::PageableMemory)
+            }
             _ if held.outstanding >= QUEUE => likely(Reason::QueueFull),
             (_, Class::AllocateAsync) => likely(Reason::PoolGrows),
             _ if held.first_of_context => likely(Reason::FirstOfContext),
@@ -377,7 +381,7 @@ impl BlockingFold {
         }
     }
 
-    /// The account.
+    /// The summary.
     pub fn finish(mut self) -> Blocking {
         self.judge(Nanos::MAX);
         // Two kernels of one name are one to a person.

@@ -1,17 +1,17 @@
 use super::*;
-use crate::api::Form;
+use crate::api::EntryPoint;
 use crate::trace::layout::{flag, image};
 
 const MS: Nanos = 1_000_000;
 
 fn entry(thread_number: u32, call: &str, kind: Kind, at: Nanos, took: Nanos) -> Entry {
-    let form = Form::by_symbol(call.as_bytes()).unwrap();
-    let submits = submits(form.class()) && kind != Kind::Preload && kind != Kind::Hazard;
+    let entry_point = EntryPoint::by_symbol(call.as_bytes()).unwrap();
+    let submits = submits(entry_point.class()) && kind != Kind::Preload && kind != Kind::Hazard;
     let flags = if submits { flag::SUBMITTED } else { 0 };
-    let function = u32::from(form.class() == Class::Launch);
+    let function = u32::from(entry_point.class() == Class::Launch);
     let (stream, context) = (thread_number, 1);
     let record =
-        Record { kind, flags, function, stream, context, entered: at, returned: at + took, ..Record::of(form) };
+        Record { kind, flags, function, stream, context, entered: at, returned: at + took, ..Record::of(entry_point) };
     Entry { thread_number, thread: 4241 + thread_number, lane: Lane::Work, number: 0, record }
 }
 
@@ -39,21 +39,21 @@ fn account_of(entries: &[Entry], threshold: Nanos, missing: Missing) -> Blocking
     let threads = [(1, (4242, "main".to_owned())), (2, (4243, "worker".to_owned()))].into();
     let mut fold = BlockingFold::of(Kernels::named(&["one", "two"]), threads, missing, threshold, 0);
     all.iter().for_each(|entry| fold.see(entry));
-    let account = fold.finish();
-    assert_eq!(account.groups.iter().map(|group| group.count).sum::<u64>(), account.count);
-    assert_eq!(account.groups.iter().map(|group| group.total_ns).sum::<Nanos>(), account.total_ns);
-    assert_eq!(account.histogram.iter().map(|class| class.count).sum::<u64>(), account.count);
-    account
+    let summary = fold.finish();
+    assert_eq!(summary.groups.iter().map(|group| group.count).sum::<u64>(), summary.count);
+    assert_eq!(summary.groups.iter().map(|group| group.total_ns).sum::<Nanos>(), summary.total_ns);
+    assert_eq!(summary.histogram.iter().map(|class| class.count).sum::<u64>(), summary.count);
+    summary
 }
 
-fn account(entries: &[Entry]) -> Blocking {
+fn summary(entries: &[Entry]) -> Blocking {
     account_of(entries, THRESHOLD_NANOS, Missing::default())
 }
 
 type Told = (&'static str, Reason, bool, Option<(u32, &'static str)>);
 
 fn reasons(entries: &[Entry]) -> Vec<Told> {
-    let groups = account(entries).groups;
+    let groups = summary(entries).groups;
     groups.into_iter().map(|g| (g.call, g.reason, g.certain, g.other.map(|o| (o.thread, o.call)))).collect()
 }
 
@@ -117,7 +117,7 @@ fn another_threads_call_that_held_the_lock_is_named() {
         (other("cuCtxSynchronize", Call, 5 * MS, 95 * MS), (Reason::NotKnown, None)),
     ] {
         let entries = [warm(), by, held];
-        let got = account(&entries).groups;
+        let got = summary(&entries).groups;
         let group = got.iter().find(|group| group.first_thread == 4242).unwrap();
         let told = group.other.as_ref().map(|other| (other.thread, other.call));
         assert_eq!((group.reason, told), expect, "{by:?}");
@@ -165,15 +165,15 @@ fn calls_of_one_reason_are_one_group_and_the_dearest_comes_first() {
         launch(200 * MS, 99_999),
         hazard(101, 20 * MS),
     ];
-    let account = account(&entries);
+    let summary = summary(&entries);
     let told: Vec<_> =
-        account.groups.iter().map(|g| (g.reason, g.count, g.total_ns, g.max_ns, g.first_at_ns)).collect();
+        summary.groups.iter().map(|g| (g.reason, g.count, g.total_ns, g.max_ns, g.first_at_ns)).collect();
     let expect =
         [(Reason::NotKnown, 1, 40 * MS, 40 * MS, 60 * MS), (Reason::LoadsFunction, 2, 31 * MS, 30 * MS, 10 * MS)];
     assert_eq!(told, expect);
-    assert_eq!((account.asynchronous_calls, account.count, account.max_ns), (5, 3, 40 * MS));
-    assert_eq!((account.groups[1].codes.as_slice(), account.groups[0].codes.len()), (&["LG101".to_owned()][..], 0));
-    let classes: Vec<_> = account.histogram.iter().map(|class| class.count).collect();
+    assert_eq!((summary.asynchronous_calls, summary.count, summary.max_ns), (5, 3, 40 * MS));
+    assert_eq!((summary.groups[1].codes.as_slice(), summary.groups[0].codes.len()), (&["LG101".to_owned()][..], 0));
+    let classes: Vec<_> = summary.histogram.iter().map(|class| class.count).collect();
     assert_eq!(classes, [1, 2], "1 - 10 ms, 10 - 100 ms");
     assert_eq!(account_of(&entries, 50_000, Missing::default()).count, 4, "by another threshold");
 }
@@ -181,29 +181,29 @@ fn calls_of_one_reason_are_one_group_and_the_dearest_comes_first() {
 #[test]
 fn a_call_in_progress_has_held_the_host_until_the_end() {
     let hangs = Entry { record: Record { returned: 0, ..launch(10 * MS, 0).record }, ..launch(10 * MS, 0) };
-    let account = account(&[warm(), hangs, other("cuCtxSynchronize", Kind::Call, 12 * MS, 500 * MS)]);
-    let group = &account.groups[0];
+    let summary = summary(&[warm(), hangs, other("cuCtxSynchronize", Kind::Call, 12 * MS, 500 * MS)]);
+    let group = &summary.groups[0];
     assert_eq!((group.total_ns, group.in_progress), (502 * MS, 1));
 }
 
 #[test]
 fn one_call_with_several_records_is_one() {
     let batch = |took| entry(1, "cuStreamBatchMemOp_v2", Kind::Call, 10 * MS, took);
-    let account = account(&[batch(200_000), batch(MS)]);
-    assert_eq!((account.asynchronous_calls, account.count, account.total_ns), (1, 1, MS));
+    let summary = summary(&[batch(200_000), batch(MS)]);
+    assert_eq!((summary.asynchronous_calls, summary.count, summary.total_ns), (1, 1, MS));
 }
 
 #[test]
 fn where_launches_are_missing_none_is_taken_for_the_first() {
     let missing = Missing { work: 9, ..Missing::default() };
-    let account = account_of(&[launch(10 * MS, MS)], THRESHOLD_NANOS, missing);
-    assert_eq!((account.groups[0].reason, account.missing), (Reason::NotKnown, missing));
+    let summary = account_of(&[launch(10 * MS, MS)], THRESHOLD_NANOS, missing);
+    assert_eq!((summary.groups[0].reason, summary.missing), (Reason::NotKnown, missing));
 }
 
 #[test]
 fn what_is_noted_now_and_then_holds_for_the_others() {
     let copy = |at| entry(1, "cuMemcpyHtoDAsync_v2", Kind::Call, at, MS);
-    let account = account(&[
+    let summary = summary(&[
         copy(10 * MS),
         hazard(105, 10 * MS),
         copy(20 * MS),
@@ -212,6 +212,6 @@ fn what_is_noted_now_and_then_holds_for_the_others() {
         hazard(107, 30 * MS),
         launch(40 * MS, MS),
     ]);
-    let told: Vec<_> = account.groups.iter().map(|group| (group.reason, group.certain, group.count)).collect();
+    let told: Vec<_> = summary.groups.iter().map(|group| (group.reason, group.certain, group.count)).collect();
     assert_eq!(told, [(Reason::PageableMemory, true, 2), (Reason::LocalMemory, true, 2)]);
 }

@@ -33,8 +33,7 @@ pub struct ColdStart {
     pub armed_ns: Nanos,
     /// The steady state.
     pub steady: SteadyState,
-    /// What the time went into, until the steady state or, where it was not reached, until the end. Their sum is
-    /// [`SteadyState::until_ns`].
+    /// What the time went into, until the steady state or, where it was not reached, until the end. Their sum is `steady.until_ns`.
     pub parts: Vec<PartSpent>,
     /// What took longest, one by one, in the whole recording.
     pub longest: Vec<Step>,
@@ -52,7 +51,7 @@ pub struct ColdStart {
     pub missing: Missing,
 }
 
-/// When nothing of a start came any more.
+/// When the start was over: nothing of a start follows for a second, or for the rest of the run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SteadyState {
     /// Whether it was reached.
@@ -85,7 +84,7 @@ pub struct Step {
     pub at_ns: Nanos,
     /// How long it took, what the guard loaded meanwhile included.
     pub took_ns: Nanos,
-    /// The call. For what the guard loaded ahead of use, the one at whose occasion.
+    /// The call. For what the guard preloaded, the one at whose occasion.
     pub call: &'static str,
     /// The kernel, if it is about one.
     pub kernel: Option<String>,
@@ -98,7 +97,7 @@ pub struct Step {
 /// Loads of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Loads {
-    /// [`Part::Compile`], [`Part::Modules`] or [`Part::Functions`].
+    /// `compile`, `modules` or `functions`.
     pub part: Part,
     /// How many.
     pub count: u64,
@@ -108,7 +107,7 @@ pub struct Loads {
     pub max_ns: Nanos,
 }
 
-/// What the guard loaded ahead of use.
+/// What the guard preloaded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Ahead {
     /// How often it did.
@@ -138,7 +137,7 @@ pub struct FirstUse {
     pub launches: u64,
     /// What the first launch loaded.
     pub loaded: Option<Part>,
-    /// Whether it is known to be the first one. Earlier ones may have been overtaken in the recording.
+    /// Whether it is known to be the first one. Earlier ones may have been overwritten in the recording.
     pub first_is_known: bool,
 }
 
@@ -160,12 +159,12 @@ pub struct Slow {
 /// What the recording does not tell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Missing {
-    /// Launches, copies and other submissions that have been overtaken or dropped.
+    /// Launches, copies and other submissions that have been overwritten or dropped.
     pub work: u64,
     /// Waits.
     pub waits: u64,
     /// Loads and whatever else is rare.
-    pub landmarks: u64,
+    pub rare_events: u64,
 }
 
 struct Launches {
@@ -184,7 +183,7 @@ struct Newest {
     kernel: KernelId,
 }
 
-/// Makes the account. Show it each record, and the calls in progress among them, in the order in which they were entered.
+/// Makes the summary. Show it each record, and the calls in progress among them, in the order in which they were entered.
 pub struct ColdStartFold {
     kernels: Kernels,
     began: Beginning,
@@ -247,14 +246,14 @@ impl ColdStartFold {
     /// Nothing seen yet. `end` is when the process was last seen.
     pub fn new<S: Source>(recording: &Recording<S>, end: Nanos) -> Self {
         let facts = recording.facts();
-        let lost = recording.accounts().map(|lane| lane.overtaken.saturating_add(lane.dropped));
+        let lost = recording.lanes().map(|lane| lane.overwritten.saturating_add(lane.dropped));
         let missing = Missing {
             work: lost[Lane::Work as usize],
             waits: lost[Lane::Waits as usize],
-            landmarks: lost[Lane::Landmarks as usize],
+            rare_events: lost[Lane::RareEvents as usize],
         };
         let began = Beginning::of(&facts.start, facts.armed_monotonic_nanos, facts.armed_unix_nanos);
-        Self::of(Kernels::of(recording.texts()), began, missing, end)
+        Self::of(Kernels::of(recording.strings()), began, missing, end)
     }
 
     fn of(kernels: Kernels, began: Beginning, missing: Missing, end: Nanos) -> Self {
@@ -281,7 +280,7 @@ impl ColdStartFold {
     pub fn see(&mut self, entry: &Entry) {
         let record = &entry.record;
         self.end = self.end.max(record.entered).max(record.returned);
-        let class = record.form.class();
+        let class = record.entry_point.class();
         let launch = record.kind.is_call() && class == Class::Launch;
         let kernel = launch.then(|| self.kernels.meant(record.function, record.returned)).flatten();
         let first = kernel.is_some_and(|kernel| self.is_first(kernel, record));
@@ -300,7 +299,7 @@ impl ColdStartFold {
             }
         }
         match part {
-            Part::Preload => self.loaded_ahead(entry, took),
+            Part::Preload => self.preloaded(entry, took),
             Part::Compile | Part::Modules | Part::Functions => {
                 let loads = self.loads.entry(part).or_insert(Loads { part, count: 0, ns: 0, max_ns: 0 });
                 loads.count += 1;
@@ -308,9 +307,9 @@ impl ColdStartFold {
                 loads.max_ns = loads.max_ns.max(took);
             }
             Part::Allocations if took >= SLOW_NANOS => {
-                let call = record.form.info().base;
+                let call = record.entry_point.info().base;
                 let slow = Slow { call, count: 0, ns: 0, max_ns: 0, bytes: 0 };
-                let slow = self.allocations.entry(record.form.id()).or_insert(slow);
+                let slow = self.allocations.entry(record.entry_point.id()).or_insert(slow);
                 slow.count += 1;
                 slow.ns = slow.ns.saturating_add(took);
                 slow.max_ns = slow.max_ns.max(took);
@@ -364,7 +363,7 @@ impl ColdStartFold {
         }
     }
 
-    fn loaded_ahead(&mut self, entry: &Entry, took: Nanos) {
+    fn preloaded(&mut self, entry: &Entry, took: Nanos) {
         let record = &entry.record;
         self.ahead.times += 1;
         self.ahead.kernels += record.extent & 0xffff_ffff;
@@ -389,7 +388,7 @@ impl ColdStartFold {
             part,
             at_ns: self.began.armed + record.entered,
             took_ns: took,
-            call: record.form.info().base,
+            call: record.entry_point.info().base,
             kernel: None,
             thread: entry.thread,
             in_progress: record.returned == 0,
@@ -401,7 +400,7 @@ impl ColdStartFold {
         self.longest.truncate(MOST_STEPS);
     }
 
-    /// The account.
+    /// The summary.
     pub fn finish(self) -> ColdStart {
         let Self { kernels, began, end, sweep, launches, missing, .. } = self;
         let armed = began.armed;

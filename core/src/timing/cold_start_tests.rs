@@ -1,5 +1,5 @@
 use super::*;
-use crate::api::Form;
+use crate::api::EntryPoint;
 use crate::trace::layout::flag;
 
 const MS: Nanos = 1_000_000;
@@ -18,8 +18,8 @@ fn began() -> Beginning {
 }
 
 fn entry(call: &str, kind: Kind, at: Nanos, took: Nanos) -> Entry {
-    let form = Form::by_symbol(call.as_bytes()).unwrap();
-    let record = Record { kind, entered: at, returned: at + took, context: 1, ..Record::of(form) };
+    let entry_point = EntryPoint::by_symbol(call.as_bytes()).unwrap();
+    let record = Record { kind, entered: at, returned: at + took, context: 1, ..Record::of(entry_point) };
     Entry { thread_number: 1, thread: 4242, lane: Lane::Work, number: 0, record }
 }
 
@@ -35,19 +35,19 @@ fn by(thread_number: u32, entry: Entry) -> Entry {
     Entry { thread_number, thread: 4241 + thread_number, ..entry }
 }
 
-fn account(entries: &[Entry], missing: Missing, end: Nanos) -> ColdStart {
+fn summary(entries: &[Entry], missing: Missing, end: Nanos) -> ColdStart {
     let mut all = entries.to_vec();
     all.sort_by_key(|entry| entry.record.entered);
     let mut fold = ColdStartFold::of(Kernels::named(&["one", "two"]), began(), missing, end);
     all.iter().for_each(|entry| fold.see(entry));
-    let account = fold.finish();
-    let sum: Nanos = account.parts.iter().map(|part| part.ns).sum();
-    assert_eq!(sum, account.steady.until_ns, "the parts are the whole: {account:#?}");
-    account
+    let summary = fold.finish();
+    let sum: Nanos = summary.parts.iter().map(|part| part.ns).sum();
+    assert_eq!(sum, summary.steady.until_ns, "the parts are the whole: {summary:#?}");
+    summary
 }
 
-fn of(account: &ColdStart, part: Part) -> Nanos {
-    account.parts.iter().find(|spent| spent.part == part).map_or(0, |spent| spent.ns)
+fn of(summary: &ColdStart, part: Part) -> Nanos {
+    summary.parts.iter().find(|spent| spent.part == part).map_or(0, |spent| spent.ns)
 }
 
 /// A hundred launches of a kernel that take 4 us each, one a millisecond.
@@ -67,11 +67,11 @@ fn each_part_has_its_time_and_what_comes_after_the_start_has_none() {
         entry("cuCtxSynchronize", Kind::Call, 200 * MS, 50 * MS),
     ];
     entries.extend(steady_from(160 * MS));
-    let account = account(&entries, Missing::default(), 300 * MS);
-    let steady = &account.steady;
-    assert!(steady.reached && account.from_process_start, "{steady:?}");
-    assert_eq!((account.armed_ns, steady.until_ns), (62 * MS, 62 * MS + 160 * MS + 50 * US));
-    assert_eq!(account.began_unix_ns, 1_750_000_000 * 1_000 * MS - 62 * MS);
+    let summary = summary(&entries, Missing::default(), 300 * MS);
+    let steady = &summary.steady;
+    assert!(steady.reached && summary.from_process_start, "{steady:?}");
+    assert_eq!((summary.armed_ns, steady.until_ns), (62 * MS, 62 * MS + 160 * MS + 50 * US));
+    assert_eq!(summary.began_unix_ns, 1_750_000_000 * 1_000 * MS - 62 * MS);
     for (part, expect) in [
         (Part::Loader, 10 * MS),
         (Part::Program, 20 * MS),
@@ -85,7 +85,7 @@ fn each_part_has_its_time_and_what_comes_after_the_start_has_none() {
         (Part::Waits, 8 * MS),
         (Part::Host, 160 * MS - 3 * MS - 121 * MS),
     ] {
-        assert_eq!(of(&account, part), expect, "{part:?} of {:#?}", account.parts);
+        assert_eq!(of(&summary, part), expect, "{part:?} of {:#?}", summary.parts);
     }
 }
 
@@ -97,8 +97,8 @@ fn the_first_launch_stands_beside_the_median_of_the_others() {
         launch(1, 30 * MS, 700 * MS),
     ];
     entries.extend(steady_from(800 * MS));
-    let account = account(&entries, Missing::default(), 1000 * MS);
-    let [one, two] = &account.kernels[..] else { panic!("{:?}", account.kernels) };
+    let summary = summary(&entries, Missing::default(), 1000 * MS);
+    let [one, two] = &summary.kernels[..] else { panic!("{:?}", summary.kernels) };
     assert_eq!(
         (one.kernel.as_str(), one.first_ns, one.launches, one.loaded),
         ("one", 2 * MS, 102, Some(Part::Functions))
@@ -116,10 +116,10 @@ fn what_the_guard_loads_in_a_call_counts_once_and_is_not_the_kernels() {
     let preload = Entry { record: Record { extent: 30 | 2 << 32 | 1 << 48, ..preload.record }, ..preload };
     let mut entries = vec![launch(1, 10 * MS, 10 * MS), preload];
     entries.extend(steady_from(20 * MS));
-    let account = account(&entries, Missing::default(), 200 * MS);
-    assert_eq!((of(&account, Part::Preload), of(&account, Part::FirstLaunches)), (7 * MS, 3 * MS));
-    assert_eq!(account.kernels[0].first_ns, 3 * MS);
-    assert_eq!(account.ahead, Ahead { times: 1, kernels: 30, not_loaded: 3, ns: 7 * MS });
+    let summary = summary(&entries, Missing::default(), 200 * MS);
+    assert_eq!((of(&summary, Part::Preload), of(&summary, Part::FirstLaunches)), (7 * MS, 3 * MS));
+    assert_eq!(summary.kernels[0].first_ns, 3 * MS);
+    assert_eq!(summary.ahead, Ahead { times: 1, kernels: 30, not_loaded: 3, ns: 7 * MS });
 }
 
 #[test]
@@ -130,18 +130,18 @@ fn threads_at_the_same_time_are_counted_once() {
         by(3, entry("cuCtxSynchronize", Kind::Call, 5 * MS, 200 * MS)),
     ];
     entries.extend(steady_from(120 * MS));
-    let account = account(&entries, Missing::default(), 300 * MS);
-    assert_eq!(of(&account, Part::Modules), 110 * MS);
-    assert_eq!(of(&account, Part::Waits), 5 * MS + MS, "before the loads, and until the first launch");
-    let loads = &account.loads[0];
+    let summary = summary(&entries, Missing::default(), 300 * MS);
+    assert_eq!(of(&summary, Part::Modules), 110 * MS);
+    assert_eq!(of(&summary, Part::Waits), 5 * MS + MS, "before the loads, and until the first launch");
+    let loads = &summary.loads[0];
     assert_eq!((loads.part, loads.count, loads.ns), (Part::Modules, 2, 200 * MS), "each load by itself");
 }
 
 #[test]
 fn a_run_that_is_too_short_says_so_and_its_parts_are_the_whole_run() {
     let entries = [entry("cuModuleLoadData", Kind::ColdModule, 10 * MS, 10 * MS), launch(1, 30 * MS, 10 * US)];
-    let account = account(&entries, Missing::default(), 40 * MS);
-    let steady = &account.steady;
+    let summary = summary(&entries, Missing::default(), 40 * MS);
+    let steady = &summary.steady;
     assert_eq!((steady.reached, steady.until_ns), (false, 102 * MS));
     assert_eq!(steady.last_of_start_ns, Some(62 * MS + 30 * MS + 10 * US));
     assert_eq!(steady.submissions_after, 0, "the launch itself is of the start");
@@ -151,10 +151,10 @@ fn a_run_that_is_too_short_says_so_and_its_parts_are_the_whole_run() {
 fn a_call_in_progress_lasts_until_the_end() {
     let hangs = entry("cuModuleLoadData", Kind::ColdModule, 10 * MS, 0);
     let hangs = Entry { record: Record { returned: 0, ..hangs.record }, ..hangs };
-    let account = account(&[hangs], Missing::default(), 510 * MS);
-    assert_eq!((account.steady.reached, of(&account, Part::Modules)), (false, 500 * MS));
-    assert_eq!(account.steady.last_of_start_ns, None, "it goes on");
-    assert!(account.longest[0].in_progress && account.longest[0].took_ns == 500 * MS, "{:?}", account.longest);
+    let summary = summary(&[hangs], Missing::default(), 510 * MS);
+    assert_eq!((summary.steady.reached, of(&summary, Part::Modules)), (false, 500 * MS));
+    assert_eq!(summary.steady.last_of_start_ns, None, "it goes on");
+    assert!(summary.longest[0].in_progress && summary.longest[0].took_ns == 500 * MS, "{:?}", summary.longest);
 }
 
 #[test]
@@ -163,11 +163,11 @@ fn where_launches_have_been_overtaken_only_a_load_tells_that_one_is_the_first() 
     let mut entries =
         vec![of_function(2, entry("cuLaunchKernel", Kind::ColdFunction, 10 * MS, MS)), launch(2, 4000 * MS, 4 * US)];
     entries.extend(steady_from(4000 * MS));
-    let account = account(&entries, missing, 5000 * MS);
-    let known: Vec<_> = account.kernels.iter().map(|k| (k.kernel.as_str(), k.first_is_known)).collect();
+    let summary = summary(&entries, missing, 5000 * MS);
+    let known: Vec<_> = summary.kernels.iter().map(|k| (k.kernel.as_str(), k.first_is_known)).collect();
     assert_eq!(known, [("two", true), ("one", false)]);
-    assert_eq!(account.steady.until_ns, 62 * MS + 11 * MS, "nothing was loaded for seconds after that");
-    assert_eq!(account.missing, missing);
+    assert_eq!(summary.steady.until_ns, 62 * MS + 11 * MS, "nothing was loaded for seconds after that");
+    assert_eq!(summary.missing, missing);
 }
 
 #[test]

@@ -23,7 +23,7 @@ impl Holder {
         let record = entry.record;
         let holds = record.kind == Kind::Preload
             || matches!(record.kind, Kind::ColdFunction | Kind::ColdModule)
-            || record.kind == Kind::Call && holds_lock(record.form.class());
+            || record.kind == Kind::Call && holds_lock(record.entry_point.class());
         let returned = if record.returned == 0 { Nanos::MAX } else { record.returned };
         holds.then_some(Self { entered: record.entered, returned, thread_number: entry.thread_number, record })
     }

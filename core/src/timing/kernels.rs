@@ -1,7 +1,7 @@
 //! Which kernel a record means: numbers of functions are used again, and the recording says when.
 
 use crate::report::demangle;
-use crate::trace::read::Texts;
+use crate::trace::read::StringTable;
 use crate::Nanos;
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ pub(super) struct Kernels {
 }
 
 impl Kernels {
-    pub fn of(texts: &Texts) -> Self {
+    pub fn of(texts: &StringTable) -> Self {
         let mut kernels = Self { meanings: HashMap::new(), names: Vec::new() };
         let mut newest = None;
         for (number, at, function) in texts.functions() {

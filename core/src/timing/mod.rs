@@ -2,17 +2,17 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `cold_start` | the account of a start, and the first use of each kernel |
+//! | `cold_start` | the summary of a start, and the first use of each kernel |
 //! | `part` | what the time of a start can have gone into |
 //! | `sweep` | time gone through once: the parts, and when the steady state was reached |
-//! | `blocking` | the asynchronous calls that held the host, and why |
+//! | `blocking` | the asynchronous calls that blocked the host, and why |
 //! | `reason` | the reasons there are |
 //! | `holders` | what went on in other threads meanwhile |
 //! | `queues` | how many operations a stream has outstanding |
 //! | `kernels` | which kernel a record means |
 //! | `histogram` | how long things took, without keeping each of them |
 //!
-//! Both accounts are folds over the records of a recording, with the calls in progress among them.
+//! Both summaries are folds over the records of a recording, with the calls in progress among them.
 //!
 //! Must not: keep anything in proportion to the number of records; or give a reason that no record shows without saying that
 //! it is only likely.

@@ -11,7 +11,8 @@ use std::collections::HashMap;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Part {
-    /// From the process's start until the guard's library was loaded: the system, the dynamic linker.
+    /// From the process's start until the guard's library was loaded: the system, the dynamic linker. The system tells a process's
+    /// start to a hundredth of a second; a shell that replaces itself by the program started when the shell did.
     Loader,
     /// From there until the driver was asked to initialise itself: the program's own.
     Program,
@@ -19,7 +20,7 @@ pub enum Part {
     DriverInit,
     /// The guard made itself ready.
     Arming,
-    /// The guard loaded ahead of use.
+    /// The guard preloaded.
     Preload,
     /// A context was created.
     Context,
@@ -29,9 +30,10 @@ pub enum Part {
     Modules,
     /// Functions were loaded.
     Functions,
-    /// Memory was allocated or freed, and the call was slow.
+    /// Memory was allocated or freed, and the call took 100 microseconds or more. A call that is slow more than 64 times is no part of
+    /// a start after that.
     Allocations,
-    /// Graphs were made ready.
+    /// Graphs were instantiated and uploaded.
     Graphs,
     /// A kernel was launched for the first time, loaded already.
     FirstLaunches,
@@ -76,7 +78,7 @@ impl Part {
             Self::Program => "the program's own, before the driver",
             Self::DriverInit => "driver initialisation (cuInit)",
             Self::Arming => "the guard made itself ready",
-            Self::Preload => "the guard loaded ahead of use",
+            Self::Preload => "the guard preloaded",
             Self::Context => "context creation",
             Self::Compile => "run-time compilation",
             Self::Modules => "module and library loads",
@@ -85,7 +87,7 @@ impl Part {
             Self::Graphs => "graphs made ready",
             Self::FirstLaunches => "first launches of loaded kernels",
             Self::Submissions => "other submissions",
-            Self::Copies => "copies and fills",
+            Self::Copies => "copies and memsets",
             Self::Calls => "other driver calls",
             Self::Waits => "waiting for work to end",
             Self::Host => "the rest: the program on the host",
@@ -110,7 +112,7 @@ impl Parts {
     /// The part, and whether a program that still does this has not come to its steady state. `first` says that the record is
     /// the first launch of its kernel. Records are shown in the order in which their calls were entered.
     pub fn of(&mut self, record: &Record, first: bool) -> Option<(Part, bool)> {
-        let class = record.form.class();
+        let class = record.entry_point.class();
         Some(match record.kind {
             Kind::Preload => (Part::Preload, true),
             Kind::ColdFunction => (Part::Functions, true),
@@ -151,7 +153,7 @@ impl Parts {
     }
 
     fn is_no_habit(&mut self, record: &Record) -> bool {
-        let count = self.slow.entry(record.form.id()).or_default();
+        let count = self.slow.entry(record.entry_point.id()).or_default();
         *count = count.saturating_add(1);
         *count <= HABIT
     }
@@ -163,13 +165,13 @@ pub(super) struct Images<'a>(pub &'a HashMap<u64, u64>);
 impl Images<'_> {
     /// Whether the record tells what an image is.
     pub fn learns_from(record: &Record) -> bool {
-        matches!(record.form.class(), Class::ModuleLoad | Class::LibraryLoad) && record.three != 0
+        matches!(record.entry_point.class(), Class::ModuleLoad | Class::LibraryLoad) && record.three != 0
     }
 
     /// Whether the load needs the compiler: what is loaded by this call, or was handed over before and is used now, has no
     /// machine code in it. Handing over a library compiles nothing yet.
     pub fn compiles(&self, record: &Record) -> bool {
-        match record.form.class() {
+        match record.entry_point.class() {
             Class::LibraryLoad => false,
             Class::ModuleLoad => image::needs_compiler(record.three),
             _ => self.0.get(&record.detail).is_some_and(|&image| image::needs_compiler(image)),
@@ -207,11 +209,11 @@ pub(super) const fn submits(class: Class) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::Form;
+    use crate::api::EntryPoint;
 
     fn record(symbol: &str, kind: Kind, took: u64) -> Record {
-        let form = Form::by_symbol(symbol.as_bytes()).unwrap();
-        Record { kind, entered: 10, returned: 10 + took, ..Record::of(form) }
+        let entry_point = EntryPoint::by_symbol(symbol.as_bytes()).unwrap();
+        Record { kind, entered: 10, returned: 10 + took, ..Record::of(entry_point) }
     }
 
     #[test]

@@ -31,7 +31,7 @@ impl Queues {
     /// Takes in a record. Records are shown in the order in which their calls were entered, so that one that waits counts
     /// from its beginning: what is submitted meanwhile by others is taken for complete, which errs to the side of too few.
     pub fn see(&mut self, record: &Record) {
-        let class = record.form.class();
+        let class = record.entry_point.class();
         if !record.kind.is_call() || record.result != 0 && record.returned != 0 {
             return;
         }
@@ -79,14 +79,14 @@ impl Queues {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::Form;
+    use crate::api::EntryPoint;
     use crate::trace::layout::flag;
 
     fn record(symbol: &str, stream: u32, event: u64) -> Record {
-        let form = Form::by_symbol(symbol.as_bytes()).unwrap();
-        let (kind, _) = Kind::of_call(form.class());
+        let entry_point = EntryPoint::by_symbol(symbol.as_bytes()).unwrap();
+        let (kind, _) = Kind::of_call(entry_point.class());
         let flags = if symbol.contains("Launch") { flag::SUBMITTED } else { 0 };
-        Record { kind, stream, flags, context: 1, detail: event, entered: 5, returned: 6, ..Record::of(form) }
+        Record { kind, stream, flags, context: 1, detail: event, entered: 5, returned: 6, ..Record::of(entry_point) }
     }
 
     #[test]

@@ -1,16 +1,17 @@
-//! Why a call that is documented as asynchronous held the host.
+//! Why a call that is documented as asynchronous blocked the host.
 
 use serde::Serialize;
 
-/// See the module.
+/// Why a call that is documented as asynchronous blocked the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
-    /// The guard loaded ahead of use in this very call.
+    /// The guard preloaded in this call, for more than half of its time.
     GuardLoads,
-    /// The guard loaded ahead of use in another thread.
+    /// The guard preloaded in another thread for more than half of the time, and let no thread submit meanwhile.
     GuardLoadsElsewhere,
-    /// Another thread was in a call that holds the context's lock.
+    /// A call of another thread in the same context that loads, unloads, allocates, frees or changes a limit was under way before,
+    /// for more than half of the time, and had returned when this one did.
     LockHeld,
     /// What was loaded on first use had to be compiled.
     Compiles,
@@ -18,11 +19,11 @@ pub enum Reason {
     LoadsModule,
     /// A function was loaded on first use.
     LoadsFunction,
-    /// A copy from or to pageable memory.
+    /// A copy that may have pageable memory on one side; certain where the hazard LG105 was noted.
     PageableMemory,
-    /// The stream's queue was full.
+    /// The stream had a thousand operations or more that were not known to have ended; certain where LG106 was noted.
     QueueFull,
-    /// Local memory had to grow.
+    /// Local memory had to grow: LG107 was noted.
     LocalMemory,
     /// Memory in the order of a stream, for which the pool had to grow.
     PoolGrows,
@@ -38,9 +39,9 @@ impl Reason {
     /// For a person.
     pub const fn text(self) -> &'static str {
         match self {
-            Self::GuardLoads => "the guard loaded ahead of use in this call",
+            Self::GuardLoads => "the guard preloaded in this call",
             Self::GuardLoadsElsewhere => {
-                "the guard loaded ahead of use in another thread, and let nothing be submitted meanwhile"
+                "the guard preloaded in another thread, and let nothing be submitted meanwhile"
             }
             Self::LockHeld => "the context's lock was held by another thread's call",
             Self::Compiles => "code was compiled at run time, on first use",

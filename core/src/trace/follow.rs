@@ -1,6 +1,6 @@
 //! What has come into a recording since it was last looked at, for the log of the same process.
 //!
-//! Must not: hold anybody up. What is overtaken before it is looked at is lost to the follower, and counted.
+//! Must not: hold anybody up. What is overwritten before it is looked at is lost to the follower, and counted.
 
 use super::layout;
 use super::recorder::{Look, Owner, Recorder};
@@ -85,7 +85,7 @@ impl Follower {
                 (look.taken() == progress.taken && look.is_current()).then_some(u64::from(progress.read))
             })
             .sum();
-        recorder.counts(lane).given_up.saturating_sub(follower.read - growing)
+        recorder.counts(lane).released.saturating_sub(follower.read - growing)
     }
 }
 

@@ -12,14 +12,14 @@ pub enum Lane {
     /// Calls in which a thread waits for work.
     Waits = 1,
     /// Loads, unloads, memory operations, the life of contexts and streams, captures, hazards, and what blocked.
-    Landmarks = 2,
+    RareEvents = 2,
 }
 
 impl Lane {
     /// All lanes, in the order of their numbers.
-    pub const ALL: [Self; layout::LANES] = [Self::Work, Self::Waits, Self::Landmarks];
+    pub const ALL: [Self; layout::LANES] = [Self::Work, Self::Waits, Self::RareEvents];
 
-    /// The lane of calls of a class, as long as they do not load on first use: those are landmarks.
+    /// The lane of calls of a class, as long as they do not load on first use: those are rare_events.
     pub const fn of(class: Class) -> Self {
         match class {
             Class::Launch
@@ -40,7 +40,7 @@ impl Lane {
             | Class::Set
             | Class::SetAsync => Self::Work,
             Class::ContextSynchronize | Class::StreamSynchronize | Class::EventSynchronize => Self::Waits,
-            _ => Self::Landmarks,
+            _ => Self::RareEvents,
         }
     }
 }

@@ -67,7 +67,7 @@ pub mod lane {
     pub const SEGMENTS: usize = 0;
     pub const HAND: usize = 1;
     pub const OVERTAKEN: usize = 2;
-    pub const GIVEN_UP: usize = 3;
+    pub const RELEASED: usize = 3;
     pub const DROPPED: usize = 4;
 }
 
@@ -152,7 +152,7 @@ pub mod segment {
     pub const FREE: u64 = 0;
     pub const BEING_TAKEN: u64 = 1;
     pub const CURRENT: u64 = 2;
-    pub const GIVEN_UP: u64 = 3;
+    pub const RELEASED: u64 = 3;
 }
 
 /// Words of a record.

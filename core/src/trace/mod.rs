@@ -1,4 +1,4 @@
-//! The recording: what is kept of a run, in a form that outlives the process.
+//! The recording: what is kept of a run, in a entry_point that outlives the process.
 //!
 //! `docs/TRACE_FORMAT.md` describes every byte.
 //!
@@ -23,4 +23,6 @@ mod recorder;
 pub use follow::{Followed, Follower};
 pub use lane::{Keep, Lane, SLOW_NANOS};
 pub use record::{pack_launch, Kind, Record, WORDS};
-pub use recorder::{put_record, put_text, LaneCounts, Look, Owner, Pen, Place, ProcessFacts, Recorder, StartFacts};
+pub use recorder::{
+    put_record, put_text, LaneCounts, Look, Owner, Place, ProcessFacts, Recorder, SegmentWriter, StartFacts,
+};

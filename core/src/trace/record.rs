@@ -2,7 +2,7 @@
 
 use super::layout::{flag, record};
 use super::Keep;
-use crate::api::{Class, Form};
+use crate::api::{Class, EntryPoint};
 use crate::Nanos;
 
 /// Words in a record.
@@ -20,7 +20,7 @@ pub enum Kind {
     ColdModule = 2,
     /// A hazard.
     Hazard = 3,
-    /// The guard loaded ahead of use.
+    /// The guard preloaded.
     Preload = 4,
     /// Queries that gave one result, one after the other.
     Queries = 5,
@@ -69,7 +69,7 @@ impl Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
     /// Which call.
-    pub form: Form,
+    pub entry_point: EntryPoint,
     /// What the record tells of.
     pub kind: Kind,
     /// [`flag`] bits.
@@ -100,9 +100,9 @@ pub struct Record {
 impl Record {
     /// A record of this call with nothing else in it.
     #[inline(always)]
-    pub const fn of(form: Form) -> Self {
+    pub const fn of(entry_point: EntryPoint) -> Self {
         Self {
-            form,
+            entry_point,
             kind: Kind::Call,
             flags: 0,
             result: 0,
@@ -122,7 +122,7 @@ impl Record {
     #[inline(always)]
     pub fn to_words(&self) -> [u64; WORDS] {
         [
-            u64::from(self.form.id())
+            u64::from(self.entry_point.id())
                 | (self.kind as u64) << 16
                 | u64::from(self.flags) << 24
                 | u64::from(self.result as u32) << 32,
@@ -136,11 +136,11 @@ impl Record {
         ]
     }
 
-    /// The record that these words make, or `None` if this build knows its form or kind not.
+    /// The record that these words make, or `None` if this build knows its entry_point or kind not.
     pub fn from_words(words: &[u64; WORDS]) -> Option<Self> {
         let [head, entered, returned, subject, place, extent, caller, detail] = *words;
         Some(Self {
-            form: Form::by_id(head as u16)?,
+            entry_point: EntryPoint::by_id(head as u16)?,
             kind: Kind::from_number((head >> 16) as u8)?,
             flags: (head >> 24) as u8,
             result: (head >> 32) as u32 as i32,
@@ -202,7 +202,7 @@ mod tests {
         let (extent, three, cut) = pack_launch([u32::MAX, 65535, 7], [1024, 1, 70_000]);
         assert!(cut);
         let record = Record {
-            form: Form::by_symbol(b"cuLaunchKernel").unwrap(),
+            entry_point: EntryPoint::by_symbol(b"cuLaunchKernel").unwrap(),
             kind: Kind::ColdFunction,
             flags: flag::SUBMITTED | flag::CUT,
             result: -7,

@@ -1,21 +1,21 @@
 //! The writer of a recording.
 //!
-//! Protocol. A segment belongs to one thread at a time, and only that thread writes to it, through its [`Pen`]. The facts of a
+//! Protocol. A segment belongs to one thread at a time, and only that thread writes to it, through its [`SegmentWriter`]. The facts of a
 //! record are stored first; then, for a call that is about to be made, the thread's mark (see `state::ThreadSlot`); when the
 //! call has returned, the rest of the record; and last, with Release, the segment's length, which makes the record complete.
 //! A reader takes the length with Acquire, its partner.
 //!
 //! A thread whose segment is full takes the next one that nobody has, and gives up the one that was full before; going round,
-//! it takes the one that was taken longest ago, so what it holds has been overtaken by all others. Taking is one compare-and-swap on the segment's
+//! it takes the one that was taken longest ago, so what it holds has been overwritten by all others. Taking is one compare-and-swap on the segment's
 //! state, which also counts; a reader that finds the same state and count before and after has read one owner's records.
 //!
-//! Must not: allocate, lock, wait or call the system on the way of a record. Texts are written on cold paths, under a lock.
+//! Must not: allocate, lock, wait or call the system on the way of a record. Strings are written on cold paths, under a lock.
 
 use super::layout::{self, header, lane, record, segment, text, Shape, LANES};
 use super::{Lane, Record};
 use crate::sync::{fence, AtomicU64, Ordering};
 use crate::Nanos;
-// The pen is one thread's own: it needs no model checking, and is built at compile time.
+// The writer is one thread's own: it needs no model checking, and is built at compile time.
 use std::sync::atomic::{AtomicU32, AtomicU64 as OwnU64, AtomicUsize};
 use std::sync::Mutex;
 
@@ -33,25 +33,25 @@ pub struct Owner {
 
 /// Where a thread writes in one lane. The thread alone uses it.
 #[derive(Default)]
-pub struct Pen {
+pub struct SegmentWriter {
     /// Where its segment begins, in words; 0 for none.
     base: AtomicUsize,
     /// Complete records in it.
     length: AtomicU32,
     /// Records that it has room for: 0 without a segment.
-    room: AtomicU32,
+    capacity: AtomicU32,
     /// Number of the first one among the thread's records in this lane.
     first: OwnU64,
     /// The segment it had before, which is full and nobody else's yet; 0 for none.
     previous: AtomicUsize,
 }
 
-impl Pen {
-    /// For another thread, whose records are numbered from 0. The pen has no segment.
+impl SegmentWriter {
+    /// For another thread, whose records are numbered from 0. The writer has no segment.
     pub fn restart(&self) {
         self.first.store(0, Ordering::Relaxed);
         self.length.store(0, Ordering::Relaxed);
-        self.room.store(0, Ordering::Relaxed);
+        self.capacity.store(0, Ordering::Relaxed);
         self.base.store(0, Ordering::Relaxed);
         self.previous.store(0, Ordering::Relaxed);
     }
@@ -112,9 +112,9 @@ pub struct LaneCounts {
     /// How often a segment was looked at to be taken.
     pub hand: u64,
     /// Records in segments when they were taken again.
-    pub overtaken: u64,
-    /// Records in segments that were given up.
-    pub given_up: u64,
+    pub overwritten: u64,
+    /// Records in segments that were released.
+    pub released: u64,
     /// Records for which there was no segment.
     pub dropped: u64,
 }
@@ -274,65 +274,65 @@ impl<'a> Recorder<'a> {
     /// The place of the thread's next record, if it has a segment with room. What is stored there counts for nothing until
     /// [`Recorder::complete`].
     #[inline(always)]
-    pub fn place(&self, pen: &Pen) -> Option<Place<'a>> {
-        let length = pen.length.load(Ordering::Relaxed);
-        if length >= pen.room.load(Ordering::Relaxed) {
+    pub fn place(&self, writer: &SegmentWriter) -> Option<Place<'a>> {
+        let length = writer.length.load(Ordering::Relaxed);
+        if length >= writer.capacity.load(Ordering::Relaxed) {
             return None;
         }
-        self.place_at(pen, length)
+        self.place_at(writer, length)
     }
 
     #[inline(always)]
-    fn place_at(&self, pen: &Pen, number: u32) -> Option<Place<'a>> {
-        let at = pen.base.load(Ordering::Relaxed) + segment::RECORDS + number as usize * record::WORDS;
+    fn place_at(&self, writer: &SegmentWriter, number: u32) -> Option<Place<'a>> {
+        let at = writer.base.load(Ordering::Relaxed) + segment::RECORDS + number as usize * record::WORDS;
         self.words.get(at..)?.first_chunk()
     }
 
     /// The same when there is none: gives the segment up, if there was one, and takes another. `None` if each one is some
     /// thread's current one, which is counted when the record is dropped.
     #[cold]
-    pub fn place_in_next(&self, pen: &Pen, owner: Owner, which: Lane, now: Nanos) -> Option<Place<'a>> {
+    pub fn place_in_next(&self, writer: &SegmentWriter, owner: Owner, which: Lane, now: Nanos) -> Option<Place<'a>> {
         // The full segment stays the thread's own until the next one is full as well: what it did last is there also if it now
         // does not get to run, or hangs, while others go round. Only if there is no segment left, its own have to serve.
-        let next = pen.next();
+        let next = writer.next();
         let base = match self.take(next, owner, which, now) {
             Some(base) => {
-                self.release(pen.previous.swap(pen.base.load(Ordering::Relaxed), Ordering::Relaxed));
+                self.release_segment(writer.previous.swap(writer.base.load(Ordering::Relaxed), Ordering::Relaxed));
                 base
             }
             None => {
-                self.give_up(pen);
+                self.release(writer);
                 self.take(next, owner, which, now)?
             }
         };
-        pen.first.store(next, Ordering::Relaxed);
-        pen.length.store(0, Ordering::Relaxed);
-        pen.base.store(base, Ordering::Relaxed);
-        pen.room.store(self.shape.records as u32, Ordering::Relaxed);
-        self.place(pen)
+        writer.first.store(next, Ordering::Relaxed);
+        writer.length.store(0, Ordering::Relaxed);
+        writer.base.store(base, Ordering::Relaxed);
+        writer.capacity.store(self.shape.records as u32, Ordering::Relaxed);
+        self.place(writer)
     }
 
-    /// The record in the pen's place is complete.
+    /// The record in the writer's place is complete.
     #[inline(always)]
-    pub fn complete(&self, pen: &Pen) {
-        let length = pen.length.load(Ordering::Relaxed).wrapping_add(1);
-        pen.length.store(length, Ordering::Relaxed);
-        if let Some(word) = self.words.get(pen.base.load(Ordering::Relaxed) + segment::LENGTH) {
+    pub fn complete(&self, writer: &SegmentWriter) {
+        let length = writer.length.load(Ordering::Relaxed).wrapping_add(1);
+        writer.length.store(length, Ordering::Relaxed);
+        if let Some(word) = self.words.get(writer.base.load(Ordering::Relaxed) + segment::LENGTH) {
             // Release: partner of the Acquire with which readers take the length. The record is stored before.
             word.store(u64::from(length), Ordering::Release);
         }
     }
 
     /// The thread's newest `count` complete records in its current segment, newest first.
-    pub fn newest<'s>(&'s self, pen: &'s Pen, count: u32) -> impl Iterator<Item = Place<'a>> + 's {
-        let length = pen.length.load(Ordering::Relaxed);
-        let has_one = pen.room.load(Ordering::Relaxed) > 0;
-        (length.saturating_sub(count)..length).rev().filter(move |_| has_one).map_while(|n| self.place_at(pen, n))
+    pub fn newest<'s>(&'s self, writer: &'s SegmentWriter, count: u32) -> impl Iterator<Item = Place<'a>> + 's {
+        let length = writer.length.load(Ordering::Relaxed);
+        let has_one = writer.capacity.load(Ordering::Relaxed) > 0;
+        (length.saturating_sub(count)..length).rev().filter(move |_| has_one).map_while(|n| self.place_at(writer, n))
     }
 
     /// The thread's current segment, as its index plus 1, or 0.
-    pub fn current_segment(&self, pen: &Pen) -> u32 {
-        match pen.base.load(Ordering::Relaxed) {
+    pub fn current_segment(&self, writer: &SegmentWriter) -> u32 {
+        match writer.base.load(Ordering::Relaxed) {
             0 => 0,
             base => ((base - self.shape.segments_at()) / self.shape.segment_words()) as u32 + 1,
         }
@@ -349,33 +349,33 @@ impl<'a> Recorder<'a> {
         LaneCounts {
             segments: (of(lane::SEGMENTS) >> 32) as u32,
             hand: of(lane::HAND),
-            overtaken: of(lane::OVERTAKEN),
-            given_up: of(lane::GIVEN_UP),
+            overwritten: of(lane::OVERTAKEN),
+            released: of(lane::RELEASED),
             dropped: of(lane::DROPPED),
         }
     }
 
-    /// The pen writes no more, and others may take its segments from now on; their records stay until somebody does.
-    pub fn give_up(&self, pen: &Pen) {
-        pen.first.store(pen.next(), Ordering::Relaxed);
-        pen.length.store(0, Ordering::Relaxed);
-        pen.room.store(0, Ordering::Relaxed);
-        self.release(pen.previous.swap(0, Ordering::Relaxed));
-        self.release(pen.base.swap(0, Ordering::Relaxed));
+    /// The writer writes no more, and others may take its segments from now on; their records stay until somebody does.
+    pub fn release(&self, writer: &SegmentWriter) {
+        writer.first.store(writer.next(), Ordering::Relaxed);
+        writer.length.store(0, Ordering::Relaxed);
+        writer.capacity.store(0, Ordering::Relaxed);
+        self.release_segment(writer.previous.swap(0, Ordering::Relaxed));
+        self.release_segment(writer.base.swap(0, Ordering::Relaxed));
     }
 
     /// Others may take the segment that begins there, if there is one.
-    fn release(&self, base: usize) {
+    fn release_segment(&self, base: usize) {
         if base == 0 {
             return;
         }
         let words = &self.words[base..base + segment::RECORDS];
         let length = words[segment::LENGTH].load(Ordering::Relaxed);
         let which = Lane::ALL[words[segment::LANE].load(Ordering::Relaxed) as usize % LANES];
-        self.lane(which)[lane::GIVEN_UP].fetch_add(length, Ordering::Relaxed);
+        self.lane(which)[lane::RELEASED].fetch_add(length, Ordering::Relaxed);
         let count = words[segment::STATE].load(Ordering::Relaxed) & !0xffff_ffff;
         // Release: partner of the Acquire in `take`, whose thread writes over what this one has written.
-        words[segment::STATE].store(count | segment::GIVEN_UP, Ordering::Release);
+        words[segment::STATE].store(count | segment::RELEASED, Ordering::Release);
         // Release: who sees the count sees the state, and does not go round in vain.
         self.released[which as usize].fetch_add(1, Ordering::Release);
     }
@@ -409,7 +409,7 @@ impl<'a> Recorder<'a> {
                 continue;
             }
             let taken = (found & !0xffff_ffff).wrapping_add(1 << 32);
-            // Acquire: partner of the Release in `give_up`.
+            // Acquire: partner of the Release in `release`.
             let swapped = words[segment::STATE].compare_exchange(
                 found,
                 taken | segment::BEING_TAKEN,
@@ -420,8 +420,8 @@ impl<'a> Recorder<'a> {
                 continue;
             }
             // Counted before they go: whatever happens in between, no record is missing without being counted.
-            let overtaken = words[segment::LENGTH].load(Ordering::Relaxed);
-            lane_words[lane::OVERTAKEN].fetch_add(overtaken, Ordering::Relaxed);
+            let overwritten = words[segment::LENGTH].load(Ordering::Relaxed);
+            lane_words[lane::OVERTAKEN].fetch_add(overwritten, Ordering::Relaxed);
             // The fences keep the stores in the order of the format: the state before the length, and the length before
             // what it stood for, so that a reader who saw something of the new owner's sees the change.
             fence(Ordering::Release);
@@ -532,7 +532,7 @@ impl<'a> Recorder<'a> {
     fn unchanged(&self, look: &Look) -> bool {
         fence(Ordering::Acquire);
         let now = self.words[self.segment_at(look.index) + segment::STATE].load(Ordering::Relaxed);
-        // From current to given up nothing else changes.
+        // From current to released nothing else changes.
         now >> 32 == look.state >> 32 && low(now) != segment::BEING_TAKEN
     }
 

@@ -23,10 +23,10 @@ pub fn pair(low: impl Into<u64>, high: impl Into<u64>) -> u64 {
     low.into() | high.into() << 32
 }
 
-/// The words of a record of this form that was entered and returned then.
-pub fn call(form: u16, entered: u64, returned: u64) -> [u64; WORDS] {
+/// The words of a record of this entry_point that was entered and returned then.
+pub fn call(entry_point: u16, entered: u64, returned: u64) -> [u64; WORDS] {
     let mut words = [0; WORDS];
-    words[record::HEAD] = u64::from(form);
+    words[record::HEAD] = u64::from(entry_point);
     words[record::ENTERED] = entered;
     words[record::RETURNED] = returned;
     words

@@ -3,7 +3,7 @@
 //! Must not: change one that has been released. What a version of the format means is what these files hold.
 
 use super::build::{call, pair, Builder, TINY};
-use lazyguard_core::api::Form;
+use lazyguard_core::api::EntryPoint;
 use lazyguard_core::trace::layout::{context, flag, header, lane, record, segment, state, stream, text, thread, Shape};
 use lazyguard_core::trace::WORDS;
 
@@ -17,9 +17,9 @@ pub struct Case {
     pub defects: &'static [&'static str],
 }
 
-/// The id of a form.
-pub fn form(symbol: &str) -> u16 {
-    Form::by_symbol(symbol.as_bytes()).expect("a symbol of the table").info().id
+/// The id of a entry_point.
+pub fn entry_point(symbol: &str) -> u16 {
+    EntryPoint::by_symbol(symbol.as_bytes()).expect("a symbol of the table").info().id
 }
 
 fn with(mut words: [u64; WORDS], changes: &[(usize, u64)]) -> [u64; WORDS] {
@@ -27,12 +27,12 @@ fn with(mut words: [u64; WORDS], changes: &[(usize, u64)]) -> [u64; WORDS] {
     words
 }
 
-fn head(form: u16, kind: u8, flags: u8, result: i32) -> u64 {
-    u64::from(form) | u64::from(kind) << 16 | u64::from(flags) << 24 | u64::from(result as u32) << 32
+fn head(entry_point: u16, kind: u8, flags: u8, result: i32) -> u64 {
+    u64::from(entry_point) | u64::from(kind) << 16 | u64::from(flags) << 24 | u64::from(result as u32) << 32
 }
 
-fn mark(form: u16, lane: u64, number: u64) -> u64 {
-    u64::from(form) | lane << 16 | number << 32
+fn mark(entry_point: u16, lane: u64, number: u64) -> u64 {
+    u64::from(entry_point) | lane << 16 | number << 32
 }
 
 const MAIN: (u32, u32) = (1, 4242);
@@ -43,7 +43,7 @@ const GONE: (u32, u32) = (3, 4251);
 pub fn all() -> Vec<Case> {
     vec![
         case("everything", everything(), &[]),
-        case("overtaken", overtaken(), &[]),
+        case("overwritten", overwritten(), &[]),
         case("calls_in_progress", calls_in_progress(), &[]),
         case("taking_a_segment", taking_a_segment(), &[]),
         case("cut_off", cut_off(), &["the file ends here", "segments: 4 of 7", "segment 3: 2 of 3"]),
@@ -81,8 +81,8 @@ fn everything() -> Vec<u8> {
     file.set_all(at, &[0x5500_1000, pair(1_u32, 0_u32), 10, 700, 650]);
     let at = file.context_at(2);
     file.set_all(at, &[0x5500_2000, pair(0_u32, u32::MAX), 20, 0, u64::MAX]);
-    let launch = form("cuLaunchKernel");
-    let copy = form("cuMemcpyHtoDAsync_v2");
+    let launch = entry_point("cuLaunchKernel");
+    let copy = entry_point("cuMemcpyHtoDAsync_v2");
 
     // Idle; busy since its first operation; busy with the middle of what was submitted; busy past everything known;
     // destroyed; gone.
@@ -102,8 +102,10 @@ fn everything() -> Vec<u8> {
         file.set(at + stream::DESTROYED, u64::from(index == 4));
         file.set_all(at + stream::SUBMITTED, &[operations.len() as u64, last, until]);
         file.set(at + stream::BORN, 30 + index as u64);
-        let words: Vec<_> =
-            operations.iter().flat_map(|&(at, form, function)| [at, pair(form, function as u32)]).collect();
+        let words: Vec<_> = operations
+            .iter()
+            .flat_map(|&(at, entry_point, function)| [at, pair(entry_point, function as u32)])
+            .collect();
         file.set_all(at + stream::FIRST_SINCE_IDLE, &words[..2]);
         file.set_all(at + stream::RECENT, &words);
     }
@@ -154,25 +156,25 @@ fn everything() -> Vec<u8> {
         ),
         with(call(copy, 2100, 2101), &[(record::SUBJECT, pair(2_u32, 0_u32)), (record::EXTENT, 1 << 33)]),
         with(
-            call(form("cuStreamQuery"), 2200, 9_000_000),
+            call(entry_point("cuStreamQuery"), 2200, 9_000_000),
             &[
-                (record::HEAD, head(form("cuStreamQuery"), 5, 0, 600)),
+                (record::HEAD, head(entry_point("cuStreamQuery"), 5, 0, 600)),
                 (record::SUBJECT, pair(7_u32, 0_u32)),
                 (record::EXTENT, 123_456),
             ],
         ),
-        with(call(form("cuEventRecord"), 2300, 2301), &[(record::DETAIL, 0xe001)]),
+        with(call(entry_point("cuEventRecord"), 2300, 2301), &[(record::DETAIL, 0xe001)]),
     ];
     file.segment(0, 0, MAIN, 0, &work);
-    let sync = form("cuStreamSynchronize");
+    let sync = entry_point("cuStreamSynchronize");
     let left = with(call(sync, 950, 960), &[(record::HEAD, head(sync, 0, flag::LEFT, 0))]);
     file.segment(3, 1, MAIN, 0, &[call(sync, 940, 945), left]);
-    let wait = form("cuStreamWaitValue32_v2");
-    let landmarks = [
+    let wait = entry_point("cuStreamWaitValue32_v2");
+    let rare_events = [
         with(call(launch, 870, 890), &[(record::HEAD, head(launch, 1, flag::SUBMITTED, 0)), (record::DETAIL, 0xb001)]),
         with(
-            call(form("cuLibraryLoadData"), 880, 885),
-            &[(record::HEAD, head(form("cuLibraryLoadData"), 2, 0, 0)), (record::DETAIL, 0xb002)],
+            call(entry_point("cuLibraryLoadData"), 880, 885),
+            &[(record::HEAD, head(entry_point("cuLibraryLoadData"), 2, 0, 0)), (record::DETAIL, 0xb002)],
         ),
         with(call(launch, 900, 900), &[(record::HEAD, head(launch, 3, 0, 0)), (record::EXTENT, 2)]),
         with(
@@ -182,7 +184,7 @@ fn everything() -> Vec<u8> {
         // A kind to come.
         with(call(launch, 905, 906), &[(record::HEAD, head(launch, 6, 0, 0))]),
     ];
-    file.segment(5, 2, MAIN, 0, &landmarks);
+    file.segment(5, 2, MAIN, 0, &rare_events);
     let memory = [
         with(
             call(wait, 910, 911),
@@ -195,21 +197,25 @@ fn everything() -> Vec<u8> {
             ],
         ),
         with(
-            call(form("cuMemAlloc_v2"), 900, 200_900),
-            &[(record::HEAD, head(form("cuMemAlloc_v2"), 0, 0, 2)), (record::EXTENT, 1 << 20), (record::DETAIL, 0)],
+            call(entry_point("cuMemAlloc_v2"), 900, 200_900),
+            &[
+                (record::HEAD, head(entry_point("cuMemAlloc_v2"), 0, 0, 2)),
+                (record::EXTENT, 1 << 20),
+                (record::DETAIL, 0),
+            ],
         ),
     ];
     // Given up by a thread that has ended; its records are numbered from 7.
     file.segment(6, 2, SECOND, 7, &memory);
-    file.state(6, segment::GIVEN_UP, 3);
-    file.set_lane(2, lane::GIVEN_UP, 2);
+    file.state(6, segment::RELEASED, 3);
+    file.set_lane(2, lane::RELEASED, 2);
     file.bytes
 }
 
 /// Segments that were taken again and again, by several threads; records that found none.
-fn overtaken() -> Vec<u8> {
+fn overwritten() -> Vec<u8> {
     let mut file = Builder::new(Shape { streams: 1, contexts: 1, text_bytes: 0, ..TINY });
-    let launch = form("cuLaunchKernel");
+    let launch = entry_point("cuLaunchKernel");
     let at = file.thread(0, MAIN, "main");
     file.set_all(at + thread::CALLS, &[140, 130]);
     file.set(at + thread::SEGMENTS_0_1, pair(2_u32, 0_u32));
@@ -220,18 +226,18 @@ fn overtaken() -> Vec<u8> {
     file.segment(2, 0, MAIN, 124, &row([1000, 1010, 1010, 1020]));
     file.segment(1, 0, MAIN, 128, &row([1030, 1050, 1070, 1090])[..3]);
     file.segment(0, 0, SECOND, u64::from(u32::MAX) - 1, &row([1010, 1040, 1050, 1060]));
-    file.state(2, segment::GIVEN_UP, 43);
+    file.state(2, segment::RELEASED, 43);
     file.state(1, segment::CURRENT, 43);
     file.state(0, segment::CURRENT, 44);
     // A call that began before another was recorded lies behind it.
-    let sync = form("cuCtxSynchronize");
+    let sync = entry_point("cuCtxSynchronize");
     file.segment(4, 1, SECOND, 4, &[call(sync, 1045, 1046), call(sync, 1041, 1049)]);
     // Of a thread that no entry tells of any more.
     file.segment(3, 1, (77, 5000), 0, &[call(sync, 1, 2)]);
-    file.state(3, segment::GIVEN_UP, 1);
+    file.state(3, segment::RELEASED, 1);
     file.set_lane(0, lane::HAND, 130);
     file.set_lane(0, lane::OVERTAKEN, 4_294_967_412);
-    file.set_lane(0, lane::GIVEN_UP, 4_294_967_416);
+    file.set_lane(0, lane::RELEASED, 4_294_967_416);
     file.set_lane(0, lane::DROPPED, 17);
     file.set_lane(1, lane::OVERTAKEN, 4);
     file.bytes
@@ -241,9 +247,10 @@ fn overtaken() -> Vec<u8> {
 fn calls_in_progress() -> Vec<u8> {
     let shape = Shape { threads: 9, contexts: 1, streams: 1, text_bytes: 0, segments: [5, 3, 1], records: 3 };
     let mut file = Builder::new(shape);
-    let (launch, sync, load) = (form("cuLaunchKernel"), form("cuStreamSynchronize"), form("cuModuleLoadData"));
+    let (launch, sync, load) =
+        (entry_point("cuLaunchKernel"), entry_point("cuStreamSynchronize"), entry_point("cuModuleLoadData"));
     let who = |number: u32| (number, 5000 + number);
-    let complete = |form: u16| [call(form, 100, 110), call(form, 120, 130)];
+    let complete = |entry_point: u16| [call(entry_point, 100, 110), call(entry_point, 120, 130)];
     let thread = |file: &mut Builder, number: u32, lane: u64, segment_index: u32, mark: u64| {
         let at = file.thread(number as usize - 1, who(number), "in a call");
         match lane {
@@ -300,11 +307,11 @@ fn taking_a_segment() -> Vec<u8> {
     let mut file = Builder::new(shape);
     file.thread(0, MAIN, "main");
     file.thread(1, SECOND, "worker");
-    let launch = form("cuLaunchKernel");
+    let launch = entry_point("cuLaunchKernel");
     let two = |time: u64| [call(launch, time, time + 1), call(launch, time + 2, time + 3)];
-    // Before: given up. Then the state; then the length; then the owner; then all of it.
+    // Before: released. Then the state; then the length; then the owner; then all of it.
     file.segment(0, 0, MAIN, 10, &two(100));
-    file.state(0, segment::GIVEN_UP, 4);
+    file.state(0, segment::RELEASED, 4);
     file.segment(1, 0, MAIN, 12, &two(110));
     file.state(1, segment::BEING_TAKEN, 5);
     for (index, owner) in [(2, MAIN), (3, SECOND), (4, SECOND)] {
@@ -323,7 +330,7 @@ fn taking_a_segment() -> Vec<u8> {
 /// The file ends in the middle of a record.
 fn cut_off() -> Vec<u8> {
     let mut file = Builder::new(TINY);
-    let launch = form("cuLaunchKernel");
+    let launch = entry_point("cuLaunchKernel");
     file.thread(0, MAIN, "main");
     file.set(file.context_at(0) + context::HANDLE, 0x5500_1000);
     file.name(5, 1, "kernel");
@@ -347,7 +354,7 @@ fn cut_off_in_the_header() -> Vec<u8> {
 /// The texts' area is full, and names are missing.
 fn texts_full() -> Vec<u8> {
     let mut file = Builder::new(Shape { text_bytes: 160, contexts: 1, ..TINY });
-    let launch = form("cuLaunchKernel");
+    let launch = entry_point("cuLaunchKernel");
     file.thread(0, MAIN, "main");
     file.name(10, 1, "a_kernel_with_a_name");
     file.function(11, 1, 1, 0xf001, 0, true);
@@ -364,7 +371,7 @@ fn texts_full() -> Vec<u8> {
 
 /// Entries, segments and records are bigger than this version makes them, and the areas lie in another order.
 fn odd_sizes() -> Vec<u8> {
-    let launch = form("cuLaunchKernel");
+    let launch = entry_point("cuLaunchKernel");
     let mut file =
         Builder::new(Shape { threads: 1, contexts: 1, streams: 1, text_bytes: 0, segments: [1, 1, 1], records: 1 });
     file.bytes.resize(8192, 0);

@@ -13,12 +13,12 @@ pub fn check(bytes: &[u8]) -> Option<u64> {
     fits(recording.threads().len(), thread::WORDS);
     fits(recording.contexts().len(), context::WORDS);
     fits(recording.streams().len(), stream::WORDS);
-    let present: u64 = recording.accounts().iter().map(|lane| lane.present).sum();
+    let present: u64 = recording.lanes().iter().map(|lane| lane.present).sum();
     fits(present as usize, WORDS);
     assert!(recording.defects().len() as u64 <= recording.defect_count());
     assert!(recording.defects().len() <= 64);
 
-    let texts = recording.texts();
+    let texts = recording.strings();
     let mut records = recording.records();
     let (mut count, mut last) = (0, None);
     for entry in &mut records {

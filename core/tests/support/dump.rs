@@ -6,12 +6,12 @@ use lazyguard_core::trace::Record;
 use serde_json::{json, Map, Value};
 
 fn operation(op: Operation) -> Value {
-    json!({ "at": op.at, "form": op.form, "function": op.function })
+    json!({ "at": op.at, "entry_point": op.entry_point, "function": op.function })
 }
 
 fn record(record: &Record) -> Map<String, Value> {
     let value = json!({
-        "form": record.form.info().id, "kind": record.kind as u8, "flags": record.flags, "result": record.result,
+        "entry_point": record.entry_point.info().id, "kind": record.kind as u8, "flags": record.flags, "result": record.result,
         "entered": record.entered, "returned": record.returned, "stream": record.stream, "function": record.function,
         "context": record.context, "block": record.block(), "extent": record.extent, "caller": record.caller,
         "detail": record.detail,
@@ -26,7 +26,7 @@ fn texts(texts: &[TextSeen]) -> Vec<Value> {
 /// See the module.
 pub fn dump<S: Source>(recording: &Recording<S>) -> Value {
     let facts = recording.facts();
-    let texts_read = recording.texts();
+    let texts_read = recording.strings();
     let idle_until = |stream: &StreamSeen| {
         recording.contexts().iter().find(|context| context.number == stream.context).map_or(0, |c| c.idle_until)
     };
@@ -73,10 +73,10 @@ pub fn dump<S: Source>(recording: &Recording<S>) -> Value {
             })
         })
         .collect();
-    let lanes = recording.accounts().map(|lane| {
+    let lanes = recording.lanes().map(|lane| {
         json!({
-            "segments": lane.segments, "present": lane.present, "overtaken": lane.overtaken, "dropped": lane.dropped,
-            "given_up": lane.given_up,
+            "segments": lane.segments, "present": lane.present, "overwritten": lane.overwritten, "dropped": lane.dropped,
+            "released": lane.released,
         })
     });
     let records: Vec<_> = recording

@@ -11,10 +11,15 @@
 
 use super::hazard::other;
 use crate::lookup::driver::{self, Handle};
-use crate::runtime::{self, door, gate, guard, thread, Guard};
-use lazyguard_core::api::{Class, Form};
+use crate::preload::gate;
+use crate::runtime;
+use crate::runtime::door;
+use crate::runtime::guard;
+use crate::runtime::thread;
+use crate::runtime::Guard;
+use lazyguard_core::api::{Class, EntryPoint};
 use lazyguard_core::diagnose::Code;
-use lazyguard_core::hazard::{Marks, Noted, Other, StreamClass};
+use lazyguard_core::hazard::{ConflictingOperation, Flags, HazardEvent, StreamClass};
 use lazyguard_core::state::{
     Caller, ColdKind, InFlight, OpenRecord, Operation, Stream, StreamKey, StreamKind, ThreadSlot,
 };
@@ -27,7 +32,7 @@ use std::sync::atomic::Ordering;
 #[derive(Clone, Copy)]
 pub struct Entry {
     /// Which one.
-    pub form: Form,
+    pub entry_point: EntryPoint,
     /// From where.
     pub caller: Caller,
 }
@@ -73,7 +78,7 @@ pub struct Call {
     /// The calling thread's slot.
     pub slot: &'static ThreadSlot,
     /// The call.
-    pub form: Form,
+    pub entry_point: EntryPoint,
     /// From where it was made.
     pub caller: Caller,
     /// When it was entered.
@@ -103,7 +108,7 @@ pub fn observe(
         door::inside(|| {
             if let Some(call) = begin(guard, entry, &mut call) {
                 before(call);
-                call.publish(entry.form);
+                call.publish(entry.entry_point);
             }
         })
     });
@@ -131,11 +136,11 @@ fn begin<'a>(guard: &'static Guard, entry: Entry, call: &'a mut Option<Call>) ->
     Some(call.insert(Call {
         guard,
         slot,
-        form: entry.form,
+        entry_point: entry.entry_point,
         caller: entry.caller,
         entered: guard.now(),
         returned: 0,
-        epoch: guard.world.epoch(),
+        epoch: guard.tracker.epoch(),
         about: About::default(),
         open: None,
     }))
@@ -157,7 +162,7 @@ impl Call {
     fn returned(&mut self, entry: Entry, result: i32, after: impl FnOnce(&Call, i32)) {
         let returned = self.guard.now();
         self.returned = returned;
-        self.close(entry.form.class(), returned, result);
+        self.close(entry.entry_point.class(), returned, result);
         self.fold(returned, result);
         // Only now: a thread that finds no mark takes what the call means to be in the state.
         self.slot.unmark();
@@ -169,25 +174,25 @@ impl Call {
     }
 
     #[inline(always)]
-    fn publish(&mut self, form: Form) {
+    fn publish(&mut self, entry_point: EntryPoint) {
         let About { context, submits, stream_entry, .. } = self.about;
-        let class = form.class();
-        let open = self.slot.open(&self.facts(form), class);
+        let class = entry_point.class();
+        let open = self.slot.open(&self.facts(entry_point), class);
         gate::pass(self.slot, open, class, context);
         self.open = Some(open);
         if submits {
             if let Some(entry) = stream_entry {
-                self.about.first = entry.submitting(self.operation(), self.guard.world.stream_idle_until(entry));
+                self.about.first = entry.submitting(self.operation(), self.guard.tracker.stream_idle_until(entry));
             }
         }
     }
 
     /// The record of the call before it is made.
     #[inline(always)]
-    fn facts(&self, form: Form) -> Record {
+    fn facts(&self, entry_point: EntryPoint) -> Record {
         let about = &self.about;
         let (kind, extent) = match about.cold {
-            None => Kind::of_call(form.class()),
+            None => Kind::of_call(entry_point.class()),
             Some(ColdKind::Function) => (Kind::ColdFunction, 0),
             Some(ColdKind::Module) => (Kind::ColdModule, 0),
         };
@@ -202,7 +207,7 @@ impl Call {
             extent: about.extent | extent,
             caller: self.caller.address as u64,
             detail: if about.owner != 0 { about.owner } else { about.detail },
-            ..Record::of(form)
+            ..Record::of(entry_point)
         }
     }
 
@@ -239,7 +244,7 @@ impl Call {
     /// The operation that the call submits.
     #[inline]
     pub fn operation(&self) -> Operation {
-        Operation { at: self.entered, form: self.form.id(), function: self.about.function }
+        Operation { at: self.entered, entry_point: self.entry_point.id(), function: self.about.function }
     }
 
     #[inline(always)]
@@ -260,24 +265,24 @@ impl Call {
     /// What the call is about is loaded now.
     pub fn loaded(&self) {
         let About { context, function, owner, .. } = self.about;
-        self.guard.world.set_present(owner, context);
-        if let Some(entry) = self.guard.world.function_entry(function) {
+        self.guard.tracker.set_present(owner, context);
+        if let Some(entry) = self.guard.tracker.function_entry(function) {
             entry.set_loaded_in(context);
         }
     }
 
     /// A hazard: what the call does while this is in flight could have been a hang.
-    pub fn hazard(&self, code: Code, marks: Marks, behind: &InFlight) {
-        self.note_hazard(code, marks, other(*behind), self.guard.now());
+    pub fn hazard(&self, code: Code, flags: Flags, behind: &InFlight) {
+        self.note_hazard(code, flags, other(*behind), self.guard.now());
     }
 
     /// The same, noted then.
-    pub fn note_hazard(&self, code: Code, marks: Marks, other: Other, noted: Nanos) {
+    pub fn note_hazard(&self, code: Code, flags: Flags, other: ConflictingOperation, noted: Nanos) {
         let About { stream, stream_entry, context, function, .. } = self.about;
-        let noted = Noted {
+        let noted = HazardEvent {
             code,
-            marks,
-            form: self.form,
+            flags,
+            entry_point: self.entry_point,
             thread: self.slot.thread(),
             at: self.entered,
             noted,
@@ -294,7 +299,7 @@ impl Call {
 
     /// Leaves a landmark beside the call's own record.
     pub fn push(&self, record: Record) {
-        self.slot.push(&Record { returned: self.guard.now(), ..record }, Lane::Landmarks);
+        self.slot.push(&Record { returned: self.guard.now(), ..record }, Lane::RareEvents);
     }
 
     /// Leaves a record of one of several memory operations that the call submits.
@@ -302,7 +307,7 @@ impl Call {
         let about =
             About { flags, three: u64::from(driver_flags.min(0xffff)), extent: value, detail: address, ..self.about };
         let one = Call { about, ..*self };
-        self.push(one.facts(self.form));
+        self.push(one.facts(self.entry_point));
     }
 
     /// The number of the context that is current to the calling thread, or 0.
@@ -321,8 +326,8 @@ impl Call {
         if let Some(number) = self.slot.cached_stream(handle | 1, self.epoch) {
             return number;
         }
-        let number = self.guard.world.known_context(handle).unwrap_or_else(|| {
-            let number = self.guard.world.context(handle, self.entered);
+        let number = self.guard.tracker.known_context(handle).unwrap_or_else(|| {
+            let number = self.guard.tracker.context(handle, self.entered);
             self.guard.loader.context_came(number);
             number
         });
@@ -356,23 +361,23 @@ impl Call {
     #[cold]
     fn created_stream(&self, handle: u64) -> u32 {
         let key = StreamKey { handle, context: 0, thread: 0 };
-        let world = &self.guard.world;
-        let number = world.known_stream(key).unwrap_or_else(|| {
+        let tracker = &self.guard.tracker;
+        let number = tracker.known_stream(key).unwrap_or_else(|| {
             let mut context = std::ptr::null_mut();
             let context = match driver::stream_context(handle as Handle, &mut context) {
                 Some(driver::SUCCESS) => self.context_number(context),
                 _ => self.current_context(),
             };
-            world.stream(key, context, StreamKind::Unknown, self.entered)
+            tracker.stream(key, context, StreamKind::Unknown, self.entered)
         });
         self.slot.cache_stream(handle, self.epoch, number);
         number
     }
 
     fn default_stream(&self, handle: u64) -> u32 {
-        let own = handle == PER_THREAD || handle == 0 && self.form.info().per_thread;
+        let own = handle == PER_THREAD || handle == 0 && self.entry_point.info().per_thread;
         let context = self.current_context();
-        let (epoch, world) = (self.epoch, &self.guard.world);
+        let (epoch, tracker) = (self.epoch, &self.guard.tracker);
         // No handle of the driver's is this small, so these keys meet no other in the cache.
         let cache_key = u64::from(context) << 2 | u64::from(own);
         if let Some(number) = self.slot.cached_stream(cache_key, epoch) {
@@ -382,7 +387,7 @@ impl Call {
             true => (PER_THREAD, self.slot.thread(), StreamKind::PerThread),
             false => (LEGACY, 0, StreamKind::Legacy),
         };
-        let number = world.stream(StreamKey { handle, context, thread }, context, kind, self.entered);
+        let number = tracker.stream(StreamKey { handle, context, thread }, context, kind, self.entered);
         self.slot.cache_stream(cache_key, epoch, number);
         number
     }
@@ -396,7 +401,7 @@ impl Call {
     /// The call is about the stream with this number, and its context.
     #[inline(always)]
     pub fn about_stream(&mut self, number: u32) {
-        let entry = self.guard.world.stream_entry(number);
+        let entry = self.guard.tracker.stream_entry(number);
         self.about.stream = number;
         self.about.stream_entry = entry;
         self.about.context = entry.map_or(0, Stream::context);
@@ -432,7 +437,7 @@ impl Call {
 
     fn load_what_is_pending(&self, context: u32, at_start: bool) {
         if self.guard.loader.has_pending() {
-            self.guard.loader.try_now(self.guard, self.slot, context, self.form, at_start);
+            self.guard.loader.try_now(self.guard, self.slot, context, self.entry_point, at_start);
         }
     }
 }
@@ -440,7 +445,7 @@ impl Call {
 /// Whether a stream has joined a capture that began on another one.
 #[inline(always)]
 fn joined_capture(guard: &Guard, stream: &Stream) -> bool {
-    guard.world.context_entry(stream.context()).is_some_and(|c| c.capturing()) && is_captured(stream)
+    guard.tracker.context_entry(stream.context()).is_some_and(|c| c.capturing()) && is_captured(stream)
 }
 
 #[cold]
@@ -465,17 +470,17 @@ pub fn seen_again(guard: &'static Guard, slot: &'static ThreadSlot, entry: Entry
         context: record.context.into(),
         function: record.function,
         submits: record.submitted(),
-        stream_entry: guard.world.stream_entry(record.stream),
+        stream_entry: guard.tracker.stream_entry(record.stream),
         ..About::default()
     };
     Call {
         guard,
         slot,
-        form: entry.form,
+        entry_point: entry.entry_point,
         caller: entry.caller,
         entered: record.entered,
         returned: record.returned,
-        epoch: guard.world.epoch(),
+        epoch: guard.tracker.epoch(),
         about,
         open: None,
     }

@@ -9,9 +9,9 @@
 
 use super::call::{About, Call};
 use crate::lookup::driver::{self, Handle, SUCCESS};
-use crate::runtime::idle;
+use crate::preload::idle;
 use lazyguard_core::api::Class;
-use lazyguard_core::hazard::{rules, Marks};
+use lazyguard_core::hazard::{rules, Flags};
 use lazyguard_core::state::{ColdKind, FunctionKind};
 use std::ffi::{c_char, CStr};
 use std::ptr::{null, null_mut};
@@ -35,7 +35,7 @@ impl Call {
     #[inline(always)]
     fn use_key(&self, function: Handle) -> u64 {
         // No handle is odd.
-        function as u64 | u64::from(self.form.class() != Class::Launch)
+        function as u64 | u64::from(self.entry_point.class() != Class::Launch)
     }
 
     #[cold]
@@ -45,9 +45,9 @@ impl Call {
         }
         let number = number_of(self, function);
         self.about.function = number;
-        self.about.owner = self.guard.world.function_entry(number).map_or(0, |f| f.owner());
-        if self.guard.world.introduce_function(number, self.entered) {
-            self.guard.keeper.called_from(self.caller.address as u64);
+        self.about.owner = self.guard.tracker.function_entry(number).map_or(0, |f| f.owner());
+        if self.guard.tracker.introduce_function(number, self.entered) {
+            self.guard.heartbeat.called_from(self.caller.address as u64);
         }
         if !self.is_loaded(function) {
             // Nothing in flight means that loading now is safe, and everything else that is pending may come along.
@@ -56,7 +56,7 @@ impl Call {
         if self.is_loaded(function) {
             self.slot.cache_loaded_function(self.use_key(function), self.about.context, self.epoch, number);
             self.used_ahead();
-            if self.form.class() == Class::Launch && self.is_first_launch() {
+            if self.entry_point.class() == Class::Launch && self.is_first_launch() {
                 self.first_launch(function);
             }
             self.about.owner = 0;
@@ -68,11 +68,11 @@ impl Call {
     /// Whether the function has not been launched in its context before; from now on it has.
     pub fn is_first_launch(&self) -> bool {
         let About { submits, function, context, .. } = self.about;
-        submits && self.guard.world.function_entry(function).is_some_and(|entry| entry.set_launched_in(context))
+        submits && self.guard.tracker.function_entry(function).is_some_and(|entry| entry.set_launched_in(context))
     }
 
     fn is_loaded(&self, function: Handle) -> bool {
-        let Some(entry) = self.guard.world.function_entry(self.about.function) else { return false };
+        let Some(entry) = self.guard.tracker.function_entry(self.about.function) else { return false };
         if entry.loaded_in(self.about.context) {
             return true;
         }
@@ -87,9 +87,9 @@ impl Call {
     }
 
     fn first_use(&mut self) {
-        let world = &self.guard.world;
-        let kind = match world.function_entry(self.about.function).map(|f| f.kind()) {
-            Some(FunctionKind::Kernel) if !world.present(self.about.owner, self.about.context) => ColdKind::Module,
+        let tracker = &self.guard.tracker;
+        let kind = match tracker.function_entry(self.about.function).map(|f| f.kind()) {
+            Some(FunctionKind::Kernel) if !tracker.present(self.about.owner, self.about.context) => ColdKind::Module,
             _ => ColdKind::Function,
         };
         self.loads(kind);
@@ -99,20 +99,20 @@ impl Call {
     /// anything is.
     pub fn loads(&mut self, kind: ColdKind) {
         self.about.cold = Some(kind);
-        self.meets(kind, Marks::default());
+        self.meets(kind, Flags::default());
     }
 
     /// What a load of this kind meets, or would have met.
-    fn meets(&self, kind: ColdKind, marks: Marks) {
+    fn meets(&self, kind: ColdKind, flags: Flags) {
         let About { context, stream, .. } = self.about;
         let in_flight = idle::in_flight_beside_others(self.guard, context, self.slot.thread(), stream);
         let Some(first) = in_flight.first() else { return };
         let others = match stream {
-            0 => self.guard.world.other_stream_exists(context, first.stream),
-            own => self.guard.world.submitted_elsewhere(context, own),
+            0 => self.guard.tracker.other_stream_exists(context, first.stream),
+            own => self.guard.tracker.submitted_elsewhere(context, own),
         };
         if let Some((code, busy)) = rules::load_meets(kind, stream, others, &in_flight) {
-            self.hazard(code, marks, &busy);
+            self.hazard(code, flags, &busy);
         }
     }
 
@@ -120,16 +120,16 @@ impl Call {
     /// loaded by other ways than those of its module, as a library's or by an eager driver, is nothing that was seen.
     pub fn got_loaded(&self, number: u32) {
         let About { context, owner: module, .. } = self.about;
-        let world = &self.guard.world;
-        let Some(entry) = world.function_entry(number) else { return };
-        let (known, ahead) = (entry.loaded_in(context), entry.take_loaded_ahead(context));
+        let tracker = &self.guard.tracker;
+        let Some(entry) = tracker.function_entry(number) else { return };
+        let (known, ahead) = (entry.loaded_in(context), entry.take_preloaded(context));
         entry.set_loaded_in(context);
-        let by_this = !known && world.present(module, context) && !self.guard.loader.driver_eager();
+        let by_this = !known && tracker.present(module, context) && !self.guard.loader.driver_eager();
         if ahead || by_this {
             let mut one = *self;
             one.about.function = number;
-            world.introduce_function(number, self.entered);
-            one.meets(ColdKind::Function, if ahead { Marks::PREVENTED } else { Marks::default() });
+            tracker.introduce_function(number, self.entered);
+            one.meets(ColdKind::Function, if ahead { Flags::PREVENTED } else { Flags::default() });
         }
     }
 
@@ -137,17 +137,17 @@ impl Call {
     /// happened without.
     fn used_ahead(&self) {
         let About { context, function, owner, .. } = self.about;
-        let world = &self.guard.world;
-        let Some(entry) = world.function_entry(function).filter(|entry| entry.take_loaded_ahead(context)) else {
+        let tracker = &self.guard.tracker;
+        let Some(entry) = tracker.function_entry(function).filter(|entry| entry.take_preloaded(context)) else {
             return;
         };
         let kind = match entry.kind() {
-            FunctionKind::Kernel if world.take_present_ahead(owner, context) => ColdKind::Module,
+            FunctionKind::Kernel if tracker.take_present_preloaded(owner, context) => ColdKind::Module,
             _ => ColdKind::Function,
         };
         // What did not happen is not worth a question in the middle of a capture.
-        if !world.context_entry(context).is_some_and(|context| context.capturing()) {
-            self.meets(kind, Marks::PREVENTED);
+        if !tracker.context_entry(context).is_some_and(|context| context.capturing()) {
+            self.meets(kind, Flags::PREVENTED);
         }
     }
 }
@@ -160,24 +160,24 @@ const INVALID_HANDLE: i32 = 400;
 /// The number of a function or kernel. One that was resolved by a way that is not hooked is asked after here: the driver
 /// says that a kernel is not a function.
 fn number_of(call: &Call, handle: Handle) -> u32 {
-    let world = &call.guard.world;
-    let known = world.known_function(handle as u64);
+    let tracker = &call.guard.tracker;
+    let known = tracker.known_function(handle as u64);
     let number = known.unwrap_or_else(|| {
         let mut state = 0;
         let kernel = driver::function_is_loaded(&mut state, handle) == Some(INVALID_HANDLE);
         let kind = if kernel { FunctionKind::Kernel } else { FunctionKind::Function };
         let mut library = null_mut();
         let owned = kernel && driver::kernel_library(&mut library, handle) == Some(SUCCESS);
-        world.function(handle as u64, kind, if owned { library as u64 } else { 0 })
+        tracker.function(handle as u64, kind, if owned { library as u64 } else { 0 })
     });
-    if !world.is_named(number) {
+    if !tracker.is_named(number) {
         name(call, number, handle);
     }
     number
 }
 
 fn name(call: &Call, number: u32, handle: Handle) {
-    let Some(entry) = call.guard.world.function_entry(number) else { return };
+    let Some(entry) = call.guard.tracker.function_entry(number) else { return };
     let mut name: *const c_char = null();
     let asked = match entry.kind() {
         FunctionKind::Kernel => driver::kernel_name(&mut name, handle),
@@ -186,6 +186,6 @@ fn name(call: &Call, number: u32, handle: Handle) {
     if asked == Some(SUCCESS) && !name.is_null() {
         // SAFETY: the driver's own terminated string, which lives as long as the function.
         let name = unsafe { CStr::from_ptr(name) };
-        call.guard.world.name_function(number, &name.to_string_lossy());
+        call.guard.tracker.name_function(number, &name.to_string_lossy());
     }
 }

@@ -1,15 +1,17 @@
 //! Contexts: initialisation, life, waiting; and everything that waits for a context as a whole.
 
 use super::call::{observe, published, Call, Entry};
+use crate::lifecycle::arm;
 use crate::lookup::driver::{self, Handle, SUCCESS};
-use crate::runtime::{clock, idle, lifecycle};
+use crate::preload::idle;
+use crate::runtime::clock;
 
 /// The driver is initialised; from here on the process is guarded.
 pub(super) fn init(_entry: Entry, _flags: u32, real: impl FnOnce() -> i32) -> i32 {
     let entered = clock::system_nanos();
     let result = real();
     if result == SUCCESS && driver::adopted() {
-        lifecycle::arm(lifecycle::Initialised { entered, returned: clock::system_nanos() });
+        arm::arm(arm::Initialised { entered, returned: clock::system_nanos() });
     }
     result
 }
@@ -36,7 +38,7 @@ fn came(entry: Entry, context: Handle, device: i32, primary: bool, real: impl Fn
             // SAFETY: the driver has just filled it in.
             let number = call.context_number(unsafe { *context.cast::<Handle>() });
             call.got_context(number);
-            if let Some(entry) = call.guard.world.context_entry(number) {
+            if let Some(entry) = call.guard.tracker.context_entry(number) {
                 entry.set_device(device, primary);
             }
             // Libraries that a runtime registered before there was a context are loaded into it now.
@@ -54,10 +56,10 @@ pub(super) fn destroy(entry: Entry, context: Handle, real: impl FnOnce() -> i32)
         entry,
         |call| {
             // Before the call, as with streams; a context that the driver refuses to destroy is learnt again.
-            call.about.context = call.guard.world.known_context(context as u64).unwrap_or(0);
+            call.about.context = call.guard.tracker.known_context(context as u64).unwrap_or(0);
             call.waits_for_others();
             call.guard.loader.context_gone(call.about.context, context as u64);
-            call.guard.world.context_gone(context as u64);
+            call.guard.tracker.context_gone(context as u64);
             idle::settle();
         },
         real,
@@ -67,12 +69,12 @@ pub(super) fn destroy(entry: Entry, context: Handle, real: impl FnOnce() -> i32)
 
 /// A device's primary context was released or reset; the last release and every reset destroy it.
 pub(super) fn primary_gone(entry: Entry, device: i32, real: impl FnOnce() -> i32) -> i32 {
-    let reset = entry.form.info().base == "cuDevicePrimaryCtxReset";
+    let reset = entry.entry_point.info().base == "cuDevicePrimaryCtxReset";
     observe(
         entry,
         |call| {
             // Whether a release is the last one, only the driver knows.
-            let mut contexts = call.guard.world.contexts();
+            let mut contexts = call.guard.tracker.contexts();
             if let Some((number, _)) = contexts.find(|(_, context)| reset && context.is_primary_of(device)) {
                 call.about.context = number;
                 call.waits_for_others();
@@ -85,12 +87,12 @@ pub(super) fn primary_gone(entry: Entry, device: i32, real: impl FnOnce() -> i32
             if result != SUCCESS || !reset && stays() {
                 return;
             }
-            let world = &call.guard.world;
+            let tracker = &call.guard.tracker;
             let gone: Vec<_> =
-                world.contexts().filter(|(_, c)| c.is_primary_of(device)).map(|(n, c)| (n, c.handle())).collect();
+                tracker.contexts().filter(|(_, c)| c.is_primary_of(device)).map(|(n, c)| (n, c.handle())).collect();
             for (number, handle) in gone {
                 call.guard.loader.context_gone(number, handle);
-                world.context_gone(handle);
+                tracker.context_gone(handle);
             }
         },
     )
@@ -112,7 +114,7 @@ pub(super) fn synchronize(entry: Entry, context: Handle, real: impl FnOnce() -> 
         real,
         |call, result| {
             if result == SUCCESS {
-                call.guard.world.context_complete(call.about.context, call.entered);
+                call.guard.tracker.context_complete(call.about.context, call.entered);
                 call.load_pending(call.about.context);
             }
         },
@@ -141,7 +143,7 @@ pub(super) fn sets_limit(entry: Entry, limit: i32, value: usize, real: impl FnOn
         real,
         |call, result| {
             if result == SUCCESS && limit == STACK_SIZE {
-                let context = call.guard.world.context_entry(call.about.context);
+                let context = call.guard.tracker.context_entry(call.about.context);
                 context.into_iter().for_each(|c| _ = c.sets_local_memory_aside(value as u64));
             }
         },

@@ -1,4 +1,4 @@
-//! Copies and fills, and memory that is allocated and released in the order of a stream.
+//! Copies and memsets, and memory that is allocated and released in the order of a stream.
 
 use super::call::{observe, published, Entry};
 use super::context::gave_out;
@@ -6,7 +6,7 @@ use crate::lookup::driver::Handle;
 use cudarc::driver::sys::{CUDA_MEMCPY2D, CUDA_MEMCPY3D};
 use std::mem::offset_of;
 
-/// A synchronous copy or fill, on the default stream. It leaves nothing in flight that the thread does not wait for, so
+/// A synchronous copy or memset, on the default stream. It leaves nothing in flight that the thread does not wait for, so
 /// nothing is folded; it is published, because it may block. Address and bytes are 0 where a structure describes them.
 pub(super) fn synchronous(entry: Entry, destination: u64, bytes: usize, real: impl FnOnce() -> i32) -> i32 {
     published(

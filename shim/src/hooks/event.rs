@@ -2,7 +2,7 @@
 
 use super::call::{observe, published, Entry};
 use crate::lookup::driver::{Handle, SUCCESS};
-use crate::runtime::idle;
+use crate::preload::idle;
 use lazyguard_core::trace::layout::flag;
 
 /// An event is recorded behind everything on a stream.
@@ -14,14 +14,14 @@ pub(super) fn record(entry: Entry, event: Handle, stream: Handle, real: impl FnO
             call.about.detail = event as u64;
             if call.about.flags & flag::CAPTURED != 0 {
                 // What is recorded in a capture is part of the graph, not of the stream; and to ask about it would end the capture.
-                call.guard.world.event_gone(event as u64);
+                call.guard.tracker.event_gone(event as u64);
                 idle::settle();
             }
         },
         real,
         |call, result| {
             if result == SUCCESS && call.about.submits {
-                call.guard.world.event_recorded(event as u64, call.about.stream, call.about.context, call.entered);
+                call.guard.tracker.event_recorded(event as u64, call.about.stream, call.about.context, call.entered);
             }
         },
     )
@@ -38,7 +38,7 @@ pub(super) fn record_context(entry: Entry, context: Handle, event: Handle, real:
         real,
         |call, result| {
             if result == SUCCESS {
-                call.guard.world.event_recorded(event as u64, 0, call.about.context, call.entered);
+                call.guard.tracker.event_recorded(event as u64, 0, call.about.context, call.entered);
             }
         },
     )
@@ -54,7 +54,7 @@ pub(super) fn stream_wait(entry: Entry, stream: Handle, event: Handle, real: imp
         },
         real,
         |call, result| {
-            if result == SUCCESS && call.guard.world.long_way() {
+            if result == SUCCESS && call.guard.tracker.slow_path() {
                 call.waits_for_event(event);
             }
         },
@@ -87,7 +87,7 @@ fn completes(entry: Entry, event: Handle, real: impl FnOnce() -> i32) -> i32 {
     observe(
         entry,
         |call| {
-            if let Some((stream, context)) = call.guard.world.event_place(event as u64) {
+            if let Some((stream, context)) = call.guard.tracker.event_place(event as u64) {
                 call.about_stream(stream);
                 call.about.context = context;
             }
@@ -96,7 +96,7 @@ fn completes(entry: Entry, event: Handle, real: impl FnOnce() -> i32) -> i32 {
         real,
         |call, result| {
             if result == SUCCESS {
-                call.guard.world.event_complete(event as u64, call.entered);
+                call.guard.tracker.event_complete(event as u64, call.entered);
                 call.load_pending(call.about.context);
             }
         },
@@ -110,7 +110,7 @@ pub(super) fn destroy(entry: Entry, event: Handle, real: impl FnOnce() -> i32) -
         |call| {
             call.about.detail = event as u64;
             // Before the call, as for streams: nobody may be asking the driver about it when it goes.
-            call.guard.world.event_gone(event as u64);
+            call.guard.tracker.event_gone(event as u64);
             idle::settle();
         },
         real,

@@ -14,17 +14,17 @@ pub(super) fn launch(entry: Entry, stream: Handle, real: impl FnOnce() -> i32) -
         entry,
         |call| {
             call.submits_to(stream);
-            call.guard.world.graph_launched(call.entered);
+            call.guard.tracker.graph_launched(call.entered);
         },
         real,
-        |call, _| call.guard.world.graph_launched(call.guard.now()),
+        |call, _| call.guard.tracker.graph_launched(call.guard.now()),
     )
 }
 
 /// A kernel node is added or changed, by a structure of the node's own kind.
 pub(super) fn add_kernel_node(entry: Entry, params: Handle, real: impl FnOnce() -> i32) -> i32 {
     // The first version of the structure ends before the kernel's handle.
-    let with_kernel = entry.form.symbol().ends_with("_v2");
+    let with_kernel = entry.entry_point.symbol().ends_with("_v2");
     published(
         entry,
         |call| {

@@ -7,13 +7,14 @@
 
 use super::call::{About, Call};
 use crate::lookup::driver::{Handle, SUCCESS};
-use crate::runtime::answers::{self, Held};
-use crate::runtime::hazards::Filler;
-use crate::runtime::{idle, stacks};
+use crate::lookup::driver_queries::{self, Held};
+use crate::preload::idle;
+use crate::record::hazards::Filler;
+use crate::watch::stacks;
 use lazyguard_core::api::Class;
 use lazyguard_core::diagnose::{resident_blocks, Code, ValueWait, ValueWrite};
 use lazyguard_core::hazard::rules::{self, WaitsFor};
-use lazyguard_core::hazard::{Marks, Noted, Other, Outstanding, StreamClass};
+use lazyguard_core::hazard::{ConflictingOperation, Flags, HazardEvent, Outstanding, StreamClass};
 use lazyguard_core::state::{ColdKind, FunctionKind, InFlight, Stream, StreamKind};
 use lazyguard_core::trace::layout::image;
 
@@ -46,7 +47,7 @@ impl Call {
     /// Whether memory, where it can be looked at, does not satisfy a wait already. Where it can be and nobody could look yet,
     /// nothing is told of it.
     fn stands(&self, wait: &Outstanding) -> bool {
-        match answers::host_memory(wait.wait.address, wait.wait.wide) {
+        match driver_queries::host_memory(wait.wait.address, wait.wait.wide) {
             Held::Value(value) => !wait.wait.satisfied_by(value),
             Held::NotYetKnown => false,
             Held::Unknown => true,
@@ -59,10 +60,10 @@ impl Call {
             return;
         }
         for wait in met {
-            let noted = Noted {
+            let noted = HazardEvent {
                 code: Code::LG103,
-                marks: Marks::default(),
-                form: wait.form,
+                flags: Flags::default(),
+                entry_point: wait.entry_point,
                 thread: wait.thread,
                 at: wait.wait.at,
                 noted: self.guard.now(),
@@ -70,7 +71,12 @@ impl Call {
                 stream: wait.stream,
                 class: Some(wait.class),
                 function: 0,
-                other: Other { stream: self.about.stream, function: 0, form: self.form.id(), at: self.entered },
+                other: ConflictingOperation {
+                    stream: self.about.stream,
+                    function: 0,
+                    entry_point: self.entry_point.id(),
+                    at: self.entered,
+                },
                 caller: wait.caller,
                 count: 0,
             };
@@ -87,13 +93,13 @@ impl Call {
             stream,
             context,
             class: StreamClass::of(stream_entry.map(Stream::kind)),
-            form: self.form,
+            entry_point: self.entry_point,
             thread: self.slot.thread(),
             caller: self.caller.address as u64,
         };
         // Most waits are for what zeroed memory does not satisfy: then it need not be known.
         let may_hold = wait.wait.satisfied_by(0);
-        let held = || answers::host_memory(wait.wait.address, wait.wait.wide).value();
+        let held = || driver_queries::host_memory(wait.wait.address, wait.wait.wide).value();
         let holds = if may_hold { held() } else { None };
         // What it holds may be asked when something meets it.
         stacks::will_be_read();
@@ -105,27 +111,29 @@ impl Call {
     /// The call may wait for work that it is not about. Asked before it is made.
     pub fn waits_for_others(&self) {
         let About { context, stream_entry, .. } = self.about;
-        let Some(waits_for) = rules::waits_for(self.form.class(), stream_entry.map(Stream::kind)) else { return };
+        let Some(waits_for) = rules::waits_for(self.entry_point.class(), stream_entry.map(Stream::kind)) else {
+            return;
+        };
         if context == 0 {
             return;
         }
         let found = self.stands_in_a_wait(waits_for).or_else(|| match waits_for {
-            WaitsFor::Context => self.long_in_flight().map(|busy| (Marks::default(), busy)),
+            WaitsFor::Context => self.long_in_flight().map(|busy| (Flags::default(), busy)),
             WaitsFor::Blocking => None,
         });
-        if let Some((marks, other)) = found {
-            self.note_hazard(Code::LG104, marks, other, self.guard.now());
+        if let Some((flags, other)) = found {
+            self.note_hazard(Code::LG104, flags, other, self.guard.now());
         }
     }
 
     /// A wait that the call would wait for, and that nothing submitted satisfies.
-    fn stands_in_a_wait(&self, waits_for: WaitsFor) -> Option<(Marks, Other)> {
-        let (hazards, world) = (&self.guard.hazards, &self.guard.world);
+    fn stands_in_a_wait(&self, waits_for: WaitsFor) -> Option<(Flags, ConflictingOperation)> {
+        let (hazards, tracker) = (&self.guard.hazards, &self.guard.tracker);
         if !hazards.anybody_waits() {
             return None;
         }
         let concerns = |wait: &Outstanding| {
-            let stream = world.stream_entry(wait.stream);
+            let stream = tracker.stream_entry(wait.stream);
             wait.context == self.about.context && stream.is_some_and(|s| waits_for.concerns(s.kind()))
         };
         let waits = hazards.with_waits(self.guard, |waits| waits.of(concerns));
@@ -133,47 +141,52 @@ impl Call {
             self.asked(wait.stream) == Some(true) && self.stands(wait) && self.nobody_else_may_satisfy(wait)
         };
         let wait = waits.iter().take(MOST_WAITS).find(stands)?;
-        let other = Other { stream: wait.stream, function: 0, form: wait.form.id(), at: wait.wait.at };
-        Some((Marks::UNSATISFIED, other))
+        let other = ConflictingOperation {
+            stream: wait.stream,
+            function: 0,
+            entry_point: wait.entry_point.id(),
+            at: wait.wait.at,
+        };
+        Some((Flags::UNSATISFIED, other))
     }
 
     /// Whether nothing was submitted to another stream that could write what a wait waits for: kernels, copies, fills and graphs
     /// do not say where they write.
     fn nobody_else_may_satisfy(&self, wait: &Outstanding) -> bool {
-        let world = &self.guard.world;
+        let tracker = &self.guard.tracker;
         let idle = |number: u32, stream: &Stream| {
-            !stream.busy(world.stream_idle_until(stream)) || self.asked(number) == Some(false)
+            !stream.busy(tracker.stream_idle_until(stream)) || self.asked(number) == Some(false)
         };
-        world.streams().all(|(number, stream)| {
+        tracker.streams().all(|(number, stream)| {
             number == wait.stream || stream.last_submitted() <= wait.wait.at && idle(number, stream)
         })
     }
 
     /// What has been in flight in the context for long.
-    fn long_in_flight(&self) -> Option<Other> {
-        let world = &self.guard.world;
-        let of_context = world.streams().filter(|(_, stream)| stream.context() == self.about.context);
+    fn long_in_flight(&self) -> Option<ConflictingOperation> {
+        let tracker = &self.guard.tracker;
+        let of_context = tracker.streams().filter(|(_, stream)| stream.context() == self.about.context);
         for (number, stream) in of_context {
             let long = rules::long_in_flight(stream.last_submitted(), self.entered);
-            if long && stream.busy(world.stream_idle_until(stream)) && self.asked(number) == Some(true) {
-                let oldest = stream.oldest(world.stream_idle_until(stream))?;
+            if long && stream.busy(tracker.stream_idle_until(stream)) && self.asked(number) == Some(true) {
+                let oldest = stream.oldest(tracker.stream_idle_until(stream))?;
                 return Some(other(InFlight { stream: number, oldest }));
             }
         }
         None
     }
 
-    // --- LG105: a copy that held the host ---
+    // --- LG105: a copy that blocked the host ---
 
     /// A copy of so many bytes is about to be submitted, from or to these addresses. A big one takes its time also where nothing
     /// is in flight, and any one while its thread does not run, so that is found out first: in the record of the program's own
     /// waits a stream is busy until it is asked after. Copies of page-locked memory are spared the question.
     pub fn copies(&self, bytes: u64, host: [u64; 2]) {
         let About { submits, stream_entry, stream, .. } = self.about;
-        if !submits || !stream_entry.is_some_and(|s| s.busy(self.guard.world.stream_idle_until(s))) {
+        if !submits || !stream_entry.is_some_and(|s| s.busy(self.guard.tracker.stream_idle_until(s))) {
             return;
         }
-        if bytes >= rules::BIG_COPY_BYTES || host.iter().any(|&address| answers::is_pageable(address)) {
+        if bytes >= rules::BIG_COPY_BYTES || host.iter().any(|&address| driver_queries::is_pageable(address)) {
             // The answer is in the state.
             let _ = self.asked(stream);
         }
@@ -193,10 +206,10 @@ impl Call {
         let to_a_busy_stream = submits && first.is_none();
         if to_a_busy_stream
             && !idle::probe_lost()
-            && host.iter().any(|&address| answers::is_pageable(address))
+            && host.iter().any(|&address| driver_queries::is_pageable(address))
             && !self.explained()
         {
-            self.held_behind(Code::LG105, Marks::PAGEABLE);
+            self.held_behind(Code::LG105, Flags::PAGEABLE);
         }
     }
 
@@ -205,16 +218,18 @@ impl Call {
         self.guard.loader.is_busy() || self.guard.hazards.loaded_since(self.guard, self.entered, self.slot)
     }
 
-    /// The call held the host behind what was outstanding on its stream.
-    fn held_behind(&self, code: Code, marks: Marks) {
+    /// The call blocked the host behind what was outstanding on its stream.
+    fn held_behind(&self, code: Code, flags: Flags) {
         let About { stream, stream_entry, .. } = self.about;
         let Some(entry) = stream_entry else { return };
-        let oldest = entry.oldest(self.guard.world.stream_idle_until(entry)).filter(|op| op.at < self.entered);
-        let other = oldest.map_or(Other { stream, ..Other::default() }, |oldest| other(InFlight { stream, oldest }));
-        self.note_hazard(code, marks, other, self.returned);
+        let oldest = entry.oldest(self.guard.tracker.stream_idle_until(entry)).filter(|op| op.at < self.entered);
+        let other = oldest.map_or(ConflictingOperation { stream, ..ConflictingOperation::default() }, |oldest| {
+            other(InFlight { stream, oldest })
+        });
+        self.note_hazard(code, flags, other, self.returned);
     }
 
-    // --- LG106: a launch that held the host ---
+    // --- LG106: a launch that blocked the host ---
 
     /// A launch has returned.
     #[inline(always)]
@@ -229,13 +244,13 @@ impl Call {
     pub fn held_by_launch(&self) {
         let About { submits, first, stream_entry, stream, .. } = self.about;
         let (true, None, Some(entry)) = (submits, first, stream_entry) else { return };
-        let outstanding = entry.outstanding_count(self.guard.world.stream_idle_until(entry));
+        let outstanding = entry.outstanding_count(self.guard.tracker.stream_idle_until(entry));
         if rules::held(self.entered, self.returned)
             && rules::queue_is_deep(outstanding)
             && !self.explained()
             && self.asked(stream) == Some(true)
         {
-            self.held_behind(Code::LG106, Marks::default());
+            self.held_behind(Code::LG106, Flags::default());
         }
     }
 
@@ -245,22 +260,22 @@ impl Call {
     pub fn first_launch(&self, function: Handle) {
         let About { context, stream, submits, .. } = self.about;
         let (true, Some((needs, before))) = (submits, self.sets_local_memory_aside(function)) else { return };
-        let capturing = self.guard.world.context_entry(context).is_some_and(|context| context.capturing());
+        let capturing = self.guard.tracker.context_entry(context).is_some_and(|context| context.capturing());
         if !rules::grows_local_memory(needs, before) || capturing {
             return;
         }
         let in_flight = idle::in_flight_beside_others(self.guard, context, self.slot.thread(), stream);
         if let Some(busy) = in_flight.iter().find(|busy| busy.stream != stream) {
-            self.hazard(Code::LG107, Marks::default(), busy);
+            self.hazard(Code::LG107, Flags::default(), busy);
         }
     }
 
     /// The bytes of local memory that a loaded function needs, and those that its context was known to have set aside before.
     pub fn sets_local_memory_aside(&self, function: Handle) -> Option<(u64, u64)> {
-        let world = &self.guard.world;
-        let context = world.context_entry(self.about.context)?;
-        let kernel = world.function_entry(self.about.function)?.kind() == FunctionKind::Kernel;
-        let needs = answers::local_bytes(function, kernel, context.device().max(0))?;
+        let tracker = &self.guard.tracker;
+        let context = tracker.context_entry(self.about.context)?;
+        let kernel = tracker.function_entry(self.about.function)?.kind() == FunctionKind::Kernel;
+        let needs = driver_queries::local_bytes(function, kernel, context.device().max(0))?;
         Some((needs, context.sets_local_memory_aside(needs)))
     }
 
@@ -279,7 +294,7 @@ impl Call {
     pub fn load_returned(&self, result: i32) {
         let hazards = &self.guard.hazards;
         hazards.load_ended(self.returned);
-        let compiles = match self.form.class() {
+        let compiles = match self.entry_point.class() {
             Class::ModuleLoad => image::needs_compiler(self.about.three),
             _ => self.about.cold == Some(ColdKind::Module) && hazards.has_to_be_compiled(self.about.owner),
         };
@@ -288,16 +303,16 @@ impl Call {
         }
     }
 
-    /// The call has compiled code, or was quick about it.
+    /// The call has compiled code, or was fast about it.
     pub fn compiled(&self) {
-        let world = &self.guard.world;
-        let own = u64::from(self.form.class() == Class::Launch);
-        let launched_before = world.counts().1 > own;
-        let in_flight = world.in_flight(self.about.context).into_iter().find(|busy| busy.oldest.at < self.entered);
+        let tracker = &self.guard.tracker;
+        let own = u64::from(self.entry_point.class() == Class::Launch);
+        let launched_before = tracker.counts().1 > own;
+        let in_flight = tracker.in_flight(self.about.context).into_iter().find(|busy| busy.oldest.at < self.entered);
         let took = self.returned.saturating_sub(self.entered);
-        let marks = rules::compiled(took, in_flight.is_some(), launched_before);
-        if let Some(marks) = marks.filter(|_| !self.guard.hazards.guard_loaded_since(self.entered)) {
-            self.note_hazard(Code::LG108, marks, in_flight.map(other).unwrap_or_default(), self.returned);
+        let flags = rules::compiled(took, in_flight.is_some(), launched_before);
+        if let Some(flags) = flags.filter(|_| !self.guard.hazards.guard_loaded_since(self.entered)) {
+            self.note_hazard(Code::LG108, flags, in_flight.map(other).unwrap_or_default(), self.returned);
         }
     }
 
@@ -306,13 +321,13 @@ impl Call {
     /// A cooperative launch of so many blocks of so many threads was submitted.
     pub fn launched_together(&self, function: Handle, blocks: u64, threads: u32, shared_bytes: u32) {
         let About { submits: true, stream, context, function: number, .. } = self.about else { return };
-        let world = &self.guard.world;
-        let (Some(entry), Some(of)) = (world.function_entry(number), world.context_entry(context)) else { return };
+        let tracker = &self.guard.tracker;
+        let (Some(entry), Some(of)) = (tracker.function_entry(number), tracker.context_entry(context)) else { return };
         let (device, kernel) = (of.device().max(0), entry.kind() == FunctionKind::Kernel);
         let key = (function as u64 ^ (device as u64) << 56, threads, shared_bytes);
         let resident = self.guard.hazards.resident(self.epoch, key, || {
-            let needs = answers::needs(function, kernel, device, threads, shared_bytes.into())?;
-            resident_blocks(answers::limits(device), needs)
+            let needs = driver_queries::needs(function, kernel, device, threads, shared_bytes.into())?;
+            resident_blocks(driver_queries::limits(device), needs)
         });
         if resident.is_some_and(|resident| rules::fills_device(blocks, resident)) {
             self.guard
@@ -325,7 +340,7 @@ impl Call {
     #[cold]
     pub fn waits_for_event(&self, event: Handle) {
         let About { submits: true, stream, .. } = self.about else { return };
-        if let Some((recorded_on, recorded)) = self.guard.world.event_recorded_at(event as u64) {
+        if let Some((recorded_on, recorded)) = self.guard.tracker.event_recorded_at(event as u64) {
             self.guard.hazards.waits_for_event(stream, recorded_on, recorded, self.entered);
         }
     }
@@ -334,8 +349,8 @@ impl Call {
     #[cold]
     pub fn beside_fillers(&self) {
         let About { submits, stream, context, .. } = self.about;
-        let world = &self.guard.world;
-        let kind = |number: u32| world.stream_entry(number).map_or(StreamKind::Unknown, Stream::kind);
+        let tracker = &self.guard.tracker;
+        let kind = |number: u32| tracker.stream_entry(number).map_or(StreamKind::Unknown, Stream::kind);
         // What comes behind the grid anyway is nothing that it could wait for.
         let in_turn = |filler: &Filler| filler.is_before(stream) || rules::in_turn(kind(filler.stream), kind(stream));
         let others =
@@ -345,11 +360,11 @@ impl Call {
             if filler.stream == stream && !self.guard.hazards.asks_again() {
                 continue;
             }
-            // Asked also for its own sake: once it has ended, launches go the short way again.
+            // Asked also for its own sake: once it has ended, launches go the fast path again.
             let busy = self.asked(filler.stream);
             if others(&filler) && busy == Some(true) {
                 let Filler { stream, launch, .. } = filler;
-                self.hazard(Code::LG109, Marks::default(), &InFlight { stream, oldest: launch });
+                self.hazard(Code::LG109, Flags::default(), &InFlight { stream, oldest: launch });
                 return;
             }
         }
@@ -357,10 +372,15 @@ impl Call {
 }
 
 /// What was in flight, as a hazard tells it.
-pub fn other(busy: InFlight) -> Other {
+pub fn other(busy: InFlight) -> ConflictingOperation {
     match busy.stream {
         // Work of streams that are gone: nothing more is known of it.
-        0 => Other::default(),
-        stream => Other { stream, function: busy.oldest.function, form: busy.oldest.form, at: busy.oldest.at },
+        0 => ConflictingOperation::default(),
+        stream => ConflictingOperation {
+            stream,
+            function: busy.oldest.function,
+            entry_point: busy.oldest.entry_point,
+            at: busy.oldest.at,
+        },
     }
 }

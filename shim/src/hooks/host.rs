@@ -11,7 +11,9 @@
 
 use super::call::{observe, Call, Entry};
 use crate::lookup::driver::{self, Handle, SUCCESS};
-use crate::runtime::{self, door, thread};
+use crate::runtime;
+use crate::runtime::door;
+use crate::runtime::thread;
 use lazyguard_core::state::Caller;
 use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::{Kind, Lane, Record};
@@ -44,8 +46,8 @@ pub(super) fn launch(
     real: impl FnOnce() -> i32,
 ) -> i32 {
     submit(entry, stream, function, user_data, real, |wanted| {
-        let real = driver::real(entry.form)?;
-        // SAFETY: the driver's function of this form has this calling sequence.
+        let real = driver::real(entry.entry_point)?;
+        // SAFETY: the driver's function of this entry_point has this calling sequence.
         let real: unsafe extern "C-unwind" fn(Handle, HostFunction, Handle) -> i32 =
             unsafe { std::mem::transmute(real) };
         // SAFETY: the program's own arguments, but for the function, which takes what it is given here.
@@ -53,7 +55,7 @@ pub(super) fn launch(
     })
 }
 
-/// The older form, which tells the function of errors.
+/// The older entry_point, which tells the function of errors.
 pub(super) fn add_callback(
     entry: Entry,
     stream: Handle,
@@ -63,7 +65,7 @@ pub(super) fn add_callback(
     real: impl FnOnce() -> i32,
 ) -> i32 {
     submit(entry, stream, function, user_data, real, |wanted| {
-        let real = driver::real(entry.form)?;
+        let real = driver::real(entry.entry_point)?;
         // SAFETY: as above.
         let real: unsafe extern "C-unwind" fn(Handle, Callback, Handle, u32) -> i32 =
             unsafe { std::mem::transmute(real) };
@@ -116,7 +118,7 @@ fn keep(call: &Call, function: Handle, user_data: Handle) -> *mut Wanted {
     if !place.is_null() {
         let handle = call.about.stream_entry.map_or(0, lazyguard_core::state::Stream::handle);
         let (stream, context) = (call.about.stream, call.about.context);
-        let entry = Entry { form: call.form, caller: call.caller };
+        let entry = Entry { entry_point: call.entry_point, caller: call.caller };
         // SAFETY: big enough, and aligned for everything.
         unsafe { place.write(Wanted { entry, function, user_data, stream, handle, context, submitted: call.entered }) };
     }
@@ -160,7 +162,7 @@ fn note(wanted: &Wanted, kind: Kind) {
             return;
         }
         let now = guard.now();
-        let stream = guard.world.stream_entry(wanted.stream);
+        let stream = guard.tracker.stream_entry(wanted.stream);
         if let Some(stream) = stream.filter(|s| s.alive() && s.handle() == wanted.handle) {
             // The function itself is outstanding until it has returned.
             let itself = u64::from(kind == Kind::HostBegins);
@@ -176,7 +178,7 @@ fn note(wanted: &Wanted, kind: Kind) {
             extent: wanted.submitted,
             detail: wanted.function as u64,
             caller: wanted.entry.caller.address as u64,
-            ..Record::of(wanted.entry.form)
+            ..Record::of(wanted.entry.entry_point)
         };
         slot.push(&record, Lane::Waits);
         slot.leave();

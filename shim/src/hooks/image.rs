@@ -45,7 +45,7 @@ unsafe fn prints(code: *const u8, size: usize) -> u64 {
     }
 }
 
-/// The size of an ELF file by its own account: where its table of sections ends, or the last of its sections.
+/// The size of an ELF file by its own summary: where its table of sections ends, or the last of its sections.
 ///
 /// # Safety
 /// It begins here.

@@ -2,10 +2,15 @@
 
 use super::call::{observe, seen_again, Call, Entry, PER_THREAD};
 use crate::lookup::driver::{Handle, SUCCESS};
-use crate::runtime::{self, clock, door, gate, thread, Guard};
+use crate::preload::gate;
+use crate::runtime;
+use crate::runtime::clock;
+use crate::runtime::door;
+use crate::runtime::thread;
+use crate::runtime::Guard;
 use cudarc::driver::sys::{CUlaunchAttribute, CUlaunchConfig};
 use lazyguard_core::hazard::rules;
-use lazyguard_core::state::{Known, LaunchFacts, QuickLaunch, ThreadSlot};
+use lazyguard_core::state::{FastLaunch, Known, LaunchFacts, ThreadSlot};
 use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::pack_launch;
 use std::mem::offset_of;
@@ -24,17 +29,17 @@ pub(super) fn kernel(
     launch(entry, function, stream, Extent { grid, block, shared_bytes }, real)
 }
 
-/// The short way, if the launch is like an earlier one of the thread and nothing is out of the ordinary; else the long one.
+/// The fast path, if the launch is like an earlier one of the thread and nothing is out of the ordinary; else the long one.
 #[inline(always)]
 fn launch(entry: Entry, function: Handle, stream: Handle, size: Extent, real: impl FnOnce() -> i32) -> i32 {
-    let Some(Some((guard, slot, quick))) = door::leaf(|| begin(entry, function, stream, size)) else {
+    let Some(Some((guard, slot, fast))) = door::leaf(|| begin(entry, function, stream, size)) else {
         return launch_observed(entry, function, stream, size, real);
     };
     let result = real();
     // See `observe`.
     if runtime::is_guard(guard) {
-        if slot.end_quick(quick, guard.now(), result, rules::HELD_NANOS) {
-            held(guard, slot, entry, &quick, result);
+        if slot.end_fast(fast, guard.now(), result, rules::BLOCKED_NANOS) {
+            held(guard, slot, entry, &fast, result);
         }
     } else {
         slot.leave();
@@ -48,12 +53,12 @@ fn begin(
     function: Handle,
     stream: Handle,
     size: Extent,
-) -> Option<(&'static Guard, &'static ThreadSlot, QuickLaunch)> {
+) -> Option<(&'static Guard, &'static ThreadSlot, FastLaunch)> {
     let guard = runtime::guard()?;
     let slot = thread::slot_if_any(guard)?;
     let (extent, three, false) = pack_launch(size.grid, size.block) else { return None };
     let facts = LaunchFacts {
-        form: entry.form,
+        entry_point: entry.entry_point,
         caller: entry.caller,
         function: function as u64,
         stream: key(entry, stream),
@@ -61,25 +66,25 @@ fn begin(
         three,
         shared_bytes: size.shared_bytes,
     };
-    let (mut quick, operation) = slot.begin_quick(facts, guard.world.epoch(), clock::now)?;
+    let (mut fast, operation) = slot.begin_fast(facts, guard.tracker.epoch(), clock::now)?;
     if !gate::is_open() {
-        slot.cancel_quick();
+        slot.cancel_fast();
         return None;
     }
-    slot.submit_quick(&mut quick, &operation);
-    Some((guard, slot, quick))
+    slot.submit_fast(&mut fast, &operation);
+    Some((guard, slot, fast))
 }
 
-/// A launch on the short way held the host.
+/// A launch on the fast path blocked the host.
 #[cold]
 #[inline(never)]
-fn held(guard: &'static Guard, slot: &'static ThreadSlot, entry: Entry, quick: &QuickLaunch, result: i32) {
+fn held(guard: &'static Guard, slot: &'static ThreadSlot, entry: Entry, fast: &FastLaunch, result: i32) {
     // Most of what is slow has nothing to do with the queue.
-    if result != SUCCESS || !rules::queue_is_deep(quick.outstanding_count()) {
+    if result != SUCCESS || !rules::queue_is_deep(fast.outstanding_count()) {
         return;
     }
     door::inside(|| {
-        let Some(record) = quick.record() else { return };
+        let Some(record) = fast.record() else { return };
         if slot.enter(entry.caller) {
             seen_again(guard, slot, entry, &record).held_by_launch();
             slot.leave();
@@ -92,14 +97,14 @@ fn held(guard: &'static Guard, slot: &'static ThreadSlot, entry: Entry, quick: &
 fn key(entry: Entry, stream: Handle) -> u64 {
     let handle = stream as u64;
     // No handle of the driver's is this small.
-    if handle <= PER_THREAD && entry.form.info().per_thread {
+    if handle <= PER_THREAD && entry.entry_point.info().per_thread {
         handle + PER_THREAD + 1
     } else {
         handle
     }
 }
 
-/// The long way; what it finds out, later launches of the kind need not look up.
+/// The slow path; what it finds out, later launches of the kind need not look up.
 #[inline(never)]
 fn launch_observed(entry: Entry, function: Handle, stream: Handle, size: Extent, real: impl FnOnce() -> i32) -> i32 {
     observe(
@@ -113,7 +118,7 @@ fn launch_observed(entry: Entry, function: Handle, stream: Handle, size: Extent,
                 call.sets_local_memory_aside(function);
             }
             let default_stream = call.is_default(stream);
-            if result == SUCCESS && call.about.submits && call.guard.world.quick_launches(default_stream) {
+            if result == SUCCESS && call.about.submits && call.guard.tracker.fast_launches(default_stream) {
                 let known = Known {
                     stream: key(entry, stream),
                     number: call.about.stream,
@@ -144,12 +149,12 @@ fn launches(call: &mut Call, function: Handle, stream: Handle, size: Extent) {
     call.about.detail = u64::from(size.shared_bytes);
     call.submits_to(stream);
     call.uses(function);
-    if call.guard.world.long_way() {
+    if call.guard.tracker.slow_path() {
         call.beside_fillers();
     }
 }
 
-/// A launch all blocks of which have to be on the device at once: it goes the long way each time.
+/// A launch all blocks of which have to be on the device at once: it goes the slow path each time.
 pub(super) fn cooperative(
     entry: Entry,
     function: Handle,
@@ -253,7 +258,7 @@ pub(super) fn multi_device(entry: Entry, list: Handle, count: u32, real: impl Fn
             each(call, &|one| {
                 if let Some(stream) = one.about.stream_entry {
                     let op = one.operation();
-                    let _ = stream.submitting(op, one.guard.world.stream_idle_until(stream));
+                    let _ = stream.submitting(op, one.guard.tracker.stream_idle_until(stream));
                 }
             });
         },

@@ -3,8 +3,8 @@
 use super::call::{observe, published, Call, Entry};
 use super::image;
 use crate::lookup::driver::{Handle, SUCCESS};
-use crate::runtime::idle;
-use crate::runtime::loader::Item;
+use crate::preload::idle;
+use crate::preload::loader::Item;
 use lazyguard_core::state::{ColdKind, FunctionKind};
 use lazyguard_core::trace::layout::image::needs_compiler;
 use std::ffi::{c_char, CStr};
@@ -47,7 +47,7 @@ pub(super) fn unload(entry: Entry, owner: Handle, real: impl FnOnce() -> i32) ->
             call.guard.hazards.owner_gone(owner as u64);
             call.guard.loader.owner_goes(owner as u64);
             // Before the call: when it has returned, the handles may mean another thread's new functions.
-            call.guard.world.owner_gone(owner as u64);
+            call.guard.tracker.owner_gone(owner as u64);
             // Nobody may be asking the driver about them when they go.
             idle::settle();
         },
@@ -76,7 +76,7 @@ pub(super) fn get_kernel(
                 return;
             }
             let Some((kernel, number)) = resolved(call, kernel, name, FunctionKind::Kernel) else { return };
-            let loaded = call.guard.world.function_entry(number).is_some_and(|f| f.loaded_in(call.about.context));
+            let loaded = call.guard.tracker.function_entry(number).is_some_and(|f| f.loaded_in(call.about.context));
             if !loaded {
                 let item = Item::Kernel(kernel as u64, library as u64);
                 call.guard.loader.resolved(call.guard, call.about.context, item);
@@ -93,8 +93,8 @@ pub(super) fn resolved(call: &Call, out: Handle, name: Handle, kind: FunctionKin
     }
     // SAFETY: the driver has just filled in the one and read the other, a terminated name.
     let (handle, name) = unsafe { (*out.cast::<Handle>(), CStr::from_ptr(name.cast::<c_char>())) };
-    let number = call.guard.world.function(handle as u64, kind, call.about.owner);
-    call.guard.world.name_function(number, &name.to_string_lossy());
+    let number = call.guard.tracker.function(handle as u64, kind, call.about.owner);
+    call.guard.tracker.name_function(number, &name.to_string_lossy());
     Some((handle, number))
 }
 
@@ -110,10 +110,10 @@ pub(super) fn uses_library(entry: Entry, library: Handle, real: impl FnOnce() ->
         |call| {
             call.about.context = call.current_context();
             call.about.owner = library as u64;
-            if !call.guard.world.present(library as u64, call.about.context) {
+            if !call.guard.tracker.present(library as u64, call.about.context) {
                 call.load_pending(call.about.context);
             }
-            if !call.guard.world.present(library as u64, call.about.context) {
+            if !call.guard.tracker.present(library as u64, call.about.context) {
                 call.loads(ColdKind::Module);
             }
         },
@@ -136,15 +136,15 @@ pub(super) fn get_function(entry: Entry, function: Handle, kernel: Handle, real:
                 return;
             }
             call.loaded();
-            let world = &call.guard.world;
-            let Some(owner) = world.function_entry(call.about.function).map(|f| f.owner()) else { return };
+            let tracker = &call.guard.tracker;
+            let Some(owner) = tracker.function_entry(call.about.function).map(|f| f.owner()) else { return };
             // SAFETY: the driver has just filled it in.
             let function = unsafe { *function.cast::<Handle>() };
-            let number = world.function(function as u64, FunctionKind::Function, owner);
-            if let Some(name) = world.function_name(call.about.function) {
-                world.name_function(number, name);
+            let number = tracker.function(function as u64, FunctionKind::Function, owner);
+            if let Some(name) = tracker.function_name(call.about.function) {
+                tracker.name_function(number, name);
             }
-            if let Some(entry) = world.function_entry(number) {
+            if let Some(entry) = tracker.function_entry(number) {
                 entry.set_loaded_in(call.about.context);
             }
         },

@@ -35,7 +35,7 @@ use self::call::Entry;
 use self::caller::caller;
 use crate::lookup::driver::{self, Handle, NOT_FOUND};
 use crate::lookup::proc_address as lookup;
-use lazyguard_core::api::{Form, FORMS};
+use lazyguard_core::api::{EntryPoint, ENTRY_POINTS};
 use std::ffi::c_void;
 
 /// A pointer of the program's; what it points to depends on the function.
@@ -45,20 +45,20 @@ const fn null() -> Handle {
     std::ptr::null_mut()
 }
 
-/// The form of an exported symbol, at compile time.
-const fn form(symbol: &str) -> Form {
+/// The entry_point of an exported symbol, at compile time.
+const fn entry_point(symbol: &str) -> EntryPoint {
     let wanted = symbol.as_bytes();
     let mut index = 0;
-    while index < FORMS.len() {
-        let have = FORMS[index].symbol.as_bytes();
+    while index < ENTRY_POINTS.len() {
+        let have = ENTRY_POINTS[index].symbol.as_bytes();
         if have.len() == wanted.len() {
             let mut at = 0;
             while at < have.len() && have[at] == wanted[at] {
                 at += 1;
             }
             if at == have.len() {
-                match Form::from_index(index) {
-                    Some(form) => return form,
+                match EntryPoint::from_index(index) {
+                    Some(entry_point) => return entry_point,
                     None => panic!("an index below the length is an index"),
                 }
             }
@@ -76,8 +76,8 @@ macro_rules! define_hook {
         /// As the driver's function: the program's arguments are passed on as they are.
         #[no_mangle]
         pub unsafe extern "C-unwind" fn $symbol($($arg: $ty),*) -> i32 {
-            const FORM: Form = form(stringify!($symbol));
-            let entry = Entry { form: FORM, caller: caller() };
+            const FORM: EntryPoint = entry_point(stringify!($symbol));
+            let entry = Entry { entry_point: FORM, caller: caller() };
             let Some(real) = driver::real(FORM) else { return NOT_FOUND };
             // SAFETY: the driver's function of this name has this calling sequence (the table follows cuda.h, and the
             // tests compare it with a second description).
@@ -96,7 +96,7 @@ macro_rules! define_hooks {
         $($( define_hook! { $symbol $args $family $hook $used } )+)+
 
         /// The exports, in the order of the forms.
-        static HOOKS: [Export; FORMS.len()] = [ $($( Export($symbol as *const c_void), )+)+ ];
+        static HOOKS: [Export; ENTRY_POINTS.len()] = [ $($( Export($symbol as *const c_void), )+)+ ];
     };
 }
 
@@ -113,23 +113,23 @@ fn pitched(pitch: usize, width: usize, rows: usize) -> usize {
     pitch.wrapping_mul(rows.saturating_sub(1)).wrapping_add(width)
 }
 
-/// The hook of a form.
-pub fn hook(form: Form) -> *mut c_void {
-    hook_at(form.index())
+/// The hook of a entry_point.
+pub fn hook(entry_point: EntryPoint) -> *mut c_void {
+    hook_at(entry_point.index())
 }
 
-/// The hook of the form with this index.
+/// The hook of the entry_point with this index.
 pub fn hook_at(index: usize) -> *mut c_void {
     HOOKS[index].0.cast_mut()
 }
 
-/// The hook of a form for a pointer that `cuGetProcAddress` hands out: runtimes look everything up that way, so a question
+/// The hook of a entry_point for a pointer that `cuGetProcAddress` hands out: runtimes look everything up that way, so a question
 /// for the loading mode that comes by it is a runtime's.
-pub fn hook_for_runtime(form: Form) -> *mut c_void {
-    if form.symbol() == "cuModuleGetLoadingMode" {
+pub fn hook_for_runtime(entry_point: EntryPoint) -> *mut c_void {
+    if entry_point.symbol() == "cuModuleGetLoadingMode" {
         return module::loading_mode_for_runtime as *mut c_void;
     }
-    hook(form)
+    hook(entry_point)
 }
 
 #[cfg(test)]

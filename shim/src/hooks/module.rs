@@ -4,8 +4,9 @@ use super::call::{observe, published, Entry};
 use super::image;
 use super::library::resolved;
 use crate::lookup::driver::{self, Handle, SUCCESS};
-use crate::runtime::loader::Item;
-use crate::runtime::{door, nudge};
+use crate::preload::loader::Item;
+use crate::preload::nudge;
+use crate::runtime::door;
 use lazyguard_core::state::{ColdKind, FunctionKind};
 use std::arch::naked_asm;
 use std::ffi::c_void;
@@ -27,7 +28,7 @@ pub(super) fn load(entry: Entry, module: Handle, image: Handle, real: impl FnOnc
             // SAFETY: the driver has just filled it in.
             let module = unsafe { *module.cast::<Handle>() } as u64;
             call.gave_out(module);
-            call.guard.world.set_present(module, call.about.context);
+            call.guard.tracker.set_present(module, call.about.context);
             call.guard.loader.module_loaded(call.guard, call.about.context, module);
             call.load_pending(call.about.context);
         },

@@ -2,7 +2,7 @@
 
 use super::call::{observe, Entry};
 use crate::lookup::driver::{Handle, SUCCESS};
-use crate::runtime::idle;
+use crate::preload::idle;
 use lazyguard_core::state::{StreamKey, StreamKind};
 use std::cell::Cell;
 
@@ -34,8 +34,8 @@ pub(super) fn create(entry: Entry, stream: Handle, flags: u32, real: impl FnOnce
             let stream = unsafe { *stream.cast::<Handle>() };
             let kind = if flags & NON_BLOCKING != 0 { StreamKind::NonBlocking } else { StreamKind::Blocking };
             // A handle that is known belonged to a stream whose end was not seen.
-            call.guard.world.stream_gone(key(stream));
-            let number = call.guard.world.stream(key(stream), call.about.context, kind, call.entered);
+            call.guard.tracker.stream_gone(key(stream));
+            let number = call.guard.tracker.stream(key(stream), call.about.context, kind, call.entered);
             call.made_stream(number);
         },
     )
@@ -49,7 +49,7 @@ pub(super) fn destroy(entry: Entry, stream: Handle, real: impl FnOnce() -> i32) 
             call.on_stream(stream);
             // Before the call: when it has returned, the handle may mean another thread's new stream. One that the driver
             // refuses to destroy is learnt again.
-            call.guard.world.stream_gone(key(stream));
+            call.guard.tracker.stream_gone(key(stream));
             idle::settle();
         },
         real,
@@ -97,12 +97,12 @@ pub(super) fn begin_capture(entry: Entry, stream: Handle, real: impl FnOnce() ->
         entry,
         |call| {
             call.on_stream(stream);
-            began.set(call.guard.world.set_capturing(call.about.stream, true));
+            began.set(call.guard.tracker.set_capturing(call.about.stream, true));
         },
         real,
         |call, result| {
             if result != SUCCESS && began.get() {
-                call.guard.world.set_capturing(call.about.stream, false);
+                call.guard.tracker.set_capturing(call.about.stream, false);
             }
         },
     )
@@ -116,7 +116,7 @@ pub(super) fn end_capture(entry: Entry, stream: Handle, real: impl FnOnce() -> i
         real,
         |call, result| {
             if !matches!(result, WRONG_THREAD | INVALID_HANDLE | INVALID_VALUE) {
-                call.guard.world.set_capturing(call.about.stream, false);
+                call.guard.tracker.set_capturing(call.about.stream, false);
                 call.load_pending(call.about.context);
             }
         },

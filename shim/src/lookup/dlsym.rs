@@ -19,7 +19,7 @@
 
 use super::{driver, objects};
 use crate::runtime::door;
-use lazyguard_core::api::Form;
+use lazyguard_core::api::EntryPoint;
 use std::arch::naked_asm;
 use std::ffi::{c_char, c_int, c_void, CStr};
 use std::ptr::null_mut;
@@ -180,7 +180,7 @@ pub unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut
 extern "C-unwind" fn concerns_driver(name: *const c_char) -> bool {
     // SAFETY: `dlsym`'s contract: a terminated string; null was sorted out before.
     let name = unsafe { CStr::from_ptr(name) };
-    crate::runtime::switched_on() && Form::by_symbol(name.to_bytes()).is_some()
+    crate::runtime::switched_on() && EntryPoint::by_symbol(name.to_bytes()).is_some()
 }
 
 /// Answers a look-up of a driver function; with the real answer, should the guard fail at it.
@@ -192,15 +192,15 @@ extern "C-unwind" fn substitute(handle: *mut c_void, name: *const c_char, caller
 
 fn answer(handle: *mut c_void, name: &CStr, caller: *const c_void) -> *mut c_void {
     let found = real(handle, name);
-    let Some(form) = Form::by_symbol(name.to_bytes()) else { return found };
+    let Some(entry_point) = EntryPoint::by_symbol(name.to_bytes()) else { return found };
     if found.is_null() {
         return found;
     }
-    let hook = crate::hooks::hook(form);
+    let hook = crate::hooks::hook(entry_point);
     let replace = if found == hook {
         // The search met this library first. Without it, the name would be found only where a driver is loaded.
         driver::adopt_loaded();
-        match driver::real(form) {
+        match driver::real(entry_point) {
             Some(_) => true,
             // Ask for what comes behind this library, so that the answer and `dlerror` are as they would be without it.
             None => return real(libc::RTLD_NEXT, name),
@@ -214,7 +214,7 @@ fn answer(handle: *mut c_void, name: &CStr, caller: *const c_void) -> *mut c_voi
     if replace && !by_driver {
         hook
     } else if found == hook {
-        driver::real(form).unwrap_or(found)
+        driver::real(entry_point).unwrap_or(found)
     } else {
         found
     }

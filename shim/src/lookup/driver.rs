@@ -1,4 +1,4 @@
-//! The real driver: its functions, by form, and the few that the guard calls on its own behalf.
+//! The real driver: its functions, by entry_point, and the few that the guard calls on its own behalf.
 //!
 //! One driver is adopted, the first that is seen; its functions are looked up all at once. A second copy, in another
 //! namespace or under another name, is left alone: its functions are handed to the program as they are, and counted.
@@ -11,43 +11,43 @@
 
 use super::{dlsym, objects};
 use crate::runtime::door;
-use lazyguard_core::api::{Form, FORMS};
+use lazyguard_core::api::{EntryPoint, ENTRY_POINTS};
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 /// What the hooks call.
-static REAL: [AtomicPtr<c_void>; FORMS.len()] = [const { AtomicPtr::new(null_mut()) }; FORMS.len()];
+static REAL: [AtomicPtr<c_void>; ENTRY_POINTS.len()] = [const { AtomicPtr::new(null_mut()) }; ENTRY_POINTS.len()];
 /// The driver's own functions, to know its pointers by.
-static EXPORTED: [AtomicPtr<c_void>; FORMS.len()] = [const { AtomicPtr::new(null_mut()) }; FORMS.len()];
+static EXPORTED: [AtomicPtr<c_void>; ENTRY_POINTS.len()] = [const { AtomicPtr::new(null_mut()) }; ENTRY_POINTS.len()];
 static ADOPTED: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
 /// Look-ups answered by a driver other than the adopted one, and therefore passed on as they were.
 pub static FOREIGN: AtomicU64 = AtomicU64::new(0);
 
-/// The real function of a form, if a driver is loaded that has it.
+/// The real function of a entry_point, if a driver is loaded that has it.
 #[inline]
-pub fn real(form: Form) -> Option<*mut c_void> {
-    let function = REAL[form.index()].load(Ordering::Relaxed);
+pub fn real(entry_point: EntryPoint) -> Option<*mut c_void> {
+    let function = REAL[entry_point.index()].load(Ordering::Relaxed);
     if function.is_null() {
-        return resolve(form);
+        return resolve(entry_point);
     }
     Some(function)
 }
 
 /// Finds a function that is called before any look-up went through this library: a program linked with the driver.
 #[cold]
-fn resolve(form: Form) -> Option<*mut c_void> {
-    door::inside(|| resolve_inside(form)).flatten()
+fn resolve(entry_point: EntryPoint) -> Option<*mut c_void> {
+    door::inside(|| resolve_inside(entry_point)).flatten()
 }
 
-fn resolve_inside(form: Form) -> Option<*mut c_void> {
+fn resolve_inside(entry_point: EntryPoint) -> Option<*mut c_void> {
     adopt_loaded();
-    let mut function = REAL[form.index()].load(Ordering::Relaxed);
+    let mut function = REAL[entry_point.index()].load(Ordering::Relaxed);
     if function.is_null() && !adopted() {
         // No driver, but the program may be linked with something else that has the function. It is called as it is; the
         // guard is not armed by it.
-        function = next(form).unwrap_or(null_mut());
+        function = next(entry_point).unwrap_or(null_mut());
     }
     (!function.is_null()).then_some(function)
 }
@@ -57,11 +57,11 @@ pub fn adopted() -> bool {
     !ADOPTED.load(Ordering::Acquire).is_null()
 }
 
-/// What comes behind this library in the search order under the form's name.
-fn next(form: Form) -> Option<*mut c_void> {
+/// What comes behind this library in the search order under the entry_point's name.
+fn next(entry_point: EntryPoint) -> Option<*mut c_void> {
     let mut name = [0u8; LONGEST];
-    let found = dlsym::real(libc::RTLD_NEXT, terminated(form.symbol(), &mut name)?);
-    (!found.is_null() && found != crate::hooks::hook(form)).then_some(found)
+    let found = dlsym::real(libc::RTLD_NEXT, terminated(entry_point.symbol(), &mut name)?);
+    (!found.is_null() && found != crate::hooks::hook(entry_point)).then_some(found)
 }
 
 /// Room for a symbol's name.
@@ -114,8 +114,8 @@ fn adopt(handle: *mut c_void) -> bool {
     let probe = dlsym::real(libc::RTLD_NEXT, c"cuDriverGetVersion");
     let in_scope = !probe.is_null();
     let mut name = [0u8; LONGEST];
-    for (index, form) in FORMS.iter().enumerate() {
-        let Some(symbol) = terminated(form.symbol, &mut name) else { continue };
+    for (index, entry_point) in ENTRY_POINTS.iter().enumerate() {
+        let Some(symbol) = terminated(entry_point.symbol, &mut name) else { continue };
         let exported = dlsym::real(handle, symbol);
         // A handle that was opened by name may be a stub that searches on and meets this library's own export.
         if exported.is_null() || exported == crate::hooks::hook_at(index) {
@@ -130,15 +130,15 @@ fn adopt(handle: *mut c_void) -> bool {
     true
 }
 
-/// The form among `candidates` whose real function a pointer is.
-pub fn form_of(pointer: *mut c_void, candidates: impl Iterator<Item = Form>) -> Option<Form> {
-    candidates.into_iter().find(|form| EXPORTED[form.index()].load(Ordering::Relaxed) == pointer)
+/// The entry_point among `candidates` whose real function a pointer is.
+pub fn form_of(pointer: *mut c_void, candidates: impl Iterator<Item = EntryPoint>) -> Option<EntryPoint> {
+    candidates.into_iter().find(|entry_point| EXPORTED[entry_point.index()].load(Ordering::Relaxed) == pointer)
 }
 
 /// Remembers a function that the driver gave out but does not export.
-pub fn remember(form: Form, pointer: *mut c_void) {
+pub fn remember(entry_point: EntryPoint, pointer: *mut c_void) {
     for table in [&EXPORTED, &REAL] {
-        let _ = table[form.index()].compare_exchange(null_mut(), pointer, Ordering::Relaxed, Ordering::Relaxed);
+        let _ = table[entry_point.index()].compare_exchange(null_mut(), pointer, Ordering::Relaxed, Ordering::Relaxed);
     }
 }
 
@@ -164,7 +164,7 @@ macro_rules! own_calls {
                 $(
                     let found = dlsym::real(handle, $symbol);
                     // The guard's own calls go to the driver, not through its hooks.
-                    let hook = Form::by_symbol($symbol.to_bytes()).map(crate::hooks::hook);
+                    let hook = EntryPoint::by_symbol($symbol.to_bytes()).map(crate::hooks::hook);
                     if hook != Some(found) {
                         self.$field.store(found, Ordering::Relaxed);
                     }

@@ -12,5 +12,6 @@
 
 pub mod dlsym;
 pub mod driver;
+pub mod driver_queries;
 pub mod objects;
 pub mod proc_address;

@@ -1,19 +1,20 @@
 //! The hooks of `cuGetProcAddress`, both calling sequences.
 //!
 //! The driver is asked first. Only if it answers with a pointer is that pointer looked at: if it is the real function of
-//! a form that goes by the name asked for, the hook of that very form takes its place, so that the calling sequence is
+//! a entry_point that goes by the name asked for, the hook of that very entry_point takes its place, so that the calling sequence is
 //! the one the driver chose for the version and the flags. A pointer that the driver exports under no name may be a newer
-//! form with another calling sequence: it is taken for the newest known form only if the driver answers with the same
-//! pointer when asked for exactly that form's version. A name the table does not hold passes untouched; if it looks like a launch,
-//! a load, a wait or a capture, it is noted for the account.
+//! entry_point with another calling sequence: it is taken for the newest known entry_point only if the driver answers with the same
+//! pointer when asked for exactly that entry_point's version. A name the table does not hold passes untouched; if it looks like a launch,
+//! a load, a wait or a capture, it is noted for the summary.
 //!
 //! Must not: change the driver's result or status, or what the program finds when the driver has not answered.
 
 use super::driver::{self, Handle, SUCCESS};
 use crate::hooks;
 use crate::hooks::call::Entry;
-use crate::runtime::{self, door};
-use lazyguard_core::api::Form;
+use crate::runtime;
+use crate::runtime::door;
+use lazyguard_core::api::EntryPoint;
 use std::ffi::{c_char, CStr};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -79,15 +80,15 @@ fn substitute(symbol: Handle, pointer: Handle, version: i32, flags: u64) {
         return;
     }
     // A driver that is not linked symbolically gives out what the dynamic linker made of its own symbols: the hooks.
-    let exact =
-        driver::form_of(*slot, Form::by_base(name)).or_else(|| Form::by_base(name).find(|&f| hooks::hook(f) == *slot));
-    let form = match exact {
-        Some(form) => form,
+    let exact = driver::form_of(*slot, EntryPoint::by_base(name))
+        .or_else(|| EntryPoint::by_base(name).find(|&f| hooks::hook(f) == *slot));
+    let entry_point = match exact {
+        Some(entry_point) => entry_point,
         None => {
             let per_thread = flags & PER_THREAD_DEFAULT_STREAM != 0;
-            let known = Form::by_request(name, version, per_thread)
-                .filter(|form| driver::answers_alike(symbol.cast(), form.info().since, flags, *slot));
-            let Some(form) = known else {
+            let known = EntryPoint::by_request(name, version, per_thread)
+                .filter(|entry_point| driver::answers_alike(symbol.cast(), entry_point.info().since, flags, *slot));
+            let Some(entry_point) = known else {
                 if OF_CONCERN.iter().any(|start| name.starts_with(start)) {
                     runtime::note_unhooked(name);
                 }
@@ -98,9 +99,9 @@ fn substitute(symbol: Handle, pointer: Handle, version: i32, flags: u64) {
             if super::objects::object_of(*slot).is_some() && !driver::adopt_at(*slot) {
                 return;
             }
-            driver::remember(form, *slot);
-            form
+            driver::remember(entry_point, *slot);
+            entry_point
         }
     };
-    *slot = hooks::hook_for_runtime(form);
+    *slot = hooks::hook_for_runtime(entry_point);
 }

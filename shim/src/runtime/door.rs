@@ -25,7 +25,7 @@
 //!
 //! Must not: be entered around the program's own call of the driver, or around a function of the program's.
 
-use super::mine::{self, Door};
+use crate::runtime::tls::{self, Door};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::time::Duration;
 
@@ -53,7 +53,7 @@ pub fn inside<T: Copy>(part: impl FnOnce() -> T) -> Option<T> {
         pthread_setcancelstate(DISABLE, &mut state);
         pthread_setcanceltype(DEFERRED, &mut kind);
     }
-    let outer = mine::door();
+    let outer = tls::door();
     let is_left = outer.frame != 0 && here >= outer.frame && !on_signal_stack();
     if is_left {
         // A jump led out of the guard, from a signal handler, and left the thread as the guard had made it.
@@ -61,11 +61,11 @@ pub fn inside<T: Copy>(part: impl FnOnce() -> T) -> Option<T> {
     }
     let is_outermost = outer.frame == 0 || is_left;
     if is_outermost {
-        mine::set_door(Door { frame: here, state, kind });
+        tls::set_door(Door { frame: here, state, kind });
     }
     let made = contained(part);
     if is_outermost {
-        mine::set_door(Door::NONE);
+        tls::set_door(Door::NONE);
     }
     // SAFETY: both are those that the thread had; the present ones are not asked for.
     unsafe {
@@ -82,7 +82,7 @@ pub fn inside<T: Copy>(part: impl FnOnce() -> T) -> Option<T> {
 #[inline(never)]
 pub fn is_interrupted() -> bool {
     let here = 0u8;
-    let outer = mine::door();
+    let outer = tls::door();
     outer.frame != 0 && ((&raw const here as usize) < outer.frame || on_signal_stack())
 }
 
@@ -115,7 +115,7 @@ fn catch<T: Copy>(part: impl FnOnce() -> T) -> Option<T> {
     match catch_unwind(AssertUnwindSafe(part)) {
         Ok(value) => Some(value),
         Err(_) => {
-            super::lifecycle::disarm();
+            crate::lifecycle::arm::disarm();
             None
         }
     }
@@ -155,9 +155,9 @@ mod tests {
         // As `inside` has made it, in a frame that is gone.
         // SAFETY: the former state is not asked for.
         unsafe { pthread_setcancelstate(DISABLE, std::ptr::null_mut()) };
-        mine::set_door(Door { frame: &raw const deeper as usize - 4096, state: 0, kind: DEFERRED });
+        tls::set_door(Door { frame: &raw const deeper as usize - 4096, state: 0, kind: DEFERRED });
         assert!(!is_interrupted());
         assert_eq!(inside(state), Some(DISABLE));
-        assert_eq!((state(), mine::door().frame), (0, 0));
+        assert_eq!((state(), tls::door().frame), (0, 0));
     }
 }

@@ -3,25 +3,25 @@
 //!
 //! Each field is one module's: the guard's pointer is `runtime`'s, the clock's are `clock`'s, the gate's are `gate`'s.
 
-use super::Guard;
+use crate::runtime::Guard;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64};
 
 /// See the module.
 #[repr(C, align(64))]
-pub(super) struct Hot {
-    pub(super) guard: AtomicPtr<Guard>,
+pub struct Hot {
+    pub guard: AtomicPtr<Guard>,
     /// The clock's reading at time 0.
-    pub(super) clock_base: AtomicU64,
+    pub clock_base: AtomicU64,
     /// Nanoseconds a tick, as a fraction of 2^32; 0 means that the system's clock is asked.
-    pub(super) clock_scale: AtomicU64,
+    pub clock_scale: AtomicU64,
     /// The number of the context that is closed.
-    pub(super) gate: AtomicU32,
+    pub gate: AtomicU32,
     /// Whether a submission has to make its own fence.
-    pub(super) fence_needed: AtomicBool,
+    pub fence_needed: AtomicBool,
 }
 
-pub(super) static HOT: Hot = Hot {
+pub static HOT: Hot = Hot {
     guard: AtomicPtr::new(null_mut()),
     clock_base: AtomicU64::new(0),
     clock_scale: AtomicU64::new(0),

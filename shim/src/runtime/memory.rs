@@ -4,7 +4,7 @@
 //! library refuses, the memory comes from a reserve, and the guard is disarmed: what is in progress ends, and nothing
 //! follows. The reserve is address space only until then.
 
-use super::lifecycle;
+use crate::lifecycle::arm;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::UnsafeCell;
 use std::ptr::null_mut;
@@ -33,7 +33,7 @@ pub fn exhausted() -> bool {
 
 /// There is no memory for the guard.
 pub fn give_up() {
-    lifecycle::disarm();
+    arm::disarm();
 }
 
 fn is_reserved(pointer: *mut u8) -> bool {
@@ -43,7 +43,7 @@ fn is_reserved(pointer: *mut u8) -> bool {
 
 #[cold]
 fn from_reserve(layout: Layout) -> *mut u8 {
-    lifecycle::disarm();
+    arm::disarm();
     let align = layout.align().max(16);
     let Some(size) = layout.size().checked_add(align) else { return null_mut() };
     let at = USED.fetch_add(size, Ordering::Relaxed);

@@ -6,41 +6,23 @@
 //!
 //! Must not: do anything in a process that does not use CUDA, or start a thread anywhere but after a successful `cuInit`.
 
-pub mod answers;
 pub mod clock;
-pub mod command;
 pub mod door;
 pub mod fault;
-mod files;
-pub mod folder;
-pub mod gate;
-pub mod hang;
-pub mod hazards;
-mod hot;
-pub mod idle;
-pub mod keeper;
-pub mod lifecycle;
-pub mod loader;
-pub mod log;
+pub mod files;
+pub mod hot;
 pub mod memory;
-mod mine;
-pub mod nudge;
-pub mod on_hang;
-pub mod python;
-pub mod recording;
-pub mod request;
 mod sanitizer;
-pub mod stacks;
 pub mod standard_error;
-mod sweep;
-mod tasks;
+pub mod tasks;
 pub mod thread;
+pub mod tls;
 
 use crate::lookup::driver;
 use hot::HOT;
-use lazyguard_core::report::{Account, PreloadAccount, RecordingAccount, SCHEMA};
+use lazyguard_core::report::{PreloadSummary, RecordingSummary, Summary, SCHEMA};
 use lazyguard_core::settings::Settings;
-use lazyguard_core::state::World;
+use lazyguard_core::state::Tracker;
 use lazyguard_core::trace::Lane;
 use lazyguard_core::Nanos;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering};
@@ -51,11 +33,11 @@ pub struct Guard {
     /// The settings in force.
     pub settings: Settings,
     /// What is known of the program.
-    pub world: World,
-    /// What is loaded ahead of use.
-    pub loader: loader::Loader,
+    pub tracker: Tracker,
+    /// What is preloaded.
+    pub loader: crate::preload::loader::Loader,
     /// The run folder, where one could be made.
-    pub folder: Option<folder::RunFolder>,
+    pub folder: Option<crate::record::run_folder::RunFolder>,
     /// The process, and its program's file name.
     pub process: u32,
     /// The program's file name.
@@ -63,29 +45,29 @@ pub struct Guard {
     /// The driver's version, as `cuDriverGetVersion` counts.
     pub driver_version: i32,
     /// Where the recording lies.
-    pub backing: recording::Backing,
+    pub backing: crate::record::recording::Backing,
     /// What looks after it.
-    pub keeper: keeper::Keeper,
+    pub heartbeat: crate::record::heartbeat::Heartbeat,
     /// The log.
-    pub log: log::Log,
+    pub log: crate::record::log::Log,
     /// What the recording has of the program's threads.
-    pub witnessed: hang::Witnessed,
+    pub witnessed: crate::watch::Witnessed,
     /// Requests for a report.
-    pub requests: request::Requests,
+    pub requests: crate::record::requests::Requests,
     /// What was started because of a hang.
-    pub commands: command::Commands,
-    /// Whether the account of the end is being written: the watchdog writes no other then.
+    pub commands: crate::watch::command::Commands,
+    /// Whether the summary of the end is being written: the watchdog writes no other then.
     pub ended: Mutex<bool>,
     /// What was reported last and has not gone on, as far as is known; for an exit that comes before the watchdog looks again.
-    pub open_report: Mutex<Option<hang::Reported>>,
+    pub open_report: Mutex<Option<crate::watch::Reported>>,
     /// Hangs reported.
     pub hangs: AtomicU64,
     /// What another timing would have made a hang.
-    pub hazards: hazards::Hazards,
+    pub hazards: crate::record::hazards::Hazards,
 }
 
 /// The guard has stepped aside, after a fault of its own or because memory ran out, and stays aside.
-static RETIRED: AtomicBool = AtomicBool::new(false);
+pub static RETIRED: AtomicBool = AtomicBool::new(false);
 
 /// Whether the guard has stepped aside for good.
 pub fn retired() -> bool {
@@ -129,7 +111,7 @@ pub fn switched_on() -> bool {
     }
 }
 
-fn is_off(value: &[u8]) -> bool {
+pub fn is_off(value: &[u8]) -> bool {
     matches!(value.trim_ascii(), b"off" | b"0" | b"false" | b"no")
 }
 
@@ -176,11 +158,11 @@ impl Guard {
         }
     }
 
-    /// The account of the run so far.
-    pub fn account(&self, ended: &str) -> Account {
-        let (calls, launches) = self.world.counts();
+    /// The summary of the run so far.
+    pub fn summary(&self, ended: &str) -> Summary {
+        let (calls, launches) = self.tracker.counts();
         let recording = self.recording_account();
-        Account {
+        Summary {
             schema: SCHEMA,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             process: self.process,
@@ -198,11 +180,11 @@ impl Guard {
             unhooked: UNHOOKED.try_lock().map(|names| names.clone()).unwrap_or_default(),
             lost: vec![
                 ("records that found no room".to_owned(), recording.dropped),
-                ("records overtaken before the log had them".to_owned(), self.log.overtaken()),
+                ("records overwritten before the log had them".to_owned(), self.log.overwritten()),
                 ("log lines that could not be written".to_owned(), self.log.lost()),
-                ("handles that could not be numbered".to_owned(), self.world.overflowed()),
+                ("handles that could not be numbered".to_owned(), self.tracker.overflowed()),
                 ("calls from inside another call, passed untouched".to_owned(), NESTED.load(Ordering::Relaxed)),
-                ("submissions let through the gate unfinished".to_owned(), gate::impatient()),
+                ("submissions let through the gate unfinished".to_owned(), crate::preload::gate::impatient()),
                 (
                     "look-ups answered by a second driver, passed untouched".to_owned(),
                     driver::FOREIGN.load(Ordering::Relaxed),
@@ -213,19 +195,19 @@ impl Guard {
         }
     }
 
-    /// The recording's part of the account.
-    fn recording_account(&self) -> RecordingAccount {
-        let counts = Lane::ALL.map(|lane| self.world.recorder().counts(lane));
-        RecordingAccount {
-            bytes: (self.world.recorder().words().len() * 8) as u64,
+    /// The recording's part of the summary.
+    fn recording_account(&self) -> RecordingSummary {
+        let counts = Lane::ALL.map(|lane| self.tracker.recorder().counts(lane));
+        RecordingSummary {
+            bytes: (self.tracker.recorder().words().len() * 8) as u64,
             in_file: self.backing.in_file(),
-            overtaken: counts.iter().map(|c| c.overtaken).sum(),
+            overwritten: counts.iter().map(|c| c.overwritten).sum(),
             dropped: counts.iter().map(|c| c.dropped).sum(),
         }
     }
 
-    /// The preloading part of the account.
-    pub fn preload_account(&self) -> PreloadAccount {
-        self.loader.account(self.settings.preload)
+    /// The preloading part of the summary.
+    pub fn preload_account(&self) -> PreloadSummary {
+        self.loader.summary(self.settings.preload)
     }
 }

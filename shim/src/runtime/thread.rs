@@ -1,10 +1,12 @@
 //! The calling thread's slot.
 //!
-//! The thread's own part is [`super::mine`]. The end of a thread is learnt through a POSIX key's destructor; a call after that
+//! The thread's own part is [`crate::runtime::mine`]. The end of a thread is learnt through a POSIX key's destructor; a call after that
 //! takes a new slot.
 
-use super::mine::{self, Mine};
-use super::{door, guard, Guard};
+use crate::runtime::door;
+use crate::runtime::guard;
+use crate::runtime::tls::{self, Mine};
+use crate::runtime::Guard;
 use lazyguard_core::state::ThreadSlot;
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -36,7 +38,7 @@ pub fn prepare() {
 /// The calling thread's slot in this guard, if it has one already.
 #[inline(always)]
 pub fn slot_if_any(guard: &'static Guard) -> Option<&'static ThreadSlot> {
-    let mine = mine::get();
+    let mine = tls::get();
     // SAFETY: slots lie in the guard's state, which is never freed; this one was taken for this thread, and the guard's pointer
     // is there only when the slot's is.
     std::ptr::eq(mine.guard, guard).then(|| unsafe { &*mine.slot })
@@ -62,10 +64,10 @@ fn begin(guard: &'static Guard) -> Option<&'static ThreadSlot> {
     // The C library's own function for it came later than the oldest one this is to run with.
     // SAFETY: takes no arguments and cannot fail.
     let thread = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
-    let number = guard.world.begin_thread(thread, guard.now())?;
-    let slot = guard.world.thread(number)?;
+    let number = guard.tracker.begin_thread(thread, guard.now())?;
+    let slot = guard.tracker.thread(number)?;
     slot.set_name(&own_name());
-    mine::set(Mine { guard, slot, number });
+    tls::set(Mine { guard, slot, number });
     let key = KEY.load(Ordering::Relaxed);
     if key != u32::MAX {
         // SAFETY: the key exists; any non-null value makes its destructor run at the thread's end.
@@ -94,13 +96,13 @@ pub fn name(thread: u32) -> String {
 
 /// Runs in a thread that is ending, after its C++ thread-local objects are gone.
 extern "C-unwind" fn ended(_: *mut c_void) {
-    let mine = mine::get();
-    mine::set(Mine::NOBODY);
+    let mine = tls::get();
+    tls::set(Mine::NOBODY);
     let Some(guard) = guard().filter(|g| std::ptr::eq(*g, mine.guard)) else { return };
     door::inside(|| {
-        if let Some(slot) = guard.world.thread(mine.number) {
-            guard.world.thread_streams_gone(slot.thread());
+        if let Some(slot) = guard.tracker.thread(mine.number) {
+            guard.tracker.thread_streams_gone(slot.thread());
         }
-        guard.world.end_thread(mine.number, guard.now());
+        guard.tracker.end_thread(mine.number, guard.now());
     });
 }

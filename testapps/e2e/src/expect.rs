@@ -13,16 +13,16 @@ pub fn run<'w>(work: &'w Work, app: &App) -> Run<'w> {
     Run::new(work, app.path()).args(app.args())
 }
 
-/// The account of a run that met nothing out of the ordinary.
+/// The summary of a run that met nothing out of the ordinary.
 pub fn expect_uneventful(folder: &Folder) -> Json {
     assert!(!folder.holds("hang.json"), "a hang was reported: {}", folder.report("text"));
-    let account = folder.account();
-    assert_eq!(text(&account, "/ended"), "exit");
-    assert_eq!(number(&account, "/hangs"), 0);
-    for lost in account["lost"].as_array().into_iter().flatten() {
-        assert_eq!(lost[1], 0, "the account says that something was lost: {account:#}");
+    let summary = folder.summary();
+    assert_eq!(text(&summary, "/ended"), "exit");
+    assert_eq!(number(&summary, "/hangs"), 0);
+    for lost in summary["lost"].as_array().into_iter().flatten() {
+        assert_eq!(lost[1], 0, "the summary says that something was lost: {summary:#}");
     }
-    account
+    summary
 }
 
 /// Counts of the calls in a log of the simulated driver, by symbol.
@@ -84,7 +84,7 @@ pub fn expect_slow(stderr: &str) -> Vec<&str> {
 /// From the recording nothing is known to be wrong: a kernel on a stream is waited for, which may only be slow.
 pub fn expect_only_slow(recording: &Json, kernel: &str, stream: u64) {
     let verdicts = recording["verdicts"].as_array().map_or(1, Vec::len);
-    assert_eq!((text(recording, "/standing"), verdicts), ("slow", 0), "{recording:#}");
+    assert_eq!((text(recording, "/status"), verdicts), ("slow", 0), "{recording:#}");
     let oldest = recording["snapshot"]["streams"]
         .as_array()
         .into_iter()

@@ -47,8 +47,8 @@ impl Folder {
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}\n{text}", path.display()))
     }
 
-    /// The account of the run.
-    pub fn account(&self) -> Json {
+    /// The summary of the run.
+    pub fn summary(&self) -> Json {
         self.json("run.json")
     }
 

@@ -114,19 +114,19 @@ impl Recording {
         let lane = lane.unwrap_or_else(|| panic!("no lane {name} in {:#}", self.0));
         Lane {
             present: number(lane, "/present"),
-            overtaken: number(lane, "/overtaken"),
+            overwritten: number(lane, "/overwritten"),
             dropped: number(lane, "/dropped"),
         }
     }
 
     /// Fails unless what is said of the records and of each lane adds up.
     pub fn expect_to_add_up(&self) {
-        let lanes = ["work", "waits", "landmarks"].map(|name| self.lane(name));
+        let lanes = ["work", "waits", "rare_events"].map(|name| self.lane(name));
         let sum = |of: fn(&Lane) -> u64| lanes.iter().map(of).sum::<u64>();
         assert_eq!(self.number("/records/present"), sum(|lane| lane.present), "{:#}", self.0);
-        assert_eq!(self.number("/records/overtaken"), sum(|lane| lane.overtaken), "{:#}", self.0);
+        assert_eq!(self.number("/records/overwritten"), sum(|lane| lane.overwritten), "{:#}", self.0);
         assert_eq!(self.number("/records/dropped"), sum(|lane| lane.dropped), "{:#}", self.0);
-        assert_eq!(self.number("/records/written"), sum(|lane| lane.present + lane.overtaken), "{:#}", self.0);
+        assert_eq!(self.number("/records/written"), sum(|lane| lane.present + lane.overwritten), "{:#}", self.0);
         assert!(self.number("/launches") <= self.number("/calls"), "{:#}", self.0);
     }
 }
@@ -137,7 +137,7 @@ pub struct Lane {
     /// Are in the file.
     pub present: u64,
     /// Were in the file, and had to give way to newer ones.
-    pub overtaken: u64,
+    pub overwritten: u64,
     /// Never were in the file.
     pub dropped: u64,
 }
@@ -145,7 +145,7 @@ pub struct Lane {
 impl Lane {
     /// All that were made.
     pub const fn all(&self) -> u64 {
-        self.present + self.overtaken + self.dropped
+        self.present + self.overwritten + self.dropped
     }
 }
 

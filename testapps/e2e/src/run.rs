@@ -247,9 +247,9 @@ impl Running {
     pub fn until_a_hang_is_reported(&mut self) -> Folder {
         let out = self.out();
         self.until("the report of a hang", Duration::from_secs(20), |running| {
-            // The account is written behind the report, and counts hangs that were reported; what is only slow is none.
-            let account: serde_json::Value = serde_json::from_slice(&fs::read(out.join("run.json")).ok()?).ok()?;
-            let counted = account["hangs"].as_u64().is_some_and(|hangs| hangs > 0);
+            // The summary is written behind the report, and counts hangs that were reported; what is only slow is none.
+            let summary: serde_json::Value = serde_json::from_slice(&fs::read(out.join("run.json")).ok()?).ok()?;
+            let counted = summary["hangs"].as_u64().is_some_and(|hangs| hangs > 0);
             (counted && running.stderr().contains("lazyguard: HANG")).then_some(())
         });
         Folder::at(&out)

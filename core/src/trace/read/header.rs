@@ -71,25 +71,25 @@ pub struct Facts {
 
 /// What the recording keeps of a lane, and what of it is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LaneAccount {
+pub struct LaneUse {
     /// Which lane.
     pub lane: Lane,
     /// Its segments.
     pub segments: u32,
     /// Records that are in the file.
     pub present: u64,
-    /// Records that were overtaken by newer ones.
-    pub overtaken: u64,
+    /// Records that were overwritten by newer ones.
+    pub overwritten: u64,
     /// Records that were not kept, because each segment was a thread's current one.
     pub dropped: u64,
-    /// Records in segments that were given up, whether or not they have been overtaken since.
-    pub given_up: u64,
+    /// Records in segments that were released, whether or not they have been overwritten since.
+    pub released: u64,
 }
 
-impl LaneAccount {
+impl LaneUse {
     /// Records that were written.
     pub fn written(&self) -> u64 {
-        self.present.saturating_add(self.overtaken)
+        self.present.saturating_add(self.overwritten)
     }
 }
 
@@ -125,9 +125,9 @@ pub(super) struct Header {
     pub threads: Area,
     pub contexts: Area,
     pub streams: Area,
-    pub texts: (u64, u64),
+    pub strings: (u64, u64),
     pub segments: Segments,
-    pub lanes: [LaneAccount; LANES],
+    pub lanes: [LaneUse; LANES],
     /// First segment and number of segments of each lane.
     pub lane_segments: [(u64, u64); LANES],
     /// Bytes that the source holds.
@@ -165,19 +165,19 @@ impl Header {
         let threads = reader.table("threads", header::THREADS, layout::thread::WORDS);
         let contexts = reader.table("contexts", header::CONTEXTS, layout::context::WORDS);
         let streams = reader.table("streams", header::STREAMS, layout::stream::WORDS);
-        let (texts, texts_bytes) = reader.texts();
+        let (strings, texts_bytes) = reader.strings();
         let segments = reader.segments();
         let parts = [
             ("header", Area { offset: 0, count: 1, stride: HEADER_BYTES as u64 }),
             ("threads", threads),
             ("contexts", contexts),
             ("streams", streams),
-            ("texts", Area { offset: texts.0, count: u64::from(texts_bytes != 0), stride: texts_bytes }),
+            ("texts", Area { offset: strings.0, count: u64::from(texts_bytes != 0), stride: texts_bytes }),
             ("segments", segments.area),
         ];
         overlaps(parts, defects);
         let (lanes, lane_segments) = lanes(&head, defects);
-        Ok(Self { facts, threads, contexts, streams, texts, segments, lanes, lane_segments, length })
+        Ok(Self { facts, threads, contexts, streams, strings, segments, lanes, lane_segments, length })
     }
 }
 
@@ -267,16 +267,17 @@ impl AreaReader<'_> {
     }
 
     /// Where the texts begin and how many bytes of them are in use, and the size of their area.
-    fn texts(&mut self) -> ((u64, u64), u64) {
+    fn strings(&mut self) -> ((u64, u64), u64) {
         let (begin, size) = (word(self.head, header::TEXTS), word(self.head, header::TEXTS + 1));
         let used = word(self.head, header::TEXTS_USED);
         if used > size {
-            self.defects.note(offset(header::TEXTS_USED), || format!("texts: {used} bytes of {size} are in use"));
+            self.defects.note(offset(header::TEXTS_USED), || format!("strings: {used} bytes of {size} are in use"));
         }
         let used = used.min(size);
         let there = used.min(self.length.saturating_sub(begin));
         if there < used {
-            self.defects.note(offset(header::TEXTS), || format!("texts: {there} of {used} bytes lie inside the file"));
+            self.defects
+                .note(offset(header::TEXTS), || format!("strings: {there} of {used} bytes lie inside the file"));
         }
         ((begin, there), size)
     }
@@ -327,7 +328,7 @@ fn overlaps(parts: [(&str, Area); 6], defects: &mut Defects) {
     }
 }
 
-fn lanes(head: &[u8], defects: &mut Defects) -> ([LaneAccount; LANES], [(u64, u64); LANES]) {
+fn lanes(head: &[u8], defects: &mut Defects) -> ([LaneUse; LANES], [(u64, u64); LANES]) {
     let told = word(head, header::LANE_COUNT);
     if told != LANES as u64 && head.len() > header::LANE_COUNT * WORD {
         defects.note(offset(header::LANE_COUNT), || format!("{told} lanes, of which {LANES} are known"));
@@ -345,18 +346,18 @@ fn lanes(head: &[u8], defects: &mut Defects) -> ([LaneAccount; LANES], [(u64, u6
             });
         }
     }
-    let accounts = Lane::ALL.map(|name| {
+    let summaries = Lane::ALL.map(|name| {
         let at = place(name as usize);
-        LaneAccount {
+        LaneUse {
             lane: name,
             segments: high(word(head, at + lane::SEGMENTS)),
             present: 0,
-            overtaken: word(head, at + lane::OVERTAKEN),
+            overwritten: word(head, at + lane::OVERTAKEN),
             dropped: word(head, at + lane::DROPPED),
-            given_up: word(head, at + lane::GIVEN_UP),
+            released: word(head, at + lane::RELEASED),
         }
     });
-    (accounts, ranges)
+    (summaries, ranges)
 }
 
 /// Hands out each entry of an area, with its index and its bytes. Entries that take no room in the source are all zero, and left out:

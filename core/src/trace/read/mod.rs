@@ -16,7 +16,7 @@
 //! number for the place of something before it has been compared with what there is.
 //!
 //! A living process writes while its recording is read. What is opened is the recording as it was then; what was
-//! overtaken before it could be read is passed over and counted, never handed out in part.
+//! overwritten before it could be read is passed over and counted, never handed out in part.
 
 mod calls;
 mod defects;
@@ -24,15 +24,15 @@ mod header;
 mod records;
 mod segments;
 mod source;
+mod strings;
 mod tables;
-mod texts;
 
 pub use defects::Defect;
-pub use header::{Facts, LaneAccount, ProcessState};
+pub use header::{Facts, LaneUse, ProcessState};
 pub use records::{Entry, Records};
 pub use source::{Source, Words};
+pub use strings::{FileSeen, FunctionSeen, StreamText, StringTable, TextSeen};
 pub use tables::{ContextSeen, StreamSeen, ThreadSeen, ThreadState};
-pub use texts::{FileSeen, FunctionSeen, StreamText, TextSeen, Texts};
 
 use super::layout::{LANES, VERSION};
 use crate::settings::MOST_RECORD_BYTES;
@@ -86,7 +86,7 @@ pub struct Recording<S> {
     threads: Vec<ThreadSeen>,
     contexts: Vec<ContextSeen>,
     streams: Vec<StreamSeen>,
-    texts: Texts,
+    strings: StringTable,
     index: Index,
     defects: Defects,
 }
@@ -108,8 +108,8 @@ impl<S: Source> Recording<S> {
         let streams = tables::streams(&source, &header, &mut defects);
         let index = Index::read(&source, &mut header, &mut defects);
         // Last, so that what the records mean has been named.
-        let texts = Texts::read(&source, header.texts, &mut defects);
-        Ok(Self { source, header, threads, contexts, streams, texts, index, defects })
+        let strings = StringTable::read(&source, header.strings, &mut defects);
+        Ok(Self { source, header, threads, contexts, streams, strings, index, defects })
     }
 
     /// What the header tells of the process.
@@ -133,12 +133,12 @@ impl<S: Source> Recording<S> {
     }
 
     /// Names and other long things.
-    pub fn texts(&self) -> &Texts {
-        &self.texts
+    pub fn strings(&self) -> &StringTable {
+        &self.strings
     }
 
     /// What the recording keeps of each lane, and what of it is gone.
-    pub fn accounts(&self) -> [LaneAccount; LANES] {
+    pub fn lanes(&self) -> [LaneUse; LANES] {
         self.header.lanes
     }
 
@@ -152,7 +152,7 @@ impl<S: Source> Recording<S> {
         header::missing(&self.header.facts, self.header.length)
     }
 
-    /// How many records are of a form or a kind that this build knows not. They are among those present, and
+    /// How many records are of a entry_point or a kind that this build knows not. They are among those present, and
     /// [`Recording::records`] passes over them.
     pub fn unknown_records(&self) -> u64 {
         self.index.unknown

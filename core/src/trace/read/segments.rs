@@ -6,7 +6,7 @@
 use super::defects::Defects;
 use super::header::{each_entry, Header};
 use super::source::{high, low, word, Source};
-use crate::api::Form;
+use crate::api::EntryPoint;
 use crate::trace::layout::{record, segment, WORD};
 use crate::trace::{Kind, Lane};
 use crate::Nanos;
@@ -61,7 +61,7 @@ impl Index {
         let state = u64::from(low(word(bytes, segment::STATE)));
         match state {
             segment::FREE => return,
-            segment::BEING_TAKEN | segment::CURRENT | segment::GIVEN_UP => {}
+            segment::BEING_TAKEN | segment::CURRENT | segment::RELEASED => {}
             _ => return defects.note(offset, || format!("segment {number}: state {state}")),
         }
         let told = word(bytes, segment::LENGTH);
@@ -122,7 +122,7 @@ impl Index {
     }
 }
 
-/// Whether this build knows the form and kind of a record with this head.
+/// Whether this build knows the entry_point and kind of a record with this head.
 fn known(head: u64) -> bool {
-    Form::by_id(head as u16).is_some() && Kind::from_number((head >> 16) as u8).is_some()
+    EntryPoint::by_id(head as u16).is_some() && Kind::from_number((head >> 16) as u8).is_some()
 }

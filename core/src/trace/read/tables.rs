@@ -201,7 +201,7 @@ pub(super) fn streams<S: Source>(source: &S, header: &Header, defects: &mut Defe
 }
 
 fn operation(at: Nanos, what: u64) -> Operation {
-    Operation { at, form: what as u16, function: high(what) }
+    Operation { at, entry_point: what as u16, function: high(what) }
 }
 
 fn number(index: u64) -> u32 {

@@ -84,10 +84,10 @@ fn expect_the_default_guard_leaves_no_trace(work: &Work, app: &App) {
 fn expect_completes_under(work: &Work, app: &App, policy: &str) {
     let outcome = run(work, app).guarded().kept().set("LAZYGUARD_PRELOAD", policy).finish();
     expect_completed(app, &outcome);
-    let account = expect_uneventful(&outcome.out());
-    assert_eq!(text(&account, "/preload/policy"), policy);
+    let summary = expect_uneventful(&outcome.out());
+    assert_eq!(text(&summary, "/preload/policy"), policy);
     if let Some(launches) = app.entry["launches"].as_u64() {
-        assert_eq!(number(&account, "/launches"), launches, "launches went past the guard: {account:#}");
+        assert_eq!(number(&summary, "/launches"), launches, "launches went past the guard: {summary:#}");
     }
     assert_eq!(outcome.left_behind(), [""; 0], "files were left in TMPDIR");
 }

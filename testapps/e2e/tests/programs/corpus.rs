@@ -101,8 +101,8 @@ fn it_ends_and_is_never_called_a_hang(test: &str, name: &str) {
     assert!(called_slow || kept.stderr.is_empty(), "something is said, and not that it is slow: {kept}");
     assert!(if called_slow { may_be_slow } else { may_be_silent }, "said to be slow: {called_slow}; {kept}");
     if kept.out().holds("hang.json") {
-        let standing = kept.out().hang()["standing"].clone();
-        assert_eq!(standing, "slow", "{}", kept.out().report("text"));
+        let status = kept.out().hang()["status"].clone();
+        assert_eq!(status, "slow", "{}", kept.out().report("text"));
     }
 }
 
@@ -170,7 +170,7 @@ fn until_the_final_verdict(running: &mut Running) -> Folder {
     running.until("the final verdict, the driver asked", VERDICT, |running| {
         // It is replaced, never changed, but may not be there yet.
         let hang: Json = serde_json::from_slice(&fs::read(out.join("hang.json")).ok()?).ok()?;
-        let final_one = hang["standing"] == "hang" && !hang["probe"].is_null();
+        let final_one = hang["status"] == "hang" && !hang["probe"].is_null();
         (final_one && running.stderr().contains("lazyguard: HANG")).then_some(())
     });
     // The recording's sign of life is given ten times a second: who is killed this very moment was last seen before the verdict.

@@ -62,8 +62,8 @@ fn its_hazards_are_told_live_and_from_its_recording_and_no_others(test: &str, na
     assert_eq!(told, expected, "left: as it was written down, right: as its first lines say\n{what}\n{live:#}");
     live.as_array().into_iter().flatten().for_each(expect_to_be_told_in_full);
 
-    let counted = counted(&kept.out().account());
-    assert_eq!(counted, codes(&live), "left: what the account counts, right: hazards.json");
+    let counted = counted(&kept.out().summary());
+    assert_eq!(counted, codes(&live), "left: what the summary counts, right: hazards.json");
 
     let recorded = hazards_of(without_what_was_written_down(&work, kept.out().path()));
     assert_eq!(
@@ -128,10 +128,10 @@ fn codes(hazards: &Json) -> Counts {
     })
 }
 
-fn counted(account: &Json) -> Counts {
+fn counted(summary: &Json) -> Counts {
     ["hazards", "prevented"].map(|part| {
         let pair = |pair: &Json| Some((pair[0].as_str()?.to_owned(), pair[1].as_u64()?));
-        account[part].as_array().into_iter().flatten().filter_map(pair).filter(|(_, count)| *count > 0).collect()
+        summary[part].as_array().into_iter().flatten().filter_map(pair).filter(|(_, count)| *count > 0).collect()
     })
 }
 

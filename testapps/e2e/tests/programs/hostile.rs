@@ -110,20 +110,20 @@ fn expect_recorded(hostile: &Hostile, folder: &Folder, said: &[String]) {
     if hostile.says("loses_account", false) {
         assert!(
             said.iter().any(|line| line.contains("could not be kept")),
-            "the account is lost, and nothing says so: {said:?}"
+            "the summary is lost, and nothing says so: {said:?}"
         );
         return;
     }
-    let account = folder.account();
+    let summary = folder.summary();
     assert!(
-        launches.is_none_or(|all| number(&account, "/launches") == all),
-        "another number of launches was seen: {account:#}"
+        launches.is_none_or(|all| number(&summary, "/launches") == all),
+        "another number of launches was seen: {summary:#}"
     );
-    let faults = account["lost"].as_array().into_iter().flatten().find(|entry| entry[0] == "faults of the guard's own");
-    assert_eq!(faults.map(|entry| &entry[1]), Some(&0.into()), "the guard had a fault: {account:#}");
+    let faults = summary["lost"].as_array().into_iter().flatten().find(|entry| entry[0] == "faults of the guard's own");
+    assert_eq!(faults.map(|entry| &entry[1]), Some(&0.into()), "the guard had a fault: {summary:#}");
 }
 
-/// The program reached the driver by a way that passes the guard by: who asks for a summary or an account is told.
+/// The program reached the driver by a way that passes the guard by: who asks for a summary or a summary is told.
 fn expect_miss_is_said(outcome: &Outcome, said: &[String]) {
     let kept = if outcome.out().exists() { outcome.out().report("text") } else { String::new() };
     let told =

@@ -1,4 +1,4 @@
-//! The asynchronous calls that held the host: each program gives the reason that it is about, and the thread that is to blame.
+//! The asynchronous calls that blocked the host: each program gives the reason that it is about, and the thread that is to blame.
 
 use lazyguard_e2e::{app, corpus_program, hostile_program, number, text, timing_of, timing_text_of, Json, Run, Work};
 use std::path::{Path, PathBuf};
@@ -6,27 +6,27 @@ use std::path::{Path, PathBuf};
 const MS: u64 = 1_000_000;
 const BLOCKING: &str = "--blocking";
 
-/// The account of the only process of a run; its groups are the whole, and the text says the same.
+/// The summary of the only process of a run; its groups are the whole, and the text says the same.
 fn account_of(folder: &Path) -> Json {
     let mut processes = timing_of(folder, &[BLOCKING]);
     assert_eq!(processes.len(), 1, "{processes:#?}");
-    let account = processes[0]["blocking"].take();
-    let groups = groups(&account);
+    let summary = processes[0]["blocking"].take();
+    let groups = groups(&summary);
     let sum = |key: &str| groups.iter().map(|group| number(group, key)).sum::<u64>();
     assert_eq!(
         (sum("/count"), sum("/total_ns")),
-        (number(&account, "/count"), number(&account, "/total_ns")),
-        "{account:#}"
+        (number(&summary, "/count"), number(&summary, "/total_ns")),
+        "{summary:#}"
     );
     assert!(
         groups.is_sorted_by(|a, b| number(a, "/total_ns") >= number(b, "/total_ns")),
-        "the dearest first: {account:#}"
+        "the dearest first: {summary:#}"
     );
-    account
+    summary
 }
 
-fn groups(account: &Json) -> &[Json] {
-    account["groups"].as_array().unwrap_or_else(|| panic!("no groups in {account:#}"))
+fn groups(summary: &Json) -> &[Json] {
+    summary["groups"].as_array().unwrap_or_else(|| panic!("no groups in {summary:#}"))
 }
 
 fn finished(run: Run<'_>) -> Json {
@@ -37,45 +37,45 @@ fn finished(run: Run<'_>) -> Json {
 }
 
 fn expect_the_text_to_agree(folder: &Path) {
-    let (account, said) = (account_of(folder), timing_text_of(folder, &[BLOCKING]));
-    let (count, all) = (number(&account, "/count"), number(&account, "/asynchronous_calls"));
+    let (summary, said) = (account_of(folder), timing_text_of(folder, &[BLOCKING]));
+    let (count, all) = (number(&summary, "/count"), number(&summary, "/asynchronous_calls"));
     let first = if count == 0 { format!(": none of {all}\n") } else { format!(": {count} of {all}, ") };
     assert!(said.contains(&first), "{first:?} is not in\n{said}");
-    for group in groups(&account).iter().take(20) {
+    for group in groups(&summary).iter().take(20) {
         let of = group["kernel"].as_str().map(|kernel| format!(" of {kernel}")).unwrap_or_default();
         let line = format!("{}{of}: {} time(s), ", text(group, "/call"), number(group, "/count"));
         assert!(said.contains(&line), "{line:?} is not in\n{said}");
         assert!(said.contains(&format!("      why: {}\n", text(group, "/text"))), "{group:#} is not in\n{said}");
     }
-    for class in account["histogram"].as_array().into_iter().flatten() {
+    for class in summary["histogram"].as_array().into_iter().flatten() {
         let line = format!("  {:>14}  {:>8}", text(class, "/label"), number(class, "/count"));
         assert!(said.contains(&line), "{line:?} is not in\n{said}");
     }
 }
 
 /// The group of a call, a kernel and a reason.
-fn the<'a>(account: &'a Json, call: &str, kernel: Option<&str>, reason: &str) -> &'a Json {
-    let found = groups(account)
+fn the<'a>(summary: &'a Json, call: &str, kernel: Option<&str>, reason: &str) -> &'a Json {
+    let found = groups(summary)
         .iter()
         .find(|group| group["call"] == call && group["kernel"].as_str() == kernel && group["reason"] == reason);
-    found.unwrap_or_else(|| panic!("no {call} of {kernel:?} because of {reason} in {account:#}"))
+    found.unwrap_or_else(|| panic!("no {call} of {kernel:?} because of {reason} in {summary:#}"))
 }
 
 #[test]
 fn a_pageable_copy_on_a_busy_stream_and_a_full_queue_are_told_apart() {
     let work = Work::new(lazyguard_e2e::this_test!());
-    let account = finished(Run::new(&work, app("blocking_async")));
-    let copy = the(&account, "cuMemcpyDtoHAsync", None, "pageable_memory");
+    let summary = finished(Run::new(&work, app("blocking_async")));
+    let copy = the(&summary, "cuMemcpyDtoHAsync", None, "pageable_memory");
     assert!(number(copy, "/max_ns") >= 20 * MS, "it waits for a kernel of 150 ms: {copy:#}");
-    let launch = the(&account, "cuLaunchKernel", Some("count"), "queue_full");
+    let launch = the(&summary, "cuLaunchKernel", Some("count"), "queue_full");
     assert!(number(launch, "/max_ns") >= 5 * MS, "it waits for the rest of a kernel of 150 ms: {launch:#}");
 }
 
 #[test]
 fn copies_of_pageable_memory_are_one_group() {
     let work = Work::new(lazyguard_e2e::this_test!());
-    let account = finished(Run::new(&work, corpus_program("pageable_copies")).set("LG_SCALE_MS", "100"));
-    let group = the(&account, "cuMemcpyDtoHAsync", None, "pageable_memory");
+    let summary = finished(Run::new(&work, corpus_program("pageable_copies")).set("LG_SCALE_MS", "100"));
+    let group = the(&summary, "cuMemcpyDtoHAsync", None, "pageable_memory");
     assert_eq!((number(group, "/count"), &group["other"]), (5, &Json::Null), "{group:#}");
     assert!(number(group, "/total_ns") >= 5 * 30 * MS, "each waits for a kernel of 40 ms: {group:#}");
 }
@@ -83,8 +83,8 @@ fn copies_of_pageable_memory_are_one_group() {
 #[test]
 fn a_full_queue_behind_a_long_kernel_is_told() {
     let work = Work::new(lazyguard_e2e::this_test!());
-    let account = finished(Run::new(&work, corpus_program("queue_full_behind_long_kernel")).set("LG_SCALE_MS", "200"));
-    let group = the(&account, "cuLaunchKernel", Some("busy_for"), "queue_full");
+    let summary = finished(Run::new(&work, corpus_program("queue_full_behind_long_kernel")).set("LG_SCALE_MS", "200"));
+    let group = the(&summary, "cuLaunchKernel", Some("busy_for"), "queue_full");
     assert!(number(group, "/max_ns") >= 200 * MS, "{group:#}");
 }
 
@@ -93,14 +93,14 @@ fn a_load_on_first_use_is_told_with_what_was_loaded() {
     let work = Work::new(lazyguard_e2e::this_test!());
     let facts = work.path().join("facts");
     let run = Run::new(&work, hostile_program("every_event")).args([&facts]);
-    let account = finished(run.set("LAZYGUARD_PRELOAD", "off").set("LGSIM_DELAY", "cuLaunchKernel=15"));
+    let summary = finished(run.set("LAZYGUARD_PRELOAD", "off").set("LGSIM_DELAY", "cuLaunchKernel=15"));
     for (kernel, reason) in [("add", "loads_module"), ("nothing", "loads_function"), ("spin", "loads_function")] {
-        let group = the(&account, "cuLaunchKernel", Some(kernel), reason);
+        let group = the(&summary, "cuLaunchKernel", Some(kernel), reason);
         assert_eq!((number(group, "/count"), &group["certain"]), (1, &true.into()), "{group:#}");
         assert!(number(group, "/max_ns") >= 15 * MS, "{group:#}");
     }
     // The others were loaded, and the record does not show why they took as long.
-    assert_eq!(number(the(&account, "cuLaunchKernel", Some("nothing"), "not_known"), "/count"), 1);
+    assert_eq!(number(the(&summary, "cuLaunchKernel", Some("nothing"), "not_known"), "/count"), 1);
 }
 
 #[test]
@@ -113,8 +113,8 @@ fn a_cold_launch_beside_work_in_flight_bears_the_code_of_the_hazard() {
     let out = running.out();
     running.stop();
     expect_the_text_to_agree(&out);
-    let account = account_of(&out);
-    let group = the(&account, "cuLaunchKernelEx", Some("release"), "loads_function");
+    let summary = account_of(&out);
+    let group = the(&summary, "cuLaunchKernelEx", Some("release"), "loads_function");
     assert_eq!(group["codes"], Json::from(vec!["LG101"]), "{group:#}");
 }
 
@@ -123,13 +123,13 @@ fn what_was_loaded_ahead_of_use_holds_nobody_as_a_load_on_first_use() {
     let work = Work::new(lazyguard_e2e::this_test!());
     let facts = work.path().join("facts");
     let run = Run::new(&work, hostile_program("every_event")).args([&facts]);
-    let account = finished(run.set("LAZYGUARD_PRELOAD", "eager").set("LGSIM_DELAY", "cuLaunchKernel=15"));
-    let of = |reason: &str| groups(&account).iter().filter(|group| text(group, "/reason").starts_with(reason)).count();
-    assert_eq!((of("loads_"), of("compiles")), (0, 0), "{account:#}");
+    let summary = finished(run.set("LAZYGUARD_PRELOAD", "eager").set("LGSIM_DELAY", "cuLaunchKernel=15"));
+    let of = |reason: &str| groups(&summary).iter().filter(|group| text(group, "/reason").starts_with(reason)).count();
+    assert_eq!((of("loads_"), of("compiles")), (0, 0), "{summary:#}");
     // On a busy machine other calls may be slow as well.
-    let launches = groups(&account).iter().filter(|group| group["call"] == "cuLaunchKernel");
+    let launches = groups(&summary).iter().filter(|group| group["call"] == "cuLaunchKernel");
     let launched: u64 = launches.map(|group| number(group, "/count")).sum();
-    assert_eq!(launched, 5, "each launch is slow all the same: {account:#}");
+    assert_eq!(launched, 5, "each launch is slow all the same: {summary:#}");
 }
 
 /// Runs a program until it is said to hang, and stops it.
@@ -148,8 +148,8 @@ fn the_thread_that_holds_the_lock_is_named_with_its_call() {
     {
         let out = stuck(&work, program);
         expect_the_text_to_agree(&out);
-        let account = account_of(&out);
-        let group = the(&account, "cuLaunchKernel", Some("step"), "lock_held");
+        let summary = account_of(&out);
+        let group = the(&summary, "cuLaunchKernel", Some("step"), "lock_held");
         assert_eq!((text(group, "/other/call"), number(group, "/in_progress")), (call, 1), "{group:#}");
         assert_ne!(number(group, "/other/thread"), number(group, "/first_thread"), "{group:#}");
         let named =

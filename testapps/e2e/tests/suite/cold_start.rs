@@ -1,4 +1,4 @@
-//! The account of a start: each part is found where a delay was put, and the parts are the whole. How long anything takes by
+//! The summary of a start: each part is found where a delay was put, and the parts are the whole. How long anything takes by
 //! itself is not asked: that is the machine's to say.
 
 use lazyguard_e2e::{
@@ -12,20 +12,20 @@ const MS: u64 = 1_000_000;
 const COLD: &str = "--cold-start";
 
 /// What went into a part.
-fn part(account: &Json, name: &str) -> u64 {
-    let parts = account["parts"].as_array().unwrap_or_else(|| panic!("no parts in {account:#}")).iter();
+fn part(summary: &Json, name: &str) -> u64 {
+    let parts = summary["parts"].as_array().unwrap_or_else(|| panic!("no parts in {summary:#}")).iter();
     parts.filter(|part| part["part"] == name).map(|part| number(part, "/ns")).sum()
 }
 
-/// The account of the only process of a run, whose parts are the whole.
+/// The summary of the only process of a run, whose parts are the whole.
 fn account_of(folder: &Path) -> Json {
     let mut processes = timing_of(folder, &[COLD]);
     assert_eq!(processes.len(), 1, "{processes:#?}");
-    let account = processes[0]["cold_start"].take();
-    let parts = account["parts"].as_array().map_or(&[][..], Vec::as_slice);
+    let summary = processes[0]["cold_start"].take();
+    let parts = summary["parts"].as_array().map_or(&[][..], Vec::as_slice);
     let sum: u64 = parts.iter().map(|part| number(part, "/ns")).sum();
-    assert_eq!(sum, number(&account, "/steady/until_ns"), "the parts are the whole: {account:#}");
-    account
+    assert_eq!(sum, number(&summary, "/steady/until_ns"), "the parts are the whole: {summary:#}");
+    summary
 }
 
 fn finished(run: Run<'_>) -> Json {
@@ -49,11 +49,11 @@ fn written(nanos: u64) -> String {
 fn each_delay_is_found_in_its_part() {
     let work = Work::new(lazyguard_e2e::this_test!());
     let delays = "cuInit=120,cuDevicePrimaryCtxRetain=80,cuLibraryLoadData=60,cuMemAlloc_v2=40";
-    let account = finished(Run::new(&work, app("blocking_async")).set("LGSIM_DELAY", delays));
+    let summary = finished(Run::new(&work, app("blocking_async")).set("LGSIM_DELAY", delays));
     assert_eq!(
-        (&account["from_process_start"], &account["steady"]["reached"]),
+        (&summary["from_process_start"], &summary["steady"]["reached"]),
         (&true.into(), &true.into()),
-        "{account:#}"
+        "{summary:#}"
     );
     for (name, least) in [
         ("loader", 1),
@@ -66,17 +66,17 @@ fn each_delay_is_found_in_its_part() {
         ("preload", 1),
         ("waits", 1),
     ] {
-        let spent = part(&account, name);
-        assert!(spent >= least && spent < least + 5_000 * MS, "{name}: {spent} and not {least} in {account:#}");
+        let spent = part(&summary, name);
+        assert!(spent >= least && spent < least + 5_000 * MS, "{name}: {spent} and not {least} in {summary:#}");
     }
-    let slow = &account["allocations"][0];
+    let slow = &summary["allocations"][0];
     assert_eq!(
         (text(slow, "/call"), number(slow, "/count"), number(slow, "/bytes")),
         ("cuMemAlloc", 2, 2 << 20),
         "{slow:#}"
     );
     assert!(number(slow, "/ns") >= 80 * MS && number(slow, "/max_ns") >= 40 * MS, "{slow:#}");
-    let longest = &account["longest"][0];
+    let longest = &summary["longest"][0];
     assert_eq!(
         (text(longest, "/part"), text(longest, "/call")),
         ("context", "cuDevicePrimaryCtxRetain"),
@@ -103,8 +103,8 @@ fn what_the_guard_loads_ahead_of_use_stands_apart_from_the_programs_own_loads() 
 #[test]
 fn the_first_launch_of_a_kernel_stands_beside_its_later_ones() {
     let work = Work::new(lazyguard_e2e::this_test!());
-    let account = finished(Run::new(&work, app("blocking_async")).set("LAZYGUARD_PRELOAD", "off"));
-    let kernels = account["kernels"].as_array().unwrap_or_else(|| panic!("no kernels in {account:#}"));
+    let summary = finished(Run::new(&work, app("blocking_async")).set("LAZYGUARD_PRELOAD", "off"));
+    let kernels = summary["kernels"].as_array().unwrap_or_else(|| panic!("no kernels in {summary:#}"));
     let of = |name: &str| {
         let found = kernels.iter().find(|kernel| kernel["kernel"] == name);
         found.unwrap_or_else(|| panic!("no {name} in {kernels:#?}"))
@@ -127,32 +127,32 @@ fn the_first_launch_of_a_kernel_stands_beside_its_later_ones() {
 fn what_needs_the_compiler_is_told_as_compilation() {
     let work = Work::new(lazyguard_e2e::this_test!());
     // The simulated driver takes a millisecond for each of 150 kernels.
-    let account = finished(Run::new(&work, corpus_program("ptx_compiles")).set("LG_SCALE_MS", "100"));
-    let compiled = part(&account, "compile");
-    assert!(compiled >= 150 * MS, "{account:#}");
-    assert_eq!((text(&account, "/loads/0/part"), number(&account, "/loads/0/count")), ("compile", 1), "{account:#}");
-    assert_eq!(account["steady"]["reached"], false, "it launches nothing: {account:#}");
+    let summary = finished(Run::new(&work, corpus_program("ptx_compiles")).set("LG_SCALE_MS", "100"));
+    let compiled = part(&summary, "compile");
+    assert!(compiled >= 150 * MS, "{summary:#}");
+    assert_eq!((text(&summary, "/loads/0/part"), number(&summary, "/loads/0/count")), ("compile", 1), "{summary:#}");
+    assert_eq!(summary["steady"]["reached"], false, "it launches nothing: {summary:#}");
 }
 
 #[test]
 fn the_text_says_what_the_json_says() {
     let work = Work::new(lazyguard_e2e::this_test!());
     let outcome = Run::new(&work, app("blocking_async")).guarded().kept().finish();
-    let account = account_of(outcome.out().path());
+    let summary = account_of(outcome.out().path());
     let said = timing_text_of(outcome.out().path(), &[COLD]);
-    let whole = written(number(&account, "/steady/until_ns"));
+    let whole = written(number(&summary, "/steady/until_ns"));
     assert!(said.contains(&format!("cold start: steady {whole} after its start\n")), "{said}");
     assert!(said.contains(&format!("  {whole:>10}  in all\n")), "{said}");
-    for part in account["parts"].as_array().into_iter().flatten() {
+    for part in summary["parts"].as_array().into_iter().flatten() {
         assert!(said.contains(&format!("  {:>10}  ", written(number(part, "/ns")))), "{part} is not in\n{said}");
     }
-    for kernel in account["kernels"].as_array().into_iter().flatten() {
+    for kernel in summary["kernels"].as_array().into_iter().flatten() {
         let line =
             format!("  {:>10}  {:>10}  ", written(number(kernel, "/first_ns")), written(number(kernel, "/steady_ns")));
         assert!(said.contains(&line), "{kernel} is not in\n{said}");
     }
     assert!(said.contains("the card's state: nobody looked at it"), "{said}");
-    assert!(said.contains(text(&account, "/steady/definition")), "{said}");
+    assert!(said.contains(text(&summary, "/steady/definition")), "{said}");
 }
 
 #[test]
@@ -160,12 +160,12 @@ fn the_time_begins_where_the_process_does() {
     let work = Work::new(lazyguard_e2e::this_test!());
     let now = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
     let before = now();
-    let account = finished(Run::new(&work, app("blocking_async")));
-    let (began, after) = (number(&account, "/began_unix_ns"), now());
+    let summary = finished(Run::new(&work, app("blocking_async")));
+    let (began, after) = (number(&summary, "/began_unix_ns"), now());
     // The system tells the start to a hundredth of a second.
     assert!(began + 15 * MS >= before && began < after, "{before} {began} {after}");
-    let armed = number(&account, "/armed_ns");
-    assert!(armed <= after - began && armed > 0, "{account:#}");
+    let armed = number(&summary, "/armed_ns");
+    assert!(armed <= after - began && armed > 0, "{summary:#}");
 }
 
 #[test]
@@ -178,9 +178,9 @@ fn a_forked_child_begins_where_it_was_forked() {
     let processes = timing_of(&folder, &[COLD, "--blocking"]);
     assert_eq!(processes.len(), 2, "{processes:#?}");
     for process in &processes {
-        let account = &process["cold_start"];
-        assert_eq!(account["from_process_start"], true, "{account:#}");
-        assert!(part(account, "driver_init") > 0 && process["blocking"].is_object(), "{process:#}");
+        let summary = &process["cold_start"];
+        assert_eq!(summary["from_process_start"], true, "{summary:#}");
+        assert!(part(summary, "driver_init") > 0 && process["blocking"].is_object(), "{process:#}");
     }
     let said = timing_text_of(&folder, &[COLD]);
     for process in &processes {
@@ -193,10 +193,10 @@ fn a_process_that_hangs_is_told_while_it_does() {
     let work = Work::new(lazyguard_e2e::this_test!());
     let mut running = Run::new(&work, corpus_program("module_load")).guarded().kept().hang_after("300ms").start();
     let out = running.until_a_hang_is_reported().path().to_owned();
-    let account = account_of(&out);
-    assert_eq!((text(&account, "/longest/0/call"), text(&account, "/longest/0/part")), ("cuModuleLoadData", "modules"));
-    assert_eq!(account["longest"][0]["in_progress"], true, "{account:#}");
-    assert_eq!((&account["steady"]["reached"], &account["steady"]["last_of_start_ns"]), (&false.into(), &Json::Null));
+    let summary = account_of(&out);
+    assert_eq!((text(&summary, "/longest/0/call"), text(&summary, "/longest/0/part")), ("cuModuleLoadData", "modules"));
+    assert_eq!(summary["longest"][0]["in_progress"], true, "{summary:#}");
+    assert_eq!((&summary["steady"]["reached"], &summary["steady"]["last_of_start_ns"]), (&false.into(), &Json::Null));
     let said = timing_text_of(&out, &[COLD]);
     assert!(said.contains("nothing of the start has ended"), "{said}");
     drop(running.stop());

@@ -52,7 +52,7 @@ fn expect_all_calls(folder: &Path, said: &str) -> Vec<Json> {
     let recording = Recording::of(folder);
     recording.expect_to_add_up();
     assert_eq!(recording.number("/launches"), said["cuLaunchKernel"]);
-    assert_eq!((recording.number("/records/overtaken"), recording.number("/records/dropped")), (0, 0));
+    assert_eq!((recording.number("/records/overwritten"), recording.number("/records/dropped")), (0, 0));
     log
 }
 
@@ -226,7 +226,7 @@ fn sigkill_under_a_storm_of_launches_loses_nothing() {
             // A thread of the storm does nothing but launch, so the numbers of its records are those of its launches, from 0.
             let numbers = numbers_in(&log).remove(&(whose, "work".to_owned())).unwrap_or_default();
             let recorded = numbers.complete.last().map_or(0, |last| last + 1);
-            // A segment that another thread is about to take may be left when what came after it has been overtaken.
+            // A segment that another thread is about to take may be left when what came after it has been overwritten.
             assert!(numbers.runs() <= 4, "records are missing in between: {numbers:?}");
             assert!(between.contains(&recorded), "{recorded} launches are recorded, of {between:?} that were made");
             assert!(numbers.in_progress.is_none_or(|at| at + 1 == thread.begun), "{numbers:?} of {}", thread.begun);
@@ -386,6 +386,6 @@ fn a_limit_on_the_size_of_files_does_not_kill_the_program() {
         let outcome = run.set("LAZYGUARD_LOG", "launch").finish();
         assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), "sum 10000\n"), "{kib} KiB: {outcome}");
         expect_lines(&outcome, lines);
-        assert_eq!(number(&outcome.out().account(), "/launches"), 10_000);
+        assert_eq!(number(&outcome.out().summary(), "/launches"), 10_000);
     }
 }

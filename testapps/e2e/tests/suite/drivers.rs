@@ -97,7 +97,7 @@ fn expect_guarded_completes(work: &Work, names: &[&str], driver: &Driver) -> Vec
         let app = App::named(name);
         let outcome = on(work, &app, driver).guarded().kept().finish();
         assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{name} on {driver:?}: {outcome}");
-        outcome.out().account()
+        outcome.out().summary()
     };
     names.iter().map(run_one).collect()
 }
@@ -107,17 +107,17 @@ const SEEDS: [&str; 4] = ["lazy_pair", "persistent_one_time", "persistent_two_li
 #[test]
 fn the_seeds_complete_on_a_newer_driver() {
     let work = Work::new(lazyguard_e2e::this_test!());
-    for account in expect_guarded_completes(&work, &SEEDS, NEWER) {
-        assert_eq!(number(&account, "/driver_version"), 99000);
-        assert!(number(&account, "/preload/kernels") > 0, "{account:#}");
+    for summary in expect_guarded_completes(&work, &SEEDS, NEWER) {
+        assert_eq!(number(&summary, "/driver_version"), 99000);
+        assert!(number(&summary, "/preload/kernels") > 0, "{summary:#}");
     }
 }
 
 #[test]
 fn the_seeds_complete_where_looked_up_pointers_are_not_the_exported_ones() {
     let work = Work::new(lazyguard_e2e::this_test!());
-    for account in expect_guarded_completes(&work, &SEEDS, PRIVATE_POINTERS) {
-        assert!(number(&account, "/launches") > 0, "the launches went past the guard: {account:#}");
+    for summary in expect_guarded_completes(&work, &SEEDS, PRIVATE_POINTERS) {
+        assert!(number(&summary, "/launches") > 0, "the launches went past the guard: {summary:#}");
     }
 }
 
@@ -130,13 +130,13 @@ fn before_12_4_kernels_are_loaded_as_they_are_got() {
         let outcome = on(&work, app, BEFORE_ENUMERATION).guarded().kept().finish();
         assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{outcome}");
         assert_eq!(Some(outcome.stdout.as_str()), app.expected_output());
-        let account = outcome.out().account();
+        let summary = outcome.out().summary();
         assert_eq!(
-            (number(&account, "/driver_version"), number(&account, "/preload/kernels")),
+            (number(&summary, "/driver_version"), number(&summary, "/preload/kernels")),
             (12000, 2),
-            "{account:#}"
+            "{summary:#}"
         );
-        expect_skip(&account, "cannot_enumerate");
+        expect_skip(&summary, "cannot_enumerate");
     }
 }
 
@@ -148,13 +148,13 @@ fn before_12_4_a_kernel_that_is_got_too_late_hangs_and_the_report_says_why() {
     let mut running = on(&work, &app, BEFORE_ENUMERATION).guarded().kept().hang_after("300ms").start();
     let folder = running.until_a_hang_is_reported();
     assert_eq!(text(&folder.hang(), "/verdicts/0/code"), "LG201");
-    expect_skip(&folder.account(), "cannot_enumerate");
+    expect_skip(&folder.summary(), "cannot_enumerate");
     assert!(running.stderr().contains("the driver cannot list kernels (before 12.4)"), "{}", running.stderr());
 }
 
-fn expect_skip(account: &Json, reason: &str) {
-    let skips = account["preload"]["skipped"].as_array().map_or(&[][..], Vec::as_slice);
-    assert!(skips.iter().any(|skip| skip["reason"] == reason), "the account does not say {reason}: {account:#}");
+fn expect_skip(summary: &Json, reason: &str) {
+    let skips = summary["preload"]["skipped"].as_array().map_or(&[][..], Vec::as_slice);
+    assert!(skips.iter().any(|skip| skip["reason"] == reason), "the summary does not say {reason}: {summary:#}");
 }
 
 #[test]
@@ -186,9 +186,9 @@ fn a_hang_on_an_old_driver_is_diagnosed() {
 #[test]
 fn a_driver_that_loads_eagerly_by_default_is_left_to_it() {
     let work = Work::new(lazyguard_e2e::this_test!());
-    for account in expect_guarded_completes(&work, &SEEDS, EAGER_BY_DEFAULT) {
-        assert_eq!(number(&account, "/preload/kernels"), 0, "{account:#}");
-        expect_skip(&account, "already_eager");
+    for summary in expect_guarded_completes(&work, &SEEDS, EAGER_BY_DEFAULT) {
+        assert_eq!(number(&summary, "/preload/kernels"), 0, "{summary:#}");
+        expect_skip(&summary, "already_eager");
     }
 }
 
@@ -243,7 +243,7 @@ fn own_calls_that_fail_change_nothing() {
             let run = || Run::new(&work, hostile_program("plain_job")).set("LGSIM_FAIL", format!("{failing}={result}"));
             let (bare, guarded) = (run().finish(), run().guarded().kept().finish());
             guarded.expect_same_as(&bare);
-            assert!(guarded.out().account()["lost"].as_array().is_some(), "no account");
+            assert!(guarded.out().summary()["lost"].as_array().is_some(), "no summary");
         }
     }
 }

@@ -87,7 +87,7 @@ fn the_same_hazard_of_two_ranks_is_told_once_with_both() {
     let place = text(&found["hazards"][0], "/first/file");
     assert!(place.ends_with(".hpp") || place.ends_with(".cpp"), "{place}");
     let summary = "run: 3 processes, no hang, 1 hazard, 1 prevented";
-    assert_eq!(text(&found, "/summary"), summary);
+    assert_eq!(text(&found, "/result"), summary);
     let all = said(&[], &out(&work));
     assert!(all.starts_with(summary), "{all}");
     for line in ["well      lazy_pair (process ", ", rank 1) ended, ", "hazards   module_load_behind_long_kernel ("] {
@@ -119,7 +119,7 @@ fn ranks_that_hang_come_first_and_the_same_hang_is_told_once() {
     assert!(same.is_some_and(|line| line.contains(", rank 2)")), "{all}");
 
     let found = json(&[], &out(&work));
-    assert_eq!(words(&found["processes"], "/standing"), ["hang", "hang", "well"]);
+    assert_eq!(words(&found["processes"], "/status"), ["hang", "hang", "well"]);
     assert_eq!(text(&found["processes"][0], "/hang/verdicts/0/code"), "LG201");
     let junit = check_schema(&work, "junit", "xml");
     assert_eq!(junit.matches("<failure message=\"a cold function load put a barrier").count(), 2, "{junit}");

@@ -80,7 +80,7 @@ fn what_a_run_prints_names_it_in_one_line_and_annotations_are_of_their_form() {
     let options =
         ["--preload", "off", "--hang-after", "300ms", "--on-hang", "kill", "--kill-after", "0", "--cold-start"];
     for annotations in ["off", "github", "azure", "teamcity"] {
-        let options = [&options[..], &["--summary", "--annotations", annotations]].concat();
+        let options = [&options[..], &["--result", "--annotations", annotations]].concat();
         let outcome = under(&work, &options, &[&program]).finish();
         assert_eq!(outcome.code, Some(117), "{outcome}");
         // What names the program, and the beginnings of all that are written for the system: a forged one has none of these.

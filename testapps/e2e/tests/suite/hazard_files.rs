@@ -107,10 +107,10 @@ fn what_the_guard_prevented_is_told_apart() {
     let without = expect_success(&slow(&work, name).set("LAZYGUARD_PRELOAD", "off").finish());
     let outcome = slow(&work, name).set("LAZYGUARD_SUMMARY", "on").finish();
     let with = expect_success(&outcome);
-    assert_eq!(told(&without), told(&with), "the same, had nobody loaded ahead of use");
+    assert_eq!(told(&without), told(&with), "the same, had nobody preloaded");
     assert!(hazards(&without).iter().all(|hazard| hazard["prevented"] == false));
     assert!(hazards(&with).iter().all(|hazard| hazard["prevented"] == true));
-    let (without, with) = (without.account(), with.account());
+    let (without, with) = (without.summary(), with.summary());
     assert_eq!((&without["hazards"], &without["prevented"]), (&with["prevented"], &with["hazards"]));
     assert_eq!(with["hazards"], Json::Array(Vec::new()));
     assert!(outcome.stderr.contains("prevented LG101: cuLaunchKernel of step"), "{}", outcome.stderr);
@@ -127,7 +127,7 @@ fn a_hazard_in_a_loop_leaves_few_records() {
     assert_eq!(told(&folder), [is("LG103", "-", "cuStreamWaitValue32")]);
     assert_eq!(number(&found[0], "/count"), 100);
     assert_eq!(recorded(&folder).into_values().next().unwrap_or_default(), [1, 2, 4, 8, 16, 32, 64]);
-    assert_eq!(folder.account()["hazards"], serde_json::json!([["LG103", 100]]));
+    assert_eq!(folder.summary()["hazards"], serde_json::json!([["LG103", 100]]));
 }
 
 /// A process that is killed has had time to write down what arose before.
@@ -145,7 +145,7 @@ fn hazards_outlive_a_kill() {
     let folder = outcome.out();
     expect_the_same_from_the_recording(&folder);
     assert!(hazards(&folder).iter().all(|hazard| hazard["at_least"] == true), "{:#?}", hazards(&folder));
-    assert!(!folder.holds("run.json"), "there is no account");
+    assert!(!folder.holds("run.json"), "there is no summary");
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn hazards_are_kept_without_a_recording() {
     let folder = expect_success(&slow(&work, "wait_written_late").set("LAZYGUARD_RECORD", "off").finish());
     assert!(!folder.holds("trace.lgt"));
     assert_eq!(told(&folder), [is("LG103", "-", "cuStreamWaitValue32")]);
-    assert_eq!(folder.account()["hazards"], serde_json::json!([["LG103", 1]]));
+    assert_eq!(folder.summary()["hazards"], serde_json::json!([["LG103", 1]]));
 }
 
 /// Each of these is slow, or does much at a time, and nothing in it waits for what is submitted later.

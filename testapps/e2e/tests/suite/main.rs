@@ -7,7 +7,7 @@
 //! | `without_cuda` | processes that never touch CUDA do not notice |
 //! | `drivers` | older, newer and failing drivers |
 //! | `settings` | each setting has its effect |
-//! | `recording` | the log and the account |
+//! | `recording` | the log and the summary |
 //! | `warm_path` | the warm path of a launch: no allocation, no lock, no system call |
 //! | `watchdog` | the verdict: when, where and what |
 //! | `findings_report` | what a run of several processes is found to have done, in every form |
@@ -28,7 +28,7 @@
 //! | `run_findings` | what a run is found to have done: exit codes, files by their schemas, suppressions, a baseline, annotations |
 //! | `run_folder` | the folder of a run, ranks, a run in a run |
 //! | `cold_start` | where the time of a start went, by delays that were put there, and the card's state |
-//! | `blocking` | the asynchronous calls that held the host, why, and because of which thread |
+//! | `blocking` | the asynchronous calls that blocked the host, why, and because of which thread |
 //! | `foreign_names` | a program whose names try to forge lines |
 //! | `left_behind` | private folders that are left behind: how much stays, and `lazyguard clean` |
 //! | `crash` | what is left of a process that was cut off |

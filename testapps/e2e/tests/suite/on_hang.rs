@@ -35,9 +35,9 @@ fn python<'w>(work: &'w Work, program: &str, on_hang: &str) -> Run<'w> {
 /// What has to be in a folder whose process was ended on purpose.
 fn expect_everything(folder: &Folder, how: &str) {
     assert!(text(&folder.hang(), "/verdicts/0/code").starts_with("LG2"));
-    let account = folder.account();
-    assert_eq!(text(&account, "/ended"), format!("ended by LAZYGUARD_ON_HANG={how}"));
-    assert_eq!(number(&account, "/hangs"), 1);
+    let summary = folder.summary();
+    assert_eq!(text(&summary, "/ended"), format!("ended by LAZYGUARD_ON_HANG={how}"));
+    assert_eq!(number(&summary, "/hangs"), 1);
     let recording = Recording::of(folder.path());
     recording.expect_to_add_up();
     assert!(!recording.is_alive() && recording.number("/calls") > 5, "{:#}", recording.0);
@@ -91,7 +91,7 @@ fn the_private_folder_stays_with_a_whole_recording() {
         assert!(outcome.stderr.contains(&folder.path().display().to_string()), "{outcome}");
         assert_eq!(text(&folder.hang(), "/verdicts/0/code"), "LG201");
         assert_eq!(text(&Recording::of(folder.path()).0, "/verdicts/0/code"), "LG201");
-        assert_eq!(text(&folder.account(), "/ended"), format!("ended by LAZYGUARD_ON_HANG={value}"));
+        assert_eq!(text(&folder.summary(), "/ended"), format!("ended by LAZYGUARD_ON_HANG={value}"));
         assert!(!folder.holds("dump.request"));
     }
 }
@@ -171,7 +171,7 @@ fn a_command_is_told_of_the_hang_and_the_program_does_not_notice_it() {
     let noted = Command::new("python3").arg(root().join("scripts/read_trace.py")).arg(out.join("trace.lgt")).output();
     let noted = noted.unwrap_or_else(|error| panic!("read_trace.py: {error}"));
     assert!(String::from_utf8_lossy(&noted.stdout).contains(ended), "the recording has no note of it");
-    assert_eq!(text(&outcome.out().account(), "/ended"), "exit");
+    assert_eq!(text(&outcome.out().summary(), "/ended"), "exit");
     assert!(outcome.out().hang()["verdicts"].is_array());
 }
 

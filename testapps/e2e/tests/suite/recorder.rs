@@ -84,7 +84,7 @@ fn a_load_on_first_use_says_what_how_long_and_by_whom() {
     let what: Vec<_> = cold.iter().map(|line| (text(line, "/cold"), text(line, "/function"))).collect();
     assert_eq!(what, [("module", "add"), ("function", "nothing"), ("function", "spin")]);
     for line in cold {
-        assert_eq!((text(line, "/event"), text(line, "/lane")), ("load", "landmarks"), "{line}");
+        assert_eq!((text(line, "/event"), text(line, "/lane")), ("load", "rare_events"), "{line}");
         assert_eq!((number(line, "/thread"), number(line, "/owner")), (facts["thread"], facts["library"]), "{line}");
         assert!((15_000_000..2_000_000_000).contains(&number(line, "/took_ns")), "{line}");
     }
@@ -170,7 +170,7 @@ fn copies_fills_and_host_functions_are_recorded() {
         assert_eq!((text(line, "/event"), text(line, "/lane")), ("copy", "work"), "{line}");
         assert_eq!(line["handle"].as_u64().filter(|_| stream.is_some()), stream.map(|name| facts[name]), "{line}");
     }
-    let fills: Vec<_> = log.iter().filter(|line| line["event"] == "fill").map(|line| text(line, "/call")).collect();
+    let fills: Vec<_> = log.iter().filter(|line| line["event"] == "memset").map(|line| text(line, "/call")).collect();
     assert_eq!(fills, ["cuMemsetD32_v2", "cuMemsetD32_v2", "cuMemsetD8_v2", "cuMemsetD32Async"]);
     let host_function = the(&log, "cuLaunchHostFunc", "handle", facts["stream"]);
     assert_eq!(text(host_function, "/event"), "host_function");
@@ -193,13 +193,13 @@ fn an_allocation_is_recorded_if_it_blocked() {
     let work = Work::new(lazyguard_e2e::this_test!());
     let (log, facts) = every_event(&work, "off", "cuMemHostAlloc=20");
     let freed = the(&log, "cuMemFree_v2", "address", facts["freed"]);
-    assert_eq!((text(freed, "/event"), text(freed, "/lane")), ("allocation", "landmarks"), "{freed}");
+    assert_eq!((text(freed, "/event"), text(freed, "/lane")), ("allocation", "rare_events"), "{freed}");
     assert!(number(freed, "/took_ns") > 20_000_000, "it waited for the kernel: {freed}");
     let slow = the(&log, "cuMemHostAlloc", "bytes", 4);
     assert!(number(slow, "/took_ns") >= 20_000_000 && number(slow, "/address") != 0, "{slow}");
     // A quick one may be slow on a machine that is busy with something else: then there is a record, and it says so.
     let allocations: Vec<_> = log.iter().filter(|line| line["event"] == "allocation").collect();
-    let ordered: Vec<_> = allocations.iter().filter(|line| line["lane"] == "landmarks").collect();
+    let ordered: Vec<_> = allocations.iter().filter(|line| line["lane"] == "rare_events").collect();
     assert!(ordered.iter().all(|line| number(line, "/took_ns") >= SLOW_NANOS), "a quick one is recorded: {ordered:?}");
     assert!(ordered.len() <= 5, "of a dozen allocations nearly all were slow: {ordered:?}");
     // Those that are ordered on a stream are work like any other.
@@ -220,7 +220,7 @@ fn what_is_captured_is_told_from_what_is_submitted() {
     assert_eq!((text(launches[0], "/function"), number(launches[0], "/grid/0")), ("nothing", 11));
     for call in ["cuStreamBeginCapture_v2", "cuStreamEndCapture"] {
         let line = the(&log, call, "handle", facts["stream"]);
-        assert_eq!((text(line, "/event"), text(line, "/lane")), ("capture", "landmarks"), "{line}");
+        assert_eq!((text(line, "/event"), text(line, "/lane")), ("capture", "rare_events"), "{line}");
     }
     let graph = the(&log, "cuGraphLaunch", "handle", facts["stream"]);
     assert_eq!((text(graph, "/event"), graph["captured"] == true), ("graph_launch", false), "{graph}");
@@ -234,7 +234,7 @@ fn contexts_and_streams_are_born_and_die() {
         [("stream", "cuStreamCreate"), ("second", "cuStreamCreateWithPriority"), ("other", "cuStreamCreate")]
     {
         let born = the(&log, birth, "handle", facts[name]);
-        assert_eq!((text(born, "/event"), text(born, "/lane")), ("stream", "landmarks"), "{born}");
+        assert_eq!((text(born, "/event"), text(born, "/lane")), ("stream", "rare_events"), "{born}");
         if name != "stream" {
             let died = the(&log, "cuStreamDestroy_v2", "handle", facts[name]);
             assert_eq!((text(died, "/event"), &died["stream"]), ("stream", &born["stream"]), "{died}");
@@ -316,7 +316,9 @@ fn the_second_reader_agrees_with_the_command() {
         };
         let second = read["records"].as_array().into_iter().flatten();
         let mut second: Vec<_> = second
-            .map(|line| record(line, ["entered", "stream", "stream_handle", "function_name"], number(line, "/form")))
+            .map(|line| {
+                record(line, ["entered", "stream", "stream_handle", "function_name"], number(line, "/entry_point"))
+            })
             .collect();
         let complete = log.iter().filter(|line| !in_progress(line));
         let mut first: Vec<_> = complete
@@ -328,7 +330,8 @@ fn the_second_reader_agrees_with_the_command() {
         assert_eq!(first, second, "left: the command's; right: the second reader's");
         let open = |thread: &Json| {
             let call = &thread["in_progress"];
-            call.is_object().then(|| (number(thread, "/thread"), number(call, "/entered"), number(call, "/form")))
+            call.is_object()
+                .then(|| (number(thread, "/thread"), number(call, "/entered"), number(call, "/entry_point")))
         };
         let open: Vec<_> = read["threads"].as_array().into_iter().flatten().filter_map(open).collect();
         let open_too = log.iter().filter(|line| in_progress(line));
@@ -360,20 +363,20 @@ fn ten_million_launches_on_eight_threads_are_accounted_for() {
     let work_lane = recording.lane("work");
     assert_eq!(work_lane.all(), 8 * EACH + BESIDE, "{work_lane:?}");
     assert_eq!(work_lane.dropped, 0, "eight threads have segments enough");
-    assert!(work_lane.present > 50_000 && work_lane.overtaken > 0, "{work_lane:?}");
-    let others = [recording.lane("waits"), recording.lane("landmarks")];
-    assert!(others.iter().all(|lane| lane.overtaken == 0 && lane.dropped == 0), "the rare ones stay: {others:?}");
+    assert!(work_lane.present > 50_000 && work_lane.overwritten > 0, "{work_lane:?}");
+    let others = [recording.lane("waits"), recording.lane("rare_events")];
+    assert!(others.iter().all(|lane| lane.overwritten == 0 && lane.dropped == 0), "the rare ones stay: {others:?}");
 
     let threads: Vec<_> = recording.list("threads").iter().filter(|thread| thread["launches"] == EACH).collect();
     assert_eq!(threads.len(), 8, "{:#}", recording.0);
     let sum = |key: &str| recording.list("threads").iter().map(|thread| number(thread, key)).sum::<u64>();
     assert_eq!((sum("/launches"), sum("/calls")), (recording.number("/launches"), recording.number("/calls")));
     assert_eq!(recording.number("/launches"), 8 * EACH + 1);
-    assert_eq!(number(&folder.account(), "/launches"), 8 * EACH + 1);
+    assert_eq!(number(&folder.summary(), "/launches"), 8 * EACH + 1);
     let mut newest_is_there = 0;
     for thread in threads {
         assert!(number(thread, "/calls") - EACH <= 1, "it launches, and may make its context current: {thread}");
-        // What a thread has left that was done before the others may have been overtaken by what they did since.
+        // What a thread has left that was done before the others may have been overwritten by what they did since.
         let whose = number(thread, "/thread").to_string();
         let last = log_of(folder.path(), &["--thread", &whose, "--lane", "work", "--last", "1"]);
         assert!(last.iter().all(|line| line["number"] == EACH - 1), "the newest record is the newest launch: {last:?}");
@@ -392,11 +395,11 @@ fn a_thousand_threads_that_come_and_go_leave_nothing_unaccounted() {
     let lane = recording.lane("work");
     assert_eq!((lane.all(), lane.dropped), (1000 * 250 + BESIDE, 0), "{lane:?}");
     assert!(
-        lane.overtaken > 0,
+        lane.overwritten > 0,
         "there are more records than room, so segments of threads that are gone are used again"
     );
     assert_eq!(recording.number("/launches"), 1000 * 250 + 1);
-    assert_eq!(number(&outcome.out().account(), "/launches"), 1000 * 250 + 1);
+    assert_eq!(number(&outcome.out().summary(), "/launches"), 1000 * 250 + 1);
     // The newest are there: of about a hundred and twenty threads, but for the few at the edge, as a whole.
     let log = log_of(outcome.out().path(), &["--lane", "work", "--last", "30000"]);
     let numbers = gapless_numbers(&log);
@@ -412,7 +415,7 @@ fn two_thousand_threads_of_one_launch_lose_nothing() {
     let (_, recording, log) = recorded(Run::new(&work, hostile_program("threads_by_the_thousand")));
     assert_eq!(recording.number("/launches"), 2000);
     let lane = recording.lane("work");
-    assert_eq!((lane.overtaken, lane.dropped), (0, 0), "{lane:?}");
+    assert_eq!((lane.overwritten, lane.dropped), (0, 0), "{lane:?}");
     assert_eq!(of(&log, "cuLaunchKernel").len(), 2000);
     let threads: BTreeSet<_> =
         of(&log, "cuLaunchKernel").into_iter().map(|line| number(line, "/thread_number")).collect();
@@ -428,7 +431,7 @@ fn the_smallest_recording_says_what_it_has_lost() {
     assert_eq!(recording.number("/bytes"), bytes);
     let lane = recording.lane("work");
     assert_eq!(lane.all(), 12 * 20_000 + BESIDE, "{lane:?}");
-    assert!(lane.present > 1000 && lane.overtaken > lane.present, "{lane:?}");
+    assert!(lane.present > 1000 && lane.overwritten > lane.present, "{lane:?}");
     assert_eq!(recording.number("/launches"), 12 * 20_000 + 1);
     gapless_numbers(&log);
     // What is rare is still there, however much there was of the rest.
@@ -567,7 +570,7 @@ fn the_processes_of_a_job_are_told_apart() {
             assert_eq!(recording.text("/rank"), rank);
             match code {
                 // It has been called slow, and by now may be called a hang.
-                None => assert!(["slow", "hang"].contains(&recording.text("/standing")), "{:#}", recording.0),
+                None => assert!(["slow", "hang"].contains(&recording.text("/status")), "{:#}", recording.0),
                 Some(code) => assert_eq!(recording.text("/verdicts/0/code"), code),
             }
             assert!(recording.is_alive());
@@ -613,7 +616,7 @@ fn a_storm_is_read_while_it_goes_on() {
     for _ in 0..5 {
         let log = log_of(&process, &["--lane", "work"]);
         let launches: Vec<_> = log.iter().filter(|line| line["event"] == "launch").collect();
-        // Most of what is there when the reading begins is overtaken before it is read.
+        // Most of what is there when the reading begins is overwritten before it is read.
         read += launches.len();
         for launch in launches {
             assert_eq!((text(launch, "/function"), text(launch, "/call")), ("nothing", "cuLaunchKernel"), "{launch}");
@@ -687,7 +690,7 @@ fn forked_children_leave_the_parents_recording_alone() {
         let log = log_of(outcome.out().path(), &[]);
         gapless_numbers(&log);
         let launches = calls_in(&log).get("cuLaunchKernel").copied().unwrap_or_default();
-        assert_eq!(number(&outcome.out().account(), "/launches"), recording.number("/launches"), "{name}");
+        assert_eq!(number(&outcome.out().summary(), "/launches"), recording.number("/launches"), "{name}");
         if name == "trap11_fork_after_init" {
             assert_eq!((launches, recording.number("/launches")), (2, 2), "the child's launch is not the parent's");
         }

@@ -1,4 +1,4 @@
-//! The log and the account: what a run folder holds after a run.
+//! The log and the summary: what a run folder holds after a run.
 
 use lazyguard_e2e::{app, apps, expect_uneventful, hostile_program, number, run, text, App, Json, Run, Work};
 use std::collections::BTreeSet;
@@ -37,15 +37,15 @@ fn every_launch_is_logged_with_its_kernel_and_stream() {
     let program = hostile_program("out_many_launches");
     let outcome = Run::new(&work, program).guarded().kept().set("LAZYGUARD_LOG", "launch").finish();
     let launches = outcome.out().events("launch");
-    let account = outcome.out().account();
-    let lost = account["lost"].as_array().into_iter().flatten().filter_map(|entry| entry[1].as_u64()).sum::<u64>();
-    assert_eq!(number(&account, "/launches"), 10_000);
+    let summary = outcome.out().summary();
+    let lost = summary["lost"].as_array().into_iter().flatten().filter_map(|entry| entry[1].as_u64()).sum::<u64>();
+    assert_eq!(number(&summary, "/launches"), 10_000);
     let logged = launches.len() as u64;
     assert!(0 < logged && logged <= 10_000, "{logged} launches are in the log");
     // Other calls leave records as well, so more may have been lost than launches.
     assert!(
         logged + lost >= 10_000,
-        "a launch is neither in the log nor counted as lost: {logged} in the log, {account:#}"
+        "a launch is neither in the log nor counted as lost: {logged} in the log, {summary:#}"
     );
     for launch in &launches {
         assert!(!text(launch, "/function").is_empty() && number(launch, "/stream") > 0, "{launch}");
@@ -63,22 +63,22 @@ fn times_go_forward_and_durations_are_of_the_calls() {
     let took = number(synchronize, "/took_ns");
     assert!((1_400_000_000..30_000_000_000).contains(&took), "the kernel takes a second and a half: {synchronize}");
     assert!(number(&folder.events("launch")[0], "/at_ns") < number(synchronize, "/at_ns"));
-    assert!(number(&folder.account(), "/nanos") > took);
+    assert!(number(&folder.summary(), "/nanos") > took);
 }
 
 #[test]
 fn what_was_loaded_ahead_is_in_the_log_and_in_the_account() {
     let work = Work::new(lazyguard_e2e::this_test!());
     let outcome = run(&work, &App::named("persistent_two_libraries")).guarded().kept().finish();
-    let account = expect_uneventful(&outcome.out());
+    let summary = expect_uneventful(&outcome.out());
     let loaded: u64 = outcome.out().events("preload").iter().map(|line| number(line, "/loaded")).sum();
-    assert!(loaded > 0, "nothing was loaded ahead of use");
-    assert_eq!(number(&account, "/preload/kernels"), loaded);
-    assert_eq!(account["preload"]["skipped"], Json::Array(Vec::new()), "{account:#}");
-    assert_eq!(number(&account, "/preload/pending"), 0);
-    assert_eq!(number(&account, "/driver_version"), 13000);
+    assert!(loaded > 0, "nothing was preloaded");
+    assert_eq!(number(&summary, "/preload/kernels"), loaded);
+    assert_eq!(summary["preload"]["skipped"], Json::Array(Vec::new()), "{summary:#}");
+    assert_eq!(number(&summary, "/preload/pending"), 0);
+    assert_eq!(number(&summary, "/driver_version"), 13000);
     let said = outcome.out().report("text");
-    assert!(said.contains(&format!("preload auto: {loaded} kernel(s) loaded ahead of use")), "{said}");
+    assert!(said.contains(&format!("preload auto: {loaded} kernel(s) preloaded")), "{said}");
 }
 
 /// Every way to load a function under work in flight is recorded as the hazard it is, kernel and stream named.
@@ -96,7 +96,7 @@ fn a_cold_function_load_under_work_in_flight_is_a_hazard() {
         assert_eq!(text(hazard, "/code"), "LG101", "{}: {hazard}", app.name);
         assert_eq!(text(hazard, "/function"), "release", "{}: the kernel that was cold: {hazard}", app.name);
         assert_eq!(text(hazard, "/in_flight"), "spin", "{}: the kernel that was in flight: {hazard}", app.name);
-        let counted = &folder.account()["hazards"];
+        let counted = &folder.summary()["hazards"];
         assert_eq!(counted, &serde_json::json!([["LG101", hazards.len()]]), "{}: {hazards:?}", app.name);
     }
 }
@@ -108,7 +108,7 @@ fn a_module_load_under_work_in_flight_is_a_hazard() {
         let app = App::named(name);
         let mut running = run(&work, &app).guarded().kept().set("LAZYGUARD_PRELOAD", "off").hang_after("300ms").start();
         let folder = running.until_a_hang_is_reported();
-        let counted = &folder.account()["hazards"];
+        let counted = &folder.summary()["hazards"];
         assert!(counted.as_array().into_iter().flatten().any(|entry| entry[0] == "LG102"), "{name}: {counted}");
     }
 }
@@ -120,18 +120,18 @@ fn hazards_of_a_run_that_passes_are_in_its_account() {
     let app = App::named("blocking_async");
     let outcome = run(&work, &app).guarded().kept().set("LAZYGUARD_PRELOAD", "off").finish();
     assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{outcome}");
-    let account = expect_uneventful(&outcome.out());
-    let count = |account: &Json, which: &str| {
-        let found = account[which].as_array().into_iter().flatten().find(|entry| entry[0] == "LG101");
+    let summary = expect_uneventful(&outcome.out());
+    let count = |summary: &Json, which: &str| {
+        let found = summary[which].as_array().into_iter().flatten().find(|entry| entry[0] == "LG101");
         found.and_then(|entry| entry[1].as_u64()).unwrap_or(0)
     };
-    let counted = count(&account, "hazards");
+    let counted = count(&summary, "hazards");
     let told = outcome.out().events("hazard").into_iter().filter(|line| line["code"] == "LG101");
     let last = told.map(|line| number(&line, "/count")).max().unwrap_or(0);
-    assert!(counted > 0, "kernels are loaded cold there while others run: {account:#}");
-    assert!((last..2 * last).contains(&counted), "{last} told, {account:#}");
+    assert!(counted > 0, "kernels are loaded cold there while others run: {summary:#}");
+    assert!((last..2 * last).contains(&counted), "{last} told, {summary:#}");
     // Loaded ahead of use, nothing is cold.
-    let prevented = run(&work, &app).guarded().kept().finish().out().account();
+    let prevented = run(&work, &app).guarded().kept().finish().out().summary();
     assert_eq!((count(&prevented, "hazards"), count(&prevented, "prevented")), (0, counted), "{prevented:#}");
 }
 
@@ -145,7 +145,7 @@ fn the_log_survives_sigkill() {
     let folder = outcome.out();
     expect_well_formed(&folder.log());
     assert!(!folder.events("load").is_empty() && folder.events("launch").len() == 1, "{:?}", folder.log());
-    assert!(folder.report("text").contains("no account"), "{}", folder.report("text"));
+    assert!(folder.report("text").contains("no summary"), "{}", folder.report("text"));
     let report: Json = serde_json::from_str(&folder.report("json")).unwrap_or_else(|error| panic!("{error}"));
     assert!(report["run"].is_null() && report["hang"].is_null());
 }

@@ -139,7 +139,7 @@ fn a_team_starts_from_todays_hazards() {
     let known = file(&work, "known.json");
     let written = ran(&work, &["--write-baseline", &known], &hazardous());
     assert_eq!(written.code, Some(0), "{written}");
-    let known_now = ran(&work, &["--baseline", &known, "--fail-on", "hazard", "--summary"], &hazardous());
+    let known_now = ran(&work, &["--baseline", &known, "--fail-on", "hazard", "--result"], &hazardous());
     assert_eq!(known_now.code, Some(0), "{known_now}");
     assert!(known_now.stderr.contains("1 known"), "{known_now}");
 

@@ -27,7 +27,7 @@ impl Ran {
     fn new(work: &Work, options: &[&str], script: &str) -> Self {
         let name = |name: &str| work.path().join(name).to_string_lossy().into_owned();
         let [out, json, junit, sarif] = ["out", "found.json", "found.xml", "found.sarif"].map(name);
-        let files = ["--summary", "--out", &out, "--json", &json, "--junit", &junit, "--sarif", &sarif];
+        let files = ["--result", "--out", &out, "--json", &json, "--junit", &junit, "--sarif", &sarif];
         // Written by the one before.
         let _ = fs::remove_dir_all(&out);
         let run = under(work, &[&files[..], options].concat(), &["sh", "-c", script]);
@@ -47,15 +47,15 @@ impl Ran {
     }
 
     /// Every form says this of the run's one process.
-    fn expect(&self, standing: &str, ended: &str) {
+    fn expect(&self, status: &str, ended: &str) {
         let process = &self.json["processes"][0];
         assert_eq!(self.json["processes"].as_array().map(Vec::len), Some(1), "{}", self.outcome);
-        assert_eq!((text(process, "/standing"), text(process, "/ended")), (standing, ended), "{}", self.outcome);
+        assert_eq!((text(process, "/status"), text(process, "/ended")), (status, ended), "{}", self.outcome);
         let of_sarif = &self.sarif["runs"][0]["invocations"][0]["properties"]["processes"][0];
-        assert_eq!((text(of_sarif, "/standing"), text(of_sarif, "/ended")), (standing, ended), "{of_sarif:#}");
+        assert_eq!((text(of_sarif, "/status"), text(of_sarif, "/ended")), (status, ended), "{of_sarif:#}");
         let report = self.reported(&self.out);
         let line = report.lines().find(|line| line.contains("rank0-")).unwrap_or_default();
-        assert!(line.starts_with(&format!("  {standing:<9} ")) && line.contains(ended), "{report}");
+        assert!(line.starts_with(&format!("  {status:<9} ")) && line.contains(ended), "{report}");
         let folder = self.out.join(text(process, "/folder"));
         let one = self.reported(&folder);
         assert!(one.contains(ended), "{one}");

@@ -54,8 +54,8 @@ fn hung(work: &Work, name: &str, settings: &[(&str, &str)]) -> Folder {
     running.until_a_hang_is_reported()
 }
 
-fn skipped(account: &Json, reason: &str) -> u64 {
-    let skips = account["skipped"].as_array().into_iter().flatten();
+fn skipped(summary: &Json, reason: &str) -> u64 {
+    let skips = summary["skipped"].as_array().into_iter().flatten();
     skips.filter(|skip| skip["reason"] == reason).filter_map(|skip| skip["count"].as_u64()).sum()
 }
 
@@ -114,9 +114,9 @@ fn each_policy_loads_what_it_says() {
     let work = Work::new(lazyguard_e2e::this_test!());
     let kernels = |policy| {
         let outcome = completed(&work, "module_pair", &[("LAZYGUARD_PRELOAD", policy)]);
-        let account = expect_uneventful(&outcome.out());
-        assert_eq!(text(&account, "/preload/policy"), policy);
-        number(&account, "/preload/kernels")
+        let summary = expect_uneventful(&outcome.out());
+        assert_eq!(text(&summary, "/preload/policy"), policy);
+        number(&summary, "/preload/kernels")
     };
     assert_eq!(kernels("off"), 0);
     // The program gets two functions of a module that holds more; those it gets are loaded by getting them.
@@ -148,13 +148,13 @@ fn each_budget_stops_the_loading_and_the_account_says_so() {
         ("LAZYGUARD_PRELOAD_MEMORY", "0", "budget_memory", 0),
     ] {
         let outcome = completed(&work, "slow_but_fine", &[(setting, value)]);
-        let account = &expect_uneventful(&outcome.out())["preload"];
-        assert_eq!(number(account, "/kernels"), most, "{setting}={value}: {account:#}");
-        assert!(skipped(account, reason) > 0, "{setting}={value}: {account:#}");
+        let summary = &expect_uneventful(&outcome.out())["preload"];
+        assert_eq!(number(summary, "/kernels"), most, "{setting}={value}: {summary:#}");
+        assert!(skipped(summary, reason) > 0, "{setting}={value}: {summary:#}");
         assert!(outcome.out().report("text").contains(setting), "the report names the setting to change");
         // The blanket policy knows no budget.
         let eager = completed(&work, "module_pair", &[(setting, value), ("LAZYGUARD_PRELOAD", "eager")]);
-        assert!(number(&eager.out().account(), "/preload/kernels") > 2, "{setting}={value} holds for eager");
+        assert!(number(&eager.out().summary(), "/preload/kernels") > 2, "{setting}={value} holds for eager");
     }
 }
 
@@ -165,10 +165,10 @@ fn the_share_sets_the_pace_for_what_turns_up_late() {
     let work = Work::new(lazyguard_e2e::this_test!());
     let slowly = ("LGSIM_DELAY", "cuKernelGetFunction=120");
     let outcome = completed(&work, "cold_trigger_occupancy", &[("LAZYGUARD_PRELOAD_SHARE", "100%"), slowly]);
-    let account = expect_uneventful(&outcome.out());
-    assert!(number(&account, "/preload/kernels") > 2 && number(&account, "/preload/pending") == 0, "{account:#}");
+    let summary = expect_uneventful(&outcome.out());
+    assert!(number(&summary, "/preload/kernels") > 2 && number(&summary, "/preload/pending") == 0, "{summary:#}");
     let folder = hung(&work, "cold_trigger_occupancy", &[("LAZYGUARD_PRELOAD_SHARE", "0"), slowly]);
-    let preload = &folder.account()["preload"];
+    let preload = &folder.summary()["preload"];
     assert_eq!((number(preload, "/kernels"), number(preload, "/pending")), (1, 1), "{preload:#}");
     assert!(folder.report("text").contains("LAZYGUARD_PRELOAD_SHARE"), "the report names the setting to change");
 }
@@ -179,8 +179,8 @@ fn the_share_sets_the_pace_for_what_turns_up_late() {
 fn a_context_that_is_retained_again_is_no_start() {
     let work = Work::new(lazyguard_e2e::this_test!());
     let slowly = ("LGSIM_DELAY", "cuKernelGetFunction=120");
-    let account = completed(&work, "retains_again", &[("LAZYGUARD_PRELOAD_SHARE", "0"), slowly]).out().account();
-    assert_eq!((number(&account, "/preload/kernels"), number(&account, "/preload/pending")), (1, 4), "{account:#}");
+    let summary = completed(&work, "retains_again", &[("LAZYGUARD_PRELOAD_SHARE", "0"), slowly]).out().summary();
+    assert_eq!((number(&summary, "/preload/kernels"), number(&summary, "/preload/pending")), (1, 4), "{summary:#}");
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn a_spent_budget_lets_the_hang_happen_and_the_report_names_the_budget() {
 #[test]
 fn without_the_nudge_runtimes_are_left_alone() {
     let work = Work::new(lazyguard_e2e::this_test!());
-    let nudged = completed(&work, "persistent_two_libraries", &[]).out().account();
+    let nudged = completed(&work, "persistent_two_libraries", &[]).out().summary();
     assert_eq!(text(&nudged, "/preload/runtimes/0/answer"), "register_now", "{nudged:#}");
     assert!(number(&nudged, "/preload/runtimes/0/fat_binaries") > 0);
     let folder = hung(&work, "persistent_two_libraries", &[("LAZYGUARD_NUDGE", "0")]);
@@ -207,12 +207,12 @@ fn without_the_nudge_runtimes_are_left_alone() {
 fn what_is_done_despite_the_users_own_setting_is_said() {
     let work = Work::new(lazyguard_e2e::this_test!());
     let lazy = completed(&work, "persistent_two_libraries", &[("CUDA_MODULE_LOADING", "LAZY")]);
-    let account = lazy.out().account();
-    assert!(text(&account, "/preload/notes/0").contains("CUDA_MODULE_LOADING=LAZY"), "{account:#}");
+    let summary = lazy.out().summary();
+    assert!(text(&summary, "/preload/notes/0").contains("CUDA_MODULE_LOADING=LAZY"), "{summary:#}");
     let eager = completed(&work, "persistent_two_libraries", &[("CUDA_MODULE_LOADING", "EAGER")]);
-    let account = eager.out().account();
-    assert!(skipped(&account["preload"], "already_eager") > 0, "{account:#}");
-    assert_eq!(number(&account, "/preload/kernels"), 0, "the driver loads everything itself: {account:#}");
+    let summary = eager.out().summary();
+    assert!(skipped(&summary["preload"], "already_eager") > 0, "{summary:#}");
+    assert_eq!(number(&summary, "/preload/kernels"), 0, "the driver loads everything itself: {summary:#}");
 }
 
 #[test]
@@ -263,13 +263,13 @@ fn processes_that_are_given_one_folder_do_not_write_over_each_other() {
     let shared = work.path().join("shared");
     let run = || Run::new(&work, app("module_pair")).guarded().set("LAZYGUARD_OUT", &shared).finish();
     let (first, second) = (run(), run());
-    let account = |path: &Path| -> Json {
+    let summary = |path: &Path| -> Json {
         let text =
             fs::read_to_string(path.join("run.json")).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}"))
     };
-    assert_eq!(account(&shared)["process"], first.process);
-    assert_eq!(account(&shared.join(second.process.to_string()))["process"], second.process);
+    assert_eq!(summary(&shared)["process"], first.process);
+    assert_eq!(summary(&shared.join(second.process.to_string()))["process"], second.process);
 }
 
 #[test]
@@ -300,7 +300,7 @@ fn the_private_folder_stays_when_there_is_something_to_report() {
     assert_eq!(fs::metadata(folder.path()).map(|m| m.mode() & 0o7777).unwrap_or_default(), 0o700);
     assert!(outcome.stderr.contains(&format!("lazyguard report {}", folder.path().display())), "{outcome}");
     assert_eq!(text(&folder.hang(), "/verdicts/0/code"), "LG299");
-    assert_eq!((text(&folder.account(), "/ended"), number(&folder.account(), "/hangs")), ("exit", 1));
+    assert_eq!((text(&folder.summary(), "/ended"), number(&folder.summary(), "/hangs")), ("exit", 1));
 }
 
 #[test]
@@ -360,9 +360,9 @@ fn an_unusable_value_is_one_line_and_the_default() {
             "{}",
             lines[0]
         );
-        let account = expect_uneventful(&outcome.out());
-        assert_eq!(text(&account, "/preload/policy"), "auto", "{setting}={value}");
-        assert!(number(&account, "/preload/kernels") > 2, "{setting}={value}: {account:#}");
+        let summary = expect_uneventful(&outcome.out());
+        assert_eq!(text(&summary, "/preload/policy"), "auto", "{setting}={value}");
+        assert!(number(&summary, "/preload/kernels") > 2, "{setting}={value}: {summary:#}");
     }
 }
 

@@ -144,8 +144,8 @@ fn trap_11_the_account_is_the_parents() {
     let program = hostile_program("trap11_fork_child_silent");
     let outcome = Run::new(&work, program).guarded().kept().finish();
     assert_eq!(outcome.code, Some(0), "{outcome}");
-    let account = outcome.out().account();
-    assert_eq!(account["process"], outcome.process, "{account:#}");
+    let summary = outcome.out().summary();
+    assert_eq!(summary["process"], outcome.process, "{summary:#}");
     let entries = std::fs::read_dir(outcome.out().path()).into_iter().flatten().flatten();
     let mut names: BTreeSet<_> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
     // Threads that launch a kernel for the first time at the same moment meet what the guard has prevented.

@@ -162,7 +162,7 @@ fn what_is_slow_becomes_a_hang_once_and_is_reported_once_as_each() {
     let out = running.out();
     running.until("the report that it is slow", 20 * SECOND, |_| {
         let hang: Json = serde_json::from_slice(&fs::read(out.join("hang.json")).ok()?).ok()?;
-        (hang["standing"] == "slow" && !hang["probe"].is_null()).then_some(())
+        (hang["status"] == "slow" && !hang["probe"].is_null()).then_some(())
     });
     let block = running
         .until("the report", 20 * SECOND, |running| (running.stderr().contains("details: ")).then(|| running.stderr()));
@@ -172,7 +172,7 @@ fn what_is_slow_becomes_a_hang_once_and_is_reported_once_as_each() {
         &[&["in cuCtxSynchronize for 0."], &["spin", "not known to have ended"], &["the driver says: busy: stream 1"]],
     );
     let hang = running.until_a_hang_is_reported().hang();
-    assert_eq!((text(&hang, "/standing"), text(&hang, "/verdicts/0/code")), ("hang", "LG299"));
+    assert_eq!((text(&hang, "/status"), text(&hang, "/verdicts/0/code")), ("hang", "LG299"));
     assert_eq!(text(&hang, "/verdicts/0/culprits/0/operation/function"), "spin");
     // Reports are done with; it goes on being one.
     let outcome = running.finish_within(5 * SECOND);
@@ -181,7 +181,7 @@ fn what_is_slow_becomes_a_hang_once_and_is_reported_once_as_each() {
     let order: Vec<_> = watchdog_blocks(&outcome.stderr).iter().map(|block| block[0].split(' ').nth(1)).collect();
     let hang_from = order.iter().position(|heading| *heading == Some("HANG:")).unwrap_or(0);
     assert!(hang_from > 0 && !order[hang_from..].contains(&Some("SLOW:")), "{outcome}");
-    assert_eq!(number(&outcome.out().account(), "/hangs"), 1);
+    assert_eq!(number(&outcome.out().summary(), "/hangs"), 1);
 }
 
 /// How long it had been blocked, by a heading.
@@ -211,7 +211,7 @@ fn what_stands_as_reported_is_repeated_in_a_line_after_pauses_that_double() {
         last = blocked_for(line);
     }
     let folder = outcome.out();
-    assert_eq!((number(&folder.account(), "/hangs"), text(&folder.hang(), "/verdicts/0/code")), (1, "LG202"));
+    assert_eq!((number(&folder.summary(), "/hangs"), text(&folder.hang(), "/verdicts/0/code")), (1, "LG202"));
 }
 
 /// Waits for a value, and for a file: when that is there, another thread writes the value. Then what it has is destroyed.
@@ -275,7 +275,7 @@ fn a_hang_that_goes_on_after_all_is_said_to_have_resolved() {
     after["resolved"] = Json::Null;
     assert_eq!(after["verdicts"], before["verdicts"]);
     assert!(folder.report("text").contains("this hang is over"), "{}", folder.report("text"));
-    assert_eq!((text(&folder.account(), "/ended"), number(&folder.account(), "/hangs")), ("exit", 1));
+    assert_eq!((text(&folder.summary(), "/ended"), number(&folder.summary(), "/hangs")), ("exit", 1));
 }
 
 /// Waits in vain for a value, in a call that the driver ends with an error; stays for so many seconds afterwards.
@@ -416,7 +416,7 @@ fn a_question_that_is_never_answered_costs_nothing() {
 
         // It is looked at again, and becomes a hang, by what is known without the driver.
         let hang = running.until_a_hang_is_reported().hang();
-        assert_eq!((text(&hang, "/standing"), text(&hang, "/verdicts/0/code")), ("hang", "LG203"), "{hang:#}");
+        assert_eq!((text(&hang, "/status"), text(&hang, "/verdicts/0/code")), ("hang", "LG203"), "{hang:#}");
         assert_eq!(text(&hang, "/probe/unanswered"), "an earlier question");
         assert_eq!(threads_named(running.process(), "lazyguard-probe"), lost, "another thread was started to ask");
 

@@ -1,0 +1,365 @@
+//! What state the cards are in while a program starts: power, clocks, temperature, and what holds the clocks down.
+//!
+//! The driver's management library (NVML) is asked, in a thread of the supervising process; it is loaded if it is there and never
+//! needed. What it answers goes into one file in the folder of the run, which the report joins with the recordings by the wall
+//! clock.
+//!
+//! Must not: be loaded into the guarded program, keep anybody waiting for a library that does not answer, or fail: why there is
+//! nothing stands in the file.
+
+use crate::files;
+use lazyguard_core::Nanos;
+use nvml_wrapper::enum_wrappers::device::{Clock, PerformanceState, TemperatureSensor};
+use nvml_wrapper::{Device, Nvml};
+use serde::{Deserialize, Serialize};
+use std::ffi::OsStr;
+use std::path::Path;
+use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::{fs, io, thread};
+
+/// The file's name.
+pub(crate) const FILE: &str = "card.json";
+/// The version of its form.
+const SCHEMA: u32 = 1;
+/// The library by the name that a machine has which only runs programs.
+const LIBRARY: &str = "libnvidia-ml.so.1";
+/// How often the cards are looked at in the beginning.
+const INTERVAL: Duration = Duration::from_millis(100);
+/// As many looks are kept; then every second one goes, and they come half as often.
+const MOST_LOOKS: usize = 2048;
+/// Cards that are looked at.
+const MOST_CARDS: u32 = 16;
+/// The program is not kept waiting for longer, nor is the end.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// The file is written again after so long, so that a kill leaves something.
+const WRITTEN_AGAIN: Duration = Duration::from_secs(5);
+
+/// What was seen of the cards of a machine.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Cards {
+    /// 1; raised when a key changes its meaning or goes away.
+    pub schema: u32,
+    /// Why there is nothing, or nothing more.
+    pub why: Option<String>,
+    /// The driver's version, as it is published.
+    pub driver: Option<String>,
+    /// The cards.
+    pub cards: Vec<Card>,
+    /// What was seen, the oldest first; with each look one for each card.
+    pub samples: Vec<Sample>,
+}
+
+/// A card.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Card {
+    /// As the management library counts, which need not be how CUDA does.
+    pub index: u32,
+    /// Its name.
+    pub name: Option<String>,
+    /// Its UUID.
+    pub uuid: Option<String>,
+    /// The highest clock of the multiprocessors.
+    pub most_sm_mhz: Option<u32>,
+    /// The highest clock of the memory.
+    pub most_memory_mhz: Option<u32>,
+    /// Whether the driver keeps the card ready while no process uses it.
+    pub persistent: Option<bool>,
+}
+
+/// A card at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Sample {
+    /// When, in nanoseconds since 1970.
+    pub unix_ns: u64,
+    /// Which.
+    pub card: u32,
+    /// 0 is the state of most performance, 15 of least.
+    pub power_state: Option<u32>,
+    /// The clock of the multiprocessors.
+    pub sm_mhz: Option<u32>,
+    /// The clock of the memory.
+    pub memory_mhz: Option<u32>,
+    /// The temperature, in degrees Celsius.
+    pub temperature_c: Option<u32>,
+    /// The power drawn, in milliwatts.
+    pub power_mw: Option<u32>,
+    /// What holds the clocks down.
+    pub throttled: Vec<String>,
+}
+
+impl Cards {
+    /// What was seen during a run, from its folder or that of one of its processes. `None` where nobody looked.
+    pub fn of(folder: &Path) -> Option<Result<Self, String>> {
+        let above = folder.parent().filter(|above| !above.as_os_str().is_empty());
+        let path = [Some(folder), above].into_iter().flatten().map(|at| at.join(FILE)).find(|path| path.is_file())?;
+        let read = files::open_unlinked(&path).and_then(files::all_of).map_err(|error| error.to_string());
+        let cards = read.and_then(|text| serde_json::from_slice(&text).map_err(|error| error.to_string()));
+        Some(cards.map_err(|error| format!("{}: {error}", path.display())))
+    }
+
+    /// What was seen of a card last before a moment or, where that was nothing, first after it.
+    pub fn at(&self, card: u32, unix_ns: u64) -> Option<&Sample> {
+        let mut of_it = self.samples.iter().filter(|sample| sample.card == card);
+        let before = of_it.clone().take_while(|sample| sample.unix_ns <= unix_ns).last();
+        before.or_else(|| of_it.next())
+    }
+
+    /// When a card's clock was first seen to be within a twentieth of what it was at a moment; nothing before `from`.
+    pub fn reached_clock_of(&self, card: u32, from: u64, unix_ns: u64) -> Option<u64> {
+        let there = self.at(card, unix_ns)?.sm_mhz?;
+        let near = |sample: &&Sample| sample.sm_mhz.is_some_and(|mhz| u64::from(mhz) * 20 >= u64::from(there) * 19);
+        let mut since = self.samples.iter().filter(|s| s.card == card && s.unix_ns >= from);
+        since.find(near).map(|sample| sample.unix_ns)
+    }
+}
+
+/// Looks at the cards, until it is stopped.
+#[derive(Debug)]
+pub(crate) struct Sampler {
+    stop: Sender<()>,
+    ended: Receiver<()>,
+}
+
+impl Sampler {
+    /// Begins to look, and has looked once when it returns, if the library answers in time.
+    pub fn start(root: &Path) -> Self {
+        Self::with(OsStr::new(LIBRARY), root)
+    }
+
+    fn with(library: &OsStr, root: &Path) -> Self {
+        let (stop, stopped) = channel();
+        let (end, ended) = channel();
+        let (first, looked) = channel();
+        let path = root.join(FILE);
+        let nothing_yet = Cards { why: Some(format!("{} did not answer", library.display())), ..Cards::new() };
+        // Where the file cannot be written, there is nobody to tell: the report will say that there is none.
+        let _ = nothing_yet.write(&path);
+        let library = library.to_owned();
+        let started = thread::Builder::new().name("card".to_owned()).spawn(move || {
+            look(&library, &path, &first, &stopped);
+            // Nobody may be waiting any more.
+            let _ = end.send(());
+        });
+        if started.is_ok() {
+            let _ = looked.recv_timeout(PATIENCE);
+        }
+        Self { stop, ended }
+    }
+
+    /// Looks once more, and writes what was seen.
+    pub fn stop(self) {
+        // A thread that is stuck in the library is left there.
+        let _ = self.stop.send(());
+        let _ = self.ended.recv_timeout(PATIENCE);
+    }
+}
+
+/// What the thread does.
+fn look(library: &OsStr, path: &Path, first: &Sender<()>, stopped: &Receiver<()>) {
+    let mut cards = Cards::new();
+    let nvml = match Nvml::builder().lib_path(library).init() {
+        Ok(nvml) => nvml,
+        Err(error) => {
+            cards.why = Some(format!("{}: {error}", library.display()));
+            let _ = cards.write(path);
+            return;
+        }
+    };
+    cards.driver = nvml.sys_driver_version().ok();
+    let count = nvml.device_count().unwrap_or(0).min(MOST_CARDS);
+    let devices: Vec<_> = (0..count).filter_map(|index| Some((index, nvml.device_by_index(index).ok()?))).collect();
+    cards.cards = devices.iter().map(|(index, device)| card(*index, device)).collect();
+    if devices.is_empty() {
+        cards.why = Some("the management library knows no card".to_owned());
+    }
+    let (mut interval, mut written) = (INTERVAL, None::<Instant>);
+    loop {
+        cards.samples.extend(devices.iter().map(|(index, device)| sample(*index, device)));
+        if written.is_none_or(|at| at.elapsed() >= WRITTEN_AGAIN) {
+            let _ = cards.write(path);
+            written = Some(Instant::now());
+            let _ = first.send(());
+        }
+        match stopped.recv_timeout(interval) {
+            Err(RecvTimeoutError::Timeout) => {}
+            _ => break,
+        }
+        if cards.thin_out(devices.len()) {
+            interval *= 2;
+        }
+    }
+    cards.samples.extend(devices.iter().map(|(index, device)| sample(*index, device)));
+    let _ = cards.write(path);
+}
+
+impl Cards {
+    fn new() -> Self {
+        Self { schema: SCHEMA, ..Self::default() }
+    }
+
+    /// As a whole: a reader never finds half of it.
+    fn write(&self, path: &Path) -> io::Result<()> {
+        let beside = path.with_extension("json.new");
+        fs::write(&beside, serde_json::to_vec_pretty(self).map_err(io::Error::other)?)?;
+        fs::rename(beside, path)
+    }
+
+    /// Takes every second look away where there are too many.
+    fn thin_out(&mut self, cards: usize) -> bool {
+        let much = self.samples.len() >= MOST_LOOKS * cards.max(1);
+        if much {
+            let mut number = 0;
+            self.samples.retain(|_| {
+                number += 1;
+                ((number - 1) / cards.max(1)).is_multiple_of(2)
+            });
+        }
+        much
+    }
+}
+
+fn card(index: u32, device: &Device<'_>) -> Card {
+    Card {
+        index,
+        name: device.name().ok(),
+        uuid: device.uuid().ok(),
+        most_sm_mhz: device.max_clock_info(Clock::SM).ok(),
+        most_memory_mhz: device.max_clock_info(Clock::Memory).ok(),
+        persistent: device.is_in_persistent_mode().ok(),
+    }
+}
+
+fn sample(card: u32, device: &Device<'_>) -> Sample {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Sample {
+        unix_ns: Nanos::try_from(since.as_nanos()).unwrap_or(Nanos::MAX),
+        card,
+        power_state: device.performance_state().ok().and_then(number_of),
+        sm_mhz: device.clock_info(Clock::SM).ok(),
+        memory_mhz: device.clock_info(Clock::Memory).ok(),
+        temperature_c: device.temperature(TemperatureSensor::Gpu).ok(),
+        power_mw: device.power_usage().ok(),
+        throttled: device.current_throttle_reasons().map_or_else(|_| Vec::new(), |reasons| named(reasons.bits())),
+    }
+}
+
+fn number_of(state: PerformanceState) -> Option<u32> {
+    Some(state as u32).filter(|&number| number <= 15)
+}
+
+/// The reasons by which the clocks are lower than they could be, by their bits.
+fn named(bits: u64) -> Vec<String> {
+    const NAMES: [(u64, &str); 9] = [
+        (0x1, "idle"),
+        (0x2, "application clocks"),
+        (0x4, "power cap"),
+        (0x8, "hardware slowdown"),
+        (0x10, "sync boost"),
+        (0x20, "software thermal slowdown"),
+        (0x40, "hardware thermal slowdown"),
+        (0x80, "power brake"),
+        (0x100, "display clocks"),
+    ];
+    NAMES.iter().filter(|(bit, _)| bits & bit != 0).map(|(_, name)| (*name).to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+    use std::process::Command;
+
+    /// A folder of a test's own, gone with it.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(test: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("lazyguard-card-{test}-{}", std::process::id()));
+            fs::create_dir_all(&path).expect("a folder");
+            Self(path)
+        }
+
+        fn path(&self) -> &Path {
+            &self.0
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            // What cannot be removed lies among temporary files.
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    /// The library of `testapps/nvml`, which plays a card that wakes up.
+    fn fake(folder: &Path) -> PathBuf {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testapps/nvml/libnvidia-ml.c");
+        let library = folder.join(LIBRARY);
+        let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
+        let built =
+            Command::new(compiler).args(["-shared", "-fPIC", "-O1"]).arg(source).arg("-o").arg(&library).status();
+        assert!(built.is_ok_and(|status| status.success()), "the library cannot be built");
+        library
+    }
+
+    #[test]
+    fn a_card_is_looked_at_from_before_the_start_until_the_end() {
+        let folder = Folder::new("looks");
+        let sampler = Sampler::with(fake(folder.path()).as_os_str(), folder.path());
+        let before = Cards::of(folder.path()).expect("a file").expect("its content");
+        assert_eq!((before.why, before.samples.len()), (None, 1), "it has looked once when the program begins");
+        thread::sleep(INTERVAL * 3);
+        sampler.stop();
+        let cards = Cards::of(&folder.path().join("rank0-17")).expect("a file").expect("its content");
+        let card = &cards.cards[0];
+        assert_eq!(
+            (card.name.as_deref(), card.most_sm_mhz, card.persistent),
+            (Some("Simulated card"), Some(1980), Some(false))
+        );
+        assert_eq!(cards.driver.as_deref(), Some("580.00"));
+        let (first, last) = (&cards.samples[0], &cards.samples[cards.samples.len() - 1]);
+        assert!(cards.samples.len() >= 3 && first.unix_ns < last.unix_ns, "{:?}", cards.samples);
+        assert_eq!((first.power_state, first.sm_mhz, first.memory_mhz), (Some(8), Some(345), Some(405)));
+        assert_eq!(
+            (first.temperature_c, first.power_mw, first.throttled.as_slice()),
+            (Some(31), Some(70_000), &["idle".to_owned()][..])
+        );
+        assert_eq!((last.power_state, last.sm_mhz), (Some(0), Some(1980)));
+        assert_eq!(last.throttled, ["power cap", "software thermal slowdown"]);
+        assert_eq!(cards.at(0, first.unix_ns - 1), Some(first), "nothing before the first");
+        assert_eq!(cards.at(0, u64::MAX), Some(last));
+        assert_eq!(cards.at(1, u64::MAX), None);
+        let reached = cards.reached_clock_of(0, first.unix_ns, last.unix_ns).expect("it was reached");
+        assert!(reached > first.unix_ns, "not while the card slept");
+    }
+
+    #[test]
+    fn where_the_library_is_not_there_the_file_says_so() {
+        let folder = Folder::new("absent");
+        let absent = folder.path().join("libnvidia-ml.so.1");
+        Sampler::with(absent.as_os_str(), folder.path()).stop();
+        let cards = Cards::of(folder.path()).expect("a file").expect("its content");
+        let why = cards.why.expect("why there is nothing");
+        assert!(why.contains("libnvidia-ml.so.1") && why.contains("cannot open"), "{why}");
+        assert!(cards.samples.is_empty() && cards.cards.is_empty());
+    }
+
+    #[test]
+    fn nothing_fails_where_nothing_can_be_written() {
+        Sampler::with(OsStr::new("/there/is/none.so"), Path::new("/there/is/no/folder")).stop();
+        assert!(Cards::of(Path::new("/there/is/no/folder")).is_none());
+    }
+
+    #[test]
+    fn looks_that_are_too_many_are_thinned_out_card_by_card() {
+        let mut cards = Cards::new();
+        cards.samples = (0..2 * MOST_LOOKS as u32)
+            .map(|n| Sample { card: n % 2, power_mw: Some(n / 2), ..Sample::default() })
+            .collect();
+        assert!(cards.thin_out(2) && !cards.thin_out(2));
+        let kept: Vec<_> = cards.samples.iter().take(4).map(|s| (s.card, s.power_mw.unwrap_or(0))).collect();
+        assert_eq!(kept, [(0, 0), (1, 0), (0, 2), (1, 2)]);
+        assert_eq!(cards.samples.len(), MOST_LOOKS);
+    }
+}

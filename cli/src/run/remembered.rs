@@ -1,0 +1,154 @@
+//! What is remembered of processes that have ended, for the mark of the run: by number and start, with how they ended.
+//!
+//! Must not: keep a process from being reaped. What cannot be read of it is left out.
+
+use super::tree;
+use crate::ends::ProcessEnd;
+use nix::unistd::Pid;
+use rustix::process::{waitpid, WaitOptions, WaitStatus};
+use std::collections::{HashSet, VecDeque};
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// A program may start hundreds of thousands of processes, of which the newest count.
+const MOST: usize = 1 << 16;
+
+/// What tells a process from others, as it is known to itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Identity {
+    process: u32,
+    start_ticks: Option<u64>,
+}
+
+impl Identity {
+    /// Of a process that has not been reaped. In a namespace of its own it has another number there.
+    pub fn of(process: Pid) -> Self {
+        let number = || process.as_raw().unsigned_abs();
+        let status = crate::files::read_text(format!("/proc/{process}/status")).unwrap_or_default();
+        Self { process: own_number(&status).unwrap_or_else(number), start_ticks: tree::start_of(process) }
+    }
+
+    /// Its number.
+    pub fn process(self) -> u32 {
+        self.process
+    }
+}
+
+/// The last of the numbers that a process has, one for each namespace that it is in.
+fn own_number(status: &str) -> Option<u32> {
+    status.lines().find_map(|line| line.strip_prefix("NSpid:"))?.split_whitespace().last()?.parse().ok()
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Remembered {
+    ends: VecDeque<ProcessEnd>,
+    /// Those that this command has told to end, or killed.
+    told: HashSet<Identity>,
+}
+
+impl Remembered {
+    /// This command tells the process to end, or kills it.
+    pub fn told_to_end(&mut self, process: Pid) {
+        self.told.insert(Identity::of(process));
+    }
+
+    /// The program has ended, and has been reaped.
+    pub fn ended(&mut self, who: Identity, status: ExitStatus) {
+        self.add(who, status.code(), status.signal());
+    }
+
+    /// Reaps a child that is not the program, and notes how it ended.
+    pub fn reap(&mut self, process: Pid) {
+        let who = Identity::of(process);
+        let Some(child) = rustix::process::Pid::from_raw(process.as_raw()) else { return };
+        // Somebody else may have been faster.
+        if let Ok(Some((_, status))) = waitpid(Some(child), WaitOptions::NOHANG) {
+            self.add(who, WaitStatus::exit_status(status), WaitStatus::terminating_signal(status));
+        }
+    }
+
+    fn add(&mut self, who: Identity, exit_code: Option<i32>, signal: Option<i32>) {
+        if self.ends.len() >= MOST {
+            self.ends.pop_front();
+        }
+        self.ends.push_back(ProcessEnd {
+            process: who.process,
+            start_ticks: who.start_ticks,
+            exit_code,
+            signal,
+            ended_by_run: self.told.contains(&who),
+            at_unix_ns: now(),
+        });
+    }
+
+    /// All of them. Of what was ended and reaped by a parent of its own, only that is known.
+    pub fn all(self) -> Vec<ProcessEnd> {
+        let is_known = |who: &&Identity| {
+            let same = |end: &ProcessEnd| end.process == who.process && end.start_ticks == who.start_ticks;
+            !self.ends.iter().any(same)
+        };
+        let others = self.told.iter().filter(is_known).map(|who| ProcessEnd {
+            process: who.process,
+            start_ticks: who.start_ticks,
+            exit_code: None,
+            signal: None,
+            ended_by_run: true,
+            at_unix_ns: now(),
+        });
+        let others: Vec<_> = others.collect();
+        self.ends.into_iter().chain(others).collect()
+    }
+}
+
+fn now() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn the_number_is_the_one_that_the_process_has_itself() {
+        assert_eq!(own_number("Name:\tsh\nNSpid:\t4242\t1\n"), Some(1));
+        assert_eq!((own_number("NSpid:\t7\n"), own_number("Pid:\t7\n")), (Some(7), None));
+    }
+
+    #[test]
+    fn how_a_child_ended_is_noted_and_by_whom() {
+        let mut remembered = Remembered::default();
+        let mut numbers = Vec::new();
+        for (script, told) in [("exit 3", false), ("kill -SEGV $$", false), ("kill -40 $$", false), ("sleep 60", true)]
+        {
+            let mut child = Command::new("sh").args(["-c", script]).spawn().unwrap();
+            let process = Pid::from_raw(child.id().cast_signed());
+            if told {
+                remembered.told_to_end(process);
+                tree::send(process, nix::sys::signal::Signal::SIGKILL);
+            }
+            while tree::ended_children().iter().all(|ended| *ended != process) {
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+            remembered.reap(process);
+            assert!(child.wait().is_err(), "it has been reaped");
+            numbers.push(child.id());
+        }
+        remembered.told.insert(Identity { process: 1 << 30, start_ticks: None });
+        let all = remembered.all();
+        let seen: Vec<_> = all.iter().map(|end| (end.exit_code, end.signal, end.ended_by_run)).collect();
+        let expect = [
+            (Some(3), None, false),
+            (None, Some(11), false),
+            (None, Some(40), false),
+            (None, Some(9), true),
+            (None, None, true),
+        ];
+        assert_eq!(seen, expect);
+        assert_eq!(all.iter().map(|end| end.process).take(4).collect::<Vec<_>>(), numbers);
+        assert!(all[..4].iter().all(|end| end.start_ticks.is_some()));
+    }
+}

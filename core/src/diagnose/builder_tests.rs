@@ -1,0 +1,122 @@
+use super::super::test_trace::TestTrace;
+use super::*;
+use crate::state::{StreamKey, StreamKind};
+
+#[test]
+fn what_a_load_found_in_flight_is_told() {
+    let story = TestTrace::new();
+    story.launch(0, 10, "k1").cold(1, 20, "k2").waits(1, 30, "cuCtxSynchronize", None);
+    let snapshot = story.snapshot();
+    assert_eq!(snapshot.loads[0].behind[0].oldest.function.as_deref(), Some("k1"));
+    let [one, two] = &snapshot.streams[..] else { panic!("{snapshot:#?}") };
+    assert_eq!((one.outstanding, one.operations.len(), one.moved), (1, 1, 0));
+    assert_eq!(two.operations[0].call, "cuLaunchKernel");
+}
+
+#[test]
+fn what_a_stream_has_passed_is_over() {
+    let story = TestTrace::new();
+    story.wait(0, 10, 0xf1a6, 1).launch(0, 12, "k").synchronize(0, 20);
+    story.launch(0, 30, "k").cold(1, 40, "k2").synchronize(0, 50).launch(0, 60, "spin");
+    story.waits(1, 70, "cuStreamSynchronize", Some(0));
+    let snapshot = story.snapshot();
+    assert!(snapshot.waits.is_empty() && snapshot.loads.is_empty(), "{snapshot:#?}");
+    let stream = &snapshot.streams[1];
+    assert_eq!((stream.oldest.at, stream.outstanding, stream.moved), (60, 1, 51));
+}
+
+#[test]
+fn what_the_driver_refused_holds_nothing_up() {
+    let story = TestTrace::new();
+    let wait = story.submit(0, 10, "cuStreamWaitValue32_v2");
+    let refused = Record { flags: flag::SUBMITTED | flag::WAIT, three: 1, detail: 0xf1a6, ..wait };
+    story.launch(0, 5, "spin").call(&refused, 1);
+    story.waits(1, 30, "cuStreamSynchronize", Some(0));
+    assert!(story.snapshot().waits.is_empty());
+}
+
+#[test]
+fn a_stream_under_a_number_used_again_is_not_held_responsible() {
+    let story = TestTrace::new();
+    story.wait(0, 10, 0xf1a6, 1);
+    story.call(&story.facts("cuCtxSynchronize", 20, None), 0);
+    story.tracker.context_complete(story.context, 20);
+    story.tracker.stream_gone(StreamKey { handle: 0x51, context: 0, thread: 0 });
+    let key = StreamKey { handle: 0x99, context: 0, thread: 0 };
+    let again = story.tracker.stream(key, story.context, StreamKind::Blocking, 25);
+    assert_eq!(again, story.streams[0]);
+    story.launch(0, 30, "spin").waits(1, 40, "cuStreamSynchronize", Some(0));
+    assert_eq!(story.snapshot().streams[0].stream.handle, 0x99);
+}
+
+#[test]
+fn the_first_waits_and_loads_are_kept_of_however_many() {
+    let story = TestTrace::new();
+    for n in 0..MOST_WAITS as u64 + 10 {
+        story.wait(0, 10 + 2 * n, 0xf1a6, n);
+    }
+    let snapshot = story.snapshot();
+    assert_eq!((snapshot.waits.len(), snapshot.waits[0].at), (MOST_WAITS, 10));
+    assert_eq!(snapshot.streams[0].operations.len(), MOST_WAITS + 10, "what may hold a stream up is kept");
+    assert_eq!(snapshot.streams[0].outstanding, MOST_WAITS as u64 + 10);
+    for n in 0..MOST_LOADS as u64 + 10 {
+        story.cold(1, 10_000 + 2 * n, "k");
+    }
+    let snapshot = story.snapshot();
+    assert_eq!((snapshot.loads.len(), snapshot.loads[0].at), (MOST_LOADS, 10_000));
+}
+
+#[test]
+fn without_a_threshold_nothing_is_past_it() {
+    let story = TestTrace::new();
+    story.launch(0, 10, "spin").waits(1, 30, "cuCtxSynchronize", None);
+    let snapshot = snapshot_of(&story.recording(), 0, 0).unwrap();
+    assert_eq!((snapshot.blocked.len(), snapshot.blocked[0].past_threshold), (1, false));
+    assert_eq!(snapshot.at, super::super::test_trace::NOW);
+}
+
+#[test]
+fn queries_without_end_are_a_wait_and_those_that_stopped_are_none() {
+    let (now, second) = (super::super::test_trace::NOW, super::super::test_trace::SECOND);
+    let story = TestTrace::new();
+    story.launch(0, 10, "k").launch(1, 12, "k");
+    story.polls(7, 20, now - 1000, "cuStreamQuery", 0, 0);
+    story.polls(8, 30, now - 3 * second, "cuStreamQuery", 1, 0);
+    let blocked = story.snapshot().blocked;
+    assert_eq!(blocked.len(), 1, "{blocked:#?}");
+    assert_eq!((blocked[0].thread, blocked[0].queries, blocked[0].entered), (7, Some(3), 20));
+}
+
+#[test]
+fn an_event_is_what_was_recorded_last_before_it_was_waited_for() {
+    let story = TestTrace::new();
+    story.launch(0, 10, "k").about(0, 20, "cuEventRecord", 0xe, 0);
+    story.about(1, 30, "cuStreamWaitEvent", 0xe, 0);
+    story.launch(2, 35, "k").about(2, 40, "cuEventRecord", 0xe, 0);
+    let waits = story.snapshot().event_waits;
+    assert_eq!(waits.len(), 1, "{waits:#?}");
+    assert_eq!((waits[0].recorded_on, waits[0].recorded, waits[0].stream), (story.streams[0], 20, story.streams[1]));
+}
+
+#[test]
+fn host_functions_are_told_until_they_return() {
+    let story = TestTrace::new();
+    story.host_function(0, 10, 20, 50, None).host_function(1, 10, 20, 51, Some(30));
+    story.launch(1, 40, "k");
+    let snapshot = story.snapshot();
+    let told: Vec<_> = snapshot.host_functions.iter().map(|h| (h.stream, h.at, h.entered, h.thread)).collect();
+    assert_eq!(told, [(story.streams[0], 10, 20, 50)]);
+    assert_eq!(snapshot.stream(story.streams[1]).unwrap().moved, 30);
+}
+
+#[test]
+fn memory_is_told_as_it_was_seen_after_the_wait() {
+    let story = TestTrace::new();
+    story.wait(0, 10, 0xf1a6, 5).about(1, 20, "cuMemsetD32Async", 0xf1a0, 64);
+    let wait = &story.snapshot().waits[0];
+    assert_eq!((wait.holds, wait.satisfied, wait.fills.len()), (None, false, 1));
+    let none = Record::of(EntryPoint::by_symbol(b"cuInit").unwrap());
+    story.seen("cuStreamWaitValue32_v2", Record { detail: 0xf1a6, extent: 5, ..none });
+    let wait = &story.snapshot().waits[0];
+    assert_eq!((wait.holds, wait.satisfied), (Some(5), true));
+}

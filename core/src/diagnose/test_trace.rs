@@ -1,0 +1,236 @@
+//! A process told as calls, each folded into the state and recorded as the hooks do it; for tests.
+
+use super::{diagnose, snapshot_of, Code, Diagnosis, Snapshot, Status, ThreadActivity};
+use crate::api::EntryPoint;
+use crate::state::{FunctionKind, Operation, StreamKey, StreamKind, Tracker};
+use crate::trace::layout::flag;
+use crate::trace::read::Recording;
+use crate::trace::{pack_launch, Kind, Lane, Record};
+
+pub(super) const SECOND: u64 = 1_000_000_000;
+pub(super) const NOW: u64 = 10 * SECOND;
+const THRESHOLD: u64 = 2 * SECOND;
+const NOT_READY: i32 = 600;
+
+pub(super) struct TestTrace {
+    pub tracker: Tracker,
+    pub context: u32,
+    pub streams: [u32; 3],
+    thread: u32,
+    patience: u64,
+}
+
+impl TestTrace {
+    pub fn new() -> Self {
+        Self::of(StreamKind::NonBlocking)
+    }
+
+    pub fn of(kind: StreamKind) -> Self {
+        let tracker = Tracker::default();
+        let context = tracker.context(0xc0, 1);
+        let streams = [0x51, 0x52, 0x53]
+            .map(|handle| tracker.stream(StreamKey { handle, context: 0, thread: 0 }, context, kind, 1));
+        let thread = Self::begin_thread(&tracker, 100);
+        let story = Self { tracker, context, streams, thread, patience: 3 * THRESHOLD };
+        // A context's first launch is something of its own.
+        story.launch(2, 2, "first").synchronize(2, 4);
+        story
+    }
+
+    /// Nothing is waited for longer than so.
+    pub fn patient(mut self, patience: u64) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    pub fn begin_thread(tracker: &Tracker, id: u32) -> u32 {
+        let number = tracker.begin_thread(id, 1).unwrap();
+        tracker.thread(number).unwrap().set_name(&format!("t{id}"));
+        number
+    }
+
+    pub fn function(&self, name: &str) -> u32 {
+        let handle = name.bytes().map(u64::from).sum::<u64>() << 8;
+        let number = self.tracker.function(handle, FunctionKind::Kernel, 0x11);
+        self.tracker.name_function(number, name);
+        self.tracker.introduce_function(number, 2);
+        number
+    }
+
+    pub fn facts(&self, call: &str, at: u64, stream: Option<usize>) -> Record {
+        let entry_point = EntryPoint::by_symbol(call.as_bytes()).unwrap();
+        let stream = stream.map_or(0, |s| self.streams[s]);
+        let (kind, extent) = Kind::of_call(entry_point.class());
+        Record { kind, extent, stream, context: self.context as u16, entered: at, ..Record::of(entry_point) }
+    }
+
+    /// The call is made and returns after a nanosecond, with this answer.
+    pub fn call(&self, facts: &Record, result: i32) -> &Self {
+        let class = facts.entry_point.class();
+        let slot = self.tracker.thread(self.thread).unwrap();
+        let open = slot.open(facts, class);
+        slot.mark(&open);
+        if let (true, Some(entry)) = (facts.submitted(), self.tracker.stream_entry(facts.stream)) {
+            let op = Operation { at: facts.entered, entry_point: facts.entry_point.id(), function: facts.function };
+            let first = entry.submitting(op, self.tracker.stream_idle_until(entry));
+            entry.submitted(facts.entered + 1);
+            if let (Some(number), true) = (first, result != 0) {
+                entry.refused(number, facts.entered + 1);
+            }
+        }
+        slot.close(open, class, facts.entered + 1, result);
+        slot.unmark();
+        self
+    }
+
+    pub fn submit(&self, stream: usize, at: u64, call: &str) -> Record {
+        Record { flags: flag::SUBMITTED, ..self.facts(call, at, Some(stream)) }
+    }
+
+    pub fn launch(&self, stream: usize, at: u64, name: &str) -> &Self {
+        self.launch_of(stream, at, name, 1)
+    }
+
+    pub fn launch_of(&self, stream: usize, at: u64, name: &str, blocks: u32) -> &Self {
+        let function = self.function(name);
+        let (extent, three, _) = pack_launch([blocks, 1, 1], [64, 1, 1]);
+        self.call(&Record { function, extent, three, ..self.submit(stream, at, "cuLaunchKernel") }, 0)
+    }
+
+    pub fn cold(&self, stream: usize, at: u64, name: &str) -> &Self {
+        let function = self.function(name);
+        let facts = Record { function, kind: Kind::ColdFunction, ..self.submit(stream, at, "cuLaunchKernel") };
+        self.call(&facts, 0)
+    }
+
+    pub fn wait(&self, stream: usize, at: u64, address: u64, value: u64) -> &Self {
+        let facts = self.submit(stream, at, "cuStreamWaitValue32_v2");
+        let flags = facts.flags | flag::WAIT;
+        self.call(&Record { flags, three: 1, extent: value, detail: address, ..facts }, 0)
+    }
+
+    pub fn write(&self, stream: usize, at: u64, address: u64, value: u64) -> &Self {
+        let facts = self.submit(stream, at, "cuStreamWriteValue32_v2");
+        self.call(&Record { extent: value, detail: address, ..facts }, 0)
+    }
+
+    /// Something about an event or an address.
+    pub fn about(&self, stream: usize, at: u64, call: &str, detail: u64, extent: u64) -> &Self {
+        self.call(&Record { detail, extent, ..self.submit(stream, at, call) }, 0)
+    }
+
+    pub fn synchronize(&self, stream: usize, at: u64) -> &Self {
+        self.call(&self.facts("cuStreamSynchronize", at, Some(stream)), 0);
+        self.tracker.stream_entry(self.streams[stream]).unwrap().complete_until(at);
+        self
+    }
+
+    pub fn blocked(&self, id: u32, at: u64, call: &str, stream: Option<usize>, kind: Kind, name: &str) -> &Self {
+        let function = if name.is_empty() { 0 } else { self.function(name) };
+        self.blocked_in(id, &Record { kind, function, ..self.facts(call, at, stream) })
+    }
+
+    pub fn blocked_in(&self, id: u32, facts: &Record) -> &Self {
+        let slot = self.tracker.thread(Self::begin_thread(&self.tracker, id)).unwrap();
+        slot.mark(&slot.open(facts, facts.entry_point.class()));
+        self
+    }
+
+    /// A thread waits in a call of no special kind.
+    pub fn waits(&self, id: u32, at: u64, call: &str, stream: Option<usize>) -> &Self {
+        self.blocked(id, at, call, stream, Kind::Call, "")
+    }
+
+    /// A thread asks again and again.
+    pub fn polls(&self, id: u32, from: u64, to: u64, call: &str, stream: usize, event: u64) -> &Self {
+        let slot = self.tracker.thread(Self::begin_thread(&self.tracker, id)).unwrap();
+        for at in [from, from / 2 + to / 2, to] {
+            let facts = Record { detail: event, ..self.facts(call, at, Some(stream)) };
+            let open = slot.open(&facts, facts.entry_point.class());
+            slot.mark(&open);
+            slot.close(open, facts.entry_point.class(), at + 1, NOT_READY);
+            slot.unmark();
+        }
+        self
+    }
+
+    /// A stream has called a host function, which was submitted then, and perhaps it has returned.
+    pub fn host_function(
+        &self,
+        stream: usize,
+        submitted: u64,
+        called: u64,
+        thread: u32,
+        returned: Option<u64>,
+    ) -> &Self {
+        self.call(&self.submit(stream, submitted, "cuLaunchHostFunc"), 0);
+        let slot = self.tracker.thread(Self::begin_thread(&self.tracker, thread)).unwrap();
+        let facts = self.facts("cuLaunchHostFunc", called, Some(stream));
+        let facts = Record { kind: Kind::HostBegins, extent: submitted, detail: 0xf00, returned: called, ..facts };
+        slot.push(&facts, Lane::Waits);
+        self.tracker.stream_entry(facts.stream).unwrap().complete_until(submitted - 1);
+        if let Some(at) = returned {
+            slot.push(&Record { kind: Kind::HostEnds, entered: at, returned: at, ..facts }, Lane::Waits);
+            self.tracker.stream_entry(facts.stream).unwrap().complete_until(submitted);
+        }
+        self
+    }
+
+    /// What was seen when something stood still.
+    pub fn seen(&self, call: &str, record: Record) -> &Self {
+        let entry_point = EntryPoint::by_symbol(call.as_bytes()).unwrap();
+        let at = NOW - SECOND;
+        let record = Record { entry_point, kind: Kind::Seen, entered: at, returned: at, ..record };
+        self.tracker.thread(self.thread).unwrap().push(&record, Lane::RareEvents);
+        self
+    }
+
+    pub fn thread_does(&self, thread: u32, doing: ThreadActivity) -> &Self {
+        let none = Record::of(EntryPoint::by_symbol(b"cuInit").unwrap());
+        self.seen("cuInit", Record { extent: doing.number(), detail: u64::from(thread), ..none })
+    }
+
+    pub fn recording(&self) -> Recording<Vec<u8>> {
+        let recorder = self.tracker.recorder();
+        recorder.seen_alive(NOW);
+        let words = recorder.words().iter();
+        let bytes = words.flat_map(|word| word.load(std::sync::atomic::Ordering::Relaxed).to_le_bytes()).collect();
+        let recording = Recording::open(bytes).unwrap();
+        assert_eq!(recording.defects(), []);
+        recording
+    }
+
+    pub fn snapshot(&self) -> Snapshot {
+        snapshot_of(&self.recording(), THRESHOLD, self.patience).unwrap()
+    }
+
+    pub fn diagnosis(&self) -> Diagnosis {
+        diagnose(&self.snapshot())
+    }
+
+    /// The verdicts are these, each with its first culprit.
+    pub fn check(&self, expect: &[(Code, &str)]) {
+        let diagnosis = self.diagnosis();
+        let got: Vec<_> = diagnosis
+            .verdicts
+            .iter()
+            .map(|v| {
+                let first = v.culprits.first().map(|c| &c.operation);
+                (v.code, first.map_or("", |op| op.function.as_deref().unwrap_or(&op.call)))
+            })
+            .collect();
+        assert_eq!(got, expect, "{diagnosis:#?}\n{:#?}", self.snapshot());
+        assert!(diagnosis.verdicts.iter().all(|v| !v.chain.is_empty() && !v.fix.is_empty() && !v.evidence.is_empty()));
+    }
+
+    /// It is slow, and one of the sentences says so.
+    pub fn check_slow(&self, sentence: &str) {
+        let diagnosis = self.diagnosis();
+        assert_eq!((diagnosis.status, diagnosis.verdicts.len()), (Status::Slow, 0), "{diagnosis:#?}");
+        assert!(diagnosis.slow.iter().any(|s| s.contains(sentence)), "{sentence}: {:#?}", diagnosis.slow);
+    }
+
+    pub fn check_well(&self) {
+        assert_eq!(self.diagnosis(), Diagnosis::default());
+    }
+}

@@ -1,0 +1,194 @@
+//! From occurrences to hazards: what is the same is counted, and said once.
+//!
+//! The live process shows the fold each occurrence, and leaves a record of some: the first, second, fourth, eighth ... of each
+//! hazard, so that one in a loop pushes nothing out of the recording. Each record carries the count so far, so the same fold
+//! over the records gives the same hazards, with counts that are lower bounds.
+//!
+//! Must not: format or translate a name where an occurrence is noted, which is a thread of the program's; or grow without
+//! bound.
+
+use super::event::{Flags, HazardEvent};
+use super::messages;
+use super::{FirstOccurrence, Hazard, StreamClass};
+use crate::api::EntryPoint;
+use crate::diagnose::Code;
+use crate::report::demangle;
+use std::collections::{BTreeMap, HashMap};
+
+/// Hazards that are told apart; what is overflow is counted.
+pub const MOST_GROUPS: usize = 1024;
+
+/// The names that an occurrence needs, as the program has them; `None` where they are not known.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Names<'a> {
+    /// Of the function that the call is about.
+    pub kernel: Option<&'a str>,
+    /// Of the function that it meets.
+    pub other: Option<&'a str>,
+}
+
+/// What is to be done about an occurrence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counted {
+    /// Which one it is, from 1; 0 if it found no place.
+    pub count: u32,
+    /// Whether it leaves a record.
+    pub recorded: bool,
+}
+
+/// What makes two occurrences the same.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Same {
+    code: Code,
+    prevented: bool,
+    call: &'static str,
+    class: StreamClass,
+    kernel: Option<String>,
+}
+
+/// One hazard.
+#[derive(Clone)]
+struct Group {
+    first: HazardEvent,
+    other: Option<String>,
+    count: u64,
+    /// Whether occurrences are known to be missing from the count.
+    at_least: bool,
+}
+
+/// See the module.
+#[derive(Clone, Default)]
+pub struct Aggregator {
+    groups: HashMap<Same, Group>,
+    /// Occurrences by code, those prevented apart; also those without a group.
+    counts: BTreeMap<(bool, Code), u64>,
+    overflow: u64,
+}
+
+impl Aggregator {
+    /// Takes in an occurrence as it arises.
+    pub fn note(&mut self, noted: &HazardEvent, names: Names<'_>) -> Counted {
+        *self.counts.entry((noted.flags.says(Flags::PREVENTED), noted.code)).or_default() += 1;
+        let Some(group) = self.group(noted, noted.class_or(|| None), names) else {
+            return Counted { count: 0, recorded: false };
+        };
+        group.count += 1;
+        let count = u32::try_from(group.count).unwrap_or(u32::MAX);
+        Counted { count, recorded: group.count.is_power_of_two() }
+    }
+
+    /// Takes in the record of an occurrence.
+    pub(super) fn read(&mut self, noted: &HazardEvent, class: StreamClass, names: Names<'_>) {
+        let Some(group) = self.group(noted, class, names) else { return };
+        let before = group.count;
+        match u64::from(noted.count) {
+            // From before they were counted: each left a record.
+            0 => group.count += 1,
+            count => {
+                group.count = group.count.max(count);
+                // The second may be the last, or the third.
+                group.at_least |= count > 1;
+            }
+        }
+        let earlier = match noted.count {
+            0 => false,
+            count => count < group.first.count,
+        };
+        if earlier {
+            group.first = *noted;
+            group.other = names.other.map(str::to_owned);
+        }
+        let more = group.count - before;
+        *self.counts.entry((noted.flags.says(Flags::PREVENTED), noted.code)).or_default() += more;
+    }
+
+    fn group(&mut self, noted: &HazardEvent, class: StreamClass, names: Names<'_>) -> Option<&mut Group> {
+        let same = Same {
+            code: noted.code,
+            prevented: noted.flags.says(Flags::PREVENTED),
+            call: noted.entry_point.info().base,
+            class,
+            kernel: names.kernel.map(str::to_owned),
+        };
+        if self.groups.len() >= MOST_GROUPS && !self.groups.contains_key(&same) {
+            self.overflow += 1;
+            return None;
+        }
+        Some(self.groups.entry(same).or_insert_with(|| Group {
+            first: *noted,
+            other: names.other.map(str::to_owned),
+            count: 0,
+            at_least: false,
+        }))
+    }
+
+    /// Occurrences that belong to none of the hazards that are told apart.
+    pub fn overflow(&self) -> u64 {
+        self.overflow
+    }
+
+    /// How often each code arose: what was prevented, or what was not.
+    pub fn counts(&self, prevented: bool) -> Vec<(Code, u64)> {
+        let of = self.counts.iter().filter(|((was, _), _)| *was == prevented);
+        of.map(|((_, code), count)| (*code, *count)).collect()
+    }
+
+    /// The hazards, by when they arose first. `at_least` says that more may have happened than was taken in.
+    pub fn hazards(&self, at_least: bool) -> Vec<Hazard> {
+        let mut found: BTreeMap<String, Hazard> = BTreeMap::new();
+        let mut groups: Vec<_> = self.groups.iter().collect();
+        // Kernels whose names read alike are one to a person: the earlier of them is told.
+        groups.sort_by(|(a, x), (b, y)| (x.first.at, a.code, &a.kernel).cmp(&(y.first.at, b.code, &b.kernel)));
+        for (same, group) in groups {
+            let hazard = hazard(same, group, at_least);
+            match found.get_mut(&hazard.key()) {
+                Some(known) => {
+                    known.count += hazard.count;
+                    known.at_least |= hazard.at_least;
+                }
+                None => {
+                    found.insert(hazard.key(), hazard);
+                }
+            }
+        }
+        let mut hazards: Vec<_> = found.into_iter().collect();
+        hazards.sort_by(|(a, x), (b, y)| (x.first.at, x.code, a).cmp(&(y.first.at, y.code, b)));
+        hazards.into_iter().map(|(_, hazard)| hazard).collect()
+    }
+}
+
+fn hazard(same: &Same, group: &Group, at_least: bool) -> Hazard {
+    let noted = &group.first;
+    let submitted_by = EntryPoint::by_id(noted.other.entry_point).map_or("", |entry_point| entry_point.info().base);
+    let mut hazard = Hazard {
+        code: same.code,
+        title: same.code.title().to_owned(),
+        prevented: same.prevented,
+        kernel: same.kernel.as_deref().map(demangle),
+        call: same.call.to_owned(),
+        stream_class: same.class,
+        count: group.count,
+        at_least: at_least || group.at_least,
+        what: String::new(),
+        must_meet: Vec::new(),
+        evidence: Vec::new(),
+        fix: String::new(),
+        first: FirstOccurrence {
+            at: noted.at,
+            thread: noted.thread,
+            stream: noted.stream,
+            other_stream: noted.other.stream,
+            other: group.other.as_deref().map_or_else(|| submitted_by.to_owned(), demangle),
+            other_at: noted.other.at,
+            held_nanos: noted.held().unwrap_or(0),
+            caller: noted.caller,
+            place: None,
+        },
+    };
+    messages::put(&mut hazard, noted.flags, group.other.is_some());
+    hazard
+}
+
+#[cfg(test)]
+#[path = "aggregator_tests.rs"]
+mod tests;

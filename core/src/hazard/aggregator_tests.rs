@@ -1,0 +1,156 @@
+use super::*;
+use crate::hazard::ConflictingOperation;
+use crate::trace::Record;
+
+fn noted(code: Code, call: &str, at: u64) -> HazardEvent {
+    HazardEvent {
+        code,
+        flags: Flags::default(),
+        entry_point: EntryPoint::by_symbol(call.as_bytes()).unwrap(),
+        thread: 7,
+        at,
+        noted: at + 10,
+        context: 1,
+        stream: 2,
+        class: Some(StreamClass::NonBlocking),
+        function: 1,
+        other: ConflictingOperation { stream: 1, function: 2, entry_point: 54, at: 1 },
+        caller: 0x99,
+        count: 0,
+    }
+}
+
+const NAMES: Names<'static> = Names { kernel: Some("_Z7releasePi"), other: Some("spin") };
+
+#[test]
+fn records_are_thinned_out_and_carry_the_count() {
+    let mut live = Aggregator::default();
+    let mut read = Aggregator::default();
+    let mut recorded = Vec::new();
+    for at in 1..=11 {
+        let noted = noted(Code::LG101, "cuLaunchKernel", at * 100);
+        let counted = live.note(&noted, NAMES);
+        if counted.recorded {
+            recorded.push(counted.count);
+            let words = HazardEvent { count: counted.count, ..noted }.record().to_words();
+            let back = HazardEvent::of(&Record::from_words(&words).unwrap(), 7).unwrap();
+            read.read(&back, back.class.unwrap(), NAMES);
+        }
+    }
+    assert_eq!(recorded, [1, 2, 4, 8]);
+    let (live, read) = (live.hazards(false), read.hazards(false));
+    assert_eq!((live.len(), live[0].count, live[0].at_least), (1, 11, false));
+    assert_eq!((read[0].count, read[0].at_least), (8, true));
+    let alike = Hazard { count: 11, at_least: false, ..read[0].clone() };
+    assert_eq!(alike, live[0], "all but the count is the same from the records");
+    assert_eq!(live[0].first.at, 100);
+}
+
+#[test]
+fn one_that_arose_once_is_counted_exactly_from_its_record() {
+    let mut read = Aggregator::default();
+    let once = HazardEvent { count: 1, ..noted(Code::LG101, "cuLaunchKernel", 100) };
+    read.read(&once, StreamClass::NonBlocking, NAMES);
+    assert_eq!(read.hazards(false).iter().map(|h| (h.count, h.at_least)).collect::<Vec<_>>(), [(1, false)]);
+    assert!(read.hazards(true)[0].at_least);
+    // Records that were lost before it do not make a later one the first.
+    let mut read = Aggregator::default();
+    for count in [4, 8, 2] {
+        read.read(
+            &HazardEvent { count, ..noted(Code::LG101, "cuLaunchKernel", u64::from(count) * 10) },
+            StreamClass::None,
+            NAMES,
+        );
+    }
+    let hazards = read.hazards(false);
+    assert_eq!((hazards[0].count, hazards[0].first.at), (8, 20));
+    assert_eq!(read.counts(false), [(Code::LG101, 8)]);
+}
+
+#[test]
+fn records_from_before_they_were_counted_count_one_by_one() {
+    let mut read = Aggregator::default();
+    for at in [10, 20, 30] {
+        read.read(&noted(Code::LG102, "cuModuleLoadData", at), StreamClass::None, Names::default());
+    }
+    let hazards = read.hazards(false);
+    assert_eq!((hazards[0].count, hazards[0].at_least, hazards[0].first.at), (3, false, 10));
+}
+
+#[test]
+fn what_differs_in_code_kernel_call_class_or_prevention_is_another_hazard() {
+    let mut fold = Aggregator::default();
+    let base = noted(Code::LG101, "cuLaunchKernel", 100);
+    fold.note(&base, NAMES);
+    fold.note(&HazardEvent { at: 200, stream: 9, thread: 8, caller: 1, ..base }, NAMES);
+    // Another version of the same call.
+    fold.note(&HazardEvent { entry_point: EntryPoint::by_symbol(b"cuLaunchKernel_ptsz").unwrap(), ..base }, NAMES);
+    assert_eq!(fold.hazards(false).len(), 1);
+    fold.note(&HazardEvent { code: Code::LG106, ..base }, NAMES);
+    fold.note(&base, Names { kernel: Some("other"), ..NAMES });
+    fold.note(&HazardEvent { entry_point: EntryPoint::by_symbol(b"cuLaunchKernelEx").unwrap(), ..base }, NAMES);
+    fold.note(&HazardEvent { class: Some(StreamClass::Legacy), ..base }, NAMES);
+    fold.note(&HazardEvent { flags: Flags::PREVENTED, ..base }, NAMES);
+    let keys: Vec<_> = fold.hazards(false).iter().map(Hazard::key).collect();
+    assert_eq!(
+        keys,
+        [
+            "LG101|other|cuLaunchKernel|non-blocking",
+            "LG101|release|cuLaunchKernelEx|non-blocking",
+            "LG101|release|cuLaunchKernel|legacy",
+            "LG101|release|cuLaunchKernel|non-blocking",
+            "LG101|release|cuLaunchKernel|non-blocking|prevented",
+            "LG106|release|cuLaunchKernel|non-blocking",
+        ]
+    );
+    assert_eq!(fold.counts(false), [(Code::LG101, 6), (Code::LG106, 1)]);
+    assert_eq!(fold.counts(true), [(Code::LG101, 1)]);
+}
+
+#[test]
+fn kernels_whose_names_read_alike_are_one_hazard() {
+    let mut fold = Aggregator::default();
+    let base = noted(Code::LG101, "cuLaunchKernel", 100);
+    fold.note(&base, NAMES);
+    fold.note(&HazardEvent { at: 50, ..base }, Names { kernel: Some("_Z7releasePf"), ..NAMES });
+    let hazards = fold.hazards(false);
+    assert_eq!(hazards.len(), 1);
+    assert_eq!((hazards[0].count, hazards[0].first.at), (2, 50));
+}
+
+#[test]
+fn more_hazards_than_can_be_told_apart_are_counted() {
+    let mut fold = Aggregator::default();
+    for n in 0..MOST_GROUPS as u64 + 5 {
+        let name = format!("k{n}");
+        let counted =
+            fold.note(&noted(Code::LG101, "cuLaunchKernel", n), Names { kernel: Some(&name), ..Names::default() });
+        assert_eq!(counted.recorded, n < MOST_GROUPS as u64);
+    }
+    assert_eq!((fold.hazards(false).len(), fold.overflow()), (MOST_GROUPS, 5));
+    assert_eq!(fold.counts(false), [(Code::LG101, MOST_GROUPS as u64 + 5)]);
+    // One that has its place goes on being counted.
+    assert!(fold.note(&noted(Code::LG101, "cuLaunchKernel", 1), Names { kernel: Some("k0"), other: None }).recorded);
+}
+
+#[test]
+fn every_code_has_its_sentences() {
+    let hazards = Code::ALL.iter().filter(|code| code.number() < 200);
+    for &code in hazards {
+        for flags in [Flags::default(), Flags::TIMED, Flags::UNSATISFIED, Flags::PAGEABLE] {
+            for names in [NAMES, Names::default()] {
+                let mut fold = Aggregator::default();
+                fold.note(&HazardEvent { flags, ..noted(code, "cuLaunchKernel", 2_000_000_000) }, names);
+                let hazard = fold.hazards(false).remove(0);
+                let sentences = [&[hazard.what.clone(), hazard.fix.clone()], &hazard.must_meet[..]].concat();
+                assert!((4..=5).contains(&sentences.len()), "{code}: {sentences:#?}");
+                assert!(sentences.iter().all(|sentence| sentence.len() > 20), "{code}: {sentences:#?}");
+                assert!(hazard.fix.ends_with('.'), "{code}: {}", hazard.fix);
+                assert_eq!(hazard.evidence.len(), 2, "{code}");
+                let named = names.kernel.is_none() || hazard.what.contains("release") || hazard.kernel.is_none();
+                let about_kernels = matches!(code, Code::LG101 | Code::LG102 | Code::LG106 | Code::LG107 | Code::LG109);
+                assert!(named || !about_kernels, "{code}: {}", hazard.what);
+            }
+        }
+    }
+}

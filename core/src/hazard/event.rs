@@ -1,0 +1,268 @@
+//! One occurrence of a hazard, and the record that it leaves.
+//!
+//! Must not: lose anything on the way through a record that a sentence is made of; the live process and the reader of its
+//! recording say the same only because both start from this.
+
+use super::StreamClass;
+use crate::api::EntryPoint;
+use crate::diagnose::Code;
+use crate::state::StreamKind;
+use crate::trace::{Kind, Record};
+use crate::Nanos;
+
+/// What there is to say of an occurrence besides its code.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Flags(u16);
+
+impl Flags {
+    /// The guard took care of it: it is what would have happened without.
+    pub const PREVENTED: Self = Self(1);
+    /// The driver says that the memory is not registered with it.
+    pub const PAGEABLE: Self = Self(1 << 1);
+    /// The process had launched kernels before, and nothing was in flight.
+    pub const TIMED: Self = Self(1 << 2);
+    /// What was in flight is a wait that nothing submitted satisfies.
+    pub const UNSATISFIED: Self = Self(1 << 3);
+
+    /// Both.
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether it says that.
+    pub const fn says(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+/// What was in flight, or waited.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ConflictingOperation {
+    /// The number of its stream, or 0.
+    pub stream: u32,
+    /// The number of its function, or 0.
+    pub function: u32,
+    /// The id of the entry_point of the call that submitted it, or 0.
+    pub entry_point: u16,
+    /// When that call was entered, or 0.
+    pub at: Nanos,
+}
+
+/// See the module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HazardEvent {
+    /// The code.
+    pub code: Code,
+    /// What else there is to say.
+    pub flags: Flags,
+    /// The call.
+    pub entry_point: EntryPoint,
+    /// The thread that made it.
+    pub thread: u32,
+    /// When it was entered.
+    pub at: Nanos,
+    /// When the hazard was noted: at the call's return where it is one because the call took long.
+    pub noted: Nanos,
+    /// The number of the context.
+    pub context: u16,
+    /// The number of the stream that the call is about, or 0.
+    pub stream: u32,
+    /// What kind of stream that is, where the record says it.
+    pub class: Option<StreamClass>,
+    /// The number of the function that the call is about, or 0.
+    pub function: u32,
+    /// What it meets.
+    pub other: ConflictingOperation,
+    /// The return address of the call, or 0.
+    pub caller: u64,
+    /// Which occurrence of its hazard this is, from 1; 0 in records that were made before they were counted.
+    pub count: u32,
+}
+
+/// In a record's extent: the other's entry_point, the flags, the class.
+const FORM_AT: u32 = 16;
+const MARKS_AT: u32 = 32;
+const CLASS_AT: u32 = 48;
+/// Of the three short numbers together.
+const DISTANCE: u64 = (1 << 48) - 1;
+
+/// In the order of the numbers that records have for them, from 1.
+const CLASSES: [StreamClass; 6] = [
+    StreamClass::None,
+    StreamClass::Unknown,
+    StreamClass::Blocking,
+    StreamClass::NonBlocking,
+    StreamClass::Legacy,
+    StreamClass::PerThread,
+];
+
+/// The code of a record of a hazard, if this build knows it.
+pub fn code_of(record: &Record) -> Option<Code> {
+    Code::by_number(record.extent & 0xffff).filter(|_| record.kind == Kind::Hazard)
+}
+
+impl HazardEvent {
+    /// What a record tells, which the thread with this id in the system made; `None` if it is of no hazard that this build
+    /// knows.
+    pub fn of(record: &Record, thread: u32) -> Option<Self> {
+        let code = code_of(record)?;
+        let class = usize::try_from(record.extent >> CLASS_AT & 0xf).unwrap_or(0);
+        let distance = record.three & DISTANCE;
+        let before = if distance == 0 { 0 } else { record.entered.saturating_sub(distance - 1) };
+        let (low, high) = (record.detail as u32, (record.detail >> 32) as u32);
+        let mut noted = Self {
+            code,
+            flags: Flags((record.extent >> MARKS_AT) as u16),
+            entry_point: record.entry_point,
+            thread,
+            at: record.entered,
+            noted: record.returned,
+            context: record.context,
+            stream: record.stream,
+            class: class.checked_sub(1).and_then(|class| CLASSES.get(class).copied()),
+            function: record.function,
+            other: ConflictingOperation {
+                stream: low,
+                function: high,
+                entry_point: (record.extent >> FORM_AT) as u16,
+                at: before,
+            },
+            caller: record.caller,
+            count: record.result as u32,
+        };
+        if is_about_the_earlier(code) {
+            (noted.at, noted.other.at) = (before, record.entered);
+            (noted.thread, noted.other.function) = (high, 0);
+        }
+        Some(noted)
+    }
+
+    /// The record that it leaves.
+    pub fn record(&self) -> Record {
+        let class = self.class.and_then(|class| CLASSES.iter().position(|&c| c == class)).map_or(0, |at| at as u64 + 1);
+        let about_the_earlier = is_about_the_earlier(self.code);
+        let (entered, before, high) = match about_the_earlier {
+            true => (self.other.at, self.at, self.thread),
+            false => (self.at, self.other.at, self.other.function),
+        };
+        // How long before, and not when: that fits for days however long the process has run.
+        let distance = match before {
+            0 => 0,
+            at => entered.saturating_sub(at).saturating_add(1).min(DISTANCE),
+        };
+        Record {
+            kind: Kind::Hazard,
+            result: self.count as i32,
+            entered,
+            returned: self.noted,
+            stream: self.stream,
+            function: self.function,
+            context: self.context,
+            three: distance,
+            extent: self.code.number()
+                | u64::from(self.other.entry_point) << FORM_AT
+                | u64::from(self.flags.0) << MARKS_AT
+                | class << CLASS_AT,
+            caller: self.caller,
+            detail: u64::from(self.other.stream) | u64::from(high) << 32,
+            ..Record::of(self.entry_point)
+        }
+    }
+
+    /// For how long the call blocked the host, where that is what makes it a hazard.
+    pub fn held(&self) -> Option<Nanos> {
+        blocks_the_host(self.code).then(|| self.noted.saturating_sub(self.at))
+    }
+
+    /// The class of the stream, where the record does not say it by what the recording knows of the stream.
+    pub(super) fn class_or(&self, kind: impl FnOnce() -> Option<StreamKind>) -> StreamClass {
+        self.class.unwrap_or_else(|| match self.stream {
+            0 => StreamClass::None,
+            _ => StreamClass::of(Some(kind().unwrap_or(StreamKind::Unknown))),
+        })
+    }
+}
+
+/// Whether a hazard of this code is about the earlier of the two calls, and noted at the later: about the wait, when what
+/// satisfies it is submitted. Its record is entered with the later call, so that records lie in the order of their making; the
+/// thread of the earlier one has the place of a function, of which there is none.
+const fn is_about_the_earlier(code: Code) -> bool {
+    matches!(code, Code::LG103)
+}
+
+/// Whether a hazard of this code is one because of the time that the call took.
+pub const fn blocks_the_host(code: Code) -> bool {
+    matches!(code, Code::LG105 | Code::LG106 | Code::LG108)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn noted() -> HazardEvent {
+        HazardEvent {
+            code: Code::LG105,
+            flags: Flags::PAGEABLE.and(Flags::UNSATISFIED),
+            entry_point: EntryPoint::by_symbol(b"cuMemcpyAsync").unwrap(),
+            thread: 77,
+            at: 9_000_000,
+            noted: 12_000_000,
+            context: 1,
+            stream: 3,
+            class: Some(StreamClass::PerThread),
+            function: 5,
+            other: ConflictingOperation { stream: 2, function: 8, entry_point: 54, at: 4_000_000 },
+            caller: 0x1234,
+            count: 4,
+        }
+    }
+
+    #[test]
+    fn an_occurrence_is_the_same_after_a_way_through_its_record() {
+        let noted = noted();
+        let through = |noted: HazardEvent| {
+            let words = noted.record().to_words();
+            HazardEvent::of(&Record::from_words(&words).unwrap(), noted.thread).unwrap()
+        };
+        assert_eq!(through(noted), noted);
+        assert_eq!(noted.held(), Some(3_000_000));
+        for class in CLASSES {
+            let noted = HazardEvent { class: Some(class), count: u32::MAX, ..noted };
+            assert_eq!(through(noted), noted);
+        }
+        // In the same moment is not the same as not known.
+        for at in [0, 1, 9_000_000] {
+            let noted = HazardEvent { other: ConflictingOperation { at, ..noted.other }, ..noted };
+            assert_eq!(through(noted), noted);
+        }
+        // Later than the call, by the clock of another thread: not before it.
+        let later = HazardEvent { other: ConflictingOperation { at: 9_000_001, ..noted.other }, ..noted };
+        assert_eq!(through(later).other.at, 9_000_000);
+        // A wait, and the write after it.
+        let other = ConflictingOperation { stream: 2, function: 0, entry_point: 96, at: 9_500_000 };
+        let wait = HazardEvent { code: Code::LG103, function: 0, other, ..noted };
+        assert_eq!(through(wait), wait);
+        assert_eq!(wait.record().entered, 9_500_000);
+    }
+
+    #[test]
+    fn a_record_from_before_hazards_were_counted_is_still_one() {
+        let record = Record {
+            kind: Kind::Hazard,
+            entered: 5,
+            returned: 6,
+            extent: 101,
+            stream: 3,
+            detail: 2,
+            ..Record::of(EntryPoint::by_symbol(b"cuLaunchKernel").unwrap())
+        };
+        let noted = HazardEvent::of(&record, 1).unwrap();
+        assert_eq!((noted.code, noted.count, noted.flags, noted.class), (Code::LG101, 0, Flags::default(), None));
+        assert_eq!((noted.other.stream, noted.other.at), (2, 0));
+        assert_eq!(noted.class_or(|| Some(StreamKind::NonBlocking)), StreamClass::NonBlocking);
+        assert_eq!(noted.class_or(|| None), StreamClass::Unknown);
+        assert_eq!(HazardEvent { stream: 0, ..noted }.class_or(|| None), StreamClass::None);
+        assert_eq!(HazardEvent::of(&Record { extent: 7, ..record }, 1), None);
+        assert_eq!(HazardEvent::of(&Record { kind: Kind::Call, ..record }, 1), None);
+    }
+}

@@ -1,0 +1,327 @@
+//! The sentences of a hazard.
+
+use super::{Flags, Hazard, StreamClass};
+use crate::diagnose::{Code, Evidence};
+use crate::Nanos;
+
+fn time(at: Nanos) -> String {
+    format!("+{:.3} s", at as f64 / 1e9)
+}
+
+fn lasted(nanos: Nanos) -> String {
+    match nanos {
+        0..1_000_000 => format!("{:.0} us", nanos as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} ms", nanos as f64 / 1e6),
+        _ => format!("{:.1} s", nanos as f64 / 1e9),
+    }
+}
+
+fn class(class: StreamClass) -> &'static str {
+    match class {
+        StreamClass::None => "no stream",
+        StreamClass::Legacy => "the legacy default stream",
+        StreamClass::PerThread => "a thread's own default stream",
+        StreamClass::Blocking => "a blocking stream",
+        StreamClass::NonBlocking => "a non-blocking stream",
+        StreamClass::Unknown => "a stream",
+    }
+}
+
+/// What the sentences are made of.
+struct Words<'a> {
+    hazard: &'a Hazard,
+    flags: Flags,
+    /// Whether what was in flight is a kernel.
+    other_is_kernel: bool,
+}
+
+/// Fills in what happened, what has to meet, where the record shows it, and what to change.
+pub(super) fn put(hazard: &mut Hazard, flags: Flags, other_is_kernel: bool) {
+    let words = Words { hazard, flags, other_is_kernel };
+    let (what, must_meet, evidence, fix) = (words.what(), words.must_meet(), words.evidence(), words.fix());
+    hazard.what = what;
+    hazard.must_meet = must_meet;
+    hazard.evidence = evidence;
+    hazard.fix = fix;
+}
+
+impl Words<'_> {
+    // --- names ---
+
+    fn kernel(&self) -> &str {
+        self.hazard.kernel.as_deref().unwrap_or("a kernel")
+    }
+
+    /// What was in flight.
+    fn other(&self) -> String {
+        let first = &self.hazard.first;
+        match (first.other.is_empty(), self.other_is_kernel) {
+            (true, _) => "earlier work".to_owned(),
+            (false, true) => format!("kernel {}", first.other),
+            (false, false) => first.other.clone(),
+        }
+    }
+
+    /// The same with its stream.
+    fn other_there(&self) -> String {
+        match self.hazard.first.other_stream {
+            0 => self.other(),
+            stream => format!("{} on stream {stream}", self.other()),
+        }
+    }
+
+    /// The same, and since when.
+    fn in_flight(&self) -> String {
+        match self.hazard.first.other_at {
+            0 => format!("{} was in flight", self.other_there()),
+            at => format!("{} was in flight since {}", self.other_there(), time(at)),
+        }
+    }
+
+    /// The call, and where it goes.
+    fn call_there(&self) -> String {
+        match self.hazard.first.stream {
+            0 => self.hazard.call.clone(),
+            stream => format!("{} on stream {stream} ({})", self.hazard.call, self.hazard.stream_class.name()),
+        }
+    }
+
+    fn held(&self) -> String {
+        lasted(self.hazard.first.held_nanos)
+    }
+
+    fn at(&self) -> String {
+        time(self.hazard.first.at)
+    }
+
+    // --- sentences ---
+
+    fn what(&self) -> String {
+        let Self { hazard, .. } = self;
+        let (call, at, in_flight) = (self.call_there(), self.at(), self.in_flight());
+        let what = match hazard.code {
+            Code::LG101 if hazard.prevented => {
+                format!("{call} used {} for the first time at {at}, while {in_flight}", self.kernel())
+            }
+            Code::LG101 => format!("{call} loaded {} on its first use at {at}, while {in_flight}", self.kernel()),
+            Code::LG102 if hazard.prevented => format!(
+                "{call} of {} was the first use of its module or library in the context, at {at}, while {in_flight}",
+                self.kernel()
+            ),
+            Code::LG102 => match &hazard.kernel {
+                Some(kernel) => format!(
+                    "{call} brought the module or library of {kernel} into the context at {at}, while {in_flight}"
+                ),
+                None => format!("{call} brought a module or library into the context at {at}, while {in_flight}"),
+            },
+            Code::LG103 => format!(
+                "{call} was submitted at {at}; {}, which satisfies it, only at {}",
+                self.other_there(),
+                time(hazard.first.other_at)
+            ),
+            Code::LG104 if self.flags.says(Flags::UNSATISFIED) => format!(
+                "{call} was called at {at}, while {} waited since {} for a value that nothing submitted writes",
+                self.other_there(),
+                time(hazard.first.other_at)
+            ),
+            Code::LG104 => format!("{call} was called at {at}, while {in_flight}"),
+            Code::LG105 => format!(
+                "{call} at {at} blocked the host for {} with {}, while {in_flight}",
+                self.held(),
+                match self.flags.says(Flags::PAGEABLE) {
+                    true => "pageable memory",
+                    false => "memory of the host",
+                }
+            ),
+            Code::LG106 => format!(
+                "{call} of {} at {at} blocked the host for {}: hundreds of operations were outstanding on its stream, of \
+                 which the oldest known is {}",
+                self.kernel(),
+                self.held(),
+                self.other()
+            ),
+            Code::LG107 => format!(
+                "{call} of {} at {at} needed more local memory than the context has set aside, while {in_flight}",
+                self.kernel()
+            ),
+            Code::LG108 if self.flags.says(Flags::TIMED) => format!(
+                "{call}{} compiled code for {} at {at}, in a process that had launched kernels before",
+                hazard.kernel.as_ref().map(|kernel| format!(" of {kernel}")).unwrap_or_default(),
+                self.held()
+            ),
+            Code::LG108 => format!(
+                "{call}{} compiled code for {} at {at}, while {in_flight}",
+                hazard.kernel.as_ref().map(|kernel| format!(" of {kernel}")).unwrap_or_default(),
+                self.held()
+            ),
+            Code::LG109 => format!(
+                "{call} of {} at {at} was submitted while {}, whose grid fills the device",
+                self.kernel(),
+                self.in_flight()
+            ),
+            _ => format!("{call} at {at}, while {in_flight}"),
+        };
+        match hazard.prevented {
+            true => format!("{what}; the guard had loaded it by then"),
+            false => what,
+        }
+    }
+
+    fn must_meet(&self) -> Vec<String> {
+        let Self { hazard, .. } = self;
+        let (kernel, other) = (self.kernel(), self.other());
+        let call = &hazard.call;
+        let later = format!("{other} waits for something that is submitted later");
+        match hazard.code {
+            Code::LG101 => vec![
+                later,
+                format!("the first use of {kernel} puts a barrier behind it: nothing submitted afterwards starts before \
+                         everything earlier has ended"),
+                "what it waits for is submitted after that, on any stream of the context".to_owned(),
+            ],
+            Code::LG102 => vec![
+                later,
+                format!("{call} holds its thread, and the context, until everything in flight there has ended"),
+                "what it waits for has to come from that thread, or through that context".to_owned(),
+            ],
+            Code::LG103 => vec![
+                format!("{call} stands in its stream until the value is written"),
+                "something before the write waits for that stream: a synchronize, a release of memory, a load, a full queue"
+                    .to_owned(),
+                format!("{other}, which writes the value, is submitted only after that"),
+            ],
+            Code::LG104 => vec![
+                match self.flags.says(Flags::UNSATISFIED) {
+                    true => format!("{other} stands in its stream until the value is written"),
+                    false => format!("{other} does not end by itself: it waits for the host, or for later work"),
+                },
+                match hazard.stream_class {
+                    StreamClass::Legacy => {
+                        format!("{call} waits for every stream that was not created non-blocking")
+                    }
+                    _ => format!("{call} waits until everything in flight in the context has ended"),
+                },
+                "what it waits for has to come from the thread that is held, or through the context".to_owned(),
+            ],
+            Code::LG105 => vec![
+                format!("{other} waits for something that the host does later"),
+                format!("{call} stays with the host until its stream has come to it, because the memory is pageable"),
+            ],
+            Code::LG106 => vec![
+                format!("{other} waits for something that the host does later"),
+                format!("{call} finds the queue full, and stays until an operation there has ended"),
+            ],
+            Code::LG107 => vec![
+                later,
+                format!("{call} of {kernel} waits until everything in flight in the context has ended, to set more local \
+                         memory aside"),
+            ],
+            Code::LG108 if self.flags.says(Flags::TIMED) => vec![
+                format!("{call} compiles, which may take seconds, and holds its thread and the context meanwhile"),
+                "another thread, or a clock of the program's, waits for what comes after it".to_owned(),
+            ],
+            Code::LG108 => vec![
+                format!("{other} waits for something that is submitted later, or for a time that passes"),
+                format!("{call} compiles, which may take seconds, and holds its thread and the context meanwhile"),
+            ],
+            Code::LG109 => vec![
+                format!("{other} has every place of the device until it ends"),
+                format!("{other} waits for something that {kernel} does"),
+            ],
+            _ => Vec::new(),
+        }
+    }
+
+    fn evidence(&self) -> Vec<Evidence> {
+        let first = &self.hazard.first;
+        let stream = |number: u32| (number != 0).then_some(number);
+        let call = match (self.hazard.code, &self.hazard.kernel) {
+            (Code::LG101 | Code::LG102, Some(kernel)) => format!("{kernel} is used for the first time"),
+            (Code::LG102, None) => "a module or library is loaded".to_owned(),
+            (Code::LG103, _) => "a wait for a value is submitted".to_owned(),
+            (_, Some(kernel)) => format!("{} of {kernel} is called", self.hazard.call),
+            (_, None) => format!("{} is called", self.hazard.call),
+        };
+        let mut evidence =
+            vec![Evidence { what: call, at: first.at, thread: Some(first.thread), stream: stream(first.stream) }];
+        if first.other_at != 0 {
+            evidence.push(Evidence {
+                what: format!("{} is submitted", self.other()),
+                at: first.other_at,
+                thread: None,
+                stream: stream(first.other_stream),
+            });
+        }
+        evidence
+    }
+
+    fn fix(&self) -> String {
+        let Self { hazard, .. } = self;
+        let (kernel, other, call) = (self.kernel(), self.other(), hazard.call.as_str());
+        match hazard.code {
+            Code::LG101 => format!(
+                "Load {kernel} before {other} is submitted: call cudaFuncGetAttributes or cuFuncLoad on it, or launch it \
+                 once; LAZYGUARD_PRELOAD=auto does this."
+            ),
+            Code::LG102 if hazard.kernel.is_none() => format!("Call {call} before {other} is submitted."),
+            Code::LG102 => format!(
+                "Load {kernel} before {other} is submitted: launch it once, or call cudaFuncGetAttributes or \
+                 cuKernelGetFunction on it; LAZYGUARD_PRELOAD=auto does this for libraries that are registered by then."
+            ),
+            Code::LG103 => format!("Submit {other} before {call}, or order the streams with an event."),
+            Code::LG104 => match call {
+                "cuMemFree" => "Release the memory with cuMemFreeAsync (cudaFreeAsync), or after that work has ended."
+                    .to_owned(),
+                "cuMemFreeHost" | "cuMemHostUnregister" => {
+                    "Keep the memory until that work has ended, and release it then.".to_owned()
+                }
+                "cuModuleUnload" | "cuLibraryUnload" => "Unload it after that work has ended, or keep it.".to_owned(),
+                "cuCtxSetLimit" => "Set limits at the start, before anything is submitted.".to_owned(),
+                _ if hazard.stream_class == StreamClass::Legacy => {
+                    "Use an asynchronous copy on a stream of its own and synchronize with the stream that is meant, or \
+                     create the streams with CU_STREAM_NON_BLOCKING."
+                        .to_owned()
+                }
+                _ => format!("Call {call} before {other} is submitted, or after it has ended."),
+            },
+            Code::LG105 => "Copy from and to memory that is page-locked: allocate it with cuMemAllocHost \
+                            (cudaMallocHost), or register it with cuMemHostRegister (cudaHostRegister)."
+                .to_owned(),
+            Code::LG106 => "Submit less at a time: synchronize, or record an event and wait for it, every few hundred \
+                            operations; or put what is launched again and again into a graph."
+                .to_owned(),
+            Code::LG107 => format!(
+                "Launch {kernel} once before {other} is submitted, or set cuCtxSetLimit (cudaDeviceSetLimit) with the \
+                 limit of the stack at the start."
+            ),
+            Code::LG108 => "Build machine code for this device into the program (nvcc -gencode), or load the code at the \
+                            start and launch it once; LAZYGUARD_PRELOAD=auto does the latter for libraries that are \
+                            registered by then."
+                .to_owned(),
+            Code::LG109 => format!(
+                "Submit {kernel} before {other}, or give {other} a smaller grid, so that it leaves room."
+            ),
+            _ => String::new(),
+        }
+    }
+}
+
+/// A hazard on one line, for the summary at the end of a run.
+pub fn line(hazard: &Hazard) -> String {
+    let count = match (hazard.count, hazard.at_least) {
+        (1, false) => "once".to_owned(),
+        (n, false) => format!("{n} times"),
+        (n, true) => format!("{n} times or more"),
+    };
+    let prevented = if hazard.prevented { "prevented " } else { "hazard " };
+    let on = match hazard.stream_class {
+        StreamClass::None => String::new(),
+        stream => format!(" on {}", class(stream)),
+    };
+    let of = hazard.kernel.as_ref().map(|kernel| format!(" of {kernel}")).unwrap_or_default();
+    let with = match hazard.first.other.as_str() {
+        "" => String::new(),
+        other => format!(", beside {other}"),
+    };
+    format!("{prevented}{}: {}{of}{on}{with}, {count}: {}", hazard.code, hazard.call, hazard.title)
+}

@@ -1,0 +1,380 @@
+//! Private folders that are left behind: what they are, which of them are taken away, and how.
+//!
+//! Nobody has asked for these folders, and each takes as much memory as `LAZYGUARD_RECORD` says. So their number and their size have
+//! a limit. The library looks after it when a process makes a folder of its own, `lazyguard run` when it makes one, and
+//! `lazyguard clean` when it is called; this is the one place that says what may be removed.
+//!
+//! A folder is never removed while its process lives. Where the process has its number on the same host and in the same namespace, the
+//! kernel says whether there is one. Containers that share their memory (`--ipc=host`), and hosts that share a file system, see each
+//! other's folders and not each other's processes: there a lock says that a run goes on, and the recording that a process does, since
+//! it is stamped ten times a second. A process that was stopped as a whole for longer than [`SILENT`] in another container counts as
+//! gone. What an earlier boot of this host has left is treated in the same way.
+//!
+//! A sweep runs on a thread of the program, whose stack may be small, and root's place for other users is open to all. So it looks at no
+//! more entries than [`Sight::entries`] says, and goes no deeper than folders of LazyGuard lie in each other.
+//!
+//! Must not: follow a link, remove anything of another user outside a folder of this one, wait, or look at a clock or at processes by
+//! itself: that is asked of [`Sight`].
+
+mod remove;
+
+use crate::run_folder::file::{HANG, KEPT, MARK, OF_A_PROCESS, TRACE};
+use crate::run_folder::Private;
+use crate::trace::layout::{header, HEADER_BYTES, WORD};
+use std::ffi::OsStr;
+use std::fs::{self, DirEntry, File};
+use std::io;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+pub use remove::remove_folder;
+
+/// How many folders without the report of a hang stay, of processes and of runs; the one that is being made is counted.
+pub const MOST_WITHOUT_HANG: usize = 8;
+/// For how long those stay.
+pub const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// How many folders stay in one place, whatever is in them; the one that is being made is counted. A person looks at the newest
+/// failures, and sixteen recordings of the usual size are [`MOST_BYTES`].
+pub const MOST_FOLDERS: usize = 16;
+/// How much they may take together, in bytes. The newest stays, however large it is.
+pub const MOST_BYTES: u64 = 256 << 20;
+/// For how long a process may not have stamped its recording and still be alive.
+pub const SILENT: Duration = Duration::from_secs(60);
+
+/// The most folders that are looked at while a program starts.
+const MOST_LOOKED_AT: usize = 256;
+/// How deep folders lie in each other: a run, a run in it, a process in that.
+pub const DEEPEST: usize = 4;
+
+/// Tells whether another process holds a lock on a file.
+pub type AskLock = dyn Fn(&File) -> Option<bool>;
+
+/// What can be asked about this machine.
+pub struct Sight<'a> {
+    /// This user.
+    pub user: u32,
+    /// The namespace in which processes have their numbers here, as [`namespace`] tells it.
+    pub namespace: u16,
+    /// The most entries of folders that are looked at for one private folder, and the most that one sweep removes.
+    pub entries: usize,
+    /// The time.
+    pub now: SystemTime,
+    /// Whether there is a process with this number.
+    pub exists: &'a dyn Fn(u32) -> bool,
+    /// Opens a regular file without following a link or waiting.
+    pub open: &'a dyn Fn(&Path) -> io::Result<File>,
+    /// Whether another process holds a lock on a file (flock(2)); it returns `None` where the file system has no locks. `None` where
+    /// locks are not asked for: a run of another namespace then counts as one that goes on, and of the others the numbers of
+    /// processes decide.
+    pub is_locked: Option<&'a AskLock>,
+}
+
+/// Whether the process of a folder is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It is, or may be.
+    Lives,
+    /// It is gone.
+    Gone,
+    /// It had its number in another namespace or on another host, and has given no sign of life for [`SILENT`].
+    Silent,
+}
+
+/// A private folder of this user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Left {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What its name tells.
+    pub private: Private,
+    /// When its content last changed.
+    pub since: SystemTime,
+    /// What it takes of memory or disk.
+    pub bytes: u64,
+    /// Whether its process is there.
+    pub state: State,
+    /// Whether it has the report of a hang, or its path was printed.
+    pub is_evidence: bool,
+    /// The name of a file in it that is not LazyGuard's.
+    pub foreign: Option<String>,
+}
+
+/// The namespace in which this process has its number, as much of it as a name holds: a hash of the namespace and of this boot of this
+/// host, since the first namespace has the same number on every host. 0 where the system does not tell.
+pub fn namespace() -> u16 {
+    let told = |name: &str| fs::read_to_string(Path::new("/proc/sys/kernel").join(name)).ok();
+    let boot = told("random/boot_id").or_else(|| told("hostname"));
+    let link = fs::read_link("/proc/self/ns/pid").ok();
+    namespace_by(boot.as_deref(), link.as_deref().and_then(Path::to_str))
+}
+
+/// By what names this boot of this host, and by the link to the namespace.
+fn namespace_by(boot: Option<&str>, link: Option<&str>) -> u16 {
+    let told = |text: Option<&str>| text.map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned);
+    let (Some(boot), Some(link)) = (told(boot), told(link)) else { return 0 };
+    // FNV-1a: every version and build has to come to the same.
+    let bytes = boot.bytes().chain(link.bytes());
+    let hash = bytes.fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    ((hash >> 16) as u16 ^ hash as u16).max(1)
+}
+
+/// This user's private folders in a place. What another user has put there under such a name is none, and neither is a link.
+pub fn all_in(base: &Path, sight: &Sight<'_>) -> Vec<Left> {
+    some_in(base, sight, usize::MAX)
+}
+
+/// Takes away what is too much in a place where a folder is about to be made.
+pub fn tidy(base: &Path, sight: &Sight<'_>) {
+    let left = some_in(base, sight, MOST_LOOKED_AT);
+    let mut entries = sight.entries;
+    for surplus in surplus(&left, sight.now) {
+        // The next process tries again.
+        let _ = surplus.remove(&mut entries);
+    }
+}
+
+/// What is too much of these, the newest first; whose process lives is never among them.
+pub fn surplus(left: &[Left], now: SystemTime) -> Vec<&Left> {
+    let mut dead: Vec<_> = left.iter().filter(|left| left.state != State::Lives).collect();
+    dead.sort_by_key(|left| std::cmp::Reverse(left.since));
+    let mut without_hang = [0; 2];
+    let (mut folders, mut bytes) = (0, 0_u64);
+    let mut is_surplus = |left: &&Left| {
+        if !left.is_evidence {
+            let count = &mut without_hang[usize::from(left.private.is_run)];
+            *count += 1;
+            if *count >= MOST_WITHOUT_HANG || now.duration_since(left.since).is_ok_and(|age| age > DAY) {
+                return true;
+            }
+        }
+        folders += 1;
+        bytes = bytes.saturating_add(left.bytes);
+        folders > 1 && (folders >= MOST_FOLDERS || bytes > MOST_BYTES)
+    };
+    dead.into_iter().filter(|left| is_surplus(left)).collect()
+}
+
+fn some_in(base: &Path, sight: &Sight<'_>, most: usize) -> Vec<Left> {
+    let Ok(entries) = fs::read_dir(base) else { return Vec::new() };
+    let named = entries.flatten().filter_map(|entry| Some((Private::by_name(&entry.file_name())?, entry)));
+    let own = named.filter(|(private, _)| private.user == sight.user).take(most);
+    own.filter_map(|(private, entry)| Left::at(private, &entry, sight)).collect()
+}
+
+impl Left {
+    fn at(private: Private, entry: &DirEntry, sight: &Sight<'_>) -> Option<Self> {
+        // Anybody may put something of such a name here: of a link, this is the link itself.
+        let about = entry.metadata().ok().filter(|about| about.is_dir() && about.uid() == sight.user)?;
+        let (path, since) = (entry.path(), about.modified().ok()?);
+        let state = match private.is_run {
+            true => state_of_run(&path, private, since, sight),
+            false => state_of_process(&path, private, since, sight),
+        };
+        let mut entries = sight.entries;
+        let mut left = Self {
+            bytes: bytes_in(&path, DEEPEST, &mut entries),
+            path,
+            private,
+            since,
+            state,
+            is_evidence: false,
+            foreign: None,
+        };
+        left.is_evidence = if private.is_run {
+            run_is_evidence(&left.path, DEEPEST, &mut sight.entries.clone())
+        } else {
+            is_there(&left.path, HANG)
+        };
+        if !private.is_run {
+            left.foreign = entries_of(&left.path).find(|entry| !is_ours(entry)).map(|entry| name_of(&entry));
+        }
+        Some(left)
+    }
+
+    /// Why the folder stays although its process is gone, if it does.
+    ///
+    /// # Errors
+    ///
+    /// It holds something that is not LazyGuard's.
+    pub fn removable(&self) -> io::Result<()> {
+        match &self.foreign {
+            Some(name) => Err(io::Error::other(format!("it holds something that is not LazyGuard's: {name}"))),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes the folder away, with no more entries than are still to be removed, which it counts down; returns how many bytes that gives
+    /// back. A folder of a process in which there is something that is not LazyGuard's stays as it is, since somebody has put it there.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Left::removable`] and of [`remove_folder`].
+    pub fn remove(&self, entries: &mut usize) -> io::Result<u64> {
+        self.removable()?;
+        remove_folder(&self.path, entries).map(|()| self.bytes)
+    }
+}
+
+fn state_of_process(path: &Path, private: Private, since: SystemTime, sight: &Sight<'_>) -> State {
+    if (sight.exists)(private.process) {
+        return State::Lives;
+    }
+    if is_known_here(private, sight) {
+        return State::Gone;
+    }
+    // Where there is no recording in a file, the folder may have stood as it is for as long as such folders are kept.
+    let may_live = || sight.now.duration_since(since).map_or(true, |age| age <= DAY);
+    match is_stamped(path, sight).unwrap_or_else(may_live) {
+        true => State::Lives,
+        false => State::Silent,
+    }
+}
+
+fn state_of_run(path: &Path, private: Private, since: SystemTime, sight: &Sight<'_>) -> State {
+    let known = is_known_here(private, sight);
+    let is_recent = sight.now.duration_since(since).map_or(true, |age| age <= DAY);
+    // Two hosts may come to the same number of a namespace, so a lock counts in each.
+    let is_locked = |folder: &Path| match lock_of(folder, sight) {
+        Lock::Held => true,
+        Lock::Free => false,
+        Lock::NotAsked => !known,
+        Lock::NotTold => !known && is_recent,
+    };
+    if (sight.exists)(private.process) || is_locked(path) {
+        return State::Lives;
+    }
+    // Of a run that came to its end, the numbers are enough: it has waited for what it has started, or let it go.
+    let is_stamped = |folder: &Path| (!known || !is_there(path, KEPT)) && is_stamped(folder, sight) == Some(true);
+    let lives = |folder: &Path| {
+        let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        process_of(&name).is_some_and(|process| (sight.exists)(process)) || is_stamped(folder) || is_locked(folder)
+    };
+    match (has_living(path, DEEPEST, &mut sight.entries.clone(), &lives), known) {
+        (true, _) => State::Lives,
+        (false, true) => State::Gone,
+        (false, false) => State::Silent,
+    }
+}
+
+/// Whether the numbers of processes that such a folder tells are those of this namespace.
+fn is_known_here(private: Private, sight: &Sight<'_>) -> bool {
+    sight.namespace != 0 && private.namespace == sight.namespace
+}
+
+/// What the lock on the mark of a run tells.
+enum Lock {
+    /// The run goes on.
+    Held,
+    /// It is over, or there is no mark.
+    Free,
+    /// The file system has no locks.
+    NotTold,
+    /// See [`Sight::is_locked`].
+    NotAsked,
+}
+
+fn lock_of(folder: &Path, sight: &Sight<'_>) -> Lock {
+    let Ok(mark) = (sight.open)(&folder.join(MARK)) else { return Lock::Free };
+    match sight.is_locked.map(|is_locked| is_locked(&mark)) {
+        None => Lock::NotAsked,
+        Some(None) => Lock::NotTold,
+        Some(Some(true)) => Lock::Held,
+        Some(Some(false)) => Lock::Free,
+    }
+}
+
+/// Whether a process whose folder is in this one still runs; or a run, or one of its processes. It may where there are more entries
+/// than are looked at.
+fn has_living(root: &Path, depth: usize, entries: &mut usize, lives: &dyn Fn(&Path) -> bool) -> bool {
+    entries_of(root).any(|entry| {
+        let Some(rest) = entries.checked_sub(1) else { return true };
+        *entries = rest;
+        folder_at(&entry).is_some_and(|folder| {
+            lives(&folder) || depth > 0 && is_there(&folder, MARK) && has_living(&folder, depth - 1, entries, lives)
+        })
+    })
+}
+
+/// The process that the name of a folder in a run's tells: `rankR-PID`, with a dot and a number behind it after an exec, or
+/// `run-PID`, with a number behind it where that was taken.
+pub fn process_of(name: &str) -> Option<u32> {
+    let process = match name.strip_prefix("run-") {
+        Some(rest) => rest.split('-').next(),
+        None => name.rsplit_once('-').and_then(|(_, process)| process.split('.').next()),
+    };
+    process?.parse().ok()
+}
+
+/// Whether a run has kept what somebody is to look at: its path was printed, or a process has left the report of a hang. It may where
+/// there are more entries than are looked at.
+fn run_is_evidence(root: &Path, depth: usize, entries: &mut usize) -> bool {
+    is_there(root, KEPT)
+        || entries_of(root).any(|entry| {
+            let Some(rest) = entries.checked_sub(1) else { return true };
+            *entries = rest;
+            folder_at(&entry).is_some_and(|folder| {
+                is_there(&folder, HANG)
+                    || depth > 0 && is_there(&folder, MARK) && run_is_evidence(&folder, depth - 1, entries)
+            })
+        })
+}
+
+/// Whether a process has stamped its recording lately; `None` where there is no recording in a file.
+fn is_stamped(folder: &Path, sight: &Sight<'_>) -> Option<bool> {
+    let mut bytes = [0; HEADER_BYTES];
+    let trace = folder.join(TRACE);
+    if fs::symlink_metadata(&trace).is_ok_and(|about| !about.is_file()) {
+        // The library makes no such thing, so it is nobody's recording.
+        return Some(false);
+    }
+    (sight.open)(&trace).and_then(|file| file.read_exact_at(&mut bytes, 0)).ok()?;
+    let word = |number: usize| bytes[number * WORD..][..WORD].try_into().map_or(0, u64::from_le_bytes);
+    let stamped = word(header::ARMED_UNIX_NANOS).saturating_add(word(header::LAST_SEEN));
+    let now = sight.now.duration_since(UNIX_EPOCH).unwrap_or_default();
+    Some(now.saturating_sub(Duration::from_nanos(stamped)) <= SILENT)
+}
+
+/// What a folder takes, as far as it is looked through.
+fn bytes_in(folder: &Path, depth: usize, entries: &mut usize) -> u64 {
+    let mut bytes = 0_u64;
+    for entry in entries_of(folder) {
+        let Some(rest) = entries.checked_sub(1) else { return bytes };
+        *entries = rest;
+        let Ok(about) = entry.metadata() else { continue };
+        // Blocks are of 512 bytes, whatever the file system counts in.
+        bytes = bytes.saturating_add(about.blocks().saturating_mul(512));
+        if about.is_dir() && depth > 0 {
+            bytes = bytes.saturating_add(bytes_in(&entry.path(), depth - 1, entries));
+        }
+    }
+    bytes
+}
+
+/// Whether an entry of a process's folder is LazyGuard's own, or the beginning of one.
+fn is_ours(entry: &DirEntry) -> bool {
+    let name = name_of(entry);
+    let whole = name.strip_prefix('.').and_then(|name| name.strip_suffix(".new")).unwrap_or(&name);
+    // What lies in the way of one of our own files is taken away with it.
+    OF_A_PROCESS.contains(&whole) && !entry.file_type().is_ok_and(|kind| kind.is_dir())
+}
+
+fn name_of(entry: &DirEntry) -> String {
+    entry.file_name().to_string_lossy().into_owned()
+}
+
+fn is_there(folder: &Path, name: impl AsRef<OsStr>) -> bool {
+    fs::symlink_metadata(folder.join(Path::new(name.as_ref()))).is_ok()
+}
+
+fn entries_of(folder: &Path) -> impl Iterator<Item = DirEntry> {
+    fs::read_dir(folder).into_iter().flatten().flatten()
+}
+
+fn folder_at(entry: &DirEntry) -> Option<PathBuf> {
+    entry.file_type().is_ok_and(|kind| kind.is_dir()).then(|| entry.path())
+}
+
+#[cfg(test)]
+#[path = "old_runs_tests.rs"]
+mod tests;

@@ -1,0 +1,175 @@
+//! The summary of a run: what was done, what was left out, and why.
+
+use super::SCHEMA;
+use crate::preload::{Nudge, Skip};
+use crate::settings::Policy;
+use serde::{Deserialize, Serialize};
+
+/// How often something was left out for one reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SkipCount {
+    /// The reason.
+    pub reason: Skip,
+    /// How many kernels; for libraries that could not be looked into, how many libraries.
+    pub count: u64,
+}
+
+/// What a CUDA runtime instance in the process was answered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NudgeAnswer {
+    /// The object file the instance belongs to.
+    pub object: String,
+    /// The fat binaries it holds.
+    pub fat_binaries: u64,
+    /// The answer.
+    pub answer: Nudge,
+}
+
+/// What was preloaded, and what was not.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PreloadSummary {
+    /// The policy in force.
+    pub policy: String,
+    /// Kernels preloaded.
+    pub kernels: u64,
+    /// Time spent on it, in nanoseconds.
+    pub nanos: u64,
+    /// Device memory it took, in bytes, as far as was measured.
+    pub bytes: u64,
+    /// What was left out.
+    pub skipped: Vec<SkipCount>,
+    /// What still waits for the context to be idle, or for its turn: libraries, modules and kernels.
+    pub pending: u64,
+    /// What the CUDA runtime instances of the process were answered.
+    pub runtimes: Vec<NudgeAnswer>,
+    /// What the guard did because of, or despite, a setting of the user's.
+    pub notes: Vec<String>,
+}
+
+impl PreloadSummary {
+    /// The summary in lines for a person.
+    pub fn lines(&self) -> Vec<String> {
+        let mut lines = vec![format!(
+            "preload {}: {} kernel(s) preloaded in {:.1} ms",
+            self.policy,
+            self.kernels,
+            self.nanos as f64 / 1e6
+        )];
+        for skip in &self.skipped {
+            lines.push(format!("  left out {}: {}", skip.count, skip.reason.text()));
+        }
+        if self.pending > 0 {
+            lines.push(format!(
+                "  {} still wait for the context to be idle, or for their turn (LAZYGUARD_PRELOAD_SHARE)",
+                self.pending
+            ));
+        }
+        for runtime in &self.runtimes {
+            let what = match runtime.answer {
+                Nudge::RegisterNow => "told to register them at start",
+                Nudge::PolicyLeavesAlone => continue,
+                Nudge::TooMany => "too many to register at start (LAZYGUARD_NUDGE): kernels first used under a persistent one are not covered",
+                Nudge::NothingFound => "left alone",
+                Nudge::AlreadyEager => "loads eagerly already",
+            };
+            lines.push(format!("  CUDA runtime in {}: {} fat binaries, {what}", runtime.object, runtime.fat_binaries));
+        }
+        lines.extend(self.notes.iter().map(|note| format!("  {note}")));
+        lines
+    }
+
+    /// The policy's name, as the settings spell it.
+    pub fn policy_name(policy: Policy) -> String {
+        format!("{policy:?}").to_lowercase()
+    }
+}
+
+/// What became of the records.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordingSummary {
+    /// The size of the recording.
+    pub bytes: u64,
+    /// Whether it is a file's all along; else it is in memory, and written to the folder at a hang and at the end.
+    pub in_file: bool,
+    /// Records that had to give way to later ones.
+    pub overwritten: u64,
+    /// Records for which there was no room at all.
+    pub dropped: u64,
+}
+
+/// The summary of a run, as `run.json` holds it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Summary {
+    /// 1; raised when a key changes its meaning or goes away.
+    pub schema: u32,
+    /// LazyGuard's version.
+    pub version: String,
+    /// The process.
+    pub process: u32,
+    /// The program's file name.
+    pub program: String,
+    /// The driver's version, as `cuDriverGetVersion` counts.
+    pub driver_version: i32,
+    /// How the program ended, as far as was seen: `running`, `exit`, `ended by` and a setting.
+    pub ended: String,
+    /// Time since the guard was armed, in nanoseconds.
+    pub nanos: u64,
+    /// Driver calls seen.
+    pub calls: u64,
+    /// Launches seen.
+    pub launches: u64,
+    /// Hangs reported.
+    pub hangs: u64,
+    /// Hazards by code.
+    pub hazards: Vec<(String, u64)>,
+    /// Hazards that the guard took care of, by code: what would have arisen without.
+    #[serde(default)]
+    pub prevented: Vec<(String, u64)>,
+    /// Preloading.
+    pub preload: PreloadSummary,
+    /// The recording.
+    #[serde(default)]
+    pub recording: RecordingSummary,
+    /// Names asked of the driver that look like launches, loads or waits and that this build does not get between.
+    pub unhooked: Vec<String>,
+    /// Records, log lines and numbers lost for lack of room, and faults of the guard's own, by name.
+    pub lost: Vec<(String, u64)>,
+}
+
+impl Summary {
+    /// The summary in lines for a person.
+    pub fn lines(&self) -> Vec<String> {
+        let mut lines = vec![format!(
+            "{} (process {}): {:.3} s under the guard, {} driver calls, {} launches, {} hang(s) reported",
+            self.program,
+            self.process,
+            self.nanos as f64 / 1e9,
+            self.calls,
+            self.launches,
+            self.hangs
+        )];
+        if self.ended.starts_with("ended by") {
+            lines.push(self.ended.clone());
+        }
+        lines.extend(self.preload.lines());
+        for (code, count) in &self.hazards {
+            lines.push(format!("hazard {code}: {count} time(s)"));
+        }
+        for (code, count) in &self.prevented {
+            lines.push(format!("hazard {code} prevented: {count} time(s)"));
+        }
+        if !self.unhooked.is_empty() {
+            lines.push(format!("asked of the driver and not followed: {}", self.unhooked.join(", ")));
+        }
+        for (what, count) in self.lost.iter().filter(|(_, count)| *count > 0) {
+            lines.push(format!("lost: {count} {what}"));
+        }
+        lines
+    }
+
+    /// The JSON object.
+    pub fn json(&self) -> String {
+        serde_json::to_string_pretty(self)
+            .unwrap_or_else(|error| format!("{{\"schema\":{SCHEMA},\"error\":\"{error}\"}}"))
+    }
+}

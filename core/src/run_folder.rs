@@ -1,0 +1,214 @@
+//! Where the run folder goes, and where a recording may be mapped: which file systems will do, and how much of their room it may
+//! take. The shim asks when it makes one, `lazyguard doctor` before, `lazyguard report` of a process that is gone afterwards.
+//!
+//! Must not: ask the environment or a file system anything; what is known of them is an argument.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+/// Where folders lie in memory, on systems that have it.
+pub const MEMORY: &str = "/dev/shm";
+
+/// The name of a process's private folder begins with this.
+pub fn private_prefix(user: u32, process: u32) -> String {
+    format!("lazyguard-{user}-{process}-")
+}
+
+/// The end of such a name: in which namespace the process has its number, as far as four digits tell, and something random.
+pub fn private_suffix(namespace: u16, random: u16) -> String {
+    format!("{namespace:04x}{random:04x}")
+}
+
+/// Where private folders go, to the first that will do: to the folder for temporary files that the user has named (`TMPDIR`), to
+/// the one that lies in memory, to the one on a disk. Whoever looks for one looks in all: his environment may not be the process's.
+pub fn private_bases(named: Option<OsString>) -> Vec<PathBuf> {
+    let mut bases: Vec<_> = named.into_iter().filter(|folder| !folder.is_empty()).map(PathBuf::from).collect();
+    for base in [MEMORY, "/tmp"] {
+        if !bases.iter().any(|known| known == Path::new(base)) {
+            bases.push(PathBuf::from(base));
+        }
+    }
+    bases
+}
+
+/// What the name of a private folder tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Private {
+    /// Whether it is that of a `lazyguard run`, with the folders of the run's processes in it.
+    pub is_run: bool,
+    /// The user who made it, if the name is right.
+    pub user: u32,
+    /// The process that made it.
+    pub process: u32,
+    /// The namespace in which that process has its number; 0 where it was not known.
+    pub namespace: u16,
+}
+
+impl Private {
+    /// By the name: `lazyguard-USER-PROCESS-SUFFIX` or `lazyguard-run-USER-PROCESS-SUFFIX`.
+    pub fn by_name(name: &OsStr) -> Option<Self> {
+        let rest = name.to_str()?.strip_prefix("lazyguard-")?;
+        let (is_run, rest) = rest.strip_prefix("run-").map_or((false, rest), |rest| (true, rest));
+        let mut parts = rest.split('-');
+        let (user, process, suffix) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?, parts.next()?);
+        let is_whole = parts.next().is_none() && suffix.len() == 8 && suffix.bytes().all(|b| b.is_ascii_hexdigit());
+        Some(Self {
+            is_run,
+            user,
+            process,
+            namespace: u16::from_str_radix(suffix.get(..4).filter(|_| is_whole)?, 16).ok()?,
+        })
+    }
+}
+
+/// Names of the files that LazyGuard writes into the folder of a process. Each is written as a whole under another name first:
+/// with a dot before and `.new` behind.
+pub mod file {
+    /// The log.
+    pub const LOG: &str = "log.jsonl";
+    /// The summary of the run.
+    pub const RUN: &str = "run.json";
+    /// The report of the newest hang.
+    pub const HANG: &str = "hang.json";
+    /// What another timing would have made a hang.
+    pub const HAZARDS: &str = "hazards.json";
+    /// The recording.
+    pub const TRACE: &str = "trace.lgt";
+    /// The answer to the newest request for a report: for programs, and for people.
+    pub const DUMP: &str = "dump.json";
+    /// See [`DUMP`].
+    pub const DUMP_TEXT: &str = "dump.txt";
+    /// What makes such a request, where the recording is not a file.
+    pub const REQUEST: &str = "dump.request";
+    /// What the Python interpreter says of its threads.
+    pub const PYTHON: &str = "python.txt";
+    /// The recording as a timeline, where `lazyguard export` was not told another name.
+    pub const TIMELINE: &str = "trace.perfetto-trace";
+    /// In the folder of a run: that it is one, and whose; locked for as long as the run lasts.
+    pub const MARK: &str = "supervised.json";
+    /// In the private folder of a run that is over: its path was printed.
+    pub const KEPT: &str = "kept";
+    /// All of those in a process's folder.
+    pub const OF_A_PROCESS: [&str; 11] =
+        [LOG, RUN, HANG, HAZARDS, TRACE, DUMP, DUMP_TEXT, REQUEST, PYTHON, TIMELINE, crate::stack::STACKS];
+}
+
+/// Magic numbers as statfs(2) and the file systems' own headers have them.
+const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
+const UNSUITABLE: [(u64, &str); 20] = [
+    (0x6969, "NFS"),
+    (0xff53_4d42, "CIFS"),
+    (0xfe53_4d42, "SMB2"),
+    (0x517b, "SMB"),
+    (0x0bd0_0bd0, "Lustre"),
+    (0x4750_4653, "GPFS"),
+    (0x1983_0326, "BeeGFS"),
+    (0x00c3_6400, "Ceph"),
+    (0x0102_1997, "9p"),
+    (0x5346_414f, "AFS"),
+    (0x7461_636f, "OCFS2"),
+    (0x0116_1970, "GFS2"),
+    (0x2003_0528, "OrangeFS"),
+    (0x6573_5546, "FUSE"),
+    (0x9123_683e, "btrfs"),
+    (0x2fc1_2fc1, "ZFS"),
+    (0xca45_1a4e, "bcachefs"),
+    (0x3434, "NILFS2"),
+    (0x2405_1905, "UBIFS"),
+    (0xabba_1974, "xenfs"),
+];
+
+/// Of the room that is left on a file system, a recording takes at most one part in this many: where it was asked for, and
+/// where it was not.
+const SHARE_OF_ROOM: u64 = 4;
+const SHARE_OF_ROOM_UNASKED: u64 = 16;
+
+/// What is known of the file system that a run folder lies on.
+#[derive(Clone, Copy, Debug)]
+pub struct FileSystem {
+    /// `f_type` of statfs(2); of a wider field, what is beyond 32 bits does not count.
+    pub kind: u64,
+    /// What is left to this user, in bytes.
+    pub room: u64,
+}
+
+impl FileSystem {
+    /// Whether it lies in memory.
+    pub fn is_in_memory(&self) -> bool {
+        IN_MEMORY.contains(&self.kind())
+    }
+
+    /// Whether a recording of this size may be mapped there. Where nobody has asked for a folder, only a file system in memory
+    /// will do: a store into a page of a disk's file may have to wait for the disk. Who names a folder on a local disk has
+    /// chosen.
+    ///
+    /// # Errors
+    ///
+    /// Why not, in words.
+    pub fn suits(&self, asked_for: bool, bytes: u64) -> Result<(), String> {
+        if let Some((_, name)) = UNSUITABLE.iter().find(|(magic, _)| *magic == self.kind()) {
+            return Err(format!("the folder lies on {name}"));
+        }
+        if !asked_for && !self.is_in_memory() {
+            return Err("the private folder does not lie in memory".to_owned());
+        }
+        // What is taken here is missing to the program.
+        let share = if asked_for { SHARE_OF_ROOM } else { SHARE_OF_ROOM_UNASKED };
+        if bytes.saturating_mul(share) > self.room {
+            return Err(format!("the folder's file system has only {} MiB left", self.room >> 20));
+        }
+        Ok(())
+    }
+
+    fn kind(&self) -> u64 {
+        // Some numbers have their highest bit set, and the field's width depends on the architecture.
+        self.kind & 0xffff_ffff
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EXT4: u64 = 0xef53;
+    const TMPFS: u64 = 0x0102_1994;
+
+    #[test]
+    fn the_private_folder_of_a_process_is_known_by_its_name() {
+        let name = private_prefix(1000, 4242) + &private_suffix(0x0bad, 0xcafe);
+        assert_eq!(name, "lazyguard-1000-4242-0badcafe");
+        let private = Private { is_run: false, user: 1000, process: 4242, namespace: 0x0bad };
+        assert_eq!(Private::by_name(OsStr::new(&name)), Some(private));
+        let of_a_run = Private::by_name(OsStr::new("lazyguard-run-1000-4242-0badcafe"));
+        assert_eq!(of_a_run, Some(Private { is_run: true, ..private }));
+        for other in [
+            "lazyguard-1000-4242-",
+            "lazyguard-1000-4242-0badcaf",
+            "lazyguard-1000-4242-0badcafg",
+            "lazyguard-run-run-1000-4242-0badcafe",
+            "lazyguard-x-4242-0badcafe",
+            "lazyguard-1000-4242-0badcafe-2",
+            "my-lazyguard-1000-4242-0badcafe",
+        ] {
+            assert_eq!(Private::by_name(OsStr::new(other)), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn private_folders_go_where_the_user_says_else_to_memory() {
+        assert_eq!(private_bases(None), [Path::new(MEMORY), Path::new("/tmp")]);
+        assert_eq!(private_bases(Some("/scratch".into()))[0], Path::new("/scratch"));
+        assert_eq!(private_bases(Some("/tmp".into())), [Path::new("/tmp"), Path::new(MEMORY)]);
+    }
+
+    #[test]
+    fn a_recording_goes_where_no_store_has_to_wait_unasked() {
+        let suits = |kind, room, asked_for| FileSystem { kind, room }.suits(asked_for, 16 << 20).is_ok();
+        assert!(suits(TMPFS, 1 << 30, false) && suits(TMPFS, 1 << 30, true));
+        assert!(!suits(EXT4, 1 << 30, false) && suits(EXT4, 1 << 30, true));
+        // Sign-extended, as a field of 64 bits has it.
+        assert!(!suits(0xffff_ffff_9123_683e, 1 << 40, true) && !suits(0x6969, 1 << 40, true));
+        assert!(!suits(EXT4, 63 << 20, true) && suits(EXT4, 64 << 20, true));
+        assert!(!suits(TMPFS, 255 << 20, false) && suits(TMPFS, 256 << 20, false));
+    }
+}

@@ -1,0 +1,769 @@
+//! All that is known of one process.
+
+use super::context::{Context, Function, FunctionKind};
+use super::hash::ByHandle;
+use super::load::InFlight;
+use super::operation::Operation;
+use super::slab::Slab;
+use super::stream::{Stream, StreamKind};
+use super::thread::ThreadSlot;
+use super::{lock, lock_soon};
+use crate::sync::AtomicU64 as Word;
+use crate::trace::layout::Shape;
+use crate::trace::{ProcessFacts, Recorder};
+use crate::Nanos;
+use dashmap::DashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::Mutex;
+
+/// What tells one stream from another: a default stream's handle means another stream in each context, and a per-thread
+/// one in each thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct StreamKey {
+    /// The program's handle.
+    pub handle: u64,
+    /// The context's number for a default stream, else 0.
+    pub context: u32,
+    /// The thread for a per-thread default stream, else 0.
+    pub thread: u32,
+}
+
+#[derive(Clone, Copy)]
+struct EventState {
+    stream: u32,
+    context: u32,
+    recorded: Nanos,
+    /// How many operations its stream had by then.
+    number: u64,
+}
+
+#[derive(Default)]
+struct Names {
+    numbers: HashMap<&'static str, u32>,
+    texts: Vec<&'static str>,
+    /// Those that are in the recording.
+    recorded: HashSet<u32>,
+}
+
+/// Destroyed streams that are followed one by one until their work has ended.
+const MOST_DESTROYED: usize = 32;
+
+/// See the module.
+pub struct Tracker {
+    recorder: &'static Recorder<'static>,
+    threads: Slab<ThreadSlot>,
+    contexts: Slab<Context>,
+    streams: Slab<Stream>,
+    functions: Slab<Function>,
+    context_numbers: DashMap<u64, u32, ByHandle>,
+    stream_numbers: DashMap<StreamKey, u32, ByHandle>,
+    function_numbers: DashMap<u64, u32, ByHandle>,
+    events: DashMap<u64, EventState, ByHandle>,
+    names: Mutex<Names>,
+    // Streams that were destroyed while work was outstanding, until their context is known to be idle.
+    destroyed: Mutex<Vec<u32>>,
+    // Owner (module or library) and context launches whose code is in the context; and whether the guard brought it there, and the
+    // program has not used it since.
+    present: DashMap<(u64, u32), bool, ByHandle>,
+    // When a graph was last launched: it may record events again.
+    graph_launched: AtomicU64,
+    /// Launches are looked at one by one.
+    slow_path: AtomicBool,
+    epoch: AtomicU32,
+    overflowed: AtomicU64,
+    last_thread: AtomicU32,
+}
+
+/// Words for an entry for which the recording has no room: they are followed as the others are, and not in the file.
+fn elsewhere<const WORDS: usize>() -> &'static [Word; WORDS] {
+    Box::leak(Box::new(std::array::from_fn(|_| Word::new(0))))
+}
+
+impl Default for Tracker {
+    /// A state that is recorded nowhere, for tests.
+    fn default() -> Self {
+        let shape = Shape::of_bytes(Shape::SMALLEST);
+        let words: Box<[Word]> = (0..shape.words()).map(|_| Word::new(0)).collect();
+        let recorder = Recorder::new(Box::leak(words), shape, &ProcessFacts::default());
+        Self::new(Box::leak(Box::new(
+            recorder.unwrap_or_else(|| unreachable!("the words are as many as the shape needs")),
+        )))
+    }
+}
+
+impl Tracker {
+    /// An empty state, which is kept in this recording.
+    pub fn new(recorder: &'static Recorder<'static>) -> Self {
+        Self {
+            recorder,
+            threads: Slab::made_by(move |at| {
+                ThreadSlot::over(recorder, recorder.thread_entry(at).unwrap_or_else(elsewhere))
+            }),
+            contexts: Slab::made_by(move |at| Context::over(recorder.context_entry(at).unwrap_or_else(elsewhere))),
+            streams: Slab::made_by(move |at| Stream::over(recorder.stream_entry(at).unwrap_or_else(elsewhere))),
+            functions: Slab::default(),
+            context_numbers: DashMap::default(),
+            stream_numbers: DashMap::default(),
+            function_numbers: DashMap::default(),
+            events: DashMap::default(),
+            names: Mutex::default(),
+            destroyed: Mutex::default(),
+            present: DashMap::default(),
+            graph_launched: AtomicU64::new(0),
+            slow_path: AtomicBool::new(false),
+            // No epoch is 0: that is what an empty cache has.
+            epoch: AtomicU32::new(1),
+            overflowed: AtomicU64::new(0),
+            last_thread: AtomicU32::new(0),
+        }
+    }
+
+    /// The recording.
+    pub fn recorder(&self) -> &'static Recorder<'static> {
+        self.recorder
+    }
+
+    /// Changes whenever a handle may have come to mean something else; the threads' caches hold only for one epoch.
+    pub fn epoch(&self) -> u32 {
+        self.epoch.load(Ordering::Acquire)
+    }
+
+    fn next_epoch(&self) {
+        // Release: a thread that sees the new epoch sees the maps as they are now (Acquire in `epoch`).
+        if self.epoch.fetch_add(1, Ordering::Release) == u32::MAX {
+            self.epoch.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    /// `room` is how many of them the recording has entries for.
+    fn taken(&self, number: Option<u32>, room: usize) -> u32 {
+        if number.is_none_or(|n| n as usize > room) {
+            self.recorder.count_without_entry();
+        }
+        number.unwrap_or_else(|| {
+            self.overflowed.fetch_add(1, Ordering::Relaxed);
+            0
+        })
+    }
+
+    /// How often something could not be given a number, and is therefore not followed.
+    pub fn overflowed(&self) -> u64 {
+        self.overflowed.load(Ordering::Relaxed)
+    }
+
+    // --- threads ---
+
+    /// A slot for a thread that has none.
+    pub fn begin_thread(&self, thread: u32, now: Nanos) -> Option<u32> {
+        let number = self.taken(self.threads.take(), self.recorder.shape().threads);
+        let in_recording = self.last_thread.fetch_add(1, Ordering::Relaxed) + 1;
+        self.threads.get(number)?.begin(in_recording, thread, now);
+        Some(number)
+    }
+
+    /// The thread is ending.
+    pub fn end_thread(&self, number: u32, now: Nanos) {
+        if let Some(slot) = self.threads.get(number).filter(|slot| slot.in_use()) {
+            slot.end(now);
+            self.threads.give_back(number);
+        }
+    }
+
+    /// A thread's slot.
+    pub fn thread(&self, number: u32) -> Option<&ThreadSlot> {
+        self.threads.get(number)
+    }
+
+    /// How many calls, and how many launches among them, all threads made, those that have ended too.
+    pub fn counts(&self) -> (u64, u64) {
+        let entries = self.threads.iter().map(|(_, slot)| slot.counts());
+        entries.fold(self.recorder.kept_counts(), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+    }
+
+    /// All slots, also those not in use.
+    pub fn threads(&self) -> impl Iterator<Item = (u32, &ThreadSlot)> {
+        self.threads.iter()
+    }
+
+    // --- contexts ---
+
+    /// The number of a context, new or known; 0 for the null handle.
+    pub fn context(&self, handle: u64, now: Nanos) -> u32 {
+        if handle == 0 {
+            return 0;
+        }
+        if let Some(number) = self.context_numbers.get(&handle) {
+            return *number;
+        }
+        *self.context_numbers.entry(handle).or_insert_with(|| {
+            let number = self.taken(self.contexts.take(), self.recorder.shape().contexts);
+            if let Some(context) = self.contexts.get(number) {
+                context.begin(handle, now);
+            }
+            // A default stream's handle means more than one stream from now on.
+            self.next_epoch();
+            number
+        })
+    }
+
+    /// Whether every launch has to be looked at, from now on or no more.
+    pub fn set_slow_path(&self, every_launch: bool) {
+        if self.slow_path.swap(every_launch, Ordering::AcqRel) != every_launch && every_launch {
+            // What the threads remember holds for the former epoch.
+            self.next_epoch();
+        }
+    }
+
+    /// Whether every launch has to be looked at.
+    #[inline(always)]
+    pub fn slow_path(&self) -> bool {
+        self.slow_path.load(Ordering::Acquire)
+    }
+
+    /// Whether launches may take the fast path: nothing is being captured, nobody wants to see them all, and if it is on a
+    /// default stream, there is only one context it can be of.
+    pub fn fast_launches(&self, default_stream: bool) -> bool {
+        if self.slow_path() {
+            return false;
+        }
+        let mut contexts = self.contexts();
+        let first = contexts.next();
+        let capturing = first.is_some_and(|(_, c)| c.capturing());
+        !capturing
+            && match contexts.next() {
+                None => true,
+                Some((_, second)) => !default_stream && !second.capturing() && !contexts.any(|(_, c)| c.capturing()),
+            }
+    }
+
+    /// The number of a context that is known.
+    pub fn known_context(&self, handle: u64) -> Option<u32> {
+        self.context_numbers.get(&handle).map(|n| *n)
+    }
+
+    /// A context's entry.
+    pub fn context_entry(&self, number: u32) -> Option<&Context> {
+        self.contexts.get(number)
+    }
+
+    /// All contexts that exist.
+    pub fn contexts(&self) -> impl Iterator<Item = (u32, &Context)> {
+        self.contexts.iter().filter(|(_, c)| c.alive())
+    }
+
+    /// The context is gone, and its streams and functions with it.
+    pub fn context_gone(&self, handle: u64) {
+        let Some((_, number)) = self.context_numbers.remove(&handle) else { return };
+        let Some(context) = self.contexts.get(number) else { return };
+        context.end();
+        self.stream_numbers.retain(|_, stream| {
+            let gone = self.streams.get(*stream).is_some_and(|s| s.context() == number);
+            if gone {
+                self.end_stream(*stream);
+            }
+            !gone
+        });
+        self.reap(number, true);
+        self.present.retain(|key, _| key.1 != number);
+        self.functions.iter().for_each(|(_, f)| f.forget_context(number));
+        self.next_epoch();
+        self.contexts.give_back(number);
+    }
+
+    fn idle_until(&self, context: u32) -> Nanos {
+        self.contexts.get(context).map_or(0, Context::idle_until)
+    }
+
+    /// Everything submitted to the context before `entered` is complete.
+    pub fn context_complete(&self, context: u32, entered: Nanos) {
+        if let Some(entry) = self.contexts.get(context) {
+            entry.complete_until(entered);
+            self.reap(context, false);
+        }
+    }
+
+    /// Lets go of destroyed streams of a context whose work has ended; of all of them if the context is gone.
+    fn reap(&self, context: u32, all: bool) {
+        lock(&self.destroyed).retain(|&number| {
+            let Some(stream) = self.streams.get(number).filter(|s| s.context() == context) else { return true };
+            let ended = all || !stream.busy(self.idle_until(context));
+            if ended {
+                self.end_stream(number);
+            }
+            !ended
+        });
+    }
+
+    /// What is in flight in a context as far as is known, oldest first; context 0 stands for every context.
+    pub fn in_flight(&self, context: u32) -> Vec<InFlight> {
+        let mut all: Vec<_> = self
+            .streams
+            .iter()
+            .filter(|(_, s)| context == 0 || s.context() == context)
+            .filter_map(|(stream, s)| Some(InFlight { stream, oldest: s.oldest(self.idle_until(s.context()))? }))
+            .collect();
+        // Work of destroyed streams that are no longer followed one by one: of no stream, but in flight.
+        all.extend(self.contexts().filter(|(number, c)| (context == 0 || context == *number) && c.has_orphans()).map(
+            |(_, c)| InFlight { stream: 0, oldest: Operation { at: c.idle_until(), entry_point: 0, function: 0 } },
+        ));
+        all.sort_by_key(|f| f.oldest.at);
+        all
+    }
+
+    // --- streams ---
+
+    /// The number of a stream, new or known.
+    pub fn stream(&self, key: StreamKey, context: u32, kind: StreamKind, now: Nanos) -> u32 {
+        if let Some(number) = self.stream_numbers.get(&key) {
+            return *number;
+        }
+        *self.stream_numbers.entry(key).or_insert_with(|| {
+            let number = self.taken(self.streams.take(), self.recorder.shape().streams);
+            if let Some(stream) = self.streams.get(number) {
+                stream.begin(key.handle, context, key.thread, kind, now);
+                self.recorder.add_stream(now, number, context, key.handle, kind.number());
+            }
+            number
+        })
+    }
+
+    /// The number of a stream that is known.
+    pub fn known_stream(&self, key: StreamKey) -> Option<u32> {
+        self.stream_numbers.get(&key).map(|n| *n)
+    }
+
+    /// A stream's entry.
+    pub fn stream_entry(&self, number: u32) -> Option<&Stream> {
+        self.streams.get(number)
+    }
+
+    /// Whether any stream of a context but this one has had work submitted to it.
+    pub fn submitted_elsewhere(&self, context: u32, stream: u32) -> bool {
+        self.streams().any(|(number, s)| number != stream && s.context() == context && s.submitted_count() > 0)
+    }
+
+    /// Whether there is any other stream in a context than this one: one that was created, or a default stream that has had work
+    /// submitted to it.
+    pub fn other_stream_exists(&self, context: u32, stream: u32) -> bool {
+        let default = |s: &Stream| matches!(s.kind(), StreamKind::Legacy | StreamKind::PerThread);
+        self.streams()
+            .any(|(number, s)| number != stream && s.context() == context && (!default(s) || s.submitted_count() > 0))
+    }
+
+    /// All streams that exist.
+    pub fn streams(&self) -> impl Iterator<Item = (u32, &Stream)> {
+        self.streams.iter().filter(|(_, s)| s.alive())
+    }
+
+    /// The stream is gone.
+    pub fn stream_gone(&self, key: StreamKey) {
+        let Some((_, number)) = self.stream_numbers.remove(&key) else { return };
+        match self.streams.get(number).filter(|s| s.busy(self.idle_until(s.context()))) {
+            Some(stream) => {
+                stream.set_destroyed();
+                let mut destroyed = lock(&self.destroyed);
+                destroyed.push(number);
+                if destroyed.len() > MOST_DESTROYED {
+                    // The oldest goes on as a fact about its context.
+                    let oldest = destroyed.remove(0);
+                    drop(destroyed);
+                    if let Some(stream) = self.streams.get(oldest) {
+                        let last = stream.last_submitted();
+                        self.contexts.get(stream.context()).into_iter().for_each(|c| c.orphaned_until(last));
+                    }
+                    self.end_stream(oldest);
+                }
+            }
+            None => self.end_stream(number),
+        }
+        self.next_epoch();
+    }
+
+    fn end_stream(&self, number: u32) {
+        if let Some(stream) = self.streams.get(number) {
+            stream.end();
+            if stream.set_capturing(false) {
+                self.contexts.get(stream.context()).into_iter().for_each(Context::capture_ended);
+            }
+            self.streams.give_back(number);
+        }
+    }
+
+    /// A thread has ended, and its per-thread default streams with it.
+    pub fn thread_streams_gone(&self, thread: u32) {
+        let gone: Vec<_> =
+            self.stream_numbers.iter().map(|e| *e.key()).filter(|k| k.thread == thread && thread != 0).collect();
+        gone.into_iter().for_each(|key| self.stream_gone(key));
+    }
+
+    /// Until when everything on the stream's context is known to be complete.
+    pub fn stream_idle_until(&self, stream: &Stream) -> Nanos {
+        self.idle_until(stream.context())
+    }
+
+    /// A capture begins or has ended on a stream; returns whether that is a change.
+    pub fn set_capturing(&self, stream: u32, capturing: bool) -> bool {
+        let Some(stream) = self.streams.get(stream) else { return false };
+        let was = stream.set_capturing(capturing);
+        if let Some(context) = self.contexts.get(stream.context()) {
+            match (was, capturing) {
+                (false, true) => {
+                    context.capture_began();
+                    // After the count: a cached_stream that is made in between is of the former epoch.
+                    self.next_epoch();
+                }
+                (true, false) => context.capture_ended(),
+                _ => {}
+            }
+        }
+        was != capturing
+    }
+
+    // --- events ---
+
+    /// An event was recorded: on a stream, or (stream 0) on a whole context.
+    pub fn event_recorded(&self, event: u64, stream: u32, context: u32, entered: Nanos) {
+        let number = self.streams.get(stream).map_or(0, Stream::submitted_count);
+        self.events.insert(event, EventState { stream, context, recorded: entered, number });
+    }
+
+    /// The event is known to have completed, and with it what was submitted before it was recorded. `entered` is when the
+    /// call that told so began: a record that came later is not what completed.
+    pub fn event_complete(&self, event: u64, entered: Nanos) {
+        let recorded_last =
+            |e: &EventState| e.recorded < entered && self.graph_launched.load(Ordering::Relaxed) < e.recorded;
+        let Some(state) = self.events.get(&event).map(|e| *e).filter(recorded_last) else { return };
+        if state.stream == 0 {
+            self.context_complete(state.context, state.recorded);
+        } else if let Some(stream) = self.streams.get(state.stream).filter(|s| s.alive()) {
+            stream.complete_until(state.recorded);
+            stream.passed(state.number);
+        }
+    }
+
+    /// A graph was launched. It may hold nodes that record events, so what an event recorded earlier tells is not believed.
+    pub fn graph_launched(&self, at: Nanos) {
+        self.graph_launched.fetch_max(at, Ordering::Relaxed);
+    }
+
+    /// The stream and context an event was recorded in, if that was seen.
+    pub fn event_place(&self, event: u64) -> Option<(u32, u32)> {
+        self.events.get(&event).map(|e| (e.stream, e.context))
+    }
+
+    /// The stream an event was recorded on last, or 0 where that was a whole context, and when, if that was seen.
+    pub fn event_recorded_at(&self, event: u64) -> Option<(u32, Nanos)> {
+        self.events.get(&event).map(|e| (e.stream, e.recorded))
+    }
+
+    /// The events that were recorded on a stream and are believed to mean it still, with the time; the newest last.
+    pub fn events_on(&self, stream: u32) -> Vec<(u64, Nanos)> {
+        let believed = self.graph_launched.load(Ordering::Relaxed);
+        let on_it = |e: &EventState| e.stream == stream && e.recorded > believed;
+        let mut events: Vec<_> =
+            self.events.iter().filter(|e| on_it(e.value())).map(|e| (*e.key(), e.recorded)).collect();
+        events.sort_unstable_by_key(|(_, recorded)| *recorded);
+        events
+    }
+
+    /// Whether an event was recorded on this stream last, and then.
+    pub fn event_is(&self, event: u64, stream: u32, recorded: Nanos) -> bool {
+        self.events.get(&event).is_some_and(|e| e.stream == stream && e.recorded == recorded)
+    }
+
+    /// The event is gone.
+    pub fn event_gone(&self, event: u64) {
+        self.events.remove(&event);
+    }
+
+    // --- functions ---
+
+    /// The number of a function or kernel, new or known. A handle that is known under another owner has been used again.
+    pub fn function(&self, handle: u64, kind: FunctionKind, owner: u64) -> u32 {
+        if handle == 0 {
+            return 0;
+        }
+        if let Some(number) = self.function_numbers.get(&handle).map(|n| *n) {
+            if let Some(function) = self.functions.get(number).filter(|f| owner != 0 && f.owner() != owner) {
+                if function.owner() == 0 {
+                    function.set_owner(owner);
+                } else {
+                    // Its module went with its context, or by a way that is not hooked.
+                    function.begin(handle, kind, owner);
+                    self.next_epoch();
+                }
+            }
+            return number;
+        }
+        *self.function_numbers.entry(handle).or_insert_with(|| {
+            let number = self.taken(self.functions.take(), usize::MAX);
+            if let Some(function) = self.functions.get(number) {
+                function.begin(handle, kind, owner);
+            }
+            number
+        })
+    }
+
+    /// The number of a function that is known.
+    pub fn known_function(&self, handle: u64) -> Option<u32> {
+        self.function_numbers.get(&handle).map(|n| *n)
+    }
+
+    /// A function's entry.
+    pub fn function_entry(&self, number: u32) -> Option<&Function> {
+        self.functions.get(number)
+    }
+
+    /// Names a function. The text is kept once, however many functions bear it.
+    pub fn name_function(&self, number: u32, name: &str) {
+        let Some(function) = self.functions.get(number) else { return };
+        let mut names = lock(&self.names);
+        let known = names.numbers.get(name).copied();
+        let text = known.unwrap_or_else(|| {
+            let kept: &'static str = Box::leak(name.to_owned().into_boxed_str());
+            names.texts.push(kept);
+            let text = names.texts.len() as u32;
+            names.numbers.insert(kept, text);
+            text
+        });
+        function.set_name_number(text);
+    }
+
+    /// A function is used: from the first time on, the recording knows it by its number. Returns whether this is the first.
+    pub fn introduce_function(&self, number: u32, now: Nanos) -> bool {
+        let Some(function) = self.functions.get(number).filter(|f| f.introduce()) else { return false };
+        let name = function.name_number();
+        let text = {
+            let mut names = lock(&self.names);
+            let at = (name as usize).wrapping_sub(1);
+            let text = names.texts.get(at).copied();
+            // Told once, however many functions bear it.
+            text.filter(|_| names.recorded.insert(name))
+        };
+        if let Some(text) = text {
+            self.recorder.add_name(now, name, text);
+        }
+        let kernel = function.kind() == FunctionKind::Kernel;
+        self.recorder.add_function(now, number, name, function.handle(), function.owner(), kernel);
+        true
+    }
+
+    /// Whether a function's name is known.
+    pub fn is_named(&self, number: u32) -> bool {
+        self.functions.get(number).is_some_and(|f| f.name_number() != 0)
+    }
+
+    /// A function's name, if it is known and can be had soon.
+    pub fn function_name(&self, number: u32) -> Option<&'static str> {
+        let text = self.functions.get(number)?.name_number();
+        lock_soon(&self.names)?.texts.get((text as usize).checked_sub(1)?).copied()
+    }
+
+    /// The code of a module or library is in a context.
+    pub fn set_present(&self, owner: u64, context: u32) {
+        if owner != 0 && context != 0 {
+            self.present.entry((owner, context)).or_insert(false);
+        }
+    }
+
+    /// The guard has brought the code of a module or library into a context, unless it was there.
+    pub fn set_present_preloaded(&self, owner: u64, context: u32) {
+        if owner != 0 && context != 0 {
+            self.present.entry((owner, context)).or_insert(true);
+        }
+    }
+
+    /// Something of a module or library is used in a context. Returns whether this is the first use of what the guard had
+    /// brought there.
+    pub fn take_present_preloaded(&self, owner: u64, context: u32) -> bool {
+        self.present.get_mut(&(owner, context)).is_some_and(|mut ahead| std::mem::take(ahead.value_mut()))
+    }
+
+    /// Whether the code of a module or library is known to be in a context.
+    pub fn present(&self, owner: u64, context: u32) -> bool {
+        self.present.contains_key(&(owner, context))
+    }
+
+    /// A module or library is gone, and its functions with it.
+    pub fn owner_gone(&self, owner: u64) {
+        self.present.retain(|key, _| key.0 != owner);
+        self.function_numbers.retain(|_, number| {
+            let Some(function) = self.functions.get(*number).filter(|f| f.owner() == owner) else { return true };
+            function.end();
+            self.functions.give_back(*number);
+            false
+        });
+        self.next_epoch();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn created(tracker: &Tracker, handle: u64, context: u32) -> u32 {
+        tracker.stream(StreamKey { handle, context: 0, thread: 0 }, context, StreamKind::NonBlocking, 1)
+    }
+
+    fn submit(tracker: &Tracker, stream: u32, at: Nanos) {
+        let entry = tracker.stream_entry(stream).unwrap();
+        entry.submitting(Operation { at, entry_point: 0, function: 0 }, tracker.stream_idle_until(entry));
+        entry.submitted(at + 1);
+    }
+
+    #[test]
+    fn contexts_keep_their_work_apart_and_a_synchronize_clears_one() {
+        let tracker = Tracker::default();
+        let (a, b) = (tracker.context(0xa, 0), tracker.context(0xb, 0));
+        let (s, t) = (created(&tracker, 0x100, a), created(&tracker, 0x200, b));
+        submit(&tracker, s, 10);
+        submit(&tracker, t, 11);
+        assert_eq!(tracker.in_flight(a).len(), 1);
+        assert_eq!(tracker.in_flight(0).len(), 2);
+        tracker.context_complete(a, 20);
+        assert!(tracker.in_flight(a).is_empty());
+        assert_eq!(tracker.in_flight(0)[0].stream, t);
+    }
+
+    #[test]
+    fn a_completed_event_completes_what_was_before_it_only() {
+        let tracker = Tracker::default();
+        let c = tracker.context(0xa, 0);
+        let s = created(&tracker, 0x100, c);
+        submit(&tracker, s, 10);
+        tracker.event_recorded(0xe, s, c, 20);
+        submit(&tracker, s, 30);
+        tracker.event_complete(0xe, 40);
+        assert_eq!(tracker.in_flight(c)[0].oldest.at, 30);
+        tracker.event_recorded(0xe, s, c, 50);
+        tracker.event_complete(0xe, 45);
+        assert!(!tracker.in_flight(c).is_empty(), "the answer is older than the record");
+        tracker.event_complete(0xe, 60);
+        assert!(tracker.in_flight(c).is_empty());
+    }
+
+    #[test]
+    fn handles_used_again_mean_something_new() {
+        let tracker = Tracker::default();
+        let c = tracker.context(0xa, 0);
+        let before = tracker.epoch();
+        let f = tracker.function(0xf0, FunctionKind::Kernel, 0x11b);
+        tracker.name_function(f, "k1");
+        tracker.function_entry(f).unwrap().set_loaded_in(c);
+        tracker.set_present(0x11b, c);
+        tracker.owner_gone(0x11b);
+        assert_ne!(tracker.epoch(), before);
+        assert!(!tracker.present(0x11b, c));
+        let g = tracker.function(0xf0, FunctionKind::Function, 0x22b);
+        assert!(!tracker.function_entry(g).unwrap().loaded_in(c));
+        assert_eq!(tracker.function_name(g), None);
+        // The same, where nobody saw the module go.
+        tracker.name_function(g, "k2");
+        tracker.function_entry(g).unwrap().set_loaded_in(c);
+        let h = tracker.function(0xf0, FunctionKind::Function, 0x33b);
+        assert!(!tracker.function_entry(h).unwrap().loaded_in(c));
+        assert_eq!(tracker.function_name(h), None);
+        tracker.name_function(h, "k3");
+        tracker.name_function(h, "k4");
+        assert_eq!(tracker.function_name(h), Some("k4"));
+    }
+
+    #[test]
+    fn what_was_loaded_ahead_is_used_first_once_in_each_context() {
+        let tracker = Tracker::default();
+        let (a, b) = (tracker.context(0xa, 0), tracker.context(0xb, 0));
+        let f = tracker.function(0xf0, FunctionKind::Kernel, 0x11b);
+        let entry = tracker.function_entry(f).unwrap();
+        entry.set_preloaded(a);
+        tracker.set_present_preloaded(0x11b, a);
+        assert!(entry.loaded_in(a) && tracker.present(0x11b, a));
+        assert!(!entry.take_preloaded(b) && !tracker.take_present_preloaded(0x11b, b), "not there");
+        assert!(entry.take_preloaded(a) && !entry.take_preloaded(a));
+        assert!(tracker.take_present_preloaded(0x11b, a) && !tracker.take_present_preloaded(0x11b, a));
+        // What the program brought in by itself stays its own.
+        tracker.set_present(0x11b, b);
+        tracker.set_present_preloaded(0x11b, b);
+        assert!(!tracker.take_present_preloaded(0x11b, b));
+        assert!(entry.set_launched_in(a) && !entry.set_launched_in(a) && entry.set_launched_in(b));
+        tracker.context_gone(0xa);
+        assert!(entry.set_launched_in(a), "the number is another context's");
+        assert!(!entry.set_launched_in(64), "past those that are known");
+    }
+
+    #[test]
+    fn launches_that_are_looked_at_one_by_one_end_what_threads_remember() {
+        let tracker = Tracker::default();
+        tracker.context(0xa, 0);
+        let before = tracker.epoch();
+        assert!(tracker.fast_launches(false));
+        tracker.set_slow_path(true);
+        assert!(tracker.slow_path() && !tracker.fast_launches(false));
+        let during = tracker.epoch();
+        assert_ne!(during, before);
+        tracker.set_slow_path(true);
+        tracker.set_slow_path(false);
+        assert!(tracker.fast_launches(false));
+        assert_eq!(tracker.epoch(), during, "what is remembered from here on stays");
+    }
+
+    #[test]
+    fn a_completed_event_tells_how_many_operations_have_ended() {
+        let tracker = Tracker::default();
+        let c = tracker.context(0xa, 0);
+        let s = created(&tracker, 0x100, c);
+        let stream = tracker.stream_entry(s).unwrap();
+        for at in [10, 20, 30] {
+            submit(&tracker, s, at);
+        }
+        tracker.event_recorded(0xe, s, c, 40);
+        submit(&tracker, s, 50);
+        assert_eq!(stream.outstanding_count(0), 4);
+        tracker.event_complete(0xe, 60);
+        assert_eq!(stream.outstanding_count(0), 1);
+        assert!(tracker.submitted_elsewhere(c, 0) && !tracker.submitted_elsewhere(c, s));
+        let legacy = StreamKey { handle: 1, context: c, thread: 0 };
+        let legacy = tracker.stream(legacy, c, StreamKind::Legacy, 1);
+        assert!(!tracker.other_stream_exists(c, s), "one that is there by itself, and unused");
+        submit(&tracker, legacy, 70);
+        assert!(tracker.other_stream_exists(c, s) && !tracker.other_stream_exists(c + 1, s));
+    }
+
+    #[test]
+    fn a_stream_destroyed_under_work_counts_until_its_context_is_idle() {
+        let tracker = Tracker::default();
+        let c = tracker.context(0xa, 0);
+        let key = StreamKey { handle: 0x100, context: 0, thread: 0 };
+        let s = created(&tracker, 0x100, c);
+        submit(&tracker, s, 10);
+        tracker.stream_gone(key);
+        assert_eq!(tracker.known_stream(key), None);
+        assert_eq!(tracker.in_flight(c)[0].stream, s);
+        assert_ne!(created(&tracker, 0x100, c), s, "the handle used again is another stream");
+        tracker.context_complete(c, 20);
+        assert!(tracker.in_flight(c).is_empty());
+        assert_eq!(created(&tracker, 0x200, c), s, "its number is free again");
+        for at in 0..1000 {
+            submit(&tracker, created(&tracker, 0x300, c), 30 + at);
+            tracker.stream_gone(StreamKey { handle: 0x300, context: 0, thread: 0 });
+        }
+        assert!(tracker.streams.iter().count() < 100, "they do not pile up");
+        assert!(tracker.in_flight(c).len() <= MOST_DESTROYED + 1);
+        tracker.context_complete(c, 5000);
+        assert!(tracker.in_flight(c).is_empty());
+    }
+
+    #[test]
+    fn a_lost_context_takes_its_streams_along_and_leaves_the_kernels() {
+        let tracker = Tracker::default();
+        let c = tracker.context(0xa, 0);
+        let s = created(&tracker, 0x100, c);
+        submit(&tracker, s, 10);
+        let k = tracker.function(0xf0, FunctionKind::Kernel, 0x11b);
+        tracker.function_entry(k).unwrap().set_loaded_in(c);
+        tracker.context_gone(0xa);
+        assert!(tracker.in_flight(0).is_empty());
+        assert!(!tracker.function_entry(k).unwrap().loaded_in(c));
+        assert!(tracker.known_context(0xa).is_none());
+    }
+}

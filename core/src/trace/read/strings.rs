@@ -1,0 +1,255 @@
+//! Names and other long things.
+//!
+//! Numbers of functions and streams are used again; which one a record means depends on when it was made.
+
+use super::defects::Defects;
+use super::source::{append, high, low, word, Source};
+use crate::state::StreamKind;
+use crate::trace::layout::{text, WORD};
+use crate::Nanos;
+use std::collections::HashMap;
+
+/// Bytes of texts read at once.
+const TEXT_STRETCH: u64 = 64 << 10;
+
+/// A function or kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FunctionSeen<'a> {
+    /// Its name, if that is known.
+    pub name: Option<&'a str>,
+    /// The program's handle.
+    pub handle: u64,
+    /// The handle of its module or library, or 0.
+    pub owner: u64,
+    /// Whether it is a `CUkernel`.
+    pub kernel: bool,
+}
+
+/// A stream, as it was when it was first seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamText {
+    /// The number of its context.
+    pub context: u32,
+    /// The program's handle.
+    pub handle: u64,
+    /// What kind it is.
+    pub kind: StreamKind,
+}
+
+/// A program file in memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileSeen {
+    /// When that was noted.
+    pub at: Nanos,
+    /// The address at which it begins.
+    pub begin: u64,
+    /// The address at which it ends.
+    pub end: u64,
+    /// What has to be added to an address of the file to get the one in memory.
+    pub bias: u64,
+    /// Its path.
+    pub path: String,
+}
+
+/// A text, with the time of its making.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TextSeen {
+    /// When it was made.
+    pub at: Nanos,
+    /// What it says.
+    pub text: String,
+}
+
+/// All texts of a recording.
+#[derive(Debug, Default)]
+pub struct StringTable {
+    names: HashMap<u32, Box<str>>,
+    functions: Timed<FunctionText>,
+    streams: Timed<StreamText>,
+    files: Vec<FileSeen>,
+    settings: Vec<TextSeen>,
+    notes: Vec<TextSeen>,
+    unknown: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct FunctionText {
+    name: u32,
+    handle: u64,
+    owner: u64,
+    kernel: bool,
+}
+
+impl StringTable {
+    /// The function with this number, as a record means it whose call returned then. For a call in progress ask for the
+    /// end of time.
+    pub fn function(&self, number: u32, at: Nanos) -> Option<FunctionSeen<'_>> {
+        self.functions.newest(number, at).map(|function| self.named(function))
+    }
+
+    /// Of each number the module or library of the function that had it last.
+    pub fn owners(&self) -> HashMap<u32, u64> {
+        self.functions().map(|(number, _, function)| (number, function.owner)).collect()
+    }
+
+    /// All functions, with their numbers and the times of their making, by number and time.
+    pub fn functions(&self) -> impl Iterator<Item = (u32, Nanos, FunctionSeen<'_>)> {
+        self.functions.entries.iter().map(|(number, at, function)| (*number, *at, self.named(function)))
+    }
+
+    /// The stream with this number, as a record means it whose call returned then.
+    pub fn stream(&self, number: u32, at: Nanos) -> Option<StreamText> {
+        self.streams.newest(number, at).copied()
+    }
+
+    /// All streams, with their numbers and the times of their making, by number and time.
+    pub fn streams(&self) -> impl Iterator<Item = (u32, Nanos, StreamText)> + '_ {
+        self.streams.entries.iter().copied()
+    }
+
+    /// The program files.
+    pub fn files(&self) -> &[FileSeen] {
+        &self.files
+    }
+
+    /// The settings, each `NAME=value`.
+    pub fn settings(&self) -> &[TextSeen] {
+        &self.settings
+    }
+
+    /// The value of a setting.
+    pub fn setting(&self, name: &str) -> Option<&str> {
+        self.settings.iter().rev().find_map(|s| s.text.strip_prefix(name)?.strip_prefix('='))
+    }
+
+    /// The guard's own notes.
+    pub fn notes(&self) -> &[TextSeen] {
+        &self.notes
+    }
+
+    /// How many texts are of a kind that this build knows not.
+    pub fn unknown(&self) -> u64 {
+        self.unknown
+    }
+
+    fn named(&self, function: &FunctionText) -> FunctionSeen<'_> {
+        FunctionSeen {
+            name: self.names.get(&function.name).map(AsRef::as_ref),
+            handle: function.handle,
+            owner: function.owner,
+            kernel: function.kernel,
+        }
+    }
+
+    pub(super) fn read<S: Source>(source: &S, (offset, used): (u64, u64), defects: &mut Defects) -> Self {
+        let mut strings = Self::default();
+        // What was read and not yet taken in begins here in the file.
+        let mut place = offset;
+        let mut unread = used;
+        let mut buffer = Vec::new();
+        let mut consumed = 0;
+        loop {
+            let rest = &buffer[consumed..];
+            let size = high(word(rest, 0)) as usize;
+            let left = rest.len() as u64 + unread;
+            if left == 0 {
+                break;
+            }
+            // The beginning of an entry is read before its size is believed.
+            let makes_sense = size >= 2 * WORD && size.is_multiple_of(WORD) && size as u64 <= left;
+            if rest.len() >= WORD && !makes_sense {
+                defects.note(place, || format!("a text of {size} bytes, {left} before the end"));
+                break;
+            }
+            if rest.len() < WORD || rest.len() < size {
+                buffer.drain(..consumed);
+                consumed = 0;
+                let next = place + buffer.len() as u64;
+                let stretch = TEXT_STRETCH.min(unread);
+                // What takes no room is zero, and in no text.
+                let is_hole = stretch > 0 && source.next_data(next) >= next.saturating_add(stretch);
+                let there = if is_hole { 0 } else { append(source, next, stretch as usize, &mut buffer, defects) };
+                unread = if there == 0 { 0 } else { unread - there as u64 };
+                if is_hole || there == 0 && !buffer.is_empty() {
+                    let before = buffer.len();
+                    defects.note(place, || format!("a text of {size} bytes, {before} before the end"));
+                    break;
+                }
+                continue;
+            }
+            let entry = &rest[..size];
+            if strings.take(entry).is_none() {
+                defects.note(place, || format!("a text of kind {} in {size} bytes", word(entry, 0) as u16));
+            }
+            consumed += size;
+            place += size as u64;
+        }
+        strings.functions.sort();
+        strings.streams.sort();
+        strings
+    }
+
+    /// Takes in one entry; `None` if it is too small for what it holds.
+    fn take(&mut self, entry: &[u8]) -> Option<()> {
+        let kind = word(entry, 0) as u16;
+        let at = word(entry, 1);
+        let content = &entry[2 * WORD..];
+        let part = |number: usize| content.get(number * WORD..(number + 1) * WORD).map(|_| word(content, number));
+        // A length, and that many bytes.
+        let tail = |number: usize| {
+            let length = usize::try_from(part(number)?).ok()?;
+            let bytes = content.get((number + 1) * WORD..)?.get(..length)?;
+            Some(String::from_utf8_lossy(bytes).into_owned())
+        };
+        match kind {
+            text::NAME => {
+                self.names.insert(low(part(0)?), tail(1)?.into());
+            }
+            text::FUNCTION => {
+                let function =
+                    FunctionText { name: high(part(0)?), handle: part(1)?, owner: part(2)?, kernel: part(3)? != 0 };
+                self.functions.push(low(part(0)?), at, function);
+            }
+            text::FILE => {
+                self.files.push(FileSeen { at, begin: part(0)?, end: part(1)?, bias: part(2)?, path: tail(3)? });
+            }
+            text::SETTING => self.settings.push(TextSeen { at, text: tail(0)? }),
+            text::NOTE => self.notes.push(TextSeen { at, text: tail(0)? }),
+            text::STREAM => {
+                let kind = StreamKind::from_number(part(2)?);
+                let stream = StreamText { context: high(part(0)?), handle: part(1)?, kind };
+                self.streams.push(low(part(0)?), at, stream);
+            }
+            _ => self.unknown += 1,
+        }
+        Some(())
+    }
+}
+
+/// Things by number, several a number, each from a moment on.
+#[derive(Debug)]
+struct Timed<T> {
+    entries: Vec<(u32, Nanos, T)>,
+}
+
+impl<T> Default for Timed<T> {
+    fn default() -> Self {
+        Self { entries: Vec::new() }
+    }
+}
+
+impl<T> Timed<T> {
+    fn push(&mut self, number: u32, at: Nanos, what: T) {
+        self.entries.push((number, at, what));
+    }
+
+    /// Of two with one number and time, the one that lies further back in the file stays the newer one.
+    fn sort(&mut self) {
+        self.entries.sort_by_key(|(number, at, _)| (*number, *at));
+    }
+
+    fn newest(&self, number: u32, at: Nanos) -> Option<&T> {
+        let after = self.entries.partition_point(|(n, t, _)| (*n, *t) <= (number, at));
+        self.entries[..after].last().filter(|(n, _, _)| *n == number).map(|(_, _, what)| what)
+    }
+}

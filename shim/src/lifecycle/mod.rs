@@ -1,0 +1,3 @@
+//! From inert to armed and back.
+
+pub mod arm;

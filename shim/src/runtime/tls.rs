@@ -1,0 +1,131 @@
+//! What the calling thread keeps for itself: the guard it is known to, and its slot there.
+//!
+//! Reaching a thread's own variable from a shared library takes a call into the dynamic linker, with lines of code and data that
+//! the program has thrown out of the caches between two launches. This library is loaded when the process starts, so its
+//! variable lies at a fixed distance from the thread's pointer, and is reached with two instructions; the assembler says so
+//! where the compiler cannot be told. On other processors the compiler's own way serves.
+//!
+//! Must not: allocate, or have a destructor: it is used in look-ups, and late in a thread's end.
+
+use crate::runtime::Guard;
+use lazyguard_core::state::ThreadSlot;
+use std::ptr::null;
+
+/// The thread's way through the door ([`crate::runtime::door`]): the frame by which it came in, and its cancellation before.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Door {
+    /// The address of the frame; 0 while the thread is outside.
+    pub frame: usize,
+    /// The state.
+    pub state: i32,
+    /// The type.
+    pub kind: i32,
+}
+
+impl Door {
+    /// Of a thread that is outside.
+    pub const NONE: Self = Self { frame: 0, state: 0, kind: 0 };
+}
+
+/// All of it.
+#[repr(C)]
+struct Own {
+    mine: Mine,
+    door: Door,
+}
+
+/// See the module.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Mine {
+    /// The guard, or null.
+    pub guard: *const Guard,
+    /// The slot in it.
+    pub slot: *const ThreadSlot,
+    /// The slot's number.
+    pub number: u32,
+}
+
+impl Mine {
+    /// Of a thread that is known to no guard. All zero, as the variable is at the beginning.
+    pub const NOBODY: Self = Self { guard: null(), slot: null(), number: 0 };
+}
+
+#[cfg(target_arch = "x86_64")]
+std::arch::global_asm!(
+    ".pushsection .tbss.lazyguard_mine, \"awT\", @nobits",
+    ".balign 8",
+    ".globl lazyguard_mine",
+    ".hidden lazyguard_mine",
+    ".type lazyguard_mine, @object",
+    ".size lazyguard_mine, {size}",
+    "lazyguard_mine:",
+    ".zero {size}",
+    ".popsection",
+    size = const size_of::<Own>(),
+);
+
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn place() -> *mut Own {
+    let place: *mut Own;
+    // SAFETY: reads the thread's pointer, which lies where it points to, and the variable's distance from it.
+    unsafe {
+        std::arch::asm!(
+            "mov {place}, qword ptr fs:[0]",
+            "add {place}, qword ptr [rip + lazyguard_mine@GOTTPOFF]",
+            place = out(reg) place,
+            options(pure, readonly, nostack),
+        );
+    }
+    place
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn place() -> *mut Own {
+    thread_local!(static OWN: std::cell::UnsafeCell<Own> =
+        const { std::cell::UnsafeCell::new(Own { mine: Mine::NOBODY, door: Door::NONE }) });
+    OWN.with(std::cell::UnsafeCell::get)
+}
+
+/// The calling thread's way through the door.
+#[inline(always)]
+pub fn door() -> Door {
+    // SAFETY: the thread's own variable, which lives as long as the thread.
+    unsafe { (&raw const (*place()).door).read() }
+}
+
+/// Changes it. The frame's address goes last where the thread comes in, and first where it leaves: a signal handler on top of this
+/// finds the thread outside, or the whole.
+#[inline(always)]
+pub fn set_door(door: Door) {
+    let place = place();
+    // SAFETY: as above. Volatile, so that the compiler keeps the order.
+    unsafe {
+        (&raw mut (*place).door.frame).write_volatile(0);
+        (&raw mut (*place).door.state).write_volatile(door.state);
+        (&raw mut (*place).door.kind).write_volatile(door.kind);
+        (&raw mut (*place).door.frame).write_volatile(door.frame);
+    }
+}
+
+/// The calling thread's.
+#[inline(always)]
+pub fn get() -> Mine {
+    // SAFETY: the thread's own variable, which lives as long as the thread.
+    unsafe { (&raw const (*place()).mine).read() }
+}
+
+/// Changes the calling thread's. A signal handler on top of this finds the former, nobody's, or the new: the rest counts for
+/// nothing without the guard's pointer, which goes first and comes last.
+pub fn set(mine: Mine) {
+    let place = place();
+    // SAFETY: as above. Volatile, so that the compiler keeps the order.
+    unsafe {
+        (&raw mut (*place).mine.guard).write_volatile(null());
+        (&raw mut (*place).mine.slot).write_volatile(mine.slot);
+        (&raw mut (*place).mine.number).write_volatile(mine.number);
+        (&raw mut (*place).mine.guard).write_volatile(mine.guard);
+    }
+}

@@ -1,0 +1,22 @@
+//! What is done about a program that stands still.
+//!
+//! | file | |
+//! |---|---|
+//! | `watchdog` | sees it, reports it, and again when things change |
+//! | `known` | the report of this moment, from the process's own recording |
+//! | `thread_activity` | what the program's other threads do meanwhile |
+//! | `probe` | what the driver says, asked by a thread that may be lost over it |
+//!
+//! Must not: wait for anything that a stuck thread can hold. Only the probe's own thread calls the driver.
+
+pub mod command;
+mod live_report;
+pub mod on_hang;
+mod probe;
+pub mod python;
+pub mod stacks;
+mod thread_activity;
+pub mod watchdog;
+
+pub use self::watchdog::Reported;
+pub use live_report::{what_is_known, Witnessed};
