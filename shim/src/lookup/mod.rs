@@ -7,6 +7,9 @@
 //! * [`driver`] knows the real functions.
 //! * [`objects`] tells which loaded object an address belongs to.
 //!
+//! * `dlsym(RTLD_DEFAULT, "cuInit")` stays null in a process without a driver, although this library exports `cuInit`.
+//! * `dlopen` is not overridden: that would break RUNPATH.
+//!
 //! Must not: start threads, wait, or initialise anything through a once-cell, because a look-up may happen with the
 //! loader's lock held, in a constructor, before this library's own.
 

@@ -1,9 +1,9 @@
-//! What is done about a program that stands still.
+//! The watch: what is done about a program whose calls block.
 //!
 //! | file | |
 //! |---|---|
 //! | `watchdog` | sees it, reports it, and again when things change |
-//! | `known` | the report of this moment, from the process's own recording |
+//! | `live_report` | the report of this moment, from the process's own recording |
 //! | `thread_activity` | what the program's other threads do meanwhile |
 //! | `probe` | what the driver says, asked by a thread that may be lost over it |
 //!
