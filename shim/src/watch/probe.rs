@@ -10,9 +10,24 @@
 //! folded into the state and the recording by the watchdog. Streams, events and functions are asked between the marks that whoever
 //! destroys one looks for ([`Probing`]).
 //!
-//! Must not: ask a stream that is being captured, or that a thread is blocked submitting to (the driver holds that stream's
-//! lock: a full queue), or a thread's own default stream, whose handle means another stream here; nor anything that was seen to
-//! block: limits, occupancy, whatever allocates or submits.
+//! The questions are those that were answered without a current context during every blocked call that was tried on an H200:
+//! `testapps/simdriver/ground-truth/questions-during-blocked-calls.tsv`, and `calls-during-further-blocked-calls.tsv` for
+//! `cuKernelGetAttribute`.
+//!
+//! | question | asked, and why |
+//! |---|---|
+//! | `cuStreamQuery` | whether the stream is done; `cuStreamIsCapturing` is asked before |
+//! | `cuStreamQuery` of the legacy default stream | between `cuCtxPushCurrent` and `cuCtxPopCurrent`: its handle means a stream only with a context |
+//! | `cuStreamQuery` of a stream that a thread is blocked submitting to | never: with its queue full, the driver holds that stream's lock, and the question blocks |
+//! | `cuStreamQuery` of a destroyed stream, or of another thread's own default stream | never: the handle means nothing, or another stream |
+//! | `cuEventQuery` | how far a busy stream has come. Never during a capture: a query of an event that is part of one ends it |
+//! | `cuFuncIsLoaded` | whether a load that is under way has been done |
+//! | `cuFuncGetAttribute`, `cuKernelGetAttribute`, `cuDeviceGetAttribute` | what a kernel needs and the device has: `core::diagnose::occupancy` computes how many blocks fit |
+//! | `cuOccupancyMaxActiveBlocksPerMultiprocessor` | never: it blocks during a load or a release |
+//! | `cuPointerGetAttribute` | whether a word that is waited for is in memory of the host, which the kernel then reads. Managed memory is left alone: a look moves it |
+//! | limits, and every call that allocates or submits | never: they block during most of these calls |
+//!
+//! Must not: ask anything else.
 
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::lookup::driver_queries;
