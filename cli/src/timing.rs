@@ -2,31 +2,33 @@
 //!
 //! | file | holds |
 //! |---|---|
+//! | `summary` | both summaries, folded from records |
 //! | `read` | the recordings of a run, read once for both summaries |
 //! | `cold_start` | the summary of a start, for a person |
 //! | `blocking` | that of the calls that blocked the host |
 //! | `cards` | the cards at the beginning and in the steady state |
 //! | `table` | durations, shares and columns |
 //!
-//! Must not: decide anything. What a part or a reason is, the core says.
+//! Must not: decide anything. What a part or a reason is, `summary` says.
 
 mod blocking;
 mod cards;
 mod cold_start;
 mod read;
+mod summary;
 mod table;
 
 use crate::format::Format;
 use crate::output::{write_line, Output};
 use crate::source::duration;
 use crate::{Failure, Outcome};
-use lazyguard_core::timing::THRESHOLD_NANOS;
 use lazyguard_core::Nanos;
 use read::{Asked, Timed};
 use serde_json::{json, Value};
 use std::io;
 use std::path::Path;
 use std::process::ExitCode;
+use summary::THRESHOLD_NANOS;
 
 /// The version of the JSON form.
 const SCHEMA: u32 = 1;

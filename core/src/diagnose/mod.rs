@@ -7,23 +7,21 @@
 //! | file | holds |
 //! |---|---|
 //! | `snapshot` | what stood still |
-//! | `gather` | from a recording to that |
-//! | `memory` | waits for values and writes of them |
+//! | `builder` | from records to that |
+//! | `view` | names in the place of numbers |
 //! | `occupancy` | how much of the device a kernel fills |
 //! | `paths` | what each stream stands at, and what that waits for |
 //! | `decide` | which pattern that is, and what to change |
-//! | `words` | the sentences |
-//! | `verdict`, `code` | what comes out |
+//! | `messages` | the sentences |
+//! | `verdict` | what comes out |
 //! | `ends` | what became of the calls that a report named |
 //!
 //! Must not: look at live state other than through the recording, or guess: what is not explained is LG299, with the oldest
 //! operation of each busy stream, and what may still end is called slow.
 
 mod builder;
-mod code;
 mod decide;
 mod ends;
-mod memory;
 mod messages;
 mod occupancy;
 mod paths;
@@ -31,15 +29,15 @@ mod snapshot;
 #[cfg(test)]
 mod test_trace;
 mod verdict;
+mod view;
 
+pub use crate::api::{Code, ThreadActivity};
 pub use builder::{snapshot_at, snapshot_of, SnapshotBuilder, ASKS_NO_MORE_NANOS};
-pub use code::Code;
 pub use decide::diagnose;
 pub use ends::{ends_of, CallEnd, HowEnded};
-pub use memory::{Stores, ValueWait, ValueWrite};
 pub use occupancy::{resident_blocks, Device, Needs};
 pub use snapshot::{
-    BlockedCall, BusyStream, ColdLoadSeen, EventWaitSeen, Extent, FedStream, Feeder, HostFunctionSeen, LaunchKey,
-    OperationSeen, RunnableThread, Snapshot, StreamRef, ThreadActivity, WaitSeen, WriteSeen,
+    BlockedCall, BusyStream, ColdLoadSeen, EventWaitSeen, Extent, FedStream, Feeder, HostFunctionSeen, OperationSeen,
+    RunnableThread, Snapshot, StreamRef, WaitSeen, WriteSeen,
 };
 pub use verdict::{Confidence, Culprit, Diagnosis, Evidence, Status, Verdict};

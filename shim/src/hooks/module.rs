@@ -7,6 +7,7 @@ use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::runtime::loader::Item;
 use crate::runtime::{door, nudge};
 use lazyguard_core::state::{ColdKind, FunctionKind};
+use lazyguard_core::trace::{Image, RawPayload};
 use std::arch::naked_asm;
 use std::ffi::c_void;
 
@@ -16,7 +17,7 @@ pub(super) fn load(entry: Entry, module: Handle, image: Handle, real: impl FnOnc
         entry,
         |call| {
             call.about.context = call.current_context();
-            call.about.three = image::kind(image);
+            call.about.raw = RawPayload::image(Image::of(image::kind(image)));
             call.loads(ColdKind::Module);
         },
         real,

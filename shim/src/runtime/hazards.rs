@@ -10,7 +10,7 @@
 
 use super::folder::HAZARDS;
 use super::{folder, standard_error, Guard};
-use lazyguard_core::diagnose::{Code, ValueWrite};
+use lazyguard_core::api::{Code, ValueWrite};
 use lazyguard_core::hazard::{messages, Aggregator, HazardEvent, HazardFile, Names, Outstanding, Waits};
 use lazyguard_core::report::SCHEMA;
 use lazyguard_core::state::{Operation, ThreadSlot};

@@ -17,7 +17,7 @@ use lazyguard_core::preload::{loads_libraries, loads_resolved, pace_reaches, wit
 use lazyguard_core::report::{NudgeAnswer, PreloadSummary, SkipCount};
 use lazyguard_core::settings::Policy;
 use lazyguard_core::state::{FunctionKind, ThreadSlot};
-use lazyguard_core::trace::{Kind, Lane, Record};
+use lazyguard_core::trace::{Kind, Lane, Preload, RawPayload, Record};
 use std::collections::{BTreeMap, HashSet};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -287,10 +287,12 @@ impl Loader {
             entered,
             returned: guard.now(),
             context: context.min(0xffff) as u16,
-            extent: outcome.loaded.min(0xffff_ffff)
-                | outcome.refused.min(0xffff) << 32
-                | outcome.left_out.min(0xffff) << 48,
-            detail: if items.iter().all(|item| item.owner() == owner) { owner } else { 0 },
+            raw: RawPayload::preload(Preload {
+                loaded: outcome.loaded,
+                refused: outcome.refused,
+                left_out: outcome.left_out,
+                owner: if items.iter().all(|item| item.owner() == owner) { owner } else { 0 },
+            }),
             ..Record::of(entry_point)
         };
         slot.push(&record, Lane::RareEvents);
