@@ -7,13 +7,14 @@ use crate::ends;
 use crate::findings;
 use crate::format::Format;
 use crate::output::{say, write_line, Output};
-use crate::recorded::{write_hang, Recorded};
+use crate::recorded::{write_hang, Recorded, RecordingSeen};
 use crate::source::{hang_in, is_process_folder, read, Opened, Run, RECORDING};
 use crate::timing;
 use crate::{stacks, Failure, Outcome};
 use lazyguard_core::hazard::Hazard;
 use lazyguard_core::report::{HangReport, StackSeen, Summary};
 use lazyguard_core::trace::read::ProcessState;
+use serde::Serialize;
 use serde_json::{json, Value};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -54,6 +55,21 @@ struct Found {
     hazards: Result<Vec<Hazard>, Failure>,
     /// The stacks that were kept when a hang was reported.
     stacks: Option<Result<Vec<StackSeen>, String>>,
+}
+
+/// What `lazyguard report --format json` prints of one process.
+#[derive(Serialize)]
+struct ProcessReport<'a> {
+    /// The content of `hang.json`, or null.
+    hang: Option<&'a HangReport>,
+    /// The content of `run.json`, or null.
+    run: Option<&'a Summary>,
+    /// What the recording says; null where there is none.
+    recording: Option<RecordingSeen<'a>>,
+    /// The stacks in `stacks.dmp`, with functions and lines; null where there is none that can be read.
+    stacks: Option<&'a [StackSeen]>,
+    /// The hazards that the process met; null where they cannot be read.
+    hazards: Option<&'a [Hazard]>,
 }
 
 /// Prints the report of a run.
@@ -159,10 +175,13 @@ fn kept<T>(read: Result<Option<T>, Failure>, unreadable: &mut Vec<Failure>) -> O
 
 impl Found {
     fn json(&self) -> Value {
-        let recording = self.recorded.as_ref().map(Recorded::json);
-        let stacks = self.stacks.as_ref().and_then(|stacks| stacks.as_ref().ok());
-        let hazards = self.hazards.as_ref().ok();
-        json!({ "hang": self.hang, "run": self.run, "recording": recording, "stacks": stacks, "hazards": hazards })
+        json!(ProcessReport {
+            hang: self.hang.as_ref(),
+            run: self.run.as_ref(),
+            recording: self.recorded.as_ref().map(Recorded::json),
+            stacks: self.stacks.as_ref().and_then(|stacks| stacks.as_deref().ok()),
+            hazards: self.hazards.as_deref().ok(),
+        })
     }
 
     /// What the guard did that ended the process, where it did, in the summary's words.

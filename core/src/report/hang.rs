@@ -42,7 +42,7 @@ impl Outcome {
 /// A hang as `hang.json` holds it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HangReport {
-    /// [`SCHEMA`].
+    /// 1; raised when a key changes its meaning or goes away.
     pub schema: u32,
     /// The process.
     pub process: u32,
@@ -64,7 +64,7 @@ pub struct HangReport {
     /// Whether what the user wants done about a hang is due: it is certain, or has lasted for long enough.
     #[serde(default)]
     pub acts: bool,
-    /// When it was over: nothing that was reported is waited for any more. [`HangReport::outcome`] says how it ended.
+    /// When it was over: nothing that was reported is waited for any more. `ends` says how it ended.
     #[serde(default)]
     pub resolved: Option<Nanos>,
     /// What became of the calls that were waited in, once it is over.
