@@ -16,6 +16,7 @@ use crate::runtime::{door, pass_through, process, thread};
 use lazyguard_core::api::{Class, EntryPoint};
 use lazyguard_core::diagnose::Code;
 use lazyguard_core::hazard::{ConflictingOperation, Flags, HazardEvent, StreamClass};
+use lazyguard_core::model::proves;
 use lazyguard_core::report::PassThrough;
 use lazyguard_core::state::{
     Caller, ColdKind, InFlight, OpenRecord, Operation, Stream, StreamKey, StreamKind, ThreadSlot,
@@ -271,6 +272,14 @@ impl Call {
         self.guard.tracker.set_present(owner, context);
         if let Some(entry) = self.guard.tracker.function_entry(function) {
             entry.set_loaded_in(context);
+        }
+    }
+
+    /// The call has succeeded: what that proves to have ended is known from now on.
+    pub fn proven(&self) {
+        let About { stream, context, .. } = self.about;
+        if let Some(scope) = proves(self.entry_point, stream, context) {
+            self.guard.tracker.ended(scope, self.entered);
         }
     }
 

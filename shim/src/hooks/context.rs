@@ -115,7 +115,7 @@ pub(super) fn synchronize(entry: Entry, context: Handle, real: impl FnOnce() -> 
         real,
         |call, result| {
             if result == SUCCESS {
-                call.guard.tracker.context_complete(call.about.context, call.entered);
+                call.proven();
                 call.load_pending(call.about.context);
             }
         },

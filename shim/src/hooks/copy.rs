@@ -1,16 +1,16 @@
 //! Copies and memsets, and memory that is allocated and released in the order of a stream.
 
-use super::call::{observe, published, Entry};
+use super::call::{observe, Entry};
 use super::context::gave_out;
-use crate::lookup::driver::Handle;
+use crate::lookup::driver::{Handle, SUCCESS};
 use cudarc::driver::sys::{CUDA_MEMCPY2D, CUDA_MEMCPY3D};
 use lazyguard_core::trace::RawPayload;
 use std::mem::offset_of;
 
-/// A synchronous copy or memset, on the default stream. It leaves nothing in flight that the thread does not wait for, so
-/// nothing is folded; it is published, because it may block. Address and bytes are 0 where a structure describes them.
+/// A synchronous copy or memset, on the default stream. It leaves nothing in flight that the thread does not wait for. It is
+/// published, because it may block. Address and bytes are 0 where a structure describes them.
 pub(super) fn synchronous(entry: Entry, destination: u64, bytes: usize, real: impl FnOnce() -> i32) -> i32 {
-    published(
+    observe(
         entry,
         |call| {
             call.on_stream(std::ptr::null_mut());
@@ -18,6 +18,11 @@ pub(super) fn synchronous(entry: Entry, destination: u64, bytes: usize, real: im
             call.waits_for_others();
         },
         real,
+        |call, result| {
+            if result == SUCCESS {
+                call.proven();
+            }
+        },
     )
 }
 
