@@ -20,12 +20,12 @@ mod stream;
 mod thread;
 mod tracker;
 
+pub use crate::api::{ColdKind, Operation, StreamKind};
 pub use context::{Context, Function, FunctionKind};
 pub use launch_cache::{FastLaunch, FastOperation, Known, LaunchFacts};
-pub use load::{ColdKind, InFlight};
-pub use operation::{oldest_outstanding, Operation};
+pub use load::InFlight;
 pub use slab::Slab;
-pub use stream::{Stream, StreamKind};
+pub use stream::Stream;
 pub use thread::{Caller, OpenRecord, PublishedCall, ThreadSlot};
 pub use tracker::{StreamKey, Tracker};
 
