@@ -10,6 +10,7 @@
 //!
 //! Must not: ask the driver anything, or insert work.
 
+mod call_step;
 mod context;
 mod hash;
 mod launch_cache;
@@ -20,6 +21,7 @@ mod stream;
 mod thread;
 mod tracker;
 
+pub use call_step::CallStep;
 pub use context::{Context, Function, FunctionKind};
 pub use launch_cache::{FastLaunch, FastOperation, Known, LaunchFacts};
 pub use load::{ColdKind, InFlight};

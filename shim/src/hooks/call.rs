@@ -1,7 +1,7 @@
 //! What every hook shares.
 //!
-//! [`observe`] is the way of a call: it finds the thread's slot, publishes the call, passes the gate, makes the real call,
-//! and folds what happened into the state. A hook says what the call is about ([`About`]) before, and what its success
+//! [`observe`] takes a call through its steps ([`CallStep`]): it finds the thread's slot, publishes the call, passes the gate, makes
+//! the real call, and folds what happened into the state. A hook says what the call is about ([`About`]) before, and what its success
 //! means after, in two closures that may fail without harm: a panic in either disarms the guard and nothing else. Both run
 //! inside the door ([`crate::runtime::door`]).
 //!
@@ -18,7 +18,7 @@ use lazyguard_core::diagnose::Code;
 use lazyguard_core::hazard::{ConflictingOperation, Flags, HazardEvent, StreamClass};
 use lazyguard_core::report::PassThrough;
 use lazyguard_core::state::{
-    Caller, ColdKind, InFlight, OpenRecord, Operation, Stream, StreamKey, StreamKind, ThreadSlot,
+    CallStep, Caller, ColdKind, InFlight, OpenRecord, Operation, Stream, StreamKey, StreamKind, ThreadSlot,
 };
 use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::{Kind, Lane, Record};
@@ -109,6 +109,7 @@ pub fn observe(
         })
     });
     let result = real();
+    CallStep::Call.taken();
     let Some(call) = &mut call else { return result };
     // In a child that was forked inside the call, the recording is the parent's.
     if call.guard.is_armed() {
@@ -120,6 +121,7 @@ pub fn observe(
         process::note_unarmed();
     }
     call.slot.leave();
+    CallStep::Leave.taken();
     result
 }
 
@@ -140,6 +142,7 @@ fn begin<'a>(guard: &'static Guard, entry: Entry, call: &'a mut Option<Call>) ->
     if !slot.enter(entry.caller) && !recover(guard, slot, entry.caller) {
         return None;
     }
+    CallStep::Enter.taken();
     Some(call.insert(Call {
         guard,
         slot,
@@ -172,9 +175,11 @@ impl Call {
         let returned = self.guard.now();
         self.returned = returned;
         self.close(entry.entry_point.class(), returned, result);
+        CallStep::Complete.taken();
         self.fold(returned, result);
-        // Only now: a thread that finds no mark takes what the call means to be in the state.
+        CallStep::Settle.taken();
         self.slot.unmark();
+        CallStep::Unmark.taken();
         // Behind that: a landmark of a hazard finds no room in a lane where a record is open.
         if self.about.cold.is_some() {
             self.load_returned(result);
@@ -187,6 +192,7 @@ impl Call {
         let About { context, submits, stream_entry, .. } = self.about;
         let class = entry_point.class();
         let open = self.slot.open(&self.facts(entry_point), class);
+        CallStep::Write.taken();
         gate::pass(self.slot, open, class, context);
         self.open = Some(open);
         if submits {
@@ -194,6 +200,7 @@ impl Call {
                 self.about.first = entry.submitting(self.operation(), self.guard.tracker.stream_idle_until(entry));
             }
         }
+        CallStep::Submit.taken();
     }
 
     /// The record of the call before it is made.

@@ -13,7 +13,7 @@ use crate::runtime::hot::HOT;
 use crate::runtime::{door, pass_through};
 use lazyguard_core::api::Class;
 use lazyguard_core::report::PassThrough;
-use lazyguard_core::state::{OpenRecord, ThreadSlot};
+use lazyguard_core::state::{CallStep, OpenRecord, ThreadSlot};
 use std::sync::atomic::{compiler_fence, fence, AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -44,6 +44,7 @@ pub fn prepare() {
 #[inline(always)]
 pub fn pass(slot: &ThreadSlot, open: OpenRecord, class: Class, context: u32) {
     slot.mark(&open);
+    CallStep::Mark.taken();
     if class.waits_at_gate() && !is_open() {
         let (context, patience) = match class.concerns_every_context() {
             true => (0, PATIENCE_OF_UNLOADS),
@@ -51,6 +52,7 @@ pub fn pass(slot: &ThreadSlot, open: OpenRecord, class: Class, context: u32) {
         };
         wait(slot, open, context, patience);
     }
+    CallStep::Gate.taken();
 }
 
 /// Whether the gate is open for every context, looked at after the thread's mark has been set.
