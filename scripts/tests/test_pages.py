@@ -40,6 +40,33 @@ class Links(unittest.TestCase):
         self.assertEqual(anchors("# `lazyguard run --json`\n## Hang: a [page](x.md)\n"), {"lazyguard-run---json", "hang-a-page"})
 
 
+class Promises(unittest.TestCase):
+    PAGE = ROOT / "docs" / "SPECIFICATION.md"
+
+    def test_what_enforces_each_promise_exists(self):
+        lacking = []
+        for row in self.rows():
+            names = re.findall(r"`([\w./-]+)::(\w+)`", row[-1])
+            if not names:
+                lacking.append(f"nothing enforces: {row[0]}")
+            for path, name in names:
+                file = next((ROOT / "testapps/e2e/tests").rglob(path[4:]), ROOT / path) if path.startswith("e2e/") else ROOT / path
+                if not file.is_file() or not re.search(self.definition(file, name), file.read_text(), re.M):
+                    lacking.append(f"{path}::{name}")
+        self.assertEqual(lacking, [])
+        self.assertGreater(len(self.rows()), 30)
+
+    def rows(self):
+        lines = [line for line in self.PAGE.read_text().splitlines() if line.startswith("| ")]
+        rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+        return [row for row in rows if row[0] != "promise"]
+
+    @staticmethod
+    def definition(file, name):
+        """A function, a constant or a key: a mention is none."""
+        return {".rs": rf"\bfn {name}\(|\bconst {name}:", ".json": rf'^\s*"{name}": '}.get(file.suffix, rf"^\s*def {name}\(|^{name}\s*=")
+
+
 class Results(unittest.TestCase):
     def test_the_page_is_what_the_kept_runs_make(self):
         checked = subprocess.run([sys.executable, str(SCRIPTS / "results"), "--check"], capture_output=True, text=True)
@@ -48,8 +75,8 @@ class Results(unittest.TestCase):
     def test_each_run_says_where_when_and_how_it_was_made(self):
         for path in (ROOT / "docs" / "results").glob("*.json"):
             report = json.loads(path.read_text())
-            self.assertTrue(report["simulated"] or report["driver"], path)
-            for key in ("card", "date", "command"):
+            machine = ("processor", "commit") if path.name == "clean-clone.json" else ("card",) if report["simulated"] else ("card", "driver")
+            for key in ("date", "command", *machine):
                 self.assertTrue(report[key], f"{path}: {key}")
 
 

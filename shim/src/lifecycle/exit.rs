@@ -48,7 +48,7 @@ fn say_what_was_missed() {
         standard_error::when_armed();
         standard_error::line(
             "a CUDA driver was loaded, and its initialisation was not seen: if it was used, that went past the guard; \
-             `lazyguard doctor -- PROGRAM` and docs/ARCHITECTURE.md say which ways it misses",
+             `lazyguard doctor -- PROGRAM` and docs/DOCTOR.md say which ways it misses",
         );
     }
 }

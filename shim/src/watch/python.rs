@@ -10,6 +10,9 @@
 //! The function is found in the table of exported functions, in memory: `dlsym` would take the dynamic linker's lock. Some
 //! builds do not export it; then the file's own table, where it was not stripped, tells where it is.
 //!
+//! Why no library: those that read an interpreter's memory (`py-spy`) have to know its structures in every version, and stop the
+//! process for it.
+//!
 //! Must not: in the child, do anything but system calls and that one call; in the parent, wait longer than [`PATIENCE`].
 
 use crate::record::run_folder::PYTHON;
