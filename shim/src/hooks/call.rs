@@ -8,6 +8,8 @@
 //! The real call stands outside of both, so that it happens exactly once. Nothing here has to be cleaned up when an exception,
 //! a cancellation or a jump leads out of it, so nothing stands in their way; the thread's next call from further out finds
 //! that this one was abandoned, and a thread that ends gives its slot back.
+//!
+//! Must not: allocate, lock or call the system on the path of an ordinary call.
 
 use crate::lookup::driver::{self, Handle};
 use crate::preload::gate;

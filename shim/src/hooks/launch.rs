@@ -1,4 +1,6 @@
 //! Kernel launches.
+//!
+//! Must not: cost a launch on the fast path an allocation, a lock or a system call.
 
 use super::call::{observe, seen_again, Call, Entry, PER_THREAD};
 use crate::lookup::driver::{Handle, SUCCESS};
@@ -415,6 +417,6 @@ mod tests {
             assert_eq!((fast.counts, fast.inside.4, fast.is_published), ((1, 1), 1, false));
             assert_eq!(fast.outstanding, u64::from(result == SUCCESS));
         }
-        crate::runtime::process::retire();
+        process::retire();
     }
 }
