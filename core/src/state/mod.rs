@@ -10,6 +10,7 @@
 //!
 //! Must not: ask the driver anything, or insert work.
 
+mod call_step;
 mod context;
 mod hash;
 mod launch_cache;
@@ -21,6 +22,7 @@ mod thread;
 mod tracker;
 
 pub use crate::api::{ColdKind, Operation, StreamKind};
+pub use call_step::CallStep;
 pub use context::{Context, Function, FunctionKind};
 pub use launch_cache::{FastLaunch, FastOperation, Known, LaunchFacts};
 pub use load::InFlight;

@@ -128,7 +128,7 @@ impl Watch {
         std::thread::sleep(self.every);
         let now = self.guard.now();
         if now - slept_from > self.every.as_nanos() as u64 + OVERSLEPT_NANOS {
-            // The whole process was stopped, or starved: what everybody lost is nobody's hang.
+            // The whole process was stopped, or starved: time that all threads lost is no hang.
             self.awake_since = now;
         }
     }
@@ -182,7 +182,7 @@ impl Watch {
     }
 
     /// Does what the user wants done about a hang: at once where it is certain, else when it has lasted for as long as anything has
-    /// to that has no pattern. Nobody outside knows whether a kernel ends, and what is done cannot be undone.
+    /// to that has no pattern. Whether a kernel ends cannot be known from outside, and what is done cannot be undone.
     fn act(&mut self, now: Nanos) {
         let (awake_since, patience) = (self.awake_since, self.guard.settings.patience_nanos());
         let Some(incident) = self.incident.as_mut().filter(|i| !i.acted && i.report.status == Status::Hang) else {
@@ -190,7 +190,7 @@ impl Watch {
         };
         let certain = incident.report.verdicts.iter().any(|verdict| verdict.confidence == Confidence::Certain);
         let since = incident.waiting.iter().map(|(_, entered)| *entered).min();
-        // Where nobody is in a call, it was waited for before it was called a hang.
+        // Where no thread is in a call, it was waited for before it was called a hang.
         let lasted = since.is_none_or(|since| now.saturating_sub(since.max(awake_since)) >= patience);
         if certain || lasted {
             incident.acted = true;
@@ -204,7 +204,7 @@ impl Watch {
         }
     }
 
-    /// Whether nobody has called the driver for long, with work in flight, and that has not been looked at.
+    /// Whether no thread has called the driver for long, with work in flight, and that has not been looked at.
     fn is_quiet(&mut self, now: Nanos) -> bool {
         let calls = self.guard.tracker.counts().0;
         if calls != self.calls {
@@ -233,7 +233,7 @@ impl Watch {
         self.tell(report, waiting);
     }
 
-    /// Nobody waits in a call. What is known may be old, so the driver is asked first.
+    /// No thread waits in a call. What is known may be old, so the driver is asked first.
     fn look_at_the_quiet(&mut self) {
         let Some(report) = self.what_is_known() else { return };
         if report.status != Status::Hang {
@@ -304,7 +304,7 @@ impl Watch {
             report = self.asked(&report).unwrap_or(report);
         }
         if report.status == Status::Well {
-            // Everything has ended, and nobody had noticed.
+            // Everything has ended, and no call has told so.
             self.forget();
             return;
         }
@@ -361,7 +361,7 @@ impl Watch {
 
 /// The program ends in an orderly way: what was reported and is waited for no more has gone on.
 pub fn at_exit(guard: &Guard) {
-    // The watchdog holds it for a moment only; nobody waits at an exit for more.
+    // The watchdog holds it for a moment only; an exit waits for no more.
     let Some(Reported { mut report, waiting }) = guard.reports.open.try_lock().ok().and_then(|mut open| open.take())
     else {
         return;
