@@ -41,8 +41,10 @@ pub struct Recorded {
     pub stream: u32,
     /// The context's number.
     pub context: u32,
-    /// When.
+    /// When the call that recorded it was entered.
     pub at: Nanos,
+    /// When that call returned; one that has not returned may have been overtaken.
+    pub returned: Nanos,
     /// How many operations the stream had by then, itself included, where they were counted.
     pub count: u64,
 }
@@ -95,7 +97,8 @@ impl Proofs {
             // What is recorded in a capture is part of the graph, not of the stream.
             (Class::EventRecord, Some(event)) if record.flags & flag::CAPTURED != 0 => drop(self.events.remove(&event)),
             (Class::EventRecord, Some(event)) if succeeded => {
-                self.events.insert(event, Recorded { stream, context, at: record.entered, count });
+                let returned = if record.returned == 0 { Nanos::MAX } else { record.returned };
+                self.events.insert(event, Recorded { stream, context, at: record.entered, returned, count });
             }
             _ => {}
         }
@@ -110,7 +113,7 @@ impl Proofs {
         match (class, record.event()) {
             (Class::EventSynchronize | Class::EventQuery, Some(event)) => {
                 let recorded = self.events.get(&event).copied();
-                let recorded = recorded.filter(|r| r.at < record.entered && self.graph_launched < r.at)?;
+                let recorded = recorded.filter(|r| r.returned <= record.entered && self.graph_launched < r.at)?;
                 let (scope, count) = match recorded.stream {
                     0 => (Scope::Context(recorded.context), None),
                     stream => (Scope::Stream(stream), Some(recorded.count)),
@@ -164,6 +167,7 @@ mod tests {
             (vec![Record { result: 400, ..record(20) }], on_stream(10)),
             (vec![call("cuEventDestroy_v2", 20, 0)], None),
             (vec![Record { stream: 0, ..record(20) }], Some((Scope::Context(1), 20))),
+            (vec![Record { returned: 51, ..record(20) }], None),
         ] {
             let mut all = vec![record(10)];
             all.extend(between);

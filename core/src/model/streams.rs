@@ -30,8 +30,9 @@ pub struct Streams {
     streams: HashMap<u32, Stream>,
     /// Of each context until when everything is complete.
     idle_until: HashMap<u32, Nanos>,
-    /// What calls prove that are not known to have returned yet.
+    /// Of calls that have not returned yet: what they prove, and the streams to which they submit, with the time of their return.
     pending: Vec<Proven>,
+    submitting: Vec<(Nanos, u32)>,
     now: Nanos,
 }
 
@@ -58,6 +59,11 @@ impl Streams {
         let now = self.now;
         let known: Vec<_> = self.pending.extract_if(.., |proven| proven.at <= now).collect();
         known.iter().for_each(|proven| self.ended(proven));
+        for (returned, number) in self.submitting.extract_if(.., |(returned, _)| *returned <= now) {
+            if let Some(stream) = self.streams.get_mut(&number) {
+                stream.last_submitted = stream.last_submitted.max(returned);
+            }
+        }
     }
 
     fn submitted(&mut self, record: &Record) {
@@ -78,7 +84,10 @@ impl Streams {
             stream.ended = stream.submitted;
         }
         stream.submitted += 1;
-        stream.last_submitted = stream.last_submitted.max(record.entered).max(record.returned);
+        stream.last_submitted = stream.last_submitted.max(record.entered);
+        if record.returned != 0 {
+            self.submitting.push((record.returned, record.stream));
+        }
         if stream.recent.len() == RECENT {
             stream.recent.pop_front();
         }

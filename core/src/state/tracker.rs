@@ -432,9 +432,8 @@ impl Tracker {
 
     // --- events ---
 
-    /// An event was recorded: on a stream, or (stream 0) on a whole context.
-    pub fn event_recorded(&self, event: u64, stream: u32, context: u32, entered: Nanos) {
-        let number = self.streams.get(stream).map_or(0, Stream::submitted_count);
+    /// An event was recorded: on a stream, as the operation of this number, or (stream 0) on a whole context.
+    pub fn event_recorded(&self, event: u64, stream: u32, number: u64, context: u32, entered: Nanos) {
         self.events.insert(event, EventState { stream, context, recorded: entered, number });
     }
 
@@ -642,11 +641,11 @@ mod tests {
         let c = tracker.context(0xa, 0);
         let s = created(&tracker, 0x100, c);
         submit(&tracker, s, 10);
-        tracker.event_recorded(0xe, s, c, 20);
+        tracker.event_recorded(0xe, s, 1, c, 20);
         submit(&tracker, s, 30);
         tracker.event_complete(0xe, 40);
         assert_eq!(tracker.in_flight(c)[0].oldest.at, 30);
-        tracker.event_recorded(0xe, s, c, 50);
+        tracker.event_recorded(0xe, s, 2, c, 50);
         tracker.event_complete(0xe, 45);
         assert!(!tracker.in_flight(c).is_empty(), "the answer is older than the record");
         tracker.event_complete(0xe, 60);
@@ -726,7 +725,7 @@ mod tests {
         for at in [10, 20, 30] {
             submit(&tracker, s, at);
         }
-        tracker.event_recorded(0xe, s, c, 40);
+        tracker.event_recorded(0xe, s, 3, c, 40);
         submit(&tracker, s, 50);
         assert_eq!(stream.outstanding_count(0), 4);
         tracker.event_complete(0xe, 60);

@@ -2,18 +2,22 @@
 //!
 //! Must not: let the driver destroy an event before it is taken out of the state.
 
-use super::call::{observe, published, Entry};
+use super::call::{observe, published, About, Entry};
 use crate::lookup::driver::{Handle, SUCCESS};
 use crate::preload::idle;
 use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::RawPayload;
+use std::cell::Cell;
 
 /// An event is recorded behind everything on a stream.
 pub(super) fn record(entry: Entry, event: Handle, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
+    let number = Cell::new(0);
     observe(
         entry,
         |call| {
             call.submits_to(stream);
+            // Before it is submitted: what another thread submits meanwhile may come behind it.
+            number.set(call.about.stream_entry.map_or(0, |entry| entry.submitted_count() + 1));
             call.about.raw = RawPayload::about(event as u64);
             if call.about.flags & flag::CAPTURED != 0 {
                 // What is recorded in a capture is part of the graph, not of the stream; and to ask about it would end the capture.
@@ -24,7 +28,8 @@ pub(super) fn record(entry: Entry, event: Handle, stream: Handle, real: impl FnO
         real,
         |call, result| {
             if result == SUCCESS && call.about.submits {
-                call.guard.tracker.event_recorded(event as u64, call.about.stream, call.about.context, call.entered);
+                let About { stream, context, .. } = call.about;
+                call.guard.tracker.event_recorded(event as u64, stream, number.get(), context, call.entered);
             }
         },
     )
@@ -41,7 +46,7 @@ pub(super) fn record_context(entry: Entry, context: Handle, event: Handle, real:
         real,
         |call, result| {
             if result == SUCCESS {
-                call.guard.tracker.event_recorded(event as u64, 0, call.about.context, call.entered);
+                call.guard.tracker.event_recorded(event as u64, 0, 0, call.about.context, call.entered);
             }
         },
     )
