@@ -32,6 +32,7 @@ mod remembered;
 pub(crate) mod root;
 mod signals;
 mod supervise;
+mod system;
 mod terminal;
 mod tree;
 mod unseen;
@@ -44,10 +45,10 @@ use crate::findings::{self, Annotations, Finished};
 use crate::nvml::Sampler;
 use crate::{library, output, timing, Failure};
 use lazyguard_core::settings::{self, FolderFacts, RUN_OTHER_USERS, RUN_ROOT};
-use nix::sys::signal::Signal;
 use other_users::OtherUsers;
 use program::NotStarted;
 use root::{Given, Root};
+use rustix::process::{child_subreaper, getpid, set_child_subreaper, Signal};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -91,8 +92,8 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
     let caught = signals::Caught::now();
     caught.complaint().iter().for_each(|line| say(line));
     // Whoever loses its parent is ours from now on; an old kernel that cannot do that does without.
-    let was_subreaper = nix::sys::prctl::get_child_subreaper().unwrap_or(false);
-    let _ = nix::sys::prctl::set_child_subreaper(true);
+    let was_subreaper = child_subreaper().ok().flatten();
+    let _ = set_child_subreaper(Some(getpid()));
     let root = make_root(&options, &facts, &command)?;
     if root.is_nested() {
         // The one around this one prints them.
@@ -115,7 +116,7 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
             root.finish(false);
             drop(others);
             // What is started in this command's place keeps it.
-            let _ = nix::sys::prctl::set_child_subreaper(was_subreaper);
+            let _ = set_child_subreaper(was_subreaper);
             return Ok(without_a_second_process(&options, not_started, &variables, &caught));
         }
     };
@@ -311,7 +312,7 @@ fn conclude(options: &Options, root: Root, run: &Finished, ended: &Ended, unseen
     // The first process of a container is not ended by a signal that it has no action for.
     if ended.interrupted && code > code::SIGNAL && std::process::id() != 1 {
         // A script that runs this stops at Ctrl-C only if what it runs was ended by that.
-        let _ = signal_hook::low_level::emulate_default_handler(Signal::SIGINT as i32);
+        let _ = signal_hook::low_level::emulate_default_handler(Signal::INT.as_raw());
     }
     Ok(code)
 }

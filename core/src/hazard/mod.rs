@@ -41,7 +41,7 @@ pub mod rules;
 mod waits;
 
 pub use aggregator::{Aggregator, Counted, Names, MOST_GROUPS};
-pub use event::{blocks_the_host, code_of, ConflictingOperation, Flags, HazardEvent};
+pub use event::{blocks_the_host, ConflictingOperation, Flags, HazardEvent};
 pub use file::{joined, HazardFile};
 pub use group::{FirstOccurrence, Hazard, StreamClass};
 pub use read::{hazards_of, Gathered};

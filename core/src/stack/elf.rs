@@ -3,6 +3,9 @@
 //! All is read from what is mapped, by the ELF header and the program headers, which the dynamic linker needs as well. Section
 //! headers are not mapped, and not needed.
 //!
+//! Why no library: `object` borrows from bytes that are all there. Memory that the kernel reads can be missing at any byte, and
+//! nothing can be borrowed from it.
+//!
 //! Must not: believe a number that is read there without a bound.
 
 use super::Memory;
@@ -45,7 +48,7 @@ pub struct Image {
     pub build_id: Vec<u8>,
     /// Where the index of the tables for unwinding lies, where there is one.
     pub(super) unwind_index: Option<u64>,
-    dynamic: Option<u64>,
+    pub(super) dynamic: Option<u64>,
 }
 
 impl Image {

@@ -11,13 +11,12 @@
 //!
 //! Must not: panic, allocate, lock, or look anything up.
 
-use super::operation::Operation;
 use super::stream::{outstanding, raise_submitted, refused, submitting, Words};
 use super::thread::{place_of, Caller, ThreadSlot};
-use crate::api::EntryPoint;
+use crate::api::{EntryPoint, Operation};
 use crate::sync::{fence, AtomicU64, Ordering};
 use crate::trace::layout::{context as place, flag, record};
-use crate::trace::{put_record, Lane, Place, Record};
+use crate::trace::{put_record, Lane, Place, RawPayload, Record};
 use crate::Nanos;
 use std::sync::atomic::{AtomicU32, AtomicU64 as OwnU64, AtomicUsize};
 
@@ -98,7 +97,7 @@ impl FastLaunch {
     }
 }
 
-/// A launch as it comes; how big it is, packed as its record has it.
+/// A launch as it comes.
 #[derive(Clone, Copy, Debug)]
 pub struct LaunchFacts {
     /// The call.
@@ -109,12 +108,8 @@ pub struct LaunchFacts {
     pub function: u64,
     /// The stream's, as [`Known::stream`].
     pub stream: u64,
-    /// The grid.
-    pub extent: u64,
-    /// The block.
-    pub three: u64,
-    /// Bytes of dynamic shared memory.
-    pub shared_bytes: u32,
+    /// Its grid, block and shared memory.
+    pub raw: RawPayload,
 }
 
 impl ThreadSlot {
@@ -217,10 +212,8 @@ impl ThreadSlot {
                 stream: cached.stream_number.load(Ordering::Relaxed),
                 function,
                 context: cached.context.load(Ordering::Relaxed) as u16,
-                three: facts.three,
-                extent: facts.extent,
                 caller: caller.address as u64,
-                detail: u64::from(facts.shared_bytes),
+                raw: facts.raw,
                 ..Record::of(entry_point)
             },
         );

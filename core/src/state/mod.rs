@@ -20,21 +20,16 @@ mod stream;
 mod thread;
 mod tracker;
 
+pub use crate::api::{ColdKind, Operation, StreamKind};
 pub use context::{Context, Function, FunctionKind};
 pub use launch_cache::{FastLaunch, FastOperation, Known, LaunchFacts};
-pub use load::{ColdKind, InFlight};
-pub use operation::{oldest_outstanding, Operation};
+pub use load::InFlight;
 pub use slab::Slab;
-pub use stream::{Stream, StreamKind};
+pub use stream::Stream;
 pub use thread::{Caller, OpenRecord, PublishedCall, ThreadSlot};
 pub use tracker::{StreamKey, Tracker};
 
 use std::sync::{Mutex, MutexGuard, TryLockError};
-
-/// Locks, also where a thread died with the lock in hand: what the lock guards is valid after every statement.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
 
 /// How often [`lock_soon`] lets other threads run before it gives up: a lock is held for a few instructions.
 const TRIES: usize = 1000;

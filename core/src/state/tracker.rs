@@ -3,11 +3,13 @@
 use super::context::{Context, Function, FunctionKind};
 use super::hash::ByHandle;
 use super::load::InFlight;
-use super::operation::Operation;
+use super::lock_soon;
 use super::slab::Slab;
-use super::stream::{Stream, StreamKind};
+use super::stream::Stream;
 use super::thread::ThreadSlot;
-use super::{lock, lock_soon};
+use crate::api::{Operation, StreamKind};
+use crate::model::Scope;
+use crate::sync::lock;
 use crate::sync::AtomicU64 as Word;
 use crate::trace::layout::Shape;
 use crate::trace::{ProcessFacts, Recorder};
@@ -280,6 +282,14 @@ impl Tracker {
         if let Some(entry) = self.contexts.get(context) {
             entry.complete_until(entered);
             self.reap(context, false);
+        }
+    }
+
+    /// Everything submitted here before this moment has ended.
+    pub fn ended(&self, scope: Scope, until: Nanos) {
+        match scope {
+            Scope::Stream(stream) => self.streams.get(stream).into_iter().for_each(|s| s.complete_until(until)),
+            Scope::Context(context) => self.context_complete(context, until),
         }
     }
 

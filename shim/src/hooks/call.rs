@@ -9,24 +9,21 @@
 //! a cancellation or a jump leads out of it, so nothing stands in their way; the thread's next call from further out finds
 //! that this one was abandoned, and a thread that ends gives its slot back.
 
-use super::hazard::other;
 use crate::lookup::driver::{self, Handle};
 use crate::preload::gate;
-use crate::runtime;
-use crate::runtime::door;
-use crate::runtime::guard;
-use crate::runtime::thread;
-use crate::runtime::Guard;
+use crate::record::{guard, Guard};
+use crate::runtime::{door, pass_through, process, thread};
 use lazyguard_core::api::{Class, EntryPoint};
 use lazyguard_core::diagnose::Code;
 use lazyguard_core::hazard::{ConflictingOperation, Flags, HazardEvent, StreamClass};
+use lazyguard_core::model::proves;
+use lazyguard_core::report::PassThrough;
 use lazyguard_core::state::{
     Caller, ColdKind, InFlight, OpenRecord, Operation, Stream, StreamKey, StreamKind, ThreadSlot,
 };
 use lazyguard_core::trace::layout::flag;
-use lazyguard_core::trace::{Kind, Lane, Record};
+use lazyguard_core::trace::{Kind, Lane, RawPayload, Record};
 use lazyguard_core::Nanos;
-use std::sync::atomic::Ordering;
 
 /// A driver call as it reaches its hook.
 #[derive(Clone, Copy)]
@@ -60,14 +57,10 @@ pub struct About {
     pub first: Option<u64>,
     /// The stream's entry.
     pub stream_entry: Option<&'static Stream>,
-    /// For the record: its flags, the three short numbers, the extent and, where there is no owner, the detail, as the format has them.
+    /// For the record: its flags.
     pub flags: u8,
-    /// See above.
-    pub three: u64,
-    /// See above.
-    pub extent: u64,
-    /// See above.
-    pub detail: u64,
+    /// For the record: what else it says; of what has an owner the owner's handle is put in.
+    pub raw: RawPayload,
 }
 
 /// A call in progress.
@@ -104,7 +97,7 @@ pub fn observe(
     // The call stays where it is from here to the end, and the real one is made at one place: moving the call about, or its
     // arguments, costs more than everything else that is done here.
     let mut call = None;
-    let ready = guard().and_then(|guard| {
+    let ready = armed().and_then(|guard| {
         door::inside(|| {
             if let Some(call) = begin(guard, entry, &mut call) {
                 before(call);
@@ -115,14 +108,26 @@ pub fn observe(
     let result = real();
     let Some(call) = &mut call else { return result };
     // In a child that was forked inside the call, the recording is the parent's.
-    if runtime::is_guard(call.guard) {
+    if call.guard.is_armed() {
         if ready.is_some() {
             door::inside(|| call.returned(entry, result, after));
         }
         call.slot.unmark();
+    } else {
+        process::note_unarmed();
     }
     call.slot.leave();
     result
+}
+
+/// The guard; a call without one is counted as passed through.
+#[inline(always)]
+fn armed() -> Option<&'static Guard> {
+    let guard = guard();
+    if guard.is_none() {
+        process::note_unarmed();
+    }
+    guard
 }
 
 /// The call, unless the thread is inside a call already.
@@ -130,7 +135,6 @@ pub fn observe(
 fn begin<'a>(guard: &'static Guard, entry: Entry, call: &'a mut Option<Call>) -> Option<&'a mut Call> {
     let slot = thread::slot(guard)?;
     if !slot.enter(entry.caller) && !recover(guard, slot, entry.caller) {
-        runtime::NESTED.fetch_add(1, Ordering::Relaxed);
         return None;
     }
     Some(call.insert(Call {
@@ -149,7 +153,9 @@ fn begin<'a>(guard: &'static Guard, entry: Entry, call: &'a mut Option<Call>) ->
 /// Whether the thread is not inside a call after all: it left the last one without returning from it.
 #[cold]
 fn recover(guard: &Guard, slot: &ThreadSlot, caller: Caller) -> bool {
-    if !slot.abandoned(caller) || door::on_signal_stack() {
+    let abandoned = slot.abandoned(caller);
+    if !abandoned || door::on_signal_stack() {
+        pass_through::note(if abandoned { PassThrough::SignalHandler } else { PassThrough::Nested });
         return false;
     }
     slot.abandon(guard.now());
@@ -191,7 +197,7 @@ impl Call {
     #[inline(always)]
     fn facts(&self, entry_point: EntryPoint) -> Record {
         let about = &self.about;
-        let (kind, extent) = match about.cold {
+        let (kind, queries) = match about.cold {
             None => Kind::of_call(entry_point.class()),
             Some(ColdKind::Function) => (Kind::ColdFunction, 0),
             Some(ColdKind::Module) => (Kind::ColdModule, 0),
@@ -203,10 +209,8 @@ impl Call {
             stream: about.stream,
             function: about.function,
             context: about.context.min(0xffff) as u16,
-            three: about.three,
-            extent: about.extent | extent,
             caller: self.caller.address as u64,
-            detail: if about.owner != 0 { about.owner } else { about.detail },
+            raw: about.raw.with_queries(queries).with_owner(about.owner),
             ..Record::of(entry_point)
         }
     }
@@ -271,6 +275,14 @@ impl Call {
         }
     }
 
+    /// The call has succeeded: what that proves to have ended is known from now on.
+    pub fn proven(&self) {
+        let About { stream, context, .. } = self.about;
+        if let Some(scope) = proves(self.entry_point, stream, context) {
+            self.guard.tracker.ended(scope, self.entered);
+        }
+    }
+
     /// A hazard: what the call does while this is in flight could have been a hang.
     pub fn hazard(&self, code: Code, flags: Flags, behind: &InFlight) {
         self.note_hazard(code, flags, other(*behind), self.guard.now());
@@ -297,6 +309,11 @@ impl Call {
         self.guard.hazards.note(self.guard, self.slot, &noted);
     }
 
+    /// Whether the guard itself has loaded something since.
+    pub fn guard_loaded_since(&self, entered: Nanos) -> bool {
+        self.guard.loader.last_loaded() >= entered
+    }
+
     /// Leaves a landmark beside the call's own record.
     pub fn push(&self, record: Record) {
         self.slot.push(&Record { returned: self.guard.now(), ..record }, Lane::RareEvents);
@@ -304,8 +321,7 @@ impl Call {
 
     /// Leaves a record of one of several memory operations that the call submits.
     pub fn push_operation(&self, flags: u8, driver_flags: u32, address: u64, value: u64) {
-        let about =
-            About { flags, three: u64::from(driver_flags.min(0xffff)), extent: value, detail: address, ..self.about };
+        let about = About { flags, raw: RawPayload::memory_operation(address, value, driver_flags), ..self.about };
         let one = Call { about, ..*self };
         self.push(one.facts(self.entry_point));
     }
@@ -489,4 +505,18 @@ pub fn seen_again(guard: &'static Guard, slot: &'static ThreadSlot, entry: Entry
 /// A call that is only published, so that it can be seen if it blocks.
 pub fn published(entry: Entry, before: impl FnOnce(&mut Call), real: impl FnOnce() -> i32) -> i32 {
     observe(entry, before, real, |_, _| {})
+}
+
+/// What was in flight, as a hazard tells it.
+pub fn other(busy: InFlight) -> ConflictingOperation {
+    match busy.stream {
+        // Work of streams that are gone: nothing more is known of it.
+        0 => ConflictingOperation::default(),
+        stream => ConflictingOperation {
+            stream,
+            function: busy.oldest.function,
+            entry_point: busy.oldest.entry_point,
+            at: busy.oldest.at,
+        },
+    }
 }

@@ -4,6 +4,7 @@ use super::call::{observe, published, Entry};
 use crate::lookup::driver::{Handle, SUCCESS};
 use crate::preload::idle;
 use lazyguard_core::trace::layout::flag;
+use lazyguard_core::trace::RawPayload;
 
 /// An event is recorded behind everything on a stream.
 pub(super) fn record(entry: Entry, event: Handle, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
@@ -11,7 +12,7 @@ pub(super) fn record(entry: Entry, event: Handle, stream: Handle, real: impl FnO
         entry,
         |call| {
             call.submits_to(stream);
-            call.about.detail = event as u64;
+            call.about.raw = RawPayload::about(event as u64);
             if call.about.flags & flag::CAPTURED != 0 {
                 // What is recorded in a capture is part of the graph, not of the stream; and to ask about it would end the capture.
                 call.guard.tracker.event_gone(event as u64);
@@ -33,7 +34,7 @@ pub(super) fn record_context(entry: Entry, context: Handle, event: Handle, real:
         entry,
         |call| {
             call.about.context = call.context_number(context);
-            call.about.detail = event as u64;
+            call.about.raw = RawPayload::about(event as u64);
         },
         real,
         |call, result| {
@@ -50,7 +51,7 @@ pub(super) fn stream_wait(entry: Entry, stream: Handle, event: Handle, real: imp
         entry,
         |call| {
             call.submits_to(stream);
-            call.about.detail = event as u64;
+            call.about.raw = RawPayload::about(event as u64);
         },
         real,
         |call, result| {
@@ -67,7 +68,7 @@ pub(super) fn context_waits(entry: Entry, context: Handle, event: Handle, real: 
         entry,
         |call| {
             call.about.context = call.context_number(context);
-            call.about.detail = event as u64;
+            call.about.raw = RawPayload::about(event as u64);
         },
         real,
     )
@@ -91,7 +92,7 @@ fn completes(entry: Entry, event: Handle, real: impl FnOnce() -> i32) -> i32 {
                 call.about_stream(stream);
                 call.about.context = context;
             }
-            call.about.detail = event as u64;
+            call.about.raw = RawPayload::about(event as u64);
         },
         real,
         |call, result| {
@@ -108,7 +109,7 @@ pub(super) fn destroy(entry: Entry, event: Handle, real: impl FnOnce() -> i32) -
     observe(
         entry,
         |call| {
-            call.about.detail = event as u64;
+            call.about.raw = RawPayload::about(event as u64);
             // Before the call, as for streams: nobody may be asking the driver about it when it goes.
             call.guard.tracker.event_gone(event as u64);
             idle::settle();

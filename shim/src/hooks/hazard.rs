@@ -5,18 +5,19 @@
 //!
 //! Must not: cost an ordinary launch anything, or tell of what the driver contradicts.
 
-use super::call::{About, Call};
+use super::call::{other, About, Call};
 use crate::lookup::driver::{Handle, SUCCESS};
 use crate::lookup::driver_queries::{self, Held};
 use crate::preload::idle;
 use crate::record::hazards::Filler;
-use crate::watch::stacks;
+use crate::runtime::own_memory;
 use lazyguard_core::api::Class;
-use lazyguard_core::diagnose::{resident_blocks, Code, ValueWait, ValueWrite};
+use lazyguard_core::api::{Code, ValueWait, ValueWrite};
+use lazyguard_core::diagnose::resident_blocks;
 use lazyguard_core::hazard::rules::{self, WaitsFor};
 use lazyguard_core::hazard::{ConflictingOperation, Flags, HazardEvent, Outstanding, StreamClass};
+use lazyguard_core::model;
 use lazyguard_core::state::{ColdKind, FunctionKind, InFlight, Stream, StreamKind};
-use lazyguard_core::trace::layout::image;
 
 /// Waits that are looked into at one call.
 const MOST_WAITS: usize = 8;
@@ -36,7 +37,7 @@ impl Call {
     /// The waits of other streams that a write satisfies, which is about to be submitted.
     pub fn waits_met(&self, write: &ValueWrite) -> Vec<Outstanding> {
         let hazards = &self.guard.hazards;
-        if !self.about.submits || !hazards.anybody_waits() {
+        if !self.about.submits || !hazards.has_waits() {
             return Vec::new();
         }
         let mut met = hazards.with_waits(self.guard, |waits| waits.satisfied_by(write));
@@ -102,7 +103,7 @@ impl Call {
         let held = || driver_queries::host_memory(wait.wait.address, wait.wait.wide).value();
         let holds = if may_hold { held() } else { None };
         // What it holds may be asked when something meets it.
-        stacks::will_be_read();
+        own_memory::will_be_read();
         self.guard.hazards.waited(self.guard, wait, holds);
     }
 
@@ -129,7 +130,7 @@ impl Call {
     /// A wait that the call would wait for, and that nothing submitted satisfies.
     fn stands_in_a_wait(&self, waits_for: WaitsFor) -> Option<(Flags, ConflictingOperation)> {
         let (hazards, tracker) = (&self.guard.hazards, &self.guard.tracker);
-        if !hazards.anybody_waits() {
+        if !hazards.has_waits() {
             return None;
         }
         let concerns = |wait: &Outstanding| {
@@ -215,7 +216,9 @@ impl Call {
 
     /// Whether a load explains why the call took long.
     fn explained(&self) -> bool {
-        self.guard.loader.is_busy() || self.guard.hazards.loaded_since(self.guard, self.entered, self.slot)
+        self.guard.loader.is_busy()
+            || self.guard_loaded_since(self.entered)
+            || self.guard.hazards.loaded_since(self.guard, self.entered, self.slot)
     }
 
     /// The call blocked the host behind what was outstanding on its stream.
@@ -283,7 +286,7 @@ impl Call {
 
     /// The code of a library is given to the driver, or of a module. What has to be compiled may be so at once.
     pub fn loads_code(&self) {
-        if image::needs_compiler(self.about.three) {
+        if self.about.raw.loaded_image().needs_compiler() {
             // The answers are in the state.
             let _ = idle::in_flight_beside_others(self.guard, self.about.context, self.slot.thread(), 0);
         }
@@ -295,7 +298,7 @@ impl Call {
         let hazards = &self.guard.hazards;
         hazards.load_ended(self.returned);
         let compiles = match self.entry_point.class() {
-            Class::ModuleLoad => image::needs_compiler(self.about.three),
+            Class::ModuleLoad => self.about.raw.loaded_image().needs_compiler(),
             _ => self.about.cold == Some(ColdKind::Module) && hazards.has_to_be_compiled(self.about.owner),
         };
         if compiles && result == SUCCESS {
@@ -311,7 +314,7 @@ impl Call {
         let in_flight = tracker.in_flight(self.about.context).into_iter().find(|busy| busy.oldest.at < self.entered);
         let took = self.returned.saturating_sub(self.entered);
         let flags = rules::compiled(took, in_flight.is_some(), launched_before);
-        if let Some(flags) = flags.filter(|_| !self.guard.hazards.guard_loaded_since(self.entered)) {
+        if let Some(flags) = flags.filter(|_| !self.guard_loaded_since(self.entered)) {
             self.note_hazard(Code::LG108, flags, in_flight.map(other).unwrap_or_default(), self.returned);
         }
     }
@@ -329,7 +332,7 @@ impl Call {
             let needs = driver_queries::needs(function, kernel, device, threads, shared_bytes.into())?;
             resident_blocks(driver_queries::limits(device), needs)
         });
-        if resident.is_some_and(|resident| rules::fills_device(blocks, resident)) {
+        if resident.is_some_and(|resident| model::fills_device(blocks, resident)) {
             self.guard
                 .hazards
                 .fills(self.guard, Filler { stream, context, launch: self.operation(), behind: Default::default() });
@@ -352,7 +355,7 @@ impl Call {
         let tracker = &self.guard.tracker;
         let kind = |number: u32| tracker.stream_entry(number).map_or(StreamKind::Unknown, Stream::kind);
         // What comes behind the grid anyway is nothing that it could wait for.
-        let in_turn = |filler: &Filler| filler.is_before(stream) || rules::in_turn(kind(filler.stream), kind(stream));
+        let in_turn = |filler: &Filler| filler.is_before(stream) || model::in_turn(kind(filler.stream), kind(stream));
         let others =
             |filler: &Filler| submits && filler.context == context && filler.stream != stream && !in_turn(filler);
         for filler in self.guard.hazards.fillers(self.guard) {
@@ -368,19 +371,5 @@ impl Call {
                 return;
             }
         }
-    }
-}
-
-/// What was in flight, as a hazard tells it.
-pub fn other(busy: InFlight) -> ConflictingOperation {
-    match busy.stream {
-        // Work of streams that are gone: nothing more is known of it.
-        0 => ConflictingOperation::default(),
-        stream => ConflictingOperation {
-            stream,
-            function: busy.oldest.function,
-            entry_point: busy.oldest.entry_point,
-            at: busy.oldest.at,
-        },
     }
 }

@@ -3,16 +3,14 @@
 use super::call::{observe, seen_again, Call, Entry, PER_THREAD};
 use crate::lookup::driver::{Handle, SUCCESS};
 use crate::preload::gate;
-use crate::runtime;
-use crate::runtime::clock;
-use crate::runtime::door;
-use crate::runtime::thread;
-use crate::runtime::Guard;
+use crate::record::{guard, Guard};
+use crate::runtime::{clock, door, pass_through, process, thread};
 use cudarc::driver::sys::{CUlaunchAttribute, CUlaunchConfig};
 use lazyguard_core::hazard::rules;
+use lazyguard_core::report::PassThrough;
 use lazyguard_core::state::{FastLaunch, Known, LaunchFacts, ThreadSlot};
 use lazyguard_core::trace::layout::flag;
-use lazyguard_core::trace::pack_launch;
+use lazyguard_core::trace::RawPayload;
 use std::mem::offset_of;
 
 /// A launch with everything in its arguments.
@@ -37,11 +35,12 @@ fn launch(entry: Entry, function: Handle, stream: Handle, size: Extent, real: im
     };
     let result = real();
     // See `observe`.
-    if runtime::is_guard(guard) {
+    if guard.is_armed() {
         if slot.end_fast(fast, guard.now(), result, rules::BLOCKED_NANOS) {
             held(guard, slot, entry, &fast, result);
         }
     } else {
+        process::note_unarmed();
         slot.leave();
     }
     result
@@ -54,17 +53,15 @@ fn begin(
     stream: Handle,
     size: Extent,
 ) -> Option<(&'static Guard, &'static ThreadSlot, FastLaunch)> {
-    let guard = runtime::guard()?;
+    let guard = guard()?;
     let slot = thread::slot_if_any(guard)?;
-    let (extent, three, false) = pack_launch(size.grid, size.block) else { return None };
+    let (raw, false) = RawPayload::launch(size.grid, size.block, size.shared_bytes) else { return None };
     let facts = LaunchFacts {
         entry_point: entry.entry_point,
         caller: entry.caller,
         function: function as u64,
         stream: key(entry, stream),
-        extent,
-        three,
-        shared_bytes: size.shared_bytes,
+        raw,
     };
     let (mut fast, operation) = slot.begin_fast(facts, guard.tracker.epoch(), clock::now)?;
     if !gate::is_open() {
@@ -142,11 +139,9 @@ struct Extent {
 #[inline(always)]
 fn launches(call: &mut Call, function: Handle, stream: Handle, size: Extent) {
     call.slot.count_launch();
-    let (extent, three, cut) = pack_launch(size.grid, size.block);
-    call.about.extent = extent;
-    call.about.three = three;
+    let (raw, cut) = RawPayload::launch(size.grid, size.block, size.shared_bytes);
+    call.about.raw = raw;
     call.about.flags = if cut { flag::CUT } else { 0 };
-    call.about.detail = u64::from(size.shared_bytes);
     call.submits_to(stream);
     call.uses(function);
     if call.guard.tracker.slow_path() {
@@ -186,6 +181,7 @@ fn together(entry: Entry, function: Handle, stream: Handle, size: Extent, real: 
 /// A launch described by a structure.
 pub(super) fn kernel_ex(entry: Entry, config: Handle, function: Handle, real: impl FnOnce() -> i32) -> i32 {
     if config.is_null() {
+        pass_through::note(PassThrough::NoDescription);
         return real();
     }
     // SAFETY: the program passes a launch configuration, which the driver reads as well.

@@ -4,9 +4,9 @@ use super::call::{observe, published, Call, Entry};
 use super::image;
 use crate::lookup::driver::{Handle, SUCCESS};
 use crate::preload::idle;
-use crate::preload::loader::Item;
+use crate::preload::queue::Item;
 use lazyguard_core::state::{ColdKind, FunctionKind};
-use lazyguard_core::trace::layout::image::needs_compiler;
+use lazyguard_core::trace::{Image, RawPayload};
 use std::ffi::{c_char, CStr};
 
 /// A library is loaded: it belongs to no context and loads nothing into any, yet.
@@ -15,7 +15,7 @@ pub(super) fn load(entry: Entry, library: Handle, code: Handle, real: impl FnOnc
         entry,
         |call| {
             call.about.context = call.current_context();
-            call.about.three = image::kind(code);
+            call.about.raw = RawPayload::image(Image::of(image::kind(code)));
             call.loads_code();
         },
         real,
@@ -26,7 +26,7 @@ pub(super) fn load(entry: Entry, library: Handle, code: Handle, real: impl FnOnc
             // SAFETY: the driver has just filled it in.
             let library = unsafe { *library.cast::<Handle>() } as u64;
             call.gave_out(library);
-            if needs_compiler(call.about.three) {
+            if call.about.raw.loaded_image().needs_compiler() {
                 call.guard.hazards.is_to_be_compiled(library);
                 call.compiled();
             }

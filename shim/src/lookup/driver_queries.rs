@@ -2,8 +2,8 @@
 //!
 //! Must not: ask anything that was seen to block (limits, occupancy), or that loads.
 
-use crate::lookup::driver::{self, Handle, SUCCESS};
-use crate::watch::stacks;
+use super::driver::{self, Handle, SUCCESS};
+use crate::runtime::own_memory::{self, Unread};
 use lazyguard_core::diagnose::{Device, Needs};
 
 /// Of `CUpointer_attribute`.
@@ -25,7 +25,7 @@ const NUM_REGS: i32 = 4;
 pub enum Held {
     /// The host's, and this is in it.
     Value(u64),
-    /// The host's, and nobody has looked yet whether it can be read.
+    /// The host's, and it is not known yet whether it can be read.
     NotYetKnown,
     /// None of the host's, or it cannot be read.
     Unknown,
@@ -56,10 +56,10 @@ pub fn host_memory(address: u64, wide: bool) -> Held {
     let mut bytes = [0u8; 8];
     let size = if wide { 8 } else { 4 };
     // By way of the kernel, and only as the program lets itself be read: an address that means nothing is an error, not a fault.
-    match stacks::read_without_files(pointer, &mut bytes[..size]) {
+    match own_memory::read_without_files(pointer, &mut bytes[..size]) {
         Ok(()) => Held::Value(u64::from_le_bytes(bytes)),
-        Err(stacks::Unread::NotYet) => Held::NotYetKnown,
-        Err(stacks::Unread::Never) => Held::Unknown,
+        Err(Unread::NotYet) => Held::NotYetKnown,
+        Err(Unread::Never) => Held::Unknown,
     }
 }
 

@@ -10,9 +10,11 @@
 //! by a way that is not hooked, the submission may be what it is waiting for. From then on nothing more is loaded.
 
 use crate::runtime::hot::HOT;
+use crate::runtime::{door, pass_through};
 use lazyguard_core::api::Class;
+use lazyguard_core::report::PassThrough;
 use lazyguard_core::state::{OpenRecord, ThreadSlot};
-use std::sync::atomic::{compiler_fence, fence, AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{compiler_fence, fence, AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long a submission waits for a loading that does not end.
@@ -21,7 +23,6 @@ const PATIENCE: Duration = Duration::from_millis(500);
 const PATIENCE_OF_UNLOADS: Duration = Duration::from_secs(60);
 
 const OPEN: u32 = 0;
-static IMPATIENT: AtomicU64 = AtomicU64::new(0);
 /// A submission has been let through while the gate is closed: the context may be busy now, so the loading must stop.
 static BREACHED: AtomicBool = AtomicBool::new(false);
 
@@ -37,11 +38,6 @@ fn membarrier(command: i32) -> bool {
 pub fn prepare() {
     HOT.gate.store(OPEN, Ordering::SeqCst);
     HOT.fence_needed.store(!membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED), Ordering::SeqCst);
-}
-
-/// How often a submission lost its patience.
-pub fn impatient() -> u64 {
-    IMPATIENT.load(Ordering::Relaxed)
 }
 
 /// Flags the slot with the call, and returns when the gate lets it into the context.
@@ -85,13 +81,13 @@ fn wait(slot: &ThreadSlot, open: OpenRecord, context: u32, patience: Duration) {
         if since.elapsed() > patience {
             // Release: partner of the Acquire in `breached`; it is set before the submission is made.
             BREACHED.store(true, Ordering::Release);
-            IMPATIENT.fetch_add(1, Ordering::Relaxed);
-            // Nobody else has to lose patience with a loading that does not get on.
+            pass_through::note(PassThrough::GatePatience);
+            // No other thread has to lose patience with a loading that does not get on.
             HOT.gate.store(OPEN, Ordering::SeqCst);
             slot.mark(&open);
             return;
         }
-        crate::runtime::door::pause(Duration::from_micros(50));
+        door::pause(Duration::from_micros(50));
         slot.mark(&open);
         fence(Ordering::SeqCst);
     }
@@ -114,9 +110,7 @@ impl Closed {
         fence(Ordering::SeqCst);
         Some(closed)
     }
-}
 
-impl Closed {
     /// Whether a submission has lost its patience and gone through.
     pub fn breached(&self) -> bool {
         BREACHED.load(Ordering::Acquire)

@@ -6,22 +6,24 @@
 //! is in flight, and only then load, inside the budget. If something is in flight everything stays pending: loading would
 //! wait for it, which is the very deadlock this is to prevent.
 //!
-//! Must not: load while anything is in flight in the context, hold a lock across a driver call, or lose an item silently.
+//! Must not: load while anything is in flight in the context, or hold a lock across a driver call.
 
+use super::gate::Closed;
+use super::idle::{self, Questions, Uncaptured};
+use super::queue::{Item, Queue};
 use crate::lookup::driver::{self, Handle, SUCCESS};
-use crate::preload::gate::Closed;
-use crate::preload::idle::{self, Questions, Uncaptured};
-use crate::runtime::Guard;
+use crate::runtime::process::Process;
 use lazyguard_core::api::EntryPoint;
-use lazyguard_core::preload::{loads_libraries, loads_resolved, pace_reaches, within_budget, within_pace, Skip, Spent};
-use lazyguard_core::report::{NudgeAnswer, PreloadSummary, SkipCount};
+use lazyguard_core::preload::{loads_libraries, loads_resolved, pace_reaches, within_budget, within_pace, Skip};
+use lazyguard_core::report::{NudgeAnswer, PreloadSummary};
 use lazyguard_core::settings::Policy;
 use lazyguard_core::state::{FunctionKind, ThreadSlot};
-use lazyguard_core::trace::{Kind, Lane, Record};
-use std::collections::{BTreeMap, HashSet};
+use lazyguard_core::sync::lock;
+use lazyguard_core::trace::{Kind, Lane, Preload, RawPayload, Record};
+use lazyguard_core::Nanos;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 /// How long a submission that is under way is waited for before the context counts as busy.
@@ -39,46 +41,6 @@ const AT_A_TIME: Duration = Duration::from_millis(200);
 /// The least that is worth closing the gate for.
 const WORTH_NANOS: u64 = 2_000_000;
 
-/// What can be preloaded. Numbers are driver handles.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Item {
-    /// All kernels of a library.
-    Library(u64),
-    /// All functions of a module.
-    Module(u64),
-    /// One kernel, of a library.
-    Kernel(u64, u64),
-    /// One function, of a module.
-    Function(u64, u64),
-}
-
-impl Item {
-    fn owner(self) -> u64 {
-        match self {
-            Self::Library(owner) | Self::Module(owner) | Self::Kernel(_, owner) | Self::Function(_, owner) => owner,
-        }
-    }
-}
-
-#[derive(Default)]
-struct Queue {
-    /// What waits for its context (by number) to be idle.
-    pending: Vec<(u32, Item)>,
-    /// Libraries that are loaded, for the contexts still to come.
-    libraries: Vec<u64>,
-    /// What has been spent, by context: each loads for itself.
-    spent: BTreeMap<u32, Spent>,
-    skipped: BTreeMap<Skip, u64>,
-    /// Items of which it has been counted that they met work in flight.
-    met_work: HashSet<(u32, Item)>,
-    /// Kernels and time spent on what turned up late, in all contexts.
-    late: Spent,
-    /// Devices of which a context has been created before: the next one is no start.
-    started: HashSet<i32>,
-    runtimes: Vec<NudgeAnswer>,
-    notes: Vec<String>,
-}
-
 /// See the module.
 #[derive(Default)]
 pub struct Loader {
@@ -89,6 +51,8 @@ pub struct Loader {
     busy: AtomicBool,
     driver_eager: AtomicBool,
     questions: Questions,
+    /// When something was loaded last; 0 for never.
+    loaded: AtomicU64,
 }
 
 /// What one attempt came to.
@@ -104,8 +68,15 @@ struct Outcome {
 }
 
 impl Loader {
-    fn queue(&self) -> std::sync::MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        lock(&self.queue)
+    }
+
+    /// Changes the queue, and says how much is pending now. Release: partner of the Acquire in `has_pending`.
+    fn change(&self, change: impl FnOnce(&mut Queue)) {
+        let mut queue = self.queue();
+        change(&mut queue);
+        self.pending.store(queue.pending_count(), Ordering::Release);
     }
 
     /// The driver itself loads eagerly: there is nothing left to preload.
@@ -129,39 +100,33 @@ impl Loader {
     }
 
     fn skip(&self, reason: Skip, count: u64) {
-        if count > 0 {
-            *self.queue().skipped.entry(reason).or_default() += count;
-        }
+        self.queue().skip(reason, count);
     }
 
     fn add(&self, context: u32, item: Item) {
-        let mut queue = self.queue();
-        if context != 0 && !queue.pending.contains(&(context, item)) {
-            queue.pending.push((context, item));
-            self.pending.store(queue.pending.len(), Ordering::Release);
-        }
+        self.change(|queue| queue.add(context, item));
     }
 
     /// A library was loaded; it concerns every context there is, and every one to come.
-    pub fn library_loaded(&self, guard: &Guard, library: u64) {
-        if !self.wanted(loads_libraries(guard.settings.preload)) {
+    pub fn library_loaded(&self, process: &Process, library: u64) {
+        if !self.wanted(loads_libraries(process.settings.preload)) {
             return;
         }
         self.queue().libraries.push(library);
-        guard.tracker.contexts().for_each(|(context, _)| self.add(context, Item::Library(library)));
+        process.tracker.contexts().for_each(|(context, _)| self.add(context, Item::Library(library)));
     }
 
     /// A module was loaded into a context.
-    pub fn module_loaded(&self, guard: &Guard, context: u32, module: u64) {
-        if self.wanted(loads_libraries(guard.settings.preload)) {
+    pub fn module_loaded(&self, process: &Process, context: u32, module: u64) {
+        if self.wanted(loads_libraries(process.settings.preload)) {
             self.add(context, Item::Module(module));
         }
     }
 
     /// A function or kernel was resolved.
-    pub fn resolved(&self, guard: &Guard, context: u32, item: Item) {
-        let listed = loads_libraries(guard.settings.preload) && guard.driver_version >= LISTS_SINCE;
-        if !listed && self.wanted(loads_resolved(guard.settings.preload)) {
+    pub fn resolved(&self, process: &Process, context: u32, item: Item) {
+        let listed = loads_libraries(process.settings.preload) && process.driver_version >= LISTS_SINCE;
+        if !listed && self.wanted(loads_resolved(process.settings.preload)) {
             self.add(context, item);
         }
     }
@@ -189,29 +154,17 @@ impl Loader {
     /// A context is gone.
     pub fn context_gone(&self, context: u32, handle: u64) {
         self.questions.forget(handle);
-        let mut queue = self.queue();
-        queue.spent.remove(&context);
-        queue.met_work.retain(|(c, _)| *c != context);
-        self.forget(&mut queue, |(c, _)| *c == context);
+        self.change(|queue| queue.context_gone(context));
     }
 
     /// A module or library is about to be unloaded.
     pub fn owner_goes(&self, owner: u64) {
-        let mut queue = self.queue();
-        queue.libraries.retain(|l| *l != owner);
-        queue.met_work.retain(|(_, item)| item.owner() != owner);
-        self.forget(&mut queue, |(_, item)| item.owner() == owner);
+        self.change(|queue| queue.owner_goes(owner));
     }
 
-    /// Takes pending items away that can no longer be loaded.
-    fn forget(&self, queue: &mut Queue, gone: impl Fn(&(u32, Item)) -> bool) {
-        let before = queue.pending.len();
-        queue.pending.retain(|entry| !gone(entry));
-        let count = (before - queue.pending.len()) as u64;
-        if count > 0 {
-            *queue.skipped.entry(Skip::Gone).or_default() += count;
-        }
-        self.pending.store(queue.pending.len(), Ordering::Release);
+    /// When something was loaded last; 0 for never.
+    pub fn last_loaded(&self) -> Nanos {
+        self.loaded.load(Ordering::Relaxed)
     }
 
     /// Whether anything waits to be loaded, in any context. Acquire: partner of the Release where it is noted.
@@ -228,51 +181,52 @@ impl Loader {
     /// Loads what is pending for a context, if nothing is in flight there. `slot` is the calling thread's, with no call
     /// marked in it, inside LazyGuard's code; `entry_point` is the call at whose occasion this happens. What is pending when the
     /// context has just been created (`at_start`) is loaded at once, inside the budget; what turns up later, also at a pace.
-    pub fn try_now(&self, guard: &Guard, slot: &ThreadSlot, context: u32, entry_point: EntryPoint, at_start: bool) {
-        let early = !at_start && guard.now() < self.not_before.load(Ordering::Relaxed);
+    pub fn try_now(&self, process: &Process, slot: &ThreadSlot, context: u32, entry_point: EntryPoint, at_start: bool) {
+        let early = !at_start && process.now() < self.not_before.load(Ordering::Relaxed);
         if early || !self.has_pending() || context == 0 || self.busy.swap(true, Ordering::Acquire) {
             return;
         }
         let _turn = Turn(&self.busy);
         // The gate is opened now and then, also where much is to be loaded at once.
-        while self.attempt(guard, slot, context, entry_point, at_start) && at_start {}
+        while self.attempt(process, slot, context, entry_point, at_start) && at_start {}
     }
 
     /// Returns whether something was loaded, and more may be.
-    fn attempt(&self, guard: &Guard, slot: &ThreadSlot, context: u32, entry_point: EntryPoint, at_start: bool) -> bool {
-        let pending = || -> Vec<Item> {
-            self.queue().pending.iter().filter(|(c, _)| *c == context).map(|(_, item)| *item).collect()
-        };
-        let Some(entry) = guard.tracker.context_entry(context).filter(|c| c.alive() && !pending().is_empty()) else {
+    fn attempt(
+        &self,
+        process: &Process,
+        slot: &ThreadSlot,
+        context: u32,
+        entry_point: EntryPoint,
+        at_start: bool,
+    ) -> bool {
+        let pending = || self.queue().pending_for(context);
+        let Some(entry) = process.tracker.context_entry(context).filter(|c| c.alive() && !pending().is_empty()) else {
             return false;
         };
         let handle = entry.handle() as Handle;
-        let entered = guard.now();
+        let entered = process.now();
         let Some(closed) = Closed::close(context) else { return false };
         let _uncaptured = Uncaptured::new();
-        let clear = nothing_under_way(guard, slot, context);
+        let clear = nothing_under_way(process, slot, context);
         if !entry.alive() || entry.handle() != handle as u64 {
             return false;
         }
         let Some(_current) = Current::make(handle) else { return false };
-        let idle = clear && self.idle(guard, context, slot.thread());
+        let idle = clear && self.idle(process, context, slot.thread());
         // Only now: an unload that was under way has taken its items away, and the next one waits at the gate.
         let items = pending();
         let outcome = if idle {
-            self.load(guard, context, &items, at_start, &closed)
+            self.load(process, context, &items, at_start, &closed)
         } else {
-            let mut queue = self.queue();
-            let fresh = items.iter().filter(|item| queue.met_work.insert((context, **item))).count() as u64;
-            if fresh > 0 {
-                *queue.skipped.entry(Skip::InFlight).or_default() += fresh;
-            }
-            let took = guard.now() - entered;
-            self.not_before.store(guard.now() + WHILE_BUSY_NANOS.max(BACK_OFF * took), Ordering::Relaxed);
+            self.queue().met_work(context, &items);
+            let took = process.now() - entered;
+            self.not_before.store(process.now() + WHILE_BUSY_NANOS.max(BACK_OFF * took), Ordering::Relaxed);
             Outcome::default()
         };
         drop(closed);
         if idle {
-            guard.hazards.guard_loaded(guard.now());
+            self.loaded.fetch_max(process.now(), Ordering::Relaxed);
         }
         if outcome.loaded + outcome.refused + outcome.left_out == 0 {
             return false;
@@ -285,27 +239,29 @@ impl Loader {
         let record = Record {
             kind: Kind::Preload,
             entered,
-            returned: guard.now(),
+            returned: process.now(),
             context: context.min(0xffff) as u16,
-            extent: outcome.loaded.min(0xffff_ffff)
-                | outcome.refused.min(0xffff) << 32
-                | outcome.left_out.min(0xffff) << 48,
-            detail: if items.iter().all(|item| item.owner() == owner) { owner } else { 0 },
+            raw: RawPayload::preload(Preload {
+                loaded: outcome.loaded,
+                refused: outcome.refused,
+                left_out: outcome.left_out,
+                owner: if items.iter().all(|item| item.owner() == owner) { owner } else { 0 },
+            }),
             ..Record::of(entry_point)
         };
         slot.push(&record, Lane::RareEvents);
         outcome.interrupted && outcome.loaded > 0
     }
 
-    fn idle(&self, guard: &Guard, context: u32, thread: u32) -> bool {
-        match self.questions.whole_context_idle(guard, context) {
+    fn idle(&self, process: &Process, context: u32, thread: u32) -> bool {
+        match self.questions.whole_context_idle(process, context) {
             Some(idle) => idle,
-            // What could not be numbered is followed by nobody.
-            None => guard.tracker.overflowed() == 0 && idle::in_flight(guard, context, thread).is_empty(),
+            // What could not be numbered is not followed.
+            None => process.tracker.overflowed() == 0 && idle::in_flight(process, context, thread).is_empty(),
         }
     }
 
-    fn load(&self, guard: &Guard, context: u32, items: &[Item], at_start: bool, closed: &Closed) -> Outcome {
+    fn load(&self, process: &Process, context: u32, items: &[Item], at_start: bool, closed: &Closed) -> Outcome {
         let mut outcome = Outcome::default();
         let begun = Instant::now();
         for item in items {
@@ -329,28 +285,28 @@ impl Loader {
             };
             let before = free_memory();
             let since = Instant::now();
-            let mut spent = self.queue().spent.get(&context).copied().unwrap_or_default();
+            let mut spent = self.queue().spent(context);
             let (nanos_before, late_before) = (spent.nanos, self.queue().late);
             let mut late = late_before;
             let took = || since.elapsed().as_nanos() as u64;
             for (n, &handle) in found.iter().enumerate() {
-                let number = guard.tracker.function(handle, kind, owner);
-                if guard.tracker.function_entry(number).is_some_and(|f| f.loaded_in(context)) {
+                let number = process.tracker.function(handle, kind, owner);
+                if process.tracker.function_entry(number).is_some_and(|f| f.loaded_in(context)) {
                     continue;
                 }
                 spent.nanos = nanos_before + took();
                 late.nanos = late_before.nanos + took();
-                let out_of_pace = !at_start && !within_pace(&guard.settings, guard.now(), &late);
+                let out_of_pace = !at_start && !within_pace(&process.settings, process.now(), &late);
                 if out_of_pace || closed.breached() || begun.elapsed() > AT_A_TIME {
                     outcome.interrupted = true;
                     break;
                 }
-                if let Err(reason) = within_budget(&guard.settings, &spent) {
+                if let Err(reason) = within_budget(&process.settings, &spent) {
                     outcome.stopped = Some(reason);
                     outcome.left_out += (found.len() - n) as u64;
                     break;
                 }
-                if load_one(guard, context, kind, handle, owner) {
+                if load_one(process, context, kind, handle, owner) {
                     spent.kernels += 1;
                     late.kernels += 1;
                     outcome.loaded += 1;
@@ -360,13 +316,13 @@ impl Loader {
             }
             spent.nanos = nanos_before + took();
             spent.bytes += before.zip(free_memory()).map_or(0, |(b, a)| b.saturating_sub(a) as u64);
-            self.queue().spent.insert(context, spent);
+            self.queue().set_spent(context, spent);
             if !at_start {
                 late.nanos = late_before.nanos + took();
                 self.queue().late = late;
             }
             if outcome.interrupted {
-                let again = pace_reaches(&guard.settings, late.nanos + WORTH_NANOS);
+                let again = pace_reaches(&process.settings, late.nanos + WORTH_NANOS);
                 self.not_before.store(again.unwrap_or(u64::MAX), Ordering::Relaxed);
             } else {
                 self.done(context, *item);
@@ -376,27 +332,15 @@ impl Loader {
     }
 
     fn done(&self, context: u32, item: Item) {
-        let mut queue = self.queue();
-        queue.pending.retain(|entry| *entry != (context, item));
-        self.pending.store(queue.pending.len(), Ordering::Release);
+        self.change(|queue| queue.done(context, item));
     }
 
     /// The summary of it.
     pub fn summary(&self, policy: Policy) -> PreloadSummary {
         // The watchdog asks too: it must not wait for a thread that was stopped with the queue in hand.
-        let Ok(queue) = self.queue.try_lock() else {
-            return PreloadSummary { policy: PreloadSummary::policy_name(policy), ..PreloadSummary::default() };
-        };
-        let sum = |field: fn(&Spent) -> u64| queue.spent.values().map(field).sum();
-        PreloadSummary {
-            policy: PreloadSummary::policy_name(policy),
-            kernels: sum(|s| s.kernels),
-            nanos: sum(|s| s.nanos),
-            bytes: sum(|s| s.bytes),
-            skipped: queue.skipped.iter().map(|(&reason, &count)| SkipCount { reason, count }).collect(),
-            pending: queue.pending.len() as u64,
-            runtimes: queue.runtimes.clone(),
-            notes: queue.notes.clone(),
+        match self.queue.try_lock() {
+            Ok(queue) => queue.summary(policy),
+            Err(_) => PreloadSummary { policy: PreloadSummary::policy_name(policy), ..PreloadSummary::default() },
         }
     }
 }
@@ -433,10 +377,10 @@ impl Drop for Current {
 
 /// Waits until no other thread is in a call that the gate would have held back; `false` if one stays in it, which it does
 /// when the context is busy.
-fn nothing_under_way(guard: &Guard, own: &ThreadSlot, context: u32) -> bool {
+fn nothing_under_way(process: &Process, own: &ThreadSlot, context: u32) -> bool {
     let since = Instant::now();
     loop {
-        let under_way = guard.tracker.threads().any(|(_, slot)| {
+        let under_way = process.tracker.threads().any(|(_, slot)| {
             !std::ptr::eq(slot, own)
                 && slot.published().is_some_and(|call| {
                     let class = call.entry_point.class();
@@ -490,13 +434,13 @@ fn free_memory() -> Option<usize> {
 }
 
 /// Loads one kernel or function into the current context.
-fn load_one(guard: &Guard, context: u32, kind: FunctionKind, handle: u64, owner: u64) -> bool {
+fn load_one(process: &Process, context: u32, kind: FunctionKind, handle: u64, owner: u64) -> bool {
     let loaded = match kind {
         FunctionKind::Kernel => {
             let mut function = null_mut();
             let loaded = driver::kernel_function(&mut function, handle as Handle) == Some(SUCCESS);
             if loaded {
-                mark_function_loaded(guard, context, function as u64, owner);
+                mark_function_loaded(process, context, function as u64, owner);
             }
             loaded
         }
@@ -507,11 +451,11 @@ fn load_one(guard: &Guard, context: u32, kind: FunctionKind, handle: u64, owner:
         },
     };
     if loaded {
-        let number = guard.tracker.function(handle, kind, owner);
-        if let Some(function) = guard.tracker.function_entry(number) {
+        let number = process.tracker.function(handle, kind, owner);
+        if let Some(function) = process.tracker.function_entry(number) {
             function.set_preloaded(context);
         }
-        guard.tracker.set_present_preloaded(owner, context);
+        process.tracker.set_present_preloaded(owner, context);
     }
     loaded
 }
@@ -520,9 +464,9 @@ fn load_one(guard: &Guard, context: u32, kind: FunctionKind, handle: u64, owner:
 const NUM_REGS: i32 = 4;
 
 /// A kernel's function is loaded with it. What the guard prevented by that is told of the kernel, whose use comes first.
-fn mark_function_loaded(guard: &Guard, context: u32, handle: u64, owner: u64) {
-    let number = guard.tracker.function(handle, FunctionKind::Function, owner);
-    if let Some(function) = guard.tracker.function_entry(number) {
+fn mark_function_loaded(process: &Process, context: u32, handle: u64, owner: u64) {
+    let number = process.tracker.function(handle, FunctionKind::Function, owner);
+    if let Some(function) = process.tracker.function_entry(number) {
         function.set_loaded_in(context);
     }
 }

@@ -9,12 +9,12 @@
 //! Must not: answer a program that asks for itself. Those reach the export, which passes the driver's answer on, or have not
 //! looked hundreds of names up before, as every runtime does when it starts.
 
+use super::loader::Loader;
 use crate::lookup::driver::{self, SUCCESS};
 use crate::lookup::objects::{self, LinkMap};
 use crate::lookup::proc_address;
 use crate::runtime::files;
-use crate::runtime::guard;
-use crate::runtime::Guard;
+use crate::runtime::process::Process;
 use lazyguard_core::preload::{nudge, Nudge, RuntimeInstance};
 use lazyguard_core::report::NudgeAnswer;
 use object::read::elf::ElfFile64;
@@ -33,26 +33,28 @@ const LEAST_LOOKED_UP: u64 = 100;
 const WRAPPER: u64 = 24;
 
 /// What `cuModuleGetLoadingMode` answers a runtime instance that calls from `caller`.
-pub fn answer(mode: &mut i32, caller: *const c_void) {
-    let Some(guard) = guard().filter(|_| proc_address::looked_up() >= LEAST_LOOKED_UP) else { return };
+pub fn answer(process: &Process, loader: &Loader, mode: &mut i32, caller: *const c_void) {
+    if proc_address::looked_up() < LEAST_LOOKED_UP {
+        return;
+    }
     let Some(map) = objects::object_of(caller) else { return };
     let path = path_of(map);
-    if guard.preload_account().runtimes.iter().any(|known| known.object == path) {
-        // A runtime asks once; whoever asks again from the same object wants to know, and is told the truth.
+    if loader.summary(process.settings.preload).runtimes.iter().any(|known| known.object == path) {
+        // A runtime asks once; another question from the same object is the program's, and gets the driver's answer.
         return;
     }
     let instance = RuntimeInstance { fat_binaries: fat_binaries(map), driver_eager: *mode == EAGER };
-    let answer = nudge(&guard.settings, &instance);
+    let answer = nudge(&process.settings, &instance);
     if answer == Nudge::RegisterNow {
         *mode = EAGER;
-        note_despite_lazy(guard, &path);
+        note_despite_lazy(loader, &path);
     }
-    guard.loader.answered(NudgeAnswer { object: path, fat_binaries: instance.fat_binaries, answer });
+    loader.answered(NudgeAnswer { object: path, fat_binaries: instance.fat_binaries, answer });
 }
 
-fn note_despite_lazy(guard: &Guard, path: &str) {
+fn note_despite_lazy(loader: &Loader, path: &str) {
     if std::env::var("CUDA_MODULE_LOADING").is_ok_and(|v| v.eq_ignore_ascii_case("LAZY")) {
-        guard.loader.note(format!(
+        loader.note(format!(
             "despite CUDA_MODULE_LOADING=LAZY, the runtime in {path} registers its libraries at start; \
              the driver stays lazy (LAZYGUARD_NUDGE=0 leaves it alone)"
         ));
@@ -112,7 +114,7 @@ impl Mapped {
     }
 
     fn bytes(&self) -> &[u8] {
-        // SAFETY: the mapping has this length and lives as long as `self`. The file is a loaded object: whoever truncates
+        // SAFETY: the mapping has this length and lives as long as `self`. The file is a loaded object: truncating
         // it takes the program down as well.
         unsafe { std::slice::from_raw_parts(self.start.cast(), self.length) }
     }

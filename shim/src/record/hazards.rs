@@ -2,25 +2,25 @@
 //!
 //! A hook that finds one calls [`Hazards::note`], in the calling thread: it is counted, and if it is the first, second, fourth,
 //! eighth ... of its kind, it leaves a record. The log's thread writes the whole of it to the run folder when there is
-//! something new, and whoever ends the process writes it once more.
+//! something new, and the exiting thread writes it once more.
 //!
 //! Protocol: the locks here are held for a few instructions, never across a driver call; the watchdog only ever tries them.
 //!
 //! Must not: be asked on the path of an ordinary launch.
 
-use crate::record::run_folder;
-use crate::record::run_folder::HAZARDS;
-use crate::runtime::standard_error;
-use crate::runtime::Guard;
-use lazyguard_core::diagnose::{Code, ValueWrite};
+use super::run_folder::{RunFolder, HAZARDS};
+use crate::runtime::process::Process;
+use crate::runtime::{door, standard_error};
+use lazyguard_core::api::{Code, ValueWrite};
 use lazyguard_core::hazard::{messages, Aggregator, HazardEvent, HazardFile, Names, Outstanding, Waits};
 use lazyguard_core::report::SCHEMA;
 use lazyguard_core::state::{Operation, ThreadSlot};
+use lazyguard_core::sync::lock;
 use lazyguard_core::trace::Lane;
 use lazyguard_core::Nanos;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::Mutex;
 use std::time::Duration;
 
 /// See the module.
@@ -31,12 +31,11 @@ pub struct Hazards {
     news: AtomicBool,
     /// Held while the file is written; whether that has come to an end.
     ended: Mutex<bool>,
-    /// Waits for values that nothing submitted satisfies, and how many there are: who finds none need not look.
+    /// Waits for values that nothing submitted satisfies, and how many there are: a call that finds none need not look.
     waits: Mutex<Waits>,
     waiting: AtomicUsize,
-    /// When a call that loads has returned last, and when the guard loaded last.
+    /// When a call that loads has returned last.
     load_ended: AtomicU64,
-    guard_loaded: AtomicU64,
     /// Libraries that the driver has to compile.
     to_compile: Mutex<HashSet<u64>>,
     /// Grids in flight that fill their device.
@@ -79,21 +78,16 @@ const LAUNCHES_A_QUESTION: u64 = 64;
 const MOST_RESIDENT: usize = 256;
 const MOST_TO_COMPILE: usize = 4096;
 
-/// Locks, also where a thread died with the lock in hand.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
-
 /// Whether a wait is known to be over.
-fn is_over(guard: &Guard, wait: &Outstanding) -> bool {
-    let stream = guard.tracker.stream_entry(wait.stream);
-    stream.is_none_or(|s| s.has_ended(wait.wait.at, guard.tracker.stream_idle_until(s)))
+fn is_over(process: &Process, wait: &Outstanding) -> bool {
+    let stream = process.tracker.stream_entry(wait.stream);
+    stream.is_none_or(|s| s.has_ended(wait.wait.at, process.tracker.stream_idle_until(s)))
 }
 
 impl Hazards {
     /// Counts a hazard, and leaves a record of some, through the calling thread's slot.
-    pub fn note(&self, guard: &Guard, slot: &ThreadSlot, noted: &HazardEvent) {
-        let tracker = &guard.tracker;
+    pub fn note(&self, process: &Process, slot: &ThreadSlot, noted: &HazardEvent) {
+        let tracker = &process.tracker;
         let names =
             Names { kernel: tracker.function_name(noted.function), other: tracker.function_name(noted.other.function) };
         // What is said is made of what the record can hold, as the reader of the recording will see it.
@@ -108,27 +102,27 @@ impl Hazards {
 
     // --- waits for values ---
 
-    /// Whether a wait may stand somewhere. Release and Acquire: who submits a write after a wait sees the wait.
-    pub fn anybody_waits(&self) -> bool {
+    /// Whether a wait may stand somewhere. Release and Acquire: a thread that submits a write after a wait sees the wait.
+    pub fn has_waits(&self) -> bool {
         self.waiting.load(Ordering::Acquire) > 0
     }
 
-    /// What is known of waits, without those that are known to be over. Whoever asks holds it for a few instructions.
-    pub fn with_waits<R>(&self, guard: &Guard, then: impl FnOnce(&mut Waits) -> R) -> R {
+    /// What is known of waits, without those that are known to be over. The lock is held for a few instructions.
+    pub fn with_waits<R>(&self, process: &Process, then: impl FnOnce(&mut Waits) -> R) -> R {
         let mut waits = lock(&self.waits);
-        waits.forget(|wait| is_over(guard, wait));
+        waits.forget(|wait| is_over(process, wait));
         let result = then(&mut waits);
         self.waiting.store(waits.count(), Ordering::Release);
         result
     }
 
     /// A wait was submitted; `holds` is what the memory is known to hold.
-    pub fn waited(&self, guard: &Guard, wait: Outstanding, holds: Option<u64>) {
+    pub fn waited(&self, process: &Process, wait: Outstanding, holds: Option<u64>) {
         let is_done = |write: &ValueWrite| {
-            let stream = guard.tracker.stream_entry(write.stream);
-            stream.is_none_or(|s| s.has_ended(write.at, guard.tracker.stream_idle_until(s)))
+            let stream = process.tracker.stream_entry(write.stream);
+            stream.is_none_or(|s| s.has_ended(write.at, process.tracker.stream_idle_until(s)))
         };
-        self.with_waits(guard, |waits| waits.submitted(wait, holds, is_done));
+        self.with_waits(process, |waits| waits.submitted(wait, holds, is_done));
     }
 
     // --- loads ---
@@ -138,25 +132,13 @@ impl Hazards {
         self.load_ended.fetch_max(now, Ordering::Relaxed);
     }
 
-    /// The guard has loaded something.
-    pub fn guard_loaded(&self, now: Nanos) {
-        self.load_ended(now);
-        self.guard_loaded.fetch_max(now, Ordering::Relaxed);
-    }
-
-    /// Whether the guard has loaded something since.
-    pub fn guard_loaded_since(&self, entered: Nanos) -> bool {
-        self.guard_loaded.load(Ordering::Relaxed) >= entered
-    }
-
-    /// Whether some other thread was in a call that loads since, or the guard loaded: that has the driver's lock, and explains
-    /// what took long.
-    pub fn loaded_since(&self, guard: &Guard, entered: Nanos, own: &ThreadSlot) -> bool {
+    /// Whether another thread was in a call that loads since: that has the driver's lock, and explains what took long.
+    pub fn loaded_since(&self, process: &Process, entered: Nanos, own: &ThreadSlot) -> bool {
         let loads = |slot: &ThreadSlot| {
             slot.published().is_some_and(|call| call.cold != 0 || call.entry_point.class().loads_module())
         };
         self.load_ended.load(Ordering::Relaxed) >= entered
-            || guard.tracker.threads().any(|(_, slot)| !std::ptr::eq(slot, own) && slot.in_use() && loads(slot))
+            || process.tracker.threads().any(|(_, slot)| !std::ptr::eq(slot, own) && slot.in_use() && loads(slot))
     }
 
     /// The driver has to compile a library before it is used.
@@ -180,7 +162,7 @@ impl Hazards {
     // --- grids that fill the device ---
 
     /// A grid was launched that fills its device: from now on every launch is looked at.
-    pub fn fills(&self, guard: &Guard, filler: Filler) {
+    pub fn fills(&self, process: &Process, filler: Filler) {
         let mut fillers = lock(&self.fillers);
         // Of one stream, the newest ends last, and one question a launch is enough.
         fillers.retain(|known| known.stream != filler.stream);
@@ -188,19 +170,19 @@ impl Hazards {
             fillers.remove(0);
         }
         fillers.push(filler);
-        guard.tracker.set_slow_path(true);
+        process.tracker.set_slow_path(true);
     }
 
     /// The grids that fill a device and are not known to have ended. Where there are none any more, launches go the fast path
     /// again.
-    pub fn fillers(&self, guard: &Guard) -> Vec<Filler> {
+    pub fn fillers(&self, process: &Process) -> Vec<Filler> {
         let mut fillers = lock(&self.fillers);
         fillers.retain(|filler| {
-            let stream = guard.tracker.stream_entry(filler.stream);
-            stream.is_some_and(|s| !s.has_ended(filler.launch.at, guard.tracker.stream_idle_until(s)))
+            let stream = process.tracker.stream_entry(filler.stream);
+            stream.is_some_and(|s| !s.has_ended(filler.launch.at, process.tracker.stream_idle_until(s)))
         });
         if fillers.is_empty() {
-            guard.tracker.set_slow_path(false);
+            process.tracker.set_slow_path(false);
         }
         fillers.clone()
     }
@@ -260,13 +242,13 @@ impl Hazards {
     }
 
     /// Writes the file, if something has arisen since. The process goes on, so the counts are lower bounds.
-    pub fn write_news(&self, guard: &Guard) {
+    pub fn write_news(&self, process: &Process, folder: Option<&RunFolder>) {
         if !self.news.load(Ordering::Relaxed) {
             return;
         }
         let Ok(ended) = self.ended.try_lock() else { return };
         if !*ended && self.news.swap(false, Ordering::Acquire) {
-            self.write(guard, true);
+            self.write(process, folder, true);
         }
     }
 
@@ -277,19 +259,19 @@ impl Hazards {
                 *ended = true;
                 return;
             }
-            crate::runtime::door::pause(Duration::from_millis(2));
+            door::pause(Duration::from_millis(2));
         }
     }
 
     /// Writes the file of a process that ends, if the folder stays.
-    pub fn finish(&self, guard: &Guard) {
-        self.write(guard, false);
+    pub fn finish(&self, process: &Process, folder: Option<&RunFolder>) {
+        self.write(process, folder, false);
     }
 
-    fn write(&self, guard: &Guard, at_least: bool) {
-        let Some(folder) = &guard.folder else { return };
-        // A thread that was stopped with it in hand costs the file only. It is copied, so that nobody who notes a hazard waits for
-        // names to be translated and sentences to be made.
+    fn write(&self, process: &Process, folder: Option<&RunFolder>, at_least: bool) {
+        let Some(folder) = folder else { return };
+        // A thread that was stopped with it in hand costs the file only. It is copied, so that no thread that notes a hazard
+        // waits for names to be translated and sentences to be made.
         let Some(fold) = self.fold.try_lock().ok().map(|fold| fold.clone()) else {
             return self.news.store(at_least, Ordering::Relaxed);
         };
@@ -299,13 +281,13 @@ impl Hazards {
         }
         let file = HazardFile {
             schema: SCHEMA,
-            process: guard.process,
-            program: guard.program.clone(),
-            rank: run_folder::rank().unwrap_or_default(),
+            process: process.id,
+            program: process.program.clone(),
+            rank: process.rank.clone(),
             hazards,
             overflow,
         };
-        // Nobody wants to know of a file that nobody has asked for.
+        // A file that the user has not asked for is not missed.
         if let (Err(error), true, false) = (folder.replace(HAZARDS, &file.json()), folder.asked_for(), at_least) {
             standard_error::line(&format!("the hazards could not be kept in {}: {error}", folder.path().display()));
         }

@@ -1,23 +1,22 @@
 //! The log: one JSON object a line, in the run folder.
 //!
-//! Calls leave records in the recording; the log's own thread follows it, says what the level wants through `tracing` to a
-//! subscriber of its own, and appends the lines to the file. The program's threads never format and never write. The same
-//! thread looks after the recording ([`crate::record::heartbeat`]) and answers requests ([`crate::record::requests`]).
+//! Calls leave records in the recording. The log's own thread ([`super::upkeep`]) follows it, says what the level wants through
+//! `tracing` to a subscriber of its own, and appends the lines to the file. The program's threads never format and never write.
 //!
 //! Protocol: one thread at a time drains, the one that holds [`Log::draining`]: the log's thread, or the exiting thread at
 //! the very end.
 //!
-//! Must not: become the process's global subscriber, or hold the file open (see [`crate::record::run_folder`]).
+//! Must not: become the process's global subscriber, or hold the file open (see [`super::run_folder`]).
 
-use crate::record::run_folder::{RunFolder, LOG};
-use crate::runtime::files;
-use crate::runtime::Guard;
-use crate::watch::stacks;
+use super::run_folder::{RunFolder, LOG};
+use crate::runtime::process::Process;
+use crate::runtime::{door, files};
 use lazyguard_core::api::Class;
 use lazyguard_core::hazard::{Flags, HazardEvent};
 use lazyguard_core::report::demangle;
 use lazyguard_core::settings::LogLevel;
-use lazyguard_core::trace::{Followed, Follower, Kind, Lane, Record};
+use lazyguard_core::sync::lock;
+use lazyguard_core::trace::{Followed, Follower, Kind, Lane, Payload, Preload, Record};
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -52,7 +51,7 @@ struct Lines(Arc<Mutex<Vec<u8>>>);
 
 impl Write for Lines {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).extend_from_slice(bytes);
+        lock(&self.0).extend_from_slice(bytes);
         Ok(bytes.len())
     }
 
@@ -83,7 +82,7 @@ fn dispatch_to(lines: Lines) -> Dispatch {
     Dispatch::new(subscriber)
 }
 
-/// Makes what the libraries keep for the calling thread, by saying something to nobody.
+/// Makes what the libraries keep for the calling thread, by saying something that is not kept.
 pub fn warm_up() {
     dispatcher::with_default(&dispatch_to(Lines::default()), || tracing::trace!("nothing"));
 }
@@ -109,7 +108,7 @@ impl Log {
             Kind::Hazard => self.level >= LogLevel::Hazard,
             Kind::ColdFunction | Kind::ColdModule | Kind::Preload => self.level >= LogLevel::Load,
             Kind::HostBegins | Kind::HostEnds => self.level >= LogLevel::Load,
-            Kind::Queries | Kind::Seen => false,
+            Kind::Queries | Kind::Seen | Kind::Activity => false,
             Kind::Call => match record.entry_point.class() {
                 Class::Launch | Class::GraphLaunch => self.level >= LogLevel::Launch,
                 Class::ContextSynchronize
@@ -139,33 +138,37 @@ impl Log {
         self.lost.load(Ordering::Relaxed)
     }
 
-    /// The body of the log's thread, which also looks after the recording.
-    pub fn run(&self, guard: &'static Guard) {
-        leave_descriptors();
-        let every = if self.level == LogLevel::Launch { EVERY_WITH_LAUNCHES } else { EVERY };
-        guard.heartbeat.start(guard);
-        while !self.stopped.load(Ordering::Relaxed) && !crate::runtime::retired() {
-            std::thread::sleep(every);
-            guard.heartbeat.look_after(guard);
-            stacks::look_for_a_filter();
-            guard.requests.serve(guard);
-            guard.hazards.write_news(guard);
-            if let Ok(mut follower) = self.draining.lock() {
-                self.drain(guard, &mut follower);
-            }
+    /// Whether no later line is written.
+    pub fn is_finished(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
+    }
+
+    /// How long the log's thread pauses before it looks again.
+    pub fn pause(&self) -> Duration {
+        if self.level == LogLevel::Launch {
+            EVERY_WITH_LAUNCHES
+        } else {
+            EVERY
+        }
+    }
+
+    /// Writes what has been recorded since.
+    pub fn follow(&self, process: &Process, folder: Option<&RunFolder>) {
+        if let Ok(mut follower) = self.draining.lock() {
+            self.drain(process, folder, &mut follower);
         }
     }
 
     /// Drains once more, in the exiting thread, if the log's thread lets go of the records soon; no later line is written.
-    pub fn finish(&self, guard: &'static Guard) {
+    pub fn finish(&self, process: &Process, folder: Option<&RunFolder>) {
         self.stopped.store(true, Ordering::Relaxed);
-        // Who wants every launch in the log wants the last ones too, and they may be many.
+        // A log of every launch has the last ones too, and they may be many.
         for _ in 0..if self.level == LogLevel::Launch { 500 } else { 25 } {
             if let Ok(mut follower) = self.draining.try_lock() {
-                self.drain(guard, &mut follower);
+                self.drain(process, folder, &mut follower);
                 return;
             }
-            crate::runtime::door::pause(Duration::from_millis(2));
+            door::pause(Duration::from_millis(2));
         }
     }
 
@@ -179,8 +182,8 @@ impl Log {
         }
     }
 
-    fn drain(&self, guard: &'static Guard, follower: &mut Follower) {
-        let recorder = guard.tracker.recorder();
+    fn drain(&self, process: &Process, folder: Option<&RunFolder>, follower: &mut Follower) {
+        let recorder = process.tracker.recorder();
         let mut records = Vec::new();
         for &lane in self.lanes() {
             follower.follow(recorder, lane, &mut |followed| {
@@ -192,18 +195,18 @@ impl Log {
         self.overwritten.store(self.lanes().iter().map(|&lane| follower.lost(recorder, lane)).sum(), Ordering::Relaxed);
         records.sort_by_key(|followed| followed.record.entered);
         for some in records.chunks(AT_ONCE) {
-            dispatcher::with_default(&self.dispatch, || some.iter().for_each(|followed| say(guard, followed)));
-            self.write(guard);
+            dispatcher::with_default(&self.dispatch, || some.iter().for_each(|followed| say(process, followed)));
+            self.write(folder);
         }
     }
 
     /// Writes what has been said to the file.
-    fn write(&self, guard: &Guard) {
-        let lines = std::mem::take(&mut *self.lines.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
+    fn write(&self, folder: Option<&RunFolder>) {
+        let lines = std::mem::take(&mut *lock(&self.lines.0));
         if lines.is_empty() {
             return;
         }
-        let Some(folder) = &guard.folder else { return self.lose(&lines) };
+        let Some(folder) = folder else { return self.lose(&lines) };
         let mut rest = &lines[..];
         while !rest.is_empty() {
             let end = rest.iter().take(CHUNK).rposition(|&b| b == b'\n').map_or(rest.len(), |at| at + 1);
@@ -221,15 +224,6 @@ impl Log {
     }
 }
 
-/// Gives the calling thread a table of descriptors of its own, empty: what the program closes and opens on low numbers never
-/// meets what this thread has open for a moment, and nothing of the program's is kept open here. Where the kernel cannot
-/// (before 5.9), the thread goes on with the shared table.
-fn leave_descriptors() {
-    const CLOSE_RANGE_UNSHARE: libc::c_uint = 1 << 1;
-    // SAFETY: takes integers only; the flag makes the table this thread's own before anything in it is closed.
-    unsafe { libc::syscall(libc::SYS_close_range, 0, libc::c_uint::MAX, CLOSE_RANGE_UNSHARE) };
-}
-
 /// Appends whole lines to the log file, which is opened for this and closed again.
 fn append(folder: &RunFolder, lines: &[u8]) -> io::Result<()> {
     use tracing_appender::rolling::{RollingFileAppender, Rotation};
@@ -245,8 +239,8 @@ fn append(folder: &RunFolder, lines: &[u8]) -> io::Result<()> {
 }
 
 /// Says one record. The field names are the log's format: `docs/CONFIGURATION.md` lists them.
-fn say(guard: &Guard, followed: &Followed) {
-    let (tracker, record) = (&guard.tracker, &followed.record);
+fn say(process: &Process, followed: &Followed) {
+    let (tracker, record) = (&process.tracker, &followed.record);
     let call = record.entry_point.symbol();
     let function = tracker.function_name(record.function).map(demangle).unwrap_or_default();
     let function = function.as_str();
@@ -257,9 +251,10 @@ fn say(guard: &Guard, followed: &Followed) {
     match record.kind {
         Kind::HostBegins | Kind::HostEnds => {
             let event = if record.kind == Kind::HostBegins { "host_function_begins" } else { "host_function_ends" };
-            tracing::info!(event, at_ns, thread, call, function = record.detail, stream, handle);
+            let Payload::HostCall { function, .. } = record.payload() else { return };
+            tracing::info!(event, at_ns, thread, call, function, stream, handle);
         }
-        Kind::Call | Kind::Queries | Kind::Seen => {
+        Kind::Call | Kind::Queries | Kind::Seen | Kind::Activity => {
             tracing::info!(
                 event = event_name(record.entry_point.class()),
                 at_ns,
@@ -297,8 +292,7 @@ fn say(guard: &Guard, followed: &Followed) {
             );
         }
         Kind::Preload => {
-            let (loaded, refused, left_out) =
-                (record.extent as u32, (record.extent >> 32) as u16, (record.extent >> 48) as u16);
+            let Payload::Preload(Preload { loaded, refused, left_out, .. }) = record.payload() else { return };
             tracing::info!(event = "preload", at_ns, took_ns, thread, call, loaded, refused, left_out);
         }
     }

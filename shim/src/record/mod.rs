@@ -1,15 +1,39 @@
-//! What is kept of a run: the run folder, the recording, the log and the requests of `lazyguard dump`.
+//! What is kept of a run: the recording, the log, the run folder and what lies in it.
+//!
+//! | file | |
+//! |---|---|
+//! | [`guard`](mod@guard) | the guard: the process, what is preloaded, and everything here |
+//! | [`recording`] | the memory or file that the recording lies in |
+//! | [`heartbeat`] | its sign of life |
+//! | [`mappings`] | which files' code lies where |
+//! | [`log`] | the log |
+//! | [`upkeep`] | the log's thread |
+//! | [`hazards`] | the hazards of the process |
+//! | [`reports`] | the report that is open |
+//! | [`requests`] | requests for a report |
+//! | `summary` | the summary of the run |
+//! | [`run_folder`] | the run folder |
+//! | `cleanup` | private folders of earlier processes that are left behind |
 //!
 //! The private folder is made at `cuInit`, not at the first hang: what was recorded before a kill is evidence. It is in memory
 //! (`/dev/shm`) unless the user names another place, since a store into a page of a file on a disk may have to wait for the disk.
 //! The log's thread has an empty table of descriptors of its own, and holds no file open, so a program that closes and reopens
 //! descriptors never finds one of the guard's. Descriptor 2 is written to only as long as it is the file that it was at start.
 //! The mapped files of code are read from `/proc/self/maps`, never from the dynamic linker, whose lock a forked child could find taken.
+//!
+//! Must not: wait for a disk, or for another thread, in a thread of the program.
 
 mod cleanup;
+pub mod guard;
 pub mod hazards;
 pub mod heartbeat;
 pub mod log;
+pub mod mappings;
 pub mod recording;
+pub mod reports;
 pub mod requests;
 pub mod run_folder;
+mod summary;
+pub mod upkeep;
+
+pub use self::guard::{guard, Guard};

@@ -7,7 +7,7 @@
 //!
 //! Must not: wait for a disk in the program's threads once the process is armed.
 
-use crate::record::run_folder::{RunFolder, TRACE};
+use super::run_folder::{RunFolder, TRACE};
 use lazyguard_core::run_folder::FileSystem;
 use lazyguard_core::trace::layout::{self, Shape};
 use std::ffi::CString;
@@ -97,7 +97,7 @@ impl Backing {
     /// Makes the next part of the pages present, so that the program's threads need not: their first store to each would be
     /// a fault. `done` is how far this has come, in bytes.
     pub fn make_present(&self, done: &AtomicUsize) {
-        /// A few milliseconds' work, in pieces that hold nobody's own mapping of memory up.
+        /// A few milliseconds' work, in pieces that do not block another mapping of memory.
         const PIECES: usize = 64;
         (0..PIECES).for_each(|_| self.make_piece_present(done));
     }
@@ -151,7 +151,7 @@ impl Drop for Descriptor {
 fn mapped_file(folder: &RunFolder, bytes: usize) -> Result<&'static [AtomicU64], String> {
     let name = CString::new(folder.path().join(TRACE).as_os_str().as_bytes()).map_err(|error| error.to_string())?;
     let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_CLOEXEC;
-    // SAFETY: a terminated path. Readable only: a file that somebody cuts short would take the process along.
+    // SAFETY: a terminated path. Readable only: a file that another process cuts short would end this one.
     let file = unsafe { libc::open(name.as_ptr(), flags, 0o400) };
     if file < 0 {
         return Err(last_error().to_string());

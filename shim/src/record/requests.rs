@@ -5,16 +5,17 @@
 //! time of modification, in nanoseconds since 1970, is the number; a mapping of that file, which nothing ever touches, tells
 //! the command where the folder is. The answer is `dump.txt`, and then `dump.json`, which says the number.
 //!
-//! The log's thread looks and answers: it is there in every guarded process, and what it opens is in nobody's table of
-//! descriptors but its own.
+//! The log's thread looks and answers: it is there in every guarded process, and what it opens is in its own table of
+//! descriptors alone.
 //!
 //! Must not: stop or signal a thread, call the driver, or take a lock that a stuck thread can hold.
 
-use crate::record::recording::Backing;
-use crate::record::run_folder::{RunFolder, DUMP, DUMP_TEXT, REQUEST};
-use crate::runtime::Guard;
-use crate::watch;
-use lazyguard_core::report::DumpReport;
+use super::recording::Backing;
+use super::run_folder::{RunFolder, DUMP, DUMP_TEXT, REQUEST};
+use crate::runtime::door;
+use crate::runtime::process::Process;
+use lazyguard_core::report::{DumpReport, HangReport};
+use lazyguard_core::sync::lock;
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::ptr::null_mut;
@@ -28,6 +29,8 @@ pub struct Requests {
     file: Option<RequestFile>,
     /// The newest request that was answered, or what stood there in the beginning.
     answered: AtomicU64,
+    /// Whether requests come by the recording's header.
+    in_recording: bool,
     announced: AtomicBool,
     /// Held while one is answered; whether no more are.
     ended: Mutex<bool>,
@@ -38,28 +41,32 @@ impl Requests {
     pub fn new(folder: Option<&RunFolder>, backing: &Backing) -> Self {
         let file = folder.filter(|_| !backing.in_file()).and_then(RequestFile::make);
         let answered = AtomicU64::new(file.as_ref().and_then(RequestFile::number).unwrap_or(0));
-        Self { file, answered, announced: AtomicBool::new(false), ended: Mutex::new(false) }
+        Self {
+            file,
+            answered,
+            in_recording: backing.in_file(),
+            announced: AtomicBool::new(false),
+            ended: Mutex::new(false),
+        }
     }
 
-    /// Answers a request, if there is a new one.
-    pub fn serve(&self, guard: &'static Guard) {
-        let ended = self.ended.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let Some(folder) = guard.folder.as_ref().filter(|_| !*ended) else { return };
-        let recorder = guard.tracker.recorder();
+    /// Answers a request, if there is a new one, by what `report` says of this moment.
+    pub fn serve(&self, process: &Process, folder: Option<&RunFolder>, report: impl FnOnce() -> Option<HangReport>) {
+        let ended = lock(&self.ended);
+        let Some(folder) = folder.filter(|_| !*ended) else { return };
+        let recorder = process.tracker.recorder();
         let asked = match &self.file {
             Some(file) => file.number(),
-            None if guard.backing.in_file() => Some(recorder.asked()),
+            None if self.in_recording => Some(recorder.asked()),
             None => None,
         };
         if !self.announced.swap(true, Ordering::Relaxed) {
             recorder.answered(1);
         }
         let Some(asked) = asked.filter(|&number| number != self.answered.load(Ordering::Relaxed)) else { return };
-        /// Whatever is in progress is past this threshold.
-        const AT_ONCE: u64 = 1;
-        let Some(hang) = watch::what_is_known(guard, AT_ONCE, 0) else { return };
-        let dump = DumpReport::new(asked, guard.settings.hang_after_nanos, guard.tracker.counts(), hang);
-        // What cannot be written now is not tried again: whoever asked sees that it was answered, and that nothing came.
+        let Some(report) = report() else { return };
+        let dump = DumpReport::new(asked, process.settings.hang_after_nanos, process.tracker.counts(), report);
+        // What cannot be written now is not tried again: the command sees that it was answered, and that nothing came.
         let _ = folder.replace(DUMP_TEXT, dump.text().as_str()).and_then(|()| folder.replace(DUMP, &dump.json()));
         self.answered.store(asked, Ordering::Relaxed);
         recorder.answered(asked);
@@ -75,7 +82,7 @@ impl Requests {
                 }
                 return;
             }
-            crate::runtime::door::pause(Duration::from_millis(2));
+            door::pause(Duration::from_millis(2));
         }
     }
 }

@@ -11,14 +11,12 @@
 //!
 //! No file is held open: a program may close descriptors that are not its own, and open its own files on their numbers.
 
-use crate::record::cleanup;
-use crate::runtime::files;
-use crate::runtime::standard_error;
+use super::cleanup;
+use crate::runtime::{environment, files, standard_error};
 use lazyguard_core::old_runs::namespace;
 pub use lazyguard_core::run_folder::file::{DUMP, DUMP_TEXT, HANG, HAZARDS, LOG, PYTHON, REQUEST, RUN, TRACE};
 use lazyguard_core::run_folder::{file, private_bases, private_prefix, private_suffix};
 use lazyguard_core::settings::{self, expand_folder, FolderFacts, PRIVATE_RUN, RUN_OTHER_USERS, RUN_ROOT};
-use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
@@ -33,7 +31,7 @@ pub fn rank() -> Option<String> {
 /// See the module.
 pub struct RunFolder {
     path: PathBuf,
-    /// Whether somebody else sees to its end: the user, or `lazyguard run`.
+    /// Whether the user or `lazyguard run` removes it, and the process does not.
     stays: bool,
     asked_for: bool,
 }
@@ -44,8 +42,8 @@ impl RunFolder {
         let process = std::process::id();
         // What a run has left running when it was over, and with it its folder, is on its own. A folder that this user may not look
         // at is there.
-        let is_gone = |root: &OsString| fs::metadata(root).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
-        let is_over = || std::env::var_os(RUN_ROOT).is_some_and(|root| is_gone(&root));
+        let is_gone = |root: &str| fs::metadata(root).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+        let is_over = || environment::get(RUN_ROOT).is_some_and(|root| is_gone(&root));
         match template.filter(|_| !(is_for_a_run_alone() && is_over())) {
             None => Self::private(process).map(|path| Self { path, stays: false, asked_for: false }),
             Some(template) => match Self::wanted(template, process) {
@@ -59,12 +57,12 @@ impl RunFolder {
     fn instead_of(template: &str, process: u32, error: &io::Error) -> Option<Self> {
         let complain =
             |then: &str| standard_error::line(&format!("LAZYGUARD_OUT={template:?} cannot be used: {error}; {then}"));
-        let run = std::env::var(RUN_ROOT).map(|root| settings::literal_folder(&root)).ok();
+        let run = environment::get(RUN_ROOT).map(|root| settings::literal_folder(&root));
         let Some(own) = run.as_deref().and_then(|run| template.strip_prefix(run)) else {
             complain("keeping no files");
             return None;
         };
-        let for_others = std::env::var(RUN_OTHER_USERS).ok().filter(|place| !place.is_empty());
+        let for_others = environment::get(RUN_OTHER_USERS).filter(|place| !place.is_empty());
         let there = for_others.map(|place| Self::wanted(&(settings::literal_folder(&place) + own), process));
         if let Some(Ok(path)) = there {
             return Some(Self { path, stays: true, asked_for: !is_for_a_run_alone() });
@@ -83,7 +81,7 @@ impl RunFolder {
             return Ok(folder);
         }
         // Another process of the same job was given the same folder; or this one, before an exec.
-        let places = [RUN_ROOT, RUN_OTHER_USERS].into_iter().filter_map(std::env::var_os);
+        let places = [RUN_ROOT, RUN_OTHER_USERS].into_iter().filter_map(environment::get);
         let in_a_run = places.into_iter().any(|place| folder.parent() == Some(Path::new(&place)));
         for again in 1..100 {
             let own = match again {
@@ -128,7 +126,7 @@ impl RunFolder {
             seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             let name = private_prefix(user, process) + &private_suffix(namespace, (seed >> 16) as u16);
             let path = base.join(name);
-            // Fails if the name exists: nobody else's folder or link is ever used.
+            // Fails if the name exists: a folder or link of another process is never used.
             DirBuilder::new().mode(0o700).create(&path).ok().map(|()| path)
         })
     }
@@ -169,23 +167,23 @@ impl RunFolder {
         }
     }
 
-    /// Takes a private folder away, unless somebody else does.
+    /// Takes a private folder away, as far as it is there.
     pub fn remove(path: &Path) {
         for name in file::OF_A_PROCESS {
             // What is not there needs no removing.
             let _ = fs::remove_file(path.join(name));
         }
-        // Fails, and rightly, if somebody put something else there.
+        // Fails, and rightly, if there is anything else in it.
         let _ = fs::remove_dir(path);
     }
 }
 
-/// Whether `LAZYGUARD_OUT` is a private folder of `lazyguard run`: nobody has asked for files.
+/// Whether `LAZYGUARD_OUT` is a private folder of `lazyguard run`: the user has not asked for files.
 pub fn is_for_a_run_alone() -> bool {
-    let root = std::env::var_os(RUN_ROOT).unwrap_or_default();
-    let out = std::env::var(OUT).unwrap_or_default();
+    let root = environment::get(RUN_ROOT).unwrap_or_default();
+    let out = environment::get(OUT).unwrap_or_default();
     let private = Path::new(&root).iter().any(|part| part.to_string_lossy().starts_with(PRIVATE_RUN));
-    private && out.starts_with(&settings::literal_folder(&root.to_string_lossy()))
+    private && out.starts_with(&settings::literal_folder(&root))
 }
 
 const OUT: &str = "LAZYGUARD_OUT";

@@ -4,7 +4,7 @@
 //! scaled by a factor measured once against the system's monotonic clock; elsewhere the system's clock is asked. Both are
 //! monotonic across cores to well below the time a driver call takes.
 
-use crate::runtime::hot::HOT;
+use super::hot::HOT;
 use lazyguard_core::Nanos;
 use std::sync::atomic::Ordering;
 

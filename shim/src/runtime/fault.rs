@@ -1,9 +1,9 @@
 //! What happens when the guard itself fails: it steps aside, counts, and says one line.
 //!
-//! No panic leaves the library. [`crate::runtime::door`] contains those of the guard's parts; one of them disarms the process for good,
+//! No panic leaves the library. [`super::door`] contains those of the guard's parts; one of them disarms the process for good,
 //! and every later call passes straight through.
 
-use crate::runtime::standard_error;
+use super::standard_error;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 static FAULTS: AtomicU64 = AtomicU64::new(0);

@@ -1,16 +1,17 @@
 //! What every launch looks at, on one line of a processor's cache: between two launches a program does enough to push it
 //! out of the nearest one, and each further line would be waited for.
 //!
-//! Each field is one module's: the guard's pointer is `runtime`'s, the clock's are `clock`'s, the gate's are `gate`'s.
+//! Each field is one module's: the pointer is [`super::process`]'s, the clock's are [`super::clock`]'s, the gate's are
+//! `preload::gate`'s. The pointer has no type here, so that nothing is below this file.
 
-use crate::runtime::Guard;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64};
 
 /// See the module.
 #[repr(C, align(64))]
 pub struct Hot {
-    pub guard: AtomicPtr<Guard>,
+    /// The armed process, or null.
+    pub armed: AtomicPtr<()>,
     /// The clock's reading at time 0.
     pub clock_base: AtomicU64,
     /// Nanoseconds a tick, as a fraction of 2^32; 0 means that the system's clock is asked.
@@ -21,8 +22,9 @@ pub struct Hot {
     pub fence_needed: AtomicBool,
 }
 
+/// See the module.
 pub static HOT: Hot = Hot {
-    guard: AtomicPtr::new(null_mut()),
+    armed: AtomicPtr::new(null_mut()),
     clock_base: AtomicU64::new(0),
     clock_scale: AtomicU64::new(0),
     gate: AtomicU32::new(0),

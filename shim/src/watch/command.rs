@@ -14,8 +14,8 @@
 //! has made it, which goes on.
 
 use crate::record::run_folder::HANG;
+use crate::record::Guard;
 use crate::runtime::standard_error;
-use crate::runtime::Guard;
 use lazyguard_core::report::HangReport;
 use lazyguard_core::settings::hang_variable;
 use lazyguard_core::stack::{modules, own_maps};
@@ -24,7 +24,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::ptr::null;
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// A command that does not end in this time is said to run on, and left alone.
@@ -33,22 +32,21 @@ const LOOKED_AT: Duration = Duration::from_secs(10);
 /// The commands that were started and have not been seen to end.
 #[derive(Default)]
 pub struct Commands {
-    running: Mutex<Vec<Running>>,
+    running: Vec<Running>,
 }
 
 impl Commands {
     /// Starts a command because of a hang.
-    pub fn start(&self, guard: &Guard, command: &str, report: &HangReport) {
+    pub fn start(&mut self, guard: &Guard, command: &str, report: &HangReport) {
         match Running::start(arguments(command), variables(guard, report)) {
-            Ok(running) => self.running.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(running),
+            Ok(running) => self.running.push(running),
             Err(error) => say(guard, &format!("could not be started: {error}")),
         }
     }
 
     /// Looks whether a command has ended, and says how. Waits for nothing.
-    pub fn look(&self, guard: &Guard) {
-        let mut running = self.running.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        running.retain_mut(|command| match command.outcome() {
+    pub fn look(&mut self, guard: &Guard) {
+        self.running.retain_mut(|command| match command.outcome() {
             Some(outcome) => {
                 say(guard, &outcome);
                 false
@@ -82,7 +80,7 @@ fn variables(guard: &Guard, report: &HangReport) -> Vec<CString> {
     let block = std::fs::read("/proc/self/environ").unwrap_or_default();
     let mut variables = unguarded(&block, own_file().as_deref());
     let mut tell = |name: &str, value: &[u8]| variables.extend(CString::new([name.as_bytes(), b"=", value].concat()));
-    tell(hang_variable::PID, guard.process.to_string().as_bytes());
+    tell(hang_variable::PID, guard.id.to_string().as_bytes());
     tell(hang_variable::CODE, report.verdicts.first().map_or("", |verdict| verdict.code.name()).as_bytes());
     if let Some(folder) = &guard.folder {
         tell(hang_variable::FOLDER, folder.path().as_os_str().as_bytes());

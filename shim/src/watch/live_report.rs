@@ -3,25 +3,22 @@
 //! Must not: wait for a thread of the program's, or call the driver.
 
 use super::thread_activity;
+use crate::record::reports::Waiting;
+use crate::record::Guard;
 use crate::runtime::thread;
-use crate::runtime::Guard;
 use lazyguard_core::api::{Class, EntryPoint};
 use lazyguard_core::diagnose::{ends_of, snapshot_at, CallEnd, ThreadActivity};
 use lazyguard_core::report::HangReport;
 use lazyguard_core::state::{PublishedCall, ThreadSlot};
 use lazyguard_core::trace::read::{Recording, Words};
-use lazyguard_core::trace::{Kind, Lane, Record};
+use lazyguard_core::trace::{Kind, Lane, RawPayload, Record};
 use lazyguard_core::Nanos;
 use std::collections::BTreeMap;
-use std::sync::Mutex;
-
-/// A call that is waited in, or queries without end: the thread, and when it began.
-pub(super) type Waiting = (u32, Nanos);
 
 /// What is known now, diagnosed as if calls that have been in progress for longer than the threshold, and since the process was
 /// stopped as a whole for the last time, were stuck. `None` where the calling thread has no room in the recording.
 pub fn what_is_known(guard: &'static Guard, threshold: Nanos, awake_since: Nanos) -> Option<HangReport> {
-    note_witnesses(guard, thread::slot(guard)?);
+    note_activity(guard, thread::slot(guard)?);
     let recording = Recording::open(Words(guard.tracker.recorder().words())).ok()?;
     let now = guard.now();
     let mut snapshot = snapshot_at(&recording, now, threshold, guard.settings.patience_nanos()).ok()?;
@@ -32,7 +29,13 @@ pub fn what_is_known(guard: &'static Guard, threshold: Nanos, awake_since: Nanos
         call.past_threshold = now.saturating_sub(call.entered.max(awake_since)) >= threshold;
     }
     let folder = guard.folder.as_ref().map(|f| f.path().display().to_string());
-    Some(HangReport::new(guard.process, &guard.program, folder.as_deref(), snapshot, guard.preload_account()))
+    Some(HangReport::new(guard.id, &guard.program, folder.as_deref(), snapshot, guard.preload_summary()))
+}
+
+/// The report that a request asks for: every call in progress is past the threshold.
+pub fn on_request(guard: &'static Guard) -> Option<HangReport> {
+    const AT_ONCE: Nanos = 1;
+    what_is_known(guard, AT_ONCE, 0)
 }
 
 /// What became of the calls that a report named; nothing where the recording cannot be read.
@@ -47,19 +50,15 @@ fn left(guard: &Guard) -> Vec<Waiting> {
     calls.filter(|call| !still_inside(call)).map(|call| (call.thread, call.entered)).collect()
 }
 
-/// What the recording has of the threads, and since when. Only what has changed is recorded: a process may stand still for hours,
-/// and the loads that tell why are in the same lane.
-#[derive(Default)]
-pub struct Witnessed(Mutex<(Nanos, BTreeMap<u32, ThreadActivity>)>);
-
 /// Everything is recorded again after this time, in case it has been overwritten.
 const KNOWN_FOR: Nanos = 600_000_000_000;
 
-/// Puts into the recording what the threads do that are in no driver call.
-fn note_witnesses(guard: &Guard, slot: &ThreadSlot) {
+/// Puts into the recording what the threads do that are in no driver call. Only what has changed is recorded: a process may stand
+/// still for hours, and the loads that tell why are in the same lane.
+fn note_activity(guard: &Guard, slot: &ThreadSlot) {
     let at = guard.now();
-    // Who finds another thread of the guard's at it finds in the recording what that one has seen.
-    let Ok(mut known) = guard.witnessed.0.try_lock() else { return };
+    // Where another thread of the guard's is at it, the recording has what that one sees.
+    let Ok(mut known) = guard.reports.activity.try_lock() else { return };
     let (since, known) = &mut *known;
     if at.saturating_sub(*since) > KNOWN_FOR {
         *since = at;
@@ -67,11 +66,10 @@ fn note_witnesses(guard: &Guard, slot: &ThreadSlot) {
     }
     let note = |thread: u32, doing: Option<ThreadActivity>| {
         let record = Record {
-            kind: Kind::Seen,
+            kind: Kind::Activity,
             entered: at,
             returned: at,
-            extent: doing.map_or(0, ThreadActivity::number),
-            detail: u64::from(thread),
+            raw: RawPayload::activity(thread, doing),
             ..Record::of(EntryPoint::of_class(Class::Init))
         };
         slot.push(&record, Lane::RareEvents);

@@ -2,21 +2,22 @@
 //!
 //! | file | |
 //! |---|---|
-//! | `watchdog` | sees it, reports it, and again when things change |
-//! | `live_report` | the report of this moment, from the process's own recording |
+//! | [`watchdog`] | sees it, reports it, and again when things change |
+//! | [`live_report`] | the report of this moment, from the process's own recording |
 //! | `thread_activity` | what the program's other threads do meanwhile |
 //! | `probe` | what the driver says, asked by a thread that may be lost over it |
+//! | `stacks` | the stacks of threads that are blocked in a driver call |
+//! | `python` | the stacks of a Python program's threads |
+//! | `on_hang` | what the user wants done about a hang |
+//! | `command` | a command that runs beside the program |
 //!
 //! Must not: wait for anything that a stuck thread can hold. Only the probe's own thread calls the driver.
 
-pub mod command;
-mod live_report;
-pub mod on_hang;
+mod command;
+pub mod live_report;
+mod on_hang;
 mod probe;
-pub mod python;
-pub mod stacks;
+mod python;
+mod stacks;
 mod thread_activity;
 pub mod watchdog;
-
-pub use self::watchdog::Reported;
-pub use live_report::{what_is_known, Witnessed};

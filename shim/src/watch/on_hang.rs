@@ -1,20 +1,21 @@
 //! What is done about a hang once it has been reported: `LAZYGUARD_ON_HANG`.
 //!
-//! Whoever asks for an end gets one, whatever state the program is in: no handler of the program's runs, no exit handler, and no
+//! Where the user asks for an end the process ends, whatever state the program is in: no handler of the program's runs, no exit handler, and no
 //! lock of the program's is waited for. The guard's own files are completed before.
 //!
 //! Must not: use the C library's ways to end a process or to handle signals, which a program may have replaced.
 
+use super::command::Commands;
 use crate::record::run_folder::RUN;
+use crate::record::Guard;
 use crate::runtime::standard_error;
-use crate::runtime::Guard;
 use lazyguard_core::report::HangReport;
 use lazyguard_core::settings::OnHang;
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 
 /// Does what the user wants done about a hang. Returns only where the process is to go on.
-pub fn act(guard: &'static Guard, report: &HangReport) {
+pub fn act(guard: &'static Guard, commands: &mut Commands, report: &HangReport) {
     match &guard.settings.on_hang {
         OnHang::Report => {}
         OnHang::Abort => {
@@ -25,17 +26,17 @@ pub fn act(guard: &'static Guard, report: &HangReport) {
             complete(guard, &format!("exit:{status}"));
             leave(c_int::from(*status));
         }
-        OnHang::Command(command) => guard.commands.start(guard, command, report),
+        OnHang::Command(command) => commands.start(guard, command, report),
     }
 }
 
 /// Completes everything that is to outlive the process.
 fn complete(guard: &'static Guard, how: &str) {
-    guard.log.finish(guard);
+    guard.log.finish(guard, guard.folder.as_ref());
     guard.tracker.recorder().seen_alive(guard.now());
     let summary = guard.summary(&format!("ended by LAZYGUARD_ON_HANG={how}"));
     guard.hazards.end();
-    guard.hazards.finish(guard);
+    guard.hazards.finish(guard, guard.folder.as_ref());
     if let Some(folder) = &guard.folder {
         let kept = folder.replace(RUN, &summary.json()).and_then(|()| guard.backing.save(folder));
         if let Err(error) = kept {

@@ -29,17 +29,17 @@
 //!
 //! Must not: ask anything else.
 
-use crate::lifecycle::arm;
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::lookup::driver_queries;
 use crate::preload::idle::{self, Probing, Uncaptured};
-use crate::runtime::Guard;
-use crate::watch::stacks;
+use crate::record::log;
+use crate::record::Guard;
+use crate::runtime::{own_memory, own_thread};
 use lazyguard_core::api::{Class, EntryPoint};
-use lazyguard_core::diagnose::{resident_blocks, BusyStream, Extent, LaunchKey, Snapshot};
+use lazyguard_core::diagnose::{resident_blocks, BusyStream, Extent, Snapshot};
 use lazyguard_core::report::ProbeSeen;
 use lazyguard_core::state::{FunctionKind, StreamKind, ThreadSlot};
-use lazyguard_core::trace::{Kind, Lane, Record};
+use lazyguard_core::trace::{Kind, Lane, LaunchKey, RawPayload, Record};
 use lazyguard_core::Nanos;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -107,7 +107,7 @@ pub fn ask(guard: &'static Guard, slot: &ThreadSlot, snapshot: &Snapshot) -> Pro
     }
     let questions = questions(guard, snapshot, &mut seen.left_out);
     if questions.iter().any(|question| matches!(question, Question::Memory { .. })) {
-        stacks::have_a_filter_looked_for(SOON);
+        own_memory::have_a_filter_looked_for(SOON);
     }
     let session = Arc::new(Session {
         questions,
@@ -116,7 +116,10 @@ pub fn ask(guard: &'static Guard, slot: &ThreadSlot, snapshot: &Snapshot) -> Pro
         answers: Mutex::default(),
     });
     let asked = session.clone();
-    arm::start_thread("lazyguard-probe", guard, move || asked.run(guard));
+    let started = own_thread::start("lazyguard-probe", log::warm_up, move || asked.run(guard));
+    if let Err(error) = started {
+        guard.loader.note(format!("the thread lazyguard-probe could not be started: {error}"));
+    }
     let since = Instant::now();
     while !session.done.load(Ordering::Acquire) && since.elapsed() < SOON {
         std::thread::sleep(Duration::from_millis(1));
@@ -214,7 +217,7 @@ fn resident(guard: &Guard, busy: &BusyStream) -> Option<Question> {
         kernel: entry.kind() == FunctionKind::Kernel,
         threads,
         // A launch that loaded its function has the library's handle there, and nobody knows its shared memory.
-        shared_bytes: if key.detail == entry.owner() { 0 } else { key.detail },
+        shared_bytes: if key.shared_or_owner == entry.owner() { 0 } else { key.shared_or_owner },
         device: context.map_or(0, |c| c.device().max(0)),
     })
 }
@@ -347,7 +350,10 @@ fn fold(guard: &Guard, slot: &ThreadSlot, answer: &Answer, seen: &mut ProbeSeen)
                 entry.is_some_and(|s| s.oldest(guard.tracker.stream_idle_until(s)).is_some_and(|o| o.at < recorded));
             guard.tracker.event_complete(event, now);
             if news {
-                slot.push(&Record { stream, detail: event, ..record(Class::EventQuery) }, Lane::RareEvents);
+                slot.push(
+                    &Record { stream, raw: RawPayload::about(event), ..record(Class::EventQuery) },
+                    Lane::RareEvents,
+                );
             }
             seen.events_complete += 1;
         }
@@ -359,12 +365,12 @@ fn fold(guard: &Guard, slot: &ThreadSlot, answer: &Answer, seen: &mut ProbeSeen)
         }
         Answer::Holds { address, wide, value } => {
             let flags = if wide { lazyguard_core::trace::layout::flag::WIDE } else { 0 };
-            let record = Record { flags, detail: address, extent: value, ..record(Class::WaitValue) };
+            let record = Record { flags, raw: RawPayload::holds(address, value), ..record(Class::WaitValue) };
             slot.push(&record, Lane::RareEvents);
         }
         Answer::Resident { key, blocks } => {
-            let LaunchKey { function, three, detail } = key;
-            slot.push(&Record { function, three, detail, extent: blocks, ..record(Class::Launch) }, Lane::RareEvents);
+            let (function, raw) = (key.function, RawPayload::resident(key, blocks));
+            slot.push(&Record { function, raw, ..record(Class::Launch) }, Lane::RareEvents);
         }
     }
 }

@@ -10,12 +10,15 @@
 //! The function is found in the table of exported functions, in memory: `dlsym` would take the dynamic linker's lock. Some
 //! builds do not export it; then the file's own table, where it was not stripped, tells where it is.
 //!
+//! Why no library: those that read an interpreter's memory (`py-spy`) have to know its structures in every version, and stop the
+//! process for it.
+//!
 //! Must not: in the child, do anything but system calls and that one call; in the parent, wait longer than [`PATIENCE`].
 
 use crate::record::run_folder::PYTHON;
+use crate::record::Guard;
 use crate::runtime::files;
-use crate::runtime::Guard;
-use crate::watch::stacks::OwnMemory;
+use crate::runtime::own_memory::OwnMemory;
 use lazyguard_core::stack::{modules, own_maps, unexported_function, Image, Memory, Module};
 use std::ffi::{c_char, c_int, c_long, c_void};
 use std::fs::File;

@@ -6,6 +6,7 @@
 //!
 //! Must not: disturb a thread, or say anything where the kernel does not tell.
 
+use crate::runtime::thread;
 use lazyguard_core::diagnose::ThreadActivity;
 
 /// More threads than this are not looked at.
@@ -23,7 +24,7 @@ pub fn threads(wanted: impl Fn(u32) -> bool) -> Vec<(u32, ThreadActivity)> {
 }
 
 fn doing(thread: u32, wanted: bool) -> Option<ThreadActivity> {
-    let name = crate::runtime::thread::name(thread);
+    let name = thread::name(thread);
     if name.starts_with(OWN) || !wanted && name.starts_with(THE_DRIVERS) {
         return None;
     }

@@ -21,23 +21,24 @@
 //!
 //! Must not: call the driver, or take a lock that a stuck thread can hold.
 
-use super::live_report::{ends, still_inside, what_is_known, Waiting};
+use super::command::Commands;
+use super::live_report::{ends, still_inside, what_is_known};
+use super::on_hang;
 use super::probe;
+use super::python;
+use super::stacks;
+use crate::record::reports::{Reported, Waiting};
 use crate::record::run_folder::{HANG, RUN};
-use crate::runtime::retired;
+use crate::record::Guard;
+use crate::runtime::process::retired;
 use crate::runtime::standard_error;
 use crate::runtime::thread;
-use crate::runtime::Guard;
-use crate::watch::on_hang;
-use crate::watch::python;
-use crate::watch::stacks;
 use lazyguard_core::diagnose::{Confidence, Status, ASKS_NO_MORE_NANOS};
 use lazyguard_core::report::HangReport;
 use lazyguard_core::settings::OnHang;
+use lazyguard_core::sync::lock;
 use lazyguard_core::Nanos;
 use std::cell::Cell;
-use std::sync::atomic::Ordering;
-use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 /// Reports in one process: a program that hangs a hundred times has been understood before.
@@ -58,17 +59,11 @@ pub fn run(guard: &'static Guard) {
     let mut watch = Watch::new(guard);
     while !retired() {
         watch.sleep();
-        guard.commands.look(guard);
+        watch.commands.look(guard);
         if watch.reports < MOST_REPORTS || watch.incident.is_some() {
             watch.tick(guard.now());
         }
     }
-}
-
-/// A report, and what waited then.
-pub struct Reported {
-    report: HangReport,
-    waiting: Vec<Waiting>,
 }
 
 /// Something that was reported and still is so.
@@ -105,6 +100,8 @@ struct Watch {
     reports: u64,
     /// How long the last look took.
     cost: Cell<Nanos>,
+    /// What was started because of a hang.
+    commands: Commands,
 }
 
 impl Watch {
@@ -122,6 +119,7 @@ impl Watch {
             quiet_known: false,
             reports: 0,
             cost: Cell::new(0),
+            commands: Commands::default(),
         }
     }
 
@@ -198,7 +196,7 @@ impl Watch {
             incident.acted = true;
             incident.report.acts = true;
             say_that_it_is_due(self.guard, &incident.report);
-            on_hang::act(self.guard, &incident.report);
+            on_hang::act(self.guard, &mut self.commands, &incident.report);
         } else if !incident.announced && self.guard.settings.on_hang != OnHang::Report {
             incident.announced = true;
             let seconds = patience as f64 / 1e9;
@@ -298,7 +296,7 @@ impl Watch {
 
     fn tell(&mut self, mut report: HangReport, waiting: Vec<Waiting>) {
         let guard = self.guard;
-        guard.heartbeat.at_a_hang(guard);
+        guard.mappings.at_a_hang(guard);
         // It is in the run folder before anything else is tried, whatever comes of that, and on standard error as soon as the
         // driver has answered, or has not within a moment: once, and right.
         keep(guard, &report);
@@ -312,7 +310,7 @@ impl Watch {
         }
         self.reports += 1;
         if report.status == Status::Hang {
-            guard.hangs.fetch_add(1, Ordering::Relaxed);
+            guard.reports.count_hang();
         }
         let calls: Vec<_> = guard.tracker.threads().filter_map(|(_, slot)| slot.published()).collect();
         report.stacks = stacks::save(guard, &calls);
@@ -325,7 +323,7 @@ impl Watch {
         }
         keep(guard, &report);
         let now = guard.now();
-        *lock(&guard.open_report) = Some(Reported { report: report.clone(), waiting: waiting.clone() });
+        *lock(&guard.reports.open) = Some(Reported { report: report.clone(), waiting: waiting.clone() });
         self.incident = Some(Incident {
             next: now + self.pause_of(&report),
             report,
@@ -344,7 +342,7 @@ impl Watch {
         // This takes a moment. At an exit meanwhile it is still to be said there.
         incident.report.ends = ends(self.guard, &incident.report);
         // At an exit that came before, it has been said.
-        if lock(&self.guard.open_report).take().is_some() {
+        if lock(&self.guard.reports.open).take().is_some() {
             say_that_it_is_over(self.guard, incident.report, now);
         }
     }
@@ -356,19 +354,15 @@ impl Watch {
             let _ = std::fs::remove_file(folder.path().join(HANG));
         }
         self.incident = None;
-        *lock(&self.guard.open_report) = None;
+        *lock(&self.guard.reports.open) = None;
         self.look_at = self.guard.now() + self.threshold;
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 /// The program ends in an orderly way: what was reported and is waited for no more has gone on.
 pub fn at_exit(guard: &Guard) {
     // The watchdog holds it for a moment only; nobody waits at an exit for more.
-    let Some(Reported { mut report, waiting }) = guard.open_report.try_lock().ok().and_then(|mut open| open.take())
+    let Some(Reported { mut report, waiting }) = guard.reports.open.try_lock().ok().and_then(|mut open| open.take())
     else {
         return;
     };
@@ -384,11 +378,11 @@ pub fn at_exit(guard: &Guard) {
 
 /// `lazyguard run --on-hang kill` waits for this: the report is complete.
 fn say_that_it_is_due(guard: &Guard, report: &HangReport) {
-    if let Some(reported) = lock(&guard.open_report).as_mut() {
+    if let Some(reported) = lock(&guard.reports.open).as_mut() {
         reported.report.acts = true;
     }
     let Some(folder) = &guard.folder else { return };
-    let ended = lock(&guard.ended);
+    let ended = lock(&guard.reports.ended);
     if !*ended {
         // Where it cannot be replaced, `keep` has said so a moment ago.
         let _ = folder.replace(HANG, &report.json());
@@ -405,7 +399,7 @@ fn say_that_it_is_over(guard: &Guard, mut report: HangReport, now: Nanos) {
 fn keep(guard: &Guard, report: &HangReport) {
     let Some(folder) = &guard.folder else { return };
     // The process may be at its exit meanwhile: what is written there is the last word.
-    let ended = lock(&guard.ended);
+    let ended = lock(&guard.reports.ended);
     if *ended {
         return;
     }

@@ -1,0 +1,477 @@
+//! From the process's start to its steady state: where the time went, and what the first of each thing cost.
+//!
+//! The steady state is reached at the end of the last thing that belongs to a start, where for a second after it, or for the
+//! rest of the run, nothing of the kind comes and work is submitted meanwhile: see [`Part`] and [`SteadyState`].
+//!
+//! Must not: count a moment twice. The parts of the time until the steady state are the whole of it.
+
+use super::histogram::Durations;
+use super::kernels::{KernelId, Kernels};
+use super::part::{submits, Part, Parts};
+use super::sweep::{Ended, Spent, Sweep, QUIET_NANOS, QUIET_SUBMISSIONS, QUIET_TO_THE_END_NANOS};
+use lazyguard_core::api::Class;
+use lazyguard_core::trace::read::{Entry, Recording, Source};
+use lazyguard_core::trace::{Kind, Lane, Payload, Record, StartFacts, SLOW_NANOS};
+use lazyguard_core::Nanos;
+use serde::Serialize;
+use std::collections::{BTreeMap, HashMap};
+
+/// Kernels of which the first launch is told apart from the others; more are counted.
+const MOST_KERNELS: usize = 1 << 14;
+/// Single things that are named because they took long.
+const MOST_STEPS: usize = 16;
+
+/// Where the time of a start went. Times are nanoseconds since the process started or, where that is not known, since the
+/// guard was armed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ColdStart {
+    /// Whether the times begin where the process did. Recordings of earlier builds do not tell.
+    pub from_process_start: bool,
+    /// When the times begin, in nanoseconds since 1970.
+    pub began_unix_ns: u64,
+    /// When the guard was armed.
+    pub armed_ns: Nanos,
+    /// The steady state.
+    pub steady: SteadyState,
+    /// What the time went into, until the steady state or, where it was not reached, until the end. Their sum is `steady.until_ns`.
+    pub parts: Vec<PartSpent>,
+    /// What took longest, one by one, in the whole recording.
+    pub longest: Vec<Step>,
+    /// What was loaded, in the whole recording.
+    pub loads: Vec<Loads>,
+    /// Kernels loaded by the guard ahead of use.
+    pub ahead: Ahead,
+    /// The kernels that were launched, by what their first launch cost beyond a later one; the dearest first.
+    pub kernels: Vec<FirstUse>,
+    /// Kernels that found no place among those.
+    pub kernels_left_out: u64,
+    /// Allocations and frees that were slow, by call.
+    pub allocations: Vec<Slow>,
+    /// What is missing.
+    pub missing: Missing,
+}
+
+/// When the start was over: nothing of a start follows for a second, or for the rest of the run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SteadyState {
+    /// Whether it was reached.
+    pub reached: bool,
+    /// When or, where it was not, when the recording ends.
+    pub until_ns: Nanos,
+    /// Where it was not: when the last thing of a start had ended; `None` while one goes on.
+    pub last_of_start_ns: Option<Nanos>,
+    /// Submissions made after that.
+    pub submissions_after: u64,
+    /// What that means, in a sentence.
+    pub definition: String,
+}
+
+/// What went into one part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct PartSpent {
+    /// The part.
+    pub part: Part,
+    /// How long.
+    pub ns: Nanos,
+}
+
+/// One thing that took long.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Step {
+    /// What part it belongs to.
+    pub part: Part,
+    /// When its call was entered.
+    pub at_ns: Nanos,
+    /// How long it took, what the guard loaded meanwhile included.
+    pub took_ns: Nanos,
+    /// The call. For what the guard preloaded, the one at whose occasion.
+    pub call: &'static str,
+    /// The kernel, if it is about one.
+    pub kernel: Option<String>,
+    /// The thread.
+    pub thread: u32,
+    /// Whether it had not ended when the recording did.
+    pub in_progress: bool,
+}
+
+/// Loads of one kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Loads {
+    /// `compile`, `modules` or `functions`.
+    pub part: Part,
+    /// How many.
+    pub count: u64,
+    /// How long they took in all, those of several threads added up.
+    pub ns: Nanos,
+    /// How long the longest took.
+    pub max_ns: Nanos,
+}
+
+/// What the guard preloaded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Ahead {
+    /// How often it did.
+    pub times: u64,
+    /// Kernels loaded.
+    pub kernels: u64,
+    /// Kernels that the driver refused, and kernels left out.
+    pub not_loaded: u64,
+    /// How long that took.
+    pub ns: Nanos,
+}
+
+/// The first use of a kernel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FirstUse {
+    /// The kernel.
+    pub kernel: String,
+    /// When its first launch was entered.
+    pub at_ns: Nanos,
+    /// How long that launch took on the host, without what the guard loaded in it.
+    pub first_ns: Nanos,
+    /// How long the later ones took, the median; `None` if there was none.
+    pub steady_ns: Option<Nanos>,
+    /// How much longer the first one took; `None` if there was no other.
+    pub difference_ns: Option<Nanos>,
+    /// Launches.
+    pub launches: u64,
+    /// What the first launch loaded.
+    pub loaded: Option<Part>,
+    /// Whether it is known to be the first one. Earlier ones may have been overwritten in the recording.
+    pub first_is_known: bool,
+}
+
+/// Slow calls of one kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Slow {
+    /// The call.
+    pub call: &'static str,
+    /// How many of them took 100 microseconds or more.
+    pub count: u64,
+    /// How long those took in all.
+    pub ns: Nanos,
+    /// How long the longest took.
+    pub max_ns: Nanos,
+    /// Bytes that they allocated.
+    pub bytes: u64,
+}
+
+/// What the recording does not tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Missing {
+    /// Launches, copies and other submissions that have been overwritten or dropped.
+    pub work: u64,
+    /// Waits.
+    pub waits: u64,
+    /// Loads and whatever else is rare.
+    pub rare_events: u64,
+}
+
+struct Launches {
+    at: Nanos,
+    first: Nanos,
+    count: u64,
+    others: Durations,
+    loaded: Option<Part>,
+    known: bool,
+}
+
+/// A launch that may turn out to have had the guard's loading in it.
+struct Newest {
+    entered: Nanos,
+    returned: Nanos,
+    kernel: KernelId,
+}
+
+/// Makes the summary. Show it each record, and the calls in progress among them, in the order in which they were entered.
+pub struct ColdStartFold {
+    kernels: Kernels,
+    began: Beginning,
+    end: Nanos,
+    sweep: Sweep,
+    parts: Parts,
+    launches: HashMap<KernelId, Launches>,
+    left_out: u64,
+    newest: HashMap<u32, Newest>,
+    longest: Vec<(Step, Option<KernelId>)>,
+    loads: BTreeMap<Part, Loads>,
+    ahead: Ahead,
+    allocations: BTreeMap<u16, Slow>,
+    missing: Missing,
+}
+
+/// How the times of records become times since the process's start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Beginning {
+    pub known: bool,
+    /// From the beginning until the guard was armed, which is where the times of records begin.
+    pub armed: Nanos,
+    pub armed_unix: u64,
+    loaded: Nanos,
+    init_entered: Nanos,
+    init_returned: Nanos,
+    ready: Nanos,
+}
+
+impl Beginning {
+    pub fn of(start: &StartFacts, armed_monotonic: Nanos, armed_unix: u64) -> Self {
+        let before = Nanos::from(start.before_loaded_micros) * 1000;
+        let told = [start.loaded, start.init_entered, start.init_returned, armed_monotonic];
+        if start.loaded <= before || before == 0 || !told.is_sorted() {
+            return Self { armed_unix, ..Self::default() };
+        }
+        let since = |moment: Nanos| moment - (start.loaded - before);
+        Self {
+            known: true,
+            armed: since(armed_monotonic),
+            armed_unix,
+            loaded: since(start.loaded),
+            init_entered: since(start.init_entered),
+            init_returned: since(start.init_returned),
+            ready: since(start.init_returned) + Nanos::from(start.arming_micros) * 1000,
+        }
+    }
+
+    fn sweep(&self, sweep: &mut Sweep) {
+        if self.known {
+            sweep.goes_on(0, self.loaded, Part::Loader, true);
+            sweep.goes_on(self.loaded, self.init_entered, Part::Program, true);
+            sweep.goes_on(self.init_entered, self.init_returned, Part::DriverInit, true);
+            sweep.goes_on(self.init_returned, self.ready.max(self.armed), Part::Arming, true);
+        }
+    }
+}
+
+impl ColdStartFold {
+    /// Nothing seen yet. `end` is when the process was last seen.
+    pub fn new<S: Source>(recording: &Recording<S>, end: Nanos) -> Self {
+        let facts = recording.facts();
+        let lost = recording.lanes().map(|lane| lane.overwritten.saturating_add(lane.dropped));
+        let missing = Missing {
+            work: lost[Lane::Work as usize],
+            waits: lost[Lane::Waits as usize],
+            rare_events: lost[Lane::RareEvents as usize],
+        };
+        let began = Beginning::of(&facts.start, facts.armed_monotonic_nanos, facts.armed_unix_nanos);
+        Self::of(Kernels::of(recording.strings()), began, missing, end)
+    }
+
+    fn of(kernels: Kernels, began: Beginning, missing: Missing, end: Nanos) -> Self {
+        let mut sweep = Sweep::new(missing.work > 0);
+        began.sweep(&mut sweep);
+        Self {
+            kernels,
+            began,
+            end,
+            sweep,
+            parts: Parts::default(),
+            launches: HashMap::new(),
+            left_out: 0,
+            newest: HashMap::new(),
+            longest: Vec::new(),
+            loads: BTreeMap::new(),
+            ahead: Ahead::default(),
+            allocations: BTreeMap::new(),
+            missing,
+        }
+    }
+
+    /// Takes in a record.
+    pub fn see(&mut self, entry: &Entry) {
+        let record = &entry.record;
+        self.end = self.end.max(record.entered).max(record.returned);
+        let class = record.entry_point.class();
+        let launch = record.kind.is_call() && class == Class::Launch;
+        let kernel = launch.then(|| self.kernels.meant(record.function, record.returned)).flatten();
+        let first = kernel.is_some_and(|kernel| self.is_first(kernel, record));
+        let Some((part, of_start)) = self.parts.of(record, first) else { return };
+        let took = self.took(record);
+        if let Some(kernel) = kernel {
+            self.launched(entry, kernel, took, part);
+        }
+        if !self.sweep.is_decided() {
+            let begin = self.began.armed + record.entered;
+            // What has not returned goes on past the end.
+            let end = if record.returned == 0 { Nanos::MAX } else { begin.saturating_add(took) };
+            self.sweep.goes_on(begin, end, part, of_start);
+            if record.kind == Kind::Call && submits(class) {
+                self.sweep.submits();
+            }
+        }
+        match part {
+            Part::Preload => self.preloaded(entry, took),
+            Part::Compile | Part::Modules | Part::Functions => {
+                let loads = self.loads.entry(part).or_insert(Loads { part, count: 0, ns: 0, max_ns: 0 });
+                loads.count += 1;
+                loads.ns = loads.ns.saturating_add(took);
+                loads.max_ns = loads.max_ns.max(took);
+            }
+            Part::Allocations if took >= SLOW_NANOS => {
+                let call = record.entry_point.info().base;
+                let slow = Slow { call, count: 0, ns: 0, max_ns: 0, bytes: 0 };
+                let slow = self.allocations.entry(record.entry_point.id()).or_insert(slow);
+                slow.count += 1;
+                slow.ns = slow.ns.saturating_add(took);
+                slow.max_ns = slow.max_ns.max(took);
+                if let (Class::Allocate | Class::AllocateAsync, Payload::Memory { bytes, .. }) =
+                    (class, record.payload())
+                {
+                    slow.bytes = slow.bytes.saturating_add(bytes);
+                }
+            }
+            _ => {}
+        }
+        if of_start {
+            self.step(entry, part, took);
+        }
+    }
+
+    /// How long a call took; until the end, if it has not returned.
+    fn took(&self, record: &Record) -> Nanos {
+        match record.returned {
+            0 => self.end.saturating_sub(record.entered),
+            _ => record.took(),
+        }
+    }
+
+    /// Where launches are missing, only a load tells that a launch is its kernel's first.
+    fn is_first(&self, kernel: KernelId, record: &Record) -> bool {
+        !self.launches.contains_key(&kernel) && (self.missing.work == 0 || record.kind != Kind::Call)
+    }
+
+    fn launched(&mut self, entry: &Entry, kernel: KernelId, took: Nanos, part: Part) {
+        let record = &entry.record;
+        if let Some(launches) = self.launches.get_mut(&kernel) {
+            launches.count += 1;
+            // A second load is that of another context.
+            if record.kind == Kind::Call && record.returned != 0 {
+                launches.others.add(took);
+            }
+        } else if self.launches.len() < MOST_KERNELS {
+            let launches = Launches {
+                at: record.entered,
+                first: took,
+                count: 1,
+                others: Durations::default(),
+                loaded: (record.kind != Kind::Call).then_some(part),
+                known: self.missing.work == 0 || record.kind != Kind::Call,
+            };
+            self.launches.insert(kernel, launches);
+            let returned = if record.returned == 0 { Nanos::MAX } else { record.returned };
+            let newest = Newest { entered: record.entered, returned, kernel };
+            self.newest.insert(entry.thread_number, newest);
+        } else {
+            self.left_out += 1;
+        }
+    }
+
+    fn preloaded(&mut self, entry: &Entry, took: Nanos) {
+        let record = &entry.record;
+        self.ahead.times += 1;
+        if let Payload::Preload(preload) = record.payload() {
+            self.ahead.kernels += preload.loaded;
+            self.ahead.not_loaded += preload.refused + preload.left_out;
+        }
+        self.ahead.ns = self.ahead.ns.saturating_add(took);
+        // The guard loads inside the program's calls, too: that is not what the kernel's first launch costs.
+        let Some(newest) = self.newest.get(&entry.thread_number) else { return };
+        if newest.entered <= record.entered && record.returned <= newest.returned {
+            if let Some(launches) = self.launches.get_mut(&newest.kernel) {
+                launches.first = launches.first.saturating_sub(took);
+            }
+        }
+    }
+
+    fn step(&mut self, entry: &Entry, part: Part, took: Nanos) {
+        let record = &entry.record;
+        let place = self.longest.partition_point(|(step, _)| step.took_ns >= took);
+        if place >= MOST_STEPS {
+            return;
+        }
+        let step = Step {
+            part,
+            at_ns: self.began.armed + record.entered,
+            took_ns: took,
+            call: record.entry_point.info().base,
+            kernel: None,
+            thread: entry.thread,
+            in_progress: record.returned == 0,
+        };
+        let kernel = (record.kind != Kind::Preload && record.function != 0)
+            .then(|| self.kernels.meant(record.function, record.returned))
+            .flatten();
+        self.longest.insert(place, (step, kernel));
+        self.longest.truncate(MOST_STEPS);
+    }
+
+    /// The summary.
+    pub fn finish(self) -> ColdStart {
+        let Self { kernels, began, end, sweep, launches, missing, .. } = self;
+        let armed = began.armed;
+        let ended = sweep.finish(armed.saturating_add(end));
+        let mut first_uses: Vec<_> = launches
+            .into_iter()
+            .map(|(id, launches)| {
+                let steady_ns = launches.others.median();
+                FirstUse {
+                    kernel: kernels.name(id),
+                    at_ns: armed + launches.at,
+                    first_ns: launches.first,
+                    steady_ns,
+                    difference_ns: steady_ns.map(|steady| launches.first.saturating_sub(steady)),
+                    launches: launches.count,
+                    loaded: launches.loaded,
+                    first_is_known: launches.known,
+                }
+            })
+            .collect();
+        // Of one that was launched once, all that it took may be the first launch's.
+        let beyond = |one: &FirstUse| one.difference_ns.unwrap_or(one.first_ns);
+        first_uses
+            .sort_by(|a, b| (b.first_is_known, beyond(b), &a.kernel).cmp(&(a.first_is_known, beyond(a), &b.kernel)));
+        let longest =
+            self.longest.into_iter().map(|(step, kernel)| Step { kernel: kernel.map(|id| kernels.name(id)), ..step });
+        let mut allocations: Vec<_> = self.allocations.into_values().collect();
+        allocations.sort_by_key(|slow| std::cmp::Reverse(slow.ns));
+        ColdStart {
+            from_process_start: began.known,
+            began_unix_ns: began.armed_unix.saturating_sub(armed),
+            armed_ns: armed,
+            steady: steady(&ended),
+            parts: parts(&ended.spent),
+            longest: longest.collect(),
+            loads: self.loads.into_values().collect(),
+            ahead: self.ahead,
+            kernels: first_uses,
+            kernels_left_out: self.left_out,
+            allocations,
+            missing,
+        }
+    }
+}
+
+fn parts(spent: &Spent) -> Vec<PartSpent> {
+    let all = Part::ALL.iter().zip(spent);
+    all.filter(|(_, &ns)| ns > 0).map(|(&part, &ns)| PartSpent { part, ns }).collect()
+}
+
+fn steady(ended: &Ended) -> SteadyState {
+    let definition = format!(
+        "from the end of the last load, compilation, context creation, first launch of a kernel or slow allocation on, where none \
+         follows for {} s, or for the rest of the run and at least {} ms, and {} operations or more are submitted meanwhile",
+        QUIET_NANOS / 1_000_000_000,
+        QUIET_TO_THE_END_NANOS / 1_000_000,
+        QUIET_SUBMISSIONS
+    );
+    SteadyState {
+        reached: ended.steady,
+        until_ns: ended.until,
+        last_of_start_ns: ended.last_of_start,
+        submissions_after: ended.submissions,
+        definition,
+    }
+}
+
+#[cfg(test)]
+#[path = "cold_start_tests.rs"]
+mod tests;

@@ -1,0 +1,83 @@
+//! What may have kept other threads waiting: calls that hold the context's lock, and the guard's own loading.
+
+use lazyguard_core::api::Class;
+use lazyguard_core::trace::read::Entry;
+use lazyguard_core::trace::{Kind, Record};
+use lazyguard_core::Nanos;
+
+/// As many are kept; there are more only where one call is in progress all the while.
+const MOST: usize = 4096;
+
+/// A call that others may have had to wait for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Holder {
+    pub entered: Nanos,
+    pub returned: Nanos,
+    pub thread_number: u32,
+    pub record: Record,
+}
+
+impl Holder {
+    /// Whether a record tells of one. One that has not returned goes on for ever.
+    pub fn of(entry: &Entry) -> Option<Self> {
+        let record = entry.record;
+        let holds = record.kind == Kind::Preload
+            || matches!(record.kind, Kind::ColdFunction | Kind::ColdModule)
+            || record.kind == Kind::Call && holds_lock(record.entry_point.class());
+        let returned = if record.returned == 0 { Nanos::MAX } else { record.returned };
+        holds.then_some(Self { entered: record.entered, returned, thread_number: entry.thread_number, record })
+    }
+
+    /// For how long it went on between two moments.
+    pub fn overlap(&self, from: Nanos, to: Nanos) -> Nanos {
+        self.returned.min(to).saturating_sub(self.entered.max(from))
+    }
+}
+
+/// Whether the driver lets no other thread submit to the context during such a call, as it was measured.
+const fn holds_lock(class: Class) -> bool {
+    matches!(
+        class,
+        Class::ModuleLoad
+            | Class::ModuleUnload
+            | Class::LibraryUnload
+            | Class::LibraryModule
+            | Class::FunctionResolve
+            | Class::KernelFunction
+            | Class::FunctionLoad
+            | Class::Allocate
+            | Class::Free
+            | Class::ContextWait
+            | Class::ContextDestroy
+            | Class::GraphInstantiate
+    )
+}
+
+/// Those that may still matter.
+#[derive(Default)]
+pub(super) struct Holders {
+    all: Vec<Holder>,
+    /// When there are so many, it is time to look which of them no longer matter.
+    look_at: usize,
+}
+
+impl Holders {
+    /// One more. What returned before `needed` matters to nobody.
+    pub fn add(&mut self, holder: Holder, needed: Nanos) {
+        if self.all.len() >= self.look_at.max(64) {
+            self.all.retain(|holder| holder.returned > needed);
+            if self.all.len() >= MOST {
+                // The longest matter most.
+                self.all.sort_by_key(|holder| std::cmp::Reverse(holder.returned - holder.entered.min(holder.returned)));
+                self.all.truncate(MOST / 2);
+            }
+            self.look_at = (self.all.len() * 2).min(MOST);
+        }
+        self.all.push(holder);
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Holder> {
+        self.all.iter()
+    }
+}

@@ -1,0 +1,63 @@
+//! Which kernel a record means: numbers of functions are used again, and the recording says when.
+
+use lazyguard_core::report::demangle;
+use lazyguard_core::trace::read::StringTable;
+use lazyguard_core::Nanos;
+use std::collections::HashMap;
+
+/// A kernel, as an index into what [`Kernels`] knows.
+pub(super) type KernelId = u32;
+
+/// The kernels of a recording.
+pub(super) struct Kernels {
+    /// Of each function's number, from when on it meant which kernel, the earliest first.
+    meanings: HashMap<u32, Vec<(Nanos, KernelId)>>,
+    names: Vec<Box<str>>,
+}
+
+impl Kernels {
+    pub fn of(texts: &StringTable) -> Self {
+        let mut kernels = Self { meanings: HashMap::new(), names: Vec::new() };
+        let mut newest = None;
+        for (number, at, function) in texts.functions() {
+            let name = function.name.map_or_else(|| format!("function {:#x}", function.handle), str::to_owned);
+            let this = (number, function.handle, function.owner);
+            // One that is written twice is still the same: a name may have become known in between.
+            if newest == Some(this) {
+                if let (Some(last), true) = (kernels.names.last_mut(), function.name.is_some()) {
+                    *last = name.into();
+                }
+                continue;
+            }
+            newest = Some(this);
+            let id = KernelId::try_from(kernels.names.len()).unwrap_or(KernelId::MAX);
+            kernels.names.push(name.into());
+            kernels.meanings.entry(number).or_default().push((at, id));
+        }
+        kernels
+    }
+
+    /// The kernel that a record means which has this number in it and returned then; 0 for one in progress.
+    pub fn meant(&self, number: u32, returned: Nanos) -> Option<KernelId> {
+        let meanings = self.meanings.get(&number)?;
+        let at = if returned == 0 { Nanos::MAX } else { returned };
+        let after = meanings.partition_point(|(from, _)| *from <= at);
+        // A kernel is written down at its first use, which may be a moment after the call was entered.
+        meanings.get(after.saturating_sub(1)).map(|(_, id)| *id)
+    }
+
+    /// Its name, as a person would write it.
+    pub fn name(&self, id: KernelId) -> String {
+        self.names.get(id as usize).map_or_else(String::new, |name| demangle(name))
+    }
+}
+
+#[cfg(test)]
+impl Kernels {
+    /// Kernels whose numbers count from 1.
+    pub fn named(names: &[&str]) -> Self {
+        let names: Vec<Box<str>> = names.iter().map(|&name| name.into()).collect();
+        let meanings = (0..names.len() as u32).map(|id| (id + 1, vec![(0, id)])).collect();
+        Self { meanings, names }
+    }
+}

@@ -1,0 +1,31 @@
+//! Where a program's time on the host went: until it was running steadily, and in calls that ought not to have held it.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `cold_start` | the summary of a start, and the first use of each kernel |
+//! | `part` | what the time of a start can have gone into |
+//! | `sweep` | time gone through once: the parts, and when the steady state was reached |
+//! | `blocking` | the asynchronous calls that blocked the host, and why |
+//! | `reason` | the reasons there are |
+//! | `holders` | what went on in other threads meanwhile |
+//! | `kernels` | which kernel a record means |
+//! | `histogram` | how long things took, without keeping each of them |
+//!
+//! Both summaries are folds over the records of a recording, with the calls in progress among them.
+//!
+//! Must not: keep anything in proportion to the number of records; or give a reason that no record shows without saying that
+//! it is only likely.
+
+mod blocking;
+mod cold_start;
+mod histogram;
+mod holders;
+mod kernels;
+mod part;
+mod reason;
+mod sweep;
+
+pub use blocking::{Blocking, BlockingFold, Group, THRESHOLD_NANOS};
+pub use cold_start::{ColdStart, ColdStartFold, FirstUse, Missing};
+pub use histogram::Decade;
+pub use part::Part;

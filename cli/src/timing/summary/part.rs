@@ -1,0 +1,262 @@
+//! What the time of a start can have gone into.
+
+use lazyguard_core::api::Class;
+use lazyguard_core::model::Images;
+use lazyguard_core::trace::{Kind, Record, SLOW_NANOS};
+use serde::Serialize;
+use std::collections::HashMap;
+
+/// A part of a start. Where several things go on at a time in different threads, or one inside the other, the time counts for
+/// the one that stands first here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Part {
+    /// From the process's start until the guard's library was loaded: the system, the dynamic linker. The system tells a process's
+    /// start to a hundredth of a second; a shell that replaces itself by the program started when the shell did.
+    Loader,
+    /// From there until the driver was asked to initialise itself: the program's own.
+    Program,
+    /// `cuInit`.
+    DriverInit,
+    /// The guard made itself ready.
+    Arming,
+    /// The guard preloaded.
+    Preload,
+    /// A context was created.
+    Context,
+    /// Code was compiled: something was loaded whose image holds no machine code.
+    Compile,
+    /// Modules and libraries were loaded.
+    Modules,
+    /// Functions were loaded.
+    Functions,
+    /// Memory was allocated or freed, and the call took 100 microseconds or more. A call that is slow more than 64 times is no part of
+    /// a start after that.
+    Allocations,
+    /// Graphs were instantiated and uploaded.
+    Graphs,
+    /// A kernel was launched for the first time, loaded already.
+    FirstLaunches,
+    /// Work was submitted.
+    Submissions,
+    /// Memory was copied or set.
+    Copies,
+    /// Other calls of the driver.
+    Calls,
+    /// A thread waited for work to end, and no other was in any of these calls.
+    Waits,
+    /// No thread was in a call of the driver that left a record.
+    Host,
+}
+
+impl Part {
+    /// All of them, the one that goes before the others first.
+    pub const ALL: [Self; 17] = [
+        Self::Loader,
+        Self::Program,
+        Self::DriverInit,
+        Self::Arming,
+        Self::Preload,
+        Self::Context,
+        Self::Compile,
+        Self::Modules,
+        Self::Functions,
+        Self::Allocations,
+        Self::Graphs,
+        Self::FirstLaunches,
+        Self::Submissions,
+        Self::Copies,
+        Self::Calls,
+        Self::Waits,
+        Self::Host,
+    ];
+
+    /// For a person.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Loader => "process start: system and dynamic linker",
+            Self::Program => "the program's own, before the driver",
+            Self::DriverInit => "driver initialisation (cuInit)",
+            Self::Arming => "the guard made itself ready",
+            Self::Preload => "the guard preloaded",
+            Self::Context => "context creation",
+            Self::Compile => "run-time compilation",
+            Self::Modules => "module and library loads",
+            Self::Functions => "function loads",
+            Self::Allocations => "slow allocations and frees",
+            Self::Graphs => "graphs made ready",
+            Self::FirstLaunches => "first launches of loaded kernels",
+            Self::Submissions => "other submissions",
+            Self::Copies => "copies and memsets",
+            Self::Calls => "other driver calls",
+            Self::Waits => "waiting for work to end",
+            Self::Host => "the rest: the program on the host",
+        }
+    }
+}
+
+/// How often a call may be slow before that counts as a habit of the program's, and no longer as part of its start.
+const HABIT: u32 = 64;
+
+/// Tells what part of a start each record belongs to.
+#[derive(Default)]
+pub(super) struct Parts {
+    images: Images,
+    slow: HashMap<u16, u32>,
+}
+
+impl Parts {
+    /// The part, and whether a program that still does this has not come to its steady state. `first` says that the record is
+    /// the first launch of its kernel. Records are shown in the order in which their calls were entered.
+    pub fn of(&mut self, record: &Record, first: bool) -> Option<(Part, bool)> {
+        let class = record.entry_point.class();
+        Some(match record.kind {
+            Kind::Preload => (Part::Preload, true),
+            Kind::ColdFunction => (Part::Functions, true),
+            Kind::ColdModule => (self.load(record), true),
+            Kind::Call => match class {
+                Class::ModuleLoad | Class::LibraryLoad | Class::LibraryModule => (self.load(record), true),
+                Class::FunctionResolve | Class::KernelResolve | Class::KernelFunction | Class::FunctionLoad => {
+                    (Part::Functions, true)
+                }
+                // Getting a context that is there is quick.
+                Class::ContextCreate => (Part::Context, is_slow(record)),
+                Class::Allocate => (Part::Allocations, self.is_no_habit(record)),
+                Class::AllocateAsync if is_slow(record) => (Part::Allocations, self.is_no_habit(record)),
+                Class::FreeAsync if is_slow(record) => (Part::Allocations, false),
+                Class::Free => (Part::Allocations, false),
+                Class::GraphInstantiate | Class::GraphUpload | Class::GraphNode => {
+                    (Part::Graphs, is_slow(record) && self.is_no_habit(record))
+                }
+                Class::Launch if first => (Part::FirstLaunches, true),
+                Class::Copy | Class::CopyAsync | Class::Set | Class::SetAsync => (Part::Copies, false),
+                _ if class.synchronizes() => (Part::Waits, false),
+                _ if submits(class) => (Part::Submissions, false),
+                _ => (Part::Calls, false),
+            },
+            // A thread that polls is not in a call all the while.
+            Kind::Queries | Kind::Hazard | Kind::HostBegins | Kind::HostEnds | Kind::Seen | Kind::Activity => {
+                return None
+            }
+        })
+    }
+
+    fn load(&mut self, record: &Record) -> Part {
+        self.images.see(record);
+        match self.images.compiles(record) {
+            true => Part::Compile,
+            false => Part::Modules,
+        }
+    }
+
+    fn is_no_habit(&mut self, record: &Record) -> bool {
+        let count = self.slow.entry(record.entry_point.id()).or_default();
+        *count = count.saturating_add(1);
+        *count <= HABIT
+    }
+}
+
+fn is_slow(record: &Record) -> bool {
+    record.took() >= SLOW_NANOS || record.returned == 0
+}
+
+/// Whether calls of the class submit work, and are documented not to wait for it.
+pub(super) const fn submits(class: Class) -> bool {
+    matches!(
+        class,
+        Class::Launch
+            | Class::HostFunction
+            | Class::GraphLaunch
+            | Class::GraphUpload
+            | Class::WriteValue
+            | Class::WaitValue
+            | Class::BatchMemOp
+            | Class::ExternalWait
+            | Class::ExternalSignal
+            | Class::StreamWaitEvent
+            | Class::StreamSubmit
+            | Class::EventRecord
+            | Class::AllocateAsync
+            | Class::FreeAsync
+            | Class::CopyAsync
+            | Class::SetAsync
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lazyguard_core::api::EntryPoint;
+    use lazyguard_core::trace::layout::image;
+    use lazyguard_core::trace::{Image, RawPayload};
+
+    fn record(symbol: &str, kind: Kind, took: u64) -> Record {
+        let entry_point = EntryPoint::by_symbol(symbol.as_bytes()).unwrap();
+        Record { kind, entered: 10, returned: 10 + took, ..Record::of(entry_point) }
+    }
+
+    #[test]
+    fn each_record_belongs_to_one_part() {
+        const SLOW: u64 = SLOW_NANOS;
+        for (symbol, kind, took, first, expect) in [
+            ("cuLaunchKernel", Kind::Call, 5, false, Some((Part::Submissions, false))),
+            ("cuLaunchKernel", Kind::Call, 5, true, Some((Part::FirstLaunches, true))),
+            ("cuLaunchKernel", Kind::ColdFunction, 5, true, Some((Part::Functions, true))),
+            ("cuLaunchKernel", Kind::ColdModule, 5, true, Some((Part::Modules, true))),
+            ("cuLaunchKernel", Kind::Preload, 5, false, Some((Part::Preload, true))),
+            ("cuLaunchKernel", Kind::Hazard, 5, false, None),
+            ("cuCtxSynchronize", Kind::Call, SLOW, false, Some((Part::Waits, false))),
+            ("cuEventQuery", Kind::Queries, SLOW, false, None),
+            ("cuDevicePrimaryCtxRetain", Kind::Call, SLOW, false, Some((Part::Context, true))),
+            ("cuDevicePrimaryCtxRetain", Kind::Call, 5, false, Some((Part::Context, false))),
+            ("cuLibraryLoadData", Kind::Call, 5, false, Some((Part::Modules, true))),
+            ("cuModuleGetFunction", Kind::Call, SLOW, false, Some((Part::Functions, true))),
+            ("cuMemAlloc_v2", Kind::Call, SLOW, false, Some((Part::Allocations, true))),
+            ("cuMemFree_v2", Kind::Call, SLOW, false, Some((Part::Allocations, false))),
+            ("cuMemAllocAsync", Kind::Call, 5, false, Some((Part::Submissions, false))),
+            ("cuMemAllocAsync", Kind::Call, SLOW, false, Some((Part::Allocations, true))),
+            ("cuGraphInstantiate", Kind::Call, SLOW, false, Some((Part::Graphs, true))),
+            ("cuMemcpyHtoD_v2", Kind::Call, SLOW, false, Some((Part::Copies, false))),
+            ("cuStreamCreate", Kind::Call, SLOW, false, Some((Part::Calls, false))),
+        ] {
+            let got = Parts::default().of(&record(symbol, kind, took), first);
+            assert_eq!(got, expect, "{symbol} {kind:?} {took}");
+        }
+    }
+
+    #[test]
+    fn what_has_no_machine_code_is_compiled_when_it_is_first_used() {
+        let mut parts = Parts::default();
+        let load = |symbol, kind, owner, bits| {
+            let raw = RawPayload::image(Image::of(bits)).with_owner(owner);
+            Record { raw, ..record(symbol, kind, 5) }
+        };
+        let use_of = |owner| Record { raw: RawPayload::about(owner), ..record("cuLaunchKernel", Kind::ColdModule, 5) };
+        for (record, expect) in [
+            (load("cuModuleLoadData", Kind::ColdModule, 1, image::PTX), Part::Compile),
+            (load("cuModuleLoadData", Kind::ColdModule, 2, image::MACHINE_CODE), Part::Modules),
+            (load("cuLibraryLoadData", Kind::Call, 3, image::FAT_BINARY_OF_PTX), Part::Modules),
+            (use_of(3), Part::Compile),
+            (use_of(2), Part::Modules),
+            (use_of(4), Part::Modules),
+        ] {
+            assert_eq!(parts.of(&record, false), Some((expect, true)), "{record:?}");
+        }
+    }
+
+    #[test]
+    fn who_allocates_slowly_again_and_again_does_so_as_a_habit() {
+        let mut parts = Parts::default();
+        let slow = record("cuMemAlloc_v2", Kind::Call, SLOW_NANOS);
+        let noted = (0..100).filter(|_| parts.of(&slow, false) == Some((Part::Allocations, true))).count();
+        assert_eq!(noted, HABIT as usize);
+        let other = record("cuMemHostAlloc", Kind::Call, SLOW_NANOS);
+        assert_eq!(parts.of(&other, false), Some((Part::Allocations, true)), "another call has a habit of its own");
+    }
+
+    #[test]
+    fn all_parts_stand_in_their_order() {
+        assert!(Part::ALL.is_sorted());
+        assert!(Part::ALL.iter().enumerate().all(|(n, part)| *part as usize == n));
+    }
+}

@@ -1,0 +1,93 @@
+//! Why a call that is documented as asynchronous blocked the host.
+
+use lazyguard_core::api::Code;
+use serde::Serialize;
+
+/// Why a call that is documented as asynchronous blocked the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    /// The guard preloaded in this call, for more than half of its time.
+    GuardLoads,
+    /// The guard preloaded in another thread for more than half of the time, and let no thread submit meanwhile.
+    GuardLoadsElsewhere,
+    /// A call of another thread in the same context that loads, unloads, allocates, frees or changes a limit was under way before,
+    /// for more than half of the time, and had returned when this one did.
+    LockHeld,
+    /// What was loaded on first use had to be compiled.
+    Compiles,
+    /// A module or library was loaded on first use.
+    LoadsModule,
+    /// A function was loaded on first use.
+    LoadsFunction,
+    /// A copy that may have pageable memory on one side; certain where the hazard LG105 was noted.
+    PageableMemory,
+    /// The stream had a thousand operations or more that were not known to have ended; certain where LG106 was noted.
+    QueueFull,
+    /// Local memory had to grow: LG107 was noted.
+    LocalMemory,
+    /// Memory in the order of a stream, for which the pool had to grow.
+    PoolGrows,
+    /// The first launch in its context.
+    FirstOfContext,
+    /// The first launch of a loaded kernel.
+    FirstLaunch,
+    /// None of these.
+    NotKnown,
+}
+
+impl Reason {
+    /// For a person.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::GuardLoads => "the guard preloaded in this call",
+            Self::GuardLoadsElsewhere => {
+                "the guard preloaded in another thread, and let nothing be submitted meanwhile"
+            }
+            Self::LockHeld => "the context's lock was held by another thread's call",
+            Self::Compiles => "code was compiled at run time, on first use",
+            Self::LoadsModule => "the module or library was loaded, on first use",
+            Self::LoadsFunction => "the function was loaded, on first use",
+            Self::PageableMemory => {
+                "pageable memory: the driver copies it in steps and, on a busy stream, waits for the stream"
+            }
+            Self::QueueFull => "the stream's queue was full: the call waited until an operation had ended",
+            Self::LocalMemory => "local memory had to grow, for which the driver waits for the whole context",
+            Self::PoolGrows => "the memory pool had to grow",
+            Self::FirstOfContext => "the context's first launch: the driver set up what launches need",
+            Self::FirstLaunch => {
+                "the kernel's first launch: what it needs was set up (local memory, the buffer it prints to)"
+            }
+            Self::NotKnown => "not known",
+        }
+    }
+
+    /// What to do about it; empty where nothing can be said.
+    pub const fn advice(self) -> &'static str {
+        match self {
+            Self::GuardLoads | Self::GuardLoadsElsewhere => "LAZYGUARD_PRELOAD_TIME bounds it",
+            Self::LockHeld => "load, allocate and free before the time that matters, or in the same thread",
+            Self::Compiles => "ship machine code for this card, or keep the compiler's cache (CUDA_CACHE_PATH)",
+            Self::LoadsModule | Self::LoadsFunction => {
+                "load before the time that matters: LAZYGUARD_PRELOAD=auto, or launch once"
+            }
+            Self::PageableMemory => "allocate the host's side with cuMemHostAlloc, or register it once",
+            Self::QueueFull => "submit fewer and larger operations, or use a graph",
+            Self::LocalMemory => "launch it once before, or set CU_LIMIT_STACK_SIZE",
+            Self::PoolGrows => "raise the pool's CU_MEMPOOL_ATTR_RELEASE_THRESHOLD",
+            Self::FirstOfContext | Self::FirstLaunch => "launch once before the time that matters",
+            Self::NotKnown => "",
+        }
+    }
+
+    /// The reason that a hazard of this code is about.
+    pub(super) const fn of_hazard(code: Code) -> Option<Self> {
+        Some(match code {
+            Code::LG105 => Self::PageableMemory,
+            Code::LG106 => Self::QueueFull,
+            Code::LG107 => Self::LocalMemory,
+            Code::LG108 => Self::Compiles,
+            _ => return None,
+        })
+    }
+}

@@ -1,0 +1,255 @@
+//! Goes through time once, with what is open at each moment; says what the time went into, and when nothing of a start came any
+//! more.
+//!
+//! Must not: keep what is over. What is open is as much as there are threads, however long the recording.
+
+use super::part::Part;
+use lazyguard_core::Nanos;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// So long has a program to do nothing that belongs to a start for the time before to be its start.
+pub(super) const QUIET_NANOS: Nanos = 1_000_000_000;
+/// So long at least, where the recording ends first.
+pub(super) const QUIET_TO_THE_END_NANOS: Nanos = 20_000_000;
+/// And so many submissions it has to make meanwhile: who does nothing at all is not steady.
+pub(super) const QUIET_SUBMISSIONS: u64 = 20;
+
+/// What the time went into, by part.
+pub(super) type Spent = [Nanos; Part::ALL.len()];
+
+/// What it all comes to.
+pub(super) struct Ended {
+    /// Whether the steady state was reached.
+    pub steady: bool,
+    /// When or, where it was not, when the recording ends.
+    pub until: Nanos,
+    /// What the time until then went into.
+    pub spent: Spent,
+    /// When the last thing of a start had ended; `None` while one goes on.
+    pub last_of_start: Option<Nanos>,
+    /// Submissions since.
+    pub submissions: u64,
+}
+
+/// A moment after which nothing of a start came any more, so far.
+#[derive(Clone, Copy)]
+struct Reached {
+    at: Nanos,
+    spent: Spent,
+    submissions: u64,
+}
+
+/// See the module. Times are since the process's start.
+pub(super) struct Sweep {
+    now: Nanos,
+    open: [u32; Part::ALL.len()],
+    ends: BinaryHeap<Reverse<(Nanos, Part, bool)>>,
+    /// Of what is open, what belongs to a start.
+    of_start: u32,
+    spent: Spent,
+    since: Reached,
+    steady: Option<Reached>,
+    /// Records of submissions are missing, so that their number says nothing.
+    missing: bool,
+    /// Something was loaded.
+    begun: bool,
+}
+
+impl Sweep {
+    /// Where records of submissions are missing, it has to do that something was loaded before.
+    pub fn new(submissions_are_missing: bool) -> Self {
+        let spent = [0; Part::ALL.len()];
+        Self {
+            now: 0,
+            open: [0; Part::ALL.len()],
+            ends: BinaryHeap::new(),
+            of_start: 0,
+            spent,
+            since: Reached { at: 0, spent, submissions: 0 },
+            steady: None,
+            missing: submissions_are_missing,
+            begun: false,
+        }
+    }
+
+    /// Something begins, and ends then. Of things that are shown, the later ones begin no earlier; what does, begins now.
+    pub fn goes_on(&mut self, begin: Nanos, end: Nanos, part: Part, of_start: bool) {
+        if self.steady.is_some() {
+            return;
+        }
+        self.advance(begin);
+        if of_start {
+            if self.is_quiet(begin, QUIET_NANOS) {
+                self.steady = Some(self.since);
+                return;
+            }
+            self.of_start += 1;
+            self.begun |= part > Part::Context || part == Part::Preload;
+        }
+        self.open[part as usize] += 1;
+        self.ends.push(Reverse((end.max(begin), part, of_start)));
+    }
+
+    /// Work is submitted.
+    pub fn submits(&mut self) {
+        self.since.submissions += u64::from(self.of_start == 0);
+    }
+
+    /// Whether it is decided when the steady state was reached.
+    pub fn is_decided(&self) -> bool {
+        self.steady.is_some()
+    }
+
+    /// The recording ends here.
+    pub fn finish(mut self, end: Nanos) -> Ended {
+        if self.steady.is_none() {
+            self.advance(end);
+            self.steady = self.is_quiet(end, QUIET_TO_THE_END_NANOS).then_some(self.since);
+        }
+        match self.steady {
+            Some(Reached { at, spent, submissions }) => {
+                Ended { steady: true, until: at, spent, last_of_start: Some(at), submissions }
+            }
+            None => Ended {
+                steady: false,
+                until: self.now,
+                spent: self.spent,
+                last_of_start: (self.of_start == 0).then_some(self.since.at),
+                submissions: self.since.submissions,
+            },
+        }
+    }
+
+    fn is_quiet(&self, until: Nanos, long: Nanos) -> bool {
+        self.of_start == 0
+            && until.saturating_sub(self.since.at) >= long
+            && (self.since.submissions >= QUIET_SUBMISSIONS || self.missing && self.begun)
+    }
+
+    fn advance(&mut self, to: Nanos) {
+        while let Some(&Reverse((end, part, of_start))) = self.ends.peek() {
+            if end > to {
+                break;
+            }
+            self.ends.pop();
+            self.pass(end);
+            self.open[part as usize] -= 1;
+            if of_start {
+                self.of_start -= 1;
+                if self.of_start == 0 {
+                    self.since = Reached { at: self.now, spent: self.spent, submissions: 0 };
+                }
+            }
+        }
+        self.pass(to);
+    }
+
+    /// Time passes, and counts for the first part that is open.
+    fn pass(&mut self, to: Nanos) {
+        let part = self.open.iter().position(|&open| open > 0).unwrap_or(Part::Host as usize);
+        self.spent[part] += to.saturating_sub(self.now);
+        self.now = self.now.max(to);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Nanos = 1_000_000;
+
+    /// Begin, end, part, whether of the start; then the end of the recording, submissions that are quick and evenly spread, and
+    /// when the steady state is reached.
+    fn check(what: &[(Nanos, Nanos, Part, bool)], end: Nanos, each: Nanos, expect: Option<Nanos>) -> Spent {
+        let mut all: Vec<_> = what.to_vec();
+        all.extend(
+            (0..end / MS)
+                .step_by((each / MS).max(1) as usize)
+                .map(|at| (at * MS, at * MS + 5, Part::Submissions, false)),
+        );
+        all.sort_by_key(|one| one.0);
+        let mut sweep = Sweep::new(false);
+        for (begin, end, part, of_start) in all {
+            sweep.goes_on(begin, end, part, of_start);
+            if part == Part::Submissions {
+                sweep.submits();
+            }
+        }
+        let ended = sweep.finish(end);
+        assert_eq!(ended.spent.iter().sum::<Nanos>(), ended.until, "the parts are the whole: {:?}", ended.spent);
+        assert_eq!(ended.steady.then_some(ended.until), expect);
+        assert!(ended.steady || ended.until == end);
+        ended.spent
+    }
+
+    #[test]
+    fn the_steady_state_begins_where_the_last_of_the_start_ends() {
+        let spent = check(
+            &[(5 * MS, 15 * MS, Part::Modules, true), (15 * MS, 40 * MS, Part::Waits, false)],
+            60 * MS,
+            MS,
+            Some(15 * MS),
+        );
+        assert_eq!(spent[Part::Modules as usize], 10 * MS);
+        assert_eq!(spent[Part::Waits as usize], 0, "what comes after the start is not of it");
+    }
+
+    #[test]
+    fn of_what_goes_on_at_a_time_the_first_part_counts() {
+        let spent = check(
+            &[
+                (0, 30 * MS, Part::Waits, false),
+                (10 * MS, 20 * MS, Part::Modules, true),
+                (12 * MS, 14 * MS, Part::Preload, true),
+                (15 * MS, 25 * MS, Part::Modules, true),
+            ],
+            100 * MS,
+            200 * MS,
+            None,
+        );
+        assert_eq!(spent[Part::Preload as usize], 2 * MS);
+        assert_eq!(spent[Part::Modules as usize], 13 * MS);
+        assert_eq!(spent[Part::Waits as usize], 15 * MS - 5);
+        assert_eq!(spent[Part::Host as usize], 70 * MS);
+    }
+
+    #[test]
+    fn one_load_long_after_does_not_move_the_steady_state() {
+        let late = 3000 * MS;
+        check(&[(0, MS, Part::Modules, true), (late, late + MS, Part::Modules, true)], 4000 * MS, MS, Some(MS));
+        // Shorter than that the program was not quiet in between.
+        let late = 900 * MS;
+        check(&[(0, MS, Part::Modules, true), (late, late + MS, Part::Modules, true)], 4000 * MS, MS, Some(late + MS));
+    }
+
+    #[test]
+    fn a_run_that_ends_too_soon_or_does_nothing_does_not_reach_it() {
+        check(&[(0, 10 * MS, Part::Modules, true)], 29 * MS, MS, None);
+        check(&[(0, 10 * MS, Part::Modules, true)], 31 * MS, MS, Some(10 * MS));
+        check(&[(0, 10 * MS, Part::Modules, true)], 5000 * MS, 1000 * MS, None);
+        check(&[(0, 10 * MS, Part::Modules, true), (50 * MS, Nanos::MAX, Part::Compile, true)], 5000 * MS, MS, None);
+    }
+
+    #[test]
+    fn where_submissions_are_missing_a_load_has_to_be_seen_first() {
+        let reached = |part| {
+            let mut sweep = Sweep::new(true);
+            sweep.goes_on(0, 10 * MS, part, true);
+            let ended = sweep.finish(5000 * MS);
+            ended.steady.then_some(ended.until)
+        };
+        assert_eq!((reached(Part::Arming), reached(Part::Functions)), (None, Some(10 * MS)));
+    }
+
+    #[test]
+    fn what_is_shown_late_begins_now_and_the_parts_still_are_the_whole() {
+        let mut sweep = Sweep::new(true);
+        sweep.goes_on(10, 50, Part::Context, true);
+        sweep.goes_on(30, 40, Part::Calls, false);
+        sweep.goes_on(20, 90, Part::Waits, false);
+        let ended = sweep.finish(100);
+        assert_eq!((ended.spent.iter().sum::<Nanos>(), ended.steady, ended.last_of_start), (100, false, Some(50)));
+        assert_eq!(ended.spent[Part::Waits as usize], 40);
+    }
+}
