@@ -7,7 +7,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `snapshot` | what stood still |
-//! | `builder` | from records to that |
+//! | `builder`, `gathered` | from records to that |
 //! | `view` | names in the place of numbers |
 //! | `occupancy` | how much of the device a kernel fills |
 //! | `paths` | what each stream stands at, and what that waits for |
@@ -22,6 +22,7 @@
 mod builder;
 mod decide;
 mod ends;
+mod gathered;
 mod messages;
 mod occupancy;
 mod paths;
@@ -32,9 +33,10 @@ mod verdict;
 mod view;
 
 pub use crate::api::{Code, ThreadActivity};
-pub use builder::{snapshot_at, snapshot_of, SnapshotBuilder, ASKS_NO_MORE_NANOS};
+pub use builder::{snapshot_at, snapshot_of};
 pub use decide::diagnose;
 pub use ends::{ends_of, CallEnd, HowEnded};
+pub use gathered::{SnapshotBuilder, ASKS_NO_MORE_NANOS};
 pub use occupancy::{resident_blocks, Device, Needs};
 pub use snapshot::{
     BlockedCall, BusyStream, ColdLoadSeen, EventWaitSeen, Extent, FedStream, Feeder, HostFunctionSeen, OperationSeen,
