@@ -4,10 +4,13 @@
 # one comes as Python packages.
 set(NVCC ${CUDA_DIR}/bin/nvcc)
 # Machine code for the cards people have, and PTX so that the driver can serve any other.
-foreach(arch 75 80 90 100 120)
+set(ARCHITECTURES 75 80 90 100 120 CACHE STRING "The architectures that machine code is made for; the demo names the one of its card")
+foreach(arch IN LISTS ARCHITECTURES)
   list(APPEND GENCODE -gencode=arch=compute_${arch},code=sm_${arch})
 endforeach()
-set(NVCC_COMPILE ${NVCC} -ccbin ${CMAKE_CXX_COMPILER} -std=c++17 -O2 ${GENCODE} -gencode=arch=compute_75,code=compute_75
+list(GET ARCHITECTURES 0 first)
+list(APPEND GENCODE -gencode=arch=compute_${first},code=compute_${first})
+set(NVCC_COMPILE ${NVCC} -ccbin ${CMAKE_CXX_COMPILER} -std=c++17 -O2 ${GENCODE}
   -Werror all-warnings -Xcompiler -Wall,-Wextra,-Werror,-pthread)
 set(NVCC_LINK ${NVCC} -ccbin ${CMAKE_CXX_COMPILER} -L${CUDA_DIR}/lib64)
 

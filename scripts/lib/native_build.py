@@ -49,7 +49,7 @@ def steps(output):
     return len(re.findall(r"^\[\d+/\d+\] (?!Re-)", output, re.M))
 
 
-def configure():
+def configure(architectures=()):
     fetched = subprocess.run([sys.executable, str(ROOT / "scripts" / "fetch-cmake")])
     if fetched.returncode != 0:
         sys.exit(fetched.returncode)
@@ -57,14 +57,22 @@ def configure():
     wanted = compilers()
     if not record.is_file() or record.read_text() != wanted:
         shutil.rmtree(STATE, ignore_errors=True)
-        run([TOOLS / "cmake", "--preset", "default", f"-DCMAKE_MAKE_PROGRAM={TOOLS / 'ninja'}"])
+    made_for = STATE / "architectures"
+    chosen = ";".join(architectures)
+    if not made_for.is_file() or made_for.read_text() != chosen:
+        choice = [f"-DARCHITECTURES={chosen}"] if chosen else ["-U", "ARCHITECTURES"]
+        run([TOOLS / "cmake", "--preset", "default", f"-DCMAKE_MAKE_PROGRAM={TOOLS / 'ninja'}", *choice])
+        made_for.write_text(chosen)
         record.write_text(wanted)
 
 
-def build(say, targets=()):
-    """Builds the targets; `say(title, outcome, seconds)` is called once, when all is well."""
+def build(say, targets=(), architectures=()):
+    """Builds the targets; `say(title, outcome, seconds)` is called once, when all is well.
+
+    `architectures`: those of the cards that machine code is made for, as numbers; the usual ones where none are named.
+    """
     started = time.monotonic()
-    configure()
+    configure(architectures)
     ran = steps(run([TOOLS / "ninja", "-C", STATE, *(TARGET / name if "/" in name else name for name in targets)]))
     say(" ".join(targets) or "simulated driver, kernels, test programs", f"{ran} steps run" if ran else "up to date", time.monotonic() - started)
 

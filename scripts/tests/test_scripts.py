@@ -1,5 +1,7 @@
 """Tests of the scripts' own logic. They build nothing of the project and touch nothing outside a temporary folder."""
 
+import contextlib
+import io
 import json
 import os
 import subprocess
@@ -350,6 +352,28 @@ class CountingTests(unittest.TestCase):
         self.assertEqual(test_suite.run(slow)[0].failed, 1)
         lacking = test_suite.step("x", ["true"], lacks=lambda: "no such tool")
         self.assertEqual(test_suite.run(lacking), ((0, 1), "no such tool\n"))
+
+
+class TheLanes(unittest.TestCase):
+    def summary(self, waiting, computing):
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said):
+            report = test_suite.Report()
+            test_suite.run_beside(waiting, computing, report)
+            code = report.close(time.monotonic())
+        return code, said.getvalue().splitlines()
+
+    def test_both_run_to_their_ends_beside_each_other_and_are_summed(self):
+        begin = time.monotonic()
+        counted = test_suite.step("b", ["bash", "-c", "sleep 1; echo 3 passed, 1 failed; exit 1"], test_suite.count_last_line)
+        code, lines = self.summary([test_suite.step("a", ["sleep", "1"])], [counted, test_suite.step("c", ["true"])])
+        self.assertLess(time.monotonic() - begin, 1.9)
+        self.assertEqual((code, lines[-1]), (1, "5 passed, 1 failed"))
+        self.assertTrue(any(line.startswith("FAILED: b; rerun: GUARD_BUILD=") and "nice" not in line for line in lines), lines)
+
+    def test_a_fault_in_a_lane_is_not_lost(self):
+        with mock.patch.object(test_suite, "run", side_effect=OSError), self.assertRaises(OSError):
+            self.summary([test_suite.step("a", ["true"])], [])
 
 
 class TheResultsPage(Folder):

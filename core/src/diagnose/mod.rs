@@ -6,8 +6,8 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `snapshot` | what stood still |
-//! | `builder`, `gathered` | from records to that |
+//! | `snapshot` | the calls that block, and what is in flight |
+//! | `builder`, `gathered` | from a recording to that |
 //! | `view` | names in the place of numbers |
 //! | `occupancy` | how much of the device a kernel fills |
 //! | `paths` | what each stream stands at, and what that waits for |
@@ -15,6 +15,16 @@
 //! | `messages` | the sentences |
 //! | `verdict` | what comes out |
 //! | `ends` | what became of the calls that a report named |
+//!
+//! A long kernel and an endless one look alike from outside, so a verdict waits for as long as a wrong one would cost:
+//!
+//! | waited for | counts as a hang |
+//! |---|---|
+//! | LG201 and LG202: the program did not ask to wait there, and what is held back may be what the kernel needs | after the threshold |
+//! | a cycle; with no runnable thread, a value in device memory that no submitted work may write, or a host function that waits for another thread | after the threshold |
+//! | what a kernel, a runnable thread, the host, another process or a running host function may still end; work of a destroyed stream; a load that has to compile | after three times the threshold without progress |
+//!
+//! Until then it is slow. Only a cycle is *certain*; every other verdict is *likely* or *possible*.
 //!
 //! Must not: look at live state other than through the recording, or guess: what is not explained is LG299, with the oldest
 //! operation of each busy stream, and what may still end is called slow.

@@ -6,12 +6,13 @@
 //! and of the functions that are known to be loaded, of which there is room for more. Everything else that a launch does is done here
 //! as on the slow path, with the same functions: the record, the mark, the stream's times.
 //!
-//! The order of the steps, and what each is for, is that of the slow path (`hooks::call` of the shim). Whatever is out of the
-//! ordinary, also a segment that is full, sends the launch there.
+//! The steps are those of [`CallStep`], as on the slow path (`hooks::call` of the shim). Whatever is out of the ordinary, also a
+//! segment that is full, sends the launch there.
 //!
 //! Must not: panic, allocate, lock, or look anything up.
 
 use super::caches::{place_of, CachedLaunch, CACHED_LAUNCHES};
+use super::call_step::CallStep;
 use super::stream::{outstanding, raise_submitted, refused, submitting, Words};
 use super::thread::{Caller, ThreadSlot};
 use crate::api::{EntryPoint, Operation};
@@ -164,6 +165,8 @@ impl ThreadSlot {
         let idle_until = words.get(cached.context_at.load(Ordering::Relaxed)..)?.get(place::IDLE_UNTIL)?;
         cached.uses_left.store(cached.uses_left.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Relaxed);
         let function = cached.function_number.load(Ordering::Relaxed);
+        // Nothing sends the launch to the slow path any more.
+        CallStep::Enter.taken();
         let entered = now();
         // See `ThreadSlot::open`.
         fence(Ordering::Release);
@@ -180,7 +183,9 @@ impl ThreadSlot {
                 ..Record::of(entry_point)
             },
         );
+        CallStep::Write.taken();
         self.set_mark(self.mark_of(entry_point, Lane::Work, true));
+        CallStep::Mark.taken();
         let operation = Operation { at: entered, entry_point: entry_point.id(), function };
         Some((FastLaunch { place: at, stream: stream_words, first: None }, FastOperation { operation, idle_until }))
     }
@@ -191,6 +196,7 @@ impl ThreadSlot {
         self.count_call();
         self.count_launch();
         launch.first = submitting(launch.stream, submits.operation, submits.idle_until.load(Ordering::Relaxed));
+        CallStep::Submit.taken();
     }
 
     /// The launch has not been made, and takes the slow path.
@@ -207,13 +213,16 @@ impl ThreadSlot {
         launch.place[record::RETURNED].store(returned, Ordering::Relaxed);
         launch.place[record::HEAD].store(head | u64::from(result as u32) << 32, Ordering::Relaxed);
         self.recorder.complete(&self.writers[Lane::Work as usize]);
+        CallStep::Complete.taken();
         raise_submitted(launch.stream, returned);
         if let (Some(number), true) = (launch.first, result != 0) {
             refused(launch.stream, number, returned);
         }
-        // Only now: who finds no mark takes the launch to be in the stream's times.
+        CallStep::Settle.taken();
         self.unmark();
+        CallStep::Unmark.taken();
         self.leave();
+        CallStep::Leave.taken();
         took >= long
     }
 }

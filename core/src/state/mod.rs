@@ -11,6 +11,7 @@
 //! Must not: ask the driver anything, or insert work.
 
 mod caches;
+mod call_step;
 mod context;
 mod functions;
 mod hash;
@@ -24,6 +25,7 @@ mod thread;
 mod tracker;
 
 pub use crate::api::{ColdKind, Operation, StreamKind};
+pub use call_step::CallStep;
 pub use context::{Context, Function, FunctionKind};
 pub use launch_cache::{FastLaunch, FastOperation, Known, LaunchFacts};
 pub use load::InFlight;

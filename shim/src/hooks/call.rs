@@ -1,13 +1,15 @@
 //! What every hook shares.
 //!
-//! [`observe`] is the way of a call: it finds the thread's slot, publishes the call, passes the gate, makes the real call,
-//! and folds what happened into the state. A hook says what the call is about ([`About`]) before, and what its success
+//! [`observe`] takes a call through its steps ([`CallStep`]): it finds the thread's slot, publishes the call, passes the gate, makes
+//! the real call, and folds what happened into the state. A hook says what the call is about ([`About`]) before, and what its success
 //! means after, in two closures that may fail without harm: a panic in either disarms the guard and nothing else. Both run
 //! inside the door ([`crate::runtime::door`]).
 //!
 //! The real call stands outside of both, so that it happens exactly once. Nothing here has to be cleaned up when an exception,
 //! a cancellation or a jump leads out of it, so nothing stands in their way; the thread's next call from further out finds
 //! that this one was abandoned, and a thread that ends gives its slot back.
+//!
+//! Must not: allocate, lock or call the system on the path of an ordinary call.
 
 use crate::lookup::driver::{self, Handle};
 use crate::preload::gate;
@@ -19,7 +21,7 @@ use lazyguard_core::hazard::{ConflictingOperation, Flags, HazardEvent, StreamCla
 use lazyguard_core::model::proves;
 use lazyguard_core::report::PassThrough;
 use lazyguard_core::state::{
-    Caller, ColdKind, InFlight, OpenRecord, Operation, Stream, StreamKey, StreamKind, ThreadSlot,
+    CallStep, Caller, ColdKind, InFlight, OpenRecord, Operation, Stream, StreamKey, StreamKind, ThreadSlot,
 };
 use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::{Kind, Lane, RawPayload, Record};
@@ -106,6 +108,7 @@ pub fn observe(
         })
     });
     let result = real();
+    CallStep::Call.taken();
     let Some(call) = &mut call else { return result };
     // In a child that was forked inside the call, the recording is the parent's.
     if call.guard.is_armed() {
@@ -117,6 +120,7 @@ pub fn observe(
         process::note_unarmed();
     }
     call.slot.leave();
+    CallStep::Leave.taken();
     result
 }
 
@@ -137,6 +141,7 @@ fn begin<'a>(guard: &'static Guard, entry: Entry, call: &'a mut Option<Call>) ->
     if !slot.enter(entry.caller) && !recover(guard, slot, entry.caller) {
         return None;
     }
+    CallStep::Enter.taken();
     Some(call.insert(Call {
         guard,
         slot,
@@ -169,9 +174,11 @@ impl Call {
         let returned = self.guard.now();
         self.returned = returned;
         self.close(entry.entry_point.class(), returned, result);
+        CallStep::Complete.taken();
         self.fold(returned, result);
-        // Only now: a thread that finds no mark takes what the call means to be in the state.
+        CallStep::Settle.taken();
         self.slot.unmark();
+        CallStep::Unmark.taken();
         // Behind that: a landmark of a hazard finds no room in a lane where a record is open.
         if self.about.cold.is_some() {
             self.load_returned(result);
@@ -184,6 +191,7 @@ impl Call {
         let About { context, submits, stream_entry, .. } = self.about;
         let class = entry_point.class();
         let open = self.slot.open(&self.facts(entry_point), class);
+        CallStep::Write.taken();
         gate::pass(self.slot, open, class, context);
         self.open = Some(open);
         if submits {
@@ -191,6 +199,7 @@ impl Call {
                 self.about.first = entry.submitting(self.operation(), self.guard.tracker.stream_idle_until(entry));
             }
         }
+        CallStep::Submit.taken();
     }
 
     /// The record of the call before it is made.

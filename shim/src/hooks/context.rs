@@ -1,4 +1,6 @@
 //! Contexts: initialisation, life, waiting; and everything that waits for a context as a whole.
+//!
+//! Must not: arm before `cuInit` has succeeded.
 
 use super::call::{observe, published, Call, Entry};
 use crate::lifecycle::arm;

@@ -1,4 +1,6 @@
 //! Copies and memsets, and memory that is allocated and released in the order of a stream.
+//!
+//! Must not: read the memory that is copied.
 
 use super::call::{observe, Entry};
 use super::context::gave_out;

@@ -1,4 +1,6 @@
 //! Events: from them it is learnt how far a stream has come.
+//!
+//! Must not: let the driver destroy an event before it is taken out of the state.
 
 use super::call::{observe, published, About, Entry};
 use crate::lookup::driver::{Handle, SUCCESS};
@@ -115,7 +117,7 @@ pub(super) fn destroy(entry: Entry, event: Handle, real: impl FnOnce() -> i32) -
         entry,
         |call| {
             call.about.raw = RawPayload::about(event as u64);
-            // Before the call, as for streams: nobody may be asking the driver about it when it goes.
+            // Before the call, as for streams: no thread may be asking the driver about it when it goes.
             call.guard.tracker.event_gone(event as u64);
             idle::settle();
         },

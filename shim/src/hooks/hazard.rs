@@ -45,7 +45,7 @@ impl Call {
         met
     }
 
-    /// Whether memory, where it can be looked at, does not satisfy a wait already. Where it can be and nobody could look yet,
+    /// Whether memory, where it can be looked at, does not satisfy a wait already. Where it can be and was not yet,
     /// nothing is told of it.
     fn stands(&self, wait: &Outstanding) -> bool {
         match driver_queries::host_memory(wait.wait.address, wait.wait.wide) {
@@ -359,7 +359,7 @@ impl Call {
         let others =
             |filler: &Filler| submits && filler.context == context && filler.stream != stream && !in_turn(filler);
         for filler in self.guard.hazards.fillers(self.guard) {
-            // On its own stream it is in nobody's way; there it is asked now and then only.
+            // On its own stream it delays nothing; there it is asked now and then only.
             if filler.stream == stream && !self.guard.hazards.asks_again() {
                 continue;
             }

@@ -105,7 +105,7 @@ fn submit(
             match wrapped(kept.cast()) {
                 Some(SUCCESS) => SUCCESS,
                 answer => {
-                    // SAFETY: the driver has not taken it, so nobody else has it.
+                    // SAFETY: the driver has not taken it, so nothing else has it.
                     unsafe { libc::free(kept.cast()) };
                     answer.unwrap_or_else(real)
                 }

@@ -1,4 +1,6 @@
 //! Libraries and kernels: loading, resolving, unloading, and the calls that load a function on the way.
+//!
+//! Must not: let the driver unload a library before its kernels are taken out of the state.
 
 use super::call::{observe, published, Call, Entry};
 use super::image;
@@ -48,7 +50,7 @@ pub(super) fn unload(entry: Entry, owner: Handle, real: impl FnOnce() -> i32) ->
             call.guard.loader.owner_goes(owner as u64);
             // Before the call: when it has returned, the handles may mean another thread's new functions.
             call.guard.tracker.owner_gone(owner as u64);
-            // Nobody may be asking the driver about them when they go.
+            // No thread may be asking the driver about them when they go.
             idle::settle();
         },
         real,

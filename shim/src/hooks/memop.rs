@@ -1,4 +1,6 @@
 //! Stream memory operations: a stream writes a value, or waits for one. The driver sees no order in them; the guard does.
+//!
+//! Must not: read more of the program's list than the driver does.
 
 use super::call::{observe, Call, Entry};
 use crate::lookup::driver::{Handle, SUCCESS};

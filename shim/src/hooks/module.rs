@@ -1,4 +1,6 @@
 //! Modules: loading, resolving, unloading.
+//!
+//! Must not: let the driver unload a module before its functions are taken out of the state.
 
 use super::call::{observe, published, Entry};
 use super::image;

@@ -1,18 +1,40 @@
 //! Hazards: programs that complete and are told of each hazard they have, and of no other. What is expected of each stands in its first
-//! lines; the tests are made by `build.rs`, one for each program. And the programs that hazards must not be told of.
+//! lines. And the programs that hazards must not be told of.
 
+use crate::{ask, part_of_corpus, questions};
 use lazyguard_e2e::{app, apps, corpus, hazards_of, Expect, Group, InCorpus, Json, Run, Work};
+use libtest_mimic::Trial;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-include!(concat!(env!("OUT_DIR"), "/hazards.rs"));
-
 /// The longest takes half a second, on a machine that may be busy with something else.
 const ENDS: Duration = Duration::from_secs(20);
 /// Programs of `testapps/apps` that hang, and of nothing that a hazard would have told.
 const HANGS_WITHOUT_HAZARD: [&str; 2] = ["plain_spin", "wait_never_written"];
+
+pub(crate) fn trials() -> Vec<Trial> {
+    let programs = part_of_corpus("hazard").into_iter();
+    let of_each = questions![its_hazards_are_told_live_and_from_its_recording_and_no_others];
+    let mut trials: Vec<_> = programs.flat_map(|program| ask("hazards", &program.name, of_each)).collect();
+    let of_all: [(&str, fn()); 4] = [
+        (
+            "every_code_has_a_program_that_gives_it_and_one_that_comes_near",
+            every_code_has_a_program_that_gives_it_and_one_that_comes_near,
+        ),
+        ("the_controls_have_no_hazard", the_controls_have_no_hazard),
+        ("what_held_the_host_in_the_fourth_seed_is_told", what_held_the_host_in_the_fourth_seed_is_told),
+        ("a_program_that_launches_all_the_time_has_no_hazard", a_program_that_launches_all_the_time_has_no_hazard),
+    ];
+    trials.extend(of_all.map(|(name, ask)| {
+        Trial::test(format!("hazards::{name}"), move || {
+            ask();
+            Ok(())
+        })
+    }));
+    trials
+}
 
 fn run<'w>(work: &'w Work, program: &InCorpus) -> Run<'w> {
     Run::new(work, program.path())
@@ -140,7 +162,6 @@ fn expect_to_be_told_in_full(hazard: &Json) {
     assert!((2..=3).contains(&meet), "{meet} operations have to meet: {hazard:#}");
 }
 
-#[test]
 fn every_code_has_a_program_that_gives_it_and_one_that_comes_near() {
     let (mut codes, mut nothing, mut prevented_codes) = (BTreeSet::new(), 0, BTreeSet::new());
     for program in corpus() {
@@ -171,7 +192,6 @@ fn is_a_control(name: &str) -> bool {
     ["slow_but_fine", "module_pair", "lazy_pair_single_kernel"].contains(&name) || name.starts_with("route_")
 }
 
-#[test]
 fn the_controls_have_no_hazard() {
     let work = Work::new(lazyguard_e2e::this_test!());
     let mut asked = 0;
@@ -187,7 +207,6 @@ fn the_controls_have_no_hazard() {
 
 /// The fourth seed shows what asynchronous calls block on, in the order of its phases. Of the pageable copies that is the one to the
 /// host: one of a megabyte to the device is staged.
-#[test]
 fn what_held_the_host_in_the_fourth_seed_is_told() {
     let work = Work::new(lazyguard_e2e::this_test!());
     let outcome = run_app(&work, "blocking_async").finish();
@@ -199,10 +218,9 @@ fn what_held_the_host_in_the_fourth_seed_is_told() {
 }
 
 fn run_app<'w>(work: &'w Work, name: &str) -> Run<'w> {
-    crate::apps::run(work, &lazyguard_e2e::App::named(name)).guarded().kept()
+    lazyguard_e2e::run(work, &lazyguard_e2e::App::named(name)).guarded().kept()
 }
 
-#[test]
 fn a_program_that_launches_all_the_time_has_no_hazard() {
     let work = Work::new(lazyguard_e2e::this_test!());
     expect_no_hazard(&work, Run::new(&work, app("launch_bench")).guarded().kept(), "launch_bench", true);

@@ -1,12 +1,10 @@
-//! Every driver-API program on the simulated driver. The tests are made by `build.rs`, one for each program and question;
-//! here is what each question means.
+//! Every driver-API program on the simulated driver, and what each question about it means.
 
-use lazyguard_e2e::{number, text, App, Folder, Json, Outcome, Run, Running, Work};
-use std::collections::BTreeMap;
+use crate::{ask, questions, Question};
+use lazyguard_e2e::{calls, expect_a_block, expect_uneventful, number, run, text, App, Json, Outcome, Running, Work};
+use libtest_mimic::Trial;
 use std::fs;
 use std::time::Duration;
-
-include!(concat!(env!("OUT_DIR"), "/apps.rs"));
 
 /// A program that completes does so in a fraction of this; one that is still there hangs.
 const HANGS: Duration = Duration::from_secs(2);
@@ -14,7 +12,7 @@ const POLICIES: [&str; 5] = ["off", "resolve", "library", "auto", "eager"];
 
 /// Calls that the guard makes on its own behalf even without preloading, beside the program's: once, when it is armed; to
 /// know which context a call is about; and, at a load on first use, to know what is in flight.
-pub(crate) const OWN_CALLS: [&str; 11] = [
+const OWN_CALLS: [&str; 11] = [
     "cuDriverGetVersion",
     "cuModuleGetLoadingMode",
     "cuCtxGetCurrent",
@@ -28,8 +26,27 @@ pub(crate) const OWN_CALLS: [&str; 11] = [
     "cuThreadExchangeStreamCaptureMode",
 ];
 
-pub(crate) fn run<'w>(work: &'w Work, app: &App) -> Run<'w> {
-    Run::new(work, app.path()).args(app.args())
+pub(crate) fn trials() -> Vec<Trial> {
+    lazyguard_e2e::apps().iter().flat_map(|app| ask("apps", &app.name, questions_of(app))).collect()
+}
+
+fn questions_of(app: &App) -> &'static [Question] {
+    match (app.hangs_bare(), app.hangs_guarded()) {
+        (false, _) => questions![
+            bare_it_completes,
+            guarded_it_prints_the_same_under_every_policy,
+            every_call_reaches_the_driver_once,
+        ],
+        (true, false) => questions![
+            bare_it_hangs,
+            guarded_it_completes,
+            switched_off_it_hangs_in_silence,
+            without_preloading_it_hangs_and_is_diagnosed,
+        ],
+        (true, true) => {
+            questions![bare_it_hangs, guarded_it_hangs_and_is_diagnosed, without_preloading_it_hangs_and_is_diagnosed,]
+        }
+    }
 }
 
 fn expect_completed(app: &App, outcome: &Outcome) {
@@ -43,23 +60,6 @@ fn expect_completed(app: &App, outcome: &Outcome) {
         assert_eq!(outcome.stdout, expected, "the output is not as listed: {outcome}");
     }
     assert_eq!(outcome.stderr, "", "nothing belongs on standard error: {outcome}");
-}
-
-/// The summary of a run that met nothing out of the ordinary.
-pub(crate) fn expect_uneventful(folder: &Folder) -> Json {
-    assert!(!folder.holds("hang.json"), "a hang was reported: {}", folder.report("text"));
-    let summary = folder.summary();
-    assert_eq!(text(&summary, "/ended"), "exit");
-    assert_eq!(number(&summary, "/hangs"), 0);
-    for lost in summary["lost"].as_array().into_iter().flatten() {
-        assert_eq!(lost[1], 0, "the summary says that something was lost: {summary:#}");
-    }
-    // What a program may do without losing anything of what it is guarded for.
-    const HARMLESS: [&str; 4] = ["not_armed", "captured_host_function", "unknown_version", "asked_by_driver"];
-    for passed in summary["passed_through"].as_array().expect("the summary lists what passed through") {
-        assert!(HARMLESS.contains(&text(passed, "/reason")), "a call passed through untouched: {summary:#}");
-    }
-    summary
 }
 
 fn bare_it_completes(test: &str, name: &str) {
@@ -135,7 +135,7 @@ fn expect_diagnosed(app: &App, mut running: Running) {
     let folder = running.until_a_hang_is_reported();
     assert!(running.runs(), "it ended, so it was no hang: {}", running.stderr());
     let (code, said) = (app.expected_code(), running.stderr());
-    let block = crate::watchdog::expect_a_block(&said);
+    let block = expect_a_block(&said);
     assert!(block[1].starts_with(&format!("lazyguard: {code}: ")), "the first verdict should be {code}:\n{said}");
     assert!(block.iter().any(|line| line.starts_with("lazyguard:   fix: ")), "no fix is given:\n{said}");
 
@@ -175,16 +175,6 @@ fn expect_explained(code: &str) {
     let output = output.unwrap_or_else(|error| panic!("lazyguard explain: {error}"));
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && said.starts_with(&format!("## {code}: ")), "lazyguard explain {code}: {said}");
-}
-
-/// Counts of the calls in a log of the simulated driver, by symbol.
-pub(crate) fn calls(path: &std::path::Path) -> BTreeMap<String, usize> {
-    let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let mut counts = BTreeMap::new();
-    for symbol in text.lines().filter_map(|line| line.split_whitespace().nth(1)) {
-        *counts.entry(symbol.to_owned()).or_default() += 1;
-    }
-    counts
 }
 
 fn every_call_reaches_the_driver_once(test: &str, name: &str) {

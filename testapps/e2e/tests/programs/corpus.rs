@@ -1,12 +1,12 @@
 //! The corpus: small programs that hang for one reason each, and programs that are only slow. What is expected of each stands in its
-//! first lines and nowhere else; the tests are made by `build.rs`, one for each program and question.
+//! first lines and nowhere else.
 
-use lazyguard_e2e::{report_of, Expect, Folder, InCorpus, Json, Run, Running, Work};
+use crate::{ask, part_of_corpus, questions, Question};
+use lazyguard_e2e::{expect_uneventful, report_of, Expect, Folder, Header, InCorpus, Json, Run, Running, Work};
+use libtest_mimic::Trial;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-
-include!(concat!(env!("OUT_DIR"), "/corpus.rs"));
 
 /// The pace, and the threshold: slow programs last so many of it.
 const T: Duration = Duration::from_millis(800);
@@ -16,6 +16,34 @@ const HANGS: Duration = Duration::from_millis(1200);
 const VERDICT: Duration = Duration::from_millis(3 * T.as_millis() as u64 + 3000 + 1000);
 /// The longest program lasts four times the pace, on a machine that may be busy with something else.
 const ENDS: Duration = Duration::from_secs(20);
+
+pub(crate) fn trials() -> Vec<Trial> {
+    let programs = ["hang", "slow"].into_iter().flat_map(part_of_corpus);
+    programs.flat_map(|program| ask("corpus", &program.name, questions_of(&program.header))).collect()
+}
+
+fn questions_of(header: &Header) -> &'static [Question] {
+    if header.told.is_some() {
+        return match header.expect {
+            Expect::Hang { .. } => questions![bare_it_hangs, what_is_said_of_it_is_known],
+            _ => questions![it_ends_and_what_is_said_of_it_is_known],
+        };
+    }
+    match (&header.expect, header.default.as_deref()) {
+        (Expect::Ends { .. } | Expect::Hazards { .. }, _) => questions![it_ends_and_is_never_called_a_hang],
+        (Expect::Hang { .. }, None) => questions![bare_it_hangs, the_verdict_is_right_live_and_from_its_folder],
+        (Expect::Hang { .. }, Some("completes")) => questions![
+            bare_it_hangs,
+            the_verdict_is_right_live_and_from_its_folder,
+            under_the_default_settings_it_completes,
+        ],
+        (Expect::Hang { .. }, Some(_)) => questions![
+            bare_it_hangs,
+            the_verdict_is_right_live_and_from_its_folder,
+            under_the_default_settings_the_verdict_is_right,
+        ],
+    }
+}
 
 fn run<'w>(work: &'w Work, program: &InCorpus) -> Run<'w> {
     Run::new(work, program.path()).set("LG_SCALE_MS", T.as_millis().to_string())
@@ -41,8 +69,7 @@ fn the_verdict_is_right_live_and_from_its_folder(test: &str, name: &str) {
     expect_the_verdict(&work, &program, code, guarded_as_it_says(&work, &program));
 }
 
-// Asked where the first lines give a code for the default settings; today none does.
-#[allow(dead_code, reason = "which questions are asked is for the corpus to say")]
+/// Asked where the first lines give a code for the default settings; today none does.
 fn under_the_default_settings_the_verdict_is_right(test: &str, name: &str) {
     let (work, program) = (Work::new(test), InCorpus::named(name));
     let code = program.header.default.as_deref().unwrap_or_default();
@@ -53,7 +80,7 @@ fn under_the_default_settings_it_completes(test: &str, name: &str) {
     let (work, program) = (Work::new(test), InCorpus::named(name));
     let outcome = guarded(&work, &program).start().finish_within(ENDS);
     assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "it should complete: {outcome}");
-    crate::apps::expect_uneventful(&outcome.out());
+    expect_uneventful(&outcome.out());
 }
 
 fn it_ends_and_is_never_called_a_hang(test: &str, name: &str) {
