@@ -7,10 +7,10 @@ name of a child are resolved through the tree of files. What a macro makes of it
 import re
 from collections import defaultdict
 
-TEST_FILES = ("_tests.rs", "tests.rs", "test_trace.rs")
 # What takes no part in the graph: comments, strings and characters.
 NOISE = re.compile(r'//[^\n]*|/\*.*?\*/|r(#*)".*?"\1|b?"(?:\\.|[^"\\])*"|b?\'(?:\\.|[^\'\\\n])\'', re.DOTALL)
 TEST = re.compile(r"#\[cfg\((?:test|all\(test\b[^\]]*)\)\]\s*(?:#\[[^\]]*\]\s*)*(?:pub(?:\([^)]*\))?\s+)?(?:mod|fn|impl|use|static|const)\b")
+TEST_FILE = re.compile(r"#\[cfg\(test\)\]\s*(?:#\[path = \"([^\"]+)\"\]\s*)?(?:pub(?:\([^)]*\))?\s+)?mod\s+(\w+)\s*;")
 USE = re.compile(r"(?:^|(?<=[;{}\]]))\s*((?:pub(?:\([^)]*\))?\s+)?)use\s+([^;]+);")
 PATH = re.compile(r"\b(?:crate|super|self)(?:::\s*[A-Za-z_]\w*)+")
 
@@ -80,11 +80,16 @@ def module_path(file, source):
 
 def modules(crate):
     source = crate / "src"
+    texts = {file: file.read_text() for file in sorted(source.rglob("*.rs"))}
+    tests = set()
+    for file, text in texts.items():
+        folder = file.parent if file.stem in ("mod", "lib", "main") else file.with_suffix("")
+        for path, name in TEST_FILE.findall(text):
+            tests |= {file.parent / path} if path else {folder / f"{name}.rs", folder / name / "mod.rs"}
     found = {}
-    for file in sorted(source.rglob("*.rs")):
-        if not file.name.endswith(TEST_FILES):
-            path = module_path(file, source)
-            found[path] = Module(path, file.read_text())
+    for file in sorted(texts.keys() - tests):
+        path = module_path(file, source)
+        found[path] = Module(path, texts[file])
     for path, module in found.items():
         children = [other[-1] for other in found if other and other[:-1] == path]
         if children:

@@ -58,8 +58,15 @@ class Circles(unittest.TestCase):
         self.assertEqual(self.found({"lib.rs": "mod a; mod b;", "a.rs": "use crate::b::B;", "b.rs": text}), [])
         self.assertEqual(self.found({"lib.rs": "mod a; mod b;", "a.rs": "use crate::b::B;", "b.rs": text + "use crate::a::A;"}), ["a, b"])
 
+    def test_files_of_tests_are_left_out(self):
+        files = {"lib.rs": "mod a; mod b;", "a.rs": "use crate::b::B;\n#[cfg(test)]\nmod samples;\n#[cfg(test)]\n#[path = \"a_t.rs\"]\nmod t;",
+                 "a_t.rs": "use crate::b;", "a/samples.rs": "use crate::b;", "b.rs": "pub struct B;"}
+        self.assertEqual(self.found(files), [])
+        files["a_t.rs"] = files["a/samples.rs"] = "use crate::a;"
+        self.assertEqual(self.found(files), [])
+
     def test_the_crates_of_this_repository_have_none(self):
-        done = check(ROOT / "core", ROOT / "shim")
+        done = check(ROOT / "core", ROOT / "cli", ROOT / "shim")
         self.assertEqual(done.returncode, 0, done.stdout)
 
 

@@ -23,7 +23,6 @@
 //!
 //! Must not: write anything on success that was not asked for.
 
-pub(crate) mod code;
 mod hang;
 pub(crate) mod options;
 mod other_users;
@@ -40,6 +39,7 @@ mod unseen;
 pub(crate) use options::Options;
 
 use crate::doctor::sanitizer;
+use crate::exit_code;
 use crate::files;
 use crate::findings::{self, Annotations, Finished};
 use crate::nvml::Sampler;
@@ -60,15 +60,10 @@ pub(crate) fn run(options: Options) -> ExitCode {
     match supervised(options) {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
-            say(&failure.to_string());
-            ExitCode::from(code::OWN_FAILURE)
+            output::say(&failure.to_string());
+            ExitCode::from(exit_code::OWN_FAILURE)
         }
     }
-}
-
-/// A line on standard error. Where that cannot be written to, nobody wants to know.
-fn say(line: &str) {
-    output::say(line);
 }
 
 fn variable(name: &str) -> Option<String> {
@@ -90,7 +85,7 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
     let library = find_library(&options)?;
     let command: Vec<_> = options.program.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let caught = signals::Caught::now();
-    caught.complaint().iter().for_each(|line| say(line));
+    caught.complaint().iter().for_each(|line| output::say(line));
     // Whoever loses its parent is ours from now on; an old kernel that cannot do that does without.
     let was_subreaper = child_subreaper().ok().flatten();
     let _ = set_child_subreaper(Some(getpid()));
@@ -102,7 +97,7 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
     let others = root.is_there().then(|| OtherUsers::make(facts.process)).flatten();
     let preload = library.as_ref().map(|library| program::preload(library, std::env::var_os("LD_PRELOAD")));
     let variables = variables(&options, &root, others.as_ref(), preload);
-    options.program.first().and_then(|name| program::goes_unguarded(name)).iter().for_each(|line| say(line));
+    options.program.first().and_then(|name| program::goes_unguarded(name)).iter().for_each(|line| output::say(line));
     // Before the program: the first look is at what it begins with. The thread has this one's signal mask.
     let sampler = options.cold_start.then(|| Sampler::start(root.path()));
     let since = Instant::now();
@@ -134,7 +129,9 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
         sampler.stop();
     }
     let unread = others.map(|others| others.bring_into(root.path())).unwrap_or_default();
-    unread.iter().for_each(|line| say(&format!("what a process of another user has left cannot be had: {line}")));
+    unread
+        .iter()
+        .for_each(|line| output::say(&format!("what a process of another user has left cannot be had: {line}")));
     root.note(&ended.processes);
     let mut unseen: Vec<_> =
         ended.unseen.iter().map(|process| format!("of {process}, whose folder was not in this run's")).collect();
@@ -157,7 +154,7 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
 /// user has named a library.
 fn find_library(options: &Options) -> Result<Option<PathBuf>, Failure> {
     if let (None, Err(error)) = (&options.library, library::own_command()) {
-        say(&format!(
+        output::say(&format!(
             "cannot tell where this command is, and its library: {error}; the program runs without the guard"
         ));
         return Ok(None);
@@ -179,15 +176,15 @@ fn without_a_second_process(
     caught: &signals::Caught,
 ) -> u8 {
     if !not_started.for_want_of_room || needs_this_command(options) {
-        say(&not_started.line);
+        output::say(&not_started.line);
         return not_started.code;
     }
-    say(&format!("{}: it is started in this command's place, and not watched", not_started.line));
+    output::say(&format!("{}: it is started in this command's place, and not watched", not_started.line));
     // The folder of the run has gone.
     let of_the_run = |name: &str| ["LAZYGUARD_OUT", RUN_ROOT, RUN_OTHER_USERS].contains(&name);
     let variables: Vec<_> = variables.iter().filter(|(name, _)| !of_the_run(name)).cloned().collect();
     let not_started = program::take_this_place(&options.program, &variables, &caught.to_ignore());
-    say(&not_started.line);
+    output::say(&not_started.line);
     not_started.code
 }
 
@@ -216,7 +213,7 @@ fn make_root(options: &Options, facts: &FolderFacts<'_>, command: &[String]) -> 
     let around = around.as_deref().filter(|around| !around.is_empty());
     if let (Some(template), None) = (&variable, options.setting("LAZYGUARD_OUT")) {
         let field = settings::unknown_field(template);
-        field.iter().for_each(|field| say(&settings::unknown_field_complaint("LAZYGUARD_OUT", field)));
+        field.iter().for_each(|field| output::say(&settings::unknown_field_complaint("LAZYGUARD_OUT", field)));
     }
     let for_other_users = self::variable(RUN_OTHER_USERS).filter(|place| !place.is_empty());
     let given = Given {
@@ -233,7 +230,7 @@ fn make_root(options: &Options, facts: &FolderFacts<'_>, command: &[String]) -> 
     match Root::make(given, facts, &format!("{mark:#}\n")) {
         // Nobody has asked for one.
         Err(failure) if given.template().is_none() => {
-            say(&format!("{failure}; the program runs without one, and nothing is found of it"));
+            output::say(&format!("{failure}; the program runs without one, and nothing is found of it"));
             Ok(Root::nowhere())
         }
         made => made,
@@ -266,8 +263,8 @@ fn variables(
 }
 
 fn kills_on_hang(options: &Options) -> bool {
-    let of_variable = || variable(settings::ON_HANG).is_some_and(|value| value.trim() == options::KILL);
-    options.setting(settings::ON_HANG).map_or_else(of_variable, |value| value == options::KILL)
+    let of_variable = || variable(settings::ON_HANG).is_some_and(|value| value.trim() == crate::on_hang::KILL);
+    options.setting(settings::ON_HANG).map_or_else(of_variable, |value| value == crate::on_hang::KILL)
 }
 
 /// A part of the time that a hang takes to be one: the folder may be one that hundreds of ranks look into.
@@ -283,7 +280,7 @@ fn look_every(options: &Options) -> Duration {
 fn conclude(options: &Options, root: Root, run: &Finished, ended: &Ended, unseen: &[String]) -> Result<u8, Failure> {
     if options.cold_start || options.blocking {
         let told = timing::after_run(root.path(), options.cold_start, options.blocking);
-        told.unwrap_or_else(|failure| say(&failure.to_string()));
+        told.unwrap_or_else(|failure| output::say(&failure.to_string()));
     }
     let concluded = findings::conclude(run, &options.wanted);
     output::say_lines(concluded.iter().flat_map(|conclusion| &conclusion.lines));
@@ -302,15 +299,15 @@ fn conclude(options: &Options, root: Root, run: &Finished, ended: &Ended, unseen
     failures.extend(
         lost.map(|whom| Failure::Input(format!("nothing is known {whom}: what --fail-on is to find may be there"))),
     );
-    failures.iter().for_each(|failure| say(&failure.to_string()));
+    failures.iter().for_each(|failure| output::say(&failure.to_string()));
     // What was found, and the program's own failure, are bigger ones. What takes too long may hang unseen.
     let code = match code {
-        0 if !failures.is_empty() => code::OWN_FAILURE,
-        code::TIMED_OUT if fail_on.hang && !unseen.is_empty() => code::OWN_FAILURE,
+        0 if !failures.is_empty() => exit_code::OWN_FAILURE,
+        exit_code::TIMED_OUT if fail_on.hang && !unseen.is_empty() => exit_code::OWN_FAILURE,
         code => code,
     };
     // The first process of a container is not ended by a signal that it has no action for.
-    if ended.interrupted && code > code::SIGNAL && std::process::id() != 1 {
+    if ended.interrupted && code > exit_code::SIGNAL && std::process::id() != 1 {
         // A script that runs this stops at Ctrl-C only if what it runs was ended by that.
         let _ = signal_hook::low_level::emulate_default_handler(Signal::INT.as_raw());
     }
@@ -321,5 +318,5 @@ fn say_where(path: &Path) {
     let text = path.display().to_string();
     let plain = text.bytes().all(|b| b.is_ascii_alphanumeric() || b"/._-+=:,%@".contains(&b));
     let quoted = if plain { text } else { format!("'{}'", text.replace('\'', "'\\''")) };
-    say(&format!("the folder of this run is kept: lazyguard report {quoted}"));
+    output::say(&format!("the folder of this run is kept: lazyguard report {quoted}"));
 }
