@@ -39,18 +39,27 @@ use clap::error::ContextValue;
 use clap::{Parser, Subcommand};
 use lazyguard_core::api::ENTRY_POINTS;
 use lazyguard_core::report::one_line;
+use lazyguard_core::trace::layout;
 use output::{write_line, Output};
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::LazyLock;
 
 /// Keeps CUDA programs from deadlocking on lazy loading, and says why they hang.
 #[derive(Parser)]
-#[command(name = "lazyguard", version)]
+#[command(name = "lazyguard", version = VERSION.as_str(), propagate_version = true)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
 }
+
+/// The version, the commit where the build was told it, and the recordings that this build writes and reads.
+static VERSION: LazyLock<String> = LazyLock::new(|| {
+    let commit = option_env!("LAZYGUARD_COMMIT").filter(|commit| !commit.is_empty());
+    let commit = commit.map(|commit| format!("commit {commit}, ")).unwrap_or_default();
+    format!("{} ({commit}recording format {})", env!("CARGO_PKG_VERSION"), layout::VERSION)
+});
 
 #[derive(Subcommand)]
 enum Command {
@@ -161,7 +170,7 @@ type Outcome = Result<ExitCode, Failure>;
 /// has not run.
 fn unusable(error: clap::Error) -> ExitCode {
     if !error.use_stderr() || std::env::args_os().nth(1).is_none_or(|command| command != "run") {
-        // As the parser itself does; where it cannot be printed, nobody wants to know.
+        // As the parser itself does; where it cannot be printed, there is no reader.
         let _ = error.print();
         return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
     }

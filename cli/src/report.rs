@@ -162,7 +162,27 @@ impl Found {
         let recording = self.recorded.as_ref().map(Recorded::json);
         let stacks = self.stacks.as_ref().and_then(|stacks| stacks.as_ref().ok());
         let hazards = self.hazards.as_ref().ok();
-        json!({ "hang": self.hang, "run": self.run, "recording": recording, "stacks": stacks, "hazards": hazards })
+        json!({
+            "hang": self.hang,
+            "lasts": self.lasts(),
+            "run": self.run,
+            "recording": recording,
+            "stacks": stacks,
+            "hazards": hazards,
+        })
+    }
+
+    /// Until when the reported hang has been seen to last, and for how long by then.
+    fn lasts(&self) -> Option<Value> {
+        let (hang, recorded) = (self.hang.as_ref()?, self.recorded.as_ref()?);
+        let newest = recorded.newest(hang)?;
+        let armed = recorded.opened().recording.facts().armed_unix_nanos;
+        let since = hang.snapshot.blocked.first().map_or(hang.snapshot.last_activity, |call| call.entered);
+        Some(json!({
+            "seen_unix_ns": armed.saturating_add(newest.at),
+            "is_now": newest.is_now,
+            "blocked_nanos": newest.at.saturating_sub(since),
+        }))
     }
 
     /// What the guard did that ended the process, where it did, in the summary's words.
@@ -197,13 +217,17 @@ impl Found {
     fn write_text(&self, out: &mut Output<'_>) -> Result<(), Failure> {
         match (&self.hang, &self.recorded) {
             (Some(hang), recorded) => {
-                match &self.stacks {
-                    Some(Ok(stacks)) => write_hang(out, &stacks::told_by(hang, stacks), 0)?,
-                    Some(Err(unreadable)) => {
-                        write_hang(out, hang, 0)?;
-                        write_line!(out, "the stacks cannot be told in full: {unreadable}")?;
-                    }
-                    None => write_hang(out, hang, 0)?,
+                let named = match &self.stacks {
+                    Some(Ok(stacks)) => stacks::told_by(hang, stacks),
+                    _ => hang.clone(),
+                };
+                let mut named = HangReport { folder: None, ..named };
+                if let Some(recorded) = recorded {
+                    recorded.opened().callers().name_in(&mut named);
+                }
+                write_hang(out, &named, recorded.as_ref().and_then(|recorded| recorded.newest(hang)), 0)?;
+                if let Some(Err(unreadable)) = &self.stacks {
+                    write_line!(out, "the stacks cannot be told in full: {unreadable}")?;
                 }
                 if let Some(recorded) = recorded {
                     recorded.write_what_became_of(hang, out)?;

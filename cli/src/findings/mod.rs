@@ -33,7 +33,7 @@ pub(crate) use text::lines_of;
 use crate::output::said;
 use crate::run::code;
 use crate::Failure;
-use collect::{Process, Stood};
+use collect::Process;
 use judge::{Judged, Rules};
 use lazyguard_core::settings::{expand_folder, FolderFacts};
 use std::collections::BTreeSet;
@@ -136,7 +136,7 @@ pub(crate) struct Conclusion {
     pub unwritten: Vec<Failure>,
 }
 
-/// The exit code of a run. A hang beats the time, the time beats the program's own failure, and that beats hazards.
+/// The exit code of a run. Precedence: hang, timeout, program failure, hazards.
 pub(crate) fn exit_code(end: End, failed: Option<FailedOn>) -> u8 {
     match (end, failed) {
         (End::EndedOnHang, _) | (_, Some(FailedOn::Hang)) => code::HANG,
@@ -166,13 +166,6 @@ impl Seen<'_> {
     /// Everything that could not be read; a line each.
     fn problems(&self) -> impl Iterator<Item = &String> {
         self.unreadable.iter().chain(self.processes.iter().flat_map(|process| &process.problems))
-    }
-
-    fn suspected(&self) -> impl Iterator<Item = (&Process, &lazyguard_core::report::HangReport)> {
-        self.processes.iter().filter_map(|process| match &process.stood {
-            Some(Stood::Suspected(report)) => Some((process, report)),
-            _ => None,
-        })
     }
 }
 

@@ -9,15 +9,12 @@ pub(crate) use text::write_hang;
 use crate::source::Opened;
 use crate::Failure;
 use lazyguard_core::diagnose::{diagnose, Diagnosis, Snapshot, SnapshotBuilder, Status};
-use lazyguard_core::report::{HangReport, PreloadSummary};
+use lazyguard_core::report::{HangReport, Newest, PreloadSummary};
 use lazyguard_core::settings::Settings;
 use lazyguard_core::trace::read::{Entry, ThreadSeen, ThreadState};
-use lazyguard_core::trace::{Kind, Record};
+use lazyguard_core::trace::Kind;
 use serde_json::{json, Value};
-use std::collections::{HashMap, HashSet};
-
-/// Records kept for what a report may name.
-const MOST_NAMED: usize = 1 << 12;
+use std::collections::HashMap;
 
 /// What the recording tells.
 pub(crate) struct Recorded {
@@ -29,8 +26,6 @@ pub(crate) struct Recorded {
     preload: PreloadSummary,
     /// The newest record of each thread, by the thread's number.
     newest: HashMap<u32, Entry>,
-    /// Records of what a report may name: what is outstanding the longest, and loads on first use.
-    named: Vec<Entry>,
 }
 
 /// What stands or stood still, as the recording alone tells it.
@@ -52,15 +47,8 @@ impl Recorded {
         };
         let mut builder = SnapshotBuilder::new(&opened.recording);
         let mut newest = HashMap::new();
-        let mut named = Vec::new();
-        let outstanding: HashSet<_> = builder.outstanding().collect();
         opened.each_record(|entry| {
             builder.push(entry);
-            let Record { kind, entered, stream, .. } = entry.record;
-            let loads = matches!(kind, Kind::ColdFunction | Kind::ColdModule);
-            if named.len() < MOST_NAMED && kind.is_call() && (loads || outstanding.contains(&(stream, entered))) {
-                named.push(*entry);
-            }
             if entry.record.kind == Kind::Preload {
                 preload.kernels += entry.record.extent & 0xffff_ffff;
                 preload.nanos = preload.nanos.saturating_add(entry.record.took());
@@ -71,7 +59,7 @@ impl Recorded {
         })?;
         let snapshot = opened.standstill(&mut builder);
         let diagnosis = diagnose(&snapshot);
-        Ok(Self { opened, builder, snapshot, diagnosis, settings, preload, newest, named })
+        Ok(Self { opened, builder, snapshot, diagnosis, settings, preload, newest })
     }
 
     pub(crate) fn json(&self) -> Value {
@@ -169,7 +157,20 @@ impl Recorded {
     /// The hang, as the live report would have told it.
     fn hang(&self, snapshot: Snapshot) -> HangReport {
         let facts = self.opened.recording.facts();
-        HangReport::new(facts.process, &facts.program, None, snapshot, self.preload.clone())
+        HangReport::new(facts.process, &facts.program, None, snapshot, self.preload.clone()).of_process(
+            &facts.host,
+            &facts.rank,
+            facts.armed_unix_nanos,
+        )
+    }
+
+    /// What is known of a hang that was reported live, if its calls were in progress when the process was last seen.
+    pub(crate) fn newest(&self, hang: &HangReport) -> Option<Newest> {
+        let now = &self.snapshot.blocked;
+        let blocked = &hang.snapshot.blocked;
+        let lasts = blocked.iter().any(|call| now.iter().any(|c| (c.thread, c.entered) == (call.thread, call.entered)));
+        let stands = hang.resolved.is_none() && (lasts || blocked.is_empty());
+        stands.then_some(Newest { at: self.snapshot.at, is_now: self.opened.alive })
     }
 }
 

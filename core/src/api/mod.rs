@@ -2,8 +2,11 @@
 //!
 //! Must not: hold anything of a function that is not in `table.rs`. Everything here is derived from it at compile time.
 
+mod quantity;
 pub mod result;
 mod table;
+
+pub use quantity::{counted, lasted, time_of_day};
 
 /// What a driver function does to loading and waiting; the hooks, the gate and the diagnosis branch on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

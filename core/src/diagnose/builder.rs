@@ -635,6 +635,7 @@ impl<S: Source> View<'_, S> {
             function: function_name(self.recording.strings(), record.function, meant_at(record)),
             launch: matches!(extent, Some(Extent::Grid { .. })).then(|| launch_key(record)),
             extent,
+            caller: record.caller,
         }
     }
 
@@ -655,6 +656,7 @@ impl<S: Source> View<'_, S> {
                 call: EntryPoint::by_id(busy.oldest.entry_point).map_or("?", EntryPoint::symbol).to_owned(),
                 function: function_name(self.recording.strings(), busy.oldest.function, Nanos::MAX),
                 extent: None,
+                caller: 0,
                 launch: None,
             }),
             last_submitted: stream.last_submitted,
@@ -750,6 +752,7 @@ impl<S: Source> View<'_, S> {
                 .or_else(|| self.builder.events.get(&call.detail).map(|(_, at)| *at))
                 .filter(|_| about_event),
             compiles,
+            caller: call.caller,
         }
     }
 
@@ -807,6 +810,7 @@ impl<S: Source> View<'_, S> {
                     function: function_name(self.recording.strings(), record.function, meant_at(record)),
                     stream: self.stream_ref_then(record.stream, meant_at(record)),
                     thread: *thread,
+                    caller: record.caller,
                     first_launch: record.flags & FIRST_LAUNCH != 0,
                     behind: self
                         .builder

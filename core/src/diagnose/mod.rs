@@ -7,12 +7,12 @@
 //! | file | holds |
 //! |---|---|
 //! | `snapshot` | what stood still |
-//! | `gather` | from a recording to that |
+//! | `builder` | from a recording to that |
 //! | `memory` | waits for values and writes of them |
 //! | `occupancy` | how much of the device a kernel fills |
 //! | `paths` | what each stream stands at, and what that waits for |
 //! | `decide` | which pattern that is, and what to change |
-//! | `words` | the sentences |
+//! | `messages` | the sentences |
 //! | `verdict`, `code` | what comes out |
 //! | `ends` | what became of the calls that a report named |
 //!
@@ -24,7 +24,7 @@ mod code;
 mod decide;
 mod ends;
 mod memory;
-mod messages;
+pub(crate) mod messages;
 mod occupancy;
 mod paths;
 mod snapshot;

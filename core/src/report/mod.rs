@@ -5,6 +5,7 @@
 mod dump;
 mod event;
 mod hang;
+mod hang_text;
 mod name;
 mod probe;
 mod stack;
@@ -14,6 +15,7 @@ mod text;
 pub use dump::DumpReport;
 pub use event::{event_of, event_of_record, EVENTS};
 pub use hang::{HangReport, Outcome};
+pub use hang_text::Newest;
 pub use name::demangle;
 pub use probe::ProbeSeen;
 pub use stack::{FrameSeen, StackSeen};
