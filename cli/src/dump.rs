@@ -27,6 +27,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 const ANSWER: &str = "dump.json";
+const ANSWER_TEXT: &str = "dump.txt";
 const REQUEST: &str = "dump.request";
 
 /// How often the answer is looked for. The process looks ten times a second.
@@ -56,11 +57,20 @@ pub(crate) fn dump(arguments: &Arguments) -> Outcome {
     match arguments.format {
         Format::Json => writeln!(out.raw(), "{}", answer.trim_end())?,
         Format::Text => {
-            let unreadable = |error| Failure::Input(format!("{}: {error}", asked.folder.join(ANSWER).display()));
-            let mut dump: DumpReport = serde_json::from_str(&answer).map_err(unreadable)?;
-            // The process cannot name its own functions; its files can.
-            Symbolizer::new(&[], 0).and_process(asked.process).name_in(&mut dump.hang);
-            dump.text().as_str().lines().try_for_each(|line| write_line!(out, "{line}"))?;
+            let text = match serde_json::from_str::<DumpReport>(&answer) {
+                Ok(mut dump) => {
+                    // The process cannot name its own functions; its files can.
+                    Symbolizer::new(&[], 0).and_process(asked.process).name_in(&mut dump.hang);
+                    dump.text().as_str().to_owned()
+                }
+                // The answer of another version; its lines are the library's, which has escaped what is foreign in them.
+                Err(_) => {
+                    let path = asked.folder.join(ANSWER_TEXT);
+                    let text = files::read_text_in(&asked.folder, ANSWER_TEXT);
+                    text.map_err(|error| Failure::Input(format!("{}: {error}", path.display())))?
+                }
+            };
+            text.trim_end().lines().try_for_each(|line| write_line!(out, "{line}"))?;
         }
     }
     out.flush()?;

@@ -51,6 +51,9 @@ impl SameHang<'_> {
         const MOST_NAMED: usize = 8;
         let all = || std::iter::once(&self.first).chain(&self.others).map(|hang| hang.process);
         let count = 1 + self.others.len();
+        if self.others.is_empty() {
+            return self.first.process.title();
+        }
         let ranks: Option<Vec<u32>> = all().map(|process| process.rank.parse().ok()).collect();
         match ranks {
             Some(ranks) => format!("{} ({})", ranks_in_words(ranks), counted(count as u64, "process")),

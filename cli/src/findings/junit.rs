@@ -240,7 +240,7 @@ mod tests {
         let TestCaseStatus::NonSuccess { description, .. } = &suite.test_cases[1].status else { panic!() };
         let description = description.as_ref().unwrap().to_string();
         assert!(
-            description.contains("HANG: process 4242 (train)") && description.contains("blocked calls:"),
+            description.contains("rank 3 pid 4242 (train)") && description.contains("blocked calls:"),
             "{description}"
         );
 

@@ -21,7 +21,7 @@ pub fn counted(count: impl TryInto<u64>, noun: &str) -> String {
 
 /// How long something has lasted, as precisely as a reader needs it: `0.3 s`, `30 s`, `14 min 5 s`, `5 h 29 min`.
 pub fn lasted(nanos: Nanos) -> String {
-    let seconds = nanos / 1_000_000_000;
+    let seconds = nanos.saturating_add(500_000_000) / 1_000_000_000;
     match seconds {
         0..10 => format!("{:.1} s", nanos as f64 / 1e9),
         10..120 => format!("{seconds} s"),
@@ -63,7 +63,8 @@ mod tests {
         const SECOND: Nanos = 1_000_000_000;
         for (nanos, expect) in [
             (345_000_000, "0.3 s"),
-            (9_900_000_000, "9.9 s"),
+            (9_400_000_000, "9.4 s"),
+            (29_999_000_000, "30 s"),
             (30 * SECOND, "30 s"),
             (845 * SECOND, "14 min 5 s"),
             (19_770 * SECOND, "5 h 29 min"),

@@ -12,7 +12,7 @@
 
 use super::folder::{RunFolder, DUMP, DUMP_TEXT, REQUEST};
 use super::recording::Backing;
-use super::{hang, Guard};
+use super::{hang, stacks, Guard};
 use lazyguard_core::report::DumpReport;
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
@@ -56,7 +56,10 @@ impl Requests {
         let Some(asked) = asked.filter(|&number| number != self.answered.load(Ordering::Relaxed)) else { return };
         /// Whatever is in progress is past this threshold.
         const AT_ONCE: u64 = 1;
-        let Some(hang) = hang::what_is_known(guard, AT_ONCE, 0) else { return };
+        let Some(mut hang) = hang::what_is_known(guard, AT_ONCE, 0) else { return };
+        let (calls, running) = hang::threads_of(guard, &hang);
+        hang.stacks = stacks::look(guard, &calls, &running);
+        hang.places = stacks::places(hang.addresses());
         let dump = DumpReport::new(asked, guard.settings.hang_after_nanos, guard.tracker.counts(), hang);
         // What cannot be written now is not tried again: whoever asked sees that it was answered, and that nothing came.
         let _ = folder.replace(DUMP_TEXT, dump.text().as_str()).and_then(|()| folder.replace(DUMP, &dump.json()));

@@ -14,7 +14,7 @@ use lazyguard_core::Nanos;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-/// A call that is waited in, or queries without end: the thread, and when it began.
+/// A blocked call, or queries without end: the thread, and when it began.
 pub(super) type Waiting = (u32, Nanos);
 
 /// What is known now, diagnosed as if calls that have been in progress for longer than the threshold, and since the process was
@@ -31,7 +31,9 @@ pub fn what_is_known(guard: &'static Guard, threshold: Nanos, awake_since: Nanos
         call.past_threshold = now.saturating_sub(call.entered.max(awake_since)) >= threshold;
     }
     let folder = guard.folder.as_ref().map(|f| f.path().display().to_string());
-    Some(HangReport::new(guard.process, &guard.program, folder.as_deref(), snapshot, guard.preload_account()))
+    let report = HangReport::new(guard.process, &guard.program, folder.as_deref(), snapshot, guard.preload_account());
+    let facts = recording.facts();
+    Some(report.of_process(&facts.host, &facts.rank, facts.armed_unix_nanos))
 }
 
 /// What became of the calls that a report named; nothing where the recording cannot be read.

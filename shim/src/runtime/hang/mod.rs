@@ -3,7 +3,7 @@
 //! | file | |
 //! |---|---|
 //! | `watchdog` | sees it, reports it, and again when things change |
-//! | `known` | the report of this moment, from the process's own recording |
+//! | `live_report` | the report of this moment, from the process's own recording |
 //! | `thread_activity` | what the program's other threads do meanwhile |
 //! | `probe` | what the driver says, asked by a thread that may be lost over it |
 //!
@@ -14,5 +14,5 @@ mod probe;
 mod thread_activity;
 pub mod watchdog;
 
-pub use self::watchdog::Reported;
+pub use self::watchdog::{threads_of, Reported};
 pub use live_report::{what_is_known, Witnessed};

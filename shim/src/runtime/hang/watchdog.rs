@@ -15,6 +15,7 @@ use super::probe;
 use lazyguard_core::diagnose::{Confidence, Status, ASKS_NO_MORE_NANOS};
 use lazyguard_core::report::HangReport;
 use lazyguard_core::settings::OnHang;
+use lazyguard_core::state::PublishedCall;
 use lazyguard_core::Nanos;
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
@@ -183,7 +184,9 @@ impl Watch {
         } else if !incident.announced && self.guard.settings.on_hang != OnHang::Report {
             incident.announced = true;
             let seconds = patience as f64 / 1e9;
-            standard_error::line(&format!("LAZYGUARD_ON_HANG is carried out if this lasts for {seconds:.1} s in all"));
+            standard_error::line(&format!(
+                "the guard carries out LAZYGUARD_ON_HANG once this hang has lasted {seconds:.1} s in all"
+            ));
         }
     }
 
@@ -295,15 +298,16 @@ impl Watch {
         if report.status == Status::Hang {
             guard.hangs.fetch_add(1, Ordering::Relaxed);
         }
-        let calls: Vec<_> = guard.tracker.threads().filter_map(|(_, slot)| slot.published()).collect();
-        report.stacks = stacks::save(guard, &calls);
+        let (calls, running) = threads_of(guard, &report);
+        report.stacks = stacks::save(guard, &calls, &running);
+        report.places = stacks::places(report.addresses());
         standard_error::write(&report.text());
         if report.status == Status::Hang {
             // Another process is asked, which takes longer on a bad day.
             keep(guard, &report);
             report.python = python::save(guard);
-            standard_error::write(&report.python_text());
         }
+        standard_error::write(&report.stacks_text());
         keep(guard, &report);
         let now = guard.now();
         *lock(&guard.open_report) = Some(Reported { report: report.clone(), waiting: waiting.clone() });
@@ -340,6 +344,12 @@ impl Watch {
         *lock(&self.guard.open_report) = None;
         self.look_at = self.guard.now() + self.threshold;
     }
+}
+
+/// The threads whose stacks say something: those in a call, and those that run a host function.
+pub fn threads_of(guard: &Guard, report: &HangReport) -> (Vec<PublishedCall>, Vec<u32>) {
+    let calls = guard.tracker.threads().filter_map(|(_, slot)| slot.published()).collect();
+    (calls, report.snapshot.host_functions.iter().map(|host| host.thread).collect())
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
