@@ -54,11 +54,12 @@ struct Arguments {
     command: Command,
 }
 
-/// The version, the commit where the build was told it, and the recordings that this build writes and reads.
+/// The version, the commit of a build for others to use (`scripts/gpu-kit` names it; else every commit would compile this crate again),
+/// and the recordings that this build reads.
 static VERSION: LazyLock<String> = LazyLock::new(|| {
     let commit = option_env!("LAZYGUARD_COMMIT").filter(|commit| !commit.is_empty());
-    let commit = commit.map(|commit| format!("commit {commit}, ")).unwrap_or_default();
-    format!("{} ({commit}recording format {})", env!("CARGO_PKG_VERSION"), layout::VERSION)
+    let build = commit.map_or_else(|| "development build".to_owned(), |commit| format!("commit {commit}"));
+    format!("{} ({build}, recording format {})", env!("CARGO_PKG_VERSION"), layout::VERSION)
 });
 
 #[derive(Subcommand)]

@@ -21,17 +21,9 @@ FRAMES = ["-C", "force-frame-pointers=yes", "--cfg", "lazyguard_frames"]
 AS_A_WHOLE = ["-C", "lto=fat"]
 
 
-def commit():
-    """The commit that is built, for --version; with a plus where files differ from it, and nothing outside of a checkout."""
-    command = ["git", "describe", "--always", "--abbrev=12", "--dirty=+", "--exclude=*"]
-    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    return result.stdout.strip() if result.returncode == 0 else ""
-
-
 def cargo(*arguments):
     command = ["cargo", *arguments]
     environment = {key: value for key, value in os.environ.items() if key != "CARGO_TARGET_DIR"}
-    environment["LAZYGUARD_COMMIT"] = commit()
     result = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if result.returncode != 0:
         raise Failure(f"{' '.join(command)} failed (exit {result.returncode}):\n{result.stdout}")

@@ -48,7 +48,7 @@ fn a_process_that_was_killed_is_found_by_its_number() {
     let process = killed.process.to_string();
     let report = asked(&work, ["report", &process]).set("TMPDIR", &memory.0).finish();
     assert_eq!(report.code, Some(0), "{report}");
-    assert!(report.stdout.contains("LG201: ") && report.stdout.contains(&format!("process {process}")), "{report}");
+    assert!(report.stdout.contains("LG201 (") && report.stdout.contains(&format!("process {process}")), "{report}");
     let said = format!("lazyguard: process {process} is gone; this is what it left in {}\n", folder.path().display());
     assert_eq!(report.stderr, said, "{report}");
     // The same for what reads the records.
@@ -93,7 +93,7 @@ fn the_first_run_of_a_folder_is_not_mistaken_for_a_later_one() {
     assert_eq!(second.code, Some(0), "{second}");
     let own = out.join(second.process.to_string());
     let both = asked(&work, ["report".as_ref(), out.as_os_str()]).finish();
-    assert!(both.stdout.contains("LG201: "), "{both}");
+    assert!(both.stdout.contains("LG201 ("), "{both}");
     assert_eq!(
         both.stderr,
         format!(

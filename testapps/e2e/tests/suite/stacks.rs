@@ -47,8 +47,7 @@ impl Hung {
 
     /// The lines of the live report that tell the only stack.
     fn live_lines(&self) -> Vec<&str> {
-        let lines = self.said.lines().skip_while(|line| !line.starts_with("lazyguard:     at "));
-        lines.map_while(|line| line.strip_prefix("lazyguard:     at ")).collect()
+        self.said.lines().filter_map(|line| line.strip_prefix("lazyguard:     at ")).collect()
     }
 
     /// What the process itself has found is what the command finds by other means, frame by frame; and standard error says
@@ -60,7 +59,10 @@ impl Hung {
         let hang = self.folder.hang();
         let live: Vec<_> = hang["stacks"][0]["frames"].as_array().into_iter().flatten().map(place).collect();
         assert_eq!(live, later, "left: live; right: from the folder");
-        let said: Vec<_> = live.iter().map(|(module, offset)| format!("{module}+{offset:#x}")).collect();
+        // Frames of the system's libraries are only counted.
+        let system = ["libc.so", "libc-", "libstdc++.so", "libpthread"];
+        let own = live.iter().filter(|(module, _)| !system.iter().any(|name| module.starts_with(name)));
+        let said: Vec<_> = own.map(|(module, offset)| format!("{module}+{offset:#x}")).collect();
         assert_eq!(self.live_lines(), said, "{}", self.said);
     }
 }
@@ -234,7 +236,7 @@ fn a_file_that_was_replaced_or_is_gone_names_nothing() {
         let note = printed.lines().find(|line| line.contains("no names in odd_stack: the file"));
         assert!(note.is_some_and(|note| note.ends_with(&format!("{why})"))), "{printed}");
         // The other files are what they were.
-        assert!(printed.contains("start_thread"), "{printed}");
+        assert!(hung.frames().iter().any(|frame| frame["function"] == "start_thread"), "{printed}");
         // For the second time.
         let _ = fs::remove_file(&program);
     }
