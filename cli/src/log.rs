@@ -192,76 +192,115 @@ impl<'a> Filter<'a> {
 /// A record as a JSON line; what does not apply is left out.
 #[derive(Serialize)]
 struct Line<'a> {
+    /// When the call was entered, in nanoseconds since the guard was armed.
     at_ns: Nanos,
+    /// How long it took; absent while it is in progress. Of queries that share a record: from the first to the end of the last.
     #[serde(skip_serializing_if = "Option::is_none")]
     took_ns: Option<Nanos>,
+    /// What it is: see the events above.
     event: &'static str,
+    /// The driver function.
     call: &'static str,
+    /// What the driver answered; 0 is success.
     #[serde(skip_serializing_if = "Option::is_none")]
     result: Option<i32>,
+    /// The thread's id.
     thread: u32,
+    /// The thread's number in the recording, never used twice.
     thread_number: u32,
+    /// The thread's name.
     #[serde(skip_serializing_if = "Option::is_none")]
     thread_name: Option<&'a str>,
+    /// The part of the recording: `work`, `waits` or `rare_events`.
     lane: &'static str,
+    /// Which of the thread's records in that lane. Numbers that are missing were overwritten; a call in progress has none yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     number: Option<u64>,
+    /// The number of the context.
     #[serde(skip_serializing_if = "Option::is_none")]
     context: Option<u16>,
+    /// The number of the stream.
     #[serde(skip_serializing_if = "Option::is_none")]
     stream: Option<u32>,
+    /// The program's handle of the stream.
     #[serde(skip_serializing_if = "Option::is_none")]
     handle: Option<u64>,
+    /// The kernel or function.
     #[serde(skip_serializing_if = "Option::is_none")]
     function: Option<&'a str>,
+    /// What the call loaded on first use: `function`, or `module` for the whole module or library.
     #[serde(skip_serializing_if = "Option::is_none")]
     cold: Option<&'static str>,
+    /// Of a launch: the blocks of the grid.
     #[serde(skip_serializing_if = "Option::is_none")]
     grid: Option<[u32; 3]>,
+    /// Of a launch: the threads of a block.
     #[serde(skip_serializing_if = "Option::is_none")]
     block: Option<[u16; 3]>,
+    /// Of a launch that loaded nothing: its dynamic shared memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     shared_bytes: Option<u64>,
+    /// Of queries: how many the record stands for. Of a hazard: which occurrence it is; the first, second, fourth, eighth and so on are recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     count: Option<u64>,
+    /// Of a memory operation or an allocation: the device address.
     #[serde(skip_serializing_if = "Option::is_none")]
     address: Option<u64>,
+    /// Of a memory operation: the value.
     #[serde(skip_serializing_if = "Option::is_none")]
     value: Option<u64>,
+    /// Of a memory operation: whether it waits.
     #[serde(skip_serializing_if = "Option::is_none")]
     wait: Option<bool>,
+    /// What a wait compares: memory `>=`, `==`, `&` or `nor` the value.
     #[serde(skip_serializing_if = "Option::is_none")]
     condition: Option<&'static str>,
+    /// Of a copy or an allocation: how many bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     bytes: Option<u64>,
+    /// The event's handle.
     #[serde(skip_serializing_if = "Option::is_none")]
     event_handle: Option<u64>,
+    /// The handle of the module or library that was loaded, loaded from, or unloaded.
     #[serde(skip_serializing_if = "Option::is_none")]
     owner: Option<u64>,
+    /// Of a hazard: its code.
     #[serde(skip_serializing_if = "Option::is_none")]
     code: Option<&'static str>,
+    /// Of a hazard: the number of the stream that was in flight.
     #[serde(skip_serializing_if = "Option::is_none")]
     in_flight_on: Option<u32>,
+    /// Of a hazard: the guard prevented it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     prevented: bool,
+    /// Of a hazard: the kernel that was in flight.
     #[serde(skip_serializing_if = "Option::is_none")]
     in_flight: Option<&'a str>,
+    /// Of preloading: kernels that the guard loaded.
     #[serde(skip_serializing_if = "Option::is_none")]
     loaded: Option<u64>,
+    /// Of preloading: kernels that the driver refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     refused: Option<u64>,
+    /// Of preloading: kernels that were left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     left_out: Option<u64>,
+    /// The address of a host function that begins or returns.
     #[serde(skip_serializing_if = "Option::is_none")]
     host_function: Option<u64>,
+    /// What the guard saw, or the driver answered, while a call was blocked.
     #[serde(skip_serializing_if = "Option::is_none")]
     seen: Option<String>,
+    /// The stream was being captured.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     captured: bool,
+    /// The call was left without returning, by an exception, a jump or a cancellation.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     left: bool,
+    /// The return address of the call, as `0x...`.
     #[serde(skip_serializing_if = "Option::is_none")]
     caller: Option<Address>,
+    /// The call had not returned.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     in_progress: bool,
 }

@@ -54,8 +54,8 @@ struct Arguments {
     command: Command,
 }
 
-/// The version, the commit of a build for others to use (`scripts/gpu-kit` names it; else every commit would compile this crate again),
-/// and the recordings that this build reads.
+/// The version, the commit of a released build (an everyday one is not compiled again for every commit), and the recordings that this
+/// build reads.
 static VERSION: LazyLock<String> = LazyLock::new(|| {
     let commit = option_env!("LAZYGUARD_COMMIT").filter(|commit| !commit.is_empty());
     let build = commit.map_or_else(|| "development build".to_owned(), |commit| format!("commit {commit}"));

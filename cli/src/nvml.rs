@@ -38,7 +38,7 @@ const WRITTEN_AGAIN: Duration = Duration::from_secs(5);
 /// What was seen of the cards of a machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Cards {
-    /// [`SCHEMA`].
+    /// 1; raised when a key changes its meaning or goes away.
     pub schema: u32,
     /// Why there is nothing, or nothing more.
     pub why: Option<String>,
@@ -55,12 +55,15 @@ pub(crate) struct Cards {
 pub(crate) struct Card {
     /// As the management library counts, which need not be how CUDA does.
     pub index: u32,
+    /// Its name.
     pub name: Option<String>,
+    /// Its UUID.
     pub uuid: Option<String>,
-    /// The highest clocks there are.
+    /// The highest clock of the multiprocessors.
     pub most_sm_mhz: Option<u32>,
+    /// The highest clock of the memory.
     pub most_memory_mhz: Option<u32>,
-    /// Whether the driver keeps the card ready while nobody uses it.
+    /// Whether the driver keeps the card ready while no process uses it.
     pub persistent: Option<bool>,
 }
 
@@ -73,9 +76,13 @@ pub(crate) struct Sample {
     pub card: u32,
     /// 0 is the state of most performance, 15 of least.
     pub power_state: Option<u32>,
+    /// The clock of the multiprocessors.
     pub sm_mhz: Option<u32>,
+    /// The clock of the memory.
     pub memory_mhz: Option<u32>,
+    /// The temperature, in degrees Celsius.
     pub temperature_c: Option<u32>,
+    /// The power drawn, in milliwatts.
     pub power_mw: Option<u32>,
     /// What holds the clocks down.
     pub throttled: Vec<String>,

@@ -10,6 +10,7 @@
 use crate::files;
 use crate::source::{started_by_header, RECORDING};
 use crate::Failure;
+use lazyguard_core::stack::{mappings, Mapping};
 use nix::errno::Errno;
 use nix::sys::signal::kill;
 use nix::unistd::{getuid, Pid};
@@ -87,12 +88,13 @@ pub(crate) fn recording_of(process: u32, maps: &str) -> Result<Option<PathBuf>, 
         started_by_header(path).is_ok_and(|ticks| Some(ticks) == started) && may_be_of(path, process).unwrap_or(false)
     };
     let mut lost = None;
-    for mapping in Mapping::all(maps, RECORDING) {
-        let as_mapped = own.join("map_files").join(mapping.range);
-        let in_its_root = PathBuf::from(format!("{}/root{}", own.display(), mapping.path));
-        match [PathBuf::from(mapping.path), in_its_root, as_mapped].into_iter().find(is_it) {
+    for mapping in mapped(maps, RECORDING) {
+        let path = mapping.file().unwrap_or_default();
+        let as_mapped = own.join(format!("map_files/{:x}-{:x}", mapping.begin, mapping.end));
+        let in_its_root = PathBuf::from(format!("{}/root{path}", own.display()));
+        match [PathBuf::from(path), in_its_root, as_mapped].into_iter().find(is_it) {
             Some(found) => return Ok(Some(found)),
-            None => lost = lost.or(Some(mapping.path)),
+            None => lost = lost.or(Some(path.to_owned())),
         }
     }
     match lost {
@@ -106,11 +108,12 @@ pub(crate) fn recording_of(process: u32, maps: &str) -> Result<Option<PathBuf>, 
 
 /// Where a process has a file of its own, by what it has mapped: in its own view of the file system.
 pub(crate) fn file_of(process: u32, maps: &str, name: &str) -> Option<PathBuf> {
-    let mapping = Mapping::all(maps, name).next()?;
-    let in_its_root = PathBuf::from(format!("/proc/{process}/root{}", mapping.path));
+    let mapping = mapped(maps, name).next()?;
+    let path = mapping.file()?;
+    let in_its_root = PathBuf::from(format!("/proc/{process}/root{path}"));
     // The shorter one, where it is the same.
     let same = |path: &Path| fs::metadata(path).map(|m| (m.dev(), m.ino())).ok();
-    let path = PathBuf::from(mapping.path);
+    let path = PathBuf::from(path);
     Some(if same(&path) == same(&in_its_root) { path } else { in_its_root })
 }
 
@@ -173,25 +176,10 @@ fn start_ticks(stat: &str) -> Option<u64> {
     }
 }
 
-/// A line of `/proc/PID/maps`.
-#[derive(Debug, PartialEq, Eq)]
-struct Mapping<'a> {
-    range: &'a str,
-    path: &'a str,
-}
-
-impl<'a> Mapping<'a> {
-    /// The mappings of files of this name.
-    fn all(maps: &'a str, name: &'a str) -> impl Iterator<Item = Self> {
-        maps.lines().filter_map(move |line| {
-            let path = &line[line.find('/')?..];
-            let path = path.strip_suffix(" (deleted)").unwrap_or(path);
-            if !path.strip_suffix(name).is_some_and(|folder| folder.ends_with('/')) {
-                return None;
-            }
-            Some(Self { range: line.split_ascii_whitespace().next()?, path })
-        })
-    }
+/// The mappings of files of this name.
+fn mapped<'a>(maps: &'a str, name: &'a str) -> impl Iterator<Item = Mapping<'a>> {
+    let is_it = move |path: &str| path.strip_suffix(name).is_some_and(|folder| folder.ends_with('/'));
+    mappings(maps).filter(move |mapping| mapping.file().is_some_and(is_it))
 }
 
 #[cfg(test)]
@@ -203,11 +191,11 @@ mod tests {
         let maps = "55d0c0a00000-55d0c0a01000 r--p 00000000 fe:01 131 /usr/bin/app\n\
                     7f0000000000-7f0000100000 rw-s 00000000 fe:01 4711 /tmp/run with blanks/trace.lgt\n\
                     7f0000200000-7f0000201000 rw-p 00000000 00:00 0\n";
-        let all = |maps| Mapping::all(maps, RECORDING).map(|m| (m.range, m.path)).collect::<Vec<_>>();
-        assert_eq!(all(maps), [("7f0000000000-7f0000100000", "/tmp/run with blanks/trace.lgt")]);
+        let all = |maps| mapped(maps, RECORDING).map(|m| (m.begin, m.file().unwrap().to_owned())).collect::<Vec<_>>();
+        assert_eq!(all(maps), [(0x7f00_0000_0000, "/tmp/run with blanks/trace.lgt".to_owned())]);
         let deleted = "7f0000000000-7f0000100000 rw-s 00000000 fe:01 4711 /tmp/a/trace.lgt (deleted)\n";
         assert_eq!(all(deleted)[0].1, "/tmp/a/trace.lgt");
-        assert_eq!(all("7f00-7f01 rw-s 0 fe:01 4711 /tmp/my-trace.lgt\n"), []);
+        assert_eq!(all("7f00-7f01 rw-s 00000000 fe:01 4711 /tmp/my-trace.lgt\n"), []);
         assert_eq!(all(""), []);
         // A forked child has its parent's as well.
         assert_eq!(all(&[maps, deleted].concat()).len(), 2);

@@ -7,13 +7,14 @@ use crate::ends;
 use crate::findings;
 use crate::format::Format;
 use crate::output::{say, write_line, Output};
-use crate::recorded::{write_hang, Recorded};
+use crate::recorded::{write_hang, Recorded, RecordingSeen};
 use crate::source::{hang_in, is_process_folder, read, Opened, Run, RECORDING};
 use crate::timing;
 use crate::{stacks, Failure, Outcome};
 use lazyguard_core::hazard::Hazard;
 use lazyguard_core::report::{HangReport, StackSeen, Summary};
 use lazyguard_core::trace::read::ProcessState;
+use serde::Serialize;
 use serde_json::{json, Value};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -54,6 +55,34 @@ struct Found {
     hazards: Result<Vec<Hazard>, Failure>,
     /// The stacks that were kept when a hang was reported.
     stacks: Option<Result<Vec<StackSeen>, String>>,
+}
+
+/// What `lazyguard report --format json` prints of one process.
+#[derive(Serialize)]
+struct ProcessReport<'a> {
+    /// The content of `hang.json`, or null.
+    hang: Option<&'a HangReport>,
+    /// Until when that hang has been seen to last; null where it is over, or there is no recording.
+    lasts: Option<Lasts>,
+    /// The content of `run.json`, or null.
+    run: Option<&'a Summary>,
+    /// What the recording says; null where there is none.
+    recording: Option<RecordingSeen<'a>>,
+    /// The stacks in `stacks.dmp`, with functions and lines; null where there is none that can be read.
+    stacks: Option<&'a [StackSeen]>,
+    /// The hazards that the process met; null where they cannot be read.
+    hazards: Option<&'a [Hazard]>,
+}
+
+/// What is known of a reported hang since its report.
+#[derive(Serialize)]
+struct Lasts {
+    /// When its calls were last seen in progress, in nanoseconds since 1970.
+    seen_unix_ns: u64,
+    /// Whether that is now: the process is alive.
+    is_now: bool,
+    /// For how long its first call had been in progress by then.
+    blocked_nanos: u64,
 }
 
 /// Prints the report of a run.
@@ -159,30 +188,26 @@ fn kept<T>(read: Result<Option<T>, Failure>, unreadable: &mut Vec<Failure>) -> O
 
 impl Found {
     fn json(&self) -> Value {
-        let recording = self.recorded.as_ref().map(Recorded::json);
-        let stacks = self.stacks.as_ref().and_then(|stacks| stacks.as_ref().ok());
-        let hazards = self.hazards.as_ref().ok();
-        json!({
-            "hang": self.hang,
-            "lasts": self.lasts(),
-            "run": self.run,
-            "recording": recording,
-            "stacks": stacks,
-            "hazards": hazards,
+        json!(ProcessReport {
+            hang: self.hang.as_ref(),
+            lasts: self.lasts(),
+            run: self.run.as_ref(),
+            recording: self.recorded.as_ref().map(Recorded::json),
+            stacks: self.stacks.as_ref().and_then(|stacks| stacks.as_deref().ok()),
+            hazards: self.hazards.as_deref().ok(),
         })
     }
 
-    /// Until when the reported hang has been seen to last, and for how long by then.
-    fn lasts(&self) -> Option<Value> {
+    fn lasts(&self) -> Option<Lasts> {
         let (hang, recorded) = (self.hang.as_ref()?, self.recorded.as_ref()?);
         let newest = recorded.newest(hang)?;
         let armed = recorded.opened().recording.facts().armed_unix_nanos;
         let since = hang.snapshot.blocked.first().map_or(hang.snapshot.last_activity, |call| call.entered);
-        Some(json!({
-            "seen_unix_ns": armed.saturating_add(newest.at),
-            "is_now": newest.is_now,
-            "blocked_nanos": newest.at.saturating_sub(since),
-        }))
+        Some(Lasts {
+            seen_unix_ns: armed.saturating_add(newest.at),
+            is_now: newest.is_now,
+            blocked_nanos: newest.at.saturating_sub(since),
+        })
     }
 
     /// What the guard did that ended the process, where it did, in the summary's words.

@@ -18,7 +18,7 @@ use crate::symbolize::Symbolizer;
 use crate::Failure;
 use lazyguard_core::diagnose::{Snapshot, SnapshotBuilder};
 use lazyguard_core::report::{HangReport, Newest};
-use lazyguard_core::settings::Settings;
+use lazyguard_core::settings::{self, Settings};
 use lazyguard_core::trace::read::{Entry, ProcessState, Recording, Source, Unreadable};
 use lazyguard_core::trace::{layout, Kind, Lane, Record};
 use lazyguard_core::Nanos;
@@ -369,23 +369,9 @@ pub(crate) fn header_word(file: &File, number: usize) -> io::Result<u64> {
     Ok(u64::from_le_bytes(word))
 }
 
-/// A duration or a moment, in nanoseconds: a number, and `ns`, `us`, `ms`, `s` (also meant without a unit), `m` or `h`.
+/// A duration or a moment, in nanoseconds, as settings have it.
 pub(crate) fn duration(text: &str) -> Result<u64, String> {
-    let split = text.find(|c: char| c != '.' && !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(split);
-    let nanos = match unit.trim() {
-        "ns" => 1.0,
-        "us" => 1e3,
-        "ms" => 1e6,
-        "s" | "" => 1e9,
-        "m" | "min" => 60e9,
-        "h" => 3600e9,
-        _ => f64::NAN,
-    };
-    match number.parse::<f64>().map(|number| number * nanos) {
-        Ok(total) if (0.0..1.8e19).contains(&total) => Ok(total.round() as u64),
-        _ => Err("not a duration: 250us, 1.5s, 2m".to_owned()),
-    }
+    settings::duration(text).ok_or_else(|| "not a duration: 250us, 1.5s, 2m".to_owned())
 }
 
 /// Whether a folder holds what a process leaves.
@@ -410,29 +396,4 @@ pub(crate) fn read<T: serde::de::DeserializeOwned>(folder: &Path, name: &str) ->
         }
     };
     serde_json::from_str(&text).map(Some).map_err(|error| Failure::Input(format!("{}: {error}", path.display())))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn durations_have_units_and_are_seconds_without_one() {
-        for (text, expect) in [
-            ("1.5", Some(1_500_000_000)),
-            ("250us", Some(250_000)),
-            ("7ns", Some(7)),
-            ("20 ms", Some(20_000_000)),
-            ("2m", Some(120_000_000_000)),
-            ("0", Some(0)),
-            ("", None),
-            ("s", None),
-            ("-1", None),
-            ("ten", None),
-            ("1.2.3", None),
-            ("99999999999999999h", None),
-        ] {
-            assert_eq!(duration(text).ok(), expect, "{text}");
-        }
-    }
 }

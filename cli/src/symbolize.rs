@@ -9,6 +9,7 @@
 use crate::files;
 use addr2line::{Loader, Location};
 use lazyguard_core::report::{demangle, FrameSeen, HangReport};
+use lazyguard_core::stack::{modules, Module};
 use lazyguard_core::trace::read::FileSeen;
 use std::collections::HashMap;
 use std::os::unix::fs::FileExt as _;
@@ -201,31 +202,13 @@ fn load(range: &Range) -> Option<Loader> {
     Loader::new(&range.path).ok()
 }
 
-/// The files of code in a process's memory. A file begins where its first byte is mapped; a program that is not
-/// position-independent lies at the addresses that it names itself.
-fn mapped(maps: &str) -> Vec<Range> {
-    let mut begins: HashMap<&str, u64> = HashMap::new();
-    let mut ranges = Vec::new();
-    for line in maps.lines() {
-        let Some((begin, end, is_code, offset, path)) = mapping(line) else { continue };
-        if offset == 0 {
-            begins.insert(path, begin);
-        }
-        let (true, Some(&start)) = (is_code, begins.get(path)) else { continue };
-        let bias = if has_own_addresses(Path::new(path)) { 0 } else { start };
-        ranges.push(Range { begin, end, bias, path: path.to_owned(), written_before: 0 });
-    }
-    ranges
-}
-
-/// A line of `/proc/PID/maps` that is of a file: where it begins and ends, whether it is code, the offset, and the path.
-fn mapping(line: &str) -> Option<(u64, u64, bool, u64, &str)> {
-    let (fields, path) = line.split_at(line.find('/')?);
-    let mut fields = fields.split_ascii_whitespace();
-    let (begin, end) = fields.next()?.split_once('-')?;
-    let number = |text: &str| u64::from_str_radix(text, 16).ok();
-    let is_code = fields.next()?.contains('x');
-    Some((number(begin)?, number(end)?, is_code, number(fields.next()?)?, path))
+/// The files of code in a process's memory. A program that is not position-independent lies at the addresses that it names
+/// itself.
+fn mapped(maps: &str) -> impl Iterator<Item = Range> {
+    modules(maps).into_iter().flat_map(|Module { base, path, code, .. }| {
+        let bias = if has_own_addresses(Path::new(&path)) { 0 } else { base };
+        code.into_iter().map(move |(begin, end)| Range { begin, end, bias, path: path.clone(), written_before: 0 })
+    })
 }
 
 /// Whether a file is a program with fixed addresses: type `ET_EXEC` in its ELF header.
@@ -242,12 +225,13 @@ mod tests {
     use super::*;
     use lazyguard_core::diagnose::{HostFunctionSeen, Snapshot};
     use lazyguard_core::report::{PreloadSummary, StackSeen};
+    use lazyguard_core::stack::own_maps;
 
     /// This test program, as a recording would tell of it.
     fn own_file(at: u64) -> (FileSeen, u64) {
-        let maps = files::read_text("/proc/self/maps").unwrap();
+        let maps = own_maps();
         let path = std::env::current_exe().unwrap().display().to_string();
-        let range = mapped(&maps).into_iter().find(|range| range.path == path).unwrap();
+        let range = mapped(&maps).find(|range| range.path == path).unwrap();
         (FileSeen { at, begin: range.begin, end: range.end, bias: range.bias, path }, range.begin)
     }
 

@@ -20,16 +20,50 @@ use crate::format::Format;
 use crate::output::{write_line, Output};
 use crate::source::duration;
 use crate::{Failure, Outcome};
-use lazyguard_core::timing::THRESHOLD_NANOS;
+use cards::CardsOfStart;
+use lazyguard_core::timing::{Blocking, ColdStart, THRESHOLD_NANOS};
 use lazyguard_core::Nanos;
 use read::{Asked, Timed};
-use serde_json::{json, Value};
+use serde::Serialize;
+use serde_json::json;
 use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
 /// The version of the JSON form.
 const SCHEMA: u32 = 1;
+
+/// What `--format json` prints of a run's times.
+#[derive(Serialize)]
+struct Timings<'a> {
+    /// 1; raised when a key changes its meaning or goes away.
+    schema: u32,
+    /// The processes.
+    processes: Vec<ProcessTimes<'a>>,
+}
+
+/// The times of one process, in nanoseconds.
+#[derive(Serialize)]
+struct ProcessTimes<'a> {
+    /// Its run folder, or null.
+    folder: Option<&'a Path>,
+    /// The process id.
+    process: u32,
+    /// The program's file name.
+    program: &'a str,
+    /// Its rank in the job, or empty.
+    rank: &'a str,
+    /// The machine.
+    host: &'a str,
+    /// How it ended, in words.
+    ended: &'a str,
+    /// Where the time of the start went; null without `--cold-start`.
+    cold_start: Option<&'a ColdStart>,
+    /// The cards; null without `--cold-start`.
+    card: Option<CardsOfStart<'a>>,
+    /// The asynchronous calls that blocked the host; null without `--blocking`.
+    blocking: Option<&'a Blocking>,
+}
 
 /// The options of `report` that this is about.
 #[derive(clap::Args, Clone, Debug)]
@@ -67,12 +101,13 @@ pub(crate) fn report(what: &Path, arguments: &Arguments, format: Format) -> Outc
     }
     let mut out = Output::standard();
     let mut unreadable = None;
-    let mut objects = Vec::new();
+    let mut all = Vec::new();
     for (number, run) in processes.iter().enumerate() {
         match (Timed::read(run, &asked), format) {
-            (Ok(timed), format) => {
+            (Ok(mut timed), format) => {
+                unreadable = timed.cut_short.take().or(unreadable);
                 match format {
-                    Format::Json => objects.push(timed.json()),
+                    Format::Json => all.push(timed),
                     Format::Text => {
                         if number > 0 {
                             write_line!(out, "")?;
@@ -80,7 +115,6 @@ pub(crate) fn report(what: &Path, arguments: &Arguments, format: Format) -> Outc
                         timed.write_text(&mut out)?;
                     }
                 }
-                unreadable = timed.cut_short.or(unreadable);
             }
             // One that cannot be read keeps nobody from the others.
             (Err(Failure::Input(why)), Format::Text) if processes.len() > 1 => write_line!(out, "{why}")?,
@@ -88,8 +122,9 @@ pub(crate) fn report(what: &Path, arguments: &Arguments, format: Format) -> Outc
         }
     }
     if let (Format::Json, None) | (Format::Json, Some(Failure::Input(_))) = (format, &unreadable) {
-        if !objects.is_empty() {
-            writeln!(out.raw(), "{:#}", json!({ "schema": SCHEMA, "processes": objects }))?;
+        if !all.is_empty() {
+            let processes = all.iter().map(Timed::times).collect();
+            writeln!(out.raw(), "{:#}", json!(Timings { schema: SCHEMA, processes }))?;
         }
     }
     out.flush()?;
@@ -124,18 +159,18 @@ pub(crate) fn after_run(root: &Path, cold_start: bool, blocking: bool) -> Result
 }
 
 impl Timed {
-    fn json(&self) -> Value {
-        json!({
-            "folder": self.folder,
-            "process": self.process,
-            "program": self.program,
-            "rank": self.rank,
-            "host": self.host,
-            "ended": self.ended,
-            "cold_start": self.cold_start,
-            "card": self.cold_start.as_ref().map(|summary| cards::json(self.cards.as_ref(), summary)),
-            "blocking": self.blocking,
-        })
+    fn times(&self) -> ProcessTimes<'_> {
+        ProcessTimes {
+            folder: self.folder.as_deref(),
+            process: self.process,
+            program: &self.program,
+            rank: &self.rank,
+            host: &self.host,
+            ended: &self.ended,
+            cold_start: self.cold_start.as_ref(),
+            card: self.cold_start.as_ref().map(|summary| cards::of_start(self.cards.as_ref(), summary)),
+            blocking: self.blocking.as_ref(),
+        }
     }
 
     fn write_text(&self, out: &mut Output<'_>) -> io::Result<()> {

@@ -30,7 +30,7 @@ pub mod run_folder;
 pub mod settings;
 pub mod stack;
 pub mod state;
-mod sync;
+pub mod sync;
 pub mod tasks;
 pub mod timing;
 pub mod trace;

@@ -6,7 +6,6 @@
 //! Must not: read the environment itself (the pairs are an argument), or fail.
 
 use std::fmt::Write as _;
-use std::time::Duration;
 
 /// Which functions are loaded before they are first launched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -382,19 +381,24 @@ fn on_hang(value: &str) -> Option<OnHang> {
     }
 }
 
-/// A duration in nanoseconds: a number, and `ms`, `s` (also meant without a unit), `m` or `h`.
+/// The one parser of durations, of settings and of the command's options, in nanoseconds: a number, whole or with a decimal
+/// point, and a unit; without one it is seconds. The crates for this demand a unit (`humantime`), or also take sums, dates or
+/// months.
 pub fn duration(value: &str) -> Option<u64> {
     let split = value.find(|c: char| c != '.' && !c.is_ascii_digit()).unwrap_or(value.len());
     let (number, unit) = value.split_at(split);
-    let seconds = match unit.trim() {
-        "ms" => 1e-3,
-        "s" | "" => 1.0,
-        "m" | "min" => 60.0,
-        "h" => 3600.0,
+    let nanos = match unit.trim() {
+        "ns" => 1.0,
+        "us" => 1e3,
+        "ms" => 1e6,
+        "s" | "" => 1e9,
+        "m" | "min" => 60e9,
+        "h" => 3600e9,
         _ => return None,
     };
-    let whole = Duration::try_from_secs_f64(number.parse::<f64>().ok()? * seconds).ok()?;
-    u64::try_from(whole.as_nanos()).ok()
+    let total = (number.parse::<f64>().ok()? * nanos).round();
+    // The next number above the largest of 64 bits.
+    (total < u64::MAX as f64).then_some(total as u64)
 }
 
 /// A size in bytes: a number, and `KiB`, `MiB` or `GiB` (also `K`, `M`, `G`).
@@ -502,8 +506,19 @@ mod tests {
             ("250ms", Some(250_000_000)),
             ("1.5s", Some(1_500_000_000)),
             ("2m", Some(120_000_000_000)),
+            ("1.5", Some(1_500_000_000)),
+            ("250us", Some(250_000)),
+            ("7ns", Some(7)),
+            ("20 ms", Some(20_000_000)),
+            ("3min", Some(180_000_000_000)),
+            ("2h", Some(7_200_000_000_000)),
+            ("0", Some(0)),
+            ("", None),
+            ("s", None),
+            (".", None),
             ("-1s", None),
             ("ten", None),
+            ("1.2.3", None),
             ("5 parsecs", None),
             ("1e400s", None),
             ("99999999999999999999h", None),

@@ -102,12 +102,27 @@ fn of_groups(machine: &dyn Machine) -> Option<u64> {
     left.min()
 }
 
-/// Whether this process may go beyond the user's limit (`CAP_SYS_ADMIN`, `CAP_SYS_RESOURCE`).
+/// Whether this process may go beyond the user's limit.
 fn is_privileged(machine: &dyn Machine) -> bool {
-    const EITHER: u64 = 1 << 21 | 1 << 24;
     let status = machine.text("/proc/self/status").unwrap_or_default();
-    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    effective.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()).is_some_and(|bits| bits & EITHER != 0)
+    let either = 1 << capability::SYS_ADMIN | 1 << capability::SYS_RESOURCE;
+    capabilities(&status).is_some_and(|set| set & either != 0)
+}
+
+/// Capabilities, by their bits in a set, as `linux/capability.h` numbers them.
+pub mod capability {
+    /// To become another user.
+    pub const SETUID: u32 = 7;
+    /// Administration.
+    pub const SYS_ADMIN: u32 = 21;
+    /// To go beyond limits.
+    pub const SYS_RESOURCE: u32 = 24;
+}
+
+/// The effective capabilities in the text of `/proc/PID/status`; `None` where it names none.
+pub fn capabilities(status: &str) -> Option<u64> {
+    let set = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
+    u64::from_str_radix(set.trim(), 16).ok()
 }
 
 fn of_user(machine: &dyn Machine, user: User, enough: u64) -> u64 {

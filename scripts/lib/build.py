@@ -1,11 +1,12 @@
-"""The single build behind scripts/build, scripts/test, scripts/demo and scripts/gpu-kit.
+"""The single build behind scripts/build, scripts/test and scripts/gpu-kit.
 
-What is Rust and what is native are built side by side: link-time optimisation keeps one processor
-busy for a minute and more, and the other one is free meanwhile.
+What is Rust and what is native are built side by side: each has stretches that keep one processor
+busy, and the other one is free meanwhile.
 """
 
 import argparse
 import fcntl
+import os
 import subprocess
 import sys
 import time
@@ -20,36 +21,73 @@ def say(title, outcome, seconds):
     print(f"build: {title}: {outcome} ({seconds:.1f} s)", flush=True)
 
 
-def fetch_cuda():
+def under_way(text):
+    print(f"build: {text} ...", flush=True)
+
+
+def fetch_cuda(say, *options):
     started = time.monotonic()
-    result = subprocess.run([sys.executable, str(ROOT / "scripts" / "fetch-cuda")])
+    result = subprocess.run([sys.executable, str(ROOT / "scripts" / "fetch-cuda"), *options])
     if result.returncode != 0:
         sys.exit(result.returncode)
-    say("CUDA headers and nvcc", "there", time.monotonic() - started)
+    say("CUDA headers" if options else "CUDA headers and nvcc", "there", time.monotonic() - started)
+
+
+def native(say):
+    fetch_cuda(say)
+    native_build.build(say)
+
+
+def everyday(say):
+    rust_build.everyday(say, under_way)
+
+
+def tested(say):
+    rust_build.tested(say, under_way)
+
+
+def released(say):
+    rust_build.released(say, under_way)
+    check_library(say)
+
+
+def check_library(say):
+    """The file that ships, before anything ships it."""
+    started = time.monotonic()
+    environment = dict(os.environ, GUARD_BUILD=rust_build.RELEASED)
+    result = subprocess.run([sys.executable, str(ROOT / "scripts" / "check-library")], env=environment, capture_output=True, text=True)
+    if result.returncode != 0:
+        raise Failure(f"scripts/check-library:\n{result.stdout}{result.stderr}")
+    say("target/release/liblazyguard.so", "checked", time.monotonic() - started)
+
+
+PARTS = {"native": (native, "the simulated driver and the test programs"),
+         "rust": (everyday, "target/debug/liblazyguard.so and lazyguard: the inner loop's"),
+         "tested": (tested, "target/tested/liblazyguard.so as it ships and lazyguard, and all tests: what scripts/test runs"),
+         "release": (released, "target/release/liblazyguard.so and lazyguard, as they ship")}
+USUAL = ("native", "rust")
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="scripts/build", description="Build everything into target/.")
-    only = parser.add_mutually_exclusive_group()
-    only.add_argument("--native-only", action="store_true", help="the simulated driver and the test programs")
-    only.add_argument("--rust-only", action="store_true", help="liblazyguard.so and lazyguard")
-    options = parser.parse_args()
+    parser = argparse.ArgumentParser(prog="scripts/build", description="Build into target/. Without an option: what the tests need, native and Rust.")
+    for name, (_, what) in PARTS.items():
+        parser.add_argument(f"--{name}", action="append_const", const=name, dest="parts", help=what)
+    run([PARTS[name][0] for name in parser.parse_args().parts or USUAL])
+
+
+def run(sides):
+    """Builds the sides beside each other, and ends the process where one fails."""
     TARGET.mkdir(exist_ok=True)
     # Two builds at a time would write the same files.
     with open(TARGET / ".build.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        failures = build(options)
+        failures = build(sides)
     if failures:
         sys.exit("\n".join(f"build: {failure}" for failure in failures))
 
 
-def build(options):
+def build(sides):
     """What failed, of each side the first thing."""
-    sides = []
-    if not options.native_only:
-        sides.append(rust_build.build)
-    if not options.rust_only:
-        sides.append(native_side)
     with ThreadPoolExecutor(len(sides)) as pool:
         outcomes = [pool.submit(side, say) for side in sides]
     # Whatever is no failure of a build is shown as it is: the exit of a script, or a fault of these.
@@ -62,9 +100,5 @@ def build(options):
     return failures
 
 
-def native_side(say):
-    fetch_cuda()
-    native_build.build(say)
-
-
-main()
+if __name__ == "__main__":
+    main()

@@ -6,6 +6,7 @@ run at a time, each in a process and a context of its own; those that need the d
 """
 
 import json
+import os
 import re
 import subprocess
 import time
@@ -60,8 +61,25 @@ def parsed(name, text):
     return Program(name, what, None, None, None, said, env, keyed["card"], keyed.get("told"))
 
 
+# All programs but those with flags of their own are this one: each starts it by a name of its own.
+ALL = TARGET / "corpus" / "corpus"
+
+
 def path_of(program):
-    return TARGET / "corpus" / program.name
+    """The program. Where ALL alone was copied, as to a kit, its name is made here: by a hard link, as testapps/corpus/CMakeLists.txt does."""
+    path = ALL.with_name(program.name)
+    try:
+        if ALL.is_file() and not path.exists():
+            os.link(ALL, path)
+    except FileExistsError:
+        pass  # Made by another thread.
+    return path
+
+
+def files():
+    """The files that hold the programs: ALL, and those that stand by themselves."""
+    paths = [path_of(program) for program in programs().values()]
+    return [ALL] + [path for path in paths if not (path.is_file() and path.samefile(ALL))]
 
 
 def environment(program, simulated, folder):

@@ -194,11 +194,16 @@ class Session:
         for folder in (self.root, self.steps, self.folder / "tmp", self.folder / "bin"):
             folder.mkdir()
         for entry in ROOT.iterdir():
-            (self.root / entry.name).symlink_to(entry)
+            if entry != TARGET:
+                (self.root / entry.name).symlink_to(entry)
+        # The pages name what ships; the build that is tested stands in its place.
+        (self.root / "target").mkdir()
+        for name, place in {**{entry.name: entry for entry in TARGET.iterdir()}, "release": guard.LIBRARY.parent}.items():
+            (self.root / "target" / name).symlink_to(place)
         for name in LAUNCHERS:
             (self.folder / "bin" / name).symlink_to(ROOT / "scripts" / "lib" / "doc_launchers.py")
         environment = {key: value for key, value in guard.clean_environment(simulated=True).items() if not SURROUNDINGS.match(key)}
-        environment["PATH"] = f"{self.folder}/bin:{TARGET}/release:{environment['PATH']}"
+        environment["PATH"] = f"{self.folder}/bin:{guard.LIBRARY.parent}:{environment['PATH']}"
         environment["TMPDIR"] = environment["HOME"] = str(self.folder / "tmp")
         self.begun, self.count = time.monotonic(), 0
         self.bash = subprocess.Popen(["bash", "--norc"], cwd=self.root, env=environment, stdin=subprocess.PIPE, text=True,
@@ -251,6 +256,7 @@ class Session:
     def told(self, out):
         """What was printed, with the names that the documentation uses for this machine's."""
         text = out.read_text(errors="replace") if out.exists() else ""
+        text = text.replace(str(guard.LIBRARY.parent), "target/release")
         return text.replace(str(self.root) + "/", "").replace(str(ROOT) + "/", "").replace(socket.gethostname(), HOST)
 
 

@@ -61,6 +61,8 @@ def unpack(wheel, inside, destination):
             if not path.resolve().is_relative_to(destination.resolve()):
                 raise Failure(5, f"{wheel.name} holds a path that leaves its folder: {member.filename}")
             path.parent.mkdir(parents=True, exist_ok=True)
+            # The file there may be a link to one that is in use.
+            path.unlink(missing_ok=True)
             with archive.open(member) as source, open(path, "wb") as sink:
                 shutil.copyfileobj(source, sink)
             mode = (member.external_attr >> 16) & 0o777

@@ -12,17 +12,20 @@ LIMIT_S = 30
 QUESTION = """
 import ctypes, json
 driver = ctypes.CDLL("libcuda.so.1")
-count, version, device = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
+count, version, device, major, minor = (ctypes.c_int() for _ in range(5))
 name = ctypes.create_string_buffer(256)
 ok = (driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0 and count.value > 0
       and driver.cuDeviceGet(ctypes.byref(device), 0) == 0
-      and driver.cuDeviceGetName(name, 256, device) == 0 and driver.cuDriverGetVersion(ctypes.byref(version)) == 0)
-print(json.dumps({"name": name.value.decode(), "cuda": version.value, "count": count.value} if ok else None))
+      and driver.cuDeviceGetName(name, 256, device) == 0 and driver.cuDriverGetVersion(ctypes.byref(version)) == 0
+      and driver.cuDeviceGetAttribute(ctypes.byref(major), 75, device) == 0
+      and driver.cuDeviceGetAttribute(ctypes.byref(minor), 76, device) == 0)
+print(json.dumps({"name": name.value.decode(), "cuda": version.value, "count": count.value,
+                  "architecture": f"{major.value}{minor.value}"} if ok else None))
 """
 
 
 def card(environment):
-    """{"name", "cuda", "count"} of the first card, or None when there is none that works."""
+    """{"name", "cuda", "count", "architecture"} of the first card, or None when there is none that works."""
     try:
         result = subprocess.run([sys.executable, "-c", QUESTION], env=environment, capture_output=True, text=True,
                                 timeout=LIMIT_S)
@@ -48,9 +51,9 @@ def driver_release():
 
 
 if __name__ == "__main__":
-    # For shell scripts: prints the card's name, exit code 1 when there is none.
+    # For shell scripts: prints the card's architecture and name, exit code 1 when there is none.
     import os
     found = card(dict(os.environ))
     if not found:
         sys.exit(1)
-    print(found["name"])
+    print(found["architecture"], found["name"])

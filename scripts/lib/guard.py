@@ -9,8 +9,10 @@ import os
 
 from tools import ROOT, TARGET
 
-LIBRARY = TARGET / "release" / "liblazyguard.so"
-COMMAND = TARGET / "release" / "lazyguard"
+# debug: as scripts/build leaves them. tested: as scripts/test tests them. release: as they ship, for what measures or tries a card.
+BUILD = os.environ.get("GUARD_BUILD", "debug")
+LIBRARY = TARGET / BUILD / "liblazyguard.so"
+COMMAND = TARGET / BUILD / "lazyguard"
 SIMULATED_DRIVER = TARGET / "simdriver"
 PROGRAMS = ROOT / "testapps" / "programs.json"
 FOLDERS = {"app": "apps", "runtime": "runtime", "runtime-shared": "runtime-shared"}

@@ -36,6 +36,7 @@ need_tools() {
           lg_lack "the C++ library headers: ${CXX:-g++} is there and cannot compile a C++17 program"
         fi
         lg_have "${CC:-gcc}" || lg_have cc || lg_lack "gcc (the C compiler; set CC to use another): Debian and Ubuntu: apt install gcc"
+        # CMake and Ninja are fetched where they are not there.
         lg_have ar || lg_lack "ar: Debian and Ubuntu: apt install binutils"
         ;;
     esac

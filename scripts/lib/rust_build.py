@@ -1,44 +1,113 @@
-"""Builds the two Rust artefacts: target/release/lazyguard and target/release/liblazyguard.so.
+"""Builds the two Rust artefacts, liblazyguard.so and lazyguard, in one of two ways.
 
-The library alone is linked against the glibc floor (see glibc_floor.py) and optimised as a whole, by
-arguments that cargo hands to that one crate, so that nothing else is compiled twice and a plain
-`cargo build` goes on working. A plain `cargo build --release` therefore replaces the library with one that needs the
-build machine's glibc; the next scripts/build puts the released one back.
+everyday   target/debug     cargo's dev profile: no optimisation, overflow checks, debug assertions. The unit tests, the end-to-end
+                            harness, the lints and the documentation share it, so nothing is compiled twice. `cargo build` makes
+                            the same files: .cargo/config.toml holds the flags that the library needs.
+released   target/release   what ships: the command optimised, the library optimised as a whole (fat link-time optimisation) and
+                            linked against the glibc floor (glibc_floor.py). The command takes most of the time.
+tested     target/tested    the released library beside the everyday command, which is what scripts/test tests.
+
+Why so: the library is what must not harm a program, so the file that ships is the one that is tested. It also has to be fast:
+unoptimised, it reads a recording so slowly that a hang is reported half a second late. The command is the same code either way,
+contains no unsafe code, and is tested with its assertions on; optimised, it would take longer to build than everything else of
+Rust together. LAZYGUARD_TEST_LONG=1 tests the released pair. The everyday library is for the demo and for the inner loop.
+
+Why no cargo-zigbuild: it comes with a 100 MB compiler and links with another linker. The floor's stand-ins are made in a second
+from the machine's own glibc, and check-library reads the versions that the linked file asks for.
+
+The released flags are arguments to the library's own crate. A plain `cargo build --release` therefore replaces the library with one that
+needs the build machine's glibc; the next `scripts/build --release` puts the released one back.
 """
 
 import os
+import shutil
 import subprocess
+import threading
 import time
 
 import glibc_floor
 from tools import ROOT, TARGET, Failure
 
 JOBS = "2"
+EVERYDAY, RELEASED, TESTED = "debug", "release", "tested"
+# How often a build that takes long says how far it is.
+SAY_EVERY_S = 10
+ARTEFACTS = ("lazyguard", "liblazyguard.so")
 
 # The exports find their caller by the frame pointer; the second option tells them that there is one.
 FRAMES = ["-C", "force-frame-pointers=yes", "--cfg", "lazyguard_frames"]
-
 AS_A_WHOLE = ["-C", "lto=fat"]
 
 
-def cargo(*arguments):
+def cargo(*arguments, under_way=None, **environment):
+    """Runs cargo; `under_way(text)` is called every few seconds with what it does."""
     command = ["cargo", *arguments]
-    environment = {key: value for key, value in os.environ.items() if key != "CARGO_TARGET_DIR"}
-    result = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    if result.returncode != 0:
-        raise Failure(f"{' '.join(command)} failed (exit {result.returncode}):\n{result.stdout}")
+    inherited = {key: value for key, value in os.environ.items() if key not in ("CARGO_TARGET_DIR", "RUSTFLAGS")}
+    environment = {**inherited, "CARGO_TERM_COLOR": "never", **environment}
+    process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    output, over = [], threading.Event()
+    if under_way:
+        threading.Thread(target=say_how_far, args=(output, over, under_way), daemon=True).start()
+    for line in process.stdout:
+        output.append(line)
+    over.set()
+    if process.wait() != 0:
+        raise Failure(f"{' '.join(command)} failed (exit {process.returncode}):\n{''.join(output)}")
 
 
-def build(say):
-    if not (ROOT / "Cargo.toml").is_file():
-        raise Failure("Cargo.toml is missing: there is no Rust workspace to build")
+def say_how_far(output, over, under_way):
+    while not over.wait(SAY_EVERY_S):
+        crates = [line.split()[1] for line in list(output) if line.lstrip().startswith("Compiling ")]
+        if crates:
+            under_way(f"cargo compiles {crates[-1]}, package {len(crates)}")
+
+
+def there(folder):
+    for artefact in ARTEFACTS:
+        if not (TARGET / folder / artefact).is_file():
+            raise Failure(f"cargo succeeded and target/{folder}/{artefact} is not there")
+
+
+def commit():
+    """What --version says of a released build: the commit, with a plus where files differ from it; nothing outside of a checkout."""
+    command = ["git", "describe", "--always", "--abbrev=12", "--dirty=+", "--exclude=*"]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    return result.stdout.strip() if result.returncode == 0 else ""
+
+
+def everyday(say, under_way=None):
     started = time.monotonic()
-    cargo("build", "--release", "--quiet", "-j", JOBS, "-p", "lazyguard-cli")
-    say("lazyguard", "built", time.monotonic() - started)
+    cargo("build", "-j", JOBS, "-p", "lazyguard-shim", "-p", "lazyguard-cli", under_way=under_way)
+    there(EVERYDAY)
+    say("target/debug/liblazyguard.so and lazyguard", "built", time.monotonic() - started)
+
+
+def released(say, under_way=None):
+    library(say, under_way)
+    started = time.monotonic()
+    cargo("build", "--release", "-j", JOBS, "-p", "lazyguard-cli", under_way=under_way, RUSTFLAGS="", LAZYGUARD_COMMIT=commit())
+    there(RELEASED)
+    say("target/release/lazyguard", "built", time.monotonic() - started)
+
+
+def library(say, under_way=None):
     started = time.monotonic()
     floor = glibc_floor.ensure(TARGET / "glibc-floor")
-    cargo("rustc", "--release", "--quiet", "-j", JOBS, "-p", "lazyguard-shim", "--lib", "--", *floor, *FRAMES, *AS_A_WHOLE)
-    say("liblazyguard.so", "built", time.monotonic() - started)
-    for artefact in ("lazyguard", "liblazyguard.so"):
-        if not (TARGET / "release" / artefact).is_file():
-            raise Failure(f"cargo succeeded and target/release/{artefact} is not there")
+    # Set and empty: the flags of .cargo/config.toml are for everything, and only the exports need a frame pointer.
+    cargo("rustc", "--release", "-j", JOBS, "-p", "lazyguard-shim", "--lib", "--", *floor, *FRAMES, *AS_A_WHOLE,
+          under_way=under_way, RUSTFLAGS="")
+    say("target/release/liblazyguard.so", "built", time.monotonic() - started)
+
+
+def tested(say, under_way=None):
+    """The library first: for most of its time it keeps one processor busy. All tests are one call of cargo, so that they agree on what
+    they need of each package."""
+    library(say, under_way)
+    started = time.monotonic()
+    cargo("test", "--no-run", "-j", JOBS, "--workspace", under_way=under_way)
+    say("target/debug/lazyguard and the tests", "built", time.monotonic() - started)
+    (TARGET / TESTED).mkdir(exist_ok=True)
+    for folder, artefact in ((EVERYDAY, "lazyguard"), (RELEASED, "liblazyguard.so")):
+        # Copies: what is built later is not tested meanwhile.
+        shutil.copy2(TARGET / folder / artefact, TARGET / TESTED / artefact)
+    there(TESTED)

@@ -4,6 +4,11 @@ Only a build that fails ends it early, because nothing after it would mean anyth
 is `N passed, N failed`, summed over everything; a step that counts nothing itself (format, lints,
 documentation) counts as one. For every failing step the command that reruns it is printed.
 
+The steps stand in two lanes that run beside each other: one mostly waits for programs that hang,
+the other computes, and gives way to the first, whose tests have limits on time.
+
+`quick` runs the steps that a change needs first, with the everyday build.
+
 Must not: hang (each step has a time limit and is killed with everything it started), or count a
 step as passed that printed no summary.
 """
@@ -12,8 +17,10 @@ import os
 import re
 import subprocess
 import sys
+import threading
 import time
 from collections import namedtuple
+from concurrent.futures import ThreadPoolExecutor
 
 import processes
 from tools import ROOT, TARGET
@@ -75,48 +82,71 @@ def count_unittest(output):
     return Result(int(ran.group(1)) - bad, bad)
 
 
-def rust_tests(title, nextest_filter, cargo_test_arguments, limit_s, threads):
+def rust_tests(title, nextest_filter, cargo_test_arguments, limit_s, threads, environment=None, packages=("--workspace",)):
     if answers("cargo", "nextest", "--version"):
-        command = ["cargo", "nextest", "run", "--workspace", "--build-jobs", "2", "--no-fail-fast", "--cargo-quiet", "--status-level", "fail",
+        command = ["cargo", "nextest", "run", *packages, "--build-jobs", "2", "--no-fail-fast", "--cargo-quiet", "--status-level", "fail",
                    "--final-status-level", "slow", "--test-threads", str(threads), "-E", nextest_filter]
-        return step(title, command, count_nextest, limit_s)
+        return step(title, command, count_nextest, limit_s, environment)
     # Named kinds of target, so that documentation examples are left to their own step.
     command = ["cargo", "test", *JOBS, "--no-fail-fast", "--quiet", "--lib", "--bins", "--tests", *cargo_test_arguments]
-    return step(title, command, count_cargo_test, limit_s)
+    return step(title, command, count_cargo_test, limit_s, environment)
 
 
-def steps():
+def formatted():
+    return step("format", ["cargo", "fmt", "--all", "--check", "--", "-l", "--color", "never"], lacks=component("fmt"))
+
+
+def lanes():
+    """What waits, and what computes."""
     scripts = ROOT / "scripts"
     simulated_programs = "lazy_pair,lazy_pair_single_kernel"
     conformance = TARGET / "simdriver" / "conformance"
-    usual = [
-        step("format", ["cargo", "fmt", "--all", "--check", "--", "-l", "--color", "never"], lacks=component("fmt")),
-        step("lints", ["cargo", "clippy", *JOBS, "--quiet", "--workspace", "--all-targets", *LINT_FLAGS], lacks=component("clippy")),
-        step("the scripts' own tests", [sys.executable, "-m", "unittest", "discover", "-s", str(scripts / "tests")], count_unittest),
-        # The tests ask for them as well; here it is seen by itself where they cannot be had.
-        step("the schemas of JUnit and SARIF", [str(scripts / "fetch-schemas")]),
-        step("the library as a file", [str(scripts / "check-library")], count_last_line),
-        # The dev profile keeps overflow checks and debug assertions, and leaves target/release as it was built.
-        rust_tests("unit tests", "not package(lazyguard-e2e)", ["--workspace", "--exclude", "lazyguard-e2e"], 480, 2),
-        step("documentation examples", ["cargo", "test", *JOBS, "--quiet", "--workspace", "--doc"], count_cargo_test_or_none),
-        step("the simulated driver's conformance", [str(conformance)], count_last_line,
-             environment={"LD_LIBRARY_PATH": str(TARGET / "simdriver")}, lacks=file_there(conformance)),
-        # Most of them wait most of the time: two processors are not busy with four.
-        rust_tests("end to end", "package(lazyguard-e2e)", ["-p", "lazyguard-e2e"], 720, 4),
+    waiting = [
+        # Most of them wait most of the time: two processors are not busy with six.
+        rust_tests("end to end", "package(lazyguard-e2e)", ["-p", "lazyguard-e2e"], 720, 6),
         step("gpu-check, tried on the simulated driver", [str(scripts / "gpu-check"), "--simulated", "--programs", simulated_programs],
              count_last_line),
         step("everything at once, for seconds", [str(scripts / "soak"), "--seconds", "5", "--side-by-side"], count_last_line),
         step("the commands in the documentation", [sys.executable, str(scripts / "lib" / "doc_commands.py")], count_last_line, 180),
+    ]
+    computing = [
+        # The tests ask for them as well; here it is seen by itself where they cannot be had.
+        step("the schemas of JUnit and SARIF", [str(scripts / "fetch-schemas")]),
+        step("the library as a file", [str(scripts / "check-library")], count_last_line),
+        step("the scripts' own tests", [sys.executable, "-m", "unittest", "discover", "-s", str(scripts / "tests")], count_unittest),
+        formatted(),
+        step("the simulated driver's conformance", [str(conformance)], count_last_line,
+             environment={"LD_LIBRARY_PATH": str(TARGET / "simdriver")}, lacks=file_there(conformance)),
+        rust_tests("unit tests", "not package(lazyguard-e2e)", ["--workspace", "--exclude", "lazyguard-e2e"], 480, 2),
+        step("documentation examples", ["cargo", "test", *JOBS, "--quiet", "--workspace", "--doc"], count_cargo_test_or_none),
+        step("lints", ["cargo", "clippy", *JOBS, "--quiet", "--workspace", "--all-targets", *LINT_FLAGS], lacks=component("clippy")),
         step("documentation", ["cargo", "doc", *JOBS, "--quiet", "--workspace", "--no-deps", "--document-private-items"], environment={"RUSTDOCFLAGS": "-D warnings"}),
     ]
-    # Longer than anybody wants to wait each time: on request.
-    on_request = [
+    return waiting, computing
+
+
+def on_request():
+    """Longer than anyone wants to wait each time."""
+    scripts = ROOT / "scripts"
+    return [
         step("the recording's algorithm under loom", [str(scripts / "loom")], count_cargo_test_or_none, 900),
         step("the reader fuzzed for a minute", [str(scripts / "fuzz"), "60"], limit_s=600),
         step("everything at once, for ten minutes", [str(scripts / "soak")], count_last_line, 1500),
-        step("bench, tried on the simulated driver", [str(scripts / "bench"), "--quick"]),
+        step("the library and the command as they ship", [str(scripts / "build"), "--release"], limit_s=900),
+        rust_tests("end to end, as they ship", "package(lazyguard-e2e)", ["-p", "lazyguard-e2e"], 720, 6, {"GUARD_BUILD": "release"}),
+        step("bench, tried on the simulated driver", [str(scripts / "bench"), "--quick"], environment={"GUARD_BUILD": "release"}),
     ]
-    return usual + (on_request if os.environ.get("LAZYGUARD_TEST_LONG") else [])
+
+
+def quick():
+    """In under a minute once everything is built: what is wrong in most changes shows here."""
+    return [
+        formatted(),
+        step("check", ["cargo", "check", *JOBS, "--quiet", "--workspace", "--all-targets"]),
+        rust_tests("core's unit tests", "package(lazyguard-core) & kind(lib)", ["-p", "lazyguard-core", "--lib"], 300, 2, packages=["-p", "lazyguard-core", "--lib"]),
+        rust_tests("lazy_pair, end to end", "test(/::lazy_pair::/)", ["-p", "lazyguard-e2e", "::lazy_pair::"], 120, 4,
+                   packages=["-p", "lazyguard-e2e", "--test", "programs"]),
+    ]
 
 
 def as_a_whole(code, output):
@@ -149,34 +179,75 @@ def run(one):
 
 
 def rerun(one):
-    settings = [f"{name}='{value}'" for name, value in one.environment.items()]
-    return " ".join(settings + [quote(str(part).replace(str(ROOT) + "/", "")) for part in one.command])
+    settings = [f"{name}='{value}'" for name, value in {"GUARD_BUILD": os.environ.get("GUARD_BUILD", "debug"), **one.environment}.items()]
+    return " ".join([*settings, quote_all(one.command)])
+
+
+def quote_all(command):
+    return " ".join(quote(str(part).replace(str(ROOT) + "/", "")) for part in command)
 
 
 def quote(word):
     return word if re.fullmatch(r"[\w@%+=:,./-]+", word) else "'" + word + "'"
 
 
+class Report:
+    """What the steps gave; lanes add to it beside each other."""
+
+    def __init__(self):
+        self.results, self.lock = [], threading.Lock()
+
+    def add(self, one, result, output, seconds):
+        with self.lock:
+            self.results.append((one, result))
+            print(f"test: {one.title}: {result.passed} passed, {result.failed} failed ({seconds:.1f} s)", flush=True)
+            if result.failed:
+                print(output, flush=True)
+
+    def close(self, begin):
+        for one, result in self.results:
+            if result.failed:
+                print(f"FAILED: {one.title}; rerun: {rerun(one)}")
+        passed, failed = (sum(result[at] for _, result in self.results) for at in (0, 1))
+        print(f"test: {time.monotonic() - begin:.0f} s in all")
+        print(f"{passed} passed, {failed} failed")
+        return 1 if failed else 0
+
+
+def run_lane(lane, report, gives_way=False):
+    for one in lane:
+        started = time.monotonic()
+        nicely = ["nice", "-n", "10"] if gives_way else []
+        result, output = run(one._replace(command=[*nicely, *one.command]))
+        report.add(one, result, output, time.monotonic() - started)
+
+
+def run_beside(waiting, computing, report):
+    """Both lanes to their ends. A fault of a lane is a fault of the suite."""
+    with ThreadPoolExecutor(2) as pool:
+        for lane in [pool.submit(run_lane, waiting, report), pool.submit(run_lane, computing, report, True)]:
+            lane.result()
+
+
 def main():
     begin = time.monotonic()
-    build = subprocess.run([str(ROOT / "scripts" / "build")], cwd=ROOT)
-    if build.returncode != 0:
-        print("FAILED: build; rerun: scripts/build\n0 passed, 1 failed")
+    is_quick = sys.argv[1:] == ["quick"]
+    if sys.argv[1:] and not is_quick:
+        print("usage: scripts/test [quick]", file=sys.stderr)
+        return 2
+    build = [sys.executable, str(ROOT / "scripts" / "lib" / "demo_build.py")] if is_quick else [str(ROOT / "scripts" / "build"), "--native", "--tested"]
+    if subprocess.run(build, cwd=ROOT).returncode != 0:
+        print(f"FAILED: build; rerun: {quote_all(build)}\n0 passed, 1 failed")
         return 1
-    passed, failed, failures = 0, 0, []
-    for one in steps():
-        started = time.monotonic()
-        result, output = run(one)
-        passed, failed = passed + result.passed, failed + result.failed
-        print(f"test: {one.title}: {result.passed} passed, {result.failed} failed ({time.monotonic() - started:.1f} s)", flush=True)
-        if result.failed:
-            failures.append(one)
-            print(output, flush=True)
-    for one in failures:
-        print(f"FAILED: {one.title}; rerun: {rerun(one)}")
-    print(f"test: {time.monotonic() - begin:.0f} s in all")
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0
+    os.environ["GUARD_BUILD"] = "debug" if is_quick else "tested"
+    report = Report()
+    if is_quick:
+        run_lane(quick(), report)
+    else:
+        run_beside(*lanes(), report)
+        if os.environ.get("LAZYGUARD_TEST_LONG"):
+            run_lane(on_request(), report)
+    return report.close(begin)
 
 
 if __name__ == "__main__":

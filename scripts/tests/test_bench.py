@@ -268,12 +268,13 @@ class ThePage(unittest.TestCase):
             self.assertEqual(self.results(report).returncode, 0)
         text = self.page.read_text()
         self.assertIn("Words of a person.", text)
-        for heading in ("## NVIDIA X1, driver 580.1", "## What it costs: NVIDIA X1, driver 580.1", "## What it costs: the simulated driver, free running"):
+        for heading in ("## Checks: NVIDIA X1, driver 580.1", "## What it costs: NVIDIA X1, driver 580.1", "## What it costs: the simulated driver"):
             self.assertEqual(text.count(heading + "\n"), 1, heading)
         self.assertEqual(text.count("2026-01-02"), 1, "the simulated one's; the card's is replaced")
-        self.assertIn("- date: 2026-03-04", text)
-        self.assertIn("| cuLaunchKernel | guarded | 3402 ns | 3424 ns | +22.0 ns (+20.0 ns to +24.0 ns) | x1.0065 | +21.0 ns | +80 | PASS |", text)
-        self.assertIn("- note: CUPTI: /x", text)
+        self.assertIn("| 2026-03-04 |", text)
+        self.assertIn("| loop | bare | guarded adds | instructions | result |", text)
+        self.assertIn("| cuLaunchKernel | 3402 ns | +22.0 ns (+20.0 ns to +24.0 ns) | +80 | PASS |", text)
+        self.assertIn("* CUPTI: /x", text)
 
     def test_what_is_no_whole_run_is_refused(self):
         before = self.page.read_text()

@@ -1,5 +1,7 @@
 """Tests of the scripts' own logic. They build nothing of the project and touch nothing outside a temporary folder."""
 
+import contextlib
+import io
 import json
 import os
 import subprocess
@@ -39,66 +41,70 @@ class Folder(unittest.TestCase):
 
 
 class TheNativeBuild(Folder):
-    def setUp(self):
-        super().setUp()
-        for name, value in (("TARGET", self.folder), ("STATE", self.folder / "native"), ("ROOT", self.folder)):
-            patch = mock.patch.object(native_build, name, value)
-            patch.start()
-            self.addCleanup(patch.stop)
+    def cmake(self, script):
+        """What a script prints that uses the functions of testapps/sources.cmake, in a folder of its own."""
+        cmake = native_build.TOOLS / "cmake"
+        if not cmake.is_file():
+            self.skipTest("no cmake: scripts/fetch-cmake")
+        path = self.write("script.cmake", f'include("{native_build.ROOT}/testapps/sources.cmake")\n{script}\n')
+        result = subprocess.run([cmake, "-P", path], capture_output=True, text=True)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result.stderr.strip()
 
-    def copy_step(self, source, command="cp"):
-        return native_build.Step(self.folder / "out", [command, source, self.folder / "out"], [source])
-
-    def test_a_step_runs_once_and_again_when_its_input_changes(self):
-        source = self.write("in", "1")
-        self.assertTrue(self.copy_step(source).run("gcc 1"))
-        self.assertFalse(self.copy_step(source).run("gcc 1"))
-        source.write_text("22")
-        self.assertTrue(self.copy_step(source).run("gcc 1"))
-        self.assertEqual((self.folder / "out").read_text(), "22")
-
-    def test_a_step_runs_again_when_the_compiler_or_the_command_changes_or_its_output_is_gone(self):
-        source = self.write("in", "1")
-        self.copy_step(source).run("gcc 1")
-        self.assertTrue(self.copy_step(source).run("gcc 2"))
-        other = native_build.Step(self.folder / "out", ["cp", "-f", source, self.folder / "out"], [source])
-        self.assertTrue(other.run("gcc 2"))
-        (self.folder / "out").unlink()
-        self.assertTrue(other.run("gcc 2"))
-
-    def test_a_header_that_the_compiler_names_is_an_input(self):
-        header = self.write("value.h", "#define VALUE 1\n")
-        source = self.write("main.c", '#include "value.h"\nint value(void) { return VALUE; }\n')
-        depfile = self.folder / "main.d"
-        step = native_build.Step(self.folder / "main.o", [c_compiler(), "-MMD", "-MF", depfile, "-c", source, "-o",
-                                                          self.folder / "main.o"], [source], depfile)
-        self.assertTrue(step.run("gcc"))
-        self.assertFalse(step.run("gcc"))
-        header.write_text("#define VALUE 222\n")
-        self.assertTrue(step.run("gcc"))
-
-    def test_a_failing_step_says_its_command_and_output_and_is_tried_again(self):
-        source = self.write("in", "1")
-        step = native_build.Step(self.folder / "out", ["bash", "-c", "echo broken >&2; exit 3"], [source])
-        for _ in range(2):
-            with self.assertRaisesRegex(Failure, "(?s)exit 3.*echo broken.*broken"):
-                step.run("gcc")
+    def flags(self, text, name="a.cpp"):
+        source = self.write(name, text)
+        return self.cmake(f'marked_flags(flags "{source}")\nmessage("${{flags}}")')
 
     def test_flags_come_from_the_build_comment_of_either_language(self):
-        cpp = self.write("a.cpp", "// A test.\n// build: -rdynamic -ldl\nint main() {}\n")
-        c = self.write("b.c", "/* build: -DNAME='a b' */\n")
-        plain = self.write("c.c", "// builds nothing\nint x;\n")
-        self.assertEqual(native_build.marked_flags(cpp), ["-rdynamic", "-ldl"])
-        self.assertEqual(native_build.marked_flags(c), ["-DNAME=a b"])
-        self.assertEqual(native_build.marked_flags(plain), [])
+        self.assertEqual(self.flags("// A test.\n// build: -DX -rdynamic -ldl\nint main() {}\n"), "-DX;-rdynamic;-ldl")
+        self.assertEqual(self.flags("/* build: -DNAME='a b' -Wl,-rpath,$ORIGIN */\n", "b.c"), "-DNAME=a b;-Wl,-rpath,$ORIGIN")
+        self.assertEqual(self.flags("// builds nothing\nint x;\n"), "")
 
-    def test_a_per_thread_mark_makes_a_second_program_and_leaves_the_first_without_it(self):
-        self.write("runtime/a.cu", "// build: -DX --default-stream per-thread\n")
-        self.write("runtime/two/main.cu", "")
-        self.write("runtime/two/other.cu", "")
-        with mock.patch.object(native_build, "TESTAPPS", self.folder):
-            found = {name: (len(files), flags) for name, files, flags in native_build.runtime_programs()}
-        self.assertEqual(found, {"a": (1, ["-DX"]), "a_per_thread": (1, ["-DX", "--default-stream", "per-thread"]), "two": (2, [])})
+    def test_what_has_no_source_is_taken_away_and_folders_stay(self):
+        kept, gone, beneath = self.write("out/kept", ""), self.write("out/gone", ""), self.write("out/folder/file", "")
+        self.cmake(f'keep_only("{self.folder}/out" * "{kept}" "{self.folder}/out/not_yet_built")')
+        self.assertEqual((kept.exists(), gone.exists(), beneath.exists()), (True, False, True))
+
+    def test_another_compiler_builds_everything_anew_and_the_same_one_nothing(self):
+        state = self.folder / "native"
+        commands = []
+
+        def run(command):
+            commands.append(command)
+            state.mkdir(exist_ok=True)
+
+        with mock.patch.object(native_build, "STATE", state), mock.patch.object(native_build, "run", run), \
+                mock.patch.object(native_build.subprocess, "run", return_value=mock.Mock(returncode=0)), \
+                mock.patch.object(native_build, "compilers") as compilers:
+            for identity, times, kept in (("gcc 1", 1, False), ("gcc 1", 1, True), ("gcc 2", 2, False)):
+                compilers.return_value = identity
+                native_build.configure()
+                self.assertEqual((len(commands), (state / "object").exists()), (times, kept))
+                self.write("native/object", "")
+
+    def test_a_failure_is_said_from_the_first_failed_step_on_and_without_the_others(self):
+        output = "[0/1] Re-checking globbed directories...\n[1/3] Building a\nwarning of a\nFAILED: b.o\ng++ b\nb.cpp:1: error: no\n[2/3] Building c\nninja: build stopped\n"
+        self.assertEqual(native_build.reason(output), "FAILED: b.o\ng++ b\nb.cpp:1: error: no\nninja: build stopped")
+        self.assertEqual(native_build.reason("-- Detecting\nCMake Error at x:1: two\n"), "CMake Error at x:1: two")
+        self.assertEqual(native_build.reason("no word of it\n"), "no word of it")
+        self.assertEqual((native_build.steps(output), native_build.steps("ninja: no work to do.\n")), (2, 0))
+
+
+class TheCorpusAsOneProgram(Folder):
+    def test_a_name_of_it_is_made_at_first_use_and_another_program_is_left_alone(self):
+        everything, alone = self.write("corpus/corpus", "all"), self.write("corpus/alone", "alone")
+        with mock.patch.object(corpus, "ALL", everything):
+            for _ in range(2):
+                self.assertTrue(corpus.path_of(named("free")).samefile(everything))
+            self.assertEqual(corpus.path_of(named("alone")).read_text(), "alone")
+            with mock.patch.object(corpus, "programs", return_value={name: named(name) for name in ("free", "alone")}):
+                self.assertEqual(corpus.files(), [everything, alone])
+            everything.unlink()
+            self.assertFalse(corpus.path_of(named("not_built")).exists())
+
+
+def named(name):
+    return corpus.Program(name, "", None, None, None, None, {}, "yes", None)
 
 
 class TheElfReader(unittest.TestCase):
@@ -348,6 +354,28 @@ class CountingTests(unittest.TestCase):
         self.assertEqual(test_suite.run(lacking), ((0, 1), "no such tool\n"))
 
 
+class TheLanes(unittest.TestCase):
+    def summary(self, waiting, computing):
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said):
+            report = test_suite.Report()
+            test_suite.run_beside(waiting, computing, report)
+            code = report.close(time.monotonic())
+        return code, said.getvalue().splitlines()
+
+    def test_both_run_to_their_ends_beside_each_other_and_are_summed(self):
+        begin = time.monotonic()
+        counted = test_suite.step("b", ["bash", "-c", "sleep 1; echo 3 passed, 1 failed; exit 1"], test_suite.count_last_line)
+        code, lines = self.summary([test_suite.step("a", ["sleep", "1"])], [counted, test_suite.step("c", ["true"])])
+        self.assertLess(time.monotonic() - begin, 1.9)
+        self.assertEqual((code, lines[-1]), (1, "5 passed, 1 failed"))
+        self.assertTrue(any(line.startswith("FAILED: b; rerun: GUARD_BUILD=") and "nice" not in line for line in lines), lines)
+
+    def test_a_fault_in_a_lane_is_not_lost(self):
+        with mock.patch.object(test_suite, "run", side_effect=OSError), self.assertRaises(OSError):
+            self.summary([test_suite.step("a", ["true"])], [])
+
+
 class TheResultsPage(Folder):
     REPORT = {
         "schema": 1, "card": "NVIDIA X1", "driver": "580.1", "cuda": 13000, "simulated": False, "date": "2026-01-02",
@@ -369,11 +397,44 @@ class TheResultsPage(Folder):
         text = page.read_text()
         self.assertIn("Words of a person.", text)
         self.assertIn("More words.", text)
-        self.assertEqual(text.count("## NVIDIA X1, driver 580.1"), 1)
-        self.assertEqual(text.count("## NVIDIA X2, driver 580.1"), 1)
-        self.assertIn("- date: 2026-03-04", text)
+        self.assertEqual(text.count("## Checks: NVIDIA X1, driver 580.1"), 1)
+        self.assertEqual(text.count("## Checks: NVIDIA X2, driver 580.1"), 1)
+        self.assertEqual(text.count("| 2026-03-04 |"), 1)
         self.assertEqual(text.count("2026-01-02"), 1)
-        self.assertIn("| a\\|b (app) | hangs (4 s) | ok | LG201 | PASS |", text)
+        self.assertIn("| 1 | hangs (4 s) | ok | LG201 | a\\|b (app) |", text)
+        self.assertEqual(json.loads((page.parent / "results" / "gpu-check-nvidia-x1-580.1.json").read_text())["date"], "2026-03-04")
+
+    def test_rows_that_passed_alike_are_one_and_every_other_has_its_own(self):
+        page = self.write("RESULTS.md", "# Results\n")
+        table = [["x (app)", "hangs (4 s)", "ok 0.30 s", "LG201 after 2.4 s", "PASS"], ["x (runtime)", "hangs (4 s)", "ok 0.25 s", "LG201 after 2.4 s", "PASS"],
+                 ["y (app)", "hangs (4 s)", "hangs (4 s)", "LG202 after 2.4 s", "FAIL"],
+                 ["corpus: w", "", "LG203 cuStreamWaitValue32_v2 after 2.6 s", "recording alone: LG203 cuStreamWaitValue32_v2", "PASS"],
+                 ["corpus: v", "", "LG203 spin after 10.0 s", "recording alone: LG203 spin", "PASS"],
+                 ["corpus: p", "", "ok 0.5 s, LG101 prevented", "", "PASS"], ["corpus: o", "", "ok 0.5 s, LG101", "", "PASS"],
+                 ["corpus: u", "", "", "known to be told LG299", "SKIP"], ["bash", "exit 3", "exit 3", "", "PASS"]]
+        self.assertEqual(self.results(dict(self.REPORT, table=table), page).returncode, 0)
+        text = page.read_text()
+        for row in ("| 2 | hangs (4 s) | ok 0.25 to 0.30 s | LG201 after 2.4 s | x (app, runtime) |", "| y (app) | hangs (4 s) | hangs (4 s) | LG202 after 2.4 s | FAIL |",
+                    "| 2 |   | LG203 after 2.6 to 10.0 s | recording alone: LG203 | w, v |", "| 1 |   | ok 0.5 s, LG101 prevented |   | p |",
+                    "| 1 |   | ok 0.5 s, LG101 |   | o |", "| corpus: u |   |   | known to be told LG299 | SKIP |", "| bash | exit 3 | exit 3 |   | PASS |"):
+            self.assertIn(row + "\n", text)
+
+    def test_a_page_that_the_kept_runs_do_not_make_is_stale(self):
+        page = self.write("RESULTS.md", "# Results\n")
+        self.assertEqual(self.results(self.REPORT, page).returncode, 0)
+        check = [sys.executable, str(SCRIPTS / "results"), "--check", "--into", str(page)]
+        self.assertEqual(subprocess.run(check, capture_output=True).returncode, 0)
+        page.write_text(page.read_text().replace("LG201", "LG202"))
+        self.assertEqual(subprocess.run(check, capture_output=True).returncode, 1)
+
+    def test_the_times_of_a_clean_clone_are_a_table_of_their_own(self):
+        page = self.write("RESULTS.md", "# Results\n")
+        run = {"seconds": 90, "limit_s": 120, "processor_seconds": 170, "exit": 0, "steps": []}
+        record = {"schema": 1, "date": "2026-01-02", "command": "scripts/time-clean-clone", "commit": "0123456789abcdef", "cores": 2, "processor": "Some",
+                  "runs": {"demo": run, "test": dict(run, seconds=700, limit_s=600, passed=9, failed=0)}}
+        self.assertEqual(self.results(record, page).returncode, 0)
+        for row in ("| `scripts/demo` | 90 s | 120 s | 170 s |   | PASS |", "| `scripts/test` | 700 s | 600 s | 170 s | 9 passed, 0 failed | MISS |"):
+            self.assertIn(row + "\n", page.read_text())
 
     def test_what_is_no_result_of_a_card_is_refused(self):
         page = self.write("RESULTS.md", "# Results\n")

@@ -11,7 +11,7 @@
 //!   is passed on as it came, and counted.
 //! * The real function is called exactly once, whatever fails around it, and its value is returned unchanged. The only
 //!   answer that is ever changed is the loading mode that a small CUDA runtime instance asks for (see
-//!   [`runtime::nudge`]).
+//!   [`preload::nudge`]).
 //! * No lock is held across a driver call, and the watchdog makes none.
 //! * A process that does not use CUDA gets no thread, no file and no output.
 //!
@@ -24,8 +24,12 @@
 #![allow(non_snake_case)]
 
 mod hooks;
+mod lifecycle;
 mod lookup;
+mod preload;
+mod record;
 mod runtime;
+mod watch;
 
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 compile_error!("LazyGuard gets between programs and the driver by the rules of the GNU C library's dynamic linker");

@@ -1,5 +1,8 @@
 // What the programs of the corpus are written with: images, streams, threads of their own, and the pace.
 //
+// All programs are linked into one, which runs the scenario that it is called by the name of (main.cpp). A file NAME.cpp holds one, as
+// SCENARIO(NAME) { ... } in the place of main; what else it defines is static.
+//
 // The pace T is the threshold that a guard is run with, in LG_SCALE_MS (600 where it is not said): slow programs last so many T.
 // A function of a module is loaded when it is got; a kernel of a library is cold until something loads it. Must not hide a call that a
 // program is about.
@@ -21,6 +24,15 @@
 #include "../common/session.hpp"
 
 namespace lg {
+
+// One per file of the corpus, in a list that is complete before main.
+struct Scenario {
+  const char* name;
+  int (*run)();
+  const Scenario* next;
+  static inline const Scenario* first = nullptr;
+  Scenario(const char* name, int (*run)()) : name(name), run(run), next(first) { first = this; }
+};
 
 inline unsigned pace_ms() {
   const char* text = std::getenv("LG_SCALE_MS");
@@ -112,6 +124,13 @@ inline unsigned blocks_that_fill_the_device() {
   return static_cast<unsigned>(multiprocessors * (threads / 1024));
 }
 
+// A grid that fills the device.
+template <class Argument>
+CUresult launch_everywhere(CUfunction function, CUstream stream, Argument argument) {
+  void* parameters[] = {&argument};
+  return cuLaunchKernel(function, blocks_that_fill_the_device(), 1, 1, 1024, 1, 1, 0, stream, parameters, nullptr);
+}
+
 // A cooperative grid of so many blocks of 1,024 threads.
 template <class... Arguments>
 CUresult launch_cooperative(CUfunction function, unsigned blocks, CUstream stream, Arguments... arguments) {
@@ -135,4 +154,38 @@ inline std::string ptx_of(unsigned kernels) {
   return text;
 }
 
+// Copies pinned memory to the device again and again, as a loader of data does.
+class Copier {
+ public:
+  explicit Copier(CUcontext context) : to_(device_words(1024)), stream_(lg::stream()) {
+    CK(cuMemHostAlloc(&from_, 4096, 0));
+    thread_ = thread_in(context, [this] {
+      while (!stop_) {
+        CK(cuMemcpyHtoDAsync(to_, from_, 4096, stream_));
+        CK(cuStreamSynchronize(stream_));
+        ++copies_;
+        std::this_thread::sleep_for(std::chrono::microseconds(200));
+      }
+    });
+    while (copies_ < 10) std::this_thread::yield();
+  }
+  void join() {
+    stop_ = true;
+    thread_.join();
+  }
+
+ private:
+  std::atomic<bool> stop_{false};
+  std::atomic<int> copies_{0};
+  void* from_ = nullptr;
+  CUdeviceptr to_;
+  CUstream stream_;
+  std::thread thread_;
+};
+
 }  // namespace lg
+
+#define SCENARIO(name)                                                 \
+  static int scenario_##name();                                        \
+  static const lg::Scenario registered_##name{#name, scenario_##name}; \
+  static int scenario_##name()

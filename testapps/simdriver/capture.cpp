@@ -322,6 +322,7 @@ BOTH(cuStreamUpdateCaptureDependencies, (CUstream hStream, CUgraphNode *dependen
 BOTH(cuStreamUpdateCaptureDependencies_v2,
      (CUstream hStream, CUgraphNode *dependencies, const CUgraphEdgeData *, size_t numDependencies, unsigned int flags),
      update_dependencies(hStream, per_thread, dependencies, numDependencies, flags))
+#undef BOTH
 
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
   ENTER();

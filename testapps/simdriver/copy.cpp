@@ -351,6 +351,7 @@ BATCH(cuMemcpyBatchAsync_ptsz, true)
   }
 BATCH(cuMemcpyBatchAsync_v2, false)
 BATCH(cuMemcpyBatchAsync_v2_ptsz, true)
+#undef BATCH
 
 #define FILL(bits, value_type)                                                                                               \
   CUresult cuMemsetD##bits##_v2(CUdeviceptr to, value_type value, size_t N) {                                                \

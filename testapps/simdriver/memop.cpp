@@ -161,3 +161,4 @@ BATCH(cuStreamBatchMemOp, false)
 BATCH(cuStreamBatchMemOp_ptsz, true)
 BATCH(cuStreamBatchMemOp_v2, false)
 BATCH(cuStreamBatchMemOp_v2_ptsz, true)
+#undef BATCH

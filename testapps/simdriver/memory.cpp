@@ -17,14 +17,14 @@
 namespace lgsim {
 namespace {
 
-struct Table {
+struct Allocations {
   std::mutex mutex;
   std::map<uintptr_t, Allocation> by_base;
   uint64_t device_used = 0;
   uint64_t next_id = 1;
 };
-Table &table() {
-  static Table *const t = new Table;
+Allocations &allocations() {
+  static Allocations *const t = new Allocations;
   return *t;
 }
 std::atomic<int64_t> code_bytes{0};
@@ -52,8 +52,8 @@ void give_back(const Allocation &a) {
 CUresult allocate(Context &context, size_t bytes, Memory kind, unsigned flags, uintptr_t &base) {
   if (!bytes) return CUDA_ERROR_INVALID_VALUE;
   {
-    std::lock_guard<std::mutex> hold(table().mutex);
-    if (kind == Memory::device && bytes > kDeviceBytes - table().device_used) return CUDA_ERROR_OUT_OF_MEMORY;
+    std::lock_guard<std::mutex> hold(allocations().mutex);
+    if (kind == Memory::device && bytes > kDeviceBytes - allocations().device_used) return CUDA_ERROR_OUT_OF_MEMORY;
   }
   void *at = take(bytes);
   if (!at) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -65,7 +65,7 @@ CUresult allocate(Context &context, size_t bytes, Memory kind, unsigned flags, u
 }  // namespace
 
 void add_allocation(const Allocation &allocation) {
-  Table &t = table();
+  Allocations &t = allocations();
   std::lock_guard<std::mutex> hold(t.mutex);
   Allocation a = allocation;
   a.id = t.next_id++;
@@ -74,7 +74,7 @@ void add_allocation(const Allocation &allocation) {
 }
 
 bool remove_allocation(uintptr_t base, Allocation &removed) {
-  Table &t = table();
+  Allocations &t = allocations();
   std::lock_guard<std::mutex> hold(t.mutex);
   auto it = t.by_base.find(base);
   if (it == t.by_base.end()) return false;
@@ -85,7 +85,7 @@ bool remove_allocation(uintptr_t base, Allocation &removed) {
 }
 
 bool find_allocation(uintptr_t address, Allocation &found) {
-  Table &t = table();
+  Allocations &t = allocations();
   std::lock_guard<std::mutex> hold(t.mutex);
   auto it = t.by_base.upper_bound(address);
   if (it == t.by_base.begin()) return false;
@@ -101,7 +101,7 @@ bool device_reaches(uintptr_t address, size_t bytes) {
 }
 
 void free_context_memory(Context &context) {
-  Table &t = table();
+  Allocations &t = allocations();
   std::vector<Allocation> gone;
   {
     std::lock_guard<std::mutex> hold(t.mutex);
@@ -231,9 +231,9 @@ CUresult cuMemGetInfo_v2(size_t *free, size_t *total) {
   ENTER();
   if (!free || !total) return CUDA_ERROR_INVALID_VALUE;
   NEED_CONTEXT(context);
-  std::lock_guard<std::mutex> hold(table().mutex);
+  std::lock_guard<std::mutex> hold(allocations().mutex);
   *total = kDeviceBytes;
-  *free = kDeviceBytes - table().device_used - static_cast<uint64_t>(code_bytes.load(std::memory_order_relaxed));
+  *free = kDeviceBytes - allocations().device_used - static_cast<uint64_t>(code_bytes.load(std::memory_order_relaxed));
   return CUDA_SUCCESS;
 }
 CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize) {

@@ -8,5 +8,8 @@
     return CUDA_ERROR_NOT_SUPPORTED;  \
   }
 
+#pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 #include "not-played.inc"
+#pragma GCC diagnostic pop
+#undef NOT_PLAYED

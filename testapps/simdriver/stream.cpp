@@ -192,6 +192,7 @@ BOTH(cuStreamSetAttribute, (CUstream hStream, CUstreamAttrID attr, const CUstrea
 BOTH(cuStreamGetAttribute, (CUstream hStream, CUstreamAttrID attr, CUstreamAttrValue *value_out),
      get_attribute(hStream, false, attr, value_out), get_attribute(hStream, true, attr, value_out))
 BOTH(cuStreamCopyAttributes, (CUstream dst, CUstream src), copy_attributes(dst, src, false), copy_attributes(dst, src, true))
+#undef BOTH
 
 CUresult cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx) {
   ENTER();

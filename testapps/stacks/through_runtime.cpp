@@ -3,7 +3,7 @@
 //
 // hangs in cuStreamSynchronize: the runtime's own frames <- wait_by_runtime <- main; on a card, since the runtime does not start on the
 // simulated driver
-// build: -Itarget/cuda/include -Ltarget/cuda/lib64 -lcudart_static -ldl -lrt -lpthread
+// build: -lcudart_static -ldl -lrt -lpthread
 #include "stuck.h"
 
 #include <cuda_runtime_api.h>

@@ -33,14 +33,23 @@ pub(super) enum Level {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum About {
+    /// The library to preload.
     Library,
+    /// The driver, and what the guard can do with it.
     Driver,
+    /// The device files, and `CUDA_VISIBLE_DEVICES`.
     Devices,
+    /// Whether the driver starts.
     Start,
+    /// What else comes between programs and the driver.
     Preloaded,
+    /// Every `LAZYGUARD_` variable.
     Settings,
+    /// Where a run folder goes.
     Folder,
+    /// Threads, core files, address space, filtered system calls.
     Limits,
+    /// The program and its libraries.
     Program,
 }
 
@@ -63,12 +72,28 @@ impl About {
 /// One thing that was found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Finding {
+    /// How it is to be taken.
     pub level: Level,
+    /// What it is about.
     pub about: About,
+    /// The finding.
     pub what: String,
     /// What to do; nothing where all is well.
     #[serde(rename = "do", skip_serializing_if = "Option::is_none")]
     pub todo: Option<String>,
+}
+
+/// What `lazyguard doctor --format json` prints.
+#[derive(Serialize)]
+struct Examination<'a> {
+    /// 1; raised when a key changes its meaning or goes away.
+    schema: u32,
+    /// How many problems.
+    problems: usize,
+    /// How many notes.
+    notes: usize,
+    /// The findings, in the order of the text.
+    findings: &'a [Finding],
 }
 
 /// What was found about one thing after the other.
@@ -121,10 +146,8 @@ impl Findings {
         match format {
             Format::Json => {
                 let (problems, notes) = (self.count(Level::Problem), self.count(Level::Note));
-                let all = serde_json::json!({
-                    "schema": SCHEMA, "problems": problems, "notes": notes, "findings": self.0
-                });
-                writeln!(out.raw(), "{all:#}")?;
+                let all = Examination { schema: SCHEMA, problems, notes, findings: &self.0 };
+                writeln!(out.raw(), "{:#}", serde_json::json!(all))?;
             }
             Format::Text => self.0.iter().try_for_each(|finding| {
                 let level = match finding.level {

@@ -1,106 +1,257 @@
-//! The findings as one JSON object, the superset of what the other forms say. `docs/READING.md` documents it.
+//! The findings as one JSON object, the superset of what the other forms say. `docs/REFERENCE.md` is generated from it.
 
 use super::collect::{Process, Stood};
 use super::judge::{Finding, Status};
 use super::{exit_code, text, End, Finished, Seen};
-use serde_json::{json, Value};
+use lazyguard_core::hazard::{FirstOccurrence, Hazard};
+use lazyguard_core::report::{HangReport, StackSeen, Summary};
+use serde::Serialize;
+use serde_json::json;
+use std::path::Path;
 
 /// The version of the form; raised when a field changes its meaning or goes away.
 const SCHEMA: u32 = 1;
 
+/// What `--json` of `lazyguard run` writes, and `--format json` of `lazyguard report` for the hazards or for several processes.
+#[derive(Serialize)]
+struct Findings<'a> {
+    /// 1; raised when a key changes its meaning or goes away.
+    schema: u32,
+    /// LazyGuard's version.
+    lazyguard: &'static str,
+    /// The folder that holds the folders of the processes.
+    root: &'a Path,
+    /// How the program ran; null where `lazyguard run` did not start it.
+    run: Option<RunSeen<'a>>,
+    /// The line that `--result` prints.
+    result: String,
+    /// What the run fails for, of what `fail_on` names: `hang` or `hazard`.
+    failed: Option<&'static str>,
+    /// What `--fail-on` was given.
+    fail_on: String,
+    /// The processes, the worst first.
+    processes: Vec<ProcessFound<'a>>,
+    /// The hazards: those that fail the run first, prevented ones last.
+    hazards: Vec<HazardFound<'a>>,
+    /// What the baseline knows beyond this run; null without a baseline.
+    baseline: Option<BaselineSeen<'a>>,
+    /// Lines of suppression files that matched nothing.
+    unused_suppressions: &'a [String],
+    /// What could not be read, one line each.
+    problems: Vec<&'a String>,
+}
+
+/// How `lazyguard run` saw its program end.
+#[derive(Serialize)]
+struct RunSeen<'a> {
+    /// The program and its arguments.
+    command: &'a [String],
+    /// When the program was started, in nanoseconds since 1970.
+    started_unix_ns: u64,
+    /// How long it ran.
+    nanos: u64,
+    /// `exited`, `signalled`, `timed out` or `ended on hang`.
+    ended: &'static str,
+    /// The program's exit code, where it exited.
+    status: Option<u8>,
+    /// The signal that ended it, where one did.
+    signal: Option<i32>,
+    /// The exit code of `lazyguard run`.
+    exit_code: u8,
+    /// The rank of `lazyguard run` in its job, where a launcher tells it.
+    rank: Option<&'a str>,
+}
+
+/// The part of a baseline that this run did not meet.
+#[derive(Serialize)]
+struct BaselineSeen<'a> {
+    /// Keys of hazards that are in the baseline and were not met.
+    absent: &'a [String],
+}
+
+/// A process of the run.
+#[derive(Serialize)]
+struct ProcessFound<'a> {
+    /// The name of its folder.
+    folder: &'a str,
+    /// The process id.
+    process: u32,
+    /// The program's file name.
+    program: &'a str,
+    /// Its rank in the job, or empty.
+    rank: &'a str,
+    /// The machine.
+    host: &'a str,
+    /// The driver's version, as `cuDriverGetVersion` counts.
+    driver_version: i32,
+    /// When the guard was armed, in nanoseconds since 1970.
+    armed_unix_ns: u64,
+    /// Time from then until the process was last seen.
+    nanos: u64,
+    /// How it ended, in words.
+    ended: &'a str,
+    /// Its exit code, where `lazyguard run` knows it.
+    exit_code: Option<i32>,
+    /// The signal that ended it, where `lazyguard run` knows it.
+    signal: Option<i32>,
+    /// Whether `lazyguard run` had ended it.
+    ended_by_run: bool,
+    /// `hang`, `suspected`, `slow`, `resolved`, `failed`, `abandoned`, `signalled`, `killed`, `unknown` or `well`. Hazards do not change it.
+    status: &'static str,
+    /// Its hang, or null.
+    hang: Option<&'a HangReport>,
+    /// The stacks of its blocked threads.
+    stacks: &'a [StackSeen],
+    /// Its summary, or null.
+    run: Option<&'a Summary>,
+    /// The keys of the hazards that it met.
+    hazards: Vec<String>,
+    /// What could not be read of it, one line each.
+    problems: &'a [String],
+}
+
+/// A hazard of the run, with the counts of all processes.
+#[derive(Serialize)]
+struct HazardFound<'a> {
+    #[serde(flatten)]
+    hazard: &'a Hazard,
+    /// The first occurrence in the whole run. Takes the place of the hazard's own, since it comes later.
+    first: FirstFound<'a>,
+    /// What tells this hazard from others: `CODE|kernel|call|stream class`, and `|prevented` where it was.
+    key: &'a str,
+    /// `new`, `known` (the baseline has it) or `suppressed`.
+    status: &'static str,
+    /// Whether the run fails for it.
+    fails: bool,
+    /// The lines of suppression files that match it, as `FILE:LINE: TEXT`.
+    suppressed_by: &'a [String],
+    /// The processes that met it, in the order of ranks.
+    met_by: Vec<MetByProcess<'a>>,
+}
+
+/// The first occurrence of a hazard.
+#[derive(Serialize)]
+struct FirstFound<'a> {
+    #[serde(flatten)]
+    occurrence: &'a FirstOccurrence,
+    /// The source file of the call, or null where the place is no line of source.
+    file: Option<&'a Path>,
+    /// The line in it.
+    line: Option<u32>,
+}
+
+/// A process that met a hazard.
+#[derive(Serialize)]
+struct MetByProcess<'a> {
+    /// The name of its folder.
+    folder: &'a str,
+    /// The process id.
+    process: u32,
+    /// The program's file name.
+    program: &'a str,
+    /// Its rank in the job, or empty.
+    rank: &'a str,
+    /// How often it met the hazard.
+    count: u64,
+}
+
 /// The object, as a file or standard output has it.
 pub(super) fn text(seen: &Seen<'_>) -> String {
-    format!("{:#}\n", value(seen))
+    format!("{:#}\n", json!(found(seen)))
 }
 
-fn value(seen: &Seen<'_>) -> Value {
-    json!({
-        "schema": SCHEMA,
-        "lazyguard": env!("CARGO_PKG_VERSION"),
-        "root": seen.root,
-        "run": seen.run.map(|run| run_of(run, seen)),
-        "result": text::result(seen),
-        "failed": seen.failed.map(super::FailedOn::word),
-        "fail_on": seen.fail_on.to_string(),
-        "processes": seen.processes.iter().map(process).collect::<Vec<_>>(),
-        "hazards": seen.judged.hazards.iter().map(hazard).collect::<Vec<_>>(),
-        "baseline": seen.has_baseline.then(|| json!({ "absent": seen.judged.absent })),
-        "unused_suppressions": seen.judged.unused,
-        "problems": seen.problems().collect::<Vec<_>>(),
-    })
+fn found<'a>(seen: &'a Seen<'_>) -> Findings<'a> {
+    Findings {
+        schema: SCHEMA,
+        lazyguard: env!("CARGO_PKG_VERSION"),
+        root: seen.root,
+        run: seen.run.map(|run| run_of(run, seen)),
+        result: text::result(seen),
+        failed: seen.failed.map(super::FailedOn::word),
+        fail_on: seen.fail_on.to_string(),
+        processes: seen.processes.iter().map(process).collect(),
+        hazards: seen.judged.hazards.iter().map(hazard).collect(),
+        baseline: seen.has_baseline.then(|| BaselineSeen { absent: &seen.judged.absent }),
+        unused_suppressions: &seen.judged.unused,
+        problems: seen.problems().collect(),
+    }
 }
 
-fn run_of(run: &Finished, seen: &Seen<'_>) -> Value {
+fn run_of<'a>(run: &'a Finished, seen: &Seen<'_>) -> RunSeen<'a> {
     let (ended, status, signal) = match run.end {
         End::Exited(status) => ("exited", Some(status), None),
         End::Signalled(signal) => ("signalled", None, Some(signal)),
         End::TimedOut => ("timed out", None, None),
         End::EndedOnHang => ("ended on hang", None, None),
     };
-    json!({
-        "command": run.command,
-        "started_unix_ns": run.started_unix_nanos,
-        "nanos": run.nanos,
-        "ended": ended,
-        "status": status,
-        "signal": signal,
-        "exit_code": exit_code(run.end, seen.failed),
-        "rank": run.rank,
-    })
+    RunSeen {
+        command: &run.command,
+        started_unix_ns: run.started_unix_nanos,
+        nanos: run.nanos,
+        ended,
+        status,
+        signal,
+        exit_code: exit_code(run.end, seen.failed),
+        rank: run.rank.as_deref(),
+    }
 }
 
-fn process(process: &Process) -> Value {
-    json!({
-        "folder": process.name,
-        "process": process.process,
-        "program": process.program,
-        "rank": process.rank,
-        "host": process.host,
-        "driver_version": process.driver_version,
-        "armed_unix_ns": process.armed_unix_nanos,
-        "nanos": process.nanos,
-        "ended": process.ended,
-        "exit_code": process.end.and_then(|end| end.exit_code),
-        "signal": process.end.and_then(|end| end.signal),
-        "ended_by_run": process.end.is_some_and(|end| end.ended_by_run),
-        "status": process.word(),
-        "hang": process.stood.as_ref().map(Stood::report),
-        "stacks": process.stacks,
-        "run": process.summary,
-        "hazards": process.hazards.iter().map(|seen| seen.hazard.key()).collect::<Vec<_>>(),
-        "problems": process.problems,
-    })
+fn process(process: &Process) -> ProcessFound<'_> {
+    ProcessFound {
+        folder: &process.name,
+        process: process.process,
+        program: &process.program,
+        rank: &process.rank,
+        host: &process.host,
+        driver_version: process.driver_version,
+        armed_unix_ns: process.armed_unix_nanos,
+        nanos: process.nanos,
+        ended: &process.ended,
+        exit_code: process.end.and_then(|end| end.exit_code),
+        signal: process.end.and_then(|end| end.signal),
+        ended_by_run: process.end.is_some_and(|end| end.ended_by_run),
+        status: process.word(),
+        hang: process.stood.as_ref().map(Stood::report),
+        stacks: &process.stacks,
+        run: process.summary.as_ref(),
+        hazards: process.hazards.iter().map(|seen| seen.hazard.key()).collect(),
+        problems: &process.problems,
+    }
 }
 
-fn hazard(finding: &Finding) -> Value {
-    let mut value = serde_json::to_value(&finding.hazard).unwrap_or_default();
-    value["key"] = json!(finding.key);
-    value["status"] = json!(finding.status.word());
-    value["fails"] = json!(finding.fails);
-    value["suppressed_by"] = match &finding.status {
-        Status::Suppressed(by) => json!(by),
-        _ => json!([]),
-    };
+fn hazard(finding: &Finding) -> HazardFound<'_> {
     let line = finding.line.as_ref();
-    value["first"]["file"] = json!(line.map(|line| &line.file));
-    value["first"]["line"] = json!(line.map(|line| line.line));
-    let met = finding.met_by.iter().map(|met| {
-        json!({
-            "folder": met.folder,
-            "process": met.process,
-            "program": met.program,
-            "rank": met.rank,
-            "count": met.count,
-        })
+    let met_by = finding.met_by.iter().map(|met| MetByProcess {
+        folder: &met.folder,
+        process: met.process,
+        program: &met.program,
+        rank: &met.rank,
+        count: met.count,
     });
-    value["met_by"] = met.collect();
-    value
+    HazardFound {
+        hazard: &finding.hazard,
+        first: FirstFound {
+            occurrence: &finding.hazard.first,
+            file: line.map(|line| line.file.as_path()),
+            line: line.map(|line| line.line),
+        },
+        key: &finding.key,
+        status: finding.status.word(),
+        fails: finding.fails,
+        suppressed_by: match &finding.status {
+            Status::Suppressed(by) => by,
+            _ => &[],
+        },
+        met_by: met_by.collect(),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::samples::{seen, Told};
     use super::*;
+    use serde_json::Value;
+    use std::collections::BTreeSet;
 
     fn told(told: &Told) -> Value {
         let mut text = String::new();
@@ -132,19 +283,26 @@ mod tests {
     }
 
     #[test]
-    fn the_page_tells_of_every_key() {
-        let page = include_str!("../../../docs/READING.md");
-        let (_, page) = page.split_once("### Findings, for programs").unwrap();
+    fn the_reference_has_the_keys_that_are_written() {
+        let page = include_str!("../../../docs/REFERENCE.md");
         let value = told(&Told { known: true, ..Told::default() });
-        for object in
-            [&value, &value["run"], &value["processes"][0], &value["hazards"][0], &value["hazards"][0]["met_by"][0]]
-        {
-            for key in object.as_object().unwrap().keys() {
-                assert!(page.contains(&format!("`{key}`")), "docs/READING.md does not tell of {key}");
-            }
-        }
-        for key in value["hazards"][0]["first"].as_object().unwrap().keys() {
-            assert!(page.contains(&format!("`{key}`")), "docs/READING.md does not tell of first.{key}");
+        let hazard = &value["hazards"][0];
+        for (heading, object) in [
+            ("## `lazyguard run --json`", &value),
+            ("### RunSeen", &value["run"]),
+            ("### ProcessFound", &value["processes"][0]),
+            ("### BaselineSeen", &value["baseline"]),
+            ("### HazardFound", hazard),
+            ("### FirstFound", &hazard["first"]),
+            ("### MetByProcess", &hazard["met_by"][0]),
+        ] {
+            let (_, section) = page.split_once(&format!("\n{heading}\n")).unwrap();
+            let rows = section.split("\n#").next().unwrap().lines().filter(|row| row.starts_with("| `"));
+            let (optional, always): (Vec<_>, Vec<_>) = rows.partition(|row| row.contains(", or absent |"));
+            let key = |row: &&str| row.split('`').nth(1).unwrap().to_owned();
+            let optional: BTreeSet<_> = optional.iter().map(key).collect();
+            let there = object.as_object().unwrap().keys().filter(|key| !optional.contains(*key)).cloned();
+            assert_eq!(there.collect::<BTreeSet<_>>(), always.iter().map(key).collect(), "{heading}");
         }
     }
 

@@ -6,15 +6,18 @@ mod text;
 
 pub(crate) use text::write_hang;
 
+use crate::names::lane_name;
 use crate::source::Opened;
 use crate::Failure;
-use lazyguard_core::diagnose::{diagnose, Diagnosis, Snapshot, SnapshotBuilder, Status};
+use lazyguard_core::diagnose::{diagnose, Diagnosis, Snapshot, SnapshotBuilder, Status, Verdict};
 use lazyguard_core::report::{HangReport, Newest, PreloadSummary};
 use lazyguard_core::settings::Settings;
-use lazyguard_core::trace::read::{Entry, ThreadSeen, ThreadState};
+use lazyguard_core::trace::read::{Entry, LaneUse, ThreadSeen, ThreadState};
 use lazyguard_core::trace::Kind;
-use serde_json::{json, Value};
+use lazyguard_core::Nanos;
+use serde::Serialize;
 use std::collections::HashMap;
+use std::path::Path;
 
 /// What the recording tells.
 pub(crate) struct Recorded {
@@ -34,6 +37,101 @@ pub(crate) struct StoodStill {
     pub report: HangReport,
     /// Whether it had lasted for as long as a live report waits; else it is only suspected.
     pub long_enough: bool,
+}
+
+/// What a recording says of its process.
+#[derive(Serialize)]
+pub(crate) struct RecordingSeen<'a> {
+    /// The version of the file's format.
+    format_version: u32,
+    /// The file.
+    file: &'a Path,
+    /// Its size.
+    bytes: u64,
+    /// The process id.
+    process: u32,
+    /// The program's file name.
+    program: &'a str,
+    /// The machine.
+    host: &'a str,
+    /// The rank in the job, or empty.
+    rank: &'a str,
+    /// The driver's version, as `cuDriverGetVersion` counts.
+    driver_version: u32,
+    /// LazyGuard's version.
+    lazyguard: &'a str,
+    /// What the process said last: `guarded`, `ended` or `stepped aside`.
+    state: &'static str,
+    /// Whether the process is there.
+    alive: bool,
+    /// When the recording's times begin, in nanoseconds since 1970.
+    armed_unix_ns: u64,
+    /// When the process was last seen.
+    last_seen_ns: Nanos,
+    /// Driver calls made.
+    calls: u64,
+    /// Launches among them.
+    launches: u64,
+    /// How many records there are.
+    records: RecordCounts,
+    /// The same for each lane.
+    lanes: Vec<LaneRecords>,
+    /// The threads that made driver calls.
+    threads: Vec<ThreadRecords>,
+    /// What makes no sense in the file, one line each.
+    defects: Vec<String>,
+    /// What was blocked when the process was last seen. Its `threshold_nanos` is `LAZYGUARD_HANG_AFTER`, and at most 50 ms where
+    /// the process was killed.
+    snapshot: &'a Snapshot,
+    /// What that is.
+    status: Status,
+    /// Of a hang the causes, the root cause first.
+    verdicts: &'a [Verdict],
+    /// Of something slow what is waited for, one sentence each.
+    slow: &'a [String],
+}
+
+/// How many records there are.
+#[derive(Serialize)]
+struct RecordCounts {
+    /// Records that were written.
+    written: u64,
+    /// Records that are there.
+    present: u64,
+    /// Records that later ones have overwritten.
+    overwritten: u64,
+    /// Records for which there was no capacity.
+    dropped: u64,
+}
+
+/// How many records of a lane there are.
+#[derive(Serialize)]
+struct LaneRecords {
+    /// The lane.
+    lane: &'static str,
+    /// Records that are there.
+    present: u64,
+    /// Records that later ones have overwritten.
+    overwritten: u64,
+    /// Records for which there was no capacity.
+    dropped: u64,
+}
+
+/// A thread of the recording.
+#[derive(Serialize)]
+struct ThreadRecords {
+    /// Its number in the recording, never used twice.
+    number: u32,
+    /// The system's id.
+    thread: u32,
+    /// Its name.
+    name: String,
+    /// `alive` or `ended`.
+    state: &'static str,
+    /// Driver calls that it made.
+    calls: u64,
+    /// Launches among them.
+    launches: u64,
 }
 
 impl Recorded {
@@ -62,67 +160,54 @@ impl Recorded {
         Ok(Self { opened, builder, snapshot, diagnosis, settings, preload, newest })
     }
 
-    pub(crate) fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> RecordingSeen<'_> {
         let facts = self.opened.recording.facts();
         let summaries = self.opened.recording.lanes();
-        let sum = |of: fn(&lazyguard_core::trace::read::LaneUse) -> u64| -> u64 {
-            summaries.iter().map(of).fold(0, u64::saturating_add)
+        let sum = |of: fn(&LaneUse) -> u64| -> u64 { summaries.iter().map(of).fold(0, u64::saturating_add) };
+        let lane = |summary: &LaneUse| LaneRecords {
+            lane: lane_name(summary.lane),
+            present: summary.present,
+            overwritten: summary.overwritten,
+            dropped: summary.dropped,
         };
-        let lanes: Vec<_> = summaries
-            .iter()
-            .map(|summary| {
-                json!({
-                    "lane": crate::names::lane_name(summary.lane),
-                    "present": summary.present,
-                    "overwritten": summary.overwritten,
-                    "dropped": summary.dropped,
-                })
-            })
-            .collect();
-        let threads: Vec<_> = self
-            .threads()
-            .map(|thread| {
-                json!({
-                    "number": thread.number,
-                    "thread": thread.thread,
-                    "name": thread.name,
-                    "state": thread_state(thread),
-                    "calls": thread.calls,
-                    "launches": thread.launches,
-                })
-            })
-            .collect();
-        let defects = self.opened.recording.defects().iter();
-        json!({
-            "format_version": facts.version,
-            "file": self.opened.path,
-            "bytes": facts.file_bytes,
-            "process": facts.process,
-            "program": facts.program,
-            "host": facts.host,
-            "rank": facts.rank,
-            "driver_version": facts.driver_version,
-            "lazyguard": facts.lazyguard,
-            "state": self.opened.state(),
-            "alive": self.opened.alive,
-            "armed_unix_ns": facts.armed_unix_nanos,
-            "last_seen_ns": facts.last_seen,
-            "calls": self.calls(),
-            "launches": self.launches(),
-            "records": {
-                "written": sum(|summary| summary.written()),
-                "present": sum(|summary| summary.present),
-                "overwritten": sum(|summary| summary.overwritten),
-                "dropped": sum(|summary| summary.dropped),
+        let thread = |thread: &'_ ThreadSeen| ThreadRecords {
+            number: thread.number,
+            thread: thread.thread,
+            name: thread.name.clone(),
+            state: thread_state(thread),
+            calls: thread.calls,
+            launches: thread.launches,
+        };
+        RecordingSeen {
+            format_version: facts.version,
+            file: &self.opened.path,
+            bytes: facts.file_bytes,
+            process: facts.process,
+            program: &facts.program,
+            host: &facts.host,
+            rank: &facts.rank,
+            driver_version: facts.driver_version,
+            lazyguard: &facts.lazyguard,
+            state: self.opened.state(),
+            alive: self.opened.alive,
+            armed_unix_ns: facts.armed_unix_nanos,
+            last_seen_ns: facts.last_seen,
+            calls: self.calls(),
+            launches: self.launches(),
+            records: RecordCounts {
+                written: sum(LaneUse::written),
+                present: sum(|summary| summary.present),
+                overwritten: sum(|summary| summary.overwritten),
+                dropped: sum(|summary| summary.dropped),
             },
-            "lanes": lanes,
-            "threads": threads,
-            "defects": defects.map(ToString::to_string).collect::<Vec<_>>(),
-            "snapshot": self.snapshot,
-            "status": self.diagnosis.status,
-            "verdicts": self.diagnosis.verdicts,
-            "slow": self.diagnosis.slow,
-        })
+            lanes: summaries.iter().map(lane).collect(),
+            threads: self.threads().map(thread).collect(),
+            defects: self.opened.recording.defects().iter().map(ToString::to_string).collect(),
+            snapshot: &self.snapshot,
+            status: self.diagnosis.status,
+            verdicts: &self.diagnosis.verdicts,
+            slow: &self.diagnosis.slow,
+        }
     }
 
     fn threads(&self) -> impl Iterator<Item = &ThreadSeen> {

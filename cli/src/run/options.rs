@@ -243,7 +243,7 @@ const PROGRAM: &str = "PROGRAM";
 
 /// What the help and the manual page have below the options.
 fn more_help() -> String {
-    let mut text = "Durations are a number and ms, s, m or h; without a unit it is seconds. An empty value is as good as none.\n\n\
+    let mut text = "Durations are a number and ns, us, ms, s, m or h; without a unit it is seconds. An empty value is as good as none.\n\n\
                     Exit codes:\n"
         .to_owned();
     for (code, meaning) in code::TABLE {

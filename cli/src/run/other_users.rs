@@ -16,6 +16,7 @@ use crate::process::exists;
 use lazyguard_core::old_runs::{namespace, process_of};
 use lazyguard_core::run_folder::{private_bases, private_suffix};
 use lazyguard_core::settings::PRIVATE_RUN;
+use lazyguard_core::tasks::{capabilities, capability};
 use nix::fcntl::Flock;
 use nix::unistd::{geteuid, getuid};
 use rustix::fs::{openat, Dir, FileType, Mode, OFlags};
@@ -150,12 +151,8 @@ fn mark_at(folder: &Path) -> io::Result<File> {
 
 /// Whether this process, and so the program, may become another user.
 fn can_change_user() -> bool {
-    /// The bit of `CAP_SETUID` in a set of capabilities, as `linux/capability.h` has it.
-    const SETUID: u32 = 7;
     let status = files::read_text("/proc/self/status").unwrap_or_default();
-    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    let effective = effective.and_then(|set| u64::from_str_radix(set.trim(), 16).ok());
-    effective.map_or(geteuid().is_root(), |set| set >> SETUID & 1 == 1)
+    capabilities(&status).map_or(geteuid().is_root(), |set| set >> capability::SETUID & 1 == 1)
 }
 
 /// Whether every user may go through a folder and all that are above it.

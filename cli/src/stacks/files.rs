@@ -4,10 +4,10 @@
 //! have been written to since the dump was made.
 
 use super::dump::Module;
-use super::unwind::Tables;
 use crate::files;
 use addr2line::{Loader, Location};
 use lazyguard_core::report::{demangle, FrameSeen};
+use lazyguard_core::stack::{undeleted, FileTables};
 use object::elf::{FileHeader64, PT_LOAD};
 use object::read::elf::{ElfFile64, FileHeader as _, ProgramHeader as _};
 use object::{Endianness, Object as _, ObjectSection as _, ObjectSymbol as _, ObjectSymbolTable as _};
@@ -37,7 +37,7 @@ impl Files {
 pub(super) struct CodeFile {
     /// The file's own address of its first byte.
     first: u64,
-    pub tables: Result<Tables, &'static str>,
+    pub tables: Result<FileTables, &'static str>,
     names: Option<Loader>,
     functions: Functions,
 }
@@ -54,7 +54,7 @@ type Elf = ElfFile64<'static, Endianness, &'static ReadCache<File>>;
 
 impl CodeFile {
     fn open(module: &Module) -> Self {
-        let path = module.path.strip_suffix(" (deleted)").unwrap_or(&module.path);
+        let path = undeleted(&module.path);
         Self::read(Path::new(path), module).unwrap_or_else(|why| Self {
             first: 0,
             tables: Err(why),
@@ -86,7 +86,7 @@ impl CodeFile {
         let functions = of_debug.unwrap_or_else(|| Functions::of(elf));
         Ok(Self {
             first,
-            tables: Ok(Tables::new(first, section(".eh_frame"), section(".eh_frame_hdr"))),
+            tables: Ok(FileTables::new(first, section(".eh_frame"), section(".eh_frame_hdr"))),
             names: Loader::new(debug.as_deref().unwrap_or(path)).ok(),
             functions,
         })

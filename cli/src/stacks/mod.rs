@@ -8,12 +8,11 @@
 
 mod dump;
 mod files;
-mod unwind;
 
 use dump::{Dump, Module, Thread};
 use files::Files;
 use lazyguard_core::report::{FrameSeen, HangReport, StackSeen};
-use lazyguard_core::stack::STACKS;
+use lazyguard_core::stack::{undeleted, Registers, STACKS};
 use std::io::Read as _;
 use std::path::Path;
 
@@ -76,7 +75,7 @@ fn walk(dump: &Dump<'_>, thread: &Thread<'_>, files: &mut Files) -> Vec<(u64, u6
         let at = usize::try_from(address.checked_sub(thread.memory_at)?).ok()?;
         thread.memory.get(at..)?.first_chunk().map(|word| u64::from_le_bytes(*word))
     };
-    let mut now = unwind::Registers::new(thread.address, thread.stack, thread.frame);
+    let mut now = Registers::new(thread.address, thread.stack, thread.frame);
     let mut found = Vec::new();
     loop {
         found.push((now.address(), now.call()));
@@ -126,6 +125,6 @@ fn stack(dump: &Dump<'_>, thread: u32, places: &[(u64, u64)], files: &mut Files)
 }
 
 fn file_name(module: &Module) -> &str {
-    let path = module.path.strip_suffix(" (deleted)").unwrap_or(&module.path);
+    let path = undeleted(&module.path);
     path.rsplit('/').next().unwrap_or(path)
 }

@@ -4,7 +4,7 @@ use super::table::took;
 use crate::nvml::{Card, Cards, Sample};
 use crate::output::{write_line, Output};
 use lazyguard_core::timing::ColdStart;
-use serde_json::{json, Value};
+use serde::Serialize;
 use std::io;
 use std::path::Path;
 
@@ -16,43 +16,56 @@ pub(super) fn of(folder: &Path) -> Option<Result<Cards, String>> {
     Cards::of(folder)
 }
 
-/// One card, as far as it concerns a start.
-struct Joined<'a> {
-    card: &'a Card,
-    start: &'a Sample,
-    steady: &'a Sample,
-    /// When its clock was first about what it was in the steady state, in nanoseconds after the process's start.
-    reached_ns: Option<u64>,
+/// The cards at the beginning of a start and in the steady state.
+#[derive(Serialize)]
+pub(super) struct CardsOfStart<'a> {
+    /// Why there is nothing, or nothing more; else null.
+    why: Option<&'a str>,
+    /// The driver's version, as it is published.
+    driver: Option<&'a str>,
+    /// The cards.
+    cards: Vec<CardOfStart<'a>>,
 }
 
-fn joined<'a>(cards: &'a Cards, summary: &ColdStart) -> Vec<Joined<'a>> {
+/// One card, as far as it concerns a start.
+#[derive(Serialize)]
+struct CardOfStart<'a> {
+    /// What it is.
+    card: &'a Card,
+    /// What was seen at the start.
+    start: &'a Sample,
+    /// What was seen in the steady state.
+    steady: &'a Sample,
+    /// When its clock was first within a twentieth of the one in the steady state, in nanoseconds after the process's start.
+    clock_reached_ns: Option<u64>,
+}
+
+fn joined<'a>(cards: &'a Cards, summary: &ColdStart) -> Vec<CardOfStart<'a>> {
     let began = summary.began_unix_ns;
     let steady_at = began.saturating_add(summary.steady.until_ns);
     let of = |card: &'a Card| {
         let reached = cards.reached_clock_of(card.index, began, steady_at);
-        Some(Joined {
+        Some(CardOfStart {
             card,
             start: cards.at(card.index, began)?,
             steady: cards.at(card.index, steady_at)?,
-            reached_ns: reached.map(|at| at - began),
+            clock_reached_ns: reached.map(|at| at - began),
         })
     };
     cards.cards.iter().filter_map(of).collect()
 }
 
-pub(super) fn json(cards: Option<&Result<Cards, String>>, summary: &ColdStart) -> Value {
+pub(super) fn of_start<'a>(cards: Option<&'a Result<Cards, String>>, summary: &ColdStart) -> CardsOfStart<'a> {
     let (cards, why) = match cards {
         None => (None, Some(NOBODY_LOOKED)),
         Some(Err(why)) => (None, Some(why.as_str())),
         Some(Ok(cards)) => (Some(cards), cards.why.as_deref()),
     };
-    let joined = cards.map_or_else(Vec::new, |cards| joined(cards, summary));
-    let of = |one: &Joined<'_>| json!({ "card": one.card, "start": one.start, "steady": one.steady, "clock_reached_ns": one.reached_ns });
-    json!({
-        "why": why,
-        "driver": cards.and_then(|cards| cards.driver.as_ref()),
-        "cards": joined.iter().map(of).collect::<Vec<_>>(),
-    })
+    CardsOfStart {
+        why,
+        driver: cards.and_then(|cards| cards.driver.as_deref()),
+        cards: cards.map_or_else(Vec::new, |cards| joined(cards, summary)),
+    }
 }
 
 pub(super) fn write(
@@ -74,7 +87,7 @@ pub(super) fn write(
         write_line!(out, "card {} ({name}):", one.card.index)?;
         write_line!(out, "  at the start  {}", in_words(one.start, one.card))?;
         write_line!(out, "  {steady:<12}  {}", in_words(one.steady, one.card))?;
-        if let Some(reached) = one.reached_ns {
+        if let Some(reached) = one.clock_reached_ns {
             write_line!(out, "  its clock was first seen to be about that at +{}", took(reached))?;
         }
         if one.card.persistent == Some(false) {

@@ -15,6 +15,7 @@ mod in_the_way;
 mod log;
 mod permissions;
 mod process;
+mod reference;
 mod report;
 mod timing;
 

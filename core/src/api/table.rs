@@ -25,17 +25,17 @@ macro_rules! with_driver_api {
                 1 cuInit cuInit 2000 legacy;
             }
             Lookup (symbol: Ptr, pfn: Ptr, cuda_version: i32, flags: u64)
-                => lookup::get_proc_address(symbol, pfn, cuda_version, flags);
+                => proc_address::get_proc_address(symbol, pfn, cuda_version, flags);
             {
                 2 cuGetProcAddress cuGetProcAddress 11030 legacy;
             }
             Lookup (symbol: Ptr, pfn: Ptr, cuda_version: i32, flags: u64, symbol_status: Ptr)
-                => lookup::get_proc_address_v2(symbol, pfn, cuda_version, flags, symbol_status);
+                => proc_address::get_proc_address_v2(symbol, pfn, cuda_version, flags, symbol_status);
             {
                 3 cuGetProcAddress_v2 cuGetProcAddress 12000 legacy;
             }
             Query (mode: Ptr)
-                => module::loading_mode(mode);
+                => loading_mode::for_program(mode);
             {
                 4 cuModuleGetLoadingMode cuModuleGetLoadingMode 11070 legacy;
             }

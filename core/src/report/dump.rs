@@ -15,7 +15,7 @@ const MOST_CALLS: usize = 32;
 /// What is known, as `dump.json` holds it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DumpReport {
-    /// [`SCHEMA`].
+    /// 1; raised when a key changes its meaning or goes away.
     pub schema: u32,
     /// The number of the request that this answers.
     pub request: u64,

@@ -36,7 +36,7 @@ impl Outcome {
 /// A hang as `hang.json` holds it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HangReport {
-    /// [`SCHEMA`].
+    /// 1; raised when a key changes its meaning or goes away.
     pub schema: u32,
     /// The process.
     pub process: u32,
@@ -67,7 +67,7 @@ pub struct HangReport {
     /// Whether the action of `LAZYGUARD_ON_HANG` is due: the hang is certain, or has lasted for long enough.
     #[serde(default)]
     pub acts: bool,
-    /// When it was over: no reported call is blocked any more. [`HangReport::outcome`] says how it ended.
+    /// When it was over: no reported call is blocked any more. `ends` says how it ended.
     #[serde(default)]
     pub resolved: Option<Nanos>,
     /// What became of the blocked calls, once it is over.

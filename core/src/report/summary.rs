@@ -1,6 +1,6 @@
 //! The summary of a run: what was done, what was left out, and why.
 
-use super::SCHEMA;
+use super::{PassedThrough, SCHEMA};
 use crate::api::counted;
 use crate::preload::{Nudge, Skip};
 use crate::settings::Policy;
@@ -105,7 +105,7 @@ pub struct RecordingSummary {
 /// The summary of a run, as `run.json` holds it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary {
-    /// [`SCHEMA`].
+    /// 1; raised when a key changes its meaning or goes away.
     pub schema: u32,
     /// LazyGuard's version.
     pub version: String,
@@ -137,6 +137,9 @@ pub struct Summary {
     pub recording: RecordingSummary,
     /// Names asked of the driver that look like launches, loads or waits and that this build does not get between.
     pub unhooked: Vec<String>,
+    /// Calls and look-ups that passed through untouched, by reason.
+    #[serde(default)]
+    pub passed_through: Vec<PassedThrough>,
     /// Records, log lines and numbers lost for lack of room, and faults of the guard's own, by name.
     pub lost: Vec<(String, u64)>,
 }
@@ -165,6 +168,9 @@ impl Summary {
         }
         if !self.unhooked.is_empty() {
             lines.push(format!("asked of the driver and not followed: {}", self.unhooked.join(", ")));
+        }
+        for passed in &self.passed_through {
+            lines.push(format!("passed untouched: {} {}", passed.count, passed.reason.text()));
         }
         for (what, count) in self.lost.iter().filter(|(_, count)| *count > 0) {
             lines.push(format!("lost: {count} {what}"));

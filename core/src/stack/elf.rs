@@ -45,7 +45,7 @@ pub struct Image {
     pub build_id: Vec<u8>,
     /// Where the index of the tables for unwinding lies, where there is one.
     pub(super) unwind_index: Option<u64>,
-    dynamic: Option<u64>,
+    pub(super) dynamic: Option<u64>,
 }
 
 impl Image {
@@ -207,11 +207,11 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::super::tests::{At, Own};
-    use super::super::{modules, Module};
+    use super::super::{modules, own_maps, Module};
     use super::*;
 
     fn c_library() -> Module {
-        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let maps = own_maps();
         modules(&maps).into_iter().find(|module| module.name().starts_with("libc.so")).unwrap()
     }
 
@@ -240,7 +240,7 @@ mod tests {
         let path = std::env::current_exe().unwrap();
         let file = InFile(std::fs::File::open(&path).unwrap());
         let memory = Own::new();
-        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let maps = own_maps();
         let module = modules(&maps).into_iter().find(|module| module.path == path.display().to_string()).unwrap();
         let image = Image::read(&memory, module.base).unwrap();
         assert_eq!(image.function(&memory, "_start"), None);

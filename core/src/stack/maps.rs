@@ -1,7 +1,14 @@
-//! What is mapped where, by the text of `/proc/PID/maps`.
+//! What is mapped where, by the text of `/proc/PID/maps`: the one reader of it, for the library and the command.
+//!
+//! It runs in processes that hang. The crate `procfs` would refuse the whole text for one line that it does not know, and
+//! allocate for every line.
+//!
+//! Must not: fail.
+
+use std::borrow::Cow;
 
 /// A line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapping<'a> {
     /// The first address.
     pub begin: u64,
@@ -13,13 +20,32 @@ pub struct Mapping<'a> {
     pub executable: bool,
     /// Where in its file it begins.
     pub offset: u64,
-    /// The file, or a name in brackets, or nothing.
-    pub path: &'a str,
+    /// The file as the kernel names it, also with ` (deleted)`; or a name in brackets, or nothing.
+    pub path: Cow<'a, str>,
+}
+
+impl Mapping<'_> {
+    /// The path of the file, where it is one.
+    pub fn file(&self) -> Option<&str> {
+        self.path.starts_with('/').then(|| undeleted(&self.path))
+    }
+}
+
+/// A path without what the kernel adds to that of a file which was deleted.
+pub fn undeleted(path: &str) -> &str {
+    path.strip_suffix(" (deleted)").unwrap_or(path)
+}
+
+/// The text for this process; empty where it cannot be read. A path that is not UTF-8 costs its own characters alone.
+pub fn own_maps() -> String {
+    let text = std::fs::read("/proc/self/maps").unwrap_or_default();
+    String::from_utf8(text).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
 /// The lines of a text, those that make no sense left out.
 pub fn mappings(text: &str) -> impl Iterator<Item = Mapping<'_>> {
-    text.lines().filter_map(|line| {
+    // A path may end in what else ends a line.
+    text.split('\n').filter_map(|line| {
         // address-address permissions offset device inode path; the path may have blanks in it.
         let mut fields = line.splitn(6, ' ');
         let (begin, end) = fields.next()?.split_once('-')?;
@@ -31,10 +57,19 @@ pub fn mappings(text: &str) -> impl Iterator<Item = Mapping<'_>> {
             readable: permissions.first() == Some(&b'r'),
             executable: permissions.get(2) == Some(&b'x'),
             offset: number(offset)?,
-            path: fields.nth(2).unwrap_or_default().trim_start(),
+            path: unescaped(fields.nth(2).unwrap_or_default().trim_start_matches(' ')),
         };
         (mapping.begin < mapping.end).then_some(mapping)
     })
+}
+
+/// The kernel escapes the end of a line in a path, and nothing else.
+fn unescaped(path: &str) -> Cow<'_, str> {
+    const NEW_LINE: &str = "\\012";
+    match path.contains(NEW_LINE) {
+        true => path.replace(NEW_LINE, "\n").into(),
+        false => path.into(),
+    }
 }
 
 /// A file that is mapped as code.
@@ -53,7 +88,7 @@ pub struct Module {
 impl Module {
     /// The file's name.
     pub fn name(&self) -> &str {
-        let path = self.path.strip_suffix(" (deleted)").unwrap_or(&self.path);
+        let path = undeleted(&self.path);
         path.rsplit('/').next().unwrap_or(path)
     }
 
@@ -66,22 +101,21 @@ impl Module {
 /// The files with code, in the order of their addresses.
 pub fn modules(text: &str) -> Vec<Module> {
     let mut found: Vec<Module> = Vec::new();
-    for mapping in mappings(text).filter(|mapping| mapping.path.starts_with('/')) {
+    for mapping in mappings(text).filter(|mapping| mapping.file().is_some()) {
         let newest = found.last_mut().filter(|module| module.path == mapping.path);
+        let (end, code) = (mapping.end, mapping.executable.then_some((mapping.begin, mapping.end)));
         let module = match newest {
             // A file's first byte, at a distance from what came before: it is there a second time.
             Some(module) if mapping.offset != 0 || module.end == mapping.begin => module,
             _ => {
                 let base = mapping.begin.saturating_sub(mapping.offset);
-                found.push(Module { base, end: mapping.end, path: mapping.path.to_owned(), code: Vec::new() });
+                found.push(Module { base, end: mapping.end, path: mapping.path.into_owned(), code: Vec::new() });
                 let newest = found.len() - 1;
                 &mut found[newest]
             }
         };
-        module.end = mapping.end;
-        if mapping.executable {
-            module.code.push((mapping.begin, mapping.end));
-        }
+        module.end = end;
+        module.code.extend(code);
     }
     found.retain(|module| !module.code.is_empty());
     found
@@ -101,6 +135,8 @@ mod tests {
 7f00e000-7f00f000 r--p 00000000 fe:00 13                     /data/weights
 7f010000-7f011000 r-xp 00000000 fe:00 12 /lib/libone.so (deleted)
 7f020000-7f021000 r-xp 00000000 fe:00 12 /lib/libone.so (deleted)
+7f030000-7f031000 r--p 00002000 fe:00 14 /tmp/new\\012line/c.so
+7f031000-7f032000 r-xp 00003000 fe:00 14 /tmp/new\\012line/c.so
 7ffc0000-7ffe0000 rw-p 00000000 00:00 0 [stack]
 7fff0000-7fff1000 r-xp 00000000 00:00 0 [vdso]
 nonsense
@@ -117,6 +153,8 @@ nonsense
                 ("libone.so", 0x7f00_c000, 0x7f00_e000, &[(0x7f00_c000, 0x7f00_d000)][..]),
                 ("libone.so", 0x7f01_0000, 0x7f01_1000, &[(0x7f01_0000, 0x7f01_1000)][..]),
                 ("libone.so", 0x7f02_0000, 0x7f02_1000, &[(0x7f02_0000, 0x7f02_1000)][..]),
+                // Without its first part it begins where that would lie.
+                ("c.so", 0x7f02_e000, 0x7f03_2000, &[(0x7f03_1000, 0x7f03_2000)][..]),
             ]
         );
         assert!(found[0].has_code_at(0x40_1000) && !found[0].has_code_at(0x40_3000));
@@ -125,9 +163,17 @@ nonsense
     #[test]
     fn lines_are_read_with_what_they_allow() {
         let found: Vec<_> = mappings(MAPS).collect();
-        assert_eq!(found.len(), 11);
+        assert_eq!(found.len(), 13);
+        let files: Vec<_> = found.iter().filter_map(Mapping::file).collect();
+        assert_eq!((files.len(), files[6], files[8]), (10, "/lib/libone.so", "/tmp/new\nline/c.so"));
+        assert_eq!(found[7].path, "/lib/libone.so (deleted)");
         let stack = found.iter().find(|m| m.path == "[stack]").unwrap();
         assert_eq!((stack.readable, stack.executable, stack.end), (true, false, 0x7ffe_0000));
-        assert!(modules(&std::fs::read_to_string("/proc/self/maps").unwrap()).len() > 1);
+        assert!(modules(&own_maps()).len() > 1);
+        let odd = mappings("1-2 r--p 0 0:0 5 /tmp/name\r\n2-1 r--p 0 0:0 5 /back\n3-4\n5-6 r\n-\n7-8 rwxp 0 0:0 0");
+        assert_eq!(
+            odd.map(|m| (m.begin, m.path.into_owned())).collect::<Vec<_>>(),
+            [(1, "/tmp/name\r".to_owned()), (7, String::new())]
+        );
     }
 }

@@ -8,13 +8,15 @@
 
 mod dump;
 mod elf;
+mod in_memory;
 mod maps;
 mod unwind;
 mod walk;
 
 pub use dump::{DumpFile, DumpModule, DumpThread, STACKS};
 pub use elf::{unexported_function, Image};
-pub use maps::{mappings, modules, Mapping, Module};
+pub use maps::{mappings, modules, own_maps, undeleted, Mapping, Module};
+pub use unwind::{FileTables, Registers};
 pub use walk::{walk, Stack, MOST_FRAMES};
 
 /// Memory that can be read, or not.

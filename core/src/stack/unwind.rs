@@ -1,500 +1,368 @@
-//! One step up a stack, by the tables that a file carries for exceptions (`.eh_frame`, of the DWARF kind).
+//! One step up a stack, by the tables that a file carries for exceptions (`.eh_frame`, of the DWARF kind), which `gimli` reads.
 //!
-//! Of the registers only the three that lead from frame to frame are followed: program counter, stack pointer and frame
-//! pointer. A rule that needs another one ends the walk. Frame pointers are not followed by themselves: a chain of them leaves
-//! the functions out that were built without, and nothing shows it.
+//! The library reads the tables as they lie in its process's memory ([`step`]), the command those of a file ([`FileTables`]).
+//! Frame pointers are not followed by themselves: a chain of them leaves the functions out that were built without, and nothing
+//! shows it.
 //!
-//! Must not: guess.
+//! Must not: guess: where the tables do not say, or a register that they need is not known, the stack ends. Allocate: the
+//! library's thread has room for what `gimli` keeps on its own stack. Trust a number in the tables: `gimli` checks those of an
+//! entry; those of the sorted index, which it adds and multiplies as they are, are checked here.
 
 use super::elf::Image;
+use super::in_memory::{InMemory, Window};
 use super::Memory;
+use gimli::{
+    BaseAddresses, CfaRule, EhFrame, EhFrameHdr, EhFrameOffset, Encoding, Error, Evaluation, EvaluationResult,
+    EvaluationStorage, Format, LittleEndian, Location, ParsedEhFrameHdr, Piece, Reader, Register, RegisterRule,
+    Section as _, UnwindContext, UnwindContextStorage, UnwindExpression, UnwindSection as _, UnwindTableRow, Value,
+    X86_64,
+};
 
-/// The numbers that the tables use, for x86-64.
-const FRAME: u64 = 6;
-const STACK: u64 = 7;
-const RETURN: u64 = 16;
+/// The registers that have numbers in the tables.
+const REGISTERS: usize = 17;
+const FRAME: usize = X86_64::RBP.0 as usize;
+const STACK: usize = X86_64::RSP.0 as usize;
+const RETURN: usize = X86_64::RA.0 as usize;
 
-const MOST_TABLE_BYTES: usize = 1 << 16;
-const MOST_OPERATIONS: usize = 256;
-const MOST_KEPT: usize = 16;
-/// The bytes at an address, of any kind.
-const NO_POINTER: u8 = 0xff;
-/// A table of four-byte differences from its own place, which is what linkers write.
+const MOST_OPERATIONS: u32 = 1 << 10;
+/// Registers and words that one expression asks for.
+const MOST_QUESTIONS: usize = 64;
+
+/// The head of an index as linkers write it: a count of four bytes, and a table of four-byte differences from the index.
+const VERSION: u8 = 1;
+const COUNT: u8 = 0x03;
 const SORTED: u8 = 0x3b;
 
-/// The registers of a frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The registers of a frame, as far as they are known.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Registers {
-    /// Where it goes on: a return address.
-    pub address: u64,
-    /// The stack pointer then.
-    pub stack: u64,
-    /// The frame pointer then.
-    pub frame: u64,
-    /// Whether a call returns to the address; else it was a signal that came in before it.
-    pub returns: bool,
+    known: [Option<u64>; REGISTERS],
+    /// Whether a call returns to the address; else a signal came in before it.
+    returns: bool,
 }
 
 impl Registers {
-    /// Where the frame is: a call is what lies before the address it returns to.
-    pub fn place(&self) -> u64 {
-        self.address.wrapping_sub(self.returns.into())
+    /// Those of a frame that has called another one.
+    pub fn new(address: u64, stack: u64, frame: u64) -> Self {
+        let mut known = [None; REGISTERS];
+        (known[RETURN], known[STACK], known[FRAME]) = (Some(address), Some(stack), Some(frame));
+        Self { known, returns: true }
+    }
+
+    /// Where it goes on.
+    pub fn address(&self) -> u64 {
+        self.known[RETURN].unwrap_or(0)
+    }
+
+    /// Where it is: a call is what lies before the address it returns to.
+    pub fn call(&self) -> u64 {
+        self.address().wrapping_sub(self.returns.into())
+    }
+
+    /// The stack pointer.
+    pub(super) fn stack(&self) -> u64 {
+        self.known[STACK].unwrap_or(0)
+    }
+
+    fn get(&self, register: Register) -> Option<u64> {
+        self.known.get(usize::from(register.0)).copied().flatten()
     }
 }
 
-/// The frame that called this one; `None` where the tables do not say, or say that there is none.
-pub fn step(memory: &impl Memory, image: &Image, now: Registers) -> Option<Registers> {
-    let at = now.place();
-    let entry = Entry::find(memory, image, at)?;
-    let row = entry.row(at)?;
-    let cfa = match row.cfa {
-        Cfa::Register(STACK, offset) => now.stack.wrapping_add_signed(offset),
-        Cfa::Register(FRAME, offset) => now.frame.wrapping_add_signed(offset),
-        Cfa::Register(..) | Cfa::None => return None,
-        Cfa::Expression(expression) => evaluate(memory, expression, now, None)?,
-    };
-    let found = |rule: Rule, same: Option<u64>| match rule {
-        Rule::Same => same,
-        Rule::Undefined => None,
-        Rule::At(offset) => memory.word(cfa.wrapping_add_signed(offset)),
-        Rule::Is(offset) => Some(cfa.wrapping_add_signed(offset)),
-        Rule::AtExpression(expression) => memory.word(evaluate(memory, expression, now, Some(cfa))?),
-        Rule::IsExpression(expression) => evaluate(memory, expression, now, Some(cfa)),
-    };
-    // A frame pointer that is lost is no reason to stop where the next frame does not need it; zero leads nowhere.
-    let frame = found(row.frame, Some(now.frame)).unwrap_or(0);
-    let address = found(row.back, None)?;
-    let next = Registers { address, stack: cfa, frame, returns: !entry.of_signal };
-    (cfa > now.stack && address != 0).then_some(next)
+/// The frame that called this one, by the tables in memory; `None` where they do not say, or say that there is none.
+pub(super) fn step(memory: &impl Memory, image: &Image, now: &Registers) -> Option<Registers> {
+    let window = Window::new(memory);
+    let index_at = image.unwind_index?;
+    let index = EhFrameHdr::from(InMemory::from(&window, index_at));
+    // The section is all of the memory, so that an offset in it is an address.
+    let frames = EhFrame::from(InMemory::from(&window, 0));
+    let bases = BaseAddresses::default().set_eh_frame(0).set_eh_frame_hdr(index_at);
+    let index = Some(parsed(&index, &bases)?);
+    Tables { frames, frames_at: 0, index, bases }.step(0, now, &|address| memory.word(address))
 }
 
-/// What the tables hold of a function.
-struct Entry {
-    common: Vec<u8>,
-    /// What the common part says about each function's own.
-    code_factor: u64,
-    data_factor: i64,
-    pointers: u8,
-    common_program: usize,
-    /// Whether it is what a signal's handler returns to.
-    of_signal: bool,
-    own: Vec<u8>,
-    own_at: u64,
-    own_program: usize,
-    begin: u64,
+/// The tables of a file.
+pub struct FileTables {
+    /// The file's own address of its first byte.
+    first: u64,
+    frames: (u64, Vec<u8>),
+    index: (u64, Vec<u8>),
 }
 
-impl Entry {
-    /// By the sorted index, and only if it says so itself.
-    fn find(memory: &impl Memory, image: &Image, at: u64) -> Option<Self> {
-        let index = image.unwind_index?;
-        let head: [u8; 4] = memory.array(index)?;
-        let [1, frame_encoding, count_encoding, SORTED] = head else { return None };
-        let words = memory.bytes(index, 32);
-        let mut words = Reader { bytes: &words, at: 4, place: index };
-        words.pointer(frame_encoding)?;
-        let count = words.pointer(count_encoding)?;
-        let table = index.wrapping_add(words.at as u64);
-        let row = |number: u64| -> Option<(u64, u64)> {
-            let entry: [u8; 8] = memory.array(table.wrapping_add(number.checked_mul(8)?))?;
-            let word = u64::from_le_bytes(entry);
-            let from = |half: u64| index.wrapping_add_signed(i64::from(half as u32 as i32));
-            Some((from(word), from(word >> 32)))
+impl FileTables {
+    /// `.eh_frame` and `.eh_frame_hdr`, with their addresses in the file; `first` is that of the file's first byte.
+    pub fn new(first: u64, frames: Option<(u64, Vec<u8>)>, index: Option<(u64, Vec<u8>)>) -> Self {
+        Self { first, frames: frames.unwrap_or_default(), index: index.unwrap_or_default() }
+    }
+
+    /// The frame that called this one. `base` is where the file's first byte lies, `word` reads the stack.
+    pub fn step(&self, base: u64, now: &Registers, word: &dyn Fn(u64) -> Option<u64>) -> Option<Registers> {
+        let (frames_at, frames) = &self.frames;
+        let index = EhFrameHdr::new(&self.index.1, LittleEndian);
+        let bases = BaseAddresses::default().set_eh_frame(*frames_at).set_eh_frame_hdr(self.index.0);
+        let index = parsed(&index, &bases);
+        let tables = Tables { frames: EhFrame::new(frames, LittleEndian), frames_at: *frames_at, index, bases };
+        tables.step(base.wrapping_sub(self.first), now, word)
+    }
+}
+
+/// An index, if it is as linkers write it.
+fn parsed<R: Reader>(index: &EhFrameHdr<R>, bases: &BaseAddresses) -> Option<ParsedEhFrameHdr<R>> {
+    let [VERSION, _, COUNT, SORTED] = index.reader().clone().read_u8_array::<[u8; 4]>().ok()? else { return None };
+    index.parse(bases, 8).ok().filter(|index| index.table().is_some())
+}
+
+struct Tables<R: Reader> {
+    frames: EhFrame<R>,
+    frames_at: u64,
+    /// Without one, entries are looked at one by one.
+    index: Option<ParsedEhFrameHdr<R>>,
+    bases: BaseAddresses,
+}
+
+impl<R: Reader<Offset = usize>> Tables<R> {
+    /// The caller's registers. `bias` is what has to be added to an address of the tables to get the one in memory.
+    fn step(&self, bias: u64, now: &Registers, word: &dyn Fn(u64) -> Option<u64>) -> Option<Registers> {
+        let at = now.call().wrapping_sub(bias);
+        let (frames, bases) = (&self.frames, &self.bases);
+        let entry = match self.index.as_ref().and_then(ParsedEhFrameHdr::table) {
+            Some(table) => {
+                let found = table.lookup(at, bases).ok()?.direct().ok()?.checked_sub(self.frames_at)?;
+                let offset = EhFrameOffset(usize::try_from(found).ok()?);
+                frames.fde_from_offset(bases, offset, EhFrame::cie_from_offset)
+            }
+            None => frames.fde_for_address(bases, at, EhFrame::cie_from_offset),
         };
-        let (mut low, mut high) = (0, count);
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if row(middle)?.0 <= at {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        let entry = Self::read(memory, row(low.checked_sub(1)?)?.1)?;
-        let mut own = Reader { bytes: &entry.own, at: 4, place: entry.own_at };
-        let begin = own.pointer(entry.pointers)?;
-        // The length is a number of the same form, and relative to nothing.
-        let length = own.pointer(entry.pointers & 0x0f)?;
-        let own_bytes = own.uleb()?;
-        let own_program = own.at.checked_add(usize::try_from(own_bytes).ok()?)?;
-        (begin..begin.checked_add(length)?).contains(&at).then_some(Self { begin, own_program, ..entry })
-    }
-
-    /// The entry at an address with its common part; the function's own place is not read yet.
-    fn read(memory: &impl Memory, at: u64) -> Option<Self> {
-        let (own, own_at) = entry(memory, at)?;
-        let back = u64::from(u32::from_le_bytes(*own.first_chunk()?));
-        let (common, common_at) = entry(memory, own_at.checked_sub(back)?)?;
-        let mut reader = Reader { bytes: &common, at: 0, place: common_at };
-        if reader.number(4)? != 0 {
+        // The index names the nearest entry.
+        let entry = entry.ok().filter(|entry| entry.contains(at))?;
+        if entry.cie().return_address_register() != X86_64::RA {
             return None;
         }
-        let version = reader.number(1)?;
-        let mut letters = Vec::new();
-        loop {
-            match reader.number(1)? as u8 {
-                0 => break,
-                letter => letters.push(letter),
-            }
-        }
-        let code_factor = reader.uleb()?;
-        let data_factor = reader.sleb()?;
-        let back_register = if version == 1 { reader.number(1)? } else { reader.uleb()? };
-        let [b'z', rest @ ..] = letters.as_slice() else { return None };
-        let length = reader.uleb()?;
-        let common_program = reader.at.checked_add(usize::try_from(length).ok()?)?;
-        let (mut pointers, mut of_signal) = (0, false);
-        for letter in rest {
-            match letter {
-                b'R' => pointers = reader.number(1)? as u8,
-                b'P' => {
-                    let encoding = reader.number(1)? as u8;
-                    reader.pointer(encoding & 0x7f)?;
-                }
-                b'L' => drop(reader.number(1)?),
-                b'S' => of_signal = true,
-                _ => return None,
-            }
-        }
-        if back_register != RETURN || !matches!(version, 1 | 3) {
-            return None;
-        }
-        let (own_program, begin) = (0, 0);
-        Some(Self {
-            common,
-            code_factor,
-            data_factor,
-            pointers,
-            common_program,
-            of_signal,
-            own,
-            own_at,
-            own_program,
-            begin,
-        })
-    }
-
-    /// The rules that hold at an address.
-    fn row(&self, at: u64) -> Option<Row<'_>> {
-        let mut row = Row { cfa: Cfa::None, frame: Rule::Same, back: Rule::Undefined };
-        let mut place = self.begin;
-        let common = Reader { bytes: &self.common, at: self.common_program, place: 0 };
-        self.run(common, None, at, &mut place, &mut row)?;
-        place = self.begin;
-        let first = row;
-        let own = Reader { bytes: &self.own, at: self.own_program, place: self.own_at };
-        self.run(own, Some(first), at, &mut place, &mut row)?;
-        Some(row)
-    }
-
-    /// Carries a program out up to an address.
-    fn run<'a>(
-        &self,
-        mut program: Reader<'a>,
-        first: Option<Row<'a>>,
-        at: u64,
-        place: &mut u64,
-        row: &mut Row<'a>,
-    ) -> Option<()> {
-        let mut kept = Vec::new();
-        let scaled = |number: u64| i64::try_from(number).ok()?.checked_mul(self.data_factor);
-        let scaled_signed = |number: i64| number.checked_mul(self.data_factor);
-        while program.at < program.bytes.len() {
-            let code = program.number(1)? as u8;
-            let (operation, operand) = (code & 0xc0, u64::from(code & 0x3f));
-            let advance = match (operation, code) {
-                (0x40, _) => Some(operand),
-                (0, 0x02) => Some(program.number(1)?),
-                (0, 0x03) => Some(program.number(2)?),
-                (0, 0x04) => Some(program.number(4)?),
-                _ => None,
+        let mut context = UnwindContext::<usize, OnStack>::new_in();
+        let row = entry.unwind_info_for_address(frames, bases, &mut context, at).ok()?;
+        let expression =
+            |expression: UnwindExpression<usize>, begin| evaluate(frames, &expression, now, bias, begin, word);
+        let cfa = match row.cfa() {
+            CfaRule::RegisterAndOffset { register, offset } => now.get(*register)?.wrapping_add_signed(*offset),
+            CfaRule::Expression(e) => expression(*e, None)?,
+        };
+        let mut next = Registers { known: [None; REGISTERS], returns: !entry.is_signal_trampoline() };
+        for (number, place) in next.known.iter_mut().enumerate() {
+            let register = Register(number as u16);
+            // What callers may rely on stays; of the others nothing is known.
+            let kept =
+                matches!(register, X86_64::RBX | X86_64::RBP | X86_64::R12 | X86_64::R13 | X86_64::R14 | X86_64::R15);
+            *place = match row.register(register) {
+                None if number == STACK => Some(cfa),
+                None if kept => now.get(register),
+                None | Some(RegisterRule::Undefined) => None,
+                Some(RegisterRule::SameValue) => now.get(register),
+                Some(RegisterRule::Offset(offset)) => word(cfa.wrapping_add_signed(offset)),
+                Some(RegisterRule::ValOffset(offset)) => Some(cfa.wrapping_add_signed(offset)),
+                Some(RegisterRule::Register(other)) => now.get(other),
+                Some(RegisterRule::Expression(e)) => expression(e, Some(cfa)).and_then(word),
+                Some(RegisterRule::ValExpression(e)) => expression(e, Some(cfa)),
+                Some(_) => None,
             };
-            if let Some(steps) = advance {
-                *place = place.checked_add(steps.checked_mul(self.code_factor)?)?;
-                if *place > at {
-                    return Some(());
-                }
-                continue;
-            }
-            match (operation, code) {
-                (0x80, _) => {
-                    let offset = scaled(program.uleb()?)?;
-                    row.set(operand, Rule::At(offset));
-                }
-                (0xc0, _) => row.restore(operand, &first?),
-                (_, 0x00) => {}
-                (_, 0x05) => {
-                    let register = program.uleb()?;
-                    let offset = scaled(program.uleb()?)?;
-                    row.set(register, Rule::At(offset));
-                }
-                (_, 0x06) => row.restore(program.uleb()?, &first?),
-                (_, 0x07) => row.set(program.uleb()?, Rule::Undefined),
-                (_, 0x08) => row.set(program.uleb()?, Rule::Same),
-                (_, 0x09) => {
-                    // Kept in another register, which nobody knows.
-                    let register = program.uleb()?;
-                    program.uleb()?;
-                    row.set(register, Rule::Undefined);
-                }
-                (_, 0x0a) if kept.len() < MOST_KEPT => kept.push(*row),
-                (_, 0x0b) => *row = kept.pop()?,
-                (_, 0x0c) => row.cfa = Cfa::Register(program.uleb()?, i64::try_from(program.uleb()?).ok()?),
-                (_, 0x0d) => {
-                    let Cfa::Register(_, offset) = row.cfa else { return None };
-                    row.cfa = Cfa::Register(program.uleb()?, offset);
-                }
-                (_, 0x0e) => {
-                    let Cfa::Register(register, _) = row.cfa else { return None };
-                    row.cfa = Cfa::Register(register, i64::try_from(program.uleb()?).ok()?);
-                }
-                (_, 0x0f) => row.cfa = Cfa::Expression(program.block()?),
-                (_, 0x10) => {
-                    let register = program.uleb()?;
-                    row.set(register, Rule::AtExpression(program.block()?));
-                }
-                (_, 0x11) => {
-                    let register = program.uleb()?;
-                    row.set(register, Rule::At(scaled_signed(program.sleb()?)?));
-                }
-                (_, 0x12) => row.cfa = Cfa::Register(program.uleb()?, scaled_signed(program.sleb()?)?),
-                (_, 0x13) => {
-                    let Cfa::Register(register, _) = row.cfa else { return None };
-                    row.cfa = Cfa::Register(register, scaled_signed(program.sleb()?)?);
-                }
-                (_, 0x14) => {
-                    let register = program.uleb()?;
-                    row.set(register, Rule::Is(scaled(program.uleb()?)?));
-                }
-                (_, 0x15) => {
-                    let register = program.uleb()?;
-                    row.set(register, Rule::Is(scaled_signed(program.sleb()?)?));
-                }
-                (_, 0x16) => {
-                    let register = program.uleb()?;
-                    row.set(register, Rule::IsExpression(program.block()?));
-                }
-                // How much a call has pushed, which changes no rule.
-                (_, 0x2e) => drop(program.uleb()?),
-                _ => return None,
-            }
         }
-        Some(())
+        // A frame lies further out than the one it called, but for one that was interrupted on a stack of its own.
+        let outwards = !next.returns || cfa > now.stack();
+        (outwards && next.address() != 0).then_some(next)
     }
 }
 
-/// An entry's bytes behind its length, and where they lie.
-fn entry(memory: &impl Memory, at: u64) -> Option<(Vec<u8>, u64)> {
-    let length = u32::from_le_bytes(memory.array(at)?) as usize;
-    // Longer ones say so by a number that is no length.
-    if !(4..=MOST_TABLE_BYTES).contains(&length) {
-        return None;
+/// The value of an expression.
+fn evaluate<R: Reader<Offset = usize>>(
+    frames: &EhFrame<R>,
+    expression: &UnwindExpression<usize>,
+    now: &Registers,
+    bias: u64,
+    begin: Option<u64>,
+    word: &dyn Fn(u64) -> Option<u64>,
+) -> Option<u64> {
+    let encoding = Encoding { address_size: 8, format: Format::Dwarf32, version: 4 };
+    let mut evaluation = Evaluation::<R, OnStack>::new_in(expression.get(frames).ok()?.0, encoding);
+    evaluation.set_max_iterations(MOST_OPERATIONS);
+    if let Some(begin) = begin {
+        evaluation.set_initial_value(begin);
     }
-    let begin = at.wrapping_add(4);
-    let bytes = memory.bytes(begin, length);
-    (bytes.len() == length).then_some((bytes, begin))
-}
-
-/// Where the frame begins.
-#[derive(Clone, Copy)]
-enum Cfa<'a> {
-    None,
-    Register(u64, i64),
-    Expression(&'a [u8]),
-}
-
-/// Where the caller's register is.
-#[derive(Clone, Copy)]
-enum Rule<'a> {
-    Same,
-    Undefined,
-    At(i64),
-    Is(i64),
-    AtExpression(&'a [u8]),
-    IsExpression(&'a [u8]),
-}
-
-#[derive(Clone, Copy)]
-struct Row<'a> {
-    cfa: Cfa<'a>,
-    frame: Rule<'a>,
-    back: Rule<'a>,
-}
-
-impl<'a> Row<'a> {
-    fn set(&mut self, register: u64, rule: Rule<'a>) {
-        match register {
-            FRAME => self.frame = rule,
-            RETURN => self.back = rule,
-            _ => {}
-        }
-    }
-
-    fn restore(&mut self, register: u64, first: &Self) {
-        match register {
-            FRAME => self.frame = first.frame,
-            RETURN => self.back = first.back,
-            _ => {}
-        }
-    }
-}
-
-/// The value of an expression, of the few operations that compilers and linkers use for frames.
-fn evaluate(memory: &impl Memory, expression: &[u8], now: Registers, begin: Option<u64>) -> Option<u64> {
-    let mut reader = Reader { bytes: expression, at: 0, place: 0 };
-    let mut stack: Vec<u64> = begin.into_iter().collect();
-    for _ in 0..MOST_OPERATIONS {
-        if reader.at >= expression.len() {
-            return stack.pop();
-        }
-        let code = reader.number(1)? as u8;
-        let value = match code {
-            0x06 => memory.word(stack.pop()?)?,
-            0x08 => reader.number(1)?,
-            0x09 => reader.number(1)? as u8 as i8 as u64,
-            0x0a => reader.number(2)?,
-            0x0b => reader.number(2)? as u16 as i16 as u64,
-            0x0c => reader.number(4)?,
-            0x0d => reader.number(4)? as u32 as i32 as u64,
-            0x10 => reader.uleb()?,
-            0x11 => reader.sleb()? as u64,
-            0x12 => *stack.last()?,
-            0x1a | 0x1c | 0x22 | 0x24 | 0x2a => {
-                let (right, left) = (stack.pop()?, stack.pop()?);
-                match code {
-                    0x1a => left & right,
-                    0x1c => left.wrapping_sub(right),
-                    0x22 => left.wrapping_add(right),
-                    0x24 => left.checked_shl(u32::try_from(right).ok()?).unwrap_or(0),
-                    _ => u64::from(left as i64 >= right as i64),
-                }
-            }
-            0x23 => stack.pop()?.wrapping_add(reader.uleb()?),
-            0x30..=0x4f => u64::from(code - 0x30),
-            0x70..=0x8f => {
-                let register = match u64::from(code - 0x70) {
-                    FRAME => now.frame,
-                    STACK => now.stack,
-                    RETURN => now.address,
-                    _ => return None,
+    let mut result: Result<_, Error> = evaluation.evaluate();
+    for _ in 0..MOST_QUESTIONS {
+        result = match result.ok()? {
+            EvaluationResult::Complete => {
+                let [Piece { location: Location::Address { address }, .. }] = evaluation.as_result() else {
+                    return None;
                 };
-                register.wrapping_add_signed(reader.sleb()?)
+                return Some(*address);
+            }
+            EvaluationResult::RequiresRegister { register, .. } => {
+                // Registers hold addresses of memory. Linkage tables compute with the last bits of the one in the code, and
+                // those are the same in the file: files are mapped by pages.
+                evaluation.resume_with_register(Value::Generic(now.get(register)?))
+            }
+            EvaluationResult::RequiresMemory { address, size: 8, .. } => {
+                evaluation.resume_with_memory(Value::Generic(word(address)?))
+            }
+            EvaluationResult::RequiresRelocatedAddress(address) => {
+                evaluation.resume_with_relocated_address(address.wrapping_add(bias))
             }
             _ => return None,
         };
-        stack.push(value);
     }
     None
 }
 
-/// Numbers out of bytes, in the forms that the tables have.
-struct Reader<'a> {
-    bytes: &'a [u8],
-    at: usize,
-    /// Where the bytes lie.
-    place: u64,
+/// Room for a row's rules and the rows that a program keeps, for the values of an expression; an entry that needs more is
+/// refused.
+struct OnStack;
+
+impl UnwindContextStorage<usize> for OnStack {
+    type Rules = [(Register, RegisterRule<usize>); 32];
+    type Stack = [UnwindTableRow<usize, Self>; 8];
 }
 
-impl<'a> Reader<'a> {
-    fn number(&mut self, bytes: usize) -> Option<u64> {
-        let end = self.at.checked_add(bytes)?;
-        let mut word = [0; 8];
-        word.get_mut(..bytes)?.copy_from_slice(self.bytes.get(self.at..end)?);
-        self.at = end;
-        Some(u64::from_le_bytes(word))
-    }
-
-    fn uleb(&mut self) -> Option<u64> {
-        let mut value = 0;
-        for shift in (0..64).step_by(7) {
-            let byte = self.number(1)?;
-            value |= (byte & 0x7f) << shift;
-            if byte & 0x80 == 0 {
-                return Some(value);
-            }
-        }
-        None
-    }
-
-    fn sleb(&mut self) -> Option<i64> {
-        let mut value = 0;
-        for shift in (0..64).step_by(7) {
-            let byte = self.number(1)?;
-            value |= ((byte & 0x7f) << shift) as i64;
-            if byte & 0x80 == 0 {
-                let unused = 64_u32.saturating_sub(shift + 7);
-                return Some(value << unused >> unused);
-            }
-        }
-        None
-    }
-
-    fn block(&mut self) -> Option<&'a [u8]> {
-        let length = usize::try_from(self.uleb()?).ok()?;
-        let end = self.at.checked_add(length)?;
-        let block = self.bytes.get(self.at..end)?;
-        self.at = end;
-        Some(block)
-    }
-
-    /// A pointer in the form that a byte names: how long, and relative to what.
-    fn pointer(&mut self, encoding: u8) -> Option<u64> {
-        if encoding == NO_POINTER {
-            return None;
-        }
-        let place = self.place.wrapping_add(self.at as u64);
-        let value = match encoding & 0x0f {
-            0x00 | 0x04 | 0x0c => self.number(8)?,
-            0x01 => self.uleb()?,
-            0x02 => self.number(2)?,
-            0x03 => self.number(4)?,
-            0x09 => self.sleb()? as u64,
-            0x0a => self.number(2)? as u16 as i16 as u64,
-            0x0b => self.number(4)? as u32 as i32 as u64,
-            _ => return None,
-        };
-        match encoding & 0xf0 {
-            0x00 => Some(value),
-            0x10 => Some(place.wrapping_add(value)),
-            _ => None,
-        }
-    }
+impl<R: Reader> EvaluationStorage<R> for OnStack {
+    type Stack = [Value; 64];
+    type ExpressionStack = [(R, R); 1];
+    type Result = [Piece<R>; 1];
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::tests::{At, Own};
-    use super::super::{modules, walk, Stack};
+    use super::super::{modules, own_maps, walk, Stack};
     use super::*;
     use std::cell::Cell;
 
-    const NOW: Registers = Registers { address: 0x40_1010, stack: 0x7000, frame: 0x7100, returns: true };
+    fn now() -> Registers {
+        Registers::new(0x40_1011, 0x7000, 0x7100)
+    }
+
+    const CODE: u64 = 0x40_1000;
+    const FRAMES: u64 = 0x40_2000;
+    const INDEX: u64 = 0x40_3000;
+
+    /// Tables with one function, whose common part says `common`, with its index.
+    fn tables(common: &[u8]) -> (Vec<u8>, Vec<u8>) {
+        let entry = |mut bytes: Vec<u8>| {
+            bytes.resize(bytes.len().next_multiple_of(4), 0);
+            [&(bytes.len() as u32).to_le_bytes()[..], &bytes].concat()
+        };
+        let words = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>();
+        // Version 1, "zR", factors 1 and -8, return address in 16, four-byte differences.
+        let head = [&[0, 0, 0, 0, 1], &b"zR\0"[..], &[1, 0x78, 16, 1, 0x1b], common].concat();
+        let mut frames = entry(head);
+        let own = frames.len() as u64;
+        let begin = CODE.wrapping_sub(FRAMES + own + 8) as u32;
+        frames.extend(entry([words(&[own as u32 + 4, begin, 0x100]), vec![0]].concat()));
+        frames.extend([0; 4]);
+        let from_index = |address: u64| address.wrapping_sub(INDEX) as u32;
+        let row = [1, from_index(CODE), from_index(FRAMES + own)];
+        let index = [vec![VERSION, 0x1b, COUNT, SORTED], words(&[FRAMES.wrapping_sub(INDEX + 4) as u32]), words(&row)];
+        (frames, index.concat())
+    }
+
+    /// The caller's registers by these tables, which the file's and the memory's reader have to agree on.
+    fn stepped(common: &[u8], now: &Registers, stack: (u64, &[u64])) -> Option<Registers> {
+        let (frames, index) = tables(common);
+        let stack: (u64, Vec<u8>) = (stack.0, stack.1.iter().flat_map(|word| word.to_le_bytes()).collect());
+        let on_stack = |address| At(stack.0, &stack.1).word(address);
+        let of = |index| FileTables::new(0, Some((FRAMES, frames.clone())), index).step(0, now, &on_stack);
+        let by_file = of(Some((INDEX, index.clone())));
+        assert_eq!(of(None), by_file, "without an index");
+        let memory = Parts([At(FRAMES, &frames), At(INDEX, &index), At(stack.0, &stack.1)]);
+        let image = Image { bias: 0, build_id: Vec::new(), unwind_index: Some(INDEX), dynamic: None };
+        assert_eq!(step(&memory, &image, now), by_file, "in memory");
+        by_file
+    }
+
+    struct Parts<'a>([At<'a>; 3]);
+
+    impl Memory for Parts<'_> {
+        fn read(&self, address: u64, into: &mut [u8]) -> usize {
+            self.0.iter().map(|part| part.read(address, into)).find(|read| *read > 0).unwrap_or(0)
+        }
+    }
+
+    /// The frame begins at rsp + 16, and the return address lies below it.
+    const PLAIN: &[u8] = &[0x0c, 7, 16, 0x90, 1];
 
     #[test]
-    fn the_expression_of_a_linkage_table_is_evaluated() {
-        // What GNU ld writes: the stack pointer plus 8, and 8 more from the eleventh byte of an entry on.
-        let expression = [0x77, 0x08, 0x80, 0x00, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22];
-        let nothing = At(0, &[]);
-        assert_eq!(evaluate(&nothing, &expression, NOW, None), Some(0x7008));
-        let late = Registers { address: 0x40_101b, ..NOW };
-        assert_eq!(evaluate(&nothing, &expression, late, None), Some(0x7010));
-        // The saved stack pointer of a function that has aligned its own.
-        let saved = 0x1234_u64.to_le_bytes();
-        assert_eq!(evaluate(&At(0x70f8, &saved), &[0x76, 0x78, 0x06], NOW, None), Some(0x1234));
-        assert_eq!(evaluate(&nothing, &[0x76, 0x78, 0x06], NOW, None), None);
-        assert_eq!(evaluate(&nothing, &[0x73, 0x00], NOW, None), None, "a register that nobody knows");
-        assert_eq!(evaluate(&nothing, &[0x22], NOW, None), None);
+    fn a_plain_frame_is_left() {
+        let next = stepped(PLAIN, &now(), (0x7000, &[1, 0x1234])).unwrap();
+        assert_eq!((next.address(), next.stack(), next.get(X86_64::RBP)), (0x1234, 0x7010, Some(0x7100)));
+        assert_eq!(next.get(X86_64::RAX), None);
+        assert_eq!(stepped(PLAIN, &now(), (0x7000, &[1])), None, "the word is not there");
+        assert_eq!(stepped(PLAIN, &now(), (0x7000, &[1, 0])), None, "the outermost frame");
+        let elsewhere = Registers::new(CODE + 0x101 + 1, 0x7000, 0);
+        assert_eq!(stepped(PLAIN, &elsewhere, (0x7000, &[1, 2])), None, "code without an entry");
+        // By the frame pointer, which lies below the return address.
+        let framed = stepped(&[0x0c, 6, 16, 0x90, 1, 0x86, 2], &now(), (0x7100, &[0x7200, 0x1234])).unwrap();
+        assert_eq!((framed.address(), framed.stack(), framed.get(X86_64::RBP)), (0x1234, 0x7110, Some(0x7200)));
+        assert_eq!(stepped(&[0x0c, 3, 16, 0x90, 1], &now(), (0x7000, &[1, 2])), None, "a register that nobody knows");
+        assert_eq!(stepped(&[0x0c, 7, 0, 0x90, 1], &now(), (0x6ff8, &[1, 2])), None, "no further out");
+        assert_eq!(stepped(&[0x0c, 7, 16, 0x07, 16], &now(), (0x7000, &[1, 2])), None, "it says that it is the last");
+        assert_eq!(stepped(&[0x3f], &now(), (0x7000, &[1, 2])), None, "no such operation");
     }
 
     #[test]
-    fn numbers_have_their_signs() {
-        let read = |bytes: &[u8]| Reader { bytes, at: 0, place: 0 }.sleb();
-        assert_eq!((read(&[0x78]), read(&[0x02]), read(&[0x80, 0x7f])), (Some(-8), Some(2), Some(-128)));
-        assert_eq!(read(&[0x80]), None);
-        assert_eq!(read(&[0xff; 10]), None);
-        assert_eq!(Reader { bytes: &[0xe5, 0x8e, 0x26], at: 0, place: 0 }.uleb(), Some(624_485));
-        let mut relative = Reader { bytes: &[0xfc, 0xff, 0xff, 0xff], at: 0, place: 0x1000 };
-        assert_eq!(relative.pointer(0x1b), Some(0xffc));
+    fn the_expression_of_a_linkage_table_is_evaluated() {
+        // What GNU ld writes: the stack pointer plus 8, and 8 more from the eleventh byte of a linkage entry on.
+        let expression = [0x77, 0x08, 0x80, 0x00, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22];
+        let program = [&[0x0f, expression.len() as u8][..], &expression, &[0x90, 1]].concat();
+        let at = |address| {
+            let next = stepped(&program, &Registers::new(address, 0x7000, 0), (0x7000, &[0x11, 0x22]))?;
+            Some((next.stack(), next.address()))
+        };
+        assert_eq!((at(0x40_1010), at(0x40_101b)), (Some((0x7008, 0x11)), Some((0x7010, 0x22))));
+        // The stack pointer that a function has saved before it aligned its own.
+        let saved = [0x0f, 3, 0x76, 0x78, 0x06, 0x90, 1];
+        let next = stepped(&saved, &now(), (0x70f8, &[0x7108, 0x33])).unwrap();
+        assert_eq!((next.stack(), next.address()), (0x7108, 0x33));
+        assert_eq!(stepped(&saved, &now(), (0x7000, &[1])), None);
+        for refused in [&[0x0f, 1, 0x22][..], &[0x0f, 2, 0x73, 0x00], &[0x0f, 3, 0x2f, 0xfd, 0xff], &[0x0f, 9, 0x30]] {
+            assert_eq!(stepped(refused, &now(), (0x7000, &[1, 2])), None, "{refused:x?}");
+        }
+    }
+
+    #[test]
+    fn an_index_of_another_kind_is_left_alone() {
+        let (frames, index) = tables(PLAIN);
+        let word = |address| At(0x7008, &0x1234_u64.to_le_bytes()).word(address);
+        for (at, value) in [(0, 2), (2, 0x04), (2, 0xff), (3, 0x1b), (3, 0xff)] {
+            let mut index = index.clone();
+            index[at] = value;
+            let memory = Parts([At(FRAMES, &frames), At(INDEX, &index), At(0, &[])]);
+            let image = Image { bias: 0, build_id: Vec::new(), unwind_index: Some(INDEX), dynamic: None };
+            assert_eq!(step(&memory, &image, &now()), None);
+            let file = FileTables::new(0, Some((FRAMES, frames.clone())), Some((INDEX, index)));
+            assert_eq!(file.step(0, &now(), &word).map(|next| next.address()), Some(0x1234), "entry by entry");
+        }
+    }
+
+    #[test]
+    fn wrong_bytes_in_an_entry_end_the_step_and_nothing_else() {
+        let (frames, index) = tables(PLAIN);
+        let (mut random, mut steps) = (1_u64, 0);
+        let stack = [1; 64];
+        for round in 0..20_000_u64 {
+            let (mut frames, mut index) = (frames.clone(), index.clone());
+            let mut spoil = |bytes: &mut [u8]| {
+                random ^= random << 13;
+                random ^= random >> 7;
+                random ^= random << 17;
+                let odd = [0, 1, 0x7f, 0x80, 0xff, (random >> 40) as u8];
+                bytes[(random >> 8) as usize % bytes.len()] = odd[random as usize % odd.len()];
+            };
+            (0..1 + round % 4).for_each(|_| spoil(&mut frames));
+            (0..round % 3).for_each(|_| spoil(&mut index[4..]));
+            let memory = Parts([At(FRAMES, &frames), At(INDEX, &index), At(0x7000, &stack)]);
+            let image = Image { bias: 0, build_id: Vec::new(), unwind_index: Some(INDEX), dynamic: None };
+            steps += u32::from(step(&memory, &image, &now()).is_some());
+            let file = FileTables::new(0, Some((FRAMES, frames)), (round % 2 == 0).then_some((INDEX, index)));
+            steps += u32::from(file.step(0, &now(), &|address| At(0x7000, &stack).word(address)).is_some());
+        }
+        assert!(steps > 1000, "{steps} steps: hardly anything was read");
     }
 
     /// This test's memory, with wrong bytes in it here and there.
@@ -527,7 +395,7 @@ mod tests {
 
     #[test]
     fn tables_that_make_no_sense_end_the_walk_and_nothing_else() {
-        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let maps = own_maps();
         let modules = modules(&maps);
         let own = Own::new();
         let images: Vec<_> = modules.iter().map(|module| Image::read(&own, module.base)).collect();
@@ -540,9 +408,9 @@ mod tests {
             let (begin, end) = module.code[0];
             let address = begin + 1 + round.wrapping_mul(0x9e37_79b9_7f4a_7c15) % (end - begin);
             let at = (stack.end - 4096 + round % 509 * 8) & !7;
-            let now = Registers { address, stack: at, frame: at + 64, returns: true };
+            let now = Registers::new(address, at, at + 64);
             if let Some(image) = image(round as usize % modules.len()) {
-                steps += u32::from(step(&memory, image, now).is_some());
+                steps += u32::from(step(&memory, image, &now).is_some());
             }
             let stack = Stack { address, begin: at, end: stack.end, frame: at + 64 };
             frames += walk(&memory, &modules, &image, &stack).len();

@@ -30,18 +30,18 @@ pub fn walk<'a>(
     image: &dyn Fn(usize) -> Option<&'a Image>,
     stack: &Stack,
 ) -> Vec<u64> {
-    let mut now = Registers { address: stack.address, stack: stack.begin, frame: stack.frame, returns: true };
-    let mut found = vec![now.address];
+    let mut now = Registers::new(stack.address, stack.begin, stack.frame);
+    let mut found = vec![now.address()];
     while found.len() < MOST_FRAMES {
-        let Some(module) = modules.iter().position(|module| module.has_code_at(now.place())) else {
+        let Some(module) = modules.iter().position(|module| module.has_code_at(now.call())) else {
             break;
         };
-        let Some(next) = image(module).and_then(|image| step(memory, image, now)) else { break };
-        let goes_on_in_code = modules.iter().any(|module| module.has_code_at(next.place()));
-        if next.stack > stack.end || !goes_on_in_code {
+        let Some(next) = image(module).and_then(|image| step(memory, image, &now)) else { break };
+        let goes_on_in_code = modules.iter().any(|module| module.has_code_at(next.call()));
+        if next.stack() <= now.stack() || next.stack() > stack.end || !goes_on_in_code {
             break;
         }
-        found.push(next.address);
+        found.push(next.address());
         now = next;
     }
     found

@@ -31,11 +31,6 @@ pub use tracker::{StreamKey, Tracker};
 
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
-/// Locks, also where a thread died with the lock in hand: what the lock guards is valid after every statement.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
-
 /// How often [`lock_soon`] lets other threads run before it gives up: a lock is held for a few instructions.
 const TRIES: usize = 1000;
 

@@ -3,7 +3,7 @@
 //! Numbers begin at 1; 0 is nobody. An entry never moves and is never freed, only used again, so a reader may hold a
 //! reference for as long as it likes and finds either the entry or its successor there.
 
-use super::lock;
+use crate::sync::lock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};
 

@@ -3,11 +3,12 @@
 use super::context::{Context, Function, FunctionKind};
 use super::hash::ByHandle;
 use super::load::InFlight;
+use super::lock_soon;
 use super::operation::Operation;
 use super::slab::Slab;
 use super::stream::{Stream, StreamKind};
 use super::thread::ThreadSlot;
-use super::{lock, lock_soon};
+use crate::sync::lock;
 use crate::sync::AtomicU64 as Word;
 use crate::trace::layout::Shape;
 use crate::trace::{ProcessFacts, Recorder};

@@ -41,7 +41,9 @@ const MOST_IMAGES: usize = 1 << 16;
 /// Kernels of which it is kept that they were launched.
 const MOST_KERNELS: usize = 1 << 20;
 
-/// The summary. Times are nanoseconds since the guard was armed, as those of `lazyguard log`.
+/// The asynchronous calls that blocked the host: launches of kernels, graphs and host functions, copies and memsets that say so in
+/// their name, allocations and frees in the order of a stream, records of and waits for events, memory operations. Times are
+/// nanoseconds since the guard was armed, as those of `lazyguard log`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Blocking {
     /// A call that took so long blocked the host.
@@ -54,7 +56,7 @@ pub struct Blocking {
     pub total_ns: Nanos,
     /// How long the longest did.
     pub max_ns: Nanos,
-    /// How long each did, by powers of ten.
+    /// How many there are of each duration, by powers of ten.
     pub histogram: Vec<Decade>,
     /// The same by call, kernel and reason; what cost most comes first.
     pub groups: Vec<Group>,

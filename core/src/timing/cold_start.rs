@@ -33,8 +33,7 @@ pub struct ColdStart {
     pub armed_ns: Nanos,
     /// The steady state.
     pub steady: SteadyState,
-    /// What the time went into, until the steady state or, where it was not reached, until the end. Their sum is
-    /// [`SteadyState::until_ns`].
+    /// What the time went into, until the steady state or, where it was not reached, until the end. Their sum is `steady.until_ns`.
     pub parts: Vec<PartSpent>,
     /// What took longest, one by one, in the whole recording.
     pub longest: Vec<Step>,
@@ -52,7 +51,7 @@ pub struct ColdStart {
     pub missing: Missing,
 }
 
-/// When nothing of a start came any more.
+/// When the start was over: nothing of a start follows for a second, or for the rest of the run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SteadyState {
     /// Whether it was reached.
@@ -98,7 +97,7 @@ pub struct Step {
 /// Loads of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Loads {
-    /// [`Part::Compile`], [`Part::Modules`] or [`Part::Functions`].
+    /// `compile`, `modules` or `functions`.
     pub part: Part,
     /// How many.
     pub count: u64,

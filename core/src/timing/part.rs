@@ -11,7 +11,8 @@ use std::collections::HashMap;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Part {
-    /// From the process's start until the guard's library was loaded: the system, the dynamic linker.
+    /// From the process's start until the guard's library was loaded: the system, the dynamic linker. The system tells a process's
+    /// start to a hundredth of a second; a shell that replaces itself by the program started when the shell did.
     Loader,
     /// From there until the driver was asked to initialise itself: the program's own.
     Program,
@@ -29,9 +30,10 @@ pub enum Part {
     Modules,
     /// Functions were loaded.
     Functions,
-    /// Memory was allocated or freed, and the call was slow.
+    /// Memory was allocated or freed, and the call took 100 microseconds or more. A call that is slow more than 64 times is no part of
+    /// a start after that.
     Allocations,
-    /// Graphs were made ready.
+    /// Graphs were instantiated and uploaded.
     Graphs,
     /// A kernel was launched for the first time, loaded already.
     FirstLaunches,

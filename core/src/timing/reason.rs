@@ -2,15 +2,16 @@
 
 use serde::Serialize;
 
-/// See the module.
+/// Why a call that is documented as asynchronous blocked the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
-    /// The guard preloaded in this very call.
+    /// The guard preloaded in this call, for more than half of its time.
     GuardLoads,
-    /// The guard preloaded in another thread.
+    /// The guard preloaded in another thread for more than half of the time, and let no thread submit meanwhile.
     GuardLoadsElsewhere,
-    /// Another thread was in a call that holds the context's lock.
+    /// A call of another thread in the same context that loads, unloads, allocates, frees or changes a limit was under way before,
+    /// for more than half of the time, and had returned when this one did.
     LockHeld,
     /// What was loaded on first use had to be compiled.
     Compiles,
@@ -18,11 +19,11 @@ pub enum Reason {
     LoadsModule,
     /// A function was loaded on first use.
     LoadsFunction,
-    /// A copy from or to pageable memory.
+    /// A copy that may have pageable memory on one side; certain where the hazard LG105 was noted.
     PageableMemory,
-    /// The stream's queue was full.
+    /// The stream had a thousand operations or more that were not known to have ended; certain where LG106 was noted.
     QueueFull,
-    /// Local memory had to grow.
+    /// Local memory had to grow: LG107 was noted.
     LocalMemory,
     /// Memory in the order of a stream, for which the pool had to grow.
     PoolGrows,

@@ -13,7 +13,7 @@
 
 use super::layout::{self, header, lane, record, segment, text, Shape, LANES};
 use super::{Lane, Record};
-use crate::sync::{fence, AtomicU64, Ordering};
+use crate::sync::{fence, lock, AtomicU64, Ordering};
 use crate::Nanos;
 // The writer is one thread's own: it needs no model checking, and is built at compile time.
 use std::sync::atomic::{AtomicU32, AtomicU64 as OwnU64, AtomicUsize};
@@ -447,7 +447,7 @@ impl<'a> Recorder<'a> {
     fn add_text(&self, kind: u16, now: Nanos, content: &[u64], tail: Option<&str>) {
         let tail_words = tail.map_or(0, |t| 1 + t.len().div_ceil(layout::WORD));
         let size = (2 + content.len() + tail_words) * layout::WORD;
-        let _one_at_a_time = self.texts.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let _one_at_a_time = lock(&self.texts);
         let used = self.words[header::TEXTS_USED].load(Ordering::Relaxed) as usize;
         if used + size > self.shape.text_bytes || u32::try_from(size).is_err() {
             self.words[header::TEXTS_LOST].fetch_add(1, Ordering::Relaxed);

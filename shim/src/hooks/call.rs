@@ -9,19 +9,20 @@
 //! a cancellation or a jump leads out of it, so nothing stands in their way; the thread's next call from further out finds
 //! that this one was abandoned, and a thread that ends gives its slot back.
 
-use super::hazard::other;
 use crate::lookup::driver::{self, Handle};
-use crate::runtime::{self, door, gate, guard, thread, Guard};
+use crate::preload::gate;
+use crate::record::{guard, Guard};
+use crate::runtime::{door, pass_through, process, thread};
 use lazyguard_core::api::{Class, EntryPoint};
 use lazyguard_core::diagnose::Code;
 use lazyguard_core::hazard::{ConflictingOperation, Flags, HazardEvent, StreamClass};
+use lazyguard_core::report::PassThrough;
 use lazyguard_core::state::{
     Caller, ColdKind, InFlight, OpenRecord, Operation, Stream, StreamKey, StreamKind, ThreadSlot,
 };
 use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::{Kind, Lane, Record};
 use lazyguard_core::Nanos;
-use std::sync::atomic::Ordering;
 
 /// A driver call as it reaches its hook.
 #[derive(Clone, Copy)]
@@ -99,7 +100,7 @@ pub fn observe(
     // The call stays where it is from here to the end, and the real one is made at one place: moving the call about, or its
     // arguments, costs more than everything else that is done here.
     let mut call = None;
-    let ready = guard().and_then(|guard| {
+    let ready = armed().and_then(|guard| {
         door::inside(|| {
             if let Some(call) = begin(guard, entry, &mut call) {
                 before(call);
@@ -110,14 +111,26 @@ pub fn observe(
     let result = real();
     let Some(call) = &mut call else { return result };
     // In a child that was forked inside the call, the recording is the parent's.
-    if runtime::is_guard(call.guard) {
+    if call.guard.is_armed() {
         if ready.is_some() {
             door::inside(|| call.returned(entry, result, after));
         }
         call.slot.unmark();
+    } else {
+        process::note_unarmed();
     }
     call.slot.leave();
     result
+}
+
+/// The guard; a call without one is counted as passed through.
+#[inline(always)]
+fn armed() -> Option<&'static Guard> {
+    let guard = guard();
+    if guard.is_none() {
+        process::note_unarmed();
+    }
+    guard
 }
 
 /// The call, unless the thread is inside a call already.
@@ -125,7 +138,6 @@ pub fn observe(
 fn begin<'a>(guard: &'static Guard, entry: Entry, call: &'a mut Option<Call>) -> Option<&'a mut Call> {
     let slot = thread::slot(guard)?;
     if !slot.enter(entry.caller) && !recover(guard, slot, entry.caller) {
-        runtime::NESTED.fetch_add(1, Ordering::Relaxed);
         return None;
     }
     Some(call.insert(Call {
@@ -144,7 +156,9 @@ fn begin<'a>(guard: &'static Guard, entry: Entry, call: &'a mut Option<Call>) ->
 /// Whether the thread is not inside a call after all: it left the last one without returning from it.
 #[cold]
 fn recover(guard: &Guard, slot: &ThreadSlot, caller: Caller) -> bool {
-    if !slot.abandoned(caller) || door::on_signal_stack() {
+    let abandoned = slot.abandoned(caller);
+    if !abandoned || door::on_signal_stack() {
+        pass_through::note(if abandoned { PassThrough::SignalHandler } else { PassThrough::Nested });
         return false;
     }
     slot.abandon(guard.now());
@@ -290,6 +304,11 @@ impl Call {
             count: 0,
         };
         self.guard.hazards.note(self.guard, self.slot, &noted);
+    }
+
+    /// Whether the guard itself has loaded something since.
+    pub fn guard_loaded_since(&self, entered: Nanos) -> bool {
+        self.guard.loader.last_loaded() >= entered
     }
 
     /// Leaves a landmark beside the call's own record.
@@ -484,4 +503,18 @@ pub fn seen_again(guard: &'static Guard, slot: &'static ThreadSlot, entry: Entry
 /// A call that is only published, so that it can be seen if it blocks.
 pub fn published(entry: Entry, before: impl FnOnce(&mut Call), real: impl FnOnce() -> i32) -> i32 {
     observe(entry, before, real, |_, _| {})
+}
+
+/// What was in flight, as a hazard tells it.
+pub fn other(busy: InFlight) -> ConflictingOperation {
+    match busy.stream {
+        // Work of streams that are gone: nothing more is known of it.
+        0 => ConflictingOperation::default(),
+        stream => ConflictingOperation {
+            stream,
+            function: busy.oldest.function,
+            entry_point: busy.oldest.entry_point,
+            at: busy.oldest.at,
+        },
+    }
 }

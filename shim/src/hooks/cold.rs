@@ -9,7 +9,7 @@
 
 use super::call::{About, Call};
 use crate::lookup::driver::{self, Handle, SUCCESS};
-use crate::runtime::idle;
+use crate::preload::idle;
 use lazyguard_core::api::Class;
 use lazyguard_core::hazard::{rules, Flags};
 use lazyguard_core::state::{ColdKind, FunctionKind};
@@ -47,7 +47,7 @@ impl Call {
         self.about.function = number;
         self.about.owner = self.guard.tracker.function_entry(number).map_or(0, |f| f.owner());
         if self.guard.tracker.introduce_function(number, self.entered) {
-            self.guard.heartbeat.called_from(self.caller.address as u64);
+            self.guard.mappings.called_from(self.caller.address as u64);
         }
         if !self.is_loaded(function) {
             // Nothing in flight means that loading now is safe, and everything else that is pending may come along.

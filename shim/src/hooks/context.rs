@@ -1,15 +1,17 @@
 //! Contexts: initialisation, life, waiting; and everything that waits for a context as a whole.
 
 use super::call::{observe, published, Call, Entry};
+use crate::lifecycle::arm;
 use crate::lookup::driver::{self, Handle, SUCCESS};
-use crate::runtime::{clock, idle, lifecycle};
+use crate::preload::idle;
+use crate::runtime::clock;
 
 /// The driver is initialised; from here on the process is guarded.
 pub(super) fn init(_entry: Entry, _flags: u32, real: impl FnOnce() -> i32) -> i32 {
     let entered = clock::system_nanos();
     let result = real();
     if result == SUCCESS && driver::adopted() {
-        lifecycle::arm(lifecycle::Initialised { entered, returned: clock::system_nanos() });
+        arm::arm(arm::Initialised { entered, returned: clock::system_nanos() });
     }
     result
 }

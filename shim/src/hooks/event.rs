@@ -2,7 +2,7 @@
 
 use super::call::{observe, published, Entry};
 use crate::lookup::driver::{Handle, SUCCESS};
-use crate::runtime::idle;
+use crate::preload::idle;
 use lazyguard_core::trace::layout::flag;
 
 /// An event is recorded behind everything on a stream.

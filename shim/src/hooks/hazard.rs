@@ -5,11 +5,12 @@
 //!
 //! Must not: cost an ordinary launch anything, or tell of what the driver contradicts.
 
-use super::call::{About, Call};
+use super::call::{other, About, Call};
 use crate::lookup::driver::{Handle, SUCCESS};
-use crate::runtime::driver_queries::{self, Held};
-use crate::runtime::hazards::Filler;
-use crate::runtime::{idle, stacks};
+use crate::lookup::driver_queries::{self, Held};
+use crate::preload::idle;
+use crate::record::hazards::Filler;
+use crate::runtime::own_memory;
 use lazyguard_core::api::Class;
 use lazyguard_core::diagnose::{resident_blocks, Code, ValueWait, ValueWrite};
 use lazyguard_core::hazard::rules::{self, WaitsFor};
@@ -35,7 +36,7 @@ impl Call {
     /// The waits of other streams that a write satisfies, which is about to be submitted.
     pub fn waits_met(&self, write: &ValueWrite) -> Vec<Outstanding> {
         let hazards = &self.guard.hazards;
-        if !self.about.submits || !hazards.anybody_waits() {
+        if !self.about.submits || !hazards.has_waits() {
             return Vec::new();
         }
         let mut met = hazards.with_waits(self.guard, |waits| waits.satisfied_by(write));
@@ -101,7 +102,7 @@ impl Call {
         let held = || driver_queries::host_memory(wait.wait.address, wait.wait.wide).value();
         let holds = if may_hold { held() } else { None };
         // What it holds may be asked when something meets it.
-        stacks::will_be_read();
+        own_memory::will_be_read();
         self.guard.hazards.waited(self.guard, wait, holds);
     }
 
@@ -128,7 +129,7 @@ impl Call {
     /// A wait that the call would wait for, and that nothing submitted satisfies.
     fn stands_in_a_wait(&self, waits_for: WaitsFor) -> Option<(Flags, ConflictingOperation)> {
         let (hazards, tracker) = (&self.guard.hazards, &self.guard.tracker);
-        if !hazards.anybody_waits() {
+        if !hazards.has_waits() {
             return None;
         }
         let concerns = |wait: &Outstanding| {
@@ -214,7 +215,9 @@ impl Call {
 
     /// Whether a load explains why the call took long.
     fn explained(&self) -> bool {
-        self.guard.loader.is_busy() || self.guard.hazards.loaded_since(self.guard, self.entered, self.slot)
+        self.guard.loader.is_busy()
+            || self.guard_loaded_since(self.entered)
+            || self.guard.hazards.loaded_since(self.guard, self.entered, self.slot)
     }
 
     /// The call blocked the host behind what was outstanding on its stream.
@@ -310,7 +313,7 @@ impl Call {
         let in_flight = tracker.in_flight(self.about.context).into_iter().find(|busy| busy.oldest.at < self.entered);
         let took = self.returned.saturating_sub(self.entered);
         let flags = rules::compiled(took, in_flight.is_some(), launched_before);
-        if let Some(flags) = flags.filter(|_| !self.guard.hazards.guard_loaded_since(self.entered)) {
+        if let Some(flags) = flags.filter(|_| !self.guard_loaded_since(self.entered)) {
             self.note_hazard(Code::LG108, flags, in_flight.map(other).unwrap_or_default(), self.returned);
         }
     }
@@ -367,19 +370,5 @@ impl Call {
                 return;
             }
         }
-    }
-}
-
-/// What was in flight, as a hazard tells it.
-pub fn other(busy: InFlight) -> ConflictingOperation {
-    match busy.stream {
-        // Work of streams that are gone: nothing more is known of it.
-        0 => ConflictingOperation::default(),
-        stream => ConflictingOperation {
-            stream,
-            function: busy.oldest.function,
-            entry_point: busy.oldest.entry_point,
-            at: busy.oldest.at,
-        },
     }
 }

@@ -11,7 +11,9 @@
 
 use super::call::{observe, Call, Entry};
 use crate::lookup::driver::{self, Handle, SUCCESS};
-use crate::runtime::{self, door, thread};
+use crate::record::guard;
+use crate::runtime::{door, pass_through, thread};
+use lazyguard_core::report::PassThrough;
 use lazyguard_core::state::Caller;
 use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::{Kind, Lane, Record};
@@ -44,7 +46,7 @@ pub(super) fn launch(
     real: impl FnOnce() -> i32,
 ) -> i32 {
     submit(entry, stream, function, user_data, real, |wanted| {
-        let real = driver::real(entry.entry_point)?;
+        let real = driver::known(entry.entry_point)?;
         // SAFETY: the driver's function of this entry_point has this calling sequence.
         let real: unsafe extern "C-unwind" fn(Handle, HostFunction, Handle) -> i32 =
             unsafe { std::mem::transmute(real) };
@@ -63,7 +65,7 @@ pub(super) fn add_callback(
     real: impl FnOnce() -> i32,
 ) -> i32 {
     submit(entry, stream, function, user_data, real, |wanted| {
-        let real = driver::real(entry.entry_point)?;
+        let real = driver::known(entry.entry_point)?;
         // SAFETY: as above.
         let real: unsafe extern "C-unwind" fn(Handle, Callback, Handle, u32) -> i32 =
             unsafe { std::mem::transmute(real) };
@@ -87,8 +89,12 @@ fn submit(
         |call| {
             call.submits_to(stream);
             call.about.detail = function as u64;
-            if !function.is_null() && call.is_carried_out_once() {
+            if function.is_null() {
+                // The driver refuses it.
+            } else if call.is_carried_out_once() {
                 wanted.set(keep(call, function, user_data));
+            } else {
+                pass_through::note(PassThrough::CapturedHostFunction);
             }
         },
         || {
@@ -113,7 +119,9 @@ fn submit(
 fn keep(call: &Call, function: Handle, user_data: Handle) -> *mut Wanted {
     // SAFETY: plain memory; no allocation of Rust's, which would end the process where there is none.
     let place = unsafe { libc::malloc(size_of::<Wanted>()) }.cast::<Wanted>();
-    if !place.is_null() {
+    if place.is_null() {
+        pass_through::note(PassThrough::NoMemory);
+    } else {
         let handle = call.about.stream_entry.map_or(0, lazyguard_core::state::Stream::handle);
         let (stream, context) = (call.about.stream, call.about.context);
         let entry = Entry { entry_point: call.entry_point, caller: call.caller };
@@ -153,7 +161,7 @@ fn take(kept: Handle) -> Wanted {
 #[inline(never)]
 fn note(wanted: &Wanted, kind: Kind) {
     door::inside(|| {
-        let Some(guard) = runtime::guard() else { return };
+        let Some(guard) = guard() else { return };
         let Some(slot) = thread::slot(guard) else { return };
         let here = Caller { stack: std::ptr::from_ref(wanted) as usize, ..Caller::default() };
         if !slot.enter(here) {

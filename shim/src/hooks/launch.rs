@@ -2,9 +2,12 @@
 
 use super::call::{observe, seen_again, Call, Entry, PER_THREAD};
 use crate::lookup::driver::{Handle, SUCCESS};
-use crate::runtime::{self, clock, door, gate, thread, Guard};
+use crate::preload::gate;
+use crate::record::{guard, Guard};
+use crate::runtime::{clock, door, pass_through, process, thread};
 use cudarc::driver::sys::{CUlaunchAttribute, CUlaunchConfig};
 use lazyguard_core::hazard::rules;
+use lazyguard_core::report::PassThrough;
 use lazyguard_core::state::{FastLaunch, Known, LaunchFacts, ThreadSlot};
 use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::pack_launch;
@@ -32,11 +35,12 @@ fn launch(entry: Entry, function: Handle, stream: Handle, size: Extent, real: im
     };
     let result = real();
     // See `observe`.
-    if runtime::is_guard(guard) {
+    if guard.is_armed() {
         if slot.end_fast(fast, guard.now(), result, rules::BLOCKED_NANOS) {
             held(guard, slot, entry, &fast, result);
         }
     } else {
+        process::note_unarmed();
         slot.leave();
     }
     result
@@ -49,7 +53,7 @@ fn begin(
     stream: Handle,
     size: Extent,
 ) -> Option<(&'static Guard, &'static ThreadSlot, FastLaunch)> {
-    let guard = runtime::guard()?;
+    let guard = guard()?;
     let slot = thread::slot_if_any(guard)?;
     let (extent, three, false) = pack_launch(size.grid, size.block) else { return None };
     let facts = LaunchFacts {
@@ -181,6 +185,7 @@ fn together(entry: Entry, function: Handle, stream: Handle, size: Extent, real: 
 /// A launch described by a structure.
 pub(super) fn kernel_ex(entry: Entry, config: Handle, function: Handle, real: impl FnOnce() -> i32) -> i32 {
     if config.is_null() {
+        pass_through::note(PassThrough::NoDescription);
         return real();
     }
     // SAFETY: the program passes a launch configuration, which the driver reads as well.

@@ -3,8 +3,8 @@
 use super::call::{observe, published, Call, Entry};
 use super::image;
 use crate::lookup::driver::{Handle, SUCCESS};
-use crate::runtime::idle;
-use crate::runtime::loader::Item;
+use crate::preload::idle;
+use crate::preload::queue::Item;
 use lazyguard_core::state::{ColdKind, FunctionKind};
 use lazyguard_core::trace::layout::image::needs_compiler;
 use std::ffi::{c_char, CStr};

@@ -2,7 +2,7 @@
 
 use super::call::{observe, Entry};
 use crate::lookup::driver::{Handle, SUCCESS};
-use crate::runtime::idle;
+use crate::preload::idle;
 use lazyguard_core::state::{StreamKey, StreamKind};
 use std::cell::Cell;
 

@@ -1,7 +1,8 @@
 //! The real driver: its functions, by entry_point, and the few that the guard calls on its own behalf.
 //!
 //! One driver is adopted, the first that is seen; its functions are looked up all at once. A second copy, in another
-//! namespace or under another name, is left alone: its functions are handed to the program as they are, and counted.
+//! namespace or under another name, is left alone: its functions are handed to the program as they are
+//! ([`PassThrough::SecondDriver`]).
 //!
 //! Where another interposer stands behind this library in the search order and the driver behind that, the hooks call the
 //! interposer's function, as the program would have without this library; the guard's own calls go to the driver.
@@ -9,12 +10,15 @@
 //! Protocol: [`ADOPTED`] is set (Release) after the pointers are; readers of a pointer need no order, because a null one
 //! sends them to [`resolve`], and every thread that looks a pointer up finds the same one.
 
-use super::{dlsym, objects};
-use crate::runtime::door;
+use super::dynamic_linker::{self, open_loaded};
+use super::objects;
+use super::table::{self, hook, hook_at, HookTable};
+use crate::runtime::{door, pass_through};
 use lazyguard_core::api::{EntryPoint, ENTRY_POINTS};
+use lazyguard_core::report::PassThrough;
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// What the hooks call.
 static REAL: [AtomicPtr<c_void>; ENTRY_POINTS.len()] = [const { AtomicPtr::new(null_mut()) }; ENTRY_POINTS.len()];
@@ -22,17 +26,30 @@ static REAL: [AtomicPtr<c_void>; ENTRY_POINTS.len()] = [const { AtomicPtr::new(n
 static EXPORTED: [AtomicPtr<c_void>; ENTRY_POINTS.len()] = [const { AtomicPtr::new(null_mut()) }; ENTRY_POINTS.len()];
 static ADOPTED: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
-/// Look-ups answered by a driver other than the adopted one, and therefore passed on as they were.
-pub static FOREIGN: AtomicU64 = AtomicU64::new(0);
-
-/// The real function of a entry_point, if a driver is loaded that has it.
+/// The real function of an entry point, if a driver is loaded that has it. The caller may be the first to come here, so it hands
+/// its table of hooks over.
 #[inline]
-pub fn real(entry_point: EntryPoint) -> Option<*mut c_void> {
+pub fn real(entry_point: EntryPoint, hooks: &'static HookTable) -> Option<*mut c_void> {
+    let function = REAL[entry_point.index()].load(Ordering::Relaxed);
+    if function.is_null() {
+        return first(entry_point, hooks);
+    }
+    Some(function)
+}
+
+/// The same where the hooks are registered already.
+pub fn known(entry_point: EntryPoint) -> Option<*mut c_void> {
     let function = REAL[entry_point.index()].load(Ordering::Relaxed);
     if function.is_null() {
         return resolve(entry_point);
     }
     Some(function)
+}
+
+#[cold]
+fn first(entry_point: EntryPoint, hooks: &'static HookTable) -> Option<*mut c_void> {
+    table::register(hooks);
+    resolve(entry_point)
 }
 
 /// Finds a function that is called before any look-up went through this library: a program linked with the driver.
@@ -60,8 +77,8 @@ pub fn adopted() -> bool {
 /// What comes behind this library in the search order under the entry_point's name.
 fn next(entry_point: EntryPoint) -> Option<*mut c_void> {
     let mut name = [0u8; LONGEST];
-    let found = dlsym::real(libc::RTLD_NEXT, terminated(entry_point.symbol(), &mut name)?);
-    (!found.is_null() && found != crate::hooks::hook(entry_point)).then_some(found)
+    let found = dynamic_linker::real(libc::RTLD_NEXT, terminated(entry_point.symbol(), &mut name)?);
+    (!found.is_null() && found != hook(entry_point)).then_some(found)
 }
 
 /// Room for a symbol's name.
@@ -79,12 +96,12 @@ pub fn adopt_loaded() -> bool {
     if !ADOPTED.load(Ordering::Acquire).is_null() {
         return true;
     }
-    let handle = dlsym::open_loaded(c"libcuda.so.1");
+    let handle = open_loaded(c"libcuda.so.1");
     if !handle.is_null() {
         return adopt(handle);
     }
     // Linked under another file name: what comes behind this library in the search order, if that is a driver.
-    let found = dlsym::real(libc::RTLD_NEXT, c"cuInit");
+    let found = dynamic_linker::real(libc::RTLD_NEXT, c"cuInit");
     !found.is_null() && adopt_at(found)
 }
 
@@ -95,15 +112,15 @@ pub fn adopt_at(address: *const c_void) -> bool {
     let adopted = ADOPTED.load(Ordering::Acquire);
     if !adopted.is_null() {
         if adopted != this {
-            FOREIGN.fetch_add(1, Ordering::Relaxed);
+            pass_through::note(PassThrough::SecondDriver);
         }
         return adopted == this;
     }
     // A handle of our own keeps the driver in place as long as our pointers into it are; the GNU C library's handle is
     // the loader's record itself. A driver in another namespace is not found by path from here and is left alone.
-    let handle = dlsym::open_loaded(map.path());
+    let handle = open_loaded(map.path());
     if handle != this {
-        FOREIGN.fetch_add(1, Ordering::Relaxed);
+        pass_through::note(PassThrough::SecondDriver);
         return false;
     }
     adopt(handle)
@@ -111,17 +128,17 @@ pub fn adopt_at(address: *const c_void) -> bool {
 
 fn adopt(handle: *mut c_void) -> bool {
     // Only a driver in the global scope has anything in front of it that calls would pass on their way there.
-    let probe = dlsym::real(libc::RTLD_NEXT, c"cuDriverGetVersion");
+    let probe = dynamic_linker::real(libc::RTLD_NEXT, c"cuDriverGetVersion");
     let in_scope = !probe.is_null();
     let mut name = [0u8; LONGEST];
     for (index, entry_point) in ENTRY_POINTS.iter().enumerate() {
         let Some(symbol) = terminated(entry_point.symbol, &mut name) else { continue };
-        let exported = dlsym::real(handle, symbol);
+        let exported = dynamic_linker::real(handle, symbol);
         // A handle that was opened by name may be a stub that searches on and meets this library's own export.
-        if exported.is_null() || exported == crate::hooks::hook_at(index) {
+        if exported.is_null() || exported == hook_at(index) {
             continue;
         }
-        let next = if in_scope { dlsym::real(libc::RTLD_NEXT, symbol) } else { null_mut() };
+        let next = if in_scope { dynamic_linker::real(libc::RTLD_NEXT, symbol) } else { null_mut() };
         EXPORTED[index].store(exported, Ordering::Relaxed);
         REAL[index].store(if next.is_null() { exported } else { next }, Ordering::Relaxed);
     }
@@ -162,10 +179,10 @@ macro_rules! own_calls {
         impl Own {
             fn look_up(&self, handle: *mut c_void) {
                 $(
-                    let found = dlsym::real(handle, $symbol);
+                    let found = dynamic_linker::real(handle, $symbol);
                     // The guard's own calls go to the driver, not through its hooks.
-                    let hook = EntryPoint::by_symbol($symbol.to_bytes()).map(crate::hooks::hook);
-                    if hook != Some(found) {
+                    let own = EntryPoint::by_symbol($symbol.to_bytes()).map(hook);
+                    if own != Some(found) {
                         self.$field.store(found, Ordering::Relaxed);
                     }
                 )+

@@ -1,16 +1,27 @@
 //! How a program reaches the driver, and how it comes to reach the hooks instead.
 //!
-//! * Programs linked with `-lcuda` find the exports of [`crate::hooks`], because a preloaded library is searched first.
-//! * [`dlsym`] stands in front of the real one, for programs that open the driver themselves, among them every CUDA
-//!   runtime.
-//! * [`proc_address`] are the hooks of `cuGetProcAddress`, by which runtimes look up everything else.
-//! * [`driver`] knows the real functions.
-//! * [`objects`] tells which loaded object an address belongs to.
+//! Programs linked with `-lcuda` find the exports of this library, because a preloaded library is searched first. The others look the
+//! driver's functions up, and are answered here.
+//!
+//! | file | |
+//! |---|---|
+//! | [`dlsym`] | look-ups by `dlsym`, of programs that open the driver themselves, among them every CUDA runtime |
+//! | [`proc_address`] | look-ups by `cuGetProcAddress`, by which runtimes look up everything else |
+//! | [`driver`] | the real functions |
+//! | [`driver_queries`] | what the driver answers at any time |
+//! | [`table`] | the table of hooks, which the hooks register |
+//! | [`unhooked`] | names that were asked for and are not hooked |
+//! | [`objects`] | which loaded object an address belongs to |
+//! | [`dynamic_linker`] | the dynamic linker's own functions |
 //!
 //! Must not: start threads, wait, or initialise anything through a once-cell, because a look-up may happen with the
 //! loader's lock held, in a constructor, before this library's own.
 
 pub mod dlsym;
 pub mod driver;
+pub mod driver_queries;
+pub mod dynamic_linker;
 pub mod objects;
 pub mod proc_address;
+pub mod table;
+pub mod unhooked;

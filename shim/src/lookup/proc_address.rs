@@ -1,19 +1,20 @@
-//! The hooks of `cuGetProcAddress`, both calling sequences.
+//! What `cuGetProcAddress` hands out.
 //!
 //! The driver is asked first. Only if it answers with a pointer is that pointer looked at: if it is the real function of
-//! a entry_point that goes by the name asked for, the hook of that very entry_point takes its place, so that the calling sequence is
+//! an entry point that goes by the name asked for, the hook of that very entry point takes its place, so that the calling sequence is
 //! the one the driver chose for the version and the flags. A pointer that the driver exports under no name may be a newer
-//! entry_point with another calling sequence: it is taken for the newest known entry_point only if the driver answers with the same
-//! pointer when asked for exactly that entry_point's version. A name the table does not hold passes untouched; if it looks like a launch,
+//! entry point with another calling sequence: it is taken for the newest known one only if the driver answers with the same
+//! pointer when asked for exactly that one's version. A name the table does not hold passes untouched; if it looks like a launch,
 //! a load, a wait or a capture, it is noted for the summary.
 //!
 //! Must not: change the driver's result or status, or what the program finds when the driver has not answered.
 
-use super::driver::{self, Handle, SUCCESS};
-use crate::hooks;
-use crate::hooks::call::Entry;
-use crate::runtime::{self, door};
+use super::driver::{self, Handle};
+use super::table::{hook, hook_for_runtime};
+use super::{objects, unhooked};
+use crate::runtime::{environment, pass_through};
 use lazyguard_core::api::EntryPoint;
+use lazyguard_core::report::PassThrough;
 use std::ffi::{c_char, CStr};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -38,38 +39,10 @@ pub fn looked_up() -> u64 {
     LOOKED_UP.load(Ordering::Relaxed)
 }
 
-/// `cuGetProcAddress`, as of 11.3.
-pub fn get_proc_address(
-    _entry: Entry,
-    symbol: Handle,
-    pointer: Handle,
-    version: i32,
-    flags: u64,
-    real: impl FnOnce() -> i32,
-) -> i32 {
-    let result = real();
-    if result == SUCCESS {
-        LOOKED_UP.fetch_add(1, Ordering::Relaxed);
-        door::inside(|| substitute(symbol, pointer, version, flags));
-    }
-    result
-}
-
-/// `cuGetProcAddress_v2`, as of 12.0. The status, which may be null, is the driver's own.
-pub fn get_proc_address_v2(
-    entry: Entry,
-    symbol: Handle,
-    pointer: Handle,
-    version: i32,
-    flags: u64,
-    _status: Handle,
-    real: impl FnOnce() -> i32,
-) -> i32 {
-    get_proc_address(entry, symbol, pointer, version, flags, real)
-}
-
-fn substitute(symbol: Handle, pointer: Handle, version: i32, flags: u64) {
-    if symbol.is_null() || pointer.is_null() || !runtime::switched_on() {
+/// A look-up has succeeded: exchanges the pointer that it has filled in for the hook, where there is one.
+pub fn substitute(symbol: Handle, pointer: Handle, version: i32, flags: u64) {
+    LOOKED_UP.fetch_add(1, Ordering::Relaxed);
+    if symbol.is_null() || pointer.is_null() || !environment::switched_on() {
         return;
     }
     // SAFETY: the driver has just accepted both: a terminated name, and room for a pointer, which it has filled in.
@@ -80,7 +53,7 @@ fn substitute(symbol: Handle, pointer: Handle, version: i32, flags: u64) {
     }
     // A driver that is not linked symbolically gives out what the dynamic linker made of its own symbols: the hooks.
     let exact = driver::form_of(*slot, EntryPoint::by_base(name))
-        .or_else(|| EntryPoint::by_base(name).find(|&f| hooks::hook(f) == *slot));
+        .or_else(|| EntryPoint::by_base(name).find(|&f| hook(f) == *slot));
     let entry_point = match exact {
         Some(entry_point) => entry_point,
         None => {
@@ -88,19 +61,25 @@ fn substitute(symbol: Handle, pointer: Handle, version: i32, flags: u64) {
             let known = EntryPoint::by_request(name, version, per_thread)
                 .filter(|entry_point| driver::answers_alike(symbol.cast(), entry_point.info().since, flags, *slot));
             let Some(entry_point) = known else {
+                if EntryPoint::by_base(name).next().is_some() {
+                    pass_through::note(PassThrough::UnknownVersion);
+                }
                 if OF_CONCERN.iter().any(|start| name.starts_with(start)) {
-                    runtime::note_unhooked(name);
+                    unhooked::note(name);
                 }
                 return;
             };
             // A pointer into an object that is not the adopted driver is another layer's, or a second driver's. One into no
             // object at all is code that the driver has made.
-            if super::objects::object_of(*slot).is_some() && !driver::adopt_at(*slot) {
+            if objects::object_of(*slot).is_some() && !driver::adopt_at(*slot) {
                 return;
             }
             driver::remember(entry_point, *slot);
             entry_point
         }
     };
-    *slot = hooks::hook_for_runtime(entry_point);
+    let hook = hook_for_runtime(entry_point);
+    if !hook.is_null() {
+        *slot = hook;
+    }
 }

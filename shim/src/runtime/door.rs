@@ -2,8 +2,8 @@
 //!
 //! [`inside`] disables the thread's cancellation, runs a part of the guard, contains a panic of that part, and restores the
 //! thread's cancellation. Everything that the guard does on a thread of the program goes through it: both halves of a hook, the
-//! look-ups, arming, the end of a thread, the end of the process. [`leaf`] is the same without the two calls into the C
-//! library; it is for the fast path of a launch alone.
+//! look-ups, arming, the end of a thread, the end of the process. [`leaf`] is the same without the calls into the C
+//! library; it is for the fast path of a launch and for the guard's own threads.
 //!
 //! Why cancellation: `pthread_cancel` unwinds a thread from inside a cancellation point, such as a sleep or a write to a file. The
 //! program's own unwinder does that. It would meet the frames of the guard, which catch panics and have an unwinder of their
@@ -25,6 +25,7 @@
 //!
 //! Must not: be entered around the program's own call of the driver, or around a function of the program's.
 
+use super::process;
 use super::tls::{self, Door};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::time::Duration;
@@ -94,28 +95,19 @@ pub fn on_signal_stack() -> bool {
     unsafe { libc::sigaltstack(std::ptr::null(), &mut stack) != 0 || stack.ss_flags & libc::SS_ONSTACK != 0 }
 }
 
-/// Runs a part that reaches no function outside this library: there is nothing in it that a cancellation could strike.
-#[inline(always)]
-pub fn leaf<T: Copy>(part: impl FnOnce() -> T) -> Option<T> {
-    catch(part)
-}
-
-/// Runs a body of a thread of the guard's own, which the program cannot cancel.
-pub fn own_thread<T: Copy>(body: impl FnOnce() -> T) -> Option<T> {
-    catch(body)
-}
-
 #[inline(never)]
 fn contained<T: Copy>(part: impl FnOnce() -> T) -> Option<T> {
-    catch(part)
+    leaf(part)
 }
 
+/// Runs a part in which no cancellation can strike: one that reaches no function outside this library, or the body of a thread of
+/// the guard's own.
 #[inline(always)]
-fn catch<T: Copy>(part: impl FnOnce() -> T) -> Option<T> {
+pub fn leaf<T: Copy>(part: impl FnOnce() -> T) -> Option<T> {
     match catch_unwind(AssertUnwindSafe(part)) {
         Ok(value) => Some(value),
         Err(_) => {
-            super::lifecycle::disarm();
+            process::disarm();
             None
         }
     }

@@ -1,28 +1,30 @@
 //! What every launch looks at, on one line of a processor's cache: between two launches a program does enough to push it
 //! out of the nearest one, and each further line would be waited for.
 //!
-//! Each field is one module's: the guard's pointer is `runtime`'s, the clock's are `clock`'s, the gate's are `gate`'s.
+//! Each field is one module's: the pointer is [`super::process`]'s, the clock's are [`super::clock`]'s, the gate's are
+//! `preload::gate`'s. The pointer has no type here, so that nothing is below this file.
 
-use super::Guard;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64};
 
 /// See the module.
 #[repr(C, align(64))]
-pub(super) struct Hot {
-    pub(super) guard: AtomicPtr<Guard>,
+pub struct Hot {
+    /// The armed process, or null.
+    pub armed: AtomicPtr<()>,
     /// The clock's reading at time 0.
-    pub(super) clock_base: AtomicU64,
+    pub clock_base: AtomicU64,
     /// Nanoseconds a tick, as a fraction of 2^32; 0 means that the system's clock is asked.
-    pub(super) clock_scale: AtomicU64,
+    pub clock_scale: AtomicU64,
     /// The number of the context that is closed.
-    pub(super) gate: AtomicU32,
+    pub gate: AtomicU32,
     /// Whether a submission has to make its own fence.
-    pub(super) fence_needed: AtomicBool,
+    pub fence_needed: AtomicBool,
 }
 
-pub(super) static HOT: Hot = Hot {
-    guard: AtomicPtr::new(null_mut()),
+/// See the module.
+pub static HOT: Hot = Hot {
+    armed: AtomicPtr::new(null_mut()),
     clock_base: AtomicU64::new(0),
     clock_scale: AtomicU64::new(0),
     gate: AtomicU32::new(0),

@@ -1,10 +1,10 @@
 //! The library's allocator: the C library's, and a reserve for when that has nothing left.
 //!
-//! Rust ends a process whose allocation fails; this is somebody else's process, which may live on quite well. So when the C
+//! Rust ends a process whose allocation fails; the program may live on quite well. So when the C
 //! library refuses, the memory comes from a reserve, and the guard is disarmed: what is in progress ends, and nothing
 //! follows. The reserve is address space only until then.
 
-use super::lifecycle;
+use super::process;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::UnsafeCell;
 use std::ptr::null_mut;
@@ -31,11 +31,6 @@ pub fn exhausted() -> bool {
     USED.load(Ordering::Relaxed) > 0
 }
 
-/// There is no memory for the guard.
-pub fn give_up() {
-    lifecycle::disarm();
-}
-
 fn is_reserved(pointer: *mut u8) -> bool {
     let start = MEMORY.0.get() as usize;
     (start..start + RESERVE).contains(&(pointer as usize))
@@ -43,7 +38,7 @@ fn is_reserved(pointer: *mut u8) -> bool {
 
 #[cold]
 fn from_reserve(layout: Layout) -> *mut u8 {
-    lifecycle::disarm();
+    process::disarm();
     let align = layout.align().max(16);
     let Some(size) = layout.size().checked_add(align) else { return null_mut() };
     let at = USED.fetch_add(size, Ordering::Relaxed);

@@ -1,10 +1,15 @@
 //! The calling thread's slot.
 //!
-//! The thread's own part is [`super::mine`]. The end of a thread is learnt through a POSIX key's destructor; a call after that
-//! takes a new slot.
+//! What the thread keeps for itself lies in [`super::tls`]. A POSIX key's destructor tells the end of a thread; a call after that takes
+//! a new slot.
+//!
+//! Must not: give a slot to a thread that is being given one.
 
+use super::door;
+use super::pass_through;
+use super::process::{process, Process};
 use super::tls::{self, Mine};
-use super::{door, guard, Guard};
+use lazyguard_core::report::PassThrough;
 use lazyguard_core::state::ThreadSlot;
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -33,39 +38,43 @@ pub fn prepare() {
     }
 }
 
-/// The calling thread's slot in this guard, if it has one already.
+/// The calling thread's slot in this process's state, if it has one already.
 #[inline(always)]
-pub fn slot_if_any(guard: &'static Guard) -> Option<&'static ThreadSlot> {
+pub fn slot_if_any(process: &'static Process) -> Option<&'static ThreadSlot> {
     let mine = tls::get();
-    // SAFETY: slots lie in the guard's state, which is never freed; this one was taken for this thread, and the guard's pointer
-    // is there only when the slot's is.
-    std::ptr::eq(mine.guard, guard).then(|| unsafe { &*mine.slot })
+    // SAFETY: slots lie in the process's state, which is never freed; this one was taken for this thread, and the process's
+    // pointer is there only when the slot's is.
+    std::ptr::eq(mine.process, process).then(|| unsafe { &*mine.slot })
 }
 
-/// The calling thread's slot in this guard.
+/// The calling thread's slot in this process's state.
 #[inline]
-pub fn slot(guard: &'static Guard) -> Option<&'static ThreadSlot> {
-    if let Some(slot) = slot_if_any(guard) {
+pub fn slot(process: &'static Process) -> Option<&'static ThreadSlot> {
+    if let Some(slot) = slot_if_any(process) {
         return Some(slot);
     }
     if BEGINNING.replace(true) {
         // A signal handler, or an allocator that uses CUDA, on top of the lines below.
+        pass_through::note(PassThrough::ThreadBeginning);
         return None;
     }
-    let slot = begin(guard);
+    let slot = begin(process);
     BEGINNING.set(false);
+    if slot.is_none() {
+        pass_through::note(PassThrough::NoThreadSlot);
+    }
     slot
 }
 
 #[cold]
-fn begin(guard: &'static Guard) -> Option<&'static ThreadSlot> {
+fn begin(process: &'static Process) -> Option<&'static ThreadSlot> {
     // The C library's own function for it came later than the oldest one this is to run with.
     // SAFETY: takes no arguments and cannot fail.
     let thread = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
-    let number = guard.tracker.begin_thread(thread, guard.now())?;
-    let slot = guard.tracker.thread(number)?;
+    let number = process.tracker.begin_thread(thread, process.now())?;
+    let slot = process.tracker.thread(number)?;
     slot.set_name(&own_name());
-    tls::set(Mine { guard, slot, number });
+    tls::set(Mine { process, slot, number });
     let key = KEY.load(Ordering::Relaxed);
     if key != u32::MAX {
         // SAFETY: the key exists; any non-null value makes its destructor run at the thread's end.
@@ -95,12 +104,12 @@ pub fn name(thread: u32) -> String {
 /// Runs in a thread that is ending, after its C++ thread-local objects are gone.
 extern "C-unwind" fn ended(_: *mut c_void) {
     let mine = tls::get();
-    tls::set(Mine::NOBODY);
-    let Some(guard) = guard().filter(|g| std::ptr::eq(*g, mine.guard)) else { return };
+    tls::set(Mine::NONE);
+    let Some(process) = process().filter(|process| std::ptr::eq(*process, mine.process)) else { return };
     door::inside(|| {
-        if let Some(slot) = guard.tracker.thread(mine.number) {
-            guard.tracker.thread_streams_gone(slot.thread());
+        if let Some(slot) = process.tracker.thread(mine.number) {
+            process.tracker.thread_streams_gone(slot.thread());
         }
-        guard.tracker.end_thread(mine.number, guard.now());
+        process.tracker.end_thread(mine.number, process.now());
     });
 }

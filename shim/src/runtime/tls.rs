@@ -1,4 +1,4 @@
-//! What the calling thread keeps for itself: the guard it is known to, and its slot there.
+//! What the calling thread keeps for itself: the process it is known to, and its slot there.
 //!
 //! Reaching a thread's own variable from a shared library takes a call into the dynamic linker, with lines of code and data that
 //! the program has thrown out of the caches between two launches. This library is loaded when the process starts, so its
@@ -7,11 +7,11 @@
 //!
 //! Must not: allocate, or have a destructor: it is used in look-ups, and late in a thread's end.
 
-use super::Guard;
+use super::process::Process;
 use lazyguard_core::state::ThreadSlot;
 use std::ptr::null;
 
-/// The thread's way through the door ([`super::door`]): the frame by which it came in, and its cancellation before.
+/// The thread's way through the door (`door`): the frame by which it came in, and its cancellation before.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Door {
@@ -39,8 +39,8 @@ struct Own {
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Mine {
-    /// The guard, or null.
-    pub guard: *const Guard,
+    /// The armed process, or null.
+    pub process: *const Process,
     /// The slot in it.
     pub slot: *const ThreadSlot,
     /// The slot's number.
@@ -48,8 +48,8 @@ pub struct Mine {
 }
 
 impl Mine {
-    /// Of a thread that is known to no guard. All zero, as the variable is at the beginning.
-    pub const NOBODY: Self = Self { guard: null(), slot: null(), number: 0 };
+    /// Of a thread that no armed process knows. All zero, as the variable is at the beginning.
+    pub const NONE: Self = Self { process: null(), slot: null(), number: 0 };
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -85,7 +85,7 @@ fn place() -> *mut Own {
 #[cfg(not(target_arch = "x86_64"))]
 fn place() -> *mut Own {
     thread_local!(static OWN: std::cell::UnsafeCell<Own> =
-        const { std::cell::UnsafeCell::new(Own { mine: Mine::NOBODY, door: Door::NONE }) });
+        const { std::cell::UnsafeCell::new(Own { mine: Mine::NONE, door: Door::NONE }) });
     OWN.with(std::cell::UnsafeCell::get)
 }
 
@@ -117,15 +117,15 @@ pub fn get() -> Mine {
     unsafe { (&raw const (*place()).mine).read() }
 }
 
-/// Changes the calling thread's. A signal handler on top of this finds the former, nobody's, or the new: the rest counts for
-/// nothing without the guard's pointer, which goes first and comes last.
+/// Changes the calling thread's. A signal handler on top of this finds the former, none, or the new: the rest counts for
+/// nothing without the process's pointer, which goes first and comes last.
 pub fn set(mine: Mine) {
     let place = place();
     // SAFETY: as above. Volatile, so that the compiler keeps the order.
     unsafe {
-        (&raw mut (*place).mine.guard).write_volatile(null());
+        (&raw mut (*place).mine.process).write_volatile(null());
         (&raw mut (*place).mine.slot).write_volatile(mine.slot);
         (&raw mut (*place).mine.number).write_volatile(mine.number);
-        (&raw mut (*place).mine.guard).write_volatile(mine.guard);
+        (&raw mut (*place).mine.process).write_volatile(mine.process);
     }
 }

@@ -3,7 +3,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(batch_wait) {
   lg::open_session();
   const CUdeviceptr words = lg::device_words(2);
   const CUstream batched = lg::stream(), writes = lg::stream();

@@ -3,7 +3,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(callback_waits_for_main) {
   lg::open_session();
   const lg::MappedWord counter = lg::mapped_word();
   const CUfunction step = lg::function(lg::module("corpus"), "step");

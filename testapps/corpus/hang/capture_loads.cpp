@@ -6,7 +6,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(capture_loads) {
   [[maybe_unused]] const lg::Session session = lg::open_session();
   const lg::MappedWord stop = lg::mapped_word(), counter = lg::mapped_word();
   const CUlibrary code = lg::library("corpus");

@@ -7,42 +7,13 @@
 // card: yes
 #include "../corpus.hpp"
 
-// Copies pinned memory to the device again and again, as a loader of data does.
-class Copier {
- public:
-  explicit Copier(CUcontext context) : to_(lg::device_words(1024)), stream_(lg::stream()) {
-    CK(cuMemHostAlloc(&from_, 4096, 0));
-    thread_ = lg::thread_in(context, [this] {
-      while (!stop_) {
-        CK(cuMemcpyHtoDAsync(to_, from_, 4096, stream_));
-        CK(cuStreamSynchronize(stream_));
-        ++copies_;
-        std::this_thread::sleep_for(std::chrono::microseconds(200));
-      }
-    });
-    while (copies_ < 10) std::this_thread::yield();
-  }
-  void join() {
-    stop_ = true;
-    thread_.join();
-  }
-
- private:
-  std::atomic<bool> stop_{false};
-  std::atomic<int> copies_{0};
-  void* from_ = nullptr;
-  CUdeviceptr to_;
-  CUstream stream_;
-  std::thread thread_;
-};
-
-int main() {
+SCENARIO(cold_library_while_copying) {
   const lg::Session session = lg::open_session();
   const lg::MappedWord stop = lg::mapped_word(), counter = lg::mapped_word();
   const CUkernel spin = lg::kernel(lg::library("corpus"), "spin_until");
   const CUkernel step = lg::kernel(lg::library("corpus_other"), "other_step");
   const CUstream persistent = lg::stream(), work = lg::stream();
-  Copier copier(session.context);
+  lg::Copier copier(session.context);
   CK(lg::launch_one(spin, persistent, stop.device));
   CK(lg::launch_one(step, work, counter.device));
   CK(cuStreamSynchronize(work));

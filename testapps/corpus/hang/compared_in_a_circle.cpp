@@ -4,7 +4,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(compared_in_a_circle) {
   lg::open_session();
   const CUdeviceptr word = lg::device_words(1);
   const CUstream waits = lg::stream(), counts = lg::stream();

@@ -3,7 +3,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(context_waits_for_event) {
   const lg::Session session = lg::open_session();
   const CUdeviceptr words = lg::device_words(2);
   const CUfunction step = lg::function(lg::module("corpus"), "step");

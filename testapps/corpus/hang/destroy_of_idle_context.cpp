@@ -3,7 +3,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(destroy_of_idle_context) {
   const lg::Session session = lg::open_session();
   const lg::MappedWord stop = lg::mapped_word();
   const CUfunction spin = lg::function(lg::module("corpus"), "spin_until");

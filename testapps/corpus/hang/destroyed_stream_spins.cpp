@@ -3,7 +3,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(destroyed_stream_spins) {
   lg::open_session();
   const lg::MappedWord never_set = lg::mapped_word();
   const CUfunction spin = lg::function(lg::module("corpus"), "spin_until");

@@ -4,16 +4,7 @@
 // card: yes, alone
 #include "../corpus.hpp"
 
-// As many blocks of 1,024 threads as the device holds.
-CUresult launch_everywhere(CUfunction function, CUstream stream, CUdeviceptr argument) {
-  int multiprocessors = 0, threads = 0;
-  CK(cuDeviceGetAttribute(&multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0));
-  CK(cuDeviceGetAttribute(&threads, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, 0));
-  void* parameters[] = {&argument};
-  return cuLaunchKernel(function, static_cast<unsigned>(multiprocessors * (threads / 1024)), 1, 1, 1024, 1, 1, 0, stream, parameters, nullptr);
-}
-
-int main() {
+SCENARIO(device_filled_copies_go_on) {
   const lg::Session session = lg::open_session();
   const lg::MappedWord flag = lg::mapped_word();
   const CUmodule code = lg::module("corpus");
@@ -23,7 +14,7 @@ int main() {
   void* pinned;
   CK(cuMemHostAlloc(&pinned, 4096, 0));
   std::atomic<bool> end{false};
-  CK(launch_everywhere(fill, filled, flag.device));
+  CK(lg::launch_everywhere(fill, filled, flag.device));
   std::thread copier = lg::thread_in(session.context, [&] {
     while (!end) {
       CK(cuMemcpyHtoDAsync(words, pinned, 4096, copies));

@@ -4,7 +4,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(event_behind_host_function) {
   lg::open_session();
   const lg::MappedWord counter = lg::mapped_word();
   const CUfunction step = lg::function(lg::module("corpus"), "step");

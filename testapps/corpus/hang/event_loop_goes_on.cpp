@@ -6,7 +6,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(event_loop_goes_on) {
   lg::open_session();
   const CUdeviceptr word = lg::device_words(1);
   const CUfunction busy = lg::function(lg::module("corpus"), "busy_for");

@@ -4,7 +4,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(event_recorded_again_elsewhere) {
   lg::open_session();
   const lg::MappedWord never_set = lg::mapped_word(), counter = lg::mapped_word();
   const CUmodule code = lg::module("corpus");

@@ -4,7 +4,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(first_launch_runs) {
   lg::open_session();
   const CUdeviceptr words = lg::device_words(2);
   const CUfunction consume = lg::function(lg::module("corpus"), "consume");

@@ -3,7 +3,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(free_host) {
   lg::open_session();
   const lg::MappedWord stop = lg::mapped_word();
   const CUmodule code = lg::module("corpus");

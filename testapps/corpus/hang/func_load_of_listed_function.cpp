@@ -6,7 +6,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(func_load_of_listed_function) {
   lg::open_session();
   const lg::MappedWord stop = lg::mapped_word(), counter = lg::mapped_word();
   const CUlibrary code = lg::library("corpus");

@@ -5,7 +5,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(gets_library_module) {
   lg::open_session();
   const lg::MappedWord stop = lg::mapped_word();
   const CUkernel spin = lg::kernel(lg::library("corpus"), "spin_until");

@@ -7,7 +7,7 @@
 
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(graph_host_node_never_returns) {
   lg::open_session();
   const CUstream work = lg::stream();
   std::promise<void> promise;

@@ -7,7 +7,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(host_flag_behind_load) {
   lg::open_session();
   const lg::MappedWord stop = lg::mapped_word(), ready = lg::mapped_word();
   const CUlibrary code = lg::library("corpus");

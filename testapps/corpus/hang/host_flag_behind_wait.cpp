@@ -4,7 +4,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(host_flag_behind_wait) {
   lg::open_session();
   const lg::MappedWord ready = lg::mapped_word();
   const CUdeviceptr word = lg::device_words(1);

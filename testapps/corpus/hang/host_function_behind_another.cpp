@@ -4,7 +4,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(host_function_behind_another) {
   lg::open_session();
   const CUstream first = lg::stream(), second = lg::stream();
   lg::Gate gate;

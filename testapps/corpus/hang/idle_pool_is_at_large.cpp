@@ -4,7 +4,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(idle_pool_is_at_large) {
   const lg::Session session = lg::open_session();
   const CUdeviceptr word = lg::device_words(1);
   const CUfunction busy = lg::function(lg::module("corpus"), "busy_for");

@@ -4,7 +4,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(kernel_never_ends_beside_healthy_work) {
   const lg::Session session = lg::open_session();
   const lg::MappedWord never_set = lg::mapped_word();
   const CUmodule code = lg::module("corpus");

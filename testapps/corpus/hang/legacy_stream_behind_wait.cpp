@@ -4,7 +4,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(legacy_stream_behind_wait) {
   lg::open_session();
   const CUdeviceptr words = lg::device_words(2);
   const CUfunction step = lg::function(lg::module("corpus"), "step");

@@ -6,7 +6,7 @@
 
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(lock_held_in_synchronize) {
   const lg::Session session = lg::open_session();
   const CUdeviceptr word = lg::device_words(1);
   const CUstream waits = lg::stream(), writes = lg::stream();

@@ -4,7 +4,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(module_load_beside_a_fed_stream) {
   const lg::Session session = lg::open_session();
   const lg::MappedWord never_set = lg::mapped_word();
   const CUmodule code = lg::module("corpus");

@@ -4,7 +4,7 @@
 // card: no, because launches were seen to wait behind a load there, so that it has its turn; whether the driver's lock is fair is not known
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(module_load_starves) {
   const lg::Session session = lg::open_session();
   const lg::MappedWord counter = lg::mapped_word();
   const CUmodule code = lg::module("corpus");

@@ -3,7 +3,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(one_wait_of_many) {
   lg::open_session();
   const CUdeviceptr word = lg::device_words(1);
   const CUstream waits = lg::stream(), writes = lg::stream();

@@ -4,7 +4,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(pageable_copy_on_busy_stream) {
   lg::open_session();
   const lg::MappedWord stop = lg::mapped_word();
   const CUfunction spin = lg::function(lg::module("corpus"), "spin_until");

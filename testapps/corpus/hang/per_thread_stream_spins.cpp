@@ -5,7 +5,7 @@
 // build: -DCUDA_API_PER_THREAD_DEFAULT_STREAM
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(per_thread_stream_spins) {
   const lg::Session session = lg::open_session();
   const lg::MappedWord never_set = lg::mapped_word(), counter = lg::mapped_word();
   const CUmodule code = lg::module("corpus");

@@ -7,7 +7,7 @@
 // build: -DCUDA_API_PER_THREAD_DEFAULT_STREAM
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(per_thread_streams_load) {
   const lg::Session session = lg::open_session();
   const lg::MappedWord stop = lg::mapped_word(), counter = lg::mapped_word();
   const CUlibrary code = lg::library("corpus");

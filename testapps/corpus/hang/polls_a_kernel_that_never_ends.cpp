@@ -3,7 +3,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(polls_a_kernel_that_never_ends) {
   lg::open_session();
   const lg::MappedWord never_set = lg::mapped_word();
   const CUfunction spin = lg::function(lg::module("corpus"), "spin_until");

@@ -4,7 +4,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(polls_with_its_context_pushed) {
   const lg::Session session = lg::open_session();
   const CUdeviceptr word = lg::device_words(1);
   const CUstream waits = lg::stream();

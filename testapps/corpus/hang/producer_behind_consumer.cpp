@@ -3,7 +3,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(producer_behind_consumer) {
   lg::open_session();
   const CUdeviceptr word = lg::device_words(1);
   const CUmodule code = lg::module("corpus");

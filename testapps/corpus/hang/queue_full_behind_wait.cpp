@@ -4,7 +4,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(queue_full_behind_wait) {
   lg::open_session();
   const lg::MappedWord counter = lg::mapped_word();
   const CUdeviceptr word = lg::device_words(1);

@@ -4,7 +4,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(second_context_is_innocent) {
   const lg::Session session = lg::open_session();
   const lg::MappedWord never_set = lg::mapped_word();
   const CUfunction spin = lg::function(lg::module("corpus"), "spin_until");

@@ -3,7 +3,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(sync_copy_behind_blocking_stream) {
   lg::open_session();
   const lg::MappedWord stop = lg::mapped_word();
   const CUdeviceptr words = lg::device_words(16);

@@ -3,7 +3,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(thread_died_its_stream_spins) {
   const lg::Session session = lg::open_session();
   const lg::MappedWord never_set = lg::mapped_word();
   const CUfunction spin = lg::function(lg::module("corpus"), "spin_until");

@@ -3,7 +3,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(wait_64_low_half_written) {
   lg::open_session();
   const CUdeviceptr word = lg::device_words(2);
   const CUstream waits = lg::stream(), writes = lg::stream();

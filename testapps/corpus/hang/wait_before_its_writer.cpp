@@ -3,7 +3,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(wait_before_its_writer) {
   lg::open_session();
   const CUdeviceptr word = lg::device_words(1);
   const CUstream only = lg::stream();

@@ -3,7 +3,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(wait_behind_many_operations) {
   lg::open_session();
   const CUdeviceptr words = lg::device_words(2);
   const CUfunction step = lg::function(lg::module("corpus"), "step");

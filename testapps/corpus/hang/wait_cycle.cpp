@@ -3,7 +3,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(wait_cycle) {
   lg::open_session();
   const CUdeviceptr words = lg::device_words(2);
   const CUstream one = lg::stream(), two = lg::stream();

@@ -6,7 +6,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(wait_value_behind_load) {
   lg::open_session();
   const CUdeviceptr words = lg::device_words(2);
   const CUlibrary code = lg::library("corpus");

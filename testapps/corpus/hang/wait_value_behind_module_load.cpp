@@ -6,7 +6,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(wait_value_behind_module_load) {
   const lg::Session session = lg::open_session();
   const CUdeviceptr words = lg::device_words(2);
   const CUkernel step = lg::kernel(lg::library("corpus_other"), "other_step");

@@ -3,7 +3,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(wait_wrong_address) {
   lg::open_session();
   const CUdeviceptr words = lg::device_words(4);
   const CUstream waits = lg::stream(), writes = lg::stream();

@@ -4,7 +4,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(worker_loads_main_polls) {
   const lg::Session session = lg::open_session();
   const lg::MappedWord stop = lg::mapped_word();
   const CUfunction spin = lg::function(lg::module("corpus"), "spin_until");

@@ -3,7 +3,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(batch_waits_before_write) {
   lg::open_session();
   const CUdeviceptr words = lg::device_words(4);
   const CUstream batched = lg::stream(), writes = lg::stream();

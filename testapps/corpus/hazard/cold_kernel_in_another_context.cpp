@@ -5,7 +5,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(cold_kernel_in_another_context) {
   const lg::Session session = lg::open_session();
   const CUlibrary code = lg::library("corpus");
   const CUkernel busy = lg::kernel(code, "busy_for"), step = lg::kernel(code, "step");

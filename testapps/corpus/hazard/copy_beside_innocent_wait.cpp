@@ -4,7 +4,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(copy_beside_innocent_wait) {
   lg::open_session();
   const lg::MappedWord word = lg::mapped_word();
   const CUdeviceptr memory = lg::device_words(16);

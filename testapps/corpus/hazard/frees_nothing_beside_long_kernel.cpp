@@ -4,7 +4,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(frees_nothing_beside_long_kernel) {
   lg::open_session();
   const CUfunction busy = lg::function(lg::module("corpus"), "busy_for");
   CK(lg::launch_one(busy, lg::stream(), lg::ms(400)));

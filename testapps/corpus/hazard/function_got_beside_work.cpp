@@ -5,7 +5,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(function_got_beside_work) {
   lg::open_session();
   const lg::MappedWord counter = lg::mapped_word();
   const CUmodule code = lg::module("corpus");

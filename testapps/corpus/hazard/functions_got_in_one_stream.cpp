@@ -5,7 +5,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(functions_got_in_one_stream) {
   lg::open_session();
   const lg::MappedWord counter = lg::mapped_word();
   const CUmodule code = lg::module("corpus");

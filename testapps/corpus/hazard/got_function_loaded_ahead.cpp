@@ -7,7 +7,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(got_function_loaded_ahead) {
   lg::open_session();
   const lg::MappedWord counter = lg::mapped_word();
   const CUmodule code = lg::module("corpus");

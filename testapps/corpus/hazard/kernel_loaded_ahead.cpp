@@ -6,7 +6,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(kernel_loaded_ahead) {
   lg::open_session();
   const lg::MappedWord counter = lg::mapped_word();
   const CUlibrary code = lg::library("corpus");

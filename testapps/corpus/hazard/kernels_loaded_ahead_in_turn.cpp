@@ -3,7 +3,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(kernels_loaded_ahead_in_turn) {
   lg::open_session();
   const lg::MappedWord counter = lg::mapped_word(), flag = lg::mapped_word();
   const CUlibrary code = lg::library("corpus");

@@ -4,7 +4,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(launch_beside_resident_grid) {
   lg::open_session();
   const lg::MappedWord stop = lg::mapped_word(), counter = lg::mapped_word();
   const CUmodule code = lg::module("corpus");

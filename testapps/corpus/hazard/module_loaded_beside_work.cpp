@@ -4,7 +4,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(module_loaded_beside_work) {
   lg::open_session();
   const lg::MappedWord counter = lg::mapped_word();
   const CUfunction busy = lg::function(lg::module("corpus"), "busy_for");

@@ -3,7 +3,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(pageable_copy_behind_kernel) {
   lg::open_session();
   const CUfunction busy = lg::function(lg::module("corpus"), "busy_for");
   const CUstream only = lg::stream();

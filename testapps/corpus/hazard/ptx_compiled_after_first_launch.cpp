@@ -3,7 +3,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(ptx_compiled_after_first_launch) {
   setenv("CUDA_CACHE_DISABLE", "1", 1);
   lg::open_session();
   const lg::MappedWord counter = lg::mapped_word();

@@ -4,7 +4,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(ptx_compiled_beside_work) {
   setenv("CUDA_CACHE_DISABLE", "1", 1);
   lg::open_session();
   const CUfunction busy = lg::function(lg::module("corpus"), "busy_for");

@@ -3,7 +3,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(queue_has_room) {
   lg::open_session();
   const lg::MappedWord counter = lg::mapped_word();
   const CUmodule code = lg::module("corpus");

@@ -8,7 +8,7 @@
 // card: yes, alone
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(second_library_loaded_ahead) {
   lg::open_session();
   const lg::MappedWord counter = lg::mapped_word(), flag = lg::mapped_word();
   const CUlibrary code = lg::library("corpus"), other = lg::library("corpus_other");

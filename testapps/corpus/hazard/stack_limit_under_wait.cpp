@@ -3,7 +3,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(stack_limit_under_wait) {
   lg::open_session();
   const lg::MappedWord word = lg::mapped_word();
   const CUstream waits = lg::stream();

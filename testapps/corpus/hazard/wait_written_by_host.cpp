@@ -4,7 +4,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(wait_written_by_host) {
   lg::open_session();
   const lg::MappedWord word = lg::mapped_word();
   const CUdeviceptr other = lg::device_words(1);

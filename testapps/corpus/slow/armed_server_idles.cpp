@@ -7,7 +7,7 @@
 
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(armed_server_idles) {
   lg::open_session();
   const lg::MappedWord doorbell = lg::mapped_word(), counter = lg::mapped_word();
   const CUfunction step = lg::function(lg::module("corpus"), "step");

@@ -4,7 +4,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(busy_server) {
   const lg::Session session = lg::open_session();
   const CUmodule code = lg::module("corpus");
   const CUfunction busy = lg::function(code, "busy_for"), step = lg::function(code, "step");

@@ -3,13 +3,13 @@
 // card: yes
 #include "../corpus.hpp"
 
-void compute(CUstream, CUresult, void*) {
+static void compute(CUstream, CUresult, void*) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::nanoseconds(lg::pace_ns(1.5));
   volatile unsigned long long sum = 0;
   while (std::chrono::steady_clock::now() < until) sum = sum + 1;
 }
 
-int main() {
+SCENARIO(callback_computes) {
   lg::open_session();
   const CUstream work = lg::stream();
   CK(cuStreamAddCallback(work, compute, nullptr, 0));

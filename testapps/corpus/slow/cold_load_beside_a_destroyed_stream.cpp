@@ -5,7 +5,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(cold_load_beside_a_destroyed_stream) {
   lg::open_session();
   const lg::MappedWord counter = lg::mapped_word();
   const CUlibrary code = lg::library("corpus");

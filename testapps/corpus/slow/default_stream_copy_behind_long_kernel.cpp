@@ -3,7 +3,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(default_stream_copy_behind_long_kernel) {
   lg::open_session();
   const CUdeviceptr word = lg::device_words(1);
   const CUmodule code = lg::module("corpus");

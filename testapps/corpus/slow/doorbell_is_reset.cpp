@@ -4,7 +4,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(doorbell_is_reset) {
   lg::open_session();
   const lg::MappedWord bell = lg::mapped_word(), seen = lg::mapped_word();
   const CUmodule code = lg::module("corpus");

@@ -4,7 +4,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(event_not_recorded_under_an_old_handle) {
   lg::open_session();
   const CUdeviceptr word = lg::device_words(1);
   const CUfunction busy = lg::function(lg::module("corpus"), "busy_for");

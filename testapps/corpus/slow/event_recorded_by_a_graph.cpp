@@ -4,7 +4,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(event_recorded_by_a_graph) {
   lg::open_session();
   const CUdeviceptr words = lg::device_words(2);
   const CUmodule code = lg::module("corpus");

@@ -4,7 +4,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(first_printf_under_long_kernel) {
   lg::open_session();
   const lg::MappedWord counter = lg::mapped_word();
   const CUmodule code = lg::module("corpus");

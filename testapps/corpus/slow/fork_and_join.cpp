@@ -4,7 +4,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(fork_and_join) {
   lg::open_session();
   const CUdeviceptr word = lg::device_words(1);
   const CUmodule code = lg::module("corpus");

@@ -6,7 +6,7 @@
 
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(forks_in_the_middle) {
   lg::open_session();
   const CUfunction busy = lg::function(lg::module("corpus"), "busy_for");
   const CUstream only = lg::stream();

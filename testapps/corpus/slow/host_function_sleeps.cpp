@@ -3,7 +3,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(host_function_sleeps) {
   lg::open_session();
   const lg::MappedWord counter = lg::mapped_word();
   const CUfunction step = lg::function(lg::module("corpus"), "step");

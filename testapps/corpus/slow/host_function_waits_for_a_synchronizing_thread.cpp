@@ -5,7 +5,7 @@
 
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(host_function_waits_for_a_synchronizing_thread) {
   const lg::Session session = lg::open_session();
   const CUfunction busy = lg::function(lg::module("corpus"), "busy_for");
   const CUstream hosts = lg::stream(), works = lg::stream();

@@ -4,7 +4,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(host_written_wait) {
   lg::open_session();
   const lg::MappedWord word = lg::mapped_word();
   const CUfunction busy = lg::function(lg::module("corpus"), "busy_for");

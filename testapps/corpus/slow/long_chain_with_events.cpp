@@ -4,7 +4,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(long_chain_with_events) {
   lg::open_session();
   const CUfunction busy = lg::function(lg::module("corpus"), "busy_for");
   const CUstream only = lg::stream();

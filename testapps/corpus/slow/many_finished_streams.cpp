@@ -4,7 +4,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(many_finished_streams) {
   lg::open_session();
   const CUfunction busy = lg::function(lg::module("corpus"), "busy_for");
   const CUstream works = lg::stream();

@@ -5,7 +5,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(module_load_behind_long_kernel) {
   lg::open_session();
   const CUfunction busy = lg::function(lg::module("corpus"), "busy_for");
   CK(lg::launch_one(busy, lg::stream(), lg::pace_ns(1.5)));

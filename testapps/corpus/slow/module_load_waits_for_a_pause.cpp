@@ -4,7 +4,7 @@
 // card: no, because launches were seen to wait behind a load there, so that it has its turn; whether the driver's lock is fair is not known
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(module_load_waits_for_a_pause) {
   const lg::Session session = lg::open_session();
   const CUfunction busy = lg::function(lg::module("corpus"), "busy_for");
   std::atomic<int> fed{0};

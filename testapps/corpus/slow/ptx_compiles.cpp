@@ -3,7 +3,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(ptx_compiles) {
   setenv("CUDA_CACHE_DISABLE", "1", 1);
   lg::open_session();
   const std::string text = lg::ptx_of(lg::pace_ms() * 3 / 2);

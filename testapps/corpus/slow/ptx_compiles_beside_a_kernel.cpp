@@ -3,7 +3,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(ptx_compiles_beside_a_kernel) {
   setenv("CUDA_CACHE_DISABLE", "1", 1);
   lg::open_session();
   const CUfunction busy = lg::function(lg::module("corpus"), "busy_for");

@@ -4,7 +4,7 @@
 // card: yes, alone
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(queue_full_and_moving) {
   lg::open_session();
   const CUfunction busy = lg::function(lg::module("corpus"), "busy_for");
   const CUstream only = lg::stream();

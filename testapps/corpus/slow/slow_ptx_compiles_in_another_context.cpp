@@ -3,7 +3,7 @@
 // card: no, because a compiler on a card takes its own time
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(slow_ptx_compiles_in_another_context) {
   setenv("CUDA_CACHE_DISABLE", "1", 1);
   const lg::Session session = lg::open_session();
   const CUdeviceptr word = lg::device_words(1);

@@ -7,7 +7,7 @@
 
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(stopped_for_long) {
   const pid_t self = getpid(), child = fork();
   if (child == 0) {
     lg::pass(0.7);

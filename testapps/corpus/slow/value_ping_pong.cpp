@@ -4,7 +4,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(value_ping_pong) {
   lg::open_session();
   const CUdeviceptr words = lg::device_words(2);
   const CUfunction busy = lg::function(lg::module("corpus"), "busy_for");

@@ -4,7 +4,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(wait_covered_by_copied_block) {
   lg::open_session();
   const CUdeviceptr words = lg::device_words(64), source = lg::device_words(64);
   CK(cuMemsetD32(source, 1, 64));

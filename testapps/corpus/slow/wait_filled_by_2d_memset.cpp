@@ -3,7 +3,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(wait_filled_by_2d_memset) {
   lg::open_session();
   const CUdeviceptr words = lg::device_words(64);
   const CUstream waits = lg::stream(), works = lg::stream();

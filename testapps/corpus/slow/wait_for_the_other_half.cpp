@@ -4,7 +4,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(wait_for_the_other_half) {
   lg::open_session();
   const CUdeviceptr word = lg::device_words(2);
   const CUstream waits = lg::stream(), works = lg::stream();

@@ -7,7 +7,7 @@
 
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(wait_stored_by_another_process) {
   void* const shared = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   EXPECT(shared != MAP_FAILED);
   int go[2];

@@ -3,7 +3,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(wait_stored_by_the_host) {
   lg::open_session();
   const lg::MappedWord word = lg::mapped_word();
   const CUstream waits = lg::stream();

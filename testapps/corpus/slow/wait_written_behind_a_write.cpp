@@ -3,7 +3,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(wait_written_behind_a_write) {
   lg::open_session();
   const CUdeviceptr words = lg::device_words(2);
   const CUfunction publish = lg::function(lg::module("corpus"), "publish");

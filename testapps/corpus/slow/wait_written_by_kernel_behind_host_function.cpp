@@ -4,7 +4,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(wait_written_by_kernel_behind_host_function) {
   lg::open_session();
   const CUdeviceptr word = lg::device_words(1);
   const CUfunction publish = lg::function(lg::module("corpus"), "publish");

@@ -3,7 +3,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(wait_written_by_memset) {
   lg::open_session();
   const CUdeviceptr word = lg::device_words(1);
   const CUfunction busy = lg::function(lg::module("corpus"), "busy_for");

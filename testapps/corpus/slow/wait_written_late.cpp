@@ -3,7 +3,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(wait_written_late) {
   const lg::Session session = lg::open_session();
   const CUdeviceptr word = lg::device_words(1);
   const CUstream waits = lg::stream(), writes = lg::stream();

@@ -4,7 +4,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(watched_stream_is_fed) {
   const lg::Session session = lg::open_session();
   const lg::MappedWord done = lg::mapped_word();
   const CUfunction publish = lg::function(lg::module("corpus"), "publish");

@@ -4,7 +4,7 @@
 // card: yes
 #include "../corpus.hpp"
 
-int main() {
+SCENARIO(writer_waits_for_a_host_function) {
   const lg::Session session = lg::open_session();
   const CUdeviceptr word = lg::device_words(1);
   const CUstream waits = lg::stream(), hosts = lg::stream();

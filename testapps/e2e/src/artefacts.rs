@@ -18,14 +18,19 @@ fn built(path: PathBuf) -> PathBuf {
     path
 }
 
+/// The folder of the guard's two files: `target/debug`, or `tested` or `release` where `GUARD_BUILD` says so (scripts/lib/rust_build.py).
+fn guard() -> PathBuf {
+    target().join(std::env::var_os("GUARD_BUILD").unwrap_or_else(|| "debug".into()))
+}
+
 /// The guard.
 pub fn library() -> PathBuf {
-    built(target().join("release/liblazyguard.so"))
+    built(guard().join("liblazyguard.so"))
 }
 
 /// The command.
 pub fn command() -> PathBuf {
-    built(target().join("release/lazyguard"))
+    built(guard().join("lazyguard"))
 }
 
 /// The simulated driver's folder.

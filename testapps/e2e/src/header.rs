@@ -25,7 +25,7 @@
 //! | `told` | where the diagnosis is known to be fooled, what it says instead: the code, or `nothing`. The lines before say why |
 //! | `card` | whether it does the same on a card: `yes`; `yes, alone` when it needs the card for itself; `no, because ...` |
 //!
-//! Read by the tests and by the build script that makes them, so it must not need anything but the standard library.
+//! Must not: need anything but the standard library.
 
 /// What is expected of a program of the corpus.
 #[derive(Clone, Debug, PartialEq, Eq)]

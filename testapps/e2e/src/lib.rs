@@ -1,6 +1,6 @@
 //! The harness of the end-to-end tests: runs a built program in an environment of its own and reads what it left.
 //!
-//! The tests in `tests/suite` use built artefacts only, as `scripts/build` leaves them under `target`: the library, the
+//! The tests in `tests/suite` and `tests/programs` use built artefacts only, as `scripts/build` leaves them under `target`: the library, the
 //! command, the simulated driver and the programs. A run is a process group of its own with its own working folder and
 //! `TMPDIR`, killed as a whole at the end, so that tests can run beside each other and nothing outlives them. A test that
 //! fails keeps its working folder, under `target/e2e`, and prints how to run it again.
@@ -9,6 +9,7 @@
 
 mod artefacts;
 mod elf;
+mod expect;
 mod folder;
 mod header;
 mod programs;
@@ -20,6 +21,7 @@ pub use artefacts::{
     app, command, corpus_program, driver, driver_folder, hostile_program, library, root, stack_program, target,
 };
 pub use elf::Elf;
+pub use expect::{calls, expect_a_block, expect_only_slow, expect_slow, expect_uneventful, run, watchdog_blocks};
 pub use folder::{number, text, Folder, Json};
 pub use header::{Expect, Group, Header};
 pub use programs::{apps, corpus, hostile, App, Hostile, InCorpus};

@@ -62,6 +62,11 @@ impl App {
     pub fn hangs_bare(&self) -> bool {
         self.entry["hangs_bare"] == true
     }
+
+    /// Whether it hangs under the guard too.
+    pub fn hangs_guarded(&self) -> bool {
+        self.entry["hangs_guarded"] == true
+    }
 }
 
 /// The driver-API programs.

@@ -53,7 +53,7 @@ impl Drop for Work {
         for (number, command) in self.commands.borrow().iter().enumerate() {
             eprintln!("run {}: {command}", number + 1);
         }
-        eprintln!("rerun: cargo test -p lazyguard-e2e --test suite -- --exact {}", self.test);
+        eprintln!("rerun: cargo test -p lazyguard-e2e -- --exact {}", self.test);
     }
 }
 

@@ -1,8 +1,7 @@
 //! What the commands say to somebody who asks for a process that is gone, for a folder that several were given, for what does not
 //! match.
 
-use crate::apps::run;
-use lazyguard_e2e::{command, hostile_program, App, Folder, Outcome, Run, Work};
+use lazyguard_e2e::{command, hostile_program, run, App, Folder, Outcome, Run, Work};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

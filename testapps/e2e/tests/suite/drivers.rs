@@ -1,7 +1,9 @@
 //! Drivers other than the one this was built with: older, newer, failing.
 
-use crate::apps::{expect_uneventful, run};
-use lazyguard_e2e::{app, apps, driver_folder, hostile_program, number, text, App, Json, Outcome, Run, Work};
+use lazyguard_e2e::{
+    app, apps, calls, driver_folder, expect_uneventful, hostile_program, number, run, text, App, Json, Outcome, Run,
+    Work,
+};
 use std::time::Duration;
 
 const HANGS: Duration = Duration::from_secs(2);
@@ -255,7 +257,7 @@ fn a_call_that_never_returns_is_not_called_twice() {
     let outcome = never.set("LGSIM_NEVER_RETURN", "cuStreamSynchronize,cuCtxSynchronize").set("LGSIM_CALL_LOG", &log);
     let outcome = outcome.start().finish_within(HANGS);
     assert_eq!(outcome.code, None, "{outcome}");
-    let calls = crate::apps::calls(&log);
+    let calls = calls(&log);
     let blocked: usize = ["cuStreamSynchronize", "cuCtxSynchronize"].iter().filter_map(|call| calls.get(*call)).sum();
     assert_eq!(blocked, 1, "{calls:?}");
 }

@@ -1,7 +1,6 @@
 //! `lazyguard dump`: any guarded process answers, whatever it is doing, and is none the worse.
 
-use crate::apps::run;
-use lazyguard_e2e::{app, command, hostile_program, number, text, App, Json, Outcome, Run, Running, Work};
+use lazyguard_e2e::{app, command, hostile_program, number, run, text, App, Json, Outcome, Run, Running, Work};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;

@@ -1,8 +1,7 @@
 //! The hazards of a run, as its folder holds them: grouped, counted and thinned out, the same from the file that the process
 //! wrote and from its recording, and there whatever ended it.
 
-use crate::apps::run;
-use lazyguard_e2e::{log_of, number, text, App, Folder, InCorpus, Json, Outcome, Run, Work};
+use lazyguard_e2e::{log_of, number, run, text, App, Folder, InCorpus, Json, Outcome, Run, Work};
 use std::collections::BTreeMap;
 use std::time::Duration;
 

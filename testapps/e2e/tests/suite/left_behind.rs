@@ -1,8 +1,7 @@
 //! Private folders that are left behind: how much of them stays, and `lazyguard clean`.
 
-use crate::apps::run;
 use crate::run_passes_on::under;
-use lazyguard_e2e::{app, command, App, Run, Work};
+use lazyguard_e2e::{app, command, run, App, Run, Work};
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;

@@ -4,8 +4,9 @@ use lazyguard_e2e::{apps, corpus, hostile, root, target, Expect};
 use std::collections::BTreeSet;
 use std::fs;
 
-/// Built beside the programs and run by scripts of their own: one measures, the other runs for minutes.
-const TOOLS: [&str; 2] = ["launch_bench", "soak"];
+/// Built beside the programs: one measures and one runs for minutes, for scripts of their own; `corpus` is the file that the names of the
+/// corpus are links to.
+const TOOLS: [&str; 3] = ["launch_bench", "soak", "corpus"];
 /// Traps that no hostile program shows, and the test that does. 10 is what the `cold_trigger` programs are about.
 const COVERED_ELSEWHERE: [(u64, &str); 2] =
     [(10, "cold_trigger"), (13, "trap_13_the_library_asks_for_no_new_c_library")];

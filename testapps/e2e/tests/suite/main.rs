@@ -1,11 +1,7 @@
-//! The end-to-end tests: what a user meets, from the outside.
+//! The end-to-end tests: what a user meets, from the outside. Those that lists make are in `tests/programs`.
 //!
 //! | file | asks |
 //! |---|---|
-//! | `apps` | every program of `programs.json`: bare, guarded, guarded without preloading |
-//! | `corpus` | every program of the corpus: the code, the culprit, and that nothing slow is called a hang |
-//! | `hazards` | every program of the corpus that completes and has hazards, or comes near one; that the controls have none |
-//! | `hostile` | every run of `hostile/programs.json`: the same with the guard as without |
 //! | `traps` | the properties behind the interposing traps that no single program shows |
 //! | `lists` | nothing that is built is left out, and nothing listed is missing |
 //! | `without_cuda` | processes that never touch CUDA do not notice |
@@ -37,11 +33,9 @@
 //! | `left_behind` | private folders that are left behind: how much stays, and `lazyguard clean` |
 //! | `crash` | what is left of a process that was cut off |
 
-mod apps;
 mod asked;
 mod blocking;
 mod cold_start;
-mod corpus;
 mod crash;
 mod doctor;
 mod drivers;
@@ -49,8 +43,6 @@ mod dump;
 mod findings_report;
 mod foreign_names;
 mod hazard_files;
-mod hazards;
-mod hostile;
 mod left_behind;
 mod lists;
 mod on_hang;

@@ -1,7 +1,6 @@
 //! `LAZYGUARD_ON_HANG`: the program ends as it says, or goes on beside a command that it does not notice.
 
-use crate::apps::run;
-use lazyguard_e2e::{number, root, text, App, Folder, Recording, Run, Running, Work};
+use lazyguard_e2e::{number, root, run, text, App, Folder, Recording, Run, Running, Work};
 use std::fs;
 use std::path::Path;
 use std::process::Command;

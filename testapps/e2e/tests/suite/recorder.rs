@@ -1,10 +1,9 @@
 //! The recording: each kind of event with its facts, and every record accounted for.
 
-use crate::apps::run;
 use crate::crash::{facts_in, storm};
 use lazyguard_e2e::{
-    calls_in, command, gapless_numbers, hostile_program, in_progress, is_call, log_of, number, report_of, root, text,
-    text_report_of, App, Json, Outcome, Recording, Run, Running, Work,
+    calls_in, command, gapless_numbers, hostile_program, in_progress, is_call, log_of, number, report_of, root, run,
+    text, text_report_of, App, Json, Outcome, Recording, Run, Running, Work,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,7 +1,6 @@
 //! The log and the summary: what a run folder holds after a run.
 
-use crate::apps::{expect_uneventful, run};
-use lazyguard_e2e::{app, apps, hostile_program, number, text, App, Json, Run, Work};
+use lazyguard_e2e::{app, apps, expect_uneventful, hostile_program, number, run, text, App, Json, Run, Work};
 use std::collections::BTreeSet;
 
 /// Fields that every line of the log has, beside `level` and `event`.

@@ -1,7 +1,9 @@
 //! Each setting has its effect, and what cannot be used costs one line and nothing else.
 
-use crate::apps::{expect_uneventful, run};
-use lazyguard_e2e::{app, command, number, text, App, Folder, Json, Outcome, Run, Work};
+use lazyguard_e2e::{
+    app, calls, command, expect_a_block, expect_slow, expect_uneventful, number, run, text, App, Folder, Json, Outcome,
+    Run, Work,
+};
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -75,7 +77,7 @@ fn off_looks_every_function_up_as_bare() {
     let log = |of: &str| work.path().join(format!("calls-{of}"));
     run(&work, &App::named("blocking_async")).set("LGSIM_CALL_LOG", log("bare")).finish();
     with(&work, "blocking_async", &[("LAZYGUARD", "off")]).set("LGSIM_CALL_LOG", log("off")).finish();
-    assert_eq!(crate::apps::calls(&log("off")), crate::apps::calls(&log("bare")), "left: switched off; right: bare");
+    assert_eq!(calls(&log("off")), calls(&log("bare")), "left: switched off; right: bare");
 }
 
 /// The command is another way to preload, and no other behaviour: settings, arguments, output and exit code go through.
@@ -291,8 +293,8 @@ fn the_private_folder_stays_when_there_is_something_to_report() {
     // A kernel of a second and a half stands still for three times this threshold; then it ends, and so does the program.
     let outcome = Run::new(&work, app("slow_but_fine")).guarded().hang_after("300ms").finish();
     assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), "slow kernel done\n"), "{outcome}");
-    crate::watchdog::expect_slow(&outcome.stderr);
-    crate::watchdog::expect_a_block(&outcome.stderr);
+    expect_slow(&outcome.stderr);
+    expect_a_block(&outcome.stderr);
     let temporary = work.path().join("1/tmp");
     let folder = Folder::only_one_in(&temporary);
     assert_eq!(fs::metadata(folder.path()).map(|m| m.mode() & 0o7777).unwrap_or_default(), 0o700);

@@ -1,7 +1,6 @@
 //! The interposing traps again, where a property of the library or of a whole run shows what no single program does.
 
-use crate::apps::{calls, run};
-use lazyguard_e2e::{apps, command, hostile_program, library, App, Elf, Run, Work};
+use lazyguard_e2e::{apps, calls, command, hostile_program, library, run, App, Elf, Run, Work};
 use std::collections::BTreeSet;
 use std::process::Command;
 use std::time::Duration;

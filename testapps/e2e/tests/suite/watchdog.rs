@@ -1,58 +1,14 @@
 //! The verdict: when it comes, where it goes and what it says.
 
-use crate::apps::run;
-use lazyguard_e2e::{app, log_of, number, text, App, Folder, Json, Run, Running, Work};
+use lazyguard_e2e::{
+    app, expect_a_block, expect_slow, expect_uneventful, log_of, number, run, text, watchdog_blocks, App, Folder, Json,
+    Run, Running, Work,
+};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 const SECOND: Duration = Duration::from_secs(1);
-
-/// What the watchdog has said, a heading and what belongs to it each: reports, their repetitions, and that one has resolved.
-fn told(stderr: &str) -> Vec<Vec<&str>> {
-    let headings = ["HANG ", "SLOW ", "RESOLVED ", "ENDED WITH ERROR ", "ABANDONED "];
-    let mut told: Vec<Vec<&str>> = Vec::new();
-    for line in stderr.lines() {
-        let Some(own) = line.strip_prefix("lazyguard: ") else { continue };
-        match told.last_mut() {
-            _ if headings.iter().any(|heading| own.starts_with(heading)) => told.push(vec![line]),
-            Some(block) => block.push(line),
-            None => {}
-        }
-    }
-    told
-}
-
-/// Reports with such a heading. A repetition is a line, and no report.
-fn reports<'s>(stderr: &'s str, heading: &str) -> Vec<Vec<&'s str>> {
-    let heading = format!("lazyguard: {heading} ");
-    let mut told = told(stderr);
-    told.retain(|block| block[0].starts_with(&heading) && !block[0].ends_with(", as reported"));
-    told
-}
-
-/// The lines of the one report of a hang on standard error. What is called slow before has a report of its own, and no more than one.
-pub(crate) fn expect_a_block(stderr: &str) -> Vec<&str> {
-    let mut hangs = reports(stderr, "HANG");
-    assert_eq!(hangs.len(), 1, "one report of a hang was expected:\n{stderr}");
-    let slow = reports(stderr, "SLOW");
-    assert!(slow.len() <= 1, "it is called slow more than once:\n{stderr}");
-    for block in hangs.iter().chain(&slow) {
-        assert!(block.len() > 4, "the report says next to nothing:\n{stderr}");
-    }
-    hangs.remove(0)
-}
-
-/// The one report of something slow, which has no code and blames nothing.
-pub(crate) fn expect_slow(stderr: &str) -> Vec<&str> {
-    let mut slow = reports(stderr, "SLOW");
-    assert_eq!(slow.len(), 1, "one report of something slow was expected:\n{stderr}");
-    let block = slow.remove(0);
-    assert!(block.len() > 4, "the report says next to nothing:\n{stderr}");
-    let accuses = |line: &&&str| line.contains("LG2") || line.contains("  fix: ");
-    assert_eq!(block.iter().find(accuses), None, "what is only slow has no code:\n{stderr}");
-    block
-}
 
 /// The times from the program's last driver call, as the simulated driver's log shows it, to reports on standard error, by heading.
 fn seconds_to(work: &Work, name: &str, threshold: &str, headings: &[&str]) -> Vec<Duration> {
@@ -321,7 +277,7 @@ fn what_is_slow_becomes_a_hang_once_and_is_reported_once_as_each() {
     let outcome = running.finish_within(5 * SECOND);
     expect_slow(&outcome.stderr);
     expect_a_block(&outcome.stderr);
-    let order: Vec<_> = told(&outcome.stderr).iter().map(|block| block[0].split(' ').nth(1)).collect();
+    let order: Vec<_> = watchdog_blocks(&outcome.stderr).iter().map(|block| block[0].split(' ').nth(1)).collect();
     let hang_from = order.iter().position(|heading| *heading == Some("HANG")).unwrap_or(0);
     assert!(hang_from > 0 && !order[hang_from..].contains(&Some("SLOW")), "{outcome}");
     assert_eq!(number(&outcome.out().summary(), "/hangs"), 1);
@@ -345,7 +301,7 @@ fn what_stands_as_reported_is_repeated_in_a_line_after_pauses_that_double() {
     let outcome = running.stop();
     let block = expect_a_block(&outcome.stderr);
     let mut last = blocked_for(block[0]);
-    for (number, repeated) in told(&outcome.stderr)[1..].iter().enumerate() {
+    for (number, repeated) in watchdog_blocks(&outcome.stderr)[1..].iter().enumerate() {
         let [line] = repeated[..] else { panic!("a repetition is a line: {outcome}") };
         assert!(line.ends_with(": still LG202, as reported"), "{outcome}");
         let (pause, took) = (THRESHOLD * f64::from(1 << number), blocked_for(line) - last);
@@ -408,7 +364,7 @@ fn a_hang_that_goes_on_after_all_is_said_to_have_resolved() {
     let outcome = running.finish_within(20 * SECOND);
     assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), "released\n"), "{outcome}");
     expect_a_block(&outcome.stderr);
-    let last = told(&outcome.stderr).pop().unwrap_or_default();
+    let last = watchdog_blocks(&outcome.stderr).pop().unwrap_or_default();
     let [line] = last[..] else { panic!("that it has resolved is a line, and the last one: {outcome}") };
     let process = format!(" pid {} (python3", outcome.process);
     let says = line.starts_with("lazyguard: RESOLVED ") && line.contains(&process);
@@ -448,7 +404,7 @@ fn a_hang_that_ends_with_an_error_is_not_said_to_have_resolved() {
         assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), "719\n"), "{outcome}");
         expect_a_block(&outcome.stderr);
         assert!(!outcome.stderr.contains("RESOLVED"), "{outcome}");
-        let last = told(&outcome.stderr).pop().unwrap_or_default();
+        let last = watchdog_blocks(&outcome.stderr).pop().unwrap_or_default();
         let [line] = last[..] else { panic!("that it has ended is a line, and the last one: {outcome}") };
         let process = format!(" pid {} (", outcome.process);
         let says = line.starts_with("lazyguard: ENDED WITH ERROR 719 (CUDA_ERROR_LAUNCH_FAILED) ");
@@ -583,7 +539,7 @@ fn a_slow_program_has_no_verdict_below_the_threshold() {
     let work = Work::new(lazyguard_e2e::this_test!());
     let outcome = Run::new(&work, app("slow_but_fine")).guarded().kept().hang_after("4s").finish();
     assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{outcome}");
-    crate::apps::expect_uneventful(&outcome.out());
+    expect_uneventful(&outcome.out());
 }
 
 /// A call can be slow with nothing in flight that it could wait for: that is no hang, however long it takes.
@@ -593,7 +549,7 @@ fn a_slow_call_with_nothing_in_flight_is_no_hang() {
     let slow = Run::new(&work, app("route_direct_link")).guarded().kept().hang_after("200ms");
     let outcome = slow.set("LGSIM_DELAY", "cuLibraryLoadData=900,cuModuleLoadData=900,cuMemAlloc_v2=900").finish();
     assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{outcome}");
-    crate::apps::expect_uneventful(&outcome.out());
+    expect_uneventful(&outcome.out());
 }
 
 /// Whoever closed descriptor 2 and opened a file of its own there must not find a report in it.

@@ -1,0 +1,411 @@
+//! `docs/REFERENCE.md`: the JSON forms, generated from the types that write them.
+//!
+//! The test reads the sources of the core and the command. A key is a field, its description the field's comment. So the types carry
+//! nothing for this page, and a build pays nothing. `scripts/reference` writes the page.
+//!
+//! Must not: describe a key by itself. A field without a comment is an error.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use syn::{Attribute, Fields, GenericArgument, Item, PathArguments, Type};
+
+/// Set to write the page instead of comparing it.
+const WRITE: &str = "LAZYGUARD_WRITE_REFERENCE";
+
+/// The forms, in the order of the page: heading, type, and what is said before the table.
+const FORMS: [(&str, &str, &str); 10] = [
+    ("hang.json", "HangReport", "The newest report of a hang, in the run folder. Also `hang` in the forms below."),
+    ("run.json", "Summary", "The summary of a run, in the run folder: written at exit, at each hang, and before `LAZYGUARD_ON_HANG` ends the process."),
+    ("hazards.json", "HazardFile", "The hazards that a process met, in the run folder: written by the log's thread, and once more at exit with exact counts."),
+    ("dump.json", "DumpReport", "The answer to the newest `lazyguard dump`, in the run folder; `lazyguard dump --format json` prints it."),
+    ("card.json", "Cards", "The state of the cards during a run, beside the folders of its processes. `lazyguard run --cold-start` writes it."),
+    ("lazyguard report --format json", "ProcessReport", "The report of one process."),
+    (
+        "lazyguard run --json",
+        "Findings",
+        "The findings of a run. `lazyguard report --hazards --format json` prints the same, and so does `lazyguard report --format json` of a folder that holds several processes; `run` is null there.",
+    ),
+    (
+        "lazyguard report --cold-start --format json",
+        "Timings",
+        "Also of `--blocking`. Times are in nanoseconds: those in `cold_start` since the start of the process, those in `blocking` since the guard was armed.",
+    ),
+    ("lazyguard log --format json", "Line", LOG),
+    ("lazyguard doctor --format json", "Examination", "What `lazyguard doctor` found."),
+];
+
+const LOG: &str = "One object a line. A key that does not apply is absent.
+
+| `event` | calls |
+|---|---|
+| `launch`, `graph_launch`, `host_function` | a kernel, a graph, a host function is submitted |
+| `copy`, `memset` | memory is copied or set, synchronously or asynchronously |
+| `memory_operation` | a stream waits for a value, or writes one |
+| `event_record`, `event_wait` | an event is recorded; a stream waits for one |
+| `synchronize`, `query` | a thread waits for a context, a stream or an event, or queries it |
+| `load`, `unload` | a module, library or function; every call that loaded on first use |
+| `preload` | the guard preloaded |
+| `hazard` | the call and the work in flight could have been a hang |
+| `allocation` | memory is allocated or freed |
+| `context`, `stream`, `capture` | one begins or ends |
+| `other` | every other call that took 100 microseconds or more |
+
+Calls that return soon, allocations and frees among them, are recorded if they took 100 microseconds or more. `log.jsonl` in the run
+folder is another form: the guard writes it while the program runs, and it holds some of the same events from the beginning.";
+
+const HEAD: &str = "# Reference: JSON forms
+
+<!-- written by scripts/reference from the types: edit their comments, not this page -->
+
+Every key of every JSON form, generated from the types that write it. [READING.md](READING.md) is the guide,
+[FINDINGS.md](FINDINGS.md) has JUnit, SARIF, annotations and baselines, and [TRACE_FORMAT.md](TRACE_FORMAT.md) the bytes of the recording.
+
+A time in nanoseconds counts from the moment at which the guard was armed, unless its key says otherwise: `..._unix_ns` counts from
+1970. `schema` is 1; it is raised when a key changes its meaning or goes away. New keys may be added at any time.
+";
+
+/// Types that are written as one value, and what it is.
+const VALUES: [(&str, &str); 22] = [
+    ("u8", "number"),
+    ("u16", "number"),
+    ("u32", "number"),
+    ("u64", "number"),
+    ("usize", "number"),
+    ("i32", "number"),
+    ("f64", "number"),
+    ("Nanos", "nanoseconds"),
+    ("bool", "true or false"),
+    ("str", "text"),
+    ("String", "text"),
+    ("Path", "text"),
+    ("PathBuf", "text"),
+    ("Address", "text"),
+    ("Code", "a code: [HAZARDS.md](HAZARDS.md)"),
+    ("Option", " or null"),
+    ("Vec", "list of "),
+    ("BTreeSet", "list of "),
+    ("Box", ""),
+    ("Cow", ""),
+    ("Arc", ""),
+    ("Rc", ""),
+];
+
+/// The types that have a written form, by name.
+struct Types(HashMap<String, Vec<(PathBuf, Item)>>);
+
+impl Types {
+    fn read() -> Self {
+        let mut types = Self(HashMap::new());
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        for source in ["src", "../core/src"] {
+            types.read_folder(&here.join(source));
+        }
+        types
+    }
+
+    fn read_folder(&mut self, folder: &Path) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                self.read_folder(&path);
+            } else if path.extension().is_some_and(|end| end == "rs") {
+                let text = std::fs::read_to_string(&path).unwrap();
+                // Most files have nothing of the kind, and parsing costs.
+                if text.contains("Serialize") {
+                    let file = syn::parse_file(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+                    file.items.into_iter().for_each(|item| self.add(&path, item));
+                }
+            }
+        }
+    }
+
+    fn add(&mut self, path: &Path, item: Item) {
+        let (name, attributes) = match &item {
+            Item::Struct(item) => (&item.ident, &item.attrs),
+            Item::Enum(item) => (&item.ident, &item.attrs),
+            _ => return,
+        };
+        if attributes.iter().any(derives_serialize) {
+            self.0.entry(name.to_string()).or_default().push((path.to_owned(), item));
+        }
+    }
+
+    /// The type of this name, as code in `near` means it.
+    fn get(&self, name: &str, near: Option<&Path>) -> &(PathBuf, Item) {
+        let found = self.0.get(name).unwrap_or_else(|| panic!("no type {name} derives Serialize"));
+        match (found.as_slice(), near) {
+            ([only], _) => only,
+            (several, Some(near)) if several.iter().any(|(path, _)| path == near) => {
+                several.iter().find(|(path, _)| path == near).unwrap()
+            }
+            _ => panic!("several types are called {name}: give them names of their own"),
+        }
+    }
+}
+
+fn derives_serialize(attribute: &Attribute) -> bool {
+    let mut found = false;
+    if attribute.path().is_ident("derive") {
+        let _ = attribute.parse_nested_meta(|meta| {
+            found |= meta.path.segments.last().is_some_and(|last| last.ident == "Serialize");
+            Ok(())
+        });
+    }
+    found
+}
+
+/// What serde is told of a type, a variant or a field.
+#[derive(Default)]
+struct Serde {
+    rename: Option<String>,
+    rename_all: Option<String>,
+    flatten: bool,
+    skip: bool,
+    skip_if: Option<String>,
+}
+
+impl Serde {
+    fn of(attributes: &[Attribute]) -> Self {
+        let mut told = Self::default();
+        for attribute in attributes.iter().filter(|attribute| attribute.path().is_ident("serde")) {
+            let read = attribute.parse_nested_meta(|meta| {
+                let name = meta.path.get_ident().map(ToString::to_string).unwrap_or_default();
+                let value = match meta.value() {
+                    Ok(value) => Some(value.parse::<syn::LitStr>()?.value()),
+                    Err(_) => None,
+                };
+                match name.as_str() {
+                    "rename" => told.rename = value,
+                    "rename_all" => told.rename_all = value,
+                    "flatten" => told.flatten = true,
+                    "skip" | "skip_serializing" => told.skip = true,
+                    "skip_serializing_if" => told.skip_if = value,
+                    "default" => {}
+                    other => return Err(meta.error(format!("this page does not know serde's {other}"))),
+                }
+                Ok(())
+            });
+            read.unwrap();
+        }
+        told
+    }
+}
+
+/// The comment of a type, a variant or a field, on one line and without rustdoc's links.
+fn comment(attributes: &[Attribute], of: &str) -> String {
+    let lines =
+        attributes.iter().filter(|attribute| attribute.path().is_ident("doc")).map(|attribute| {
+            match &attribute.meta.require_name_value().unwrap().value {
+                syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(text), .. }) => text.value().trim().to_owned(),
+                _ => panic!("{of} has a comment that is no text"),
+            }
+        });
+    let text = lines
+        .collect::<Vec<_>>()
+        .join(" ")
+        .replace("[`", "`")
+        .replace("`None`", "null")
+        .replace("`]", "`")
+        .replace('|', "\\|");
+    assert!(!text.is_empty(), "{of} is written as JSON and has no comment");
+    text
+}
+
+fn snake_case(name: &str, separator: char) -> String {
+    let mut text = String::new();
+    for letter in name.chars() {
+        if letter.is_uppercase() && !text.is_empty() {
+            text.push(separator);
+        }
+        text.extend(letter.to_lowercase());
+    }
+    text
+}
+
+fn variant_name(variant: &syn::Variant, rename_all: Option<&str>) -> String {
+    let name = variant.ident.to_string();
+    match (Serde::of(&variant.attrs).rename, rename_all) {
+        (Some(name), _) => name,
+        (None, None) => name,
+        (None, Some("lowercase")) => name.to_lowercase(),
+        (None, Some("snake_case")) => snake_case(&name, '_'),
+        (None, Some("kebab-case")) => snake_case(&name, '-'),
+        (None, Some(other)) => panic!("this page does not know rename_all = {other}"),
+    }
+}
+
+struct Page<'a> {
+    types: &'a Types,
+    text: String,
+    /// The types that the page has, or will have, in the order in which they are met.
+    met: Vec<(String, PathBuf)>,
+}
+
+impl Page<'_> {
+    fn write(mut self) -> String {
+        self.text.push_str(HEAD);
+        for (_, name, _) in FORMS {
+            let path = self.types.get(name, None).0.clone();
+            self.met.push((name.to_owned(), path));
+        }
+        for (n, (heading, name, words)) in FORMS.into_iter().enumerate() {
+            let path = self.met[n].1.clone();
+            let _ = write!(self.text, "\n## `{heading}`\n\n{words}\n");
+            self.describe(name, &path);
+        }
+        self.text.push_str("\n## Parts of the forms\n");
+        let mut next = FORMS.len();
+        while let Some((name, path)) = self.met.get(next).cloned() {
+            let attributes = match &self.types.get(&name, Some(&path)).1 {
+                Item::Struct(item) => &item.attrs,
+                Item::Enum(item) => &item.attrs,
+                _ => unreachable!("only these are kept"),
+            };
+            let _ = write!(self.text, "\n### {name}\n\n{}\n", comment(attributes, &name));
+            self.describe(&name, &path);
+            next += 1;
+        }
+        self.text
+    }
+
+    fn describe(&mut self, name: &str, path: &Path) {
+        match &self.types.get(name, Some(path)).1 {
+            Item::Struct(item) => {
+                self.text.push_str("\n| key | is | holds |\n|---|---|---|\n");
+                let rows = self.rows(&item.fields, path, name);
+                self.print(&rows, "");
+            }
+            Item::Enum(item) => {
+                let rename_all = Serde::of(&item.attrs).rename_all;
+                let names = item.variants.iter().map(|variant| (variant_name(variant, rename_all.as_deref()), variant));
+                if item.variants.iter().all(|variant| variant.fields.is_empty()) {
+                    self.text.push_str("\n| value | means |\n|---|---|\n");
+                    for (word, variant) in names {
+                        let _ = writeln!(
+                            self.text,
+                            "| `{word}` | {} |",
+                            comment(&variant.attrs, &format!("{name}.{word}"))
+                        );
+                    }
+                } else {
+                    self.text.push_str("\nAn object with one key, of these:\n\n| key | is | holds |\n|---|---|---|\n");
+                    for (word, variant) in names {
+                        let _ = writeln!(
+                            self.text,
+                            "| `{word}` | object | {} |",
+                            comment(&variant.attrs, &format!("{name}.{word}"))
+                        );
+                        let rows = self.rows(&variant.fields, path, name);
+                        self.print(&rows, &format!("{word}."));
+                    }
+                }
+            }
+            _ => unreachable!("only these are kept"),
+        }
+    }
+
+    fn print(&mut self, rows: &[(String, String, String)], before: &str) {
+        for (key, is, holds) in rows {
+            let _ = writeln!(self.text, "| `{before}{key}` | {is} | {holds} |");
+        }
+    }
+
+    /// Key, kind of value and description of each field; those of a flattened one in its place.
+    fn rows(&mut self, fields: &Fields, path: &Path, of: &str) -> Vec<(String, String, String)> {
+        let mut rows: Vec<(String, String, String)> = Vec::new();
+        for field in fields {
+            let name = field.ident.as_ref().unwrap_or_else(|| panic!("{of} has a field without a name")).to_string();
+            let serde = Serde::of(&field.attrs);
+            if serde.skip {
+                continue;
+            }
+            if serde.flatten {
+                let Type::Path(inner) = bare(&field.ty) else { panic!("{of}.{name} is flattened and no type of ours") };
+                let inner = inner.path.segments.last().unwrap().ident.to_string();
+                let (inner_path, item) = self.types.get(&inner, Some(path));
+                let (inner_path, Item::Struct(item)) = (inner_path.clone(), item) else {
+                    panic!("{inner} is no struct")
+                };
+                rows.extend(self.rows(&item.fields, &inner_path, &inner));
+                continue;
+            }
+            let key = serde.rename.unwrap_or(name);
+            let described = comment(&field.attrs, &format!("{of}.{key}"));
+            let is = self.kind(&field.ty, path);
+            let is = match serde.skip_if.as_deref() {
+                None => is,
+                Some("Option::is_none") => format!("{}, or absent", is.trim_end_matches(" or null")),
+                Some("Vec::is_empty") => format!("{is}, or absent"),
+                Some("std::ops::Not::not") => "true, or absent".to_owned(),
+                Some(other) => panic!("this page does not know skip_serializing_if = {other}"),
+            };
+            // A later field of the same name is the one that is written.
+            rows.retain(|(earlier, _, _)| *earlier != key);
+            rows.push((key, is, described));
+        }
+        rows
+    }
+
+    fn kind(&mut self, of: &Type, path: &Path) -> String {
+        match bare(of) {
+            Type::Slice(list) => format!("list of {}", self.kind(&list.elem, path)),
+            Type::Array(list) => format!("list of {}", self.kind(&list.elem, path)),
+            Type::Tuple(list) => {
+                let parts: Vec<_> = list.elems.iter().map(|part| self.kind(part, path)).collect();
+                format!("[{}]", parts.join(", "))
+            }
+            Type::Path(named) => {
+                let last = named.path.segments.last().unwrap();
+                let name = last.ident.to_string();
+                let inner = match &last.arguments {
+                    PathArguments::AngleBracketed(inner) => inner.args.iter().find_map(|argument| match argument {
+                        GenericArgument::Type(inner) => Some(inner),
+                        _ => None,
+                    }),
+                    _ => None,
+                };
+                let known = VALUES.iter().find(|(known, _)| *known == name).map(|(_, words)| *words);
+                match (known, inner) {
+                    (Some(words), Some(inner)) if name == "Option" => self.kind(inner, path) + words,
+                    (Some(words), Some(inner)) => words.to_owned() + &self.kind(inner, path),
+                    (Some(words), None) => words.to_owned(),
+                    (None, _) => {
+                        let at = self.types.get(&name, Some(path)).0.clone();
+                        if !self.met.iter().any(|met| *met == (name.clone(), at.clone())) {
+                            self.met.push((name.clone(), at));
+                        }
+                        let form = FORMS.iter().find(|(_, form, _)| *form == name);
+                        let heading = form.map_or(name.as_str(), |(heading, _, _)| heading);
+                        let anchor: String = heading.to_lowercase().replace(' ', "-");
+                        let anchor = anchor.replace(|c: char| !c.is_alphanumeric() && c != '-', "");
+                        format!("[{heading}](#{anchor})")
+                    }
+                }
+            }
+            _ => panic!("{} has a field of a type that this page does not know", path.display()),
+        }
+    }
+}
+
+/// A type without references.
+fn bare(of: &Type) -> &Type {
+    match of {
+        Type::Reference(reference) => bare(&reference.elem),
+        other => other,
+    }
+}
+
+#[test]
+fn the_reference_is_what_the_types_say() {
+    let types = Types::read();
+    let text = Page { types: &types, text: String::new(), met: Vec::new() }.write();
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/REFERENCE.md");
+    if std::env::var_os(WRITE).is_some() {
+        std::fs::write(page, text).unwrap();
+        return;
+    }
+    let there = std::fs::read_to_string(page).unwrap_or_default();
+    let differs = there.lines().zip(text.lines()).find(|(there, made)| there != made);
+    assert!(there == text, "docs/REFERENCE.md is stale, first at {differs:?}: run scripts/reference");
+}

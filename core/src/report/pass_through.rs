@@ -1,0 +1,83 @@
+//! The reasons for which a call passes through untouched: the real function is called, and nothing else happens.
+//!
+//! Where anything is in doubt a call is passed on as it came. Each such place names its reason here and is counted under it, so
+//! that the summary of a run tells what the guard did not see.
+
+use serde::{Deserialize, Serialize};
+
+macro_rules! pass_through {
+    ($( $(#[doc = $doc:literal])+ $reason:ident = $text:literal, )+) => {
+        /// Why a call passed through untouched.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        pub enum PassThrough {
+            $( $(#[doc = $doc])+ $reason, )+
+        }
+
+        impl PassThrough {
+            /// All of them, each at its own number.
+            pub const ALL: [Self; [$(Self::$reason),+].len()] = [$(Self::$reason),+];
+
+            /// What was passed through, and why.
+            pub fn text(self) -> &'static str {
+                match self {
+                    $( Self::$reason => $text, )+
+                }
+            }
+        }
+    };
+}
+
+pass_through! {
+    /// `cuInit` has not succeeded yet, or the guard is not armed by it.
+    NotArmed = "calls before the guard was armed",
+    /// The guard had a fault of its own, or memory ran out.
+    SteppedAside = "calls after the guard stepped aside",
+    /// The process was forked and has not initialised the driver itself.
+    ForkedChild = "calls in a forked child that is not armed",
+    /// The thread is inside a driver call or inside the guard: the driver's own calls, and those of a callback.
+    Nested = "calls from inside another call",
+    /// A signal handler on a stack of its own, on top of a call that may have been left by a jump.
+    SignalHandler = "calls of a signal handler on top of another call",
+    /// The thread is being given its slot: an allocator that calls the driver, or a signal handler.
+    ThreadBeginning = "calls of a thread that was being given its slot",
+    /// All slots for threads are taken.
+    NoThreadSlot = "calls of threads that found no free slot",
+    /// The argument that describes the launch is missing; the driver refuses the call.
+    NoDescription = "launches without a description",
+    /// The guard waited for the gate for as long as it may, and let the submission through.
+    GatePatience = "submissions let through the closed gate",
+    /// The host function becomes part of a graph, which may call it any number of times.
+    CapturedHostFunction = "host functions that were captured",
+    /// There was no memory to follow the host function with.
+    NoMemory = "host functions for which memory was short",
+    /// The driver answered with a form of the function that this build does not know.
+    UnknownVersion = "look-ups of an unknown version of a function",
+    /// The answer lies in a driver other than the adopted one, or in another layer.
+    SecondDriver = "look-ups answered by a second driver",
+    /// The driver itself asks for one of its functions.
+    AskedByDriver = "look-ups by the driver itself",
+}
+
+/// How often calls passed through untouched for one reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PassedThrough {
+    /// The reason.
+    pub reason: PassThrough,
+    /// How often.
+    pub count: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_reason_is_at_its_own_number_and_has_a_text_of_its_own() {
+        for (number, reason) in PassThrough::ALL.into_iter().enumerate() {
+            assert_eq!(reason as usize, number);
+            let same = PassThrough::ALL.into_iter().filter(|other| other.text() == reason.text()).count();
+            assert_eq!(same, 1, "{reason:?}");
+        }
+    }
+}

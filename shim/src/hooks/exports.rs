@@ -1,0 +1,128 @@
+//! The exported functions, made of the one table.
+//!
+//! Every export is three lines: find the real function, hand the arguments that matter to its family, return what the real
+//! function returned. A family's hook takes the real call as a closure and calls it exactly once.
+//!
+//! Must not: hold any logic of a family.
+
+use super::call::Entry;
+use super::caller::caller;
+use super::{context, copy, event, graph, host, launch, library, loading_mode, memop, module, proc_address, stream};
+use crate::lookup::driver::{self, Handle, NOT_FOUND};
+use crate::lookup::table::{Hook, HookTable};
+use lazyguard_core::api::{EntryPoint, ENTRY_POINTS};
+use std::ffi::c_void;
+
+/// A pointer of the program's; what it points to depends on the function.
+type Ptr = *mut c_void;
+
+const fn null() -> Handle {
+    std::ptr::null_mut()
+}
+
+/// The entry point of an exported symbol, at compile time.
+const fn entry_point(symbol: &str) -> EntryPoint {
+    let wanted = symbol.as_bytes();
+    let mut index = 0;
+    while index < ENTRY_POINTS.len() {
+        let have = ENTRY_POINTS[index].symbol.as_bytes();
+        if have.len() == wanted.len() {
+            let mut at = 0;
+            while at < have.len() && have[at] == wanted[at] {
+                at += 1;
+            }
+            if at == have.len() {
+                match EntryPoint::from_index(index) {
+                    Some(entry_point) => return entry_point,
+                    None => panic!("an index below the length is an index"),
+                }
+            }
+        }
+        index += 1;
+    }
+    panic!("every hook is made of a row of the table")
+}
+
+macro_rules! define_hook {
+    ($symbol:ident ($($arg:ident : $ty:ty),*) $family:ident $hook:ident ($($used:expr),*)) => {
+        /// Stands for the driver's function of this name.
+        ///
+        /// # Safety
+        /// As the driver's function: the program's arguments are passed on as they are.
+        #[no_mangle]
+        pub unsafe extern "C-unwind" fn $symbol($($arg: $ty),*) -> i32 {
+            const FORM: EntryPoint = entry_point(stringify!($symbol));
+            let entry = Entry { entry_point: FORM, caller: caller() };
+            let Some(real) = driver::real(FORM, &HOOKS) else { return NOT_FOUND };
+            // SAFETY: the driver's function of this name has this calling sequence (the table follows cuda.h, and the
+            // tests compare it with a second description).
+            let real: unsafe extern "C-unwind" fn($($ty),*) -> i32 = unsafe { std::mem::transmute(real) };
+            // SAFETY: the program's own arguments, for the function it called.
+            $family::$hook(entry, $($used,)* || unsafe { real($($arg),*) })
+        }
+    };
+}
+
+macro_rules! define_hooks {
+    ($(
+        $class:ident $args:tt => $family:ident :: $hook:ident $used:tt;
+        { $( $id:literal $symbol:ident $base:ident $since:literal $convention:ident; )+ }
+    )+) => {
+        $($( define_hook! { $symbol $args $family $hook $used } )+)+
+
+        /// The hooks.
+        pub static HOOKS: HookTable = HookTable {
+            exports: [ $($( Hook($symbol as *const c_void), )+)+ ],
+            loading_mode_for_runtime: Hook(loading_mode::for_runtime as *const c_void),
+        };
+    };
+}
+
+lazyguard_core::with_driver_api!(define_hooks);
+
+/// From the first byte to the last of rows that lie a pitch apart.
+fn pitched(pitch: usize, width: usize, rows: usize) -> usize {
+    pitch.wrapping_mul(rows.saturating_sub(1)).wrapping_add(width)
+}
+
+#[cfg(test)]
+mod tests {
+    //! The table's calling sequences against a second description of them: the bindings that cudarc generates from cuda.h.
+
+    use cudarc::driver::sys;
+
+    trait Shape {
+        const SIZES: &'static [usize];
+    }
+
+    macro_rules! shapes {
+        ($($($arg:ident)*;)+) => {$(
+            impl<R, $($arg),*> Shape for unsafe fn($($arg),*) -> R {
+                const SIZES: &'static [usize] = &[size_of::<R>(), $(size_of::<$arg>()),*];
+            }
+            impl<R, $($arg),*> Shape for unsafe extern "C-unwind" fn($($arg),*) -> R {
+                const SIZES: &'static [usize] = &[size_of::<R>(), $(size_of::<$arg>()),*];
+            }
+        )+};
+    }
+    shapes! { ; A; A B; A B C; A B C D; A B C D E; A B C D E F; A B C D E F G; A B C D E F G H; A B C D E F G H I;
+    A B C D E F G H I J; A B C D E F G H I J K; A B C D E F G H I J K L; }
+
+    fn sizes<F: Shape>(_: F) -> &'static [usize] {
+        F::SIZES
+    }
+
+    macro_rules! alike {
+        ($($name:ident ($($_arg:tt)*);)+) => {
+            #[test]
+            fn calling_sequences_are_those_of_the_header() {
+                $(assert_eq!(
+                    sizes(super::$name as unsafe extern "C-unwind" fn($($_arg),*) -> _),
+                    sizes(sys::$name as unsafe fn($($_arg),*) -> _),
+                    stringify!($name)
+                );)+
+            }
+        };
+    }
+    include!("signatures.in");
+}

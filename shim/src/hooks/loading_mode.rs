@@ -1,0 +1,52 @@
+//! The question for the loading mode: a program gets the driver's answer, a CUDA runtime the guard's ([`nudge`]).
+//!
+//! Must not: make the real call more than once.
+
+use super::call::Entry;
+use crate::lookup::driver::{self, Handle, NOT_FOUND, SUCCESS};
+use crate::preload::nudge;
+use crate::record::guard;
+use crate::runtime::door;
+use lazyguard_core::api::EntryPoint;
+use std::arch::naked_asm;
+use std::ffi::c_void;
+
+/// A program asks for the loading mode, and gets the driver's answer.
+pub(super) fn for_program(_entry: Entry, _mode: Handle, real: impl FnOnce() -> i32) -> i32 {
+    real()
+}
+
+/// A runtime asks for the loading mode, through a pointer it looked up. Naked, because what is answered depends on who
+/// asks, which only the return address tells.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
+pub(super) unsafe extern "C" fn for_runtime(mode: *mut i32) -> i32 {
+    naked_asm!("mov rsi, [rsp]", "jmp {answer}", answer = sym answer_runtime)
+}
+
+/// See the other architecture's.
+#[cfg(target_arch = "aarch64")]
+#[unsafe(naked)]
+pub(super) unsafe extern "C" fn for_runtime(mode: *mut i32) -> i32 {
+    naked_asm!("mov x1, x30", "b {answer}", answer = sym answer_runtime)
+}
+
+extern "C-unwind" fn answer_runtime(mode: *mut i32, caller: *const c_void) -> i32 {
+    // The pointer to this function was handed out in the place of the driver's.
+    let real = EntryPoint::by_symbol(b"cuModuleGetLoadingMode").and_then(driver::known);
+    let Some(real) = real else { return NOT_FOUND };
+    // SAFETY: the driver's function of this name has this calling sequence (see the table).
+    let real: unsafe extern "C-unwind" fn(Handle) -> i32 = unsafe { std::mem::transmute(real) };
+    // SAFETY: the program's own argument, passed on to the function it called.
+    let result = unsafe { real(mode.cast()) };
+    if result == SUCCESS && !mode.is_null() {
+        // SAFETY: the driver has just filled it in.
+        let mode = unsafe { &mut *mode };
+        door::inside(|| {
+            if let Some(guard) = guard() {
+                nudge::answer(guard, &guard.loader, mode, caller);
+            }
+        });
+    }
+    result
+}

@@ -1,0 +1,199 @@
+//! Arming: the start of the library, a successful `cuInit`, and a fork.
+//!
+//! Protocol: one thread arms at a time ([`ARMING`]). The guard is built as a whole before its pointer is set; from then on every
+//! call is seen.
+//!
+//! Must not: allocate or lock in [`forked`], or fail the program's `cuInit`.
+
+use crate::lookup::{driver, dynamic_linker};
+use crate::preload::{gate, loader::Loader, nudge};
+use crate::record::hazards::Hazards;
+use crate::record::heartbeat::Heartbeat;
+use crate::record::log::{self, Log};
+use crate::record::mappings::Mappings;
+use crate::record::recording::Backing;
+use crate::record::reports::Reports;
+use crate::record::requests::Requests;
+use crate::record::run_folder::{self, RunFolder};
+use crate::record::{upkeep, Guard};
+use crate::runtime::process::{self, Process};
+use crate::runtime::{clock, door, environment, fault, memory, own_thread, standard_error, tasks, thread};
+use crate::watch::{live_report, watchdog};
+use lazyguard_core::settings::{OnHang, Settings, RUN_ROOT};
+use lazyguard_core::state::Tracker;
+use lazyguard_core::trace::{ProcessFacts, Recorder, StartFacts};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Guards against two threads that arm at once. Released by the fork handler in the child.
+static ARMING: AtomicBool = AtomicBool::new(false);
+static FORK_HANDLER: AtomicBool = AtomicBool::new(false);
+
+/// When this library was loaded or, in a forked child, when that was forked, on the system's monotonic clock.
+static LOADED: AtomicU64 = AtomicU64::new(0);
+
+/// When the driver was initialised, on the system's monotonic clock.
+#[derive(Clone, Copy)]
+pub struct Initialised {
+    /// The call was entered.
+    pub entered: u64,
+    /// The driver returned from it.
+    pub returned: u64,
+}
+
+/// Runs when the library is loaded, in every process: it notes the time, finds the real `dlsym`, looks what standard error
+/// is, and nothing else. The program has no second thread then that could cancel this one.
+#[ctor::ctor(unsafe)]
+fn loaded() {
+    LOADED.store(clock::system_nanos(), Ordering::Relaxed);
+    dynamic_linker::prepare();
+    standard_error::at_start();
+    environment::switched_on();
+    environment::remember();
+}
+
+/// Arms this process; called when `cuInit` has succeeded. Does nothing the second time.
+pub fn arm(initialised: Initialised) {
+    let armed = process::process().is_some() || process::retired();
+    if armed || !environment::switched_on() || ARMING.swap(true, Ordering::SeqCst) {
+        return;
+    }
+    // A fault on the way disarms.
+    door::inside(|| {
+        let _unlimited = fault::Unlimited::new();
+        fault::silence();
+        build(initialised);
+        if memory::exhausted() {
+            process::disarm();
+        }
+    });
+    ARMING.store(false, Ordering::SeqCst);
+}
+
+fn build(initialised: Initialised) {
+    standard_error::when_armed();
+    let environment = environment::all();
+    let (settings, complaints) = Settings::read(environment.iter().map(|(n, v)| (n.as_str(), v.as_str())));
+    complaints.iter().for_each(|complaint| standard_error::line(complaint));
+    if !settings.enabled {
+        return;
+    }
+    clock::start();
+    gate::prepare();
+    thread::prepare();
+    let folder = RunFolder::make(settings.out.as_deref());
+    let mut driver_version = 0;
+    driver::driver_version(&mut driver_version);
+    let program = program_name();
+    let Some(backing) = Backing::make(folder.as_ref(), settings.record_bytes as usize) else {
+        process::disarm();
+        return;
+    };
+    let asked_for = folder.as_ref().map_or(settings.out.is_some(), RunFolder::asked_for);
+    if let (Some(complaint), true) = (backing.complaint(), asked_for) {
+        standard_error::line(complaint);
+    }
+    let rank = run_folder::rank().unwrap_or_default();
+    let start_ticks = start_ticks();
+    let facts = ProcessFacts {
+        process: std::process::id(),
+        driver_version,
+        armed_unix_nanos: clock::unix_nanos(),
+        armed_monotonic_nanos: clock::monotonic_nanos(),
+        start_ticks: start_ticks.unwrap_or(0),
+        program: program.clone(),
+        host: run_folder::host_name(),
+        rank: rank.clone(),
+        lazyguard: env!("CARGO_PKG_VERSION").to_owned(),
+        start: start_facts(start_ticks, initialised),
+    };
+    let Some(recorder) = Recorder::new(backing.words, backing.shape, &facts) else { return };
+    for (name, value) in &environment {
+        recorder.add_setting(0, &format!("{name}={value}"));
+    }
+    let requests = Requests::new(folder.as_ref(), &backing);
+    let guard: &'static Guard = Box::leak(Box::new(Guard {
+        loader: Loader::default(),
+        folder,
+        backing,
+        heartbeat: Heartbeat::default(),
+        mappings: Mappings::default(),
+        log: Log::new(settings.log),
+        reports: Reports::default(),
+        requests,
+        hazards: Hazards::default(),
+        process: Process {
+            settings,
+            tracker: Tracker::new(Box::leak(Box::new(recorder))),
+            id: std::process::id(),
+            program,
+            rank,
+            driver_version,
+        },
+    }));
+    if nudge::driver_is_eager() {
+        guard.loader.set_driver_eager();
+    }
+    if !FORK_HANDLER.swap(true, Ordering::SeqCst) {
+        // SAFETY: a function of this library, which is never unloaded.
+        unsafe { libc::pthread_atfork(None, None, Some(forked)) };
+    }
+    guard.arm();
+    match tasks::too_few() {
+        Some(why) => {
+            // A user who wants a hang to be acted on, here or by `lazyguard run`, has to know that no hang is seen.
+            if !matches!(guard.settings.on_hang, OnHang::Report) || environment::get(RUN_ROOT).is_some() {
+                standard_error::line(&why);
+            }
+            guard.loader.note(why);
+        }
+        None => {
+            if guard.settings.hang_after_nanos > 0 {
+                start_thread("lazyguard-watch", guard, move || watchdog::run(guard));
+            }
+            start_thread("lazyguard-log", guard, move || upkeep::run(guard, live_report::on_request));
+        }
+    }
+    let took_micros = clock::system_nanos().saturating_sub(initialised.returned) / 1000;
+    guard.tracker.recorder().armed_after(u32::try_from(took_micros).unwrap_or(u32::MAX));
+}
+
+fn start_facts(start_ticks: Option<u64>, initialised: Initialised) -> StartFacts {
+    let started = start_ticks.map(clock::of_ticks);
+    // A child that was made without the C library's fork did not run the handler, and has its parent's time.
+    let loaded = LOADED.load(Ordering::Relaxed).max(started.unwrap_or(0));
+    let before = started.map_or(0, |started| ((loaded - started) / 1000).max(1));
+    StartFacts {
+        loaded,
+        init_entered: initialised.entered,
+        init_returned: initialised.returned,
+        before_loaded_micros: u32::try_from(before).unwrap_or(u32::MAX),
+        arming_micros: 0,
+    }
+}
+
+/// When the process started, in clock ticks since the machine did.
+fn start_ticks() -> Option<u64> {
+    let told = std::fs::read_to_string("/proc/self/stat").ok()?;
+    // The second field is a name in brackets, which may hold anything; the 22nd is the 20th behind it.
+    told.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
+fn start_thread(name: &str, guard: &'static Guard, body: impl FnOnce() + Send + 'static) {
+    if let Err(error) = own_thread::start(name, log::warm_up, body) {
+        guard.loader.note(format!("the thread {name} could not be started: {error}"));
+    }
+}
+
+fn program_name() -> String {
+    let path = std::fs::read_link("/proc/self/exe").ok();
+    let name = path.as_deref().and_then(|p| p.file_name()).map(|n| n.to_string_lossy().into_owned());
+    name.unwrap_or_else(|| "the program".to_owned())
+}
+
+/// Runs in a forked child. Only stores, and a look at the clock: anything else could wait for a lock that a thread of the parent held.
+extern "C" fn forked() {
+    process::forked();
+    ARMING.store(false, Ordering::SeqCst);
+    LOADED.store(clock::system_nanos(), Ordering::Relaxed);
+    gate::prepare();
+}

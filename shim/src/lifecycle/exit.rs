@@ -1,0 +1,106 @@
+//! The end of the process: the last of the log, the summary, and the run folder, where it is not to stay.
+//!
+//! Must not: wait for a thread for more than some tens of milliseconds, or do anything in a process whose guard was never armed
+//! but say what was missed.
+
+use crate::record::guard::{guard, last_guard};
+use crate::record::run_folder::{is_for_a_run_alone, RUN};
+use crate::runtime::environment::{self, is_off};
+use crate::runtime::{door, fault, memory, process, standard_error};
+use crate::watch::watchdog;
+use lazyguard_core::stack::{mappings, own_maps};
+use lazyguard_core::trace::layout::state;
+
+/// Runs when the process exits in an orderly way, after the program's own exit handlers.
+#[used]
+#[link_section = ".fini_array"]
+static UNLOADED: extern "C-unwind" fn() = exiting;
+
+/// Takes away the private folder of a guard that has stepped aside, unless it reported a hang.
+fn clear_up() {
+    let Some(last) = last_guard().filter(|last| last.id == std::process::id()) else { return };
+    last.requests.end();
+    if let (0, Some(folder)) = (last.reports.hangs(), &last.folder) {
+        folder.remove_unless_asked_for();
+    }
+}
+
+/// A driver may have been used by a way that leads past the guard: a plugin bound to its own libraries first, a namespace
+/// of its own, a program with its own `dlsym`. A user who asked for a summary or a folder gets a line that says so.
+fn say_what_was_missed() {
+    let asked = ["LAZYGUARD_OUT", "LAZYGUARD_SUMMARY"]
+        .iter()
+        .filter(|name| **name != "LAZYGUARD_OUT" || !is_for_a_run_alone())
+        .any(|name| environment::get(name).is_some_and(|value| !value.is_empty() && !is_off(value.as_bytes())));
+    if !asked || !environment::switched_on() {
+        return;
+    }
+    if process::was_ever_armed() {
+        if process::retired() {
+            let why = if memory::exhausted() { "memory ran out" } else { "it had a fault of its own" };
+            standard_error::line(&format!(
+                "the guard stepped aside on the way, because {why}: the summary could not be kept"
+            ));
+        }
+        return;
+    }
+    if mappings(&own_maps()).any(|mapping| mapping.path.contains("/libcuda.so")) {
+        standard_error::when_armed();
+        standard_error::line(
+            "a CUDA driver was loaded, and its initialisation was not seen: if it was used, that went past the guard; \
+             `lazyguard doctor -- PROGRAM` and docs/DOCTOR.md say which ways it misses",
+        );
+    }
+}
+
+/// Writes the last of the log and the summary, or takes the folder away.
+extern "C-unwind" fn exiting() {
+    // A signal handler that calls `exit` has interrupted the guard itself: the recording has everything, as after a kill.
+    if door::is_interrupted() {
+        return;
+    }
+    let Some(guard) = guard() else {
+        door::inside(clear_up);
+        door::inside(say_what_was_missed);
+        return;
+    };
+    // A child that was made behind the C library's back must not touch its parent's files.
+    if guard.id != std::process::id() {
+        return;
+    }
+    door::inside(|| {
+        let _unlimited = fault::Unlimited::new();
+        watchdog::at_exit(guard);
+        let summary = guard.summary("exit");
+        guard.log.finish(guard, guard.folder.as_ref());
+        // A kill from here on leaves a process that did not end in an orderly way, and not a guard that stepped aside.
+        process::retire();
+        if guard.settings.out.is_some() || guard.reports.hangs() > 0 {
+            guard.mappings.at_the_end(guard);
+        }
+        guard.tracker.recorder().seen_alive(guard.now());
+        guard.tracker.recorder().set_state(state::ENDED);
+        if guard.settings.summary {
+            let lines = [summary.lines(), guard.hazards.lines()].concat();
+            lines.iter().for_each(|line| standard_error::line(line));
+        }
+        let Some(folder) = &guard.folder else { return };
+        guard.requests.end();
+        guard.reports.end();
+        guard.hazards.end();
+        if guard.reports.hangs() == 0 {
+            folder.remove_unless_asked_for();
+            if guard.settings.out.is_none() {
+                return;
+            }
+        }
+        guard.hazards.finish(guard, Some(folder));
+        for (what, kept) in
+            [("summary", folder.replace(RUN, &summary.json())), ("recording", guard.backing.save(folder))]
+        {
+            if let (Err(error), true) = (kept, folder.asked_for()) {
+                standard_error::line(&format!("the {what} could not be kept in {}: {error}", folder.path().display()));
+            }
+        }
+    });
+}

@@ -1,0 +1,114 @@
+//! What the driver answers at any time, also while threads are blocked in it: what a function, a device and an address are like.
+//!
+//! Must not: ask anything that was seen to block (limits, occupancy), or that loads.
+
+use super::driver::{self, Handle, SUCCESS};
+use crate::runtime::own_memory::{self, Unread};
+use lazyguard_core::diagnose::{Device, Needs};
+
+/// Of `CUpointer_attribute`.
+const MEMORY_TYPE: i32 = 2;
+const HOST_POINTER: i32 = 4;
+const IS_MANAGED: i32 = 8;
+/// Of `CUmemorytype`.
+const HOST: u32 = 1;
+/// `CUDA_ERROR_INVALID_VALUE`: the address is none that the driver knows.
+const INVALID_VALUE: i32 = 1;
+
+/// Of `CUfunction_attribute`.
+const SHARED_SIZE_BYTES: i32 = 1;
+const LOCAL_SIZE_BYTES: i32 = 3;
+const NUM_REGS: i32 = 4;
+
+/// What is known of the memory at a device address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Held {
+    /// The host's, and this is in it.
+    Value(u64),
+    /// The host's, and it is not known yet whether it can be read.
+    NotYetKnown,
+    /// None of the host's, or it cannot be read.
+    Unknown,
+}
+
+impl Held {
+    /// What is in it.
+    pub fn value(self) -> Option<u64> {
+        match self {
+            Self::Value(value) => Some(value),
+            Self::NotYetKnown | Self::Unknown => None,
+        }
+    }
+}
+
+/// What memory of the host holds at a device address. Managed memory is left alone: looking at it moves it.
+pub fn host_memory(address: u64, wide: bool) -> Held {
+    let (mut kind, mut managed, mut pointer) = (0u32, 0u32, 0u64);
+    let attribute = |what: *mut libc::c_void, which: i32| driver::pointer_attribute(what, which, address);
+    let host = attribute((&raw mut kind).cast(), MEMORY_TYPE) == Some(SUCCESS)
+        && kind == HOST
+        && attribute((&raw mut managed).cast(), IS_MANAGED) == Some(SUCCESS)
+        && managed & 0xff == 0
+        && attribute((&raw mut pointer).cast(), HOST_POINTER) == Some(SUCCESS);
+    if !host {
+        return Held::Unknown;
+    }
+    let mut bytes = [0u8; 8];
+    let size = if wide { 8 } else { 4 };
+    // By way of the kernel, and only as the program lets itself be read: an address that means nothing is an error, not a fault.
+    match own_memory::read_without_files(pointer, &mut bytes[..size]) {
+        Ok(()) => Held::Value(u64::from_le_bytes(bytes)),
+        Err(Unread::NotYet) => Held::NotYetKnown,
+        Err(Unread::Never) => Held::Unknown,
+    }
+}
+
+/// Whether the driver says that this is no memory of its own, nor registered with it.
+pub fn is_pageable(address: u64) -> bool {
+    let mut kind = 0u32;
+    address != 0 && driver::pointer_attribute((&raw mut kind).cast(), MEMORY_TYPE, address) == Some(INVALID_VALUE)
+}
+
+fn attribute(handle: Handle, kernel: bool, device: i32, which: i32) -> Option<u32> {
+    let mut value = 0;
+    let asked = match kernel {
+        true => driver::kernel_attribute(&mut value, which, handle, device),
+        false => driver::function_attribute(&mut value, which, handle),
+    };
+    (asked == Some(SUCCESS)).then(|| u32::try_from(value).ok()).flatten()
+}
+
+/// What a block of a function or kernel needs of a device; `shared_bytes` are those of the launch.
+pub fn needs(handle: Handle, kernel: bool, device: i32, threads: u32, shared_bytes: u64) -> Option<Needs> {
+    let attribute = |which| attribute(handle, kernel, device, which);
+    let shared_bytes = shared_bytes.saturating_add(u64::from(attribute(SHARED_SIZE_BYTES)?));
+    Some(Needs { threads, registers: attribute(NUM_REGS)?, shared_bytes })
+}
+
+/// Bytes of local memory that a thread of a function or kernel needs, which is loaded.
+pub fn local_bytes(handle: Handle, kernel: bool, device: i32) -> Option<u64> {
+    attribute(handle, kernel, device, LOCAL_SIZE_BYTES).map(u64::from)
+}
+
+/// What limits a device.
+pub fn limits(device: i32) -> Device {
+    let attribute = |which: i32| {
+        let mut value = 0;
+        let asked = driver::device_attribute(&mut value, which, device);
+        if asked == Some(SUCCESS) {
+            u32::try_from(value).unwrap_or(0)
+        } else {
+            0
+        }
+    };
+    // The numbers are those of `CUdevice_attribute`.
+    Device {
+        multiprocessors: attribute(16),
+        threads: attribute(39),
+        blocks: attribute(106),
+        registers: attribute(82),
+        shared_bytes: attribute(81),
+        reserved_shared_bytes: attribute(111),
+        warp: attribute(10),
+    }
+}

@@ -1,0 +1,66 @@
+//! The dynamic linker's own functions: the real `dlsym`, and objects that are loaded already.
+//!
+//! Must not: allocate, lock, or use thread-local storage with a destructor.
+
+use std::ffi::{c_char, c_int, c_void, CStr};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+type Dlsym = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
+
+/// Read by the assembly of the exported `dlsym`; written once by [`find_real`].
+pub static REAL: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+
+extern "C" {
+    fn dlvsym(handle: *mut c_void, symbol: *const c_char, version: *const c_char) -> *mut c_void;
+}
+
+/// The versions `dlsym` has had, newest first.
+#[cfg(target_arch = "x86_64")]
+const VERSIONS: [&CStr; 2] = [c"GLIBC_2.34", c"GLIBC_2.2.5"];
+#[cfg(target_arch = "aarch64")]
+const VERSIONS: [&CStr; 2] = [c"GLIBC_2.34", c"GLIBC_2.17"];
+
+/// Finds the real `dlsym`, asking by version because asking by name would find this library's.
+pub extern "C-unwind" fn find_real() -> *mut c_void {
+    for version in VERSIONS {
+        // SAFETY: terminated strings; RTLD_NEXT searches behind this library, whose code calls here.
+        let found = unsafe { dlvsym(libc::RTLD_NEXT, c"dlsym".as_ptr(), version.as_ptr()) };
+        if !found.is_null() {
+            // Every thread finds the same address, so it does not matter whose store is last.
+            REAL.store(found, Ordering::Release);
+            return found;
+        }
+    }
+    unavailable as *mut c_void
+}
+
+/// Stands in for a `dlsym` that could not be found: the GNU C library has had it under these versions since 1999.
+extern "C" fn unavailable(_: *mut c_void, _: *const c_char) -> *mut c_void {
+    null_mut()
+}
+
+/// The real `dlsym`, called from this library.
+pub fn real(handle: *mut c_void, name: &CStr) -> *mut c_void {
+    let mut function = REAL.load(Ordering::Acquire);
+    if function.is_null() {
+        function = find_real();
+    }
+    // SAFETY: `find_real` gives a function of this type.
+    let function: Dlsym = unsafe { std::mem::transmute(function) };
+    // SAFETY: a terminated name, and a handle the caller vouches for. The black box keeps this from becoming a jump, which
+    // would make the real function see our caller's return address, and with it our caller's place in the search order.
+    std::hint::black_box(unsafe { function(handle, name.as_ptr()) })
+}
+
+/// Looks the real `dlsym` up ahead of the first use.
+pub fn prepare() {
+    find_real();
+}
+
+/// Opens an object that is loaded already, without loading any; null if it is not.
+pub fn open_loaded(name: &CStr) -> *mut c_void {
+    const FLAGS: c_int = libc::RTLD_NOW | libc::RTLD_NOLOAD;
+    // SAFETY: a terminated name; with RTLD_NOLOAD no constructor runs.
+    unsafe { libc::dlopen(name.as_ptr(), FLAGS) }
+}

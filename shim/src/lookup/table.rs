@@ -1,0 +1,56 @@
+//! The table of hooks, which is registered here.
+//!
+//! Protocol: the look-up does not know the hooks. Each entrance that can be the first one registers their table: an export that
+//! finds no real function yet, and `dlsym`. A start-up function could not do it, because a look-up can come before any
+//! constructor of this library has run.
+
+use lazyguard_core::api::{EntryPoint, ENTRY_POINTS};
+use std::ffi::c_void;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// The address of a hook.
+pub struct Hook(pub *const c_void);
+
+// SAFETY: the address of a function may be read from anywhere.
+unsafe impl Sync for Hook {}
+
+/// The hooks of this library.
+pub struct HookTable {
+    /// The exports, in the order of the entry points.
+    pub exports: [Hook; ENTRY_POINTS.len()],
+    /// What `cuGetProcAddress` hands out for `cuModuleGetLoadingMode`: a runtime looks up everything that way, so a question for the
+    /// loading mode that comes by it is a runtime's.
+    pub loading_mode_for_runtime: Hook,
+}
+
+static REGISTERED: AtomicPtr<HookTable> = AtomicPtr::new(null_mut());
+
+/// Registers the hooks; all callers register the same table.
+pub fn register(hooks: &'static HookTable) {
+    // Relaxed: the table is constant.
+    REGISTERED.store(std::ptr::from_ref(hooks).cast_mut(), Ordering::Relaxed);
+}
+
+fn table() -> Option<&'static HookTable> {
+    // SAFETY: null, or a table that is a constant of this library.
+    unsafe { REGISTERED.load(Ordering::Relaxed).as_ref() }
+}
+
+/// The hook of the entry point with this index; null before the hooks are registered.
+pub fn hook_at(index: usize) -> *mut c_void {
+    table().map_or(null_mut(), |table| table.exports[index].0.cast_mut())
+}
+
+/// The hook of an entry point; null before the hooks are registered.
+pub fn hook(entry_point: EntryPoint) -> *mut c_void {
+    hook_at(entry_point.index())
+}
+
+/// The hook of an entry point for a pointer that `cuGetProcAddress` hands out.
+pub fn hook_for_runtime(entry_point: EntryPoint) -> *mut c_void {
+    match table() {
+        Some(table) if entry_point.symbol() == "cuModuleGetLoadingMode" => table.loading_mode_for_runtime.0.cast_mut(),
+        _ => hook(entry_point),
+    }
+}

@@ -1,0 +1,37 @@
+//! Names asked of the driver that look like launches, loads or waits and that this build does not hook.
+//!
+//! Must not: wait. The caller is in a look-up.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Mutex;
+
+/// More names than this are not kept; those there are are few, and of interest together.
+const MOST: usize = 64;
+
+static NAMES: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+static UNSEEN_CAPTURE: AtomicBool = AtomicBool::new(false);
+
+/// Notes a name that was asked of the driver and is not hooked.
+pub fn note(name: &[u8]) {
+    if name.windows(7).any(|at| at == b"Capture") {
+        UNSEEN_CAPTURE.store(true, Ordering::Relaxed);
+    }
+    if let Ok(mut names) = NAMES.try_lock() {
+        let name = String::from_utf8_lossy(name);
+        if names.len() < MOST && !names.iter().any(|n| *n == name) {
+            names.push(name.into_owned());
+        }
+    }
+}
+
+/// The names so far; none where they cannot be had at once.
+pub fn names() -> Vec<String> {
+    NAMES.try_lock().map(|names| names.clone()).unwrap_or_default()
+}
+
+/// Whether the driver offers a way to begin a capture that this build does not see. The question whether a context is idle would
+/// invalidate a capture, so it is not asked then.
+pub fn captures_may_go_unseen() -> bool {
+    UNSEEN_CAPTURE.load(Ordering::Relaxed)
+}

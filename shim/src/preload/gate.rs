@@ -1,0 +1,125 @@
+//! The gate: while functions are preloaded in a context, other threads' submissions into it wait.
+//!
+//! Protocol. A submitting thread first marks its slot, then looks at the gate; the loading thread first closes the gate,
+//! then looks at the slots. One of the two sees the other. That needs a full fence on both sides; the submitting side is
+//! on the path of every launch, so the loading side makes both with `membarrier`, and the submitting side only keeps the
+//! compiler from reordering. Where the kernel has no `membarrier`, the submitting side pays for its own fence.
+//!
+//! A thread that finds the gate closed takes its mark off, waits, marks again and looks again. It waits at most
+//! [`PATIENCE`]: loading waits for nothing and stops well before, and if it does not, because something got into the context
+//! by a way that is not hooked, the submission may be what it is waiting for. From then on nothing more is loaded.
+
+use crate::runtime::hot::HOT;
+use crate::runtime::{door, pass_through};
+use lazyguard_core::api::Class;
+use lazyguard_core::report::PassThrough;
+use lazyguard_core::state::{OpenRecord, ThreadSlot};
+use std::sync::atomic::{compiler_fence, fence, AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long a submission waits for a loading that does not end.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// How long an unload waits: what it takes away may be in the loading thread's hands.
+const PATIENCE_OF_UNLOADS: Duration = Duration::from_secs(60);
+
+const OPEN: u32 = 0;
+/// A submission has been let through while the gate is closed: the context may be busy now, so the loading must stop.
+static BREACHED: AtomicBool = AtomicBool::new(false);
+
+const MEMBARRIER_CMD_PRIVATE_EXPEDITED: i32 = 1 << 3;
+const MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED: i32 = 1 << 4;
+
+fn membarrier(command: i32) -> bool {
+    // SAFETY: takes integers only.
+    unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
+}
+
+/// Finds out whether the cheap protocol can be had.
+pub fn prepare() {
+    HOT.gate.store(OPEN, Ordering::SeqCst);
+    HOT.fence_needed.store(!membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED), Ordering::SeqCst);
+}
+
+/// Flags the slot with the call, and returns when the gate lets it into the context.
+#[inline(always)]
+pub fn pass(slot: &ThreadSlot, open: OpenRecord, class: Class, context: u32) {
+    slot.mark(&open);
+    if class.waits_at_gate() && !is_open() {
+        let (context, patience) = match class.concerns_every_context() {
+            true => (0, PATIENCE_OF_UNLOADS),
+            false => (context, PATIENCE),
+        };
+        wait(slot, open, context, patience);
+    }
+}
+
+/// Whether the gate is open for every context, looked at after the thread's mark has been set.
+#[inline(always)]
+pub fn is_open() -> bool {
+    if HOT.fence_needed.load(Ordering::Relaxed) {
+        fence(Ordering::SeqCst);
+    } else {
+        compiler_fence(Ordering::SeqCst);
+    }
+    HOT.gate.load(Ordering::Relaxed) == OPEN
+}
+
+fn closed_for(context: u32) -> bool {
+    let closed = HOT.gate.load(Ordering::Acquire);
+    closed != OPEN && (context == 0 || closed == context)
+}
+
+#[cold]
+fn wait(slot: &ThreadSlot, open: OpenRecord, context: u32, patience: Duration) {
+    let since = Instant::now();
+    if patience == PATIENCE_OF_UNLOADS {
+        // Asks the loading thread to stop after the call that it is in.
+        BREACHED.store(true, Ordering::Release);
+    }
+    while closed_for(context) {
+        slot.unmark();
+        if since.elapsed() > patience {
+            // Release: partner of the Acquire in `breached`; it is set before the submission is made.
+            BREACHED.store(true, Ordering::Release);
+            pass_through::note(PassThrough::GatePatience);
+            // No other thread has to lose patience with a loading that does not get on.
+            HOT.gate.store(OPEN, Ordering::SeqCst);
+            slot.mark(&open);
+            return;
+        }
+        door::pause(Duration::from_micros(50));
+        slot.mark(&open);
+        fence(Ordering::SeqCst);
+    }
+}
+
+/// The gate, closed by this thread.
+pub struct Closed(u32);
+
+impl Closed {
+    /// Closes the gate of a context; `None` if another thread has it closed.
+    pub fn close(context: u32) -> Option<Self> {
+        HOT.gate.compare_exchange(OPEN, context, Ordering::SeqCst, Ordering::Relaxed).ok()?;
+        BREACHED.store(false, Ordering::Relaxed);
+        let closed = Self(context);
+        if !HOT.fence_needed.load(Ordering::Relaxed) && !membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) {
+            // It was there when it was registered for; without it, who is inside cannot be known.
+            HOT.fence_needed.store(true, Ordering::SeqCst);
+            return None;
+        }
+        fence(Ordering::SeqCst);
+        Some(closed)
+    }
+
+    /// Whether a submission has lost its patience and gone through.
+    pub fn breached(&self) -> bool {
+        BREACHED.load(Ordering::Acquire)
+    }
+}
+
+impl Drop for Closed {
+    fn drop(&mut self) {
+        // Release: partner of the Acquire in `closed_for`; what was loaded is visible to those who are let in.
+        let _ = HOT.gate.compare_exchange(self.0, OPEN, Ordering::Release, Ordering::Relaxed);
+    }
+}

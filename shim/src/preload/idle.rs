@@ -1,0 +1,271 @@
+//! Is anything in flight in a context?
+//!
+//! Asked at the rare moments at which something is to be loaded: one event on the whole context where the driver has that
+//! (12.5) and nothing is being captured, because it would invalidate the capture; else stream by stream. A capturing
+//! stream is never asked, and the thread's capture mode is exchanged around the questions, so that they cannot spoil a
+//! capture. What the answers tell is folded into the state.
+//!
+//! Must not: be asked by the watchdog. These are driver calls. A thread of its own asks for it ([`crate::watch`]).
+
+use crate::lookup::driver::{self, Handle, SUCCESS};
+use crate::lookup::unhooked::captures_may_go_unseen;
+use crate::runtime::process::Process;
+use lazyguard_core::api::Class;
+use lazyguard_core::hazard::rules::queue_is_deep;
+use lazyguard_core::state::{InFlight, StreamKind};
+use lazyguard_core::sync::lock;
+use std::collections::HashMap;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// The relaxed mode: the thread's calls concern no capture (`CU_STREAM_CAPTURE_MODE_RELAXED`).
+const RELAXED: i32 = 2;
+/// `CU_EVENT_DISABLE_TIMING`.
+const DISABLE_TIMING: u32 = 2;
+/// More busy streams than this are not asked one by one: the context counts as busy.
+const MOST_STREAMS: usize = 64;
+
+/// How long an event that was recorded in an idle context may take to be done.
+const SOON_NANOS: u64 = 60_000;
+
+/// The thread's capture mode, exchanged until this is dropped: the guard's own calls concern no capture.
+pub struct Uncaptured {
+    /// The mode to go back to, if it was exchanged.
+    mode: Option<i32>,
+}
+
+impl Uncaptured {
+    /// From here on.
+    pub fn new() -> Self {
+        let mut mode = RELAXED;
+        let exchanged = driver::exchange_capture_mode(&mut mode) == Some(SUCCESS);
+        Self { mode: exchanged.then_some(mode) }
+    }
+}
+
+impl Drop for Uncaptured {
+    fn drop(&mut self) {
+        if let Some(mode) = &mut self.mode {
+            driver::exchange_capture_mode(mode);
+        }
+    }
+}
+
+/// The events that the question is asked with, one a context.
+#[derive(Default)]
+pub struct Questions(Mutex<HashMap<u64, usize>>);
+
+impl Questions {
+    /// Whether nothing at all is in flight in the context, which is current to this thread; `None` if it cannot be asked.
+    /// The gate is closed, so no capture can begin in between.
+    pub fn whole_context_idle(&self, process: &Process, context: u32) -> Option<bool> {
+        let entry = process.tracker.context_entry(context)?;
+        // A capture in another context is safe from a thread in relaxed mode, by the documentation; it is not tried.
+        if process.tracker.contexts().any(|(_, context)| context.capturing()) || captures_may_go_unseen() {
+            return None;
+        }
+        let handle = entry.handle();
+        let known = lock(&self.0).get(&handle).copied();
+        let event = match known {
+            Some(event) => event as Handle,
+            None => {
+                let mut event = null_mut();
+                if driver::event_create(&mut event, DISABLE_TIMING)? != SUCCESS {
+                    return None;
+                }
+                lock(&self.0).insert(handle, event as usize);
+                event
+            }
+        };
+        let asked = process.now();
+        if driver::ctx_record_event(handle as Handle, event)? != SUCCESS {
+            return None;
+        }
+        // An idle context has the event done within microseconds; a first "not ready" may only mean "not yet".
+        loop {
+            match driver::event_query(event)? {
+                SUCCESS => {
+                    process.tracker.context_complete(context, asked);
+                    return Some(true);
+                }
+                driver::NOT_READY if process.now().saturating_sub(asked) < SOON_NANOS => std::hint::spin_loop(),
+                driver::NOT_READY => return Some(false),
+                _ => return None,
+            }
+        }
+    }
+
+    /// The context is gone, and its event with it.
+    pub fn forget(&self, context: u64) {
+        lock(&self.0).remove(&context);
+    }
+}
+
+/// Threads that are asking streams.
+static ASKING: AtomicU32 = AtomicU32::new(0);
+
+/// The probe's thread is asking; where it is lost, no thread waits for it.
+static PROBING: AtomicU32 = AtomicU32::new(0);
+static PROBE_LOST: AtomicBool = AtomicBool::new(false);
+
+/// The probe's thread is asking about something, until this is dropped.
+pub struct Probing;
+
+impl Probing {
+    /// See [`Asking::new`].
+    pub fn new() -> Self {
+        PROBING.fetch_add(1, Ordering::SeqCst);
+        Self
+    }
+}
+
+impl Drop for Probing {
+    fn drop(&mut self) {
+        PROBING.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Whether the probe's thread has been given up.
+pub fn probe_lost() -> bool {
+    PROBE_LOST.load(Ordering::SeqCst)
+}
+
+/// The probe's thread has not come back, and may never.
+pub fn give_up_probe() {
+    PROBE_LOST.store(true, Ordering::SeqCst);
+}
+
+/// A thread is asking, until this is dropped.
+struct Asking;
+
+impl Asking {
+    /// From here on: what the state has now will not be destroyed meanwhile.
+    fn new() -> Self {
+        // SeqCst, here and in `settle`: either the destroyer sees this, or this thread sees the stream gone.
+        ASKING.fetch_add(1, Ordering::SeqCst);
+        Self
+    }
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        ASKING.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Called when streams have been taken out of the state and before the driver destroys them: waits until no thread can be
+/// asking the driver about them any more.
+pub fn settle() {
+    std::sync::atomic::fence(Ordering::SeqCst);
+    let since = Instant::now();
+    let asked = || {
+        ASKING.load(Ordering::SeqCst) > 0 || PROBING.load(Ordering::SeqCst) > 0 && !PROBE_LOST.load(Ordering::SeqCst)
+    };
+    while asked() && since.elapsed() < SETTLED {
+        std::thread::yield_now();
+    }
+}
+
+/// The longest that a destroyer waits; the questions take microseconds.
+const SETTLED: Duration = Duration::from_millis(200);
+
+/// What is in flight in the context, which is current to this thread, asking the streams that are not known to be idle. The gate
+/// is closed: nobody submits. A per-thread default stream of another thread cannot be asked and counts as it is known.
+pub fn in_flight(process: &Process, context: u32, thread: u32) -> Vec<InFlight> {
+    // Before the streams are listed: one that is destroyed meanwhile is either not in the list, or waits for us.
+    let _asking = Asking::new();
+    let known = process.tracker.in_flight(context);
+    if known.is_empty() || known.len() > MOST_STREAMS {
+        return known;
+    }
+    let _mode = Uncaptured::new();
+    known.into_iter().filter(|busy| ask(process, busy.stream, thread) != Some(false)).collect()
+}
+
+/// The same while the gate is open, in a call that is about the stream `own`, or 0.
+pub fn in_flight_beside_others(process: &Process, context: u32, thread: u32, own: u32) -> Vec<InFlight> {
+    let _asking = Asking::new();
+    let known = process.tracker.in_flight(context);
+    if known.is_empty() || known.len() > MOST_STREAMS {
+        return known;
+    }
+    let _mode = Uncaptured::new();
+    let asked = |number| if is_being_filled(process, number, own) { None } else { ask(process, number, thread) };
+    known.into_iter().filter(|busy| asked(busy.stream) != Some(false)).collect()
+}
+
+/// Whether the driver says that a stream is busy; `None` where it cannot be asked. A default stream is asked only if its context
+/// is the one with this number, which is current to this thread. `own` is the stream that the call is about, or 0.
+pub fn is_busy(process: &Process, context: u32, number: u32, thread: u32, own: u32) -> Option<bool> {
+    let _asking = Asking::new();
+    let stream = process.tracker.stream_entry(number).filter(|s| s.alive())?;
+    if is_being_filled(process, number, own) {
+        return None;
+    }
+    if stream.context() != context && matches!(stream.kind(), StreamKind::Legacy | StreamKind::PerThread) {
+        return None;
+    }
+    // What is captured is no hazard yet.
+    if captures_somewhere(process, stream.context()) {
+        return None;
+    }
+    let _mode = Uncaptured::new();
+    ask(process, number, thread)
+}
+
+/// Whether anything of a context is being captured.
+fn captures_somewhere(process: &Process, context: u32) -> bool {
+    process.tracker.context_entry(context).is_some_and(|context| context.capturing())
+}
+
+/// Whether another thread may be about to fill a stream's queue, and to be held by that: then the question would be held as well,
+/// if it is put right behind that launch; and with it whoever is to submit what the stream waits for. That no thread is in such a
+/// call yet does not help: the next one may find the queue full. Far from full, the queue takes longer to fill than
+/// the question takes. The stream that the call itself is about is asked: there the call has to wait as well.
+fn is_being_filled(process: &Process, number: u32, own: u32) -> bool {
+    let Some(stream) = process.tracker.stream_entry(number).filter(|_| number != own) else { return false };
+    queue_is_deep(stream.outstanding_count(process.tracker.stream_idle_until(stream)))
+        && process.now().saturating_sub(stream.last_submitted()) < LATELY_NANOS
+        && process.tracker.threads().filter(|(_, slot)| slot.in_use()).nth(1).is_some()
+}
+
+/// Who fills a queue submits again within this time.
+const LATELY_NANOS: u64 = 10_000_000;
+
+/// Whether a thread is in a call that submits to a stream: it may be blocked there, with the queue full, and whoever asks that
+/// stream then is blocked with it.
+fn a_thread_submits_to(process: &Process, number: u32) -> bool {
+    let asks = |class: Class| class.synchronizes() || matches!(class, Class::StreamQuery | Class::EventQuery);
+    process
+        .tracker
+        .threads()
+        .filter(|(_, slot)| slot.in_use())
+        .any(|(_, slot)| slot.published().is_some_and(|call| call.stream == number && !asks(call.entry_point.class())))
+}
+
+/// Asks one stream, between the marks that whoever destroys one looks for.
+fn ask(process: &Process, number: u32, thread: u32) -> Option<bool> {
+    let stream = process.tracker.stream_entry(number)?;
+    let others = stream.kind() == StreamKind::PerThread && stream.thread() != thread;
+    if others || stream.destroyed() || stream.capturing() || a_thread_submits_to(process, number) {
+        return None;
+    }
+    let handle = stream.handle() as Handle;
+    let legacy = stream.kind() == StreamKind::Legacy;
+    if legacy && (captures_somewhere(process, stream.context()) || captures_may_go_unseen()) {
+        // It waits for blocking streams, so the question ends the capture of one.
+        return None;
+    }
+    let mut capturing = 0;
+    if !legacy && driver::stream_is_capturing(handle, &mut capturing) != Some(SUCCESS) || capturing != 0 {
+        return None;
+    }
+    let asked = process.now();
+    let idle = driver::stream_query(handle) == Some(SUCCESS);
+    if idle {
+        stream.complete_until(asked);
+    }
+    Some(!idle)
+}

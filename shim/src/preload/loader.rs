@@ -1,0 +1,470 @@
+//! Loading functions ahead of their use.
+//!
+//! What is to be loaded is noted as pending for a context, and carried out by [`Loader::try_now`] in the thread that
+//! happens to be at a good moment: a library was loaded, a context came to be, a synchronize has returned, a cold function
+//! is about to be launched. Carrying out means: close the gate, see that no submission is under way, ask whether anything
+//! is in flight, and only then load, inside the budget. If something is in flight everything stays pending: loading would
+//! wait for it, which is the very deadlock this is to prevent.
+//!
+//! Must not: load while anything is in flight in the context, or hold a lock across a driver call.
+
+use super::gate::Closed;
+use super::idle::{self, Questions, Uncaptured};
+use super::queue::{Item, Queue};
+use crate::lookup::driver::{self, Handle, SUCCESS};
+use crate::runtime::process::Process;
+use lazyguard_core::api::EntryPoint;
+use lazyguard_core::preload::{loads_libraries, loads_resolved, pace_reaches, within_budget, within_pace, Skip};
+use lazyguard_core::report::{NudgeAnswer, PreloadSummary};
+use lazyguard_core::settings::Policy;
+use lazyguard_core::state::{FunctionKind, ThreadSlot};
+use lazyguard_core::sync::lock;
+use lazyguard_core::trace::{Kind, Lane, Record};
+use lazyguard_core::Nanos;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+/// How long a submission that is under way is waited for before the context counts as busy.
+const UNDER_WAY: Duration = Duration::from_millis(2);
+
+/// How long a busy context is left alone before the question is put to it again.
+const WHILE_BUSY_NANOS: u64 = 5_000_000;
+
+/// A busy context is left alone for this many times as long as it took to find that out.
+const BACK_OFF: u64 = 10;
+
+/// The longest that the gate is kept closed at a time.
+const AT_A_TIME: Duration = Duration::from_millis(200);
+
+/// The least that is worth closing the gate for.
+const WORTH_NANOS: u64 = 2_000_000;
+
+/// See the module.
+#[derive(Default)]
+pub struct Loader {
+    queue: Mutex<Queue>,
+    pending: AtomicUsize,
+    /// Not tried again before this moment: the pace is not met before it, or the context was busy a moment ago.
+    not_before: AtomicU64,
+    busy: AtomicBool,
+    driver_eager: AtomicBool,
+    questions: Questions,
+    /// When something was loaded last; 0 for never.
+    loaded: AtomicU64,
+}
+
+/// What one attempt came to.
+#[derive(Default)]
+struct Outcome {
+    loaded: u64,
+    refused: u64,
+    /// The budget ended the attempt.
+    stopped: Option<Skip>,
+    left_out: u64,
+    /// The pace ended it, or the gate had to be opened; the rest stays pending.
+    interrupted: bool,
+}
+
+impl Loader {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        lock(&self.queue)
+    }
+
+    /// Changes the queue, and says how much is pending now. Release: partner of the Acquire in `has_pending`.
+    fn change(&self, change: impl FnOnce(&mut Queue)) {
+        let mut queue = self.queue();
+        change(&mut queue);
+        self.pending.store(queue.pending_count(), Ordering::Release);
+    }
+
+    /// The driver itself loads eagerly: there is nothing left to preload.
+    pub fn set_driver_eager(&self) {
+        self.driver_eager.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the driver itself loads eagerly.
+    pub fn driver_eager(&self) -> bool {
+        self.driver_eager.load(Ordering::Relaxed)
+    }
+
+    /// Something the guard does because of, or despite, a setting of the user's.
+    pub fn note(&self, text: String) {
+        self.queue().notes.push(text);
+    }
+
+    /// What a CUDA runtime instance was answered.
+    pub fn answered(&self, answer: NudgeAnswer) {
+        self.queue().runtimes.push(answer);
+    }
+
+    fn skip(&self, reason: Skip, count: u64) {
+        self.queue().skip(reason, count);
+    }
+
+    fn add(&self, context: u32, item: Item) {
+        self.change(|queue| queue.add(context, item));
+    }
+
+    /// A library was loaded; it concerns every context there is, and every one to come.
+    pub fn library_loaded(&self, process: &Process, library: u64) {
+        if !self.wanted(loads_libraries(process.settings.preload)) {
+            return;
+        }
+        self.queue().libraries.push(library);
+        process.tracker.contexts().for_each(|(context, _)| self.add(context, Item::Library(library)));
+    }
+
+    /// A module was loaded into a context.
+    pub fn module_loaded(&self, process: &Process, context: u32, module: u64) {
+        if self.wanted(loads_libraries(process.settings.preload)) {
+            self.add(context, Item::Module(module));
+        }
+    }
+
+    /// A function or kernel was resolved.
+    pub fn resolved(&self, process: &Process, context: u32, item: Item) {
+        let listed = loads_libraries(process.settings.preload) && process.driver_version >= LISTS_SINCE;
+        if !listed && self.wanted(loads_resolved(process.settings.preload)) {
+            self.add(context, item);
+        }
+    }
+
+    fn wanted(&self, by_policy: bool) -> bool {
+        if by_policy && self.driver_eager() {
+            self.skip(Skip::AlreadyEager, 1);
+            return false;
+        }
+        by_policy
+    }
+
+    /// A context came to be: every library that is there concerns it.
+    pub fn context_came(&self, context: u32) {
+        let libraries = self.queue().libraries.clone();
+        libraries.into_iter().for_each(|library| self.add(context, Item::Library(library)));
+    }
+
+    /// Whether this is the first context on a device. Each library that retains the primary one again makes the same call,
+    /// long after the start: so it has to be asked also where nothing is pending.
+    pub fn starts_on(&self, device: i32) -> bool {
+        self.queue().started.insert(device)
+    }
+
+    /// A context is gone.
+    pub fn context_gone(&self, context: u32, handle: u64) {
+        self.questions.forget(handle);
+        self.change(|queue| queue.context_gone(context));
+    }
+
+    /// A module or library is about to be unloaded.
+    pub fn owner_goes(&self, owner: u64) {
+        self.change(|queue| queue.owner_goes(owner));
+    }
+
+    /// When something was loaded last; 0 for never.
+    pub fn last_loaded(&self) -> Nanos {
+        self.loaded.load(Ordering::Relaxed)
+    }
+
+    /// Whether anything waits to be loaded, in any context. Acquire: partner of the Release where it is noted.
+    #[inline]
+    pub fn has_pending(&self) -> bool {
+        self.pending.load(Ordering::Acquire) > 0
+    }
+
+    /// Whether something is being preloaded.
+    pub fn is_busy(&self) -> bool {
+        self.busy.load(Ordering::Relaxed)
+    }
+
+    /// Loads what is pending for a context, if nothing is in flight there. `slot` is the calling thread's, with no call
+    /// marked in it, inside LazyGuard's code; `entry_point` is the call at whose occasion this happens. What is pending when the
+    /// context has just been created (`at_start`) is loaded at once, inside the budget; what turns up later, also at a pace.
+    pub fn try_now(&self, process: &Process, slot: &ThreadSlot, context: u32, entry_point: EntryPoint, at_start: bool) {
+        let early = !at_start && process.now() < self.not_before.load(Ordering::Relaxed);
+        if early || !self.has_pending() || context == 0 || self.busy.swap(true, Ordering::Acquire) {
+            return;
+        }
+        let _turn = Turn(&self.busy);
+        // The gate is opened now and then, also where much is to be loaded at once.
+        while self.attempt(process, slot, context, entry_point, at_start) && at_start {}
+    }
+
+    /// Returns whether something was loaded, and more may be.
+    fn attempt(
+        &self,
+        process: &Process,
+        slot: &ThreadSlot,
+        context: u32,
+        entry_point: EntryPoint,
+        at_start: bool,
+    ) -> bool {
+        let pending = || self.queue().pending_for(context);
+        let Some(entry) = process.tracker.context_entry(context).filter(|c| c.alive() && !pending().is_empty()) else {
+            return false;
+        };
+        let handle = entry.handle() as Handle;
+        let entered = process.now();
+        let Some(closed) = Closed::close(context) else { return false };
+        let _uncaptured = Uncaptured::new();
+        let clear = nothing_under_way(process, slot, context);
+        if !entry.alive() || entry.handle() != handle as u64 {
+            return false;
+        }
+        let Some(_current) = Current::make(handle) else { return false };
+        let idle = clear && self.idle(process, context, slot.thread());
+        // Only now: an unload that was under way has taken its items away, and the next one waits at the gate.
+        let items = pending();
+        let outcome = if idle {
+            self.load(process, context, &items, at_start, &closed)
+        } else {
+            self.queue().met_work(context, &items);
+            let took = process.now() - entered;
+            self.not_before.store(process.now() + WHILE_BUSY_NANOS.max(BACK_OFF * took), Ordering::Relaxed);
+            Outcome::default()
+        };
+        drop(closed);
+        if idle {
+            self.loaded.fetch_max(process.now(), Ordering::Relaxed);
+        }
+        if outcome.loaded + outcome.refused + outcome.left_out == 0 {
+            return false;
+        }
+        self.skip(Skip::DriverRefused, outcome.refused);
+        if let Some(reason) = outcome.stopped {
+            self.skip(reason, outcome.left_out);
+        }
+        let owner = items.first().map_or(0, |item| item.owner());
+        let record = Record {
+            kind: Kind::Preload,
+            entered,
+            returned: process.now(),
+            context: context.min(0xffff) as u16,
+            extent: outcome.loaded.min(0xffff_ffff)
+                | outcome.refused.min(0xffff) << 32
+                | outcome.left_out.min(0xffff) << 48,
+            detail: if items.iter().all(|item| item.owner() == owner) { owner } else { 0 },
+            ..Record::of(entry_point)
+        };
+        slot.push(&record, Lane::RareEvents);
+        outcome.interrupted && outcome.loaded > 0
+    }
+
+    fn idle(&self, process: &Process, context: u32, thread: u32) -> bool {
+        match self.questions.whole_context_idle(process, context) {
+            Some(idle) => idle,
+            // What could not be numbered is not followed.
+            None => process.tracker.overflowed() == 0 && idle::in_flight(process, context, thread).is_empty(),
+        }
+    }
+
+    fn load(&self, process: &Process, context: u32, items: &[Item], at_start: bool, closed: &Closed) -> Outcome {
+        let mut outcome = Outcome::default();
+        let begun = Instant::now();
+        for item in items {
+            if outcome.interrupted {
+                break;
+            }
+            let (owner, found) = match *item {
+                Item::Library(library) => (library, kernels_of(library)),
+                Item::Module(module) => (module, functions_of(module)),
+                Item::Kernel(kernel, library) => (library, Some(vec![kernel])),
+                Item::Function(function, module) => (module, Some(vec![function])),
+            };
+            let kind = match item {
+                Item::Library(_) | Item::Kernel(..) => FunctionKind::Kernel,
+                Item::Module(_) | Item::Function(..) => FunctionKind::Function,
+            };
+            let Some(found) = found else {
+                self.skip(Skip::CannotEnumerate, 1);
+                self.done(context, *item);
+                continue;
+            };
+            let before = free_memory();
+            let since = Instant::now();
+            let mut spent = self.queue().spent(context);
+            let (nanos_before, late_before) = (spent.nanos, self.queue().late);
+            let mut late = late_before;
+            let took = || since.elapsed().as_nanos() as u64;
+            for (n, &handle) in found.iter().enumerate() {
+                let number = process.tracker.function(handle, kind, owner);
+                if process.tracker.function_entry(number).is_some_and(|f| f.loaded_in(context)) {
+                    continue;
+                }
+                spent.nanos = nanos_before + took();
+                late.nanos = late_before.nanos + took();
+                let out_of_pace = !at_start && !within_pace(&process.settings, process.now(), &late);
+                if out_of_pace || closed.breached() || begun.elapsed() > AT_A_TIME {
+                    outcome.interrupted = true;
+                    break;
+                }
+                if let Err(reason) = within_budget(&process.settings, &spent) {
+                    outcome.stopped = Some(reason);
+                    outcome.left_out += (found.len() - n) as u64;
+                    break;
+                }
+                if load_one(process, context, kind, handle, owner) {
+                    spent.kernels += 1;
+                    late.kernels += 1;
+                    outcome.loaded += 1;
+                } else {
+                    outcome.refused += 1;
+                }
+            }
+            spent.nanos = nanos_before + took();
+            spent.bytes += before.zip(free_memory()).map_or(0, |(b, a)| b.saturating_sub(a) as u64);
+            self.queue().set_spent(context, spent);
+            if !at_start {
+                late.nanos = late_before.nanos + took();
+                self.queue().late = late;
+            }
+            if outcome.interrupted {
+                let again = pace_reaches(&process.settings, late.nanos + WORTH_NANOS);
+                self.not_before.store(again.unwrap_or(u64::MAX), Ordering::Relaxed);
+            } else {
+                self.done(context, *item);
+            }
+        }
+        outcome
+    }
+
+    fn done(&self, context: u32, item: Item) {
+        self.change(|queue| queue.done(context, item));
+    }
+
+    /// The summary of it.
+    pub fn summary(&self, policy: Policy) -> PreloadSummary {
+        // The watchdog asks too: it must not wait for a thread that was stopped with the queue in hand.
+        match self.queue.try_lock() {
+            Ok(queue) => queue.summary(policy),
+            Err(_) => PreloadSummary { policy: PreloadSummary::policy_name(policy), ..PreloadSummary::default() },
+        }
+    }
+}
+
+/// This thread's turn at loading.
+struct Turn<'a>(&'a AtomicBool);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        // Release: partner of the Acquire in `try_now`; the next thread sees the queue as this one left them.
+        self.0.store(false, Ordering::Release);
+    }
+}
+
+/// A context, current to this thread; the thread's own comes back when this is dropped.
+struct Current {
+    pushed: bool,
+}
+
+impl Current {
+    fn make(context: Handle) -> Option<Self> {
+        let pushed = driver::current_context() != context;
+        (!pushed || driver::ctx_push(context) == Some(SUCCESS)).then_some(Self { pushed })
+    }
+}
+
+impl Drop for Current {
+    fn drop(&mut self) {
+        if self.pushed {
+            driver::ctx_pop(&mut null_mut());
+        }
+    }
+}
+
+/// Waits until no other thread is in a call that the gate would have held back; `false` if one stays in it, which it does
+/// when the context is busy.
+fn nothing_under_way(process: &Process, own: &ThreadSlot, context: u32) -> bool {
+    let since = Instant::now();
+    loop {
+        let under_way = process.tracker.threads().any(|(_, slot)| {
+            !std::ptr::eq(slot, own)
+                && slot.published().is_some_and(|call| {
+                    let class = call.entry_point.class();
+                    let here = call.context == 0 || call.context == context || class.concerns_every_context();
+                    class.waits_at_gate() && here
+                })
+        });
+        if !under_way {
+            return true;
+        }
+        if since.elapsed() > UNDER_WAY {
+            return false;
+        }
+        std::thread::yield_now();
+    }
+}
+
+/// From this version on the driver can list a library's kernels and a module's functions.
+const LISTS_SINCE: i32 = 12040;
+
+/// `CUDA_ERROR_NOT_SUPPORTED`.
+const NOT_SUPPORTED: i32 = 801;
+
+fn kernels_of(library: u64) -> Option<Vec<u64>> {
+    let mut count = 0;
+    if driver::library_kernel_count(&mut count, library as Handle)? != SUCCESS {
+        return None;
+    }
+    let mut kernels = vec![null_mut(); count as usize];
+    if driver::library_kernels(kernels.as_mut_ptr(), count, library as Handle)? != SUCCESS {
+        return None;
+    }
+    Some(kernels.into_iter().map(|k| k as u64).collect())
+}
+
+fn functions_of(module: u64) -> Option<Vec<u64>> {
+    let mut count = 0;
+    if driver::module_function_count(&mut count, module as Handle)? != SUCCESS {
+        return None;
+    }
+    let mut functions = vec![null_mut(); count as usize];
+    if driver::module_functions(functions.as_mut_ptr(), count, module as Handle)? != SUCCESS {
+        return None;
+    }
+    Some(functions.into_iter().map(|f| f as u64).collect())
+}
+
+fn free_memory() -> Option<usize> {
+    let (mut free, mut total) = (0, 0);
+    (driver::memory_info(&mut free, &mut total)? == SUCCESS).then_some(free)
+}
+
+/// Loads one kernel or function into the current context.
+fn load_one(process: &Process, context: u32, kind: FunctionKind, handle: u64, owner: u64) -> bool {
+    let loaded = match kind {
+        FunctionKind::Kernel => {
+            let mut function = null_mut();
+            let loaded = driver::kernel_function(&mut function, handle as Handle) == Some(SUCCESS);
+            if loaded {
+                mark_function_loaded(process, context, function as u64, owner);
+            }
+            loaded
+        }
+        FunctionKind::Function => match driver::function_load(handle as Handle) {
+            Some(result) if result != NOT_SUPPORTED => result == SUCCESS,
+            // Before 12.4, asking a resolved function for an attribute loads it.
+            _ => driver::function_attribute(&mut 0, NUM_REGS, handle as Handle) == Some(SUCCESS),
+        },
+    };
+    if loaded {
+        let number = process.tracker.function(handle, kind, owner);
+        if let Some(function) = process.tracker.function_entry(number) {
+            function.set_preloaded(context);
+        }
+        process.tracker.set_present_preloaded(owner, context);
+    }
+    loaded
+}
+
+/// `CU_FUNC_ATTRIBUTE_NUM_REGS`.
+const NUM_REGS: i32 = 4;
+
+/// A kernel's function is loaded with it. What the guard prevented by that is told of the kernel, whose use comes first.
+fn mark_function_loaded(process: &Process, context: u32, handle: u64, owner: u64) {
+    let number = process.tracker.function(handle, FunctionKind::Function, owner);
+    if let Some(function) = process.tracker.function_entry(number) {
+        function.set_loaded_in(context);
+    }
+}

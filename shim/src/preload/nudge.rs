@@ -1,0 +1,128 @@
+//! The answer to a CUDA runtime instance that asks for the loading mode.
+//!
+//! A runtime that is told EAGER hands all its fat binaries to the driver at start, instead of each at the first launch
+//! from its translation unit; the driver itself stays lazy, and the guard loads the kernels once the context is there.
+//! Each runtime instance of a process asks for itself, once, through a pointer that it got from `cuGetProcAddress`; the
+//! address it calls from tells which object it lives in, and that object's `.nvFatBinSegment` section tells how much it
+//! would register. Large instances are left alone: registering thousands of fat binaries costs seconds.
+//!
+//! Must not: answer a program that asks for itself. Those reach the export, which passes the driver's answer on, or have not
+//! looked hundreds of names up before, as every runtime does when it starts.
+
+use super::loader::Loader;
+use crate::lookup::driver::{self, SUCCESS};
+use crate::lookup::objects::{self, LinkMap};
+use crate::lookup::proc_address;
+use crate::runtime::files;
+use crate::runtime::process::Process;
+use lazyguard_core::preload::{nudge, Nudge, RuntimeInstance};
+use lazyguard_core::report::NudgeAnswer;
+use object::read::elf::ElfFile64;
+use object::{Object, ObjectSection};
+use std::ffi::c_void;
+use std::fs::File;
+use std::os::fd::AsRawFd;
+
+/// `CU_MODULE_EAGER_LOADING`.
+pub const EAGER: i32 = 1;
+
+/// Names that a runtime has looked up before it asks; those of 11.7 to 13.0 look up 300 to 440.
+const LEAST_LOOKED_UP: u64 = 100;
+
+/// A fat binary's entry in `.nvFatBinSegment`, in bytes.
+const WRAPPER: u64 = 24;
+
+/// What `cuModuleGetLoadingMode` answers a runtime instance that calls from `caller`.
+pub fn answer(process: &Process, loader: &Loader, mode: &mut i32, caller: *const c_void) {
+    if proc_address::looked_up() < LEAST_LOOKED_UP {
+        return;
+    }
+    let Some(map) = objects::object_of(caller) else { return };
+    let path = path_of(map);
+    if loader.summary(process.settings.preload).runtimes.iter().any(|known| known.object == path) {
+        // A runtime asks once; another question from the same object is the program's, and gets the driver's answer.
+        return;
+    }
+    let instance = RuntimeInstance { fat_binaries: fat_binaries(map), driver_eager: *mode == EAGER };
+    let answer = nudge(&process.settings, &instance);
+    if answer == Nudge::RegisterNow {
+        *mode = EAGER;
+        note_despite_lazy(loader, &path);
+    }
+    loader.answered(NudgeAnswer { object: path, fat_binaries: instance.fat_binaries, answer });
+}
+
+fn note_despite_lazy(loader: &Loader, path: &str) {
+    if std::env::var("CUDA_MODULE_LOADING").is_ok_and(|v| v.eq_ignore_ascii_case("LAZY")) {
+        loader.note(format!(
+            "despite CUDA_MODULE_LOADING=LAZY, the runtime in {path} registers its libraries at start; \
+             the driver stays lazy (LAZYGUARD_NUDGE=0 leaves it alone)"
+        ));
+    }
+}
+
+/// Whether the driver loads eagerly.
+pub fn driver_is_eager() -> bool {
+    let mut mode = 0;
+    driver::loading_mode(&mut mode) == Some(SUCCESS) && mode == EAGER
+}
+
+fn path_of(map: &LinkMap) -> String {
+    match map.path().to_bytes() {
+        b"" => {
+            std::fs::read_link("/proc/self/exe").map_or_else(|_| "the program".to_owned(), |p| p.display().to_string())
+        }
+        path => String::from_utf8_lossy(path).into_owned(),
+    }
+}
+
+/// The fat binaries of the runtime instance in an object: the object's own if the runtime is linked into it; those of all
+/// the objects that need it if it is a shared runtime.
+fn fat_binaries(map: &LinkMap) -> u64 {
+    let own = fat_binaries_in(map);
+    if own > 0 {
+        return own;
+    }
+    let Some(soname) = map.soname() else { return 0 };
+    map.namespace().filter(|other| other.needs(soname)).map(fat_binaries_in).sum()
+}
+
+fn fat_binaries_in(map: &LinkMap) -> u64 {
+    let path = match map.path().to_bytes() {
+        b"" => "/proc/self/exe".into(),
+        path => String::from_utf8_lossy(path),
+    };
+    let Some(file) = files::open(&*path).ok().and_then(|file| Mapped::new(&file)) else { return 0 };
+    let Ok(elf) = ElfFile64::<object::Endianness>::parse(file.bytes()) else { return 0 };
+    elf.section_by_name(".nvFatBinSegment").map_or(0, |section| section.size() / WRAPPER)
+}
+
+/// A file, mapped for reading: only the pages that are looked at are read, of files that may have gigabytes.
+struct Mapped {
+    start: *mut c_void,
+    length: usize,
+}
+
+impl Mapped {
+    fn new(file: &File) -> Option<Self> {
+        let length = usize::try_from(file.metadata().ok()?.len()).ok().filter(|&l| l > 0)?;
+        // SAFETY: a new private mapping, read only; nothing else is replaced.
+        let start = unsafe {
+            libc::mmap(std::ptr::null_mut(), length, libc::PROT_READ, libc::MAP_PRIVATE, file.as_raw_fd(), 0)
+        };
+        (start != libc::MAP_FAILED).then_some(Self { start, length })
+    }
+
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: the mapping has this length and lives as long as `self`. The file is a loaded object: truncating
+        // it takes the program down as well.
+        unsafe { std::slice::from_raw_parts(self.start.cast(), self.length) }
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `new`, with this length.
+        unsafe { libc::munmap(self.start, self.length) };
+    }
+}

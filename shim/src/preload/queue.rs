@@ -1,0 +1,135 @@
+//! What waits to be preloaded, what was spent on it, and what was left out.
+//!
+//! Must not: lose an item silently. Each one is loaded, or counted under the reason for which it is not.
+
+use lazyguard_core::preload::{Skip, Spent};
+use lazyguard_core::report::{NudgeAnswer, PreloadSummary, SkipCount};
+use lazyguard_core::settings::Policy;
+use std::collections::{BTreeMap, HashSet};
+
+/// What can be preloaded. Numbers are driver handles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Item {
+    /// All kernels of a library.
+    Library(u64),
+    /// All functions of a module.
+    Module(u64),
+    /// One kernel, of a library.
+    Kernel(u64, u64),
+    /// One function, of a module.
+    Function(u64, u64),
+}
+
+impl Item {
+    /// The library's or module's handle.
+    pub fn owner(self) -> u64 {
+        match self {
+            Self::Library(owner) | Self::Module(owner) | Self::Kernel(_, owner) | Self::Function(_, owner) => owner,
+        }
+    }
+}
+
+/// See the module.
+#[derive(Default)]
+pub struct Queue {
+    /// What waits for its context (by number) to be idle.
+    pending: Vec<(u32, Item)>,
+    /// Libraries that are loaded, for the contexts still to come.
+    pub libraries: Vec<u64>,
+    /// What has been spent, by context: each loads for itself.
+    spent: BTreeMap<u32, Spent>,
+    skipped: BTreeMap<Skip, u64>,
+    /// Items of which it has been counted that they met work in flight.
+    met_work: HashSet<(u32, Item)>,
+    /// Kernels and time spent on what turned up late, in all contexts.
+    pub late: Spent,
+    /// Devices of which a context has been created before: the next one is no start.
+    pub started: HashSet<i32>,
+    /// What the CUDA runtime instances were answered.
+    pub runtimes: Vec<NudgeAnswer>,
+    /// What the guard does because of, or despite, a setting of the user's.
+    pub notes: Vec<String>,
+}
+
+impl Queue {
+    /// How much waits, in all contexts.
+    pub fn pending_count(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// What waits for a context.
+    pub fn pending_for(&self, context: u32) -> Vec<Item> {
+        self.pending.iter().filter(|(c, _)| *c == context).map(|(_, item)| *item).collect()
+    }
+
+    /// Something is to be loaded into a context.
+    pub fn add(&mut self, context: u32, item: Item) {
+        if context != 0 && !self.pending.contains(&(context, item)) {
+            self.pending.push((context, item));
+        }
+    }
+
+    /// Something was loaded, or cannot be.
+    pub fn done(&mut self, context: u32, item: Item) {
+        self.pending.retain(|entry| *entry != (context, item));
+    }
+
+    /// A context is gone.
+    pub fn context_gone(&mut self, context: u32) {
+        self.spent.remove(&context);
+        self.met_work.retain(|(c, _)| *c != context);
+        self.forget(|(c, _)| *c == context);
+    }
+
+    /// A module or library is about to be unloaded.
+    pub fn owner_goes(&mut self, owner: u64) {
+        self.libraries.retain(|l| *l != owner);
+        self.met_work.retain(|(_, item)| item.owner() != owner);
+        self.forget(|(_, item)| item.owner() == owner);
+    }
+
+    /// Takes pending items away that can no longer be loaded.
+    fn forget(&mut self, gone: impl Fn(&(u32, Item)) -> bool) {
+        let before = self.pending.len();
+        self.pending.retain(|entry| !gone(entry));
+        self.skip(Skip::Gone, (before - self.pending.len()) as u64);
+    }
+
+    /// So many were left out for this reason.
+    pub fn skip(&mut self, reason: Skip, count: u64) {
+        if count > 0 {
+            *self.skipped.entry(reason).or_default() += count;
+        }
+    }
+
+    /// These could not be loaded because work was in flight; each is counted once.
+    pub fn met_work(&mut self, context: u32, items: &[Item]) {
+        let fresh = items.iter().filter(|item| self.met_work.insert((context, **item))).count() as u64;
+        self.skip(Skip::InFlight, fresh);
+    }
+
+    /// What has been spent in a context.
+    pub fn spent(&self, context: u32) -> Spent {
+        self.spent.get(&context).copied().unwrap_or_default()
+    }
+
+    /// So much has been spent in a context.
+    pub fn set_spent(&mut self, context: u32, spent: Spent) {
+        self.spent.insert(context, spent);
+    }
+
+    /// The summary of it.
+    pub fn summary(&self, policy: Policy) -> PreloadSummary {
+        let sum = |field: fn(&Spent) -> u64| self.spent.values().map(field).sum();
+        PreloadSummary {
+            policy: PreloadSummary::policy_name(policy),
+            kernels: sum(|s| s.kernels),
+            nanos: sum(|s| s.nanos),
+            bytes: sum(|s| s.bytes),
+            skipped: self.skipped.iter().map(|(&reason, &count)| SkipCount { reason, count }).collect(),
+            pending: self.pending.len() as u64,
+            runtimes: self.runtimes.clone(),
+            notes: self.notes.clone(),
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! What the library takes away of private folders that are left behind, before it makes one. What may be removed, the core says.
+//!
+//! Must not: look at many folders, for a program is starting, or wait.
+
+use crate::runtime::files;
+use lazyguard_core::old_runs::{namespace, tidy, Sight};
+use std::path::Path;
+use std::time::SystemTime;
+
+/// Takes away what is too much of this user's private folders in the place where one is about to be made.
+pub fn run(base: &Path, user: u32) {
+    let sight = Sight {
+        user,
+        namespace: namespace(),
+        // What a failed run of a large job leaves is less than this; the rest is left to later processes and to `lazyguard clean`.
+        entries: 4096,
+        now: SystemTime::now(),
+        exists: &exists,
+        open: &files::open_unlinked,
+        // A lock is not asked for on a thread of the program: runs of other containers are left to `lazyguard run` and `clean`.
+        is_locked: None,
+    };
+    tidy(base, &sight);
+}
+
+/// Whether there is a process with this number, whoever may signal it.
+fn exists(process: u32) -> bool {
+    let Some(process) = libc::pid_t::try_from(process).ok().filter(|&process| process > 0) else { return false };
+    // SAFETY: signal 0 is none: it is only asked whether one could be sent.
+    unsafe { libc::kill(process, 0) == 0 || *libc::__errno_location() == libc::EPERM }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_there_whoever_may_signal_it() {
+        assert!(exists(std::process::id()) && exists(1));
+        assert!(!exists(0) && !exists(4_194_999) && !exists(u32::MAX));
+    }
+}

@@ -1,0 +1,71 @@
+//! The guard of an armed process: the process, what is preloaded, and what is kept of the run.
+//!
+//! Protocol: `lifecycle` builds one guard a process and never frees it; [`guard`] finds it. A forked child has none until it is
+//! armed itself. See [`crate::runtime::process`].
+
+use super::hazards::Hazards;
+use super::heartbeat::Heartbeat;
+use super::log::Log;
+use super::mappings::Mappings;
+use super::recording::Backing;
+use super::reports::Reports;
+use super::requests::Requests;
+use super::run_folder::RunFolder;
+use crate::preload::loader::Loader;
+use crate::runtime::process::{self, Process};
+use std::ops::Deref;
+
+/// See the module.
+#[repr(C)]
+pub struct Guard {
+    /// What every part of the guard knows. First, so that a pointer to the guard is one to the process.
+    pub process: Process,
+    /// What is preloaded.
+    pub loader: Loader,
+    /// The run folder, where one could be made.
+    pub folder: Option<RunFolder>,
+    /// Where the recording lies.
+    pub backing: Backing,
+    /// The sign of life.
+    pub heartbeat: Heartbeat,
+    /// Which files' code lies where.
+    pub mappings: Mappings,
+    /// The log.
+    pub log: Log,
+    /// What the watchdog has reported.
+    pub reports: Reports,
+    /// Requests for a report.
+    pub requests: Requests,
+    /// What another timing would have made a hang.
+    pub hazards: Hazards,
+}
+
+impl Deref for Guard {
+    type Target = Process;
+
+    #[inline(always)]
+    fn deref(&self) -> &Process {
+        &self.process
+    }
+}
+
+/// The guard, if this process is armed.
+#[inline]
+pub fn guard() -> Option<&'static Guard> {
+    // SAFETY: only `Guard::arm` arms a process, with a pointer to a leaked, initialised guard that begins with the process.
+    unsafe { process::armed().cast::<Guard>().as_ref() }
+}
+
+/// The guard that has stepped aside, if there is one.
+pub fn last_guard() -> Option<&'static Guard> {
+    // SAFETY: as in `guard`.
+    unsafe { process::last().cast::<Guard>().as_ref() }
+}
+
+impl Guard {
+    /// Arms this process: from here on, calls are seen.
+    pub fn arm(&'static self) {
+        // SAFETY: a reference to all of a guard that is never freed, and which begins with its process.
+        unsafe { process::arm(std::ptr::from_ref(self).cast()) };
+    }
+}

@@ -1,0 +1,311 @@
+//! The log: one JSON object a line, in the run folder.
+//!
+//! Calls leave records in the recording. The log's own thread ([`super::upkeep`]) follows it, says what the level wants through
+//! `tracing` to a subscriber of its own, and appends the lines to the file. The program's threads never format and never write.
+//!
+//! Protocol: one thread at a time drains, the one that holds [`Log::draining`]: the log's thread, or the exiting thread at
+//! the very end.
+//!
+//! Must not: become the process's global subscriber, or hold the file open (see [`super::run_folder`]).
+
+use super::run_folder::{RunFolder, LOG};
+use crate::runtime::process::Process;
+use crate::runtime::{door, files};
+use lazyguard_core::api::Class;
+use lazyguard_core::hazard::{Flags, HazardEvent};
+use lazyguard_core::report::demangle;
+use lazyguard_core::settings::LogLevel;
+use lazyguard_core::sync::lock;
+use lazyguard_core::trace::{Followed, Follower, Kind, Lane, Record};
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tracing::dispatcher::{self, Dispatch};
+use tracing_subscriber::fmt::MakeWriter;
+
+/// How often the recording is looked at; with every launch in the log, more often, before what is wanted is overwritten.
+const EVERY: Duration = Duration::from_millis(100);
+const EVERY_WITH_LAUNCHES: Duration = Duration::from_millis(10);
+
+/// The most records that are said before they are written.
+const AT_ONCE: usize = 1024;
+
+/// The most that is written at once. An exit that comes upon a write waits for it, so that the file ends with a whole line.
+const CHUNK: usize = 32 << 10;
+
+/// See the module.
+pub struct Log {
+    level: LogLevel,
+    lines: Lines,
+    dispatch: Dispatch,
+    draining: Mutex<Follower>,
+    overwritten: AtomicU64,
+    lost: AtomicU64,
+    stopped: AtomicBool,
+}
+
+/// Lines that have been said and are not yet in the file.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        lock(&self.0).extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Lines {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}
+
+fn dispatch_to(lines: Lines) -> Dispatch {
+    let subscriber = tracing_subscriber::fmt()
+        .json()
+        .flatten_event(true)
+        .with_target(false)
+        .with_current_span(false)
+        .with_span_list(false)
+        .without_time()
+        .with_max_level(tracing::Level::TRACE)
+        .with_writer(lines)
+        .finish();
+    Dispatch::new(subscriber)
+}
+
+/// Makes what the libraries keep for the calling thread, by saying something that is not kept.
+pub fn warm_up() {
+    dispatcher::with_default(&dispatch_to(Lines::default()), || tracing::trace!("nothing"));
+}
+
+impl Log {
+    /// A log at this level.
+    pub fn new(level: LogLevel) -> Self {
+        let lines = Lines::default();
+        let dispatch = dispatch_to(lines.clone());
+        Self {
+            level,
+            lines,
+            dispatch,
+            draining: Mutex::default(),
+            overwritten: AtomicU64::new(0),
+            lost: AtomicU64::new(0),
+            stopped: AtomicBool::new(false),
+        }
+    }
+
+    fn wants(&self, record: &Record) -> bool {
+        match record.kind {
+            Kind::Hazard => self.level >= LogLevel::Hazard,
+            Kind::ColdFunction | Kind::ColdModule | Kind::Preload => self.level >= LogLevel::Load,
+            Kind::HostBegins | Kind::HostEnds => self.level >= LogLevel::Load,
+            Kind::Queries | Kind::Seen => false,
+            Kind::Call => match record.entry_point.class() {
+                Class::Launch | Class::GraphLaunch => self.level >= LogLevel::Launch,
+                Class::ContextSynchronize
+                | Class::StreamSynchronize
+                | Class::EventSynchronize
+                | Class::ModuleLoad
+                | Class::ModuleUnload
+                | Class::LibraryLoad
+                | Class::LibraryUnload
+                | Class::ContextCreate
+                | Class::ContextDestroy
+                | Class::WaitValue
+                | Class::WriteValue
+                | Class::BatchMemOp => self.level >= LogLevel::Load,
+                _ => false,
+            },
+        }
+    }
+
+    /// Records that gave way to later ones before the log had them.
+    pub fn overwritten(&self) -> u64 {
+        self.overwritten.load(Ordering::Relaxed)
+    }
+
+    /// Lines that could not be written.
+    pub fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
+    }
+
+    /// Whether no later line is written.
+    pub fn is_finished(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
+    }
+
+    /// How long the log's thread pauses before it looks again.
+    pub fn pause(&self) -> Duration {
+        if self.level == LogLevel::Launch {
+            EVERY_WITH_LAUNCHES
+        } else {
+            EVERY
+        }
+    }
+
+    /// Writes what has been recorded since.
+    pub fn follow(&self, process: &Process, folder: Option<&RunFolder>) {
+        if let Ok(mut follower) = self.draining.lock() {
+            self.drain(process, folder, &mut follower);
+        }
+    }
+
+    /// Drains once more, in the exiting thread, if the log's thread lets go of the records soon; no later line is written.
+    pub fn finish(&self, process: &Process, folder: Option<&RunFolder>) {
+        self.stopped.store(true, Ordering::Relaxed);
+        // A log of every launch has the last ones too, and they may be many.
+        for _ in 0..if self.level == LogLevel::Launch { 500 } else { 25 } {
+            if let Ok(mut follower) = self.draining.try_lock() {
+                self.drain(process, folder, &mut follower);
+                return;
+            }
+            door::pause(Duration::from_millis(2));
+        }
+    }
+
+    /// The lanes that hold what the log wants at this level.
+    fn lanes(&self) -> &'static [Lane] {
+        match self.level {
+            LogLevel::Off => &[],
+            LogLevel::Hazard => &[Lane::RareEvents],
+            LogLevel::Load => &[Lane::RareEvents, Lane::Waits],
+            LogLevel::Launch => &Lane::ALL,
+        }
+    }
+
+    fn drain(&self, process: &Process, folder: Option<&RunFolder>, follower: &mut Follower) {
+        let recorder = process.tracker.recorder();
+        let mut records = Vec::new();
+        for &lane in self.lanes() {
+            follower.follow(recorder, lane, &mut |followed| {
+                if self.wants(&followed.record) {
+                    records.push(followed);
+                }
+            });
+        }
+        self.overwritten.store(self.lanes().iter().map(|&lane| follower.lost(recorder, lane)).sum(), Ordering::Relaxed);
+        records.sort_by_key(|followed| followed.record.entered);
+        for some in records.chunks(AT_ONCE) {
+            dispatcher::with_default(&self.dispatch, || some.iter().for_each(|followed| say(process, followed)));
+            self.write(folder);
+        }
+    }
+
+    /// Writes what has been said to the file.
+    fn write(&self, folder: Option<&RunFolder>) {
+        let lines = std::mem::take(&mut *lock(&self.lines.0));
+        if lines.is_empty() {
+            return;
+        }
+        let Some(folder) = folder else { return self.lose(&lines) };
+        let mut rest = &lines[..];
+        while !rest.is_empty() {
+            let end = rest.iter().take(CHUNK).rposition(|&b| b == b'\n').map_or(rest.len(), |at| at + 1);
+            let (chunk, later) = rest.split_at(end);
+            if !folder.path().is_dir() || append(folder, chunk).is_err() {
+                self.lose(chunk);
+            }
+            rest = later;
+        }
+    }
+
+    fn lose(&self, lines: &[u8]) {
+        let count = lines.iter().filter(|&&b| b == b'\n').count() as u64;
+        self.lost.fetch_add(count, Ordering::Relaxed);
+    }
+}
+
+/// Appends whole lines to the log file, which is opened for this and closed again.
+fn append(folder: &RunFolder, lines: &[u8]) -> io::Result<()> {
+    use tracing_appender::rolling::{RollingFileAppender, Rotation};
+    if !files::is_file_or_missing(&folder.path().join(LOG)) {
+        return Err(io::Error::other("something that is no file is in the way"));
+    }
+    let mut file = RollingFileAppender::builder()
+        .rotation(Rotation::NEVER)
+        .filename_prefix(LOG)
+        .build(folder.path())
+        .map_err(io::Error::other)?;
+    file.write_all(lines)
+}
+
+/// Says one record. The field names are the log's format: `docs/CONFIGURATION.md` lists them.
+fn say(process: &Process, followed: &Followed) {
+    let (tracker, record) = (&process.tracker, &followed.record);
+    let call = record.entry_point.symbol();
+    let function = tracker.function_name(record.function).map(demangle).unwrap_or_default();
+    let function = function.as_str();
+    let stream = record.stream;
+    let handle = tracker.stream_entry(stream).map_or(0, |s| s.handle());
+    let (at_ns, took_ns) = (record.entered, record.took());
+    let (thread, result) = (followed.owner.thread, record.result);
+    match record.kind {
+        Kind::HostBegins | Kind::HostEnds => {
+            let event = if record.kind == Kind::HostBegins { "host_function_begins" } else { "host_function_ends" };
+            tracing::info!(event, at_ns, thread, call, function = record.detail, stream, handle);
+        }
+        Kind::Call | Kind::Queries | Kind::Seen => {
+            tracing::info!(
+                event = event_name(record.entry_point.class()),
+                at_ns,
+                took_ns,
+                thread,
+                call,
+                result,
+                function,
+                stream,
+                handle
+            );
+        }
+        Kind::ColdFunction | Kind::ColdModule => {
+            let what = if record.kind == Kind::ColdModule { "module" } else { "function" };
+            tracing::info!(event = "load", what, at_ns, took_ns, thread, call, result, function, stream, handle);
+        }
+        Kind::Hazard => {
+            let Some(noted) = HazardEvent::of(record, thread) else { return };
+            let (code, title) = (noted.code.name(), noted.code.title());
+            let behind = tracker.function_name(noted.other.function).map(demangle).unwrap_or_default();
+            let prevented = noted.flags.says(Flags::PREVENTED);
+            tracing::warn!(
+                event = "hazard",
+                code,
+                title,
+                at_ns,
+                thread,
+                call,
+                function,
+                stream,
+                in_flight_on = noted.other.stream,
+                in_flight = behind,
+                count = noted.count,
+                prevented
+            );
+        }
+        Kind::Preload => {
+            let (loaded, refused, left_out) =
+                (record.extent as u32, (record.extent >> 32) as u16, (record.extent >> 48) as u16);
+            tracing::info!(event = "preload", at_ns, took_ns, thread, call, loaded, refused, left_out);
+        }
+    }
+}
+
+fn event_name(class: Class) -> &'static str {
+    match class {
+        Class::Launch => "launch",
+        Class::GraphLaunch => "graph_launch",
+        class if class.synchronizes() => "synchronize",
+        Class::WaitValue | Class::WriteValue | Class::BatchMemOp => "memory_operation",
+        Class::ContextCreate | Class::ContextDestroy => "context",
+        Class::ModuleUnload | Class::LibraryUnload => "unload",
+        _ => "load",
+    }
+}

@@ -1,0 +1,108 @@
+//! Which files' code lies where, so that the command can translate a return address into a line of the program; and the threads'
+//! names.
+//!
+//! Both are read from `/proc/self`: the files when the log's thread starts, when a function is used for the first time from code
+//! that is in none of them, when a hang is reported, and at an orderly end if that thread has not come to it; the names at a hang.
+//! Otherwise nothing is opened here: a program may have forbidden that to itself since.
+//!
+//! Must not: take the dynamic linker's lock, which a forked child could find taken, or take part in anything that a program's
+//! thread waits for.
+
+use crate::runtime::process::Process;
+use crate::runtime::{door, files, thread};
+use lazyguard_core::stack::{modules, own_maps};
+use lazyguard_core::sync::lock;
+use std::io::Read;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Mutex;
+use std::time::Duration;
+
+/// See the module.
+#[derive(Default)]
+pub struct Mappings {
+    /// Files are to be looked at again.
+    wanted: AtomicBool,
+    /// What has been noted, in no order.
+    noted: Mutex<Vec<(u64, u64)>>,
+}
+
+impl Mappings {
+    /// Notes files, if that has become due.
+    pub fn note_if_due(&self, process: &Process) {
+        if self.wanted.swap(false, Ordering::Relaxed) {
+            self.note(process);
+        }
+    }
+
+    /// What is due when a hang is reported.
+    pub fn at_a_hang(&self, process: &Process) {
+        for (_, slot) in process.tracker.threads().filter(|(_, slot)| slot.in_use()) {
+            // One that has just ended has no name to be read, and keeps the one it had.
+            Some(thread::name(slot.thread()))
+                .filter(|name| !name.is_empty())
+                .iter()
+                .for_each(|name| slot.set_name(name));
+        }
+        self.note(process);
+    }
+
+    /// What is due at an orderly end: of a process that is over soon, the log's thread may not have come to looking at the files.
+    pub fn at_the_end(&self, process: &Process) {
+        // Where that thread is just looking, what it finds is waited for, but not for long.
+        let nothing_is_noted = (0..10).find_map(|_| match self.noted.try_lock() {
+            Ok(noted) => Some(noted.is_empty()),
+            Err(_) => {
+                door::pause(Duration::from_millis(2));
+                None
+            }
+        });
+        if nothing_is_noted.is_some_and(|nothing| nothing || self.wanted.swap(false, Ordering::Relaxed)) {
+            self.note(process);
+        }
+    }
+
+    /// A function is used for the first time, from this address.
+    pub fn called_from(&self, address: u64) {
+        // The thread that looks at the files just now knows of this one soon.
+        let Ok(noted) = self.noted.try_lock() else { return };
+        // Nothing is noted yet where the log's thread has not started; it begins by looking.
+        if address != 0 && !noted.is_empty() && !noted.iter().any(|(begin, end)| (*begin..*end).contains(&address)) {
+            self.wanted.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes the files whose code is mapped and that are not noted yet.
+    pub fn note(&self, process: &Process) {
+        let files = modules(&own_maps());
+        let mut noted = lock(&self.noted);
+        for file in files {
+            let new: Vec<_> = file.code.iter().filter(|range| !noted.contains(range)).copied().collect();
+            let bias = if new.is_empty() || is_fixed(&file.path) { 0 } else { file.base };
+            for (begin, end) in new {
+                noted.push((begin, end));
+                process.tracker.recorder().add_file(process.now(), begin, end, bias, &file.path);
+            }
+        }
+    }
+}
+
+/// Whether a file is a program that lies where it says, and not where there was room.
+fn is_fixed(path: &str) -> bool {
+    /// Where the type stands in an ELF file, and the type of such a program.
+    const TYPE: usize = 16;
+    const FIXED: u16 = 2;
+    let mut head = [0u8; TYPE + 2];
+    let read = files::open(path).and_then(|mut file| file.read_exact(&mut head));
+    read.is_ok() && u16::from_le_bytes([head[TYPE], head[TYPE + 1]]) == FIXED
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_test_lies_where_there_was_room() {
+        assert!(!is_fixed("/proc/self/exe"));
+        assert!(!is_fixed("/nowhere"));
+    }
+}

@@ -1,0 +1,211 @@
+//! The file of the recording: made as a whole when the process is armed, mapped, and never held open.
+//!
+//! A store into a mapped page needs a place for it on the disk, or the process is killed for it; so every byte is allocated
+//! before. On a file system where that cannot be relied on, or where a page may have to be waited for (a network, a file
+//! system in user space, one that writes every page to a new place), and where there is no room to spare, the recording is kept
+//! in memory, and written to the folder when a hang is reported and at the end.
+//!
+//! Must not: wait for a disk in the program's threads once the process is armed.
+
+use super::run_folder::{RunFolder, TRACE};
+use lazyguard_core::run_folder::FileSystem;
+use lazyguard_core::trace::layout::{self, Shape};
+use std::ffi::CString;
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// The words of a recording that is about to be made, and where they are.
+pub struct Backing {
+    /// All zero.
+    pub words: &'static [AtomicU64],
+    /// The shape they have room for.
+    pub shape: Shape,
+    /// Whether they are a file's.
+    in_file: bool,
+    /// Whether a recording was asked for.
+    wanted: bool,
+    /// Why they are not, if they were to be.
+    why: Option<String>,
+}
+
+/// Sizes that are tried when there is no room for the one that was asked for.
+const SMALLER: [usize; 2] = [4 << 20, Shape::SMALLEST];
+
+/// What the guard's own diagnosis needs where no recording is wanted: tables that hold a big program's streams and threads, and some
+/// thousand records.
+const UNWANTED: usize = 4 << 20;
+
+/// The most that is kept in memory.
+const MOST_IN_MEMORY: usize = 16 << 20;
+
+impl Backing {
+    /// Words for a recording of this many bytes, in the folder if that can be; 0 bytes are the least that the guard itself
+    /// needs, in memory. `None` if there is not even memory.
+    pub fn make(folder: Option<&RunFolder>, bytes: usize) -> Option<Self> {
+        let mut why = None;
+        if let (Some(folder), true) = (folder, bytes > 0) {
+            for size in sizes(bytes) {
+                let shape = Shape::of_bytes(size);
+                match mapped_file(folder, shape.words() * layout::WORD) {
+                    Ok(words) => {
+                        let why = why.map(|error| format!("the recording has only {} MiB: {error}", size >> 20));
+                        return Some(Self { words, shape, in_file: true, wanted: true, why });
+                    }
+                    Err(error) => why = why.or(Some(error)),
+                }
+            }
+        }
+        let why = why.map(|error| format!("the recording is kept in memory until a hang or the end: {error}"));
+        let in_memory = if bytes == 0 { UNWANTED } else { bytes.min(MOST_IN_MEMORY) };
+        sizes(in_memory).find_map(|size| {
+            let shape = Shape::of_bytes(size);
+            let words = map(shape.words() * layout::WORD, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1).ok()?;
+            Some(Self { words, shape, in_file: false, wanted: bytes > 0, why: why.clone() })
+        })
+    }
+
+    /// Whether what is recorded outlives the process by itself.
+    pub fn in_file(&self) -> bool {
+        self.in_file
+    }
+
+    /// In one line, what is less than was asked for.
+    pub fn complaint(&self) -> Option<&str> {
+        self.why.as_deref()
+    }
+
+    /// Writes the recording to the folder, where it is not a file's already.
+    pub fn save(&self, folder: &RunFolder) -> io::Result<()> {
+        if self.in_file || !self.wanted {
+            return Ok(());
+        }
+        // Piece by piece: this is also done where memory has become short.
+        let words = self.words.get(..self.shape.words()).unwrap_or_default();
+        folder.replace_by(TRACE, &mut |file| {
+            let mut piece = [0u8; 4096];
+            words.chunks(piece.len() / layout::WORD).try_for_each(|chunk| {
+                for (to, word) in piece.chunks_exact_mut(layout::WORD).zip(chunk) {
+                    to.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
+                }
+                file.write_all(&piece[..chunk.len() * layout::WORD])
+            })
+        })
+    }
+
+    /// Makes the next part of the pages present, so that the program's threads need not: their first store to each would be
+    /// a fault. `done` is how far this has come, in bytes.
+    pub fn make_present(&self, done: &AtomicUsize) {
+        /// A few milliseconds' work, in pieces that do not block another mapping of memory.
+        const PIECES: usize = 64;
+        (0..PIECES).for_each(|_| self.make_piece_present(done));
+    }
+
+    fn make_piece_present(&self, done: &AtomicUsize) {
+        const AT_ONCE: usize = 1 << 20;
+        /// `MADV_POPULATE_WRITE`, since Linux 5.14; an older one says no, and the pages come as they are needed.
+        const POPULATE_WRITE: i32 = 23;
+        let from = done.load(Ordering::Relaxed);
+        let all = self.shape.words() * layout::WORD;
+        if from >= all {
+            return;
+        }
+        let length = AT_ONCE.min(all - from);
+        // SAFETY: the range lies inside the mapping, which is never taken away; its content does not change.
+        let refused =
+            unsafe { libc::madvise(self.words.as_ptr().byte_add(from).cast_mut().cast(), length, POPULATE_WRITE) };
+        done.store(if refused == 0 { from + length } else { all }, Ordering::Relaxed);
+    }
+}
+
+/// The size that is asked for, and smaller ones.
+fn sizes(bytes: usize) -> impl Iterator<Item = usize> {
+    [bytes].into_iter().chain(SMALLER.into_iter().filter(move |&size| size < bytes))
+}
+
+fn last_error() -> io::Error {
+    io::Error::last_os_error()
+}
+
+fn map(bytes: usize, flags: i32, file: i32) -> io::Result<&'static [AtomicU64]> {
+    // SAFETY: a new mapping, wherever the kernel has room.
+    let start = unsafe { libc::mmap(null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, flags, file, 0) };
+    if start == libc::MAP_FAILED {
+        return Err(last_error());
+    }
+    // SAFETY: the mapping is that long, page-aligned, zero, and is never taken away; all accesses are atomic.
+    Ok(unsafe { std::slice::from_raw_parts(start.cast::<AtomicU64>(), bytes / layout::WORD) })
+}
+
+struct Descriptor(i32);
+
+impl Drop for Descriptor {
+    fn drop(&mut self) {
+        // SAFETY: the descriptor is this one's own.
+        unsafe { libc::close(self.0) };
+    }
+}
+
+/// A new file of this size with all of its room allocated, mapped.
+fn mapped_file(folder: &RunFolder, bytes: usize) -> Result<&'static [AtomicU64], String> {
+    let name = CString::new(folder.path().join(TRACE).as_os_str().as_bytes()).map_err(|error| error.to_string())?;
+    let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+    // SAFETY: a terminated path. Readable only: a file that another process cuts short would end this one.
+    let file = unsafe { libc::open(name.as_ptr(), flags, 0o400) };
+    if file < 0 {
+        return Err(last_error().to_string());
+    }
+    let file = Descriptor(file);
+    let mapped = suitable(&file, folder.asked_for(), bytes)
+        .and_then(|()| allocate(&file, bytes))
+        .and_then(|()| map(bytes, libc::MAP_SHARED, file.0).map_err(|error| error.to_string()));
+    if mapped.is_err() {
+        // SAFETY: a terminated path, of the file that was made above.
+        unsafe { libc::unlink(name.as_ptr()) };
+    }
+    mapped
+}
+
+/// Whether a recording of this size may be mapped there.
+fn suitable(file: &Descriptor, asked_for: bool, bytes: usize) -> Result<(), String> {
+    // SAFETY: all-zero bytes are a valid `statfs`.
+    let mut about: libc::statfs = unsafe { std::mem::zeroed() };
+    // SAFETY: the descriptor is open and the structure valid for writing.
+    if unsafe { libc::fstatfs(file.0, &mut about) } != 0 {
+        return Err(last_error().to_string());
+    }
+    let room = (about.f_bavail as u64).saturating_mul(u64::try_from(about.f_bsize).unwrap_or(0));
+    FileSystem { kind: about.f_type as u64, room }.suits(asked_for, bytes as u64)
+}
+
+fn allocate(file: &Descriptor, bytes: usize) -> Result<(), String> {
+    // SAFETY: all-zero bytes are a valid `rlimit`.
+    let mut limit: libc::rlimit = unsafe { std::mem::zeroed() };
+    // SAFETY: the structure is valid for writing. Beyond the limit there is a signal that ends the process.
+    let limited = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) } == 0 && limit.rlim_cur < bytes as u64;
+    if limited {
+        return Err("it would exceed the limit for the size of files".to_owned());
+    }
+    // SAFETY: the descriptor is open for writing.
+    if unsafe { libc::fallocate(file.0, 0, 0, bytes as libc::off_t) } == 0 {
+        return Ok(());
+    }
+    let error = last_error();
+    if !matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOSYS)) {
+        return Err(error.to_string());
+    }
+    // A file system that cannot allocate ahead: what has been written has its place.
+    let zeros = vec![0u8; 1 << 20];
+    let mut at = 0;
+    while at < bytes {
+        let length = zeros.len().min(bytes - at);
+        // SAFETY: the buffer is that long and the descriptor open for writing.
+        let written = unsafe { libc::pwrite(file.0, zeros.as_ptr().cast(), length, at as libc::off_t) };
+        match usize::try_from(written) {
+            Ok(written) if written > 0 => at += written,
+            _ => return Err(last_error().to_string()),
+        }
+    }
+    Ok(())
+}

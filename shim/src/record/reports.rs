@@ -1,0 +1,59 @@
+//! The report that is open: what the watchdog has reported last and what has not gone on since, as far as is known.
+//!
+//! Protocol: the watchdog's thread writes it, and the exiting thread takes it if the exit comes before the watchdog looks again.
+//! The exiting thread only tries the locks, for a short time.
+
+use crate::runtime::door;
+use lazyguard_core::diagnose::ThreadActivity;
+use lazyguard_core::report::HangReport;
+use lazyguard_core::Nanos;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Mutex;
+use std::time::Duration;
+
+/// A call that is waited in, or queries without end: the thread, and when it began.
+pub type Waiting = (u32, Nanos);
+
+/// A report, and what waited then.
+pub struct Reported {
+    /// The report.
+    pub report: HangReport,
+    /// What waited.
+    pub waiting: Vec<Waiting>,
+}
+
+/// See the module.
+#[derive(Default)]
+pub struct Reports {
+    /// The report that is open.
+    pub open: Mutex<Option<Reported>>,
+    /// Held while a report is written; whether no more are, because the summary of the end is being written.
+    pub ended: Mutex<bool>,
+    /// What the recording has of the threads that are in no driver call, and since when.
+    pub activity: Mutex<(Nanos, BTreeMap<u32, ThreadActivity>)>,
+    hangs: AtomicU64,
+}
+
+impl Reports {
+    /// Hangs reported.
+    pub fn hangs(&self) -> u64 {
+        self.hangs.load(Ordering::Relaxed)
+    }
+
+    /// A hang is being reported.
+    pub fn count_hang(&self) {
+        self.hangs.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The watchdog writes nothing more into the run folder. What it is writing is waited for, but not for long.
+    pub fn end(&self) {
+        for _ in 0..25 {
+            if let Ok(mut ended) = self.ended.try_lock() {
+                *ended = true;
+                return;
+            }
+            door::pause(Duration::from_millis(2));
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Requests for a report of what is known now, which `lazyguard dump` makes.
+//!
+//! Protocol: where the recording is a file, the command writes the request's number into a word of its header
+//! (`docs/TRACE_FORMAT.md`), which costs a load to look at. Where it is in memory, the run folder holds an empty file whose
+//! time of modification, in nanoseconds since 1970, is the number; a mapping of that file, which nothing ever touches, tells
+//! the command where the folder is. The answer is `dump.txt`, and then `dump.json`, which says the number.
+//!
+//! The log's thread looks and answers: it is there in every guarded process, and what it opens is in its own table of
+//! descriptors alone.
+//!
+//! Must not: stop or signal a thread, call the driver, or take a lock that a stuck thread can hold.
+
+use super::recording::Backing;
+use super::run_folder::{RunFolder, DUMP, DUMP_TEXT, REQUEST};
+use crate::runtime::door;
+use crate::runtime::process::Process;
+use lazyguard_core::report::{DumpReport, HangReport};
+use lazyguard_core::sync::lock;
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Mutex;
+use std::time::Duration;
+
+/// See the module.
+pub struct Requests {
+    /// The file that is looked at, where the recording is in memory.
+    file: Option<RequestFile>,
+    /// The newest request that was answered, or what stood there in the beginning.
+    answered: AtomicU64,
+    /// Whether requests come by the recording's header.
+    in_recording: bool,
+    announced: AtomicBool,
+    /// Held while one is answered; whether no more are.
+    ended: Mutex<bool>,
+}
+
+impl Requests {
+    /// Requests that come by way of this folder and this recording.
+    pub fn new(folder: Option<&RunFolder>, backing: &Backing) -> Self {
+        let file = folder.filter(|_| !backing.in_file()).and_then(RequestFile::make);
+        let answered = AtomicU64::new(file.as_ref().and_then(RequestFile::number).unwrap_or(0));
+        Self {
+            file,
+            answered,
+            in_recording: backing.in_file(),
+            announced: AtomicBool::new(false),
+            ended: Mutex::new(false),
+        }
+    }
+
+    /// Answers a request, if there is a new one, by what `report` says of this moment.
+    pub fn serve(&self, process: &Process, folder: Option<&RunFolder>, report: impl FnOnce() -> Option<HangReport>) {
+        let ended = lock(&self.ended);
+        let Some(folder) = folder.filter(|_| !*ended) else { return };
+        let recorder = process.tracker.recorder();
+        let asked = match &self.file {
+            Some(file) => file.number(),
+            None if self.in_recording => Some(recorder.asked()),
+            None => None,
+        };
+        if !self.announced.swap(true, Ordering::Relaxed) {
+            recorder.answered(1);
+        }
+        let Some(asked) = asked.filter(|&number| number != self.answered.load(Ordering::Relaxed)) else { return };
+        let Some(report) = report() else { return };
+        let dump = DumpReport::new(asked, process.settings.hang_after_nanos, process.tracker.counts(), report);
+        // What cannot be written now is not tried again: the command sees that it was answered, and that nothing came.
+        let _ = folder.replace(DUMP_TEXT, dump.text().as_str()).and_then(|()| folder.replace(DUMP, &dump.json()));
+        self.answered.store(asked, Ordering::Relaxed);
+        recorder.answered(asked);
+    }
+
+    /// Answers no more, and takes away what is only of use while the process lives. An answer that is being written is
+    /// waited for, but not for long.
+    pub fn end(&self) {
+        for _ in 0..25 {
+            if let Ok(mut ended) = self.ended.try_lock() {
+                if !std::mem::replace(&mut *ended, true) {
+                    self.file.iter().for_each(RequestFile::remove);
+                }
+                return;
+            }
+            door::pause(Duration::from_millis(2));
+        }
+    }
+}
+
+/// An empty file in the run folder, and a mapping of it.
+struct RequestFile {
+    path: CString,
+    place: usize,
+}
+
+impl RequestFile {
+    /// Nothing is read from the mapping or written to it.
+    const BYTES: usize = 4096;
+
+    fn make(folder: &RunFolder) -> Option<Self> {
+        let path = CString::new(folder.path().join(REQUEST).as_os_str().as_bytes()).ok()?;
+        let flags = libc::O_RDONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+        // SAFETY: a terminated path.
+        let file = unsafe { libc::open(path.as_ptr(), flags, 0o600) };
+        if file < 0 {
+            return None;
+        }
+        // SAFETY: a new mapping, wherever the kernel has room; it cannot be accessed. The descriptor is this function's own.
+        let place = unsafe {
+            let place = libc::mmap(null_mut(), Self::BYTES, libc::PROT_NONE, libc::MAP_PRIVATE, file, 0);
+            libc::close(file);
+            place
+        };
+        if place == libc::MAP_FAILED {
+            // SAFETY: a terminated path, of the file that was made above.
+            unsafe { libc::unlink(path.as_ptr()) };
+            return None;
+        }
+        // SAFETY: the mapping was made above. A forked child is another process, and has no such file.
+        unsafe { libc::madvise(place, Self::BYTES, libc::MADV_DONTFORK) };
+        Some(Self { path, place: place as usize })
+    }
+
+    /// The time of modification.
+    fn number(&self) -> Option<u64> {
+        // SAFETY: all-zero bytes are a valid `stat`.
+        let mut about: libc::stat = unsafe { std::mem::zeroed() };
+        // SAFETY: a terminated path; the structure is valid for writing.
+        let known = unsafe { libc::stat(self.path.as_ptr(), &mut about) } == 0;
+        let (seconds, nanos) = (u64::try_from(about.st_mtime).ok()?, u64::try_from(about.st_mtime_nsec).ok()?);
+        known.then_some(seconds.checked_mul(1_000_000_000)?.checked_add(nanos)?)
+    }
+
+    fn remove(&self) {
+        // SAFETY: the mapping that `make` made; nothing refers to it, and it is taken away once. The path is terminated.
+        unsafe {
+            libc::munmap(self.place as *mut libc::c_void, Self::BYTES);
+            libc::unlink(self.path.as_ptr());
+        }
+    }
+}

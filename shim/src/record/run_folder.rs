@@ -1,0 +1,202 @@
+//! The run folder.
+//!
+//! With `LAZYGUARD_OUT` it is where the user wants it, and stays. Without, it is a new folder under `/dev/shm`, or under the
+//! folder for temporary files that `TMPDIR` names, readable by its owner only, and a clean exit without a hang removes it. What a process leaves behind
+//! that is killed or leaves by `_exit` is evidence. The newest few are kept, and later processes take the others away
+//! ([`lazyguard_core::old_runs`]).
+//!
+//! Under `lazyguard run` it lies in the folder of the run. A process that has changed its user may not write there: its folder then
+//! lies in a place that `lazyguard run` has made for that ([`RUN_OTHER_USERS`]), or, where that cannot be reached either, it is a
+//! private one of the process, which `lazyguard run` does not read.
+//!
+//! No file is held open: a program may close descriptors that are not its own, and open its own files on their numbers.
+
+use super::cleanup;
+use crate::runtime::{environment, files, standard_error};
+use lazyguard_core::old_runs::namespace;
+pub use lazyguard_core::run_folder::file::{DUMP, DUMP_TEXT, HANG, HAZARDS, LOG, PYTHON, REQUEST, RUN, TRACE};
+use lazyguard_core::run_folder::{file, private_bases, private_prefix, private_suffix};
+use lazyguard_core::settings::{self, expand_folder, FolderFacts, PRIVATE_RUN, RUN_OTHER_USERS, RUN_ROOT};
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The process's rank in its job, where a launcher tells it.
+pub fn rank() -> Option<String> {
+    settings::rank(|name| std::env::var(name).ok())
+}
+
+/// See the module.
+pub struct RunFolder {
+    path: PathBuf,
+    /// Whether the user or `lazyguard run` removes it, and the process does not.
+    stays: bool,
+    asked_for: bool,
+}
+
+impl RunFolder {
+    /// Makes the folder, or says in one line why the one that was asked for could not be made.
+    pub fn make(template: Option<&str>) -> Option<Self> {
+        let process = std::process::id();
+        // What a run has left running when it was over, and with it its folder, is on its own. A folder that this user may not look
+        // at is there.
+        let is_gone = |root: &str| fs::metadata(root).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+        let is_over = || environment::get(RUN_ROOT).is_some_and(|root| is_gone(&root));
+        match template.filter(|_| !(is_for_a_run_alone() && is_over())) {
+            None => Self::private(process).map(|path| Self { path, stays: false, asked_for: false }),
+            Some(template) => match Self::wanted(template, process) {
+                Ok(path) => Some(Self { path, stays: true, asked_for: !is_for_a_run_alone() }),
+                Err(error) => Self::instead_of(template, process, &error),
+            },
+        }
+    }
+
+    /// What is left where the folder that was asked for cannot be made.
+    fn instead_of(template: &str, process: u32, error: &io::Error) -> Option<Self> {
+        let complain =
+            |then: &str| standard_error::line(&format!("LAZYGUARD_OUT={template:?} cannot be used: {error}; {then}"));
+        let run = environment::get(RUN_ROOT).map(|root| settings::literal_folder(&root));
+        let Some(own) = run.as_deref().and_then(|run| template.strip_prefix(run)) else {
+            complain("keeping no files");
+            return None;
+        };
+        let for_others = environment::get(RUN_OTHER_USERS).filter(|place| !place.is_empty());
+        let there = for_others.map(|place| Self::wanted(&(settings::literal_folder(&place) + own), process));
+        if let Some(Ok(path)) = there {
+            return Some(Self { path, stays: true, asked_for: !is_for_a_run_alone() });
+        }
+        complain("`lazyguard run` sees nothing of this process");
+        Self::private(process).map(|path| Self { path, stays: false, asked_for: false })
+    }
+
+    fn wanted(template: &str, process: u32) -> io::Result<PathBuf> {
+        let host = host_name();
+        let rank = rank();
+        let start_seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
+        let facts = FolderFacts { host: &host, process, rank: rank.as_deref(), start_seconds };
+        let folder = std::path::absolute(expand_folder(template, &facts))?;
+        if Self::take(&folder)? {
+            return Ok(folder);
+        }
+        // Another process of the same job was given the same folder; or this one, before an exec.
+        let places = [RUN_ROOT, RUN_OTHER_USERS].into_iter().filter_map(environment::get);
+        let in_a_run = places.into_iter().any(|place| folder.parent() == Some(Path::new(&place)));
+        for again in 1..100 {
+            let own = match again {
+                // `lazyguard run` has the folders of all processes beside each other.
+                _ if in_a_run => PathBuf::from(format!("{}.{}", folder.display(), again + 1)),
+                1 => folder.join(process.to_string()),
+                _ => folder.join(format!("{process}-{again}")),
+            };
+            if Self::take(&own)? {
+                return Ok(own);
+            }
+        }
+        Err(io::Error::new(io::ErrorKind::AlreadyExists, "it is full of other runs"))
+    }
+
+    /// Takes a folder for this process, by making its log; `false` if another one has it, or has had it. That also finds out
+    /// whether it can be written to.
+    fn take(folder: &Path) -> io::Result<bool> {
+        fs::create_dir_all(folder)?;
+        if [RUN, TRACE].iter().any(|name| folder.join(name).exists()) {
+            return Ok(false);
+        }
+        match OpenOptions::new().append(true).create_new(true).open(folder.join(LOG)) {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn private(process: u32) -> Option<PathBuf> {
+        // Job systems name folders for temporary files that are not there.
+        private_bases(std::env::var_os("TMPDIR")).iter().find_map(|base| Self::private_in(base, process))
+    }
+
+    fn private_in(base: &Path, process: u32) -> Option<PathBuf> {
+        // SAFETY: takes no arguments and cannot fail.
+        let user = unsafe { libc::getuid() };
+        cleanup::run(base, user);
+        let namespace = namespace();
+        let mut seed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.subsec_nanos());
+        (0..8).find_map(|_| {
+            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let name = private_prefix(user, process) + &private_suffix(namespace, (seed >> 16) as u16);
+            let path = base.join(name);
+            // Fails if the name exists: a folder or link of another process is never used.
+            DirBuilder::new().mode(0o700).create(&path).ok().map(|()| path)
+        })
+    }
+
+    /// The folder's path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Replaces a file as a whole: a reader finds the former content or the new.
+    pub fn replace(&self, name: &str, content: &str) -> io::Result<()> {
+        self.replace_by(name, &mut |file| file.write_all(content.as_bytes()))
+    }
+
+    /// The same with what `write` writes.
+    pub fn replace_by(&self, name: &str, write: &mut dyn FnMut(&mut File) -> io::Result<()>) -> io::Result<()> {
+        let fresh = self.path.join(format!(".{name}.new"));
+        let mut file = files::rewrite(&fresh)?;
+        let written = write(&mut file);
+        drop(file);
+        let replaced = written.and_then(|()| fs::rename(&fresh, self.path.join(name)));
+        if replaced.is_err() {
+            // What could not be written as a whole is not left there in part.
+            let _ = fs::remove_file(&fresh);
+        }
+        replaced
+    }
+
+    /// Whether it is where the user wants it.
+    pub fn asked_for(&self) -> bool {
+        self.asked_for
+    }
+
+    /// Takes the folder away, unless it is to stay.
+    pub fn remove_unless_asked_for(&self) {
+        if !self.stays {
+            Self::remove(&self.path);
+        }
+    }
+
+    /// Takes a private folder away, as far as it is there.
+    pub fn remove(path: &Path) {
+        for name in file::OF_A_PROCESS {
+            // What is not there needs no removing.
+            let _ = fs::remove_file(path.join(name));
+        }
+        // Fails, and rightly, if there is anything else in it.
+        let _ = fs::remove_dir(path);
+    }
+}
+
+/// Whether `LAZYGUARD_OUT` is a private folder of `lazyguard run`: the user has not asked for files.
+pub fn is_for_a_run_alone() -> bool {
+    let root = environment::get(RUN_ROOT).unwrap_or_default();
+    let out = environment::get(OUT).unwrap_or_default();
+    let private = Path::new(&root).iter().any(|part| part.to_string_lossy().starts_with(PRIVATE_RUN));
+    private && out.starts_with(&settings::literal_folder(&root))
+}
+
+const OUT: &str = "LAZYGUARD_OUT";
+
+/// The machine's name.
+pub fn host_name() -> String {
+    let mut name = [0u8; 256];
+    // SAFETY: the buffer is valid for writing; its last byte stays zero.
+    let failed = unsafe { libc::gethostname(name.as_mut_ptr().cast(), name.len() - 1) } != 0;
+    let end = name.iter().position(|&b| b == 0).unwrap_or(0);
+    if failed || end == 0 {
+        return "host".to_owned();
+    }
+    // A host name with a slash would lead elsewhere.
+    String::from_utf8_lossy(&name[..end]).replace('/', "_")
+}

@@ -1,0 +1,57 @@
+//! The summary of a run, collected from all parts.
+
+use super::guard::Guard;
+use crate::lookup::unhooked;
+use crate::runtime::{fault, memory, pass_through};
+use lazyguard_core::report::{PreloadSummary, RecordingSummary, Summary, SCHEMA};
+use lazyguard_core::trace::Lane;
+
+impl Guard {
+    /// The summary of the run so far.
+    pub fn summary(&self, ended: &str) -> Summary {
+        let (calls, launches) = self.tracker.counts();
+        let recording = self.recording_summary();
+        Summary {
+            schema: SCHEMA,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            process: self.id,
+            program: self.program.clone(),
+            driver_version: self.driver_version,
+            ended: ended.to_owned(),
+            nanos: self.now(),
+            calls,
+            launches,
+            hangs: self.reports.hangs(),
+            hazards: self.hazards.counts(false),
+            prevented: self.hazards.counts(true),
+            preload: self.preload_summary(),
+            recording: recording.clone(),
+            unhooked: unhooked::names(),
+            passed_through: pass_through::counts(),
+            lost: vec![
+                ("records that found no room".to_owned(), recording.dropped),
+                ("records overwritten before the log had them".to_owned(), self.log.overwritten()),
+                ("log lines that could not be written".to_owned(), self.log.lost()),
+                ("handles that could not be numbered".to_owned(), self.tracker.overflowed()),
+                ("faults of the guard's own".to_owned(), fault::count()),
+                ("times memory ran out, and the guard stepped aside".to_owned(), u64::from(memory::exhausted())),
+            ],
+        }
+    }
+
+    /// The recording's part of the summary.
+    fn recording_summary(&self) -> RecordingSummary {
+        let counts = Lane::ALL.map(|lane| self.tracker.recorder().counts(lane));
+        RecordingSummary {
+            bytes: (self.tracker.recorder().words().len() * 8) as u64,
+            in_file: self.backing.in_file(),
+            overwritten: counts.iter().map(|c| c.overwritten).sum(),
+            dropped: counts.iter().map(|c| c.dropped).sum(),
+        }
+    }
+
+    /// The preloading part of the summary.
+    pub fn preload_summary(&self) -> PreloadSummary {
+        self.loader.summary(self.settings.preload)
+    }
+}

@@ -1,0 +1,36 @@
+//! The log's thread: it writes the log, gives the sign of life, answers requests for a report and writes the hazards down.
+//!
+//! Protocol: the thread has descriptors of its own, so nothing that it opens meets what the program closes and opens.
+//!
+//! Must not: wait for a thread of the program's.
+
+use super::guard::Guard;
+use crate::runtime::own_memory;
+use crate::runtime::process::retired;
+use lazyguard_core::report::HangReport;
+
+/// The body of the thread. `report` makes the report of this moment, which a request asks for.
+pub fn run(guard: &'static Guard, report: fn(&'static Guard) -> Option<HangReport>) {
+    leave_descriptors();
+    let folder = guard.folder.as_ref();
+    guard.heartbeat.beat(guard, &guard.backing);
+    guard.mappings.note(guard);
+    while !guard.log.is_finished() && !retired() {
+        std::thread::sleep(guard.log.pause());
+        guard.heartbeat.beat(guard, &guard.backing);
+        guard.mappings.note_if_due(guard);
+        own_memory::look_for_a_filter();
+        guard.requests.serve(guard, folder, || report(guard));
+        guard.hazards.write_news(guard, folder);
+        guard.log.follow(guard, folder);
+    }
+}
+
+/// Gives the calling thread a table of descriptors of its own, empty: what the program closes and opens on low numbers never
+/// meets what this thread has open for a moment, and nothing of the program's is kept open here. Where the kernel cannot
+/// (before 5.9), the thread goes on with the shared table.
+fn leave_descriptors() {
+    const CLOSE_RANGE_UNSHARE: libc::c_uint = 1 << 1;
+    // SAFETY: takes integers only; the flag makes the table this thread's own before anything in it is closed.
+    unsafe { libc::syscall(libc::SYS_close_range, 0, libc::c_uint::MAX, CLOSE_RANGE_UNSHARE) };
+}

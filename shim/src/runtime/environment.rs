@@ -1,0 +1,69 @@
+//! The library's part of the environment, as it was when the process began.
+//!
+//! Protocol: [`remember`] runs once, when the library is loaded, before the program can have a second thread. Later the program may
+//! change its environment at any time and in any thread, so everything that decides about the guard asks here.
+//!
+//! Must not: allocate in [`switched_on`], which look-ups ask.
+
+use lazyguard_core::sync::lock;
+use std::ffi::{c_char, CStr};
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::Mutex;
+
+static REMEMBERED: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
+
+/// Remembers each variable whose name begins with `LAZYGUARD`.
+pub fn remember() {
+    extern "C" {
+        static environ: *const *const c_char;
+    }
+    // SAFETY: the C library's list, which ends with a null pointer; nothing has run yet that could change it.
+    let entries = (0..).map_while(|n| unsafe { environ.as_ref().and_then(|_| (*environ.add(n)).as_ref()) });
+    for entry in entries {
+        // SAFETY: each entry is a terminated string.
+        let text = unsafe { CStr::from_ptr(entry) }.to_bytes();
+        if !text.starts_with(b"LAZYGUARD") {
+            continue;
+        }
+        let text = String::from_utf8_lossy(text);
+        if let Some((name, value)) = text.split_once('=') {
+            lock(&REMEMBERED).push((name.to_owned(), value.to_owned()));
+        }
+    }
+}
+
+/// All of it: names and values.
+pub fn all() -> Vec<(String, String)> {
+    lock(&REMEMBERED).clone()
+}
+
+/// The value of one variable.
+pub fn get(name: &str) -> Option<String> {
+    lock(&REMEMBERED).iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
+}
+
+const UNKNOWN: u8 = 0;
+const OFF: u8 = 1;
+const ON: u8 = 2;
+static SWITCH: AtomicU8 = AtomicU8::new(UNKNOWN);
+
+/// Whether the process began without `LAZYGUARD=off`. A look-up may ask before the library's own constructor has run, so the first
+/// question reads the variable itself.
+pub fn switched_on() -> bool {
+    match SWITCH.load(Ordering::Relaxed) {
+        UNKNOWN => {
+            // SAFETY: a terminated name; the value is read before anything else can run in this thread.
+            let value = unsafe { libc::getenv(c"LAZYGUARD".as_ptr()) };
+            // SAFETY: `getenv` gives null or a terminated string.
+            let off = !value.is_null() && is_off(unsafe { CStr::from_ptr(value) }.to_bytes());
+            SWITCH.store(if off { OFF } else { ON }, Ordering::Relaxed);
+            !off
+        }
+        switch => switch == ON,
+    }
+}
+
+/// Whether a value switches something off.
+pub fn is_off(value: &[u8]) -> bool {
+    matches!(value.trim_ascii(), b"off" | b"0" | b"false" | b"no")
+}

@@ -1,0 +1,218 @@
+//! This process's memory, read by the kernel, which answers where a page is not there.
+//!
+//! Protocol: a process may have forbidden system calls to itself, and reading memory by one could end it. A thread of the program
+//! must not open a file to find that out, whose descriptor could be the one that another thread has just closed and is about to
+//! have again. So the log's thread, which has descriptors of its own, looks while a thread of the program wants to know
+//! ([`Filter`]); of most processes none does.
+//!
+//! Must not: follow a pointer that was found in memory, or open a file other than those of `/proc/self`.
+
+use super::clock;
+use lazyguard_core::stack::Memory;
+use lazyguard_core::Nanos;
+use std::cell::{Cell, OnceCell};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+const PAGE: u64 = 4096;
+
+/// This process's memory, read by the kernel.
+pub struct OwnMemory {
+    process: libc::pid_t,
+    /// Whether the system call is not to be had, or must not be tried.
+    by_file: Cell<bool>,
+    file: OnceCell<Option<File>>,
+}
+
+/// Whether the process has forbidden system calls to itself; see the module.
+struct Filter {
+    /// When it was looked at last, and in the lowest bit whether there was none; 0 for never.
+    seen: AtomicU64,
+    /// Since when a thread has wanted to know, and when last; 0 for never.
+    wanted_since: AtomicU64,
+    wanted_at: AtomicU64,
+}
+
+static FILTER: Filter =
+    Filter { seen: AtomicU64::new(0), wanted_since: AtomicU64::new(0), wanted_at: AtomicU64::new(0) };
+
+impl Filter {
+    /// For how long it is looked at after a thread wanted to know.
+    const WANTED: Nanos = 60_000_000_000;
+
+    fn look(&self) {
+        let none = has_filter() == Some(false);
+        self.seen.store(clock::now() & !1 | u64::from(none), Ordering::Relaxed);
+    }
+
+    fn want(&self) {
+        let now = clock::now().max(1);
+        if !self.is_wanted() {
+            self.wanted_since.store(now, Ordering::Relaxed);
+        }
+        self.wanted_at.store(now, Ordering::Relaxed);
+    }
+
+    fn is_wanted(&self) -> bool {
+        let at = self.wanted_at.load(Ordering::Relaxed);
+        at != 0 && clock::now().saturating_sub(at) <= Self::WANTED
+    }
+
+    /// Whether there was none at the last look; nothing where there was no look since it is wanted. What cannot be told may be there.
+    fn was_none(&self) -> Option<bool> {
+        let seen = self.seen.load(Ordering::Relaxed);
+        (self.is_wanted() && seen > self.wanted_since.load(Ordering::Relaxed)).then_some(seen & 1 == 1)
+    }
+}
+
+fn has_filter() -> Option<bool> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    Some(status.lines().any(|line| line.starts_with("Seccomp:") && !line.ends_with('0')))
+}
+
+/// Looks whether the process has forbidden system calls to itself, if a thread has wanted to know in the last minute; for a
+/// thread with descriptors of its own.
+pub fn look_for_a_filter() {
+    if FILTER.is_wanted() {
+        FILTER.look();
+    }
+}
+
+/// Memory is going to be read without files: by then it has been looked.
+pub fn will_be_read() {
+    FILTER.want();
+}
+
+/// Has it looked for by the log's thread, and waits for that, but no longer than `limit`.
+pub fn have_a_filter_looked_for(limit: Duration) {
+    FILTER.want();
+    let since = Instant::now();
+    while FILTER.was_none().is_none() && since.elapsed() < limit {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Why memory was not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unread {
+    /// It is not known yet whether that is safe; the log's thread looks within a tenth of a second.
+    NotYet,
+    /// It is not safe, or there is no such memory.
+    Never,
+}
+
+/// A few bytes of this process's memory, for a thread of the program's: no file is opened there.
+pub fn read_without_files(address: u64, into: &mut [u8]) -> Result<(), Unread> {
+    FILTER.want();
+    let memory = OwnMemory { process: own_process(), by_file: Cell::new(false), file: OnceCell::new() };
+    match FILTER.was_none() {
+        None => Err(Unread::NotYet),
+        Some(true) if memory.by_call(address, into) == Some(into.len()) => Ok(()),
+        Some(_) => Err(Unread::Never),
+    }
+}
+
+fn own_process() -> libc::pid_t {
+    // SAFETY: takes no arguments and cannot fail.
+    unsafe { libc::getpid() }
+}
+
+impl OwnMemory {
+    /// From here on.
+    pub fn new() -> Self {
+        // A process that has forbidden system calls to itself may end at the first of them; what a file needs is used everywhere.
+        let has_filter = has_filter().unwrap_or(false);
+        Self { process: own_process(), by_file: Cell::new(has_filter), file: OnceCell::new() }
+    }
+
+    fn by_call(&self, address: u64, into: &mut [u8]) -> Option<usize> {
+        let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
+        let remote = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: into.len() };
+        // SAFETY: the local bytes are valid for writing; the others are looked at by the kernel, which checks them.
+        let read = unsafe { libc::process_vm_readv(self.process, &local, 1, &remote, 1, 0) };
+        usize::try_from(read).ok()
+    }
+
+    fn some(&self, address: u64, into: &mut [u8]) -> usize {
+        if self.by_file.get() {
+            return self.some_by_file(address, into);
+        }
+        if let Some(read) = self.by_call(address, into) {
+            return read;
+        }
+        if matches!(io::Error::last_os_error().raw_os_error(), Some(libc::EPERM | libc::ENOSYS)) {
+            self.by_file.set(true);
+            return self.some_by_file(address, into);
+        }
+        0
+    }
+
+    fn some_by_file(&self, address: u64, into: &mut [u8]) -> usize {
+        let file = self.file.get_or_init(|| File::open("/proc/self/mem").ok());
+        // The file's places are signed.
+        let is_a_place = i64::try_from(address).is_ok();
+        file.as_ref().filter(|_| is_a_place).and_then(|file| file.read_at(into, address).ok()).unwrap_or(0)
+    }
+}
+
+impl Memory for OwnMemory {
+    fn read(&self, address: u64, into: &mut [u8]) -> usize {
+        let mut done = 0;
+        while done < into.len() {
+            let at = address.wrapping_add(done as u64);
+            let rest = &mut into[done..];
+            let mut read = self.some(at, rest);
+            if read == 0 {
+                // One page at the end that is not there must not cost those before it.
+                let page = rest.len().min((PAGE - at % PAGE) as usize);
+                read = if page < rest.len() { self.some(at, &mut rest[..page]) } else { 0 };
+            }
+            if read == 0 {
+                break;
+            }
+            done += read;
+        }
+        done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_is_not_there_is_an_answer() {
+        memory_is_read_as_far_as_it_is_there(false);
+        memory_is_read_as_far_as_it_is_there(true);
+    }
+
+    fn memory_is_read_as_far_as_it_is_there(by_file: bool) {
+        let memory = OwnMemory::new();
+        memory.by_file.set(by_file);
+        let own = [7u8; 100];
+        let mut read = [0u8; 100];
+        assert_eq!((memory.read(own.as_ptr() as u64, &mut read), read), (100, own));
+        assert_eq!(memory.read(0, &mut read), 0);
+        assert_eq!(memory.read(u64::MAX - 50, &mut read), 0);
+        let page = PAGE as usize;
+        // SAFETY: two fresh pages, of which the second is given back; only the kernel looks at them.
+        let begin = unsafe {
+            let at = libc::mmap(
+                std::ptr::null_mut(),
+                2 * page,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            );
+            assert_ne!(at, libc::MAP_FAILED);
+            libc::munmap(at.byte_add(page), page);
+            at as u64
+        };
+        let mut both = vec![1; 2 * page];
+        assert_eq!(memory.read(begin + 8, &mut both), page - 8, "what is there before the hole is read");
+    }
+}

@@ -1,0 +1,37 @@
+//! Threads of the guard's own.
+//!
+//! Must not: handle a signal of the program's, or let the program go on before the libraries have made what they keep for a thread.
+
+use super::door;
+use std::io;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Starts a thread in which no signal of the program's is handled. `prepare` runs first in it.
+pub fn start(name: &str, prepare: fn(), body: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    // SAFETY: all-zero bytes are a valid signal set, and both are valid for the calls.
+    let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+    // SAFETY: as above; the calling thread's mask is restored below.
+    unsafe {
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
+    }
+    let ready = Arc::new(AtomicBool::new(false));
+    let under_way = ready.clone();
+    let started = std::thread::Builder::new().name(name.to_owned()).stack_size(512 << 10).spawn(move || {
+        door::leaf(prepare);
+        under_way.store(true, Ordering::Release);
+        door::leaf(body);
+    });
+    // What libraries keep for a thread is made before the program goes on, and not when it may have used up its memory: the C
+    // library ends a process in which that fails. It takes a few hundred microseconds; the wait has an end.
+    let since = Instant::now();
+    while started.is_ok() && !ready.load(Ordering::Acquire) && since.elapsed() < Duration::from_millis(50) {
+        door::pause(Duration::from_micros(50));
+    }
+    // SAFETY: `before` was filled in above.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, null_mut()) };
+    started.map(drop)
+}

@@ -1,0 +1,26 @@
+//! How often a call passed through untouched, by reason ([`PassThrough`]).
+//!
+//! Must not: be reached where nothing passes through; a counter costs only the call that it counts.
+
+use lazyguard_core::report::{PassThrough, PassedThrough};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+static COUNTS: [AtomicU64; PassThrough::ALL.len()] = [const { AtomicU64::new(0) }; PassThrough::ALL.len()];
+
+/// A call passes through for this reason.
+#[cold]
+pub fn note(reason: PassThrough) {
+    COUNTS[reason as usize].fetch_add(1, Ordering::Relaxed);
+}
+
+/// The reasons for which calls have passed through, and how many.
+pub fn counts() -> Vec<PassedThrough> {
+    let counts = PassThrough::ALL.into_iter().zip(&COUNTS);
+    let counts = counts.map(|(reason, count)| PassedThrough { reason, count: count.load(Ordering::Relaxed) });
+    counts.filter(|passed| passed.count > 0).collect()
+}
+
+/// What a parent has counted means nothing in its child. Only stores: the caller is the handler of a fork.
+pub fn reset() {
+    COUNTS.iter().for_each(|count| count.store(0, Ordering::Relaxed));
+}

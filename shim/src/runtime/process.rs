@@ -1,0 +1,135 @@
+//! The guarded process: what every part of the guard knows of it, and whether it is armed.
+//!
+//! Protocol: the pointer in [`HOT`] is null until `cuInit` has succeeded. Then it points to the [`Process`] at the beginning of a
+//! `record::Guard`, which is never freed. A forked child sets it to null and stays unguarded until its own `cuInit` succeeds, which
+//! makes a new guard with a new state and a new folder: what the parent knew means nothing there, and the parent's files stay
+//! the parent's. A guard that steps aside sets it to null for good.
+//!
+//! Must not: know any part of the guard above it.
+
+use super::clock;
+use super::hot::HOT;
+use super::pass_through;
+use lazyguard_core::report::PassThrough;
+use lazyguard_core::settings::Settings;
+use lazyguard_core::state::Tracker;
+use lazyguard_core::trace::layout::state;
+use lazyguard_core::Nanos;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+
+/// See the module.
+pub struct Process {
+    /// The settings in force.
+    pub settings: Settings,
+    /// What is known of the program.
+    pub tracker: Tracker,
+    /// The process's number.
+    pub id: u32,
+    /// The program's file name.
+    pub program: String,
+    /// The rank in its job; empty where no launcher tells it.
+    pub rank: String,
+    /// The driver's version, as `cuDriverGetVersion` counts.
+    pub driver_version: i32,
+}
+
+impl Process {
+    /// Nanoseconds since this process was armed.
+    #[inline]
+    pub fn now(&self) -> Nanos {
+        clock::now()
+    }
+
+    /// Whether this process is still the one that is armed: a forked child is not, and a guard that had a fault steps aside.
+    #[inline]
+    pub fn is_armed(&self) -> bool {
+        std::ptr::eq(HOT.armed.load(Ordering::Relaxed).cast(), self)
+    }
+}
+
+/// Where the armed process is; null where none is.
+#[inline]
+pub fn armed() -> *const Process {
+    // Acquire: partner of the Release in `arm`.
+    HOT.armed.load(Ordering::Acquire).cast()
+}
+
+/// The process, if it is armed.
+#[inline]
+pub fn process() -> Option<&'static Process> {
+    // SAFETY: a non-null pointer is to a leaked, initialised process; see `arm`.
+    unsafe { armed().as_ref() }
+}
+
+/// Arms the process.
+///
+/// # Safety
+/// The pointer is to the beginning of a `record::Guard` that is never freed, and may be used for all of it.
+pub unsafe fn arm(process: *const Process) {
+    EVER_ARMED.store(true, Ordering::Relaxed);
+    // Release: partner of the Acquire in `armed`.
+    HOT.armed.store(process.cast_mut().cast(), Ordering::Release);
+}
+
+/// Whether this process, or the one it was forked from, was ever armed.
+static EVER_ARMED: AtomicBool = AtomicBool::new(false);
+
+/// See [`EVER_ARMED`].
+pub fn was_ever_armed() -> bool {
+    EVER_ARMED.load(Ordering::Relaxed)
+}
+
+/// The guard has stepped aside, after a fault of its own or because memory ran out, and stays aside.
+static RETIRED: AtomicBool = AtomicBool::new(false);
+
+/// The process whose guard has stepped aside, for the exit to clear up after.
+static LAST: AtomicPtr<Process> = AtomicPtr::new(null_mut());
+
+/// Whether the guard has stepped aside for good.
+pub fn retired() -> bool {
+    RETIRED.load(Ordering::Relaxed)
+}
+
+/// See [`LAST`]; null where no guard has stepped aside.
+pub fn last() -> *const Process {
+    LAST.load(Ordering::SeqCst)
+}
+
+/// Lets every later call pass straight through, for good. What was recorded stays.
+pub fn disarm() {
+    if let Some(last) = retire() {
+        last.tracker.recorder().set_state(state::STEPPED_ASIDE);
+    }
+}
+
+/// Lets every later call pass straight through, and gives the process back that was armed. The recording says nothing of it.
+pub fn retire() -> Option<&'static Process> {
+    RETIRED.store(true, Ordering::SeqCst);
+    let last = HOT.armed.swap(null_mut(), Ordering::SeqCst).cast::<Process>();
+    if !last.is_null() {
+        LAST.store(last, Ordering::SeqCst);
+    }
+    // SAFETY: null, or a process, which is never freed.
+    unsafe { last.as_ref() }
+}
+
+/// Whether the process was forked and has not been armed since.
+static FORKED: AtomicBool = AtomicBool::new(false);
+
+/// This is a forked child. Only stores: the caller is the handler of a fork.
+pub fn forked() {
+    HOT.armed.store(null_mut(), Ordering::SeqCst);
+    FORKED.store(true, Ordering::Relaxed);
+    pass_through::reset();
+}
+
+/// A call passes untouched because the process is not armed, or not any more.
+#[cold]
+pub fn note_unarmed() {
+    pass_through::note(match () {
+        () if retired() => PassThrough::SteppedAside,
+        () if FORKED.load(Ordering::Relaxed) => PassThrough::ForkedChild,
+        () => PassThrough::NotArmed,
+    });
+}

@@ -1,0 +1,77 @@
+//! What is done about a hang once it has been reported: `LAZYGUARD_ON_HANG`.
+//!
+//! Where the user asks for an end the process ends, whatever state the program is in: no handler of the program's runs, no exit handler, and no
+//! lock of the program's is waited for. The guard's own files are completed before.
+//!
+//! Must not: use the C library's ways to end a process or to handle signals, which a program may have replaced.
+
+use super::command::Commands;
+use crate::record::run_folder::RUN;
+use crate::record::Guard;
+use crate::runtime::standard_error;
+use lazyguard_core::report::HangReport;
+use lazyguard_core::settings::OnHang;
+use std::ffi::{c_int, c_void};
+use std::ptr::null_mut;
+
+/// Does what the user wants done about a hang. Returns only where the process is to go on.
+pub fn act(guard: &'static Guard, commands: &mut Commands, report: &HangReport) {
+    match &guard.settings.on_hang {
+        OnHang::Report => {}
+        OnHang::Abort => {
+            complete(guard, "abort");
+            abort();
+        }
+        OnHang::Exit(status) => {
+            complete(guard, &format!("exit:{status}"));
+            leave(c_int::from(*status));
+        }
+        OnHang::Command(command) => commands.start(guard, command, report),
+    }
+}
+
+/// Completes everything that is to outlive the process.
+fn complete(guard: &'static Guard, how: &str) {
+    guard.log.finish(guard, guard.folder.as_ref());
+    guard.tracker.recorder().seen_alive(guard.now());
+    let summary = guard.summary(&format!("ended by LAZYGUARD_ON_HANG={how}"));
+    guard.hazards.end();
+    guard.hazards.finish(guard, guard.folder.as_ref());
+    if let Some(folder) = &guard.folder {
+        let kept = folder.replace(RUN, &summary.json()).and_then(|()| guard.backing.save(folder));
+        if let Err(error) = kept {
+            standard_error::line(&format!("the summary could not be kept in {}: {error}", folder.path().display()));
+        }
+        guard.requests.end();
+    }
+    if guard.settings.summary {
+        let lines = [summary.lines(), guard.hazards.lines()].concat();
+        lines.iter().for_each(|line| standard_error::line(line));
+    }
+    standard_error::line(&format!("ending the process, as LAZYGUARD_ON_HANG={how} says"));
+}
+
+/// Ends the process by `SIGABRT`, with a core file where the system writes one.
+fn abort() -> ! {
+    /// The kernel's own forms of a signal's action, of which only "default" is needed, and of a set of signals.
+    const DEFAULT: [u64; 4] = [0; 4];
+    let set: u64 = 1 << (libc::SIGABRT - 1);
+    let none = null_mut::<c_void>();
+    // SAFETY: the action is as large as the kernel's is at most, and the set as large as is said; the rest takes integers only.
+    unsafe {
+        libc::syscall(libc::SYS_rt_sigaction, libc::SIGABRT, DEFAULT.as_ptr(), none, size_of_val(&set));
+        libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_UNBLOCK, &raw const set, none, size_of_val(&set));
+        let (process, thread) = (libc::syscall(libc::SYS_getpid), libc::syscall(libc::SYS_gettid));
+        libc::syscall(libc::SYS_tgkill, process, thread, libc::SIGABRT);
+    }
+    // The first process of a container is not ended by a signal of its own.
+    leave(128 + libc::SIGABRT);
+}
+
+/// Ends the process at once.
+fn leave(status: c_int) -> ! {
+    loop {
+        // SAFETY: takes an integer, and does not return.
+        unsafe { libc::syscall(libc::SYS_exit_group, status) };
+    }
+}

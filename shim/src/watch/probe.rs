@@ -1,0 +1,358 @@
+//! What the driver itself says of a program that stands still.
+//!
+//! While threads were blocked in every way that was tried, some questions were answered all the same: whether a stream or an
+//! event is done, whether a function is loaded, what a function and the device are like, where memory lies. They tell what
+//! passive knowledge cannot: what has ended without anybody asking. But that is how drivers behaved, and no promise, so they are
+//! asked by a thread that may be lost over it, after the report is out.
+//!
+//! Protocol: the watchdog lists the questions, starts the thread, and waits for it for a short time. The thread says which
+//! question it is at. If it does not come back, it is left where it is, and no other is ever started. What was answered is
+//! folded into the state and the recording by the watchdog. Streams, events and functions are asked between the marks that whoever
+//! destroys one looks for ([`Probing`]).
+//!
+//! Must not: ask a stream that is being captured, or that a thread is blocked submitting to (the driver holds that stream's
+//! lock: a full queue), or a thread's own default stream, whose handle means another stream here; nor anything that was seen to
+//! block: limits, occupancy, whatever allocates or submits.
+
+use crate::lookup::driver::{self, Handle, SUCCESS};
+use crate::lookup::driver_queries;
+use crate::preload::idle::{self, Probing, Uncaptured};
+use crate::record::log;
+use crate::record::Guard;
+use crate::runtime::{own_memory, own_thread};
+use lazyguard_core::api::{Class, EntryPoint};
+use lazyguard_core::diagnose::{resident_blocks, BusyStream, Extent, LaunchKey, Snapshot};
+use lazyguard_core::report::ProbeSeen;
+use lazyguard_core::state::{FunctionKind, StreamKind, ThreadSlot};
+use lazyguard_core::trace::{Kind, Lane, Record};
+use lazyguard_core::Nanos;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// How long the answers are waited for.
+const SOON: Duration = Duration::from_millis(300);
+/// Streams, events of a stream, addresses and launches that are asked about.
+const MOST_STREAMS: usize = 4096;
+const MOST_EVENTS: usize = 12;
+const MOST_ADDRESSES: usize = 4096;
+/// Streams whose events are asked about: each costs a look through all events.
+const MOST_WITH_EVENTS: usize = 64;
+const MOST_LAUNCHES: usize = 16;
+
+/// One question.
+enum Question {
+    Stream { number: u32, handle: u64, context: u64, created: bool },
+    Events { stream: u32, events: Vec<(u64, Nanos)> },
+    Loaded { function: u32, handle: u64 },
+    Memory { address: u64, wide: bool },
+    Resident { key: LaunchKey, handle: u64, kernel: bool, threads: u32, shared_bytes: u64, device: i32 },
+}
+
+impl Question {
+    /// As a report names it.
+    fn name(&self) -> String {
+        match self {
+            Self::Stream { number, .. } => format!("cuStreamQuery of stream {number}"),
+            Self::Events { stream, .. } => format!("cuEventQuery of an event on stream {stream}"),
+            Self::Loaded { .. } => "cuFuncIsLoaded".to_owned(),
+            Self::Memory { address, .. } => format!("cuPointerGetAttribute of {address:#x}"),
+            Self::Resident { .. } => "cuFuncGetAttribute".to_owned(),
+        }
+    }
+}
+
+/// One answer.
+enum Answer {
+    Idle { number: u32, asked: Nanos },
+    Busy { number: u32 },
+    Failed { number: u32, result: i32 },
+    Complete { stream: u32, event: u64, recorded: Nanos },
+    Events { asked: usize },
+    NotLoaded { function: u32 },
+    Holds { address: u64, wide: bool, value: u64 },
+    Resident { key: LaunchKey, blocks: u64 },
+}
+
+/// What the asking thread and the watchdog share.
+struct Session {
+    questions: Vec<Question>,
+    /// Which question is being asked.
+    at: AtomicUsize,
+    done: AtomicBool,
+    answers: Mutex<Vec<Answer>>,
+}
+
+/// Asks the driver what the snapshot is unsure of, and folds the answers into the state and, through this slot, the recording.
+pub fn ask(guard: &'static Guard, slot: &ThreadSlot, snapshot: &Snapshot) -> ProbeSeen {
+    let mut seen = ProbeSeen::default();
+    if idle::probe_lost() {
+        seen.unanswered = Some("an earlier question".to_owned());
+        return seen;
+    }
+    let questions = questions(guard, snapshot, &mut seen.left_out);
+    if questions.iter().any(|question| matches!(question, Question::Memory { .. })) {
+        own_memory::have_a_filter_looked_for(SOON);
+    }
+    let session = Arc::new(Session {
+        questions,
+        at: AtomicUsize::new(0),
+        done: AtomicBool::new(false),
+        answers: Mutex::default(),
+    });
+    let asked = session.clone();
+    let started = own_thread::start("lazyguard-probe", log::warm_up, move || asked.run(guard));
+    if let Err(error) = started {
+        guard.loader.note(format!("the thread lazyguard-probe could not be started: {error}"));
+    }
+    let since = Instant::now();
+    while !session.done.load(Ordering::Acquire) && since.elapsed() < SOON {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    if !session.done.load(Ordering::Acquire) {
+        idle::give_up_probe();
+        let at = session.at.load(Ordering::Relaxed);
+        seen.unanswered = Some(session.questions.get(at).map_or_else(|| "the thread".to_owned(), Question::name));
+    }
+    // Held by the thread only between two questions.
+    let answers = session.answers.lock().map(|mut answers| std::mem::take(&mut *answers)).unwrap_or_default();
+    answers.iter().for_each(|answer| fold(guard, slot, answer, &mut seen));
+    seen
+}
+
+/// What is to be asked, the surest to be answered first.
+fn questions(guard: &Guard, snapshot: &Snapshot, left_out: &mut Vec<String>) -> Vec<Question> {
+    let tracker = &guard.tracker;
+    let submitting = |number: u32| {
+        snapshot.blocked.iter().any(|call| {
+            let waits = EntryPoint::by_symbol(call.call.as_bytes())
+                .is_some_and(|entry_point| entry_point.class().synchronizes());
+            !waits && call.queries.is_none() && call.stream.as_ref().is_some_and(|s| s.number == number)
+        })
+    };
+    let mut questions = Vec::new();
+    for wait in snapshot.waits.iter().take(MOST_ADDRESSES) {
+        questions.push(Question::Memory { address: wait.address, wide: wait.wide });
+    }
+    for busy in snapshot.streams.iter().take(MOST_STREAMS) {
+        let number = busy.stream.number;
+        let Some(stream) = tracker.stream_entry(number).filter(|s| s.alive()) else { continue };
+        let reason = if stream.destroyed() {
+            Some("it was destroyed")
+        } else if stream.capturing() || tracker.contexts().any(|(n, c)| n == stream.context() && c.capturing()) {
+            Some("there is a capture in its context")
+        } else if stream.kind() == StreamKind::PerThread {
+            Some("it is another thread's own default stream")
+        } else if submitting(number) {
+            Some("a thread is blocked submitting to it")
+        } else {
+            None
+        };
+        match reason {
+            Some(reason) => left_out.push(format!("stream {number}: {reason}")),
+            None => questions.push(Question::Stream {
+                number,
+                handle: stream.handle(),
+                context: busy.stream.context,
+                created: stream.kind() != StreamKind::Legacy,
+            }),
+        }
+    }
+    // An event that was recorded again in a capture is part of that, and asking would end it.
+    let capture = tracker.contexts().any(|(_, context)| context.capturing());
+    if capture && !snapshot.streams.is_empty() {
+        left_out.push("events: there is a capture".to_owned());
+    }
+    for busy in snapshot.streams.iter().take(if capture { 0 } else { MOST_WITH_EVENTS }) {
+        let stream = busy.stream.number;
+        let events = newest(tracker.events_on(stream), MOST_EVENTS);
+        if !events.is_empty() {
+            questions.push(Question::Events { stream, events });
+        }
+    }
+    for slot in tracker.threads().filter_map(|(_, slot)| slot.published()).filter(|call| call.cold != 0) {
+        if let Some(entry) = tracker.function_entry(slot.function).filter(|f| f.kind() == FunctionKind::Function) {
+            questions.push(Question::Loaded { function: slot.function, handle: entry.handle() });
+        }
+    }
+    // Who fills the device is of interest where somebody else would start.
+    if snapshot.streams.len() > 1 {
+        questions.extend(snapshot.streams.iter().filter_map(|busy| resident(guard, busy)).take(MOST_LAUNCHES));
+    }
+    questions
+}
+
+/// The newest of many, oldest first.
+fn newest<T>(mut all: Vec<T>, count: usize) -> Vec<T> {
+    all.drain(..all.len().saturating_sub(count));
+    all
+}
+
+fn resident(guard: &Guard, busy: &BusyStream) -> Option<Question> {
+    let (key, Some(Extent::Grid { blocks, threads, resident: None })) = (busy.oldest.launch?, busy.oldest.extent)
+    else {
+        return None;
+    };
+    let entry = guard.tracker.function_entry(key.function)?;
+    let context = guard.tracker.stream_entry(busy.stream.number).and_then(|s| guard.tracker.context_entry(s.context()));
+    // A grid of few blocks fills no device.
+    (blocks > 1).then(|| Question::Resident {
+        key,
+        handle: entry.handle(),
+        kernel: entry.kind() == FunctionKind::Kernel,
+        threads,
+        // A launch that loaded its function has the library's handle there, and nobody knows its shared memory.
+        shared_bytes: if key.detail == entry.owner() { 0 } else { key.detail },
+        device: context.map_or(0, |c| c.device().max(0)),
+    })
+}
+
+impl Session {
+    /// The body of the asking thread.
+    fn run(&self, guard: &'static Guard) {
+        let _mode = Uncaptured::new();
+        for (at, question) in self.questions.iter().enumerate() {
+            self.at.store(at, Ordering::Relaxed);
+            let answers = put(guard, question);
+            match self.answers.lock() {
+                Ok(mut all) => all.extend(answers),
+                Err(_) => break,
+            }
+        }
+        self.done.store(true, Ordering::Release);
+    }
+}
+
+/// Puts one question to the driver.
+fn put(guard: &'static Guard, question: &Question) -> Vec<Answer> {
+    match *question {
+        Question::Stream { number, handle, context, created } => {
+            let _asking = Probing::new();
+            stream(guard, number, handle, context, created).into_iter().collect()
+        }
+        Question::Events { stream, ref events } => {
+            let _asking = Probing::new();
+            let (mut low, mut high, mut asked) = (0, events.len(), 0);
+            let mut last = None;
+            // Events on one stream end in their order.
+            while low < high {
+                let middle = low + (high - low) / 2;
+                let (event, recorded) = events[middle];
+                // Gone, or recorded again, since the list was made.
+                let there = guard.tracker.stream_entry(stream).is_some_and(|s| s.alive());
+                let same = there && guard.tracker.event_is(event, stream, recorded);
+                let complete = same && driver::event_query(event as Handle) == Some(SUCCESS);
+                asked += 1;
+                if complete {
+                    last = Some(Answer::Complete { stream, event, recorded });
+                    low = middle + 1;
+                } else {
+                    high = middle;
+                }
+            }
+            last.into_iter().chain([Answer::Events { asked }]).collect()
+        }
+        Question::Loaded { function, handle } => {
+            let _asking = Probing::new();
+            if !is_still(guard, function, handle) {
+                return Vec::new();
+            }
+            let mut state = 0;
+            let asked = driver::function_is_loaded(&mut state, handle as Handle);
+            (asked == Some(SUCCESS) && state == 0).then_some(Answer::NotLoaded { function }).into_iter().collect()
+        }
+        Question::Memory { address, wide } => driver_queries::host_memory(address, wide)
+            .value()
+            .map(|value| Answer::Holds { address, wide, value })
+            .into_iter()
+            .collect(),
+        Question::Resident { key, handle, kernel, threads, shared_bytes, device } => {
+            let _asking = Probing::new();
+            if !is_still(guard, key.function, handle) {
+                return Vec::new();
+            }
+            let needs = driver_queries::needs(handle as Handle, kernel, device, threads, shared_bytes);
+            needs
+                .and_then(|needs| resident_blocks(driver_queries::limits(device), needs))
+                .map(|blocks| Answer::Resident { key, blocks })
+                .into_iter()
+                .collect()
+        }
+    }
+}
+
+/// Whether the function has not gone with its module since the list was made.
+fn is_still(guard: &Guard, function: u32, handle: u64) -> bool {
+    guard.tracker.function_entry(function).is_some_and(|f| f.alive() && f.handle() == handle)
+}
+
+fn stream(guard: &'static Guard, number: u32, handle: u64, context: u64, created: bool) -> Option<Answer> {
+    // Destroyed since the list was made: not asked any more.
+    guard.tracker.stream_entry(number).filter(|s| s.alive() && s.handle() == handle && !s.destroyed())?;
+    let mut capturing = 0;
+    if created {
+        if driver::stream_is_capturing(handle as Handle, &mut capturing) != Some(SUCCESS) || capturing != 0 {
+            return None;
+        }
+    } else if driver::ctx_push(context as Handle) != Some(SUCCESS) {
+        return None;
+    }
+    let asked = guard.now();
+    let answer = driver::stream_query(handle as Handle);
+    if !created {
+        driver::ctx_pop(&mut std::ptr::null_mut());
+    }
+    match answer? {
+        SUCCESS => Some(Answer::Idle { number, asked }),
+        driver::NOT_READY => Some(Answer::Busy { number }),
+        result => Some(Answer::Failed { number, result }),
+    }
+}
+
+/// Puts an answer where a diagnosis finds it.
+fn fold(guard: &Guard, slot: &ThreadSlot, answer: &Answer, seen: &mut ProbeSeen) {
+    let now = guard.now();
+    let record = |class: Class| {
+        let entry_point = EntryPoint::of_class(class);
+        Record { kind: Kind::Seen, entered: now, returned: now, ..Record::of(entry_point) }
+    };
+    match *answer {
+        Answer::Idle { number, asked } => {
+            guard.tracker.stream_entry(number).into_iter().for_each(|s| s.complete_until(asked));
+            slot.push(&Record { stream: number, ..record(Class::StreamQuery) }, Lane::RareEvents);
+            seen.idle.push(number);
+        }
+        Answer::Busy { number } => {
+            let result = driver::NOT_READY;
+            slot.push(&Record { stream: number, result, ..record(Class::StreamQuery) }, Lane::RareEvents);
+            seen.busy.push(number);
+        }
+        Answer::Failed { number, result } => seen.failed.push((number, result)),
+        Answer::Complete { stream, event, recorded } => {
+            let entry = guard.tracker.stream_entry(stream);
+            // Whoever had heard of it before learns nothing new.
+            let news =
+                entry.is_some_and(|s| s.oldest(guard.tracker.stream_idle_until(s)).is_some_and(|o| o.at < recorded));
+            guard.tracker.event_complete(event, now);
+            if news {
+                slot.push(&Record { stream, detail: event, ..record(Class::EventQuery) }, Lane::RareEvents);
+            }
+            seen.events_complete += 1;
+        }
+        Answer::Events { asked } => seen.events_asked += asked,
+        Answer::NotLoaded { function } => {
+            let name =
+                guard.tracker.function_name(function).map_or_else(|| format!("function {function}"), str::to_owned);
+            seen.not_loaded.push(lazyguard_core::report::demangle(&name));
+        }
+        Answer::Holds { address, wide, value } => {
+            let flags = if wide { lazyguard_core::trace::layout::flag::WIDE } else { 0 };
+            let record = Record { flags, detail: address, extent: value, ..record(Class::WaitValue) };
+            slot.push(&record, Lane::RareEvents);
+        }
+        Answer::Resident { key, blocks } => {
+            let LaunchKey { function, three, detail } = key;
+            slot.push(&Record { function, three, detail, extent: blocks, ..record(Class::Launch) }, Lane::RareEvents);
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! Stacks of threads that are blocked in a driver call or run a host function, without a signal, a stop or `ptrace`.
+//!
+//! A thread that has entered a driver call leaves in its slot where its stack was then. As long as it is inside, nothing above
+//! that changes, so another thread can read it. Where the stack of a thread is that sleeps in a host function, the kernel says. That
+//! the thread has not gone on is asked after the reading as well as before: of one that has, nothing is said. The outer frames are found by the tables that files carry for exceptions,
+//! as they lie in memory; the stacks themselves go into the run folder, for the command to make more of them.
+//!
+//! Must not: take a lock that the program can hold, the
+//! dynamic linker's least of all; follow a pointer that was found in memory; or open a file other than those of `/proc/self` and
+//! its own.
+
+use crate::record::Guard;
+use crate::runtime::own_memory::OwnMemory;
+use crate::runtime::{clock, thread};
+use lazyguard_core::report::{FrameSeen, StackSeen};
+use lazyguard_core::stack::{
+    mappings, modules, own_maps, walk, DumpFile, DumpModule, DumpThread, Image, Memory, Module, Stack, STACKS,
+};
+use lazyguard_core::state::PublishedCall;
+use std::cell::OnceCell;
+use std::fs::{File, Permissions};
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+
+/// The most threads whose stacks are read, and the most bytes of each that are kept.
+const MOST_THREADS: usize = 64;
+const MOST_BYTES: u64 = 256 << 10;
+
+/// The stacks of these calls' threads and of those that run host functions; they are also kept in the run folder.
+pub fn save(guard: &'static Guard, calls: &[PublishedCall], running: &[u32]) -> Vec<StackSeen> {
+    read(guard, calls, running, true)
+}
+
+/// The same, kept nowhere.
+pub fn look(guard: &'static Guard, calls: &[PublishedCall], running: &[u32]) -> Vec<StackSeen> {
+    read(guard, calls, running, false)
+}
+
+fn read(guard: &'static Guard, calls: &[PublishedCall], running: &[u32], keep: bool) -> Vec<StackSeen> {
+    let maps = own_maps();
+    let space = Space::new(&maps);
+    let mut calls: Vec<_> = calls.iter().filter(|call| call.caller != 0).collect();
+    calls.sort_by_key(|call| call.entered);
+    let running = running.iter().filter_map(|thread| space.sleeping(*thread));
+    let mut found: Vec<_> =
+        running.chain(calls.into_iter().filter_map(|call| space.seen(call))).take(MOST_THREADS).collect();
+    let kept = guard.folder.as_ref().filter(|_| keep && !found.is_empty()).map(|folder| {
+        folder.replace_by(STACKS, &mut |file| {
+            // Whatever lay on the stacks is in it: it is its owner's, as a core file is.
+            file.set_permissions(Permissions::from_mode(0o600))?;
+            space.write(file, guard, &found)
+        })
+    });
+    found.retain(|found| found.stands(guard));
+    let mut seen: Vec<_> = found.into_iter().map(|found| found.seen).collect();
+    if let (Some(Err(error)), Some(first)) = (kept, seen.first_mut()) {
+        first.notes.push(format!("the stacks could not be kept in the run folder: {error}"));
+    }
+    seen
+}
+
+/// In which files these addresses lie: those that calls return to, and the beginnings of functions.
+pub fn places((calls, functions): (Vec<u64>, Vec<u64>)) -> Vec<FrameSeen> {
+    let maps = own_maps();
+    let space = Space::new(&maps);
+    let of_functions = functions.into_iter().map(|address| {
+        let inside = space.frame(address.wrapping_add(1));
+        FrameSeen { address, offset: inside.offset.wrapping_sub(1), ..inside }
+    });
+    let known = |place: &FrameSeen| !place.module.is_empty();
+    calls.into_iter().map(|address| space.frame(address)).chain(of_functions).filter(known).collect()
+}
+
+/// What is mapped where.
+struct Space<'a> {
+    memory: OwnMemory,
+    maps: &'a str,
+    modules: Vec<Module>,
+    images: Vec<OnceCell<Option<Image>>>,
+}
+
+/// A stack that was read.
+struct Found {
+    /// The call that the thread is in; `None` of one that sleeps in a host function.
+    call: Option<PublishedCall>,
+    stack: Stack,
+    seen: StackSeen,
+}
+
+impl Found {
+    /// Whether the thread is still where it was.
+    fn stands(&self, guard: &Guard) -> bool {
+        match self.call {
+            Some(call) => guard.tracker.threads().any(|(_, slot)| slot.published() == Some(call)),
+            None => asleep(self.seen.thread) == Some((self.stack.begin, self.stack.address)),
+        }
+    }
+}
+
+/// The stack pointer and the program counter of a thread that sleeps in the kernel.
+fn asleep(thread: u32) -> Option<(u64, u64)> {
+    let text = std::fs::read_to_string(format!("/proc/self/task/{thread}/syscall")).ok()?;
+    let mut fields = text.split_whitespace().rev();
+    let mut field = || u64::from_str_radix(fields.next()?.strip_prefix("0x")?, 16).ok();
+    let address = field()?;
+    Some((field()?, address))
+}
+
+impl<'a> Space<'a> {
+    fn new(maps: &'a str) -> Self {
+        let modules = modules(maps);
+        let images = modules.iter().map(|_| OnceCell::new()).collect();
+        Self { memory: OwnMemory::new(), maps, modules, images }
+    }
+
+    fn image(&self, number: usize) -> Option<&Image> {
+        let (module, image) = (self.modules.get(number)?, self.images.get(number)?);
+        image.get_or_init(|| Image::read(&self.memory, module.base)).as_ref()
+    }
+
+    /// The stack of a call, if it is there as the call has left it.
+    fn seen(&self, call: &PublishedCall) -> Option<Found> {
+        let (address, begin) = (call.caller as u64, call.frame as u64);
+        let mapping = mappings(self.maps).find(|m| m.readable && (m.begin..m.end).contains(&begin))?;
+        // The return address lies right below. Where it does not, the call was left by a jump.
+        if self.memory.word(begin.checked_sub(8)?)? != address {
+            return None;
+        }
+        let stack = Stack { address, begin, end: mapping.end, frame: call.frame_register as u64 };
+        Some(self.found(call.thread, Some(*call), stack))
+    }
+
+    /// The stack of a thread that sleeps in the kernel.
+    fn sleeping(&self, thread: u32) -> Option<Found> {
+        let (begin, address) = asleep(thread)?;
+        let mapping = mappings(self.maps).find(|m| m.readable && (m.begin..m.end).contains(&begin))?;
+        // What its frame pointer register holds is not known. Most functions do without.
+        Some(self.found(thread, None, Stack { address, begin, end: mapping.end, frame: 0 }))
+    }
+
+    fn found(&self, thread: u32, call: Option<PublishedCall>, stack: Stack) -> Found {
+        let walked = if cfg!(target_arch = "x86_64") {
+            walk(&self.memory, &self.modules, &|number| self.image(number), &stack)
+        } else {
+            vec![stack.address]
+        };
+        let frames = walked.into_iter().map(|address| self.frame(address)).collect();
+        Found { call, stack, seen: StackSeen { thread, frames, notes: Vec::new() } }
+    }
+
+    fn frame(&self, address: u64) -> FrameSeen {
+        let number = self.modules.iter().position(|module| module.has_code_at(address.wrapping_sub(1)));
+        let Some((number, module)) = number.and_then(|number| Some((number, self.modules.get(number)?))) else {
+            return FrameSeen { address, ..FrameSeen::default() };
+        };
+        let bias = self.image(number).map_or(module.base, |image| image.bias);
+        FrameSeen {
+            address,
+            module: module.name().to_owned(),
+            offset: address.wrapping_sub(bias),
+            ..FrameSeen::default()
+        }
+    }
+
+    fn write(&self, file: &mut File, guard: &Guard, found: &[Found]) -> io::Result<()> {
+        let mut dump = DumpFile::new(io::BufWriter::new(file))?;
+        let mut threads = Vec::new();
+        for Found { stack, seen, .. } in found {
+            let end = stack.end.min(stack.begin.saturating_add(MOST_BYTES));
+            threads.push(DumpThread {
+                thread: seen.thread,
+                name: thread::name(seen.thread),
+                address: stack.address,
+                stack: stack.begin,
+                frame: stack.frame,
+                memory: dump.memory(&self.memory, stack.begin, end)?,
+            });
+        }
+        // Of a thread that went on, nothing is there that stood still.
+        let stands =
+            |thread: &DumpThread| found.iter().any(|found| found.seen.thread == thread.thread && found.stands(guard));
+        threads.retain(stands);
+        let modules: Vec<_> = self
+            .modules
+            .iter()
+            .enumerate()
+            .map(|(number, module)| {
+                let build_id = self.image(number).map_or(&[][..], |image| &image.build_id);
+                DumpModule { module, build_id }
+            })
+            .collect();
+        dump.finish(guard.id, clock::unix_nanos() / 1_000_000_000, &threads, &modules, self.maps)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::hint::black_box;
+
+    /// The frames of the calling function, by the tables.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(never)]
+    fn frames_here() -> Vec<FrameSeen> {
+        let (address, begin, frame): (u64, u64, u64);
+        // SAFETY: reads registers.
+        unsafe {
+            std::arch::asm!(
+                "lea {address}, [rip]",
+                "mov {begin}, rsp",
+                "mov {frame}, rbp",
+                address = out(reg) address,
+                begin = out(reg) begin,
+                frame = out(reg) frame,
+                options(nomem, nostack, preserves_flags)
+            );
+        }
+        let maps = own_maps();
+        let space = Space::new(&maps);
+        let end = mappings(&maps).find(|m| (m.begin..m.end).contains(&begin)).unwrap().end;
+        let stack = Stack { address, begin, end, frame };
+        let walked = walk(&space.memory, &space.modules, &|number| space.image(number), &stack);
+        walked.into_iter().map(|address| space.frame(address)).collect()
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline(never)]
+    fn nested(depth: u32, data: &mut [u64]) -> Vec<FrameSeen> {
+        let mut own = vec![u64::from(depth); 16];
+        let found = if depth == 0 { black_box(frames_here()) } else { black_box(nested(depth - 1, &mut own)) };
+        data[0] += own.len() as u64 + found.len() as u64;
+        found
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn frames_are_found_up_to_the_threads_first() {
+        let run = |depth| std::thread::spawn(move || nested(depth, &mut [0; 4])).join().unwrap();
+        let (few, many) = (run(3), run(13));
+        assert!(many.len() >= 15 && many.len() == few.len() + 10, "{} and {}", few.len(), many.len());
+        // The outermost are the C library's start of a thread.
+        assert!(many.last().unwrap().module.starts_with("libc.so"), "{many:#?}");
+        assert!(many.iter().all(|frame| !frame.module.is_empty()));
+    }
+}

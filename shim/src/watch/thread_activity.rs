@@ -1,0 +1,92 @@
+//! What the threads of the process do that are in no driver call: compute, sleep for a time, or wait for each other.
+//!
+//! The kernel tells in which system call a thread is, and with which arguments, without disturbing it. A thread that will go on
+//! by itself may still do what others wait for; one that waits for another thread will not. The driver's own threads are told
+//! by their names, as it names them.
+//!
+//! Must not: disturb a thread, or say anything where the kernel does not tell.
+
+use crate::runtime::thread;
+use lazyguard_core::diagnose::ThreadActivity;
+
+/// More threads than this are not looked at.
+const MOST_THREADS: usize = 256;
+
+/// How the driver's threads are named, and this library's.
+const THE_DRIVERS: &str = "cuda";
+const OWN: &str = "lazyguard-";
+
+/// What the process's threads do, as far as the kernel tells; of the driver's own threads those that are asked for.
+pub fn threads(wanted: impl Fn(u32) -> bool) -> Vec<(u32, ThreadActivity)> {
+    let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return Vec::new() };
+    let ids = tasks.flatten().filter_map(|task| task.file_name().to_str()?.parse::<u32>().ok());
+    ids.take(MOST_THREADS).filter_map(|thread| Some((thread, doing(thread, wanted(thread))?))).collect()
+}
+
+fn doing(thread: u32, wanted: bool) -> Option<ThreadActivity> {
+    let name = thread::name(thread);
+    if name.starts_with(OWN) || !wanted && name.starts_with(THE_DRIVERS) {
+        return None;
+    }
+    in_call(&std::fs::read_to_string(format!("/proc/self/task/{thread}/syscall")).ok()?)
+}
+
+/// What a thread does by the line that the kernel has for it: `running`, or the number of the system call, its arguments, the
+/// stack pointer and the program counter.
+fn in_call(line: &str) -> Option<ThreadActivity> {
+    let mut fields = line.split_whitespace();
+    let number = match fields.next()? {
+        "running" => return Some(ThreadActivity::Running),
+        number => number.parse::<i64>().ok()?,
+    };
+    let arguments: Vec<u64> =
+        fields.map_while(|field| u64::from_str_radix(field.trim_start_matches("0x"), 16).ok()).collect();
+    let argument = |at: usize| arguments.get(at).copied().unwrap_or(0);
+    Some(match number {
+        libc::SYS_nanosleep | libc::SYS_clock_nanosleep => ThreadActivity::Sleeping,
+        // The fourth argument of a futex's wait is how long at most.
+        libc::SYS_futex if argument(3) != 0 => ThreadActivity::Sleeping,
+        libc::SYS_futex => ThreadActivity::Waiting,
+        _ => ThreadActivity::Expecting,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    #[test]
+    fn a_line_of_the_kernels_tells_what_a_thread_does() {
+        assert_eq!(in_call("running\n"), Some(ThreadActivity::Running));
+        let sleep = format!("{} 0x0 0x0 0x7f 0x0 0x0 0x0 0x7f 0x7f\n", libc::SYS_clock_nanosleep);
+        assert_eq!(in_call(&sleep), Some(ThreadActivity::Sleeping));
+        let futex = |timeout: &str| format!("{} 0x7f01 0x189 0x0 {timeout} 0x0 0xffffffff 0x7f 0x7f", libc::SYS_futex);
+        assert_eq!(in_call(&futex("0x0")), Some(ThreadActivity::Waiting));
+        assert_eq!(in_call(&futex("0x7fff01")), Some(ThreadActivity::Sleeping));
+        assert_eq!(in_call(&format!("{} 0x3 0x1 0xffffffff", libc::SYS_read)), Some(ThreadActivity::Expecting));
+        assert_eq!((in_call(""), in_call("nonsense")), (None, None));
+    }
+
+    #[test]
+    fn threads_of_this_process_are_told() {
+        let (tell, told) = channel();
+        let (release, released) = channel::<()>();
+        let waits = std::thread::spawn(move || {
+            // SAFETY: takes no arguments and cannot fail.
+            tell.send(unsafe { libc::syscall(libc::SYS_gettid) } as u32).unwrap();
+            let _ = released.recv();
+        });
+        let thread = told.recv().unwrap();
+        let told = || threads(|_| false).into_iter().find(|(id, _)| *id == thread).map(|(_, doing)| doing);
+        let soon = (0..200).any(|_| {
+            std::thread::sleep(Duration::from_millis(5));
+            // Where the kernel does not tell, there is nothing to test.
+            told().is_none_or(|doing| doing == ThreadActivity::Waiting)
+        });
+        assert!(soon, "{:?}", told());
+        drop(release);
+        waits.join().unwrap();
+    }
+}
