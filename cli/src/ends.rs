@@ -4,9 +4,9 @@
 //! Must not: guess. A process that was reaped by a parent of its own has no entry.
 
 use crate::source::read;
-use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use signal_hook::low_level::signal_name;
 use std::path::Path;
 
 /// The file, in the folder of a run.
@@ -52,9 +52,9 @@ impl ProcessEnd {
 pub(crate) const UNKNOWN: &str = "ended, how is not known";
 
 fn signal_in_words(signal: i32) -> String {
-    match Signal::try_from(signal) {
-        Ok(known) => format!("signal {signal} ({known})"),
-        Err(_) => format!("signal {signal}"),
+    match signal_name(signal) {
+        Some(known) => format!("signal {signal} ({known})"),
+        None => format!("signal {signal}"),
     }
 }
 

@@ -9,7 +9,9 @@
 //!
 //! Must not: wait, but for what the user has named as an input.
 
-use nix::libc::{O_NOCTTY, O_NOFOLLOW, O_NONBLOCK};
+use libc::{O_NOCTTY, O_NOFOLLOW, O_NONBLOCK};
+use rustix::fs::{flock, FlockOperation};
+use rustix::io::Errno;
 use std::fs::{self, File, FileType, OpenOptions};
 use std::io::{self, Read as _};
 use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
@@ -67,6 +69,27 @@ fn expect_regular(kind: FileType) -> io::Result<()> {
 /// Opens a file of a run folder to write to it, which is no link.
 pub(crate) fn open_to_write_in(folder: &Path, name: &str) -> io::Result<File> {
     open_with(&folder.join(name), OpenOptions::new().write(true), O_NOFOLLOW)
+}
+
+/// A file that this process has locked against others, for as long as it holds this.
+#[derive(Debug)]
+pub(crate) struct Locked(File);
+
+impl Locked {
+    /// Locks a file; gives it back where another process has a lock on it, or the file system has none.
+    pub fn new(file: File) -> Result<Self, (File, Errno)> {
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Self(file)),
+            Err(error) => Err((file, error)),
+        }
+    }
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        // A child that has the descriptor would keep the lock.
+        let _ = flock(&self.0, FlockOperation::Unlock);
+    }
 }
 
 /// Makes a file that is not there yet and that its owner alone may open.
@@ -170,7 +193,7 @@ mod tests {
         fs::write(at("file"), "text").unwrap();
         symlink("file", at("link")).unwrap();
         symlink("fifo", at("link-to-fifo")).unwrap();
-        nix::unistd::mkfifo(&at("fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, at("fifo"), rustix::fs::Mode::RWXU).unwrap();
         let _socket = UnixListener::bind(at("socket")).unwrap();
         assert_eq!(
             (read_text(at("file")).unwrap(), read_text_in(&scratch.0, "file").unwrap()),

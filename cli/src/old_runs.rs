@@ -8,9 +8,9 @@ use crate::process::{ask_as, exists, Status};
 use crate::source::{started_by_header, RECORDING};
 use lazyguard_core::old_runs::{namespace, remove_folder, Sight};
 use lazyguard_core::run_folder::{private_bases, Private};
-use nix::errno::Errno;
-use nix::fcntl::{Flock, FlockArg};
-use nix::unistd::getuid;
+use rustix::fs::{flock, FlockOperation};
+use rustix::io::Errno;
+use rustix::process::getuid;
 use serde_json::Value;
 use std::fs;
 use std::io::ErrorKind;
@@ -55,9 +55,9 @@ pub(crate) fn sight() -> Sight<'static> {
         now: SystemTime::now(),
         exists: &exists,
         open: &|path| files::open_unlinked(path),
-        is_locked: Some(&|file| match Flock::lock(file.try_clone().ok()?, FlockArg::LockSharedNonblock) {
-            Ok(_) => Some(false),
-            Err((_, Errno::EWOULDBLOCK)) => Some(true),
+        is_locked: Some(&|file| match flock(file, FlockOperation::NonBlockingLockShared) {
+            Ok(()) => flock(file, FlockOperation::Unlock).ok().map(|()| false),
+            Err(Errno::WOULDBLOCK) => Some(true),
             Err(_) => None,
         }),
     }

@@ -11,9 +11,8 @@ use crate::files;
 use crate::source::{started_by_header, RECORDING};
 use crate::Failure;
 use lazyguard_core::stack::{mappings, Mapping};
-use nix::errno::Errno;
-use nix::sys::signal::kill;
-use nix::unistd::{getuid, Pid};
+use rustix::io::Errno;
+use rustix::process::{getuid, test_kill_process, Pid};
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
@@ -157,8 +156,8 @@ impl Status {
 /// Whether there is a process with this number, whoever may look at it; one that has ended and waits to be noticed is there.
 pub(crate) fn exists(process: u32) -> bool {
     // Zero and below mean groups.
-    let process = i32::try_from(process).ok().filter(|&process| process > 0);
-    process.is_some_and(|process| matches!(kill(Pid::from_raw(process), None), Ok(()) | Err(Errno::EPERM)))
+    let process = i32::try_from(process).ok().and_then(Pid::from_raw);
+    process.is_some_and(|process| matches!(test_kill_process(process), Ok(()) | Err(Errno::PERM)))
 }
 
 /// The letter behind the name in `/proc/PID/stat`.

@@ -13,7 +13,6 @@ ON_A_CARD = ("runtime/lazy_pair",)
 
 
 def simulated(say):
-    build.under_way("fetching the CUDA headers (2 MB)")
     build.fetch_cuda(say, "--headers")
     build.under_way("compiling the simulated driver and lazy_pair with g++")
     native_build.build(say, SIMULATED)
@@ -21,7 +20,6 @@ def simulated(say):
 
 def on_a_card(architecture):
     def side(say):
-        build.under_way("fetching the CUDA headers and nvcc (100 MB)")
         build.fetch_cuda(say)
         build.under_way(f"compiling lazy_pair for sm_{architecture} with nvcc")
         native_build.build(say, ON_A_CARD, [architecture])

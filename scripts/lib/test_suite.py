@@ -96,6 +96,11 @@ def formatted():
     return step("format", ["cargo", "fmt", "--all", "--check", "--", "-l", "--color", "never"], lacks=component("fmt"))
 
 
+def fetched():
+    """What both lanes use: the tests ask for it as well, and here it is seen by itself where it cannot be had."""
+    return [step("the schemas of JUnit and SARIF", [str(ROOT / "scripts" / "fetch-schemas")])]
+
+
 def lanes():
     """What waits, and what computes."""
     scripts = ROOT / "scripts"
@@ -110,8 +115,6 @@ def lanes():
         step("the commands in the documentation", [sys.executable, str(scripts / "lib" / "doc_commands.py")], count_last_line, 180),
     ]
     computing = [
-        # The tests ask for them as well; here it is seen by itself where they cannot be had.
-        step("the schemas of JUnit and SARIF", [str(scripts / "fetch-schemas")]),
         step("the library as a file", [str(scripts / "check-library")], count_last_line),
         step("the scripts' own tests", [sys.executable, "-m", "unittest", "discover", "-s", str(scripts / "tests")], count_unittest),
         formatted(),
@@ -244,6 +247,7 @@ def main():
     if is_quick:
         run_lane(quick(), report)
     else:
+        run_lane(fetched(), report)
         run_beside(*lanes(), report)
         if os.environ.get("LAZYGUARD_TEST_LONG"):
             run_lane(on_request(), report)

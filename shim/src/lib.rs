@@ -1,14 +1,25 @@
-//! `liblazyguard.so`: the library that is preloaded into somebody else's process.
+//! `liblazyguard.so`: the library that is preloaded into a program's process.
 //!
-//! The way of a call: an export of [`hooks`], or the same function's address handed out by [`lookup`], then the guard
+//! A call takes this path: an export of [`hooks`], or the same function's address handed out by [`lookup`], then the guard
 //! ([`hooks::call`]: is this process armed, is this thread already in here?), the real driver function exactly once, and
-//! the fold of what happened into the state. Everything slow stands in [`runtime`]: arming, preloading, the
-//! watchdog and the log.
+//! the fold of what happened into the state.
+//!
+//! A folder knows those below it in this table, and none above:
+//!
+//! | folder | |
+//! |---|---|
+//! | [`hooks`] | the exports, and what each family of driver functions does around the real call |
+//! | [`lifecycle`] | arming, fork, and the end of the process |
+//! | [`watch`] | the watchdog, and what is done about a program that stands still |
+//! | [`record`] | what is kept of a run: the recording, the log, the run folder; and the guard, which owns it all |
+//! | [`preload`] | loading functions ahead of their use |
+//! | [`lookup`] | how a program reaches the driver, and how it comes to reach the hooks instead |
+//! | [`runtime`] | what every part stands on: the armed process, the door, the clock, memory, faults |
 //!
 //! What holds everywhere in this crate:
 //!
 //! * The first law: a program that works without the library works the same with it. Where anything is in doubt, the call
-//!   is passed on as it came, and counted.
+//!   is passed on as it came, and counted under its reason ([`runtime::pass_through`]).
 //! * The real function is called exactly once, whatever fails around it, and its value is returned unchanged. The only
 //!   answer that is ever changed is the loading mode that a small CUDA runtime instance asks for (see
 //!   [`preload::nudge`]).

@@ -3,6 +3,9 @@
 //! Names are interned: a packet carries a text the first time it is used, and its number from then on. Packets may stand in
 //! any order of time; those of one track and one moment count in the order in which they stand.
 //!
+//! Why no library: those that there are generate types for hundreds of messages by a compiler of protocol buffers that runs in the
+//! build. These are a few messages, and a timeline can have millions of packets: each is written as it comes.
+//!
 //! Must not: know what a slice means.
 
 use super::protobuf::{varint, Message};

@@ -11,8 +11,8 @@ use crate::Failure;
 use chrono::DateTime;
 use lazyguard_core::hazard::messages;
 use lazyguard_core::report::Block;
-use nix::sys::signal::Signal;
 use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, TestSuite};
+use rustix::process::Signal;
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -125,12 +125,12 @@ fn of_process(process: &Process, program: &str, names: &mut HashMap<String, u32>
 }
 
 /// Signals by which a process is asked to end, by a launcher or by the program itself that needs it no more.
-const ASKED_TO_END: [Signal; 3] = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGTERM];
+const ASKED_TO_END: [Signal; 3] = [Signal::HUP, Signal::INT, Signal::TERM];
 
 /// Of a process in which nothing stood still: a failure where a signal ended it that asks nobody; neither passed nor failed where it
 /// was ended on purpose, or where how it ended is not known.
 fn of_the_course(process: &Process) -> TestCaseStatus {
-    let asked = |signal| Signal::try_from(signal).is_ok_and(|signal| ASKED_TO_END.contains(&signal));
+    let asked = |signal| Signal::from_named_raw(signal).is_some_and(|signal| ASKED_TO_END.contains(&signal));
     match process.course {
         Course::Well => TestCaseStatus::success(),
         Course::Signalled(signal) if !asked(signal) => status(NonSuccessKind::Failure, "signal", &process.ended, ""),

@@ -7,6 +7,20 @@
 //! What it cannot have, a descriptor, a thread, a folder, `/proc`, it does without, and says so in a line; a program that runs without
 //! this command is not kept from running by it. Only what an option asks for and cannot be had is a failure.
 //!
+//! | the command | and does not | because |
+//! |---|---|---|
+//! | leaves the program in the process group that the command itself was started in | give it one of its own, and hand the terminal over | a group holds a pipeline (`lazyguard run app \| less`), a script or a shell's job together. In a group of its own the program alone would have the terminal: the pager behind the pipe would be stopped, Ctrl-C would not reach the script around it, a CI system that kills the job's group would miss it, and a program that begins with `setsid` would fail, as the leader of its group |
+//! | passes a signal of another process on, to the program alone | send it to the group | without the command the program alone would have got it: a `SIGTERM` of a container's runtime is for the program that saves its state, not for its data loaders |
+//! | leaves the terminal's signals to the kernel | pass them on | the kernel has sent them to the whole group. `siginfo` says who has sent a signal |
+//! | stops when the program was stopped from the terminal | stop at once | a program may ignore Ctrl-Z, or put its screen in order first. A program that was stopped in another way is continued in another way, which would not continue this command |
+//! | reaps orphans (`PR_SET_CHILD_SUBREAPER`) | keep a list, or a control group | a daemon leaves its parent, its group and its session, but not its descent. Control groups need rights that a user may not have |
+//! | makes a place for the folders of processes of other users, with a name that cannot be guessed, in a folder that cannot be listed | open the folder of the run | a process that has given up its rights could not write there, and every other user could look into it |
+//! | leaves the program alone when the command itself is killed | have the kernel kill the program (`PR_SET_PDEATHSIG`) | a supervisor that is killed for memory, or by mistake, is no reason to end a job. That signal also comes when a thread ends, and a program may use it itself |
+//! | keeps the program's signal actions as an exec makes them | set them in the child | that takes unsafe code between fork and exec. A handler becomes the default action at an exec, and what is ignored stays ignored; the standard library alone gives `SIGPIPE` its default action back |
+//!
+//! The hanging process decides whether a hang is one to act on, with its own clock and knowledge, and says so in its report (`acts` in
+//! `hang.json`). So `--on-hang kill` and `LAZYGUARD_ON_HANG` cannot differ.
+//!
 //! Must not: write anything on success that was not asked for.
 
 pub(crate) mod code;
@@ -18,6 +32,7 @@ mod remembered;
 pub(crate) mod root;
 mod signals;
 mod supervise;
+mod system;
 mod terminal;
 mod tree;
 mod unseen;
@@ -30,10 +45,10 @@ use crate::findings::{self, Annotations, Finished};
 use crate::nvml::Sampler;
 use crate::{library, output, timing, Failure};
 use lazyguard_core::settings::{self, FolderFacts, RUN_OTHER_USERS, RUN_ROOT};
-use nix::sys::signal::Signal;
 use other_users::OtherUsers;
 use program::NotStarted;
 use root::{Given, Root};
+use rustix::process::{child_subreaper, getpid, set_child_subreaper, Signal};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -77,8 +92,8 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
     let caught = signals::Caught::now();
     caught.complaint().iter().for_each(|line| say(line));
     // Whoever loses its parent is ours from now on; an old kernel that cannot do that does without.
-    let was_subreaper = nix::sys::prctl::get_child_subreaper().unwrap_or(false);
-    let _ = nix::sys::prctl::set_child_subreaper(true);
+    let was_subreaper = child_subreaper().ok().flatten();
+    let _ = set_child_subreaper(Some(getpid()));
     let root = make_root(&options, &facts, &command)?;
     if root.is_nested() {
         // The one around this one prints them.
@@ -101,7 +116,7 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
             root.finish(false);
             drop(others);
             // What is started in this command's place keeps it.
-            let _ = nix::sys::prctl::set_child_subreaper(was_subreaper);
+            let _ = set_child_subreaper(was_subreaper);
             return Ok(without_a_second_process(&options, not_started, &variables, &caught));
         }
     };
@@ -297,7 +312,7 @@ fn conclude(options: &Options, root: Root, run: &Finished, ended: &Ended, unseen
     // The first process of a container is not ended by a signal that it has no action for.
     if ended.interrupted && code > code::SIGNAL && std::process::id() != 1 {
         // A script that runs this stops at Ctrl-C only if what it runs was ended by that.
-        let _ = signal_hook::low_level::emulate_default_handler(Signal::SIGINT as i32);
+        let _ = signal_hook::low_level::emulate_default_handler(Signal::INT.as_raw());
     }
     Ok(code)
 }

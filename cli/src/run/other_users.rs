@@ -9,17 +9,16 @@
 //! Must not: follow a link, wait for what is no file, or believe more of what is there than that a process of the program has
 //! written it.
 
-use super::root::{locked, MARK};
-use crate::files;
+use super::root::MARK;
+use crate::files::{self, Locked};
 use crate::old_runs;
 use crate::process::exists;
 use lazyguard_core::old_runs::{namespace, process_of};
 use lazyguard_core::run_folder::{private_bases, private_suffix};
 use lazyguard_core::settings::PRIVATE_RUN;
 use lazyguard_core::tasks::{capabilities, capability};
-use nix::fcntl::Flock;
-use nix::unistd::{geteuid, getuid};
 use rustix::fs::{openat, Dir, FileType, Mode, OFlags};
+use rustix::process::{geteuid, getuid};
 use std::collections::hash_map::RandomState;
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::hash::{BuildHasher, Hasher};
@@ -39,7 +38,7 @@ pub(super) struct OtherUsers {
     outer: PathBuf,
     place: PathBuf,
     /// Says to whoever clears up that the run goes on.
-    _mark: Option<Flock<File>>,
+    _mark: Option<Locked>,
 }
 
 impl OtherUsers {
@@ -67,14 +66,14 @@ impl OtherUsers {
         made.map(|mark| Self { outer, place, _mark: mark })
     }
 
-    fn fill(outer: &Path, place: &Path) -> io::Result<Option<Flock<File>>> {
+    fn fill(outer: &Path, place: &Path) -> io::Result<Option<Locked>> {
         DirBuilder::new().mode(0o700).create(place)?;
         // By it the sweep knows what is in here for folders of processes.
         mark_at(place)?;
         let mark = mark_at(outer)?;
         fs::set_permissions(place, Permissions::from_mode(0o1777))?;
         fs::set_permissions(outer, Permissions::from_mode(0o711))?;
-        Ok(locked(mark).ok())
+        Ok(Locked::new(mark).ok())
     }
 
     /// Where such processes make their folders.
@@ -259,9 +258,9 @@ mod tests {
         assert!(lives(&place.join(&own)) && !lives(&elsewhere) && !lives(&place.join("notes")));
         if geteuid().is_root() {
             // Of another user: in a namespace of its own, its process had this number.
-            nix::unistd::chown(&place.join(&own), Some(65534.into()), None).unwrap();
+            std::os::unix::fs::chown(place.join(&own), Some(65534), None).unwrap();
             assert!(!lives(&place.join(&own)));
-            nix::unistd::chown(&place.join(&own), Some(getuid()), None).unwrap();
+            std::os::unix::fs::chown(place.join(&own), Some(getuid().as_raw()), None).unwrap();
         }
         drop(others);
         assert!(place.join(&own).is_dir(), "its process goes on");
@@ -285,7 +284,7 @@ mod tests {
         assert_eq!((mode(&to), mode(&to.join("hang.json"))), (0o700, 0o600));
         if geteuid().is_root() {
             // Of another user than the folder.
-            nix::unistd::chown(&from.join("hang.json"), Some(65534.into()), None).unwrap();
+            std::os::unix::fs::chown(from.join("hang.json"), Some(65534), None).unwrap();
             assert!(copy(&from, &scratch.0.join("again"), &mut 0).is_err());
             assert_eq!(fs::read_dir(scratch.0.join("again")).unwrap().count(), 0);
         }

@@ -4,8 +4,10 @@
 
 use crate::library::LIBRARY;
 use crate::run::{code, signals};
-use nix::sys::signal::Signal;
-use nix::unistd::{access, getegid, geteuid, AccessFlags};
+use rustix::fs::{access, Access};
+use rustix::io::Errno;
+use rustix::process::{getegid, geteuid, Signal};
+use signal_hook::low_level::signal_name;
 use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -43,9 +45,9 @@ pub(super) struct NotStarted {
 
 impl NotStarted {
     fn new(name: &OsStr, error: &io::Error) -> Self {
-        use nix::libc::{EAGAIN, EMFILE, ENFILE, ENOMEM};
         let code = if error.kind() == io::ErrorKind::NotFound { code::NOT_FOUND } else { code::CANNOT_RUN };
-        let for_want_of_room = error.raw_os_error().is_some_and(|e| [EAGAIN, EMFILE, ENFILE, ENOMEM].contains(&e));
+        let for_want_of_room =
+            matches!(Errno::from_io_error(error), Some(Errno::AGAIN | Errno::MFILE | Errno::NFILE | Errno::NOMEM));
         Self { code, line: format!("cannot run {}: {error}", name.to_string_lossy()), for_want_of_room }
     }
 }
@@ -94,7 +96,7 @@ fn run<T>(
     };
     let started = match (started, resolve(name)) {
         // A script without a first line that says what runs it: for a shell, as shells and `env` have it.
-        (Err(error), Some(path)) if error.raw_os_error() == Some(nix::libc::ENOEXEC) => {
+        (Err(error), Some(path)) if Errno::from_io_error(&error) == Some(Errno::NOEXEC) => {
             start(Command::new("/bin/sh").arg(path).args(arguments).envs(variables()))
         }
         (started, _) => started,
@@ -105,8 +107,8 @@ fn run<T>(
 /// A signal that this process catches has its default action in what it starts, also one that was ignored before. `env` becomes
 /// the program, and ignores it again.
 fn env_arguments(to_ignore: &[Signal]) -> Vec<String> {
-    let ignored =
-        to_ignore.iter().map(|signal| format!("--ignore-signal={}", signal.as_str().trim_start_matches("SIG")));
+    let names = to_ignore.iter().filter_map(|signal| signal_name(signal.as_raw()));
+    let ignored = names.map(|name| format!("--ignore-signal={}", name.trim_start_matches("SIG")));
     ignored.chain(["--".to_owned()]).collect()
 }
 
@@ -131,7 +133,7 @@ fn is_no_word_of_env(name: &OsStr) -> bool {
 /// Whether it is there and may be run: of one that cannot be, this command says so itself.
 fn is_a_program(name: &OsStr) -> bool {
     let path = resolve(name);
-    path.is_some_and(|path| path.is_file() && access(&path, AccessFlags::X_OK).is_ok())
+    path.is_some_and(|path| path.is_file() && access(&path, Access::EXEC_OK).is_ok())
 }
 
 /// Where a program is, as the search path has it.
@@ -184,7 +186,7 @@ mod tests {
             assert_eq!(take_this_place(&program, &[], &[]).code, code, "{name}");
         }
         assert!(why("/no/such/program").line.contains("/no/such/program"));
-        let want = |error| NotStarted::new(OsStr::new("app"), &io::Error::from_raw_os_error(error)).for_want_of_room;
-        assert!(want(nix::libc::EAGAIN) && want(nix::libc::ENOMEM) && !want(nix::libc::EACCES));
+        let want = |error: Errno| NotStarted::new(OsStr::new("app"), &error.into()).for_want_of_room;
+        assert!(want(Errno::AGAIN) && want(Errno::NOMEM) && !want(Errno::ACCESS));
     }
 }

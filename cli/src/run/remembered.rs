@@ -4,8 +4,7 @@
 
 use super::tree;
 use crate::ends::ProcessEnd;
-use nix::unistd::Pid;
-use rustix::process::{waitpid, WaitOptions, WaitStatus};
+use rustix::process::{waitpid, Pid, WaitOptions};
 use std::collections::{HashSet, VecDeque};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -24,7 +23,7 @@ pub(super) struct Identity {
 impl Identity {
     /// Of a process that has not been reaped. In a namespace of its own it has another number there.
     pub fn of(process: Pid) -> Self {
-        let number = || process.as_raw().unsigned_abs();
+        let number = || process.as_raw_pid().unsigned_abs();
         let status = crate::files::read_text(format!("/proc/{process}/status")).unwrap_or_default();
         Self { process: own_number(&status).unwrap_or_else(number), start_ticks: tree::start_of(process) }
     }
@@ -62,10 +61,9 @@ impl Remembered {
     /// Reaps a child that is not the program, and notes how it ended.
     pub fn reap(&mut self, process: Pid) {
         let who = Identity::of(process);
-        let Some(child) = rustix::process::Pid::from_raw(process.as_raw()) else { return };
         // Somebody else may have been faster.
-        if let Ok(Some((_, status))) = waitpid(Some(child), WaitOptions::NOHANG) {
-            self.add(who, WaitStatus::exit_status(status), WaitStatus::terminating_signal(status));
+        if let Ok(Some((_, status))) = waitpid(Some(process), WaitOptions::NOHANG) {
+            self.add(who, status.exit_status(), status.terminating_signal());
         }
     }
 
@@ -110,6 +108,7 @@ fn now() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::process::{waitid, Signal, WaitId, WaitIdOptions};
     use std::process::Command;
 
     #[test]
@@ -125,14 +124,12 @@ mod tests {
         for (script, told) in [("exit 3", false), ("kill -SEGV $$", false), ("kill -40 $$", false), ("sleep 60", true)]
         {
             let mut child = Command::new("sh").args(["-c", script]).spawn().unwrap();
-            let process = Pid::from_raw(child.id().cast_signed());
+            let process = Pid::from_child(&child);
             if told {
                 remembered.told_to_end(process);
-                tree::send(process, nix::sys::signal::Signal::SIGKILL);
+                tree::send(process, Signal::KILL);
             }
-            while tree::ended_children().iter().all(|ended| *ended != process) {
-                std::thread::sleep(std::time::Duration::from_millis(5));
-            }
+            waitid(WaitId::Pid(process), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).unwrap();
             remembered.reap(process);
             assert!(child.wait().is_err(), "it has been reaped");
             numbers.push(child.id());

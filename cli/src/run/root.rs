@@ -7,7 +7,7 @@
 //! Must not: take over a folder with an earlier run in it, or remove anything in a folder that the user named.
 
 use crate::ends::{self, ProcessEnd};
-use crate::files;
+use crate::files::{self, Locked};
 use crate::old_runs;
 use crate::process::exists;
 use crate::source::{is_process_folder, HAZARDS, RECORDING};
@@ -16,9 +16,8 @@ use lazyguard_core::old_runs::{namespace, process_of, tidy};
 use lazyguard_core::run_folder::file::KEPT;
 use lazyguard_core::run_folder::{private_bases, private_suffix};
 use lazyguard_core::settings::{expand_folder, literal_folder, FolderFacts, PRIVATE_RUN};
-use nix::errno::Errno;
-use nix::fcntl::{Flock, FlockArg};
-use nix::unistd::getuid;
+use rustix::io::Errno;
+use rustix::process::getuid;
 use serde::Deserialize;
 use std::collections::hash_map::RandomState;
 use std::collections::HashSet;
@@ -78,7 +77,7 @@ pub(super) struct Root {
     absent: bool,
     /// The mark, locked: whoever clears up sees by that, also from another container, that the run goes on. `None` where the file
     /// system has no locks.
-    _mark: Option<Flock<File>>,
+    _mark: Option<Locked>,
 }
 
 impl Root {
@@ -364,26 +363,21 @@ fn has_living(root: &Path) -> bool {
 
 /// Whether the `lazyguard run` of a folder still runs. Whatever is there under the mark's name, opening it waits for nobody.
 fn is_supervised(folder: &Path) -> bool {
-    files::open_in(folder, MARK).is_ok_and(|mark| locked(mark).is_err())
+    files::open_in(folder, MARK).is_ok_and(|mark| Locked::new(mark).is_err())
 }
 
 /// The file, locked for as long as this process holds it; `None` where the file system has no locks.
-fn lock(mut file: File) -> Option<Flock<File>> {
+fn lock(mut file: File) -> Option<Locked> {
     // Another process that looks whether it is locked has a lock on it for a moment.
     for _ in 0..50 {
-        file = match locked(file) {
+        file = match Locked::new(file) {
             Ok(locked) => return Some(locked),
-            Err((file, Errno::EWOULDBLOCK)) => file,
+            Err((file, Errno::WOULDBLOCK)) => file,
             Err(_) => return None,
         };
         std::thread::sleep(Duration::from_millis(1));
     }
     None
-}
-
-/// The file, locked by this process; its lock goes with it.
-pub(crate) fn locked(file: File) -> Result<Flock<File>, (File, Errno)> {
-    Flock::lock(file, FlockArg::LockExclusiveNonblock)
 }
 
 #[cfg(test)]

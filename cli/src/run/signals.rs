@@ -10,11 +10,10 @@
 //! Must not: change a signal that is ignored here, as under `nohup`: the program has that from this process. Fail: a program is not kept
 //! from running because its signals cannot be passed on.
 
-use super::{terminal, tree};
+use super::{system, terminal, tree};
 use crate::files;
 use crate::Failure;
-use nix::sys::signal::{SigSet, Signal};
-use nix::unistd::{getpid, getsid, Pid};
+use rustix::process::{getpid, getsid, Pid, Signal};
 use signal_hook::iterator::exfiltrator::origin::{Origin, WithOrigin};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::low_level::siginfo::Cause;
@@ -29,21 +28,21 @@ use std::time::Duration;
 /// What is passed on. `SIGKILL` and `SIGSTOP` cannot be; faults are this process's own; `SIGTTIN` and `SIGTTOU` say that it
 /// has used the terminal itself.
 const PASSED_ON: [Signal; 15] = [
-    Signal::SIGHUP,
-    Signal::SIGINT,
-    Signal::SIGQUIT,
-    Signal::SIGTERM,
-    Signal::SIGUSR1,
-    Signal::SIGUSR2,
-    Signal::SIGALRM,
-    Signal::SIGVTALRM,
-    Signal::SIGPROF,
-    Signal::SIGTSTP,
-    Signal::SIGCONT,
-    Signal::SIGWINCH,
-    Signal::SIGXCPU,
-    Signal::SIGIO,
-    Signal::SIGPWR,
+    Signal::HUP,
+    Signal::INT,
+    Signal::QUIT,
+    Signal::TERM,
+    Signal::USR1,
+    Signal::USR2,
+    Signal::ALARM,
+    Signal::VTALARM,
+    Signal::PROF,
+    Signal::TSTP,
+    Signal::CONT,
+    Signal::WINCH,
+    Signal::XCPU,
+    Signal::IO,
+    Signal::POWER,
 ];
 
 /// Catches them from now on; nothing is lost that comes before the program is there.
@@ -91,9 +90,9 @@ impl Caught {
         let ignored = ignored();
         // Of a child's end nothing would be heard where that is ignored, not even how it ended. Where files may not grow, this
         // command's own cannot be written, which is no reason to end.
-        let own = [Signal::SIGCHLD, Signal::SIGXFSZ].into_iter();
-        let own = own.filter(|&s| s == Signal::SIGCHLD || !has(ignored, s));
-        let wanted = PASSED_ON.into_iter().filter(|&s| !has(ignored, s)).chain(own).map(|s| s as c_int);
+        let own = [Signal::CHILD, Signal::XFSZ].into_iter();
+        let own = own.filter(|&s| s == Signal::CHILD || !has(ignored, s));
+        let wanted = PASSED_ON.into_iter().filter(|&s| !has(ignored, s)).chain(own).map(Signal::as_raw);
         let wanted: Vec<_> = wanted.collect();
         let pipe = has_descriptors().then(|| SignalsInfo::new(&wanted).ok()).flatten();
         let by = pipe.map_or_else(|| By::Flags(Flags::new(&wanted)), By::Pipe);
@@ -112,19 +111,15 @@ impl Caught {
     /// itself.
     pub fn to_ignore(&self) -> Vec<Signal> {
         // Rust's runtime ignores writes to a closed pipe, and gives them their default action in what is started.
-        let pipes = IGNORED_AT_START.get().is_some_and(|&set| has(set, Signal::SIGPIPE));
-        let children = has(self.ignored, Signal::SIGCHLD);
-        [(children, Signal::SIGCHLD), (pipes, Signal::SIGPIPE)]
-            .into_iter()
-            .filter(|(is, _)| *is)
-            .map(|(_, s)| s)
-            .collect()
+        let pipes = IGNORED_AT_START.get().is_some_and(|&set| has(set, Signal::PIPE));
+        let children = has(self.ignored, Signal::CHILD);
+        [(children, Signal::CHILD), (pipes, Signal::PIPE)].into_iter().filter(|(is, _)| *is).map(|(_, s)| s).collect()
     }
 
     /// The program has been started, with what it has from this process: what is left can be seen to now.
     pub fn deliver(self) -> Events {
-        // What is blocked here is blocked in the program as well, which may unblock it. It cannot fail for a set of all signals.
-        let _ = SigSet::all().thread_unblock();
+        // What is blocked here is blocked in the program as well, which may unblock it.
+        system::unblock_all();
         let signals = match self.by {
             By::Flags(flags) => return Events::Flags(flags),
             By::Pipe(signals) => Arc::new(Mutex::new(signals)),
@@ -174,20 +169,20 @@ impl Heard {
 
     /// Whether it is about this command alone: a child has changed, or a file of its own may not grow.
     pub fn is_own(&self) -> bool {
-        [Signal::SIGCHLD as c_int, Signal::SIGXFSZ as c_int].contains(&self.signal)
+        [Signal::CHILD.as_raw(), Signal::XFSZ.as_raw()].contains(&self.signal)
     }
 
     /// Whether the user has pressed Ctrl-C.
     pub fn is_ctrl_c(&self) -> bool {
-        self.from == From::Kernel && self.signal == Signal::SIGINT as c_int
+        self.from == From::Kernel && self.signal == Signal::INT.as_raw()
     }
 
     /// What to pass on to the program, if anything.
     pub fn passed_on(&self, program: Pid) -> Option<Signal> {
-        let signal = Signal::try_from(self.signal).ok()?;
+        let signal = Signal::from_named_raw(self.signal)?;
         let from = match self.from {
             From::Kernel => Sender::Kernel,
-            From::Process(sender) if sender == program.as_raw() || tree::descends(sender) => Sender::Descendant,
+            From::Process(sender) if sender == program.as_raw_pid() || tree::descends(sender) => Sender::Descendant,
             From::Process(_) => Sender::Elsewhere,
             // The program has got already what a terminal has sent.
             From::NotKnown if terminal::is_there() && is_a_terminals(signal) => Sender::Kernel,
@@ -255,7 +250,7 @@ fn at_the_start() {
 
 /// Whether a signal is in such a set.
 pub(super) fn has(set: u64, signal: Signal) -> bool {
-    set >> (signal as i32 - 1) & 1 == 1
+    set >> (signal.as_raw() - 1) & 1 == 1
 }
 
 /// The signals that are ignored in this process.
@@ -298,7 +293,7 @@ enum Sender {
 
 /// Whether a terminal sends it to the whole group.
 fn is_a_terminals(signal: Signal) -> bool {
-    matches!(signal, Signal::SIGINT | Signal::SIGQUIT | Signal::SIGTSTP | Signal::SIGWINCH)
+    matches!(signal, Signal::INT | Signal::QUIT | Signal::TSTP | Signal::WINCH)
 }
 
 fn is_meant_for_the_program(signal: Signal, from: Sender, leads_the_session: bool) -> bool {
@@ -309,7 +304,7 @@ fn is_meant_for_the_program(signal: Signal, from: Sender, leads_the_session: boo
         Sender::Kernel => match signal {
             _ if is_a_terminals(signal) => false,
             // A terminal that is gone is told to the leader of the session alone.
-            Signal::SIGHUP => leads_the_session,
+            Signal::HUP => leads_the_session,
             // A timer that was set before this command came: for whoever runs in this place.
             _ => true,
         },
@@ -325,7 +320,7 @@ mod tests {
         let told = "HUP        ( 1): IGNORE\nUSR1       (10): BLOCK,IGNORE\nTERM       (15): BLOCK\nnonsense\n";
         let set = ignored_in_a_list(told);
         assert_eq!(set, 1 | 1 << 9);
-        assert!(has(set, Signal::SIGHUP) && has(set, Signal::SIGUSR1) && !has(set, Signal::SIGTERM));
+        assert!(has(set, Signal::HUP) && has(set, Signal::USR1) && !has(set, Signal::TERM));
         assert_eq!(ignored_in_a_list(""), 0);
     }
 
@@ -333,17 +328,17 @@ mod tests {
     fn what_reaches_the_program_by_itself_is_not_passed_on() {
         use Sender::{Descendant, Elsewhere, Kernel};
         for (signal, from, leads, expect) in [
-            (Signal::SIGINT, Kernel, false, false),
-            (Signal::SIGINT, Elsewhere, false, true),
-            (Signal::SIGTERM, Descendant, false, false),
-            (Signal::SIGTERM, Elsewhere, true, true),
-            (Signal::SIGHUP, Kernel, false, false),
-            (Signal::SIGHUP, Kernel, true, true),
-            (Signal::SIGALRM, Kernel, false, true),
-            (Signal::SIGWINCH, Kernel, true, false),
-            (Signal::SIGCONT, Elsewhere, false, true),
+            (Signal::INT, Kernel, false, false),
+            (Signal::INT, Elsewhere, false, true),
+            (Signal::TERM, Descendant, false, false),
+            (Signal::TERM, Elsewhere, true, true),
+            (Signal::HUP, Kernel, false, false),
+            (Signal::HUP, Kernel, true, true),
+            (Signal::ALARM, Kernel, false, true),
+            (Signal::WINCH, Kernel, true, false),
+            (Signal::CONT, Elsewhere, false, true),
         ] {
-            assert_eq!(is_meant_for_the_program(signal, from, leads), expect, "{signal} {from:?} {leads}");
+            assert_eq!(is_meant_for_the_program(signal, from, leads), expect, "{signal:?} {from:?} {leads}");
         }
     }
 }

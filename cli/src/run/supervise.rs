@@ -10,13 +10,11 @@ use super::root::Root;
 use super::signals::{Caught, Events, Heard};
 use super::tree::{self, Tree};
 use super::unseen::Unseen;
-use super::{say, terminal};
+use super::{say, system, terminal};
 use crate::ends::ProcessEnd;
 use crate::findings::End;
 use crate::Failure;
-use nix::sys::signal::Signal;
-use nix::sys::wait::{waitid, Id, WaitPidFlag, WaitStatus};
-use nix::unistd::Pid;
+use rustix::process::{waitid, Pid, Signal, WaitId, WaitIdOptions};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, ExitStatus};
@@ -66,7 +64,7 @@ pub(super) fn supervise(
     limits: Limits,
 ) -> Result<Ended, Failure> {
     let events = caught.deliver();
-    let program = Pid::from_raw(child.id().cast_signed());
+    let program = Pid::from_child(&child);
     Supervisor {
         program,
         identity: Identity::of(program),
@@ -157,7 +155,7 @@ impl Supervisor {
         }
         self.interrupted |= heard.is_ctrl_c();
         match heard.passed_on(self.program) {
-            Some(Signal::SIGCONT) => self.pass_on_that_it_goes_on(),
+            Some(Signal::CONT) => self.pass_on_that_it_goes_on(),
             Some(signal) => tree::send(self.program, signal),
             None => {}
         }
@@ -166,7 +164,7 @@ impl Supervisor {
     /// Ctrl-C goes to the program and to this process, in any order: of one that it has ended, the end may be known first.
     fn hear_of_ctrl_c(&mut self, status: ExitStatus, events: &Events) {
         let until = Instant::now() + CTRL_C_IS_HEARD_WITHIN;
-        let may_be_it = status.signal() == Some(Signal::SIGINT as i32) && terminal::is_there();
+        let may_be_it = status.signal() == Some(Signal::INT.as_raw()) && terminal::is_there();
         while may_be_it && !self.interrupted {
             let left = until.saturating_duration_since(Instant::now());
             match events.wait(Some(left)) {
@@ -182,7 +180,7 @@ impl Supervisor {
     fn pass_on_that_it_goes_on(&self) {
         let again = self.notice_a_stop();
         if !terminal::is_there() || (!again && tree::is_stopped(self.program)) {
-            tree::send(self.program, Signal::SIGCONT);
+            tree::send(self.program, Signal::CONT);
         }
     }
 
@@ -192,7 +190,6 @@ impl Supervisor {
     fn reap(&mut self) -> Result<(), Failure> {
         loop {
             if self.status.is_none() {
-                // With the signal's number as it is: the wait below knows those that have a name.
                 self.status =
                     self.child.try_wait().map_err(|error| Failure::Input(format!("lost the program: {error}")))?;
                 if let Some(status) = self.status {
@@ -200,20 +197,11 @@ impl Supervisor {
                 }
             }
             self.notice_a_stop();
-            let look = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
-            match waitid(Id::All, look).map(|status| status.pid()) {
+            match system::ended_child() {
                 // It has ended since it was looked at above.
-                Ok(Some(process)) if process == self.program && self.status.is_none() => {}
-                Ok(Some(process)) => self.remembered.reap(process),
-                Ok(None) => return Ok(()),
-                // Ended by a signal without a name.
-                Err(nix::errno::Errno::EINVAL) => {
-                    let ended = tree::ended_children().into_iter().filter(|child| *child != self.program);
-                    if ended.map(|child| self.remembered.reap(child)).count() == 0 {
-                        return Ok(());
-                    }
-                }
-                Err(_) => return Ok(()),
+                Some(process) if process == self.program && self.status.is_none() => {}
+                Some(process) => self.remembered.reap(process),
+                None => return Ok(()),
             }
         }
     }
@@ -223,13 +211,13 @@ impl Supervisor {
         if self.status.is_some() {
             return false;
         }
-        match waitid(Id::Pid(self.program), WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG) {
-            Ok(WaitStatus::Stopped(_, signal)) => {
-                terminal::stop_with_the_program(signal);
-                true
-            }
-            _ => false,
+        let look = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
+        let stopped = waitid(WaitId::Pid(self.program), look).ok().flatten();
+        let Some(signal) = stopped.and_then(|status| status.stopping_signal()) else { return false };
+        if let Some(signal) = Signal::from_named_raw(signal) {
+            terminal::stop_with_the_program(signal);
         }
+        true
     }
 
     // --- the end ---
@@ -239,7 +227,7 @@ impl Supervisor {
             (Some(code), _) => End::Exited(u8::try_from(code).unwrap_or(u8::MAX)),
             (None, signal) => End::Signalled(signal.unwrap_or(0)),
         };
-        let interrupted = self.interrupted && end == End::Signalled(Signal::SIGINT as i32);
+        let interrupted = self.interrupted && end == End::Signalled(Signal::INT.as_raw());
         self.finished(end, interrupted)
     }
 
@@ -304,9 +292,9 @@ impl Supervisor {
         if !tree::can_be_seen() {
             say("/proc is not mounted: what the program has started is not known, and it is ended alone");
         }
-        self.signal(Signal::SIGTERM);
+        self.signal(Signal::TERM);
         // Whoever is stopped hears nothing.
-        self.signal(Signal::SIGCONT);
+        self.signal(Signal::CONT);
         self.ending = Some(Ending { why, kill_at: Instant::now() + self.limits.kill_after, killed: None });
     }
 
@@ -314,7 +302,7 @@ impl Supervisor {
     fn go_on_ending(&mut self, ending: Ending) -> bool {
         let left = if Instant::now() >= ending.kill_at {
             // Whoever has been started meanwhile is found the next time.
-            let left = self.signal(Signal::SIGKILL);
+            let left = self.signal(Signal::KILL);
             let killed = ending.killed.unwrap_or_else(Instant::now);
             self.ending = Some(Ending { killed: Some(killed), ..ending });
             if left && killed.elapsed() > GOES_WITHIN {

@@ -5,15 +5,16 @@
 //!
 //! Must not: stop where nobody may continue this command: a debugger, or whoever stops and continues the program by its id.
 
-use nix::sys::signal::{raise, Signal};
+use rustix::process::Signal;
+use signal_hook::low_level::raise;
 use std::fs::File;
 
 /// Stops this process along with the program, if it is the terminal's user who has stopped that. Returns when it is continued.
 pub(super) fn stop_with_the_program(by: Signal) {
-    let by_the_user = matches!(by, Signal::SIGTSTP | Signal::SIGTTIN | Signal::SIGTTOU);
+    let by_the_user = matches!(by, Signal::TSTP | Signal::TTIN | Signal::TTOU);
     if by_the_user && is_there() {
         // It cannot fail for a signal that exists.
-        let _ = raise(Signal::SIGSTOP);
+        let _ = raise(Signal::STOP.as_raw());
     }
 }
 

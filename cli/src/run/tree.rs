@@ -6,9 +6,7 @@
 //! Must not: touch a process that does not descend from this one.
 
 use crate::files;
-use nix::errno::Errno;
-use nix::sys::signal::{kill, Signal};
-use nix::unistd::{getpid, Pid};
+use rustix::process::{getpid, kill_process, Pid, Signal};
 use std::collections::{HashMap, HashSet};
 use std::fs;
 
@@ -65,11 +63,13 @@ impl Tree {
     pub fn processes(&self) -> Vec<Pid> {
         let seen = Seen::all();
         let all = self.among(&seen).into_iter();
-        all.filter(|process| seen.get(process).is_some_and(|seen| !seen.has_ended())).map(Pid::from_raw).collect()
+        all.filter(|process| seen.get(process).is_some_and(|seen| !seen.has_ended()))
+            .filter_map(Pid::from_raw)
+            .collect()
     }
 
     fn among(&self, seen: &HashMap<i32, Seen>) -> HashSet<i32> {
-        let own = getpid().as_raw();
+        let own = getpid().as_raw_pid();
         let mut found = HashSet::new();
         // A generation a round.
         let mut generation = HashSet::from([own]);
@@ -86,7 +86,7 @@ impl Tree {
 
 /// Whether a process descends from this one. One that is gone is nobody's.
 pub(super) fn descends(mut process: i32) -> bool {
-    let own = getpid().as_raw();
+    let own = getpid().as_raw_pid();
     while process > 1 {
         let Some(seen) = Seen::of(process) else { return false };
         if seen.parent == own {
@@ -99,29 +99,22 @@ pub(super) fn descends(mut process: i32) -> bool {
 
 /// Whether processes can be looked at at all: where `/proc` is not mounted, only the program itself is known.
 pub(super) fn can_be_seen() -> bool {
-    Seen::of(getpid().as_raw()).is_some()
+    Seen::of(getpid().as_raw_pid()).is_some()
 }
 
 /// When a process started, in clock ticks since the machine did.
 pub(super) fn start_of(process: Pid) -> Option<u64> {
-    Seen::of(process.as_raw()).map(|seen| seen.started)
+    Seen::of(process.as_raw_pid()).map(|seen| seen.started)
 }
 
 /// Whether a process has been stopped.
 pub(super) fn is_stopped(process: Pid) -> bool {
-    Seen::of(process.as_raw()).is_some_and(|seen| seen.state == 'T')
+    Seen::of(process.as_raw_pid()).is_some_and(|seen| seen.state == 'T')
 }
 
 /// Sends a signal. Whoever has gone meanwhile needs none, and whoever belongs to another user cannot be helped.
 pub(super) fn send(process: Pid, signal: Signal) {
-    let _: Result<(), Errno> = kill(process, signal);
-}
-
-/// The children that have ended and wait to be noticed, by looking at everybody.
-pub(super) fn ended_children() -> Vec<Pid> {
-    let own = getpid().as_raw();
-    let ended = Seen::all().into_iter().filter(|(_, seen)| seen.parent == own && seen.has_ended());
-    ended.map(|(process, _)| Pid::from_raw(process)).collect()
+    let _ = kill_process(process, signal);
 }
 
 #[cfg(test)]
@@ -132,11 +125,11 @@ mod tests {
     #[test]
     fn a_grandchild_is_the_programs_and_a_child_from_before_is_not() {
         let start = || Command::new("sh").args(["-c", "sleep 30 & wait"]).spawn().unwrap();
-        let id = |child: &std::process::Child| Pid::from_raw(i32::try_from(child.id()).unwrap());
+        let id = Pid::from_child;
         let child_of = |parent: Pid| loop {
-            let is_it = |(_, seen): &(&i32, &Seen)| seen.parent == parent.as_raw();
+            let is_it = |(_, seen): &(&i32, &Seen)| seen.parent == parent.as_raw_pid();
             if let Some((found, _)) = Seen::all().iter().find(is_it) {
-                return Pid::from_raw(*found);
+                return Pid::from_raw(*found).unwrap();
             }
         };
         let mut before = start();
@@ -147,12 +140,12 @@ mod tests {
         let all = tree.processes();
         assert!(all.contains(&id(&program)) && all.contains(&grandchild), "{all:?}");
         assert!(!all.contains(&id(&before)) && !all.contains(&before_it), "{all:?}");
-        assert!(descends(grandchild.as_raw()) && descends(id(&program).as_raw()));
-        assert!(!descends(getpid().as_raw()) && !descends(1) && !descends(0));
-        [grandchild, before_it].iter().for_each(|process| send(*process, Signal::SIGKILL));
+        assert!(descends(grandchild.as_raw_pid()) && descends(id(&program).as_raw_pid()));
+        assert!(!descends(getpid().as_raw_pid()) && !descends(1) && !descends(0));
+        [grandchild, before_it].iter().for_each(|process| send(*process, Signal::KILL));
         program.wait().unwrap();
         before.wait().unwrap();
-        assert!(!descends(id(&program).as_raw()));
+        assert!(!descends(id(&program).as_raw_pid()));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::remembered::Identity;
 use crate::files;
 use lazyguard_core::old_runs::process_of;
 use lazyguard_core::settings::RUN_ROOT;
-use nix::unistd::Pid;
+use rustix::process::Pid;
 use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
@@ -97,7 +97,7 @@ mod tests {
             child
         };
         let mut all = [start(text, THREAD), start(text, THREAD), start(text, "other"), start("/elsewhere", THREAD)];
-        let numbers: Vec<_> = all.iter().map(|child| Pid::from_raw(child.id().cast_signed())).collect();
+        let numbers: Vec<_> = all.iter().map(Pid::from_child).collect();
         fs::create_dir(root.join(format!("rank0-{}.2", numbers[0]))).unwrap();
         let mut unseen = Unseen::default();
         let expect = vec![format!("process {} ({THREAD})", numbers[1])];

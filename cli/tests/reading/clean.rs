@@ -2,7 +2,7 @@
 
 use super::common::{hanging, Job};
 use super::{lazyguard, texts, Folder};
-use nix::fcntl::{Flock, FlockArg};
+use rustix::fs::{flock, FlockOperation};
 use std::fs;
 use std::os::unix::fs::{symlink, MetadataExt as _};
 use std::path::PathBuf;
@@ -115,11 +115,11 @@ fn what_processes_of_another_host_have_stays() {
     let run = private(&folder, "run-", NOBODY, namespace());
     fs::write(run.join("supervised.json"), "{}").unwrap();
     let mark = fs::File::open(run.join("supervised.json")).unwrap();
-    let lock = Flock::lock(mark, FlockArg::LockExclusiveNonblock).unwrap();
+    flock(&mark, FlockOperation::NonBlockingLockExclusive).unwrap();
     let removed =
         |path: &PathBuf| clean(&folder, &["--dry-run"]).1.contains(&format!("would remove {}", path.display()));
     assert_eq!((elsewhere.each_ref().map(removed), removed(&run)), ([false, false], false));
-    drop(lock);
+    drop(mark);
     assert!(removed(&run));
 }
 

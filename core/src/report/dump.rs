@@ -103,13 +103,14 @@ impl DumpReport {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::StreamKind;
     use crate::diagnose::{BlockedCall, BusyStream, OperationSeen, Snapshot, StreamRef};
     use crate::report::PreloadSummary;
 
     const SECOND: Nanos = 1_000_000_000;
 
     fn stream() -> StreamRef {
-        StreamRef { number: 1, handle: 0x51, kind: "blocking".to_owned(), context: 0xc0 }
+        StreamRef { number: 1, handle: 0x51, kind: StreamKind::Blocking, context: 0xc0 }
     }
 
     /// A call on a busy stream, in progress for so long.

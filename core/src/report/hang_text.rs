@@ -5,10 +5,10 @@
 //!
 //! Must not: decide anything, or leave out of the JSON what it says.
 
-use super::name::demangle;
 use super::probe::ProbeSeen;
 use super::{Block, FrameSeen, HangReport, StackSeen};
-use crate::api::{counted, lasted, time_of_day};
+use crate::api::{counted, lasted, time_of_day, StreamKind};
+use crate::demangle::demangle;
 use crate::diagnose::{messages, BlockedCall, BusyStream, Code, Culprit, Status, StreamRef, Verdict, WaitSeen};
 use crate::Nanos;
 
@@ -402,11 +402,11 @@ impl HangReport {
 
 /// A stream with its handle and how it was created.
 fn in_full(stream: &StreamRef) -> String {
-    let kind = match stream.kind.as_str() {
-        "blocking" => ", created with default flags",
-        "non-blocking" => ", non-blocking",
-        "legacy default" => ", the legacy default stream",
-        "per-thread default" => ", a per-thread default stream",
+    let kind = match stream.kind {
+        StreamKind::Blocking => ", created with default flags",
+        StreamKind::NonBlocking => ", non-blocking",
+        StreamKind::Legacy => ", the legacy default stream",
+        StreamKind::PerThread => ", a per-thread default stream",
         _ => "",
     };
     format!("stream {} ({:#x}{kind})", stream.number, stream.handle)

@@ -17,7 +17,7 @@ fn place(address: u64, module: &str, function: &str, line: u32) -> FrameSeen {
 }
 
 fn stream(number: u32) -> StreamRef {
-    StreamRef { number, handle: 0x50 + u64::from(number), kind: "blocking".to_owned(), context: 0xc0 }
+    StreamRef { number, handle: 0x50 + u64::from(number), kind: StreamKind::Blocking, context: 0xc0 }
 }
 
 fn operation(at: Nanos, function: &str, caller: u64) -> OperationSeen {
@@ -69,7 +69,7 @@ fn report() -> HangReport {
     let load = crate::diagnose::ColdLoadSeen {
         at: 9 * SECOND,
         call: "cuLaunchKernel".to_owned(),
-        kind: crate::state::ColdKind::Function,
+        kind: crate::api::ColdKind::Function,
         context: 0xc0,
         function: k2.function.clone(),
         stream: Some(stream(2)),

@@ -5,58 +5,78 @@
 
 use serde::{Deserialize, Serialize};
 
-macro_rules! pass_through {
-    ($( $(#[doc = $doc:literal])+ $reason:ident = $text:literal, )+) => {
-        /// Why a call passed through untouched.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-        #[serde(rename_all = "snake_case")]
-        pub enum PassThrough {
-            $( $(#[doc = $doc])+ $reason, )+
-        }
-
-        impl PassThrough {
-            /// All of them, each at its own number.
-            pub const ALL: [Self; [$(Self::$reason),+].len()] = [$(Self::$reason),+];
-
-            /// What was passed through, and why.
-            pub fn text(self) -> &'static str {
-                match self {
-                    $( Self::$reason => $text, )+
-                }
-            }
-        }
-    };
+/// Why a call passed through untouched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PassThrough {
+    /// `cuInit` has not succeeded yet, or the guard is not armed by it.
+    NotArmed,
+    /// The guard had a fault of its own, or memory ran out.
+    SteppedAside,
+    /// The process was forked and has not initialised the driver itself.
+    ForkedChild,
+    /// The thread is inside a driver call or inside the guard: the driver's own calls, and those of a callback.
+    Nested,
+    /// A signal handler on a stack of its own, on top of a call that may have been left by a jump.
+    SignalHandler,
+    /// The thread is being given its slot: an allocator that calls the driver, or a signal handler.
+    ThreadBeginning,
+    /// All slots for threads are taken.
+    NoThreadSlot,
+    /// The argument that describes the launch is missing; the driver refuses the call.
+    NoDescription,
+    /// The guard waited for the gate for as long as it may, and let the submission through.
+    GatePatience,
+    /// The host function becomes part of a graph, which may call it any number of times.
+    CapturedHostFunction,
+    /// There was no memory to follow the host function with.
+    NoMemory,
+    /// The driver answered with a form of the function that this build does not know.
+    UnknownVersion,
+    /// The answer lies in a driver other than the adopted one, or in another layer.
+    SecondDriver,
+    /// The driver itself asks for one of its functions.
+    AskedByDriver,
 }
 
-pass_through! {
-    /// `cuInit` has not succeeded yet, or the guard is not armed by it.
-    NotArmed = "calls before the guard was armed",
-    /// The guard had a fault of its own, or memory ran out.
-    SteppedAside = "calls after the guard stepped aside",
-    /// The process was forked and has not initialised the driver itself.
-    ForkedChild = "calls in a forked child that is not armed",
-    /// The thread is inside a driver call or inside the guard: the driver's own calls, and those of a callback.
-    Nested = "calls from inside another call",
-    /// A signal handler on a stack of its own, on top of a call that may have been left by a jump.
-    SignalHandler = "calls of a signal handler on top of another call",
-    /// The thread is being given its slot: an allocator that calls the driver, or a signal handler.
-    ThreadBeginning = "calls of a thread that was being given its slot",
-    /// All slots for threads are taken.
-    NoThreadSlot = "calls of threads that found no free slot",
-    /// The argument that describes the launch is missing; the driver refuses the call.
-    NoDescription = "launches without a description",
-    /// The guard waited for the gate for as long as it may, and let the submission through.
-    GatePatience = "submissions let through the closed gate",
-    /// The host function becomes part of a graph, which may call it any number of times.
-    CapturedHostFunction = "host functions that were captured",
-    /// There was no memory to follow the host function with.
-    NoMemory = "host functions for which memory was short",
-    /// The driver answered with a form of the function that this build does not know.
-    UnknownVersion = "look-ups of an unknown version of a function",
-    /// The answer lies in a driver other than the adopted one, or in another layer.
-    SecondDriver = "look-ups answered by a second driver",
-    /// The driver itself asks for one of its functions.
-    AskedByDriver = "look-ups by the driver itself",
+impl PassThrough {
+    /// All of them, each at its own number.
+    pub const ALL: [Self; 14] = [
+        Self::NotArmed,
+        Self::SteppedAside,
+        Self::ForkedChild,
+        Self::Nested,
+        Self::SignalHandler,
+        Self::ThreadBeginning,
+        Self::NoThreadSlot,
+        Self::NoDescription,
+        Self::GatePatience,
+        Self::CapturedHostFunction,
+        Self::NoMemory,
+        Self::UnknownVersion,
+        Self::SecondDriver,
+        Self::AskedByDriver,
+    ];
+
+    /// What was passed through, and why.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::NotArmed => "calls before the guard was armed",
+            Self::SteppedAside => "calls after the guard stepped aside",
+            Self::ForkedChild => "calls in a forked child that is not armed",
+            Self::Nested => "calls from inside another call",
+            Self::SignalHandler => "calls of a signal handler on top of another call",
+            Self::ThreadBeginning => "calls of a thread that was being given its slot",
+            Self::NoThreadSlot => "calls of threads that found no free slot",
+            Self::NoDescription => "launches without a description",
+            Self::GatePatience => "submissions let through the closed gate",
+            Self::CapturedHostFunction => "host functions that were captured",
+            Self::NoMemory => "host functions for which memory was short",
+            Self::UnknownVersion => "look-ups of an unknown version of a function",
+            Self::SecondDriver => "look-ups answered by a second driver",
+            Self::AskedByDriver => "look-ups by the driver itself",
+        }
+    }
 }
 
 /// How often calls passed through untouched for one reason.

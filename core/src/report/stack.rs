@@ -1,7 +1,7 @@
 //! The stack of a blocked thread, as a report has it.
 
-use super::name::demangle;
 use crate::api::counted;
+use crate::demangle::demangle;
 use serde::{Deserialize, Serialize};
 
 /// Frames that a text shows of one stack; the JSON form has them all.

@@ -4,6 +4,8 @@
 //! the innermost of those frames goes on, and the files of code with their build ids. The stacks are written while they are
 //! read, so that no more than a small buffer is needed however large they are; the directory, at the beginning, comes last.
 //!
+//! Why no library: `minidump-writer` stops the threads of another process by `ptrace`, and makes the whole file in memory first.
+//!
 //! Must not: take more of a stack than it is told.
 
 use super::{Memory, Module};

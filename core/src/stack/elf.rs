@@ -3,6 +3,9 @@
 //! All is read from what is mapped, by the ELF header and the program headers, which the dynamic linker needs as well. Section
 //! headers are not mapped, and not needed.
 //!
+//! Why no library: `object` borrows from bytes that are all there. Memory that the kernel reads can be missing at any byte, and
+//! nothing can be borrowed from it.
+//!
 //! Must not: believe a number that is read there without a bound.
 
 use super::Memory;

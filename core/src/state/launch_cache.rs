@@ -6,18 +6,18 @@
 //! and of the functions that are known to be loaded, of which there is room for more. Everything else that a launch does is done here
 //! as on the slow path, with the same functions: the record, the mark, the stream's times.
 //!
-//! The order of the steps, and what each is for, is that of the slow path (`hooks::call` of the shim). Whatever is out of the
-//! ordinary, also a segment that is full, sends the launch there.
+//! The steps are those of [`CallStep`], as on the slow path (`hooks::call` of the shim). Whatever is out of the ordinary, also a
+//! segment that is full, sends the launch there.
 //!
 //! Must not: panic, allocate, lock, or look anything up.
 
-use super::operation::Operation;
+use super::call_step::CallStep;
 use super::stream::{outstanding, raise_submitted, refused, submitting, Words};
 use super::thread::{place_of, Caller, ThreadSlot};
-use crate::api::EntryPoint;
+use crate::api::{EntryPoint, Operation};
 use crate::sync::{fence, AtomicU64, Ordering};
 use crate::trace::layout::{context as place, flag, record};
-use crate::trace::{put_record, Lane, Place, Record};
+use crate::trace::{put_record, Lane, Place, RawPayload, Record};
 use crate::Nanos;
 use std::sync::atomic::{AtomicU32, AtomicU64 as OwnU64, AtomicUsize};
 
@@ -98,7 +98,7 @@ impl FastLaunch {
     }
 }
 
-/// A launch as it comes; how big it is, packed as its record has it.
+/// A launch as it comes.
 #[derive(Clone, Copy, Debug)]
 pub struct LaunchFacts {
     /// The call.
@@ -109,12 +109,8 @@ pub struct LaunchFacts {
     pub function: u64,
     /// The stream's, as [`Known::stream`].
     pub stream: u64,
-    /// The grid.
-    pub extent: u64,
-    /// The block.
-    pub three: u64,
-    /// Bytes of dynamic shared memory.
-    pub shared_bytes: u32,
+    /// Its grid, block and shared memory.
+    pub raw: RawPayload,
 }
 
 impl ThreadSlot {
@@ -206,6 +202,8 @@ impl ThreadSlot {
         let idle_until = words.get(cached.context_at.load(Ordering::Relaxed)..)?.get(place::IDLE_UNTIL)?;
         cached.uses_left.store(cached.uses_left.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Relaxed);
         let function = cached.function_number.load(Ordering::Relaxed);
+        // Nothing sends the launch to the slow path any more.
+        CallStep::Enter.taken();
         let entered = now();
         // See `ThreadSlot::open`.
         fence(Ordering::Release);
@@ -217,14 +215,14 @@ impl ThreadSlot {
                 stream: cached.stream_number.load(Ordering::Relaxed),
                 function,
                 context: cached.context.load(Ordering::Relaxed) as u16,
-                three: facts.three,
-                extent: facts.extent,
                 caller: caller.address as u64,
-                detail: u64::from(facts.shared_bytes),
+                raw: facts.raw,
                 ..Record::of(entry_point)
             },
         );
+        CallStep::Write.taken();
         self.set_mark(self.mark_of(entry_point, Lane::Work, true));
+        CallStep::Mark.taken();
         let operation = Operation { at: entered, entry_point: entry_point.id(), function };
         Some((FastLaunch { place: at, stream: stream_words, first: None }, FastOperation { operation, idle_until }))
     }
@@ -235,6 +233,7 @@ impl ThreadSlot {
         self.count_call();
         self.count_launch();
         launch.first = submitting(launch.stream, submits.operation, submits.idle_until.load(Ordering::Relaxed));
+        CallStep::Submit.taken();
     }
 
     /// The launch has not been made, and takes the slow path.
@@ -251,13 +250,16 @@ impl ThreadSlot {
         launch.place[record::RETURNED].store(returned, Ordering::Relaxed);
         launch.place[record::HEAD].store(head | u64::from(result as u32) << 32, Ordering::Relaxed);
         self.recorder.complete(&self.writers[Lane::Work as usize]);
+        CallStep::Complete.taken();
         raise_submitted(launch.stream, returned);
         if let (Some(number), true) = (launch.first, result != 0) {
             refused(launch.stream, number, returned);
         }
-        // Only now: who finds no mark takes the launch to be in the stream's times.
+        CallStep::Settle.taken();
         self.unmark();
+        CallStep::Unmark.taken();
         self.leave();
+        CallStep::Leave.taken();
         took >= long
     }
 }

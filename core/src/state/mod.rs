@@ -10,6 +10,7 @@
 //!
 //! Must not: ask the driver anything, or insert work.
 
+mod call_step;
 mod context;
 mod hash;
 mod launch_cache;
@@ -20,12 +21,13 @@ mod stream;
 mod thread;
 mod tracker;
 
+pub use crate::api::{ColdKind, Operation, StreamKind};
+pub use call_step::CallStep;
 pub use context::{Context, Function, FunctionKind};
 pub use launch_cache::{FastLaunch, FastOperation, Known, LaunchFacts};
-pub use load::{ColdKind, InFlight};
-pub use operation::{oldest_outstanding, Operation};
+pub use load::InFlight;
 pub use slab::Slab;
-pub use stream::{Stream, StreamKind};
+pub use stream::Stream;
 pub use thread::{Caller, OpenRecord, PublishedCall, ThreadSlot};
 pub use tracker::{StreamKey, Tracker};
 

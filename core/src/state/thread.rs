@@ -562,6 +562,7 @@ impl ThreadSlot {
 mod tests {
     use super::*;
     use crate::state::Tracker;
+    use crate::trace::{Payload, RawPayload};
 
     fn slot() -> ThreadSlot {
         let tracker: &'static Tracker = Box::leak(Box::default());
@@ -572,8 +573,9 @@ mod tests {
 
     fn facts(symbol: &[u8], entered: Nanos, stream: u32) -> Record {
         let entry_point = EntryPoint::by_symbol(symbol).unwrap();
-        let (kind, extent) = Kind::of_call(entry_point.class());
-        Record { kind, extent, context: 1, stream, function: 3, entered, ..Record::of(entry_point) }
+        let (kind, queries) = Kind::of_call(entry_point.class());
+        let raw = RawPayload::default().with_queries(queries);
+        Record { kind, raw, context: 1, stream, function: 3, entered, ..Record::of(entry_point) }
     }
 
     fn open(slot: &ThreadSlot, symbol: &[u8], entered: Nanos, stream: u32) -> OpenRecord {
@@ -662,16 +664,16 @@ mod tests {
         poll(6010, 1, 600);
         let found: Vec<_> = records(&slot, Lane::Work)
             .iter()
-            .map(|r| (r.kind, r.stream, r.result, r.extent, r.entered, r.returned))
+            .map(|r| (r.payload(), r.stream, r.result, r.entered, r.returned))
             .collect();
-        let kind = Kind::Queries;
+        let queries = |count| Payload::Queries { count, event: 0 };
         assert_eq!(
             found,
             [
-                (kind, 1, 600, 500, 0, 4991),
-                (kind, 2, 600, 500, 5, 4996),
-                (kind, 1, 0, 1, 6000, 6001),
-                (kind, 1, 600, 1, 6010, 6011)
+                (queries(500), 1, 600, 0, 4991),
+                (queries(500), 2, 600, 5, 4996),
+                (queries(1), 1, 0, 6000, 6001),
+                (queries(1), 1, 600, 6010, 6011)
             ]
         );
     }

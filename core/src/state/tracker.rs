@@ -4,10 +4,11 @@ use super::context::{Context, Function, FunctionKind};
 use super::hash::ByHandle;
 use super::load::InFlight;
 use super::lock_soon;
-use super::operation::Operation;
 use super::slab::Slab;
-use super::stream::{Stream, StreamKind};
+use super::stream::Stream;
 use super::thread::ThreadSlot;
+use crate::api::{Operation, StreamKind};
+use crate::model::Scope;
 use crate::sync::lock;
 use crate::sync::AtomicU64 as Word;
 use crate::trace::layout::Shape;
@@ -284,6 +285,14 @@ impl Tracker {
         }
     }
 
+    /// Everything submitted here before this moment has ended.
+    pub fn ended(&self, scope: Scope, until: Nanos) {
+        match scope {
+            Scope::Stream(stream) => self.streams.get(stream).into_iter().for_each(|s| s.complete_until(until)),
+            Scope::Context(context) => self.context_complete(context, until),
+        }
+    }
+
     /// Lets go of destroyed streams of a context whose work has ended; of all of them if the context is gone.
     fn reap(&self, context: u32, all: bool) {
         lock(&self.destroyed).retain(|&number| {
@@ -423,9 +432,8 @@ impl Tracker {
 
     // --- events ---
 
-    /// An event was recorded: on a stream, or (stream 0) on a whole context.
-    pub fn event_recorded(&self, event: u64, stream: u32, context: u32, entered: Nanos) {
-        let number = self.streams.get(stream).map_or(0, Stream::submitted_count);
+    /// An event was recorded: on a stream, as the operation of this number, or (stream 0) on a whole context.
+    pub fn event_recorded(&self, event: u64, stream: u32, number: u64, context: u32, entered: Nanos) {
         self.events.insert(event, EventState { stream, context, recorded: entered, number });
     }
 
@@ -633,11 +641,11 @@ mod tests {
         let c = tracker.context(0xa, 0);
         let s = created(&tracker, 0x100, c);
         submit(&tracker, s, 10);
-        tracker.event_recorded(0xe, s, c, 20);
+        tracker.event_recorded(0xe, s, 1, c, 20);
         submit(&tracker, s, 30);
         tracker.event_complete(0xe, 40);
         assert_eq!(tracker.in_flight(c)[0].oldest.at, 30);
-        tracker.event_recorded(0xe, s, c, 50);
+        tracker.event_recorded(0xe, s, 2, c, 50);
         tracker.event_complete(0xe, 45);
         assert!(!tracker.in_flight(c).is_empty(), "the answer is older than the record");
         tracker.event_complete(0xe, 60);
@@ -717,7 +725,7 @@ mod tests {
         for at in [10, 20, 30] {
             submit(&tracker, s, at);
         }
-        tracker.event_recorded(0xe, s, c, 40);
+        tracker.event_recorded(0xe, s, 3, c, 40);
         submit(&tracker, s, 50);
         assert_eq!(stream.outstanding_count(0), 4);
         tracker.event_complete(0xe, 60);

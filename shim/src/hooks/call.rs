@@ -1,13 +1,15 @@
 //! What every hook shares.
 //!
-//! [`observe`] is the way of a call: it finds the thread's slot, publishes the call, passes the gate, makes the real call,
-//! and folds what happened into the state. A hook says what the call is about ([`About`]) before, and what its success
+//! [`observe`] takes a call through its steps ([`CallStep`]): it finds the thread's slot, publishes the call, passes the gate, makes
+//! the real call, and folds what happened into the state. A hook says what the call is about ([`About`]) before, and what its success
 //! means after, in two closures that may fail without harm: a panic in either disarms the guard and nothing else. Both run
 //! inside the door ([`crate::runtime::door`]).
 //!
 //! The real call stands outside of both, so that it happens exactly once. Nothing here has to be cleaned up when an exception,
 //! a cancellation or a jump leads out of it, so nothing stands in their way; the thread's next call from further out finds
 //! that this one was abandoned, and a thread that ends gives its slot back.
+//!
+//! Must not: allocate, lock or call the system on the path of an ordinary call.
 
 use crate::lookup::driver::{self, Handle};
 use crate::preload::gate;
@@ -16,12 +18,13 @@ use crate::runtime::{door, pass_through, process, thread};
 use lazyguard_core::api::{Class, EntryPoint};
 use lazyguard_core::diagnose::Code;
 use lazyguard_core::hazard::{ConflictingOperation, Flags, HazardEvent, StreamClass};
+use lazyguard_core::model::proves;
 use lazyguard_core::report::PassThrough;
 use lazyguard_core::state::{
-    Caller, ColdKind, InFlight, OpenRecord, Operation, Stream, StreamKey, StreamKind, ThreadSlot,
+    CallStep, Caller, ColdKind, InFlight, OpenRecord, Operation, Stream, StreamKey, StreamKind, ThreadSlot,
 };
 use lazyguard_core::trace::layout::flag;
-use lazyguard_core::trace::{Kind, Lane, Record};
+use lazyguard_core::trace::{Kind, Lane, RawPayload, Record};
 use lazyguard_core::Nanos;
 
 /// A driver call as it reaches its hook.
@@ -56,14 +59,10 @@ pub struct About {
     pub first: Option<u64>,
     /// The stream's entry.
     pub stream_entry: Option<&'static Stream>,
-    /// For the record: its flags, the three short numbers, the extent and, where there is no owner, the detail, as the format has them.
+    /// For the record: its flags.
     pub flags: u8,
-    /// See above.
-    pub three: u64,
-    /// See above.
-    pub extent: u64,
-    /// See above.
-    pub detail: u64,
+    /// For the record: what else it says; of what has an owner the owner's handle is put in.
+    pub raw: RawPayload,
 }
 
 /// A call in progress.
@@ -109,6 +108,7 @@ pub fn observe(
         })
     });
     let result = real();
+    CallStep::Call.taken();
     let Some(call) = &mut call else { return result };
     // In a child that was forked inside the call, the recording is the parent's.
     if call.guard.is_armed() {
@@ -120,6 +120,7 @@ pub fn observe(
         process::note_unarmed();
     }
     call.slot.leave();
+    CallStep::Leave.taken();
     result
 }
 
@@ -140,6 +141,7 @@ fn begin<'a>(guard: &'static Guard, entry: Entry, call: &'a mut Option<Call>) ->
     if !slot.enter(entry.caller) && !recover(guard, slot, entry.caller) {
         return None;
     }
+    CallStep::Enter.taken();
     Some(call.insert(Call {
         guard,
         slot,
@@ -172,9 +174,11 @@ impl Call {
         let returned = self.guard.now();
         self.returned = returned;
         self.close(entry.entry_point.class(), returned, result);
+        CallStep::Complete.taken();
         self.fold(returned, result);
-        // Only now: a thread that finds no mark takes what the call means to be in the state.
+        CallStep::Settle.taken();
         self.slot.unmark();
+        CallStep::Unmark.taken();
         // Behind that: a landmark of a hazard finds no room in a lane where a record is open.
         if self.about.cold.is_some() {
             self.load_returned(result);
@@ -187,6 +191,7 @@ impl Call {
         let About { context, submits, stream_entry, .. } = self.about;
         let class = entry_point.class();
         let open = self.slot.open(&self.facts(entry_point), class);
+        CallStep::Write.taken();
         gate::pass(self.slot, open, class, context);
         self.open = Some(open);
         if submits {
@@ -194,13 +199,14 @@ impl Call {
                 self.about.first = entry.submitting(self.operation(), self.guard.tracker.stream_idle_until(entry));
             }
         }
+        CallStep::Submit.taken();
     }
 
     /// The record of the call before it is made.
     #[inline(always)]
     fn facts(&self, entry_point: EntryPoint) -> Record {
         let about = &self.about;
-        let (kind, extent) = match about.cold {
+        let (kind, queries) = match about.cold {
             None => Kind::of_call(entry_point.class()),
             Some(ColdKind::Function) => (Kind::ColdFunction, 0),
             Some(ColdKind::Module) => (Kind::ColdModule, 0),
@@ -212,10 +218,8 @@ impl Call {
             stream: about.stream,
             function: about.function,
             context: about.context.min(0xffff) as u16,
-            three: about.three,
-            extent: about.extent | extent,
             caller: self.caller.address as u64,
-            detail: if about.owner != 0 { about.owner } else { about.detail },
+            raw: about.raw.with_queries(queries).with_owner(about.owner),
             ..Record::of(entry_point)
         }
     }
@@ -280,6 +284,14 @@ impl Call {
         }
     }
 
+    /// The call has succeeded: what that proves to have ended is known from now on.
+    pub fn proven(&self) {
+        let About { stream, context, .. } = self.about;
+        if let Some(scope) = proves(self.entry_point, stream, context) {
+            self.guard.tracker.ended(scope, self.entered);
+        }
+    }
+
     /// A hazard: what the call does while this is in flight could have been a hang.
     pub fn hazard(&self, code: Code, flags: Flags, behind: &InFlight) {
         self.note_hazard(code, flags, other(*behind), self.guard.now());
@@ -318,8 +330,7 @@ impl Call {
 
     /// Leaves a record of one of several memory operations that the call submits.
     pub fn push_operation(&self, flags: u8, driver_flags: u32, address: u64, value: u64) {
-        let about =
-            About { flags, three: u64::from(driver_flags.min(0xffff)), extent: value, detail: address, ..self.about };
+        let about = About { flags, raw: RawPayload::memory_operation(address, value, driver_flags), ..self.about };
         let one = Call { about, ..*self };
         self.push(one.facts(self.entry_point));
     }

@@ -14,7 +14,7 @@ pub fn caller() -> Caller {
     #[cfg(lazyguard_frames)]
     {
         let frame: *const usize;
-        // Pure, so that it goes where nobody asks: an export that does nothing by itself may set up no frame.
+        // Pure, so that it goes where the value is not used: an export that does nothing by itself may set up no frame.
         // `scripts/check-library` sees to it that no other reads the register before it has one.
         // SAFETY: reads a register.
         #[cfg(target_arch = "x86_64")]

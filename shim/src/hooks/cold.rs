@@ -6,6 +6,8 @@
 //!
 //! A first use is the last moment to load what is pending; if it stays one, it is noted with what is in flight, because
 //! that is what the load will wait for.
+//!
+//! Must not: load while anything is in flight.
 
 use super::call::{About, Call};
 use crate::lookup::driver::{self, Handle, SUCCESS};

@@ -1,4 +1,6 @@
 //! Graphs: a kernel node loads its kernel when it is added; a launch submits one operation.
+//!
+//! Must not: change what a graph holds.
 
 use super::call::{observe, published, Entry};
 use crate::lookup::driver::Handle;

@@ -1,4 +1,6 @@
 //! Kernel launches.
+//!
+//! Must not: cost a launch on the fast path an allocation, a lock or a system call.
 
 use super::call::{observe, seen_again, Call, Entry, PER_THREAD};
 use crate::lookup::driver::{Handle, SUCCESS};
@@ -8,9 +10,9 @@ use crate::runtime::{clock, door, pass_through, process, thread};
 use cudarc::driver::sys::{CUlaunchAttribute, CUlaunchConfig};
 use lazyguard_core::hazard::rules;
 use lazyguard_core::report::PassThrough;
-use lazyguard_core::state::{FastLaunch, Known, LaunchFacts, ThreadSlot};
+use lazyguard_core::state::{CallStep, FastLaunch, Known, LaunchFacts, ThreadSlot};
 use lazyguard_core::trace::layout::flag;
-use lazyguard_core::trace::pack_launch;
+use lazyguard_core::trace::RawPayload;
 use std::mem::offset_of;
 
 /// A launch with everything in its arguments.
@@ -34,6 +36,7 @@ fn launch(entry: Entry, function: Handle, stream: Handle, size: Extent, real: im
         return launch_observed(entry, function, stream, size, real);
     };
     let result = real();
+    CallStep::Call.taken();
     // See `observe`.
     if guard.is_armed() {
         if slot.end_fast(fast, guard.now(), result, rules::BLOCKED_NANOS) {
@@ -55,21 +58,20 @@ fn begin(
 ) -> Option<(&'static Guard, &'static ThreadSlot, FastLaunch)> {
     let guard = guard()?;
     let slot = thread::slot_if_any(guard)?;
-    let (extent, three, false) = pack_launch(size.grid, size.block) else { return None };
+    let (raw, false) = RawPayload::launch(size.grid, size.block, size.shared_bytes) else { return None };
     let facts = LaunchFacts {
         entry_point: entry.entry_point,
         caller: entry.caller,
         function: function as u64,
         stream: key(entry, stream),
-        extent,
-        three,
-        shared_bytes: size.shared_bytes,
+        raw,
     };
     let (mut fast, operation) = slot.begin_fast(facts, guard.tracker.epoch(), clock::now)?;
     if !gate::is_open() {
         slot.cancel_fast();
         return None;
     }
+    CallStep::Gate.taken();
     slot.submit_fast(&mut fast, &operation);
     Some((guard, slot, fast))
 }
@@ -141,11 +143,9 @@ struct Extent {
 #[inline(always)]
 fn launches(call: &mut Call, function: Handle, stream: Handle, size: Extent) {
     call.slot.count_launch();
-    let (extent, three, cut) = pack_launch(size.grid, size.block);
-    call.about.extent = extent;
-    call.about.three = three;
+    let (raw, cut) = RawPayload::launch(size.grid, size.block, size.shared_bytes);
+    call.about.raw = raw;
     call.about.flags = if cut { flag::CUT } else { 0 };
-    call.about.detail = u64::from(size.shared_bytes);
     call.submits_to(stream);
     call.uses(function);
     if call.guard.tracker.slow_path() {
@@ -271,4 +271,146 @@ pub(super) fn multi_device(entry: Entry, list: Handle, count: u32, real: impl Fn
             });
         },
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::preload::loader::Loader;
+    use crate::record::hazards::Hazards;
+    use crate::record::heartbeat::Heartbeat;
+    use crate::record::log::Log;
+    use crate::record::mappings::Mappings;
+    use crate::record::recording::Backing;
+    use crate::record::reports::Reports;
+    use crate::record::requests::Requests;
+    use crate::runtime::process::Process;
+    use lazyguard_core::api::EntryPoint;
+    use lazyguard_core::settings::Settings;
+    use lazyguard_core::state::{Caller, FunctionKind, StreamKey, StreamKind, Tracker};
+    use lazyguard_core::trace::{Follower, Lane, ProcessFacts, Record, Recorder};
+
+    const STREAM: StreamKey = StreamKey { handle: 0x2000, context: 0, thread: 0 };
+    const FUNCTION: u64 = 0x3000;
+    const REFUSED: i32 = 719;
+
+    /// A guard without a folder, a driver or threads, which knows a context, a stream, and a function that is loaded.
+    fn armed() -> &'static Guard {
+        let backing = Backing::make(None, 0).unwrap();
+        let recorder = Recorder::new(backing.words, backing.shape, &ProcessFacts::default()).unwrap();
+        let settings = Settings::default();
+        let guard: &'static Guard = Box::leak(Box::new(Guard {
+            loader: Loader::default(),
+            folder: None,
+            requests: Requests::new(None, &backing),
+            backing,
+            heartbeat: Heartbeat::default(),
+            mappings: Mappings::default(),
+            log: Log::new(settings.log),
+            reports: Reports::default(),
+            hazards: Hazards::default(),
+            process: Process {
+                settings,
+                tracker: Tracker::new(Box::leak(Box::new(recorder))),
+                id: std::process::id(),
+                program: String::new(),
+                rank: String::new(),
+                driver_version: 13_000,
+            },
+        }));
+        let tracker = &guard.tracker;
+        let context = tracker.context(0x1000, 1);
+        tracker.stream(STREAM, context, StreamKind::Unknown, 1);
+        let function = tracker.function(FUNCTION, FunctionKind::Kernel, 0x4000);
+        tracker.function_entry(function).unwrap().set_loaded_in(context);
+        guard.arm();
+        guard
+    }
+
+    /// What a launch leaves, but for its times.
+    #[derive(Debug, PartialEq)]
+    struct Left {
+        steps: Vec<CallStep>,
+        /// The call as another thread sees it while it is made: the entry point, the stream, the function and the context; and
+        /// how many operations are outstanding on the stream then.
+        inside: (EntryPoint, u32, u32, u32, u64),
+        record: Record,
+        /// Calls and launches that it is counted as.
+        counts: (u64, u64),
+        outstanding: u64,
+        is_published: bool,
+    }
+
+    fn launched(guard: &'static Guard, follower: &mut Follower, result: i32) -> Left {
+        let slot = thread::slot(guard).unwrap();
+        let stream = guard.tracker.stream_entry(guard.tracker.known_stream(STREAM).unwrap()).unwrap();
+        let outstanding = || stream.outstanding_count(guard.tracker.stream_idle_until(stream));
+        stream.complete_until(guard.now());
+        assert_eq!(outstanding(), 0);
+        let before = guard.tracker.counts();
+        CallStep::take_all();
+        let mut inside = None;
+        let here = 0u8;
+        let caller = Caller { address: 0x77, stack: std::ptr::from_ref(&here) as usize, frame: 0 };
+        let entry = Entry { entry_point: EntryPoint::by_symbol(b"cuLaunchKernel").unwrap(), caller };
+        let (function, to) = (FUNCTION as Handle, STREAM.handle as Handle);
+        let returned = kernel(entry, function, to, [7, 2, 1], [64, 1, 1], 48, || {
+            let call = slot.published().expect("a call is published while it is made");
+            inside = Some((call.entry_point, call.stream, call.function, call.context, outstanding()));
+            result
+        });
+        assert_eq!(returned, result);
+        let after = guard.tracker.counts();
+        let mut records = Vec::new();
+        follower.follow(guard.tracker.recorder(), Lane::Work, &mut |followed| records.push(followed.record));
+        assert_eq!(records.len(), 1, "a launch leaves one record: {records:?}");
+        Left {
+            steps: CallStep::take_all(),
+            inside: inside.unwrap(),
+            record: Record { entered: 0, returned: 0, ..records[0] },
+            counts: (after.0 - before.0, after.1 - before.1),
+            outstanding: outstanding(),
+            is_published: slot.published().is_some(),
+        }
+    }
+
+    /// Whether the next launch of the kind takes the fast path.
+    fn is_fast(guard: &'static Guard) -> bool {
+        let slot = thread::slot(guard).unwrap();
+        let here = 0u8;
+        let facts = LaunchFacts {
+            entry_point: EntryPoint::by_symbol(b"cuLaunchKernel").unwrap(),
+            caller: Caller { address: 0x77, stack: std::ptr::from_ref(&here) as usize, frame: 0 },
+            function: FUNCTION,
+            stream: STREAM.handle,
+            raw: Default::default(),
+        };
+        let begun = slot.begin_fast(facts, guard.tracker.epoch(), clock::now).is_some();
+        if begun {
+            slot.cancel_fast();
+        }
+        begun
+    }
+
+    #[test]
+    fn both_paths_of_a_launch_take_the_same_steps_and_leave_the_same() {
+        let guard = armed();
+        let mut follower = Follower::default();
+        launched(guard, &mut follower, SUCCESS);
+        for result in [SUCCESS, REFUSED] {
+            guard.tracker.set_slow_path(false);
+            while !is_fast(guard) {
+                launched(guard, &mut follower, SUCCESS);
+            }
+            let fast = launched(guard, &mut follower, result);
+            guard.tracker.set_slow_path(true);
+            assert!(!is_fast(guard));
+            let slow = launched(guard, &mut follower, result);
+            assert_eq!(fast, slow);
+            assert_eq!(fast.steps, CallStep::ALL);
+            assert_eq!((fast.counts, fast.inside.4, fast.is_published), ((1, 1), 1, false));
+            assert_eq!(fast.outstanding, u64::from(result == SUCCESS));
+        }
+        process::retire();
+    }
 }

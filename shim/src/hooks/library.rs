@@ -1,4 +1,6 @@
 //! Libraries and kernels: loading, resolving, unloading, and the calls that load a function on the way.
+//!
+//! Must not: let the driver unload a library before its kernels are taken out of the state.
 
 use super::call::{observe, published, Call, Entry};
 use super::image;
@@ -6,7 +8,7 @@ use crate::lookup::driver::{Handle, SUCCESS};
 use crate::preload::idle;
 use crate::preload::queue::Item;
 use lazyguard_core::state::{ColdKind, FunctionKind};
-use lazyguard_core::trace::layout::image::needs_compiler;
+use lazyguard_core::trace::{Image, RawPayload};
 use std::ffi::{c_char, CStr};
 
 /// A library is loaded: it belongs to no context and loads nothing into any, yet.
@@ -15,7 +17,7 @@ pub(super) fn load(entry: Entry, library: Handle, code: Handle, real: impl FnOnc
         entry,
         |call| {
             call.about.context = call.current_context();
-            call.about.three = image::kind(code);
+            call.about.raw = RawPayload::image(Image::of(image::kind(code)));
             call.loads_code();
         },
         real,
@@ -26,7 +28,7 @@ pub(super) fn load(entry: Entry, library: Handle, code: Handle, real: impl FnOnc
             // SAFETY: the driver has just filled it in.
             let library = unsafe { *library.cast::<Handle>() } as u64;
             call.gave_out(library);
-            if needs_compiler(call.about.three) {
+            if call.about.raw.loaded_image().needs_compiler() {
                 call.guard.hazards.is_to_be_compiled(library);
                 call.compiled();
             }
@@ -48,7 +50,7 @@ pub(super) fn unload(entry: Entry, owner: Handle, real: impl FnOnce() -> i32) ->
             call.guard.loader.owner_goes(owner as u64);
             // Before the call: when it has returned, the handles may mean another thread's new functions.
             call.guard.tracker.owner_gone(owner as u64);
-            // Nobody may be asking the driver about them when they go.
+            // No thread may be asking the driver about them when they go.
             idle::settle();
         },
         real,

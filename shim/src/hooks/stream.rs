@@ -1,4 +1,6 @@
 //! Streams: life, waiting, capture, and everything that only submits an operation.
+//!
+//! Must not: let the driver destroy a stream before it is taken out of the state.
 
 use super::call::{observe, Entry};
 use crate::lookup::driver::{Handle, SUCCESS};
@@ -76,8 +78,8 @@ fn completes(entry: Entry, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
         },
         real,
         |call, result| {
-            if let (SUCCESS, Some(entry)) = (result, call.about.stream_entry) {
-                entry.complete_until(call.entered);
+            if result == SUCCESS && call.about.stream_entry.is_some() {
+                call.proven();
                 call.load_pending(call.about.context);
             }
         },
@@ -90,7 +92,7 @@ pub(super) fn submit(entry: Entry, stream: Handle, real: impl FnOnce() -> i32) -
     observe(entry, |call| call.submits_to(stream), real, |_, _| {})
 }
 
-/// A capture begins. Noted before, so that nobody asks the context a question that would spoil it.
+/// A capture begins. Noted before, so that no thread asks the context a question that would spoil it.
 pub(super) fn begin_capture(entry: Entry, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
     let began = Cell::new(false);
     observe(

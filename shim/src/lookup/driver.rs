@@ -9,6 +9,8 @@
 //!
 //! Protocol: [`ADOPTED`] is set (Release) after the pointers are; readers of a pointer need no order, because a null one
 //! sends them to [`resolve`], and every thread that looks a pointer up finds the same one.
+//!
+//! Must not: replace the adopted driver, or allocate.
 
 use super::dynamic_linker::{self, open_loaded};
 use super::objects;

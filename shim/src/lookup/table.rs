@@ -3,6 +3,8 @@
 //! Protocol: the look-up does not know the hooks. Each entrance that can be the first one registers their table: an export that
 //! finds no real function yet, and `dlsym`. A start-up function could not do it, because a look-up can come before any
 //! constructor of this library has run.
+//!
+//! Must not: allocate or lock.
 
 use lazyguard_core::api::{EntryPoint, ENTRY_POINTS};
 use std::ffi::c_void;

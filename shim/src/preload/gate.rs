@@ -8,12 +8,14 @@
 //! A thread that finds the gate closed takes its mark off, waits, marks again and looks again. It waits at most
 //! [`PATIENCE`]: loading waits for nothing and stops well before, and if it does not, because something got into the context
 //! by a way that is not hooked, the submission may be what it is waiting for. From then on nothing more is loaded.
+//!
+//! Must not: hold a thread back for longer than its patience.
 
 use crate::runtime::hot::HOT;
 use crate::runtime::{door, pass_through};
 use lazyguard_core::api::Class;
 use lazyguard_core::report::PassThrough;
-use lazyguard_core::state::{OpenRecord, ThreadSlot};
+use lazyguard_core::state::{CallStep, OpenRecord, ThreadSlot};
 use std::sync::atomic::{compiler_fence, fence, AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -44,6 +46,7 @@ pub fn prepare() {
 #[inline(always)]
 pub fn pass(slot: &ThreadSlot, open: OpenRecord, class: Class, context: u32) {
     slot.mark(&open);
+    CallStep::Mark.taken();
     if class.waits_at_gate() && !is_open() {
         let (context, patience) = match class.concerns_every_context() {
             true => (0, PATIENCE_OF_UNLOADS),
@@ -51,6 +54,7 @@ pub fn pass(slot: &ThreadSlot, open: OpenRecord, class: Class, context: u32) {
         };
         wait(slot, open, context, patience);
     }
+    CallStep::Gate.taken();
 }
 
 /// Whether the gate is open for every context, looked at after the thread's mark has been set.
@@ -103,7 +107,7 @@ impl Closed {
         BREACHED.store(false, Ordering::Relaxed);
         let closed = Self(context);
         if !HOT.fence_needed.load(Ordering::Relaxed) && !membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) {
-            // It was there when it was registered for; without it, who is inside cannot be known.
+            // It was there when it was registered for; without it, which threads are inside cannot be known.
             HOT.fence_needed.store(true, Ordering::SeqCst);
             return None;
         }
@@ -119,7 +123,7 @@ impl Closed {
 
 impl Drop for Closed {
     fn drop(&mut self) {
-        // Release: partner of the Acquire in `closed_for`; what was loaded is visible to those who are let in.
+        // Release: partner of the Acquire in `closed_for`; what was loaded is visible to the threads that are let in.
         let _ = HOT.gate.compare_exchange(self.0, OPEN, Ordering::Release, Ordering::Relaxed);
     }
 }

@@ -172,7 +172,7 @@ pub fn settle() {
 const SETTLED: Duration = Duration::from_millis(200);
 
 /// What is in flight in the context, which is current to this thread, asking the streams that are not known to be idle. The gate
-/// is closed: nobody submits. A per-thread default stream of another thread cannot be asked and counts as it is known.
+/// is closed: no thread submits. A per-thread default stream of another thread cannot be asked and counts as it is known.
 pub fn in_flight(process: &Process, context: u32, thread: u32) -> Vec<InFlight> {
     // Before the streams are listed: one that is destroyed meanwhile is either not in the list, or waits for us.
     let _asking = Asking::new();
@@ -221,7 +221,7 @@ fn captures_somewhere(process: &Process, context: u32) -> bool {
 }
 
 /// Whether another thread may be about to fill a stream's queue, and to be held by that: then the question would be held as well,
-/// if it is put right behind that launch; and with it whoever is to submit what the stream waits for. That no thread is in such a
+/// if it is put right behind that launch; and with it the thread that is to submit what the stream waits for. That no thread is in such a
 /// call yet does not help: the next one may find the queue full. Far from full, the queue takes longer to fill than
 /// the question takes. The stream that the call itself is about is asked: there the call has to wait as well.
 fn is_being_filled(process: &Process, number: u32, own: u32) -> bool {
@@ -231,10 +231,10 @@ fn is_being_filled(process: &Process, number: u32, own: u32) -> bool {
         && process.tracker.threads().filter(|(_, slot)| slot.in_use()).nth(1).is_some()
 }
 
-/// Who fills a queue submits again within this time.
+/// A thread that fills a queue submits again within this time.
 const LATELY_NANOS: u64 = 10_000_000;
 
-/// Whether a thread is in a call that submits to a stream: it may be blocked there, with the queue full, and whoever asks that
+/// Whether a thread is in a call that submits to a stream: it may be blocked there, with the queue full, and a thread that asks that
 /// stream then is blocked with it.
 fn a_thread_submits_to(process: &Process, number: u32) -> bool {
     let asks = |class: Class| class.synchronizes() || matches!(class, Class::StreamQuery | Class::EventQuery);
@@ -245,7 +245,7 @@ fn a_thread_submits_to(process: &Process, number: u32) -> bool {
         .any(|(_, slot)| slot.published().is_some_and(|call| call.stream == number && !asks(call.entry_point.class())))
 }
 
-/// Asks one stream, between the marks that whoever destroys one looks for.
+/// Asks one stream, between the marks that a thread looks for before it destroys one.
 fn ask(process: &Process, number: u32, thread: u32) -> Option<bool> {
     let stream = process.tracker.stream_entry(number)?;
     let others = stream.kind() == StreamKind::PerThread && stream.thread() != thread;

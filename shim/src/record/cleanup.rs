@@ -23,7 +23,7 @@ pub fn run(base: &Path, user: u32) {
     tidy(base, &sight);
 }
 
-/// Whether there is a process with this number, whoever may signal it.
+/// Whether there is a process with this number, also one that this user may not signal.
 fn exists(process: u32) -> bool {
     let Some(process) = libc::pid_t::try_from(process).ok().filter(|&process| process > 0) else { return false };
     // SAFETY: signal 0 is none: it is only asked whether one could be sent.

@@ -2,6 +2,8 @@
 //!
 //! Protocol: `lifecycle` builds one guard a process and never frees it; [`guard`] finds it. A forked child has none until it is
 //! armed itself. See [`crate::runtime::process`].
+//!
+//! Must not: be changed after it is armed, but through the parts' own locks and atomics.
 
 use super::hazards::Hazards;
 use super::heartbeat::Heartbeat;

@@ -2,6 +2,8 @@
 //!
 //! Protocol: the watchdog's thread writes it, and the exiting thread takes it if the exit comes before the watchdog looks again.
 //! The exiting thread only tries the locks, for a short time.
+//!
+//! Must not: block the exiting thread for more than 50 ms.
 
 use crate::runtime::door;
 use lazyguard_core::diagnose::ThreadActivity;

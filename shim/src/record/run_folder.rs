@@ -10,6 +10,8 @@
 //! private one of the process, which `lazyguard run` does not read.
 //!
 //! No file is held open: a program may close descriptors that are not its own, and open its own files on their numbers.
+//!
+//! Must not: hold a file open, or use a folder or link of another process.
 
 use super::cleanup;
 use crate::runtime::{environment, files, standard_error};

@@ -1,4 +1,6 @@
 //! The summary of a run, collected from all parts.
+//!
+//! Must not: wait for a lock that a stopped thread can hold.
 
 use super::guard::Guard;
 use crate::lookup::unhooked;

@@ -3,6 +3,8 @@
 //! Where the processor's time stamp counter runs at one rate whatever the clock and power states, it is read directly and
 //! scaled by a factor measured once against the system's monotonic clock; elsewhere the system's clock is asked. Both are
 //! monotonic across cores to well below the time a driver call takes.
+//!
+//! Must not: enter the kernel in [`now`] where the counter is steady.
 
 use super::hot::HOT;
 use lazyguard_core::Nanos;

@@ -2,6 +2,8 @@
 //!
 //! No panic leaves the library. [`super::door`] contains those of the guard's parts; one of them disarms the process for good,
 //! and every later call passes straight through.
+//!
+//! Must not: let a panic out of the library, or say more than one line.
 
 use super::standard_error;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,7 +17,7 @@ pub fn count() -> u64 {
 }
 
 /// Keeps the message of a panic in this library out of the program's output. This library has its own copy of the Rust
-/// runtime, so the hook concerns nobody else.
+/// runtime, so the hook concerns no other code.
 pub fn silence() {
     std::panic::set_hook(Box::new(|info| {
         FAULTS.fetch_add(1, Ordering::Relaxed);

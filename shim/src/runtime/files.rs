@@ -1,4 +1,4 @@
-//! Files that the guard opens in the program's process: nothing that could make whoever opens it wait.
+//! Files that the guard opens in the program's process: opening one never waits.
 //!
 //! A folder that the user has named may be one that others write to as well, and the path of a mapped file may have become anything
 //! since. A FIFO in the place of a file would hold a thread of the guard for good, and at the end of the process the program itself.

@@ -3,6 +3,8 @@
 //!
 //! Each field is one module's: the pointer is [`super::process`]'s, the clock's are [`super::clock`]'s, the gate's are
 //! `preload::gate`'s. The pointer has no type here, so that nothing is below this file.
+//!
+//! Must not: hold anything that is not read at every launch.
 
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64};

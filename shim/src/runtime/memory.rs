@@ -3,6 +3,8 @@
 //! Rust ends a process whose allocation fails; the program may live on quite well. So when the C
 //! library refuses, the memory comes from a reserve, and the guard is disarmed: what is in progress ends, and nothing
 //! follows. The reserve is address space only until then.
+//!
+//! Must not: end the process, or give out a byte of the reserve twice.
 
 use super::process;
 use std::alloc::{GlobalAlloc, Layout, System};

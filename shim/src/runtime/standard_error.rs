@@ -60,14 +60,14 @@ pub fn is_there() -> bool {
     remembered.1 != 0 && identity() == Some(remembered)
 }
 
-/// How long somebody who does not read is waited for.
+/// How long a reader that does not read is waited for.
 const PATIENCE_MILLIS: i32 = 1000;
 
 /// A pipe that is ready takes so much without a wait.
 const AT_ONCE: usize = 4096;
 
-/// Writes a block of lines, if descriptor 2 is what it was, as far as it is taken: who reads a pipe, or a terminal that was
-/// stopped, may never do so again.
+/// Writes a block of lines, if descriptor 2 is what it was, as far as it is taken: the reader of a pipe, or a terminal that was
+/// stopped, may never read again.
 pub fn write(block: &Block) {
     if !is_there() {
         return;

@@ -160,7 +160,7 @@ struct Kept {
     _stacks: [Vec<u128>; 2],
 }
 
-// SAFETY: the pointers are to what lies beside them, which nobody changes.
+// SAFETY: the pointers are to what lies beside them, which nothing changes.
 unsafe impl Send for Running {}
 
 impl Running {
@@ -206,7 +206,7 @@ impl Running {
             0 => return None,
             waited if waited == self.supervisor => {}
             _ if std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted => return None,
-            // Somebody else has waited for it, as a debugger might.
+            // Another process has waited for it, as a debugger might.
             _ => {}
         }
         let (error, status) = (self.given.error.load(Ordering::Acquire), self.given.status.load(Ordering::Acquire));
@@ -215,7 +215,7 @@ impl Running {
                 let error = std::io::Error::from_raw_os_error(-error);
                 format!("could not be started: {}: {error}", SHELL.to_string_lossy())
             }
-            UNKNOWN => "has an end that nobody has seen".to_owned(),
+            UNKNOWN => "has ended, and how is not known".to_owned(),
             status if libc::WIFSIGNALED(status) => format!("was ended by signal {}", libc::WTERMSIG(status)),
             status => format!("ended with status {}", libc::WEXITSTATUS(status)),
         })
@@ -290,7 +290,7 @@ extern "C" fn become_shell(given: *mut c_void) -> c_int {
     // SAFETY: as above. The stack is this one's own; the supervisor stands still until it is the shell, or has ended.
     unsafe {
         let given = &*given.cast::<Given>();
-        let nobody = 0u64;
+        let none = 0u64;
         system(libc::SYS_setsid, 0, 0, 0, 0);
         for signal in 1..=LAST_SIGNAL {
             system(libc::SYS_rt_sigaction, signal, DEFAULT.as_ptr().expose_provenance(), 0, size_of::<u64>());
@@ -308,7 +308,7 @@ extern "C" fn become_shell(given: *mut c_void) -> c_int {
         system(
             libc::SYS_rt_sigprocmask,
             libc::SIG_SETMASK as usize,
-            (&raw const nobody).expose_provenance(),
+            (&raw const none).expose_provenance(),
             0,
             size_of::<u64>(),
         );
@@ -366,7 +366,7 @@ mod tests {
         ] {
             let running = Running::start(arguments(command), vec![c"PATH=/bin:/usr/bin".to_owned()]).unwrap();
             let outcome = loop {
-                // SAFETY: nobody's status is asked for.
+                // SAFETY: no status is asked for.
                 let found = unsafe { libc::waitpid(-1, std::ptr::null_mut(), libc::WNOHANG) };
                 assert_eq!((found, std::io::Error::last_os_error().raw_os_error()), (-1, Some(libc::ECHILD)));
                 if let Some(outcome) = running.outcome() {

@@ -2,13 +2,16 @@
 //!
 //! `_Py_DumpTracebackThreads` takes no lock and allocates nothing, but it goes through what other threads may be changing, and
 //! could come upon memory that is gone. So it is called in a child made by the bare system call: nothing that a library has
-//! asked for at a fork runs, the child has a copy of everything as it was at one moment, and if it ends there, nobody is
-//! worse off. The child's end is signalled to nobody, and no `wait` of the program's finds it. It opens its own pipe, takes what
+//! asked for at a fork runs, the child has a copy of everything as it was at one moment, and if it ends there, the program
+//! goes on as before. The child's end is signalled to no process, and no `wait` of the program's finds it. It opens its own pipe, takes what
 //! was written out of it and leaves that in memory that it shares with the parent, so that this process needs no descriptor
 //! that the program could close.
 //!
 //! The function is found in the table of exported functions, in memory: `dlsym` would take the dynamic linker's lock. Some
 //! builds do not export it; then the file's own table, where it was not stripped, tells where it is.
+//!
+//! Why no library: those that read an interpreter's memory (`py-spy`) have to know its structures in every version, and stop the
+//! process for it.
 //!
 //! Must not: in the child, do anything but system calls and that one call; in the parent, wait longer than [`PATIENCE`].
 
@@ -32,7 +35,7 @@ const INTERPRETER: &str = "Py_IsInitialized";
 const ALARM_SECONDS: u32 = 2;
 const PATIENCE: Duration = Duration::from_millis(2500);
 
-/// A fork copies the tables of the process's memory, and meanwhile nobody can map anything; afterwards each page costs a fault
+/// A fork copies the tables of the process's memory, and meanwhile no thread can map anything; afterwards each page costs a fault
 /// when it is written to for the first time. With more tables than this it is not made: so many are of 16 GiB in small
 /// pages, and take half a second where memory is slow.
 const MOST_TABLE_KIB: u64 = 32 << 10;
@@ -114,7 +117,7 @@ impl SharedMemory {
 
     /// What the child has left; it is not there any more.
     fn text(&self) -> (String, i32) {
-        // SAFETY: the memory is mapped, all zero at first, and nobody writes to it any more.
+        // SAFETY: the memory is mapped, all zero at first, and nothing writes to it any more.
         let shared = unsafe { &*self.0 };
         let length = (shared.length.load(Ordering::Acquire) as usize).min(MOST_BYTES);
         (String::from_utf8_lossy(&shared.text[..length]).into_owned(), shared.signal.load(Ordering::Relaxed))
@@ -145,7 +148,7 @@ fn asked(dump: Dump) -> Result<String, String> {
     }
     let ended = ended_within_patience(process);
     if !ended {
-        // Who may still write to it must not lose it.
+        // A child that may still write to it must not lose it.
         let _ = std::mem::ManuallyDrop::new(shared);
         return Err("the child cannot be ended".to_owned());
     }
@@ -166,7 +169,7 @@ fn ended_within_patience(process: c_long) -> bool {
         // SAFETY: asks after one process, and for nothing about it.
         let answer = unsafe { libc::syscall(libc::SYS_wait4, process, status, libc::WNOHANG | libc::__WALL, usage) };
         if answer != 0 {
-            // It has ended, or somebody else in this process has waited for just any child of any kind.
+            // It has ended, or another thread of this process has waited for just any child of any kind.
             return true;
         }
         if begin.elapsed() > PATIENCE && !killed {
@@ -211,7 +214,7 @@ fn child(dump: Dump, shared: *mut Shared) -> ! {
         }
         libc::alarm(ALARM_SECONDS);
         libc::sigprocmask(libc::SIG_UNBLOCK, &set, null_mut());
-        // What finds no room is lost, and nobody waits for it.
+        // What finds no room is lost, and is not waited for.
         if libc::pipe2(pipe.as_mut_ptr(), libc::O_NONBLOCK | libc::O_CLOEXEC) != 0 {
             leave(0);
         }

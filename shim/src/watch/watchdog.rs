@@ -6,6 +6,19 @@
 //! moment at most, and what the report says with that goes to standard error. While nothing changes it reports again, shortly, after pauses that
 //! double; when what was reported is over, it says in a line how: the program went on, a call came back with an error, or it was left.
 //!
+//! Each step of a report may be the last one that succeeds, so the surest comes first:
+//!
+//! 1. The report is written into the run folder. (Where no thread is in a call the knowledge may be old, so the driver is asked first.)
+//! 2. The driver is asked, and the snapshot is taken again with its answers: 300 ms at most. If nothing is in flight after all, the
+//!    report is removed.
+//! 3. The stacks of the blocked threads are read by the kernel, from where their slots say that they begin, and written as a minidump.
+//!    No thread is stopped or signalled.
+//! 4. One block goes to standard error. It comes after the questions, because then it is one block, and right.
+//! 5. Of a hang in a process with Python, Python's own function writes the stacks of its threads, in a child that has a copy of the
+//!    process's memory and makes only system calls and that one call.
+//! 6. `LAZYGUARD_ON_HANG` is carried out, now or when it is time. It cannot be undone, so it waits until a verdict is certain or has lasted
+//!    for three times the threshold.
+//!
 //! Must not: call the driver, or take a lock that a stuck thread can hold.
 
 use super::command::Commands;
@@ -115,7 +128,7 @@ impl Watch {
         std::thread::sleep(self.every);
         let now = self.guard.now();
         if now - slept_from > self.every.as_nanos() as u64 + OVERSLEPT_NANOS {
-            // The whole process was stopped, or starved: what everybody lost is nobody's hang.
+            // The whole process was stopped, or starved: time that all threads lost is no hang.
             self.awake_since = now;
         }
     }
@@ -169,7 +182,7 @@ impl Watch {
     }
 
     /// Does what the user wants done about a hang: at once where it is certain, else when it has lasted for as long as anything has
-    /// to that has no pattern. Nobody outside knows whether a kernel ends, and what is done cannot be undone.
+    /// to that has no pattern. Whether a kernel ends cannot be known from outside, and what is done cannot be undone.
     fn act(&mut self, now: Nanos) {
         let (awake_since, patience) = (self.awake_since, self.guard.settings.patience_nanos());
         let Some(incident) = self.incident.as_mut().filter(|i| !i.acted && i.report.status == Status::Hang) else {
@@ -177,7 +190,7 @@ impl Watch {
         };
         let certain = incident.report.verdicts.iter().any(|verdict| verdict.confidence == Confidence::Certain);
         let since = incident.waiting.iter().map(|(_, entered)| *entered).min();
-        // Where nobody is in a call, it was waited for before it was called a hang.
+        // Where no thread is in a call, it was waited for before it was called a hang.
         let lasted = since.is_none_or(|since| now.saturating_sub(since.max(awake_since)) >= patience);
         if certain || lasted {
             incident.acted = true;
@@ -193,7 +206,7 @@ impl Watch {
         }
     }
 
-    /// Whether nobody has called the driver for long, with work in flight, and that has not been looked at.
+    /// Whether no thread has called the driver for long, with work in flight, and that has not been looked at.
     fn is_quiet(&mut self, now: Nanos) -> bool {
         let calls = self.guard.tracker.counts().0;
         if calls != self.calls {
@@ -222,7 +235,7 @@ impl Watch {
         self.tell(report, waiting);
     }
 
-    /// Nobody waits in a call. What is known may be old, so the driver is asked first.
+    /// No thread waits in a call. What is known may be old, so the driver is asked first.
     fn look_at_the_quiet(&mut self) {
         let Some(report) = self.what_is_known() else { return };
         if report.status != Status::Hang {
@@ -293,7 +306,7 @@ impl Watch {
             report = self.asked(&report).unwrap_or(report);
         }
         if report.status == Status::Well {
-            // Everything has ended, and nobody had noticed.
+            // Everything has ended, and no call has told so.
             self.forget();
             return;
         }
@@ -351,7 +364,7 @@ impl Watch {
 
 /// The program ends in an orderly way: what was reported and is waited for no more has gone on.
 pub fn at_exit(guard: &Guard) {
-    // The watchdog holds it for a moment only; nobody waits at an exit for more.
+    // The watchdog holds it for a moment only; an exit waits for no more.
     let Some(Reported { mut report, waiting }) = guard.reports.open.try_lock().ok().and_then(|mut open| open.take())
     else {
         return;

@@ -1,0 +1,30 @@
+//! Two calls of the C library that neither the standard library nor `rustix` has, and which cannot be made without `unsafe`.
+//!
+//! `nix` has them, but neither the status of a child that a signal without a name has ended nor the attributes of a file.
+//!
+//! Must not: do more than the one call each.
+
+#![allow(unsafe_code)]
+
+use rustix::process::Pid;
+
+/// Unblocks all signals in this thread, and in those that it starts from now on.
+pub(super) fn unblock_all() {
+    // SAFETY: a set is numbers alone, and `sigfillset` writes it before it is read; the old one is not asked for.
+    unsafe {
+        let mut all = std::mem::zeroed();
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &all, std::ptr::null_mut());
+    }
+}
+
+/// A child that has ended, which stays to be reaped.
+pub(super) fn ended_child() -> Option<Pid> {
+    const LOOK: libc::c_int = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+    // SAFETY: the call fills in numbers, of which a child's id is one where it has found a child; else it leaves zeros.
+    let process = unsafe {
+        let mut about: libc::siginfo_t = std::mem::zeroed();
+        (libc::waitid(libc::P_ALL, 0, &mut about, LOOK) == 0).then(|| about.si_pid())
+    };
+    process.and_then(Pid::from_raw)
+}
