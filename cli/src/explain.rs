@@ -4,15 +4,18 @@
 
 use crate::output::{write_line, Output};
 use crate::{Failure, Outcome};
-use lazyguard_core::diagnose::Code;
+use lazyguard_core::diagnose::{Code, Confidence};
 use std::process::ExitCode;
 
 const PAGES: &str = include_str!("../../docs/HAZARDS.md");
 
-/// The words that a report begins with.
-pub(crate) const WORDS: [(&str, &str); 2] = [
+/// The words that a report uses: its first one, and how far a verdict can be relied on.
+const WORDS: [(&str, &str); 5] = [
     ("HANG", "a known deadlock has stood still for LAZYGUARD_HANG_AFTER (30 s), or anything for three times as long"),
     ("SLOW", "a call has been blocked for LAZYGUARD_HANG_AFTER (30 s), and what it waits for may still end"),
+    ("possible", Confidence::Possible.meaning()),
+    ("likely", Confidence::Likely.meaning()),
+    ("certain", Confidence::Certain.meaning()),
 ];
 
 /// Prints one page, or the list of codes.
@@ -20,10 +23,10 @@ pub(crate) fn explain(code: Option<&str>) -> Outcome {
     let mut out = Output::standard();
     let Some(wanted) = code else {
         for code in Code::ALL {
-            write_line!(out, "{code}  {}", code.title())?;
+            write_line!(out, "{:<8}  {}", code.name(), code.title())?;
         }
         for (word, meaning) in WORDS {
-            write_line!(out, "{word:<5}  {meaning}")?;
+            write_line!(out, "{word:<8}  {meaning}")?;
         }
         out.flush()?;
         return Ok(ExitCode::SUCCESS);
@@ -31,11 +34,10 @@ pub(crate) fn explain(code: Option<&str>) -> Outcome {
     let name = wanted.to_ascii_uppercase();
     match page(&name) {
         Some(page) => plain(page).iter().try_for_each(|line| write_line!(out, "{line}"))?,
-        None if WORDS.iter().any(|(word, _)| *word == name) => {
-            let word = WORDS.iter().find(|(word, _)| *word == name);
-            word.iter().try_for_each(|(word, meaning)| write_line!(out, "{word}: {meaning}"))?;
-        }
-        None => return Err(Failure::Input(format!("{wanted}: no such code (see: lazyguard explain)"))),
+        None => match WORDS.iter().find(|(word, _)| word.eq_ignore_ascii_case(wanted)) {
+            Some((word, meaning)) => write_line!(out, "{word}: {meaning}")?,
+            None => return Err(Failure::Input(format!("{wanted}: no such code (see: lazyguard explain)"))),
+        },
     }
     out.flush()?;
     Ok(ExitCode::SUCCESS)

@@ -77,9 +77,9 @@ enum Command {
     Log(log::Arguments),
     /// Write a recording as a timeline that a viewer opens.
     Export(export::Arguments),
-    /// Explain a code.
+    /// Explain a code, or a word that a report uses: HANG, SLOW, likely.
     Explain {
-        /// The code, such as LG201; without one, all of them in a line each.
+        /// The code or the word, such as LG201; without one, all of them in a line each.
         code: Option<String>,
     },
     /// Look at this machine, and at a program: would the guard see its driver calls?

@@ -182,6 +182,11 @@ fn functions(file: &Loader, address: u64) -> Vec<FrameSeen> {
             found.push(frame(Some(demangle(&name)), inner.location));
         }
     }
+    if let Some(last) = found.last_mut() {
+        // A lambda or a local class has its whole name only in the table of symbols.
+        let whole = file.find_symbol(address).filter(|name| name.starts_with("_Z") && !name.contains('.'));
+        last.function = whole.map(demangle).or(last.function.take());
+    }
     if found.is_empty() {
         let symbol = file.find_symbol(address).map(demangle);
         let at = file.find_location(address).ok().flatten();

@@ -316,14 +316,15 @@ pub(super) fn end(path: &Path<'_>) -> Vec<String> {
     match &path.end {
         End::Runs(culprit) => vec![not_ended(culprit)],
         End::Unwritten(waits, _) => {
-            let others = match waits.other_writes {
-                0 => String::new(),
-                n => format!(
-                    ": {} that address with another value, were overwritten, or come after the wait",
-                    counted(n as u64, "write") + if n == 1 { " reaches" } else { " reach" }
-                ),
-            };
-            vec![wait(waits), format!("no submitted operation satisfies that wait{others}")]
+            let mut lines = vec![wait(waits)];
+            if waits.other_writes > 0 {
+                let reach = if waits.other_writes == 1 { "reaches" } else { "reach" };
+                lines.push(format!(
+                    "{} {reach} that address with another value, were overwritten, or come after the wait",
+                    counted(waits.other_writes as u64, "write")
+                ));
+            }
+            lines
         }
         End::Host(host, culprit) => vec![host_function(host, &culprit.stream)],
         End::Filled(victim, filler) => {

@@ -38,7 +38,7 @@ impl Confidence {
     }
 
     /// What that means, for a person.
-    pub fn meaning(self) -> &'static str {
+    pub const fn meaning(self) -> &'static str {
         match self {
             Self::Possible => "nothing that is known contradicts it; another cause is not excluded",
             Self::Likely => "what is known fits this pattern and no other; what a kernel waits for cannot be seen",

@@ -167,10 +167,10 @@ impl HangReport {
         frame.map(FrameSeen::short).or_else(|| self.place(call.caller))
     }
 
-    /// Where a call returns to, or where a function is.
+    /// Where a call returns to, or where a function is, if that is in the program: a place in the CUDA runtime says nothing.
     fn place(&self, address: u64) -> Option<String> {
         let known = self.places.iter().find(|place| place.address == address && address != 0)?;
-        (!known.module.is_empty()).then(|| known.short())
+        known.is_of_the_program().then(|| known.short())
     }
 
     /// Every address that the text would like to name: those that calls return to, and the beginnings of functions.

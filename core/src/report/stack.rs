@@ -11,7 +11,8 @@ const MOST_FRAMES: usize = 12;
 const SYSTEM: [&str; 8] =
     ["libc.so", "libc-", "libpthread", "libstdc++.so", "libgcc_s", "ld-linux", "libm.so", "liblazyguard"];
 const CUDA: [&str; 3] = ["libcuda.so", "libcudart", "libnvidia-"];
-const INTERPRETER: [&str; 2] = ["libpython", "python3"];
+/// The interpreter, and what its `ctypes` calls through.
+const INTERPRETER: [&str; 4] = ["libpython", "python3", "_ctypes.", "libffi.so"];
 
 /// Whose frame it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

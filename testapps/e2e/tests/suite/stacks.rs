@@ -28,7 +28,11 @@ impl Hung {
     fn of(run: Run<'_>) -> Self {
         let mut running = run.guarded().kept().hang_after("200ms").start();
         let folder = running.until_a_hang_is_reported();
-        let said = running.stderr();
+        // The stacks come behind the report: what Python says of its threads comes before them.
+        let said = running.until("the stacks", Duration::from_secs(20), |running| {
+            let kept = folder.hang()["stacks"].as_array().is_some_and(|stacks| !stacks.is_empty());
+            (kept && running.stderr().contains("lazyguard: stack of thread ")).then(|| running.stderr())
+        });
         drop(running);
         Self { folder, said }
     }
