@@ -164,7 +164,7 @@ impl Program {
         let recording = Recording::open(bytes(self.tracker)).expect("a recording");
         assert_eq!(recording.defects(), [], "seed {seed}");
         let mut streams = Streams::default();
-        recording.records().for_each(|entry| drop(streams.see(&entry.record)));
+        recording.records().for_each(|entry| _ = streams.see(&entry.record));
         streams.pass(self.now);
         for stream in recording.streams() {
             let context = recording.contexts().iter().find(|context| context.number == stream.context);

@@ -8,13 +8,14 @@
 //! Must not: keep more than a bounded number of records, whatever the recording's size; or hold anything against a stream
 //! that was done by another one under the same number.
 
+use super::gathered::{Busy, Called, Fed, Fill, Load, Poll, SnapshotBuilder};
 use super::snapshot::{EventWaitSeen, HostFunctionSeen, RunnableThread, Snapshot};
 use super::view::{cold_kind, View};
 use crate::api::result::NOT_READY;
-use crate::api::{Class, ColdKind, Operation, ThreadActivity, ValueWait, ValueWrite};
+use crate::api::{Class, ColdKind};
 use crate::model::{Images, Proofs, Proven, Scope};
 use crate::trace::read::{Entry, Recording, Source};
-use crate::trace::{Image, Kind, LaunchKey, Payload, Record};
+use crate::trace::{Image, Kind, Payload, Record};
 use crate::Nanos;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::io;
@@ -34,107 +35,6 @@ const MOST_FED: usize = 256;
 const MOST_FEEDERS: usize = 8;
 /// Streams and events that one thread may poll in turns.
 const MOST_POLLED: usize = 64;
-
-/// A thread that has not asked for this long has stopped asking.
-pub const ASKS_NO_MORE_NANOS: Nanos = 1_000_000_000;
-
-/// A stream with work outstanding, as far as records are held against it.
-pub(super) struct Busy {
-    pub(super) context: u32,
-    pub(super) complete_until: Nanos,
-    pub(super) oldest: Operation,
-    pub(super) waits: Vec<ValueWait>,
-    pub(super) event_waits: Vec<EventWaitSeen>,
-    pub(super) operations: Vec<Record>,
-    pub(super) outstanding: u64,
-    pub(super) moved: Nanos,
-    /// Up to where events were seen to be complete.
-    pub(super) confirmed: Nanos,
-}
-
-/// Queries of one stream or event, all of which said "not ready".
-pub(super) struct Poll {
-    pub record: Record,
-    pub count: u64,
-    /// When the event was recorded.
-    pub recorded: Option<Nanos>,
-}
-
-impl Poll {
-    fn is_about(&self, record: &Record) -> bool {
-        self.record.stream == record.stream && self.record.event() == record.event()
-    }
-}
-
-/// What was submitted to a stream while a call waits for its context to be idle.
-pub(super) struct Fed {
-    pub(super) since: Nanos,
-    pub(super) operations: u64,
-    pub(super) launches: u64,
-    pub(super) newest: Record,
-    /// Of each thread how many, and its newest one; by its number.
-    pub(super) by: BTreeMap<u32, (u64, Record)>,
-}
-
-/// A host function that has been called.
-pub(super) struct Called {
-    thread: u32,
-    thread_number: u32,
-    record: Record,
-}
-
-/// A copy or memset.
-pub(super) struct Fill {
-    pub at: Nanos,
-    pub stream: u32,
-    pub address: u64,
-    pub bytes: u64,
-}
-
-/// A load on first use.
-pub(super) struct Load {
-    pub kind: ColdKind,
-    pub thread: u32,
-    pub record: Record,
-    /// Whether the function was loaded, and this is its first launch.
-    pub first_launch: bool,
-}
-
-/// What a snapshot needs of the records. Show it each one ([`SnapshotBuilder::push`]), then take the snapshot.
-pub struct SnapshotBuilder {
-    pub(super) busy: BTreeMap<u32, Busy>,
-    pub(super) writes: VecDeque<ValueWrite>,
-    pub(super) fills: VecDeque<Fill>,
-    pub(super) loads: Vec<Load>,
-    pub(super) proofs: Proofs,
-    pub(super) images: Images,
-    /// Waits for events of everything that is submitted to a context later.
-    pub(super) context_waits: Vec<(u32, EventWaitSeen)>,
-    pub(super) polls: HashMap<u32, Vec<Poll>>,
-    pub(super) called: Vec<Called>,
-    /// Of each context since when a call waits for it to be idle.
-    pub(super) needed_idle: HashMap<u16, Nanos>,
-    pub(super) fed: BTreeMap<u32, Fed>,
-    /// Since when a stream has its number.
-    pub(super) births: HashMap<u32, Nanos>,
-    /// Threads that have run host functions: the driver's own.
-    pub(super) host_threads: HashSet<u32>,
-    /// What was launched: the context and the function.
-    pub(super) launched: HashSet<(u16, u32)>,
-    /// Contexts in which something was launched.
-    pub(super) contexts: HashSet<u16>,
-    /// Of each function the handle of its module or library.
-    pub(super) owners: HashMap<u32, u64>,
-    /// Whether the first launches are among the records.
-    pub(super) from_the_beginning: bool,
-    /// Of what was seen: of each thread what it did last, of memory when, and what it held, of launches how many blocks.
-    pub(super) doing: BTreeMap<u32, ThreadActivity>,
-    pub(super) held: HashMap<u64, (Nanos, u64)>,
-    pub(super) resident: HashMap<LaunchKey, u64>,
-    pub(super) asked: bool,
-    pub(super) activity: Nanos,
-    pub(super) last: Nanos,
-}
 
 impl SnapshotBuilder {
     /// Nothing seen yet.
@@ -419,12 +319,6 @@ impl SnapshotBuilder {
             Payload::EventComplete(_) => self.moved(record.stream, record.entered),
             _ => {}
         }
-    }
-
-    /// The streams of the load's context whose oldest outstanding operation was submitted before the load.
-    pub(super) fn behind<'a>(&'a self, record: &'a Record) -> impl Iterator<Item = u32> + 'a {
-        let earlier = |busy: &Busy| busy.context == u32::from(record.context) && busy.oldest.at < record.entered;
-        self.busy.iter().filter(move |(_, busy)| earlier(busy)).map(|(number, _)| *number)
     }
 
     /// The process is alive at this moment, whatever the recording knows of: what stood still stands still yet.

@@ -7,7 +7,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `snapshot` | the calls that block, and what is in flight |
-//! | `builder` | from a recording to that |
+//! | `builder`, `gathered` | from a recording to that |
 //! | `view` | names in the place of numbers |
 //! | `occupancy` | how much of the device a kernel fills |
 //! | `paths` | what each stream stands at, and what that waits for |
@@ -32,6 +32,7 @@
 mod builder;
 mod decide;
 mod ends;
+mod gathered;
 pub(crate) mod messages;
 mod occupancy;
 mod paths;
@@ -42,9 +43,10 @@ mod verdict;
 mod view;
 
 pub use crate::api::{Code, ThreadActivity};
-pub use builder::{snapshot_at, snapshot_of, SnapshotBuilder, ASKS_NO_MORE_NANOS};
+pub use builder::{snapshot_at, snapshot_of};
 pub use decide::diagnose;
 pub use ends::{ends_of, CallEnd, HowEnded};
+pub use gathered::{SnapshotBuilder, ASKS_NO_MORE_NANOS};
 pub use occupancy::{resident_blocks, Device, Needs};
 pub use snapshot::{
     BlockedCall, BusyStream, ColdLoadSeen, EventWaitSeen, Extent, FedStream, Feeder, HostFunctionSeen, OperationSeen,

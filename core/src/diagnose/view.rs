@@ -1,6 +1,6 @@
 //! What was gathered from a recording, with names in the place of numbers.
 
-use super::builder::{Fill, Poll, SnapshotBuilder, ASKS_NO_MORE_NANOS};
+use super::gathered::{Fill, Poll, SnapshotBuilder, ASKS_NO_MORE_NANOS};
 use super::snapshot::{
     wait_seen, BlockedCall, BusyStream, ColdLoadSeen, Extent, FedStream, Feeder, OperationSeen, StreamRef, WaitSeen,
     WriteSeen,

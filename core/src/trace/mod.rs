@@ -6,7 +6,7 @@
 //! |---|---|
 //! | [`layout`] | where everything lies |
 //! | `record` | one record and its words |
-//! | `payload` | what a record says, by its kind and call |
+//! | `payload`, `raw` | what a record says by its kind and call: for readers, and for writers |
 //! | `recorder` | the writer: segments, records, texts |
 //! | `follow` | what has come since, for the log, in the same process |
 //! | `lane` | which records go where, and which calls leave one |
@@ -32,13 +32,15 @@ mod follow;
 mod lane;
 pub mod layout;
 mod payload;
+mod raw;
 pub mod read;
 mod record;
 mod recorder;
 
 pub use follow::{Followed, Follower};
 pub use lane::{Keep, Lane, SLOW_NANOS};
-pub use payload::{HazardNumbers, Image, Launch, LaunchKey, Payload, Preload, RawPayload};
+pub use payload::{Launch, Payload};
+pub use raw::{HazardNumbers, Image, LaunchKey, Preload, RawPayload};
 pub use record::{Kind, Record, WORDS};
 pub use recorder::{
     put_record, put_text, LaneCounts, Look, Owner, Place, ProcessFacts, Recorder, SegmentWriter, StartFacts,

@@ -2,7 +2,7 @@
 
 use super::lane::Keep;
 use super::layout::{flag, record};
-use super::payload::RawPayload;
+use super::raw::RawPayload;
 use crate::api::{Class, EntryPoint};
 use crate::Nanos;
 
