@@ -14,7 +14,7 @@ import json
 import struct
 import sys
 
-KINDS = {0, 1, 2, 3, 4, 5, 8, 9, 10}
+KINDS = {0, 1, 2, 3, 4, 5, 8, 9, 10, 11}
 STATES = {1: "guarded", 2: "ended", 3: "stepped aside"}
 THREAD_STATES = {0: "free", 1: "alive", 2: "ended"}
 STREAM_KINDS = ["unknown", "blocking", "non-blocking", "legacy default", "per-thread default"]

@@ -3,7 +3,7 @@
 //! Must not: allocate for each record; a recording may hold tens of millions.
 
 use crate::format::Took;
-use crate::names::{condition, lane_name, meant_at, Names};
+use crate::names::{lane_name, meant_at, Names};
 use crate::output::{say, write_line, Output};
 use crate::source::{duration, Opened, Run};
 use crate::symbolize::Symbolizer;
@@ -14,7 +14,7 @@ use lazyguard_core::hazard::{Flags, HazardEvent};
 use lazyguard_core::report::{event_of, event_of_record, EVENTS};
 use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::read::{Entry, StreamText};
-use lazyguard_core::trace::{Kind, Lane, Record};
+use lazyguard_core::trace::{Kind, Lane, Payload, Record};
 use lazyguard_core::Nanos;
 use serde::Serialize;
 use std::collections::{HashMap, VecDeque};
@@ -190,7 +190,7 @@ impl<'a> Filter<'a> {
 }
 
 /// A record as a JSON line; what does not apply is left out.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct Line<'a> {
     /// When the call was entered, in nanoseconds since the guard was armed.
     at_ns: Nanos,
@@ -322,44 +322,14 @@ impl<'a> Line<'a> {
         let is_call = record.kind.is_call();
         let returned = record.returned != 0;
         let in_progress = is_call && !returned;
-        let launch = is_call && class == Class::Launch;
-        let memory_operation =
-            is_call && matches!(class, Class::WaitValue | Class::WriteValue | Class::BatchMemOp) && record.detail != 0;
-        let waits = memory_operation && record.flags & flag::WAIT != 0;
-        let about_event = is_call
-            && matches!(
-                class,
-                Class::EventRecord
-                    | Class::StreamWaitEvent
-                    | Class::EventCreate
-                    | Class::EventDestroy
-                    | Class::EventSynchronize
-                    | Class::EventQuery
-            );
-        let allocation =
-            is_call && matches!(class, Class::Allocate | Class::Free | Class::AllocateAsync | Class::FreeAsync);
-        let moves_bytes = allocation || is_call && matches!(class, Class::Copy | Class::CopyAsync);
+        let payload = record.payload();
         let cold = match record.kind {
             Kind::ColdFunction => Some("function"),
             Kind::ColdModule => Some("module"),
             _ => None,
         };
-        let loads = cold.is_some()
-            || record.kind == Kind::Preload
-            || matches!(
-                class,
-                Class::ModuleLoad
-                    | Class::ModuleUnload
-                    | Class::LibraryLoad
-                    | Class::LibraryUnload
-                    | Class::LibraryModule
-            );
-        let hazard = record.kind == Kind::Hazard;
         let noted = HazardEvent::of(record, entry.thread);
-        let preload = record.kind == Kind::Preload;
-        let detail = |applies: bool| (applies && record.detail != 0).then_some(record.detail);
-        let extent = |applies: bool| applies.then_some(record.extent);
-        Self {
+        let mut line = Self {
             at_ns: record.entered,
             took_ns: returned.then(|| record.took()),
             event: event_of_record(record.kind, class),
@@ -367,43 +337,51 @@ impl<'a> Line<'a> {
             result: (is_call && returned).then_some(record.result),
             thread: entry.thread,
             thread_number: entry.thread_number,
-            thread_name: None,
             lane: lane_name(entry.lane),
             number: (!in_progress).then_some(entry.number),
             context: Some(record.context).filter(|&n| n != 0),
             stream: Some(record.stream).filter(|&n| n != 0),
-            handle: None,
-            function: None,
             cold,
-            grid: launch.then(|| record.grid()),
-            block: launch.then(|| record.block()),
-            // Where a launch loads, this word names what it loaded from.
-            shared_bytes: (launch && cold.is_none()).then_some(record.detail),
-            count: match noted {
-                Some(noted) => Some(u64::from(noted.count)).filter(|&count| count != 0),
-                None => extent(record.kind == Kind::Queries),
-            },
-            address: detail(memory_operation || allocation),
-            value: extent(memory_operation),
-            wait: memory_operation.then_some(waits),
-            condition: waits.then(|| condition(record)),
-            bytes: extent(moves_bytes && record.extent != 0),
-            event_handle: detail(about_event),
-            owner: detail(loads && !hazard),
+            event_handle: record.event(),
+            owner: record.owner().filter(|&owner| owner != 0),
             code: noted.map(|noted| noted.code.name()),
             in_flight_on: noted.map(|noted| noted.other.stream).filter(|&n| n != 0),
             prevented: noted.is_some_and(|noted| noted.flags.says(Flags::PREVENTED)),
-            in_flight: None,
-            loaded: preload.then_some(record.extent & 0xffff_ffff),
-            refused: preload.then_some(record.extent >> 32 & 0xffff),
-            left_out: preload.then_some(record.extent >> 48),
-            host_function: matches!(record.kind, Kind::HostBegins | Kind::HostEnds).then_some(record.detail),
-            seen: (record.kind == Kind::Seen).then(|| seen(record)),
+            count: noted.map(|noted| u64::from(noted.count)).filter(|&count| count != 0),
             captured: record.flags & flag::CAPTURED != 0,
             left: record.flags & flag::LEFT != 0,
             caller: (record.caller != 0).then_some(Address(record.caller)),
             in_progress,
+            ..Self::default()
+        };
+        match payload {
+            Payload::Launch(launch) => {
+                (line.grid, line.block) = (Some(launch.grid), Some(launch.block));
+                line.shared_bytes = launch.shared_bytes;
+            }
+            Payload::Wait(wait) => {
+                (line.address, line.value, line.wait) = (Some(wait.address), Some(wait.value), Some(true));
+                line.condition = Some(wait.condition().name());
+            }
+            Payload::Write(write) => {
+                (line.address, line.value, line.wait) = (Some(write.address), Some(write.value), Some(false));
+            }
+            Payload::Memory { address, bytes } => {
+                let allocation =
+                    matches!(class, Class::Allocate | Class::Free | Class::AllocateAsync | Class::FreeAsync);
+                let moves_bytes = allocation || matches!(class, Class::Copy | Class::CopyAsync);
+                line.address = Some(address).filter(|&address| allocation && address != 0);
+                line.bytes = Some(bytes).filter(|&bytes| moves_bytes && bytes != 0);
+            }
+            Payload::Queries { count, .. } => line.count = Some(count),
+            Payload::Preload(preload) => {
+                line.loaded = Some(preload.loaded);
+                (line.refused, line.left_out) = (Some(preload.refused), Some(preload.left_out));
+            }
+            Payload::HostCall { function, .. } => line.host_function = Some(function),
+            _ => line.seen = seen(record),
         }
+        line
     }
 }
 
@@ -476,20 +454,20 @@ impl<'a, 'o> Printer<'a, 'o> {
 }
 
 /// What the guard saw, or the driver answered, when something stood still.
-fn seen(record: &Record) -> String {
-    let detail = record.detail;
-    match record.entry_point.class() {
-        Class::Init => {
-            let doing = ThreadActivity::from_number(record.extent).map_or("is no longer seen", ThreadActivity::words);
-            format!("thread {detail} {doing}")
+fn seen(record: &Record) -> Option<String> {
+    Some(match record.payload() {
+        Payload::Activity { thread, doing } => {
+            let doing = doing.map_or("is no longer seen", ThreadActivity::words);
+            format!("thread {thread} {doing}")
         }
-        Class::StreamQuery if record.result == 0 => "the driver says that the stream is idle".to_owned(),
-        Class::StreamQuery => "the driver says that the stream is busy".to_owned(),
-        Class::EventQuery => format!("the driver says that event {detail:#x} is complete"),
-        Class::WaitValue => format!("memory at {detail:#x} holds {}", record.extent),
-        Class::Launch => format!("the device holds {} blocks of this kernel at once", record.extent),
-        _ => "something".to_owned(),
-    }
+        Payload::StreamAnswer if record.result == 0 => "the driver says that the stream is idle".to_owned(),
+        Payload::StreamAnswer => "the driver says that the stream is busy".to_owned(),
+        Payload::EventComplete(event) => format!("the driver says that event {event:#x} is complete"),
+        Payload::Holds { address, value, .. } => format!("memory at {address:#x} holds {value}"),
+        Payload::Resident { blocks, .. } => format!("the device holds {blocks} blocks of this kernel at once"),
+        _ if record.kind == Kind::Seen => "something".to_owned(),
+        _ => return None,
+    })
 }
 
 /// A line for a person: when, who, what about what, how long, and what else there is to say.
@@ -525,7 +503,9 @@ impl fmt::Display for Text<'_> {
             Kind::HostEnds => {
                 write!(out, ": the host function at {:#x} has returned", line.host_function.unwrap_or(0))?
             }
-            Kind::Seen => write!(out, ": the guard looked: {}", line.seen.as_deref().unwrap_or("something"))?,
+            Kind::Seen | Kind::Activity => {
+                write!(out, ": the guard looked: {}", line.seen.as_deref().unwrap_or("something"))?
+            }
             _ => write!(out, ": {}", line.call)?,
         }
         if let Some(function) = line.function {

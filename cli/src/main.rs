@@ -2,17 +2,20 @@
 //!
 //! Everything that is decided is decided in `lazyguard-core`; this crate finds files, reads arguments and prints. Exit
 //! codes: 0 done; 1 what was asked for is not there or cannot be read; 2 unusable arguments; those of `lazyguard run` are in
-//! `run::code`.
+//! `exit_code`.
 
 #![cfg_attr(test, allow(clippy::disallowed_methods, clippy::print_stderr))]
 
+mod arguments;
 mod clean;
 mod doctor;
 mod dump;
 mod elf;
 mod ends;
+mod exit_code;
 mod explain;
 mod export;
+mod failure;
 mod files;
 mod findings;
 mod format;
@@ -20,11 +23,14 @@ mod library;
 mod log;
 mod manual;
 mod names;
+mod nested_run;
 mod nvml;
 mod old_runs;
+mod on_hang;
 mod output;
 mod process;
 mod recorded;
+mod recording_header;
 #[cfg(test)]
 #[path = "../tests/common/mod.rs"]
 mod recordings;
@@ -35,71 +41,15 @@ mod stacks;
 mod symbolize;
 mod timing;
 
+use arguments::{Arguments, Command};
 use clap::error::ContextValue;
-use clap::{Parser, Subcommand};
+use clap::Parser;
+use failure::{Failure, Outcome};
 use lazyguard_core::api::ENTRY_POINTS;
 use lazyguard_core::report::one_line;
 use output::{write_line, Output};
 use std::io;
-use std::path::PathBuf;
 use std::process::ExitCode;
-
-/// Keeps CUDA programs from deadlocking on lazy loading, and says why they hang.
-#[derive(Parser)]
-#[command(name = "lazyguard", version)]
-struct Arguments {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Subcommand)]
-enum Command {
-    /// Run a program under the guard, end it when it hangs or takes too long, and say what was found.
-    ///
-    /// The program's output, input, terminal and exit code are its own. Settings that no option names are those of the
-    /// environment.
-    Run(Box<run::Options>),
-    /// Print what is known of a run: the hang, if there is one, how the process ended, the hazards, and the summary.
-    Report(report::Arguments),
-    /// Ask a running process what it is doing now, and print its answer. No thread of it is stopped.
-    Dump(dump::Arguments),
-    /// Print the records of a recording, one a line.
-    Log(log::Arguments),
-    /// Write a recording as a timeline that a viewer opens.
-    Export(export::Arguments),
-    /// Explain a code.
-    Explain {
-        /// The code, such as LG201; without one, all of them in a line each.
-        code: Option<String>,
-    },
-    /// Look at this machine, and at a program: would the guard see its driver calls?
-    Doctor(doctor::Arguments),
-    /// Remove the private folders that this user's processes and runs have left behind.
-    ///
-    /// Of living processes, of other users, and where --out or LAZYGUARD_OUT said, nothing is removed.
-    Clean(clean::Arguments),
-    /// Print the table of settings.
-    Settings,
-    /// Print a manual page, for `man -l -`.
-    Man {
-        /// The command that it is about, such as run; without one, all of lazyguard.
-        command: Option<String>,
-        /// Write the pages of all commands into this folder instead.
-        #[arg(long, value_name = "FOLDER", conflicts_with = "command")]
-        out: Option<PathBuf>,
-    },
-    /// Print the completions of a shell.
-    Completions {
-        /// The shell.
-        shell: clap_complete::Shell,
-    },
-    /// Print the driver symbols that the library stands in front of.
-    Symbols {
-        /// With the ids by which recordings name them.
-        #[arg(long)]
-        ids: bool,
-    },
-}
 
 fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
@@ -131,32 +81,6 @@ fn main() -> ExitCode {
     }
 }
 
-/// Why a command failed.
-#[derive(Debug)]
-enum Failure {
-    /// What was asked for is not there or cannot be read; the text says what and why.
-    Input(String),
-    /// Standard output cannot be written.
-    Output(io::Error),
-}
-
-impl std::fmt::Display for Failure {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Input(text) => f.write_str(text),
-            Self::Output(error) => write!(f, "cannot write: {error}"),
-        }
-    }
-}
-
-impl From<io::Error> for Failure {
-    fn from(error: io::Error) -> Self {
-        Self::Output(error)
-    }
-}
-
-type Outcome = Result<ExitCode, Failure>;
-
 /// Arguments that cannot be used, or a question for help. Of `lazyguard run`, one line, and the code that says that the program
 /// has not run.
 fn unusable(error: clap::Error) -> ExitCode {
@@ -171,7 +95,7 @@ fn unusable(error: clap::Error) -> ExitCode {
     let similar = lines().find_map(|line| line.strip_prefix("tip: ").filter(|tip| tip.contains("similar")));
     let tip = similar.map(|tip| format!("; {tip}")).unwrap_or_default();
     output::say(format_args!("{}{tip} (see lazyguard run --help)", line.trim_start_matches("error: ")));
-    ExitCode::from(run::code::OWN_FAILURE)
+    ExitCode::from(exit_code::OWN_FAILURE)
 }
 
 /// The error with the arguments that it quotes as parts of a line: a script may have taken them from anywhere.

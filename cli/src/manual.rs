@@ -2,8 +2,9 @@
 //!
 //! All of it is made of the tables that the arguments are parsed by.
 
+use crate::arguments::Arguments;
 use crate::output::{write_line, Output};
-use crate::{Arguments, Failure, Outcome};
+use crate::{Failure, Outcome};
 use clap::CommandFactory;
 use clap_complete::Shell;
 use clap_mangen::Man;
@@ -60,7 +61,7 @@ pub(crate) fn completions(shell: Shell) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::code;
+    use crate::exit_code;
     use crate::run::options::OWN;
     use lazyguard_core::settings::RANKS;
 
@@ -88,7 +89,7 @@ mod tests {
             assert!(PAGE.contains(&row), "docs/CONFIGURATION.md lacks: {row}");
         }
         assert_eq!(rows("| `--"), OWN.len(), "docs/CONFIGURATION.md has rows the code does not have");
-        for (code, meaning) in code::TABLE {
+        for (code, meaning) in exit_code::TABLE {
             let row = format!("| {code} | {meaning} |");
             assert!(PAGE.contains(&row), "docs/CONFIGURATION.md lacks: {row}");
         }
@@ -119,7 +120,7 @@ mod tests {
             assert!(help.contains(own.flag) && help.contains(own.help), "the help lacks {}", own.flag);
             assert!(page.contains(own.flag), "the manual page lacks {}", own.flag);
         }
-        for (code, meaning) in code::TABLE {
+        for (code, meaning) in exit_code::TABLE {
             assert!(help.contains(code) && help.contains(meaning), "the help lacks the exit code {code}");
             assert!(page.contains(code), "the manual page lacks the exit code {code}");
         }

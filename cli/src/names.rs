@@ -59,9 +59,3 @@ pub(crate) fn lane_name(lane: Lane) -> &'static str {
         Lane::RareEvents => "rare_events",
     }
 }
-
-/// How a memory operation's wait compares, as the driver's documentation writes it.
-pub(crate) fn condition(record: &Record) -> &'static str {
-    let flags = u32::from(record.block()[0]);
-    lazyguard_core::diagnose::ValueWait { at: 0, address: 0, value: 0, flags, wide: false }.condition()
-}

@@ -5,7 +5,7 @@
 use crate::files;
 use crate::output::say;
 use crate::process::{ask_as, exists, Status};
-use crate::source::{started_by_header, RECORDING};
+use crate::recording_header::{started_by_header, RECORDING};
 use lazyguard_core::old_runs::{namespace, remove_folder, Sight};
 use lazyguard_core::run_folder::{private_bases, Private};
 use rustix::fs::{flock, FlockOperation};
@@ -177,7 +177,7 @@ fn runs_in(folder: &Path) -> Vec<Left> {
 
 /// Whose run a folder holds.
 fn process_of(folder: &Path) -> Option<u32> {
-    if let Ok(process) = crate::source::process_by_header(&folder.join(RECORDING)) {
+    if let Ok(process) = crate::recording_header::process_by_header(&folder.join(RECORDING)) {
         return Some(process);
     }
     let summary = files::read_in(folder, "run.json").or_else(|_| files::read_in(folder, "hang.json")).ok()?;

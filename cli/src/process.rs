@@ -8,7 +8,7 @@
 //! Must not: believe a process id alone. An id is used again; the time at which the process started tells which one is meant.
 
 use crate::files;
-use crate::source::{started_by_header, RECORDING};
+use crate::recording_header::{started_by_header, RECORDING};
 use crate::Failure;
 use lazyguard_core::stack::{mappings, Mapping};
 use rustix::io::Errno;

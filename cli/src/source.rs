@@ -14,25 +14,23 @@ use crate::files;
 use crate::old_runs;
 use crate::output::Progress;
 use crate::process::{ask_as, denied, maps_of, recording_of, Status};
+pub(crate) use crate::recording_header::RECORDING;
 use crate::symbolize::Symbolizer;
 use crate::Failure;
 use lazyguard_core::diagnose::{Snapshot, SnapshotBuilder};
 use lazyguard_core::report::HangReport;
 use lazyguard_core::settings::{self, Settings};
 use lazyguard_core::trace::read::{Entry, ProcessState, Recording, Source, Unreadable};
-use lazyguard_core::trace::{layout, Kind, Lane};
+use lazyguard_core::trace::{Kind, Lane};
 use lazyguard_core::Nanos;
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
-/// Name of the recording in a run folder.
-pub(crate) const RECORDING: &str = "trace.lgt";
 
 /// The hazards of a process, in its run folder.
 pub(crate) const HAZARDS: &str = "hazards.json";
@@ -331,24 +329,6 @@ impl Opened {
             None => Ok(()),
         }
     }
-}
-
-/// When the process of a recording started, by the header alone.
-pub(crate) fn started_by_header(path: &Path) -> io::Result<u64> {
-    header_word(&files::open(path)?, layout::header::PROCESS_START_TICKS)
-}
-
-/// The process of a recording, by the header alone.
-pub(crate) fn process_by_header(path: &Path) -> io::Result<u32> {
-    // The driver's version is the other half.
-    header_word(&files::open(path)?, layout::header::PROCESS).map(|word| word as u32)
-}
-
-/// A word of a recording's header.
-pub(crate) fn header_word(file: &File, number: usize) -> io::Result<u64> {
-    let mut word = [0; layout::WORD];
-    file.read_exact_at(&mut word, (number * layout::WORD) as u64)?;
-    Ok(u64::from_le_bytes(word))
 }
 
 /// A duration or a moment, in nanoseconds, as settings have it.

@@ -2,18 +2,20 @@
 //!
 //! | file | holds |
 //! |---|---|
+//! | `summary` | both summaries, folded from records |
 //! | `read` | the recordings of a run, read once for both summaries |
 //! | `cold_start` | the summary of a start, for a person |
 //! | `blocking` | that of the calls that blocked the host |
 //! | `cards` | the cards at the beginning and in the steady state |
 //! | `table` | durations, shares and columns |
 //!
-//! Must not: decide anything. What a part or a reason is, the core says.
+//! Must not: decide anything. What a part or a reason is, `summary` says.
 
 mod blocking;
 mod cards;
 mod cold_start;
 mod read;
+mod summary;
 mod table;
 
 use crate::format::Format;
@@ -21,7 +23,6 @@ use crate::output::{write_line, Output};
 use crate::source::duration;
 use crate::{Failure, Outcome};
 use cards::CardsOfStart;
-use lazyguard_core::timing::{Blocking, ColdStart, THRESHOLD_NANOS};
 use lazyguard_core::Nanos;
 use read::{Asked, Timed};
 use serde::Serialize;
@@ -29,6 +30,7 @@ use serde_json::json;
 use std::io;
 use std::path::Path;
 use std::process::ExitCode;
+use summary::{Blocking, ColdStart, THRESHOLD_NANOS};
 
 /// The version of the JSON form.
 const SCHEMA: u32 = 1;

@@ -6,13 +6,13 @@
 //! * [`trace`] is the recording: what outlives the process, its writer and its reader.
 //! * [`run_folder`] says where a recording may be mapped.
 //! * [`old_runs`] says which private folders are taken away, and takes them.
+//! * [`model`] folds records into what streams are busy with, and what has ended.
 //! * [`preload`] decides what to load, and when to stop.
 //! * [`diagnose`] turns a [`diagnose::Snapshot`] into verdicts.
 //! * [`hazard`] turns what a run that passed has noted into hazards.
 //! * [`stack`] reads a blocked thread's stack, and writes it down.
 //! * [`report`] writes verdicts for people and for programs.
 //! * [`tasks`] says how many more threads may be started.
-//! * [`timing`] says where the time of a start went, and which calls blocked the host.
 //!
 //! Must not: link CUDA, read the environment, hold globals, or look at a clock. Times are arguments, in nanoseconds
 //! since the guard was armed; settings are arguments. The shim and the command-line tool share all of it, so a verdict
@@ -21,8 +21,10 @@
 #![forbid(unsafe_code)]
 
 pub mod api;
+mod demangle;
 pub mod diagnose;
 pub mod hazard;
+pub mod model;
 pub mod old_runs;
 pub mod preload;
 pub mod report;
@@ -32,7 +34,6 @@ pub mod stack;
 pub mod state;
 pub mod sync;
 pub mod tasks;
-pub mod timing;
 pub mod trace;
 
 /// Nanoseconds since the guard was armed in this process.

@@ -28,7 +28,7 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-pub use remove::remove_folder;
+pub use remove::{remove_folder, DEEPEST};
 
 /// How many folders without the report of a hang stay, of processes and of runs; the one that is being made is counted.
 pub const MOST_WITHOUT_HANG: usize = 8;
@@ -44,8 +44,6 @@ pub const SILENT: Duration = Duration::from_secs(60);
 
 /// The most folders that are looked at while a program starts.
 const MOST_LOOKED_AT: usize = 256;
-/// How deep folders lie in each other: a run, a run in it, a process in that.
-pub const DEEPEST: usize = 4;
 
 /// Tells whether another process holds a lock on a file.
 pub type AskLock = dyn Fn(&File) -> Option<bool>;

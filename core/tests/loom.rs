@@ -199,7 +199,7 @@ fn a_follower_is_handed_each_record_once_and_knows_what_it_lost() {
             let mut last = BTreeMap::new();
             follower.follow(recorder, LANE, &mut |followed| {
                 let (owner, mark) = (followed.owner, followed.record.entered);
-                assert_eq!(mark, followed.record.detail);
+                assert_eq!(mark, followed.record.to_words()[record::DETAIL]);
                 assert_eq!(mark >> 32, u64::from(owner.number));
                 assert!(handed.insert(mark), "handed again");
                 assert!(last.insert(owner.number, mark) < Some(mark), "out of order");

@@ -3,9 +3,9 @@
 mod support;
 
 use lazyguard_core::state::Tracker;
-use lazyguard_core::trace::layout::{flag, Shape};
+use lazyguard_core::trace::layout::{flag, record, Shape};
 use lazyguard_core::trace::read::{Entry, Recording, Source};
-use lazyguard_core::trace::{Kind, Lane, ProcessFacts, Record, StartFacts};
+use lazyguard_core::trace::{Kind, Lane, ProcessFacts, RawPayload, Record, StartFacts};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,6 +17,10 @@ use support::written::{bytes, facts, make, process_facts, tracker, world_of, wri
 const CALLS: u64 = if cfg!(miri) { 100 } else { 3000 };
 const SHAPE: Shape = Shape { threads: 8, contexts: 2, streams: 2, text_bytes: 512, segments: [12, 4, 4], records: 16 };
 
+fn extent(record: &Record) -> u64 {
+    record.to_words()[record::EXTENT]
+}
+
 #[test]
 fn a_short_run_is_read_as_it_went() {
     let bytes = written();
@@ -26,7 +30,7 @@ fn a_short_run_is_read_as_it_went() {
     let launches: Vec<_> = recording
         .records()
         .filter(|entry| entry.record.entry_point.symbol() == "cuLaunchKernel")
-        .map(|entry| (entry.number, entry.record.extent, entry.record.entered))
+        .map(|entry| (entry.number, extent(&entry.record), entry.record.entered))
         .collect();
     // Three segments of eight; the first was overwritten by the one that the thread is in, or by the other thread's.
     let first = launches.first().map_or(0, |launch| launch.0);
@@ -35,7 +39,7 @@ fn a_short_run_is_read_as_it_went() {
     let queries: Vec<_> = recording
         .records()
         .filter(|entry| entry.record.kind == Kind::Queries)
-        .map(|entry| (entry.record.result, entry.record.extent, entry.record.entered, entry.record.returned))
+        .map(|entry| (entry.record.result, extent(&entry.record), entry.record.entered, entry.record.returned))
         .collect();
     assert_eq!(queries, [(600, 4, 80_000, 87_000), (0, 1, 88_000, 89_000)]);
     let summary = recording.lanes()[Lane::Work as usize];
@@ -74,7 +78,7 @@ fn calls_of(tracker: &Tracker, thread: u64, numbers: impl Iterator<Item = u64>) 
         let symbol = if n % 10 == 9 { "cuStreamSynchronize" } else { "cuLaunchKernel" };
         let mark = thread << 32 | n;
         let facts = facts(symbol, n * 2_000 + thread);
-        make(tracker, number, &Record { extent: mark, caller: mark, detail: mark, ..facts }, 0);
+        make(tracker, number, &Record { caller: mark, raw: RawPayload::memory(mark, mark), ..facts }, 0);
     }
     if thread.is_multiple_of(2) {
         tracker.end_thread(number, u64::MAX);
@@ -83,11 +87,11 @@ fn calls_of(tracker: &Tracker, thread: u64, numbers: impl Iterator<Item = u64>) 
 
 /// A record that [`calls_of`] made is as it was made.
 fn whole(entry: &Entry) {
-    let Record { entered, returned, extent, caller, detail, .. } = entry.record;
-    let thread = extent >> 32;
-    assert_eq!((extent, extent), (caller, detail), "{entry:?}");
+    let Record { entered, returned, caller: mark, .. } = entry.record;
+    let thread = mark >> 32;
+    assert_eq!((mark, mark), (extent(&entry.record), entry.record.to_words()[record::DETAIL]), "{entry:?}");
     assert_eq!(thread + 100, u64::from(entry.thread), "{entry:?}");
-    assert_eq!((entered, returned), ((extent & 0xffff_ffff) * 2_000 + thread, entered + 1000), "{entry:?}");
+    assert_eq!((entered, returned), ((mark & 0xffff_ffff) * 2_000 + thread, entered + 1000), "{entry:?}");
 }
 
 #[test]
@@ -110,7 +114,7 @@ fn of_threads_that_record_at_once_each_record_is_there_or_counted() {
     let mut last = BTreeMap::new();
     for entry in recording.records() {
         whole(&entry);
-        let one = (entry.number, entry.record.extent);
+        let one = (entry.number, extent(&entry.record));
         if let Some(former) = last.insert((entry.thread_number, entry.lane), one) {
             assert!(former.0 < one.0 && former.1 < one.1);
         }
@@ -159,8 +163,8 @@ fn a_recording_that_is_read_while_it_is_written_shows_no_record_in_part() {
             }
             for thread in recording.threads() {
                 if let Some(call) = thread.call_in_progress {
-                    assert_eq!((call.extent >> 32) + 100, u64::from(thread.thread), "{thread:?}");
-                    assert_eq!((call.extent, call.returned), (call.caller, 0), "{thread:?}");
+                    assert_eq!((call.caller >> 32) + 100, u64::from(thread.thread), "{thread:?}");
+                    assert_eq!((extent(&call), call.returned), (call.caller, 0), "{thread:?}");
                 }
             }
         }

@@ -6,7 +6,7 @@ whose command is `lazyguard` is a command as well.
 
 A mark is a comment right before a block:
 
-    <!-- not run: WHY -->        its commands need what a test has not: a card, a cluster, somebody's program
+    <!-- not run: WHY -->        its commands need what a test lacks: a card, a cluster, a program of the reader
     <!-- exits: 0, 117 -->       the exit status of each of its commands, where that is not 0
     <!-- compare: 2 -->          only so many lines of what each prints are compared: the rest is an example of what it may be
     <!-- new session -->         another session begins, which knows nothing of what came before
@@ -75,7 +75,7 @@ def blocks(text):
 
 
 def mark_of(line):
-    """(name, value) where the line is a mark of ours; other comments are nobody's business here."""
+    """(name, value) where the line is one of these marks; other comments are left alone."""
     comment = re.fullmatch(r"\s*<!-- ([a-z ]+?)(?::\s*(.*?))?\s*-->\s*", line)
     if not comment or comment.group(1) not in MARKS:
         return None

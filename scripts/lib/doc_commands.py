@@ -32,7 +32,7 @@ from tools import ROOT, TARGET
 
 COMMAND_LIMIT_S = 30
 PAGE_LIMIT_S = 120
-# What somebody who types needs until the next command.
+# The time that a person who types takes until the next command.
 NEXT_COMMAND_S = 1.0
 SESSIONS_AT_A_TIME = 4
 LAUNCHERS = ("srun", "sbatch", "mpirun", "torchrun")
@@ -59,7 +59,7 @@ def pages():
 
 
 def read_page(path):
-    """What can be told of a page without running anything, and its sessions: the blocks of each, with their commands."""
+    """The faults that a page shows without running anything, and its sessions: the blocks of each, with their commands."""
     outcome = Outcome(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
     text = path.read_text()
     try:
@@ -151,7 +151,7 @@ def calls_in(text):
             current = []
             calls.append(current)
         elif current is not None:
-            # What comes behind `--` is somebody else's, and may have a guard of its own.
+            # Behind `--` is the command line of the program, which may run another `lazyguard`.
             current = None if word == "--" else current
             if current is not None:
                 current.append(word)
@@ -247,13 +247,13 @@ class Session:
             if time.monotonic() > deadline or self.bash.poll() is not None:
                 # Whatever comes next would wait for it.
                 processes.kill_group(self.bash.pid)
-                return None, self.told(out)
+                return None, self.printed(out)
             time.sleep(0.01)
         if command.rstrip().endswith("&"):
             time.sleep(NEXT_COMMAND_S)
-        return int(over.read_text()), self.told(out)
+        return int(over.read_text()), self.printed(out)
 
-    def told(self, out):
+    def printed(self, out):
         """What was printed, with the names that the documentation uses for this machine's."""
         text = out.read_text(errors="replace") if out.exists() else ""
         text = text.replace(str(guard.LIBRARY.parent), "target/release")

@@ -2,7 +2,7 @@
 
 Each program runs bare, then under `lazyguard run` with the default settings and with preloading switched off. It has to
 do the same each time; what is said of it must hold together: the parts of the start are the whole of it, the card was looked at,
-and every hazard says what has to meet. Whether a hazard is one is for a person to judge: docs/RESULTS.md lists them all.
+and every hazard says what has to meet. Whether a hazard is real is for a person to judge: docs/results has them all, docs/RESULTS.md the judgement.
 
 Must not: decide by how many hazards a program has. Only the programs that are controls are to have none.
 """

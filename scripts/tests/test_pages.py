@@ -40,6 +40,24 @@ class Links(unittest.TestCase):
         self.assertEqual(anchors("# `lazyguard run --json`\n## Hang: a [page](x.md)\n"), {"lazyguard-run---json", "hang-a-page"})
 
 
+class Map(unittest.TestCase):
+    FOLDERS = ("core", "shim", "cli", "docs", "testapps", "kernels")
+
+    def test_every_file_that_a_page_names_exists(self):
+        """`core/src/settings.rs`; scripts are looked up by doc_commands."""
+        lacking = []
+        for page in doc_commands.pages():
+            for name in re.findall(r"`([\w-]+/[\w./-]+)`", page.read_text()):
+                if name.split("/")[0] in self.FOLDERS and not (ROOT / name).exists():
+                    lacking.append(f"{page.relative_to(ROOT)}: {name}")
+        self.assertEqual(lacking, [])
+
+    def test_each_folder_of_the_crates_is_on_the_map(self):
+        page = (ROOT / "docs" / "ARCHITECTURE.md").read_text()
+        folders = [path.name for crate in ("core", "shim") for path in (ROOT / crate / "src").iterdir() if path.is_dir()]
+        self.assertEqual([name for name in folders if f"`{name}`" not in page], [])
+
+
 class Promises(unittest.TestCase):
     PAGE = ROOT / "docs" / "SPECIFICATION.md"
 

@@ -33,7 +33,7 @@ pub(crate) mod sanitizer;
 mod start;
 
 use crate::elf::own_machine;
-use crate::run::options::KILL;
+use crate::on_hang::KILL;
 use crate::source::duration;
 use crate::Outcome;
 use closure::Closure;

@@ -4,10 +4,14 @@
 //! |---|---|
 //! | `judged` | which verdicts there are, and what each is about |
 //! | `timeline` | which tracks, slices and arrows the records make |
+//! | `operations` | the slices of each stream, and arrows between them |
+//! | `drawing` | what both share |
 //! | `perfetto` | how those are written |
 //! | `protobuf` | in bytes |
 
+mod drawing;
 mod judged;
+mod operations;
 mod perfetto;
 mod protobuf;
 #[cfg(test)]

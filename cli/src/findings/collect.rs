@@ -4,9 +4,9 @@
 //! Must not: fail for what one folder holds. A file that is missing or damaged costs what is in it, and one line.
 
 use crate::ends::{self, ProcessEnd};
+use crate::nested_run::{is_nested_in, is_run};
 use crate::process::denied;
 use crate::recorded::{Recorded, StoodStill};
-use crate::run::root;
 use crate::source::{is_process_folder, read, Opened, Run, HAZARDS};
 use crate::symbolize::SourceLine;
 use crate::{stacks, Failure};
@@ -209,8 +209,8 @@ pub(super) fn under(root: &Path) -> (Vec<Process>, Vec<String>) {
 
 /// The same of a run's own folder: a run in it is part of this one only if its program has started that.
 pub(super) fn of_run(root: &Path) -> (Vec<Process>, Vec<String>) {
-    let started_by_it = |folder: &Path| folder.parent().is_some_and(|around| root::is_nested_in(folder, around));
-    all(root, |folder| !root::is_run(folder) || started_by_it(folder))
+    let started_by_it = |folder: &Path| folder.parent().is_some_and(|around| is_nested_in(folder, around));
+    all(root, |folder| !is_run(folder) || started_by_it(folder))
 }
 
 fn all(root: &Path, takes: impl Fn(&Path) -> bool) -> (Vec<Process>, Vec<String>) {
@@ -233,7 +233,7 @@ fn process_folders(root: &Path, problems: &mut Vec<String>, takes: impl Fn(&Path
     let mut within = vec![(root.to_owned(), 0)];
     while let Some((above, depth)) = within.pop() {
         for folder in folders(&above, problems).into_iter().filter(|folder| takes(folder)) {
-            if depth == 0 || depth < MOST_RUNS && root::is_run(&folder) {
+            if depth == 0 || depth < MOST_RUNS && is_run(&folder) {
                 within.push((folder.clone(), depth + 1));
             }
             if is_process_folder(&folder) {

@@ -21,6 +21,7 @@ mod report;
 #[cfg(test)]
 mod samples;
 mod sarif;
+mod seen;
 mod suppress;
 mod text;
 
@@ -28,56 +29,16 @@ pub(crate) use annotate::Annotations;
 pub(crate) use collect::{hazards_in, holds_processes, unreadable_in};
 pub(crate) use fail_on::FailOn;
 pub(crate) use report::{report_all, report_hazards, Format};
+pub(crate) use seen::{exit_code, End, FailedOn, Finished};
 pub(crate) use text::lines_of;
 
 use crate::output::said;
-use crate::run::code;
 use crate::Failure;
-use collect::{Process, Stood};
-use judge::{Judged, Rules};
+use judge::Rules;
 use lazyguard_core::settings::{expand_folder, FolderFacts};
+use seen::Seen;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-
-/// A run that is over.
-#[derive(Debug)]
-pub(crate) struct Finished {
-    /// The program and its arguments.
-    pub command: Vec<String>,
-    /// The folder under which every process of the run has its own.
-    pub root: PathBuf,
-    /// When it was started, in nanoseconds since 1970.
-    pub started_unix_nanos: u64,
-    /// How long it took.
-    pub nanos: u64,
-    pub end: End,
-    /// The rank of the program in its job, where a launcher tells it.
-    pub rank: Option<String>,
-}
-
-/// How the program itself ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
-    /// With this status.
-    Exited(u8),
-    /// By this signal.
-    Signalled(i32),
-    /// It was ended, because it took too long.
-    TimedOut,
-    /// It was ended, because it hung.
-    EndedOnHang,
-}
-
-impl std::fmt::Display for End {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Exited(code) => write!(f, "exit status {code}"),
-            Self::Signalled(signal) => write!(f, "ended by signal {signal}"),
-            Self::TimedOut => f.write_str("timed out"),
-            Self::EndedOnHang => f.write_str("ended on a hang"),
-        }
-    }
-}
 
 /// What is asked of a conclusion.
 #[derive(Debug, Default)]
@@ -107,22 +68,6 @@ impl Wanted {
     }
 }
 
-/// What a run fails for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FailedOn {
-    Hang,
-    Hazard,
-}
-
-impl FailedOn {
-    fn word(self) -> &'static str {
-        match self {
-            Self::Hang => "hang",
-            Self::Hazard => "hazard",
-        }
-    }
-}
-
 /// What became of the run.
 #[derive(Debug)]
 pub(crate) struct Conclusion {
@@ -134,46 +79,6 @@ pub(crate) struct Conclusion {
     pub lines: Vec<String>,
     /// Why files that were asked for are not there.
     pub unwritten: Vec<Failure>,
-}
-
-/// The exit code of a run. A hang beats the time, the time beats the program's own failure, and that beats hazards.
-pub(crate) fn exit_code(end: End, failed: Option<FailedOn>) -> u8 {
-    match (end, failed) {
-        (End::EndedOnHang, _) | (_, Some(FailedOn::Hang)) => code::HANG,
-        (End::TimedOut, _) => code::TIMED_OUT,
-        (End::Exited(0), Some(FailedOn::Hazard)) => code::HAZARD,
-        (End::Exited(code), _) => code,
-        (End::Signalled(signal), _) => u8::try_from(signal).unwrap_or(0).saturating_add(code::SIGNAL),
-    }
-}
-
-/// Everything that the forms of output tell of.
-struct Seen<'a> {
-    run: Option<&'a Finished>,
-    root: &'a Path,
-    /// What paths of source files are relative to.
-    here: PathBuf,
-    processes: Vec<Process>,
-    judged: Judged,
-    fail_on: &'a FailOn,
-    has_baseline: bool,
-    failed: Option<FailedOn>,
-    /// What could not be read of the root itself.
-    unreadable: Vec<String>,
-}
-
-impl Seen<'_> {
-    /// Everything that could not be read; a line each.
-    fn problems(&self) -> impl Iterator<Item = &String> {
-        self.unreadable.iter().chain(self.processes.iter().flat_map(|process| &process.problems))
-    }
-
-    fn suspected(&self) -> impl Iterator<Item = (&Process, &lazyguard_core::report::HangReport)> {
-        self.processes.iter().filter_map(|process| match &process.stood {
-            Some(Stood::Suspected(report)) => Some((process, report)),
-            _ => None,
-        })
-    }
 }
 
 /// Whether the files that a run is to be judged by can be read: known before it begins, and not when it is over.

@@ -105,7 +105,7 @@ fn look_at<'a>(
     root: &'a Path,
     processes: Vec<Process>,
     unreadable: Vec<String>,
-    judged: super::Judged,
+    judged: super::judge::Judged,
     fail_on: &'a FailOn,
     has_baseline: bool,
 ) -> Seen<'a> {

@@ -13,7 +13,7 @@ use lazyguard_core::diagnose::{diagnose, Diagnosis, Snapshot, SnapshotBuilder, S
 use lazyguard_core::report::{HangReport, PreloadSummary};
 use lazyguard_core::settings::Settings;
 use lazyguard_core::trace::read::{Entry, LaneUse, ThreadSeen, ThreadState};
-use lazyguard_core::trace::{Kind, Record};
+use lazyguard_core::trace::{Kind, Payload, Record};
 use lazyguard_core::Nanos;
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};
@@ -159,8 +159,8 @@ impl Recorded {
             if named.len() < MOST_NAMED && kind.is_call() && (loads || outstanding.contains(&(stream, entered))) {
                 named.push(*entry);
             }
-            if entry.record.kind == Kind::Preload {
-                preload.kernels += entry.record.extent & 0xffff_ffff;
+            if let Payload::Preload(ahead) = entry.record.payload() {
+                preload.kernels += ahead.loaded;
                 preload.nanos = preload.nanos.saturating_add(entry.record.took());
             } else {
                 newest.insert(entry.thread_number, *entry);

@@ -7,9 +7,22 @@
 //! What it cannot have, a descriptor, a thread, a folder, `/proc`, it does without, and says so in a line; a program that runs without
 //! this command is not kept from running by it. Only what an option asks for and cannot be had is a failure.
 //!
+//! | the command | and does not | because |
+//! |---|---|---|
+//! | leaves the program in the process group that the command itself was started in | give it one of its own, and hand the terminal over | a group holds a pipeline (`lazyguard run app \| less`), a script or a shell's job together. In a group of its own the program alone would have the terminal: the pager behind the pipe would be stopped, Ctrl-C would not reach the script around it, a CI system that kills the job's group would miss it, and a program that begins with `setsid` would fail, as the leader of its group |
+//! | passes a signal of another process on, to the program alone | send it to the group | without the command the program alone would have got it: a `SIGTERM` of a container's runtime is for the program that saves its state, not for its data loaders |
+//! | leaves the terminal's signals to the kernel | pass them on | the kernel has sent them to the whole group. `siginfo` says who has sent a signal |
+//! | stops when the program was stopped from the terminal | stop at once | a program may ignore Ctrl-Z, or put its screen in order first. A program that was stopped in another way is continued in another way, which would not continue this command |
+//! | reaps orphans (`PR_SET_CHILD_SUBREAPER`) | keep a list, or a control group | a daemon leaves its parent, its group and its session, but not its descent. Control groups need rights that a user may not have |
+//! | makes a place for the folders of processes of other users, with a name that cannot be guessed, in a folder that cannot be listed | open the folder of the run | a process that has given up its rights could not write there, and every other user could look into it |
+//! | leaves the program alone when the command itself is killed | have the kernel kill the program (`PR_SET_PDEATHSIG`) | a supervisor that is killed for memory, or by mistake, is no reason to end a job. That signal also comes when a thread ends, and a program may use it itself |
+//! | keeps the program's signal actions as an exec makes them | set them in the child | that takes unsafe code between fork and exec. A handler becomes the default action at an exec, and what is ignored stays ignored; the standard library alone gives `SIGPIPE` its default action back |
+//!
+//! The hanging process decides whether a hang is one to act on, with its own clock and knowledge, and says so in its report (`acts` in
+//! `hang.json`). So `--on-hang kill` and `LAZYGUARD_ON_HANG` cannot differ.
+//!
 //! Must not: write anything on success that was not asked for.
 
-pub(crate) mod code;
 mod hang;
 pub(crate) mod options;
 mod other_users;
@@ -26,6 +39,7 @@ mod unseen;
 pub(crate) use options::Options;
 
 use crate::doctor::sanitizer;
+use crate::exit_code;
 use crate::files;
 use crate::findings::{self, Annotations, Finished};
 use crate::nvml::Sampler;
@@ -46,15 +60,10 @@ pub(crate) fn run(options: Options) -> ExitCode {
     match supervised(options) {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
-            say(&failure.to_string());
-            ExitCode::from(code::OWN_FAILURE)
+            output::say(&failure.to_string());
+            ExitCode::from(exit_code::OWN_FAILURE)
         }
     }
-}
-
-/// A line on standard error. Where that cannot be written to, nobody wants to know.
-fn say(line: &str) {
-    output::say(line);
 }
 
 fn variable(name: &str) -> Option<String> {
@@ -76,7 +85,7 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
     let library = find_library(&options)?;
     let command: Vec<_> = options.program.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let caught = signals::Caught::now();
-    caught.complaint().iter().for_each(|line| say(line));
+    caught.complaint().iter().for_each(|line| output::say(line));
     // Whoever loses its parent is ours from now on; an old kernel that cannot do that does without.
     let was_subreaper = child_subreaper().ok().flatten();
     let _ = set_child_subreaper(Some(getpid()));
@@ -88,7 +97,7 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
     let others = root.is_there().then(|| OtherUsers::make(facts.process)).flatten();
     let preload = library.as_ref().map(|library| program::preload(library, std::env::var_os("LD_PRELOAD")));
     let variables = variables(&options, &root, others.as_ref(), preload);
-    options.program.first().and_then(|name| program::goes_unguarded(name)).iter().for_each(|line| say(line));
+    options.program.first().and_then(|name| program::goes_unguarded(name)).iter().for_each(|line| output::say(line));
     // Before the program: the first look is at what it begins with. The thread has this one's signal mask.
     let sampler = options.cold_start.then(|| Sampler::start(root.path()));
     let since = Instant::now();
@@ -120,7 +129,9 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
         sampler.stop();
     }
     let unread = others.map(|others| others.bring_into(root.path())).unwrap_or_default();
-    unread.iter().for_each(|line| say(&format!("what a process of another user has left cannot be had: {line}")));
+    unread
+        .iter()
+        .for_each(|line| output::say(&format!("what a process of another user has left cannot be had: {line}")));
     root.note(&ended.processes);
     let mut unseen: Vec<_> =
         ended.unseen.iter().map(|process| format!("of {process}, whose folder was not in this run's")).collect();
@@ -143,7 +154,7 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
 /// user has named a library.
 fn find_library(options: &Options) -> Result<Option<PathBuf>, Failure> {
     if let (None, Err(error)) = (&options.library, library::own_command()) {
-        say(&format!(
+        output::say(&format!(
             "cannot tell where this command is, and its library: {error}; the program runs without the guard"
         ));
         return Ok(None);
@@ -165,15 +176,15 @@ fn without_a_second_process(
     caught: &signals::Caught,
 ) -> u8 {
     if !not_started.for_want_of_room || needs_this_command(options) {
-        say(&not_started.line);
+        output::say(&not_started.line);
         return not_started.code;
     }
-    say(&format!("{}: it is started in this command's place, and not watched", not_started.line));
+    output::say(&format!("{}: it is started in this command's place, and not watched", not_started.line));
     // The folder of the run has gone.
     let of_the_run = |name: &str| ["LAZYGUARD_OUT", RUN_ROOT, RUN_OTHER_USERS].contains(&name);
     let variables: Vec<_> = variables.iter().filter(|(name, _)| !of_the_run(name)).cloned().collect();
     let not_started = program::take_this_place(&options.program, &variables, &caught.to_ignore());
-    say(&not_started.line);
+    output::say(&not_started.line);
     not_started.code
 }
 
@@ -202,7 +213,7 @@ fn make_root(options: &Options, facts: &FolderFacts<'_>, command: &[String]) -> 
     let around = around.as_deref().filter(|around| !around.is_empty());
     if let (Some(template), None) = (&variable, options.setting("LAZYGUARD_OUT")) {
         let field = settings::unknown_field(template);
-        field.iter().for_each(|field| say(&settings::unknown_field_complaint("LAZYGUARD_OUT", field)));
+        field.iter().for_each(|field| output::say(&settings::unknown_field_complaint("LAZYGUARD_OUT", field)));
     }
     let for_other_users = self::variable(RUN_OTHER_USERS).filter(|place| !place.is_empty());
     let given = Given {
@@ -219,7 +230,7 @@ fn make_root(options: &Options, facts: &FolderFacts<'_>, command: &[String]) -> 
     match Root::make(given, facts, &format!("{mark:#}\n")) {
         // Nobody has asked for one.
         Err(failure) if given.template().is_none() => {
-            say(&format!("{failure}; the program runs without one, and nothing is found of it"));
+            output::say(&format!("{failure}; the program runs without one, and nothing is found of it"));
             Ok(Root::nowhere())
         }
         made => made,
@@ -252,8 +263,8 @@ fn variables(
 }
 
 fn kills_on_hang(options: &Options) -> bool {
-    let of_variable = || variable(settings::ON_HANG).is_some_and(|value| value.trim() == options::KILL);
-    options.setting(settings::ON_HANG).map_or_else(of_variable, |value| value == options::KILL)
+    let of_variable = || variable(settings::ON_HANG).is_some_and(|value| value.trim() == crate::on_hang::KILL);
+    options.setting(settings::ON_HANG).map_or_else(of_variable, |value| value == crate::on_hang::KILL)
 }
 
 /// A part of the time that a hang takes to be one: the folder may be one that hundreds of ranks look into.
@@ -269,7 +280,7 @@ fn look_every(options: &Options) -> Duration {
 fn conclude(options: &Options, root: Root, run: &Finished, ended: &Ended, unseen: &[String]) -> Result<u8, Failure> {
     if options.cold_start || options.blocking {
         let told = timing::after_run(root.path(), options.cold_start, options.blocking);
-        told.unwrap_or_else(|failure| say(&failure.to_string()));
+        told.unwrap_or_else(|failure| output::say(&failure.to_string()));
     }
     let concluded = findings::conclude(run, &options.wanted);
     output::say_lines(concluded.iter().flat_map(|conclusion| &conclusion.lines));
@@ -288,15 +299,15 @@ fn conclude(options: &Options, root: Root, run: &Finished, ended: &Ended, unseen
     failures.extend(
         lost.map(|whom| Failure::Input(format!("nothing is known {whom}: what --fail-on is to find may be there"))),
     );
-    failures.iter().for_each(|failure| say(&failure.to_string()));
+    failures.iter().for_each(|failure| output::say(&failure.to_string()));
     // What was found, and the program's own failure, are bigger ones. What takes too long may hang unseen.
     let code = match code {
-        0 if !failures.is_empty() => code::OWN_FAILURE,
-        code::TIMED_OUT if fail_on.hang && !unseen.is_empty() => code::OWN_FAILURE,
+        0 if !failures.is_empty() => exit_code::OWN_FAILURE,
+        exit_code::TIMED_OUT if fail_on.hang && !unseen.is_empty() => exit_code::OWN_FAILURE,
         code => code,
     };
     // The first process of a container is not ended by a signal that it has no action for.
-    if ended.interrupted && code > code::SIGNAL && std::process::id() != 1 {
+    if ended.interrupted && code > exit_code::SIGNAL && std::process::id() != 1 {
         // A script that runs this stops at Ctrl-C only if what it runs was ended by that.
         let _ = signal_hook::low_level::emulate_default_handler(Signal::INT.as_raw());
     }
@@ -307,5 +318,5 @@ fn say_where(path: &Path) {
     let text = path.display().to_string();
     let plain = text.bytes().all(|b| b.is_ascii_alphanumeric() || b"/._-+=:,%@".contains(&b));
     let quoted = if plain { text } else { format!("'{}'", text.replace('\'', "'\\''")) };
-    say(&format!("the folder of this run is kept: lazyguard report {quoted}"));
+    output::say(&format!("the folder of this run is kept: lazyguard report {quoted}"));
 }

@@ -5,8 +5,9 @@
 //!
 //! Must not: look at the environment. An option that is not given leaves the variable as it is.
 
-use super::code;
+use crate::exit_code;
 use crate::findings::Wanted;
+use crate::on_hang::KILL;
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches, ValueHint};
@@ -250,7 +251,7 @@ fn more_help() -> String {
     let mut text = "Durations are a number and ns, us, ms, s, m or h; without a unit it is seconds. An empty value is as good as none.\n\n\
                     Exit codes:\n"
         .to_owned();
-    for (code, meaning) in code::TABLE {
+    for (code, meaning) in exit_code::TABLE {
         text.push_str(&format!("  {code:<7} {meaning}\n"));
     }
     text.push_str(FILES_AND_EXAMPLES);
@@ -316,9 +317,6 @@ impl FromArgMatches for Options {
 
 /// Between `SIGTERM` and `SIGKILL`.
 const KILL_AFTER: Duration = Duration::from_secs(10);
-
-/// The value of `--on-hang` that only `lazyguard run` knows.
-pub(crate) const KILL: &str = "kill";
 
 fn check(setting: &Setting, value: &str) -> Result<(), clap::Error> {
     if setting.name == "LAZYGUARD_OUT" {

@@ -2,8 +2,9 @@
 //!
 //! Must not: change anything that a program can notice, but for the variables that have to be set.
 
+use crate::exit_code;
 use crate::library::LIBRARY;
-use crate::run::{code, signals};
+use crate::run::signals;
 use rustix::fs::{access, Access};
 use rustix::io::Errno;
 use rustix::process::{getegid, geteuid, Signal};
@@ -45,7 +46,7 @@ pub(super) struct NotStarted {
 
 impl NotStarted {
     fn new(name: &OsStr, error: &io::Error) -> Self {
-        let code = if error.kind() == io::ErrorKind::NotFound { code::NOT_FOUND } else { code::CANNOT_RUN };
+        let code = if error.kind() == io::ErrorKind::NotFound { exit_code::NOT_FOUND } else { exit_code::CANNOT_RUN };
         let for_want_of_room =
             matches!(Errno::from_io_error(error), Some(Errno::AGAIN | Errno::MFILE | Errno::NFILE | Errno::NOMEM));
         Self { code, line: format!("cannot run {}: {error}", name.to_string_lossy()), for_want_of_room }
@@ -82,7 +83,7 @@ fn run<T>(
 ) -> Result<T, NotStarted> {
     let Some((name, arguments)) = program.split_first() else {
         let line = "no program was given".to_owned();
-        return Err(NotStarted { code: code::OWN_FAILURE, line, for_want_of_room: false });
+        return Err(NotStarted { code: exit_code::OWN_FAILURE, line, for_want_of_room: false });
     };
     let variables = || variables.iter().map(|(name, value)| (name, value));
     // What it cannot find, it tells in its own words; and what looks like a variable is one to it.

@@ -8,6 +8,7 @@
 
 use crate::ends::{self, ProcessEnd};
 use crate::files::{self, Locked};
+use crate::nested_run::is_run;
 use crate::old_runs;
 use crate::process::exists;
 use crate::source::{is_process_folder, HAZARDS, RECORDING};
@@ -18,7 +19,6 @@ use lazyguard_core::run_folder::{private_bases, private_suffix};
 use lazyguard_core::settings::{expand_folder, literal_folder, FolderFacts, PRIVATE_RUN};
 use rustix::io::Errno;
 use rustix::process::getuid;
-use serde::Deserialize;
 use std::collections::hash_map::RandomState;
 use std::collections::HashSet;
 use std::fs::{self, DirBuilder, File};
@@ -319,27 +319,9 @@ impl Root {
     }
 }
 
-/// Whether a folder is that of a run.
-pub(crate) fn is_run(folder: &Path) -> bool {
-    folder.join(MARK).is_file()
-}
-
 /// Whether it is one of a run that has kept what is worth it, and has said where it is.
 fn is_kept_run(folder: &Path) -> bool {
     is_run(folder) && folder.join(KEPT).is_file()
-}
-
-/// Whether a folder is that of a run which the program of another run has started, whose folder is `around`. One that was
-/// merely given the same folder is nobody's.
-pub(crate) fn is_nested_in(folder: &Path, around: &Path) -> bool {
-    /// What is looked for in a mark.
-    #[derive(Deserialize)]
-    struct Told {
-        around: Option<PathBuf>,
-    }
-    let mark = files::open_in(folder, MARK).and_then(files::all_of_short).ok();
-    let mark = mark.and_then(|text| serde_json::from_slice::<Told>(&text).ok());
-    mark.is_some_and(|mark| mark.around.as_deref() == Some(around))
 }
 
 fn folders_in(root: &Path) -> impl Iterator<Item = PathBuf> {

@@ -10,9 +10,10 @@ use super::root::Root;
 use super::signals::{Caught, Events, Heard};
 use super::tree::{self, Tree};
 use super::unseen::Unseen;
-use super::{say, system, terminal};
+use super::{system, terminal};
 use crate::ends::ProcessEnd;
 use crate::findings::End;
+use crate::output;
 use crate::Failure;
 use rustix::process::{waitid, Pid, Signal, WaitId, WaitIdOptions};
 use std::os::unix::process::ExitStatusExt;
@@ -243,11 +244,15 @@ impl Supervisor {
         let is_over = self.limits.timeout.filter(|timeout| self.started.elapsed() >= *timeout);
         self.look_for_the_unseen(root, is_over.is_some());
         if let Some(timeout) = is_over {
-            say(&format!("the {timeout:?} of --timeout are over: ending the program and everything it has started"));
+            output::say(&format!(
+                "the {timeout:?} of --timeout are over: ending the program and everything it has started"
+            ));
             self.begin_to_end(End::TimedOut);
         } else if let Some(folder) = self.look_for_a_hang(root) {
             let process = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-            say(&format!("{process} hangs, and --on-hang is kill: ending the program and everything it has started"));
+            output::say(&format!(
+                "{process} hangs, and --on-hang is kill: ending the program and everything it has started"
+            ));
             self.begin_to_end(End::EndedOnHang);
         }
     }
@@ -260,7 +265,9 @@ impl Supervisor {
         self.unseen_looked_at = Instant::now();
         let places: Vec<_> = [root.path()].into_iter().chain(self.others.as_deref()).collect();
         for process in self.unseen.look(&self.tree.processes(), root.text(), &places) {
-            say(&format!("{process} could make no folder that this run reads: a hang or a hazard in it is not seen"));
+            output::say(&format!(
+                "{process} could make no folder that this run reads: a hang or a hazard in it is not seen"
+            ));
         }
     }
 
@@ -290,7 +297,7 @@ impl Supervisor {
 
     fn begin_to_end(&mut self, why: End) {
         if !tree::can_be_seen() {
-            say("/proc is not mounted: what the program has started is not known, and it is ended alone");
+            output::say("/proc is not mounted: what the program has started is not known, and it is ended alone");
         }
         self.signal(Signal::TERM);
         // Whoever is stopped hears nothing.
@@ -306,7 +313,7 @@ impl Supervisor {
             let killed = ending.killed.unwrap_or_else(Instant::now);
             self.ending = Some(Ending { killed: Some(killed), ..ending });
             if left && killed.elapsed() > GOES_WITHIN {
-                say("some of the program's processes do not go though they were killed, and are left behind");
+                output::say("some of the program's processes do not go though they were killed, and are left behind");
                 return true;
             }
             left

@@ -1,9 +1,9 @@
 //! The asynchronous calls that blocked the host, for a person.
 
 use super::cold_start::write_missing;
+use super::summary::{Blocking, Decade, Group};
 use super::table::{bar, share, took};
 use crate::output::{write_line, Output};
-use lazyguard_core::timing::{Blocking, Decade, Group};
 use std::io;
 
 /// Groups that are printed; the JSON form has them all.

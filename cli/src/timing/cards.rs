@@ -1,9 +1,9 @@
 //! The cards at the beginning of a start and in the steady state, joined with the summary by the wall clock.
 
+use super::summary::ColdStart;
 use super::table::took;
 use crate::nvml::{Card, Cards, Sample};
 use crate::output::{write_line, Output};
-use lazyguard_core::timing::ColdStart;
 use serde::Serialize;
 use std::io;
 use std::path::Path;

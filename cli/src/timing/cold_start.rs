@@ -1,9 +1,9 @@
 //! The summary of a start, for a person.
 
+use super::summary::{ColdStart, FirstUse, Missing, Part};
 use super::table::{bar, share, took};
 use crate::format::size;
 use crate::output::{write_line, Output};
-use lazyguard_core::timing::{ColdStart, FirstUse, Missing, Part};
 use std::io;
 
 /// Rows of each table; the JSON form has them all.

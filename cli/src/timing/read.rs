@@ -1,10 +1,10 @@
 //! The recordings of a run, each read once for all that was asked.
 
 use super::cards;
+use super::summary::{Blocking, BlockingFold, ColdStart, ColdStartFold};
 use crate::nvml::Cards;
 use crate::source::{Opened, Run, RECORDING};
 use crate::Failure;
-use lazyguard_core::timing::{Blocking, BlockingFold, ColdStart, ColdStartFold};
 use lazyguard_core::trace::read::Entry;
 use lazyguard_core::Nanos;
 use std::fs;

@@ -5,7 +5,9 @@
 use lazyguard_core::api::EntryPoint;
 use lazyguard_core::state::{FunctionKind, Operation, StreamKey, StreamKind, Tracker};
 use lazyguard_core::trace::layout::{flag, state, Shape};
-use lazyguard_core::trace::{pack_launch, Kind, Lane, ProcessFacts, Record, Recorder, StartFacts};
+use lazyguard_core::trace::{
+    HazardNumbers, Kind, Lane, Preload, ProcessFacts, RawPayload, Record, Recorder, StartFacts,
+};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -38,28 +40,47 @@ pub fn nobody() -> ProcessFacts {
 /// The facts of a call that is about nothing.
 pub fn facts(call: &str, at: u64) -> Record {
     let entry_point = EntryPoint::by_symbol(call.as_bytes()).unwrap_or_else(|| panic!("{call} is not in the table"));
-    let (kind, extent) = Kind::of_call(entry_point.class());
-    Record { kind, extent, entered: at, ..Record::of(entry_point) }
+    let (kind, queries) = Kind::of_call(entry_point.class());
+    Record { kind, raw: RawPayload::default().with_queries(queries), entered: at, ..Record::of(entry_point) }
 }
 
 /// A launch.
 pub fn launch(stream: u32, function: u32, at: u64) -> Record {
-    let (extent, three, _) = pack_launch([40, 2, 1], [128, 1, 1]);
+    let (raw, _) = RawPayload::launch([40, 2, 1], [128, 1, 1], 0);
     let caller = 0x40_1234;
-    Record { stream, function, extent, three, caller, flags: flag::SUBMITTED, ..facts("cuLaunchKernel", at) }
+    Record { stream, function, raw, caller, flags: flag::SUBMITTED, ..facts("cuLaunchKernel", at) }
 }
 
 /// A stream writes a value.
 pub fn write(stream: u32, address: u64, value: u64, at: u64) -> Record {
     let facts = facts("cuStreamWriteValue32_v2", at);
-    Record { stream, extent: value, detail: address, flags: flag::SUBMITTED, ..facts }
+    Record { stream, raw: RawPayload::memory_operation(address, value, 0), flags: flag::SUBMITTED, ..facts }
 }
 
 /// A stream waits until memory holds a value.
 pub fn wait(stream: u32, address: u64, value: u64, at: u64) -> Record {
-    const EQUAL: u64 = 1;
+    const EQUAL: u32 = 1;
     let facts = facts("cuStreamWaitValue32_v2", at);
-    Record { stream, extent: value, detail: address, three: EQUAL, flags: flag::SUBMITTED | flag::WAIT, ..facts }
+    let raw = RawPayload::memory_operation(address, value, EQUAL);
+    Record { stream, raw, flags: flag::SUBMITTED | flag::WAIT, ..facts }
+}
+
+/// The same call about an event, an address, a module or a library.
+pub fn about(handle: u64, record: Record) -> Record {
+    let (_, queries) = Kind::of_call(record.entry_point.class());
+    Record { raw: RawPayload::about(handle).with_queries(queries), ..record }
+}
+
+/// A hazard beside a kernel on a stream.
+pub fn hazard(code: u16, other_stream: u32, function: u32, record: Record) -> Record {
+    let numbers = HazardNumbers { code, other_stream, function_or_thread: function, ..HazardNumbers::default() };
+    Record { kind: Kind::Hazard, raw: RawPayload::hazard(numbers), ..record }
+}
+
+/// The guard has loaded ahead of use.
+pub fn preload(loaded: u64, refused: u64, left_out: u64, owner: u64, record: Record) -> Record {
+    let raw = RawPayload::preload(Preload { loaded, refused, left_out, owner });
+    Record { kind: Kind::Preload, raw, ..record }
 }
 
 /// Something about a stream that submits an operation to it.

@@ -1,9 +1,9 @@
 //! A gigabyte of records is read in seconds, and in little memory.
 
-use super::common::{facts, launch, nobody, submit, Job};
+use super::common::{about, facts, launch, nobody, submit, Job};
 use super::Folder;
 use lazyguard_core::trace::layout::Shape;
-use lazyguard_core::trace::Record;
+use lazyguard_core::trace::{RawPayload, Record};
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::process::{Command, Stdio};
@@ -23,9 +23,9 @@ fn fill(job: &Job, bytes: usize) {
         let at = 1_000 * n;
         let thread = threads[(n % 8) as usize];
         let stream = streams[(n / 8 % STREAMS) as usize];
-        let event = |record: Record| Record { detail: 0xe000 + n / 64 % 512, ..record };
+        let event = |record: Record| about(0xe000 + n / 64 % 512, record);
         let record = match n % 64 {
-            20 => Record { extent: 4096, ..submit("cuMemcpyHtoDAsync_v2", stream, at) },
+            20 => Record { raw: RawPayload::memory(0, 4096), ..submit("cuMemcpyHtoDAsync_v2", stream, at) },
             30 => super::common::write(stream, 0xf000 + n % 128, n, at),
             40 => event(submit("cuEventRecord", stream, at)),
             50 => event(submit("cuStreamWaitEvent", stream, at)),

@@ -1,7 +1,7 @@
 //! Names that try to be more than names: in every text form they stay parts of a line, and in the forms for programs they are
 //! what the program says.
 
-use super::common::{facts, launch, nobody, wait, Job, SMALL};
+use super::common::{facts, hazard, launch, nobody, wait, Job, SMALL};
 use super::{lazyguard, texts, Folder};
 use lazyguard_core::diagnose::snapshot_at;
 use lazyguard_core::report::{HangReport, PreloadSummary};
@@ -75,12 +75,7 @@ fn a_run(job: &Job, hangs: bool) {
     job.make(main, &Record { kind: Kind::ColdModule, caller: 0x40_1111, ..facts("cuModuleLoadData", MS) }, 9 * MS, 0);
     job.make(main, &Record { caller: 0x40_1111, ..launch(one, k1, 20 * MS) }, 2 * MS, 0);
     job.make(other, &Record { kind: Kind::ColdFunction, caller: 0x40_2222, ..launch(two, k2, 30 * MS) }, MS, 0);
-    let hazard = Record {
-        kind: Kind::Hazard,
-        extent: 101,
-        detail: u64::from(one) | u64::from(k1) << 32,
-        ..facts("cuLaunchKernel", 30 * MS)
-    };
+    let hazard = hazard(101, one, k1, facts("cuLaunchKernel", 30 * MS));
     job.note(other, &Record { stream: two, function: k2, returned: 31 * MS, ..hazard });
     job.make(other, &wait(two, 0xf1a6, 7, 40 * MS), 5, 0);
     if hangs {

@@ -1,9 +1,9 @@
 //! `lazyguard log`: every field, every filter.
 
-use super::common::{facts, launch, submit, wait, write, Job};
+use super::common::{about, facts, hazard, launch, preload, submit, wait, write, Job};
 use super::{said, Folder};
 use lazyguard_core::trace::layout::flag;
-use lazyguard_core::trace::{Kind, Record};
+use lazyguard_core::trace::{Kind, RawPayload, Record};
 use serde_json::{json, Value};
 
 /// A run with some of everything, in its folder.
@@ -12,25 +12,21 @@ fn a_run(folder: &Folder) -> Job {
     let (main, worker) = (job.thread(100, "main"), job.thread(101, "worker"));
     let (one, two) = (job.stream(0x51), job.stream(0x52));
     let (k1, k2) = (job.function("_ZN2at6kernelIfEEvi"), job.function("k2"));
-    job.make(main, &Record { detail: 0xb1, ..facts("cuLibraryLoadData", 100) }, 50, 0);
-    let shared = Record { detail: 512, ..launch(one, k1, 1_000) };
+    job.make(main, &about(0xb1, facts("cuLibraryLoadData", 100)), 50, 0);
+    let (raw, _) = RawPayload::launch([40, 2, 1], [128, 1, 1], 512);
+    let shared = Record { raw, ..launch(one, k1, 1_000) };
     job.make(main, &shared, 5, 0);
-    job.make(worker, &Record { kind: Kind::ColdFunction, detail: 0xb1, ..launch(two, k2, 2_000) }, 900, 0);
-    let hazard = Record {
-        kind: Kind::Hazard,
-        extent: 101,
-        detail: u64::from(one) | u64::from(k1) << 32,
-        ..facts("cuLaunchKernel", 2_000)
-    };
+    let cold = launch(two, k2, 2_000);
+    job.make(worker, &Record { kind: Kind::ColdFunction, raw: cold.raw.with_owner(0xb1), ..cold }, 900, 0);
+    let hazard = hazard(101, one, k1, facts("cuLaunchKernel", 2_000));
     job.note(worker, &Record { stream: two, function: k2, returned: 2_001, ..hazard });
     job.make(worker, &wait(one, 0xf1a6, 7, 3_000), 5, 0);
     job.make(worker, &write(two, 0xf1a6, 6, 4_000), 5, 0);
-    job.make(main, &Record { extent: 4096, ..submit("cuMemcpyHtoDAsync_v2", one, 5_000) }, 5, 0);
-    job.make(main, &Record { extent: 64, detail: 0xd00d, ..facts("cuMemAlloc_v2", 6_000) }, 200_000, 2);
-    job.make(main, &Record { detail: 0xe, ..submit("cuEventRecord", one, 300_000) }, 5, 0);
+    job.make(main, &Record { raw: RawPayload::memory(0, 4096), ..submit("cuMemcpyHtoDAsync_v2", one, 5_000) }, 5, 0);
+    job.make(main, &Record { raw: RawPayload::memory(0xd00d, 64), ..facts("cuMemAlloc_v2", 6_000) }, 200_000, 2);
+    job.make(main, &about(0xe, submit("cuEventRecord", one, 300_000)), 5, 0);
     (0..3).for_each(|n| job.make(main, &Record { stream: one, ..facts("cuStreamQuery", 310_000 + n * 100) }, 5, 600));
-    let preload =
-        Record { kind: Kind::Preload, extent: 12 | 3 << 32 | 5 << 48, detail: 0xb1, ..facts("cuStreamQuery", 320_000) };
+    let preload = preload(12, 3, 5, 0xb1, facts("cuStreamQuery", 320_000));
     job.note(main, &Record { returned: 321_000, ..preload });
     let captured = Record { flags: flag::CAPTURED, ..launch(one, k1, 330_000) };
     job.make(main, &captured, 5, 0);

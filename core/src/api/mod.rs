@@ -1,9 +1,21 @@
-//! Driver functions: their names, versions and classes.
+//! Driver functions: their names, versions and classes; and the words that all other modules share.
 //!
-//! Must not: hold anything of a function that is not in `table.rs`. Everything here is derived from it at compile time.
+//! Must not: hold anything of a function that is not in `table.rs`: everything here is derived from it at compile time. Or
+//! depend on another module.
 
+mod activity;
+mod code;
+mod load;
+mod memory;
 pub mod result;
+mod stream;
 mod table;
+
+pub use activity::ThreadActivity;
+pub use code::Code;
+pub use load::ColdKind;
+pub use memory::{Condition, Stores, ValueWait, ValueWrite};
+pub use stream::{oldest_outstanding, Operation, StreamKind};
 
 /// What a driver function does to loading and waiting; the hooks, the gate and the diagnosis branch on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

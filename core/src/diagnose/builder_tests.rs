@@ -1,6 +1,8 @@
 use super::super::test_trace::TestTrace;
 use super::*;
 use crate::state::{StreamKey, StreamKind};
+use crate::trace::layout::flag;
+use crate::trace::RawPayload;
 
 #[test]
 fn what_a_load_found_in_flight_is_told() {
@@ -29,7 +31,8 @@ fn what_a_stream_has_passed_is_over() {
 fn what_the_driver_refused_holds_nothing_up() {
     let story = TestTrace::new();
     let wait = story.submit(0, 10, "cuStreamWaitValue32_v2");
-    let refused = Record { flags: flag::SUBMITTED | flag::WAIT, three: 1, detail: 0xf1a6, ..wait };
+    let refused =
+        Record { flags: flag::SUBMITTED | flag::WAIT, raw: RawPayload::memory_operation(0xf1a6, 0, 1), ..wait };
     story.launch(0, 5, "spin").call(&refused, 1);
     story.waits(1, 30, "cuStreamSynchronize", Some(0));
     assert!(story.snapshot().waits.is_empty());
@@ -115,8 +118,7 @@ fn memory_is_told_as_it_was_seen_after_the_wait() {
     story.wait(0, 10, 0xf1a6, 5).about(1, 20, "cuMemsetD32Async", 0xf1a0, 64);
     let wait = &story.snapshot().waits[0];
     assert_eq!((wait.holds, wait.satisfied, wait.fills.len()), (None, false, 1));
-    let none = Record::of(EntryPoint::by_symbol(b"cuInit").unwrap());
-    story.seen("cuStreamWaitValue32_v2", Record { detail: 0xf1a6, extent: 5, ..none });
+    story.memory_holds(0xf1a6, 5);
     let wait = &story.snapshot().waits[0];
     assert_eq!((wait.holds, wait.satisfied), (Some(5), true));
 }

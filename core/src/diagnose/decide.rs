@@ -10,18 +10,14 @@
 //!
 //! Must not: look at anything but the snapshot.
 
-use super::code::Code;
 use super::messages;
 use super::paths::{End, Path, Paths};
 use super::snapshot::{BlockedCall, BusyStream, Extent, FedStream, OperationSeen, Snapshot, StreamRef, WaitSeen};
 use super::verdict::{Confidence, Culprit, Diagnosis, Evidence, Status, Verdict};
-use crate::api::{Class, EntryPoint};
-use crate::report::demangle;
-use crate::state::ColdKind;
+use crate::api::{Class, Code, ColdKind, EntryPoint, StreamKind, ThreadActivity};
+use crate::demangle::demangle;
+use crate::model::queue_may_be_full;
 use crate::Nanos;
-
-/// A stream with so many operations outstanding has a full queue: drivers were seen to take 1,021 launches.
-const FULL_QUEUE: u64 = 900;
 
 /// Why something counts.
 struct Finding<'a> {
@@ -46,7 +42,7 @@ fn class(call: &str) -> Option<Class> {
 }
 
 fn is_legacy(stream: &StreamRef) -> bool {
-    stream.kind == "legacy default"
+    stream.kind == StreamKind::Legacy
 }
 
 /// The call loads a module, for which the driver waits.
@@ -88,7 +84,7 @@ impl<'a> Decision<'a> {
     /// The busy streams that a call waits for, and up to when what was submitted to them.
     fn needs(&self, call: &BlockedCall) -> Vec<(u32, Nanos)> {
         let context = |s: &&BusyStream| call.context == 0 || s.stream.context == call.context;
-        let blocking = |s: &&BusyStream| s.stream.kind != "non-blocking";
+        let blocking = |s: &&BusyStream| s.stream.kind != StreamKind::NonBlocking;
         // Queries go on: what was submitted since the first one is asked about as well.
         let until = if call.queries.is_some() { Nanos::MAX } else { call.entered };
         let streams = || self.snapshot.streams.iter().filter(context);
@@ -121,7 +117,7 @@ impl<'a> Decision<'a> {
     }
 
     fn queue_is_full(&self, stream: &StreamRef) -> bool {
-        self.snapshot.stream(stream.number).is_some_and(|busy| busy.outstanding >= FULL_QUEUE)
+        self.snapshot.stream(stream.number).is_some_and(|busy| queue_may_be_full(busy.outstanding))
     }
 
     /// The paths from what a call waits for.
@@ -391,8 +387,7 @@ impl<'a> Decision<'a> {
                         && !self.may_be_written(wait)
             }
             End::Host(host, _) => {
-                !host.doing.is_some_and(super::ThreadActivity::goes_on)
-                    && (by_loading || self.snapshot.runnable.is_empty())
+                !host.doing.is_some_and(ThreadActivity::goes_on) && (by_loading || self.snapshot.runnable.is_empty())
             }
         }
     }
@@ -404,7 +399,7 @@ impl<'a> Decision<'a> {
             |s| {
                 self.paths.from(s.stream.number, Nanos::MAX).is_some_and(|path| match &path.end {
                     End::Runs(_) | End::Filled(..) => true,
-                    End::Host(host, _) => host.doing.is_none_or(super::ThreadActivity::goes_on),
+                    End::Host(host, _) => host.doing.is_none_or(ThreadActivity::goes_on),
                     End::Unwritten(..) | End::Cycle(_) | End::Fed(..) => false,
                 })
             },
@@ -582,7 +577,7 @@ impl<'a> Decision<'a> {
         }
         lines.push(match (&finding.path.end, messages::runnable(self.snapshot)) {
             (End::Runs(_), _) => "nothing known keeps that from ending: it may only be slow".to_owned(),
-            (End::Host(host, _), _) if host.doing.is_some_and(super::ThreadActivity::goes_on) => {
+            (End::Host(host, _), _) if host.doing.is_some_and(ThreadActivity::goes_on) => {
                 "the host function is under way: it may only be slow".to_owned()
             }
             (End::Filled(..), _) => {

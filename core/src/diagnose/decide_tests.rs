@@ -2,7 +2,8 @@ use super::super::test_trace::{TestTrace, NOW, SECOND};
 use super::super::ThreadActivity;
 use super::*;
 use crate::state::{StreamKey, StreamKind};
-use crate::trace::{pack_launch, Kind, Record};
+use crate::trace::layout::image;
+use crate::trace::{Image, Kind, LaunchKey, RawPayload, Record};
 
 const SYNC: &str = "cuStreamSynchronize";
 
@@ -36,10 +37,14 @@ fn the_first_launch_of_a_context_is_a_barrier_where_a_module_prints() {
     }
 }
 
+fn image_of(bits: u64) -> RawPayload {
+    RawPayload::image(Image::of(bits))
+}
+
 fn first_launch_beside_a_fill(image: u64, code: Code) {
     let story = TestTrace::new().patient(0);
     let load = story.facts("cuModuleLoadData", 5, None);
-    story.call(&Record { kind: Kind::ColdModule, three: image, detail: 0x77, ..load }, 0);
+    story.call(&Record { kind: Kind::ColdModule, raw: image_of(image).with_owner(0x77), ..load }, 0);
     let other = story.tracker.context(0xd0, 1);
     let streams = [0x91, 0x92].map(|handle| {
         let key = StreamKey { handle, context: 0, thread: 0 };
@@ -86,10 +91,10 @@ fn a_module_load_alone_is_only_slow_and_one_that_compiles_gets_time() {
     let story = TestTrace::new();
     story.launch(0, 10, "k");
     let load = story.facts("cuModuleLoadData", 30, None);
-    story.blocked_in(1, &Record { kind: Kind::ColdModule, three: 3, ..load });
+    story.blocked_in(1, &Record { kind: Kind::ColdModule, raw: image_of(image::PTX), ..load });
     story.check(&[(Code::LG202, "k")]); // 10 seconds are more than three times the threshold
     let story = TestTrace::new().patient(20 * SECOND);
-    story.launch(0, 10, "k").blocked_in(1, &Record { kind: Kind::ColdModule, three: 3, ..load });
+    story.launch(0, 10, "k").blocked_in(1, &Record { kind: Kind::ColdModule, raw: image_of(image::PTX), ..load });
     story.check_slow("compiled");
 }
 
@@ -113,11 +118,10 @@ fn a_value_that_has_been_written_is_not_waited_for() {
     story.wait(0, 10, 0xf1a6, 1).write(1, 12, 0xf1a6, 1).synchronize(1, 14).launch(0, 16, "spin");
     story.waits(1, 30, SYNC, Some(0));
     story.check(&[(Code::LG299, "cuStreamWaitValue32_v2")]);
-    let none = story.facts("cuInit", 0, None);
     let story = TestTrace::new().patient(0);
     story.wait(0, 10, 0xf1a6, 1).launch(0, 16, "spin").waits(1, 30, SYNC, Some(0));
     story.check(&[(Code::LG203, "cuStreamWaitValue32_v2")]);
-    story.seen("cuStreamWaitValue32_v2", Record { detail: 0xf1a6, extent: 1, ..none });
+    story.memory_holds(0xf1a6, 1);
     assert_eq!(story.diagnosis().verdicts[0].code, Code::LG299);
 }
 
@@ -196,9 +200,10 @@ fn a_kernel_that_finds_no_room_is_told_where_the_driver_was_asked() {
     let story = TestTrace::new().patient(0);
     story.launch_of(0, 10, "big", 5000).launch(1, 12, "small").waits(1, 30, SYNC, Some(1));
     story.check(&[(Code::LG299, "small")]);
-    let (_, three, _) = pack_launch([1, 1, 1], [64, 1, 1]);
-    let launch = story.facts("cuLaunchKernel", 0, None);
-    story.seen("cuLaunchKernel", Record { function: story.function("big"), three, extent: 4224, ..launch });
+    let launch = LaunchKey { function: story.function("big"), block: [64, 1, 1], shared_or_owner: 0 };
+    let raw = RawPayload::resident(launch, 4224);
+    let seen = Record { kind: Kind::Seen, function: launch.function, raw, ..story.facts("cuLaunchKernel", 0, None) };
+    story.seen(seen);
     story.check(&[(Code::LG206, "big")]);
 }
 
@@ -235,7 +240,7 @@ fn what_has_no_pattern_is_slow_first_and_what_moves_is_slow() {
     story.launch(0, 10, "k1").launch(0, 20, "k2").waits(1, 30, SYNC, Some(0));
     story.check(&[(Code::LG299, "k1")]);
     let query = story.facts("cuEventQuery", 0, Some(0));
-    story.seen("cuEventQuery", query).check_slow("still moving");
+    story.seen(Record { kind: Kind::Seen, ..query }).check_slow("still moving");
 }
 
 #[test]
@@ -356,7 +361,7 @@ fn a_stream_that_takes_no_more_than_its_queue_holds_may_stand_still() {
 fn a_load_that_has_to_compile_is_not_called_starved() {
     let story = TestTrace::new();
     let load = story.facts("cuModuleLoadData", 20, None);
-    story.blocked_in(1, &Record { kind: Kind::ColdModule, three: 3, ..load });
+    story.blocked_in(1, &Record { kind: Kind::ColdModule, raw: image_of(image::PTX), ..load });
     story.launch(0, 30, "step").synchronize(0, 40).check_well();
 }
 
@@ -365,7 +370,7 @@ fn a_cold_launch_is_not_what_keeps_its_own_load_waiting() {
     let story = TestTrace::new();
     let launch =
         Record { kind: Kind::ColdModule, function: story.function("cold"), ..story.submit(1, 20, "cuLaunchKernel") };
-    let op = crate::state::Operation { at: 20, entry_point: launch.entry_point.id(), function: launch.function };
+    let op = crate::api::Operation { at: 20, entry_point: launch.entry_point.id(), function: launch.function };
     story.tracker.stream_entry(story.streams[1]).unwrap().submitting(op, 0);
     story.blocked_in(1, &launch);
     story.launch(0, 30, "step").synchronize(0, 40).launch(0, 50, "step");

@@ -122,7 +122,7 @@ impl<'a> Open<'a> {
             return;
         }
         let same = |asks: &Record| {
-            asks.entry_point == record.entry_point && (asks.stream, asks.detail) == (record.stream, record.detail)
+            asks.entry_point == record.entry_point && (asks.stream, asks.event()) == (record.stream, record.event())
         };
         if is_query && record.result != NOT_READY && self.asks.as_ref().is_some_and(same) {
             self.end = Some(CallEnd::returned(self.call, record));

@@ -1,11 +1,13 @@
 use super::super::test_trace::TestTrace;
 use super::*;
+use crate::api::StreamKind;
 use crate::diagnose::StreamRef;
 use crate::report::{HangReport, Outcome, PreloadSummary};
+use crate::trace::RawPayload;
 
 /// A call that a report named.
 fn named(thread: u32, call: &str, entered: Nanos, queries: Option<u64>, story: &TestTrace) -> BlockedCall {
-    let stream = StreamRef { number: story.streams[0], handle: 0x51, kind: "non-blocking".to_owned(), context: 0xc0 };
+    let stream = StreamRef { number: story.streams[0], handle: 0x51, kind: StreamKind::NonBlocking, context: 0xc0 };
     BlockedCall {
         thread,
         thread_name: "main".to_owned(),
@@ -68,7 +70,7 @@ fn queries_end_with_the_answer_that_is_not_not_ready() {
         let story = TestTrace::new();
         story.launch(0, 10, "k").polls(7, 20, 60, "cuEventQuery", 0, 0xe);
         let slot = story.tracker.threads().find(|(_, slot)| slot.thread() == 7).unwrap().1;
-        let facts = Record { detail: 0xe, ..story.facts("cuEventQuery", 80, Some(0)) };
+        let facts = Record { raw: RawPayload::about(0xe).with_queries(1), ..story.facts("cuEventQuery", 80, Some(0)) };
         let open = slot.open(&facts, facts.entry_point.class());
         slot.mark(&open);
         slot.close(open, facts.entry_point.class(), 81, answer);

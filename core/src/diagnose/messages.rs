@@ -1,15 +1,13 @@
 //! The sentences of a verdict.
 
-use super::code::Code;
 use super::paths::{End, Path, Step};
 use super::snapshot::{
     BlockedCall, ColdLoadSeen, Extent, FedStream, Feeder, HostFunctionSeen, OperationSeen, Snapshot, StreamRef,
-    ThreadActivity, WaitSeen,
+    WaitSeen,
 };
 use super::verdict::{Culprit, Evidence};
-use crate::api::Class;
-use crate::report::demangle;
-use crate::state::ColdKind;
+use crate::api::{Class, Code, ColdKind, ThreadActivity};
+use crate::demangle::demangle;
 use crate::Nanos;
 
 pub(super) fn time(at: Nanos) -> String {

@@ -6,24 +6,33 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `snapshot` | what stood still |
-//! | `gather` | from a recording to that |
-//! | `memory` | waits for values and writes of them |
+//! | `snapshot` | the calls that block, and what is in flight |
+//! | `builder`, `gathered` | from a recording to that |
+//! | `view` | names in the place of numbers |
 //! | `occupancy` | how much of the device a kernel fills |
 //! | `paths` | what each stream stands at, and what that waits for |
 //! | `decide` | which pattern that is, and what to change |
-//! | `words` | the sentences |
-//! | `verdict`, `code` | what comes out |
+//! | `messages` | the sentences |
+//! | `verdict` | what comes out |
 //! | `ends` | what became of the calls that a report named |
+//!
+//! A long kernel and an endless one look alike from outside, so a verdict waits for as long as a wrong one would cost:
+//!
+//! | waited for | counts as a hang |
+//! |---|---|
+//! | LG201 and LG202: the program did not ask to wait there, and what is held back may be what the kernel needs | after the threshold |
+//! | a cycle; with no runnable thread, a value in device memory that no submitted work may write, or a host function that waits for another thread | after the threshold |
+//! | what a kernel, a runnable thread, the host, another process or a running host function may still end; work of a destroyed stream; a load that has to compile | after three times the threshold without progress |
+//!
+//! Until then it is slow. Only a cycle is *certain*; every other verdict is *likely* or *possible*.
 //!
 //! Must not: look at live state other than through the recording, or guess: what is not explained is LG299, with the oldest
 //! operation of each busy stream, and what may still end is called slow.
 
 mod builder;
-mod code;
 mod decide;
 mod ends;
-mod memory;
+mod gathered;
 mod messages;
 mod occupancy;
 mod paths;
@@ -31,15 +40,16 @@ mod snapshot;
 #[cfg(test)]
 mod test_trace;
 mod verdict;
+mod view;
 
-pub use builder::{snapshot_at, snapshot_of, SnapshotBuilder, ASKS_NO_MORE_NANOS};
-pub use code::Code;
+pub use crate::api::{Code, ThreadActivity};
+pub use builder::{snapshot_at, snapshot_of};
 pub use decide::diagnose;
 pub use ends::{ends_of, CallEnd, HowEnded};
-pub use memory::{Stores, ValueWait, ValueWrite};
+pub use gathered::{SnapshotBuilder, ASKS_NO_MORE_NANOS};
 pub use occupancy::{resident_blocks, Device, Needs};
 pub use snapshot::{
-    BlockedCall, BusyStream, ColdLoadSeen, EventWaitSeen, Extent, FedStream, Feeder, HostFunctionSeen, LaunchKey,
-    OperationSeen, RunnableThread, Snapshot, StreamRef, ThreadActivity, WaitSeen, WriteSeen,
+    BlockedCall, BusyStream, ColdLoadSeen, EventWaitSeen, Extent, FedStream, Feeder, HostFunctionSeen, OperationSeen,
+    RunnableThread, Snapshot, StreamRef, WaitSeen, WriteSeen,
 };
 pub use verdict::{Confidence, Culprit, Diagnosis, Evidence, Status, Verdict};

@@ -13,8 +13,8 @@ use super::snapshot::{
     WaitSeen,
 };
 use super::verdict::Culprit;
-use crate::api::Class;
-use crate::state::ColdKind;
+use crate::api::{Class, ColdKind};
+use crate::model::{fills_device, in_turn};
 use crate::Nanos;
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -190,7 +190,7 @@ impl<'a> Paths<'a> {
         // The first one is enough: a later one waits for it.
         gates.extend(barriers.min_by_key(|(at, _)| *at).map(|(at, load)| (at, Gate::Barrier(load))));
         let others = streams.iter().filter(|s| s.stream.context == busy.stream.context && s.stream.number != number);
-        let ordered = others.filter(|other| ordered_by_legacy(&busy.stream, &other.stream));
+        let ordered = others.filter(|other| in_turn(busy.stream.kind, other.stream.kind));
         gates.extend(ordered.filter_map(|other| Some((first_after(busy, other.oldest.at)?, Gate::Legacy(other)))));
         gates.retain(|(at, _)| *at <= until);
         gates
@@ -258,7 +258,7 @@ impl<'a> Paths<'a> {
         let fills = |other: &&BusyStream| {
             let full = matches!(
                 other.oldest.extent,
-                Some(Extent::Grid { blocks, resident: Some(resident), .. }) if resident > 0 && blocks >= resident
+                Some(Extent::Grid { blocks, resident: Some(resident), .. }) if fills_device(blocks, resident)
             );
             full && !other.destroyed
                 && other.stream.context == busy.stream.context
@@ -304,12 +304,4 @@ fn barrier_for<'a>(load: &'a ColdLoadSeen, busy: &BusyStream) -> Option<(Nanos, 
 
 fn is_host_function(operation: &OperationSeen) -> bool {
     Snapshot::entry_point(&operation.call).is_some_and(|entry_point| entry_point.class() == Class::HostFunction)
-}
-
-/// Whether operations of the two streams wait for each other in the order of their submission, by the rules of the legacy
-/// default stream.
-fn ordered_by_legacy(one: &StreamRef, other: &StreamRef) -> bool {
-    let legacy = |stream: &StreamRef| stream.kind == "legacy default";
-    let blocking = |stream: &StreamRef| stream.kind == "blocking" || stream.kind == "per-thread default";
-    legacy(one) && blocking(other) || blocking(one) && legacy(other)
 }

@@ -1,8 +1,8 @@
 //! What stood still, as plain data: everything that a diagnosis needs, and nothing that it does not say.
 
-use super::memory::{Stores, ValueWait, ValueWrite};
-use crate::api::EntryPoint;
-use crate::state::ColdKind;
+use crate::api::{ColdKind, Condition, EntryPoint, Stores, StreamKind, ThreadActivity, ValueWait, ValueWrite};
+use crate::model::more_than_a_queue_holds;
+use crate::trace::LaunchKey;
 use crate::Nanos;
 use serde::{Deserialize, Serialize};
 
@@ -13,8 +13,8 @@ pub struct StreamRef {
     pub number: u32,
     /// The program's handle.
     pub handle: u64,
-    /// What kind it is: `blocking`, `non-blocking`, `legacy default`, `per-thread default` or `unknown`.
-    pub kind: String,
+    /// What kind it is.
+    pub kind: StreamKind,
     /// The context's handle.
     pub context: u64,
 }
@@ -56,17 +56,6 @@ pub struct OperationSeen {
     /// Of a launch what the driver can be asked about, by the live process.
     #[serde(skip)]
     pub launch: Option<LaunchKey>,
-}
-
-/// A kernel's launch, as far as it decides how many of its blocks the device holds at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct LaunchKey {
-    /// The function's number.
-    pub function: u32,
-    /// The block, as a record has it.
-    pub three: u64,
-    /// Bytes of dynamic shared memory; of a launch that loaded its function, the handle of the module or library.
-    pub detail: u64,
 }
 
 /// A driver call that has not returned, or queries that a thread repeats without getting on.
@@ -174,7 +163,7 @@ pub struct WaitSeen {
     /// The value.
     pub value: u64,
     /// The comparison, as the driver's documentation writes it.
-    pub condition: String,
+    pub condition: Condition,
     /// Whether 64 bits are compared; else 32.
     #[serde(default)]
     pub wide: bool,
@@ -237,50 +226,6 @@ pub struct HostFunctionSeen {
     pub thread: u32,
     /// What that thread was seen to do.
     pub doing: Option<ThreadActivity>,
-}
-
-/// What a thread of the program does that is in no driver call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ThreadActivity {
-    /// It computes.
-    Running,
-    /// It sleeps for a time.
-    Sleeping,
-    /// It waits for input, output, or a time to pass.
-    Expecting,
-    /// It waits for another thread, with no end.
-    Waiting,
-}
-
-impl ThreadActivity {
-    /// In the order of the numbers that a recording has for them, from 1.
-    const ALL: [Self; 4] = [Self::Running, Self::Sleeping, Self::Expecting, Self::Waiting];
-
-    /// The number that a recording has for it.
-    pub fn number(self) -> u64 {
-        Self::ALL.iter().position(|&d| d == self).map_or(0, |n| n as u64 + 1)
-    }
-
-    /// What a recording has this number for.
-    pub fn from_number(number: u64) -> Option<Self> {
-        Self::ALL.get(usize::try_from(number.checked_sub(1)?).ok()?).copied()
-    }
-
-    /// Whether the thread will go on by itself.
-    pub fn goes_on(self) -> bool {
-        self != Self::Waiting
-    }
-
-    /// As a sentence has it: a thread "…".
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::Running => "is running",
-            Self::Sleeping => "is sleeping for a time",
-            Self::Expecting => "is waiting for input or a time",
-            Self::Waiting => "is waiting for another thread",
-        }
-    }
 }
 
 /// A thread of the program that is in no driver call and will go on by itself: it may still do what is waited for.
@@ -372,16 +317,13 @@ impl Snapshot {
     /// Whether everything that was submitted to a stream until then has ended because so many launches came after it, and were
     /// taken: a stream runs them in their order, and has room for some.
     pub(crate) fn has_passed(&self, stream: u32, until: Nanos) -> bool {
-        let passed = |fed: &FedStream| fed.launches >= MORE_THAN_A_QUEUE_HOLDS && until <= fed.since;
+        let passed = |fed: &FedStream| more_than_a_queue_holds(fed.launches) && until <= fed.since;
         self.fed.iter().any(|fed| fed.stream.number == stream && passed(fed))
     }
 }
 
 /// Writes that are told of one wait.
 const MOST_WRITES: usize = 16;
-
-/// Twice as many launches as a stream was seen to take before the next one waits for room: 1,021 on an H200.
-const MORE_THAN_A_QUEUE_HOLDS: u64 = 2048;
 
 /// A wait, with the submitted writes that would satisfy it, of those near its address; `outstanding` says of a write that it is
 /// not known to have been carried out, `holds` what the memory was seen to hold.
@@ -414,7 +356,7 @@ pub(super) fn wait_seen(
         at: wait.at,
         address: wait.address,
         value: wait.value,
-        condition: wait.condition().to_owned(),
+        condition: wait.condition(),
         wide: wait.wide,
         other_writes: others,
         satisfying_writes,

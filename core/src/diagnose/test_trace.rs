@@ -1,11 +1,11 @@
 //! A process told as calls, each folded into the state and recorded as the hooks do it; for tests.
 
 use super::{diagnose, snapshot_of, Code, Diagnosis, Snapshot, Status, ThreadActivity};
-use crate::api::EntryPoint;
+use crate::api::{Class, EntryPoint};
 use crate::state::{FunctionKind, Operation, StreamKey, StreamKind, Tracker};
 use crate::trace::layout::flag;
 use crate::trace::read::Recording;
-use crate::trace::{pack_launch, Kind, Lane, Record};
+use crate::trace::{Kind, Lane, RawPayload, Record};
 
 pub(super) const SECOND: u64 = 1_000_000_000;
 pub(super) const NOW: u64 = 10 * SECOND;
@@ -60,8 +60,9 @@ impl TestTrace {
     pub fn facts(&self, call: &str, at: u64, stream: Option<usize>) -> Record {
         let entry_point = EntryPoint::by_symbol(call.as_bytes()).unwrap();
         let stream = stream.map_or(0, |s| self.streams[s]);
-        let (kind, extent) = Kind::of_call(entry_point.class());
-        Record { kind, extent, stream, context: self.context as u16, entered: at, ..Record::of(entry_point) }
+        let (kind, queries) = Kind::of_call(entry_point.class());
+        let raw = RawPayload::default().with_queries(queries);
+        Record { kind, raw, stream, context: self.context as u16, entered: at, ..Record::of(entry_point) }
     }
 
     /// The call is made and returns after a nanosecond, with this answer.
@@ -93,8 +94,8 @@ impl TestTrace {
 
     pub fn launch_of(&self, stream: usize, at: u64, name: &str, blocks: u32) -> &Self {
         let function = self.function(name);
-        let (extent, three, _) = pack_launch([blocks, 1, 1], [64, 1, 1]);
-        self.call(&Record { function, extent, three, ..self.submit(stream, at, "cuLaunchKernel") }, 0)
+        let (raw, _) = RawPayload::launch([blocks, 1, 1], [64, 1, 1], 0);
+        self.call(&Record { function, raw, ..self.submit(stream, at, "cuLaunchKernel") }, 0)
     }
 
     pub fn cold(&self, stream: usize, at: u64, name: &str) -> &Self {
@@ -106,17 +107,17 @@ impl TestTrace {
     pub fn wait(&self, stream: usize, at: u64, address: u64, value: u64) -> &Self {
         let facts = self.submit(stream, at, "cuStreamWaitValue32_v2");
         let flags = facts.flags | flag::WAIT;
-        self.call(&Record { flags, three: 1, extent: value, detail: address, ..facts }, 0)
+        self.call(&Record { flags, raw: RawPayload::memory_operation(address, value, 1), ..facts }, 0)
     }
 
     pub fn write(&self, stream: usize, at: u64, address: u64, value: u64) -> &Self {
         let facts = self.submit(stream, at, "cuStreamWriteValue32_v2");
-        self.call(&Record { extent: value, detail: address, ..facts }, 0)
+        self.call(&Record { raw: RawPayload::memory_operation(address, value, 0), ..facts }, 0)
     }
 
     /// Something about an event or an address.
     pub fn about(&self, stream: usize, at: u64, call: &str, detail: u64, extent: u64) -> &Self {
-        self.call(&Record { detail, extent, ..self.submit(stream, at, call) }, 0)
+        self.call(&Record { raw: RawPayload::memory(detail, extent), ..self.submit(stream, at, call) }, 0)
     }
 
     pub fn synchronize(&self, stream: usize, at: u64) -> &Self {
@@ -145,7 +146,8 @@ impl TestTrace {
     pub fn polls(&self, id: u32, from: u64, to: u64, call: &str, stream: usize, event: u64) -> &Self {
         let slot = self.tracker.thread(Self::begin_thread(&self.tracker, id)).unwrap();
         for at in [from, from / 2 + to / 2, to] {
-            let facts = Record { detail: event, ..self.facts(call, at, Some(stream)) };
+            let raw = RawPayload::about(event).with_queries(1);
+            let facts = Record { raw, ..self.facts(call, at, Some(stream)) };
             let open = slot.open(&facts, facts.entry_point.class());
             slot.mark(&open);
             slot.close(open, facts.entry_point.class(), at + 1, NOT_READY);
@@ -166,7 +168,8 @@ impl TestTrace {
         self.call(&self.submit(stream, submitted, "cuLaunchHostFunc"), 0);
         let slot = self.tracker.thread(Self::begin_thread(&self.tracker, thread)).unwrap();
         let facts = self.facts("cuLaunchHostFunc", called, Some(stream));
-        let facts = Record { kind: Kind::HostBegins, extent: submitted, detail: 0xf00, returned: called, ..facts };
+        let raw = RawPayload::host_call(0xf00, submitted);
+        let facts = Record { kind: Kind::HostBegins, raw, returned: called, ..facts };
         slot.push(&facts, Lane::Waits);
         self.tracker.stream_entry(facts.stream).unwrap().complete_until(submitted - 1);
         if let Some(at) = returned {
@@ -177,17 +180,21 @@ impl TestTrace {
     }
 
     /// What was seen when something stood still.
-    pub fn seen(&self, call: &str, record: Record) -> &Self {
-        let entry_point = EntryPoint::by_symbol(call.as_bytes()).unwrap();
+    pub fn seen(&self, record: Record) -> &Self {
         let at = NOW - SECOND;
-        let record = Record { entry_point, kind: Kind::Seen, entered: at, returned: at, ..record };
+        let record = Record { entered: at, returned: at, ..record };
         self.tracker.thread(self.thread).unwrap().push(&record, Lane::RareEvents);
         self
     }
 
+    pub fn memory_holds(&self, address: u64, value: u64) -> &Self {
+        let raw = RawPayload::holds(address, value);
+        self.seen(Record { kind: Kind::Seen, raw, ..Record::of(EntryPoint::of_class(Class::WaitValue)) })
+    }
+
     pub fn thread_does(&self, thread: u32, doing: ThreadActivity) -> &Self {
-        let none = Record::of(EntryPoint::by_symbol(b"cuInit").unwrap());
-        self.seen("cuInit", Record { extent: doing.number(), detail: u64::from(thread), ..none })
+        let raw = RawPayload::activity(thread, Some(doing));
+        self.seen(Record { kind: Kind::Activity, raw, ..Record::of(EntryPoint::of_class(Class::Init)) })
     }
 
     pub fn recording(&self) -> Recording<Vec<u8>> {

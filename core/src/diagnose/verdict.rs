@@ -1,7 +1,7 @@
 //! What a diagnosis says.
 
-use super::code::Code;
 use super::snapshot::{FedStream, OperationSeen, StreamRef};
+use crate::api::Code;
 use crate::Nanos;
 use serde::{Deserialize, Serialize};
 

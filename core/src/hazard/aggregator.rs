@@ -10,9 +10,9 @@
 use super::event::{Flags, HazardEvent};
 use super::messages;
 use super::{FirstOccurrence, Hazard, StreamClass};
+use crate::api::Code;
 use crate::api::EntryPoint;
-use crate::diagnose::Code;
-use crate::report::demangle;
+use crate::demangle::demangle;
 use std::collections::{BTreeMap, HashMap};
 
 /// Hazards that are told apart; what is overflow is counted.

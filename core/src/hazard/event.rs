@@ -4,10 +4,10 @@
 //! recording say the same only because both start from this.
 
 use super::StreamClass;
+use crate::api::Code;
 use crate::api::EntryPoint;
-use crate::diagnose::Code;
-use crate::state::StreamKind;
-use crate::trace::{Kind, Record};
+use crate::api::StreamKind;
+use crate::trace::{HazardNumbers, Kind, Payload, RawPayload, Record};
 use crate::Nanos;
 
 /// What there is to say of an occurrence besides its code.
@@ -79,13 +79,6 @@ pub struct HazardEvent {
     pub count: u32,
 }
 
-/// In a record's extent: the other's entry_point, the flags, the class.
-const FORM_AT: u32 = 16;
-const MARKS_AT: u32 = 32;
-const CLASS_AT: u32 = 48;
-/// Of the three short numbers together.
-const DISTANCE: u64 = (1 << 48) - 1;
-
 /// In the order of the numbers that records have for them, from 1.
 const CLASSES: [StreamClass; 6] = [
     StreamClass::None,
@@ -96,35 +89,31 @@ const CLASSES: [StreamClass; 6] = [
     StreamClass::PerThread,
 ];
 
-/// The code of a record of a hazard, if this build knows it.
-pub fn code_of(record: &Record) -> Option<Code> {
-    Code::by_number(record.extent & 0xffff).filter(|_| record.kind == Kind::Hazard)
-}
-
 impl HazardEvent {
     /// What a record tells, which the thread with this id in the system made; `None` if it is of no hazard that this build
     /// knows.
     pub fn of(record: &Record, thread: u32) -> Option<Self> {
-        let code = code_of(record)?;
-        let class = usize::try_from(record.extent >> CLASS_AT & 0xf).unwrap_or(0);
-        let distance = record.three & DISTANCE;
-        let before = if distance == 0 { 0 } else { record.entered.saturating_sub(distance - 1) };
-        let (low, high) = (record.detail as u32, (record.detail >> 32) as u32);
+        let Payload::Hazard(numbers) = record.payload() else { return None };
+        let code = Code::by_number(numbers.code.into())?;
+        let before = match numbers.distance {
+            0 => 0,
+            distance => record.entered.saturating_sub(distance - 1),
+        };
         let mut noted = Self {
             code,
-            flags: Flags((record.extent >> MARKS_AT) as u16),
+            flags: Flags(numbers.marks),
             entry_point: record.entry_point,
             thread,
             at: record.entered,
             noted: record.returned,
             context: record.context,
             stream: record.stream,
-            class: class.checked_sub(1).and_then(|class| CLASSES.get(class).copied()),
+            class: usize::from(numbers.class).checked_sub(1).and_then(|class| CLASSES.get(class).copied()),
             function: record.function,
             other: ConflictingOperation {
-                stream: low,
-                function: high,
-                entry_point: (record.extent >> FORM_AT) as u16,
+                stream: numbers.other_stream,
+                function: numbers.function_or_thread,
+                entry_point: numbers.other_entry_point,
                 at: before,
             },
             caller: record.caller,
@@ -132,24 +121,32 @@ impl HazardEvent {
         };
         if is_about_the_earlier(code) {
             (noted.at, noted.other.at) = (before, record.entered);
-            (noted.thread, noted.other.function) = (high, 0);
+            (noted.thread, noted.other.function) = (numbers.function_or_thread, 0);
         }
         Some(noted)
     }
 
     /// The record that it leaves.
     pub fn record(&self) -> Record {
-        let class = self.class.and_then(|class| CLASSES.iter().position(|&c| c == class)).map_or(0, |at| at as u64 + 1);
-        let about_the_earlier = is_about_the_earlier(self.code);
-        let (entered, before, high) = match about_the_earlier {
+        let class = self.class.and_then(|class| CLASSES.iter().position(|&c| c == class)).map_or(0, |at| at as u8 + 1);
+        let (entered, before, function_or_thread) = match is_about_the_earlier(self.code) {
             true => (self.other.at, self.at, self.thread),
             false => (self.at, self.other.at, self.other.function),
         };
         // How long before, and not when: that fits for days however long the process has run.
         let distance = match before {
             0 => 0,
-            at => entered.saturating_sub(at).saturating_add(1).min(DISTANCE),
+            at => entered.saturating_sub(at).saturating_add(1),
         };
+        let raw = RawPayload::hazard(HazardNumbers {
+            code: self.code.number(),
+            other_entry_point: self.other.entry_point,
+            marks: self.flags.0,
+            class,
+            distance,
+            other_stream: self.other.stream,
+            function_or_thread,
+        });
         Record {
             kind: Kind::Hazard,
             result: self.count as i32,
@@ -158,13 +155,8 @@ impl HazardEvent {
             stream: self.stream,
             function: self.function,
             context: self.context,
-            three: distance,
-            extent: self.code.number()
-                | u64::from(self.other.entry_point) << FORM_AT
-                | u64::from(self.flags.0) << MARKS_AT
-                | class << CLASS_AT,
             caller: self.caller,
-            detail: u64::from(self.other.stream) | u64::from(high) << 32,
+            raw,
             ..Record::of(self.entry_point)
         }
     }
@@ -251,9 +243,8 @@ mod tests {
             kind: Kind::Hazard,
             entered: 5,
             returned: 6,
-            extent: 101,
             stream: 3,
-            detail: 2,
+            raw: RawPayload::hazard(HazardNumbers { code: 101, other_stream: 2, ..HazardNumbers::default() }),
             ..Record::of(EntryPoint::by_symbol(b"cuLaunchKernel").unwrap())
         };
         let noted = HazardEvent::of(&record, 1).unwrap();
@@ -262,7 +253,7 @@ mod tests {
         assert_eq!(noted.class_or(|| Some(StreamKind::NonBlocking)), StreamClass::NonBlocking);
         assert_eq!(noted.class_or(|| None), StreamClass::Unknown);
         assert_eq!(HazardEvent { stream: 0, ..noted }.class_or(|| None), StreamClass::None);
-        assert_eq!(HazardEvent::of(&Record { extent: 7, ..record }, 1), None);
+        assert_eq!(HazardEvent::of(&Record { raw: RawPayload::default(), ..record }, 1), None);
         assert_eq!(HazardEvent::of(&Record { kind: Kind::Call, ..record }, 1), None);
     }
 }

@@ -1,7 +1,7 @@
 //! What a hazard is, once it has been counted: the same code, kernel, call and class of stream are one.
 
-use crate::diagnose::{Code, Evidence};
-use crate::state::StreamKind;
+use crate::api::{Code, StreamKind};
+use crate::diagnose::Evidence;
 use crate::Nanos;
 use serde::{Deserialize, Serialize};
 

@@ -1,7 +1,8 @@
 //! The sentences of a hazard.
 
 use super::{Flags, Hazard, StreamClass};
-use crate::diagnose::{Code, Evidence};
+use crate::api::Code;
+use crate::diagnose::Evidence;
 use crate::Nanos;
 
 fn time(at: Nanos) -> String {

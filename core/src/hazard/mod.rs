@@ -8,12 +8,26 @@
 //! |---|---|
 //! | `rules` | what is a hazard, as far as that can be decided without CUDA |
 //! | `waits` | waits for values that nothing submitted satisfies |
-//! | `noted` | one occurrence, and its record |
-//! | `fold` | from occurrences to hazards |
+//! | `event` | one occurrence, and its record |
+//! | `aggregator` | from occurrences to hazards |
 //! | `group` | a hazard, once it has been counted |
-//! | `words` | the sentences |
+//! | `messages` | the sentences |
 //! | `read` | the hazards of a recording |
 //! | `file` | the hazards of a process, as a file |
+//!
+//! Records are thinned out: the first, second, fourth, eighth and so on of a kind, each with the count so far. So a hazard in a loop
+//! pushes no load out of the recording, and counts from a recording alone are lower bounds. `hazards.json` is written by the log's thread
+//! when there is something new, and again at an orderly end and before `LAZYGUARD_ON_HANG` ends the process.
+//!
+//! | kept for it | where, and how much |
+//! |---|---|
+//! | waits for values that no submitted write satisfies, and the newest writes | `waits`: 256 each |
+//! | operations outstanding on a stream since it was last known to be idle | a word of the stream, and of each event |
+//! | functions and libraries that the guard preloaded and the program has not used yet | a bit of the function, a mark of library and context |
+//! | the most local memory that a context's kernels have needed | a word of the context, asked at the first launch of each function |
+//! | cooperative grids that fill the device | 16; while one may be in flight, launches go the slow path |
+//!
+//! An ordinary launch pays one comparison for it: whether it took a millisecond.
 //!
 //! Must not: look at live state, or make a hazard of anything that no record shows.
 
@@ -27,7 +41,7 @@ pub mod rules;
 mod waits;
 
 pub use aggregator::{Aggregator, Counted, Names, MOST_GROUPS};
-pub use event::{blocks_the_host, code_of, ConflictingOperation, Flags, HazardEvent};
+pub use event::{blocks_the_host, ConflictingOperation, Flags, HazardEvent};
 pub use file::{joined, HazardFile};
 pub use group::{FirstOccurrence, Hazard, StreamClass};
 pub use read::{hazards_of, Gathered};

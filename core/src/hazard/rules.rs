@@ -5,8 +5,10 @@
 
 use super::Flags;
 use crate::api::Class;
-use crate::diagnose::Code;
-use crate::state::{ColdKind, InFlight, StreamKind};
+use crate::api::Code;
+use crate::api::{ColdKind, StreamKind};
+use crate::model::{more_than_a_queue_holds, queue_may_be_full};
+use crate::state::InFlight;
 use crate::Nanos;
 
 /// From how long on an operation in flight counts as one that may not end soon. Ordinary kernels end well within.
@@ -15,13 +17,6 @@ pub const LONG_IN_FLIGHT_NANOS: Nanos = 100_000_000;
 /// From how long on a call that is to return at once counts as having blocked the host. Submitting takes microseconds, and a
 /// thread that loses its processor gets it back sooner as a rule.
 pub const BLOCKED_NANOS: Nanos = 1_000_000;
-
-/// From so many outstanding operations on, a launch that blocked the host is put down to the stream's queue: drivers were seen
-/// to take 1,021 launches, in blocks.
-pub const DEEP_QUEUE: u64 = 512;
-
-/// More than any queue takes: where so many are not known to have ended, most have, and nothing is known of how many.
-pub const MOST_QUEUED: u64 = 2048;
 
 /// Bytes of local memory a thread that every context has set aside from the start, as drivers' default limit of a stack.
 pub const LOCAL_BYTES_AT_START: u64 = 1024;
@@ -86,9 +81,10 @@ pub const fn held(entered: Nanos, returned: Nanos) -> bool {
     returned.saturating_sub(entered) >= BLOCKED_NANOS
 }
 
-/// Whether so many outstanding operations explain a launch that blocked the host.
+/// Whether so many outstanding operations explain a launch that blocked the host. Of more than a queue holds most have ended, and
+/// nothing is known of how many.
 pub const fn queue_is_deep(outstanding: u64) -> bool {
-    outstanding >= DEEP_QUEUE && outstanding <= MOST_QUEUED
+    queue_may_be_full(outstanding) && !more_than_a_queue_holds(outstanding)
 }
 
 /// Whether a kernel needs more local memory a thread than its context is known to have set aside.
@@ -105,22 +101,10 @@ pub fn compiled(took: Nanos, in_flight: bool, launched_before: bool) -> Option<F
     }
 }
 
-/// Whether what is submitted to a stream of one kind comes behind what was submitted to another stream of the other kind: the
-/// legacy default stream and those that synchronize with it wait for each other.
-pub const fn in_turn(one: StreamKind, other: StreamKind) -> bool {
-    use StreamKind::{Blocking, Legacy, PerThread};
-    matches!((one, other), (Legacy, Blocking | PerThread) | (Blocking | PerThread, Legacy))
-}
-
-/// Whether a grid fills a device that holds so many of its blocks at once.
-pub const fn fills_device(blocks: u64, resident: u64) -> bool {
-    resident > 0 && blocks >= resident
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::Operation;
+    use crate::api::Operation;
 
     fn in_flight(streams: &[u32]) -> Vec<InFlight> {
         let oldest = |stream: u32| Operation { at: u64::from(stream), entry_point: 1, function: 0 };
@@ -173,8 +157,6 @@ mod tests {
         for kind in [Blocking, Legacy, PerThread, NonBlocking, Unknown] {
             assert!(WaitsFor::Context.concerns(kind));
             assert_eq!(WaitsFor::Blocking.concerns(kind), !matches!(kind, NonBlocking | Unknown), "{kind:?}");
-            assert_eq!(in_turn(Legacy, kind), matches!(kind, Blocking | PerThread), "{kind:?}");
-            assert_eq!(in_turn(kind, Blocking), kind == Legacy, "{kind:?}");
         }
     }
 
@@ -184,7 +166,7 @@ mod tests {
         assert!(!long_in_flight(0, 1_000 * ms), "nothing was submitted");
         assert!(!long_in_flight(50 * ms, 149 * ms) && long_in_flight(50 * ms, 150 * ms));
         assert!(!held(5, 5 + ms - 1) && held(5, 5 + ms) && !held(5, 4));
-        assert!(!queue_is_deep(511) && queue_is_deep(512) && queue_is_deep(2048) && !queue_is_deep(2049));
+        assert!(!queue_is_deep(512) && queue_is_deep(1021) && !queue_is_deep(5000));
         for (needs, set_aside, expect) in
             [(0, 0, false), (1024, 0, false), (1025, 0, true), (4096, 4096, false), (4097, 4096, true)]
         {
@@ -198,6 +180,5 @@ mod tests {
         ] {
             assert_eq!(compiled(took, in_flight, launched), expect, "{took} {in_flight} {launched}");
         }
-        assert!(fills_device(264, 264) && !fills_device(263, 264) && !fills_device(1, 0));
     }
 }

@@ -7,8 +7,7 @@
 //! and is for the caller to find out.
 
 use super::StreamClass;
-use crate::api::EntryPoint;
-use crate::diagnose::{Stores, ValueWait, ValueWrite};
+use crate::api::{EntryPoint, Stores, ValueWait, ValueWrite};
 use std::collections::VecDeque;
 
 /// Waits kept, and writes, the newest.
@@ -78,12 +77,8 @@ impl Waits {
 
     /// The waits of other streams that a write satisfies which is submitted now.
     pub fn satisfied_by(&self, write: &ValueWrite) -> Vec<Outstanding> {
-        let satisfied = |wait: &&Outstanding| {
-            let stores = write.stores_for(&wait.wait);
-            wait.stream != write.stream
-                && wait.wait.at < write.at
-                && matches!(stores, Stores::All(value) if wait.wait.satisfied_by(value))
-        };
+        let satisfied =
+            |wait: &&Outstanding| wait.stream != write.stream && wait.wait.at < write.at && write.ends(&wait.wait);
         self.waits.iter().filter(satisfied).copied().collect()
     }
 

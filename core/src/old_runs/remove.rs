@@ -3,13 +3,15 @@
 //!
 //! Must not: follow a link, go deeper than [`DEEPEST`], or remove more entries than it may. What lies beyond stays.
 
-use super::DEEPEST;
 use rustix::fs::{openat, unlinkat, AtFlags, Dir, FileType, Mode, OFlags, CWD};
 use rustix::io::Errno;
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
+
+/// How deep folders lie in each other: a run, a run in it, a process in that.
+pub const DEEPEST: usize = 4;
 
 const FOLDER: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 

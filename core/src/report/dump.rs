@@ -3,8 +3,8 @@
 //! A verdict here is of what is in progress now, for however short a time, so it is said with its reservation; and that
 //! nothing explains a call (LG299) is no verdict as long as the call is not past the threshold.
 
-use super::name::demangle;
 use super::{Block, HangReport, SCHEMA};
+use crate::demangle::demangle;
 use crate::diagnose::Code;
 use crate::Nanos;
 use serde::{Deserialize, Serialize};
@@ -125,13 +125,14 @@ fn seconds(nanos: Nanos) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::StreamKind;
     use crate::diagnose::{BlockedCall, BusyStream, OperationSeen, Snapshot, StreamRef};
     use crate::report::PreloadSummary;
 
     const SECOND: Nanos = 1_000_000_000;
 
     fn stream() -> StreamRef {
-        StreamRef { number: 1, handle: 0x51, kind: "blocking".to_owned(), context: 0xc0 }
+        StreamRef { number: 1, handle: 0x51, kind: StreamKind::Blocking, context: 0xc0 }
     }
 
     /// A call on a busy stream, in progress for so long.

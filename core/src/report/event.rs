@@ -78,7 +78,7 @@ pub const fn event_of_record(kind: Kind, class: Class) -> &'static str {
         Kind::Preload => "preload",
         Kind::HostBegins => "host_function_begins",
         Kind::HostEnds => "host_function_ends",
-        Kind::Seen => "seen",
+        Kind::Seen | Kind::Activity => "seen",
     }
 }
 

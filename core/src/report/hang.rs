@@ -1,10 +1,10 @@
 //! The report of a hang: one block of text, or one JSON object.
 
-use super::name::demangle;
 use super::probe::ProbeSeen;
 use super::summary::PreloadSummary;
 use super::{Block, StackSeen, SCHEMA};
 use crate::api::result::error_in_words;
+use crate::demangle::demangle;
 use crate::diagnose::{diagnose, BlockedCall, CallEnd, HowEnded, Snapshot, Status, Verdict};
 use crate::Nanos;
 use serde::{Deserialize, Serialize};

@@ -5,17 +5,16 @@
 mod dump;
 mod event;
 mod hang;
-mod name;
 mod pass_through;
 mod probe;
 mod stack;
 mod summary;
 mod text;
 
+pub use crate::demangle::demangle;
 pub use dump::DumpReport;
 pub use event::{event_of, event_of_record, EVENTS};
 pub use hang::{HangReport, Outcome};
-pub use name::demangle;
 pub use pass_through::{PassThrough, PassedThrough};
 pub use probe::ProbeSeen;
 pub use stack::{FrameSeen, StackSeen};

@@ -1,6 +1,6 @@
 //! The stack of a blocked thread, as a report has it.
 
-use super::name::demangle;
+use crate::demangle::demangle;
 use serde::{Deserialize, Serialize};
 
 /// Frames without a name that are listed; the JSON form has them all.

@@ -11,57 +11,19 @@
 //!
 //! Must not: panic, allocate, lock, or look anything up.
 
+use super::caches::{place_of, CachedLaunch, CACHED_LAUNCHES};
 use super::call_step::CallStep;
-use super::operation::Operation;
 use super::stream::{outstanding, raise_submitted, refused, submitting, Words};
-use super::thread::{place_of, Caller, ThreadSlot};
-use crate::api::EntryPoint;
+use super::thread::{Caller, ThreadSlot};
+use crate::api::{EntryPoint, Operation};
 use crate::sync::{fence, AtomicU64, Ordering};
 use crate::trace::layout::{context as place, flag, record};
-use crate::trace::{put_record, Lane, Place, Record};
+use crate::trace::{put_record, Lane, Place, RawPayload, Record};
 use crate::Nanos;
-use std::sync::atomic::{AtomicU32, AtomicU64 as OwnU64, AtomicUsize};
-
-/// Streams to which a thread keeps a cached_stream, and launches of one function on one stream.
-pub(super) const CACHED_STREAMS: usize = 256;
-pub(super) const CACHED_LAUNCHES: usize = 64;
 
 /// How often a cached_stream to a default stream uses_left a [`CachedLaunch`], and this a launch, before it is asked again what the current
 /// context is: it may have been changed by a way that is not hooked.
 const DEFAULT_STREAM_USES: u32 = 64;
-
-/// What there is to know of the launches of one function on one stream, on one line of a processor's cache. The owning
-/// thread's alone.
-#[derive(Default)]
-#[repr(align(64))]
-pub(super) struct CachedLaunch {
-    function: OwnU64,
-    stream: OwnU64,
-    /// The epoch for which it holds; its uses_left, which end with 0.
-    epoch: AtomicU32,
-    uses_left: AtomicU32,
-    function_number: AtomicU32,
-    stream_number: AtomicU32,
-    context: AtomicU32,
-    /// Where the entries of the stream and its context begin, in words of the recording.
-    stream_at: AtomicUsize,
-    context_at: AtomicUsize,
-}
-
-/// Where the launches on one stream lead, from which launches are made. The owning thread's alone.
-#[derive(Default)]
-pub(super) struct CachedStream {
-    stream: OwnU64,
-    /// The epoch for which it holds; its uses_left, which end with 0, and those of each cached that is made of it.
-    epoch: AtomicU32,
-    uses_left: AtomicU32,
-    uses_per_launch: AtomicU32,
-    number: AtomicU32,
-    context: AtomicU32,
-    /// Where the entries of the stream and its context begin, in words of the recording.
-    stream_at: AtomicUsize,
-    context_at: AtomicUsize,
-}
 
 /// The stream of a launch, as the slow path found it.
 #[derive(Clone, Copy, Debug)]
@@ -99,7 +61,7 @@ impl FastLaunch {
     }
 }
 
-/// A launch as it comes; how big it is, packed as its record has it.
+/// A launch as it comes.
 #[derive(Clone, Copy, Debug)]
 pub struct LaunchFacts {
     /// The call.
@@ -110,12 +72,8 @@ pub struct LaunchFacts {
     pub function: u64,
     /// The stream's, as [`Known::stream`].
     pub stream: u64,
-    /// The grid.
-    pub extent: u64,
-    /// The block.
-    pub three: u64,
-    /// Bytes of dynamic shared memory.
-    pub shared_bytes: u32,
+    /// Its grid, block and shared memory.
+    pub raw: RawPayload,
 }
 
 impl ThreadSlot {
@@ -220,10 +178,8 @@ impl ThreadSlot {
                 stream: cached.stream_number.load(Ordering::Relaxed),
                 function,
                 context: cached.context.load(Ordering::Relaxed) as u16,
-                three: facts.three,
-                extent: facts.extent,
                 caller: caller.address as u64,
-                detail: u64::from(facts.shared_bytes),
+                raw: facts.raw,
                 ..Record::of(entry_point)
             },
         );

@@ -5,51 +5,11 @@
 //! was *entered*. The stream is known to be idle when the first does not exceed the second. A submission that overlaps
 //! the query therefore leaves the stream busy, which is the safe answer.
 
-use super::operation::{self, Operation};
+use super::operation;
+use crate::api::{oldest_outstanding, Operation, StreamKind};
 use crate::sync::{AtomicU64, Ordering};
 use crate::trace::layout::stream as place;
 use crate::Nanos;
-
-/// What kind of stream a handle means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StreamKind {
-    /// Created by the program, synchronizing with the legacy default stream.
-    Blocking,
-    /// Created by the program with `CU_STREAM_NON_BLOCKING`.
-    NonBlocking,
-    /// The legacy default stream of a context.
-    Legacy,
-    /// A thread's own default stream.
-    PerThread,
-    /// A handle whose creation was not seen.
-    Unknown,
-}
-
-impl StreamKind {
-    /// In the order of the numbers that a recording has for them.
-    const ALL: [Self; 5] = [Self::Unknown, Self::Blocking, Self::NonBlocking, Self::Legacy, Self::PerThread];
-
-    /// The number that a recording has for it.
-    pub fn number(self) -> u64 {
-        Self::ALL.iter().position(|&k| k == self).unwrap_or(0) as u64
-    }
-
-    /// The kind that a recording has this number for.
-    pub fn from_number(number: u64) -> Self {
-        usize::try_from(number).ok().and_then(|n| Self::ALL.get(n).copied()).unwrap_or(Self::Unknown)
-    }
-
-    /// As a report names it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Blocking => "blocking",
-            Self::NonBlocking => "non-blocking",
-            Self::Legacy => "legacy default",
-            Self::PerThread => "per-thread default",
-            Self::Unknown => "unknown",
-        }
-    }
-}
 
 /// See the module. What others have to know of it after the process is gone lies in the recording's table of streams.
 pub struct Stream {
@@ -200,7 +160,7 @@ impl Stream {
         }
         let until = self.get(place::COMPLETE_UNTIL).max(idle_until);
         let recent = (0..place::RECENT_COUNT).map(|n| operation::get(self.words, place::RECENT + n * 2));
-        operation::oldest_outstanding(operation::get(self.words, place::FIRST_SINCE_IDLE), recent, until)
+        oldest_outstanding(operation::get(self.words, place::FIRST_SINCE_IDLE), recent, until)
     }
 }
 

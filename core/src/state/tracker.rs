@@ -1,20 +1,20 @@
 //! All that is known of one process.
 
-use super::context::{Context, Function, FunctionKind};
+use super::context::{Context, Function};
 use super::hash::ByHandle;
 use super::load::InFlight;
-use super::lock_soon;
-use super::operation::Operation;
+use super::names::Names;
 use super::slab::Slab;
-use super::stream::{Stream, StreamKind};
+use super::stream::Stream;
 use super::thread::ThreadSlot;
+use crate::api::{Operation, StreamKind};
+use crate::model::Scope;
 use crate::sync::lock;
 use crate::sync::AtomicU64 as Word;
 use crate::trace::layout::Shape;
 use crate::trace::{ProcessFacts, Recorder};
 use crate::Nanos;
 use dashmap::DashMap;
-use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::Mutex;
 
@@ -39,34 +39,26 @@ struct EventState {
     number: u64,
 }
 
-#[derive(Default)]
-struct Names {
-    numbers: HashMap<&'static str, u32>,
-    texts: Vec<&'static str>,
-    /// Those that are in the recording.
-    recorded: HashSet<u32>,
-}
-
 /// Destroyed streams that are followed one by one until their work has ended.
 const MOST_DESTROYED: usize = 32;
 
 /// See the module.
 pub struct Tracker {
-    recorder: &'static Recorder<'static>,
+    pub(super) recorder: &'static Recorder<'static>,
     threads: Slab<ThreadSlot>,
     contexts: Slab<Context>,
     streams: Slab<Stream>,
-    functions: Slab<Function>,
+    pub(super) functions: Slab<Function>,
     context_numbers: DashMap<u64, u32, ByHandle>,
     stream_numbers: DashMap<StreamKey, u32, ByHandle>,
-    function_numbers: DashMap<u64, u32, ByHandle>,
+    pub(super) function_numbers: DashMap<u64, u32, ByHandle>,
     events: DashMap<u64, EventState, ByHandle>,
-    names: Mutex<Names>,
+    pub(super) names: Names,
     // Streams that were destroyed while work was outstanding, until their context is known to be idle.
     destroyed: Mutex<Vec<u32>>,
     // Owner (module or library) and context launches whose code is in the context; and whether the guard brought it there, and the
     // program has not used it since.
-    present: DashMap<(u64, u32), bool, ByHandle>,
+    pub(super) present: DashMap<(u64, u32), bool, ByHandle>,
     // When a graph was last launched: it may record events again.
     graph_launched: AtomicU64,
     /// Launches are looked at one by one.
@@ -108,7 +100,7 @@ impl Tracker {
             stream_numbers: DashMap::default(),
             function_numbers: DashMap::default(),
             events: DashMap::default(),
-            names: Mutex::default(),
+            names: Names::default(),
             destroyed: Mutex::default(),
             present: DashMap::default(),
             graph_launched: AtomicU64::new(0),
@@ -130,7 +122,7 @@ impl Tracker {
         self.epoch.load(Ordering::Acquire)
     }
 
-    fn next_epoch(&self) {
+    pub(super) fn next_epoch(&self) {
         // Release: a thread that sees the new epoch sees the maps as they are now (Acquire in `epoch`).
         if self.epoch.fetch_add(1, Ordering::Release) == u32::MAX {
             self.epoch.fetch_add(1, Ordering::Release);
@@ -138,7 +130,7 @@ impl Tracker {
     }
 
     /// `room` is how many of them the recording has entries for.
-    fn taken(&self, number: Option<u32>, room: usize) -> u32 {
+    pub(super) fn taken(&self, number: Option<u32>, room: usize) -> u32 {
         if number.is_none_or(|n| n as usize > room) {
             self.recorder.count_without_entry();
         }
@@ -284,6 +276,14 @@ impl Tracker {
         }
     }
 
+    /// Everything submitted here before this moment has ended.
+    pub fn ended(&self, scope: Scope, until: Nanos) {
+        match scope {
+            Scope::Stream(stream) => self.streams.get(stream).into_iter().for_each(|s| s.complete_until(until)),
+            Scope::Context(context) => self.context_complete(context, until),
+        }
+    }
+
     /// Lets go of destroyed streams of a context whose work has ended; of all of them if the context is gone.
     fn reap(&self, context: u32, all: bool) {
         lock(&self.destroyed).retain(|&number| {
@@ -423,9 +423,8 @@ impl Tracker {
 
     // --- events ---
 
-    /// An event was recorded: on a stream, or (stream 0) on a whole context.
-    pub fn event_recorded(&self, event: u64, stream: u32, context: u32, entered: Nanos) {
-        let number = self.streams.get(stream).map_or(0, Stream::submitted_count);
+    /// An event was recorded: on a stream, as the operation of this number, or (stream 0) on a whole context.
+    pub fn event_recorded(&self, event: u64, stream: u32, number: u64, context: u32, entered: Nanos) {
         self.events.insert(event, EventState { stream, context, recorded: entered, number });
     }
 
@@ -477,294 +476,8 @@ impl Tracker {
     pub fn event_gone(&self, event: u64) {
         self.events.remove(&event);
     }
-
-    // --- functions ---
-
-    /// The number of a function or kernel, new or known. A handle that is known under another owner has been used again.
-    pub fn function(&self, handle: u64, kind: FunctionKind, owner: u64) -> u32 {
-        if handle == 0 {
-            return 0;
-        }
-        if let Some(number) = self.function_numbers.get(&handle).map(|n| *n) {
-            if let Some(function) = self.functions.get(number).filter(|f| owner != 0 && f.owner() != owner) {
-                if function.owner() == 0 {
-                    function.set_owner(owner);
-                } else {
-                    // Its module went with its context, or by a way that is not hooked.
-                    function.begin(handle, kind, owner);
-                    self.next_epoch();
-                }
-            }
-            return number;
-        }
-        *self.function_numbers.entry(handle).or_insert_with(|| {
-            let number = self.taken(self.functions.take(), usize::MAX);
-            if let Some(function) = self.functions.get(number) {
-                function.begin(handle, kind, owner);
-            }
-            number
-        })
-    }
-
-    /// The number of a function that is known.
-    pub fn known_function(&self, handle: u64) -> Option<u32> {
-        self.function_numbers.get(&handle).map(|n| *n)
-    }
-
-    /// A function's entry.
-    pub fn function_entry(&self, number: u32) -> Option<&Function> {
-        self.functions.get(number)
-    }
-
-    /// Names a function. The text is kept once, however many functions bear it.
-    pub fn name_function(&self, number: u32, name: &str) {
-        let Some(function) = self.functions.get(number) else { return };
-        let mut names = lock(&self.names);
-        let known = names.numbers.get(name).copied();
-        let text = known.unwrap_or_else(|| {
-            let kept: &'static str = Box::leak(name.to_owned().into_boxed_str());
-            names.texts.push(kept);
-            let text = names.texts.len() as u32;
-            names.numbers.insert(kept, text);
-            text
-        });
-        function.set_name_number(text);
-    }
-
-    /// A function is used: from the first time on, the recording knows it by its number. Returns whether this is the first.
-    pub fn introduce_function(&self, number: u32, now: Nanos) -> bool {
-        let Some(function) = self.functions.get(number).filter(|f| f.introduce()) else { return false };
-        let name = function.name_number();
-        let text = {
-            let mut names = lock(&self.names);
-            let at = (name as usize).wrapping_sub(1);
-            let text = names.texts.get(at).copied();
-            // Told once, however many functions bear it.
-            text.filter(|_| names.recorded.insert(name))
-        };
-        if let Some(text) = text {
-            self.recorder.add_name(now, name, text);
-        }
-        let kernel = function.kind() == FunctionKind::Kernel;
-        self.recorder.add_function(now, number, name, function.handle(), function.owner(), kernel);
-        true
-    }
-
-    /// Whether a function's name is known.
-    pub fn is_named(&self, number: u32) -> bool {
-        self.functions.get(number).is_some_and(|f| f.name_number() != 0)
-    }
-
-    /// A function's name, if it is known and can be had soon.
-    pub fn function_name(&self, number: u32) -> Option<&'static str> {
-        let text = self.functions.get(number)?.name_number();
-        lock_soon(&self.names)?.texts.get((text as usize).checked_sub(1)?).copied()
-    }
-
-    /// The code of a module or library is in a context.
-    pub fn set_present(&self, owner: u64, context: u32) {
-        if owner != 0 && context != 0 {
-            self.present.entry((owner, context)).or_insert(false);
-        }
-    }
-
-    /// The guard has brought the code of a module or library into a context, unless it was there.
-    pub fn set_present_preloaded(&self, owner: u64, context: u32) {
-        if owner != 0 && context != 0 {
-            self.present.entry((owner, context)).or_insert(true);
-        }
-    }
-
-    /// Something of a module or library is used in a context. Returns whether this is the first use of what the guard had
-    /// brought there.
-    pub fn take_present_preloaded(&self, owner: u64, context: u32) -> bool {
-        self.present.get_mut(&(owner, context)).is_some_and(|mut ahead| std::mem::take(ahead.value_mut()))
-    }
-
-    /// Whether the code of a module or library is known to be in a context.
-    pub fn present(&self, owner: u64, context: u32) -> bool {
-        self.present.contains_key(&(owner, context))
-    }
-
-    /// A module or library is gone, and its functions with it.
-    pub fn owner_gone(&self, owner: u64) {
-        self.present.retain(|key, _| key.0 != owner);
-        self.function_numbers.retain(|_, number| {
-            let Some(function) = self.functions.get(*number).filter(|f| f.owner() == owner) else { return true };
-            function.end();
-            self.functions.give_back(*number);
-            false
-        });
-        self.next_epoch();
-    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn created(tracker: &Tracker, handle: u64, context: u32) -> u32 {
-        tracker.stream(StreamKey { handle, context: 0, thread: 0 }, context, StreamKind::NonBlocking, 1)
-    }
-
-    fn submit(tracker: &Tracker, stream: u32, at: Nanos) {
-        let entry = tracker.stream_entry(stream).unwrap();
-        entry.submitting(Operation { at, entry_point: 0, function: 0 }, tracker.stream_idle_until(entry));
-        entry.submitted(at + 1);
-    }
-
-    #[test]
-    fn contexts_keep_their_work_apart_and_a_synchronize_clears_one() {
-        let tracker = Tracker::default();
-        let (a, b) = (tracker.context(0xa, 0), tracker.context(0xb, 0));
-        let (s, t) = (created(&tracker, 0x100, a), created(&tracker, 0x200, b));
-        submit(&tracker, s, 10);
-        submit(&tracker, t, 11);
-        assert_eq!(tracker.in_flight(a).len(), 1);
-        assert_eq!(tracker.in_flight(0).len(), 2);
-        tracker.context_complete(a, 20);
-        assert!(tracker.in_flight(a).is_empty());
-        assert_eq!(tracker.in_flight(0)[0].stream, t);
-    }
-
-    #[test]
-    fn a_completed_event_completes_what_was_before_it_only() {
-        let tracker = Tracker::default();
-        let c = tracker.context(0xa, 0);
-        let s = created(&tracker, 0x100, c);
-        submit(&tracker, s, 10);
-        tracker.event_recorded(0xe, s, c, 20);
-        submit(&tracker, s, 30);
-        tracker.event_complete(0xe, 40);
-        assert_eq!(tracker.in_flight(c)[0].oldest.at, 30);
-        tracker.event_recorded(0xe, s, c, 50);
-        tracker.event_complete(0xe, 45);
-        assert!(!tracker.in_flight(c).is_empty(), "the answer is older than the record");
-        tracker.event_complete(0xe, 60);
-        assert!(tracker.in_flight(c).is_empty());
-    }
-
-    #[test]
-    fn handles_used_again_mean_something_new() {
-        let tracker = Tracker::default();
-        let c = tracker.context(0xa, 0);
-        let before = tracker.epoch();
-        let f = tracker.function(0xf0, FunctionKind::Kernel, 0x11b);
-        tracker.name_function(f, "k1");
-        tracker.function_entry(f).unwrap().set_loaded_in(c);
-        tracker.set_present(0x11b, c);
-        tracker.owner_gone(0x11b);
-        assert_ne!(tracker.epoch(), before);
-        assert!(!tracker.present(0x11b, c));
-        let g = tracker.function(0xf0, FunctionKind::Function, 0x22b);
-        assert!(!tracker.function_entry(g).unwrap().loaded_in(c));
-        assert_eq!(tracker.function_name(g), None);
-        // The same, where nobody saw the module go.
-        tracker.name_function(g, "k2");
-        tracker.function_entry(g).unwrap().set_loaded_in(c);
-        let h = tracker.function(0xf0, FunctionKind::Function, 0x33b);
-        assert!(!tracker.function_entry(h).unwrap().loaded_in(c));
-        assert_eq!(tracker.function_name(h), None);
-        tracker.name_function(h, "k3");
-        tracker.name_function(h, "k4");
-        assert_eq!(tracker.function_name(h), Some("k4"));
-    }
-
-    #[test]
-    fn what_was_loaded_ahead_is_used_first_once_in_each_context() {
-        let tracker = Tracker::default();
-        let (a, b) = (tracker.context(0xa, 0), tracker.context(0xb, 0));
-        let f = tracker.function(0xf0, FunctionKind::Kernel, 0x11b);
-        let entry = tracker.function_entry(f).unwrap();
-        entry.set_preloaded(a);
-        tracker.set_present_preloaded(0x11b, a);
-        assert!(entry.loaded_in(a) && tracker.present(0x11b, a));
-        assert!(!entry.take_preloaded(b) && !tracker.take_present_preloaded(0x11b, b), "not there");
-        assert!(entry.take_preloaded(a) && !entry.take_preloaded(a));
-        assert!(tracker.take_present_preloaded(0x11b, a) && !tracker.take_present_preloaded(0x11b, a));
-        // What the program brought in by itself stays its own.
-        tracker.set_present(0x11b, b);
-        tracker.set_present_preloaded(0x11b, b);
-        assert!(!tracker.take_present_preloaded(0x11b, b));
-        assert!(entry.set_launched_in(a) && !entry.set_launched_in(a) && entry.set_launched_in(b));
-        tracker.context_gone(0xa);
-        assert!(entry.set_launched_in(a), "the number is another context's");
-        assert!(!entry.set_launched_in(64), "past those that are known");
-    }
-
-    #[test]
-    fn launches_that_are_looked_at_one_by_one_end_what_threads_remember() {
-        let tracker = Tracker::default();
-        tracker.context(0xa, 0);
-        let before = tracker.epoch();
-        assert!(tracker.fast_launches(false));
-        tracker.set_slow_path(true);
-        assert!(tracker.slow_path() && !tracker.fast_launches(false));
-        let during = tracker.epoch();
-        assert_ne!(during, before);
-        tracker.set_slow_path(true);
-        tracker.set_slow_path(false);
-        assert!(tracker.fast_launches(false));
-        assert_eq!(tracker.epoch(), during, "what is remembered from here on stays");
-    }
-
-    #[test]
-    fn a_completed_event_tells_how_many_operations_have_ended() {
-        let tracker = Tracker::default();
-        let c = tracker.context(0xa, 0);
-        let s = created(&tracker, 0x100, c);
-        let stream = tracker.stream_entry(s).unwrap();
-        for at in [10, 20, 30] {
-            submit(&tracker, s, at);
-        }
-        tracker.event_recorded(0xe, s, c, 40);
-        submit(&tracker, s, 50);
-        assert_eq!(stream.outstanding_count(0), 4);
-        tracker.event_complete(0xe, 60);
-        assert_eq!(stream.outstanding_count(0), 1);
-        assert!(tracker.submitted_elsewhere(c, 0) && !tracker.submitted_elsewhere(c, s));
-        let legacy = StreamKey { handle: 1, context: c, thread: 0 };
-        let legacy = tracker.stream(legacy, c, StreamKind::Legacy, 1);
-        assert!(!tracker.other_stream_exists(c, s), "one that is there by itself, and unused");
-        submit(&tracker, legacy, 70);
-        assert!(tracker.other_stream_exists(c, s) && !tracker.other_stream_exists(c + 1, s));
-    }
-
-    #[test]
-    fn a_stream_destroyed_under_work_counts_until_its_context_is_idle() {
-        let tracker = Tracker::default();
-        let c = tracker.context(0xa, 0);
-        let key = StreamKey { handle: 0x100, context: 0, thread: 0 };
-        let s = created(&tracker, 0x100, c);
-        submit(&tracker, s, 10);
-        tracker.stream_gone(key);
-        assert_eq!(tracker.known_stream(key), None);
-        assert_eq!(tracker.in_flight(c)[0].stream, s);
-        assert_ne!(created(&tracker, 0x100, c), s, "the handle used again is another stream");
-        tracker.context_complete(c, 20);
-        assert!(tracker.in_flight(c).is_empty());
-        assert_eq!(created(&tracker, 0x200, c), s, "its number is free again");
-        for at in 0..1000 {
-            submit(&tracker, created(&tracker, 0x300, c), 30 + at);
-            tracker.stream_gone(StreamKey { handle: 0x300, context: 0, thread: 0 });
-        }
-        assert!(tracker.streams.iter().count() < 100, "they do not pile up");
-        assert!(tracker.in_flight(c).len() <= MOST_DESTROYED + 1);
-        tracker.context_complete(c, 5000);
-        assert!(tracker.in_flight(c).is_empty());
-    }
-
-    #[test]
-    fn a_lost_context_takes_its_streams_along_and_leaves_the_kernels() {
-        let tracker = Tracker::default();
-        let c = tracker.context(0xa, 0);
-        let s = created(&tracker, 0x100, c);
-        submit(&tracker, s, 10);
-        let k = tracker.function(0xf0, FunctionKind::Kernel, 0x11b);
-        tracker.function_entry(k).unwrap().set_loaded_in(c);
-        tracker.context_gone(0xa);
-        assert!(tracker.in_flight(0).is_empty());
-        assert!(!tracker.function_entry(k).unwrap().loaded_in(c));
-        assert!(tracker.known_context(0xa).is_none());
-    }
-}
+#[path = "tracker_tests.rs"]
+mod tests;

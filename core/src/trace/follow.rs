@@ -2,9 +2,10 @@
 //!
 //! Must not: hold anybody up. What is overwritten before it is looked at is lost to the follower, and counted.
 
+use super::lane::Lane;
 use super::layout;
+use super::record::Record;
 use super::recorder::{Look, Owner, Recorder};
-use super::{Lane, Record};
 
 /// A record, and whose it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

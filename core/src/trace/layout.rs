@@ -192,11 +192,6 @@ pub mod image {
     pub const FAT_BINARY_OF_PTX: u64 = 4;
     /// In addition: it has the name of the function in it by which kernels print. Only small images are looked through.
     pub const PRINTS: u64 = 0x100;
-
-    /// Whether the driver has to compile it.
-    pub const fn needs_compiler(image: u64) -> bool {
-        matches!(image & 0xff, PTX | FAT_BINARY_OF_PTX)
-    }
 }
 
 /// How big each area of a recording is.

@@ -1,7 +1,8 @@
 //! One record: eight words, the same in memory and in the file. `docs/TRACE_FORMAT.md` has the bits.
 
+use super::lane::Keep;
 use super::layout::{flag, record};
-use super::Keep;
+use super::raw::RawPayload;
 use crate::api::{Class, EntryPoint};
 use crate::Nanos;
 
@@ -29,8 +30,10 @@ pub enum Kind {
     HostBegins = 8,
     /// A host function has returned.
     HostEnds = 9,
-    /// What the guard saw of a thread, or the driver answered, when something stood still.
+    /// What was seen in memory, or the driver answered, when something stood still.
     Seen = 10,
+    /// What a thread does that is in no driver call, as the guard saw it when something stood still. The call says nothing.
+    Activity = 11,
 }
 
 impl Kind {
@@ -46,11 +49,12 @@ impl Kind {
             8 => Self::HostBegins,
             9 => Self::HostEnds,
             10 => Self::Seen,
+            11 => Self::Activity,
             _ => return None,
         })
     }
 
-    /// The kind of the record of a call of this class that does not load on first use, and the extent it begins with.
+    /// The kind of the record of a call of this class that does not load on first use, and how many queries it is.
     #[inline]
     pub const fn of_call(class: Class) -> (Self, u64) {
         match Keep::of(class) {
@@ -86,15 +90,10 @@ pub struct Record {
     pub function: u32,
     /// The context's number, or 0.
     pub context: u16,
-    /// Three numbers of 16 bits, the first in the lowest: a launch's block ([`Record::block`]); a memory operation's driver
-    /// flags in the first.
-    pub three: u64,
-    /// Depends on the call; a launch's grid is [`Record::grid`].
-    pub extent: u64,
     /// The return address of the call, or 0.
     pub caller: u64,
-    /// Depends on the call.
-    pub detail: u64,
+    /// What depends on the kind and the call: [`Record::payload`] takes it apart.
+    pub raw: RawPayload,
 }
 
 impl Record {
@@ -111,10 +110,8 @@ impl Record {
             stream: 0,
             function: 0,
             context: 0,
-            three: 0,
-            extent: 0,
             caller: 0,
-            detail: 0,
+            raw: RawPayload { three: 0, extent: 0, detail: 0 },
         }
     }
 
@@ -129,10 +126,10 @@ impl Record {
             self.entered,
             self.returned,
             u64::from(self.stream) | u64::from(self.function) << 32,
-            u64::from(self.context) | self.three << 16,
-            self.extent,
+            u64::from(self.context) | self.raw.three << 16,
+            self.raw.extent,
             self.caller,
-            self.detail,
+            self.raw.detail,
         ]
     }
 
@@ -149,10 +146,8 @@ impl Record {
             stream: subject as u32,
             function: (subject >> 32) as u32,
             context: place as u16,
-            three: place >> 16,
-            extent,
             caller,
-            detail,
+            raw: RawPayload { three: place >> 16, extent, detail },
         })
     }
 
@@ -161,45 +156,20 @@ impl Record {
         self.flags & flag::SUBMITTED != 0
     }
 
-    /// A launch's block.
-    pub fn block(&self) -> [u16; 3] {
-        [self.three as u16, (self.three >> 16) as u16, (self.three >> 32) as u16]
-    }
-
-    /// A launch's grid.
-    pub fn grid(&self) -> [u32; 3] {
-        [self.extent as u32, (self.extent >> 32) as u32 & 0xffff, (self.extent >> 48) as u32]
-    }
-
     /// How long the call took; 0 while it is in progress.
     pub fn took(&self) -> Nanos {
         self.returned.saturating_sub(self.entered)
     }
 }
 
-/// A launch's grid and block as a record holds them, and whether a number was cut.
-#[inline(always)]
-pub fn pack_launch(grid: [u32; 3], block: [u32; 3]) -> (u64, u64, bool) {
-    if (grid[1] | grid[2] | block[0] | block[1] | block[2]) <= 0xffff {
-        return (packed(grid, 32), packed(block, 16), false);
-    }
-    let short = |n: u32| n.min(0xffff);
-    (packed([grid[0], short(grid[1]), short(grid[2])], 32), packed(block.map(short), 16), true)
-}
-
-/// Three numbers, the first of `first_bits` bits, the others of 16.
-#[inline(always)]
-fn packed(three: [u32; 3], first_bits: u32) -> u64 {
-    u64::from(three[0]) | u64::from(three[1]) << first_bits | u64::from(three[2]) << (first_bits + 16)
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::payload::{Launch, Payload};
     use super::*;
 
     #[test]
     fn a_record_is_the_same_after_a_way_through_words() {
-        let (extent, three, cut) = pack_launch([u32::MAX, 65535, 7], [1024, 1, 70_000]);
+        let (raw, cut) = RawPayload::launch([u32::MAX, 65535, 7], [1024, 1, 70_000], 5);
         assert!(cut);
         let record = Record {
             entry_point: EntryPoint::by_symbol(b"cuLaunchKernel").unwrap(),
@@ -211,13 +181,11 @@ mod tests {
             stream: u32::MAX,
             function: 3,
             context: 4,
-            three,
-            extent,
             caller: 0x7fff_1234_5678_9abc,
-            detail: 5,
+            raw,
         };
-        assert_eq!(record.block(), [1024, 1, 65535]);
-        assert_eq!(record.grid(), [u32::MAX, 65535, 7]);
+        let expect = Launch { grid: [u32::MAX, 65535, 7], block: [1024, 1, 65535], shared_bytes: None, owner: Some(5) };
+        assert_eq!(record.payload(), Payload::Launch(expect));
         assert_eq!(Record::from_words(&record.to_words()), Some(record));
         let mut words = record.to_words();
         words[0] |= 0xff << 16;

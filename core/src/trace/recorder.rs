@@ -11,8 +11,9 @@
 //!
 //! Must not: allocate, lock, wait or call the system on the way of a record. Strings are written on cold paths, under a lock.
 
+use super::lane::Lane;
 use super::layout::{self, header, lane, record, segment, text, Shape, LANES};
-use super::{Lane, Record};
+use super::record::Record;
 use crate::sync::{fence, lock, AtomicU64, Ordering};
 use crate::Nanos;
 // The writer is one thread's own: it needs no model checking, and is built at compile time.

@@ -1,6 +1,7 @@
 //! All that is read from a recording, as JSON. `scripts/read_trace.py` prints the same.
 
-use lazyguard_core::state::Operation;
+use lazyguard_core::api::Operation;
+use lazyguard_core::trace::layout;
 use lazyguard_core::trace::read::{ProcessState, Recording, Source, StreamSeen, TextSeen, ThreadState};
 use lazyguard_core::trace::Record;
 use serde_json::{json, Map, Value};
@@ -10,11 +11,13 @@ fn operation(op: Operation) -> Value {
 }
 
 fn record(record: &Record) -> Map<String, Value> {
+    let words = record.to_words();
+    let block = [16, 32, 48].map(|shift| words[layout::record::PLACE] >> shift & 0xffff);
     let value = json!({
         "entry_point": record.entry_point.info().id, "kind": record.kind as u8, "flags": record.flags, "result": record.result,
         "entered": record.entered, "returned": record.returned, "stream": record.stream, "function": record.function,
-        "context": record.context, "block": record.block(), "extent": record.extent, "caller": record.caller,
-        "detail": record.detail,
+        "context": record.context, "block": block, "extent": words[layout::record::EXTENT], "caller": record.caller,
+        "detail": words[layout::record::DETAIL],
     });
     value.as_object().cloned().unwrap_or_default()
 }

@@ -3,7 +3,7 @@
 use lazyguard_core::api::EntryPoint;
 use lazyguard_core::state::{FunctionKind, StreamKey, StreamKind, Tracker};
 use lazyguard_core::trace::layout::Shape;
-use lazyguard_core::trace::{Kind, ProcessFacts, Record, Recorder, StartFacts};
+use lazyguard_core::trace::{Kind, ProcessFacts, RawPayload, Record, Recorder, StartFacts};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A tracker over a new recording of this shape.
@@ -42,8 +42,8 @@ pub fn bytes(tracker: &Tracker) -> Vec<u8> {
 /// The facts of a call before it is made.
 pub fn facts(symbol: &str, entered: u64) -> Record {
     let entry_point = EntryPoint::by_symbol(symbol.as_bytes()).expect("a symbol of the table");
-    let (kind, extent) = Kind::of_call(entry_point.class());
-    Record { kind, extent, entered, ..Record::of(entry_point) }
+    let (kind, queries) = Kind::of_call(entry_point.class());
+    Record { kind, raw: RawPayload::default().with_queries(queries), entered, ..Record::of(entry_point) }
 }
 
 /// Makes a call that takes a microsecond, on the thread with this number.
@@ -72,11 +72,11 @@ pub fn written() -> Vec<u8> {
     tracker.name_function(function, "_Z6kernelPf");
     tracker.introduce_function(function, 5_000);
     let on = |record: Record| Record { context: context as u16, stream, ..record };
-    make(tracker, main, &Record { detail: 0xb001, ..facts("cuLibraryLoadData", 6_000) }, 0);
+    make(tracker, main, &Record { raw: RawPayload::about(0xb001), ..facts("cuLibraryLoadData", 6_000) }, 0);
     // More launches than there are places for them.
     for number in 0..30_u64 {
         let launch = on(facts("cuLaunchKernel", 10_000 + number * 2_000));
-        make(tracker, main, &Record { function, caller: 0x40_1234, extent: number, ..launch }, 0);
+        make(tracker, main, &Record { function, caller: 0x40_1234, raw: RawPayload::memory(0, number), ..launch }, 0);
         tracker.thread(main).into_iter().for_each(|slot| slot.count_launch());
     }
     for number in 0..5 {

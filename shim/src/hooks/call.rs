@@ -18,12 +18,13 @@ use crate::runtime::{door, pass_through, process, thread};
 use lazyguard_core::api::{Class, EntryPoint};
 use lazyguard_core::diagnose::Code;
 use lazyguard_core::hazard::{ConflictingOperation, Flags, HazardEvent, StreamClass};
+use lazyguard_core::model::proves;
 use lazyguard_core::report::PassThrough;
 use lazyguard_core::state::{
     CallStep, Caller, ColdKind, InFlight, OpenRecord, Operation, Stream, StreamKey, StreamKind, ThreadSlot,
 };
 use lazyguard_core::trace::layout::flag;
-use lazyguard_core::trace::{Kind, Lane, Record};
+use lazyguard_core::trace::{Kind, Lane, RawPayload, Record};
 use lazyguard_core::Nanos;
 
 /// A driver call as it reaches its hook.
@@ -58,14 +59,10 @@ pub struct About {
     pub first: Option<u64>,
     /// The stream's entry.
     pub stream_entry: Option<&'static Stream>,
-    /// For the record: its flags, the three short numbers, the extent and, where there is no owner, the detail, as the format has them.
+    /// For the record: its flags.
     pub flags: u8,
-    /// See above.
-    pub three: u64,
-    /// See above.
-    pub extent: u64,
-    /// See above.
-    pub detail: u64,
+    /// For the record: what else it says; of what has an owner the owner's handle is put in.
+    pub raw: RawPayload,
 }
 
 /// A call in progress.
@@ -209,7 +206,7 @@ impl Call {
     #[inline(always)]
     fn facts(&self, entry_point: EntryPoint) -> Record {
         let about = &self.about;
-        let (kind, extent) = match about.cold {
+        let (kind, queries) = match about.cold {
             None => Kind::of_call(entry_point.class()),
             Some(ColdKind::Function) => (Kind::ColdFunction, 0),
             Some(ColdKind::Module) => (Kind::ColdModule, 0),
@@ -221,10 +218,8 @@ impl Call {
             stream: about.stream,
             function: about.function,
             context: about.context.min(0xffff) as u16,
-            three: about.three,
-            extent: about.extent | extent,
             caller: self.caller.address as u64,
-            detail: if about.owner != 0 { about.owner } else { about.detail },
+            raw: about.raw.with_queries(queries).with_owner(about.owner),
             ..Record::of(entry_point)
         }
     }
@@ -289,6 +284,14 @@ impl Call {
         }
     }
 
+    /// The call has succeeded: what that proves to have ended is known from now on.
+    pub fn proven(&self) {
+        let About { stream, context, .. } = self.about;
+        if let Some(scope) = proves(self.entry_point, stream, context) {
+            self.guard.tracker.ended(scope, self.entered);
+        }
+    }
+
     /// A hazard: what the call does while this is in flight could have been a hang.
     pub fn hazard(&self, code: Code, flags: Flags, behind: &InFlight) {
         self.note_hazard(code, flags, other(*behind), self.guard.now());
@@ -327,8 +330,7 @@ impl Call {
 
     /// Leaves a record of one of several memory operations that the call submits.
     pub fn push_operation(&self, flags: u8, driver_flags: u32, address: u64, value: u64) {
-        let about =
-            About { flags, three: u64::from(driver_flags.min(0xffff)), extent: value, detail: address, ..self.about };
+        let about = About { flags, raw: RawPayload::memory_operation(address, value, driver_flags), ..self.about };
         let one = Call { about, ..*self };
         self.push(one.facts(self.entry_point));
     }

@@ -7,6 +7,7 @@ use crate::lifecycle::arm;
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::preload::idle;
 use crate::runtime::clock;
+use lazyguard_core::trace::RawPayload;
 
 /// The driver is initialised; from here on the process is guarded.
 pub(super) fn init(_entry: Entry, _flags: u32, real: impl FnOnce() -> i32) -> i32 {
@@ -116,7 +117,7 @@ pub(super) fn synchronize(entry: Entry, context: Handle, real: impl FnOnce() -> 
         real,
         |call, result| {
             if result == SUCCESS {
-                call.guard.tracker.context_complete(call.about.context, call.entered);
+                call.proven();
                 call.load_pending(call.about.context);
             }
         },
@@ -158,7 +159,7 @@ pub(super) fn allocates(entry: Entry, bytes: usize, memory: Handle, real: impl F
         entry,
         |call| {
             call.about.context = call.current_context();
-            call.about.extent = bytes as u64;
+            call.about.raw = RawPayload::memory(0, bytes as u64);
         },
         real,
         |call, result| gave_out(call, memory, result),
@@ -179,7 +180,7 @@ pub(super) fn frees(entry: Entry, address: u64, real: impl FnOnce() -> i32) -> i
         entry,
         |call| {
             call.about.context = call.current_context();
-            call.about.detail = address;
+            call.about.raw = RawPayload::memory(address, 0);
             // There is nothing at address 0 to be released, and nothing is waited for.
             if address != 0 {
                 call.waits_for_others();

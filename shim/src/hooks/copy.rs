@@ -2,24 +2,29 @@
 //!
 //! Must not: read the memory that is copied.
 
-use super::call::{observe, published, Entry};
+use super::call::{observe, Entry};
 use super::context::gave_out;
-use crate::lookup::driver::Handle;
+use crate::lookup::driver::{Handle, SUCCESS};
 use cudarc::driver::sys::{CUDA_MEMCPY2D, CUDA_MEMCPY3D};
+use lazyguard_core::trace::RawPayload;
 use std::mem::offset_of;
 
-/// A synchronous copy or memset, on the default stream. It leaves nothing in flight that the thread does not wait for, so
-/// nothing is folded; it is published, because it may block. Address and bytes are 0 where a structure describes them.
+/// A synchronous copy or memset, on the default stream. It leaves nothing in flight that the thread does not wait for. It is
+/// published, because it may block. Address and bytes are 0 where a structure describes them.
 pub(super) fn synchronous(entry: Entry, destination: u64, bytes: usize, real: impl FnOnce() -> i32) -> i32 {
-    published(
+    observe(
         entry,
         |call| {
             call.on_stream(std::ptr::null_mut());
-            call.about.extent = bytes as u64;
-            call.about.detail = destination;
+            call.about.raw = RawPayload::memory(destination, bytes as u64);
             call.waits_for_others();
         },
         real,
+        |call, result| {
+            if result == SUCCESS {
+                call.proven();
+            }
+        },
     )
 }
 
@@ -35,8 +40,7 @@ pub(super) fn asynchronous(
         entry,
         |call| {
             call.submits_to(stream);
-            call.about.extent = bytes as u64;
-            call.about.detail = destination;
+            call.about.raw = RawPayload::memory(destination, bytes as u64);
         },
         real,
         |_, _| {},
@@ -68,8 +72,7 @@ fn copies_so_much(
         entry,
         |call| {
             call.submits_to(stream);
-            call.about.extent = recorded;
-            call.about.detail = destination;
+            call.about.raw = RawPayload::memory(destination, recorded);
             call.copies(bytes, host);
         },
         real,
@@ -136,7 +139,7 @@ pub(super) fn allocates(entry: Entry, bytes: usize, memory: Handle, stream: Hand
         entry,
         |call| {
             call.submits_to(stream);
-            call.about.extent = bytes as u64;
+            call.about.raw = RawPayload::memory(0, bytes as u64);
         },
         real,
         |call, result| gave_out(call, memory, result),
@@ -149,7 +152,7 @@ pub(super) fn frees(entry: Entry, address: u64, stream: Handle, real: impl FnOnc
         entry,
         |call| {
             call.submits_to(stream);
-            call.about.detail = address;
+            call.about.raw = RawPayload::memory(address, 0);
         },
         real,
         |_, _| {},

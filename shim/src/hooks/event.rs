@@ -2,18 +2,23 @@
 //!
 //! Must not: let the driver destroy an event before it is taken out of the state.
 
-use super::call::{observe, published, Entry};
+use super::call::{observe, published, About, Entry};
 use crate::lookup::driver::{Handle, SUCCESS};
 use crate::preload::idle;
 use lazyguard_core::trace::layout::flag;
+use lazyguard_core::trace::RawPayload;
+use std::cell::Cell;
 
 /// An event is recorded behind everything on a stream.
 pub(super) fn record(entry: Entry, event: Handle, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
+    let number = Cell::new(0);
     observe(
         entry,
         |call| {
             call.submits_to(stream);
-            call.about.detail = event as u64;
+            // Before it is submitted: what another thread submits meanwhile may come behind it.
+            number.set(call.about.stream_entry.map_or(0, |entry| entry.submitted_count() + 1));
+            call.about.raw = RawPayload::about(event as u64);
             if call.about.flags & flag::CAPTURED != 0 {
                 // What is recorded in a capture is part of the graph, not of the stream; and to ask about it would end the capture.
                 call.guard.tracker.event_gone(event as u64);
@@ -23,7 +28,8 @@ pub(super) fn record(entry: Entry, event: Handle, stream: Handle, real: impl FnO
         real,
         |call, result| {
             if result == SUCCESS && call.about.submits {
-                call.guard.tracker.event_recorded(event as u64, call.about.stream, call.about.context, call.entered);
+                let About { stream, context, .. } = call.about;
+                call.guard.tracker.event_recorded(event as u64, stream, number.get(), context, call.entered);
             }
         },
     )
@@ -35,12 +41,12 @@ pub(super) fn record_context(entry: Entry, context: Handle, event: Handle, real:
         entry,
         |call| {
             call.about.context = call.context_number(context);
-            call.about.detail = event as u64;
+            call.about.raw = RawPayload::about(event as u64);
         },
         real,
         |call, result| {
             if result == SUCCESS {
-                call.guard.tracker.event_recorded(event as u64, 0, call.about.context, call.entered);
+                call.guard.tracker.event_recorded(event as u64, 0, 0, call.about.context, call.entered);
             }
         },
     )
@@ -52,7 +58,7 @@ pub(super) fn stream_wait(entry: Entry, stream: Handle, event: Handle, real: imp
         entry,
         |call| {
             call.submits_to(stream);
-            call.about.detail = event as u64;
+            call.about.raw = RawPayload::about(event as u64);
         },
         real,
         |call, result| {
@@ -69,7 +75,7 @@ pub(super) fn context_waits(entry: Entry, context: Handle, event: Handle, real: 
         entry,
         |call| {
             call.about.context = call.context_number(context);
-            call.about.detail = event as u64;
+            call.about.raw = RawPayload::about(event as u64);
         },
         real,
     )
@@ -93,7 +99,7 @@ fn completes(entry: Entry, event: Handle, real: impl FnOnce() -> i32) -> i32 {
                 call.about_stream(stream);
                 call.about.context = context;
             }
-            call.about.detail = event as u64;
+            call.about.raw = RawPayload::about(event as u64);
         },
         real,
         |call, result| {
@@ -110,7 +116,7 @@ pub(super) fn destroy(entry: Entry, event: Handle, real: impl FnOnce() -> i32) -
     observe(
         entry,
         |call| {
-            call.about.detail = event as u64;
+            call.about.raw = RawPayload::about(event as u64);
             // Before the call, as for streams: no thread may be asking the driver about it when it goes.
             call.guard.tracker.event_gone(event as u64);
             idle::settle();

@@ -12,11 +12,12 @@ use crate::preload::idle;
 use crate::record::hazards::Filler;
 use crate::runtime::own_memory;
 use lazyguard_core::api::Class;
-use lazyguard_core::diagnose::{resident_blocks, Code, ValueWait, ValueWrite};
+use lazyguard_core::api::{Code, ValueWait, ValueWrite};
+use lazyguard_core::diagnose::resident_blocks;
 use lazyguard_core::hazard::rules::{self, WaitsFor};
 use lazyguard_core::hazard::{ConflictingOperation, Flags, HazardEvent, Outstanding, StreamClass};
+use lazyguard_core::model;
 use lazyguard_core::state::{ColdKind, FunctionKind, InFlight, Stream, StreamKind};
-use lazyguard_core::trace::layout::image;
 
 /// Waits that are looked into at one call.
 const MOST_WAITS: usize = 8;
@@ -285,7 +286,7 @@ impl Call {
 
     /// The code of a library is given to the driver, or of a module. What has to be compiled may be so at once.
     pub fn loads_code(&self) {
-        if image::needs_compiler(self.about.three) {
+        if self.about.raw.loaded_image().needs_compiler() {
             // The answers are in the state.
             let _ = idle::in_flight_beside_others(self.guard, self.about.context, self.slot.thread(), 0);
         }
@@ -297,7 +298,7 @@ impl Call {
         let hazards = &self.guard.hazards;
         hazards.load_ended(self.returned);
         let compiles = match self.entry_point.class() {
-            Class::ModuleLoad => image::needs_compiler(self.about.three),
+            Class::ModuleLoad => self.about.raw.loaded_image().needs_compiler(),
             _ => self.about.cold == Some(ColdKind::Module) && hazards.has_to_be_compiled(self.about.owner),
         };
         if compiles && result == SUCCESS {
@@ -331,7 +332,7 @@ impl Call {
             let needs = driver_queries::needs(function, kernel, device, threads, shared_bytes.into())?;
             resident_blocks(driver_queries::limits(device), needs)
         });
-        if resident.is_some_and(|resident| rules::fills_device(blocks, resident)) {
+        if resident.is_some_and(|resident| model::fills_device(blocks, resident)) {
             self.guard
                 .hazards
                 .fills(self.guard, Filler { stream, context, launch: self.operation(), behind: Default::default() });
@@ -354,7 +355,7 @@ impl Call {
         let tracker = &self.guard.tracker;
         let kind = |number: u32| tracker.stream_entry(number).map_or(StreamKind::Unknown, Stream::kind);
         // What comes behind the grid anyway is nothing that it could wait for.
-        let in_turn = |filler: &Filler| filler.is_before(stream) || rules::in_turn(kind(filler.stream), kind(stream));
+        let in_turn = |filler: &Filler| filler.is_before(stream) || model::in_turn(kind(filler.stream), kind(stream));
         let others =
             |filler: &Filler| submits && filler.context == context && filler.stream != stream && !in_turn(filler);
         for filler in self.guard.hazards.fillers(self.guard) {

@@ -16,7 +16,7 @@ use crate::runtime::{door, pass_through, thread};
 use lazyguard_core::report::PassThrough;
 use lazyguard_core::state::Caller;
 use lazyguard_core::trace::layout::flag;
-use lazyguard_core::trace::{Kind, Lane, Record};
+use lazyguard_core::trace::{Kind, Lane, RawPayload, Record};
 use lazyguard_core::Nanos;
 use std::cell::Cell;
 use std::ptr::null_mut;
@@ -88,7 +88,7 @@ fn submit(
         entry,
         |call| {
             call.submits_to(stream);
-            call.about.detail = function as u64;
+            call.about.raw = RawPayload::about(function as u64);
             if function.is_null() {
                 // The driver refuses it.
             } else if call.is_carried_out_once() {
@@ -181,8 +181,7 @@ fn note(wanted: &Wanted, kind: Kind) {
             returned: now,
             stream: wanted.stream,
             context: wanted.context.min(0xffff) as u16,
-            extent: wanted.submitted,
-            detail: wanted.function as u64,
+            raw: RawPayload::host_call(wanted.function as u64, wanted.submitted),
             caller: wanted.entry.caller.address as u64,
             ..Record::of(wanted.entry.entry_point)
         };

@@ -12,7 +12,7 @@ use lazyguard_core::hazard::rules;
 use lazyguard_core::report::PassThrough;
 use lazyguard_core::state::{CallStep, FastLaunch, Known, LaunchFacts, ThreadSlot};
 use lazyguard_core::trace::layout::flag;
-use lazyguard_core::trace::pack_launch;
+use lazyguard_core::trace::RawPayload;
 use std::mem::offset_of;
 
 /// A launch with everything in its arguments.
@@ -58,15 +58,13 @@ fn begin(
 ) -> Option<(&'static Guard, &'static ThreadSlot, FastLaunch)> {
     let guard = guard()?;
     let slot = thread::slot_if_any(guard)?;
-    let (extent, three, false) = pack_launch(size.grid, size.block) else { return None };
+    let (raw, false) = RawPayload::launch(size.grid, size.block, size.shared_bytes) else { return None };
     let facts = LaunchFacts {
         entry_point: entry.entry_point,
         caller: entry.caller,
         function: function as u64,
         stream: key(entry, stream),
-        extent,
-        three,
-        shared_bytes: size.shared_bytes,
+        raw,
     };
     let (mut fast, operation) = slot.begin_fast(facts, guard.tracker.epoch(), clock::now)?;
     if !gate::is_open() {
@@ -145,11 +143,9 @@ struct Extent {
 #[inline(always)]
 fn launches(call: &mut Call, function: Handle, stream: Handle, size: Extent) {
     call.slot.count_launch();
-    let (extent, three, cut) = pack_launch(size.grid, size.block);
-    call.about.extent = extent;
-    call.about.three = three;
+    let (raw, cut) = RawPayload::launch(size.grid, size.block, size.shared_bytes);
+    call.about.raw = raw;
     call.about.flags = if cut { flag::CUT } else { 0 };
-    call.about.detail = u64::from(size.shared_bytes);
     call.submits_to(stream);
     call.uses(function);
     if call.guard.tracker.slow_path() {
@@ -387,9 +383,7 @@ mod tests {
             caller: Caller { address: 0x77, stack: std::ptr::from_ref(&here) as usize, frame: 0 },
             function: FUNCTION,
             stream: STREAM.handle,
-            extent: 0,
-            three: 0,
-            shared_bytes: 0,
+            raw: Default::default(),
         };
         let begun = slot.begin_fast(facts, guard.tracker.epoch(), clock::now).is_some();
         if begun {

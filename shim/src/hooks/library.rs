@@ -8,7 +8,7 @@ use crate::lookup::driver::{Handle, SUCCESS};
 use crate::preload::idle;
 use crate::preload::queue::Item;
 use lazyguard_core::state::{ColdKind, FunctionKind};
-use lazyguard_core::trace::layout::image::needs_compiler;
+use lazyguard_core::trace::{Image, RawPayload};
 use std::ffi::{c_char, CStr};
 
 /// A library is loaded: it belongs to no context and loads nothing into any, yet.
@@ -17,7 +17,7 @@ pub(super) fn load(entry: Entry, library: Handle, code: Handle, real: impl FnOnc
         entry,
         |call| {
             call.about.context = call.current_context();
-            call.about.three = image::kind(code);
+            call.about.raw = RawPayload::image(Image::of(image::kind(code)));
             call.loads_code();
         },
         real,
@@ -28,7 +28,7 @@ pub(super) fn load(entry: Entry, library: Handle, code: Handle, real: impl FnOnc
             // SAFETY: the driver has just filled it in.
             let library = unsafe { *library.cast::<Handle>() } as u64;
             call.gave_out(library);
-            if needs_compiler(call.about.three) {
+            if call.about.raw.loaded_image().needs_compiler() {
                 call.guard.hazards.is_to_be_compiled(library);
                 call.compiled();
             }

@@ -9,9 +9,10 @@ use cudarc::driver::sys::{
     CUstreamBatchMemOpParams_union_CUstreamMemOpWaitValueParams_st as WaitParams,
     CUstreamBatchMemOpParams_union_CUstreamMemOpWriteValueParams_st as WriteParams,
 };
-use lazyguard_core::diagnose::{ValueWait, ValueWrite};
+use lazyguard_core::api::{ValueWait, ValueWrite};
 use lazyguard_core::hazard::Outstanding;
 use lazyguard_core::trace::layout::flag;
+use lazyguard_core::trace::RawPayload;
 use std::cell::RefCell;
 use std::mem::{offset_of, ManuallyDrop};
 
@@ -82,9 +83,7 @@ fn bits(wide: bool, wait: bool) -> u8 {
 /// What the record of a call with one memory operation says of it.
 fn describe(call: &mut Call, wide: bool, wait: bool, flags: u32, address: u64, value: u64) {
     call.about.flags |= bits(wide, wait);
-    call.about.three = u64::from(flags.min(0xffff));
-    call.about.extent = value;
-    call.about.detail = address;
+    call.about.raw = RawPayload::memory_operation(address, value, flags);
 }
 
 /// One of the operations of a call that submits several: the first is told by the call's own record, the others have one

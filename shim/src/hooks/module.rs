@@ -8,6 +8,7 @@ use super::library::resolved;
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::preload::queue::Item;
 use lazyguard_core::state::{ColdKind, FunctionKind};
+use lazyguard_core::trace::{Image, RawPayload};
 
 /// A module is loaded into the current context: the driver waits until everything in flight there has ended.
 pub(super) fn load(entry: Entry, module: Handle, image: Handle, real: impl FnOnce() -> i32) -> i32 {
@@ -15,7 +16,7 @@ pub(super) fn load(entry: Entry, module: Handle, image: Handle, real: impl FnOnc
         entry,
         |call| {
             call.about.context = call.current_context();
-            call.about.three = image::kind(image);
+            call.about.raw = RawPayload::image(Image::of(image::kind(image)));
             call.loads(ColdKind::Module);
         },
         real,

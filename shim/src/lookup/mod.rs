@@ -14,6 +14,9 @@
 //! | [`objects`] | which loaded object an address belongs to |
 //! | [`dynamic_linker`] | the dynamic linker's own functions |
 //!
+//! * `dlsym(RTLD_DEFAULT, "cuInit")` stays null in a process without a driver, although this library exports `cuInit`.
+//! * `dlopen` is not overridden: that would break RUNPATH.
+//!
 //! Must not: start threads, wait, or initialise anything through a once-cell, because a look-up may happen with the
 //! loader's lock held, in a constructor, before this library's own.
 

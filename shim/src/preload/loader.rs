@@ -19,7 +19,7 @@ use lazyguard_core::report::{NudgeAnswer, PreloadSummary};
 use lazyguard_core::settings::Policy;
 use lazyguard_core::state::{FunctionKind, ThreadSlot};
 use lazyguard_core::sync::lock;
-use lazyguard_core::trace::{Kind, Lane, Record};
+use lazyguard_core::trace::{Kind, Lane, Preload, RawPayload, Record};
 use lazyguard_core::Nanos;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -241,10 +241,12 @@ impl Loader {
             entered,
             returned: process.now(),
             context: context.min(0xffff) as u16,
-            extent: outcome.loaded.min(0xffff_ffff)
-                | outcome.refused.min(0xffff) << 32
-                | outcome.left_out.min(0xffff) << 48,
-            detail: if items.iter().all(|item| item.owner() == owner) { owner } else { 0 },
+            raw: RawPayload::preload(Preload {
+                loaded: outcome.loaded,
+                refused: outcome.refused,
+                left_out: outcome.left_out,
+                owner: if items.iter().all(|item| item.owner() == owner) { owner } else { 0 },
+            }),
             ..Record::of(entry_point)
         };
         slot.push(&record, Lane::RareEvents);

@@ -11,7 +11,7 @@
 use super::run_folder::{RunFolder, HAZARDS};
 use crate::runtime::process::Process;
 use crate::runtime::{door, standard_error};
-use lazyguard_core::diagnose::{Code, ValueWrite};
+use lazyguard_core::api::{Code, ValueWrite};
 use lazyguard_core::hazard::{messages, Aggregator, HazardEvent, HazardFile, Names, Outstanding, Waits};
 use lazyguard_core::report::SCHEMA;
 use lazyguard_core::state::{Operation, ThreadSlot};

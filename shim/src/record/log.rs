@@ -16,7 +16,7 @@ use lazyguard_core::hazard::{Flags, HazardEvent};
 use lazyguard_core::report::demangle;
 use lazyguard_core::settings::LogLevel;
 use lazyguard_core::sync::lock;
-use lazyguard_core::trace::{Followed, Follower, Kind, Lane, Record};
+use lazyguard_core::trace::{Followed, Follower, Kind, Lane, Payload, Preload, Record};
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -108,7 +108,7 @@ impl Log {
             Kind::Hazard => self.level >= LogLevel::Hazard,
             Kind::ColdFunction | Kind::ColdModule | Kind::Preload => self.level >= LogLevel::Load,
             Kind::HostBegins | Kind::HostEnds => self.level >= LogLevel::Load,
-            Kind::Queries | Kind::Seen => false,
+            Kind::Queries | Kind::Seen | Kind::Activity => false,
             Kind::Call => match record.entry_point.class() {
                 Class::Launch | Class::GraphLaunch => self.level >= LogLevel::Launch,
                 Class::ContextSynchronize
@@ -251,9 +251,10 @@ fn say(process: &Process, followed: &Followed) {
     match record.kind {
         Kind::HostBegins | Kind::HostEnds => {
             let event = if record.kind == Kind::HostBegins { "host_function_begins" } else { "host_function_ends" };
-            tracing::info!(event, at_ns, thread, call, function = record.detail, stream, handle);
+            let Payload::HostCall { function, .. } = record.payload() else { return };
+            tracing::info!(event, at_ns, thread, call, function, stream, handle);
         }
-        Kind::Call | Kind::Queries | Kind::Seen => {
+        Kind::Call | Kind::Queries | Kind::Seen | Kind::Activity => {
             tracing::info!(
                 event = event_name(record.entry_point.class()),
                 at_ns,
@@ -291,8 +292,7 @@ fn say(process: &Process, followed: &Followed) {
             );
         }
         Kind::Preload => {
-            let (loaded, refused, left_out) =
-                (record.extent as u32, (record.extent >> 32) as u16, (record.extent >> 48) as u16);
+            let Payload::Preload(Preload { loaded, refused, left_out, .. }) = record.payload() else { return };
             tracing::info!(event = "preload", at_ns, took_ns, thread, call, loaded, refused, left_out);
         }
     }

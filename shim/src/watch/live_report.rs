@@ -11,7 +11,7 @@ use lazyguard_core::diagnose::{ends_of, snapshot_at, CallEnd, ThreadActivity};
 use lazyguard_core::report::HangReport;
 use lazyguard_core::state::{PublishedCall, ThreadSlot};
 use lazyguard_core::trace::read::{Recording, Words};
-use lazyguard_core::trace::{Kind, Lane, Record};
+use lazyguard_core::trace::{Kind, Lane, RawPayload, Record};
 use lazyguard_core::Nanos;
 use std::collections::BTreeMap;
 
@@ -66,11 +66,10 @@ fn note_activity(guard: &Guard, slot: &ThreadSlot) {
     }
     let note = |thread: u32, doing: Option<ThreadActivity>| {
         let record = Record {
-            kind: Kind::Seen,
+            kind: Kind::Activity,
             entered: at,
             returned: at,
-            extent: doing.map_or(0, ThreadActivity::number),
-            detail: u64::from(thread),
+            raw: RawPayload::activity(thread, doing),
             ..Record::of(EntryPoint::of_class(Class::Init))
         };
         slot.push(&record, Lane::RareEvents);

@@ -1,4 +1,4 @@
-//! What is done about a program that stands still.
+//! The watch: what is done about a program whose calls block.
 //!
 //! | file | |
 //! |---|---|

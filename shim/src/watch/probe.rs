@@ -10,9 +10,24 @@
 //! folded into the state and the recording by the watchdog. Streams, events and functions are asked between the marks that a thread
 //! looks for before it destroys one ([`Probing`]).
 //!
-//! Must not: ask a stream that is being captured, or that a thread is blocked submitting to (the driver holds that stream's
-//! lock: a full queue), or a thread's own default stream, whose handle means another stream here; nor anything that was seen to
-//! block: limits, occupancy, whatever allocates or submits.
+//! The questions are those that were answered without a current context during every blocked call that was tried on an H200:
+//! `testapps/simdriver/ground-truth/questions-during-blocked-calls.tsv`, and `calls-during-further-blocked-calls.tsv` for
+//! `cuKernelGetAttribute`.
+//!
+//! | question | asked, and why |
+//! |---|---|
+//! | `cuStreamQuery` | whether the stream is done; `cuStreamIsCapturing` is asked before |
+//! | `cuStreamQuery` of the legacy default stream | between `cuCtxPushCurrent` and `cuCtxPopCurrent`: its handle means a stream only with a context |
+//! | `cuStreamQuery` of a stream that a thread is blocked submitting to | never: with its queue full, the driver holds that stream's lock, and the question blocks |
+//! | `cuStreamQuery` of a destroyed stream, or of another thread's own default stream | never: the handle means nothing, or another stream |
+//! | `cuEventQuery` | how far a busy stream has come. Never during a capture: a query of an event that is part of one ends it |
+//! | `cuFuncIsLoaded` | whether a load that is under way has been done |
+//! | `cuFuncGetAttribute`, `cuKernelGetAttribute`, `cuDeviceGetAttribute` | what a kernel needs and the device has: `core::diagnose::occupancy` computes how many blocks fit |
+//! | `cuOccupancyMaxActiveBlocksPerMultiprocessor` | never: it blocks during a load or a release |
+//! | `cuPointerGetAttribute` | whether a word that is waited for is in memory of the host, which the kernel then reads. Managed memory is left alone: a look moves it |
+//! | limits, and every call that allocates or submits | never: they block during most of these calls |
+//!
+//! Must not: ask anything else.
 
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::lookup::driver_queries;
@@ -21,10 +36,10 @@ use crate::record::log;
 use crate::record::Guard;
 use crate::runtime::{own_memory, own_thread};
 use lazyguard_core::api::{Class, EntryPoint};
-use lazyguard_core::diagnose::{resident_blocks, BusyStream, Extent, LaunchKey, Snapshot};
+use lazyguard_core::diagnose::{resident_blocks, BusyStream, Extent, Snapshot};
 use lazyguard_core::report::ProbeSeen;
 use lazyguard_core::state::{FunctionKind, StreamKind, ThreadSlot};
-use lazyguard_core::trace::{Kind, Lane, Record};
+use lazyguard_core::trace::{Kind, Lane, LaunchKey, RawPayload, Record};
 use lazyguard_core::Nanos;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -202,7 +217,7 @@ fn resident(guard: &Guard, busy: &BusyStream) -> Option<Question> {
         kernel: entry.kind() == FunctionKind::Kernel,
         threads,
         // A launch that loaded its function has the library's handle there, and its shared memory is not known.
-        shared_bytes: if key.detail == entry.owner() { 0 } else { key.detail },
+        shared_bytes: if key.shared_or_owner == entry.owner() { 0 } else { key.shared_or_owner },
         device: context.map_or(0, |c| c.device().max(0)),
     })
 }
@@ -335,7 +350,10 @@ fn fold(guard: &Guard, slot: &ThreadSlot, answer: &Answer, seen: &mut ProbeSeen)
                 entry.is_some_and(|s| s.oldest(guard.tracker.stream_idle_until(s)).is_some_and(|o| o.at < recorded));
             guard.tracker.event_complete(event, now);
             if news {
-                slot.push(&Record { stream, detail: event, ..record(Class::EventQuery) }, Lane::RareEvents);
+                slot.push(
+                    &Record { stream, raw: RawPayload::about(event), ..record(Class::EventQuery) },
+                    Lane::RareEvents,
+                );
             }
             seen.events_complete += 1;
         }
@@ -347,12 +365,12 @@ fn fold(guard: &Guard, slot: &ThreadSlot, answer: &Answer, seen: &mut ProbeSeen)
         }
         Answer::Holds { address, wide, value } => {
             let flags = if wide { lazyguard_core::trace::layout::flag::WIDE } else { 0 };
-            let record = Record { flags, detail: address, extent: value, ..record(Class::WaitValue) };
+            let record = Record { flags, raw: RawPayload::holds(address, value), ..record(Class::WaitValue) };
             slot.push(&record, Lane::RareEvents);
         }
         Answer::Resident { key, blocks } => {
-            let LaunchKey { function, three, detail } = key;
-            slot.push(&Record { function, three, detail, extent: blocks, ..record(Class::Launch) }, Lane::RareEvents);
+            let (function, raw) = (key.function, RawPayload::resident(key, blocks));
+            slot.push(&Record { function, raw, ..record(Class::Launch) }, Lane::RareEvents);
         }
     }
 }

@@ -6,6 +6,19 @@
 //! moment at most, and what the report says with that goes to standard error. While nothing changes it reports again, shortly, after pauses that
 //! double; when what was reported is over, it says in a line how: the program went on, a call came back with an error, or it was left.
 //!
+//! Each step of a report may be the last one that succeeds, so the surest comes first:
+//!
+//! 1. The report is written into the run folder. (Where no thread is in a call the knowledge may be old, so the driver is asked first.)
+//! 2. The driver is asked, and the snapshot is taken again with its answers: 300 ms at most. If nothing is in flight after all, the
+//!    report is removed.
+//! 3. The stacks of the blocked threads are read by the kernel, from where their slots say that they begin, and written as a minidump.
+//!    No thread is stopped or signalled.
+//! 4. One block goes to standard error. It comes after the questions, because then it is one block, and right.
+//! 5. Of a hang in a process with Python, Python's own function writes the stacks of its threads, in a child that has a copy of the
+//!    process's memory and makes only system calls and that one call.
+//! 6. `LAZYGUARD_ON_HANG` is carried out, now or when it is time. It cannot be undone, so it waits until a verdict is certain or has lasted
+//!    for three times the threshold.
+//!
 //! Must not: call the driver, or take a lock that a stuck thread can hold.
 
 use super::command::Commands;

@@ -5,7 +5,7 @@
 
 use super::defects::Defects;
 use super::source::{append, field, high, low, word, Source, STRETCH};
-use super::Unreadable;
+use super::unreadable::Unreadable;
 use crate::settings::MOST_RECORD_BYTES;
 use crate::trace::layout::{self, header, lane, HEADER_BYTES, LANES, WORD};
 use crate::trace::{Lane, StartFacts};

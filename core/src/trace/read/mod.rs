@@ -26,6 +26,7 @@ mod segments;
 mod source;
 mod strings;
 mod tables;
+mod unreadable;
 
 pub use defects::Defect;
 pub use header::{Facts, LaneUse, ProcessState};
@@ -33,51 +34,12 @@ pub use records::{Entry, Records};
 pub use source::{Source, Words};
 pub use strings::{FileSeen, FunctionSeen, StreamText, StringTable, TextSeen};
 pub use tables::{ContextSeen, StreamSeen, ThreadSeen, ThreadState};
+pub use unreadable::Unreadable;
 
-use super::layout::{LANES, VERSION};
-use crate::settings::MOST_RECORD_BYTES;
+use super::layout::LANES;
 use defects::Defects;
 use header::Header;
 use segments::Index;
-use std::{fmt, io};
-
-/// Why nothing can be read.
-#[derive(Debug)]
-pub enum Unreadable {
-    /// The file does not begin as a recording does.
-    NotARecording,
-    /// It is as a recording is until its header is complete, which is before anything is recorded: empty, or zero but for the first words
-    /// of a header.
-    NeverBegun,
-    /// It is of a version that this build does not read.
-    Version(u32),
-    /// It is larger, with this many bytes, than a recording can be.
-    TooLarge(u64),
-    /// It cannot be read.
-    Io(io::Error),
-}
-
-impl fmt::Display for Unreadable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotARecording => f.write_str("this is not a recording"),
-            Self::NeverBegun => f.write_str(
-                "nothing was recorded: the process was killed before anything was, while this recording was being made, or is making \
-                 it just now",
-            ),
-            Self::Version(version) => {
-                write!(f, "this is a recording of version {version}; this build reads version {VERSION}")
-            }
-            Self::TooLarge(bytes) => {
-                let most = MOST_RECORD_BYTES >> 30;
-                write!(f, "this is no recording: it has {bytes} bytes, and a recording has {most} GiB at most")
-            }
-            Self::Io(error) => write!(f, "the recording cannot be read: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for Unreadable {}
 
 /// A recording: everything but its records is in memory.
 pub struct Recording<S> {

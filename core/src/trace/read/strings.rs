@@ -4,7 +4,7 @@
 
 use super::defects::Defects;
 use super::source::{append, high, low, word, Source};
-use crate::state::StreamKind;
+use crate::api::StreamKind;
 use crate::trace::layout::{text, WORD};
 use crate::Nanos;
 use std::collections::HashMap;

@@ -3,7 +3,7 @@
 use super::defects::Defects;
 use super::header::{each_entry, Area, Header};
 use super::source::{field, high, low, word, Source};
-use crate::state::{oldest_outstanding, Operation, StreamKind};
+use crate::api::{oldest_outstanding, Operation, StreamKind};
 use crate::trace::layout::{context, stream, thread};
 use crate::trace::Record;
 use crate::Nanos;

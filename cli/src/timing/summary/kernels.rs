@@ -1,8 +1,8 @@
 //! Which kernel a record means: numbers of functions are used again, and the recording says when.
 
-use crate::report::demangle;
-use crate::trace::read::StringTable;
-use crate::Nanos;
+use lazyguard_core::report::demangle;
+use lazyguard_core::trace::read::StringTable;
+use lazyguard_core::Nanos;
 use std::collections::HashMap;
 
 /// A kernel, as an index into what [`Kernels`] knows.

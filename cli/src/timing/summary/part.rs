@@ -1,8 +1,8 @@
 //! What the time of a start can have gone into.
 
-use crate::api::Class;
-use crate::trace::layout::image;
-use crate::trace::{Kind, Record, SLOW_NANOS};
+use lazyguard_core::api::Class;
+use lazyguard_core::model::Images;
+use lazyguard_core::trace::{Kind, Record, SLOW_NANOS};
 use serde::Serialize;
 use std::collections::HashMap;
 
@@ -98,13 +98,10 @@ impl Part {
 /// How often a call may be slow before that counts as a habit of the program's, and no longer as part of its start.
 const HABIT: u32 = 64;
 
-/// Modules and libraries of which it is kept what their images are.
-const MOST_IMAGES: usize = 1 << 16;
-
 /// Tells what part of a start each record belongs to.
 #[derive(Default)]
 pub(super) struct Parts {
-    images: HashMap<u64, u64>,
+    images: Images,
     slow: HashMap<u16, u32>,
 }
 
@@ -138,15 +135,15 @@ impl Parts {
                 _ => (Part::Calls, false),
             },
             // A thread that polls is not in a call all the while.
-            Kind::Queries | Kind::Hazard | Kind::HostBegins | Kind::HostEnds | Kind::Seen => return None,
+            Kind::Queries | Kind::Hazard | Kind::HostBegins | Kind::HostEnds | Kind::Seen | Kind::Activity => {
+                return None
+            }
         })
     }
 
     fn load(&mut self, record: &Record) -> Part {
-        if Images::learns_from(record) && self.images.len() < MOST_IMAGES {
-            self.images.insert(record.detail, record.three);
-        }
-        match Images(&self.images).compiles(record) {
+        self.images.see(record);
+        match self.images.compiles(record) {
             true => Part::Compile,
             false => Part::Modules,
         }
@@ -156,26 +153,6 @@ impl Parts {
         let count = self.slow.entry(record.entry_point.id()).or_default();
         *count = count.saturating_add(1);
         *count <= HABIT
-    }
-}
-
-/// What the images of modules and libraries are, by their handles.
-pub(super) struct Images<'a>(pub &'a HashMap<u64, u64>);
-
-impl Images<'_> {
-    /// Whether the record tells what an image is.
-    pub fn learns_from(record: &Record) -> bool {
-        matches!(record.entry_point.class(), Class::ModuleLoad | Class::LibraryLoad) && record.three != 0
-    }
-
-    /// Whether the load needs the compiler: what is loaded by this call, or was handed over before and is used now, has no
-    /// machine code in it. Handing over a library compiles nothing yet.
-    pub fn compiles(&self, record: &Record) -> bool {
-        match record.entry_point.class() {
-            Class::LibraryLoad => false,
-            Class::ModuleLoad => image::needs_compiler(record.three),
-            _ => self.0.get(&record.detail).is_some_and(|&image| image::needs_compiler(image)),
-        }
     }
 }
 
@@ -209,7 +186,9 @@ pub(super) const fn submits(class: Class) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::EntryPoint;
+    use lazyguard_core::api::EntryPoint;
+    use lazyguard_core::trace::layout::image;
+    use lazyguard_core::trace::{Image, RawPayload};
 
     fn record(symbol: &str, kind: Kind, took: u64) -> Record {
         let entry_point = EntryPoint::by_symbol(symbol.as_bytes()).unwrap();
@@ -248,8 +227,11 @@ mod tests {
     #[test]
     fn what_has_no_machine_code_is_compiled_when_it_is_first_used() {
         let mut parts = Parts::default();
-        let load = |symbol, kind, owner, image| Record { detail: owner, three: image, ..record(symbol, kind, 5) };
-        let use_of = |owner| Record { detail: owner, ..record("cuLaunchKernel", Kind::ColdModule, 5) };
+        let load = |symbol, kind, owner, bits| {
+            let raw = RawPayload::image(Image::of(bits)).with_owner(owner);
+            Record { raw, ..record(symbol, kind, 5) }
+        };
+        let use_of = |owner| Record { raw: RawPayload::about(owner), ..record("cuLaunchKernel", Kind::ColdModule, 5) };
         for (record, expect) in [
             (load("cuModuleLoadData", Kind::ColdModule, 1, image::PTX), Part::Compile),
             (load("cuModuleLoadData", Kind::ColdModule, 2, image::MACHINE_CODE), Part::Modules),

@@ -1,5 +1,6 @@
 //! Why a call that is documented as asynchronous blocked the host.
 
+use lazyguard_core::api::Code;
 use serde::Serialize;
 
 /// Why a call that is documented as asynchronous blocked the host.
@@ -79,13 +80,13 @@ impl Reason {
         }
     }
 
-    /// The reason that the hazard of this number is about.
-    pub(super) const fn of_hazard(code: u64) -> Option<Self> {
+    /// The reason that a hazard of this code is about.
+    pub(super) const fn of_hazard(code: Code) -> Option<Self> {
         Some(match code {
-            105 => Self::PageableMemory,
-            106 => Self::QueueFull,
-            107 => Self::LocalMemory,
-            108 => Self::Compiles,
+            Code::LG105 => Self::PageableMemory,
+            Code::LG106 => Self::QueueFull,
+            Code::LG107 => Self::LocalMemory,
+            Code::LG108 => Self::Compiles,
             _ => return None,
         })
     }

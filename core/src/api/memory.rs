@@ -1,6 +1,43 @@
 //! Waits for a value in memory, and writes of one: what the driver compares.
 
 use crate::Nanos;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// How a wait compares what memory holds with its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Condition {
+    /// Is at least the value, cyclically.
+    #[serde(rename = ">=")]
+    AtLeast,
+    /// Is the value.
+    #[serde(rename = "==")]
+    Equal,
+    /// Has a bit in common with the value.
+    #[serde(rename = "&")]
+    And,
+    /// Has not each bit set, together with the value.
+    #[serde(rename = "nor")]
+    Nor,
+}
+
+impl Condition {
+    /// As the driver's documentation writes it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::AtLeast => ">=",
+            Self::Equal => "==",
+            Self::And => "&",
+            Self::Nor => "nor",
+        }
+    }
+}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.name())
+    }
+}
 
 /// A stream's wait for a value in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,21 +60,21 @@ impl ValueWait {
         // Moved up, 32 bits compare as 64 do, and their sign bit is the sign bit.
         let aligned = |value: u64| if self.wide { value } else { value << 32 };
         let (stored, value) = (aligned(stored), aligned(self.value));
-        match self.flags & 3 {
-            0 => (stored.wrapping_sub(value) as i64) >= 0,
-            1 => stored == value,
-            2 => stored & value != 0,
-            _ => !(stored | value) >> if self.wide { 0 } else { 32 } != 0,
+        match self.condition() {
+            Condition::AtLeast => (stored.wrapping_sub(value) as i64) >= 0,
+            Condition::Equal => stored == value,
+            Condition::And => stored & value != 0,
+            Condition::Nor => !(stored | value) >> if self.wide { 0 } else { 32 } != 0,
         }
     }
 
-    /// The condition, as the driver's documentation writes it.
-    pub fn condition(&self) -> &'static str {
+    /// The condition in the flags.
+    pub const fn condition(&self) -> Condition {
         match self.flags & 3 {
-            0 => ">=",
-            1 => "==",
-            2 => "&",
-            _ => "nor",
+            0 => Condition::AtLeast,
+            1 => Condition::Equal,
+            2 => Condition::And,
+            _ => Condition::Nor,
         }
     }
 }
@@ -69,6 +106,11 @@ pub enum Stores {
 }
 
 impl ValueWrite {
+    /// Whether it ends this wait, where nothing else is written there.
+    pub fn ends(&self, wait: &ValueWait) -> bool {
+        matches!(self.stores_for(wait), Stores::All(value) if wait.satisfied_by(value))
+    }
+
     /// What the write leaves where this wait looks.
     pub fn stores_for(&self, wait: &ValueWait) -> Stores {
         match (self.wide, wide_distance(self.address, wait.address)) {

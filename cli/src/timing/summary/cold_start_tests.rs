@@ -1,6 +1,7 @@
 use super::*;
-use crate::api::EntryPoint;
-use crate::trace::layout::flag;
+use lazyguard_core::api::EntryPoint;
+use lazyguard_core::trace::layout::flag;
+use lazyguard_core::trace::{Preload, RawPayload};
 
 const MS: Nanos = 1_000_000;
 const US: Nanos = 1_000;
@@ -113,7 +114,8 @@ fn the_first_launch_stands_beside_the_median_of_the_others() {
 #[test]
 fn what_the_guard_loads_in_a_call_counts_once_and_is_not_the_kernels() {
     let preload = entry("cuLaunchKernel", Kind::Preload, 11 * MS, 7 * MS);
-    let preload = Entry { record: Record { extent: 30 | 2 << 32 | 1 << 48, ..preload.record }, ..preload };
+    let raw = RawPayload::preload(Preload { loaded: 30, refused: 2, left_out: 1, owner: 0 });
+    let preload = Entry { record: Record { raw, ..preload.record }, ..preload };
     let mut entries = vec![launch(1, 10 * MS, 10 * MS), preload];
     entries.extend(steady_from(20 * MS));
     let summary = summary(&entries, Missing::default(), 200 * MS);

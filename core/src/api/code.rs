@@ -21,7 +21,7 @@ macro_rules! codes {
             }
 
             /// Its number, as records carry it.
-            pub fn number(self) -> u64 {
+            pub const fn number(self) -> u16 {
                 match self {
                     $(Self::$code => $number,)+
                 }
@@ -59,7 +59,7 @@ codes! {
 
 impl Code {
     /// The code with this number.
-    pub fn by_number(number: u64) -> Option<Self> {
+    pub fn by_number(number: u16) -> Option<Self> {
         Self::ALL.iter().copied().find(|c| c.number() == number)
     }
 }

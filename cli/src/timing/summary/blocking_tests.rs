@@ -1,6 +1,7 @@
 use super::*;
-use crate::api::EntryPoint;
-use crate::trace::layout::{flag, image};
+use lazyguard_core::api::EntryPoint;
+use lazyguard_core::trace::layout::{flag, image};
+use lazyguard_core::trace::{HazardNumbers, Image, RawPayload};
 
 const MS: Nanos = 1_000_000;
 
@@ -28,9 +29,14 @@ fn other(call: &str, kind: Kind, at: Nanos, took: Nanos) -> Entry {
     entry(2, call, kind, at, took)
 }
 
-fn hazard(code: u64, at: Nanos) -> Entry {
+fn hazard(code: u16, at: Nanos) -> Entry {
+    marked_hazard(code, 0, at)
+}
+
+fn marked_hazard(code: u16, marks: u16, at: Nanos) -> Entry {
     let noted = entry(1, "cuLaunchKernel", Kind::Hazard, at, 5);
-    Entry { record: Record { extent: code, ..noted.record }, ..noted }
+    let raw = RawPayload::hazard(HazardNumbers { code, marks, ..HazardNumbers::default() });
+    Entry { record: Record { raw, ..noted.record }, ..noted }
 }
 
 fn account_of(entries: &[Entry], threshold: Nanos, missing: Missing) -> Blocking {
@@ -61,9 +67,10 @@ fn reasons(entries: &[Entry]) -> Vec<Told> {
 fn each_call_has_the_reason_that_the_record_shows() {
     use Kind::{Call, ColdFunction, ColdModule, Preload};
     let copy = |call: &str| entry(1, call, Call, 10 * MS, MS);
-    let with = |entry: Entry, detail, three| Entry { record: Record { detail, three, ..entry.record }, ..entry };
-    let library = |image| with(entry(1, "cuLibraryLoadData", Call, 5, 9), 7, image);
-    let cold_module = with(entry(1, "cuLaunchKernel", ColdModule, 10 * MS, MS), 7, 0);
+    let with = |entry: Entry, raw| Entry { record: Record { raw, ..entry.record }, ..entry };
+    let library =
+        |image| with(entry(1, "cuLibraryLoadData", Call, 5, 9), RawPayload::image(Image::of(image)).with_owner(7));
+    let cold_module = with(entry(1, "cuLaunchKernel", ColdModule, 10 * MS, MS), RawPayload::about(7));
     for (entries, expect) in [
         (vec![warm(), entry(1, "cuLaunchKernel", ColdFunction, 10 * MS, MS)], (Reason::LoadsFunction, true)),
         (vec![warm(), library(image::MACHINE_CODE), cold_module], (Reason::LoadsModule, true)),
@@ -71,8 +78,8 @@ fn each_call_has_the_reason_that_the_record_shows() {
         (vec![warm(), launch(10 * MS, MS), hazard(106, 10 * MS)], (Reason::QueueFull, true)),
         (vec![warm(), launch(10 * MS, MS), hazard(107, 10 * MS)], (Reason::LocalMemory, true)),
         (vec![warm(), launch(10 * MS, MS), hazard(107, 9 * MS)], (Reason::NotKnown, false)),
-        (vec![warm(), launch(10 * MS, MS), hazard(1 << 32 | 107, 10 * MS)], (Reason::NotKnown, false)),
-        (vec![warm(), launch(10 * MS, MS), hazard(2 << 32 | 54 << 16 | 107, 10 * MS)], (Reason::LocalMemory, true)),
+        (vec![warm(), launch(10 * MS, MS), marked_hazard(107, 1, 10 * MS)], (Reason::NotKnown, false)),
+        (vec![warm(), launch(10 * MS, MS), marked_hazard(107, 2, 10 * MS)], (Reason::LocalMemory, true)),
         (vec![copy("cuMemcpyHtoDAsync_v2"), hazard(105, 10 * MS)], (Reason::PageableMemory, true)),
         (vec![copy("cuMemcpyHtoDAsync_v2")], (Reason::PageableMemory, false)),
         (vec![copy("cuMemcpyDtoDAsync_v2")], (Reason::NotKnown, false)),
@@ -148,8 +155,8 @@ fn a_queue_is_taken_for_full_by_what_is_outstanding() {
     let fill = |count: u64| (0..count).map(|n| launch(n * 10, 5));
     let at = 20_000;
     let blocked = |count| fill(count).chain([launch(at, MS)]).collect::<Vec<_>>();
-    assert_eq!(reasons(&blocked(999))[0].1, Reason::NotKnown);
-    assert_eq!(reasons(&blocked(1000))[0].1, Reason::QueueFull);
+    assert_eq!(reasons(&blocked(899))[0].1, Reason::NotKnown);
+    assert_eq!(reasons(&blocked(900))[0].1, Reason::QueueFull);
     let synchronized = fill(1500).chain([entry(1, "cuStreamSynchronize", Kind::Call, 19_000, 9), launch(at, MS)]);
     assert_eq!(reasons(&synchronized.collect::<Vec<_>>())[0].1, Reason::NotKnown);
 }

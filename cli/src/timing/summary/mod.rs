@@ -8,7 +8,6 @@
 //! | `blocking` | the asynchronous calls that blocked the host, and why |
 //! | `reason` | the reasons there are |
 //! | `holders` | what went on in other threads meanwhile |
-//! | `queues` | how many operations a stream has outstanding |
 //! | `kernels` | which kernel a record means |
 //! | `histogram` | how long things took, without keeping each of them |
 //!
@@ -23,12 +22,10 @@ mod histogram;
 mod holders;
 mod kernels;
 mod part;
-mod queues;
 mod reason;
 mod sweep;
 
-pub use blocking::{Blocking, BlockingFold, Group, Other, THRESHOLD_NANOS};
-pub use cold_start::{Ahead, ColdStart, ColdStartFold, FirstUse, Loads, Missing, PartSpent, Slow, SteadyState, Step};
+pub use blocking::{Blocking, BlockingFold, Group, THRESHOLD_NANOS};
+pub use cold_start::{ColdStart, ColdStartFold, FirstUse, Missing};
 pub use histogram::Decade;
 pub use part::Part;
-pub use reason::Reason;

@@ -1,6 +1,6 @@
 //! How long things took, without keeping each of them.
 
-use crate::Nanos;
+use lazyguard_core::Nanos;
 use serde::Serialize;
 use std::collections::BTreeMap;
 

@@ -4,7 +4,7 @@
 //! Must not: keep what is over. What is open is as much as there are threads, however long the recording.
 
 use super::part::Part;
-use crate::Nanos;
+use lazyguard_core::Nanos;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 

@@ -1,9 +1,9 @@
 //! What may have kept other threads waiting: calls that hold the context's lock, and the guard's own loading.
 
-use crate::api::Class;
-use crate::trace::read::Entry;
-use crate::trace::{Kind, Record};
-use crate::Nanos;
+use lazyguard_core::api::Class;
+use lazyguard_core::trace::read::Entry;
+use lazyguard_core::trace::{Kind, Record};
+use lazyguard_core::Nanos;
 
 /// As many are kept; there are more only where one call is in progress all the while.
 const MOST: usize = 4096;

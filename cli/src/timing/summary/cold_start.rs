@@ -9,10 +9,10 @@ use super::histogram::Durations;
 use super::kernels::{KernelId, Kernels};
 use super::part::{submits, Part, Parts};
 use super::sweep::{Ended, Spent, Sweep, QUIET_NANOS, QUIET_SUBMISSIONS, QUIET_TO_THE_END_NANOS};
-use crate::api::Class;
-use crate::trace::read::{Entry, Recording, Source};
-use crate::trace::{Kind, Lane, Record, StartFacts, SLOW_NANOS};
-use crate::Nanos;
+use lazyguard_core::api::Class;
+use lazyguard_core::trace::read::{Entry, Recording, Source};
+use lazyguard_core::trace::{Kind, Lane, Payload, Record, StartFacts, SLOW_NANOS};
+use lazyguard_core::Nanos;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 
@@ -313,8 +313,10 @@ impl ColdStartFold {
                 slow.count += 1;
                 slow.ns = slow.ns.saturating_add(took);
                 slow.max_ns = slow.max_ns.max(took);
-                if matches!(class, Class::Allocate | Class::AllocateAsync) {
-                    slow.bytes = slow.bytes.saturating_add(record.extent);
+                if let (Class::Allocate | Class::AllocateAsync, Payload::Memory { bytes, .. }) =
+                    (class, record.payload())
+                {
+                    slow.bytes = slow.bytes.saturating_add(bytes);
                 }
             }
             _ => {}
@@ -366,8 +368,10 @@ impl ColdStartFold {
     fn preloaded(&mut self, entry: &Entry, took: Nanos) {
         let record = &entry.record;
         self.ahead.times += 1;
-        self.ahead.kernels += record.extent & 0xffff_ffff;
-        self.ahead.not_loaded += (record.extent >> 32 & 0xffff) + (record.extent >> 48);
+        if let Payload::Preload(preload) = record.payload() {
+            self.ahead.kernels += preload.loaded;
+            self.ahead.not_loaded += preload.refused + preload.left_out;
+        }
         self.ahead.ns = self.ahead.ns.saturating_add(took);
         // The guard loads inside the program's calls, too: that is not what the kernel's first launch costs.
         let Some(newest) = self.newest.get(&entry.thread_number) else { return };

@@ -9,15 +9,16 @@ use super::cold_start::Missing;
 use super::histogram::{Decade, Decades};
 use super::holders::{Holder, Holders};
 use super::kernels::{KernelId, Kernels};
-use super::part::{submits, Images};
-use super::queues::Queues;
+use super::part::submits;
 use super::reason::Reason;
-use crate::api::Class;
-use crate::trace::read::{Entry, Recording, Source};
-use crate::trace::{Kind, Lane, Record};
-use crate::Nanos;
+use lazyguard_core::api::{Class, Code};
+use lazyguard_core::hazard::{Flags, HazardEvent};
+use lazyguard_core::model::{queue_may_be_full, Images, Streams};
+use lazyguard_core::trace::read::{Entry, Recording, Source};
+use lazyguard_core::trace::{Kind, Lane, Record};
+use lazyguard_core::Nanos;
 use serde::Serialize;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// From how long on a call counts as having blocked the host, if nothing else is said: a launch of a loaded kernel takes some
 /// microseconds, its first one some tens.
@@ -26,18 +27,10 @@ pub const THRESHOLD_NANOS: Nanos = 100_000;
 /// Who waits for a lock does not return before its holder does; so much later may the holder's return be seen.
 const SEEN_LATER_NANOS: Nanos = 100_000;
 
-/// A stream takes about a thousand operations; with so many that are not known to have ended, its queue is likely full.
-const QUEUE: u64 = 1000;
-/// In the extent of a hazard's record: its code, where its marks begin, and the one that says that it was prevented.
-const CODE: u64 = 0xffff;
-const MARKS_AT: u32 = 32;
-const PREVENTED: u64 = 1;
 /// Codes of what a call does that may hold it.
-const HOLDING: [u64; 6] = [101, 102, 105, 106, 107, 108];
+const HOLDING: [Code; 6] = [Code::LG101, Code::LG102, Code::LG105, Code::LG106, Code::LG107, Code::LG108];
 /// Groups that are told apart.
 const MOST_GROUPS: usize = 4096;
-/// Modules and libraries of which it is kept what their images are.
-const MOST_IMAGES: usize = 1 << 16;
 /// Kernels of which it is kept that they were launched.
 const MOST_KERNELS: usize = 1 << 20;
 
@@ -126,7 +119,7 @@ struct Held {
     first_of_context: bool,
     first_launch: bool,
     compiles: bool,
-    hazards: Vec<u64>,
+    hazards: Vec<Code>,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -148,7 +141,7 @@ struct Sum {
     in_progress: u64,
     certain: bool,
     other_max: Nanos,
-    codes: BTreeMap<u64, ()>,
+    codes: BTreeSet<Code>,
     decades: Decades,
 }
 
@@ -158,12 +151,12 @@ pub struct BlockingFold {
     end: Nanos,
     kernels: Kernels,
     threads: HashMap<u32, (u32, String)>,
-    queues: Queues,
-    images: HashMap<u64, u64>,
+    streams: Streams,
+    images: Images,
     holders: Holders,
     undecided: Vec<Held>,
     /// Of each thread the hazards of the newest call with one.
-    hazards: HashMap<u32, (Nanos, Vec<u64>)>,
+    hazards: HashMap<u32, (Nanos, Vec<Code>)>,
     /// Of each thread when its newest asynchronous call was entered: one that submits several operations has several records.
     newest: HashMap<u32, Nanos>,
     launched: HashSet<KernelId>,
@@ -202,8 +195,8 @@ impl BlockingFold {
             end,
             kernels,
             threads,
-            queues: Queues::default(),
-            images: HashMap::new(),
+            streams: Streams::default(),
+            images: Images::default(),
             holders: Holders::default(),
             undecided: Vec::new(),
             hazards: HashMap::new(),
@@ -230,14 +223,11 @@ impl BlockingFold {
                 *noted = (record.entered, Vec::new());
             }
             // What would have happened without the guard did not hold anybody.
-            if record.extent >> MARKS_AT & PREVENTED == 0 {
-                noted.1.push(record.extent & CODE);
-            }
+            let event = HazardEvent::of(record, entry.thread);
+            noted.1.extend(event.filter(|event| !event.flags.says(Flags::PREVENTED)).map(|event| event.code));
             return;
         }
-        if Images::learns_from(record) && self.images.len() < MOST_IMAGES {
-            self.images.insert(record.detail, record.three);
-        }
+        self.images.see(record);
         if let Some(holder) = Holder::of(entry) {
             let needed = self.undecided.iter().map(|held| held.record.entered).min().unwrap_or(record.entered);
             self.holders.add(holder, needed.min(record.entered));
@@ -245,11 +235,12 @@ impl BlockingFold {
         if record.kind.is_call() && submits(record.entry_point.class()) {
             self.submits(entry);
         }
-        self.queues.see(record);
+        self.streams.see(record);
     }
 
     fn submits(&mut self, entry: &Entry) {
         let record = &entry.record;
+        self.streams.pass(record.entered);
         let class = record.entry_point.class();
         let again = self.newest.insert(entry.thread_number, record.entered) == Some(record.entered);
         self.calls += u64::from(!again);
@@ -275,10 +266,10 @@ impl BlockingFold {
             thread: entry.thread,
             returned,
             kernel,
-            outstanding: self.queues.outstanding(record.stream),
+            outstanding: self.streams.outstanding(record.stream),
             first_of_context,
             first_launch,
-            compiles: record.kind == Kind::ColdModule && Images(&self.images).compiles(record),
+            compiles: record.kind == Kind::ColdModule && self.images.compiles(record),
             hazards: Vec::new(),
         });
     }
@@ -373,7 +364,7 @@ impl BlockingFold {
             (_, Class::CopyAsync) if of_host_memory(held.record.entry_point.info().base) => {
                 likely(Reason::PageableMemory)
             }
-            _ if held.outstanding >= QUEUE => likely(Reason::QueueFull),
+            _ if queue_may_be_full(held.outstanding) => likely(Reason::QueueFull),
             (_, Class::AllocateAsync) => likely(Reason::PoolGrows),
             _ if held.first_of_context => likely(Reason::FirstOfContext),
             _ if held.first_launch => likely(Reason::FirstLaunch),
@@ -416,7 +407,7 @@ impl BlockingFold {
                     first_at_ns: sum.first_at,
                     first_thread: sum.first_thread,
                     in_progress: sum.in_progress,
-                    codes: sum.codes.keys().map(|code| format!("LG{code}")).collect(),
+                    codes: sum.codes.iter().map(|code| code.name().to_owned()).collect(),
                     histogram: sum.decades.classes(),
                 }
             })
@@ -447,7 +438,7 @@ impl Sum {
         self.in_progress += u64::from(held.record.returned == 0);
         self.certain |= certain;
         self.other_max = self.other_max.max(other_took);
-        self.codes.extend(held.hazards.iter().map(|&code| (code, ())));
+        self.codes.extend(held.hazards.iter().copied());
         self.decades.add(took);
     }
 

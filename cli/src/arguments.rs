@@ -1,0 +1,61 @@
+//! The commands and their arguments.
+
+use clap::{Parser, Subcommand};
+use std::path::PathBuf;
+
+/// Keeps CUDA programs from deadlocking on lazy loading, and says why they hang.
+#[derive(Parser)]
+#[command(name = "lazyguard", version)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Run a program under the guard, end it when it hangs or takes too long, and say what was found.
+    ///
+    /// The program's output, input, terminal and exit code are its own. Settings that no option names are those of the
+    /// environment.
+    Run(Box<crate::run::Options>),
+    /// Print what is known of a run: the hang, if there is one, how the process ended, the hazards, and the summary.
+    Report(crate::report::Arguments),
+    /// Ask a running process what it is doing now, and print its answer. No thread of it is stopped.
+    Dump(crate::dump::Arguments),
+    /// Print the records of a recording, one a line.
+    Log(crate::log::Arguments),
+    /// Write a recording as a timeline that a viewer opens.
+    Export(crate::export::Arguments),
+    /// Explain a code.
+    Explain {
+        /// The code, such as LG201; without one, all of them in a line each.
+        code: Option<String>,
+    },
+    /// Look at this machine, and at a program: would the guard see its driver calls?
+    Doctor(crate::doctor::Arguments),
+    /// Remove the private folders that this user's processes and runs have left behind.
+    ///
+    /// Of living processes, of other users, and where --out or LAZYGUARD_OUT said, nothing is removed.
+    Clean(crate::clean::Arguments),
+    /// Print the table of settings.
+    Settings,
+    /// Print a manual page, for `man -l -`.
+    Man {
+        /// The command that it is about, such as run; without one, all of lazyguard.
+        command: Option<String>,
+        /// Write the pages of all commands into this folder instead.
+        #[arg(long, value_name = "FOLDER", conflicts_with = "command")]
+        out: Option<PathBuf>,
+    },
+    /// Print the completions of a shell.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Print the driver symbols that the library stands in front of.
+    Symbols {
+        /// With the ids by which recordings name them.
+        #[arg(long)]
+        ids: bool,
+    },
+}

@@ -1,0 +1,31 @@
+//! Why a command failed, and what one comes to.
+
+use std::io;
+use std::process::ExitCode;
+
+/// Why a command failed.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// What was asked for is not there or cannot be read; the text says what and why.
+    Input(String),
+    /// Standard output cannot be written.
+    Output(io::Error),
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Input(text) => f.write_str(text),
+            Self::Output(error) => write!(f, "cannot write: {error}"),
+        }
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::Output(error)
+    }
+}
+
+/// The exit code of a command, or why it failed.
+pub(crate) type Outcome = Result<ExitCode, Failure>;

@@ -1,0 +1,102 @@
+//! What was found of a run: everything that the forms of output tell of.
+
+use super::collect::{Process, Stood};
+use super::fail_on::FailOn;
+use super::judge::Judged;
+use crate::exit_code;
+use std::path::{Path, PathBuf};
+
+/// A run that is over.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// The folder under which every process of the run has its own.
+    pub root: PathBuf,
+    /// When it was started, in nanoseconds since 1970.
+    pub started_unix_nanos: u64,
+    /// How long it took.
+    pub nanos: u64,
+    pub end: End,
+    /// The rank of the program in its job, where a launcher tells it.
+    pub rank: Option<String>,
+}
+
+/// How the program itself ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// With this status.
+    Exited(u8),
+    /// By this signal.
+    Signalled(i32),
+    /// It was ended, because it took too long.
+    TimedOut,
+    /// It was ended, because it hung.
+    EndedOnHang,
+}
+
+impl std::fmt::Display for End {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Exited(code) => write!(f, "exit status {code}"),
+            Self::Signalled(signal) => write!(f, "ended by signal {signal}"),
+            Self::TimedOut => f.write_str("timed out"),
+            Self::EndedOnHang => f.write_str("ended on a hang"),
+        }
+    }
+}
+
+/// What a run fails for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FailedOn {
+    Hang,
+    Hazard,
+}
+
+impl FailedOn {
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Hang => "hang",
+            Self::Hazard => "hazard",
+        }
+    }
+}
+
+/// The exit code of a run. A hang beats the time, the time beats the program's own failure, and that beats hazards.
+pub(crate) fn exit_code(end: End, failed: Option<FailedOn>) -> u8 {
+    match (end, failed) {
+        (End::EndedOnHang, _) | (_, Some(FailedOn::Hang)) => exit_code::HANG,
+        (End::TimedOut, _) => exit_code::TIMED_OUT,
+        (End::Exited(0), Some(FailedOn::Hazard)) => exit_code::HAZARD,
+        (End::Exited(code), _) => code,
+        (End::Signalled(signal), _) => u8::try_from(signal).unwrap_or(0).saturating_add(exit_code::SIGNAL),
+    }
+}
+
+/// Everything that the forms of output tell of.
+pub(super) struct Seen<'a> {
+    pub run: Option<&'a Finished>,
+    pub root: &'a Path,
+    /// What paths of source files are relative to.
+    pub here: PathBuf,
+    pub processes: Vec<Process>,
+    pub judged: Judged,
+    pub fail_on: &'a FailOn,
+    pub has_baseline: bool,
+    pub failed: Option<FailedOn>,
+    /// What could not be read of the root itself.
+    pub unreadable: Vec<String>,
+}
+impl Seen<'_> {
+    /// Everything that could not be read; a line each.
+    pub fn problems(&self) -> impl Iterator<Item = &String> {
+        self.unreadable.iter().chain(self.processes.iter().flat_map(|process| &process.problems))
+    }
+
+    pub fn suspected(&self) -> impl Iterator<Item = (&Process, &lazyguard_core::report::HangReport)> {
+        self.processes.iter().filter_map(|process| match &process.stood {
+            Some(Stood::Suspected(report)) => Some((process, report)),
+            _ => None,
+        })
+    }
+}

@@ -1,0 +1,47 @@
+//! What a thread does outside of the driver.
+
+use serde::{Deserialize, Serialize};
+
+/// What a thread of the program does that is in no driver call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ThreadActivity {
+    /// It computes.
+    Running,
+    /// It sleeps for a time.
+    Sleeping,
+    /// It waits for input, output, or a time to pass.
+    Expecting,
+    /// It waits for another thread, with no end.
+    Waiting,
+}
+
+impl ThreadActivity {
+    /// In the order of the numbers that a recording has for them, from 1.
+    const ALL: [Self; 4] = [Self::Running, Self::Sleeping, Self::Expecting, Self::Waiting];
+
+    /// The number that a recording has for it.
+    pub fn number(self) -> u64 {
+        Self::ALL.iter().position(|&d| d == self).map_or(0, |n| n as u64 + 1)
+    }
+
+    /// What a recording has this number for.
+    pub fn from_number(number: u64) -> Option<Self> {
+        Self::ALL.get(usize::try_from(number.checked_sub(1)?).ok()?).copied()
+    }
+
+    /// Whether the thread will go on by itself.
+    pub fn goes_on(self) -> bool {
+        self != Self::Waiting
+    }
+
+    /// As a sentence has it: a thread "…".
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Running => "is running",
+            Self::Sleeping => "is sleeping for a time",
+            Self::Expecting => "is waiting for input or a time",
+            Self::Waiting => "is waiting for another thread",
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! What was gathered from a recording, with names in the place of numbers.
+
+use super::gathered::{Fill, Poll, SnapshotBuilder, ASKS_NO_MORE_NANOS};
+use super::snapshot::{
+    wait_seen, BlockedCall, BusyStream, ColdLoadSeen, Extent, FedStream, Feeder, OperationSeen, StreamRef, WaitSeen,
+    WriteSeen,
+};
+use crate::api::{Class, ColdKind, EntryPoint, ValueWrite};
+use crate::trace::read::{Recording, Source, StreamSeen, StringTable, ThreadSeen};
+use crate::trace::{Kind, Payload, Record};
+use crate::Nanos;
+use std::collections::HashMap;
+
+/// Waits told in all.
+const MOST_WAITS_IN_ALL: usize = 4096;
+/// Copies and memsets told of one wait.
+const MOST_FILLS: usize = 16;
+/// Streams told of those that a load stands behind.
+const MOST_BEHIND: usize = 256;
+
+/// The name of a function, as a record means it whose call returned then; its handle, if it has none.
+fn function_name(texts: &StringTable, number: u32, returned: Nanos) -> Option<String> {
+    if number == 0 {
+        return None;
+    }
+    let function = texts.function(number, returned)?;
+    Some(function.name.map_or_else(|| format!("function {:#x}", function.handle), str::to_owned))
+}
+
+/// When a record's call returned, for the question what its numbers mean: a call in progress means what is newest.
+fn meant_at(record: &Record) -> Nanos {
+    if record.returned == 0 {
+        Nanos::MAX
+    } else {
+        record.returned
+    }
+}
+
+/// A recording, seen through numbers.
+pub(super) struct View<'a, S> {
+    pub recording: &'a Recording<S>,
+    pub builder: &'a SnapshotBuilder,
+}
+
+impl<S: Source> View<'_, S> {
+    fn context_handle(&self, number: u32) -> u64 {
+        self.recording.contexts().iter().find(|c| c.number == number).map_or(0, |c| c.handle)
+    }
+
+    fn stream(&self, number: u32) -> Option<&StreamSeen> {
+        let streams = self.recording.streams();
+        // They are in the order of their numbers, as in the table.
+        streams.binary_search_by_key(&number, |s| s.number).ok().and_then(|at| streams.get(at))
+    }
+
+    /// The stream that has the number now.
+    fn stream_ref(&self, number: u32) -> Option<StreamRef> {
+        let stream = self.stream(number)?;
+        let context = self.context_handle(stream.context);
+        Some(StreamRef { number, handle: stream.handle, kind: stream.kind, context })
+    }
+
+    /// The stream that had the number then.
+    fn stream_ref_then(&self, number: u32, at: Nanos) -> Option<StreamRef> {
+        match self.recording.strings().stream(number, at) {
+            Some(stream) => Some(StreamRef {
+                number,
+                handle: stream.handle,
+                kind: stream.kind,
+                context: self.context_handle(stream.context),
+            }),
+            None => self.stream_ref(number),
+        }
+    }
+
+    fn operation(&self, record: &Record) -> OperationSeen {
+        let class = record.entry_point.class();
+        let extent = match record.payload() {
+            Payload::Launch(launch) => Some(Extent::Grid {
+                blocks: launch.blocks(),
+                threads: launch.threads(),
+                resident: self.builder.resident.get(&record.launch_key()).copied(),
+            }),
+            Payload::Memory { address, bytes } if copies_or_fills(class) => Some(Extent::Memory { address, bytes }),
+            _ => None,
+        };
+        OperationSeen {
+            at: record.entered,
+            call: record.entry_point.symbol().to_owned(),
+            function: function_name(self.recording.strings(), record.function, meant_at(record)),
+            launch: matches!(extent, Some(Extent::Grid { .. })).then(|| record.launch_key()),
+            extent,
+        }
+    }
+
+    /// A busy stream without its operations, of which only the snapshot's list of streams has copies.
+    fn front(&self, number: u32) -> Option<BusyStream> {
+        Some(BusyStream { operations: Vec::new(), ..self.busy_stream(number)? })
+    }
+
+    pub fn busy_stream(&self, number: u32) -> Option<BusyStream> {
+        let busy = self.builder.busy.get(&number)?;
+        let stream = self.stream(number)?;
+        let operations: Vec<_> = busy.operations.iter().map(|record| self.operation(record)).collect();
+        let oldest = operations.iter().find(|op| op.at == busy.oldest.at).cloned();
+        Some(BusyStream {
+            stream: self.stream_ref(number)?,
+            oldest: oldest.unwrap_or_else(|| OperationSeen {
+                at: busy.oldest.at,
+                call: EntryPoint::by_id(busy.oldest.entry_point).map_or("?", EntryPoint::symbol).to_owned(),
+                function: function_name(self.recording.strings(), busy.oldest.function, Nanos::MAX),
+                extent: None,
+                launch: None,
+            }),
+            last_submitted: stream.last_submitted,
+            submitted: stream.submitted,
+            operations,
+            outstanding: busy.outstanding.max(1),
+            moved: busy.moved,
+            destroyed: stream.destroyed,
+        })
+    }
+
+    pub fn fed(&self) -> Vec<FedStream> {
+        let mut fed: Vec<_> = self
+            .builder
+            .fed
+            .iter()
+            .filter_map(|(number, fed)| {
+                let mut by: Vec<_> =
+                    fed.by.iter().map(|(thread, (count, newest))| self.feeder(*thread, *count, newest)).collect();
+                by.sort_by_key(|feeder| std::cmp::Reverse(feeder.operations));
+                Some(FedStream {
+                    stream: self.stream_ref(*number)?,
+                    since: fed.since,
+                    operations: fed.operations,
+                    launches: fed.launches,
+                    newest: self.operation(&fed.newest),
+                    by,
+                })
+            })
+            .collect();
+        fed.sort_by_key(|fed| std::cmp::Reverse(fed.operations));
+        fed
+    }
+
+    fn feeder(&self, number: u32, operations: u64, newest: &Record) -> Feeder {
+        let thread = self.recording.threads().iter().find(|thread| thread.number == number);
+        Feeder {
+            thread: thread.map_or(0, |thread| thread.thread),
+            thread_name: thread.map(|thread| thread.name.clone()).unwrap_or_default(),
+            operations,
+            call: newest.entry_point.symbol().to_owned(),
+            function: function_name(self.recording.strings(), newest.function, meant_at(newest)),
+            caller: newest.caller,
+        }
+    }
+
+    pub fn blocked(&self, threshold: Nanos) -> Vec<BlockedCall> {
+        let threads = self.recording.threads();
+        let mut blocked: Vec<_> = threads
+            .iter()
+            .filter_map(|thread| Some(self.blocked_call(thread, thread.call_in_progress.as_ref()?, threshold)))
+            .collect();
+        for thread in threads.iter().filter(|thread| thread.call_in_progress.is_none()) {
+            let last = self.builder.last;
+            let asks = |poll: &&Poll| {
+                poll.count > 1 && last.saturating_sub(poll.record.returned) <= threshold.max(ASKS_NO_MORE_NANOS)
+            };
+            let polls = self.builder.polls.get(&thread.number).into_iter().flatten().filter(asks);
+            blocked.extend(polls.map(|poll| {
+                let call = self.blocked_call(thread, &poll.record, threshold);
+                let event_recorded = poll.recorded.or(call.event_recorded);
+                BlockedCall { queries: Some(poll.count), event_recorded, ..call }
+            }));
+        }
+        blocked.sort_by_key(|call| (call.entered, call.thread));
+        blocked
+    }
+
+    fn blocked_call(&self, thread: &ThreadSeen, call: &Record, threshold: Nanos) -> BlockedCall {
+        let blocked_nanos = self.builder.last.saturating_sub(call.entered);
+        let event = call.event().filter(|_| waits_for_event(call.entry_point.class()));
+        BlockedCall {
+            thread: thread.thread,
+            thread_name: thread.name.clone(),
+            call: call.entry_point.symbol().to_owned(),
+            entered: call.entered,
+            blocked_nanos,
+            past_threshold: threshold != 0 && blocked_nanos >= threshold,
+            context: self.context_handle(u32::from(call.context)),
+            stream: self.stream_ref(call.stream),
+            function: function_name(self.recording.strings(), call.function, Nanos::MAX),
+            cold: cold_kind(call.kind),
+            queries: None,
+            event_recorded: event.and_then(|event| Some(self.builder.proofs.event(event)?.at)),
+            compiles: call.kind == Kind::ColdModule && self.builder.images.compiles(call),
+        }
+    }
+
+    pub fn waits(&self) -> Vec<WaitSeen> {
+        let SnapshotBuilder { busy, writes, fills, held, .. } = self.builder;
+        // By the eight bytes in which they are: no wait compares more.
+        let mut near: HashMap<u64, Vec<ValueWrite>> = HashMap::new();
+        writes.iter().for_each(|w| near.entry(w.address >> 3).or_default().push(*w));
+        let not_done = |stream: u32, at: Nanos| busy.get(&stream).is_some_and(|s| s.oldest.at <= at);
+        let outstanding = |w: &ValueWrite| not_done(w.stream, w.at);
+        // Where there are too many, the first ones of each stream: it is those that it can stand at.
+        let mut all: Vec<_> = busy
+            .iter()
+            .flat_map(|(number, stream)| stream.waits.iter().enumerate().map(move |(rank, wait)| (rank, *number, wait)))
+            .collect();
+        all.sort_by_key(|(rank, ..)| *rank);
+        all.truncate(MOST_WAITS_IN_ALL);
+        let mut waits: Vec<_> = all
+            .into_iter()
+            .filter_map(|(_, number, wait)| Some((self.stream_ref(number)?, wait)))
+            .map(|(name, wait)| {
+                let number = name.number;
+                let holds = held.get(&wait.address).filter(|(at, _)| *at > wait.at).map(|(_, value)| *value);
+                let writes = near.get(&(wait.address >> 3)).map_or(&[][..], Vec::as_slice);
+                let mut seen = wait_seen(name, wait, writes, &outstanding, holds);
+                let there = |f: &&Fill| f.address <= wait.address && wait.address - f.address < f.bytes;
+                // What was filled before the wait was submitted, and is done, is what the wait found.
+                let counts = |f: &&Fill| (f.at > wait.at && f.stream != number) || not_done(f.stream, f.at);
+                let behind_itself = |f: &Fill| f.stream == number && f.at > wait.at;
+                let fills = fills.iter().filter(there).filter(counts).filter(|f| !behind_itself(f)).take(MOST_FILLS);
+                seen.fills.extend(fills.map(|f| WriteSeen {
+                    stream: f.stream,
+                    at: f.at,
+                    value: 0,
+                    outstanding: not_done(f.stream, f.at),
+                }));
+                seen
+            })
+            .collect();
+        waits.sort_by_key(|wait| wait.at);
+        waits
+    }
+
+    pub fn loads(&self) -> Vec<ColdLoadSeen> {
+        let mut loads: Vec<_> = self
+            .builder
+            .loads
+            .iter()
+            .filter_map(|load| {
+                let record = &load.record;
+                Some(ColdLoadSeen {
+                    at: record.entered,
+                    call: record.entry_point.symbol().to_owned(),
+                    kind: load.kind,
+                    context: self.context_handle(u32::from(record.context)),
+                    function: function_name(self.recording.strings(), record.function, meant_at(record)),
+                    stream: self.stream_ref_then(record.stream, meant_at(record)),
+                    thread: load.thread,
+                    first_launch: load.first_launch,
+                    behind: self
+                        .builder
+                        .behind(record)
+                        .take(MOST_BEHIND)
+                        .filter_map(|number| self.front(number))
+                        .collect(),
+                })
+            })
+            .collect();
+        loads.sort_by_key(|load| load.at);
+        loads
+    }
+}
+
+pub(super) fn cold_kind(kind: Kind) -> Option<ColdKind> {
+    match kind {
+        Kind::ColdFunction => Some(ColdKind::Function),
+        Kind::ColdModule => Some(ColdKind::Module),
+        _ => None,
+    }
+}
+
+const fn copies_or_fills(class: Class) -> bool {
+    matches!(class, Class::Copy | Class::CopyAsync | Class::Set | Class::SetAsync)
+}
+
+const fn waits_for_event(class: Class) -> bool {
+    matches!(class, Class::EventSynchronize | Class::EventQuery)
+}

@@ -1,0 +1,44 @@
+//! What the code of modules and libraries is, by their handles.
+
+use super::remembered::Remembered;
+use crate::api::Class;
+use crate::trace::{Image, Payload, Record};
+
+/// See the module.
+#[derive(Default)]
+pub struct Images(Remembered<u64, Image>);
+
+impl Images {
+    /// Takes in a record that succeeded.
+    pub fn see(&mut self, record: &Record) {
+        match record.payload() {
+            Payload::Image { owner, image } if image.is_known() => self.0.insert(owner, image),
+            // The handle means something else now.
+            Payload::Image { owner, .. } => drop(self.0.remove(&owner)),
+            _ => {}
+        }
+    }
+
+    /// What the code is that a call loads, or that its function is from.
+    pub fn of(&self, record: &Record) -> Option<Image> {
+        match record.payload() {
+            Payload::Image { image, .. } => Some(image),
+            _ => self.by_owner(record.owner()?),
+        }
+    }
+
+    /// Whether the driver has to compile what a call loads, or uses for the first time. To hand over a library compiles nothing yet.
+    pub fn compiles(&self, record: &Record) -> bool {
+        record.entry_point.class() != Class::LibraryLoad && self.of(record).is_some_and(Image::needs_compiler)
+    }
+
+    /// What the code of a module or library is, by its handle.
+    pub fn by_owner(&self, owner: u64) -> Option<Image> {
+        self.0.get(&owner).copied()
+    }
+
+    /// Whether any of them prints.
+    pub fn any_prints(&self) -> bool {
+        self.0.values().any(|image| image.prints())
+    }
+}

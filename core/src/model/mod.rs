@@ -1,0 +1,28 @@
+//! One model of streams, folded from the records of calls: what has been submitted, what a success proves to have ended, what an
+//! event covers, and when a queue is full.
+//!
+//! The hang's diagnosis, the summary of calls that blocked the host and the timeline are made from records with it. The live
+//! state ([`crate::state::Tracker`]) keeps the same facts in the recording's tables, without a lock; it takes from here what a
+//! success proves and the rules, and a test (`core/tests/model.rs`) compares the two.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `rules` | the legacy default stream's order, full queues, full devices |
+//! | `proofs` | what a success proves, and what an event covers |
+//! | `streams` | what each stream is busy with |
+//! | `images` | what the code of modules and libraries is |
+//! | `remembered` | the newest things by key |
+//!
+//! Must not: take for ended what may not have ended; or grow with the number of records.
+
+mod images;
+mod proofs;
+mod remembered;
+mod rules;
+mod streams;
+
+pub use images::Images;
+pub use proofs::{proves, Proofs, Proven, Recorded, Scope};
+pub use remembered::Remembered;
+pub use rules::{fills_device, in_turn, more_than_a_queue_holds, queue_may_be_full};
+pub use streams::Streams;

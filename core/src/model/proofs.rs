@@ -1,0 +1,211 @@
+//! What the success of a call proves: that everything which was submitted somewhere up to a moment has ended.
+//!
+//! What an event covers is known from its record. A graph may hold nodes that record events again when it runs, without a call that
+//! tells so. Such an event then completes without what came before its recorded call. So after any launch of a graph an event that was
+//! recorded before proves nothing; it still says which stream a wait for it most likely stands behind.
+//!
+//! Must not: believe a call that has not returned, or one that failed.
+
+use super::remembered::Remembered;
+use crate::api::{Class, EntryPoint};
+use crate::trace::layout::flag;
+use crate::trace::{Kind, Payload, Record};
+use crate::Nanos;
+
+/// Where something was submitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// To the stream with this number.
+    Stream(u32),
+    /// To any stream of the context with this number.
+    Context(u32),
+}
+
+/// What has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Proven {
+    /// What was submitted here,
+    pub scope: Scope,
+    /// up to this moment;
+    pub until: Nanos,
+    /// known since then.
+    pub at: Nanos,
+    /// How many of the stream's operations that are, where an event tells it and they were counted.
+    pub count: Option<u64>,
+}
+
+/// Where and when an event was recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recorded {
+    /// The stream's number, or 0 for the whole context.
+    pub stream: u32,
+    /// The context's number.
+    pub context: u32,
+    /// When the call that recorded it was entered.
+    pub at: Nanos,
+    /// When that call returned; one that has not returned may have been overtaken.
+    pub returned: Nanos,
+    /// How many operations the stream had by then, itself included, where they were counted.
+    pub count: u64,
+}
+
+/// What the success of a call to this function, or a query of its, proves of the stream or context that it is about.
+pub fn proves(entry_point: EntryPoint, stream: u32, context: u32) -> Option<Scope> {
+    let scope = match entry_point.class() {
+        Class::StreamSynchronize | Class::StreamQuery => Scope::Stream(stream),
+        Class::ContextSynchronize => Scope::Context(context),
+        // Only a copy to the host returns behind everything before it on its stream: a small one from pageable memory is taken over
+        // and returns, and one on the device, as a fill, is only submitted.
+        Class::Copy if matches!(entry_point.info().base, "cuMemcpyDtoH" | "cuMemcpyAtoH") => Scope::Stream(stream),
+        _ => return None,
+    };
+    (!matches!(scope, Scope::Stream(0) | Scope::Context(0))).then_some(scope)
+}
+
+/// See the module. Show it the records in the order in which their calls were entered.
+#[derive(Default)]
+pub struct Proofs {
+    events: Remembered<u64, Recorded>,
+    graph_launched: Nanos,
+}
+
+impl Proofs {
+    /// Takes in a record; what it proves.
+    pub fn see(&mut self, record: &Record) -> Option<Proven> {
+        self.see_counted(record, 0)
+    }
+
+    /// The same, of a stream to which so many operations have been submitted.
+    pub(super) fn see_counted(&mut self, record: &Record, count: u64) -> Option<Proven> {
+        let (context, stream) = (u32::from(record.context), record.stream);
+        if let Payload::HostCall { submitted, .. } = record.payload() {
+            // The function itself is outstanding until it has returned.
+            let until = submitted.saturating_sub(u64::from(record.kind == Kind::HostBegins));
+            let scope = Scope::Stream(stream);
+            return (stream != 0).then_some(Proven { scope, until, at: record.entered, count: None });
+        }
+        if !record.kind.is_call() {
+            return None;
+        }
+        let class = record.entry_point.class();
+        let succeeded = record.result == 0 && record.flags & flag::LEFT == 0;
+        match (class, record.event()) {
+            (Class::GraphLaunch, _) => {
+                self.graph_launched = self.graph_launched.max(record.entered).max(record.returned);
+            }
+            (Class::EventDestroy, Some(event)) => drop(self.events.remove(&event)),
+            // What is recorded in a capture is part of the graph, not of the stream.
+            (Class::EventRecord, Some(event)) if record.flags & flag::CAPTURED != 0 => drop(self.events.remove(&event)),
+            (Class::EventRecord, Some(event)) if succeeded => {
+                let returned = if record.returned == 0 { Nanos::MAX } else { record.returned };
+                self.events.insert(event, Recorded { stream, context, at: record.entered, returned, count });
+            }
+            _ => {}
+        }
+        if !succeeded || record.returned == 0 {
+            return None;
+        }
+        // Of several queries the first one told it.
+        let at = match record.payload() {
+            Payload::Queries { count: 2.., .. } => record.entered,
+            _ => record.returned,
+        };
+        match (class, record.event()) {
+            (Class::EventSynchronize | Class::EventQuery, Some(event)) => {
+                let recorded = self.events.get(&event).copied();
+                let recorded = recorded.filter(|r| r.returned <= record.entered && self.graph_launched < r.at)?;
+                let (scope, count) = match recorded.stream {
+                    0 => (Scope::Context(recorded.context), None),
+                    stream => (Scope::Stream(stream), Some(recorded.count)),
+                };
+                Some(Proven { scope, until: recorded.at, at, count })
+            }
+            (Class::ContextDestroy, _) if context != 0 => {
+                let (scope, until) = (Scope::Context(context), record.returned);
+                Some(Proven { scope, until, at, count: None })
+            }
+            _ => {
+                let scope = proves(record.entry_point, stream, context)?;
+                Some(Proven { scope, until: record.entered, at, count: None })
+            }
+        }
+    }
+
+    /// Where an event was recorded last, by a call: what a wait for it most likely stands behind.
+    pub fn event(&self, event: u64) -> Option<Recorded> {
+        self.events.get(&event).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::RawPayload;
+
+    fn call(symbol: &str, at: Nanos, stream: u32) -> Record {
+        let entry_point = EntryPoint::by_symbol(symbol.as_bytes()).unwrap();
+        let (kind, _) = Kind::of_call(entry_point.class());
+        let raw = RawPayload::about(0xe);
+        Record { kind, raw, stream, context: 1, entered: at, returned: at + 5, ..Record::of(entry_point) }
+    }
+
+    fn see(proofs: &mut Proofs, records: &[Record]) -> Option<(Scope, Nanos)> {
+        records.iter().map(|record| proofs.see(record)).last().flatten().map(|proven| (proven.scope, proven.until))
+    }
+
+    #[test]
+    fn an_event_proves_what_came_before_its_record() {
+        let (record, query) = (|at| call("cuEventRecord", at, 3), |at| call("cuEventQuery", at, 3));
+        let on_stream = |at| Some((Scope::Stream(3), at));
+        for (between, expect) in [
+            (vec![], on_stream(10)),
+            // A graph may have recorded the event anew, on any stream.
+            (vec![call("cuGraphLaunch", 20, 4)], None),
+            (vec![call("cuGraphLaunch", 20, 4), record(30)], on_stream(30)),
+            (vec![call("cuGraphLaunch", 5, 4)], None),
+            (vec![Record { flags: flag::CAPTURED, ..record(20) }], None),
+            (vec![Record { result: 400, ..record(20) }], on_stream(10)),
+            (vec![call("cuEventDestroy_v2", 20, 0)], None),
+            (vec![Record { stream: 0, ..record(20) }], Some((Scope::Context(1), 20))),
+            (vec![Record { returned: 51, ..record(20) }], None),
+        ] {
+            let mut all = vec![record(10)];
+            all.extend(between);
+            all.push(query(50));
+            assert_eq!(see(&mut Proofs::default(), &all), expect, "{all:?}");
+        }
+        let asked_before = [record(10), Record { returned: 90, ..query(8) }];
+        assert_eq!(see(&mut Proofs::default(), &asked_before), None);
+    }
+
+    #[test]
+    fn only_success_proves_and_only_up_to_when_the_call_was_entered() {
+        let mut proofs = Proofs::default();
+        for (record, expect) in [
+            (call("cuStreamSynchronize", 10, 3), Some((Scope::Stream(3), 10))),
+            (call("cuStreamQuery", 10, 3), Some((Scope::Stream(3), 10))),
+            (call("cuCtxSynchronize", 10, 0), Some((Scope::Context(1), 10))),
+            (call("cuMemcpyDtoH_v2", 10, 3), Some((Scope::Stream(3), 10))),
+            (call("cuMemcpyHtoD_v2", 10, 3), None),
+            (call("cuMemcpyDtoD_v2", 10, 3), None),
+            (call("cuMemsetD8_v2", 10, 3), None),
+            (call("cuStreamSynchronize", 10, 0), None),
+            (Record { result: 600, ..call("cuStreamQuery", 10, 3) }, None),
+            (Record { result: 719, ..call("cuCtxSynchronize", 10, 0) }, None),
+            (Record { returned: 0, ..call("cuCtxSynchronize", 10, 0) }, None),
+            (Record { flags: flag::LEFT, ..call("cuCtxSynchronize", 10, 0) }, None),
+            (Record { kind: Kind::Hazard, ..call("cuCtxSynchronize", 10, 0) }, None),
+        ] {
+            assert_eq!(see(&mut proofs, &[record]), expect, "{record:?}");
+        }
+    }
+
+    #[test]
+    fn a_host_function_that_is_called_proves_what_came_before_it() {
+        let mut proofs = Proofs::default();
+        let raw = RawPayload::host_call(0xf00, 20);
+        let begins = Record { kind: Kind::HostBegins, raw, ..call("cuLaunchHostFunc", 30, 3) };
+        assert_eq!(see(&mut proofs, &[begins]), Some((Scope::Stream(3), 19)));
+        assert_eq!(see(&mut proofs, &[Record { kind: Kind::HostEnds, ..begins }]), Some((Scope::Stream(3), 20)));
+    }
+}

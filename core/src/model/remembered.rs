@@ -1,0 +1,63 @@
+//! The newest things by key, in two generations, of which the older one goes.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+/// Things in a generation.
+const GENERATION: usize = 1 << 15;
+
+/// See the module: at least as many as a generation holds, and at most twice as many.
+pub struct Remembered<K, V> {
+    newer: HashMap<K, V>,
+    older: HashMap<K, V>,
+}
+
+impl<K, V> Default for Remembered<K, V> {
+    fn default() -> Self {
+        Self { newer: HashMap::new(), older: HashMap::new() }
+    }
+}
+
+impl<K: Hash + Eq, V> Remembered<K, V> {
+    /// Remembers a value, in place of the key's former one.
+    pub fn insert(&mut self, key: K, value: V) {
+        if self.newer.len() >= GENERATION {
+            self.older = std::mem::take(&mut self.newer);
+        }
+        self.newer.insert(key, value);
+    }
+
+    /// The key's value, if it is still remembered.
+    pub fn get(&self, key: &K) -> Option<&V> {
+        self.newer.get(key).or_else(|| self.older.get(key))
+    }
+
+    /// Forgets the key; its value.
+    pub fn remove(&mut self, key: &K) -> Option<V> {
+        let newer = self.newer.remove(key);
+        let older = self.older.remove(key);
+        newer.or(older)
+    }
+
+    /// All values; one that was replaced may be among them.
+    pub fn values(&self) -> impl Iterator<Item = &V> {
+        self.newer.values().chain(self.older.values())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_remembered_has_a_bound() {
+        let mut remembered = Remembered::default();
+        for n in 0..10 * GENERATION {
+            remembered.insert(n, n);
+        }
+        assert!(remembered.values().count() <= 2 * GENERATION);
+        assert_eq!(remembered.get(&0), None);
+        assert!((9 * GENERATION..10 * GENERATION).all(|n| remembered.get(&n) == Some(&n)));
+        assert_eq!(remembered.remove(&(10 * GENERATION - 1)), Some(10 * GENERATION - 1));
+    }
+}

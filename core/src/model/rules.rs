@@ -1,0 +1,60 @@
+//! What holds for every stream, queue and device.
+
+use crate::api::StreamKind;
+
+/// From so many operations outstanding on, a stream's queue may be full. On an H200 a queue takes 1,021 launches; the tenth less
+/// is for operations that two threads submitted in one moment and that count as one, and for drivers that take a little less.
+/// What is known to be outstanding is never less than what is, so a full queue is not overlooked.
+const QUEUE_MAY_BE_FULL: u64 = 900;
+
+/// Twice as many as a queue takes. Where so many operations came after one and were taken, that one has ended; and where so
+/// many are not known to have ended, most have, so nothing is known of how full the queue is.
+const MORE_THAN_A_QUEUE_HOLDS: u64 = 2048;
+
+/// Whether a stream's queue may be full with so many operations that are not known to have ended.
+pub const fn queue_may_be_full(outstanding: u64) -> bool {
+    outstanding >= QUEUE_MAY_BE_FULL
+}
+
+/// Whether no queue has room for so many operations.
+pub const fn more_than_a_queue_holds(operations: u64) -> bool {
+    operations >= MORE_THAN_A_QUEUE_HOLDS
+}
+
+/// Whether what is submitted to a stream of one kind comes behind what was submitted to another stream of the other kind: the
+/// legacy default stream and those that synchronize with it wait for each other.
+pub const fn in_turn(one: StreamKind, other: StreamKind) -> bool {
+    use StreamKind::{Blocking, Legacy, PerThread};
+    matches!((one, other), (Legacy, Blocking | PerThread) | (Blocking | PerThread, Legacy))
+}
+
+/// Whether a grid fills a device that holds so many of its blocks at once.
+pub const fn fills_device(blocks: u64, resident: u64) -> bool {
+    resident > 0 && blocks >= resident
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_is_full_around_what_a_card_was_seen_to_take() {
+        const SEEN: u64 = 1021;
+        assert!(queue_may_be_full(SEEN) && !queue_may_be_full(SEEN / 2));
+        assert!(!more_than_a_queue_holds(SEEN) && more_than_a_queue_holds(SEEN * 3));
+    }
+
+    #[test]
+    fn the_legacy_stream_and_blocking_streams_wait_for_each_other() {
+        use StreamKind::{Blocking, Legacy, NonBlocking, PerThread, Unknown};
+        for kind in [Blocking, Legacy, PerThread, NonBlocking, Unknown] {
+            assert_eq!(in_turn(Legacy, kind), matches!(kind, Blocking | PerThread), "{kind:?}");
+            assert_eq!(in_turn(kind, Blocking), kind == Legacy, "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn a_grid_fills_a_device_that_holds_no_more_of_its_blocks() {
+        assert!(fills_device(264, 264) && !fills_device(263, 264) && !fills_device(1, 0));
+    }
+}

@@ -1,0 +1,184 @@
+//! What each stream is busy with, from records alone.
+//!
+//! Calls overlap, and a record is shown when its call was entered. What its success proves counts from its return on.
+
+use super::proofs::{Proofs, Proven, Scope};
+use crate::api::{oldest_outstanding, Class, Operation};
+use crate::trace::Record;
+use crate::Nanos;
+use std::collections::{HashMap, VecDeque};
+
+/// The newest operations of a stream that are kept, as in the recording's table.
+const RECENT: usize = 32;
+
+#[derive(Clone)]
+struct Stream {
+    context: u32,
+    submitted: u64,
+    /// Of these, how many are known to have ended.
+    ended: u64,
+    last_submitted: Nanos,
+    complete_until: Nanos,
+    first_since_idle: Operation,
+    recent: VecDeque<Operation>,
+}
+
+/// See the module. Show it the records in the order in which their calls were entered.
+#[derive(Default)]
+pub struct Streams {
+    proofs: Proofs,
+    streams: HashMap<u32, Stream>,
+    /// Of each context until when everything is complete.
+    idle_until: HashMap<u32, Nanos>,
+    /// Of calls that have not returned yet: what they prove, and the streams to which they submit, with the time of their return.
+    pending: Vec<Proven>,
+    submitting: Vec<(Nanos, u32)>,
+    now: Nanos,
+}
+
+impl Streams {
+    /// Takes in a record; what it proves.
+    pub fn see(&mut self, record: &Record) -> Option<Proven> {
+        self.pass(record.entered);
+        if record.kind.is_call() && (record.result == 0 || record.returned == 0) {
+            match record.entry_point.class() {
+                Class::StreamCreate | Class::StreamDestroy => drop(self.streams.remove(&record.stream)),
+                _ if record.submitted() => self.submitted(record),
+                _ => {}
+            }
+        }
+        let count = self.streams.get(&record.stream).map_or(0, |stream| stream.submitted);
+        let proven = self.proofs.see_counted(record, count)?;
+        self.pending.push(proven);
+        Some(proven)
+    }
+
+    /// Time passes up to this moment: what is known by then counts.
+    pub fn pass(&mut self, to: Nanos) {
+        self.now = self.now.max(to);
+        let now = self.now;
+        let known: Vec<_> = self.pending.extract_if(.., |proven| proven.at <= now).collect();
+        known.iter().for_each(|proven| self.ended(proven));
+        for (returned, number) in self.submitting.extract_if(.., |(returned, _)| *returned <= now) {
+            if let Some(stream) = self.streams.get_mut(&number) {
+                stream.last_submitted = stream.last_submitted.max(returned);
+            }
+        }
+    }
+
+    fn submitted(&mut self, record: &Record) {
+        let op = Operation { at: record.entered, entry_point: record.entry_point.id(), function: record.function };
+        let context = u32::from(record.context);
+        let idle_until = self.idle_until.get(&context).copied().unwrap_or(0);
+        let stream = self.streams.entry(record.stream).or_insert_with(|| Stream {
+            context,
+            submitted: 0,
+            ended: 0,
+            last_submitted: 0,
+            complete_until: 0,
+            first_since_idle: op,
+            recent: VecDeque::new(),
+        });
+        if stream.last_submitted <= stream.complete_until.max(idle_until) {
+            stream.first_since_idle = op;
+            stream.ended = stream.submitted;
+        }
+        stream.submitted += 1;
+        stream.last_submitted = stream.last_submitted.max(record.entered);
+        if record.returned != 0 {
+            self.submitting.push((record.returned, record.stream));
+        }
+        if stream.recent.len() == RECENT {
+            stream.recent.pop_front();
+        }
+        stream.recent.push_back(op);
+    }
+
+    fn ended(&mut self, proven: &Proven) {
+        match proven.scope {
+            Scope::Stream(number) => {
+                if let Some(stream) = self.streams.get_mut(&number) {
+                    stream.complete_until = stream.complete_until.max(proven.until);
+                    stream.ended = stream.ended.max(proven.count.unwrap_or(0)).min(stream.submitted);
+                }
+            }
+            Scope::Context(number) => {
+                let idle_until = self.idle_until.entry(number).or_default();
+                *idle_until = proven.until.max(*idle_until);
+            }
+        }
+    }
+
+    fn busy(&self, number: u32) -> Option<(&Stream, Nanos)> {
+        let stream = self.streams.get(&number)?;
+        let idle_until = self.idle_until.get(&stream.context).copied().unwrap_or(0);
+        let until = stream.complete_until.max(idle_until);
+        (stream.last_submitted > until).then_some((stream, until))
+    }
+
+    /// The oldest operation of a stream that is not known to have ended, if there is one.
+    pub fn oldest(&self, stream: u32) -> Option<Operation> {
+        let (stream, until) = self.busy(stream)?;
+        oldest_outstanding(stream.first_since_idle, stream.recent.iter().copied(), until)
+    }
+
+    /// How many operations of a stream are outstanding at most, as far as is known.
+    pub fn outstanding(&self, stream: u32) -> u64 {
+        self.busy(stream).map_or(0, |(stream, _)| stream.submitted - stream.ended)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::EntryPoint;
+    use crate::trace::layout::flag;
+    use crate::trace::{Kind, RawPayload};
+
+    fn record(symbol: &str, stream: u32, at: Nanos, took: Nanos) -> Record {
+        let entry_point = EntryPoint::by_symbol(symbol.as_bytes()).unwrap();
+        let (kind, _) = Kind::of_call(entry_point.class());
+        let flags = if symbol.contains("Launch") { flag::SUBMITTED } else { 0 };
+        let raw = RawPayload::about(77);
+        Record { kind, raw, stream, flags, context: 1, entered: at, returned: at + took, ..Record::of(entry_point) }
+    }
+
+    #[test]
+    fn what_is_outstanding_is_what_no_wait_or_answer_covers() {
+        let mut streams = Streams::default();
+        let launch = |at| record("cuLaunchKernel", 1, at, 1);
+        for (what, outstanding, oldest) in [
+            (launch(10), 1, Some(10)),
+            (launch(20), 2, Some(10)),
+            (record("cuEventRecord", 1, 25, 1), 2, Some(10)),
+            (launch(30), 3, Some(10)),
+            (record("cuEventSynchronize", 0, 40, 5), 1, Some(30)),
+            (Record { result: 600, ..record("cuStreamQuery", 1, 50, 1) }, 1, Some(30)),
+            (record("cuStreamQuery", 1, 60, 1), 0, None),
+            (launch(70), 1, Some(70)),
+            (Record { returned: 0, ..record("cuCtxSynchronize", 0, 80, 0) }, 1, Some(70)),
+            (record("cuCtxSynchronize", 0, 90, 1), 0, None),
+            (launch(100), 1, Some(100)),
+            (record("cuEventSynchronize", 0, 110, 1), 1, Some(100)), // recorded before that
+            (record("cuStreamSynchronize", 2, 120, 1), 1, Some(100)),
+            (record("cuStreamSynchronize", 1, 130, 1), 0, None),
+        ] {
+            streams.see(&what);
+            streams.pass(what.returned);
+            assert_eq!(streams.outstanding(1), outstanding, "{what:?}");
+            assert_eq!(streams.oldest(1).map(|op| op.at), oldest, "{what:?}");
+        }
+    }
+
+    #[test]
+    fn a_synchronize_counts_when_it_has_returned() {
+        let mut streams = Streams::default();
+        streams.see(&record("cuLaunchKernel", 1, 10, 1));
+        streams.see(&record("cuStreamSynchronize", 1, 20, 100));
+        // Another thread launches meanwhile.
+        streams.see(&record("cuLaunchKernel", 1, 30, 1));
+        assert_eq!(streams.outstanding(1), 2);
+        streams.pass(120);
+        assert_eq!(streams.oldest(1).map(|op| op.at), Some(30));
+    }
+}

@@ -1,0 +1,167 @@
+use super::*;
+use crate::state::FunctionKind;
+
+fn created(tracker: &Tracker, handle: u64, context: u32) -> u32 {
+    tracker.stream(StreamKey { handle, context: 0, thread: 0 }, context, StreamKind::NonBlocking, 1)
+}
+
+fn submit(tracker: &Tracker, stream: u32, at: Nanos) {
+    let entry = tracker.stream_entry(stream).unwrap();
+    entry.submitting(Operation { at, entry_point: 0, function: 0 }, tracker.stream_idle_until(entry));
+    entry.submitted(at + 1);
+}
+
+#[test]
+fn contexts_keep_their_work_apart_and_a_synchronize_clears_one() {
+    let tracker = Tracker::default();
+    let (a, b) = (tracker.context(0xa, 0), tracker.context(0xb, 0));
+    let (s, t) = (created(&tracker, 0x100, a), created(&tracker, 0x200, b));
+    submit(&tracker, s, 10);
+    submit(&tracker, t, 11);
+    assert_eq!(tracker.in_flight(a).len(), 1);
+    assert_eq!(tracker.in_flight(0).len(), 2);
+    tracker.context_complete(a, 20);
+    assert!(tracker.in_flight(a).is_empty());
+    assert_eq!(tracker.in_flight(0)[0].stream, t);
+}
+
+#[test]
+fn a_completed_event_completes_what_was_before_it_only() {
+    let tracker = Tracker::default();
+    let c = tracker.context(0xa, 0);
+    let s = created(&tracker, 0x100, c);
+    submit(&tracker, s, 10);
+    tracker.event_recorded(0xe, s, 1, c, 20);
+    submit(&tracker, s, 30);
+    tracker.event_complete(0xe, 40);
+    assert_eq!(tracker.in_flight(c)[0].oldest.at, 30);
+    tracker.event_recorded(0xe, s, 2, c, 50);
+    tracker.event_complete(0xe, 45);
+    assert!(!tracker.in_flight(c).is_empty(), "the answer is older than the record");
+    tracker.event_complete(0xe, 60);
+    assert!(tracker.in_flight(c).is_empty());
+}
+
+#[test]
+fn handles_used_again_mean_something_new() {
+    let tracker = Tracker::default();
+    let c = tracker.context(0xa, 0);
+    let before = tracker.epoch();
+    let f = tracker.function(0xf0, FunctionKind::Kernel, 0x11b);
+    tracker.name_function(f, "k1");
+    tracker.function_entry(f).unwrap().set_loaded_in(c);
+    tracker.set_present(0x11b, c);
+    tracker.owner_gone(0x11b);
+    assert_ne!(tracker.epoch(), before);
+    assert!(!tracker.present(0x11b, c));
+    let g = tracker.function(0xf0, FunctionKind::Function, 0x22b);
+    assert!(!tracker.function_entry(g).unwrap().loaded_in(c));
+    assert_eq!(tracker.function_name(g), None);
+    // The same, where nobody saw the module go.
+    tracker.name_function(g, "k2");
+    tracker.function_entry(g).unwrap().set_loaded_in(c);
+    let h = tracker.function(0xf0, FunctionKind::Function, 0x33b);
+    assert!(!tracker.function_entry(h).unwrap().loaded_in(c));
+    assert_eq!(tracker.function_name(h), None);
+    tracker.name_function(h, "k3");
+    tracker.name_function(h, "k4");
+    assert_eq!(tracker.function_name(h), Some("k4"));
+}
+
+#[test]
+fn what_was_loaded_ahead_is_used_first_once_in_each_context() {
+    let tracker = Tracker::default();
+    let (a, b) = (tracker.context(0xa, 0), tracker.context(0xb, 0));
+    let f = tracker.function(0xf0, FunctionKind::Kernel, 0x11b);
+    let entry = tracker.function_entry(f).unwrap();
+    entry.set_preloaded(a);
+    tracker.set_present_preloaded(0x11b, a);
+    assert!(entry.loaded_in(a) && tracker.present(0x11b, a));
+    assert!(!entry.take_preloaded(b) && !tracker.take_present_preloaded(0x11b, b), "not there");
+    assert!(entry.take_preloaded(a) && !entry.take_preloaded(a));
+    assert!(tracker.take_present_preloaded(0x11b, a) && !tracker.take_present_preloaded(0x11b, a));
+    // What the program brought in by itself stays its own.
+    tracker.set_present(0x11b, b);
+    tracker.set_present_preloaded(0x11b, b);
+    assert!(!tracker.take_present_preloaded(0x11b, b));
+    assert!(entry.set_launched_in(a) && !entry.set_launched_in(a) && entry.set_launched_in(b));
+    tracker.context_gone(0xa);
+    assert!(entry.set_launched_in(a), "the number is another context's");
+    assert!(!entry.set_launched_in(64), "past those that are known");
+}
+
+#[test]
+fn launches_that_are_looked_at_one_by_one_end_what_threads_remember() {
+    let tracker = Tracker::default();
+    tracker.context(0xa, 0);
+    let before = tracker.epoch();
+    assert!(tracker.fast_launches(false));
+    tracker.set_slow_path(true);
+    assert!(tracker.slow_path() && !tracker.fast_launches(false));
+    let during = tracker.epoch();
+    assert_ne!(during, before);
+    tracker.set_slow_path(true);
+    tracker.set_slow_path(false);
+    assert!(tracker.fast_launches(false));
+    assert_eq!(tracker.epoch(), during, "what is remembered from here on stays");
+}
+
+#[test]
+fn a_completed_event_tells_how_many_operations_have_ended() {
+    let tracker = Tracker::default();
+    let c = tracker.context(0xa, 0);
+    let s = created(&tracker, 0x100, c);
+    let stream = tracker.stream_entry(s).unwrap();
+    for at in [10, 20, 30] {
+        submit(&tracker, s, at);
+    }
+    tracker.event_recorded(0xe, s, 3, c, 40);
+    submit(&tracker, s, 50);
+    assert_eq!(stream.outstanding_count(0), 4);
+    tracker.event_complete(0xe, 60);
+    assert_eq!(stream.outstanding_count(0), 1);
+    assert!(tracker.submitted_elsewhere(c, 0) && !tracker.submitted_elsewhere(c, s));
+    let legacy = StreamKey { handle: 1, context: c, thread: 0 };
+    let legacy = tracker.stream(legacy, c, StreamKind::Legacy, 1);
+    assert!(!tracker.other_stream_exists(c, s), "one that is there by itself, and unused");
+    submit(&tracker, legacy, 70);
+    assert!(tracker.other_stream_exists(c, s) && !tracker.other_stream_exists(c + 1, s));
+}
+
+#[test]
+fn a_stream_destroyed_under_work_counts_until_its_context_is_idle() {
+    let tracker = Tracker::default();
+    let c = tracker.context(0xa, 0);
+    let key = StreamKey { handle: 0x100, context: 0, thread: 0 };
+    let s = created(&tracker, 0x100, c);
+    submit(&tracker, s, 10);
+    tracker.stream_gone(key);
+    assert_eq!(tracker.known_stream(key), None);
+    assert_eq!(tracker.in_flight(c)[0].stream, s);
+    assert_ne!(created(&tracker, 0x100, c), s, "the handle used again is another stream");
+    tracker.context_complete(c, 20);
+    assert!(tracker.in_flight(c).is_empty());
+    assert_eq!(created(&tracker, 0x200, c), s, "its number is free again");
+    for at in 0..1000 {
+        submit(&tracker, created(&tracker, 0x300, c), 30 + at);
+        tracker.stream_gone(StreamKey { handle: 0x300, context: 0, thread: 0 });
+    }
+    assert!(tracker.streams.iter().count() < 100, "they do not pile up");
+    assert!(tracker.in_flight(c).len() <= MOST_DESTROYED + 1);
+    tracker.context_complete(c, 5000);
+    assert!(tracker.in_flight(c).is_empty());
+}
+
+#[test]
+fn a_lost_context_takes_its_streams_along_and_leaves_the_kernels() {
+    let tracker = Tracker::default();
+    let c = tracker.context(0xa, 0);
+    let s = created(&tracker, 0x100, c);
+    submit(&tracker, s, 10);
+    let k = tracker.function(0xf0, FunctionKind::Kernel, 0x11b);
+    tracker.function_entry(k).unwrap().set_loaded_in(c);
+    tracker.context_gone(0xa);
+    assert!(tracker.in_flight(0).is_empty());
+    assert!(!tracker.function_entry(k).unwrap().loaded_in(c));
+    assert!(tracker.known_context(0xa).is_none());
+}

@@ -1,0 +1,290 @@
+//! What a record says beside the facts that all records have, typed for readers: [`Record::payload`]. `raw` is for writers.
+//!
+//! Must not: leave a bit to be taken apart elsewhere, or fail on words that make no sense.
+
+use super::layout::flag;
+use super::raw::{HazardNumbers, Image, LaunchKey, Preload, RawPayload, LARGEST};
+use super::record::{Kind, Record};
+use crate::api::{Class, ThreadActivity, ValueWait, ValueWrite};
+
+/// What a record says, by its kind and its call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Payload {
+    /// Nothing beside what all records say.
+    None,
+    /// A launch.
+    Launch(Launch),
+    /// A stream waits for a value.
+    Wait(ValueWait),
+    /// A stream writes a value.
+    Write(ValueWrite),
+    /// The handle of the event that a call is about.
+    Event(u64),
+    /// A copy or fill of memory, an allocation or a release.
+    Memory {
+        /// Where it begins to write, or the memory is; 0 where that is not known.
+        address: u64,
+        /// How many, or 0 where that is not known.
+        bytes: u64,
+    },
+    /// Code that is handed to the driver.
+    Image {
+        /// The handle of the module or library that the driver makes of it.
+        owner: u64,
+        /// What it is.
+        image: Image,
+    },
+    /// The handle of the module or library that a call is about.
+    Owner(u64),
+    /// The address of the host function that a call submits.
+    HostFunction(u64),
+    /// A host function that the driver called, or that has returned.
+    HostCall {
+        /// Its address.
+        function: u64,
+        /// When the call that submitted it was entered.
+        submitted: u64,
+    },
+    /// Queries that gave one result, one after the other.
+    Queries {
+        /// How many.
+        count: u64,
+        /// The event's handle, or 0 of a stream.
+        event: u64,
+    },
+    /// The guard preloaded.
+    Preload(Preload),
+    /// A hazard; [`crate::hazard`] knows what the numbers mean.
+    Hazard(HazardNumbers),
+    /// What a thread does that is in no driver call; `None`: it is no longer seen.
+    Activity {
+        /// The thread's id in the system.
+        thread: u32,
+        /// What it does.
+        doing: Option<ThreadActivity>,
+    },
+    /// The driver was asked whether the stream is idle, and the result is the answer.
+    StreamAnswer,
+    /// The driver says that this event is complete.
+    EventComplete(u64),
+    /// What memory of the host was seen to hold.
+    Holds {
+        /// Where.
+        address: u64,
+        /// What.
+        value: u64,
+        /// Whether that is 64 bits; else 32.
+        wide: bool,
+    },
+    /// How many blocks of a kernel the device holds at once.
+    Resident {
+        /// The kernel's launch.
+        launch: LaunchKey,
+        /// How many.
+        blocks: u64,
+    },
+}
+
+/// How big a launch is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Launch {
+    /// The grid.
+    pub grid: [u32; 3],
+    /// The block.
+    pub block: [u16; 3],
+    /// Bytes of dynamic shared memory; not known of a launch that loaded on first use.
+    pub shared_bytes: Option<u64>,
+    /// The handle of the module or library, of a launch that loaded on first use.
+    pub owner: Option<u64>,
+}
+
+impl Launch {
+    /// Blocks of the whole grid.
+    pub fn blocks(&self) -> u64 {
+        self.grid.iter().map(|&n| u64::from(n)).product()
+    }
+
+    /// Threads of a block.
+    pub fn threads(&self) -> u32 {
+        u32::try_from(self.block.iter().map(|&n| u64::from(n)).product::<u64>()).unwrap_or(u32::MAX)
+    }
+}
+
+impl Record {
+    /// What the record says beside the facts that all records have.
+    pub fn payload(&self) -> Payload {
+        let RawPayload { three, extent, detail } = self.raw;
+        match self.kind {
+            Kind::Call | Kind::ColdFunction | Kind::ColdModule => self.of_call(),
+            Kind::Queries => Payload::Queries { count: extent, event: detail },
+            Kind::Preload => Payload::Preload(Preload {
+                loaded: extent & 0xffff_ffff,
+                refused: extent >> 32 & 0xffff,
+                left_out: extent >> 48,
+                owner: detail,
+            }),
+            Kind::Hazard => Payload::Hazard(HazardNumbers {
+                code: extent as u16,
+                other_entry_point: (extent >> 16) as u16,
+                marks: (extent >> 32) as u16,
+                class: (extent >> 48 & 0xf) as u8,
+                distance: three & LARGEST,
+                other_stream: detail as u32,
+                function_or_thread: (detail >> 32) as u32,
+            }),
+            Kind::HostBegins | Kind::HostEnds => Payload::HostCall { function: detail, submitted: extent },
+            Kind::Activity => self.activity(),
+            Kind::Seen => match self.entry_point.class() {
+                // As it was recorded before an activity had a kind of its own.
+                Class::Init => self.activity(),
+                Class::StreamQuery => Payload::StreamAnswer,
+                Class::EventQuery => Payload::EventComplete(detail),
+                Class::WaitValue => {
+                    Payload::Holds { address: detail, value: extent, wide: self.flags & flag::WIDE != 0 }
+                }
+                Class::Launch => Payload::Resident { launch: self.launch_key(), blocks: extent },
+                _ => Payload::None,
+            },
+        }
+    }
+
+    fn of_call(&self) -> Payload {
+        let RawPayload { three, extent, detail } = self.raw;
+        let cold = self.kind != Kind::Call;
+        match self.entry_point.class() {
+            Class::Launch => Payload::Launch(Launch {
+                grid: [extent as u32, (extent >> 32) as u32 & 0xffff, (extent >> 48) as u32],
+                block: self.block(),
+                shared_bytes: (!cold).then_some(detail),
+                owner: cold.then_some(detail),
+            }),
+            Class::WaitValue | Class::WriteValue | Class::BatchMemOp if detail != 0 => {
+                let (at, address, value) = (self.entered, detail, extent);
+                let wide = self.flags & flag::WIDE != 0;
+                if self.flags & flag::WAIT != 0 {
+                    Payload::Wait(ValueWait { at, address, value, flags: three as u32 & 0xffff, wide })
+                } else {
+                    Payload::Write(ValueWrite { at, address, value, stream: self.stream, wide })
+                }
+            }
+            Class::EventCreate
+            | Class::EventRecord
+            | Class::EventDestroy
+            | Class::EventSynchronize
+            | Class::EventQuery
+            | Class::StreamWaitEvent => Payload::Event(detail),
+            Class::Copy
+            | Class::CopyAsync
+            | Class::Set
+            | Class::SetAsync
+            | Class::Allocate
+            | Class::AllocateAsync
+            | Class::Free
+            | Class::FreeAsync => Payload::Memory { address: detail, bytes: extent },
+            Class::ModuleLoad | Class::LibraryLoad => Payload::Image { owner: detail, image: self.raw.loaded_image() },
+            Class::ModuleUnload | Class::LibraryUnload | Class::LibraryModule => Payload::Owner(detail),
+            Class::HostFunction => Payload::HostFunction(detail),
+            _ if cold => Payload::Owner(detail),
+            _ => Payload::None,
+        }
+    }
+
+    fn activity(&self) -> Payload {
+        let doing = ThreadActivity::from_number(self.raw.extent);
+        Payload::Activity { thread: self.raw.detail as u32, doing }
+    }
+
+    fn block(&self) -> [u16; 3] {
+        [self.raw.three as u16, (self.raw.three >> 16) as u16, (self.raw.three >> 32) as u16]
+    }
+
+    /// Of a launch: what decides how many of its blocks the device holds at once.
+    pub fn launch_key(&self) -> LaunchKey {
+        LaunchKey { function: self.function, block: self.block(), shared_or_owner: self.raw.detail }
+    }
+
+    /// Of a load, or of what uses a module or library: its handle.
+    pub fn owner(&self) -> Option<u64> {
+        match self.payload() {
+            Payload::Launch(launch) => launch.owner,
+            Payload::Image { owner, .. } | Payload::Owner(owner) => Some(owner),
+            Payload::Preload(preload) => Some(preload.owner),
+            _ => None,
+        }
+    }
+
+    /// The event that a call is about, or its queries.
+    pub fn event(&self) -> Option<u64> {
+        match self.payload() {
+            Payload::Event(event) | Payload::Queries { event, .. } if event != 0 => Some(event),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::layout::image;
+    use super::*;
+    use crate::api::EntryPoint;
+
+    fn record(symbol: &str, kind: Kind, raw: RawPayload) -> Record {
+        Record { kind, raw, ..Record::of(EntryPoint::by_symbol(symbol.as_bytes()).unwrap()) }
+    }
+
+    #[test]
+    fn what_a_writer_packs_a_reader_gets() {
+        let key = LaunchKey { function: 0, block: [32, 2, 1], shared_or_owner: 99 };
+        let (launch, cut) = RawPayload::launch([7, 8, 9], [32, 2, 1], 99);
+        assert!(!cut);
+        let numbers = HazardNumbers {
+            code: 205,
+            other_entry_point: 54,
+            marks: 9,
+            class: 6,
+            distance: LARGEST,
+            other_stream: 3,
+            function_or_thread: u32::MAX,
+        };
+        let preload = Preload { loaded: 12, refused: 3, left_out: 5, owner: 0xb1 };
+        let warm = Launch { grid: [7, 8, 9], block: [32, 2, 1], shared_bytes: Some(99), owner: None };
+        let image = Image::of(image::PTX | image::PRINTS);
+        for (symbol, kind, raw, expect) in [
+            ("cuLaunchKernel", Kind::Call, launch, Payload::Launch(warm)),
+            (
+                "cuLaunchKernel",
+                Kind::ColdModule,
+                launch.with_owner(0xb1),
+                Payload::Launch(Launch { shared_bytes: None, owner: Some(0xb1), ..warm }),
+            ),
+            ("cuLaunchKernel", Kind::Seen, RawPayload::resident(key, 5), Payload::Resident { launch: key, blocks: 5 }),
+            ("cuLaunchKernel", Kind::Hazard, RawPayload::hazard(numbers), Payload::Hazard(numbers)),
+            ("cuMemcpyHtoD_v2", Kind::Preload, RawPayload::preload(preload), Payload::Preload(preload)),
+            ("cuFuncLoad", Kind::ColdFunction, RawPayload::about(0xb1), Payload::Owner(0xb1)),
+            ("cuModuleLoadData", Kind::ColdModule, RawPayload::image(image).with_owner(5), {
+                Payload::Image { owner: 5, image }
+            }),
+            ("cuEventQuery", Kind::Queries, RawPayload::about(0xe).with_queries(1), {
+                Payload::Queries { count: 1, event: 0xe }
+            }),
+            ("cuMemAlloc_v2", Kind::Call, RawPayload::memory(1, 2), Payload::Memory { address: 1, bytes: 2 }),
+            ("cuStreamWriteValue32_v2", Kind::Call, RawPayload::memory_operation(8, 7, 1 << 20), {
+                Payload::Write(ValueWrite { at: 0, address: 8, value: 7, stream: 0, wide: false })
+            }),
+            ("cuCtxSynchronize", Kind::Call, RawPayload::about(1), Payload::None),
+        ] {
+            assert_eq!(record(symbol, kind, raw).payload(), expect, "{symbol} {kind:?}");
+        }
+        assert!(image.needs_compiler() && image.prints() && image.is_known());
+    }
+
+    #[test]
+    fn a_threads_activity_is_the_same_by_its_own_kind_and_by_the_former_one() {
+        for doing in [None, Some(ThreadActivity::Running), Some(ThreadActivity::Waiting)] {
+            let raw = RawPayload::activity(77, doing);
+            for kind in [Kind::Activity, Kind::Seen] {
+                assert_eq!(record("cuInit", kind, raw).payload(), Payload::Activity { thread: 77, doing });
+            }
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! The words of a record whose meaning depends on its kind and its call, packed by the constructor for what is recorded.
+//!
+//! Must not: cost a launch more than the words themselves; what a launch needs is inlined.
+
+use super::layout::image;
+use crate::api::ThreadActivity;
+
+/// See the module: three numbers of 16 bits, the first in the lowest;
+/// the extent; the detail. `docs/TRACE_FORMAT.md` has the bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct RawPayload {
+    pub(super) three: u64,
+    pub(super) extent: u64,
+    pub(super) detail: u64,
+}
+
+/// A kernel's launch, as far as it decides how many of its blocks the device holds at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LaunchKey {
+    /// The function's number.
+    pub function: u32,
+    /// The block.
+    pub block: [u16; 3],
+    /// Bytes of dynamic shared memory; of a launch that loaded its function, the handle of the module or library.
+    pub shared_or_owner: u64,
+}
+
+/// What the guard loaded ahead of use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Preload {
+    /// Kernels that were loaded.
+    pub loaded: u64,
+    /// Kernels that the driver refused.
+    pub refused: u64,
+    /// Kernels that were left out.
+    pub left_out: u64,
+    /// The handle of the module or library, or 0 if they were of several.
+    pub owner: u64,
+}
+
+/// The numbers of a hazard's record.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HazardNumbers {
+    /// The number of the code.
+    pub code: u16,
+    /// The id of the entry point of the other operation, or 0.
+    pub other_entry_point: u16,
+    /// What else there is to say, a bit each.
+    pub marks: u16,
+    /// The number of the class of stream.
+    pub class: u8,
+    /// How long before the record the other operation was submitted, plus 1; 0 where that is not known.
+    pub distance: u64,
+    /// The number of the other operation's stream.
+    pub other_stream: u32,
+    /// The number of its function; of a hazard that is about the earlier of two calls, the id of that one's thread.
+    pub function_or_thread: u32,
+}
+
+/// What the image of a module or library is, by its first bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Image(u64);
+
+impl Image {
+    /// By the bits of [`image`].
+    pub const fn of(bits: u64) -> Self {
+        Self(bits & 0xffff)
+    }
+
+    /// Whether anything is known of it.
+    pub const fn is_known(self) -> bool {
+        self.0 != 0
+    }
+
+    /// Whether the driver has to compile it.
+    pub const fn needs_compiler(self) -> bool {
+        matches!(self.0 & 0xff, image::PTX | image::FAT_BINARY_OF_PTX)
+    }
+
+    /// Whether it has the name of the function in it by which kernels print.
+    pub const fn prints(self) -> bool {
+        self.0 & image::PRINTS != 0
+    }
+}
+
+/// The largest number that fits into the three short ones together.
+pub(super) const LARGEST: u64 = (1 << 48) - 1;
+
+/// Three numbers, the first of `first_bits` bits, the others of 16.
+#[inline(always)]
+const fn packed(three: [u32; 3], first_bits: u32) -> u64 {
+    three[0] as u64 | (three[1] as u64) << first_bits | (three[2] as u64) << (first_bits + 16)
+}
+
+const fn short(number: u32) -> u32 {
+    if number > 0xffff {
+        0xffff
+    } else {
+        number
+    }
+}
+
+const fn capped(number: u64, largest: u64) -> u64 {
+    if number > largest {
+        largest
+    } else {
+        number
+    }
+}
+
+impl RawPayload {
+    /// A launch; and whether a number did not fit and was cut.
+    #[inline(always)]
+    pub const fn launch(grid: [u32; 3], block: [u32; 3], shared_bytes: u32) -> (Self, bool) {
+        let detail = shared_bytes as u64;
+        if (grid[1] | grid[2] | block[0] | block[1] | block[2]) <= 0xffff {
+            return (Self { three: packed(block, 16), extent: packed(grid, 32), detail }, false);
+        }
+        let extent = packed([grid[0], short(grid[1]), short(grid[2])], 32);
+        (Self { three: packed([short(block[0]), short(block[1]), short(block[2])], 16), extent, detail }, true)
+    }
+
+    /// A stream's wait for a value, or write of one, with the driver's flags.
+    pub const fn memory_operation(address: u64, value: u64, driver_flags: u32) -> Self {
+        Self { three: short(driver_flags) as u64, extent: value, detail: address }
+    }
+
+    /// Memory that is copied to, filled, allocated or released.
+    pub const fn memory(address: u64, bytes: u64) -> Self {
+        Self { three: 0, extent: bytes, detail: address }
+    }
+
+    /// A call about this event, or this module or library, or that submits this host function.
+    pub const fn about(handle: u64) -> Self {
+        Self { three: 0, extent: 0, detail: handle }
+    }
+
+    /// Code of a module or library whose handle is not known yet.
+    pub const fn image(image: Image) -> Self {
+        Self { three: image.0, extent: 0, detail: 0 }
+    }
+
+    /// A host function was called, or has returned.
+    pub const fn host_call(function: u64, submitted: u64) -> Self {
+        Self { three: 0, extent: submitted, detail: function }
+    }
+
+    /// The guard preloaded.
+    pub const fn preload(preload: Preload) -> Self {
+        let Preload { loaded, refused, left_out, owner } = preload;
+        let counts = capped(loaded, 0xffff_ffff) | capped(refused, 0xffff) << 32 | capped(left_out, 0xffff) << 48;
+        Self { three: 0, extent: counts, detail: owner }
+    }
+
+    /// What a thread does that is in no driver call.
+    pub fn activity(thread: u32, doing: Option<ThreadActivity>) -> Self {
+        Self { three: 0, extent: doing.map_or(0, ThreadActivity::number), detail: u64::from(thread) }
+    }
+
+    /// What memory was seen to hold.
+    pub const fn holds(address: u64, value: u64) -> Self {
+        Self { three: 0, extent: value, detail: address }
+    }
+
+    /// How many blocks of a kernel the device holds at once. The record has the key's function beside it.
+    pub fn resident(launch: LaunchKey, blocks: u64) -> Self {
+        Self { three: packed(launch.block.map(u32::from), 16), extent: blocks, detail: launch.shared_or_owner }
+    }
+
+    /// A hazard.
+    pub const fn hazard(numbers: HazardNumbers) -> Self {
+        let HazardNumbers { code, other_entry_point, marks, class, distance, other_stream, function_or_thread } =
+            numbers;
+        Self {
+            three: capped(distance, LARGEST),
+            extent: code as u64 | (other_entry_point as u64) << 16 | (marks as u64) << 32 | (class as u64 & 0xf) << 48,
+            detail: other_stream as u64 | (function_or_thread as u64) << 32,
+        }
+    }
+
+    /// The same of a call with so many queries; of others none.
+    #[inline(always)]
+    pub const fn with_queries(self, count: u64) -> Self {
+        Self { extent: self.extent | count, ..self }
+    }
+
+    /// The same of a call that is about this module or library, or about none (0).
+    #[inline(always)]
+    pub const fn with_owner(self, owner: u64) -> Self {
+        Self { detail: if owner != 0 { owner } else { self.detail }, ..self }
+    }
+
+    /// Of a load: what the image is.
+    pub const fn loaded_image(&self) -> Image {
+        Image::of(self.three)
+    }
+
+    /// Whether two calls of one function are about the same event, address or handle.
+    pub const fn is_about_the_same(&self, other: &Self) -> bool {
+        self.detail == other.detail
+    }
+}

@@ -1,0 +1,43 @@
+//! Why nothing can be read.
+
+use crate::settings::MOST_RECORD_BYTES;
+use crate::trace::layout::VERSION;
+use std::{fmt, io};
+
+/// See the module.
+#[derive(Debug)]
+pub enum Unreadable {
+    /// The file does not begin as a recording does.
+    NotARecording,
+    /// It is as a recording is until its header is complete, which is before anything is recorded: empty, or zero but for the first words
+    /// of a header.
+    NeverBegun,
+    /// It is of a version that this build does not read.
+    Version(u32),
+    /// It is larger, with this many bytes, than a recording can be.
+    TooLarge(u64),
+    /// It cannot be read.
+    Io(io::Error),
+}
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotARecording => f.write_str("this is not a recording"),
+            Self::NeverBegun => f.write_str(
+                "nothing was recorded: the process was killed before anything was, while this recording was being made, or is making \
+                 it just now",
+            ),
+            Self::Version(version) => {
+                write!(f, "this is a recording of version {version}; this build reads version {VERSION}")
+            }
+            Self::TooLarge(bytes) => {
+                let most = MOST_RECORD_BYTES >> 30;
+                write!(f, "this is no recording: it has {bytes} bytes, and a recording has {most} GiB at most")
+            }
+            Self::Io(error) => write!(f, "the recording cannot be read: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for Unreadable {}

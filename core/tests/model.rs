@@ -1,0 +1,211 @@
+//! The live state and the fold of the records tell the same of each stream.
+//!
+//! A random program runs against the state, whose recording is read back then. Calls of several threads overlap, and what each means
+//! goes into the state at its return, as the hooks do it. The recording's tables are the live state; the fold sees the records alone.
+
+mod support;
+
+use lazyguard_core::api::{Class, EntryPoint, Operation};
+use lazyguard_core::model::{proves, Streams};
+use lazyguard_core::state::{OpenRecord, StreamKey, StreamKind, Tracker};
+use lazyguard_core::trace::layout::{flag, Shape};
+use lazyguard_core::trace::read::Recording;
+use lazyguard_core::trace::{RawPayload, Record};
+use support::random::Random;
+use support::written::{bytes, facts, tracker};
+
+const SHAPE: Shape =
+    Shape { threads: 8, contexts: 2, streams: 8, text_bytes: 1024, segments: [64, 16, 16], records: 63 };
+const THREADS: usize = 3;
+const STREAMS: usize = 3;
+const EVENTS: usize = 4;
+const NOT_READY: i32 = 600;
+
+/// A call that has not returned.
+struct Running {
+    record: Record,
+    open: OpenRecord,
+    /// The number that the stream gave it if it was idle.
+    first: Option<u64>,
+    /// Which of the stream's operations it is.
+    number: u64,
+}
+
+struct Program {
+    tracker: &'static Tracker,
+    random: Random,
+    contexts: [u32; 2],
+    threads: Vec<u32>,
+    running: Vec<Option<Running>>,
+    now: u64,
+}
+
+impl Program {
+    fn new(seed: u64) -> Self {
+        let tracker = tracker(SHAPE);
+        let contexts = [tracker.context(0xc0, 0), tracker.context(0xd0, 0)];
+        for n in 0..STREAMS * 2 {
+            let key = StreamKey { handle: 0x100 + n as u64 * 16, context: 0, thread: 0 };
+            tracker.stream(key, contexts[n % 2], StreamKind::NonBlocking, 1);
+        }
+        let threads = (0..THREADS).map(|n| tracker.begin_thread(100 + n as u32, 1).expect("a slot")).collect();
+        let running = (0..THREADS).map(|_| None).collect();
+        Self { tracker, random: Random::from_seed(seed + 1), contexts, threads, running, now: 10 }
+    }
+
+    fn tick(&mut self) -> u64 {
+        self.now += 1 + self.random.below(5) as u64;
+        self.now
+    }
+
+    /// What the next call is.
+    fn call(&mut self) -> Record {
+        let stream = 1 + self.random.below(STREAMS * 2) as u32;
+        let context = self.contexts[(stream as usize - 1) % 2];
+        let event = RawPayload::about(0xe000 + self.random.below(EVENTS) as u64 * 16);
+        let entered = self.tick();
+        let call = |symbol| Record { context: context as u16, stream, ..facts(symbol, entered) };
+        let submit = |symbol| Record { flags: flag::SUBMITTED, ..call(symbol) };
+        match self.random.below(40) {
+            0..16 => submit("cuLaunchKernel"),
+            16..19 => submit("cuMemcpyDtoHAsync_v2"),
+            19..24 => Record { raw: event, ..submit("cuEventRecord") },
+            24 => Record { raw: event, flags: flag::CAPTURED, ..call("cuEventRecord") },
+            25 => Record { raw: event, stream: 0, ..call("cuCtxRecordEvent") },
+            26..28 => Record { raw: event, ..submit("cuStreamWaitEvent") },
+            28..32 => Record { raw: event, stream: 0, ..call("cuEventSynchronize") },
+            32 => Record { raw: event, stream: 0, ..call("cuEventDestroy_v2") },
+            33 => submit("cuGraphLaunch"),
+            34 => call("cuMemcpyDtoH_v2"),
+            35 => call("cuMemcpyHtoD_v2"),
+            36..38 => call("cuStreamSynchronize"),
+            38 => call("cuStreamQuery"),
+            _ => Record { stream: 0, ..call("cuCtxSynchronize") },
+        }
+    }
+
+    /// Whether two calls overlap that say something of one event. What the driver makes of that, nobody outside can tell. A graph
+    /// may say something of every event.
+    fn collides(&self, record: &Record) -> bool {
+        let is_graph = |record: &Record| record.entry_point.class() == Class::GraphLaunch;
+        let event = record.event();
+        self.running.iter().flatten().any(|running| {
+            let other = running.record.event();
+            event.is_some() && (other == event || is_graph(&running.record)) || is_graph(record) && other.is_some()
+        })
+    }
+
+    /// A thread enters its next call.
+    fn enters(&mut self, thread: usize) {
+        let record = self.call();
+        if self.collides(&record) {
+            return;
+        }
+        let slot = self.tracker.thread(self.threads[thread]).expect("a thread");
+        let open = slot.open(&record, record.entry_point.class());
+        slot.mark(&open);
+        let symbol = record.entry_point.info().base;
+        let event = record.event().unwrap_or(0);
+        let (mut first, mut number) = (None, 0);
+        if record.submitted() {
+            let entry = self.tracker.stream_entry(record.stream).expect("a stream");
+            number = entry.submitted_count() + 1;
+            let op = Operation { at: record.entered, entry_point: record.entry_point.id(), function: 0 };
+            first = entry.submitting(op, self.tracker.stream_idle_until(entry));
+        }
+        match symbol {
+            "cuGraphLaunch" => self.tracker.graph_launched(record.entered),
+            "cuEventDestroy" => self.tracker.event_gone(event),
+            "cuEventRecord" if record.flags & flag::CAPTURED != 0 => self.tracker.event_gone(event),
+            _ => {}
+        }
+        self.running[thread] = Some(Running { record, open, first, number });
+    }
+
+    /// A thread's call returns.
+    fn returns(&mut self, thread: usize) {
+        let Some(Running { record, open, first, number }) = self.running[thread].take() else { return };
+        let slot = self.tracker.thread(self.threads[thread]).expect("a thread");
+        let symbol = record.entry_point.info().base;
+        // What is refused while its stream is busy still counts in the live state, which knows no better.
+        let result = match symbol {
+            "cuStreamQuery" if self.random.below(2) == 0 => NOT_READY,
+            "cuStreamSynchronize" | "cuCtxSynchronize" if self.random.below(8) == 0 => 719,
+            _ => 0,
+        };
+        let returned = self.tick();
+        slot.close(open, record.entry_point.class(), returned, result);
+        if record.submitted() {
+            let entry = self.tracker.stream_entry(record.stream).expect("a stream");
+            entry.submitted(returned);
+            if let (Some(number), true) = (first, result != 0) {
+                entry.refused(number, returned);
+            }
+        }
+        let event = record.event().unwrap_or(0);
+        match symbol {
+            _ if result != 0 => {}
+            "cuGraphLaunch" => self.tracker.graph_launched(returned),
+            "cuEventRecord" | "cuCtxRecordEvent" if record.flags & flag::CAPTURED == 0 => {
+                let context = record.context.into();
+                self.tracker.event_recorded(event, record.stream, number, context, record.entered);
+            }
+            "cuEventSynchronize" => self.tracker.event_complete(event, record.entered),
+            _ => {
+                let scope = proves(record.entry_point, record.stream, record.context.into());
+                scope.into_iter().for_each(|scope| self.tracker.ended(scope, record.entered));
+            }
+        }
+        slot.unmark();
+    }
+
+    /// The recording, with the live state in its tables, and the fold of its records.
+    fn compare(&self, seed: u64) {
+        let recording = Recording::open(bytes(self.tracker)).expect("a recording");
+        assert_eq!(recording.defects(), [], "seed {seed}");
+        let mut streams = Streams::default();
+        recording.records().for_each(|entry| _ = streams.see(&entry.record));
+        streams.pass(self.now);
+        for stream in recording.streams() {
+            let context = recording.contexts().iter().find(|context| context.number == stream.context);
+            let idle_until = context.map_or(0, |context| context.idle_until);
+            let live = stream.oldest(idle_until);
+            let symbol = |op: Operation| EntryPoint::by_id(op.entry_point).map(EntryPoint::symbol);
+            assert_eq!(
+                streams.oldest(stream.number),
+                live,
+                "seed {seed}, stream {}: {:?}",
+                stream.number,
+                live.map(symbol)
+            );
+            let entry = self.tracker.stream_entry(stream.number).expect("a stream");
+            assert_eq!(
+                streams.outstanding(stream.number),
+                entry.outstanding_count(idle_until),
+                "seed {seed}, stream {}",
+                stream.number
+            );
+        }
+    }
+}
+
+#[test]
+fn the_fold_of_the_records_is_the_live_state() {
+    let mut busy = 0;
+    for seed in 0..if cfg!(miri) { 2 } else { 100 } {
+        let mut program = Program::new(seed);
+        let calls = 20 + program.random.below(300);
+        for _ in 0..calls {
+            let thread = program.random.below(THREADS);
+            match program.running[thread].is_some() {
+                true => program.returns(thread),
+                false => program.enters(thread),
+            }
+        }
+        // The records of calls in progress are not among the records.
+        (0..THREADS).for_each(|thread| program.returns(thread));
+        program.compare(seed);
+        busy += program.tracker.in_flight(0).len();
+    }
+    assert!(busy > 0, "no program left anything outstanding");
+}
