@@ -1,6 +1,6 @@
 //! What was found of a run: everything that the forms of output tell of.
 
-use super::collect::{Process, Stood};
+use super::collect::Process;
 use super::fail_on::FailOn;
 use super::judge::Judged;
 use crate::exit_code;
@@ -87,6 +87,7 @@ pub(super) struct Seen<'a> {
     /// What could not be read of the root itself.
     pub unreadable: Vec<String>,
 }
+
 impl Seen<'_> {
     /// Everything that could not be read; a line each.
     pub fn problems(&self) -> impl Iterator<Item = &String> {
