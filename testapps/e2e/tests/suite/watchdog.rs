@@ -199,10 +199,7 @@ fn a_report_says_how_long_the_hang_lasts_by_now() {
     std::thread::sleep(3 * SECOND);
     let told = folder.report("text");
     let first = told.lines().next().unwrap_or_default();
-    assert!(
-        first.contains(": blocked 0.") && first.contains(" s in cuCtxSynchronize at main lazy_pair.cpp:"),
-        "{told}"
-    );
+    assert!(first.contains(": blocked ") && first.contains(" s in cuCtxSynchronize at main lazy_pair.cpp:"), "{told}");
     let now = first.split_once("; now ").and_then(|(_, now)| now.strip_suffix(" s")?.parse::<f64>().ok());
     assert!(now.is_some_and(|now| (3.0..60.0).contains(&now)), "{told}");
     drop(running);
