@@ -430,7 +430,7 @@ class TheResultsPage(Folder):
     def test_the_times_of_a_clean_clone_are_a_table_of_their_own(self):
         page = self.write("RESULTS.md", "# Results\n")
         run = {"seconds": 90, "limit_s": 120, "processor_seconds": 170, "exit": 0, "steps": []}
-        record = {"schema": 1, "date": "2026-01-02", "command": "scripts/time-clean-clone", "commit": "0123456789abcdef", "cores": 2, "processor": "Some",
+        record = {"schema": 1, "date": "2026-01-02", "command": "scripts/time-clean-clone", "commit": "0123456789abcdef", "processors": 2, "processor": "Some",
                   "runs": {"demo": run, "test": dict(run, seconds=700, limit_s=600, passed=9, failed=0)}}
         self.assertEqual(self.results(record, page).returncode, 0)
         for row in ("| `scripts/demo` | 90 s | 120 s | 170 s |   | PASS |", "| `scripts/test` | 700 s | 600 s | 170 s | 9 passed, 0 failed | MISS |"):

@@ -181,7 +181,8 @@ impl Serde {
                     "flatten" => told.flatten = true,
                     "skip" | "skip_serializing" => told.skip = true,
                     "skip_serializing_if" => told.skip_if = value,
-                    "default" | "other" => {}
+                    // These are about reading.
+                    "default" | "other" | "alias" | "deserialize_with" => {}
                     other => return Err(meta.error(format!("this page does not know serde's {other}"))),
                 }
                 Ok(())

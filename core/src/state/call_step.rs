@@ -1,9 +1,11 @@
 //! The steps of a call, in the order in which every path takes them.
 //!
 //! The slow path (`hooks::call` of the shim) takes them for each driver call, the fast path ([`super::ThreadSlot::begin_fast`] and what
-//! follows it) for a launch that is like an earlier one. Each path names a step where it has taken it. In a build for tests
-//! (feature `call-steps`) the names are kept, and a test compares both paths with this list and what they leave behind with each
-//! other; in every other build naming a step is nothing.
+//! follows it) for a launch that is like an earlier one. Each path names a step where it has taken it. A build with debug assertions
+//! keeps the names, and a unit test of the shim compares both paths with this list, and what they leave behind with each other; in
+//! the library that ships, naming a step is nothing.
+//!
+//! Must not: cost the library that ships an instruction.
 
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,18 +51,24 @@ impl CallStep {
     /// The calling thread has taken this step.
     #[inline(always)]
     pub fn taken(self) {
-        #[cfg(feature = "call-steps")]
-        TAKEN.with_borrow_mut(|taken| taken.push(self));
+        #[cfg(debug_assertions)]
+        TAKEN.set(TAKEN.get() << STEP_BITS | (self as u64 + 1));
     }
 
-    /// The steps that the calling thread has taken since it asked last.
-    #[cfg(feature = "call-steps")]
+    /// The last sixteen steps that the calling thread has taken since it asked last.
+    #[cfg(debug_assertions)]
     pub fn take_all() -> Vec<Self> {
-        TAKEN.take()
+        let taken = TAKEN.take();
+        let steps = (0..u64::BITS / STEP_BITS).rev().map(|at| taken >> (at * STEP_BITS) & ((1 << STEP_BITS) - 1));
+        steps.filter_map(|step| Self::ALL.get((step as usize).checked_sub(1)?).copied()).collect()
     }
 }
 
-#[cfg(feature = "call-steps")]
+#[cfg(debug_assertions)]
+const STEP_BITS: u32 = 4;
+
+#[cfg(debug_assertions)]
 thread_local! {
-    static TAKEN: std::cell::RefCell<Vec<CallStep>> = const { std::cell::RefCell::new(Vec::new()) };
+    /// Four bits a step, the last one lowest.
+    static TAKEN: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }

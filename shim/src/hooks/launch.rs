@@ -273,7 +273,7 @@ pub(super) fn multi_device(entry: Entry, list: Handle, count: u32, real: impl Fn
     )
 }
 
-#[cfg(test)]
+#[cfg(all(test, debug_assertions))]
 mod tests {
     use super::*;
     use crate::preload::loader::Loader;
