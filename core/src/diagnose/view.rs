@@ -246,9 +246,9 @@ impl<S: Source> View<'_, S> {
             .builder
             .loads
             .iter()
-            .filter_map(|load| {
+            .map(|load| {
                 let record = &load.record;
-                Some(ColdLoadSeen {
+                ColdLoadSeen {
                     at: record.entered,
                     call: record.entry_point.symbol().to_owned(),
                     kind: load.kind,
@@ -264,7 +264,7 @@ impl<S: Source> View<'_, S> {
                         .take(MOST_BEHIND)
                         .filter_map(|number| self.front(number))
                         .collect(),
-                })
+                }
             })
             .collect();
         loads.sort_by_key(|load| load.at);
