@@ -182,7 +182,7 @@ impl Recorded {
             }
         }
         if recording.defect_count() > 0 {
-            let count = counted(recording.defect_count() as u64, "part");
+            let count = counted(recording.defect_count(), "part");
             write_line!(out, "  {count} of it cannot be read and left out:")?;
             recording.defects().iter().take(8).try_for_each(|defect| write_line!(out, "    {defect}"))?;
         }

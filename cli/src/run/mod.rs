@@ -60,7 +60,7 @@ pub(crate) fn run(options: Options) -> ExitCode {
     match supervised(options) {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
-            output::say(&failure.to_string());
+            output::say(failure.to_string());
             ExitCode::from(exit_code::OWN_FAILURE)
         }
     }
@@ -85,7 +85,7 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
     let library = find_library(&options)?;
     let command: Vec<_> = options.program.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let caught = signals::Caught::now();
-    caught.complaint().iter().for_each(|line| output::say(line));
+    caught.complaint().iter().for_each(output::say);
     // Whoever loses its parent is ours from now on; an old kernel that cannot do that does without.
     let was_subreaper = child_subreaper().ok().flatten();
     let _ = set_child_subreaper(Some(getpid()));
@@ -97,7 +97,7 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
     let others = root.is_there().then(|| OtherUsers::make(facts.process)).flatten();
     let preload = library.as_ref().map(|library| program::preload(library, std::env::var_os("LD_PRELOAD")));
     let variables = variables(&options, &root, others.as_ref(), preload);
-    options.program.first().and_then(|name| program::goes_unguarded(name)).iter().for_each(|line| output::say(line));
+    options.program.first().and_then(|name| program::goes_unguarded(name)).iter().for_each(output::say);
     // Before the program: the first look is at what it begins with. The thread has this one's signal mask.
     let sampler = options.cold_start.then(|| Sampler::start(root.path()));
     let since = Instant::now();
@@ -131,7 +131,7 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
     let unread = others.map(|others| others.bring_into(root.path())).unwrap_or_default();
     unread
         .iter()
-        .for_each(|line| output::say(&format!("what a process of another user has left cannot be had: {line}")));
+        .for_each(|line| output::say(format!("what a process of another user has left cannot be had: {line}")));
     root.note(&ended.processes);
     let mut unseen: Vec<_> =
         ended.unseen.iter().map(|process| format!("of {process}, whose folder was not in this run's")).collect();
@@ -154,7 +154,7 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
 /// user has named a library.
 fn find_library(options: &Options) -> Result<Option<PathBuf>, Failure> {
     if let (None, Err(error)) = (&options.library, library::own_command()) {
-        output::say(&format!(
+        output::say(format!(
             "cannot tell where this command is, and its library: {error}; the program runs without the guard"
         ));
         return Ok(None);
@@ -179,7 +179,7 @@ fn without_a_second_process(
         output::say(&not_started.line);
         return not_started.code;
     }
-    output::say(&format!("{}: it is started in this command's place, and not watched", not_started.line));
+    output::say(format!("{}: it is started in this command's place, and not watched", not_started.line));
     // The folder of the run has gone.
     let of_the_run = |name: &str| ["LAZYGUARD_OUT", RUN_ROOT, RUN_OTHER_USERS].contains(&name);
     let variables: Vec<_> = variables.iter().filter(|(name, _)| !of_the_run(name)).cloned().collect();
@@ -213,7 +213,7 @@ fn make_root(options: &Options, facts: &FolderFacts<'_>, command: &[String]) -> 
     let around = around.as_deref().filter(|around| !around.is_empty());
     if let (Some(template), None) = (&variable, options.setting("LAZYGUARD_OUT")) {
         let field = settings::unknown_field(template);
-        field.iter().for_each(|field| output::say(&settings::unknown_field_complaint("LAZYGUARD_OUT", field)));
+        field.iter().for_each(|field| output::say(settings::unknown_field_complaint("LAZYGUARD_OUT", field)));
     }
     let for_other_users = self::variable(RUN_OTHER_USERS).filter(|place| !place.is_empty());
     let given = Given {
@@ -230,7 +230,7 @@ fn make_root(options: &Options, facts: &FolderFacts<'_>, command: &[String]) -> 
     match Root::make(given, facts, &format!("{mark:#}\n")) {
         // Nobody has asked for one.
         Err(failure) if given.template().is_none() => {
-            output::say(&format!("{failure}; the program runs without one, and nothing is found of it"));
+            output::say(format!("{failure}; the program runs without one, and nothing is found of it"));
             Ok(Root::nowhere())
         }
         made => made,
@@ -280,7 +280,7 @@ fn look_every(options: &Options) -> Duration {
 fn conclude(options: &Options, root: Root, run: &Finished, ended: &Ended, unseen: &[String]) -> Result<u8, Failure> {
     if options.cold_start || options.blocking {
         let told = timing::after_run(root.path(), options.cold_start, options.blocking);
-        told.unwrap_or_else(|failure| output::say(&failure.to_string()));
+        told.unwrap_or_else(|failure| output::say(failure.to_string()));
     }
     let concluded = findings::conclude(run, &options.wanted);
     output::say_lines(concluded.iter().flat_map(|conclusion| &conclusion.lines));
@@ -299,7 +299,7 @@ fn conclude(options: &Options, root: Root, run: &Finished, ended: &Ended, unseen
     failures.extend(
         lost.map(|whom| Failure::Input(format!("nothing is known {whom}: what --fail-on is to find may be there"))),
     );
-    failures.iter().for_each(|failure| output::say(&failure.to_string()));
+    failures.iter().for_each(|failure| output::say(failure.to_string()));
     // What was found, and the program's own failure, are bigger ones. What takes too long may hang unseen.
     let code = match code {
         0 if !failures.is_empty() => exit_code::OWN_FAILURE,
@@ -318,5 +318,5 @@ fn say_where(path: &Path) {
     let text = path.display().to_string();
     let plain = text.bytes().all(|b| b.is_ascii_alphanumeric() || b"/._-+=:,%@".contains(&b));
     let quoted = if plain { text } else { format!("'{}'", text.replace('\'', "'\\''")) };
-    output::say(&format!("the folder of this run is kept: lazyguard report {quoted}"));
+    output::say(format!("the folder of this run is kept: lazyguard report {quoted}"));
 }

@@ -244,13 +244,13 @@ impl Supervisor {
         let is_over = self.limits.timeout.filter(|timeout| self.started.elapsed() >= *timeout);
         self.look_for_the_unseen(root, is_over.is_some());
         if let Some(timeout) = is_over {
-            output::say(&format!(
+            output::say(format!(
                 "the {timeout:?} of --timeout are over: ending the program and everything it has started"
             ));
             self.begin_to_end(End::TimedOut);
         } else if let Some(folder) = self.look_for_a_hang(root) {
             let process = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-            output::say(&format!(
+            output::say(format!(
                 "{process} hangs, and --on-hang is kill: ending the program and everything it has started"
             ));
             self.begin_to_end(End::EndedOnHang);
@@ -265,7 +265,7 @@ impl Supervisor {
         self.unseen_looked_at = Instant::now();
         let places: Vec<_> = [root.path()].into_iter().chain(self.others.as_deref()).collect();
         for process in self.unseen.look(&self.tree.processes(), root.text(), &places) {
-            output::say(&format!(
+            output::say(format!(
                 "{process} could make no folder that this run reads: a hang or a hazard in it is not seen"
             ));
         }

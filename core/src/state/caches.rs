@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64 as OwnU64, AtomicUsize, Ordering};
 const STREAM_CACHE: usize = 16;
 const FUNCTION_CACHE: usize = 512;
 
-/// Streams to which a thread keeps a cached_stream, and launches of one function on one stream.
+/// Entries of a thread's caches: streams, and functions launched on a stream.
 pub(super) const CACHED_STREAMS: usize = 256;
 pub(super) const CACHED_LAUNCHES: usize = 64;
 
@@ -18,7 +18,7 @@ pub(super) const CACHED_LAUNCHES: usize = 64;
 pub(super) struct CachedLaunch {
     pub function: OwnU64,
     pub stream: OwnU64,
-    /// The epoch for which it holds; its uses_left, which end with 0.
+    /// The epoch for which it holds, and how many uses it has left.
     pub epoch: AtomicU32,
     pub uses_left: AtomicU32,
     pub function_number: AtomicU32,
@@ -29,11 +29,11 @@ pub(super) struct CachedLaunch {
     pub context_at: AtomicUsize,
 }
 
-/// Where the launches on one stream lead, from which launches are made. The owning thread's alone.
+/// What the launches on one stream have in common, from which a [`CachedLaunch`] is made. The owning thread's alone.
 #[derive(Default)]
 pub(super) struct CachedStream {
     pub stream: OwnU64,
-    /// The epoch for which it holds; its uses_left, which end with 0, and those of each cached that is made of it.
+    /// The epoch for which it holds, how many uses it has left, and how many a [`CachedLaunch`] made of it has.
     pub epoch: AtomicU32,
     pub uses_left: AtomicU32,
     pub uses_per_launch: AtomicU32,

@@ -1,4 +1,4 @@
-//! A thread's slot: the driver call it is in, visible to others, its place in the recording, and its private cached_streams.
+//! A thread's slot: the driver call it is in, visible to others, its place in the recording, and its private caches.
 //!
 //! Protocol: the owning thread writes, anybody reads. The facts of a call are stored as the record that it will leave, past
 //! the length of the thread's segment, and then the call's mark, with Release; a reader takes the mark with Acquire, the

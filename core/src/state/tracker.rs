@@ -411,7 +411,7 @@ impl Tracker {
             match (was, capturing) {
                 (false, true) => {
                     context.capture_began();
-                    // After the count: a cached_stream that is made in between is of the former epoch.
+                    // After the count: a cached stream that is made in between is of the former epoch.
                     self.next_epoch();
                 }
                 (true, false) => context.capture_ended(),
