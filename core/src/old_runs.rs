@@ -1,20 +1,20 @@
-//! Private folders that are left behind: what they are, which of them are taken away, and how.
+//! Private folders left behind by earlier processes: what they are, which of them are removed, and how.
 //!
-//! Nobody has asked for these folders, and each takes as much memory as `LAZYGUARD_RECORD` says. So their number and their size have
-//! a limit. The library looks after it when a process makes a folder of its own, `lazyguard run` when it makes one, and
-//! `lazyguard clean` when it is called; this is the one place that says what may be removed.
+//! The user did not ask for these folders, and each takes as much memory as `LAZYGUARD_RECORD` says. So their number and their size
+//! have a limit. The library enforces it when a process makes a folder of its own, `lazyguard run` when it makes one, and
+//! `lazyguard clean` when it is called. Only this module says what may be removed.
 //!
-//! A folder is never removed while its process lives. Where the process has its number on the same host and in the same namespace, the
-//! kernel says whether there is one. Containers that share their memory (`--ipc=host`), and hosts that share a file system, see each
-//! other's folders and not each other's processes: there a lock says that a run goes on, and the recording that a process does, since
-//! it is stamped ten times a second. A process that was stopped as a whole for longer than [`SILENT`] in another container counts as
-//! gone. What an earlier boot of this host has left is treated in the same way.
+//! A folder is never removed while its process lives. For a process of the same host and namespace, the kernel says whether it
+//! lives. Containers that share their memory (`--ipc=host`), and hosts that share a file system, see each other's folders and not
+//! each other's processes. There a lock shows that a run goes on, and the recording shows that a process does, because the process
+//! stamps it ten times a second. A process in another container that was stopped as a whole for longer than [`SILENT`] counts as
+//! gone. Folders of an earlier boot of this host are treated in the same way.
 //!
-//! A sweep runs on a thread of the program, whose stack may be small, and root's place for other users is open to all. So it looks at no
-//! more entries than [`Sight::entries`] says, and goes no deeper than folders of LazyGuard lie in each other.
+//! A sweep runs on a thread of the program, whose stack may be small, and any user may write to root's place for other users. So a
+//! sweep looks at no more entries than [`Sight::entries`] says, and goes no deeper than LazyGuard nests folders.
 //!
-//! Must not: follow a link, remove anything of another user outside a folder of this one, wait, or look at a clock or at processes by
-//! itself: that is asked of [`Sight`].
+//! Must not: follow a link, remove anything of another user outside a folder of this one, wait, or look at a clock or at processes
+//! by itself: it asks [`Sight`].
 
 mod remove;
 
@@ -202,8 +202,8 @@ impl Left {
         }
     }
 
-    /// Takes the folder away, with no more entries than are still to be removed, which it counts down; returns how many bytes that gives
-    /// back. A folder of a process in which there is something that is not LazyGuard's stays as it is, since somebody has put it there.
+    /// Removes the folder, with no more entries than are still to be removed, which it counts down; returns how many bytes that
+    /// releases. A process's folder that holds anything not LazyGuard's stays as it is, because the user put it there.
     ///
     /// # Errors
     ///
@@ -304,8 +304,8 @@ pub fn process_of(name: &str) -> Option<u32> {
     process?.parse().ok()
 }
 
-/// Whether a run has kept what somebody is to look at: its path was printed, or a process has left the report of a hang. It may where
-/// there are more entries than are looked at.
+/// Whether a run has kept what the user is to look at: its path was printed, or a process has left the report of a hang. True as
+/// well where there are more entries than are looked at.
 fn run_is_evidence(root: &Path, depth: usize, entries: &mut usize) -> bool {
     is_there(root, KEPT)
         || entries_of(root).any(|entry| {
@@ -323,7 +323,7 @@ fn is_stamped(folder: &Path, sight: &Sight<'_>) -> Option<bool> {
     let mut bytes = [0; HEADER_BYTES];
     let trace = folder.join(TRACE);
     if fs::symlink_metadata(&trace).is_ok_and(|about| !about.is_file()) {
-        // The library makes no such thing, so it is nobody's recording.
+        // The library makes no such thing, so it is no recording.
         return Some(false);
     }
     (sight.open)(&trace).and_then(|file| file.read_exact_at(&mut bytes, 0)).ok()?;
@@ -353,7 +353,7 @@ fn bytes_in(folder: &Path, depth: usize, entries: &mut usize) -> u64 {
 fn is_ours(entry: &DirEntry) -> bool {
     let name = name_of(entry);
     let whole = name.strip_prefix('.').and_then(|name| name.strip_suffix(".new")).unwrap_or(&name);
-    // What lies in the way of one of our own files is taken away with it.
+    // What has the name of one of LazyGuard's own files is removed with it.
     OF_A_PROCESS.contains(&whole) && !entry.file_type().is_ok_and(|kind| kind.is_dir())
 }
 

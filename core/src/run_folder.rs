@@ -1,5 +1,5 @@
-//! Where the run folder goes, and where a recording may be mapped: which file systems will do, and how much of their room it may
-//! take. The shim asks when it makes one, `lazyguard doctor` before, `lazyguard report` of a process that is gone afterwards.
+//! Where the run folder goes, and where a recording may be mapped: which file systems serve, and how much of their capacity it may
+//! take. The shim asks when it makes a folder, `lazyguard doctor` before, `lazyguard report` of a process that is gone afterwards.
 //!
 //! Must not: ask the environment or a file system anything; what is known of them is an argument.
 
@@ -19,8 +19,8 @@ pub fn private_suffix(namespace: u16, random: u16) -> String {
     format!("{namespace:04x}{random:04x}")
 }
 
-/// Where private folders go, to the first that will do: to the folder for temporary files that the user has named (`TMPDIR`), to
-/// the one that lies in memory, to the one on a disk. Whoever looks for one looks in all: his environment may not be the process's.
+/// Where private folders go, to the first that serves: the folder for temporary files that the user has named (`TMPDIR`), the one
+/// in memory, the one on a disk. A command that looks for a folder looks in all, because its environment may not be the process's.
 pub fn private_bases(named: Option<OsString>) -> Vec<PathBuf> {
     let mut bases: Vec<_> = named.into_iter().filter(|folder| !folder.is_empty()).map(PathBuf::from).collect();
     for base in [MEMORY, "/tmp"] {
@@ -138,8 +138,8 @@ impl FileSystem {
         IN_MEMORY.contains(&self.kind())
     }
 
-    /// Whether a recording of this size may be mapped there. Where nobody has asked for a folder, only a file system in memory
-    /// will do: a store into a page of a disk's file may have to wait for the disk. Who names a folder on a local disk has
+    /// Whether a recording of this size may be mapped there. Where the user has named no folder, only a file system in memory
+    /// serves: a store into a page of a disk's file may have to wait for the disk. A user who names a folder on a local disk has
     /// chosen.
     ///
     /// # Errors

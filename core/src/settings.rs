@@ -1,7 +1,7 @@
 //! The one table of settings, and its parser.
 //!
-//! The shim reads them from the environment once, when the guard is armed; the command-line tool prints the table; the
-//! documentation is checked against it. An unknown name or an unusable value costs one clear line and the default.
+//! The shim reads them from the environment once, when it arms the guard. The command-line tool prints the table. A test checks the
+//! documentation against it. An unknown name or an unusable value costs one clear line and the default.
 //!
 //! Must not: read the environment itself (the pairs are an argument), or fail.
 
@@ -51,7 +51,7 @@ pub enum OnHang {
     Command(String),
 }
 
-/// What the command of [`OnHang::Command`] is told, as variables of its environment: they look like settings, and are none.
+/// What the command of [`OnHang::Command`] receives, as variables of its environment: they look like settings, and are none.
 pub mod hang_variable {
     /// The process that hangs.
     pub const PID: &str = "LAZYGUARD_HANG_PID";
@@ -127,7 +127,7 @@ pub const RUN_ROOT: &str = "LAZYGUARD_RUN_ROOT";
 /// user. It looks like a setting, and is none.
 pub const RUN_OTHER_USERS: &str = "LAZYGUARD_RUN_OTHER_USERS";
 
-/// How the name of such a folder begins where nobody has asked for it.
+/// The prefix of such a folder's name where the user has named none.
 pub const PRIVATE_RUN: &str = "lazyguard-run-";
 
 /// The largest recording that `LAZYGUARD_RECORD` allows, in bytes.

@@ -1,4 +1,4 @@
-//! What the reader makes of recordings that are not as they should be, or change while they are read.
+//! What the reader makes of recordings that are damaged, or change while they are read.
 
 mod support;
 
@@ -287,7 +287,7 @@ fn of_many_defects_the_first_are_kept_and_all_are_counted() {
     assert_eq!((recording.defects().len(), recording.defect_count()), (64, 200));
 }
 
-/// A file that somebody writes while it is read.
+/// A file that changes while it is read.
 struct Living {
     bytes: RefCell<Vec<u8>>,
     /// What happens before the read with this number, counted down.

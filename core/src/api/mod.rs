@@ -1,7 +1,7 @@
 //! Driver functions: their names, versions and classes; and the words that all other modules share.
 //!
-//! Must not: hold anything of a function that is not in `table.rs`: everything here is derived from it at compile time. Or
-//! depend on another module.
+//! Must not: hold a fact of a function that `table.rs` does not hold (everything here is derived from that table at compile time),
+//! or depend on another module.
 
 mod activity;
 mod code;
@@ -196,7 +196,7 @@ impl EntryPoint {
         None
     }
 
-    /// The first entry_point of a class: what stands for the class in records that are of no particular call.
+    /// The first entry point of a class: records that belong to no particular call name it.
     pub fn of_class(class: Class) -> Self {
         let found = ENTRY_POINTS.iter().position(|entry_point| entry_point.class == class).and_then(Self::from_index);
         found.unwrap_or(Self(0))

@@ -1,12 +1,12 @@
 //! From a recording to a snapshot: what stood still when the process was last seen.
 //!
-//! The tables tell which streams have work outstanding and which calls are in progress. The records add what the tables do
-//! not hold: the operations in their order, waits and writes, events, loads, host functions, queries without end, and what was
-//! seen of the process when something stood still. The live process takes its snapshot from its own recording, so that its
-//! verdict and the one from its files are the same.
+//! The tables say which streams have work outstanding and which calls are in progress. The records add what the tables do not hold:
+//! the operations in their order, waits and writes, events, loads, host functions, repeated queries, and what the guard saw of the
+//! process when it stood still. The live process takes its snapshot from its own recording, so its verdict and the verdict from its
+//! files are the same.
 //!
-//! Must not: keep more than a bounded number of records, whatever the recording's size; or hold anything against a stream
-//! that was done by another one under the same number.
+//! Must not: keep more than a bounded number of records, whatever the recording's size; or attribute to a stream what an earlier
+//! stream of the same number did.
 
 use super::gathered::{Busy, Called, Fed, Fill, Load, Poll, SnapshotBuilder};
 use super::snapshot::{EventWaitSeen, HostFunctionSeen, RunnableThread, Snapshot};
@@ -28,7 +28,7 @@ const MOST_OPERATIONS: usize = 48;
 const MOST_LOADS: usize = 64;
 /// Writes kept, the newest; and copies and memsets.
 const MOST_WRITES: usize = 4096;
-/// Launched functions that are told apart.
+/// Launched functions that are kept separately.
 const MOST_HANDLES: usize = 1 << 16;
 /// Streams that are submitted to, and threads that submit to one of them, while a call waits for their context to be idle.
 const MOST_FED: usize = 256;
@@ -198,7 +198,7 @@ impl SnapshotBuilder {
         }
         if let Some(busy) = self.busy.get_mut(&stream).filter(|busy| at > busy.complete_until) {
             busy.outstanding += 1;
-            // What may hold a stream up is told in any case.
+            // Operations that may block a stream are reported in any case.
             let waits = matches!(
                 record.entry_point.class(),
                 Class::WaitValue | Class::BatchMemOp | Class::HostFunction | Class::StreamWaitEvent
@@ -256,8 +256,9 @@ impl SnapshotBuilder {
         }
     }
 
-    /// The first launch of a function that is loaded puts a barrier on the device as its load does where it prints, or where it is
-    /// the first of its context and a kernel of some module prints. What prints is told by the images, as far as those are small.
+    /// The first launch of a loaded function puts a barrier on the device, as its load does, where the function prints, or where
+    /// the launch is the first of its context and a kernel of some module prints. The images say what prints, as far as those are
+    /// small.
     fn first_launch(&mut self, entry: &Entry) {
         let record = &entry.record;
         let launches = record.entry_point.class() == Class::Launch && record.submitted() && record.result == 0;
@@ -279,7 +280,7 @@ impl SnapshotBuilder {
         let Payload::Queries { count, .. } = record.payload() else { return };
         let recorded = record.event().and_then(|event| Some(self.proofs.event(event)?.at));
         let polls = self.polls.entry(entry.thread_number).or_default();
-        // The same again, after another answer about something else: the former one is told with it.
+        // The same query again, after another answer about something else: the report names the former one with it.
         match polls.iter().position(|poll| poll.is_about(&record)) {
             Some(known) => {
                 let known = &mut polls[known];
@@ -343,7 +344,7 @@ impl SnapshotBuilder {
         event_waits.retain(|wait| self.busy.get(&wait.recorded_on).is_some_and(|on| wait.recorded > on.complete_until));
         event_waits.sort_by_key(|wait| wait.at);
         let blocked = view.blocked(threshold);
-        // Who waits is not at large, nor are the driver's own threads.
+        // A thread that waits is not runnable. The driver's own threads do not count as runnable.
         let busy_elsewhere: HashSet<u32> =
             blocked.iter().map(|call| call.thread).chain(self.host_threads.iter().copied()).collect();
         Snapshot {
@@ -372,7 +373,7 @@ impl SnapshotBuilder {
     fn host_function_seen(&self, called: &Called) -> Option<HostFunctionSeen> {
         let Record { stream, entered, .. } = called.record;
         let Payload::HostCall { function, submitted } = called.record.payload() else { return None };
-        // A stream that is done with it is not held up by it.
+        // A host function does not block a stream that has completed it.
         self.busy.get(&stream).filter(|busy| submitted > busy.complete_until)?;
         let doing = self.doing.get(&called.thread).copied();
         Some(HostFunctionSeen { stream, at: submitted, entered, address: function, thread: called.thread, doing })

@@ -1,12 +1,12 @@
 //! The decision: which patterns a snapshot shows, who is to blame, and what to change.
 //!
-//! Each thread that waits gives a finding: the path from what it waits for to what does not end ([`super::paths`]), and by
-//! the first thing on that path that the program did not ask for, a code. A thread whose call (a load, a release) blocks the
+//! Each thread that waits gives a finding: the wait-for path from what it waits for to what does not end ([`super::paths`]). The
+//! first thing on that path that the program did not ask for gives the code. A thread whose call (a load, a release) blocks the
 //! context explains the other threads blocked in that context.
 //!
-//! What has a pattern counts as a hang once it is past the threshold. What has none, or may be helped by a runnable thread,
-//! counts as slow until it has stood still for the longer patience: a long kernel and an endless one look the same from
-//! outside. Whatever is seen to move is slow.
+//! A wait with a pattern counts as a hang once it is past the threshold. A wait without one, or one that a runnable thread may end,
+//! counts as slow until it has stood still for the longer patience: a long kernel and an endless one look the same from outside.
+//! What is seen to move is slow.
 //!
 //! Must not: look at anything but the snapshot.
 
@@ -179,7 +179,7 @@ impl<'a> Decision<'a> {
         let whole = class.waits_for_whole_context() || class == Class::Launch;
         let by_legacy = matches!(class, Class::Copy | Class::Set)
             || class == Class::StreamSynchronize && call.stream.as_ref().is_some_and(is_legacy);
-        // What stands on the default stream itself is what the call is about.
+        // Work on the default stream itself is what the call is about.
         let others = matches!(&path.end, End::Runs(culprit) if !is_legacy(&culprit.stream));
         if whole || by_legacy && others {
             return Some(self.whole_context(call, class, path));
@@ -476,7 +476,7 @@ impl<'a> Decision<'a> {
         }
         match &path.end {
             End::Cycle(_) => true,
-            // A kernel that fills the device may end as any other, and whoever feeds a stream may pause.
+            // A kernel that fills the device may end as any other, and the thread that feeds a stream may pause.
             End::Filled(..) | End::Fed(..) => false,
             End::Runs(_) => by_loading,
             // What the host can look at, it can write, and another process as well.

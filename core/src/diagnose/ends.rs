@@ -1,9 +1,9 @@
-//! What became of the calls that a report named, once they are waited in no more.
+//! How the calls that a report named ended, once no thread waits in them.
 //!
-//! That a call is over does not say that it was only slow: it may have come back with an error, or its thread may have left it. The
-//! record of the call knows.
+//! A call that is over was not necessarily only slow: it may have returned an error, or its thread may have left it. The record of
+//! the call says which.
 //!
-//! Must not: take it that a call returned because it is not in progress.
+//! Must not: conclude that a call returned because it is not in progress.
 
 use super::snapshot::BlockedCall;
 use crate::api::result::{error_name, loses_work, NOT_READY};

@@ -1,7 +1,7 @@
 //! One occurrence of a hazard, and the record that it leaves.
 //!
-//! Must not: lose anything on the way through a record that a sentence is made of; the live process and the reader of its
-//! recording say the same only because both start from this.
+//! Must not: lose in the record anything that a sentence needs. The live process and the reader of its recording report the same
+//! only because both start from this.
 
 use super::StreamClass;
 use crate::api::Code;

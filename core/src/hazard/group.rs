@@ -1,4 +1,4 @@
-//! What a hazard is, once it has been counted: the same code, kernel, call and class of stream are one.
+//! A counted hazard: occurrences with the same code, kernel, call and class of stream are one.
 
 use crate::api::{Code, StreamKind};
 use crate::diagnose::Evidence;

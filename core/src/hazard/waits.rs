@@ -1,10 +1,10 @@
-//! Waits for values that nothing submitted satisfies, as far as is known.
+//! Waits for values that no submitted write satisfies, as far as the guard knows.
 //!
-//! A wait that is submitted before what satisfies it stands in its stream until somebody gets there to submit that. Waits are
-//! kept from their submission until something that satisfies them is submitted, or their stream is known to have passed them.
+//! A wait that is submitted before the write that satisfies it blocks its stream until a thread submits that write. A wait is kept
+//! from its submission until a write that satisfies it is submitted, or its stream is known to have passed it.
 //!
-//! Must not: grow without bound, or hold on to a wait that may be satisfied: what a kernel or a copy writes is not seen here,
-//! and is for the caller to find out.
+//! Must not: grow without bound, or hold on to a wait that may be satisfied. Writes by kernels and copies are not seen here; the
+//! caller looks for them.
 
 use super::StreamClass;
 use crate::api::{EntryPoint, Stores, ValueWait, ValueWrite};
@@ -69,7 +69,7 @@ impl Waits {
         }
         let stands = stands.unwrap_or_else(|| !wait.wait.satisfied_by(holds.unwrap_or(0)));
         if stands && self.waits.len() < MOST_WAITS {
-            // Room for all at the first: nothing is allocated once a program is under way.
+            // Capacity for all at the first: nothing allocates once the program runs.
             self.waits.reserve_exact(MOST_WAITS - self.waits.len());
             self.waits.push(wait);
         }

@@ -1,8 +1,8 @@
 //! What the success of a call proves: that everything which was submitted somewhere up to a moment has ended.
 //!
-//! What an event covers is known from its record. A graph may hold nodes that record events again when it runs, without a call that
-//! tells so. Such an event then completes without what came before its recorded call. So after any launch of a graph an event that was
-//! recorded before proves nothing; it still says which stream a wait for it most likely stands behind.
+//! An event's record says what the event covers. A graph may hold nodes that record events again when it runs, and no call shows
+//! that. Such an event then completes without what came before its recorded call. So after any launch of a graph an event that was
+//! recorded before proves nothing. It still says which stream a wait for it most likely waits for.
 //!
 //! Must not: believe a call that has not returned, or one that failed.
 

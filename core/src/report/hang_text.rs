@@ -1,7 +1,7 @@
 //! The text of a hang's report, which is read once, at night.
 //!
-//! First line: which process, and since when. Second: the wait in one sentence. Third: the fix. Then the evidence, each fact
-//! once; then the stacks. What needs `lazyguard explain` is not explained here.
+//! First line: which process, and since when. Second: the wait in one sentence. Third: the fix. Then the evidence, each fact once;
+//! then the stacks. What needs `lazyguard explain` is not explained here.
 //!
 //! Must not: decide anything, or leave out of the JSON what it says.
 

@@ -1,13 +1,13 @@
 //! The fast path of a launch that is like an earlier one.
 //!
-//! A program launches the same functions on the same streams over and over. What had to be looked up for the first of such
-//! launches is kept in the thread's slot, as places in the recording, and uses_left the next as long as no handle may have come to
-//! mean something else: the epoch tells that. A [`CachedLaunch`] has all of it together; launches are made of a [`CachedStream`] to the stream
-//! and of the functions that are known to be loaded, of which there is room for more. Everything else that a launch does is done here
-//! as on the slow path, with the same functions: the record, the mark, the stream's times.
+//! A program launches the same functions on the same streams over and over. The thread's slot keeps what the slow path looked up
+//! for the first such launch, as places in the recording. It serves the next launches as long as no handle may have changed its
+//! meaning: the epoch shows that. A [`CachedLaunch`] holds all of it together. Other launches are made of a [`CachedStream`] to the
+//! stream and of the functions known to be loaded, of which there is capacity for more. Everything else that a launch does is done
+//! here with the functions of the slow path: the record, the mark, the stream's times.
 //!
-//! The steps are those of [`CallStep`], as on the slow path (`hooks::call` of the shim). Whatever is out of the ordinary, also a
-//! segment that is full, sends the launch there.
+//! The steps are those of [`CallStep`], as on the slow path (`hooks::call` of the shim). Anything out of the ordinary, such as a
+//! full segment, sends the launch there.
 //!
 //! Must not: panic, allocate, lock, or look anything up.
 

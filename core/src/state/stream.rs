@@ -1,9 +1,9 @@
 //! One stream: what was submitted, what is known to be complete, and the oldest operation that is not.
 //!
-//! Protocol: any thread may submit to a stream at any time. `last_submitted` is raised when a submitting call is entered
-//! and again when it has returned; `complete_until` is raised to the moment at which a synchronize or a successful query
-//! was *entered*. The stream is known to be idle when the first does not exceed the second. A submission that overlaps
-//! the query therefore leaves the stream busy, which is the safe answer.
+//! Protocol: any thread may submit to a stream at any time. A submitting call raises `last_submitted` when it is entered and again
+//! when it has returned. A synchronize or a successful query raises `complete_until` to the moment at which it was *entered*. The
+//! stream is known to be idle when the first does not exceed the second. A submission that overlaps the query therefore leaves the
+//! stream busy, which is the safe answer.
 
 use super::operation;
 use crate::api::{oldest_outstanding, Operation, StreamKind};

@@ -1,10 +1,10 @@
-//! A thread's slot: the driver call it is in, visible to others, its place in the recording, and its private cached_streams.
+//! A thread's slot: the driver call it is in, visible to other threads, its place in the recording, and its private caches.
 //!
-//! Protocol: the owning thread writes, anybody reads. The facts of a call are stored as the record that it will leave, past
-//! the length of the thread's segment, and then the call's mark, with Release; a reader takes the mark with Acquire, the
-//! facts, and the mark again: if it changed, the call is over and was not stuck. What is in the thread's entry and in the
-//! segment is in the file of the recording, so a reader of the file sees the same. The caches, the writers and the depth are the
-//! owner's alone.
+//! Protocol: the owning thread writes, any thread reads. The owner stores the facts of a call as the record that it will leave,
+//! past the length of the thread's segment, and then the call's mark, with Release. A reader takes the mark with Acquire, the
+//! facts, and the mark again: if it changed, the call is over and was not stuck. What is in the thread's entry and in the segment
+//! is in the file of the recording, so a reader of the file sees the same. The caches, the writers and the depth are the owner's
+//! alone.
 
 use super::caches::{CachedLaunch, Caches, CACHED_LAUNCHES};
 use crate::api::{Class, EntryPoint};
@@ -119,7 +119,7 @@ impl ThreadSlot {
         self.recorder.keep_counts(calls, launches);
         self.depth.store(0, Ordering::Relaxed);
         self.set(place::MARK, 0);
-        // Whoever sees something of the new thread's sees the mark gone (see `published`).
+        // A reader that sees anything of the new thread sees the mark cleared (see `published`).
         fence(Ordering::Release);
         self.set(place::WHO, u64::from(number) | u64::from(thread) << 32);
         self.set(place::BORN, now);

@@ -214,8 +214,8 @@ impl Tracker {
         self.slow_path.load(Ordering::Acquire)
     }
 
-    /// Whether launches may take the fast path: nothing is being captured, nobody wants to see them all, and if it is on a
-    /// default stream, there is only one context it can be of.
+    /// Whether launches may take the fast path: no capture is under way, no part of the guard wants to see them all, and a default
+    /// stream can belong to one context only.
     pub fn fast_launches(&self, default_stream: bool) -> bool {
         if self.slow_path() {
             return false;

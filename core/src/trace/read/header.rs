@@ -1,7 +1,7 @@
 //! The header: facts of the process, and where the areas lie.
 //!
-//! Places are taken from the header as far as they lie inside the file. An area that cannot be what the header says is
-//! read as empty, one that reaches too far as far as it goes; either is a defect.
+//! The reader takes places from the header as far as they lie inside the file. It reads an impossible area as empty, and one that
+//! reaches past the end as far as the file goes. Either is a defect.
 
 use super::defects::Defects;
 use super::source::{append, field, high, low, word, Source, STRETCH};

@@ -11,12 +11,11 @@
 //! | `records` | all of them, in the order of their calls |
 //! | `defects` | what did not make sense |
 //!
-//! Must not: panic, loop or allocate more than in proportion to the bytes that are there, whatever they are and
-//! however long a file says it is that has room for few of them; or take a
-//! number for the place of something before it has been compared with what there is.
+//! Must not: panic, loop or allocate more than in proportion to the bytes that are there, whatever they are, and however long a
+//! sparse file says it is; or use a number as a place before comparing it with what there is.
 //!
-//! A living process writes while its recording is read. What is opened is the recording as it was then; what was
-//! overwritten before it could be read is passed over and counted, never handed out in part.
+//! A living process writes while its recording is read. The reader opens the recording as it was then. What is overwritten before
+//! it can be read is skipped and counted, never returned in part.
 
 mod calls;
 mod defects;
