@@ -1,13 +1,13 @@
 //! What every hook shares.
 //!
-//! [`observe`] takes a call through its steps ([`CallStep`]): it finds the thread's slot, publishes the call, passes the gate, makes
-//! the real call, and folds what happened into the state. A hook says what the call is about ([`About`]) before, and what its success
-//! means after, in two closures that may fail without harm: a panic in either disarms the guard and nothing else. Both run
-//! inside the door ([`crate::runtime::door`]).
+//! [`observe`] takes a call through its steps ([`CallStep`]): it finds the thread's slot, publishes the call, passes the gate,
+//! makes the real call, and folds what happened into the state. A hook says what the call is about ([`About`]) before, and what its
+//! success means after, in two closures that may fail without harm: a panic in either disarms the guard and does nothing else. Both
+//! run inside the door ([`crate::runtime::door`]).
 //!
-//! The real call stands outside of both, so that it happens exactly once. Nothing here has to be cleaned up when an exception,
-//! a cancellation or a jump leads out of it, so nothing stands in their way; the thread's next call from further out finds
-//! that this one was abandoned, and a thread that ends gives its slot back.
+//! The real call lies outside of both, so it happens exactly once. Nothing here needs cleaning up when an exception, a cancellation
+//! or a jump leads out of it, so the guard stops none of them. The thread's next call from further out finds that this one was
+//! abandoned. A thread that ends gives its slot back.
 //!
 //! Must not: allocate, lock or call the system on the path of an ordinary call.
 
@@ -365,7 +365,7 @@ impl Call {
         stream as u64 <= PER_THREAD
     }
 
-    /// The number of a stream; a default stream is told by context and, where it is the thread's own, by thread.
+    /// The number of a stream. A context identifies a default stream, and the thread as well where it is the thread's own.
     #[inline(always)]
     pub fn stream_number(&self, stream: Handle) -> u32 {
         let handle = stream as u64;
@@ -374,7 +374,7 @@ impl Call {
                 return number;
             }
         }
-        // A copy, so that this call itself may stay in registers on the way that is taken every time.
+        // A copy, so that this call itself may stay in registers on the path that every call takes.
         let call = *self;
         if handle > PER_THREAD {
             call.created_stream(handle)

@@ -1,11 +1,11 @@
 //! Host functions: a stream calls the program back, and goes on when that has returned.
 //!
-//! Which one has been called and has not returned is what a hang may be about, and only the host knows. So the driver is given
-//! a function of the guard's, which notes the call, makes it, and notes its return. That it was called at all tells that
-//! everything before it on its stream is complete.
+//! A hang may be about a host function that was called and has not returned, and only the host knows which. So the hook gives the
+//! driver a function of the guard's, which notes the call, makes it, and notes its return. The call itself shows that everything
+//! before it on its stream is complete.
 //!
-//! Protocol: what the program asked for travels in a block of memory of its own, which the function that is called frees. What
-//! goes into a graph may be called any number of times and is left as it is; so is everything where there is no memory.
+//! Protocol: what the program asked for travels in a block of memory of its own, which the called function frees. The hook leaves
+//! unchanged what goes into a graph, which may be called any number of times, and everything where there is no memory.
 //!
 //! Must not: call the driver from a host function, which the driver forbids.
 

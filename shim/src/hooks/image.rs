@@ -1,4 +1,4 @@
-//! What kind of code a program gives to the driver, by its first bytes: compiling takes long, and looks like hanging.
+//! What kind of code a program gives to the driver, by its first bytes. Compiling takes long, and looks like a hang.
 //!
 //! Must not: read more than the driver has to read itself to learn the same.
 

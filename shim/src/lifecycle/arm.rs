@@ -1,7 +1,7 @@
 //! Arming: the start of the library, a successful `cuInit`, and a fork.
 //!
-//! Protocol: one thread arms at a time ([`ARMING`]). The guard is built as a whole before its pointer is set; from then on every
-//! call is seen.
+//! Protocol: one thread arms at a time ([`ARMING`]). It builds the whole guard before it sets the guard's pointer; from then on the
+//! guard sees every call.
 //!
 //! Must not: allocate or lock in [`forked`], or fail the program's `cuInit`.
 
@@ -57,7 +57,7 @@ pub fn arm(initialised: Initialised) {
     if armed || !environment::switched_on() || ARMING.swap(true, Ordering::SeqCst) {
         return;
     }
-    // A fault on the way disarms.
+    // A fault in here disarms.
     door::inside(|| {
         let _unlimited = fault::Unlimited::new();
         fault::silence();

@@ -1,7 +1,7 @@
-//! The end of the process: the last of the log, the summary, and the run folder, where it is not to stay.
+//! The end of the process: the last lines of the log, the summary, and the removal of a run folder that is not to stay.
 //!
-//! Must not: wait for a thread for more than some tens of milliseconds, or do anything in a process whose guard was never armed
-//! but say what was missed.
+//! Must not: wait for a thread for more than some tens of milliseconds, or do anything in a process whose guard was never armed but
+//! report what was missed.
 
 use crate::record::guard::{guard, last_guard};
 use crate::record::run_folder::{is_for_a_run_alone, RUN};

@@ -1,4 +1,4 @@
-//! How a look-up of a driver function by `dlsym` is answered.
+//! The answer to a look-up of a driver function by `dlsym`.
 //!
 //! | handle | what happens |
 //! |---|---|

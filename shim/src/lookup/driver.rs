@@ -1,14 +1,13 @@
 //! The real driver: its functions, by entry_point, and the few that the guard calls on its own behalf.
 //!
-//! One driver is adopted, the first that is seen; its functions are looked up all at once. A second copy, in another
-//! namespace or under another name, is left alone: its functions are handed to the program as they are
-//! ([`PassThrough::SecondDriver`]).
+//! The guard adopts one driver, the first that it sees, and looks up all its functions at once. It leaves alone a second copy, in
+//! another namespace or under another name: the program gets that copy's functions as they are ([`PassThrough::SecondDriver`]).
 //!
-//! Where another interposer stands behind this library in the search order and the driver behind that, the hooks call the
-//! interposer's function, as the program would have without this library; the guard's own calls go to the driver.
+//! Where another interposer comes after this library in the search order and the driver after that, the hooks call the interposer's
+//! function, as the program would have without this library. The guard's own calls go to the driver.
 //!
-//! Protocol: [`ADOPTED`] is set (Release) after the pointers are; readers of a pointer need no order, because a null one
-//! sends them to [`resolve`], and every thread that looks a pointer up finds the same one.
+//! Protocol: [`ADOPTED`] is set (Release) after the pointers are. Readers of a pointer need no order, because a null one sends them
+//! to [`resolve`], and every thread that looks a pointer up finds the same one.
 //!
 //! Must not: replace the adopted driver, or allocate.
 

@@ -5,9 +5,9 @@
 //! on the path of every launch, so the loading side makes both with `membarrier`, and the submitting side only keeps the
 //! compiler from reordering. Where the kernel has no `membarrier`, the submitting side pays for its own fence.
 //!
-//! A thread that finds the gate closed takes its mark off, waits, marks again and looks again. It waits at most
-//! [`PATIENCE`]: loading waits for nothing and stops well before, and if it does not, because something got into the context
-//! by a way that is not hooked, the submission may be what it is waiting for. From then on nothing more is loaded.
+//! A thread that finds the gate closed takes its mark off, waits, marks again and looks again. It waits at most [`PATIENCE`]:
+//! loading waits for nothing and stops well before. If loading does not stop, because work got into the context through a function
+//! that is not hooked, the submission may be what the load waits for. From then on the guard loads nothing more.
 //!
 //! Must not: hold a thread back for longer than its patience.
 

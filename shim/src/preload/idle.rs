@@ -1,11 +1,11 @@
 //! Is anything in flight in a context?
 //!
-//! Asked at the rare moments at which something is to be loaded: one event on the whole context where the driver has that
-//! (12.5) and nothing is being captured, because it would invalidate the capture; else stream by stream. A capturing
-//! stream is never asked, and the thread's capture mode is exchanged around the questions, so that they cannot spoil a
-//! capture. What the answers tell is folded into the state.
+//! The loader asks at the rare moments at which it is about to load: by one event on the whole context where the driver has that
+//! (12.5) and no capture is under way, because the event would invalidate the capture; else stream by stream. It never asks about a
+//! capturing stream. It exchanges the thread's capture mode around the questions, so that they cannot spoil a capture. The state
+//! takes the answers.
 //!
-//! Must not: be asked by the watchdog. These are driver calls. A thread of its own asks for it ([`crate::watch`]).
+//! Must not: be called by the watchdog, because these are driver calls. A thread of its own makes them for it ([`crate::watch`]).
 
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::lookup::unhooked::captures_may_go_unseen;

@@ -1,10 +1,10 @@
 //! Loading functions ahead of their use.
 //!
-//! What is to be loaded is noted as pending for a context, and carried out by [`Loader::try_now`] in the thread that
-//! happens to be at a good moment: a library was loaded, a context came to be, a synchronize has returned, a cold function
-//! is about to be launched. Carrying out means: close the gate, see that no submission is under way, ask whether anything
-//! is in flight, and only then load, inside the budget. If something is in flight everything stays pending: loading would
-//! wait for it, which is the very deadlock this is to prevent.
+//! The hooks note what is to be loaded as pending for a context. [`Loader::try_now`] carries it out in the thread that is at a good
+//! moment: a library was loaded, a context was created, a synchronize has returned, a cold function is about to be launched.
+//! Carrying out means: close the gate, see that no submission is under way, ask whether anything is in flight, and only then load,
+//! inside the budget. If something is in flight everything stays pending: the load would wait for it, which is the very deadlock
+//! this is to prevent.
 //!
 //! Must not: load while anything is in flight in the context, or hold a lock across a driver call.
 
@@ -463,7 +463,7 @@ fn load_one(process: &Process, context: u32, kind: FunctionKind, handle: u64, ow
 /// `CU_FUNC_ATTRIBUTE_NUM_REGS`.
 const NUM_REGS: i32 = 4;
 
-/// A kernel's function is loaded with it. What the guard prevented by that is told of the kernel, whose use comes first.
+/// A kernel's function is loaded with it. The report names what that prevented under the kernel, whose use comes first.
 fn mark_function_loaded(process: &Process, context: u32, handle: u64, owner: u64) {
     let number = process.tracker.function(handle, FunctionKind::Function, owner);
     if let Some(function) = process.tracker.function_entry(number) {

@@ -1,4 +1,4 @@
-//! What the library takes away of private folders that are left behind, before it makes one. What may be removed, the core says.
+//! Which private folders of earlier processes the library removes before it makes one. The core says what may be removed.
 //!
 //! Must not: look at many folders, for a program is starting, or wait.
 

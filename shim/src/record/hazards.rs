@@ -1,8 +1,8 @@
-//! The hazards of this process: what is known that makes them, and what they come to.
+//! The hazards of this process: the facts that make them, and the hazards so far.
 //!
-//! A hook that finds one calls [`Hazards::note`], in the calling thread: it is counted, and if it is the first, second, fourth,
-//! eighth ... of its kind, it leaves a record. The log's thread writes the whole of it to the run folder when there is
-//! something new, and the exiting thread writes it once more.
+//! A hook that finds one calls [`Hazards::note`], in the calling thread, which counts it and leaves a record if it is the first,
+//! second, fourth, eighth ... of its kind. The log's thread writes all hazards to the run folder when there is something new, and
+//! the exiting thread writes them once more.
 //!
 //! Protocol: the locks here are held for a few instructions, never across a driver call; the watchdog only ever tries them.
 //!

@@ -1,8 +1,8 @@
 //! The run folder.
 //!
-//! With `LAZYGUARD_OUT` it is where the user wants it, and stays. Without, it is a new folder under `/dev/shm`, or under the
-//! folder for temporary files that `TMPDIR` names, readable by its owner only, and a clean exit without a hang removes it. What a process leaves behind
-//! that is killed or leaves by `_exit` is evidence. The newest few are kept, and later processes take the others away
+//! With `LAZYGUARD_OUT` it is where the user wants it, and stays. Without, it is a new folder under `/dev/shm`, or under the folder
+//! for temporary files that `TMPDIR` names, readable by its owner only, and a clean exit without a hang removes it. The folder of a
+//! process that is killed or leaves by `_exit` stays as evidence. Later processes keep the newest few and remove the others
 //! ([`lazyguard_core::old_runs`]).
 //!
 //! Under `lazyguard run` it lies in the folder of the run. A process that has changed its user may not write there: its folder then

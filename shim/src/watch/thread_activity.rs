@@ -1,10 +1,10 @@
 //! What the threads of the process do that are in no driver call: compute, sleep for a time, or wait for each other.
 //!
-//! The kernel tells in which system call a thread is, and with which arguments, without disturbing it. A thread that will go on
-//! by itself may still do what others wait for; one that waits for another thread will not. The driver's own threads are told
-//! by their names, as it names them.
+//! The kernel says in which system call a thread is, and with which arguments, without disturbing it. A thread that will go on by
+//! itself may still do what others wait for; one that waits for another thread will not. The driver's own threads are known by the
+//! names that the driver gives them.
 //!
-//! Must not: disturb a thread, or say anything where the kernel does not tell.
+//! Must not: disturb a thread, or report anything where the kernel does not answer.
 
 use crate::runtime::thread;
 use lazyguard_core::diagnose::ThreadActivity;
