@@ -52,7 +52,7 @@ pub type AskLock = dyn Fn(&File) -> Option<bool>;
 pub struct Sight<'a> {
     /// This user.
     pub user: u32,
-    /// The namespace in which processes have their numbers here, as [`namespace`] tells it.
+    /// The namespace in which processes have their numbers here, from [`namespace`].
     pub namespace: u16,
     /// The most entries of folders that are looked at for one private folder, and the most that one sweep removes.
     pub entries: usize,
@@ -84,7 +84,7 @@ pub enum State {
 pub struct Left {
     /// Where it is.
     pub path: PathBuf,
-    /// What its name tells.
+    /// What its name says.
     pub private: Private,
     /// When its content last changed.
     pub since: SystemTime,
@@ -122,7 +122,7 @@ pub fn all_in(base: &Path, sight: &Sight<'_>) -> Vec<Left> {
     some_in(base, sight, usize::MAX)
 }
 
-/// Takes away what is too much in a place where a folder is about to be made.
+/// Removes the excess folders in a place where a folder is about to be made.
 pub fn tidy(base: &Path, sight: &Sight<'_>) {
     let left = some_in(base, sight, MOST_LOOKED_AT);
     let mut entries = sight.entries;
@@ -255,12 +255,12 @@ fn state_of_run(path: &Path, private: Private, since: SystemTime, sight: &Sight<
     }
 }
 
-/// Whether the numbers of processes that such a folder tells are those of this namespace.
+/// Whether the process numbers in such a folder's name are those of this namespace.
 fn is_known_here(private: Private, sight: &Sight<'_>) -> bool {
     sight.namespace != 0 && private.namespace == sight.namespace
 }
 
-/// What the lock on the mark of a run tells.
+/// What the lock on the mark of a run shows.
 enum Lock {
     /// The run goes on.
     Held,

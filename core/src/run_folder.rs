@@ -31,7 +31,7 @@ pub fn private_bases(named: Option<OsString>) -> Vec<PathBuf> {
     bases
 }
 
-/// What the name of a private folder tells.
+/// What the name of a private folder says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Private {
     /// Whether it is that of a `lazyguard run`, with the folders of the run's processes in it.
@@ -82,7 +82,7 @@ pub mod file {
     pub const REQUEST: &str = "dump.request";
     /// What the Python interpreter says of its threads.
     pub const PYTHON: &str = "python.txt";
-    /// The recording as a timeline, where `lazyguard export` was not told another name.
+    /// The recording as a timeline, where the user gave `lazyguard export` no other name.
     pub const TIMELINE: &str = "trace.perfetto-trace";
     /// In the folder of a run: that it is one, and whose; locked for as long as the run lasts.
     pub const MARK: &str = "supervised.json";

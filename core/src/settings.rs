@@ -133,10 +133,10 @@ pub const PRIVATE_RUN: &str = "lazyguard-run-";
 /// The largest recording that `LAZYGUARD_RECORD` allows, in bytes.
 pub const MOST_RECORD_BYTES: u64 = 64 << 30;
 
-/// Where the launchers in use tell a process its rank in a job; the first that is set counts.
+/// Where the launchers in use put a process's rank in a job; the first that is set counts.
 pub const RANKS: [&str; 5] = ["RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"];
 
-/// The rank, where a launcher tells it; an empty value is none.
+/// The rank, where a launcher sets it; an empty value is none.
 pub fn rank(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
     let told = RANKS.iter().filter_map(|name| variable(name));
     // It becomes a part of a folder's name.

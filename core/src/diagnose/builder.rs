@@ -20,7 +20,8 @@ use crate::Nanos;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::io;
 
-/// Waits kept of one stream: as many as a stream takes. The first ones are kept, which are what it stands at.
+/// Waits kept of one stream: as many as a stream takes. The builder keeps the first ones, because the stream stands at one of
+/// those.
 const MOST_WAITS: usize = 1100;
 /// Operations kept of one stream, the first ones.
 const MOST_OPERATIONS: usize = 48;
@@ -43,7 +44,7 @@ impl SnapshotBuilder {
             let idle_until = idle_until(recording, stream.context);
             let oldest = stream.oldest(idle_until)?;
             let complete_until = stream.complete_until.max(idle_until);
-            // A stream is complete up to its birth: what came before was done by another one under the same number.
+            // A stream is complete up to its birth: earlier work belongs to an earlier stream of the same number.
             let busy = Busy {
                 context: stream.context,
                 complete_until,
@@ -123,7 +124,7 @@ impl SnapshotBuilder {
             }
             Kind::Queries if record.result == NOT_READY => return self.poll(entry),
             Kind::Queries => {
-                // Others may be asked about in turns, and go on.
+                // The thread may poll others in turns, and those go on.
                 if let Some(polls) = self.polls.get_mut(&entry.thread_number) {
                     polls.retain(|poll| !poll.is_about(record));
                 }
@@ -209,7 +210,7 @@ impl SnapshotBuilder {
         }
     }
 
-    /// What the record proves to have ended; what was known before tells nothing new.
+    /// What the record proves to have ended; earlier knowledge adds nothing.
     fn proves(&mut self, record: &Record) {
         let Some(Proven { scope, until, at, .. }) = self.proofs.see(record) else { return };
         let concerns = |number: u32, busy: &Busy| match scope {
@@ -224,7 +225,7 @@ impl SnapshotBuilder {
         }
     }
 
-    /// The driver answered, or a host function tells, that something has ended on the stream.
+    /// The driver's answer, or a host function's call, shows that something has ended on the stream.
     fn moved(&mut self, stream: u32, at: Nanos) {
         self.busy.get_mut(&stream).into_iter().for_each(|busy| busy.moved = busy.moved.max(at));
     }
@@ -247,7 +248,7 @@ impl SnapshotBuilder {
         let kind = if first_launch { Some(ColdKind::Function) } else { cold_kind(record.kind) };
         let Some(kind) = kind else { return };
         let refused = record.returned != 0 && record.result != 0;
-        // A launch would stand behind its own barrier: where it has ended and what was before it has not, there was none.
+        // A launch would wait behind its own barrier: where it has ended and the work before it has not, there was none.
         let ran = record.submitted()
             && record.returned != 0
             && self.busy.get(&record.stream).is_none_or(|busy| record.entered <= busy.complete_until);
@@ -307,7 +308,7 @@ impl SnapshotBuilder {
     fn seen(&mut self, record: &Record) {
         match record.payload() {
             Payload::Activity { thread, doing: Some(doing) } => drop(self.doing.insert(thread, doing)),
-            // The thread has gone, or nothing is known of it any more.
+            // The thread has ended, or the guard knows nothing of it any more.
             Payload::Activity { thread, doing: None } => drop(self.doing.remove(&thread)),
             Payload::Holds { address, value, .. } => drop(self.held.insert(address, (record.entered, value))),
             Payload::Resident { launch, blocks } => drop(self.resident.insert(launch, blocks)),

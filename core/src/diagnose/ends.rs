@@ -135,7 +135,7 @@ impl<'a> Open<'a> {
             return end;
         }
         if call.queries.is_some() {
-            // Another call may have told what the queries did not.
+            // Another call may have shown what the queries did not.
             let stream = call.stream.as_ref().map(|stream| stream.number);
             let stream = recording.streams().iter().find(|seen| Some(seen.number) == stream);
             let idle =

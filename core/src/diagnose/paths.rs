@@ -93,7 +93,7 @@ impl<'a> Path<'a> {
         })
     }
 
-    /// How little hope there is; the least first.
+    /// How unlikely it is to end; the least likely first.
     pub fn rank(&self) -> u8 {
         match &self.end {
             _ if self.barrier().is_some() => 0,
@@ -196,7 +196,7 @@ impl<'a> Paths<'a> {
         gates
     }
 
-    /// The path through a gate, if it holds the stream up.
+    /// The path through a gate, if the gate blocks the stream.
     fn through(
         &self,
         busy: &'a BusyStream,
@@ -241,7 +241,7 @@ impl<'a> Paths<'a> {
             return None;
         }
         let itself = || culprit(busy, &operation_at(busy, wait.at));
-        // The writer with the best chances decides: one is enough.
+        // The writer most likely to run decides: one is enough.
         let paths = writes().filter(|w| w.outstanding).filter_map(|w| {
             let path = self.find(w.stream, w.at, on_the_way)?;
             Some(path.behind(Step::Writer(wait, w.stream)))
@@ -294,7 +294,7 @@ fn first_after(busy: &BusyStream, at: Nanos) -> Option<Nanos> {
     known.or_else(|| (busy.last_submitted >= at).then(|| busy.oldest.at.max(at)))
 }
 
-/// A load whose barrier holds a stream back, and the operation from which on.
+/// A load whose barrier blocks a stream, and the operation from which on.
 fn barrier_for<'a>(load: &'a ColdLoadSeen, busy: &BusyStream) -> Option<(Nanos, &'a ColdLoadSeen)> {
     let applies = load.kind == ColdKind::Function
         && load.context == busy.stream.context

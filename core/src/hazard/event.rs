@@ -42,7 +42,7 @@ pub struct ConflictingOperation {
     pub stream: u32,
     /// The number of its function, or 0.
     pub function: u32,
-    /// The id of the entry_point of the call that submitted it, or 0.
+    /// The id of the entry point of the call that submitted it, or 0.
     pub entry_point: u16,
     /// When that call was entered, or 0.
     pub at: Nanos,

@@ -6,7 +6,7 @@ use super::Hazard;
 use crate::trace::read::{Entry, Recording, Source};
 use crate::trace::Lane;
 
-/// What a recording tells of hazards. Show it each record ([`Gathered::see`]), then take them.
+/// What a recording holds of hazards. Show it each record ([`Gathered::see`]), then take them.
 #[derive(Default)]
 pub struct Gathered(Aggregator);
 

@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn a_wait_for_what_memory_holds_already_is_not_kept() {
-        // (what is waited for, what the memory is known to hold, whether it stands)
+        // (the value waited for, what the memory is known to hold, whether the wait is unsatisfied)
         for (value, holds, expect) in
             [(0, None, false), (1, None, true), (0, Some(0), false), (0, Some(2), true), (5, Some(5), false)]
         {

@@ -2,9 +2,7 @@
 
 use crate::api::StreamKind;
 
-/// From so many operations outstanding on, a stream's queue may be full. On an H200 a queue takes 1,021 launches; the tenth less
-/// is for operations that two threads submitted in one moment and that count as one, and for drivers that take a little less.
-/// What is known to be outstanding is never less than what is, so a full queue is not overlooked.
+/// The known number of outstanding operations is never less than the real one, so a full queue is not overlooked.
 const QUEUE_MAY_BE_FULL: u64 = 900;
 
 /// Twice as many as a queue takes. Where so many operations came after one and were taken, that one has ended; and where so

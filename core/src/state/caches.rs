@@ -7,18 +7,18 @@ use std::sync::atomic::{AtomicU32, AtomicU64 as OwnU64, AtomicUsize, Ordering};
 const STREAM_CACHE: usize = 16;
 const FUNCTION_CACHE: usize = 512;
 
-/// Streams to which a thread keeps a cached_stream, and launches of one function on one stream.
+/// Most streams, and most launches of one function on one stream, that a thread caches.
 pub(super) const CACHED_STREAMS: usize = 256;
 pub(super) const CACHED_LAUNCHES: usize = 64;
 
-/// What there is to know of the launches of one function on one stream, on one line of a processor's cache. The owning
-/// thread's alone.
+/// What a thread knows of the launches of one function on one stream, on one line of a processor's cache. The owning thread's
+/// alone.
 #[derive(Default)]
 #[repr(align(64))]
 pub(super) struct CachedLaunch {
     pub function: OwnU64,
     pub stream: OwnU64,
-    /// The epoch for which it holds; its uses_left, which end with 0.
+    /// The epoch for which it holds. It ends when `uses_left` is 0.
     pub epoch: AtomicU32,
     pub uses_left: AtomicU32,
     pub function_number: AtomicU32,
@@ -29,11 +29,11 @@ pub(super) struct CachedLaunch {
     pub context_at: AtomicUsize,
 }
 
-/// Where the launches on one stream lead, from which launches are made. The owning thread's alone.
+/// What a thread knows of one stream; it makes a [`CachedLaunch`] from this. The owning thread's alone.
 #[derive(Default)]
 pub(super) struct CachedStream {
     pub stream: OwnU64,
-    /// The epoch for which it holds; its uses_left, which end with 0, and those of each cached that is made of it.
+    /// The epoch for which it holds. It ends when `uses_left` is 0; each [`CachedLaunch`] made from it gets `uses_per_launch`.
     pub epoch: AtomicU32,
     pub uses_left: AtomicU32,
     pub uses_per_launch: AtomicU32,

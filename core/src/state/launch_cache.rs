@@ -21,8 +21,8 @@ use crate::trace::layout::{context as place, flag, record};
 use crate::trace::{put_record, Lane, Place, RawPayload, Record};
 use crate::Nanos;
 
-/// How often a cached_stream to a default stream uses_left a [`CachedLaunch`], and this a launch, before it is asked again what the current
-/// context is: it may have been changed by a way that is not hooked.
+/// How often a [`CachedStream`] of a default stream serves a [`CachedLaunch`], and this a launch, before the guard asks again what
+/// the current context is: a call that is not hooked may have changed it.
 const DEFAULT_STREAM_USES: u32 = 64;
 
 /// The stream of a launch, as the slow path found it.
@@ -77,7 +77,7 @@ pub struct LaunchFacts {
 }
 
 impl ThreadSlot {
-    /// From now on launches on this stream may take the fast path; `epoch` is the one for which everything was looked up.
+    /// From now on launches on this stream may take the fast path; `epoch` is the one for which the slow path looked everything up.
     pub fn remember_stream(&self, epoch: u32, known: &Known) {
         let Some((stream_at, context_at)) = self.recorder.places_of(known.number, known.context) else { return };
         let cached_streams = self.caches().map_or(&[][..], |caches| &caches.cached_streams);
@@ -101,7 +101,7 @@ impl ThreadSlot {
         epoch: u32,
         now: fn() -> Nanos,
     ) -> Option<(FastLaunch, FastOperation)> {
-        // First of all: a signal handler that launches from here on passes untouched, and leaves the writer and the cached_streams
+        // First of all: a signal handler that launches from here on passes untouched, and leaves the writer and the cached streams
         // as they are.
         if !self.enter(facts.caller) {
             return None;
@@ -118,7 +118,7 @@ impl ThreadSlot {
         &self.launches[place_of(function ^ stream.rotate_left(23), CACHED_LAUNCHES) % CACHED_LAUNCHES]
     }
 
-    /// Makes the cached of this function and stream hold, from what else the thread remembers; `false` if it does not.
+    /// Makes the [`CachedLaunch`] of this function and stream hold, from what else the thread remembers; `false` if it cannot.
     #[cold]
     #[inline(never)]
     fn renew_launch(&self, function: u64, stream: u64, epoch: u32) -> bool {

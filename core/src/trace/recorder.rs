@@ -236,7 +236,7 @@ impl<'a> Recorder<'a> {
 
     /// Requests are taken, and this is the number of the newest one that was answered; 1 if there was none.
     pub fn answered(&self, number: u64) {
-        // Release: who sees the number finds the answer.
+        // Release: a reader that sees the number finds the answer.
         self.words[header::ANSWERED].store(number, Ordering::Release);
     }
 
@@ -377,7 +377,7 @@ impl<'a> Recorder<'a> {
         let count = words[segment::STATE].load(Ordering::Relaxed) & !0xffff_ffff;
         // Release: partner of the Acquire in `take`, whose thread writes over what this one has written.
         words[segment::STATE].store(count | segment::RELEASED, Ordering::Release);
-        // Release: who sees the count sees the state, and does not go round in vain.
+        // Release: a thread that sees the count sees the state, and does not go round in vain.
         self.released[which as usize].fetch_add(1, Ordering::Release);
     }
 
@@ -420,11 +420,11 @@ impl<'a> Recorder<'a> {
             if swapped.is_err() {
                 continue;
             }
-            // Counted before they go: whatever happens in between, no record is missing without being counted.
+            // Counted before they are overwritten: whatever happens in between, no record is missing without being counted.
             let overwritten = words[segment::LENGTH].load(Ordering::Relaxed);
             lane_words[lane::OVERTAKEN].fetch_add(overwritten, Ordering::Relaxed);
-            // The fences keep the stores in the order of the format: the state before the length, and the length before
-            // what it stood for, so that a reader who saw something of the new owner's sees the change.
+            // The fences keep the stores in the order of the format: the state before the length, and the length before the records
+            // it counted, so that a reader that saw anything of the new owner's sees the change.
             fence(Ordering::Release);
             words[segment::LENGTH].store(0, Ordering::Relaxed);
             fence(Ordering::Release);

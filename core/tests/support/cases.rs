@@ -17,7 +17,7 @@ pub struct Case {
     pub defects: &'static [&'static str],
 }
 
-/// The id of a entry_point.
+/// The id of an entry point.
 pub fn entry_point(symbol: &str) -> u16 {
     EntryPoint::by_symbol(symbol.as_bytes()).expect("a symbol of the table").info().id
 }

@@ -340,8 +340,8 @@ impl Call {
         self.context_number(driver::current_context())
     }
 
-    /// The number of a context. One that is seen for the first time was made by a way that is not hooked, or was there
-    /// before the guard: what is loaded concerns it from now on.
+    /// The number of a context. One that is seen for the first time was made by a call that is not hooked, or was there before the
+    /// guard: what is loaded concerns it from now on.
     pub fn context_number(&self, context: Handle) -> u32 {
         let handle = context as u64;
         if handle == 0 {
@@ -443,8 +443,8 @@ impl Call {
         }
     }
 
-    /// Whether the driver says that what is submitted to the stream now is carried out once, and not captured. That is asked
-    /// of the driver even where no capture is known of: one may have begun in a way that went unseen.
+    /// Whether the driver says that what is submitted to the stream now is carried out once, and not captured. The hook asks even
+    /// where it knows of no capture: one may have begun unseen.
     pub fn is_carried_out_once(&self) -> bool {
         let submits_to = self.about.stream_entry.filter(|_| self.about.submits);
         submits_to.is_some_and(|stream| stream.handle() == LEGACY || !is_captured(stream))
@@ -516,7 +516,7 @@ pub fn published(entry: Entry, before: impl FnOnce(&mut Call), real: impl FnOnce
     observe(entry, before, real, |_, _| {})
 }
 
-/// What was in flight, as a hazard tells it.
+/// What was in flight, as a hazard's record holds it.
 pub fn other(busy: InFlight) -> ConflictingOperation {
     match busy.stream {
         // Work of streams that are gone: nothing more is known of it.

@@ -47,7 +47,7 @@ pub(super) fn launch(
 ) -> i32 {
     submit(entry, stream, function, user_data, real, |wanted| {
         let real = driver::known(entry.entry_point)?;
-        // SAFETY: the driver's function of this entry_point has this calling sequence.
+        // SAFETY: the driver's function of this entry point has this calling sequence.
         let real: unsafe extern "C-unwind" fn(Handle, HostFunction, Handle) -> i32 =
             unsafe { std::mem::transmute(real) };
         // SAFETY: the program's own arguments, but for the function, which takes what it is given here.
@@ -55,7 +55,7 @@ pub(super) fn launch(
     })
 }
 
-/// The older entry_point, which tells the function of errors.
+/// The older entry point, which reports errors to the function.
 pub(super) fn add_callback(
     entry: Entry,
     stream: Handle,
@@ -157,7 +157,7 @@ fn take(kept: Handle) -> Wanted {
     wanted
 }
 
-/// Leaves a record, and what the call tells of the stream.
+/// Leaves a record, and what the call shows of the stream.
 #[inline(never)]
 fn note(wanted: &Wanted, kind: Kind) {
     door::inside(|| {

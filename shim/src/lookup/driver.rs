@@ -1,4 +1,4 @@
-//! The real driver: its functions, by entry_point, and the few that the guard calls on its own behalf.
+//! The real driver: its functions, by entry point, and the few that the guard calls on its own behalf.
 //!
 //! The guard adopts one driver, the first that it sees, and looks up all its functions at once. It leaves alone a second copy, in
 //! another namespace or under another name: the program gets that copy's functions as they are ([`PassThrough::SecondDriver`]).
@@ -75,7 +75,7 @@ pub fn adopted() -> bool {
     !ADOPTED.load(Ordering::Acquire).is_null()
 }
 
-/// What comes behind this library in the search order under the entry_point's name.
+/// What comes behind this library in the search order under the entry point's name.
 fn next(entry_point: EntryPoint) -> Option<*mut c_void> {
     let mut name = [0u8; LONGEST];
     let found = dynamic_linker::real(libc::RTLD_NEXT, terminated(entry_point.symbol(), &mut name)?);
@@ -148,7 +148,7 @@ fn adopt(handle: *mut c_void) -> bool {
     true
 }
 
-/// The entry_point among `candidates` whose real function a pointer is.
+/// The entry point among `candidates` whose real function a pointer is.
 pub fn form_of(pointer: *mut c_void, candidates: impl Iterator<Item = EntryPoint>) -> Option<EntryPoint> {
     candidates.into_iter().find(|entry_point| EXPORTED[entry_point.index()].load(Ordering::Relaxed) == pointer)
 }

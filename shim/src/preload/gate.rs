@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 /// How long a submission waits for a loading that does not end.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// How long an unload waits: what it takes away may be in the loading thread's hands.
+/// How long an unload waits: the loading thread may be using what the unload removes.
 const PATIENCE_OF_UNLOADS: Duration = Duration::from_secs(60);
 
 const OPEN: u32 = 0;
@@ -36,7 +36,7 @@ fn membarrier(command: i32) -> bool {
     unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
 }
 
-/// Finds out whether the cheap protocol can be had.
+/// Finds out whether the kernel has the cheap protocol.
 pub fn prepare() {
     HOT.gate.store(OPEN, Ordering::SeqCst);
     HOT.fence_needed.store(!membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED), Ordering::SeqCst);

@@ -220,10 +220,10 @@ fn captures_somewhere(process: &Process, context: u32) -> bool {
     process.tracker.context_entry(context).is_some_and(|context| context.capturing())
 }
 
-/// Whether another thread may be about to fill a stream's queue, and to be held by that: then the question would be held as well,
-/// if it is put right behind that launch; and with it the thread that is to submit what the stream waits for. That no thread is in such a
-/// call yet does not help: the next one may find the queue full. Far from full, the queue takes longer to fill than
-/// the question takes. The stream that the call itself is about is asked: there the call has to wait as well.
+/// Whether another thread may be about to fill a stream's queue, and to block on that. Then a question right behind that launch
+/// would block as well, and with it the thread that is to submit what the stream waits for. That no thread is in such a call yet
+/// does not help: the next one may find the queue full. Far from full, the queue takes longer to fill than the question takes. The
+/// hook asks the stream that the call itself is about: there the call has to wait as well.
 fn is_being_filled(process: &Process, number: u32, own: u32) -> bool {
     let Some(stream) = process.tracker.stream_entry(number).filter(|_| number != own) else { return false };
     queue_is_deep(stream.outstanding_count(process.tracker.stream_idle_until(stream)))

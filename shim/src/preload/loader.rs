@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 /// How long a submission that is under way is waited for before the context counts as busy.
 const UNDER_WAY: Duration = Duration::from_millis(2);
 
-/// How long a busy context is left alone before the question is put to it again.
+/// How long the loader leaves a busy context alone before it asks again.
 const WHILE_BUSY_NANOS: u64 = 5_000_000;
 
 /// A busy context is left alone for this many times as long as it took to find that out.
@@ -139,7 +139,7 @@ impl Loader {
         by_policy
     }
 
-    /// A context came to be: every library that is there concerns it.
+    /// A context was created: every library that is there concerns it.
     pub fn context_came(&self, context: u32) {
         let libraries = self.queue().libraries.clone();
         libraries.into_iter().for_each(|library| self.add(context, Item::Library(library)));
@@ -375,8 +375,8 @@ impl Drop for Current {
     }
 }
 
-/// Waits until no other thread is in a call that the gate would have held back; `false` if one stays in it, which it does
-/// when the context is busy.
+/// Waits until no other thread is in a call that the gate would have stopped; `false` if one stays in it, which it does when the
+/// context is busy.
 fn nothing_under_way(process: &Process, own: &ThreadSlot, context: u32) -> bool {
     let since = Instant::now();
     loop {

@@ -58,7 +58,7 @@ pub struct Filler {
     pub context: u32,
     /// The launch.
     pub launch: Operation,
-    /// Streams that were told to wait for its end by an event, and when; free places are 0.
+    /// Streams that wait for its end by an event, and since when; free places are 0.
     pub behind: [(u32, Nanos); MOST_BEHIND],
 }
 
@@ -192,8 +192,8 @@ impl Hazards {
         self.launches_behind.fetch_add(1, Ordering::Relaxed) % LAUNCHES_A_QUESTION == LAUNCHES_A_QUESTION - 1
     }
 
-    /// A stream was told to wait for an event, which was recorded on this stream, or in its whole context where that is 0, and
-    /// then: what comes behind a grid.
+    /// A stream waits from now on for an event, which was recorded then on this stream, or in its whole context where that is 0:
+    /// its later work comes behind a grid.
     pub fn waits_for_event(&self, stream: u32, recorded_on: u32, recorded: Nanos, now: Nanos) {
         for filler in lock(&self.fillers).iter_mut() {
             let own = (recorded_on == 0 || recorded_on == filler.stream) && recorded > filler.launch.at;

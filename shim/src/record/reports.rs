@@ -1,4 +1,4 @@
-//! The report that is open: what the watchdog has reported last and what has not gone on since, as far as is known.
+//! The open report: what the watchdog has reported last and what has not gone on since, as far as the guard knows.
 //!
 //! Protocol: the watchdog's thread writes it, and the exiting thread takes it if the exit comes before the watchdog looks again.
 //! The exiting thread only tries the locks, for a short time.

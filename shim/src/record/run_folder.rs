@@ -25,7 +25,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The process's rank in its job, where a launcher tells it.
+/// The process's rank in its job, where a launcher sets it.
 pub fn rank() -> Option<String> {
     settings::rank(|name| std::env::var(name).ok())
 }

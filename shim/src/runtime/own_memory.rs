@@ -61,7 +61,8 @@ impl Filter {
         at != 0 && clock::now().saturating_sub(at) <= Self::WANTED
     }
 
-    /// Whether there was none at the last look; nothing where there was no look since it is wanted. What cannot be told may be there.
+    /// Whether there was none at the last look; nothing where there was no look since it is wanted. One that cannot be ruled out
+    /// may be there.
     fn was_none(&self) -> Option<bool> {
         let seen = self.seen.load(Ordering::Relaxed);
         (self.is_wanted() && seen > self.wanted_since.load(Ordering::Relaxed)).then_some(seen & 1 == 1)

@@ -28,7 +28,7 @@ pub struct Process {
     pub id: u32,
     /// The program's file name.
     pub program: String,
-    /// The rank in its job; empty where no launcher tells it.
+    /// The rank in its job; empty where no launcher sets it.
     pub rank: String,
     /// The driver's version, as `cuDriverGetVersion` counts.
     pub driver_version: i32,

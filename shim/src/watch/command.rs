@@ -74,8 +74,8 @@ fn arguments(command: &str) -> Vec<CString> {
     ["sh", "-c", command].into_iter().flat_map(CString::new).collect()
 }
 
-/// The environment of the command: that of the process as it began, for what is there now may change at any moment; without
-/// the guard, and with what there is to tell of the hang.
+/// The environment of the command: that of the process as it began, because the present one may change at any moment; without the
+/// guard, and with the facts of the hang.
 fn variables(guard: &Guard, report: &HangReport) -> Vec<CString> {
     let block = std::fs::read("/proc/self/environ").unwrap_or_default();
     let mut variables = unguarded(&block, own_file().as_deref());
@@ -89,7 +89,7 @@ fn variables(guard: &Guard, report: &HangReport) -> Vec<CString> {
     variables
 }
 
-/// Variables without the guard in front of what is started, and without what another hang has told.
+/// Variables without the guard ahead of the started program, and without those of another hang.
 fn unguarded(block: &[u8], own: Option<&Path>) -> Vec<CString> {
     let told = |name: &[u8]| hang_variable::ALL.iter().any(|variable| variable.as_bytes() == name);
     let mut variables = Vec::new();
@@ -138,7 +138,7 @@ struct Given {
     descriptors: c_int,
     /// The first error before the shell starts, negative; or 0.
     error: AtomicI32,
-    /// How the shell ended, as a wait tells it; or [`UNKNOWN`].
+    /// How the shell ended, as a wait reports it; or [`UNKNOWN`].
     status: AtomicI32,
 }
 

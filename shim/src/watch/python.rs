@@ -65,7 +65,7 @@ pub fn save(guard: &Guard) -> Option<String> {
         }
     };
     if let Some(folder) = &guard.folder {
-        // It stands in the report too.
+        // The report holds it too.
         let _ = folder.replace(PYTHON, &text);
     }
     Some(text)
@@ -85,7 +85,7 @@ impl Interpreter {
         let found = image.function(&memory, DUMP).or_else(|| in_its_file(module, &image));
         // Whatever a table says, only code is called.
         let Some(found) = found.filter(|address| module.has_code_at(*address)) else { return Some(Self::Without) };
-        // SAFETY: the address of a function of this name, whose entry_point has not changed since Python 3.6.
+        // SAFETY: the address of a function of this name, whose entry point has not changed since Python 3.6.
         Some(Self::With(unsafe { std::mem::transmute::<usize, Dump>(found as usize) }))
     }
 }

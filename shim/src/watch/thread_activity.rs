@@ -16,7 +16,7 @@ const MOST_THREADS: usize = 256;
 const THE_DRIVERS: &str = "cuda";
 const OWN: &str = "lazyguard-";
 
-/// What the process's threads do, as far as the kernel tells; of the driver's own threads those that are asked for.
+/// What the process's threads do, as far as the kernel says; of the driver's own threads those that are asked for.
 pub fn threads(wanted: impl Fn(u32) -> bool) -> Vec<(u32, ThreadActivity)> {
     let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return Vec::new() };
     let ids = tasks.flatten().filter_map(|task| task.file_name().to_str()?.parse::<u32>().ok());
@@ -82,7 +82,7 @@ mod tests {
         let told = || threads(|_| false).into_iter().find(|(id, _)| *id == thread).map(|(_, doing)| doing);
         let soon = (0..200).any(|_| {
             std::thread::sleep(Duration::from_millis(5));
-            // Where the kernel does not tell, there is nothing to test.
+            // Where the kernel does not answer, there is nothing to test.
             told().is_none_or(|doing| doing == ThreadActivity::Waiting)
         });
         assert!(soon, "{:?}", told());

@@ -183,8 +183,8 @@ impl Watch {
         }
     }
 
-    /// Does what the user wants done about a hang: at once where it is certain, else when it has lasted for as long as anything has
-    /// to that has no pattern. Whether a kernel ends cannot be known from outside, and what is done cannot be undone.
+    /// Does what the user wants done about a hang: at once where it is certain, else when it has lasted for as long as a wait
+    /// without a pattern has to. Whether a kernel ends cannot be known from outside, and the action cannot be undone.
     fn act(&mut self, now: Nanos) {
         let (awake_since, patience) = (self.awake_since, self.guard.settings.patience_nanos());
         let Some(incident) = self.incident.as_mut().filter(|i| !i.acted && i.report.status == Status::Hang) else {
@@ -308,7 +308,7 @@ impl Watch {
             report = self.asked(&report).unwrap_or(report);
         }
         if report.status == Status::Well {
-            // Everything has ended, and no call has told so.
+            // Everything has ended, and no call has shown it.
             self.forget();
             return;
         }
@@ -403,7 +403,7 @@ fn say_that_it_is_over(guard: &Guard, mut report: HangReport, now: Nanos) {
 /// Keeps a report, and everything else, in the run folder.
 fn keep(guard: &Guard, report: &HangReport) {
     let Some(folder) = &guard.folder else { return };
-    // The process may be at its exit meanwhile: what is written there is the last word.
+    // The process may be at its exit meanwhile: the exiting thread's report is the last.
     let ended = lock(&guard.reports.ended);
     if *ended {
         return;

@@ -108,12 +108,12 @@ impl<S: Source> Recording<S> {
         Records::new(&self.source, &self.header, &self.index)
     }
 
-    /// How many bytes of the file are gone at its end: whatever was there is not told.
+    /// How many bytes of the file are gone at its end: the reader cannot report what was there.
     pub fn missing_bytes(&self) -> u64 {
         header::missing(&self.header.facts, self.header.length)
     }
 
-    /// How many records are of a entry_point or a kind that this build knows not. They are among those present, and
+    /// How many records are of an entry point or a kind that this build knows not. They are among those present, and
     /// [`Recording::records`] passes over them.
     pub fn unknown_records(&self) -> u64 {
         self.index.unknown
