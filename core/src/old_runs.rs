@@ -34,18 +34,18 @@ pub use remove::{remove_folder, DEEPEST};
 pub const MOST_WITHOUT_HANG: usize = 8;
 /// For how long those stay.
 pub const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// How many folders stay in one place, whatever is in them; the one that is being made is counted. A person looks at the newest
+/// How many folders stay in one place, whatever is in them; the one that is being made is counted. Users look at the newest
 /// failures, and sixteen recordings of the usual size are [`MOST_BYTES`].
 pub const MOST_FOLDERS: usize = 16;
 /// How much they may take together, in bytes. The newest stays, however large it is.
 pub const MOST_BYTES: u64 = 256 << 20;
-/// For how long a process may not have stamped its recording and still be alive.
+/// How long a process may leave its recording unstamped and still count as alive.
 pub const SILENT: Duration = Duration::from_secs(60);
 
 /// The most folders that are looked at while a program starts.
 const MOST_LOOKED_AT: usize = 256;
 
-/// Tells whether another process holds a lock on a file.
+/// Says whether another process holds a lock on a file.
 pub type AskLock = dyn Fn(&File) -> Option<bool>;
 
 /// What can be asked about this machine.
@@ -132,7 +132,7 @@ pub fn tidy(base: &Path, sight: &Sight<'_>) {
     }
 }
 
-/// What is too much of these, the newest first; whose process lives is never among them.
+/// The excess among these, the newest first; a folder whose process lives is never among them.
 pub fn surplus(left: &[Left], now: SystemTime) -> Vec<&Left> {
     let mut dead: Vec<_> = left.iter().filter(|left| left.state != State::Lives).collect();
     dead.sort_by_key(|left| std::cmp::Reverse(left.since));
@@ -162,7 +162,7 @@ fn some_in(base: &Path, sight: &Sight<'_>, most: usize) -> Vec<Left> {
 
 impl Left {
     fn at(private: Private, entry: &DirEntry, sight: &Sight<'_>) -> Option<Self> {
-        // Anybody may put something of such a name here: of a link, this is the link itself.
+        // Any user may put an entry of such a name here: of a link, this is the link itself.
         let about = entry.metadata().ok().filter(|about| about.is_dir() && about.uid() == sight.user)?;
         let (path, since) = (entry.path(), about.modified().ok()?);
         let state = match private.is_run {
@@ -242,7 +242,7 @@ fn state_of_run(path: &Path, private: Private, since: SystemTime, sight: &Sight<
     if (sight.exists)(private.process) || is_locked(path) {
         return State::Lives;
     }
-    // Of a run that came to its end, the numbers are enough: it has waited for what it has started, or let it go.
+    // For a run that has ended, the numbers are enough: it waited for the processes it started, or released them.
     let is_stamped = |folder: &Path| (!known || !is_there(path, KEPT)) && is_stamped(folder, sight) == Some(true);
     let lives = |folder: &Path| {
         let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -282,8 +282,8 @@ fn lock_of(folder: &Path, sight: &Sight<'_>) -> Lock {
     }
 }
 
-/// Whether a process whose folder is in this one still runs; or a run, or one of its processes. It may where there are more entries
-/// than are looked at.
+/// Whether a process whose folder is in this one still runs; or a run, or one of its processes. True as well where there are more
+/// entries than are looked at.
 fn has_living(root: &Path, depth: usize, entries: &mut usize, lives: &dyn Fn(&Path) -> bool) -> bool {
     entries_of(root).any(|entry| {
         let Some(rest) = entries.checked_sub(1) else { return true };

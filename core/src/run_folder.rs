@@ -14,7 +14,7 @@ pub fn private_prefix(user: u32, process: u32) -> String {
     format!("lazyguard-{user}-{process}-")
 }
 
-/// The end of such a name: in which namespace the process has its number, as far as four digits tell, and something random.
+/// The end of such a name: the namespace in which the process has its number, as far as four digits hold it, and something random.
 pub fn private_suffix(namespace: u16, random: u16) -> String {
     format!("{namespace:04x}{random:04x}")
 }
@@ -118,8 +118,8 @@ const UNSUITABLE: [(u64, &str); 20] = [
     (0xabba_1974, "xenfs"),
 ];
 
-/// Of the room that is left on a file system, a recording takes at most one part in this many: where it was asked for, and
-/// where it was not.
+/// The part of a file system's free space that a recording takes at most, as one part in this many: where the user asked for it,
+/// and where not.
 const SHARE_OF_ROOM: u64 = 4;
 const SHARE_OF_ROOM_UNASKED: u64 = 16;
 
@@ -128,7 +128,7 @@ const SHARE_OF_ROOM_UNASKED: u64 = 16;
 pub struct FileSystem {
     /// `f_type` of statfs(2); of a wider field, what is beyond 32 bits does not count.
     pub kind: u64,
-    /// What is left to this user, in bytes.
+    /// What this user may still take, in bytes.
     pub room: u64,
 }
 

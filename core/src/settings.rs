@@ -119,11 +119,11 @@ impl Setting {
     }
 }
 
-/// The variable that tells programs under `lazyguard run`, and a `lazyguard run` among them, where that keeps its folders. It
-/// looks like a setting, and is none.
+/// The variable that gives programs under `lazyguard run`, and a `lazyguard run` among them, the place where that keeps its
+/// folders. It looks like a setting, and is none.
 pub const RUN_ROOT: &str = "LAZYGUARD_RUN_ROOT";
 
-/// The variable that tells them where a process puts its folder that may not write into that one, because it runs as another
+/// The variable that gives them the place for the folder of a process that may not write into that one, because it runs as another
 /// user. It looks like a setting, and is none.
 pub const RUN_OTHER_USERS: &str = "LAZYGUARD_RUN_OTHER_USERS";
 
@@ -302,12 +302,12 @@ impl Default for Settings {
     }
 }
 
-/// What has no known pattern, or may still be helped, counts as a hang after this many times the threshold.
+/// A wait without a known pattern, or one that may still end, counts as a hang after this many times the threshold.
 const PATIENCE: u64 = 3;
 
 impl Settings {
-    /// How long what has no known pattern, or may still be helped, has to stand still until it counts as a hang; where hangs are
-    /// not looked for, by the default threshold.
+    /// How long a wait without a known pattern, or one that may still end, has to stand still until it counts as a hang; where the
+    /// guard does not look for hangs, by the default threshold.
     pub fn patience_nanos(&self) -> u64 {
         let threshold = match self.hang_after_nanos {
             0 => Self::default().hang_after_nanos,
@@ -316,8 +316,8 @@ impl Settings {
         threshold.saturating_mul(PATIENCE)
     }
 
-    /// Reads the settings from the environment's pairs; pairs that are not LazyGuard's are passed over. The second part
-    /// holds one line for each name or value that could not be used.
+    /// Reads the settings from the environment's pairs, and skips pairs that are not LazyGuard's. The second part holds one line
+    /// for each name or value that could not be used.
     pub fn read<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> (Self, Vec<String>) {
         let mut settings = Self::default();
         let mut complaints = Vec::new();
@@ -446,17 +446,17 @@ pub fn unknown_field(template: &str) -> Option<String> {
     None
 }
 
-/// What is said of such a field of the template `whose`.
+/// The message about such a field of the template `whose`.
 pub fn unknown_field_complaint(whose: &str, field: &str) -> String {
     format!("{whose} has {field}, which is no field and stands as it was written (fields: %h, %p, %r, %t; %% is a percent sign)")
 }
 
-/// A folder's name as a template that stands for it alone.
+/// A folder's name as a template that means it alone.
 pub fn literal_folder(folder: &str) -> String {
     folder.replace('%', "%%")
 }
 
-/// Fills in the `%` fields of `LAZYGUARD_OUT`. A field that is not known stands as it was written.
+/// Fills in the `%` fields of `LAZYGUARD_OUT`. An unknown field stays as it was written.
 pub fn expand_folder(template: &str, facts: &FolderFacts<'_>) -> String {
     let mut folder = String::with_capacity(template.len() + 16);
     let mut rest = template.chars();

@@ -345,7 +345,7 @@ fn a_segment_that_is_taken_meanwhile_is_passed_over_as_a_whole() {
     assert_eq!(while_it_is_read(4, taken), (vec![10, 11, 12], 0));
     let taken_and_filled = |bytes: &mut Vec<u8>| in_segment_3(bytes, segment::STATE, pair(segment::CURRENT, 2_u32));
     assert_eq!(while_it_is_read(3, taken_and_filled), (vec![10, 12], 1));
-    // Given up by its own thread, or longer than before: it is what it was.
+    // Released by its own thread, or longer than before: it is what it was.
     let released = |bytes: &mut Vec<u8>| {
         in_segment_3(bytes, segment::STATE, pair(segment::RELEASED, 1_u32));
         in_segment_3(bytes, segment::LENGTH, 4);

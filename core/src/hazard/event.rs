@@ -90,7 +90,7 @@ const CLASSES: [StreamClass; 6] = [
 ];
 
 impl HazardEvent {
-    /// What a record tells, which the thread with this id in the system made; `None` if it is of no hazard that this build
+    /// The occurrence in a record that the thread with this id in the system made; `None` if it is of no hazard that this build
     /// knows.
     pub fn of(record: &Record, thread: u32) -> Option<Self> {
         let Payload::Hazard(numbers) = record.payload() else { return None };

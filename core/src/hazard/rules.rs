@@ -82,7 +82,7 @@ pub const fn held(entered: Nanos, returned: Nanos) -> bool {
 }
 
 /// Whether so many outstanding operations explain a launch that blocked the host. Of more than a queue holds most have ended, and
-/// nothing is known of how many.
+/// the guard does not know how many.
 pub const fn queue_is_deep(outstanding: u64) -> bool {
     queue_may_be_full(outstanding) && !more_than_a_queue_holds(outstanding)
 }
@@ -117,9 +117,9 @@ mod tests {
         for (kind, own, others, streams, expect) in [
             (Function, 1, true, &[][..], None),
             (Function, 1, false, &[2], Some((Code::LG101, 2))),
-            (Function, 1, false, &[1], None), // nobody is there who could wait
+            (Function, 1, false, &[1], None), // no other work could wait
             (Function, 1, true, &[1], Some((Code::LG101, 1))),
-            (Function, 1, true, &[1, 2], Some((Code::LG101, 2))), // another one's work is told before the own
+            (Function, 1, true, &[1, 2], Some((Code::LG101, 2))), // another stream's work is named before the own
             (Function, 0, true, &[1], Some((Code::LG101, 1))),    // no launch: what is launched later may go elsewhere
             (Function, 0, false, &[1], None),
             (Module, 1, false, &[1], Some((Code::LG102, 1))),
@@ -175,7 +175,7 @@ mod tests {
         for (took, in_flight, launched, expect) in [
             (ms, true, true, Some(Flags::default())),
             (ms, false, true, Some(Flags::TIMED)),
-            (ms, false, false, None), // at the start nobody waits
+            (ms, false, false, None), // at the start no thread waits
             (ms - 1, true, true, None),
         ] {
             assert_eq!(compiled(took, in_flight, launched), expect, "{took} {in_flight} {launched}");

@@ -46,7 +46,7 @@ impl Waits {
         self.waits.len()
     }
 
-    /// Lets go of waits that are known to be over.
+    /// Drops waits that are known to be over.
     pub fn forget(&mut self, over: impl Fn(&Outstanding) -> bool) {
         self.waits.retain(|wait| !over(wait));
     }
@@ -82,7 +82,7 @@ impl Waits {
         self.waits.iter().filter(satisfied).copied().collect()
     }
 
-    /// A write was submitted: what it satisfies, or may, is let go of. A wait of its own stream stands before it.
+    /// A write was submitted: drops the waits that it satisfies, or may. A wait of its own stream comes before it.
     pub fn written(&mut self, write: &ValueWrite) {
         self.waits.retain(|wait| {
             wait.stream == write.stream

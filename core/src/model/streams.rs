@@ -53,7 +53,7 @@ impl Streams {
         Some(proven)
     }
 
-    /// Time passes up to this moment: what is known by then counts.
+    /// Advances time to this moment: what is known by then counts.
     pub fn pass(&mut self, to: Nanos) {
         self.now = self.now.max(to);
         let now = self.now;

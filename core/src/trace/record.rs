@@ -74,7 +74,7 @@ impl Kind {
 pub struct Record {
     /// Which call.
     pub entry_point: EntryPoint,
-    /// What the record tells of.
+    /// What the record is about.
     pub kind: Kind,
     /// [`flag`] bits.
     pub flags: u8,

@@ -488,7 +488,7 @@ const LEGACY: u64 = 1;
 /// `CU_STREAM_PER_THREAD`.
 pub const PER_THREAD: u64 = 2;
 
-/// A call of which nothing was kept while it was made, to be looked at again after it.
+/// A call about which the hook kept nothing while it was made, for another look after it.
 pub fn seen_again(guard: &'static Guard, slot: &'static ThreadSlot, entry: Entry, record: &Record) -> Call {
     let about = About {
         stream: record.stream,

@@ -52,7 +52,7 @@ impl Call {
             self.guard.mappings.called_from(self.caller.address as u64);
         }
         if !self.is_loaded(function) {
-            // Nothing in flight means that loading now is safe, and everything else that is pending may come along.
+            // With nothing in flight, loading now is safe, and the loader may load everything else that is pending.
             self.load_pending(self.about.context);
         }
         if self.is_loaded(function) {

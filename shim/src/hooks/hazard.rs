@@ -153,8 +153,8 @@ impl Call {
         Some((Flags::UNSATISFIED, other))
     }
 
-    /// Whether nothing was submitted to another stream that could write what a wait waits for: kernels, copies, fills and graphs
-    /// do not say where they write.
+    /// Whether no other stream has an operation that could write what a wait waits for: kernels, copies, fills and graphs do not
+    /// say where they write.
     fn nobody_else_may_satisfy(&self, wait: &Outstanding) -> bool {
         let tracker = &self.guard.tracker;
         let idle = |number: u32, stream: &Stream| {
@@ -361,11 +361,11 @@ impl Call {
         let others =
             |filler: &Filler| submits && filler.context == context && filler.stream != stream && !in_turn(filler);
         for filler in self.guard.hazards.fillers(self.guard) {
-            // On its own stream it delays nothing; there it is asked now and then only.
+            // On its own stream it delays nothing; there the hook asks only now and then.
             if filler.stream == stream && !self.guard.hazards.asks_again() {
                 continue;
             }
-            // Asked also for its own sake: once it has ended, launches go the fast path again.
+            // The hook also asks for another reason: once the grid has ended, launches take the fast path again.
             let busy = self.asked(filler.stream);
             if others(&filler) && busy == Some(true) {
                 let Filler { stream, launch, .. } = filler;

@@ -70,8 +70,8 @@ pub(super) fn wait(
     )
 }
 
-/// A list that is made before the real call and taken after it. It is not dropped where the call is left by a cancellation or
-/// an exception: that would take a landing pad in the frame that calls the driver. It is lost then.
+/// A list that is made before the real call and taken after it. It is not dropped where a cancellation or an exception leaves the
+/// call: that would take a landing pad in the frame that calls the driver. It is leaked then.
 fn kept_across_the_call<T>() -> ManuallyDrop<RefCell<Vec<T>>> {
     ManuallyDrop::new(RefCell::new(Vec::new()))
 }

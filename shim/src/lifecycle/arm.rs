@@ -40,8 +40,8 @@ pub struct Initialised {
     pub returned: u64,
 }
 
-/// Runs when the library is loaded, in every process: it notes the time, finds the real `dlsym`, looks what standard error
-/// is, and nothing else. The program has no second thread then that could cancel this one.
+/// Runs when the library is loaded, in every process. It notes the time, finds the real `dlsym`, records what standard error is,
+/// and does nothing else. The program has no second thread then that could cancel this one.
 #[ctor::ctor(unsafe)]
 fn loaded() {
     LOADED.store(clock::system_nanos(), Ordering::Relaxed);

@@ -27,8 +27,8 @@ static REAL: [AtomicPtr<c_void>; ENTRY_POINTS.len()] = [const { AtomicPtr::new(n
 static EXPORTED: [AtomicPtr<c_void>; ENTRY_POINTS.len()] = [const { AtomicPtr::new(null_mut()) }; ENTRY_POINTS.len()];
 static ADOPTED: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
-/// The real function of an entry point, if a driver is loaded that has it. The caller may be the first to come here, so it hands
-/// its table of hooks over.
+/// The real function of an entry point, if a driver is loaded that has it. The caller may be the first to look one up, so it passes
+/// its table of hooks.
 #[inline]
 pub fn real(entry_point: EntryPoint, hooks: &'static HookTable) -> Option<*mut c_void> {
     let function = REAL[entry_point.index()].load(Ordering::Relaxed);
@@ -75,7 +75,7 @@ pub fn adopted() -> bool {
     !ADOPTED.load(Ordering::Acquire).is_null()
 }
 
-/// What comes behind this library in the search order under the entry point's name.
+/// What comes after this library in the search order under the entry point's name.
 fn next(entry_point: EntryPoint) -> Option<*mut c_void> {
     let mut name = [0u8; LONGEST];
     let found = dynamic_linker::real(libc::RTLD_NEXT, terminated(entry_point.symbol(), &mut name)?);
@@ -128,7 +128,7 @@ pub fn adopt_at(address: *const c_void) -> bool {
 }
 
 fn adopt(handle: *mut c_void) -> bool {
-    // Only a driver in the global scope has anything in front of it that calls would pass on their way there.
+    // Only a driver in the global scope can have an interposer ahead of it.
     let probe = dynamic_linker::real(libc::RTLD_NEXT, c"cuDriverGetVersion");
     let in_scope = !probe.is_null();
     let mut name = [0u8; LONGEST];

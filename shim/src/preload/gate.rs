@@ -86,7 +86,7 @@ fn wait(slot: &ThreadSlot, open: OpenRecord, context: u32, patience: Duration) {
             // Release: partner of the Acquire in `breached`; it is set before the submission is made.
             BREACHED.store(true, Ordering::Release);
             pass_through::note(PassThrough::GatePatience);
-            // No other thread has to lose patience with a loading that does not get on.
+            // No other thread has to wait its patience out for a loading that makes no progress.
             HOT.gate.store(OPEN, Ordering::SeqCst);
             slot.mark(&open);
             return;
@@ -115,7 +115,7 @@ impl Closed {
         Some(closed)
     }
 
-    /// Whether a submission has lost its patience and gone through.
+    /// Whether a submission has waited its patience out and gone through.
     pub fn breached(&self) -> bool {
         BREACHED.load(Ordering::Acquire)
     }

@@ -127,7 +127,7 @@ impl Drop for Probing {
     }
 }
 
-/// Whether the probe's thread has been given up.
+/// Whether the watchdog has abandoned the probe's thread.
 pub fn probe_lost() -> bool {
     PROBE_LOST.load(Ordering::SeqCst)
 }
@@ -168,7 +168,7 @@ pub fn settle() {
     }
 }
 
-/// The longest that a destroyer waits; the questions take microseconds.
+/// The longest that a destroying thread waits; the questions take microseconds.
 const SETTLED: Duration = Duration::from_millis(200);
 
 /// What is in flight in the context, which is current to this thread, asking the streams that are not known to be idle. The gate

@@ -214,7 +214,7 @@ impl Loader {
         }
         let Some(_current) = Current::make(handle) else { return false };
         let idle = clear && self.idle(process, context, slot.thread());
-        // Only now: an unload that was under way has taken its items away, and the next one waits at the gate.
+        // Only now: an unload that was under way has removed its items, and the next one waits at the gate.
         let items = pending();
         let outcome = if idle {
             self.load(process, context, &items, at_start, &closed)
@@ -337,7 +337,7 @@ impl Loader {
 
     /// The summary of it.
     pub fn summary(&self, policy: Policy) -> PreloadSummary {
-        // The watchdog asks too: it must not wait for a thread that was stopped with the queue in hand.
+        // The watchdog asks too: it must not wait for a thread that was stopped while it held the queue's lock.
         match self.queue.try_lock() {
             Ok(queue) => queue.summary(policy),
             Err(_) => PreloadSummary { policy: PreloadSummary::policy_name(policy), ..PreloadSummary::default() },

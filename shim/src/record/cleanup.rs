@@ -17,7 +17,8 @@ pub fn run(base: &Path, user: u32) {
         now: SystemTime::now(),
         exists: &exists,
         open: &files::open_unlinked,
-        // A lock is not asked for on a thread of the program: runs of other containers are left to `lazyguard run` and `clean`.
+        // The library asks for no lock on a thread of the program: it leaves runs of other containers to `lazyguard run` and
+        // `clean`.
         is_locked: None,
     };
     tidy(base, &sight);

@@ -162,14 +162,14 @@ impl RunFolder {
         self.asked_for
     }
 
-    /// Takes the folder away, unless it is to stay.
+    /// Removes the folder, unless it is to stay.
     pub fn remove_unless_asked_for(&self) {
         if !self.stays {
             Self::remove(&self.path);
         }
     }
 
-    /// Takes a private folder away, as far as it is there.
+    /// Removes a private folder, as far as it is there.
     pub fn remove(path: &Path) {
         for name in file::OF_A_PROCESS {
             // What is not there needs no removing.

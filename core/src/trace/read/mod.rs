@@ -73,7 +73,7 @@ impl<S: Source> Recording<S> {
         Ok(Self { source, header, threads, contexts, streams, strings, index, defects })
     }
 
-    /// What the header tells of the process.
+    /// What the header says of the process.
     pub fn facts(&self) -> &Facts {
         &self.header.facts
     }
