@@ -5,11 +5,11 @@
 //! * [`state`] holds what is known of threads, contexts, streams and functions, folded from calls.
 //! * [`trace`] is the recording: what outlives the process, its writer and its reader.
 //! * [`run_folder`] says where a recording may be mapped.
-//! * [`old_runs`] says which private folders are taken away, and takes them.
+//! * [`old_runs`] says which private folders are removed, and removes them.
 //! * [`model`] folds records into what streams are busy with, and what has ended.
 //! * [`preload`] decides what to load, and when to stop.
 //! * [`diagnose`] turns a [`diagnose::Snapshot`] into verdicts.
-//! * [`hazard`] turns what a run that passed has noted into hazards.
+//! * [`hazard`] turns the occurrences noted in a run that passed into hazards.
 //! * [`stack`] reads a blocked thread's stack, and writes it down.
 //! * [`report`] writes verdicts for people and for programs.
 //! * [`tasks`] says how many more threads may be started.

@@ -1,20 +1,20 @@
-//! Private folders that are left behind: what they are, which of them are taken away, and how.
+//! Private folders left behind by earlier processes: what they are, which of them are removed, and how.
 //!
-//! Nobody has asked for these folders, and each takes as much memory as `LAZYGUARD_RECORD` says. So their number and their size have
-//! a limit. The library looks after it when a process makes a folder of its own, `lazyguard run` when it makes one, and
-//! `lazyguard clean` when it is called; this is the one place that says what may be removed.
+//! The user did not ask for these folders, and each takes as much memory as `LAZYGUARD_RECORD` says. So their number and their size
+//! have a limit. The library enforces it when a process makes a folder of its own, `lazyguard run` when it makes one, and
+//! `lazyguard clean` when it is called. Only this module says what may be removed.
 //!
-//! A folder is never removed while its process lives. Where the process has its number on the same host and in the same namespace, the
-//! kernel says whether there is one. Containers that share their memory (`--ipc=host`), and hosts that share a file system, see each
-//! other's folders and not each other's processes: there a lock says that a run goes on, and the recording that a process does, since
-//! it is stamped ten times a second. A process that was stopped as a whole for longer than [`SILENT`] in another container counts as
-//! gone. What an earlier boot of this host has left is treated in the same way.
+//! A folder is never removed while its process lives. For a process of the same host and namespace, the kernel says whether it
+//! lives. Containers that share their memory (`--ipc=host`), and hosts that share a file system, see each other's folders and not
+//! each other's processes. There a lock shows that a run goes on, and the recording shows that a process does, because the process
+//! stamps it ten times a second. A process in another container that was stopped as a whole for longer than [`SILENT`] counts as
+//! gone. Folders of an earlier boot of this host are treated in the same way.
 //!
-//! A sweep runs on a thread of the program, whose stack may be small, and root's place for other users is open to all. So it looks at no
-//! more entries than [`Sight::entries`] says, and goes no deeper than folders of LazyGuard lie in each other.
+//! A sweep runs on a thread of the program, whose stack may be small, and any user may write to root's place for other users. So a
+//! sweep looks at no more entries than [`Sight::entries`] says, and goes no deeper than LazyGuard nests folders.
 //!
-//! Must not: follow a link, remove anything of another user outside a folder of this one, wait, or look at a clock or at processes by
-//! itself: that is asked of [`Sight`].
+//! Must not: follow a link, remove anything of another user outside a folder of this one, wait, or look at a clock or at processes
+//! by itself: it asks [`Sight`].
 
 mod remove;
 
@@ -34,25 +34,25 @@ pub use remove::{remove_folder, DEEPEST};
 pub const MOST_WITHOUT_HANG: usize = 8;
 /// For how long those stay.
 pub const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// How many folders stay in one place, whatever is in them; the one that is being made is counted. A person looks at the newest
+/// How many folders stay in one place, whatever is in them; the one that is being made is counted. Users look at the newest
 /// failures, and sixteen recordings of the usual size are [`MOST_BYTES`].
 pub const MOST_FOLDERS: usize = 16;
 /// How much they may take together, in bytes. The newest stays, however large it is.
 pub const MOST_BYTES: u64 = 256 << 20;
-/// For how long a process may not have stamped its recording and still be alive.
+/// How long a process may leave its recording unstamped and still count as alive.
 pub const SILENT: Duration = Duration::from_secs(60);
 
 /// The most folders that are looked at while a program starts.
 const MOST_LOOKED_AT: usize = 256;
 
-/// Tells whether another process holds a lock on a file.
+/// Says whether another process holds a lock on a file.
 pub type AskLock = dyn Fn(&File) -> Option<bool>;
 
 /// What can be asked about this machine.
 pub struct Sight<'a> {
     /// This user.
     pub user: u32,
-    /// The namespace in which processes have their numbers here, as [`namespace`] tells it.
+    /// The namespace in which processes have their numbers here, from [`namespace`].
     pub namespace: u16,
     /// The most entries of folders that are looked at for one private folder, and the most that one sweep removes.
     pub entries: usize,
@@ -84,7 +84,7 @@ pub enum State {
 pub struct Left {
     /// Where it is.
     pub path: PathBuf,
-    /// What its name tells.
+    /// What its name says.
     pub private: Private,
     /// When its content last changed.
     pub since: SystemTime,
@@ -122,7 +122,7 @@ pub fn all_in(base: &Path, sight: &Sight<'_>) -> Vec<Left> {
     some_in(base, sight, usize::MAX)
 }
 
-/// Takes away what is too much in a place where a folder is about to be made.
+/// Removes the excess folders in a place where a folder is about to be made.
 pub fn tidy(base: &Path, sight: &Sight<'_>) {
     let left = some_in(base, sight, MOST_LOOKED_AT);
     let mut entries = sight.entries;
@@ -132,7 +132,7 @@ pub fn tidy(base: &Path, sight: &Sight<'_>) {
     }
 }
 
-/// What is too much of these, the newest first; whose process lives is never among them.
+/// The excess among these, the newest first; a folder whose process lives is never among them.
 pub fn surplus(left: &[Left], now: SystemTime) -> Vec<&Left> {
     let mut dead: Vec<_> = left.iter().filter(|left| left.state != State::Lives).collect();
     dead.sort_by_key(|left| std::cmp::Reverse(left.since));
@@ -162,7 +162,7 @@ fn some_in(base: &Path, sight: &Sight<'_>, most: usize) -> Vec<Left> {
 
 impl Left {
     fn at(private: Private, entry: &DirEntry, sight: &Sight<'_>) -> Option<Self> {
-        // Anybody may put something of such a name here: of a link, this is the link itself.
+        // Any user may put an entry of such a name here: of a link, this is the link itself.
         let about = entry.metadata().ok().filter(|about| about.is_dir() && about.uid() == sight.user)?;
         let (path, since) = (entry.path(), about.modified().ok()?);
         let state = match private.is_run {
@@ -202,8 +202,8 @@ impl Left {
         }
     }
 
-    /// Takes the folder away, with no more entries than are still to be removed, which it counts down; returns how many bytes that gives
-    /// back. A folder of a process in which there is something that is not LazyGuard's stays as it is, since somebody has put it there.
+    /// Removes the folder, with no more entries than are still to be removed, which it counts down; returns how many bytes that
+    /// releases. A process's folder that holds anything not LazyGuard's stays as it is, because the user put it there.
     ///
     /// # Errors
     ///
@@ -242,7 +242,7 @@ fn state_of_run(path: &Path, private: Private, since: SystemTime, sight: &Sight<
     if (sight.exists)(private.process) || is_locked(path) {
         return State::Lives;
     }
-    // Of a run that came to its end, the numbers are enough: it has waited for what it has started, or let it go.
+    // For a run that has ended, the numbers are enough: it waited for the processes it started, or released them.
     let is_stamped = |folder: &Path| (!known || !is_there(path, KEPT)) && is_stamped(folder, sight) == Some(true);
     let lives = |folder: &Path| {
         let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -255,12 +255,12 @@ fn state_of_run(path: &Path, private: Private, since: SystemTime, sight: &Sight<
     }
 }
 
-/// Whether the numbers of processes that such a folder tells are those of this namespace.
+/// Whether the process numbers in such a folder's name are those of this namespace.
 fn is_known_here(private: Private, sight: &Sight<'_>) -> bool {
     sight.namespace != 0 && private.namespace == sight.namespace
 }
 
-/// What the lock on the mark of a run tells.
+/// What the lock on the mark of a run shows.
 enum Lock {
     /// The run goes on.
     Held,
@@ -282,8 +282,8 @@ fn lock_of(folder: &Path, sight: &Sight<'_>) -> Lock {
     }
 }
 
-/// Whether a process whose folder is in this one still runs; or a run, or one of its processes. It may where there are more entries
-/// than are looked at.
+/// Whether a process whose folder is in this one still runs; or a run, or one of its processes. True as well where there are more
+/// entries than are looked at.
 fn has_living(root: &Path, depth: usize, entries: &mut usize, lives: &dyn Fn(&Path) -> bool) -> bool {
     entries_of(root).any(|entry| {
         let Some(rest) = entries.checked_sub(1) else { return true };
@@ -304,8 +304,8 @@ pub fn process_of(name: &str) -> Option<u32> {
     process?.parse().ok()
 }
 
-/// Whether a run has kept what somebody is to look at: its path was printed, or a process has left the report of a hang. It may where
-/// there are more entries than are looked at.
+/// Whether a run has kept what the user is to look at: its path was printed, or a process has left the report of a hang. True as
+/// well where there are more entries than are looked at.
 fn run_is_evidence(root: &Path, depth: usize, entries: &mut usize) -> bool {
     is_there(root, KEPT)
         || entries_of(root).any(|entry| {
@@ -323,7 +323,7 @@ fn is_stamped(folder: &Path, sight: &Sight<'_>) -> Option<bool> {
     let mut bytes = [0; HEADER_BYTES];
     let trace = folder.join(TRACE);
     if fs::symlink_metadata(&trace).is_ok_and(|about| !about.is_file()) {
-        // The library makes no such thing, so it is nobody's recording.
+        // The library makes no such thing, so it is no recording.
         return Some(false);
     }
     (sight.open)(&trace).and_then(|file| file.read_exact_at(&mut bytes, 0)).ok()?;
@@ -353,7 +353,7 @@ fn bytes_in(folder: &Path, depth: usize, entries: &mut usize) -> u64 {
 fn is_ours(entry: &DirEntry) -> bool {
     let name = name_of(entry);
     let whole = name.strip_prefix('.').and_then(|name| name.strip_suffix(".new")).unwrap_or(&name);
-    // What lies in the way of one of our own files is taken away with it.
+    // What has the name of one of LazyGuard's own files is removed with it.
     OF_A_PROCESS.contains(&whole) && !entry.file_type().is_ok_and(|kind| kind.is_dir())
 }
 

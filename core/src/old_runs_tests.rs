@@ -1,4 +1,4 @@
-//! What is taken away of private folders, and what never is.
+//! Which private folders are removed, and which never are.
 
 use super::*;
 use crate::run_folder::{private_prefix, private_suffix};
@@ -190,7 +190,7 @@ fn where_numbers_of_processes_mean_nothing_the_stamp_decides() {
     let (fresh, silent) = (base.process(NOBODY, 0, 1), base.process(NOBODY, 0, 1));
     put(&fresh, TRACE, stamped(1));
     put(&silent, TRACE, stamped(3_600));
-    // A system that does not tell the namespace, as one without /proc.
+    // A system that does not report the namespace, as one without /proc.
     let sight = Sight { namespace: 0, ..base.sight() };
     let state = |path: &Path| all_in(&base.0, &sight).into_iter().find(|left| left.path == path).unwrap().state;
     assert_eq!((state(&fresh), state(&silent)), (State::Lives, State::Silent));
@@ -208,7 +208,7 @@ fn what_is_no_folder_of_this_user_is_left_alone() {
     // It says another user than the one it belongs to.
     fs::create_dir(base.0.join(private_prefix(user() + 1, NOBODY) + &private_suffix(HERE, 903))).unwrap();
     assert_eq!(all_in(&base.0, &base.sight()), []);
-    // A link in a folder is taken away, and not what it leads to.
+    // A link in a folder is removed, but not its target.
     let left = base.process(NOBODY, HERE, 1);
     symlink(target.join(TRACE), left.join(TRACE)).unwrap();
     fs::write(left.join(".hang.json.new"), "cut o").unwrap();

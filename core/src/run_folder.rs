@@ -1,5 +1,5 @@
-//! Where the run folder goes, and where a recording may be mapped: which file systems will do, and how much of their room it may
-//! take. The shim asks when it makes one, `lazyguard doctor` before, `lazyguard report` of a process that is gone afterwards.
+//! Where the run folder goes, and where a recording may be mapped: which file systems serve, and how much of their capacity it may
+//! take. The shim asks when it makes a folder, `lazyguard doctor` before, `lazyguard report` of a process that is gone afterwards.
 //!
 //! Must not: ask the environment or a file system anything; what is known of them is an argument.
 
@@ -14,13 +14,13 @@ pub fn private_prefix(user: u32, process: u32) -> String {
     format!("lazyguard-{user}-{process}-")
 }
 
-/// The end of such a name: in which namespace the process has its number, as far as four digits tell, and something random.
+/// The end of such a name: the namespace in which the process has its number, as far as four digits hold it, and something random.
 pub fn private_suffix(namespace: u16, random: u16) -> String {
     format!("{namespace:04x}{random:04x}")
 }
 
-/// Where private folders go, to the first that will do: to the folder for temporary files that the user has named (`TMPDIR`), to
-/// the one that lies in memory, to the one on a disk. Whoever looks for one looks in all: his environment may not be the process's.
+/// Where private folders go, to the first that serves: the folder for temporary files that the user has named (`TMPDIR`), the one
+/// in memory, the one on a disk. A command that looks for a folder looks in all, because its environment may not be the process's.
 pub fn private_bases(named: Option<OsString>) -> Vec<PathBuf> {
     let mut bases: Vec<_> = named.into_iter().filter(|folder| !folder.is_empty()).map(PathBuf::from).collect();
     for base in [MEMORY, "/tmp"] {
@@ -31,7 +31,7 @@ pub fn private_bases(named: Option<OsString>) -> Vec<PathBuf> {
     bases
 }
 
-/// What the name of a private folder tells.
+/// What the name of a private folder says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Private {
     /// Whether it is that of a `lazyguard run`, with the folders of the run's processes in it.
@@ -82,7 +82,7 @@ pub mod file {
     pub const REQUEST: &str = "dump.request";
     /// What the Python interpreter says of its threads.
     pub const PYTHON: &str = "python.txt";
-    /// The recording as a timeline, where `lazyguard export` was not told another name.
+    /// The recording as a timeline, where the user gave `lazyguard export` no other name.
     pub const TIMELINE: &str = "trace.perfetto-trace";
     /// In the folder of a run: that it is one, and whose; locked for as long as the run lasts.
     pub const MARK: &str = "supervised.json";
@@ -118,8 +118,8 @@ const UNSUITABLE: [(u64, &str); 20] = [
     (0xabba_1974, "xenfs"),
 ];
 
-/// Of the room that is left on a file system, a recording takes at most one part in this many: where it was asked for, and
-/// where it was not.
+/// The part of a file system's free space that a recording takes at most, as one part in this many: where the user asked for it,
+/// and where not.
 const SHARE_OF_ROOM: u64 = 4;
 const SHARE_OF_ROOM_UNASKED: u64 = 16;
 
@@ -128,7 +128,7 @@ const SHARE_OF_ROOM_UNASKED: u64 = 16;
 pub struct FileSystem {
     /// `f_type` of statfs(2); of a wider field, what is beyond 32 bits does not count.
     pub kind: u64,
-    /// What is left to this user, in bytes.
+    /// What this user may still take, in bytes.
     pub room: u64,
 }
 
@@ -138,8 +138,8 @@ impl FileSystem {
         IN_MEMORY.contains(&self.kind())
     }
 
-    /// Whether a recording of this size may be mapped there. Where nobody has asked for a folder, only a file system in memory
-    /// will do: a store into a page of a disk's file may have to wait for the disk. Who names a folder on a local disk has
+    /// Whether a recording of this size may be mapped there. Where the user has named no folder, only a file system in memory
+    /// serves: a store into a page of a disk's file may have to wait for the disk. A user who names a folder on a local disk has
     /// chosen.
     ///
     /// # Errors

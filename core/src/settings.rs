@@ -1,7 +1,7 @@
 //! The one table of settings, and its parser.
 //!
-//! The shim reads them from the environment once, when the guard is armed; the command-line tool prints the table; the
-//! documentation is checked against it. An unknown name or an unusable value costs one clear line and the default.
+//! The shim reads them from the environment once, when it arms the guard. The command-line tool prints the table. A test checks the
+//! documentation against it. An unknown name or an unusable value costs one clear line and the default.
 //!
 //! Must not: read the environment itself (the pairs are an argument), or fail.
 
@@ -51,7 +51,7 @@ pub enum OnHang {
     Command(String),
 }
 
-/// What the command of [`OnHang::Command`] is told, as variables of its environment: they look like settings, and are none.
+/// What the command of [`OnHang::Command`] receives, as variables of its environment: they look like settings, and are none.
 pub mod hang_variable {
     /// The process that hangs.
     pub const PID: &str = "LAZYGUARD_HANG_PID";
@@ -119,24 +119,24 @@ impl Setting {
     }
 }
 
-/// The variable that tells programs under `lazyguard run`, and a `lazyguard run` among them, where that keeps its folders. It
-/// looks like a setting, and is none.
+/// The variable that gives programs under `lazyguard run`, and a `lazyguard run` among them, the place where that keeps its
+/// folders. It looks like a setting, and is none.
 pub const RUN_ROOT: &str = "LAZYGUARD_RUN_ROOT";
 
-/// The variable that tells them where a process puts its folder that may not write into that one, because it runs as another
+/// The variable that gives them the place for the folder of a process that may not write into that one, because it runs as another
 /// user. It looks like a setting, and is none.
 pub const RUN_OTHER_USERS: &str = "LAZYGUARD_RUN_OTHER_USERS";
 
-/// How the name of such a folder begins where nobody has asked for it.
+/// The prefix of such a folder's name where the user has named none.
 pub const PRIVATE_RUN: &str = "lazyguard-run-";
 
 /// The largest recording that `LAZYGUARD_RECORD` allows, in bytes.
 pub const MOST_RECORD_BYTES: u64 = 64 << 30;
 
-/// Where the launchers in use tell a process its rank in a job; the first that is set counts.
+/// Where the launchers in use put a process's rank in a job; the first that is set counts.
 pub const RANKS: [&str; 5] = ["RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"];
 
-/// The rank, where a launcher tells it; an empty value is none.
+/// The rank, where a launcher sets it; an empty value is none.
 pub fn rank(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
     let told = RANKS.iter().filter_map(|name| variable(name));
     // It becomes a part of a folder's name.
@@ -302,12 +302,12 @@ impl Default for Settings {
     }
 }
 
-/// What has no known pattern, or may still be helped, counts as a hang after this many times the threshold.
+/// A wait without a known pattern, or one that may still end, counts as a hang after this many times the threshold.
 const PATIENCE: u64 = 3;
 
 impl Settings {
-    /// How long what has no known pattern, or may still be helped, has to stand still until it counts as a hang; where hangs are
-    /// not looked for, by the default threshold.
+    /// How long a wait without a known pattern, or one that may still end, has to stand still until it counts as a hang; where the
+    /// guard does not look for hangs, by the default threshold.
     pub fn patience_nanos(&self) -> u64 {
         let threshold = match self.hang_after_nanos {
             0 => Self::default().hang_after_nanos,
@@ -316,8 +316,8 @@ impl Settings {
         threshold.saturating_mul(PATIENCE)
     }
 
-    /// Reads the settings from the environment's pairs; pairs that are not LazyGuard's are passed over. The second part
-    /// holds one line for each name or value that could not be used.
+    /// Reads the settings from the environment's pairs, and skips pairs that are not LazyGuard's. The second part holds one line
+    /// for each name or value that could not be used.
     pub fn read<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> (Self, Vec<String>) {
         let mut settings = Self::default();
         let mut complaints = Vec::new();
@@ -446,17 +446,17 @@ pub fn unknown_field(template: &str) -> Option<String> {
     None
 }
 
-/// What is said of such a field of the template `whose`.
+/// The message about such a field of the template `whose`.
 pub fn unknown_field_complaint(whose: &str, field: &str) -> String {
     format!("{whose} has {field}, which is no field and stands as it was written (fields: %h, %p, %r, %t; %% is a percent sign)")
 }
 
-/// A folder's name as a template that stands for it alone.
+/// A folder's name as a template that means it alone.
 pub fn literal_folder(folder: &str) -> String {
     folder.replace('%', "%%")
 }
 
-/// Fills in the `%` fields of `LAZYGUARD_OUT`. A field that is not known stands as it was written.
+/// Fills in the `%` fields of `LAZYGUARD_OUT`. An unknown field stays as it was written.
 pub fn expand_folder(template: &str, facts: &FolderFacts<'_>) -> String {
     let mut folder = String::with_capacity(template.len() + 16);
     let mut rest = template.chars();

@@ -1,11 +1,11 @@
 //! How many more threads may be started, and whether that leaves room for the program's.
 //!
 //! Two limits count threads: that of a user (`RLIMIT_NPROC`, `ulimit -u`), over all the user's processes, and that of a control
-//! group (`pids.max`). The guard takes two threads of a program that may need all that are left: a thread that the program
-//! cannot start is a hang or a failure that it does not have without the guard. So the guard starts its own only
-//! where there are [`enough`] for both.
+//! group (`pids.max`). The guard takes two threads from a program that may need all that are left. A thread that the program cannot
+//! start is a hang or a failure that it does not have without the guard. So the guard starts its own only where there are
+//! [`enough`] for both.
 //!
-//! Must not: ask the system in any other way than through a [`Machine`], so that a test can play one.
+//! Must not: ask the system except through a [`Machine`], so that a test can play one.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

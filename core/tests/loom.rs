@@ -1,7 +1,7 @@
-//! What holds of a recording whatever turns the threads take, and however late each sees what the others have stored.
+//! What holds of a recording in every interleaving of the threads, however late each sees another's stores.
 //!
-//! The model checker `loom` runs each of these tests over and over, in every way within its bound on how often a thread is
-//! interrupted. The recordings are the smallest in which segments are full, taken again, and not to be had.
+//! The model checker `loom` runs each of these tests in every interleaving within its bound on how often a thread is interrupted.
+//! The recordings are the smallest in which segments are full, taken again, and exhausted.
 //!
 //! Runs under `--cfg loom` only: `scripts/loom`.
 #![cfg(loom)]
@@ -299,7 +299,7 @@ fn shape_with_thread(segments: [usize; 3], records: usize) -> Shape {
     Shape { threads: 1, segments, ..shape(0, records) }
 }
 
-/// The call of this number up to its mark. Everything that is told of it tells the number.
+/// The call of this number up to its mark. Every fact of the call holds the number.
 fn begin(slot: &ThreadSlot, symbol: &str, number: u32) -> OpenRecord {
     let entry_point = EntryPoint::by_symbol(symbol.as_bytes()).unwrap();
     let entered = u64::from(number) * 1000;
@@ -320,7 +320,7 @@ fn make(tracker: &Tracker, slot: u32, symbol: &str, number: u32) {
     slot.leave();
 }
 
-/// Looks at the call that the thread is in, and checks that all that is told of it is about one call.
+/// Reads the call that the thread is in, and checks that all its facts are of one call.
 fn watch(tracker: &Tracker, slot: u32) {
     if let Some(call) = tracker.thread(slot).unwrap().published() {
         let number = (call.entered / 1000) as u32;

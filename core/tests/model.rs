@@ -1,7 +1,8 @@
-//! The live state and the fold of the records tell the same of each stream.
+//! The live state and the fold of the records agree on each stream.
 //!
-//! A random program runs against the state, whose recording is read back then. Calls of several threads overlap, and what each means
-//! goes into the state at its return, as the hooks do it. The recording's tables are the live state; the fold sees the records alone.
+//! A random program runs against the state; then the test reads its recording back. Calls of several threads overlap, and the state
+//! takes what each means at its return, as the hooks do. The recording's tables are the live state; the fold sees the records
+//! alone.
 
 mod support;
 
@@ -84,8 +85,8 @@ impl Program {
         }
     }
 
-    /// Whether two calls overlap that say something of one event. What the driver makes of that, nobody outside can tell. A graph
-    /// may say something of every event.
+    /// Whether two calls overlap that say something of one event. The driver's order of the two cannot be seen from outside. A
+    /// graph may say something of every event.
     fn collides(&self, record: &Record) -> bool {
         let is_graph = |record: &Record| record.entry_point.class() == Class::GraphLaunch;
         let event = record.event();

@@ -1,4 +1,4 @@
-//! The reader is total: whatever happens to a recording, reading it ends, in order, with no more than there is.
+//! The reader is total: reading any damaged recording ends, in order, with no more than there is.
 
 mod support;
 

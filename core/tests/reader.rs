@@ -1,4 +1,4 @@
-//! What the reader makes of recordings that are not as they should be, or change while they are read.
+//! What the reader makes of recordings that are damaged, or change while they are read.
 
 mod support;
 
@@ -287,7 +287,7 @@ fn of_many_defects_the_first_are_kept_and_all_are_counted() {
     assert_eq!((recording.defects().len(), recording.defect_count()), (64, 200));
 }
 
-/// A file that somebody writes while it is read.
+/// A file that changes while it is read.
 struct Living {
     bytes: RefCell<Vec<u8>>,
     /// What happens before the read with this number, counted down.
@@ -345,7 +345,7 @@ fn a_segment_that_is_taken_meanwhile_is_passed_over_as_a_whole() {
     assert_eq!(while_it_is_read(4, taken), (vec![10, 11, 12], 0));
     let taken_and_filled = |bytes: &mut Vec<u8>| in_segment_3(bytes, segment::STATE, pair(segment::CURRENT, 2_u32));
     assert_eq!(while_it_is_read(3, taken_and_filled), (vec![10, 12], 1));
-    // Given up by its own thread, or longer than before: it is what it was.
+    // Released by its own thread, or longer than before: it is what it was.
     let released = |bytes: &mut Vec<u8>| {
         in_segment_3(bytes, segment::STATE, pair(segment::RELEASED, 1_u32));
         in_segment_3(bytes, segment::LENGTH, 4);

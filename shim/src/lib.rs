@@ -18,16 +18,15 @@
 //!
 //! What holds everywhere in this crate:
 //!
-//! * The first law: a program that works without the library works the same with it. Where anything is in doubt, the call
-//!   is passed on as it came, and counted under its reason ([`runtime::pass_through`]).
-//! * The real function is called exactly once, whatever fails around it, and its value is returned unchanged. The only
-//!   answer that is ever changed is the loading mode that a small CUDA runtime instance asks for (see
-//!   [`preload::nudge`]).
+//! * The first law: a program that works without the library works the same with it. Where anything is in doubt, the shim passes
+//!   the call on unchanged, and counts it under its reason ([`runtime::pass_through`]).
+//! * The shim calls the real function exactly once, whatever fails around it, and returns its value unchanged. The only answer that
+//!   it ever changes is the loading mode that a small CUDA runtime instance asks for (see [`preload::nudge`]).
 //! * No lock is held across a driver call, and the watchdog makes none.
 //! * A process that does not use CUDA gets no thread, no file and no output.
 //!
-//! Unsafe code stands at the edge: the exports, the look-up, the few structures that are read through the program's
-//! pointers, and the driver functions that are called on the guard's own behalf ([`lookup::driver`]).
+//! Unsafe code is at the edge: the exports, the look-up, the few structures that the shim reads through the program's pointers, and
+//! the driver functions that it calls on the guard's own behalf ([`lookup::driver`]).
 
 // The walk through the crate names its parts, which nothing outside can link to.
 #![allow(rustdoc::private_intra_doc_links)]

@@ -1,7 +1,7 @@
 //! Driver functions: their names, versions and classes; and the words that all other modules share.
 //!
-//! Must not: hold anything of a function that is not in `table.rs`: everything here is derived from it at compile time. Or
-//! depend on another module.
+//! Must not: hold a fact of a function that `table.rs` does not hold (everything here is derived from that table at compile time),
+//! or depend on another module.
 
 mod activity;
 mod code;
@@ -131,7 +131,7 @@ impl Class {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct EntryPoint(u16);
 
-/// The facts of one entry_point.
+/// The facts of one entry point.
 #[derive(Clone, Copy, Debug)]
 pub struct EntryPointInfo {
     /// The number that records carry; never reused.
@@ -140,7 +140,7 @@ pub struct EntryPointInfo {
     pub symbol: &'static str,
     /// The name by which `cuGetProcAddress` knows it.
     pub base: &'static str,
-    /// The CUDA version, as `cuGetProcAddress` counts them, from which this entry_point answers to `base`.
+    /// The CUDA version, as `cuGetProcAddress` counts them, from which this entry point answers to `base`.
     pub since: i32,
     /// Whether the default stream is the calling thread's own.
     pub per_thread: bool,
@@ -149,7 +149,7 @@ pub struct EntryPointInfo {
 }
 
 impl EntryPoint {
-    /// The entry_point with this index in [`ENTRY_POINTS`].
+    /// The entry point with this index in [`ENTRY_POINTS`].
     pub const fn from_index(index: usize) -> Option<Self> {
         if index < ENTRY_POINTS.len() {
             Some(Self(index as u16))
@@ -183,12 +183,12 @@ impl EntryPoint {
         self.info().symbol
     }
 
-    /// The entry_point of an exported symbol.
+    /// The entry point of an exported symbol.
     pub fn by_symbol(symbol: &[u8]) -> Option<Self> {
         ENTRY_POINTS.iter().position(|f| f.symbol.as_bytes() == symbol).and_then(Self::from_index)
     }
 
-    /// The entry_point that records name by `id`.
+    /// The entry point that records name by `id`.
     pub const fn by_id(id: u16) -> Option<Self> {
         if (id as usize) < BY_ID.len() {
             return Self::from_index(BY_ID[id as usize] as usize);
@@ -196,7 +196,7 @@ impl EntryPoint {
         None
     }
 
-    /// The first entry_point of a class: what stands for the class in records that are of no particular call.
+    /// The first entry point of a class: records that belong to no particular call name it.
     pub fn of_class(class: Class) -> Self {
         let found = ENTRY_POINTS.iter().position(|entry_point| entry_point.class == class).and_then(Self::from_index);
         found.unwrap_or(Self(0))
@@ -207,7 +207,7 @@ impl EntryPoint {
         (0..ENTRY_POINTS.len()).filter(move |&i| ENTRY_POINTS[i].base.as_bytes() == base).filter_map(Self::from_index)
     }
 
-    /// Which entry_point `cuGetProcAddress` means by a name, a version and a stream convention: the newest one no newer than
+    /// Which entry point `cuGetProcAddress` means by a name, a version and a stream convention: the newest one no newer than
     /// the version asked for. A name without per-thread forms answers with its only convention.
     pub fn by_request(base: &[u8], version: i32, per_thread: bool) -> Option<Self> {
         let newest = |wanted: bool| {
@@ -224,7 +224,7 @@ macro_rules! define_entry_points {
         $class:ident $args:tt => $family:ident :: $hook:ident $used:tt;
         { $( $id:literal $symbol:ident $base:ident $since:literal $convention:ident; )+ }
     )+) => {
-        /// Every entry_point, in the table's order.
+        /// Every entry point, in the table's order.
         pub const ENTRY_POINTS: &[EntryPointInfo] = &[
             $($(EntryPointInfo {
                 id: $id,
@@ -242,7 +242,7 @@ macro_rules! define_entry_points {
 
 crate::with_driver_api!(define_entry_points);
 
-/// The index of each id's entry_point; past the end of the forms where there is none.
+/// The index of each id's entry point; past the end of the forms where there is none.
 static BY_ID: [u16; largest_id() + 1] = {
     let mut table = [u16::MAX; largest_id() + 1];
     let mut index = 0;

@@ -1,6 +1,6 @@
-//! What driver calls answer, by the numbers and names of `CUresult` in `cuda.h` (CUDA 13.0).
+//! What driver calls return: the numbers and names of `CUresult` in `cuda.h` (CUDA 13.0).
 //!
-//! Must not: know what a call was about. Which answers are failures of that call is for its caller to say.
+//! Must not: know what a call was about. The caller says which results are failures of its call.
 
 /// `CUDA_ERROR_NOT_READY`: the answer of a query about work that has not ended, which is no failure.
 pub const NOT_READY: i32 = 600;
@@ -10,7 +10,7 @@ pub fn error_name(result: i32) -> Option<&'static str> {
     ERRORS.binary_search_by_key(&result, |(number, _)| *number).ok().map(|at| ERRORS[at].1)
 }
 
-/// An error as a person is told it: `719 (CUDA_ERROR_LAUNCH_FAILED)`.
+/// An error as messages write it: `719 (CUDA_ERROR_LAUNCH_FAILED)`.
 pub fn error_in_words(result: i32) -> String {
     match error_name(result) {
         Some(name) => format!("{result} ({name})"),

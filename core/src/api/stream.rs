@@ -61,7 +61,7 @@ impl fmt::Display for StreamKind {
 pub struct Operation {
     /// When the submitting call was entered.
     pub at: Nanos,
-    /// The id of the submitting call's entry_point.
+    /// The id of the submitting call's entry point.
     pub entry_point: u16,
     /// The function's number, or 0.
     pub function: u32,

@@ -1,17 +1,15 @@
-//! The one table of driver functions that LazyGuard gets between.
+//! The one table of driver functions that LazyGuard interposes.
 //!
-//! Each row is one calling sequence: a [`Class`](super::Class), the arguments in the driver documentation's order, the
-//! hook that handles it, and the exported symbols ("forms") that share it. The shim makes its exports, its pointers to
-//! the real functions and its look-up map of this table; the core makes names and classes of it; nothing else lists a
-//! driver symbol.
+//! Each row is one calling sequence: a [`Class`](super::Class), the arguments in the driver documentation's order, the hook that
+//! handles it, and the exported symbols ("forms") that share it. The shim makes its exports, its pointers to the real functions and
+//! its look-up map from this table. The core makes names and classes from it. No other file lists a driver symbol.
 //!
-//! A entry_point is `id symbol look-up-name since-version stream-convention`: the name and version are what a program passes to
-//! `cuGetProcAddress`, and `per_thread` marks the forms whose default stream is the calling thread's own.
+//! An entry point is `id symbol look-up-name since-version stream-convention`. A program passes the name and version to
+//! `cuGetProcAddress`. `per_thread` marks the forms whose default stream is the calling thread's own.
 //!
-//! Must not: reuse an id or change what one means. Records on disk name forms by id; rows are only ever added, with the
-//! next free id. Arguments are declared by size and kind (`Handle` and `Ptr` are pointers, `u64` stands for a
-//! `CUdeviceptr` or an eight-byte structure passed by value): enums cross as integers, so that a value this build does
-//! not know is passed on as it is.
+//! Must not: reuse an id or change what one means, because records on disk name forms by id. A new row takes the next free id.
+//! Arguments are declared by size and kind: `Handle` and `Ptr` are pointers, and `u64` is a `CUdeviceptr` or an eight-byte
+//! structure passed by value. Enums cross as integers, so the shim passes on unchanged a value that this build does not know.
 
 /// Calls `$callback!` with every row of the table.
 #[macro_export]

@@ -1,12 +1,12 @@
 //! From a recording to a snapshot: what stood still when the process was last seen.
 //!
-//! The tables tell which streams have work outstanding and which calls are in progress. The records add what the tables do
-//! not hold: the operations in their order, waits and writes, events, loads, host functions, queries without end, and what was
-//! seen of the process when something stood still. The live process takes its snapshot from its own recording, so that its
-//! verdict and the one from its files are the same.
+//! The tables say which streams have work outstanding and which calls are in progress. The records add what the tables do not hold:
+//! the operations in their order, waits and writes, events, loads, host functions, repeated queries, and what the guard saw of the
+//! process when it stood still. The live process takes its snapshot from its own recording, so its verdict and the verdict from its
+//! files are the same.
 //!
-//! Must not: keep more than a bounded number of records, whatever the recording's size; or hold anything against a stream
-//! that was done by another one under the same number.
+//! Must not: keep more than a bounded number of records, whatever the recording's size; or attribute to a stream what an earlier
+//! stream of the same number did.
 
 use super::gathered::{Busy, Called, Fed, Fill, Load, Poll, SnapshotBuilder};
 use super::snapshot::{EventWaitSeen, HostFunctionSeen, RunnableThread, Snapshot};
@@ -20,7 +20,8 @@ use crate::Nanos;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::io;
 
-/// Waits kept of one stream: as many as a stream takes. The first ones are kept, which are what it stands at.
+/// Waits kept of one stream: as many as a stream takes. The builder keeps the first ones, because the stream stands at one of
+/// those.
 const MOST_WAITS: usize = 1100;
 /// Operations kept of one stream, the first ones.
 const MOST_OPERATIONS: usize = 48;
@@ -28,7 +29,7 @@ const MOST_OPERATIONS: usize = 48;
 const MOST_LOADS: usize = 64;
 /// Writes kept, the newest; and copies and memsets.
 const MOST_WRITES: usize = 4096;
-/// Launched functions that are told apart.
+/// Launched functions that are kept separately.
 const MOST_HANDLES: usize = 1 << 16;
 /// Streams that are submitted to, and threads that submit to one of them, while a call waits for their context to be idle.
 const MOST_FED: usize = 256;
@@ -43,7 +44,7 @@ impl SnapshotBuilder {
             let idle_until = idle_until(recording, stream.context);
             let oldest = stream.oldest(idle_until)?;
             let complete_until = stream.complete_until.max(idle_until);
-            // A stream is complete up to its birth: what came before was done by another one under the same number.
+            // A stream is complete up to its birth: earlier work belongs to an earlier stream of the same number.
             let busy = Busy {
                 context: stream.context,
                 complete_until,
@@ -123,7 +124,7 @@ impl SnapshotBuilder {
             }
             Kind::Queries if record.result == NOT_READY => return self.poll(entry),
             Kind::Queries => {
-                // Others may be asked about in turns, and go on.
+                // The thread may poll others in turns, and those go on.
                 if let Some(polls) = self.polls.get_mut(&entry.thread_number) {
                     polls.retain(|poll| !poll.is_about(record));
                 }
@@ -198,7 +199,7 @@ impl SnapshotBuilder {
         }
         if let Some(busy) = self.busy.get_mut(&stream).filter(|busy| at > busy.complete_until) {
             busy.outstanding += 1;
-            // What may hold a stream up is told in any case.
+            // Operations that may block a stream are reported in any case.
             let waits = matches!(
                 record.entry_point.class(),
                 Class::WaitValue | Class::BatchMemOp | Class::HostFunction | Class::StreamWaitEvent
@@ -209,7 +210,7 @@ impl SnapshotBuilder {
         }
     }
 
-    /// What the record proves to have ended; what was known before tells nothing new.
+    /// What the record proves to have ended; earlier knowledge adds nothing.
     fn proves(&mut self, record: &Record) {
         let Some(Proven { scope, until, at, .. }) = self.proofs.see(record) else { return };
         let concerns = |number: u32, busy: &Busy| match scope {
@@ -224,7 +225,7 @@ impl SnapshotBuilder {
         }
     }
 
-    /// The driver answered, or a host function tells, that something has ended on the stream.
+    /// The driver's answer, or a host function's call, shows that something has ended on the stream.
     fn moved(&mut self, stream: u32, at: Nanos) {
         self.busy.get_mut(&stream).into_iter().for_each(|busy| busy.moved = busy.moved.max(at));
     }
@@ -247,7 +248,7 @@ impl SnapshotBuilder {
         let kind = if first_launch { Some(ColdKind::Function) } else { cold_kind(record.kind) };
         let Some(kind) = kind else { return };
         let refused = record.returned != 0 && record.result != 0;
-        // A launch would stand behind its own barrier: where it has ended and what was before it has not, there was none.
+        // A launch would wait behind its own barrier: where it has ended and the work before it has not, there was none.
         let ran = record.submitted()
             && record.returned != 0
             && self.busy.get(&record.stream).is_none_or(|busy| record.entered <= busy.complete_until);
@@ -256,8 +257,9 @@ impl SnapshotBuilder {
         }
     }
 
-    /// The first launch of a function that is loaded puts a barrier on the device as its load does where it prints, or where it is
-    /// the first of its context and a kernel of some module prints. What prints is told by the images, as far as those are small.
+    /// The first launch of a loaded function puts a barrier on the device, as its load does, where the function prints, or where
+    /// the launch is the first of its context and a kernel of some module prints. The images say what prints, as far as those are
+    /// small.
     fn first_launch(&mut self, entry: &Entry) {
         let record = &entry.record;
         let launches = record.entry_point.class() == Class::Launch && record.submitted() && record.result == 0;
@@ -279,7 +281,7 @@ impl SnapshotBuilder {
         let Payload::Queries { count, .. } = record.payload() else { return };
         let recorded = record.event().and_then(|event| Some(self.proofs.event(event)?.at));
         let polls = self.polls.entry(entry.thread_number).or_default();
-        // The same again, after another answer about something else: the former one is told with it.
+        // The same query again, after another answer about something else: the report names the former one with it.
         match polls.iter().position(|poll| poll.is_about(&record)) {
             Some(known) => {
                 let known = &mut polls[known];
@@ -306,7 +308,7 @@ impl SnapshotBuilder {
     fn seen(&mut self, record: &Record) {
         match record.payload() {
             Payload::Activity { thread, doing: Some(doing) } => drop(self.doing.insert(thread, doing)),
-            // The thread has gone, or nothing is known of it any more.
+            // The thread has ended, or the guard knows nothing of it any more.
             Payload::Activity { thread, doing: None } => drop(self.doing.remove(&thread)),
             Payload::Holds { address, value, .. } => drop(self.held.insert(address, (record.entered, value))),
             Payload::Resident { launch, blocks } => drop(self.resident.insert(launch, blocks)),
@@ -343,7 +345,7 @@ impl SnapshotBuilder {
         event_waits.retain(|wait| self.busy.get(&wait.recorded_on).is_some_and(|on| wait.recorded > on.complete_until));
         event_waits.sort_by_key(|wait| wait.at);
         let blocked = view.blocked(threshold);
-        // Who waits is not at large, nor are the driver's own threads.
+        // A thread that waits is not runnable. The driver's own threads do not count as runnable.
         let busy_elsewhere: HashSet<u32> =
             blocked.iter().map(|call| call.thread).chain(self.host_threads.iter().copied()).collect();
         Snapshot {
@@ -372,7 +374,7 @@ impl SnapshotBuilder {
     fn host_function_seen(&self, called: &Called) -> Option<HostFunctionSeen> {
         let Record { stream, entered, .. } = called.record;
         let Payload::HostCall { function, submitted } = called.record.payload() else { return None };
-        // A stream that is done with it is not held up by it.
+        // A host function does not block a stream that has completed it.
         self.busy.get(&stream).filter(|busy| submitted > busy.complete_until)?;
         let doing = self.doing.get(&called.thread).copied();
         Some(HostFunctionSeen { stream, at: submitted, entered, address: function, thread: called.thread, doing })

@@ -1,12 +1,12 @@
-//! The decision: which patterns a snapshot shows, who is to blame, and what to change.
+//! The decision: which patterns a snapshot shows, which operation or call is to blame, and what to change.
 //!
-//! Each thread that waits gives a finding: the path from what it waits for to what does not end ([`super::paths`]), and by
-//! the first thing on that path that the program did not ask for, a code. A thread whose call (a load, a release) blocks the
+//! Each thread that waits gives a finding: the wait-for path from what it waits for to what does not end ([`super::paths`]). The
+//! first thing on that path that the program did not ask for gives the code. A thread whose call (a load, a release) blocks the
 //! context explains the other threads blocked in that context.
 //!
-//! What has a pattern counts as a hang once it is past the threshold. What has none, or may be helped by a runnable thread,
-//! counts as slow until it has stood still for the longer patience: a long kernel and an endless one look the same from
-//! outside. Whatever is seen to move is slow.
+//! A wait with a pattern counts as a hang once it is past the threshold. A wait without one, or one that a runnable thread may end,
+//! counts as slow until it has stood still for the longer patience: a long kernel and an endless one look the same from outside.
+//! What is seen to move is slow.
 //!
 //! Must not: look at anything but the snapshot.
 
@@ -139,18 +139,18 @@ impl<'a> Decision<'a> {
         self.snapshot.fed.iter().find(|fed| fed.stream.number == culprit.stream.number)
     }
 
-    /// The path that explains a call best: the one with the least hope.
+    /// The path that explains a call best: the one least likely to end.
     fn path(&self, call: &BlockedCall) -> Option<Path<'a>> {
         let path = self.paths_of(call).min_by_key(|path| (path.rank(), self.fed_behind(path).is_some()))?;
-        // A copy on the default stream, and whatever waits for the very work that a barrier stands behind: the barrier keeps
-        // back what might end it.
+        // A copy on the default stream, or another call that waits for the very work behind which a barrier waits: the barrier
+        // blocks what might end that work.
         if path.barrier().is_none() && !loads_module(call) {
             return Some(self.behind_the_same(&path).unwrap_or(path));
         }
         Some(path)
     }
 
-    /// A path to the same end by way of a barrier, from a stream whose work the barrier keeps back.
+    /// A path to the same end through a barrier, from a stream whose work the barrier blocks.
     fn behind_the_same(&self, path: &Path<'a>) -> Option<Path<'a>> {
         let End::Runs(culprit) = &path.end else { return None };
         let held_back = |s: &&BusyStream| s.stream.context == culprit.stream.context;
@@ -179,7 +179,7 @@ impl<'a> Decision<'a> {
         let whole = class.waits_for_whole_context() || class == Class::Launch;
         let by_legacy = matches!(class, Class::Copy | Class::Set)
             || class == Class::StreamSynchronize && call.stream.as_ref().is_some_and(is_legacy);
-        // What stands on the default stream itself is what the call is about.
+        // Work on the default stream itself is what the call is about.
         let others = matches!(&path.end, End::Runs(culprit) if !is_legacy(&culprit.stream));
         if whole || by_legacy && others {
             return Some(self.whole_context(call, class, path));
@@ -189,7 +189,8 @@ impl<'a> Decision<'a> {
 
     /// LG202.
     fn module_load(&self, call: &'a BlockedCall, path: Path<'a>) -> Finding<'a> {
-        // Too little came after what is there to know that it has ended, and enough to doubt that it never does.
+        // The program submitted too little behind the work in flight to prove that it has ended, and enough to doubt that it never
+        // does.
         let fed = self.fed_behind(&path);
         let others = self.paths_of(call).filter(|path| fed.is_some() || self.fed_behind(path).is_none());
         let mut culprits: Vec<Culprit> = Vec::new();
@@ -416,10 +417,10 @@ impl<'a> Decision<'a> {
                     messages::name_of(&victim.operation)
                 ),
             ),
-            // A call that waits for an idle context is not told by where its path ends.
+            // The end of its path does not explain a call that waits for an idle context.
             End::Fed(..) => (Code::LG299, String::new()),
             End::Runs(culprit) => {
-                // Whatever else is busy beside it may be what it waits for.
+                // Other busy work beside it may be what it waits for.
                 let context = culprit.stream.context;
                 let others = self.snapshot.streams.iter().filter(|s| s.stream.context == context);
                 culprits.extend(
@@ -466,17 +467,17 @@ impl<'a> Decision<'a> {
 
     /// Whether nothing is known that may still end what a call waits for, so that it counts as soon as it is past the threshold.
     ///
-    /// A kernel may always end. Behind one, a load on first use (`by_loading`) counts all the same: the program did not ask to wait there, and
-    /// what is kept back may be what the kernel waits for.
+    /// A kernel may always end. Behind one, a load on first use (`by_loading`) counts all the same: the program did not ask to wait
+    /// there, and the work that the load blocks may be what the kernel waits for.
     fn cannot_be_helped(&self, path: &Path<'a>, by_loading: bool) -> bool {
         let on = path.culprit().and_then(|culprit| self.snapshot.stream(culprit.stream.number));
-        // The driver cannot be asked about a destroyed stream: what is known of it may be old.
+        // The guard cannot ask the driver about a destroyed stream, so its knowledge may be old.
         if on.is_some_and(|stream| stream.destroyed) {
             return false;
         }
         match &path.end {
             End::Cycle(_) => true,
-            // A kernel that fills the device may end as any other, and whoever feeds a stream may pause.
+            // A kernel that fills the device may end as any other, and the thread that feeds a stream may pause.
             End::Filled(..) | End::Fed(..) => false,
             End::Runs(_) => by_loading,
             // What the host can look at, it can write, and another process as well.
@@ -510,7 +511,7 @@ impl<'a> Decision<'a> {
     /// Where no thread is in a call: submitted work that cannot start, or cannot end.
     fn without_a_call(&self) -> Option<Finding<'a>> {
         let quiet = self.snapshot.at.saturating_sub(self.snapshot.last_activity);
-        // No thread is known to wait, so nothing is said before it counts.
+        // No thread is known to wait, so there is no report before it counts.
         if self.snapshot.threshold_nanos == 0 || quiet < self.snapshot.patience_nanos {
             return None;
         }
@@ -534,7 +535,7 @@ impl<'a> Decision<'a> {
         let mut merged: Vec<Finding<'a>> = Vec::new();
         for finding in findings {
             let same = |other: &&mut Finding<'a>| {
-                // Of calls that hold the context up, the first one does.
+                // Of calls that block the context, the first one does.
                 other.code == finding.code && (holds_up(other) || other.culprits.first() == finding.culprits.first())
             };
             match merged.iter_mut().find(same) {
@@ -564,14 +565,14 @@ impl<'a> Decision<'a> {
         }
     }
 
-    /// Threads that wait because another one holds the context up, or that cannot go on for it.
+    /// Threads that wait because another thread's call blocks the context, or that cannot go on for it.
     fn join_the_held_up(&self, findings: &mut Vec<Finding<'a>>, past: &[&'a BlockedCall]) {
         let Some(holder) = findings.iter().map(holds_up).position(|holds| holds) else { return };
         let Some(first) = findings[holder].calls.first().copied() else { return };
         let context = first.context;
         let same = |call: &BlockedCall| call.context == 0 || context == 0 || call.context == context;
         let mut holder = findings.remove(holder);
-        // Who holds the context up may be the one who would do what the others wait for.
+        // The thread that blocks the context may be the one that would do what the others wait for.
         let explained = |finding: &Finding<'a>| {
             matches!(finding.code, Code::LG203 | Code::LG299 | Code::LG204)
                 && !matches!(finding.path.end, End::Cycle(_))
@@ -666,7 +667,7 @@ impl<'a> Decision<'a> {
         }
     }
 
-    /// Why what is waited for is not called a hang, and then what is waited for.
+    /// Why a wait is not called a hang, and then what it waits for.
     fn excuse(&self, finding: &Finding<'a>) -> Vec<String> {
         let waits = messages::waits_for(&finding.path.end);
         let mut lines = vec![format!("waits for {waits}: {}.", self.why_not_a_hang(finding))];

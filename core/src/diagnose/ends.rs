@@ -1,9 +1,9 @@
-//! What became of the calls that a report named, once they are waited in no more.
+//! How the calls that a report named ended, once no thread waits in them.
 //!
-//! That a call is over does not say that it was only slow: it may have come back with an error, or its thread may have left it. The
-//! record of the call knows.
+//! A call that is over was not necessarily only slow: it may have returned an error, or its thread may have left it. The record of
+//! the call says which.
 //!
-//! Must not: take it that a call returned because it is not in progress.
+//! Must not: conclude that a call returned because it is not in progress.
 
 use super::snapshot::BlockedCall;
 use crate::api::result::{error_name, loses_work, NOT_READY};
@@ -135,7 +135,7 @@ impl<'a> Open<'a> {
             return end;
         }
         if call.queries.is_some() {
-            // Another call may have told what the queries did not.
+            // Another call may have shown what the queries did not.
             let stream = call.stream.as_ref().map(|stream| stream.number);
             let stream = recording.streams().iter().find(|seen| Some(seen.number) == stream);
             let idle =

@@ -91,7 +91,7 @@ fn a_thread_that_asks_no_more_has_not_learnt_that_it_ended() {
         "ABANDONED pid 7 (app): thread 7 polls cuStreamQuery no more, and what it asked about is not known to have \
                   ended, 0.4 s after the report";
     assert!(line.contains(expect), "{line}");
-    // Another call has told since.
+    // Another call has shown it since.
     story.synchronize(0, 70);
     let end = ends(&story, &[named(7, "cuStreamQuery", 20, Some(3), &story)]).remove(0);
     assert_eq!(end.how, HowEnded::Returned);

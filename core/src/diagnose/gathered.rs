@@ -1,4 +1,4 @@
-//! What is gathered of a recording on the way to a snapshot.
+//! What the builder gathers from a recording before it makes a snapshot.
 
 use super::snapshot::EventWaitSeen;
 use crate::api::{ColdKind, Operation, ThreadActivity, ValueWait, ValueWrite};

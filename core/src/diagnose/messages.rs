@@ -411,7 +411,7 @@ pub(super) fn evidence(path: &Path<'_>) -> Vec<Evidence> {
     found
 }
 
-/// Who may still do something about it.
+/// Which threads may still end the wait.
 pub(super) fn runnable(snapshot: &Snapshot) -> Option<String> {
     let first = snapshot.runnable.first()?;
     let more = match snapshot.runnable.len() - 1 {

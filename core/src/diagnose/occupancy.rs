@@ -1,7 +1,7 @@
 //! How many blocks of a kernel a device holds at once.
 //!
-//! From numbers that the driver answers at any time. The driver's own occupancy functions are no use here: while another
-//! thread is blocked in a load or a release, they block as well.
+//! It computes from numbers that the driver answers at any time. The driver's own occupancy functions do not serve: they block
+//! while another thread is blocked in a load or a release.
 
 /// What limits a multiprocessor, and how many there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,12 +1,12 @@
-//! What a stream stands at, and what that waits for, down to what does not end.
+//! The operation at which a stream stands, and the wait-for path from there to what does not end.
 //!
-//! A stream's operations run in their order. Some of them wait for something else: a wait for a value for the operation that
-//! writes it, a wait for an event for another stream, an operation on or beside the legacy default stream for the others, and
-//! whatever was submitted after a function was loaded on first use for everything submitted before that. What is known of
-//! completion is passive, so an operation may be done without anybody knowing: the first of those that *wait* is taken for the
-//! one the stream stands at, and the oldest operation only where none waits.
+//! A stream's operations run in order. Some wait for something else. A wait for a value waits for the operation that writes it. A
+//! wait for an event waits for another stream. An operation on or beside the legacy default stream waits for the other streams. An
+//! operation that was submitted after a first-use load waits for everything submitted before that load. The guard learns of
+//! completion passively, so an operation may have completed without the guard knowing. So the stream is taken to stand at its first
+//! operation that *waits*, and at its oldest operation only where none waits.
 //!
-//! Must not: say of a kernel that it will never end. Nobody outside of it knows.
+//! Must not: say of a kernel that it will never end. That cannot be seen from outside the kernel.
 
 use super::snapshot::{
     BusyStream, ColdLoadSeen, EventWaitSeen, Extent, FedStream, HostFunctionSeen, OperationSeen, Snapshot, StreamRef,
@@ -47,7 +47,7 @@ pub(super) enum End<'a> {
     Filled(Culprit, Culprit),
     /// What was in flight has ended, and more is submitted to these streams without a pause; the newest operation of the first.
     Fed(Vec<&'a FedStream>, Culprit),
-    /// The way leads back to where it began. The wait in it, once one has been passed on the way back.
+    /// The path leads back to its start: a cycle. The wait in the cycle, once the path has passed one.
     Cycle(Option<Culprit>),
 }
 
@@ -85,7 +85,7 @@ impl<'a> Path<'a> {
         self.culprit().cloned().into_iter().collect()
     }
 
-    /// The load whose barrier is on the way.
+    /// The load whose barrier is on the path.
     pub fn barrier(&self) -> Option<&'a ColdLoadSeen> {
         self.steps.iter().find_map(|step| match step {
             Step::Barrier(load) => Some(*load),
@@ -93,7 +93,7 @@ impl<'a> Path<'a> {
         })
     }
 
-    /// How little hope there is; the least first.
+    /// How unlikely it is to end; the least likely first.
     pub fn rank(&self) -> u8 {
         match &self.end {
             _ if self.barrier().is_some() => 0,
@@ -117,10 +117,10 @@ enum Gate<'a> {
     Legacy(&'a BusyStream),
 }
 
-/// Ways that are looked at in one snapshot; a program with more of them is not told more by the rest.
+/// Most wait-for paths followed in one snapshot. A program with more gains nothing from the rest.
 const MOST_WAYS: u32 = 20_000;
 
-/// Streams that one way leads over. Each costs stack of the thread that looks, and in the program's own process that thread has
+/// Most streams on one wait-for path. Each costs stack of the thread that follows it. In the program's own process that thread has
 /// little: a chain of a hundred streams must not end the program.
 const MOST_DEEP: usize = 48;
 
@@ -142,7 +142,7 @@ impl<'a> Paths<'a> {
         self.find(stream, until, &mut Vec::new())
     }
 
-    /// `on_the_way` are the streams that led here, each with the time at which that was submitted by which the way left it.
+    /// `on_the_way` are the streams that led here. The time of each is when the operation by which the path left it was submitted.
     fn find(&self, stream: u32, until: Nanos, on_the_way: &mut Vec<(u32, Nanos)>) -> Option<Path<'a>> {
         let busy = self.busy.get(&stream).copied().filter(|busy| busy.oldest.at <= until)?;
         if self.snapshot.has_passed(stream, until) {
@@ -196,7 +196,7 @@ impl<'a> Paths<'a> {
         gates
     }
 
-    /// The path through a gate, if it holds the stream up.
+    /// The path through a gate, if the gate blocks the stream.
     fn through(
         &self,
         busy: &'a BusyStream,
@@ -236,12 +236,12 @@ impl<'a> Paths<'a> {
         on_the_way: &mut Vec<(u32, Nanos)>,
     ) -> Option<Path<'a>> {
         let writes = || wait.satisfying_writes.iter().chain(&wait.fills);
-        // What was carried out, or seen in memory, ended the wait, although nobody has noticed.
+        // An executed write, or a value seen in memory, ended the wait, even if the guard has seen no completion.
         if wait.satisfied || writes().any(|w| !w.outstanding) && wait.holds.is_none() {
             return None;
         }
         let itself = || culprit(busy, &operation_at(busy, wait.at));
-        // The writer with the best chances decides: one is enough.
+        // The writer most likely to run decides: one is enough.
         let paths = writes().filter(|w| w.outstanding).filter_map(|w| {
             let path = self.find(w.stream, w.at, on_the_way)?;
             Some(path.behind(Step::Writer(wait, w.stream)))
@@ -275,7 +275,7 @@ fn culprit(busy: &BusyStream, operation: &OperationSeen) -> Culprit {
     Culprit { stream: busy.stream.clone(), operation: operation.clone() }
 }
 
-/// A circle is told by the wait that closes it.
+/// A cycle is reported by the wait that closes it.
 fn closed<'a>(mut path: Path<'a>, wait: impl FnOnce() -> Culprit) -> Path<'a> {
     if let End::Cycle(culprit @ None) = &mut path.end {
         *culprit = Some(wait());
@@ -294,7 +294,7 @@ fn first_after(busy: &BusyStream, at: Nanos) -> Option<Nanos> {
     known.or_else(|| (busy.last_submitted >= at).then(|| busy.oldest.at.max(at)))
 }
 
-/// A load whose barrier holds a stream back, and the operation from which on.
+/// A load whose barrier blocks a stream, and the operation from which on.
 fn barrier_for<'a>(load: &'a ColdLoadSeen, busy: &BusyStream) -> Option<(Nanos, &'a ColdLoadSeen)> {
     let applies = load.kind == ColdKind::Function
         && load.context == busy.stream.context

@@ -1,4 +1,4 @@
-//! A process told as calls, each folded into the state and recorded as the hooks do it; for tests.
+//! A process as a list of calls, each folded into the state and recorded as the hooks do it; for tests.
 
 use super::{diagnose, snapshot_of, Code, Diagnosis, Snapshot, Status, ThreadActivity};
 use crate::api::{Class, EntryPoint};

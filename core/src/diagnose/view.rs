@@ -11,11 +11,11 @@ use crate::trace::{Kind, Payload, Record};
 use crate::Nanos;
 use std::collections::HashMap;
 
-/// Waits told in all.
+/// Most waits reported in all.
 const MOST_WAITS_IN_ALL: usize = 4096;
-/// Copies and memsets told of one wait.
+/// Most copies and memsets reported for one wait.
 const MOST_FILLS: usize = 16;
-/// Streams told of those that a load stands behind.
+/// Most streams reported of those behind which a load waits.
 const MOST_BEHIND: usize = 256;
 
 /// The name of a function, as a record means it whose call returned then; its handle, if it has none.
@@ -208,7 +208,7 @@ impl<S: Source> View<'_, S> {
         writes.iter().for_each(|w| near.entry(w.address >> 3).or_default().push(*w));
         let not_done = |stream: u32, at: Nanos| busy.get(&stream).is_some_and(|s| s.oldest.at <= at);
         let outstanding = |w: &ValueWrite| not_done(w.stream, w.at);
-        // Where there are too many, the first ones of each stream: it is those that it can stand at.
+        // Where there are too many, the first ones of each stream: the stream stands at one of those.
         let mut all: Vec<_> = busy
             .iter()
             .flat_map(|(number, stream)| stream.waits.iter().enumerate().map(move |(rank, wait)| (rank, *number, wait)))

@@ -1,10 +1,10 @@
-//! From occurrences to hazards: what is the same is counted, and said once.
+//! From occurrences to hazards: equal occurrences are counted, and reported once.
 //!
-//! The live process shows the fold each occurrence, and leaves a record of some: the first, second, fourth, eighth ... of each
-//! hazard, so that one in a loop pushes nothing out of the recording. Each record carries the count so far, so the same fold
-//! over the records gives the same hazards, with counts that are lower bounds.
+//! The live process passes each occurrence to the fold, and leaves a record of some: the first, second, fourth, eighth ... of each
+//! hazard. So a hazard in a loop overwrites no other record. Each record carries the count so far, so the same fold over the
+//! records gives the same hazards, with counts that are lower bounds.
 //!
-//! Must not: format or translate a name where an occurrence is noted, which is a thread of the program's; or grow without
+//! Must not: format or translate a name where an occurrence is noted, because a thread of the program notes it; or grow without
 //! bound.
 
 use super::event::{Flags, HazardEvent};
@@ -15,7 +15,7 @@ use crate::api::EntryPoint;
 use crate::demangle::demangle;
 use std::collections::{BTreeMap, HashMap};
 
-/// Hazards that are told apart; what is overflow is counted.
+/// Most hazards kept apart. The overflow is counted.
 pub const MOST_GROUPS: usize = 1024;
 
 /// The names that an occurrence needs, as the program has them; `None` where they are not known.
@@ -122,7 +122,7 @@ impl Aggregator {
         }))
     }
 
-    /// Occurrences that belong to none of the hazards that are told apart.
+    /// Occurrences past [`MOST_GROUPS`] hazards.
     pub fn overflow(&self) -> u64 {
         self.overflow
     }
@@ -137,7 +137,7 @@ impl Aggregator {
     pub fn hazards(&self, at_least: bool) -> Vec<Hazard> {
         let mut found: BTreeMap<String, Hazard> = BTreeMap::new();
         let mut groups: Vec<_> = self.groups.iter().collect();
-        // Kernels whose names read alike are one to a person: the earlier of them is told.
+        // Kernels with the same demangled name are one kernel in the report, which shows the earlier.
         groups.sort_by(|(a, x), (b, y)| (x.first.at, a.code, &a.kernel).cmp(&(y.first.at, b.code, &b.kernel)));
         for (same, group) in groups {
             let hazard = hazard(same, group, at_least);

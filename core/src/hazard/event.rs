@@ -1,7 +1,7 @@
 //! One occurrence of a hazard, and the record that it leaves.
 //!
-//! Must not: lose anything on the way through a record that a sentence is made of; the live process and the reader of its
-//! recording say the same only because both start from this.
+//! Must not: lose in the record anything that a sentence needs. The live process and the reader of its recording report the same
+//! only because both start from this.
 
 use super::StreamClass;
 use crate::api::Code;
@@ -42,7 +42,7 @@ pub struct ConflictingOperation {
     pub stream: u32,
     /// The number of its function, or 0.
     pub function: u32,
-    /// The id of the entry_point of the call that submitted it, or 0.
+    /// The id of the entry point of the call that submitted it, or 0.
     pub entry_point: u16,
     /// When that call was entered, or 0.
     pub at: Nanos,
@@ -90,7 +90,7 @@ const CLASSES: [StreamClass; 6] = [
 ];
 
 impl HazardEvent {
-    /// What a record tells, which the thread with this id in the system made; `None` if it is of no hazard that this build
+    /// The occurrence in a record that the thread with this id in the system made; `None` if it is of no hazard that this build
     /// knows.
     pub fn of(record: &Record, thread: u32) -> Option<Self> {
         let Payload::Hazard(numbers) = record.payload() else { return None };

@@ -1,4 +1,4 @@
-//! What a hazard is, once it has been counted: the same code, kernel, call and class of stream are one.
+//! A counted hazard: occurrences with the same code, kernel, call and class of stream are one.
 
 use crate::api::{Code, StreamKind};
 use crate::diagnose::Evidence;
@@ -106,8 +106,7 @@ pub struct Hazard {
 }
 
 impl Hazard {
-    /// What tells hazards apart, the same from run to run: `CODE|kernel|call|stream class`, and `|prevented` where it was.
-    /// Baselines and suppressions go by it.
+    /// What distinguishes hazards, the same from run to run: `CODE|kernel|call|stream class`, and `|prevented` where it was.
     pub fn key(&self) -> String {
         let kernel = self.kernel.as_deref().unwrap_or("-");
         let prevented = if self.prevented { "|prevented" } else { "" };

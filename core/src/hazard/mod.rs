@@ -1,7 +1,7 @@
-//! The deadlocks that did not happen today: from a run that passed to what another timing would have made of it.
+//! The deadlocks that did not happen today: what another timing would have made of a run that passed.
 //!
-//! The shim notes a hazard where it arises, as a record of its own, because only there is it known what was in flight. What a
-//! record means, which of them are the same hazard, and what to say of it is decided here, for the live process and for the
+//! The shim notes a hazard where it arises, as a record of its own, because only the shim knows what was in flight. This module
+//! decides what a record means, which records are the same hazard, and what to report of it, for the live process and for the
 //! command-line tool alike.
 //!
 //! | file | holds |
@@ -15,9 +15,9 @@
 //! | `read` | the hazards of a recording |
 //! | `file` | the hazards of a process, as a file |
 //!
-//! Records are thinned out: the first, second, fourth, eighth and so on of a kind, each with the count so far. So a hazard in a loop
-//! pushes no load out of the recording, and counts from a recording alone are lower bounds. `hazards.json` is written by the log's thread
-//! when there is something new, and again at an orderly end and before `LAZYGUARD_ON_HANG` ends the process.
+//! Records are thinned out: the first, second, fourth, eighth and so on of a kind, each with the count so far. So a hazard in a
+//! loop overwrites no load in the recording, and counts from a recording alone are lower bounds. The log's thread writes
+//! `hazards.json` when there is something new, again at an orderly end, and before `LAZYGUARD_ON_HANG` ends the process.
 //!
 //! | kept for it | where, and how much |
 //! |---|---|
@@ -27,7 +27,7 @@
 //! | the most local memory that a context's kernels have needed | a word of the context, asked at the first launch of each function |
 //! | cooperative grids that fill the device | 16; while one may be in flight, launches go the slow path |
 //!
-//! An ordinary launch pays one comparison for it: whether it took a millisecond.
+//! An ordinary launch pays one comparison: whether it took a millisecond.
 //!
 //! Must not: look at live state, or make a hazard of anything that no record shows.
 

@@ -6,7 +6,7 @@ use super::Hazard;
 use crate::trace::read::{Entry, Recording, Source};
 use crate::trace::Lane;
 
-/// What a recording tells of hazards. Show it each record ([`Gathered::see`]), then take them.
+/// What a recording holds of hazards. Show it each record ([`Gathered::see`]), then take them.
 #[derive(Default)]
 pub struct Gathered(Aggregator);
 
@@ -27,7 +27,7 @@ impl Gathered {
     }
 }
 
-/// The hazards of a recording, by when they arose first, from its records.
+/// The hazards of a recording, from its records, by when they arose first.
 pub fn hazards_of<S: Source>(recording: &Recording<S>, records: impl IntoIterator<Item = Entry>) -> Vec<Hazard> {
     let mut gathered = Gathered::default();
     records.into_iter().for_each(|entry| gathered.see(recording, &entry));

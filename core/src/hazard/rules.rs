@@ -1,7 +1,7 @@
 //! What is a hazard, as far as that can be decided from numbers.
 //!
-//! Must not: be generous. What is told of a run that passed has to be something that a person who looks at the program
-//! confirms; what is not certain is left out.
+//! Must not: be generous. A hazard of a run that passed has to be one that a reader of the program's source confirms. The rules
+//! leave out what is not certain.
 
 use super::Flags;
 use crate::api::Class;
@@ -27,8 +27,8 @@ pub const BIG_COPY_BYTES: u64 = 1 << 20;
 /// What a load meets: which code it is, and which of the operations in flight to name.
 ///
 /// `own` is the stream of the launch that loads, or 0. `others` says whether any other stream of the context has had work
-/// submitted; where the call is about no stream, whether there is another one than that of what is in flight, for what is
-/// launched later. Where there is none, nobody could wait behind the barrier but what waits anyway.
+/// submitted. Where the call is about no stream, it says whether there is a stream other than that of the work in flight, for later
+/// launches. Where there is none, only what waits anyway could wait behind the barrier.
 pub fn load_meets(kind: ColdKind, own: u32, others: bool, in_flight: &[InFlight]) -> Option<(Code, InFlight)> {
     let elsewhere = in_flight.iter().find(|busy| own != 0 && busy.stream != own).copied();
     match kind {
@@ -60,7 +60,7 @@ pub fn waits_for(class: Class, stream: Option<StreamKind>) -> Option<WaitsFor> {
 }
 
 impl WaitsFor {
-    /// Whether it waits for what stands on a stream of this kind. A stream whose creation was not seen may be either.
+    /// Whether it waits for work on a stream of this kind. A stream whose creation was not seen may be either.
     pub fn concerns(self, kind: StreamKind) -> bool {
         match self {
             Self::Context => true,
@@ -82,7 +82,7 @@ pub const fn held(entered: Nanos, returned: Nanos) -> bool {
 }
 
 /// Whether so many outstanding operations explain a launch that blocked the host. Of more than a queue holds most have ended, and
-/// nothing is known of how many.
+/// the guard does not know how many.
 pub const fn queue_is_deep(outstanding: u64) -> bool {
     queue_may_be_full(outstanding) && !more_than_a_queue_holds(outstanding)
 }
@@ -117,9 +117,9 @@ mod tests {
         for (kind, own, others, streams, expect) in [
             (Function, 1, true, &[][..], None),
             (Function, 1, false, &[2], Some((Code::LG101, 2))),
-            (Function, 1, false, &[1], None), // nobody is there who could wait
+            (Function, 1, false, &[1], None), // no other work could wait
             (Function, 1, true, &[1], Some((Code::LG101, 1))),
-            (Function, 1, true, &[1, 2], Some((Code::LG101, 2))), // another one's work is told before the own
+            (Function, 1, true, &[1, 2], Some((Code::LG101, 2))), // another stream's work is named before the own
             (Function, 0, true, &[1], Some((Code::LG101, 1))),    // no launch: what is launched later may go elsewhere
             (Function, 0, false, &[1], None),
             (Module, 1, false, &[1], Some((Code::LG102, 1))),
@@ -175,7 +175,7 @@ mod tests {
         for (took, in_flight, launched, expect) in [
             (ms, true, true, Some(Flags::default())),
             (ms, false, true, Some(Flags::TIMED)),
-            (ms, false, false, None), // at the start nobody waits
+            (ms, false, false, None), // at the start no thread waits
             (ms - 1, true, true, None),
         ] {
             assert_eq!(compiled(took, in_flight, launched), expect, "{took} {in_flight} {launched}");

@@ -1,10 +1,10 @@
-//! Waits for values that nothing submitted satisfies, as far as is known.
+//! Waits for values that no submitted write satisfies, as far as the guard knows.
 //!
-//! A wait that is submitted before what satisfies it stands in its stream until somebody gets there to submit that. Waits are
-//! kept from their submission until something that satisfies them is submitted, or their stream is known to have passed them.
+//! A wait that is submitted before the write that satisfies it blocks its stream until a thread submits that write. A wait is kept
+//! from its submission until a write that satisfies it is submitted, or its stream is known to have passed it.
 //!
-//! Must not: grow without bound, or hold on to a wait that may be satisfied: what a kernel or a copy writes is not seen here,
-//! and is for the caller to find out.
+//! Must not: grow without bound, or hold on to a wait that may be satisfied. Writes by kernels and copies are not seen here; the
+//! caller looks for them.
 
 use super::StreamClass;
 use crate::api::{EntryPoint, Stores, ValueWait, ValueWrite};
@@ -46,7 +46,7 @@ impl Waits {
         self.waits.len()
     }
 
-    /// Lets go of waits that are known to be over.
+    /// Drops waits that are known to be over.
     pub fn forget(&mut self, over: impl Fn(&Outstanding) -> bool) {
         self.waits.retain(|wait| !over(wait));
     }
@@ -69,7 +69,7 @@ impl Waits {
         }
         let stands = stands.unwrap_or_else(|| !wait.wait.satisfied_by(holds.unwrap_or(0)));
         if stands && self.waits.len() < MOST_WAITS {
-            // Room for all at the first: nothing is allocated once a program is under way.
+            // Capacity for all at the first: nothing allocates once the program runs.
             self.waits.reserve_exact(MOST_WAITS - self.waits.len());
             self.waits.push(wait);
         }
@@ -82,7 +82,7 @@ impl Waits {
         self.waits.iter().filter(satisfied).copied().collect()
     }
 
-    /// A write was submitted: what it satisfies, or may, is let go of. A wait of its own stream stands before it.
+    /// A write was submitted: drops the waits that it satisfies, or may. A wait of its own stream comes before it.
     pub fn written(&mut self, write: &ValueWrite) {
         self.waits.retain(|wait| {
             wait.stream == write.stream
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn a_wait_for_what_memory_holds_already_is_not_kept() {
-        // (what is waited for, what the memory is known to hold, whether it stands)
+        // (the value waited for, what the memory is known to hold, whether the wait is unsatisfied)
         for (value, holds, expect) in
             [(0, None, false), (1, None, true), (0, Some(0), false), (0, Some(2), true), (5, Some(5), false)]
         {

@@ -1,9 +1,9 @@
-//! One model of streams, folded from the records of calls: what has been submitted, what a success proves to have ended, what an
-//! event covers, and when a queue is full.
+//! One model of streams, folded from the records of calls: what was submitted, what a success proves to have ended, what an event
+//! covers, and when a queue is full.
 //!
-//! The hang's diagnosis, the summary of calls that blocked the host and the timeline are made from records with it. The live
-//! state ([`crate::state::Tracker`]) keeps the same facts in the recording's tables, without a lock; it takes from here what a
-//! success proves and the rules, and a test (`core/tests/model.rs`) compares the two.
+//! The hang's diagnosis, the summary of calls that blocked the host and the timeline use it to read records. The live state
+//! ([`crate::state::Tracker`]) keeps the same facts in the recording's tables, without a lock. It takes the proofs and the rules
+//! from here. A test (`core/tests/model.rs`) compares the two.
 //!
 //! | file | holds |
 //! |---|---|
@@ -13,7 +13,7 @@
 //! | `images` | what the code of modules and libraries is |
 //! | `remembered` | the newest things by key |
 //!
-//! Must not: take for ended what may not have ended; or grow with the number of records.
+//! Must not: treat as ended what may not have ended; or grow with the number of records.
 
 mod images;
 mod proofs;

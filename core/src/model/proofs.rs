@@ -1,8 +1,8 @@
 //! What the success of a call proves: that everything which was submitted somewhere up to a moment has ended.
 //!
-//! What an event covers is known from its record. A graph may hold nodes that record events again when it runs, without a call that
-//! tells so. Such an event then completes without what came before its recorded call. So after any launch of a graph an event that was
-//! recorded before proves nothing; it still says which stream a wait for it most likely stands behind.
+//! An event's record says what the event covers. A graph may hold nodes that record events again when it runs, and no call shows
+//! that. Such an event then completes without what came before its recorded call. So after any launch of a graph an event that was
+//! recorded before proves nothing. It still says which stream a wait for it most likely waits for.
 //!
 //! Must not: believe a call that has not returned, or one that failed.
 
@@ -30,7 +30,7 @@ pub struct Proven {
     pub until: Nanos,
     /// known since then.
     pub at: Nanos,
-    /// How many of the stream's operations that are, where an event tells it and they were counted.
+    /// How many of the stream's operations that are, where an event shows it and they were counted.
     pub count: Option<u64>,
 }
 
@@ -105,7 +105,7 @@ impl Proofs {
         if !succeeded || record.returned == 0 {
             return None;
         }
-        // Of several queries the first one told it.
+        // Of several queries the first one showed it.
         let at = match record.payload() {
             Payload::Queries { count: 2.., .. } => record.entered,
             _ => record.returned,
@@ -131,7 +131,7 @@ impl Proofs {
         }
     }
 
-    /// Where an event was recorded last, by a call: what a wait for it most likely stands behind.
+    /// Where a call recorded an event last: the stream that a wait for it most likely waits for.
     pub fn event(&self, event: u64) -> Option<Recorded> {
         self.events.get(&event).copied()
     }

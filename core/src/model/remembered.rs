@@ -1,4 +1,4 @@
-//! The newest things by key, in two generations, of which the older one goes.
+//! The newest things by key, in two generations. The older generation is dropped.
 
 use std::collections::HashMap;
 use std::hash::Hash;

@@ -2,13 +2,11 @@
 
 use crate::api::StreamKind;
 
-/// From so many operations outstanding on, a stream's queue may be full. On an H200 a queue takes 1,021 launches; the tenth less
-/// is for operations that two threads submitted in one moment and that count as one, and for drivers that take a little less.
-/// What is known to be outstanding is never less than what is, so a full queue is not overlooked.
+/// The known number of outstanding operations is never less than the real one, so a full queue is not overlooked.
 const QUEUE_MAY_BE_FULL: u64 = 900;
 
-/// Twice as many as a queue takes. Where so many operations came after one and were taken, that one has ended; and where so
-/// many are not known to have ended, most have, so nothing is known of how full the queue is.
+/// Twice the capacity of a queue. Where the driver accepted so many operations after one, that one has ended; and where so many are
+/// not known to have ended, most have, so the fill of the queue is unknown.
 const MORE_THAN_A_QUEUE_HOLDS: u64 = 2048;
 
 /// Whether a stream's queue may be full with so many operations that are not known to have ended.
@@ -21,8 +19,8 @@ pub const fn more_than_a_queue_holds(operations: u64) -> bool {
     operations >= MORE_THAN_A_QUEUE_HOLDS
 }
 
-/// Whether what is submitted to a stream of one kind comes behind what was submitted to another stream of the other kind: the
-/// legacy default stream and those that synchronize with it wait for each other.
+/// Whether an operation on a stream of one kind comes behind one on another stream of the other kind: the legacy default stream and
+/// those that synchronize with it wait for each other.
 pub const fn in_turn(one: StreamKind, other: StreamKind) -> bool {
     use StreamKind::{Blocking, Legacy, PerThread};
     matches!((one, other), (Legacy, Blocking | PerThread) | (Blocking | PerThread, Legacy))

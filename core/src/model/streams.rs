@@ -1,6 +1,6 @@
 //! What each stream is busy with, from records alone.
 //!
-//! Calls overlap, and a record is shown when its call was entered. What its success proves counts from its return on.
+//! Calls overlap. The fold sees a record at its call's entry, and counts what its success proves from its return on.
 
 use super::proofs::{Proofs, Proven, Scope};
 use crate::api::{oldest_outstanding, Class, Operation};
@@ -53,7 +53,7 @@ impl Streams {
         Some(proven)
     }
 
-    /// Time passes up to this moment: what is known by then counts.
+    /// Advances time to this moment: what is known by then counts.
     pub fn pass(&mut self, to: Nanos) {
         self.now = self.now.max(to);
         let now = self.now;

@@ -1,5 +1,5 @@
-//! Removes a folder with what is in it, as far as that is LazyGuard's in shape: the thread that does it may have a small stack, and another
-//! user may change what is in the folder meanwhile.
+//! Removes a folder with its content, as far as that has LazyGuard's shape. The thread that removes may have a small stack, and
+//! another user may change the folder meanwhile.
 //!
 //! Must not: follow a link, go deeper than [`DEEPEST`], or remove more entries than it may. What lies beyond stays.
 

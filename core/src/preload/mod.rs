@@ -1,12 +1,12 @@
 //! What to preload, and when to stop: decisions only.
 //!
-//! The shim asks at the few moments at which something could be loaded (a library or module was loaded, a function was
-//! resolved, a context came to be, a context was seen idle) and carries the answer out at the gate.
+//! The shim asks at the few moments at which something could be loaded: a library or module was loaded, a function was resolved, a
+//! context was created, a context was seen idle. The shim carries the answer out at the gate.
 //!
-//! The pace: what is there when the first context of a device is created is loaded at once. PyTorch registers its libraries one by
-//! one as it first uses them, two hundred kernels each; to load each as it comes costs 12 to 15 % of its cold start (measured). So late
-//! arrivals are loaded within 5 ms and a share of the run's time, and the rest stays pending until the context is idle. The first few
-//! dozen are in pace by their number, not by the clock: on a busy machine a small program would lose one otherwise.
+//! The pace: what exists when the first context of a device is created is loaded at once. PyTorch registers its libraries one by
+//! one as it first uses them, two hundred kernels each; loading each as it comes costs 12 to 15 % of its cold start (measured). So
+//! late arrivals are loaded within 5 ms and a share of the run's time, and the rest stays pending until the context is idle. The
+//! first few dozen are in pace by their number, not by the clock: on a busy machine a small program would lose one otherwise.
 //!
 //! Must not: call the driver, or decide by anything but its arguments.
 

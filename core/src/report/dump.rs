@@ -1,7 +1,7 @@
 //! What is known of a process at this moment, on request: one block of text, or one JSON object.
 //!
-//! A verdict here is of what is in progress now, for however short a time, so it is said with its reservation; and that
-//! nothing explains a call (LG299) is no verdict as long as the call is not past the threshold.
+//! A verdict here is about what is in progress now, for however short a time, so the text carries a reservation. LG299 (no
+//! explanation) is no verdict as long as the call is not past the threshold.
 
 use super::{Block, HangReport, SCHEMA};
 use crate::api::{counted, lasted};

@@ -116,7 +116,7 @@ impl HangReport {
         }
     }
 
-    /// What tells one report from another: the codes and what is to blame.
+    /// What distinguishes one report from another: the codes and what is to blame.
     pub fn same_cause(&self, other: &Self) -> bool {
         let causes = |report: &Self| -> Vec<_> {
             let culprit = |v: &Verdict| v.culprits.first().filter(|_| v.fed.is_empty()).map(|c| c.operation.at);

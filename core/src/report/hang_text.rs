@@ -1,7 +1,7 @@
 //! The text of a hang's report, which is read once, at night.
 //!
-//! First line: which process, and since when. Second: the wait in one sentence. Third: the fix. Then the evidence, each fact
-//! once; then the stacks. What needs `lazyguard explain` is not explained here.
+//! First line: which process, and since when. Second: the wait in one sentence. Third: the fix. Then the evidence, each fact once;
+//! then the stacks. What needs `lazyguard explain` is not explained here.
 //!
 //! Must not: decide anything, or leave out of the JSON what it says.
 
@@ -133,7 +133,7 @@ impl HangReport {
         lines
     }
 
-    /// Where what is kept back and what does not end were submitted: `k1 launched at main a.cpp:11, k2 at main a.cpp:12`.
+    /// Where the blocked work and what does not end were submitted: `k1 launched at main a.cpp:11, k2 at main a.cpp:12`.
     fn launched_at(&self, verdict: &Verdict) -> Option<String> {
         let mut operations: Vec<&Culprit> = Vec::new();
         for one in verdict.culprits.iter().take(MOST_PLACES).chain(&verdict.held_back) {
@@ -150,7 +150,7 @@ impl HangReport {
             Some(format!("{}{verb} at {place}", messages::name_of(&one.operation)))
         });
         let mut places: Vec<_> = places.collect();
-        // Who keeps the context busy, of each stream the busiest thread.
+        // The threads that keep the context busy, of each stream the busiest.
         for fed in verdict.fed.iter().take(MOST_PLACES) {
             places.extend(fed.by.first().and_then(|by| {
                 let times = counted(by.operations, "operation");
@@ -359,7 +359,7 @@ impl HangReport {
         let is_explained = |thread: u32| self.verdicts.iter().any(|verdict| verdict.threads.contains(&thread));
         let mut stacks: Vec<_> = self.stacks.iter().collect();
         stacks.sort_by_key(|stack| (!runs_it(stack.thread), !is_explained(stack.thread)));
-        // Threads that stand at the same place are one stack.
+        // Threads at the same place are one stack.
         let mut groups: Vec<(Vec<String>, Vec<&StackSeen>)> = Vec::new();
         for stack in stacks {
             let shown = stack.lines();

@@ -1,6 +1,6 @@
 //! Verdicts and summaries, written for people and for programs.
 //!
-//! Must not: decide anything. What is said here was decided in [`crate::diagnose`] or counted by the shim.
+//! Must not: decide anything. [`crate::diagnose`] decides, and the shim counts.
 
 mod dump;
 mod event;

@@ -1,7 +1,7 @@
 //! The reasons for which a call passes through untouched: the real function is called, and nothing else happens.
 //!
-//! Where anything is in doubt a call is passed on as it came. Each such place names its reason here and is counted under it, so
-//! that the summary of a run tells what the guard did not see.
+//! Where anything is in doubt, the shim passes a call on unchanged. Each such place names its reason here and is counted under it,
+//! so the summary of a run says what the guard did not see.
 
 use serde::{Deserialize, Serialize};
 

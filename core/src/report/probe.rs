@@ -1,4 +1,4 @@
-//! What the driver itself said of something that stood still.
+//! The driver's own answers about what stood still.
 
 use crate::api::result::error_in_words;
 use serde::{Deserialize, Serialize};

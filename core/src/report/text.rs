@@ -1,20 +1,20 @@
 //! Lines for a person, as a terminal and the log of a CI system show them.
 //!
-//! Much of what a line says is foreign: names of threads, kernels, programs and files, settings, what Python says. A program may
-//! put anything there, and a terminal or a CI system obeys some of it. So foreign text must not be able to end a line, to move
-//! the cursor, to turn the order of letters around, or to be taken for a command of the CI system's.
+//! Much of a line is foreign: names of threads, kernels, programs and files, settings, Python's output. A program may put anything
+//! there, and a terminal or a CI system obeys some of it. So foreign text must not be able to end a line, to move the cursor, to
+//! reverse the order of letters, or to pass for a command of the CI system.
 //!
-//! That is seen to where a line is finished, and not where a name is put into it: a name comes into a line in hundreds of places,
-//! and one of them would be forgotten. Here this holds by construction: [`Block`] is the only thing that the library writes to
-//! standard error or into a text file, and a block takes lines only; the command's standard output and standard error take lines
-//! only, too, and each passes [`one_line`]. What is already safe stays as it is, so a line may pass several times.
+//! The code that finishes a line ensures this, not the code that puts a name into it: names enter lines in hundreds of places, and
+//! one of them would be forgotten. Here this holds by construction. [`Block`] is the only thing that the library writes to standard
+//! error or into a text file, and a block takes lines only. The command's standard output and standard error take lines only, too,
+//! and each passes [`one_line`]. Text that is already safe stays as it is, so a line may pass several times.
 //!
 //! Must not: be used for JSON, XML or any other form that has escapes of its own; there, a name is what the program says.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// What stands in front of each line on standard error.
+/// The prefix of each line on standard error.
 pub const MARK: &str = "lazyguard: ";
 
 /// The text as one line that says the same to every reader: what a terminal or a CI system would obey is written out, as in

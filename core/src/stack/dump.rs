@@ -1,12 +1,12 @@
 //! The file of stacks: a minidump, as debuggers and crash reporters read it.
 //!
-//! It holds the blocked threads with their names, the part of each one's stack that stands still, the registers with which
-//! the innermost of those frames goes on, and the files of code with their build ids. The stacks are written while they are
-//! read, so that no more than a small buffer is needed however large they are; the directory, at the beginning, comes last.
+//! It holds the blocked threads with their names, the part of each one's stack that stands still, the registers with which the
+//! innermost of those frames goes on, and the files of code with their build ids. The writer writes the stacks while it reads them,
+//! so a small buffer serves however large they are. The directory, at the beginning, comes last.
 //!
 //! Why no library: `minidump-writer` stops the threads of another process by `ptrace`, and makes the whole file in memory first.
 //!
-//! Must not: take more of a stack than it is told.
+//! Must not: take more of a stack than the caller names.
 
 use super::{Memory, Module};
 use std::io::{self, Seek, SeekFrom, Write};

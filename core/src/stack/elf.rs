@@ -156,7 +156,7 @@ pub fn unexported_function(file: &impl Memory, name: &str) -> Option<u64> {
     })
 }
 
-/// Where a text stands in a part of a file, counted from the part's beginning. Read piece by piece: memory may be scarce.
+/// Where a text lies in a part of a file, counted from the part's beginning. Read piece by piece: memory may be scarce.
 fn places_of(file: &impl Memory, (at, bytes): (u64, u64), text: &[u8]) -> Vec<u64> {
     const MOST_PLACES: usize = 16;
     let bytes = bytes.min(MOST_SYMBOL_BYTES);

@@ -1,10 +1,10 @@
 //! Stacks of threads that are blocked in a driver call: where they lie, what is on them, and how they are written down.
 //!
-//! All of it works on a [`Memory`] that may refuse any byte: the process's own, read by the kernel so that a page which is
-//! not there is an answer and no fault, or the bytes of a file. Nothing that is found in memory is believed before it has been
-//! compared with what is mapped: a program may have put anything there.
+//! All of it works on a [`Memory`] that may refuse any byte: the process's own, read by the kernel so that an absent page is an
+//! answer and no fault, or the bytes of a file. A value found in memory is not used before it has been compared with what is
+//! mapped: a program may have put anything there.
 //!
-//! Must not: fail in any other way than by finding less, or loop over more than a fixed number of anything.
+//! Must not: fail except by finding less, or loop over more than a fixed number of anything.
 
 mod dump;
 mod elf;

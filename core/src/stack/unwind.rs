@@ -1,8 +1,7 @@
 //! One step up a stack, by the tables that a file carries for exceptions (`.eh_frame`, of the DWARF kind), which `gimli` reads.
 //!
-//! The library reads the tables as they lie in its process's memory ([`step`]), the command those of a file ([`FileTables`]).
-//! Frame pointers are not followed by themselves: a chain of them leaves the functions out that were built without, and nothing
-//! shows it.
+//! The library reads the tables as they lie in its process's memory ([`step`]), the command those of a file ([`FileTables`]). Frame
+//! pointers alone are not followed: a chain of them skips the functions that were built without one, and shows no sign of it.
 //!
 //! Must not: guess: where the tables do not say, or a register that they need is not known, the stack ends. Allocate: the
 //! library's thread has room for what `gimli` keeps on its own stack. Trust a number in the tables: `gimli` checks those of an

@@ -11,8 +11,8 @@ const FUNCTION_CACHE: usize = 512;
 pub(super) const CACHED_STREAMS: usize = 256;
 pub(super) const CACHED_LAUNCHES: usize = 64;
 
-/// What there is to know of the launches of one function on one stream, on one line of a processor's cache. The owning
-/// thread's alone.
+/// What a thread knows of the launches of one function on one stream, on one line of a processor's cache. The owning thread's
+/// alone.
 #[derive(Default)]
 #[repr(align(64))]
 pub(super) struct CachedLaunch {

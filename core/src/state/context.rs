@@ -5,7 +5,7 @@ use crate::trace::layout::context as place;
 use crate::Nanos;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 
-/// A driver context. What others have to know of it after the process is gone lies in the recording's table of contexts.
+/// A driver context. What readers need of it after the process is gone lies in the recording's table of contexts.
 pub struct Context {
     words: Words,
     primary: AtomicBool,
@@ -88,7 +88,7 @@ impl Context {
         self.words[place::ORPHANED_UNTIL].load(Ordering::Relaxed) > self.idle_until()
     }
 
-    /// A kernel that needs so many bytes of local memory a thread is launched, or a stack of that size is asked for. Returns
+    /// The program launches a kernel that needs so many bytes of local memory a thread, or asks for a stack of that size. Returns
     /// how many the context was known to have set aside before.
     pub fn sets_local_memory_aside(&self, bytes: u64) -> u64 {
         self.local_bytes.fetch_max(bytes, Ordering::Relaxed)
@@ -194,8 +194,8 @@ impl Function {
         self.name.store(name, Ordering::Relaxed);
     }
 
-    /// Whether it is known to be loaded in a context. Contexts past the 64th are never known: their launches take the
-    /// longer way each time.
+    /// Whether it is known to be loaded in a context. Contexts past the 64th are never known: their launches take the slow path
+    /// each time.
     pub fn loaded_in(&self, context: u32) -> bool {
         context < 64 && self.loaded_in.load(Ordering::Relaxed) & (1 << context) != 0
     }

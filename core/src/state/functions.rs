@@ -15,7 +15,7 @@ impl Tracker {
                 if function.owner() == 0 {
                     function.set_owner(owner);
                 } else {
-                    // Its module went with its context, or by a way that is not hooked.
+                    // Its module went with its context, or through a call that is not hooked.
                     function.begin(handle, kind, owner);
                     self.next_epoch();
                 }

@@ -1,7 +1,7 @@
 //! How handles are hashed.
 //!
-//! Handles are addresses that the driver gives out. Nobody chooses them to collide, so one multiplication does, where the
-//! standard library's hash takes as long as the rest of a look-up several times over.
+//! Handles are addresses that the driver gives out. No adversary chooses them, so one multiplication is enough. The standard
+//! library's hash takes several times as long as the rest of a look-up.
 
 use std::hash::{BuildHasherDefault, Hasher};
 

@@ -6,8 +6,8 @@
 //! the stream, and of the cache of loaded functions, which holds more entries. The record, the mark and the stream's times are
 //! written by the functions of the slow path.
 //!
-//! The steps are those of [`CallStep`], as on the slow path (`hooks::call` of the shim). Whatever is out of the ordinary, also a
-//! segment that is full, sends the launch there.
+//! The steps are those of [`CallStep`], as on the slow path (`hooks::call` of the shim). Anything out of the ordinary, such as a
+//! full segment, sends the launch there.
 //!
 //! Must not: panic, allocate, lock, or look anything up.
 
@@ -77,7 +77,7 @@ pub struct LaunchFacts {
 }
 
 impl ThreadSlot {
-    /// From now on launches on this stream may take the fast path; `epoch` is the one for which everything was looked up.
+    /// From now on launches on this stream may take the fast path; `epoch` is the one for which the slow path looked everything up.
     pub fn remember_stream(&self, epoch: u32, known: &Known) {
         let Some((stream_at, context_at)) = self.recorder.places_of(known.number, known.context) else { return };
         let cached_streams = self.caches().map_or(&[][..], |caches| &caches.cached_streams);

@@ -1,7 +1,7 @@
 //! Entries with stable numbers, readable without a lock.
 //!
-//! Numbers begin at 1; 0 is nobody. An entry never moves and is never freed, only used again, so a reader may hold a
-//! reference for as long as it likes and finds either the entry or its successor there.
+//! Numbers begin at 1; 0 means none. An entry never moves and is never freed, only used again, so a reader may hold a reference for
+//! as long as it likes and finds either the entry or its successor there.
 
 use crate::sync::lock;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -46,7 +46,7 @@ impl<T> Slab<T> {
     #[inline(always)]
     pub fn get(&self, number: u32) -> Option<&T> {
         let index = (number as usize).wrapping_sub(1);
-        // Most processes never get past the first chunk, and this is on the way of every launch.
+        // Most processes never get past the first chunk, and every launch runs this.
         if index < FIRST {
             return self.chunks[0].get()?.get(index);
         }
@@ -55,7 +55,7 @@ impl<T> Slab<T> {
 
     #[inline(never)]
     fn get_far(&self, index: usize) -> Option<&T> {
-        // The number 0, which is nobody's, comes here as well.
+        // The number 0, which has no entry, comes here as well.
         let (chunk, offset) = place((index != usize::MAX).then_some(index)?);
         self.chunks.get(chunk)?.get()?.get(offset)
     }

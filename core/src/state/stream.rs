@@ -1,9 +1,9 @@
 //! One stream: what was submitted, what is known to be complete, and the oldest operation that is not.
 //!
-//! Protocol: any thread may submit to a stream at any time. `last_submitted` is raised when a submitting call is entered
-//! and again when it has returned; `complete_until` is raised to the moment at which a synchronize or a successful query
-//! was *entered*. The stream is known to be idle when the first does not exceed the second. A submission that overlaps
-//! the query therefore leaves the stream busy, which is the safe answer.
+//! Protocol: any thread may submit to a stream at any time. A submitting call raises `last_submitted` when it is entered and again
+//! when it has returned. A synchronize or a successful query raises `complete_until` to the moment at which it was *entered*. The
+//! stream is known to be idle when the first does not exceed the second. A submission that overlaps the query therefore leaves the
+//! stream busy, which is the safe answer.
 
 use super::operation;
 use crate::api::{oldest_outstanding, Operation, StreamKind};
@@ -11,7 +11,7 @@ use crate::sync::{AtomicU64, Ordering};
 use crate::trace::layout::stream as place;
 use crate::Nanos;
 
-/// See the module. What others have to know of it after the process is gone lies in the recording's table of streams.
+/// See the module. What readers need of it after the process is gone lies in the recording's table of streams.
 pub struct Stream {
     words: Words,
 }
@@ -74,8 +74,8 @@ impl Stream {
         StreamKind::from_number(self.get(place::KIND))
     }
 
-    /// Whether the program has destroyed it while work was outstanding: the driver lets that end, and its handle means
-    /// nothing any more.
+    /// Whether the program has destroyed it while work was outstanding: the driver lets that work end, and the handle means nothing
+    /// any more.
     pub fn destroyed(&self) -> bool {
         self.get(place::DESTROYED) != 0
     }
@@ -176,8 +176,8 @@ pub(super) fn submitting(words: Words, op: Operation, idle_until: Nanos) -> Opti
     let get = |word: usize| words[word].load(Ordering::Relaxed);
     let until = get(place::COMPLETE_UNTIL).max(idle_until);
     let was_idle = get(place::LAST_SUBMITTED) <= until;
-    // Not an atomic addition, which would be the dearest instruction of a launch: two threads that submit to one stream
-    // in the same moment may count as one.
+    // Not an atomic addition, which would be the most expensive instruction of a launch: two threads that submit to one stream in
+    // the same moment may count as one.
     let number = get(place::SUBMITTED);
     if was_idle {
         operation::put(words, place::FIRST_SINCE_IDLE, op);

@@ -1,10 +1,10 @@
 //! A thread's slot: the driver call it is in, visible to others, its place in the recording, and its private caches.
 //!
-//! Protocol: the owning thread writes, anybody reads. The facts of a call are stored as the record that it will leave, past
-//! the length of the thread's segment, and then the call's mark, with Release; a reader takes the mark with Acquire, the
-//! facts, and the mark again: if it changed, the call is over and was not stuck. What is in the thread's entry and in the
-//! segment is in the file of the recording, so a reader of the file sees the same. The caches, the writers and the depth are the
-//! owner's alone.
+//! Protocol: the owning thread writes, any thread reads. The owner stores the facts of a call as the record that it will leave,
+//! past the length of the thread's segment, and then the call's mark, with Release. A reader takes the mark with Acquire, the
+//! facts, and the mark again: if it changed, the call is over and was not stuck. What is in the thread's entry and in the segment
+//! is in the file of the recording, so a reader of the file sees the same. The caches, the writers and the depth are the owner's
+//! alone.
 
 use super::caches::{CachedLaunch, Caches, CACHED_LAUNCHES};
 use crate::api::{Class, EntryPoint};
@@ -119,7 +119,7 @@ impl ThreadSlot {
         self.recorder.keep_counts(calls, launches);
         self.depth.store(0, Ordering::Relaxed);
         self.set(place::MARK, 0);
-        // Whoever sees something of the new thread's sees the mark gone (see `published`).
+        // A reader that sees anything of the new thread sees the mark cleared (see `published`).
         fence(Ordering::Release);
         self.set(place::WHO, u64::from(number) | u64::from(thread) << 32);
         self.set(place::BORN, now);
@@ -156,7 +156,7 @@ impl ThreadSlot {
         Owner { number: self.get(place::WHO) as u32, thread: self.thread() }
     }
 
-    /// The thread's name, for the recording. Any thread may tell it.
+    /// The thread's name, for the recording. Any thread may set it.
     pub fn set_name(&self, name: &str) {
         put_text(&self.entry[place::NAME], name);
     }
@@ -178,9 +178,9 @@ impl ThreadSlot {
         true
     }
 
-    /// Whether the call that the owner entered last was left without returning, by an exception or a jump: a frame that
-    /// is further out than that call's cannot be inside it. Stacks grow downwards wherever there is CUDA. Frames on another
-    /// stack, as a signal handler may have, are not told apart here.
+    /// Whether the call that the owner entered last was left without returning, by an exception or a jump: a frame that is further
+    /// out than that call's cannot be inside it. Stacks grow downwards wherever there is CUDA. This cannot distinguish frames on
+    /// another stack, as a signal handler may have.
     pub fn abandoned(&self, caller: Caller) -> bool {
         caller.stack as u64 >= self.get(place::STACK)
     }
@@ -401,9 +401,9 @@ impl ThreadSlot {
     /// The call in progress, if there is one.
     pub fn published(&self) -> Option<PublishedCall> {
         for _ in 0..LOOKS {
-            // Two calls may have the same mark, one after the other: a call that leaves no record does not use its number up,
-            // and each thread begins anew. So the thread and its count of calls have to stand still as well. Acquire: partner
-            // of the fences behind the end of a mark; who sees the new number does not see the former mark.
+            // Two calls may have the same mark, one after the other: a call that leaves no record does not use its number up, and
+            // each thread begins anew. So the thread and its count of calls must not change either. Acquire: partner of the fences
+            // behind the end of a mark; a reader that sees the new number does not see the former mark.
             let who = self.entry[place::WHO].load(Ordering::Acquire);
             let serial = self.entry[place::CALLS].load(Ordering::Acquire);
             let call = self.under_mark((who >> 32) as u32, serial);

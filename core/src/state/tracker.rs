@@ -18,8 +18,7 @@ use dashmap::DashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::Mutex;
 
-/// What tells one stream from another: a default stream's handle means another stream in each context, and a per-thread
-/// one in each thread.
+/// What identifies a stream: a default stream's handle means another stream in each context, and a per-thread one in each thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StreamKey {
     /// The program's handle.
@@ -68,7 +67,7 @@ pub struct Tracker {
     last_thread: AtomicU32,
 }
 
-/// Words for an entry for which the recording has no room: they are followed as the others are, and not in the file.
+/// Words for an entry for which the recording has no room: the state follows it as the others, but it is not in the file.
 fn elsewhere<const WORDS: usize>() -> &'static [Word; WORDS] {
     Box::leak(Box::new(std::array::from_fn(|_| Word::new(0))))
 }
@@ -140,7 +139,7 @@ impl Tracker {
         })
     }
 
-    /// How often something could not be given a number, and is therefore not followed.
+    /// How often the state had no number for an entry, and therefore does not follow it.
     pub fn overflowed(&self) -> u64 {
         self.overflowed.load(Ordering::Relaxed)
     }
@@ -200,7 +199,7 @@ impl Tracker {
         })
     }
 
-    /// Whether every launch has to be looked at, from now on or no more.
+    /// Whether every launch has to take the slow path, from now on or no more.
     pub fn set_slow_path(&self, every_launch: bool) {
         if self.slow_path.swap(every_launch, Ordering::AcqRel) != every_launch && every_launch {
             // What the threads remember holds for the former epoch.
@@ -214,8 +213,8 @@ impl Tracker {
         self.slow_path.load(Ordering::Acquire)
     }
 
-    /// Whether launches may take the fast path: nothing is being captured, nobody wants to see them all, and if it is on a
-    /// default stream, there is only one context it can be of.
+    /// Whether launches may take the fast path: no capture is under way, no part of the guard wants to see them all, and a default
+    /// stream can belong to one context only.
     pub fn fast_launches(&self, default_stream: bool) -> bool {
         if self.slow_path() {
             return false;
@@ -245,7 +244,7 @@ impl Tracker {
         self.contexts.iter().filter(|(_, c)| c.alive())
     }
 
-    /// The context is gone, and its streams and functions with it.
+    /// The driver has destroyed the context, and its streams and functions with it.
     pub fn context_gone(&self, handle: u64) {
         let Some((_, number)) = self.context_numbers.remove(&handle) else { return };
         let Some(context) = self.contexts.get(number) else { return };
@@ -284,7 +283,7 @@ impl Tracker {
         }
     }
 
-    /// Lets go of destroyed streams of a context whose work has ended; of all of them if the context is gone.
+    /// Releases destroyed streams of a context whose work has ended; all of them if the context is gone.
     fn reap(&self, context: u32, all: bool) {
         lock(&self.destroyed).retain(|&number| {
             let Some(stream) = self.streams.get(number).filter(|s| s.context() == context) else { return true };
@@ -296,7 +295,7 @@ impl Tracker {
         });
     }
 
-    /// What is in flight in a context as far as is known, oldest first; context 0 stands for every context.
+    /// What is in flight in a context as far as the guard knows, oldest first; context 0 means every context.
     pub fn in_flight(&self, context: u32) -> Vec<InFlight> {
         let mut all: Vec<_> = self
             .streams
@@ -428,8 +427,8 @@ impl Tracker {
         self.events.insert(event, EventState { stream, context, recorded: entered, number });
     }
 
-    /// The event is known to have completed, and with it what was submitted before it was recorded. `entered` is when the
-    /// call that told so began: a record that came later is not what completed.
+    /// The event is known to have completed, and with it what was submitted before it was recorded. `entered` is when the call that
+    /// showed it began: a record that came later is not what completed.
     pub fn event_complete(&self, event: u64, entered: Nanos) {
         let recorded_last =
             |e: &EventState| e.recorded < entered && self.graph_launched.load(Ordering::Relaxed) < e.recorded;
@@ -442,7 +441,7 @@ impl Tracker {
         }
     }
 
-    /// A graph was launched. It may hold nodes that record events, so what an event recorded earlier tells is not believed.
+    /// A graph was launched. It may hold nodes that record events, so an earlier record of an event proves nothing.
     pub fn graph_launched(&self, at: Nanos) {
         self.graph_launched.fetch_max(at, Ordering::Relaxed);
     }

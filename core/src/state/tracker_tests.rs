@@ -57,7 +57,7 @@ fn handles_used_again_mean_something_new() {
     let g = tracker.function(0xf0, FunctionKind::Function, 0x22b);
     assert!(!tracker.function_entry(g).unwrap().loaded_in(c));
     assert_eq!(tracker.function_name(g), None);
-    // The same, where nobody saw the module go.
+    // The same, where the guard did not see the module's unload.
     tracker.name_function(g, "k2");
     tracker.function_entry(g).unwrap().set_loaded_in(c);
     let h = tracker.function(0xf0, FunctionKind::Function, 0x33b);

@@ -1,6 +1,6 @@
-//! What has come into a recording since it was last looked at, for the log of the same process.
+//! What was written to a recording since the follower last looked, for the log of the same process.
 //!
-//! Must not: hold anybody up. What is overwritten before it is looked at is lost to the follower, and counted.
+//! Must not: block a writer. A record that is overwritten before the follower reads it is lost to the follower, and counted.
 
 use super::lane::Lane;
 use super::layout;

@@ -1,6 +1,6 @@
 //! Where everything lies in a recording: `docs/TRACE_FORMAT.md`, in constants.
 //!
-//! The writer and the reader both take their places from here; the reader takes what the header tells over what is here.
+//! The writer and the reader both take their places from here. The reader prefers what the header says.
 //!
 //! Must not: change what a number means without a new [`VERSION`].
 

@@ -1,4 +1,4 @@
-//! The recording: what is kept of a run, in a entry_point that outlives the process.
+//! The recording: what is kept of a run, in a file or memory that outlives the process.
 //!
 //! `docs/TRACE_FORMAT.md` describes every byte.
 //!

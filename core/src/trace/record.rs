@@ -9,7 +9,7 @@ use crate::Nanos;
 /// Words in a record.
 pub const WORDS: usize = record::WORDS;
 
-/// What a record tells of.
+/// What a record is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {
@@ -74,7 +74,7 @@ impl Kind {
 pub struct Record {
     /// Which call.
     pub entry_point: EntryPoint,
-    /// What the record tells of.
+    /// What the record is about.
     pub kind: Kind,
     /// [`flag`] bits.
     pub flags: u8,
@@ -133,7 +133,7 @@ impl Record {
         ]
     }
 
-    /// The record that these words make, or `None` if this build knows its entry_point or kind not.
+    /// The record that these words make, or `None` if this build knows its entry point or kind not.
     pub fn from_words(words: &[u64; WORDS]) -> Option<Self> {
         let [head, entered, returned, subject, place, extent, caller, detail] = *words;
         Some(Self {

@@ -1,15 +1,15 @@
 //! The writer of a recording.
 //!
-//! Protocol. A segment belongs to one thread at a time, and only that thread writes to it, through its [`SegmentWriter`]. The facts of a
-//! record are stored first; then, for a call that is about to be made, the thread's mark (see `state::ThreadSlot`); when the
-//! call has returned, the rest of the record; and last, with Release, the segment's length, which makes the record complete.
-//! A reader takes the length with Acquire, its partner.
+//! Protocol. A segment belongs to one thread at a time, and only that thread writes to it, through its [`SegmentWriter`]. It stores
+//! the facts of a record first; then, for a call that is about to be made, the thread's mark (see `state::ThreadSlot`); when the
+//! call has returned, the rest of the record; and last, with Release, the segment's length, which makes the record complete. A
+//! reader takes the length with Acquire, its partner.
 //!
-//! A thread whose segment is full takes the next one that nobody has, and gives up the one that was full before; going round,
-//! it takes the one that was taken longest ago, so what it holds has been overwritten by all others. Taking is one compare-and-swap on the segment's
-//! state, which also counts; a reader that finds the same state and count before and after has read one owner's records.
+//! A thread whose segment is full takes the next one without an owner, and releases the one that was full before. Going round, it
+//! takes the one that was taken longest ago, so the oldest records are overwritten first. Taking is one compare-and-swap on the
+//! segment's state, which also counts; a reader that finds the same state and count before and after has read one owner's records.
 //!
-//! Must not: allocate, lock, wait or call the system on the way of a record. Strings are written on cold paths, under a lock.
+//! Must not: allocate, lock, wait or call the system where a record is written. Strings are written on cold paths, under a lock.
 
 use super::lane::Lane;
 use super::layout::{self, header, lane, record, segment, text, Shape, LANES};
@@ -43,7 +43,7 @@ pub struct SegmentWriter {
     capacity: AtomicU32,
     /// Number of the first one among the thread's records in this lane.
     first: OwnU64,
-    /// The segment it had before, which is full and nobody else's yet; 0 for none.
+    /// The segment it had before: full, and still this writer's; 0 for none.
     previous: AtomicUsize,
 }
 
@@ -236,7 +236,7 @@ impl<'a> Recorder<'a> {
 
     /// Requests are taken, and this is the number of the newest one that was answered; 1 if there was none.
     pub fn answered(&self, number: u64) {
-        // Release: who sees the number finds the answer.
+        // Release: a reader that sees the number finds the answer.
         self.words[header::ANSWERED].store(number, Ordering::Release);
     }
 
@@ -356,7 +356,7 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// The writer writes no more, and others may take its segments from now on; their records stay until somebody does.
+    /// Ends the writer. From now on other writers may take its segments; their records stay until then.
     pub fn release(&self, writer: &SegmentWriter) {
         writer.first.store(writer.next(), Ordering::Relaxed);
         writer.length.store(0, Ordering::Relaxed);
@@ -377,7 +377,7 @@ impl<'a> Recorder<'a> {
         let count = words[segment::STATE].load(Ordering::Relaxed) & !0xffff_ffff;
         // Release: partner of the Acquire in `take`, whose thread writes over what this one has written.
         words[segment::STATE].store(count | segment::RELEASED, Ordering::Release);
-        // Release: who sees the count sees the state, and does not go round in vain.
+        // Release: a thread that sees the count sees the state, and does not go round in vain.
         self.released[which as usize].fetch_add(1, Ordering::Release);
     }
 
@@ -391,12 +391,12 @@ impl<'a> Recorder<'a> {
         self.shape.segments_at() + index * self.shape.segment_words()
     }
 
-    /// Takes the next segment of the lane that is nobody's current one, going round once; returns where it begins.
+    /// Takes the next segment of the lane that is no writer's current one, going round once; returns where it begins.
     fn take(&self, first: u64, owner: Owner, which: Lane, now: Nanos) -> Option<usize> {
         let lane_words = self.lane(which);
         let count = self.shape.segments[which as usize];
         let begin: usize = self.shape.segments[..which as usize].iter().sum();
-        // Nothing has been released since somebody went round and found nothing: that need not be found out again.
+        // No segment was released since a writer last went round and found none: going round again would find none.
         let released = self.released[which as usize].load(Ordering::Acquire);
         if self.exhausted[which as usize].load(Ordering::Relaxed) == released + 1 {
             return None;
@@ -420,11 +420,11 @@ impl<'a> Recorder<'a> {
             if swapped.is_err() {
                 continue;
             }
-            // Counted before they go: whatever happens in between, no record is missing without being counted.
+            // Counted before they are overwritten: whatever happens in between, no record is missing without being counted.
             let overwritten = words[segment::LENGTH].load(Ordering::Relaxed);
             lane_words[lane::OVERTAKEN].fetch_add(overwritten, Ordering::Relaxed);
-            // The fences keep the stores in the order of the format: the state before the length, and the length before
-            // what it stood for, so that a reader who saw something of the new owner's sees the change.
+            // The fences keep the stores in the order of the format: the state before the length, and the length before the records
+            // it counted, so that a reader that saw anything of the new owner's sees the change.
             fence(Ordering::Release);
             words[segment::LENGTH].store(0, Ordering::Relaxed);
             fence(Ordering::Release);

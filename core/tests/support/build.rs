@@ -23,7 +23,7 @@ pub fn pair(low: impl Into<u64>, high: impl Into<u64>) -> u64 {
     low.into() | high.into() << 32
 }
 
-/// The words of a record of this entry_point that was entered and returned then.
+/// The words of a record of this entry point that was entered and returned then.
 pub fn call(entry_point: u16, entered: u64, returned: u64) -> [u64; WORDS] {
     let mut words = [0; WORDS];
     words[record::HEAD] = u64::from(entry_point);

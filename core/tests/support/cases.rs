@@ -17,7 +17,7 @@ pub struct Case {
     pub defects: &'static [&'static str],
 }
 
-/// The id of a entry_point.
+/// The id of an entry point.
 pub fn entry_point(symbol: &str) -> u16 {
     EntryPoint::by_symbol(symbol.as_bytes()).expect("a symbol of the table").info().id
 }
@@ -205,7 +205,7 @@ fn everything() -> Vec<u8> {
             ],
         ),
     ];
-    // Given up by a thread that has ended; its records are numbered from 7.
+    // Released by a thread that has ended; its records are numbered from 7.
     file.segment(6, 2, SECOND, 7, &memory);
     file.state(6, segment::RELEASED, 3);
     file.set_lane(2, lane::RELEASED, 2);

@@ -1,13 +1,13 @@
 //! What every hook shares.
 //!
-//! [`observe`] takes a call through its steps ([`CallStep`]): it finds the thread's slot, publishes the call, passes the gate, makes
-//! the real call, and folds what happened into the state. A hook says what the call is about ([`About`]) before, and what its success
-//! means after, in two closures that may fail without harm: a panic in either disarms the guard and nothing else. Both run
-//! inside the door ([`crate::runtime::door`]).
+//! [`observe`] takes a call through its steps ([`CallStep`]): it finds the thread's slot, publishes the call, passes the gate,
+//! makes the real call, and folds what happened into the state. A hook says what the call is about ([`About`]) before, and what its
+//! success means after, in two closures that may fail without harm: a panic in either disarms the guard and does nothing else. Both
+//! run inside the door ([`crate::runtime::door`]).
 //!
-//! The real call stands outside of both, so that it happens exactly once. Nothing here has to be cleaned up when an exception,
-//! a cancellation or a jump leads out of it, so nothing stands in their way; the thread's next call from further out finds
-//! that this one was abandoned, and a thread that ends gives its slot back.
+//! The real call lies outside of both, so it happens exactly once. Nothing here needs cleaning up when an exception, a cancellation
+//! or a jump leads out of it, so the guard stops none of them. The thread's next call from further out finds that this one was
+//! abandoned. A thread that ends gives its slot back.
 //!
 //! Must not: allocate, lock or call the system on the path of an ordinary call.
 
@@ -340,8 +340,8 @@ impl Call {
         self.context_number(driver::current_context())
     }
 
-    /// The number of a context. One that is seen for the first time was made by a way that is not hooked, or was there
-    /// before the guard: what is loaded concerns it from now on.
+    /// The number of a context. One that is seen for the first time was made by a call that is not hooked, or was there before the
+    /// guard: what is loaded concerns it from now on.
     pub fn context_number(&self, context: Handle) -> u32 {
         let handle = context as u64;
         if handle == 0 {
@@ -365,7 +365,7 @@ impl Call {
         stream as u64 <= PER_THREAD
     }
 
-    /// The number of a stream; a default stream is told by context and, where it is the thread's own, by thread.
+    /// The number of a stream. A context identifies a default stream, and the thread as well where it is the thread's own.
     #[inline(always)]
     pub fn stream_number(&self, stream: Handle) -> u32 {
         let handle = stream as u64;
@@ -374,7 +374,7 @@ impl Call {
                 return number;
             }
         }
-        // A copy, so that this call itself may stay in registers on the way that is taken every time.
+        // A copy, so that this call itself may stay in registers on the path that every call takes.
         let call = *self;
         if handle > PER_THREAD {
             call.created_stream(handle)
@@ -443,8 +443,8 @@ impl Call {
         }
     }
 
-    /// Whether the driver says that what is submitted to the stream now is carried out once, and not captured. That is asked
-    /// of the driver even where no capture is known of: one may have begun in a way that went unseen.
+    /// Whether the driver says that what is submitted to the stream now is carried out once, and not captured. The hook asks even
+    /// where it knows of no capture: one may have begun unseen.
     pub fn is_carried_out_once(&self) -> bool {
         let submits_to = self.about.stream_entry.filter(|_| self.about.submits);
         submits_to.is_some_and(|stream| stream.handle() == LEGACY || !is_captured(stream))
@@ -488,7 +488,7 @@ const LEGACY: u64 = 1;
 /// `CU_STREAM_PER_THREAD`.
 pub const PER_THREAD: u64 = 2;
 
-/// A call of which nothing was kept while it was made, to be looked at again after it.
+/// A call about which the hook kept nothing while it was made, for another look after it.
 pub fn seen_again(guard: &'static Guard, slot: &'static ThreadSlot, entry: Entry, record: &Record) -> Call {
     let about = About {
         stream: record.stream,
@@ -516,7 +516,7 @@ pub fn published(entry: Entry, before: impl FnOnce(&mut Call), real: impl FnOnce
     observe(entry, before, real, |_, _| {})
 }
 
-/// What was in flight, as a hazard tells it.
+/// What was in flight, as a hazard's record holds it.
 pub fn other(busy: InFlight) -> ConflictingOperation {
     match busy.stream {
         // Work of streams that are gone: nothing more is known of it.

@@ -8,7 +8,7 @@
 
 use lazyguard_core::state::Caller;
 
-/// The caller of the export in whose body this stands.
+/// The caller of the export whose body contains this.
 #[inline(always)]
 pub fn caller() -> Caller {
     #[cfg(lazyguard_frames)]

@@ -1,11 +1,11 @@
 //! First use of a function.
 //!
-//! The driver loads a function when it is first used in a context, and its module or library before that if that is not
-//! there yet. Whether a use is a first one is known here: from the loads that were seen, from the guard's own, or from the
-//! driver's word where it gives one (it does for functions, not for kernels).
+//! The driver loads a function when it is first used in a context, and its module or library before that if that is not there yet.
+//! The guard knows whether a use is a first one: from the loads that it saw, from its own, or from the driver's answer where it
+//! gives one (it does for functions, not for kernels).
 //!
-//! A first use is the last moment to load what is pending; if it stays one, it is noted with what is in flight, because
-//! that is what the load will wait for.
+//! A first use is the last moment to load what is pending. If it stays a first use, the hook notes it with the work in flight,
+//! because the load will wait for that work.
 //!
 //! Must not: load while anything is in flight.
 
@@ -26,7 +26,7 @@ impl Call {
             self.about.function = number;
             return;
         }
-        // A copy, so that this call itself may stay in registers on the way that is taken every time.
+        // A copy, so that this call itself may stay in registers on the path that every call takes.
         let mut call = *self;
         call.uses_uncached(function);
         *self = call;
@@ -52,7 +52,7 @@ impl Call {
             self.guard.mappings.called_from(self.caller.address as u64);
         }
         if !self.is_loaded(function) {
-            // Nothing in flight means that loading now is safe, and everything else that is pending may come along.
+            // With nothing in flight, loading now is safe, and the loader may load everything else that is pending.
             self.load_pending(self.about.context);
         }
         if self.is_loaded(function) {
@@ -135,8 +135,8 @@ impl Call {
         }
     }
 
-    /// The call uses what is loaded. If the guard has seen to that, and this is the first use, it is told what would have
-    /// happened without.
+    /// The call uses what is loaded. If the guard preloaded it, and this is the first use, the hook notes the hazard that the
+    /// preload prevented.
     fn used_ahead(&self) {
         let About { context, function, owner, .. } = self.about;
         let tracker = &self.guard.tracker;

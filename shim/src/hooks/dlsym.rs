@@ -1,9 +1,8 @@
-//! The export that stands in front of the C library's `dlsym`.
+//! The export that precedes the C library's `dlsym`.
 //!
-//! The real function's answer for `RTLD_NEXT` and `RTLD_DEFAULT` depends on its caller, which it reads off the return
-//! address. So the export is a naked function: everything that does not concern the driver is a jump to the real `dlsym`
-//! with the stack as the caller left it. Only names that begin with `cu` and stand in the table of driver functions are
-//! answered by [`crate::lookup::dlsym`].
+//! The real function's answer for `RTLD_NEXT` and `RTLD_DEFAULT` depends on its caller, which it reads off the return address. So
+//! the export is a naked function: it jumps to the real `dlsym`, with the stack as the caller left it, for everything that does not
+//! concern the driver. [`crate::lookup::dlsym`] answers only names that begin with `cu` and are in the table of driver functions.
 //!
 //! Must not: allocate, lock, or use thread-local storage with a destructor.
 

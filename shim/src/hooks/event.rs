@@ -1,4 +1,4 @@
-//! Events: from them it is learnt how far a stream has come.
+//! Events: they show how far a stream has come.
 //!
 //! Must not: let the driver destroy an event before it is taken out of the state.
 

@@ -1,4 +1,4 @@
-//! The exported functions, made of the one table.
+//! The exported functions, made from the one table.
 //!
 //! Every export is three lines: find the real function, hand the arguments that matter to its family, return what the real
 //! function returned. A family's hook takes the real call as a closure and calls it exactly once.

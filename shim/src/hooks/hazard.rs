@@ -1,9 +1,11 @@
-//! Calls that passed, and would not have with another timing: what a hook asks before or after its call to find that out.
+//! Calls that passed, and would not have with another timing: the questions that a hook asks before or after its call to find that
+//! out.
 //!
-//! What is known without asking comes first, and is enough nearly always. Only where it speaks for a hazard is the driver asked,
-//! in ways that answer at any time, whether it is one. What is decided from numbers is decided in `core::hazard::rules`.
+//! What the guard knows without asking comes first, and is nearly always enough. The hook asks the driver only where that knowledge
+//! shows a hazard, and only with questions that the driver answers at any time. `core::hazard::rules` decides what numbers can
+//! decide.
 //!
-//! Must not: cost an ordinary launch anything, or tell of what the driver contradicts.
+//! Must not: cost an ordinary launch anything, or report what the driver contradicts.
 
 use super::call::{other, About, Call};
 use crate::lookup::driver::{Handle, SUCCESS};
@@ -24,7 +26,7 @@ const MOST_WAITS: usize = 8;
 
 impl Call {
     /// Whether the driver says that a stream is busy; `None` where it cannot be asked. Once the driver has left a question of the
-    /// probe's unanswered, no thread of the program's asks one, and nothing is told that would want an answer.
+    /// probe's unanswered, no thread of the program asks one, and the hook reports nothing that needs an answer.
     fn asked(&self, stream: u32) -> Option<bool> {
         if idle::probe_lost() {
             return Some(false);
@@ -45,8 +47,8 @@ impl Call {
         met
     }
 
-    /// Whether memory, where it can be looked at, does not satisfy a wait already. Where it can be and was not yet,
-    /// nothing is told of it.
+    /// Whether memory, where the guard can read it, does not satisfy a wait already. Where the guard could read it but has not yet,
+    /// the hook reports nothing.
     fn stands(&self, wait: &Outstanding) -> bool {
         match driver_queries::host_memory(wait.wait.address, wait.wait.wide) {
             Held::Value(value) => !wait.wait.satisfied_by(value),
@@ -151,8 +153,8 @@ impl Call {
         Some((Flags::UNSATISFIED, other))
     }
 
-    /// Whether nothing was submitted to another stream that could write what a wait waits for: kernels, copies, fills and graphs
-    /// do not say where they write.
+    /// Whether no other stream has an operation that could write what a wait waits for: kernels, copies, fills and graphs do not
+    /// say where they write.
     fn nobody_else_may_satisfy(&self, wait: &Outstanding) -> bool {
         let tracker = &self.guard.tracker;
         let idle = |number: u32, stream: &Stream| {
@@ -339,7 +341,7 @@ impl Call {
         }
     }
 
-    /// A stream was told to wait for an event, while a grid that fills its device may be in flight.
+    /// A stream begins to wait for an event, while a grid that fills its device may be in flight.
     #[cold]
     pub fn waits_for_event(&self, event: Handle) {
         let About { submits: true, stream, .. } = self.about else { return };
@@ -359,11 +361,11 @@ impl Call {
         let others =
             |filler: &Filler| submits && filler.context == context && filler.stream != stream && !in_turn(filler);
         for filler in self.guard.hazards.fillers(self.guard) {
-            // On its own stream it delays nothing; there it is asked now and then only.
+            // On its own stream it delays nothing; there the hook asks only now and then.
             if filler.stream == stream && !self.guard.hazards.asks_again() {
                 continue;
             }
-            // Asked also for its own sake: once it has ended, launches go the fast path again.
+            // The hook also asks for another reason: once the grid has ended, launches take the fast path again.
             let busy = self.asked(filler.stream);
             if others(&filler) && busy == Some(true) {
                 let Filler { stream, launch, .. } = filler;

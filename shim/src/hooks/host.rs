@@ -1,11 +1,11 @@
 //! Host functions: a stream calls the program back, and goes on when that has returned.
 //!
-//! Which one has been called and has not returned is what a hang may be about, and only the host knows. So the driver is given
-//! a function of the guard's, which notes the call, makes it, and notes its return. That it was called at all tells that
-//! everything before it on its stream is complete.
+//! A hang may be about a host function that was called and has not returned, and only the host knows which. So the hook gives the
+//! driver a function of the guard's, which notes the call, makes it, and notes its return. The call itself shows that everything
+//! before it on its stream is complete.
 //!
-//! Protocol: what the program asked for travels in a block of memory of its own, which the function that is called frees. What
-//! goes into a graph may be called any number of times and is left as it is; so is everything where there is no memory.
+//! Protocol: what the program asked for travels in a block of memory of its own, which the called function frees. The hook leaves
+//! unchanged what goes into a graph, which may be called any number of times, and everything where there is no memory.
 //!
 //! Must not: call the driver from a host function, which the driver forbids.
 
@@ -47,7 +47,7 @@ pub(super) fn launch(
 ) -> i32 {
     submit(entry, stream, function, user_data, real, |wanted| {
         let real = driver::known(entry.entry_point)?;
-        // SAFETY: the driver's function of this entry_point has this calling sequence.
+        // SAFETY: the driver's function of this entry point has this calling sequence.
         let real: unsafe extern "C-unwind" fn(Handle, HostFunction, Handle) -> i32 =
             unsafe { std::mem::transmute(real) };
         // SAFETY: the program's own arguments, but for the function, which takes what it is given here.
@@ -55,7 +55,7 @@ pub(super) fn launch(
     })
 }
 
-/// The older entry_point, which tells the function of errors.
+/// The older entry point, which reports errors to the function.
 pub(super) fn add_callback(
     entry: Entry,
     stream: Handle,
@@ -157,7 +157,7 @@ fn take(kept: Handle) -> Wanted {
     wanted
 }
 
-/// Leaves a record, and what the call tells of the stream.
+/// Leaves a record, and what the call shows of the stream.
 #[inline(never)]
 fn note(wanted: &Wanted, kind: Kind) {
     door::inside(|| {

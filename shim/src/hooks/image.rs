@@ -1,4 +1,4 @@
-//! What kind of code a program gives to the driver, by its first bytes: compiling takes long, and looks like hanging.
+//! What kind of code a program gives to the driver, by its first bytes. Compiling takes long, and looks like a hang.
 //!
 //! Must not: read more than the driver has to read itself to learn the same.
 
@@ -58,7 +58,7 @@ unsafe fn elf_size(code: *const u8) -> usize {
         let at = code.add(SECTIONS_AT).cast::<u64>().read_unaligned() as usize;
         let bytes = usize::from(code.add(SECTION_BYTES).cast::<u16>().read_unaligned());
         let count = usize::from(code.add(SECTION_COUNT).cast::<u16>().read_unaligned());
-        // The table stands at the end of what compilers write.
+        // The table is at the end of what compilers write.
         at.saturating_add(bytes.saturating_mul(count))
     }
 }

@@ -29,7 +29,7 @@ pub(super) fn kernel(
     launch(entry, function, stream, Extent { grid, block, shared_bytes }, real)
 }
 
-/// The fast path, if the launch is like an earlier one of the thread and nothing is out of the ordinary; else the long one.
+/// The fast path, if the launch is like an earlier one of the thread and nothing is out of the ordinary; else the slow path.
 #[inline(always)]
 fn launch(entry: Entry, function: Handle, stream: Handle, size: Extent, real: impl FnOnce() -> i32) -> i32 {
     let Some(Some((guard, slot, fast))) = door::leaf(|| begin(entry, function, stream, size)) else {
@@ -105,7 +105,7 @@ fn key(entry: Entry, stream: Handle) -> u64 {
     }
 }
 
-/// The slow path; what it finds out, later launches of the kind need not look up.
+/// The slow path. Later launches of the kind need not look up what it finds.
 #[inline(never)]
 fn launch_observed(entry: Entry, function: Handle, stream: Handle, size: Extent, real: impl FnOnce() -> i32) -> i32 {
     observe(
@@ -153,7 +153,7 @@ fn launches(call: &mut Call, function: Handle, stream: Handle, size: Extent) {
     }
 }
 
-/// A launch all blocks of which have to be on the device at once: it goes the slow path each time.
+/// A launch all blocks of which have to be on the device at once: it takes the slow path each time.
 pub(super) fn cooperative(
     entry: Entry,
     function: Handle,

@@ -1,4 +1,4 @@
-//! Libraries and kernels: loading, resolving, unloading, and the calls that load a function on the way.
+//! Libraries and kernels: loading, resolving, unloading, and the calls that load a function in passing.
 //!
 //! Must not: let the driver unload a library before its kernels are taken out of the state.
 

@@ -16,8 +16,8 @@ pub(super) fn for_program(_entry: Entry, _mode: Handle, real: impl FnOnce() -> i
     real()
 }
 
-/// A runtime asks for the loading mode, through a pointer it looked up. Naked, because what is answered depends on the
-/// caller, which only the return address tells.
+/// A runtime asks for the loading mode, through a pointer it looked up. Naked, because the answer depends on the caller, which only
+/// the return address shows.
 #[cfg(target_arch = "x86_64")]
 #[unsafe(naked)]
 pub(super) unsafe extern "C" fn for_runtime(mode: *mut i32) -> i32 {

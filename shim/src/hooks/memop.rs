@@ -70,8 +70,8 @@ pub(super) fn wait(
     )
 }
 
-/// A list that is made before the real call and taken after it. It is not dropped where the call is left by a cancellation or
-/// an exception: that would take a landing pad in the frame that calls the driver. It is lost then.
+/// A list that is made before the real call and taken after it. It is not dropped where a cancellation or an exception leaves the
+/// call: that would take a landing pad in the frame that calls the driver. It is leaked then.
 fn kept_across_the_call<T>() -> ManuallyDrop<RefCell<Vec<T>>> {
     ManuallyDrop::new(RefCell::new(Vec::new()))
 }
@@ -86,8 +86,7 @@ fn describe(call: &mut Call, wide: bool, wait: bool, flags: u32, address: u64, v
     call.about.raw = RawPayload::memory_operation(address, value, flags);
 }
 
-/// One of the operations of a call that submits several: the first is told by the call's own record, the others have one
-/// each.
+/// One of the operations of a call that submits several. The call's own record holds the first; each of the others has its own.
 fn one_of(call: &mut Call, first: &mut bool, wide: bool, wait: bool, flags: u32, address: u64, value: u64) {
     if std::mem::take(first) {
         describe(call, wide, wait, flags, address, value);

@@ -64,7 +64,7 @@ pub(super) fn synchronize(entry: Entry, stream: Handle, real: impl FnOnce() -> i
     completes(entry, stream, real)
 }
 
-/// A stream is polled; success tells as much as a synchronize.
+/// A stream is polled; success proves as much as a synchronize.
 pub(super) fn query(entry: Entry, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
     completes(entry, stream, real)
 }

@@ -1,7 +1,7 @@
 //! Arming: the start of the library, a successful `cuInit`, and a fork.
 //!
-//! Protocol: one thread arms at a time ([`ARMING`]). The guard is built as a whole before its pointer is set; from then on every
-//! call is seen.
+//! Protocol: one thread arms at a time ([`ARMING`]). It builds the whole guard before it sets the guard's pointer; from then on the
+//! guard sees every call.
 //!
 //! Must not: allocate or lock in [`forked`], or fail the program's `cuInit`.
 
@@ -40,8 +40,8 @@ pub struct Initialised {
     pub returned: u64,
 }
 
-/// Runs when the library is loaded, in every process: it notes the time, finds the real `dlsym`, looks what standard error
-/// is, and nothing else. The program has no second thread then that could cancel this one.
+/// Runs when the library is loaded, in every process. It notes the time, finds the real `dlsym`, records what standard error is,
+/// and does nothing else. The program has no second thread then that could cancel this one.
 #[ctor::ctor(unsafe)]
 fn loaded() {
     LOADED.store(clock::system_nanos(), Ordering::Relaxed);
@@ -57,7 +57,7 @@ pub fn arm(initialised: Initialised) {
     if armed || !environment::switched_on() || ARMING.swap(true, Ordering::SeqCst) {
         return;
     }
-    // A fault on the way disarms.
+    // A fault in here disarms.
     door::inside(|| {
         let _unlimited = fault::Unlimited::new();
         fault::silence();
@@ -140,7 +140,7 @@ fn build(initialised: Initialised) {
     guard.arm();
     match tasks::too_few() {
         Some(why) => {
-            // A user who wants a hang to be acted on, here or by `lazyguard run`, has to know that no hang is seen.
+            // A user who wants an action on a hang, here or by `lazyguard run`, has to know that the guard sees no hang.
             if !matches!(guard.settings.on_hang, OnHang::Report) || environment::get(RUN_ROOT).is_some() {
                 standard_error::line(&why);
             }

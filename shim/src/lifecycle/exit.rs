@@ -1,7 +1,7 @@
-//! The end of the process: the last of the log, the summary, and the run folder, where it is not to stay.
+//! The end of the process: the last lines of the log, the summary, and the removal of a run folder that is not to stay.
 //!
-//! Must not: wait for a thread for more than some tens of milliseconds, or do anything in a process whose guard was never armed
-//! but say what was missed.
+//! Must not: wait for a thread for more than some tens of milliseconds, or do anything in a process whose guard was never armed but
+//! report what was missed.
 
 use crate::record::guard::{guard, last_guard};
 use crate::record::run_folder::{is_for_a_run_alone, RUN};
@@ -16,7 +16,7 @@ use lazyguard_core::trace::layout::state;
 #[link_section = ".fini_array"]
 static UNLOADED: extern "C-unwind" fn() = exiting;
 
-/// Takes away the private folder of a guard that has stepped aside, unless it reported a hang.
+/// Removes the private folder of a guard that has stepped aside, unless it reported a hang.
 fn clear_up() {
     let Some(last) = last_guard().filter(|last| last.id == std::process::id()) else { return };
     last.requests.end();
@@ -25,8 +25,8 @@ fn clear_up() {
     }
 }
 
-/// A driver may have been used by a way that leads past the guard: a plugin bound to its own libraries first, a namespace
-/// of its own, a program with its own `dlsym`. A user who asked for a summary or a folder gets a line that says so.
+/// The program may have used a driver past the guard: a plugin bound to its own libraries first, a namespace of its own, a program
+/// with its own `dlsym`. A user who asked for a summary or a folder gets a line that says so.
 fn say_what_was_missed() {
     let asked = ["LAZYGUARD_OUT", "LAZYGUARD_SUMMARY"]
         .iter()
@@ -53,7 +53,7 @@ fn say_what_was_missed() {
     }
 }
 
-/// Writes the last of the log and the summary, or takes the folder away.
+/// Writes the last of the log and the summary, or removes the folder.
 extern "C-unwind" fn exiting() {
     // A signal handler that calls `exit` has interrupted the guard itself: the recording has everything, as after a kill.
     if door::is_interrupted() {

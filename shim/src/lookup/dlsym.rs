@@ -1,4 +1,4 @@
-//! How a look-up of a driver function by `dlsym` is answered.
+//! The answer to a look-up of a driver function by `dlsym`.
 //!
 //! | handle | what happens |
 //! |---|---|
@@ -31,7 +31,7 @@ pub fn answer(handle: *mut c_void, name: &CStr, caller: *const c_void) -> *mut c
         driver::adopt_loaded();
         match driver::known(entry_point) {
             Some(_) => true,
-            // Ask for what comes behind this library, so that the answer and `dlerror` are as they would be without it.
+            // Ask for what comes after this library, so that the answer and `dlerror` are as they would be without it.
             None => return real(libc::RTLD_NEXT, name),
         }
     } else {

@@ -1,14 +1,13 @@
-//! The real driver: its functions, by entry_point, and the few that the guard calls on its own behalf.
+//! The real driver: its functions, by entry point, and the few that the guard calls on its own behalf.
 //!
-//! One driver is adopted, the first that is seen; its functions are looked up all at once. A second copy, in another
-//! namespace or under another name, is left alone: its functions are handed to the program as they are
-//! ([`PassThrough::SecondDriver`]).
+//! The guard adopts one driver, the first that it sees, and looks up all its functions at once. It leaves alone a second copy, in
+//! another namespace or under another name: the program gets that copy's functions as they are ([`PassThrough::SecondDriver`]).
 //!
-//! Where another interposer stands behind this library in the search order and the driver behind that, the hooks call the
-//! interposer's function, as the program would have without this library; the guard's own calls go to the driver.
+//! Where another interposer comes after this library in the search order and the driver after that, the hooks call the interposer's
+//! function, as the program would have without this library. The guard's own calls go to the driver.
 //!
-//! Protocol: [`ADOPTED`] is set (Release) after the pointers are; readers of a pointer need no order, because a null one
-//! sends them to [`resolve`], and every thread that looks a pointer up finds the same one.
+//! Protocol: [`ADOPTED`] is set (Release) after the pointers are. Readers of a pointer need no order, because a null one sends them
+//! to [`resolve`], and every thread that looks a pointer up finds the same one.
 //!
 //! Must not: replace the adopted driver, or allocate.
 
@@ -28,8 +27,8 @@ static REAL: [AtomicPtr<c_void>; ENTRY_POINTS.len()] = [const { AtomicPtr::new(n
 static EXPORTED: [AtomicPtr<c_void>; ENTRY_POINTS.len()] = [const { AtomicPtr::new(null_mut()) }; ENTRY_POINTS.len()];
 static ADOPTED: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
-/// The real function of an entry point, if a driver is loaded that has it. The caller may be the first to come here, so it hands
-/// its table of hooks over.
+/// The real function of an entry point, if a driver is loaded that has it. The caller may be the first to look one up, so it passes
+/// its table of hooks.
 #[inline]
 pub fn real(entry_point: EntryPoint, hooks: &'static HookTable) -> Option<*mut c_void> {
     let function = REAL[entry_point.index()].load(Ordering::Relaxed);
@@ -76,7 +75,7 @@ pub fn adopted() -> bool {
     !ADOPTED.load(Ordering::Acquire).is_null()
 }
 
-/// What comes behind this library in the search order under the entry_point's name.
+/// What comes after this library in the search order under the entry point's name.
 fn next(entry_point: EntryPoint) -> Option<*mut c_void> {
     let mut name = [0u8; LONGEST];
     let found = dynamic_linker::real(libc::RTLD_NEXT, terminated(entry_point.symbol(), &mut name)?);
@@ -129,7 +128,7 @@ pub fn adopt_at(address: *const c_void) -> bool {
 }
 
 fn adopt(handle: *mut c_void) -> bool {
-    // Only a driver in the global scope has anything in front of it that calls would pass on their way there.
+    // Only a driver in the global scope can have an interposer ahead of it.
     let probe = dynamic_linker::real(libc::RTLD_NEXT, c"cuDriverGetVersion");
     let in_scope = !probe.is_null();
     let mut name = [0u8; LONGEST];
@@ -149,7 +148,7 @@ fn adopt(handle: *mut c_void) -> bool {
     true
 }
 
-/// The entry_point among `candidates` whose real function a pointer is.
+/// The entry point among `candidates` whose real function a pointer is.
 pub fn form_of(pointer: *mut c_void, candidates: impl Iterator<Item = EntryPoint>) -> Option<EntryPoint> {
     candidates.into_iter().find(|entry_point| EXPORTED[entry_point.index()].load(Ordering::Relaxed) == pointer)
 }

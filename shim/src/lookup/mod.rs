@@ -1,7 +1,7 @@
 //! How a program reaches the driver, and how it comes to reach the hooks instead.
 //!
-//! Programs linked with `-lcuda` find the exports of this library, because a preloaded library is searched first. The others look the
-//! driver's functions up, and are answered here.
+//! Programs linked with `-lcuda` find the exports of this library, because the dynamic linker searches a preloaded library first.
+//! The others look the driver's functions up, and this folder answers them.
 //!
 //! | file | |
 //! |---|---|

@@ -1,8 +1,8 @@
-//! The table of hooks, which is registered here.
+//! The table of hooks, and its registration.
 //!
-//! Protocol: the look-up does not know the hooks. Each entrance that can be the first one registers their table: an export that
-//! finds no real function yet, and `dlsym`. A start-up function could not do it, because a look-up can come before any
-//! constructor of this library has run.
+//! Protocol: the look-up does not know the hooks. Each entry that can be the first one registers their table: an export that finds
+//! no real function yet, and `dlsym`. A start-up function could not do it, because a look-up can come before any constructor of
+//! this library has run.
 //!
 //! Must not: allocate or lock.
 

@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Mutex;
 
-/// More names than this are not kept; those there are are few, and of interest together.
+/// The most names kept. There are few in practice.
 const MOST: usize = 64;
 
 static NAMES: Mutex<Vec<String>> = Mutex::new(Vec::new());
@@ -30,8 +30,8 @@ pub fn names() -> Vec<String> {
     NAMES.try_lock().map(|names| names.clone()).unwrap_or_default()
 }
 
-/// Whether the driver offers a way to begin a capture that this build does not see. The question whether a context is idle would
-/// invalidate a capture, so it is not asked then.
+/// Whether the driver offers a function to begin a capture that this build does not hook. The question whether a context is idle
+/// would invalidate a capture, so the guard does not ask it then.
 pub fn captures_may_go_unseen() -> bool {
     UNSEEN_CAPTURE.load(Ordering::Relaxed)
 }

@@ -5,9 +5,9 @@
 //! on the path of every launch, so the loading side makes both with `membarrier`, and the submitting side only keeps the
 //! compiler from reordering. Where the kernel has no `membarrier`, the submitting side pays for its own fence.
 //!
-//! A thread that finds the gate closed takes its mark off, waits, marks again and looks again. It waits at most
-//! [`PATIENCE`]: loading waits for nothing and stops well before, and if it does not, because something got into the context
-//! by a way that is not hooked, the submission may be what it is waiting for. From then on nothing more is loaded.
+//! A thread that finds the gate closed takes its mark off, waits, marks again and looks again. It waits at most [`PATIENCE`]:
+//! loading waits for nothing and stops well before. If loading does not stop, because work got into the context through a function
+//! that is not hooked, the submission may be what the load waits for. From then on the guard loads nothing more.
 //!
 //! Must not: hold a thread back for longer than its patience.
 
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 /// How long a submission waits for a loading that does not end.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// How long an unload waits: what it takes away may be in the loading thread's hands.
+/// How long an unload waits: the loading thread may be using what the unload removes.
 const PATIENCE_OF_UNLOADS: Duration = Duration::from_secs(60);
 
 const OPEN: u32 = 0;
@@ -36,7 +36,7 @@ fn membarrier(command: i32) -> bool {
     unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
 }
 
-/// Finds out whether the cheap protocol can be had.
+/// Finds out whether the kernel has the cheap protocol.
 pub fn prepare() {
     HOT.gate.store(OPEN, Ordering::SeqCst);
     HOT.fence_needed.store(!membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED), Ordering::SeqCst);
@@ -86,7 +86,7 @@ fn wait(slot: &ThreadSlot, open: OpenRecord, context: u32, patience: Duration) {
             // Release: partner of the Acquire in `breached`; it is set before the submission is made.
             BREACHED.store(true, Ordering::Release);
             pass_through::note(PassThrough::GatePatience);
-            // No other thread has to lose patience with a loading that does not get on.
+            // No other thread has to wait its patience out for a loading that makes no progress.
             HOT.gate.store(OPEN, Ordering::SeqCst);
             slot.mark(&open);
             return;
@@ -115,7 +115,7 @@ impl Closed {
         Some(closed)
     }
 
-    /// Whether a submission has lost its patience and gone through.
+    /// Whether a submission has waited its patience out and gone through.
     pub fn breached(&self) -> bool {
         BREACHED.load(Ordering::Acquire)
     }

@@ -1,11 +1,11 @@
 //! Is anything in flight in a context?
 //!
-//! Asked at the rare moments at which something is to be loaded: one event on the whole context where the driver has that
-//! (12.5) and nothing is being captured, because it would invalidate the capture; else stream by stream. A capturing
-//! stream is never asked, and the thread's capture mode is exchanged around the questions, so that they cannot spoil a
-//! capture. What the answers tell is folded into the state.
+//! The loader asks at the rare moments at which it is about to load: by one event on the whole context where the driver has that
+//! (12.5) and no capture is under way, because the event would invalidate the capture; else stream by stream. It never asks about a
+//! capturing stream. It exchanges the thread's capture mode around the questions, so that they cannot spoil a capture. The state
+//! takes the answers.
 //!
-//! Must not: be asked by the watchdog. These are driver calls. A thread of its own asks for it ([`crate::watch`]).
+//! Must not: be called by the watchdog, because these are driver calls. A thread of its own makes them for it ([`crate::watch`]).
 
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::lookup::unhooked::captures_may_go_unseen;
@@ -127,7 +127,7 @@ impl Drop for Probing {
     }
 }
 
-/// Whether the probe's thread has been given up.
+/// Whether the watchdog has abandoned the probe's thread.
 pub fn probe_lost() -> bool {
     PROBE_LOST.load(Ordering::SeqCst)
 }
@@ -168,7 +168,7 @@ pub fn settle() {
     }
 }
 
-/// The longest that a destroyer waits; the questions take microseconds.
+/// The longest that a destroying thread waits; the questions take microseconds.
 const SETTLED: Duration = Duration::from_millis(200);
 
 /// What is in flight in the context, which is current to this thread, asking the streams that are not known to be idle. The gate
@@ -220,10 +220,10 @@ fn captures_somewhere(process: &Process, context: u32) -> bool {
     process.tracker.context_entry(context).is_some_and(|context| context.capturing())
 }
 
-/// Whether another thread may be about to fill a stream's queue, and to be held by that: then the question would be held as well,
-/// if it is put right behind that launch; and with it the thread that is to submit what the stream waits for. That no thread is in such a
-/// call yet does not help: the next one may find the queue full. Far from full, the queue takes longer to fill than
-/// the question takes. The stream that the call itself is about is asked: there the call has to wait as well.
+/// Whether another thread may be about to fill a stream's queue, and to block on that. Then a question right behind that launch
+/// would block as well, and with it the thread that is to submit what the stream waits for. That no thread is in such a call yet
+/// does not help: the next one may find the queue full. Far from full, the queue takes longer to fill than the question takes. The
+/// hook asks the stream that the call itself is about: there the call has to wait as well.
 fn is_being_filled(process: &Process, number: u32, own: u32) -> bool {
     let Some(stream) = process.tracker.stream_entry(number).filter(|_| number != own) else { return false };
     queue_is_deep(stream.outstanding_count(process.tracker.stream_idle_until(stream)))

@@ -1,10 +1,10 @@
 //! Loading functions ahead of their use.
 //!
-//! What is to be loaded is noted as pending for a context, and carried out by [`Loader::try_now`] in the thread that
-//! happens to be at a good moment: a library was loaded, a context came to be, a synchronize has returned, a cold function
-//! is about to be launched. Carrying out means: close the gate, see that no submission is under way, ask whether anything
-//! is in flight, and only then load, inside the budget. If something is in flight everything stays pending: loading would
-//! wait for it, which is the very deadlock this is to prevent.
+//! The hooks note what is to be loaded as pending for a context. [`Loader::try_now`] carries it out in the thread that is at a good
+//! moment: a library was loaded, a context was created, a synchronize has returned, a cold function is about to be launched.
+//! Carrying out means: close the gate, see that no submission is under way, ask whether anything is in flight, and only then load,
+//! inside the budget. If something is in flight everything stays pending: the load would wait for it, which is the very deadlock
+//! this is to prevent.
 //!
 //! Must not: load while anything is in flight in the context, or hold a lock across a driver call.
 
@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 /// How long a submission that is under way is waited for before the context counts as busy.
 const UNDER_WAY: Duration = Duration::from_millis(2);
 
-/// How long a busy context is left alone before the question is put to it again.
+/// How long the loader leaves a busy context alone before it asks again.
 const WHILE_BUSY_NANOS: u64 = 5_000_000;
 
 /// A busy context is left alone for this many times as long as it took to find that out.
@@ -139,7 +139,7 @@ impl Loader {
         by_policy
     }
 
-    /// A context came to be: every library that is there concerns it.
+    /// A context was created: every library that is there concerns it.
     pub fn context_came(&self, context: u32) {
         let libraries = self.queue().libraries.clone();
         libraries.into_iter().for_each(|library| self.add(context, Item::Library(library)));
@@ -214,7 +214,7 @@ impl Loader {
         }
         let Some(_current) = Current::make(handle) else { return false };
         let idle = clear && self.idle(process, context, slot.thread());
-        // Only now: an unload that was under way has taken its items away, and the next one waits at the gate.
+        // Only now: an unload that was under way has removed its items, and the next one waits at the gate.
         let items = pending();
         let outcome = if idle {
             self.load(process, context, &items, at_start, &closed)
@@ -337,7 +337,7 @@ impl Loader {
 
     /// The summary of it.
     pub fn summary(&self, policy: Policy) -> PreloadSummary {
-        // The watchdog asks too: it must not wait for a thread that was stopped with the queue in hand.
+        // The watchdog asks too: it must not wait for a thread that was stopped while it held the queue's lock.
         match self.queue.try_lock() {
             Ok(queue) => queue.summary(policy),
             Err(_) => PreloadSummary { policy: PreloadSummary::policy_name(policy), ..PreloadSummary::default() },
@@ -375,8 +375,8 @@ impl Drop for Current {
     }
 }
 
-/// Waits until no other thread is in a call that the gate would have held back; `false` if one stays in it, which it does
-/// when the context is busy.
+/// Waits until no other thread is in a call that the gate would have stopped; `false` if one stays in it, which it does when the
+/// context is busy.
 fn nothing_under_way(process: &Process, own: &ThreadSlot, context: u32) -> bool {
     let since = Instant::now();
     loop {
@@ -463,7 +463,7 @@ fn load_one(process: &Process, context: u32, kind: FunctionKind, handle: u64, ow
 /// `CU_FUNC_ATTRIBUTE_NUM_REGS`.
 const NUM_REGS: i32 = 4;
 
-/// A kernel's function is loaded with it. What the guard prevented by that is told of the kernel, whose use comes first.
+/// A kernel's function is loaded with it. The report names what that prevented under the kernel, whose use comes first.
 fn mark_function_loaded(process: &Process, context: u32, handle: u64, owner: u64) {
     let number = process.tracker.function(handle, FunctionKind::Function, owner);
     if let Some(function) = process.tracker.function_entry(number) {

@@ -8,8 +8,8 @@
 //! | [`idle`] | whether anything is in flight in a context |
 //! | [`nudge`] | what a CUDA runtime is answered that asks for the loading mode |
 //!
-//! What a program may notice: `cuFuncIsLoaded` says 1 earlier, and free device memory is less by what was loaded. One program can hang
-//! that did not: unloading a library that was never used returns at once while a kernel runs, because the library is in no
+//! What a program may notice: `cuFuncIsLoaded` says 1 earlier, and what was loaded takes free device memory. One kind of program
+//! can hang that did not: unloading a library that was never used returns at once while a kernel runs, because the library is in no
 //! context. Preloaded, it is in one, and the unload waits for the kernel, as under `CUDA_MODULE_LOADING=EAGER`.
 //! `LAZYGUARD_PRELOAD=off` or `resolve` is for such programs.
 //!

@@ -1,6 +1,6 @@
 //! What waits to be preloaded, what was spent on it, and what was left out.
 //!
-//! Must not: lose an item silently. Each one is loaded, or counted under the reason for which it is not.
+//! Must not: lose an item silently. Each one is loaded, or counted under the reason why it is not.
 
 use lazyguard_core::preload::{Skip, Spent};
 use lazyguard_core::report::{NudgeAnswer, PreloadSummary, SkipCount};

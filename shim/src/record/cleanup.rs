@@ -1,4 +1,4 @@
-//! What the library takes away of private folders that are left behind, before it makes one. What may be removed, the core says.
+//! Which private folders of earlier processes the library removes before it makes one. The core says what may be removed.
 //!
 //! Must not: look at many folders, for a program is starting, or wait.
 
@@ -7,7 +7,7 @@ use lazyguard_core::old_runs::{namespace, tidy, Sight};
 use std::path::Path;
 use std::time::SystemTime;
 
-/// Takes away what is too much of this user's private folders in the place where one is about to be made.
+/// Removes this user's excess private folders in the place where one is about to be made.
 pub fn run(base: &Path, user: u32) {
     let sight = Sight {
         user,
@@ -17,7 +17,8 @@ pub fn run(base: &Path, user: u32) {
         now: SystemTime::now(),
         exists: &exists,
         open: &files::open_unlinked,
-        // A lock is not asked for on a thread of the program: runs of other containers are left to `lazyguard run` and `clean`.
+        // The library asks for no lock on a thread of the program: it leaves runs of other containers to `lazyguard run` and
+        // `clean`.
         is_locked: None,
     };
     tidy(base, &sight);

@@ -65,7 +65,7 @@ pub fn last_guard() -> Option<&'static Guard> {
 }
 
 impl Guard {
-    /// Arms this process: from here on, calls are seen.
+    /// Arms this process: from here on, the guard sees calls.
     pub fn arm(&'static self) {
         // SAFETY: a reference to all of a guard that is never freed, and which begins with its process.
         unsafe { process::arm(std::ptr::from_ref(self).cast()) };

@@ -1,8 +1,8 @@
-//! The hazards of this process: what is known that makes them, and what they come to.
+//! The hazards of this process: the facts that make them, and the hazards so far.
 //!
-//! A hook that finds one calls [`Hazards::note`], in the calling thread: it is counted, and if it is the first, second, fourth,
-//! eighth ... of its kind, it leaves a record. The log's thread writes the whole of it to the run folder when there is
-//! something new, and the exiting thread writes it once more.
+//! A hook that finds one calls [`Hazards::note`], in the calling thread, which counts it and leaves a record if it is the first,
+//! second, fourth, eighth ... of its kind. The log's thread writes all hazards to the run folder when there is something new, and
+//! the exiting thread writes them once more.
 //!
 //! Protocol: the locks here are held for a few instructions, never across a driver call; the watchdog only ever tries them.
 //!
@@ -27,11 +27,11 @@ use std::time::Duration;
 #[derive(Default)]
 pub struct Hazards {
     fold: Mutex<Aggregator>,
-    /// Something has arisen that is not in the file.
+    /// The hazards hold an occurrence that is not in the file.
     news: AtomicBool,
     /// Held while the file is written; whether that has come to an end.
     ended: Mutex<bool>,
-    /// Waits for values that nothing submitted satisfies, and how many there are: a call that finds none need not look.
+    /// Waits for values that no submitted write satisfies, and how many there are: a call that finds none need not look.
     waits: Mutex<Waits>,
     waiting: AtomicUsize,
     /// When a call that loads has returned last.
@@ -58,7 +58,7 @@ pub struct Filler {
     pub context: u32,
     /// The launch.
     pub launch: Operation,
-    /// Streams that were told to wait for its end by an event, and when; free places are 0.
+    /// Streams that wait for its end by an event, and since when; free places are 0.
     pub behind: [(u32, Nanos); MOST_BEHIND],
 }
 
@@ -90,7 +90,7 @@ impl Hazards {
         let tracker = &process.tracker;
         let names =
             Names { kernel: tracker.function_name(noted.function), other: tracker.function_name(noted.other.function) };
-        // What is said is made of what the record can hold, as the reader of the recording will see it.
+        // The report uses only what the record can hold, as the reader of the recording will see it.
         let Some(noted) = HazardEvent::of(&noted.record(), noted.thread) else { return };
         let counted = lock(&self.fold).note(&noted, names);
         if counted.recorded {
@@ -102,7 +102,7 @@ impl Hazards {
 
     // --- waits for values ---
 
-    /// Whether a wait may stand somewhere. Release and Acquire: a thread that submits a write after a wait sees the wait.
+    /// Whether some stream may be at a wait. Release and Acquire: a thread that submits a write after a wait sees the wait.
     pub fn has_waits(&self) -> bool {
         self.waiting.load(Ordering::Acquire) > 0
     }
@@ -161,7 +161,7 @@ impl Hazards {
 
     // --- grids that fill the device ---
 
-    /// A grid was launched that fills its device: from now on every launch is looked at.
+    /// A grid was launched that fills its device: from now on every launch takes the slow path.
     pub fn fills(&self, process: &Process, filler: Filler) {
         let mut fillers = lock(&self.fillers);
         // Of one stream, the newest ends last, and one question a launch is enough.
@@ -173,8 +173,7 @@ impl Hazards {
         process.tracker.set_slow_path(true);
     }
 
-    /// The grids that fill a device and are not known to have ended. Where there are none any more, launches go the fast path
-    /// again.
+    /// The grids that fill a device and are not known to have ended. Once there are none, launches take the fast path again.
     pub fn fillers(&self, process: &Process) -> Vec<Filler> {
         let mut fillers = lock(&self.fillers);
         fillers.retain(|filler| {
@@ -192,8 +191,8 @@ impl Hazards {
         self.launches_behind.fetch_add(1, Ordering::Relaxed) % LAUNCHES_A_QUESTION == LAUNCHES_A_QUESTION - 1
     }
 
-    /// A stream was told to wait for an event, which was recorded on this stream, or in its whole context where that is 0, and
-    /// then: what comes behind a grid.
+    /// A stream waits from now on for an event, which was recorded then on this stream, or in its whole context where that is 0:
+    /// its later work comes behind a grid.
     pub fn waits_for_event(&self, stream: u32, recorded_on: u32, recorded: Nanos, now: Nanos) {
         for filler in lock(&self.fillers).iter_mut() {
             let own = (recorded_on == 0 || recorded_on == filler.stream) && recorded > filler.launch.at;
@@ -241,7 +240,7 @@ impl Hazards {
         lines
     }
 
-    /// Writes the file, if something has arisen since. The process goes on, so the counts are lower bounds.
+    /// Writes the file, if there is a new occurrence. The process goes on, so the counts are lower bounds.
     pub fn write_news(&self, process: &Process, folder: Option<&RunFolder>) {
         if !self.news.load(Ordering::Relaxed) {
             return;
@@ -252,7 +251,7 @@ impl Hazards {
         }
     }
 
-    /// The log's thread writes no more of it. What it is writing is waited for, but not for long.
+    /// Stops the log's thread from writing the file. Waits for a write in progress, but not for long.
     pub fn end(&self) {
         for _ in 0..25 {
             if let Ok(mut ended) = self.ended.try_lock() {
@@ -270,8 +269,8 @@ impl Hazards {
 
     fn write(&self, process: &Process, folder: Option<&RunFolder>, at_least: bool) {
         let Some(folder) = folder else { return };
-        // A thread that was stopped with it in hand costs the file only. It is copied, so that no thread that notes a hazard
-        // waits for names to be translated and sentences to be made.
+        // A thread that was stopped while it held the lock costs the file only. The copy lets no thread that notes a hazard wait
+        // for names to be translated and sentences to be made.
         let Some(fold) = self.fold.try_lock().ok().map(|fold| fold.clone()) else {
             return self.news.store(at_least, Ordering::Relaxed);
         };

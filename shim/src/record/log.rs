@@ -24,11 +24,11 @@ use std::time::Duration;
 use tracing::dispatcher::{self, Dispatch};
 use tracing_subscriber::fmt::MakeWriter;
 
-/// How often the recording is looked at; with every launch in the log, more often, before what is wanted is overwritten.
+/// How often the log's thread reads the recording; with every launch in the log, more often, before the records are overwritten.
 const EVERY: Duration = Duration::from_millis(100);
 const EVERY_WITH_LAUNCHES: Duration = Duration::from_millis(10);
 
-/// The most records that are said before they are written.
+/// The most records that it formats before it writes them.
 const AT_ONCE: usize = 1024;
 
 /// The most that is written at once. An exit that comes upon a write waits for it, so that the file ends with a whole line.
@@ -45,7 +45,7 @@ pub struct Log {
     stopped: AtomicBool,
 }
 
-/// Lines that have been said and are not yet in the file.
+/// Formatted lines that are not yet in the file.
 #[derive(Clone, Default)]
 struct Lines(Arc<Mutex<Vec<u8>>>);
 
@@ -128,7 +128,7 @@ impl Log {
         }
     }
 
-    /// Records that gave way to later ones before the log had them.
+    /// Records that were overwritten before the log had them.
     pub fn overwritten(&self) -> u64 {
         self.overwritten.load(Ordering::Relaxed)
     }
@@ -159,7 +159,7 @@ impl Log {
         }
     }
 
-    /// Drains once more, in the exiting thread, if the log's thread lets go of the records soon; no later line is written.
+    /// Drains once more, in the exiting thread, if the log's thread releases the records soon; no later line is written.
     pub fn finish(&self, process: &Process, folder: Option<&RunFolder>) {
         self.stopped.store(true, Ordering::Relaxed);
         // A log of every launch has the last ones too, and they may be many.
@@ -200,7 +200,7 @@ impl Log {
         }
     }
 
-    /// Writes what has been said to the file.
+    /// Writes the formatted lines to the file.
     fn write(&self, folder: Option<&RunFolder>) {
         let lines = std::mem::take(&mut *lock(&self.lines.0));
         if lines.is_empty() {

@@ -48,7 +48,7 @@ impl Mappings {
 
     /// What is due at an orderly end: of a process that is over soon, the log's thread may not have come to looking at the files.
     pub fn at_the_end(&self, process: &Process) {
-        // Where that thread is just looking, what it finds is waited for, but not for long.
+        // Where that thread is looking at this moment, the exiting thread waits for what it finds, but not for long.
         let nothing_is_noted = (0..10).find_map(|_| match self.noted.try_lock() {
             Ok(noted) => Some(noted.is_empty()),
             Err(_) => {

@@ -66,12 +66,12 @@ impl Backing {
         })
     }
 
-    /// Whether what is recorded outlives the process by itself.
+    /// Whether the records outlive the process by themselves.
     pub fn in_file(&self) -> bool {
         self.in_file
     }
 
-    /// In one line, what is less than was asked for.
+    /// In one line, what falls short of the user's setting.
     pub fn complaint(&self) -> Option<&str> {
         self.why.as_deref()
     }

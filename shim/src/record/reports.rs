@@ -1,4 +1,4 @@
-//! The report that is open: what the watchdog has reported last and what has not gone on since, as far as is known.
+//! The open report: what the watchdog has reported last and what has not gone on since, as far as the guard knows.
 //!
 //! Protocol: the watchdog's thread writes it, and the exiting thread takes it if the exit comes before the watchdog looks again.
 //! The exiting thread only tries the locks, for a short time.
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// A call that is waited in, or queries without end: the thread, and when it began.
+/// A call in which a thread waits, or repeated queries: the thread, and when it began.
 pub type Waiting = (u32, Nanos);
 
 /// A report, and what waited then.
@@ -48,7 +48,7 @@ impl Reports {
         self.hangs.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The watchdog writes nothing more into the run folder. What it is writing is waited for, but not for long.
+    /// Stops the watchdog from writing into the run folder. Waits for a write in progress, but not for long.
     pub fn end(&self) {
         for _ in 0..25 {
             if let Ok(mut ended) = self.ended.try_lock() {

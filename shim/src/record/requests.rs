@@ -37,7 +37,7 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// Requests that come by way of this folder and this recording.
+    /// Requests that come through this folder and this recording.
     pub fn new(folder: Option<&RunFolder>, backing: &Backing) -> Self {
         let file = folder.filter(|_| !backing.in_file()).and_then(RequestFile::make);
         let answered = AtomicU64::new(file.as_ref().and_then(RequestFile::number).unwrap_or(0));
@@ -72,8 +72,7 @@ impl Requests {
         recorder.answered(asked);
     }
 
-    /// Answers no more, and takes away what is only of use while the process lives. An answer that is being written is
-    /// waited for, but not for long.
+    /// Stops answering, and removes what is of use only while the process lives. Waits for an answer in progress, but not for long.
     pub fn end(&self) {
         for _ in 0..25 {
             if let Ok(mut ended) = self.ended.try_lock() {

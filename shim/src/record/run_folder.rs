@@ -1,8 +1,8 @@
 //! The run folder.
 //!
-//! With `LAZYGUARD_OUT` it is where the user wants it, and stays. Without, it is a new folder under `/dev/shm`, or under the
-//! folder for temporary files that `TMPDIR` names, readable by its owner only, and a clean exit without a hang removes it. What a process leaves behind
-//! that is killed or leaves by `_exit` is evidence. The newest few are kept, and later processes take the others away
+//! With `LAZYGUARD_OUT` it is where the user wants it, and stays. Without, it is a new folder under `/dev/shm`, or under the folder
+//! for temporary files that `TMPDIR` names, readable by its owner only, and a clean exit without a hang removes it. The folder of a
+//! process that is killed or leaves by `_exit` stays as evidence. Later processes keep the newest few and remove the others
 //! ([`lazyguard_core::old_runs`]).
 //!
 //! Under `lazyguard run` it lies in the folder of the run. A process that has changed its user may not write there: its folder then
@@ -25,7 +25,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The process's rank in its job, where a launcher tells it.
+/// The process's rank in its job, where a launcher sets it.
 pub fn rank() -> Option<String> {
     settings::rank(|name| std::env::var(name).ok())
 }
@@ -162,14 +162,14 @@ impl RunFolder {
         self.asked_for
     }
 
-    /// Takes the folder away, unless it is to stay.
+    /// Removes the folder, unless it is to stay.
     pub fn remove_unless_asked_for(&self) {
         if !self.stays {
             Self::remove(&self.path);
         }
     }
 
-    /// Takes a private folder away, as far as it is there.
+    /// Removes a private folder, as far as it is there.
     pub fn remove(path: &Path) {
         for name in file::OF_A_PROCESS {
             // What is not there needs no removing.

@@ -1,9 +1,9 @@
-//! What happens when the guard itself fails: it steps aside, counts, and says one line.
+//! A fault of the guard itself: it steps aside, counts, and prints one line.
 //!
 //! No panic leaves the library. [`super::door`] contains those of the guard's parts; one of them disarms the process for good,
 //! and every later call passes straight through.
 //!
-//! Must not: let a panic out of the library, or say more than one line.
+//! Must not: let a panic out of the library, or print more than one line.
 
 use super::standard_error;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,5 +1,5 @@
-//! What every launch looks at, on one line of a processor's cache: between two launches a program does enough to push it
-//! out of the nearest one, and each further line would be waited for.
+//! What every launch reads, on one line of a processor's cache. Between two launches a program does enough to push it out of the
+//! nearest cache, and the launch would wait for each further line.
 //!
 //! Each field is one module's: the pointer is [`super::process`]'s, the clock's are [`super::clock`]'s, the gate's are
 //! `preload::gate`'s. The pointer has no type here, so that nothing is below this file.

@@ -1,8 +1,8 @@
 //! The library's allocator: the C library's, and a reserve for when that has nothing left.
 //!
-//! Rust ends a process whose allocation fails; the program may live on quite well. So when the C
-//! library refuses, the memory comes from a reserve, and the guard is disarmed: what is in progress ends, and nothing
-//! follows. The reserve is address space only until then.
+//! Rust ends a process whose allocation fails, but the program may well live on. So when the C library refuses, the memory comes
+//! from a reserve, and the guard is disarmed: what is in progress ends, and nothing follows. The reserve is address space only
+//! until then.
 //!
 //! Must not: end the process, or give out a byte of the reserve twice.
 

@@ -1,4 +1,4 @@
-//! What every part of the guard stands on. No file here knows a folder above this one.
+//! The base of every part of the guard. No file here knows a folder above this one.
 //!
 //! | file | |
 //! |---|---|

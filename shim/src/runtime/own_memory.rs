@@ -61,7 +61,8 @@ impl Filter {
         at != 0 && clock::now().saturating_sub(at) <= Self::WANTED
     }
 
-    /// Whether there was none at the last look; nothing where there was no look since it is wanted. What cannot be told may be there.
+    /// Whether there was none at the last look; nothing where there was no look since it is wanted. One that cannot be ruled out
+    /// may be there.
     fn was_none(&self) -> Option<bool> {
         let seen = self.seen.load(Ordering::Relaxed);
         (self.is_wanted() && seen > self.wanted_since.load(Ordering::Relaxed)).then_some(seen & 1 == 1)
@@ -73,8 +74,8 @@ fn has_filter() -> Option<bool> {
     Some(status.lines().any(|line| line.starts_with("Seccomp:") && !line.ends_with('0')))
 }
 
-/// Looks whether the process has forbidden system calls to itself, if a thread has wanted to know in the last minute; for a
-/// thread with descriptors of its own.
+/// Looks whether the process has forbidden system calls to itself, if a thread has asked in the last minute; for a thread with
+/// descriptors of its own.
 pub fn look_for_a_filter() {
     if FILTER.is_wanted() {
         FILTER.look();
@@ -86,7 +87,7 @@ pub fn will_be_read() {
     FILTER.want();
 }
 
-/// Has it looked for by the log's thread, and waits for that, but no longer than `limit`.
+/// Asks the log's thread to look, and waits for that, but no longer than `limit`.
 pub fn have_a_filter_looked_for(limit: Duration) {
     FILTER.want();
     let since = Instant::now();

@@ -1,6 +1,6 @@
 //! How often a call passed through untouched, by reason ([`PassThrough`]).
 //!
-//! Must not: be reached where nothing passes through; a counter costs only the call that it counts.
+//! Must not: run where no call passes through; a counter costs only the call that it counts.
 
 use lazyguard_core::report::{PassThrough, PassedThrough};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -28,7 +28,7 @@ pub struct Process {
     pub id: u32,
     /// The program's file name.
     pub program: String,
-    /// The rank in its job; empty where no launcher tells it.
+    /// The rank in its job; empty where no launcher sets it.
     pub rank: String,
     /// The driver's version, as `cuDriverGetVersion` counts.
     pub driver_version: i32,
@@ -83,7 +83,7 @@ pub fn was_ever_armed() -> bool {
 /// The guard has stepped aside, after a fault of its own or because memory ran out, and stays aside.
 static RETIRED: AtomicBool = AtomicBool::new(false);
 
-/// The process whose guard has stepped aside, for the exit to clear up after.
+/// The process whose guard has stepped aside. The exit clears up after it.
 static LAST: AtomicPtr<Process> = AtomicPtr::new(null_mut());
 
 /// Whether the guard has stepped aside for good.

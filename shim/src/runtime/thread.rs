@@ -1,7 +1,7 @@
 //! The calling thread's slot.
 //!
-//! What the thread keeps for itself lies in [`super::tls`]. A POSIX key's destructor tells the end of a thread; a call after that takes
-//! a new slot.
+//! [`super::tls`] holds what the thread keeps for itself. A POSIX key's destructor runs at the end of a thread; a call after that
+//! takes a new slot.
 //!
 //! Must not: give a slot to a thread that is being given one.
 

@@ -1,4 +1,4 @@
-//! A command that runs beside the program, which does not notice it.
+//! A command that runs beside the program, unseen by it.
 //!
 //! The kernel makes everything that becomes another program a child whose end is signalled and which any wait for children
 //! finds. So there is a supervisor between: a child that shares the process's memory, never becomes another program, and
@@ -6,8 +6,8 @@
 //! that has made it does, so that it never keeps the process's memory. The shell has a session of its own, and none of the program's
 //! descriptors, handlers and blocked signals.
 //!
-//! Protocol: everything is prepared before there is a supervisor, and is kept until it has been waited for. The supervisor
-//! answers in [`Given`]; its end is what tells that the answer is there.
+//! Protocol: the parent prepares everything before it makes the supervisor, and keeps it until it has waited for the supervisor.
+//! The supervisor answers in [`Given`]; its end shows that the answer is there.
 //!
 //! Must not: copy the process (a copy would share pages with transfers under way, and run the handlers of `pthread_atfork`),
 //! or do anything in the supervisor but system calls: it has the stack, but also the thread-local variables, of the thread that
@@ -74,8 +74,8 @@ fn arguments(command: &str) -> Vec<CString> {
     ["sh", "-c", command].into_iter().flat_map(CString::new).collect()
 }
 
-/// The environment of the command: that of the process as it began, for what is there now may change at any moment; without
-/// the guard, and with what there is to tell of the hang.
+/// The environment of the command: that of the process as it began, because the present one may change at any moment; without the
+/// guard, and with the facts of the hang.
 fn variables(guard: &Guard, report: &HangReport) -> Vec<CString> {
     let block = std::fs::read("/proc/self/environ").unwrap_or_default();
     let mut variables = unguarded(&block, own_file().as_deref());
@@ -89,7 +89,7 @@ fn variables(guard: &Guard, report: &HangReport) -> Vec<CString> {
     variables
 }
 
-/// Variables without the guard in front of what is started, and without what another hang has told.
+/// Variables without the guard ahead of the started program, and without those of another hang.
 fn unguarded(block: &[u8], own: Option<&Path>) -> Vec<CString> {
     let told = |name: &[u8]| hang_variable::ALL.iter().any(|variable| variable.as_bytes() == name);
     let mut variables = Vec::new();
@@ -136,9 +136,9 @@ struct Given {
     speaks: bool,
     /// The most descriptors there can be, where they have to be closed one by one.
     descriptors: c_int,
-    /// The first error on the way to the shell, negative; or 0.
+    /// The first error before the shell starts, negative; or 0.
     error: AtomicI32,
-    /// How the shell ended, as a wait tells it; or [`UNKNOWN`].
+    /// How the shell ended, as a wait reports it; or [`UNKNOWN`].
     status: AtomicI32,
 }
 

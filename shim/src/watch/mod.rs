@@ -1,4 +1,4 @@
-//! The watch: what is done about a program whose calls block.
+//! The watch: what the guard does about a program whose calls block.
 //!
 //! | file | |
 //! |---|---|

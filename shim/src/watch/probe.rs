@@ -1,13 +1,12 @@
-//! What the driver itself says of a program that stands still.
+//! The driver's own answers about a program that stands still.
 //!
-//! While threads were blocked in every way that was tried, some questions were answered all the same: whether a stream or an
-//! event is done, whether a function is loaded, what a function and the device are like, where memory lies. They tell what
-//! passive knowledge cannot: what has ended without a question. But that is how drivers behaved, and no promise, so they are
-//! asked by a thread that may be lost over it, after the report is out.
+//! In every blocked call that was tried, the driver still answered some questions: whether a stream or an event is done, whether a
+//! function is loaded, what a function and the device are like, where memory lies. They show what passive knowledge cannot: what
+//! has ended without a query. But drivers do not promise this, so a thread that may be lost over it asks, after the report is out.
 //!
-//! Protocol: the watchdog lists the questions, starts the thread, and waits for it for a short time. The thread says which
-//! question it is at. If it does not come back, it is left where it is, and no other is ever started. What was answered is
-//! folded into the state and the recording by the watchdog. Streams, events and functions are asked between the marks that a thread
+//! Protocol: the watchdog lists the questions, starts the thread, and waits for it for a short time. The thread says which question
+//! it is at. If it does not come back, the watchdog leaves it where it is, and never starts another. The watchdog folds the answers
+//! into the state and the recording. The thread asks about streams, events and functions between the marks that a program's thread
 //! looks for before it destroys one ([`Probing`]).
 //!
 //! The questions are those that were answered without a current context during every blocked call that was tried on an H200:

@@ -1,14 +1,13 @@
 //! The stacks of a Python program's threads, by the interpreter's own function for a process that has crashed.
 //!
-//! `_Py_DumpTracebackThreads` takes no lock and allocates nothing, but it goes through what other threads may be changing, and
-//! could come upon memory that is gone. So it is called in a child made by the bare system call: nothing that a library has
-//! asked for at a fork runs, the child has a copy of everything as it was at one moment, and if it ends there, the program
-//! goes on as before. The child's end is signalled to no process, and no `wait` of the program's finds it. It opens its own pipe, takes what
-//! was written out of it and leaves that in memory that it shares with the parent, so that this process needs no descriptor
-//! that the program could close.
+//! `_Py_DumpTracebackThreads` takes no lock and allocates nothing, but it reads what other threads may be changing, and could reach
+//! memory that is gone. So a child runs it, made by the bare system call. No handler that a library registered for a fork runs, the
+//! child has a copy of everything as it was at one moment, and if the child crashes, the program goes on as before. The child's end
+//! is signalled to no process, and no `wait` of the program finds it. The child opens its own pipe, reads the output from it and
+//! leaves that in memory shared with the parent, so this process needs no descriptor that the program could close.
 //!
-//! The function is found in the table of exported functions, in memory: `dlsym` would take the dynamic linker's lock. Some
-//! builds do not export it; then the file's own table, where it was not stripped, tells where it is.
+//! The guard finds the function in the table of exported functions, in memory: `dlsym` would take the dynamic linker's lock. Some
+//! builds do not export it; then the file's own table, where it was not stripped, says where it is.
 //!
 //! Why no library: those that read an interpreter's memory (`py-spy`) have to know its structures in every version, and stop the
 //! process for it.
@@ -66,7 +65,7 @@ pub fn save(guard: &Guard) -> Option<String> {
         }
     };
     if let Some(folder) = &guard.folder {
-        // It stands in the report too.
+        // The report holds it too.
         let _ = folder.replace(PYTHON, &text);
     }
     Some(text)
@@ -86,7 +85,7 @@ impl Interpreter {
         let found = image.function(&memory, DUMP).or_else(|| in_its_file(module, &image));
         // Whatever a table says, only code is called.
         let Some(found) = found.filter(|address| module.has_code_at(*address)) else { return Some(Self::Without) };
-        // SAFETY: the address of a function of this name, whose entry_point has not changed since Python 3.6.
+        // SAFETY: the address of a function of this name, whose entry point has not changed since Python 3.6.
         Some(Self::With(unsafe { std::mem::transmute::<usize, Dump>(found as usize) }))
     }
 }

@@ -1,13 +1,13 @@
 //! Stacks of threads that are blocked in a driver call or run a host function, without a signal, a stop or `ptrace`.
 //!
-//! A thread that has entered a driver call leaves in its slot where its stack was then. As long as it is inside, nothing above
-//! that changes, so another thread can read it. Where the stack of a thread is that sleeps in a host function, the kernel says. That
-//! the thread has not gone on is asked after the reading as well as before: of one that has, nothing is said. The outer frames are found by the tables that files carry for exceptions,
-//! as they lie in memory; the stacks themselves go into the run folder, for the command to make more of them.
+//! A thread that enters a driver call leaves in its slot where its stack then was. As long as it is inside, nothing above that
+//! changes, so another thread can read it. The kernel says where the stack of a thread lies that sleeps in a host function. The
+//! guard asks before and after the reading whether the thread has gone on, and reports no stack of one that has. The tables that
+//! files carry for exceptions, as they lie in memory, give the outer frames. The stacks themselves go into the run folder, for the
+//! command to read further.
 //!
-//! Must not: take a lock that the program can hold, the
-//! dynamic linker's least of all; follow a pointer that was found in memory; or open a file other than those of `/proc/self` and
-//! its own.
+//! Must not: take a lock that the program can hold, the dynamic linker's least of all; follow a pointer that was found in memory;
+//! or open a file other than those of `/proc/self` and its own.
 
 use crate::record::Guard;
 use crate::runtime::own_memory::OwnMemory;

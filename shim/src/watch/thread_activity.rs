@@ -1,10 +1,10 @@
 //! What the threads of the process do that are in no driver call: compute, sleep for a time, or wait for each other.
 //!
-//! The kernel tells in which system call a thread is, and with which arguments, without disturbing it. A thread that will go on
-//! by itself may still do what others wait for; one that waits for another thread will not. The driver's own threads are told
-//! by their names, as it names them.
+//! The kernel says in which system call a thread is, and with which arguments, without disturbing it. A thread that will go on by
+//! itself may still do what others wait for; one that waits for another thread will not. The driver's own threads are known by the
+//! names that the driver gives them.
 //!
-//! Must not: disturb a thread, or say anything where the kernel does not tell.
+//! Must not: disturb a thread, or report anything where the kernel does not answer.
 
 use crate::runtime::thread;
 use lazyguard_core::diagnose::ThreadActivity;
@@ -16,7 +16,7 @@ const MOST_THREADS: usize = 256;
 const THE_DRIVERS: &str = "cuda";
 const OWN: &str = "lazyguard-";
 
-/// What the process's threads do, as far as the kernel tells; of the driver's own threads those that are asked for.
+/// What the process's threads do, as far as the kernel says; of the driver's own threads those that are asked for.
 pub fn threads(wanted: impl Fn(u32) -> bool) -> Vec<(u32, ThreadActivity)> {
     let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return Vec::new() };
     let ids = tasks.flatten().filter_map(|task| task.file_name().to_str()?.parse::<u32>().ok());
@@ -82,7 +82,7 @@ mod tests {
         let told = || threads(|_| false).into_iter().find(|(id, _)| *id == thread).map(|(_, doing)| doing);
         let soon = (0..200).any(|_| {
             std::thread::sleep(Duration::from_millis(5));
-            // Where the kernel does not tell, there is nothing to test.
+            // Where the kernel does not answer, there is nothing to test.
             told().is_none_or(|doing| doing == ThreadActivity::Waiting)
         });
         assert!(soon, "{:?}", told());

@@ -1,23 +1,25 @@
-//! The watchdog: sees that a driver call has been going on for too long, or that the program asks the same again and again, and
-//! says what it waits for.
+//! The watchdog: it finds a driver call that has been in progress for too long, or a program that repeats the same query, and
+//! reports what it waits for.
 //!
-//! It looks at the threads' slots a few times a second. When something is past the threshold it takes a snapshot of the
-//! process's own recording, diagnoses it, and writes the report into the run folder. Then the probe asks the driver, which takes a
-//! moment at most, and what the report says with that goes to standard error. While nothing changes it reports again, shortly, after pauses that
-//! double; when what was reported is over, it says in a line how: the program went on, a call came back with an error, or it was left.
+//! It reads the threads' slots a few times a second. When something is past the threshold it takes a snapshot of the process's own
+//! recording, diagnoses it, and writes the report into the run folder. Then the probe asks the driver, which takes a moment at
+//! most, and the report with those answers goes to standard error. While nothing changes it reports again, shortly, after pauses
+//! that double. When what was reported is over, it says in a line how: the program went on, a call came back with an error, or its
+//! thread left it.
 //!
 //! Each step of a report may be the last one that succeeds, so the surest comes first:
 //!
-//! 1. The report is written into the run folder. (Where no thread is in a call the knowledge may be old, so the driver is asked first.)
-//! 2. The driver is asked, and the snapshot is taken again with its answers: 300 ms at most. If nothing is in flight after all, the
-//!    report is removed.
-//! 3. The stacks of the blocked threads are read by the kernel, from where their slots say that they begin, and written as a minidump.
-//!    No thread is stopped or signalled.
+//! 1. The watchdog writes the report into the run folder. (Where no thread is in a call the knowledge may be old, so it asks the
+//!    driver first.)
+//! 2. The probe asks the driver, and the watchdog takes the snapshot again with its answers: 300 ms at most. If nothing is in
+//!    flight after all, it removes the report.
+//! 3. The kernel reads the stacks of the blocked threads, from where their slots say that they begin, and the guard writes them as
+//!    a minidump. It stops and signals no thread.
 //! 4. One block goes to standard error. It comes after the questions, because then it is one block, and right.
-//! 5. Of a hang in a process with Python, Python's own function writes the stacks of its threads, in a child that has a copy of the
+//! 5. At a hang in a process with Python, Python's own function writes the stacks of its threads, in a child that has a copy of the
 //!    process's memory and makes only system calls and that one call.
-//! 6. `LAZYGUARD_ON_HANG` is carried out, now or when it is time. It cannot be undone, so it waits until a verdict is certain or has lasted
-//!    for three times the threshold.
+//! 6. The guard carries `LAZYGUARD_ON_HANG` out, now or when it is time. That cannot be undone, so it waits until a verdict is
+//!    certain or has lasted for three times the threshold.
 //!
 //! Must not: call the driver, or take a lock that a stuck thread can hold.
 
@@ -181,8 +183,8 @@ impl Watch {
         }
     }
 
-    /// Does what the user wants done about a hang: at once where it is certain, else when it has lasted for as long as anything has
-    /// to that has no pattern. Whether a kernel ends cannot be known from outside, and what is done cannot be undone.
+    /// Does what the user wants done about a hang: at once where it is certain, else when it has lasted for as long as a wait
+    /// without a pattern has to. Whether a kernel ends cannot be known from outside, and the action cannot be undone.
     fn act(&mut self, now: Nanos) {
         let (awake_since, patience) = (self.awake_since, self.guard.settings.patience_nanos());
         let Some(incident) = self.incident.as_mut().filter(|i| !i.acted && i.report.status == Status::Hang) else {
@@ -306,7 +308,7 @@ impl Watch {
             report = self.asked(&report).unwrap_or(report);
         }
         if report.status == Status::Well {
-            // Everything has ended, and no call has told so.
+            // Everything has ended, and no call has shown it.
             self.forget();
             return;
         }
@@ -353,7 +355,7 @@ impl Watch {
     /// There is nothing to report after all.
     fn forget(&mut self) {
         if let Some(folder) = &self.guard.folder {
-            // Where it cannot be removed, it is told as what it was: kept before the driver was asked.
+            // If the file cannot be removed, the report stays as it was: written before the driver was asked.
             let _ = std::fs::remove_file(folder.path().join(HANG));
         }
         self.incident = None;
@@ -401,7 +403,7 @@ fn say_that_it_is_over(guard: &Guard, mut report: HangReport, now: Nanos) {
 /// Keeps a report, and everything else, in the run folder.
 fn keep(guard: &Guard, report: &HangReport) {
     let Some(folder) = &guard.folder else { return };
-    // The process may be at its exit meanwhile: what is written there is the last word.
+    // The process may be at its exit meanwhile: the exiting thread's report is the last.
     let ended = lock(&guard.reports.ended);
     if *ended {
         return;

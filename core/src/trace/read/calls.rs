@@ -72,7 +72,7 @@ fn look<S: Source>(source: &S, header: &Header, entry: &[u64; thread::WORDS]) ->
             let place = shape.area.place(index);
             let before = words::<_, { segment::RECORDS }>(source, place);
             let length = before[segment::LENGTH];
-            // The segment is the thread's for as long as the mark stands, or the mark is about to go.
+            // The segment is the thread's for as long as the mark is set, or the mark is about to be cleared.
             if before[segment::WHO] != entry[thread::WHO] || u64::from(low(before[segment::LANE])) != lane - 1 {
                 return Found::Nonsense("a segment that is not its own");
             }

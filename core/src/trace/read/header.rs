@@ -1,7 +1,7 @@
 //! The header: facts of the process, and where the areas lie.
 //!
-//! Places are taken from the header as far as they lie inside the file. An area that cannot be what the header says is
-//! read as empty, one that reaches too far as far as it goes; either is a defect.
+//! The reader takes places from the header as far as they lie inside the file. It reads an impossible area as empty, and one that
+//! reaches past the end as far as the file goes. Either is a defect.
 
 use super::defects::Defects;
 use super::source::{append, field, high, low, word, Source, STRETCH};
@@ -28,7 +28,7 @@ pub enum ProcessState {
     Unknown(u64),
 }
 
-/// What the header tells of the process.
+/// What the header says of the process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
     /// The version of the format.
@@ -51,13 +51,13 @@ pub struct Facts {
     pub program: String,
     /// The name of the machine.
     pub host: String,
-    /// The rank among the processes of the job, as the launcher tells it.
+    /// The rank among the processes of the job, as the launcher sets it.
     pub rank: String,
     /// The version of LazyGuard that wrote the recording.
     pub lazyguard: String,
-    /// The size of the file, as the header tells it.
+    /// The size of the file, as the header gives it.
     pub file_bytes: u64,
-    /// Things that found no entry in a table.
+    /// Things for which a table had no entry.
     pub without_entry: u64,
     /// Texts that found no room.
     pub texts_lost: u64,
@@ -65,7 +65,7 @@ pub struct Facts {
     pub former_calls: u64,
     /// Launches among them.
     pub former_launches: u64,
-    /// How the process came to be guarded; all zero in recordings that do not tell.
+    /// How the process came to be guarded; all zero in recordings without it.
     pub start: StartFacts,
 }
 
@@ -119,7 +119,7 @@ pub(super) struct Segments {
     pub record_bytes: u64,
 }
 
-/// Everything the header tells.
+/// Everything in the header.
 pub(super) struct Header {
     pub facts: Facts,
     pub threads: Area,

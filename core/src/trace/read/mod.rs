@@ -11,12 +11,11 @@
 //! | `records` | all of them, in the order of their calls |
 //! | `defects` | what did not make sense |
 //!
-//! Must not: panic, loop or allocate more than in proportion to the bytes that are there, whatever they are and
-//! however long a file says it is that has room for few of them; or take a
-//! number for the place of something before it has been compared with what there is.
+//! Must not: panic, loop or allocate more than in proportion to the bytes that are there, whatever they are, and however long a
+//! sparse file says it is; or use a number as a place before comparing it with what there is.
 //!
-//! A living process writes while its recording is read. What is opened is the recording as it was then; what was
-//! overwritten before it could be read is passed over and counted, never handed out in part.
+//! A living process writes while its recording is read. The reader opens the recording as it was then. What is overwritten before
+//! it can be read is skipped and counted, never returned in part.
 
 mod calls;
 mod defects;
@@ -74,7 +73,7 @@ impl<S: Source> Recording<S> {
         Ok(Self { source, header, threads, contexts, streams, strings, index, defects })
     }
 
-    /// What the header tells of the process.
+    /// What the header says of the process.
     pub fn facts(&self) -> &Facts {
         &self.header.facts
     }
@@ -109,12 +108,12 @@ impl<S: Source> Recording<S> {
         Records::new(&self.source, &self.header, &self.index)
     }
 
-    /// How many bytes of the file are gone at its end: whatever was there is not told.
+    /// How many bytes of the file are gone at its end: the reader cannot report what was there.
     pub fn missing_bytes(&self) -> u64 {
         header::missing(&self.header.facts, self.header.length)
     }
 
-    /// How many records are of a entry_point or a kind that this build knows not. They are among those present, and
+    /// How many records are of an entry point or a kind that this build knows not. They are among those present, and
     /// [`Recording::records`] passes over them.
     pub fn unknown_records(&self) -> u64 {
         self.index.unknown

@@ -3,8 +3,8 @@
 //! A segment is read when the merge comes to its first record and let go after its last one. The segments of a thread and
 //! lane follow each other in time, so about one of each is in memory.
 //!
-//! The file of a living process changes meanwhile. A segment is read up to the length it had when it was looked through,
-//! and its first words once more after the rest: if it was taken by another thread in between, all of it is passed over.
+//! The file of a living process changes meanwhile. The reader reads a segment up to the length it had in the look-through, and its
+//! first words once more after the rest: if another thread took the segment in between, the reader skips all of it.
 
 use super::header::Header;
 use super::segments::{Index, Indexed, BEFORE_RECORDS};

@@ -122,7 +122,7 @@ impl Index {
     }
 }
 
-/// Whether this build knows the entry_point and kind of a record with this head.
+/// Whether this build knows the entry point and kind of a record with this head.
 fn known(head: u64) -> bool {
     EntryPoint::by_id(head as u16).is_some() && Kind::from_number((head >> 16) as u8).is_some()
 }
