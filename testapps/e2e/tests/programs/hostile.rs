@@ -101,7 +101,8 @@ fn expect_recorded(hostile: &Hostile, folder: &Folder, said: &[String]) {
         return;
     }
     if let Some(launches) = launches {
-        let summary = format!(" {launches} launches, ");
+        let unit = if launches == 1 { "launch" } else { "launches" };
+        let summary = format!(" {launches} {unit}, ");
         assert!(
             said.iter().any(|line| line.contains(&summary)),
             "the summary does not say {launches} launches: {said:?}"

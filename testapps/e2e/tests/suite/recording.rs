@@ -78,7 +78,7 @@ fn what_was_loaded_ahead_is_in_the_log_and_in_the_account() {
     assert_eq!(number(&summary, "/preload/pending"), 0);
     assert_eq!(number(&summary, "/driver_version"), 13000);
     let said = outcome.out().report("text");
-    assert!(said.contains(&format!("preload auto: {loaded} kernel(s) preloaded")), "{said}");
+    assert!(said.contains(&format!("preload auto: {loaded} kernels preloaded")), "{said}");
 }
 
 /// Every way to load a function under work in flight is recorded as the hazard it is, kernel and stream named.

@@ -328,7 +328,7 @@ fn the_summary_says_what_was_done_skipped_and_why() {
     let lines: Vec<_> = outcome.stderr.lines().collect();
     assert!(lines.iter().all(|line| line.starts_with("lazyguard: ")), "{outcome}");
     for part in
-        ["module_pair (process ", " launches, 0 hang(s)", "preload auto: 1 kernel(s)", "the budget of kernels is spent"]
+        ["module_pair (process ", " launches, 0 hangs", "preload auto: 1 kernel preloaded", "the budget of kernels is spent"]
     {
         assert!(lines.iter().any(|line| line.contains(part)), "the summary does not say {part:?}: {outcome}");
     }
