@@ -1,12 +1,12 @@
-//! `lazyguard dump`: asks a guarded process for a report now. The process answers by itself: no thread of it is stopped,
+//! `lazyguard dump`: asks a guarded process for a report now. The process writes the report itself: no thread of it is stopped,
 //! signalled or traced.
 //!
-//! Protocol: a request has a number, the time in nanoseconds since 1970, or more where a greater one is there already. Where the
-//! process keeps its recording in a file, the number is written into a word of the header (`docs/TRACE_FORMAT.md`); where it
-//! does not, it is the time of modification of an empty file in the run folder. The answer is `dump.json` in the run
-//! folder, which says a number that is not smaller, and `dump.txt`, which was written before.
+//! Protocol: a request is a number: the time in nanoseconds since 1970, or one above the number there already if that is greater.
+//! Where the process keeps its recording in a file, the command writes the number into a word of the header (`docs/TRACE_FORMAT.md`).
+//! Otherwise the number is the modification time of an empty file in the run folder. The answer is `dump.json` in the run folder, with
+//! a number that is not smaller; the process writes `dump.txt` before it.
 //!
-//! Must not: write anything but these, or wait for longer than it was told.
+//! Must not: write anything else, or wait longer than the limit it was given.
 
 use crate::files;
 use crate::format::Format;

@@ -1,6 +1,6 @@
-//! What there is to know of a program or a library, from its file.
+//! Facts about a program or a library, read from its file.
 //!
-//! Must not: read more of a file than it needs; libraries of some gigabytes are common here.
+//! Must not: read more of a file than it needs; CUDA libraries can have gigabytes.
 
 use crate::files;
 use object::read::elf::{Dyn as _, ElfFile64, FileHeader as _, ProgramHeader as _};

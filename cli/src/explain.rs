@@ -1,6 +1,6 @@
-//! `lazyguard explain`: the page of a code. The pages are those of `docs/HAZARDS.md`, as they were when this was built.
+//! `lazyguard explain`: prints the page of a code. The pages are compiled in from `docs/HAZARDS.md`.
 //!
-//! A page is Markdown; a terminal gets its text: headings underlined, code indented, tables in columns, marks left out.
+//! A page is Markdown. On a terminal it becomes text: headings underlined, code indented, tables in columns, marks left out.
 
 use crate::output::{write_line, Output};
 use crate::{Failure, Outcome};

@@ -1,13 +1,13 @@
-//! Files that are read: those of run folders, those that a recording names, those of the system.
+//! The only way to open files for reading: those of run folders, those that a recording names, those of the system.
 //!
-//! A folder may lie where others may write, and what a recording names may have become anything since. A FIFO in the place of a
-//! file would make whoever opens it wait for good, and opening a device may do something. So nothing is opened but regular files,
-//! and in no way that waits. What the user names on the command line may be a link; a file of a run folder never is one, and none
-//! is followed there: it would lead to a file that the run has not written.
+//! Other users may write where a folder lies, and a file that a recording names may since have been replaced. Opening a FIFO would block
+//! for good, and opening a device may have effects. So this module opens regular files only, and without waiting. A path that the user
+//! names on the command line may be a link. A file of a run folder never is one, and no link is followed there: it would lead to a file
+//! that the run has not written.
 //!
-//! `clippy.toml` forbids the standard library's ways everywhere else.
+//! `clippy.toml` forbids the standard library's functions everywhere else.
 //!
-//! Must not: wait, but for what the user has named as an input.
+//! Must not: wait, except for an input that the user has named.
 
 use libc::{O_NOCTTY, O_NOFOLLOW, O_NONBLOCK};
 use rustix::fs::{flock, FlockOperation};

@@ -1,4 +1,4 @@
-//! Which folders are those of runs, and which of them lie in another one's because its program has started them.
+//! Which folders are those of runs, and which of them lie in another run's folder because its program has started them.
 
 use crate::files;
 use lazyguard_core::run_folder::file::MARK;

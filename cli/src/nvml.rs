@@ -1,11 +1,10 @@
-//! What state the cards are in while a program starts: power, clocks, temperature, and what holds the clocks down.
+//! The state of the cards while a program starts: power, clocks, temperature, and the reasons for lowered clocks.
 //!
-//! The driver's management library (NVML) is asked, in a thread of the supervising process; it is loaded if it is there and never
-//! needed. What it answers goes into one file in the folder of the run, which the report joins with the recordings by the wall
-//! clock.
+//! A thread of the supervising process asks the driver's management library (NVML). The library is optional. The answers go into one file
+//! in the folder of the run; the report joins them with the recordings by the wall clock.
 //!
-//! Must not: be loaded into the guarded program, keep anybody waiting for a library that does not answer, or fail: why there is
-//! nothing stands in the file.
+//! Must not: be loaded into the guarded program, make the command wait for a library that does not answer, or fail. The file says why it
+//! holds nothing.
 
 use crate::files;
 use lazyguard_core::Nanos;

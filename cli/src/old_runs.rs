@@ -1,6 +1,6 @@
-//! What processes have left: private folders of one that is gone, and runs beneath a folder that is another one's.
+//! What ended processes have left: their private folders, and runs beneath a folder that belongs to another run.
 //!
-//! Must not: print to standard output, which may be read by a program.
+//! Must not: print to standard output, which a program may read.
 
 use crate::files;
 use crate::output::say;

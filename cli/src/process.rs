@@ -1,11 +1,11 @@
-//! A process of this machine by its number: whether it is there, whose it is, and which files of ours it has mapped.
+//! A process of this machine by its number: whether it exists, which user owns it, and which files of ours it has mapped.
 //!
-//! What cannot be seen is not taken for what is not there: a process of another user may be hidden (`hidepid`, a container's
-//! reduced rights), and then all that the kernel says is that there is one. And what a process has mapped says only a path: the
-//! file that has it here is taken for the process's own if it says when the process started, and if it belongs to the process's
-//! user, to this user or to root. Who names a folder himself decides by himself; then nothing of this is asked.
+//! A process that cannot be seen is not taken for one that does not exist: a process of another user may be hidden (`hidepid`, a
+//! container's reduced rights), and the kernel then says only that it exists. Of a mapped file the kernel gives only the path. The file at
+//! that path is taken for the process's own if it names the process's start, and if it belongs to the process's user, to this user or to
+//! root. A folder that the user names himself is used without these checks.
 //!
-//! Must not: believe a process id alone. An id is used again; the time at which the process started tells which one is meant.
+//! Must not: trust a process id alone. The kernel reuses ids; the time at which the process started identifies it.
 
 use crate::files;
 use crate::recording_header::{started_by_header, RECORDING};

@@ -1,7 +1,7 @@
-//! `lazyguard report`: what is known of a run, from its folder or from the process that is still running.
+//! `lazyguard report`: reports a run, from its folder or from the process that is still running.
 //!
-//! A hang is told from the live report where there is one, else from the recording, by the same code. What the process was
-//! doing when it was last seen is always there, because it is in the recording before the call is made.
+//! A hang is reported from the live report where there is one, else from the recording, by the same code. The last calls of the process
+//! are always known, because the recorder writes each one before the call is made.
 
 use crate::ends;
 use crate::findings;

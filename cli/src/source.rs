@@ -1,14 +1,12 @@
-//! Where a recording is: in a run folder, or mapped into a process.
+//! Finds a recording: in a run folder, or mapped into a process.
 //!
-//! A process is asked for its recording through `/proc/PID/maps`, so that nobody has to know its run folder. What the
-//! process calls a path may be another file here, where it lives in a mount namespace of its own; the right one says when its
-//! process started.
+//! The command finds the recording of a live process through `/proc/PID/maps`, without its run folder. In another mount namespace the
+//! process's path may name another file here; the right file names the process's start.
 //!
-//! A process that is gone may have left a private folder, which has its id in its name; the newest of them is meant. A folder may
-//! hold the runs of others beneath its own, where several were told the same `LAZYGUARD_OUT`. What was taken for what is said on
-//! standard error.
+//! An ended process may have left a private folder with its id in the name; the command takes the newest. A folder may hold other runs
+//! beneath its own, where several were given the same `LAZYGUARD_OUT`. The command says on standard error which one it took.
 //!
-//! Must not: believe a process id alone. An id is used again; the time at which the process started tells which one is meant.
+//! Must not: trust a process id alone. The kernel reuses ids; the time at which the process started identifies it.
 
 use crate::files;
 use crate::old_runs;

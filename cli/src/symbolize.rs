@@ -1,10 +1,10 @@
 //! Names for return addresses: `program+0x1234 (symbol, file.c:12)`, and for a call in an inlined function
 //! `program+0x1234 (inlined, file.h:3; in symbol, file.c:12)`.
 //!
-//! Which file lay at an address is told by the recording, and, as long as the process lives, by `/proc/PID/maps`. What is at
-//! that place in the file is told by the file itself, unless it was written to since: then it would tell of something else.
+//! The recording says which file was mapped at an address; while the process lives, `/proc/PID/maps` does too. The file itself says what
+//! is at that place, unless it was written to since.
 //!
-//! Must not: fail. A file that is missing, changed or unreadable costs the names and nothing else.
+//! Must not: fail. A missing, changed or unreadable file costs its names and nothing else.
 
 use crate::files;
 use addr2line::{Loader, Location};

@@ -9,7 +9,7 @@
 //! | `cards` | the cards at the beginning and in the steady state |
 //! | `table` | durations, shares and columns |
 //!
-//! Must not: decide anything. What a part or a reason is, `summary` says.
+//! Must not: decide anything. `summary` defines each part and each reason.
 
 mod blocking;
 mod cards;

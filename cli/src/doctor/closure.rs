@@ -1,6 +1,6 @@
 //! A program with all the libraries that it is linked with, directly and through others.
 //!
-//! What it opens while it runs is not among them.
+//! Libraries that the program opens while it runs are not included.
 
 use super::linker::{handed_on, Linker, Place};
 use crate::elf::Elf;

@@ -1,7 +1,7 @@
 //! Where the dynamic linker finds a library.
 //!
-//! As ld.so(8) has it: the folders that the asking file names, `LD_LIBRARY_PATH`, the cache, the default folders. What is not
-//! for the machine is passed over, as the linker does.
+//! The search order is that of ld.so(8): the folders that the asking file names, `LD_LIBRARY_PATH`, the cache, the default folders.
+//! Libraries for another machine are skipped, as the linker skips them.
 //!
 //! Must not: load anything.
 

@@ -1,8 +1,8 @@
-//! AddressSanitizer's runtime as a library of the program's own: it ends a program in which another library comes first, as one that is
-//! preloaded does, unless it is told not to.
+//! AddressSanitizer's runtime as a shared library of the program. By default it ends a program in which another library comes first, as a
+//! preloaded one does.
 //!
-//! The guard's library tells it so by the function that the runtime asks for its defaults. Where the program has one of its own, the
-//! environment has to. The other sanitizers have no such rule, and a runtime that is linked in has not either.
+//! The guard's library switches that check off, in the function that the runtime calls for its defaults. Where the program defines this
+//! function itself, the environment has to switch the check off. Other sanitizers, and a runtime that is linked in, have no such check.
 
 use super::closure::Closure;
 use super::finding::{About, Findings};

@@ -1,4 +1,4 @@
-//! `lazyguard export`: a recording for another program's eyes.
+//! `lazyguard export`: writes a recording in the format of another program.
 //!
 //! | file | holds |
 //! |---|---|

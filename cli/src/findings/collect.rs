@@ -1,7 +1,7 @@
-//! What the processes of a run have left: every process folder under a root, each with its hang, its hazards, its summary and
-//! how it ended.
+//! Collects what the processes of a run have left: every process folder under a root, with its hang, its hazards, its summary and how the
+//! process ended.
 //!
-//! Must not: fail for what one folder holds. A file that is missing or damaged costs what is in it, and one line.
+//! Must not: fail for the contents of one folder. A missing or damaged file costs its own contents, and one line.
 
 use crate::ends::{self, ProcessEnd};
 use crate::nested_run::{is_nested_in, is_run};

@@ -1,4 +1,4 @@
-//! What a run comes to, from the folders that its processes leave.
+//! Tests of a run's outcome, from the folders that its processes leave.
 
 use super::samples::{finished, hang_json, hang_report, hazard, hazards_json, recording, recording_of_a_call, Scratch};
 use super::*;

@@ -1,4 +1,4 @@
-//! The hangs of a run, with what names them and where in the source they stand.
+//! The hangs of a run, with the names and the source positions of each.
 
 use super::collect::{Process, Stood};
 use crate::symbolize::SourceLine;

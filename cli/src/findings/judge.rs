@@ -1,5 +1,4 @@
-//! The hazards of all processes as one list, and what is held against the run: what is suppressed, what a baseline knows, and
-//! what makes the run fail.
+//! Judges the hazards of all processes as one list: which are suppressed, which a baseline knows, and which make the run fail.
 
 use super::collect::Process;
 use super::fail_on::FailOn;

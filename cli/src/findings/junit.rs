@@ -1,7 +1,7 @@
 //! The run as a JUnit file: a test suite with a case for the run, one for each process, and one for each hazard.
 //!
-//! Names of cases are the same from run to run, as far as the program behaves the same, so that a CI system can tell a case
-//! that was well before from a new one.
+//! A program that behaves the same gets the same case names in every run, so that a CI system can tell a case that passed before from a
+//! new one.
 
 use super::collect::{Course, Process, Stood};
 use super::judge::{Finding, Status};

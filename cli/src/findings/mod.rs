@@ -1,10 +1,9 @@
-//! What a run is found to have done once it is over: its hangs and its hazards, what of them is held against it, and the files
-//! and lines that say so.
+//! The findings of a run once it is over: its hangs and hazards, which of them count against it, and the files and lines that report them.
 //!
 //! [`conclude`] is what `lazyguard run` calls at the end; `lazyguard report` uses the same parts. One pass over the run's
-//! folder ([`collect`]) and one judgement ([`judge`]) serve every form of output, so that they cannot differ.
+//! folder ([`collect`]) and one judgement ([`judge`]) serve every form of output, so that the forms cannot differ.
 //!
-//! Must not: look at anything but the run's folder and the files that are named, or write any file that was not asked for.
+//! Must not: read anything but the run's folder and the files that the user names, or write a file that the user did not ask for.
 
 mod annotate;
 mod baseline;

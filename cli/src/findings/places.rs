@@ -1,4 +1,4 @@
-//! Source files as a repository knows them: relative to the folder in which the command was started, where they lie in it.
+//! Paths of source files, relative to the folder in which the command was started where they lie in it.
 
 use crate::symbolize::SourceLine;
 use std::path::{Component, Path, PathBuf};

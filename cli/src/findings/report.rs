@@ -1,4 +1,4 @@
-//! `lazyguard report` of several processes, and of hazards.
+//! `lazyguard report` for several processes, and for hazards.
 
 use super::collect::{self, Process};
 use super::judge::Rules;

@@ -1,4 +1,4 @@
-//! Runs for tests: folders as processes leave them, and what is seen of them.
+//! Sample runs for tests: folders as processes leave them, and the facts of each run.
 
 use super::collect::{self, Process};
 use super::judge::Rules;

@@ -1,4 +1,4 @@
-//! What was found of a run: everything that the forms of output tell of.
+//! The findings of a run that all forms of output report.
 
 use super::collect::Process;
 use super::fail_on::FailOn;

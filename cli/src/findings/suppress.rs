@@ -1,9 +1,9 @@
-//! Suppression files: which hazards somebody has looked at and wants to hear no more of.
+//! Suppression files: the hazards that the user has reviewed and does not want reported again.
 //!
-//! A line is `TYPE:PATTERN`, as the sanitizers have them; `#` begins a comment. `*` in a pattern stands for anything, and a
-//! pattern is of the whole name: kernels' names are full of brackets, so nothing else is special.
+//! A line is `TYPE:PATTERN`, as in the sanitizers' files; `#` begins a comment. `*` in a pattern matches anything. A pattern matches the
+//! whole name. No other character is special, because kernels' names are full of brackets.
 //!
-//! Must not: suppress a hang, or take a line that it cannot read for one that matches nothing.
+//! Must not: suppress a hang, or ignore a line that it cannot read.
 
 use super::fail_on::is_hazard;
 use crate::files;

@@ -1,4 +1,4 @@
-//! What is said of a run to a person: the lines at its end, the summary, and the report of several processes.
+//! The findings as text for a person: the lines at a run's end, the summary, and the report of several processes.
 
 use super::collect::{Process, Stood};
 use super::hangs::{by_cause, hangs, suspected, SameHang};

@@ -1,6 +1,6 @@
-//! What a recording tells of its process: how it stood when it was last seen, why, and how much was recorded.
+//! What a recording says of its process: its state when last seen, the reason, and how much was recorded.
 //!
-//! Must not: print. In words it is told by [`text`].
+//! Must not: print. [`text`] puts it into words.
 
 mod text;
 

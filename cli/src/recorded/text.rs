@@ -1,4 +1,4 @@
-//! What a recording tells, in words: the hang or the calls in progress, how the process ended, and how much was recorded.
+//! A recording in words: the hang or the calls in progress, how the process ended, and how much was recorded.
 
 use super::Recorded;
 use crate::format::{utc, Took};

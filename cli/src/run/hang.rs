@@ -1,8 +1,8 @@
-//! Whether a process of the run hangs, and what the user wants done about it is due: for `--on-hang kill`.
+//! For `--on-hang kill`: whether a process of the run hangs, and the action that the user chose is due.
 //!
-//! The guard in the process decides that, and says so in its report, which it replaces as a whole.
+//! The guard in the process decides that and writes it into its report, which it always replaces as a whole.
 //!
-//! Must not: act on a report that is not complete, or on what was slow and has gone on.
+//! Must not: act on an incomplete report, or on an operation that was slow and has gone on.
 
 use crate::files;
 use serde::Deserialize;

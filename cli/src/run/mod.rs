@@ -1,11 +1,11 @@
-//! `lazyguard run`: the program under the guard, with somebody beside it who keeps time, ends it if it hangs, and says at the end
-//! what was found.
+//! `lazyguard run`: supervises a program under the guard. It enforces the time limit, ends the program if it hangs, and reports the
+//! findings at the end.
 //!
-//! The program is started, and left alone: it has this command's standard streams, its place in the terminal and in its process
-//! group, its ignored signals, and whatever else is inherited. What it writes is not looked at.
+//! The program runs undisturbed: it has this command's standard streams, its place in the terminal and in its process group, its ignored
+//! signals, and all else that a child inherits. The command does not read the program's output.
 //!
-//! What it cannot have, a descriptor, a thread, a folder, `/proc`, it does without, and says so in a line; a program that runs without
-//! this command is not kept from running by it. Only what an option asks for and cannot be had is a failure.
+//! If the command lacks a descriptor, a thread, a folder or `/proc`, it goes on without, and says so in a line: a program that runs without
+//! this command also runs with it. Only an option that cannot be fulfilled is a failure.
 //!
 //! | the command | and does not | because |
 //! |---|---|---|
@@ -18,10 +18,10 @@
 //! | leaves the program alone when the command itself is killed | have the kernel kill the program (`PR_SET_PDEATHSIG`) | a supervisor that is killed for memory, or by mistake, is no reason to end a job. That signal also comes when a thread ends, and a program may use it itself |
 //! | keeps the program's signal actions as an exec makes them | set them in the child | that takes unsafe code between fork and exec. A handler becomes the default action at an exec, and what is ignored stays ignored; the standard library alone gives `SIGPIPE` its default action back |
 //!
-//! The hanging process decides whether a hang is one to act on, with its own clock and knowledge, and says so in its report (`acts` in
+//! The hanging process decides, with its own clock and knowledge, whether a hang is acted on, and says so in its report (`acts` in
 //! `hang.json`). So `--on-hang kill` and `LAZYGUARD_ON_HANG` cannot differ.
 //!
-//! Must not: write anything on success that was not asked for.
+//! Must not: write anything on success that the user did not ask for.
 
 mod hang;
 pub(crate) mod options;

@@ -1,13 +1,13 @@
-//! A place for the folders of processes that have changed their user, as by `gosu`, `su` or `setpriv` in a container's entry point: they may
-//! not write into the folder of the run.
+//! A place for the folders of processes that have changed their user, as by `gosu`, `su` or `setpriv` in a container's entry point. They
+//! may not write into the folder of the run.
 //!
-//! It lies beside the private folders, in a folder that nobody can list, under a name that cannot be guessed, and whoever knows the
-//! name may make a folder there and touch no other's, as in `/tmp`. The name goes to the program in its environment, which
-//! only processes of its user can read, and those may do with the program what they want anyway. At the end what is there is brought into the
-//! folder of the run.
+//! The place lies beside the private folders, under a name that cannot be guessed, in a folder that cannot be listed. As in `/tmp`, a
+//! process that knows the name may make a folder there, but cannot touch those of others. The program gets the name in its environment,
+//! which only processes of its user can read; those can control the program anyway. At the end, the command moves the contents of the place
+//! into the folder of the run.
 //!
-//! Must not: follow a link, wait for what is no file, or believe more of what is there than that a process of the program has
-//! written it.
+//! Must not: follow a link, wait for anything but a regular file, or trust the contents further than that a process of the program has
+//! written them.
 
 use super::root::MARK;
 use crate::files::{self, Locked};

@@ -1,6 +1,6 @@
-//! The program that is run: with the library preloaded, and otherwise as if it had been started without this command.
+//! Starts the program with the library preloaded, and otherwise as it would start without this command.
 //!
-//! Must not: change anything that a program can notice, but for the variables that have to be set.
+//! Must not: change anything that a program can notice, except the variables that have to be set.
 
 use crate::exit_code;
 use crate::library::LIBRARY;

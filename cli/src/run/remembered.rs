@@ -1,6 +1,6 @@
-//! What is remembered of processes that have ended, for the mark of the run: by number and start, with how they ended.
+//! Records processes that have ended, for the mark of the run: number, start, and how each ended.
 //!
-//! Must not: keep a process from being reaped. What cannot be read of it is left out.
+//! Must not: keep a process from being reaped. An unreadable fact is left out.
 
 use super::tree;
 use crate::ends::ProcessEnd;

@@ -1,10 +1,10 @@
-//! The folder of a run, in which every guarded process of the program has one of its own.
+//! The folder of a run, in which every guarded process of the program has a folder of its own.
 //!
-//! With `--out` or `LAZYGUARD_OUT` it is where the user wants it. Otherwise it is a private one, where the guard puts its own
-//! private folders, and goes away at the end unless there is something in it worth keeping; so does a folder that was made for
-//! the user and stayed empty. Under another `lazyguard run` it is a folder in the other one's.
+//! With `--out` or `LAZYGUARD_OUT` the user chooses it. Otherwise it is a private folder, where the guard puts its own private folders;
+//! the command removes it at the end unless it holds something worth keeping. A folder that the command made for the user is removed if it
+//! stayed empty. Under another `lazyguard run` it is a folder in the outer run's folder.
 //!
-//! Must not: take over a folder with an earlier run in it, or remove anything in a folder that the user named.
+//! Must not: reuse a folder that holds an earlier run, or remove anything in a folder that the user named.
 
 use crate::ends::{self, ProcessEnd};
 use crate::files::{self, Locked};

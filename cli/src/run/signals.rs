@@ -1,14 +1,13 @@
-//! The signals that this process gets in the program's stead.
+//! The signals that this process receives in the program's place.
 //!
-//! The program stays in the process group that this command was started in, so that a pipeline, a script and a shell's job are
-//! what they are without this command. What the terminal says to the foreground group (Ctrl-C, Ctrl-\, Ctrl-Z, a new size) the
-//! kernel tells the program as well, so it is not passed on. What another process sends to this one is meant for the program.
+//! The program stays in the process group in which this command was started, so that pipelines, scripts and shell jobs work as they do
+//! without this command. The kernel sends the terminal's signals (Ctrl-C, Ctrl-\, Ctrl-Z, a new size) to the program too, so this process
+//! does not pass them on. A signal from another process is meant for the program.
 //!
-//! Where there is no descriptor to spare, or no thread, signals are looked for in turns, and without a descriptor it is not known who
-//! has sent one ([`Events`]).
+//! Without a spare descriptor or thread, the command polls for signals. Without a descriptor, it does not know the sender ([`Events`]).
 //!
-//! Must not: change a signal that is ignored here, as under `nohup`: the program has that from this process. Fail: a program is not kept
-//! from running because its signals cannot be passed on.
+//! Must not: change a signal that is ignored here, as under `nohup`: the program inherits that. Must not fail: the program runs even if its
+//! signals cannot be passed on.
 
 use super::{system, terminal, tree};
 use crate::files;

@@ -1,7 +1,7 @@
-//! From the program's start to its end: signals go to it, time is kept, hangs are watched for, orphans are reaped.
+//! Supervises the program from its start to its end: passes signals on, keeps the time, watches for hangs, reaps orphans.
 //!
-//! Must not: wait for anything but the program, unless everything is to be ended; what it leaves running in the background when it
-//! ends is left running.
+//! Must not: wait for any process but the program, unless it is to end all of them. Processes that the program leaves in the background
+//! keep running.
 
 use super::hang::Watch;
 use super::other_users::OtherUsers;

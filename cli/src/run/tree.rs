@@ -1,7 +1,7 @@
-//! The processes that the program has started, and their children, however far away they have moved.
+//! The processes that the program has started, and all their descendants.
 //!
-//! This process is their reaper: whoever loses its parent becomes a child of this one, also a daemon in a session of its own.
-//! So what descends from here is all that the program has started, and nothing else is.
+//! This process is their reaper: every orphan becomes its child, also a daemon in a session of its own. So its descendants are exactly the
+//! processes that the program has started.
 //!
 //! Must not: touch a process that does not descend from this one.
 

@@ -1,7 +1,7 @@
-//! The files of code that a dump names: their tables for unwinding, and their names.
+//! The code files that a dump names: their unwind tables and their symbols.
 //!
-//! Must not: answer from a file that is not the one that was mapped. The build id decides; where a file has none, it must not
-//! have been written to since the dump was made.
+//! Must not: answer from a file other than the mapped one. The build id decides; a file without one must not have been written to since
+//! the dump.
 
 use super::dump::Module;
 use crate::files;

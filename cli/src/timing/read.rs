@@ -1,4 +1,4 @@
-//! The recordings of a run, each read once for all that was asked.
+//! Reads each recording of a run once, for all the summaries that were asked for.
 
 use super::cards;
 use super::summary::{Blocking, BlockingFold, ColdStart, ColdStartFold};

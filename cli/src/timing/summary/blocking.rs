@@ -1,9 +1,9 @@
 //! The asynchronous calls that blocked the host: which, how long, and why.
 //!
-//! A call is judged when everything that went on meanwhile has been seen. What the guard noted as a hazard in the call itself
-//! comes first; where nothing of the kind was noted, a reason that fits all that is seen is called likely.
+//! A call is judged once everything that overlaps it has been seen. A hazard that the guard noted in the call itself comes first; where
+//! there is none, a reason that fits all that is seen is called likely.
 //!
-//! Must not: blame another thread whose call was not under way before the one that it is to have held up.
+//! Must not: blame a call of another thread that began after the call it is said to have blocked.
 
 use super::cold_start::Missing;
 use super::histogram::{Decade, Decades};

@@ -1,9 +1,9 @@
 //! From the process's start to its steady state: where the time went, and what the first of each thing cost.
 //!
-//! The steady state is reached at the end of the last thing that belongs to a start, where for a second after it, or for the
-//! rest of the run, nothing of the kind comes and work is submitted meanwhile: see [`Part`] and [`SteadyState`].
+//! The steady state begins at the end of the last event that belongs to a start, if for a second after it, or for the rest of the run,
+//! no such event comes and work is submitted meanwhile: see [`Part`] and [`SteadyState`].
 //!
-//! Must not: count a moment twice. The parts of the time until the steady state are the whole of it.
+//! Must not: count a moment twice. The parts of the time until the steady state add up to all of it.
 
 use super::histogram::Durations;
 use super::kernels::{KernelId, Kernels};

@@ -1,4 +1,4 @@
-//! What may have kept other threads waiting: calls that hold the context's lock, and the guard's own loading.
+//! What may have blocked other threads: calls that hold the context's lock, and the guard's own loading.
 
 use lazyguard_core::api::Class;
 use lazyguard_core::trace::read::Entry;

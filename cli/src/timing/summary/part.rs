@@ -1,4 +1,4 @@
-//! What the time of a start can have gone into.
+//! The parts that the time of a start is divided into.
 
 use lazyguard_core::api::Class;
 use lazyguard_core::model::Images;

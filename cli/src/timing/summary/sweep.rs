@@ -1,7 +1,6 @@
-//! Goes through time once, with what is open at each moment; says what the time went into, and when nothing of a start came any
-//! more.
+//! Sweeps once through time with all that is open at each moment. Says what the time went into, and when the last event of the start ended.
 //!
-//! Must not: keep what is over. What is open is as much as there are threads, however long the recording.
+//! Must not: keep what has ended. What is open is bounded by the number of threads, however long the recording.
 
 use super::part::Part;
 use lazyguard_core::Nanos;
