@@ -113,7 +113,7 @@ fn process_meant(what: &Path) -> Result<u32, Failure> {
 /// A process that can be asked.
 struct Asked {
     process: u32,
-    /// When it started: tells it from another one with its id.
+    /// When it started: distinguishes it from another process with its id.
     started: u64,
     folder: PathBuf,
     way: Way,
@@ -259,7 +259,7 @@ impl Way {
 
     /// Makes a new request, of this number or a greater one; returns its number.
     fn raise(&self, least: u64) -> io::Result<u64> {
-        /// What a file system that counts in seconds, or in two, can tell from what it has.
+        /// The time step of a file system that counts in seconds, or in two.
         const COARSE: u64 = 2_000_000_000;
         let there = self.number()?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
@@ -280,8 +280,8 @@ impl Way {
     }
 }
 
-/// The same file, open for writing. A recording is readable only, also by its owner, so that nobody cuts it short by mistake;
-/// its owner can let himself in for a moment.
+/// The same file, open for writing. A recording is read-only even for its owner, so that it is not truncated by mistake; the owner can
+/// change that for a moment.
 fn writable(file: &File) -> io::Result<File> {
     let itself = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
     let mut opened = files::open_to_write(&itself);

@@ -140,8 +140,8 @@ pub(crate) fn read_text_in(folder: &Path, name: &str) -> io::Result<String> {
     text_of(read_in(folder, name)?)
 }
 
-/// What an input holds that the user has named and that is read from its beginning to its end: it may be a pipe, as a shell makes
-/// one of `<(...)`, and whoever names one waits for it.
+/// Reads an input that the user has named, from its beginning to its end. It may be a pipe, as a shell makes one of `<(...)`; the command
+/// waits for it.
 #[allow(clippy::disallowed_methods, reason = "the user has asked for it")]
 pub(crate) fn read_input(path: &Path) -> io::Result<String> {
     fs::read_to_string(path)

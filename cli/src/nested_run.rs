@@ -10,8 +10,8 @@ pub(crate) fn is_run(folder: &Path) -> bool {
     folder.join(MARK).is_file()
 }
 
-/// Whether a folder is that of a run which the program of another run has started, whose folder is `around`. One that was
-/// merely given the same folder is nobody's.
+/// Whether a folder is that of a run which the program of another run has started, whose folder is `around`. A run that was merely given
+/// the same folder is not nested.
 pub(crate) fn is_nested_in(folder: &Path, around: &Path) -> bool {
     /// What is looked for in a mark.
     #[derive(Deserialize)]

@@ -88,7 +88,7 @@ pub(crate) struct Sample {
 }
 
 impl Cards {
-    /// What was seen during a run, from its folder or that of one of its processes. `None` where nobody looked.
+    /// The cards' states during a run, from its folder or that of one of its processes. `None` where the run did not record them.
     pub fn of(folder: &Path) -> Option<Result<Self, String>> {
         let above = folder.parent().filter(|above| !above.as_os_str().is_empty());
         let path = [Some(folder), above].into_iter().flatten().map(|at| at.join(FILE)).find(|path| path.is_file())?;
@@ -132,12 +132,12 @@ impl Sampler {
         let (first, looked) = channel();
         let path = root.join(FILE);
         let nothing_yet = Cards { why: Some(format!("{} did not answer", library.display())), ..Cards::new() };
-        // Where the file cannot be written, there is nobody to tell: the report will say that there is none.
+        // A failed write is not reported here: the report will say that there is no file.
         let _ = nothing_yet.write(&path);
         let library = library.to_owned();
         let started = thread::Builder::new().name("card".to_owned()).spawn(move || {
             look(&library, &path, &first, &stopped);
-            // Nobody may be waiting any more.
+            // The receiver may have stopped waiting.
             let _ = end.send(());
         });
         if started.is_ok() {

@@ -9,7 +9,7 @@ use lazyguard_core::report::{one_line, Block, MARK};
 use std::fmt;
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 
-/// Text on its way to a person, or an object on its way to a program.
+/// Text for a person, or an object for a program.
 pub(crate) struct Output<'a> {
     out: BufWriter<Box<dyn Write + 'a>>,
     line: String,
@@ -59,7 +59,7 @@ impl<'a> Output<'a> {
     }
 }
 
-/// Writes a line on standard error in this command's name. Where that cannot be written to, there is no other way to say so.
+/// Writes a line on standard error in this command's name. A failed write cannot be reported anywhere.
 #[allow(clippy::disallowed_methods, reason = "this is the way that everything else goes")]
 pub(crate) fn say(text: impl fmt::Display) {
     let _ = io::stderr().write_all(Block::marked([text.to_string()]).as_str().as_bytes());

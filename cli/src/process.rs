@@ -116,7 +116,7 @@ pub(crate) fn file_of(process: u32, maps: &str, name: &str) -> Option<PathBuf> {
     Some(if same(&path) == same(&in_its_root) { path } else { in_its_root })
 }
 
-/// How a process stands.
+/// The state of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
     /// It is there, since this clock tick.
@@ -153,7 +153,7 @@ impl Status {
     }
 }
 
-/// Whether there is a process with this number, whoever may look at it; one that has ended and waits to be noticed is there.
+/// Whether a process with this number exists, of any user; one that has ended and was not reaped exists.
 pub(crate) fn exists(process: u32) -> bool {
     // Zero and below mean groups.
     let process = i32::try_from(process).ok().and_then(Pid::from_raw);

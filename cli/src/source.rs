@@ -183,7 +183,7 @@ impl Source for RecordingFile {
         match self.has_holes.then(|| rustix::fs::seek(&self.file, SeekFrom::Data(offset))) {
             Some(Ok(data)) => data,
             Some(Err(Errno::NXIO)) => u64::MAX,
-            // A file system that does not tell.
+            // A file system that does not report it.
             Some(Err(_)) | None => offset,
         }
     }
@@ -203,7 +203,7 @@ pub(crate) struct Opened {
 }
 
 impl Opened {
-    /// Why not all can be told that was recorded, where the file has been cut short.
+    /// Why some records are missing, where the file has been truncated.
     pub fn cut_short(&self) -> Option<Failure> {
         let missing = self.recording.missing_bytes();
         let why =
@@ -216,12 +216,12 @@ impl Opened {
         self.alive.then(|| self.process.unwrap_or(self.recording.facts().process))
     }
 
-    /// Whether the process is gone, and did not end in an orderly way.
+    /// Whether the process is gone, and had no orderly end.
     pub fn was_cut_off(&self) -> bool {
         !self.alive && self.recording.facts().state != ProcessState::Ended
     }
 
-    /// How the process stands, in a word for programs.
+    /// The state of the process, in a word for programs.
     pub fn state(&self) -> &'static str {
         match self.recording.facts().state {
             ProcessState::Ended => "ended",
@@ -282,7 +282,7 @@ impl Opened {
         Settings::read(settings.filter_map(|setting| setting.text.split_once('='))).0
     }
 
-    /// What stands still, or stood still when the process was last seen; `builder` has seen all records.
+    /// What hangs, or hung when the process was last seen; `builder` has seen all records.
     pub fn standstill(&self, builder: &mut SnapshotBuilder) -> Snapshot {
         if self.alive {
             builder.alive_at(self.last_seen());
@@ -325,7 +325,7 @@ impl Opened {
         }
     }
 
-    /// Goes through all records, with progress on standard error if somebody is looking.
+    /// Goes through all records, with progress on standard error if that is a terminal.
     pub fn each_record(&self, mut each: impl FnMut(&Entry) -> Result<(), Failure>) -> Result<(), Failure> {
         let mut progress = Progress::new();
         let mut records = self.recording.records();

@@ -39,7 +39,7 @@ impl Closure {
                 match linker.find_for(name, &file, &inherited) {
                     Some(place) if is_driver => found.drivers.push((place, file.name())),
                     Some(place) => {
-                        // What cannot be read stands in nobody's way here.
+                        // An unreadable library is skipped here.
                         if let Ok(library) = Elf::read(&place.path) {
                             waiting.push_back((library, handed_on(&file, &inherited)));
                         }

@@ -79,7 +79,7 @@ impl<'a> Linker<'a> {
         machine_of(path) == Some(self.wanted)
     }
 
-    /// The library of this name, for nobody in particular.
+    /// The library of this name, without a particular file asking for it.
     pub fn find(&self, name: &str) -> Option<Place> {
         self.look(name, &[], &[])
     }

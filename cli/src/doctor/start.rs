@@ -107,7 +107,7 @@ fn tried(driver: &Driver, limit: Duration) -> io::Result<Tried> {
         }
     };
     if status.is_none() {
-        // A process that the kernel does not let go stays where it is: nobody waits for it.
+        // The kernel may not let the process go: the doctor does not wait for it.
         child.kill()?;
     }
     let text = |path: &PathBuf| files::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());

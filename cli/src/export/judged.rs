@@ -72,7 +72,7 @@ pub(super) fn of_recording(snapshot: &Snapshot) -> Vec<Shown> {
 
 fn shown(verdict: &Verdict, snapshot: &Snapshot, status: Option<&str>, told_by: &str) -> Shown {
     let blocked: Vec<_> = snapshot.blocked.iter().filter(|call| verdict.threads.contains(&call.thread)).collect();
-    // Of streams that are fed the newest operation is named, and it is the call that stands.
+    // Where streams are fed, the verdict names their newest operation, and the call is the one that blocks.
     let culprits = || verdict.culprits.iter().filter(|_| verdict.fed.is_empty()).map(|culprit| culprit.operation.at);
     let from = culprits().min().or_else(|| blocked.iter().map(|call| call.entered).min()).unwrap_or(snapshot.at);
     let slow = if status == Some("slow") { "SLOW: " } else { "" };

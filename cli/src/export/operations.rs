@@ -68,7 +68,7 @@ enum End {
     Known(Nanos),
     /// The row is the last one, and the next operation begins.
     GivesWay(Nanos),
-    /// It does not: nothing tells that the operation has ended.
+    /// It does not: no call shows that the operation has ended.
     Never,
 }
 
@@ -270,7 +270,7 @@ impl Operations {
         let row = &mut stream.rows[index];
         let (track, free_from) = (row.track, row.free_from);
         if let Some(before) = row.open.replace(operation) {
-            // The last row: an operation gives way to the next.
+            // In the last row, an operation ends when the next begins.
             let end = at.max(before.record.entered).max(free_from);
             row.free_from = end;
             self.write(on, track, free_from, &before, End::GivesWay(end))?;

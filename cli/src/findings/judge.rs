@@ -7,7 +7,7 @@ use crate::symbolize::SourceLine;
 use lazyguard_core::hazard::Hazard;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How a hazard stands with what the team has said.
+/// How a suppression or a baseline classes a hazard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Status {
     /// Nothing was said of it.
@@ -43,7 +43,7 @@ pub(super) struct MetBy {
 /// A hazard of the run.
 #[derive(Clone, Debug)]
 pub(super) struct Finding {
-    /// What tells it from others, from run to run.
+    /// What distinguishes it from others, from run to run.
     pub key: String,
     /// The occurrence that came first in all the run, with the counts of all processes.
     pub hazard: Hazard,

@@ -13,7 +13,7 @@ use lazyguard_core::hazard::Hazard;
 use std::path::{Path, PathBuf};
 use wildmatch::WildMatchPattern;
 
-/// `*` stands for anything; no letter stands for any one letter.
+/// `*` matches anything; no character matches any one letter.
 type Glob = WildMatchPattern<'*', '\0'>;
 
 /// What a hazard without a kernel has in its place, as in its key.
@@ -22,7 +22,7 @@ const NO_KERNEL: &str = "-";
 /// A line of a suppression file.
 #[derive(Debug)]
 pub(super) struct Suppression {
-    /// Where it stands: `FILE:LINE`.
+    /// Its place: `FILE:LINE`.
     pub at: String,
     /// The line itself.
     pub line: String,
@@ -40,7 +40,7 @@ enum What {
 }
 
 impl Suppression {
-    /// The line and where it stands.
+    /// The line and its place.
     pub fn text(&self) -> String {
         format!("{}: {}", self.at, self.line)
     }

@@ -86,7 +86,7 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
     let command: Vec<_> = options.program.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let caught = signals::Caught::now();
     caught.complaint().iter().for_each(|line| output::say(line));
-    // Whoever loses its parent is ours from now on; an old kernel that cannot do that does without.
+    // From now on this process is the parent of orphans; an old kernel lacks that call, and the run goes on without it.
     let was_subreaper = child_subreaper().ok().flatten();
     let _ = set_child_subreaper(Some(getpid()));
     let root = make_root(&options, &facts, &command)?;
@@ -121,7 +121,7 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
         kill_after: options.kill_after,
         look_for_hangs_every: kills_on_hang(&options).then_some(every),
         look_for_unseen_every: (kills_on_hang(&options) || options.wanted.fail_on.is_anything()).then_some(every),
-        // What is to be told of all of them is read from all of them.
+        // A summary of all processes needs the recordings of all of them.
         thin_out: !(options.keep || options.cold_start || options.blocking),
     };
     let ended = supervise::supervise(child, tree, caught, &root, others.as_ref(), limits)?;
@@ -167,8 +167,8 @@ fn find_library(options: &Options) -> Result<Option<PathBuf>, Failure> {
     Ok(Some(library))
 }
 
-/// What becomes of a program that could not be started beside this command: where only the room was missing, and nothing was asked for
-/// that takes somebody beside it, it is started in this command's place. Returns the exit code where it was not.
+/// Handles a program that could not be started beside this command. If only resources were missing, and no option needs this command to
+/// stay, the program replaces this command. Returns the exit code where it did not.
 fn without_a_second_process(
     options: &Options,
     not_started: NotStarted,
@@ -228,7 +228,7 @@ fn make_root(options: &Options, facts: &FolderFacts<'_>, command: &[String]) -> 
         "command": command, "around": around,
     });
     match Root::make(given, facts, &format!("{mark:#}\n")) {
-        // Nobody has asked for one.
+        // The user has not asked for a folder.
         Err(failure) if given.template().is_none() => {
             output::say(&format!("{failure}; the program runs without one, and nothing is found of it"));
             Ok(Root::nowhere())

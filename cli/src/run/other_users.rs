@@ -37,7 +37,7 @@ const MOST_BYTES: u64 = 256 << 20;
 pub(super) struct OtherUsers {
     outer: PathBuf,
     place: PathBuf,
-    /// Says to whoever clears up that the run goes on.
+    /// The mark, locked: a command that clears up sees by it that the run goes on.
     _mark: Option<Locked>,
 }
 
@@ -55,7 +55,7 @@ impl OtherUsers {
     fn make_in(base: &Path, process: u32) -> io::Result<Self> {
         let suffix = private_suffix(namespace(), random() as u16);
         let outer = base.join(format!("{PRIVATE_RUN}{}-{process}-{suffix}", getuid()));
-        // Fails if the name exists: nobody else's folder or link is ever used.
+        // Fails if the name exists: a folder or link of another process is never used.
         DirBuilder::new().mode(0o700).create(&outer)?;
         let place = outer.join(format!("{:016x}{:016x}", random(), random()));
         let made = Self::fill(&outer, &place);
@@ -234,7 +234,7 @@ mod tests {
             fs::create_dir(place.join(name)).unwrap();
             fs::write(place.join(name).join("hang.json"), name).unwrap();
         };
-        // Nobody has these numbers: they are beyond what the kernel gives. This process goes on.
+        // No process has these numbers: they are beyond what the kernel gives. This process goes on.
         let own = format!("rank1-{}", std::process::id());
         ["rank0-4194998", "rank0-4194999", "notes", &own].into_iter().for_each(folder);
         let secret = scratch.0.join("secret");
@@ -252,7 +252,7 @@ mod tests {
         assert!(!root.join("notes").exists() && !root.join("rank0-4194997").exists());
         assert_eq!(fs::read_dir(root.join(&own)).unwrap().count(), 1, "neither the link nor the pipe");
         let outer = others.outer.clone();
-        // Nobody has this number.
+        // No process has this number.
         let elsewhere = place.join("rank0-4194999");
         fs::create_dir(&elsewhere).unwrap();
         assert!(lives(&place.join(&own)) && !lives(&elsewhere) && !lives(&place.join("notes")));

@@ -86,7 +86,7 @@ fn run<T>(
         return Err(NotStarted { code: exit_code::OWN_FAILURE, line, for_want_of_room: false });
     };
     let variables = || variables.iter().map(|(name, value)| (name, value));
-    // What it cannot find, it tells in its own words; and what looks like a variable is one to it.
+    // `env` reports what it cannot find in its own words, and takes a word with `=` for a variable.
     let ignores = env_arguments(to_ignore);
     let by_env =
         !to_ignore.is_empty() && is_a_program(name) && is_no_word_of_env(name) && env_takes(&ignores, to_ignore);

@@ -71,11 +71,11 @@ pub(super) struct Root {
     asked_for: bool,
     /// It lies in the folder of another run, whose program has started this one.
     nested: bool,
-    /// Folders that were made on the way, the outermost first.
+    /// The folders that this run made above its own, the outermost first.
     made: Vec<PathBuf>,
     /// Where there is none: what no folder could be made for is not looked for.
     absent: bool,
-    /// The mark, locked: whoever clears up sees by that, also from another container, that the run goes on. `None` where the file
+    /// The mark, locked: a command that clears up sees by it, also from another container, that the run goes on. `None` where the file
     /// system has no locks.
     _mark: Option<Locked>,
 }
@@ -114,7 +114,7 @@ impl Root {
 
     /// Makes the folder, and marks it as this run's.
     pub fn make(given: Given<'_>, facts: &FolderFacts<'_>, mark: &str) -> Result<Self, Failure> {
-        // A process that has changed its user may not be able to tell.
+        // A process that has changed its user may be unable to look up `around`.
         let for_other_users = given.for_other_users.map(Path::new).filter(|place| place.is_dir());
         let is_there = |around: &Path| around.is_dir() || for_other_users.is_some();
         let made = match (given.template(), given.around.map(Path::new).filter(|around| is_there(around))) {
@@ -156,7 +156,7 @@ impl Root {
     fn wanted(template: &str, facts: &FolderFacts<'_>, mark: &str) -> Result<Self, (PathBuf, io::Error)> {
         let folder = PathBuf::from(expand_folder(template, facts));
         let mut folder = std::path::absolute(&folder).map_err(|error| (folder, error))?;
-        // The other ranks of the job were given the same folder, unless their names tell them apart.
+        // The other ranks of the job were given the same folder, unless the name in the template differs by rank or process.
         let told_apart = ["%r", "%p"].iter().any(|field| template.replace("%%", "").contains(field));
         if let (Some(rank), false) = (facts.rank, told_apart) {
             folder.push(format!("rank{rank}"));
@@ -206,7 +206,7 @@ impl Root {
             tidy(&base, &old_runs::sight());
             let random = RandomState::new().build_hasher().finish() as u16;
             let path = base.join(format!("{prefix}{process}-{}", private_suffix(namespace(), random)));
-            // Fails if the name exists: nobody else's folder or link is ever used.
+            // Fails if the name exists: a folder or link of another process is never used.
             match DirBuilder::new().mode(0o700).create(&path) {
                 Ok(()) => match Self::at(path.clone(), mark, false, Vec::new()) {
                     Err(error) => {
@@ -232,7 +232,7 @@ impl Root {
         self.asked_for
     }
 
-    /// What the guard is told of it, as the value of `LAZYGUARD_OUT`.
+    /// The value of `LAZYGUARD_OUT` for the guard.
     pub fn template(&self) -> String {
         template_in(&self.text)
     }
@@ -283,7 +283,7 @@ impl Root {
         let others_keep = || folders_in(&self.path).any(|folder| is_kept_run(&folder)) || has_living(&self.path);
         if has_content && (self.asked_for || keep || others_keep()) {
             if !self.asked_for {
-                // What somebody was told of is not cleared up behind his back.
+                // A folder whose path was printed is never removed automatically.
                 let _ = File::create(self.path.join(KEPT));
             }
             return true;
@@ -292,7 +292,7 @@ impl Root {
             return false;
         }
         if self.asked_for {
-            // Its own mark; what else is there is somebody's.
+            // The run's own mark; all else there belongs to others.
             let _ = fs::remove_file(self.path.join(MARK));
             let _ = self.made.iter().rev().try_for_each(fs::remove_dir);
         } else {
@@ -343,7 +343,7 @@ fn has_living(root: &Path) -> bool {
     })
 }
 
-/// Whether the `lazyguard run` of a folder still runs. Whatever is there under the mark's name, opening it waits for nobody.
+/// Whether the `lazyguard run` of a folder still runs. Opening the mark never waits, whatever kind of file has its name.
 fn is_supervised(folder: &Path) -> bool {
     files::open_in(folder, MARK).is_ok_and(|mark| Locked::new(mark).is_err())
 }
@@ -500,7 +500,7 @@ mod tests {
         assert!(inner.finish(true) && has_processes(outer.path()));
         let inner = Root::make(around, &FolderFacts { process: 43, ..FACTS }, "{}").unwrap();
         assert!(!inner.finish(true));
-        // Somebody in between wants another folder.
+        // A process in between uses another folder.
         let elsewhere = scratch.path("elsewhere");
         let own = Root::make(Given { variable: Some(&elsewhere), ..around }, &FACTS, "{}").unwrap();
         assert_eq!(own.path(), scratch.0.join("elsewhere"));

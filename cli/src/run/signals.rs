@@ -302,9 +302,9 @@ fn is_meant_for_the_program(signal: Signal, from: Sender, leads_the_session: boo
         Sender::Descendant => false,
         Sender::Kernel => match signal {
             _ if is_a_terminals(signal) => false,
-            // A terminal that is gone is told to the leader of the session alone.
+            // The kernel reports a lost terminal to the session leader alone.
             Signal::HUP => leads_the_session,
-            // A timer that was set before this command came: for whoever runs in this place.
+            // A timer that was set before this command's exec: it is for the program that runs in its place.
             _ => true,
         },
     }

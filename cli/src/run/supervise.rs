@@ -37,7 +37,7 @@ pub(super) struct Limits {
     pub kill_after: Duration,
     /// How often hangs are looked for that are to be ended, if they are.
     pub look_for_hangs_every: Option<Duration>,
-    /// How often processes are looked for that cannot write into the folder of the run, if somebody wants to know.
+    /// How often to look for processes that cannot write into the folder of the run; `None` if no option needs them.
     pub look_for_unseen_every: Option<Duration>,
     /// Whether no more recordings are kept than a few.
     pub thin_out: bool,
@@ -129,7 +129,7 @@ impl Supervisor {
                 }
                 Some(ending) => {
                     if self.go_on_ending(ending) {
-                        // Whoever looks finds nobody, not even one who waits to be noticed.
+                        // So that no zombie is left either.
                         self.reap()?;
                         return Ok(self.finished(ending.why, false));
                     }
@@ -175,9 +175,8 @@ impl Supervisor {
         }
     }
 
-    /// A shell continues a job as a whole, the program included. Told a second time, and late, it would be continued from the
-    /// next stop, which the user has asked for meanwhile. So at a terminal, only who still is in the stop that has been noticed
-    /// is continued.
+    /// A shell continues a job as a whole, the program included. A second, late SIGCONT would end the program's next stop, which the user may
+    /// have asked for meanwhile. So at a terminal, only processes that are still in the noticed stop are continued.
     fn pass_on_that_it_goes_on(&self) {
         let again = self.notice_a_stop();
         if !terminal::is_there() || (!again && tree::is_stopped(self.program)) {
@@ -187,7 +186,7 @@ impl Supervisor {
 
     // --- children ---
 
-    /// Takes note of children that have ended: the program, and whoever has lost its parent.
+    /// Reaps children that have ended: the program and orphans.
     fn reap(&mut self) -> Result<(), Failure> {
         loop {
             if self.status.is_none() {
@@ -284,7 +283,7 @@ impl Supervisor {
         }
     }
 
-    /// Sends a signal to all of them, so that they end; returns whether there was anybody.
+    /// Sends a signal to all of them, so that they end; returns whether there were any.
     fn signal(&mut self, signal: Signal) -> bool {
         let all = self.processes();
         for process in &all {
@@ -300,15 +299,15 @@ impl Supervisor {
             output::say("/proc is not mounted: what the program has started is not known, and it is ended alone");
         }
         self.signal(Signal::TERM);
-        // Whoever is stopped hears nothing.
+        // A stopped process does not handle SIGTERM until it is continued.
         self.signal(Signal::CONT);
         self.ending = Some(Ending { why, kill_at: Instant::now() + self.limits.kill_after, killed: None });
     }
 
-    /// Returns whether nobody is left, or nobody who would go.
+    /// Returns whether no process is left, or none that would end.
     fn go_on_ending(&mut self, ending: Ending) -> bool {
         let left = if Instant::now() >= ending.kill_at {
-            // Whoever has been started meanwhile is found the next time.
+            // Processes that have been started meanwhile are found the next time.
             let left = self.signal(Signal::KILL);
             let killed = ending.killed.unwrap_or_else(Instant::now);
             self.ending = Some(Ending { killed: Some(killed), ..ending });

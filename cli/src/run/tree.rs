@@ -50,7 +50,7 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// Whoever descends from this process already is a stranger: the program has not been started yet.
+    /// A process that already descends from this one is a stranger: the program has not been started yet.
     pub fn before_the_program() -> Self {
         let nobody = Self { strangers: Vec::new() };
         let seen = Seen::all();
@@ -84,7 +84,7 @@ impl Tree {
     }
 }
 
-/// Whether a process descends from this one. One that is gone is nobody's.
+/// Whether a process descends from this one. One that is gone does not.
 pub(super) fn descends(mut process: i32) -> bool {
     let own = getpid().as_raw_pid();
     while process > 1 {
@@ -112,7 +112,7 @@ pub(super) fn is_stopped(process: Pid) -> bool {
     Seen::of(process.as_raw_pid()).is_some_and(|seen| seen.state == 'T')
 }
 
-/// Sends a signal. Whoever has gone meanwhile needs none, and whoever belongs to another user cannot be helped.
+/// Sends a signal. Errors are ignored: the process is gone, or belongs to another user.
 pub(super) fn send(process: Pid, signal: Signal) {
     let _ = kill_process(process, signal);
 }

@@ -25,7 +25,7 @@ pub(super) struct Dump<'a> {
     pub modules: Vec<Module>,
 }
 
-/// A thread, and its stack from where it stands still.
+/// A thread, and its stack from the point where it is blocked.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Thread<'a> {
     pub thread: u32,

@@ -29,7 +29,7 @@ const SEEN_LATER_NANOS: Nanos = 100_000;
 
 /// Codes of what a call does that may hold it.
 const HOLDING: [Code; 6] = [Code::LG101, Code::LG102, Code::LG105, Code::LG106, Code::LG107, Code::LG108];
-/// Groups that are told apart.
+/// The most groups kept apart.
 const MOST_GROUPS: usize = 4096;
 /// Kernels of which it is kept that they were launched.
 const MOST_KERNELS: usize = 1 << 20;
@@ -222,7 +222,7 @@ impl BlockingFold {
             if noted.0 != record.entered {
                 *noted = (record.entered, Vec::new());
             }
-            // What would have happened without the guard did not hold anybody.
+            // A prevented hazard did not block any thread.
             let event = HazardEvent::of(record, entry.thread);
             noted.1.extend(event.filter(|event| !event.flags.says(Flags::PREVENTED)).map(|event| event.code));
             return;

@@ -16,7 +16,7 @@ use lazyguard_core::Nanos;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 
-/// Kernels of which the first launch is told apart from the others; more are counted.
+/// The most kernels whose first launch is kept apart; further ones are counted.
 const MOST_KERNELS: usize = 1 << 14;
 /// Single things that are named because they took long.
 const MOST_STEPS: usize = 16;
@@ -334,7 +334,7 @@ impl ColdStartFold {
         }
     }
 
-    /// Where launches are missing, only a load tells that a launch is its kernel's first.
+    /// Where launches are missing, only a load shows that a launch is its kernel's first.
     fn is_first(&self, kernel: KernelId, record: &Record) -> bool {
         !self.launches.contains_key(&kernel) && (self.missing.work == 0 || record.kind != Kind::Call)
     }

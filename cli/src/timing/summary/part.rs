@@ -98,7 +98,7 @@ impl Part {
 /// How often a call may be slow before that counts as a habit of the program's, and no longer as part of its start.
 const HABIT: u32 = 64;
 
-/// Tells what part of a start each record belongs to.
+/// Assigns each record to a part of the start.
 #[derive(Default)]
 pub(super) struct Parts {
     images: Images,
