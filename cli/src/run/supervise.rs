@@ -175,8 +175,8 @@ impl Supervisor {
         }
     }
 
-    /// A shell continues a job as a whole, the program included. A second, late SIGCONT would end the program's next stop, which the user may
-    /// have asked for meanwhile. So at a terminal, only processes that are still in the noticed stop are continued.
+    /// A shell continues a job as a whole, the program included. A second, late SIGCONT would end the program's next stop, which the user
+    /// may have asked for meanwhile. So at a terminal, only processes that are still in the noticed stop are continued.
     fn pass_on_that_it_goes_on(&self) {
         let again = self.notice_a_stop();
         if !terminal::is_there() || (!again && tree::is_stopped(self.program)) {
