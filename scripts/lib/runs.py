@@ -18,10 +18,10 @@ from tools import ROOT
 LIMIT_S = 90.0
 # Reported programs that end by themselves under the guard, as the CUDA runtime builds them.
 REPORTED = ("lazy_pair", "lazy_pair_single_kernel", "persistent_one_time", "value_fence", "blocking_async")
-# Of these, nothing may be told: their kernels are one, or were loaded before.
+# For these the guard must report nothing: they have one kernel only, or load all before.
 CONTROLS = ("lazy_pair_single_kernel",)
 PYTHON = (("torch", "torch_check"), ("torch", "torch_train"), ("triton", "triton_check"), ("cupy", "cupy_check"), ("jax", "jax_check"))
-# What PyTorch's first start has to account for, and what blocking_async has to be told of.
+# The parts that PyTorch's first start must show, and the reasons that blocking_async must show.
 PARTS_OF_TORCH = ("driver_init", "context", "modules")
 REASONS_OF_BLOCKING = ("pageable_memory", "queue_full")
 

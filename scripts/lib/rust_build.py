@@ -34,7 +34,7 @@ EVERYDAY, RELEASED, TESTED = "debug", "release", "tested"
 SAY_EVERY_S = 10
 ARTEFACTS = ("lazyguard", "liblazyguard.so")
 
-# The exports find their caller by the frame pointer; the second option tells them that there is one.
+# The exports find their caller by the frame pointer; the second option announces that there is one.
 FRAMES = ["-C", "force-frame-pointers=yes", "--cfg", "lazyguard_frames"]
 AS_A_WHOLE = ["-C", "lto=fat"]
 
