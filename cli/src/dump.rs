@@ -31,7 +31,7 @@ const ANSWER: &str = "dump.json";
 const ANSWER_TEXT: &str = "dump.txt";
 const REQUEST: &str = "dump.request";
 
-/// How often the answer is looked for. The process looks ten times a second.
+/// The interval at which the command looks for the answer. The process looks for requests ten times a second.
 const POLL: Duration = Duration::from_millis(10);
 /// A process that has just been armed takes requests within this time.
 const UNTIL_ANNOUNCED: Duration = Duration::from_secs(2);
@@ -88,8 +88,7 @@ fn process_or_folder(text: &str) -> Result<PathBuf, String> {
     }
 }
 
-/// The process that is meant by its number, or by its run folder. A name that is both is the folder, as it is for the other
-/// commands.
+/// The process, from its number or its run folder. As in the other commands, a name that is both is the folder.
 fn process_meant(what: &Path) -> Result<u32, Failure> {
     let shown = what.display();
     if let (false, Some(process)) = (what.exists(), what.to_str().and_then(|text| text.parse().ok())) {

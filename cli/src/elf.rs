@@ -86,7 +86,7 @@ impl std::fmt::Display for Unreadable {
     }
 }
 
-/// The machine of an ELF file of 64 bits, by its first bytes: what the dynamic linker looks at before it takes one.
+/// The machine of an ELF file of 64 bits, from its first bytes. The dynamic linker checks it before it takes a file.
 pub(crate) fn machine_of(path: &Path) -> Option<u16> {
     let mut head = [0; 20];
     files::open(path).and_then(|mut file| file.read_exact(&mut head)).ok()?;

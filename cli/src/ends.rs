@@ -48,7 +48,7 @@ impl ProcessEnd {
     }
 }
 
-/// What is said where nothing is known.
+/// The text for an unknown end.
 pub(crate) const UNKNOWN: &str = "ended, how is not known";
 
 fn signal_in_words(signal: i32) -> String {

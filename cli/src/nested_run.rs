@@ -13,7 +13,7 @@ pub(crate) fn is_run(folder: &Path) -> bool {
 /// Whether a folder is that of a run which the program of another run has started, whose folder is `around`. A run that was merely given
 /// the same folder is not nested.
 pub(crate) fn is_nested_in(folder: &Path, around: &Path) -> bool {
-    /// What is looked for in a mark.
+    /// The keys read from a mark.
     #[derive(Deserialize)]
     struct Told {
         around: Option<PathBuf>,

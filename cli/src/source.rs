@@ -39,19 +39,19 @@ const OF_A_PROCESS: [&str; 4] = ["run.json", "hang.json", HAZARDS, RECORDING];
 /// A call that had been in progress for this long may have been stuck, in a process that was killed: that may have been why.
 const SUSPICIOUS_AT_THE_END_NANOS: Nanos = 50_000_000;
 
-/// What a command was asked to read.
+/// The run or recording that a command was asked to read.
 #[derive(Debug)]
 pub(crate) struct Run {
-    /// The run folder; `None` for a recording that was named by itself.
+    /// The run folder; `None` for a recording that the user named by its own path.
     pub folder: Option<PathBuf>,
     /// The recording, if there is one.
     pub recording: Option<PathBuf>,
-    /// The process that was asked for by its id.
+    /// The process that the user named by its id.
     pub process: Option<u32>,
 }
 
 impl Run {
-    /// Finds what is meant by a process id, a run folder, or the path of a recording.
+    /// Finds the run of a process id, a run folder, or the path of a recording.
     pub fn find(what: &Path) -> Result<Self, Failure> {
         match fs::metadata(what) {
             Ok(found) if found.is_dir() => {
@@ -287,7 +287,7 @@ impl Opened {
         if self.alive {
             builder.alive_at(self.last_seen());
         }
-        // Who was killed need not have waited for as long as the live report does.
+        // A killed process need not have waited as long as the live report requires.
         let threshold = match self.settings().hang_after_nanos {
             after if !self.was_cut_off() => after,
             0 => SUSPICIOUS_AT_THE_END_NANOS,

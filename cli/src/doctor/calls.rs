@@ -161,7 +161,7 @@ fn data_and_weak_references(file: &Elf, found: &mut Findings) {
     }
 }
 
-/// Who holds device code, and whether it is registered at start.
+/// Files that hold device code, and whether that is registered at start.
 fn device_code(closure: &Closure, settings: &Settings, found: &mut Findings) {
     let most = settings.nudge_fat_binaries;
     for file in closure.files.iter().filter(|file| file.has_device_code) {

@@ -20,7 +20,7 @@ pub(super) struct Closure {
     /// The program first, then its libraries, the nearest first. The dynamic linker itself is left out.
     pub files: Vec<Elf>,
     pub missing: Vec<Missing>,
-    /// Drivers that are linked, each with who gets it.
+    /// Drivers that are linked, each with the file that gets it.
     pub drivers: Vec<(Place, String)>,
 }
 
@@ -58,7 +58,7 @@ impl Closure {
         self.files.first()
     }
 
-    /// Who is linked with the driver.
+    /// The files that are linked with the driver.
     pub fn linked_with_driver(&self) -> impl Iterator<Item = &Elf> {
         self.files.iter().filter(|file| file.needed.iter().any(|name| is_driver(name)))
     }

@@ -50,12 +50,12 @@ pub(super) fn look(machine: &Machine, closure: &Closure, found: &mut Findings) {
     );
 }
 
-/// What `ASAN_OPTIONS` has to be for this program to start with the guard preloaded, where the guard's library cannot see to that.
+/// The `ASAN_OPTIONS` with which this program starts with the guard preloaded, where the guard's library cannot set the option.
 pub(crate) fn options_for(program: &OsStr) -> Option<OsString> {
     let machine = Machine::this();
     let elf = program::read(&machine, Path::new(program), &mut Findings::default())?;
     let told = machine.variable(VARIABLE).unwrap_or_default();
-    // Who says how it is to be is heard.
+    // A value that the user has set stays.
     let is_said = told.to_string_lossy().contains(OPTION);
     (runtime_of(&elf).is_some() && elf.exports(OWN_OPTIONS) && !is_said).then(|| {
         let mut options = told.to_owned();

@@ -28,7 +28,7 @@ pub(super) struct Shown {
     pub blocked: Vec<(u32, Nanos)>,
 }
 
-/// A hang that was reported, and what the records say has become of it.
+/// A reported hang, and its further course according to the records.
 pub(super) struct Reported {
     hang: HangReport,
     /// When each blocked call has returned, by thread and entry; `None` as long as no record says so.

@@ -23,7 +23,7 @@ pub(super) enum Stood {
     Over(HangReport),
     /// A call that did not return before the process was killed, and had not been in progress for as long as a report waits.
     Suspected(HangReport),
-    /// Something that may have ended by itself.
+    /// A slow operation that may have ended by itself.
     Slow(HangReport),
 }
 
@@ -174,7 +174,7 @@ impl Process {
         }
     }
 
-    /// The hang, if it did not go on by itself as far as is known.
+    /// The hang, unless it is known to have ended by itself.
     pub fn hang(&self) -> Option<&HangReport> {
         match &self.stood {
             Some(Stood::Hang(report) | Stood::Over(report)) if report.stands() => Some(report),

@@ -49,7 +49,7 @@ pub(super) struct Finding {
     pub hazard: Hazard,
     /// Where that was, if it is a line of source.
     pub line: Option<SourceLine>,
-    /// Who met it, in the order of ranks.
+    /// The processes that met it, in the order of ranks.
     pub met_by: Vec<MetBy>,
     pub status: Status,
     /// Whether the run fails for it.

@@ -85,7 +85,7 @@ pub(crate) fn check(wanted: &Wanted) -> Result<(), Failure> {
     suppress::read(&wanted.suppressions).and_then(|_| baseline_of(wanted)).map(|_| ())
 }
 
-/// Reads what a run has left and says what it comes to; writes the files that are asked for.
+/// Collects and judges the findings of a run; writes the files that the user asked for.
 pub(crate) fn conclude(run: &Finished, wanted: &Wanted) -> Result<Conclusion, Failure> {
     let rules = Rules {
         fail_on: wanted.fail_on.clone(),
@@ -110,9 +110,9 @@ pub(crate) fn conclude(run: &Finished, wanted: &Wanted) -> Result<Conclusion, Fa
         failed,
         unreadable,
     };
-    // A file that cannot be written takes nothing away from what was found.
+    // A file that cannot be written does not change the findings.
     let mut unwritten = write_files(&seen, wanted, &rules);
-    // Who wants to fail on something wants to know that it was looked for.
+    // `--fail-on` also fails where a part of the run is unreadable.
     if wanted.fail_on.is_anything() && seen.problems().next().is_some() {
         unwritten.push(Failure::Input(
             "not all of what the run left can be read: what --fail-on is to find may be there".to_owned(),

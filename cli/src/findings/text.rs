@@ -192,7 +192,7 @@ pub(super) fn processes(seen: &Seen<'_>) -> Vec<String> {
     lines
 }
 
-/// What has to be read of a hang at the end of a run: the head of its report, the stacks of its threads, and who has it as well.
+/// A hang at the end of a run, in short: the head of its report, the stacks of its threads, and the other processes that have it.
 fn in_short(same: &SameHang<'_>) -> Vec<String> {
     let report = same.first.named();
     let mut lines = report.head(same.first.process.newest);

@@ -51,7 +51,7 @@ pub(super) struct Caught {
 }
 
 enum By {
-    /// With who has sent them.
+    /// With their senders.
     Pipe(SignalsInfo<WithOrigin>),
     Flags(Flags),
 }
@@ -63,7 +63,7 @@ impl Flags {
     fn new(wanted: &[c_int]) -> Self {
         let caught = |&signal: &c_int| {
             let flag = Arc::new(AtomicBool::new(false));
-            // What cannot be caught does what it does without this.
+            // A signal that cannot be caught keeps its action.
             signal_hook::flag::register(signal, flag.clone()).ok().map(|_| (signal, flag))
         };
         Self(wanted.iter().filter_map(caught).collect())
@@ -141,7 +141,7 @@ impl Caught {
     }
 }
 
-/// Who has sent a signal.
+/// The sender of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum From {
     Kernel,
@@ -192,7 +192,7 @@ impl Heard {
     }
 }
 
-/// How often signals, and ended children, are looked for where nothing wakes this command up.
+/// The interval at which the command polls for signals and ended children where no event wakes it.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Where signals come in.
@@ -298,7 +298,7 @@ fn is_a_terminals(signal: Signal) -> bool {
 fn is_meant_for_the_program(signal: Signal, from: Sender, leads_the_session: bool) -> bool {
     match from {
         Sender::Elsewhere => true,
-        // Sent to the whole group, it has come there by itself; sent to its parent, it is not for the program.
+        // If sent to the whole group, the signal has reached the program already. If sent to its parent, it is not for the program.
         Sender::Descendant => false,
         Sender::Kernel => match signal {
             _ if is_a_terminals(signal) => false,

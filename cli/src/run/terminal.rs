@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use signal_hook::low_level::raise;
 use std::fs::File;
 
-/// Stops this process along with the program, if it is the terminal's user who has stopped that. Returns when it is continued.
+/// Stops this process along with the program, if the terminal's user has stopped the program. Returns when it is continued.
 pub(super) fn stop_with_the_program(by: Signal) {
     let by_the_user = matches!(by, Signal::TSTP | Signal::TTIN | Signal::TTOU);
     if by_the_user && is_there() {

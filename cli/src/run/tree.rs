@@ -59,7 +59,7 @@ impl Tree {
         Self { strangers: strangers.collect() }
     }
 
-    /// Everybody whom the program has started, itself included, and who has not ended.
+    /// All processes that the program has started, itself included, that have not ended.
     pub fn processes(&self) -> Vec<Pid> {
         let seen = Seen::all();
         let all = self.among(&seen).into_iter();
@@ -97,7 +97,7 @@ pub(super) fn descends(mut process: i32) -> bool {
     false
 }
 
-/// Whether processes can be looked at at all: where `/proc` is not mounted, only the program itself is known.
+/// Whether processes can be seen: without `/proc`, only the program itself is known.
 pub(super) fn can_be_seen() -> bool {
     Seen::of(getpid().as_raw_pid()).is_some()
 }

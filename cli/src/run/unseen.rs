@@ -20,13 +20,13 @@ const THREAD: &str = "lazyguard-log";
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Unseen {
-    /// Those that have their folder, or were found to have none.
+    /// Those already checked.
     known: HashSet<Identity>,
     found: Vec<String>,
 }
 
 impl Unseen {
-    /// Looks at the processes; returns a line for each that is found to be one.
+    /// Checks the processes; returns a line for each new one without a folder.
     pub fn look(&mut self, processes: &[Pid], root: &str, places: &[&Path]) -> Vec<String> {
         let mut with_folder = None;
         let mut lines = Vec::new();

@@ -20,14 +20,14 @@ use lazyguard_core::Nanos;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-/// From how long on a call counts as having blocked the host, if nothing else is said: a launch of a loaded kernel takes some
+/// By default, a call that lasts at least this long counts as having blocked the host: a launch of a loaded kernel takes some
 /// microseconds, its first one some tens.
 pub const THRESHOLD_NANOS: Nanos = 100_000;
 
-/// Who waits for a lock does not return before its holder does; so much later may the holder's return be seen.
+/// A thread that waits for a lock does not return before its holder; the holder's return may be seen this much later.
 const SEEN_LATER_NANOS: Nanos = 100_000;
 
-/// Codes of what a call does that may hold it.
+/// Codes of hazards in a call that may block it.
 const HOLDING: [Code; 6] = [Code::LG101, Code::LG102, Code::LG105, Code::LG106, Code::LG107, Code::LG108];
 /// The most groups kept apart.
 const MOST_GROUPS: usize = 4096;
