@@ -21,17 +21,17 @@ use std::{fs, io, thread};
 pub(crate) const FILE: &str = "card.json";
 /// The version of its form.
 const SCHEMA: u32 = 1;
-/// The library by the name that a machine has which only runs programs.
+/// The library's name on a machine without CUDA's development files.
 const LIBRARY: &str = "libnvidia-ml.so.1";
-/// How often the cards are looked at in the beginning.
+/// The interval between samples in the beginning.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// As many looks are kept; then every second one goes, and they come half as often.
+/// The most samples kept. Beyond that, every second one is dropped and the interval doubles.
 const MOST_LOOKS: usize = 2048;
-/// Cards that are looked at.
+/// The most cards sampled.
 const MOST_CARDS: u32 = 16;
-/// The program is not kept waiting for longer, nor is the end.
+/// The longest delay of the program's start, and of the end.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The file is written again after so long, so that a kill leaves something.
+/// The interval at which the file is rewritten, so that a kill leaves something.
 const WRITTEN_AGAIN: Duration = Duration::from_secs(5);
 
 /// What was seen of the cards of a machine.
@@ -113,7 +113,7 @@ impl Cards {
     }
 }
 
-/// Looks at the cards, until it is stopped.
+/// Samples the cards until it is stopped.
 #[derive(Debug)]
 pub(crate) struct Sampler {
     stop: Sender<()>,
@@ -121,7 +121,7 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
-    /// Begins to look, and has looked once when it returns, if the library answers in time.
+    /// Begins to sample; the first sample is there when it returns, if the library answers in time.
     pub fn start(root: &Path) -> Self {
         Self::with(OsStr::new(LIBRARY), root)
     }

@@ -18,13 +18,13 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// The files by which a run is known.
+/// The files that mark a folder as a run's.
 const OF_A_RUN: [&str; 4] = [RECORDING, "run.json", "hang.json", "log.jsonl"];
 
-/// The most entries that are looked at in a private folder, and removed of one.
+/// The most entries examined in a private folder, or removed from one.
 const MOST_ENTRIES: usize = 1 << 20;
 
-/// Removes a private folder as [`lazyguard_core::old_runs::remove_folder`] does. What cannot be removed is swept later.
+/// Removes a private folder as [`lazyguard_core::old_runs::remove_folder`] does. A later sweep removes what remains.
 pub(crate) fn remove(folder: &Path) {
     let _ = remove_folder(folder, &mut MOST_ENTRIES.clone());
 }
@@ -32,7 +32,7 @@ pub(crate) fn remove(folder: &Path) {
 /// A folder that a process has left.
 pub(crate) struct Left {
     pub path: PathBuf,
-    /// When something in it was last made.
+    /// When the newest entry in it was made.
     since: SystemTime,
     /// Whose it is.
     owner: u32,

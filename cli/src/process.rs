@@ -119,13 +119,13 @@ pub(crate) fn file_of(process: u32, maps: &str, name: &str) -> Option<PathBuf> {
 /// The state of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
-    /// It is there, since this clock tick.
+    /// It exists, and started at this clock tick.
     Runs(u64),
-    /// It is there, and has been stopped.
+    /// It exists, and is stopped.
     Stopped(u64),
-    /// There is one, and that is all that this user may know.
+    /// It exists; this user may know no more.
     Hidden,
-    /// It is not there, or has ended and only waits to be noticed.
+    /// It does not exist, or has ended and was not reaped.
     Gone,
 }
 
@@ -165,8 +165,8 @@ fn state(stat: &str) -> Option<char> {
     stat.rsplit_once(')')?.1.trim_start().chars().next()
 }
 
-/// Field 22 of `/proc/PID/stat`, unless the process has ended and only waits to be noticed. The second field is a name that
-/// may hold anything; it ends at the last bracket.
+/// Field 22 of `/proc/PID/stat`, unless the process has ended and was not reaped. The second field is a name that may hold any
+/// character; it ends at the last bracket.
 fn start_ticks(stat: &str) -> Option<u64> {
     let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
     match fields.next()? {

@@ -100,7 +100,7 @@ def library(say, under_way=None):
 
 
 def tested(say, under_way=None):
-    """The library first: for most of its time it keeps one processor busy. All tests are one call of cargo, so that they agree on what
+    """Builds the library first: most of its build keeps one processor busy. All tests are one call of cargo, so that they agree on what
     they need of each package."""
     library(say, under_way)
     started = time.monotonic()

@@ -55,7 +55,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use supervise::{Ended, Limits};
 
-/// Runs the program, and returns what it comes to.
+/// Runs the program, and returns the exit code of the run.
 pub(crate) fn run(options: Options) -> ExitCode {
     match supervised(options) {
         Ok(code) => ExitCode::from(code),
@@ -91,14 +91,14 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
     let _ = set_child_subreaper(Some(getpid()));
     let root = make_root(&options, &facts, &command)?;
     if root.is_nested() {
-        // The one around this one prints them.
+        // The outer run prints them.
         options.wanted.annotations.unless_asked_for(Annotations::Off);
     }
     let others = root.is_there().then(|| OtherUsers::make(facts.process)).flatten();
     let preload = library.as_ref().map(|library| program::preload(library, std::env::var_os("LD_PRELOAD")));
     let variables = variables(&options, &root, others.as_ref(), preload);
     options.program.first().and_then(|name| program::goes_unguarded(name)).iter().for_each(|line| output::say(line));
-    // Before the program: the first look is at what it begins with. The thread has this one's signal mask.
+    // Before the program, so that the first sample shows the state it begins with. The thread inherits this thread's signal mask.
     let sampler = options.cold_start.then(|| Sampler::start(root.path()));
     let since = Instant::now();
     let tree = tree::Tree::before_the_program();
@@ -275,8 +275,8 @@ fn look_every(options: &Options) -> Duration {
     Duration::from_nanos(settings.hang_after_nanos / 10).clamp(Duration::from_millis(100), Duration::from_secs(2))
 }
 
-/// Says what was found, sees to the folder, and decides what the run comes to.
-/// `unseen` is of whom nothing can be found, a line each.
+/// Prints the findings, keeps or removes the folder, and decides the exit code.
+/// `unseen` has a line for each process whose findings are unknown.
 fn conclude(options: &Options, root: Root, run: &Finished, ended: &Ended, unseen: &[String]) -> Result<u8, Failure> {
     if options.cold_start || options.blocking {
         let told = timing::after_run(root.path(), options.cold_start, options.blocking);
@@ -287,20 +287,20 @@ fn conclude(options: &Options, root: Root, run: &Finished, ended: &Ended, unseen
     let code = findings::exit_code(run.end, concluded.as_ref().ok().and_then(|conclusion| conclusion.failed));
     let worth_it = code != 0 || concluded.as_ref().map_or(true, |conclusion| conclusion.keep);
     let path = root.path().to_owned();
-    // Where the user has named the folder and nothing is the matter, nothing has to be said.
+    // Where the user has named the folder and there are no findings, the command prints nothing.
     let to_say = worth_it || (options.keep && !root.is_asked_for());
     if root.finish(options.keep || worth_it) && to_say {
         say_where(&path);
     }
     let mut failures = concluded.map_or_else(|failure| vec![failure], |conclusion| conclusion.unwritten);
-    // Who wants to fail on something wants to know that it was looked for.
+    // `--fail-on` also fails where processes were unseen.
     let fail_on = &options.wanted.fail_on;
     let lost = unseen.iter().filter(|_| fail_on.is_anything());
     failures.extend(
         lost.map(|whom| Failure::Input(format!("nothing is known {whom}: what --fail-on is to find may be there"))),
     );
     failures.iter().for_each(|failure| output::say(&failure.to_string()));
-    // What was found, and the program's own failure, are bigger ones. What takes too long may hang unseen.
+    // Findings and the program's own failure take precedence, a timeout only where no unseen process may hang.
     let code = match code {
         0 if !failures.is_empty() => exit_code::OWN_FAILURE,
         exit_code::TIMED_OUT if fail_on.hang && !unseen.is_empty() => exit_code::OWN_FAILURE,
@@ -308,7 +308,7 @@ fn conclude(options: &Options, root: Root, run: &Finished, ended: &Ended, unseen
     };
     // The first process of a container is not ended by a signal that it has no action for.
     if ended.interrupted && code > exit_code::SIGNAL && std::process::id() != 1 {
-        // A script that runs this stops at Ctrl-C only if what it runs was ended by that.
+        // A script that runs this command stops at Ctrl-C only if the signal ended the command.
         let _ = signal_hook::low_level::emulate_default_handler(Signal::INT.as_raw());
     }
     Ok(code)

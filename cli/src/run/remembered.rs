@@ -10,7 +10,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// A program may start hundreds of thousands of processes, of which the newest count.
+/// The most ends remembered, the newest: a program may start hundreds of thousands of processes.
 const MOST: usize = 1 << 16;
 
 /// What distinguishes a process from others, as the process itself knows it.

@@ -28,13 +28,13 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What every process's folder is called, as a template for the guard.
+/// The name of a process's folder, as a template for the guard.
 const EACH: &str = "rank%r-%p";
 
-/// What says that a folder is a run's, and whose.
+/// The file that marks a folder as a run's, and says whose.
 pub(super) use lazyguard_core::run_folder::file::MARK;
 
-/// Of how many processes that ended well the recordings are kept.
+/// The number of processes with a good end whose recordings are kept.
 const MOST_KEPT: usize = 8;
 
 /// What the environment says of another `lazyguard run` around this one, and of the folder that is wanted.
@@ -46,7 +46,7 @@ pub(super) struct Given<'a> {
     pub variable: Option<&'a str>,
     /// The folder of a `lazyguard run` around this one.
     pub around: Option<&'a str>,
-    /// Where that has processes of other users put theirs.
+    /// Where that run has processes of other users put their folders.
     pub for_other_users: Option<&'a str>,
 }
 
@@ -73,7 +73,7 @@ pub(super) struct Root {
     nested: bool,
     /// The folders that this run made above its own, the outermost first.
     made: Vec<PathBuf>,
-    /// Where there is none: what no folder could be made for is not looked for.
+    /// There is no folder, because none could be made; nothing looks for one.
     absent: bool,
     /// The mark, locked: a command that clears up sees by it, also from another container, that the run goes on. `None` where the file
     /// system has no locks.
@@ -81,10 +81,10 @@ pub(super) struct Root {
 }
 
 impl Root {
-    /// No folder at all: the guarded processes keep none for this run, and nothing is found of them.
+    /// No folder at all: the guarded processes make none for this run, and it has no findings of them.
     pub fn nowhere() -> Self {
         let random = RandomState::new().build_hasher().finish();
-        // What is looked for in it is not there.
+        // A path that does not exist.
         let path = PathBuf::from(format!("/nonexistent/lazyguard-{random:016x}"));
         Self { path, text: String::new(), asked_for: false, nested: false, made: Vec::new(), absent: true, _mark: None }
     }
@@ -103,11 +103,11 @@ impl Root {
             .ok()
             .and_then(|text| serde_json::from_slice::<serde_json::Value>(&text).ok());
         let (Some(mut mark), false) = (mark, ends.is_empty()) else { return };
-        // The program may have written something else there.
+        // The program may have overwritten the mark.
         let Some(content) = mark.as_object_mut() else { return };
         content.insert(ends::KEY.to_owned(), serde_json::json!(ends));
-        // In place: the lock is on this file. It only gets longer, so nothing of the old is left behind. Where it cannot be written,
-        // it is not known how they ended.
+        // In place, because the lock is on this file. It only gets longer, so no old text remains. If the write fails, the ends are not
+        // recorded.
         let _ = files::open_to_write_in(&self.path, MARK)
             .and_then(|mut file| file.write_all(format!("{mark:#}\n").as_bytes()));
     }
@@ -120,7 +120,7 @@ impl Root {
         let made = match (given.template(), given.around.map(Path::new).filter(|around| is_there(around))) {
             (Some(template), _) => {
                 let mut made = Self::wanted(template, facts, mark);
-                // Another run of the job that has nothing to keep may take the folder away while it is being moved into.
+                // Another run of the job that has nothing to keep may remove the folder while this one moves in.
                 for _ in 0..20 {
                     match made {
                         Err((_, ref error)) if error.kind() == io::ErrorKind::NotFound => {}
@@ -132,7 +132,7 @@ impl Root {
             }
             (None, Some(around)) => {
                 let inside = |place: &Path| Self::inside(place, facts.process, mark, false, Vec::new());
-                // This one may have been started by a process of the other's that has changed its user.
+                // A process of the outer run that has changed its user may have started this run.
                 inside(around)
                     .or_else(|error| for_other_users.map_or(Err(error), inside))
                     .map(|inside| Self { nested: true, ..inside })
@@ -176,7 +176,7 @@ impl Root {
         }
     }
 
-    /// A folder in one that others have.
+    /// A folder in one that several runs share.
     fn inside(
         folder: &Path,
         process: u32,
@@ -227,7 +227,7 @@ impl Root {
         &self.path
     }
 
-    /// Whether the user has said where it is.
+    /// Whether the user has named the folder.
     pub fn is_asked_for(&self) -> bool {
         self.asked_for
     }
@@ -237,7 +237,7 @@ impl Root {
         template_in(&self.text)
     }
 
-    /// Whether a run around this one sees what is left here.
+    /// Whether an outer run sees what this one leaves.
     pub fn is_nested(&self) -> bool {
         self.nested
     }
@@ -247,8 +247,8 @@ impl Root {
         &self.text
     }
 
-    /// Takes recordings away of processes that ended well, but for the newest: each takes as much of memory or disk as
-    /// `LAZYGUARD_RECORD` says, and a program may start hundreds. What was found in them is kept beside them.
+    /// Removes the recordings of processes with a good end, except the newest. Each recording takes the memory or disk that
+    /// `LAZYGUARD_RECORD` sets, and a program may start hundreds. The findings in them are kept beside them.
     pub fn thin_out(&self) {
         if self.asked_for {
             return;
@@ -269,12 +269,12 @@ impl Root {
         }
         all.sort_by_key(|(since, _, _)| std::cmp::Reverse(*since));
         for (_, recording, _) in all.iter().skip(MOST_KEPT).filter(|(_, _, folder)| well(folder)) {
-            // The next time, if not now.
+            // A failure is harmless: the next call tries again.
             let _ = fs::remove_file(recording);
         }
     }
 
-    /// Takes it away, unless it is to be kept; returns whether it is still there.
+    /// Removes the folder, unless it is to be kept; returns whether it is still there.
     pub fn finish(self, keep: bool) -> bool {
         if self.absent {
             return false;
