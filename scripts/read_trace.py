@@ -53,7 +53,7 @@ class Words:
 
 
 def entries(data, header, word):
-    """The entries of an area that are there as a whole, with their index."""
+    """The complete entries of an area, with their index."""
     offset, count, size = header[word], low(header[word + 1]), high(header[word + 1])
     for index in range(count):
         place = offset + index * size
@@ -87,7 +87,7 @@ class Segment:
         self.lane, self.first = low(self.words[3]), self.words[4]
 
     def record(self, number):
-        """The words of a record, or none where the file has been cut off."""
+        """The words of a record, or none where the file is truncated."""
         place = 8 + number * self.record_words
         words = self.words.words[place : place + 8]
         return words if len(words) == 8 else ()

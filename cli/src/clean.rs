@@ -1,7 +1,6 @@
-//! `lazyguard clean`: takes away the private folders that this user's processes and runs have left.
+//! `lazyguard clean`: removes the private folders that this user's ended processes and runs have left.
 //!
-//! Must not: decide what may be removed; that is the core's. Nothing that the user has named with `--out` or `LAZYGUARD_OUT` is
-//! looked at.
+//! Must not: decide what may be removed (the core does), or look at a folder that the user named with `--out` or `LAZYGUARD_OUT`.
 
 use crate::format::size;
 use crate::old_runs::sight;

@@ -1,12 +1,12 @@
-//! `lazyguard dump`: asks a guarded process for a report now. The process answers by itself: no thread of it is stopped,
+//! `lazyguard dump`: asks a guarded process for a report now. The process writes the report itself: no thread of it is stopped,
 //! signalled or traced.
 //!
-//! Protocol: a request has a number, the time in nanoseconds since 1970, or more where a greater one is there already. Where the
-//! process keeps its recording in a file, the number is written into a word of the header (`docs/TRACE_FORMAT.md`); where it
-//! does not, it is the time of modification of an empty file in the run folder. The answer is `dump.json` in the run
-//! folder, which says a number that is not smaller, and `dump.txt`, which was written before.
+//! Protocol: a request is a number: the time in nanoseconds since 1970, or one above the number there already if that is greater.
+//! Where the process keeps its recording in a file, the command writes the number into a word of the header (`docs/TRACE_FORMAT.md`).
+//! Otherwise the number is the modification time of an empty file in the run folder. The answer is `dump.json` in the run folder, with
+//! a number that is not smaller; the process writes `dump.txt` before it.
 //!
-//! Must not: write anything but these, or wait for longer than it was told.
+//! Must not: write anything else, or wait longer than the limit it was given.
 
 use crate::files;
 use crate::format::Format;
@@ -31,7 +31,7 @@ const ANSWER: &str = "dump.json";
 const ANSWER_TEXT: &str = "dump.txt";
 const REQUEST: &str = "dump.request";
 
-/// How often the answer is looked for. The process looks ten times a second.
+/// The interval at which the command looks for the answer. The process looks for requests ten times a second.
 const POLL: Duration = Duration::from_millis(10);
 /// A process that has just been armed takes requests within this time.
 const UNTIL_ANNOUNCED: Duration = Duration::from_secs(2);
@@ -88,8 +88,7 @@ fn process_or_folder(text: &str) -> Result<PathBuf, String> {
     }
 }
 
-/// The process that is meant by its number, or by its run folder. A name that is both is the folder, as it is for the other
-/// commands.
+/// The process, from its number or its run folder. As in the other commands, a name that is both is the folder.
 fn process_meant(what: &Path) -> Result<u32, Failure> {
     let shown = what.display();
     if let (false, Some(process)) = (what.exists(), what.to_str().and_then(|text| text.parse().ok())) {
@@ -113,7 +112,7 @@ fn process_meant(what: &Path) -> Result<u32, Failure> {
 /// A process that can be asked.
 struct Asked {
     process: u32,
-    /// When it started: tells it from another one with its id.
+    /// When it started: distinguishes it from another process with its id.
     started: u64,
     folder: PathBuf,
     way: Way,
@@ -259,7 +258,7 @@ impl Way {
 
     /// Makes a new request, of this number or a greater one; returns its number.
     fn raise(&self, least: u64) -> io::Result<u64> {
-        /// What a file system that counts in seconds, or in two, can tell from what it has.
+        /// The time step of a file system that counts in seconds, or in two.
         const COARSE: u64 = 2_000_000_000;
         let there = self.number()?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
@@ -280,8 +279,8 @@ impl Way {
     }
 }
 
-/// The same file, open for writing. A recording is readable only, also by its owner, so that nobody cuts it short by mistake;
-/// its owner can let himself in for a moment.
+/// The same file, open for writing. A recording is read-only even for its owner, so that it is not truncated by mistake; the owner can
+/// change that for a moment.
 fn writable(file: &File) -> io::Result<File> {
     let itself = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
     let mut opened = files::open_to_write(&itself);

@@ -1,6 +1,6 @@
-//! What there is to know of a program or a library, from its file.
+//! Facts about a program or a library, read from its file.
 //!
-//! Must not: read more of a file than it needs; libraries of some gigabytes are common here.
+//! Must not: read more of a file than it needs; CUDA libraries can have gigabytes.
 
 use crate::files;
 use object::read::elf::{Dyn as _, ElfFile64, FileHeader as _, ProgramHeader as _};
@@ -86,7 +86,7 @@ impl std::fmt::Display for Unreadable {
     }
 }
 
-/// The machine of an ELF file of 64 bits, by its first bytes: what the dynamic linker looks at before it takes one.
+/// The machine of an ELF file of 64 bits, from its first bytes. The dynamic linker checks it before it takes a file.
 pub(crate) fn machine_of(path: &Path) -> Option<u16> {
     let mut head = [0; 20];
     files::open(path).and_then(|mut file| file.read_exact(&mut head)).ok()?;

@@ -1,7 +1,7 @@
-//! How processes under `lazyguard run` ended: that is the parent of its program, and of every process that has lost its own, and
-//! ends them itself when it has to. It writes into its mark, `supervised.json`, what it has seen.
+//! How the processes under `lazyguard run` ended. The command is the parent of its program and of every orphan, and ends processes itself
+//! when it has to. It writes what it has seen into its mark, `supervised.json`.
 //!
-//! Must not: guess. A process that was reaped by a parent of its own has no entry.
+//! Must not: guess. A process that a parent of its own reaped has no entry.
 
 use crate::source::read;
 use serde::{Deserialize, Serialize};
@@ -48,7 +48,7 @@ impl ProcessEnd {
     }
 }
 
-/// What is said where nothing is known.
+/// The text for an unknown end.
 pub(crate) const UNKNOWN: &str = "ended, how is not known";
 
 fn signal_in_words(signal: i32) -> String {

@@ -1,6 +1,6 @@
 //! The exit codes of `lazyguard run` that are not the program's own.
 //!
-//! Must not: use a number that shells, `timeout`, `env` or the sysexits have for something else.
+//! Must not: use a number to which shells, `timeout`, `env` or the sysexits give another meaning.
 
 /// A hang was found, and that is a failure here.
 pub(crate) const HANG: u8 = 117;

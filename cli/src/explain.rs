@@ -1,6 +1,6 @@
-//! `lazyguard explain`: the page of a code. The pages are those of `docs/HAZARDS.md`, as they were when this was built.
+//! `lazyguard explain`: prints the page of a code. The pages are compiled in from `docs/HAZARDS.md`.
 //!
-//! A page is Markdown; a terminal gets its text: headings underlined, code indented, tables in columns, marks left out.
+//! A page is Markdown. On a terminal it becomes text: headings underlined, code indented, tables in columns, marks left out.
 
 use crate::output::{write_line, Output};
 use crate::{Failure, Outcome};
@@ -182,7 +182,7 @@ mod tests {
     fn programs() -> Vec<&'static str> {
         let minimal = PAGES.split("**Minimal program.**").skip(1).filter_map(|rest| rest.split("\n\n").next());
         let fooled = PAGES.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
-        // What stands between backquotes is every other piece.
+        // Text between backquotes is every other piece.
         minimal.flat_map(|paragraph| paragraph.split('`').skip(1).step_by(2)).chain(fooled).collect()
     }
 
@@ -220,7 +220,7 @@ mod tests {
             let source = std::fs::read_to_string(format!("{source}/{minimal}.cpp"))
                 .unwrap_or_else(|error| panic!("{code}: {minimal}: {error}"));
             assert!(source.contains(&format!("\n// hazard: {code} ")), "{minimal} does not state {code}");
-            // Nobody wants to read of what an option suppresses and find another one there.
+            // The page shows a suppression pattern for this code.
             assert!(page.contains(&format!("`{code}:")), "{code} has no pattern of its own");
             pages += 1;
         }

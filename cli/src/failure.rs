@@ -1,4 +1,4 @@
-//! Why a command failed, and what one comes to.
+//! Why a command failed, and the exit code of each kind of failure.
 
 use std::io;
 use std::process::ExitCode;

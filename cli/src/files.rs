@@ -1,13 +1,13 @@
-//! Files that are read: those of run folders, those that a recording names, those of the system.
+//! The only way to open files for reading: those of run folders, those that a recording names, those of the system.
 //!
-//! A folder may lie where others may write, and what a recording names may have become anything since. A FIFO in the place of a
-//! file would make whoever opens it wait for good, and opening a device may do something. So nothing is opened but regular files,
-//! and in no way that waits. What the user names on the command line may be a link; a file of a run folder never is one, and none
-//! is followed there: it would lead to a file that the run has not written.
+//! Other users may write where a folder lies, and a file that a recording names may since have been replaced. Opening a FIFO would block
+//! for good, and opening a device may have effects. So this module opens regular files only, and without waiting. A path that the user
+//! names on the command line may be a link. A file of a run folder never is one, and no link is followed there: it would lead to a file
+//! that the run has not written.
 //!
-//! `clippy.toml` forbids the standard library's ways everywhere else.
+//! `clippy.toml` forbids the standard library's functions everywhere else.
 //!
-//! Must not: wait, but for what the user has named as an input.
+//! Must not: wait, except for an input that the user has named.
 
 use libc::{O_NOCTTY, O_NOFOLLOW, O_NONBLOCK};
 use rustix::fs::{flock, FlockOperation};
@@ -17,10 +17,10 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-/// The most that is read of a file as a whole; what this project writes is much smaller.
+/// The most bytes read of a whole file; files that this project writes are much smaller.
 const MOST_BYTES: u64 = 1 << 28;
 
-/// The same of a mark of a run and a report of a hang, which are looked at while the program runs.
+/// The same for the mark of a run and the report of a hang, which the command reads while the program runs.
 const MOST_BYTES_OF_SHORT: u64 = 1 << 24;
 
 /// Opens a regular file; where the path is a link, what it leads to.
@@ -48,7 +48,7 @@ pub(crate) fn open_unlinked(path: &Path) -> io::Result<File> {
 
 #[allow(clippy::disallowed_methods, reason = "this is the way that everything else goes")]
 fn open_with(path: &Path, options: &mut OpenOptions, flags: i32) -> io::Result<File> {
-    // Looked at before: opening a device may do something to it. Looked at again: it may have been exchanged meanwhile.
+    // Checked before, because opening a device may have effects; and after, because the file may have been replaced meanwhile.
     expect_regular(fs::metadata(path)?.file_type())?;
     let file = options.custom_flags(O_NONBLOCK | O_NOCTTY | flags).open(path)?;
     expect_regular(file.metadata()?.file_type())?;
@@ -140,19 +140,19 @@ pub(crate) fn read_text_in(folder: &Path, name: &str) -> io::Result<String> {
     text_of(read_in(folder, name)?)
 }
 
-/// What an input holds that the user has named and that is read from its beginning to its end: it may be a pipe, as a shell makes
-/// one of `<(...)`, and whoever names one waits for it.
+/// Reads an input that the user has named, from its beginning to its end. It may be a pipe, as a shell makes one of `<(...)`; the command
+/// waits for it.
 #[allow(clippy::disallowed_methods, reason = "the user has asked for it")]
 pub(crate) fn read_input(path: &Path) -> io::Result<String> {
     fs::read_to_string(path)
 }
 
-/// All that is in an open file.
+/// The whole content of an open file.
 pub(crate) fn all_of(file: File) -> io::Result<Vec<u8>> {
     at_most(file, MOST_BYTES)
 }
 
-/// All that is in an open file that is looked at again and again, and that another user's process may have written.
+/// The whole content of an open file that is read again and again, and that another user's process may have written.
 pub(crate) fn all_of_short(file: File) -> io::Result<Vec<u8>> {
     at_most(file, MOST_BYTES_OF_SHORT)
 }

@@ -1,6 +1,6 @@
-//! How what is told is written, wherever it is: the form of a whole report, spans of time, and moments.
+//! Formats that all commands share: the form of a whole report, spans of time, and moments.
 //!
-//! Must not: decide what is told.
+//! Must not: decide what is reported.
 
 use lazyguard_core::Nanos;
 

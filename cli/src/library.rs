@@ -1,4 +1,4 @@
-//! The guard's library, which is preloaded: where it is, and whether it is that.
+//! The guard's library, which is preloaded: its path, and whether the file there is that library.
 //!
 //! Must not: load it.
 

@@ -453,7 +453,7 @@ impl<'a, 'o> Printer<'a, 'o> {
     }
 }
 
-/// What the guard saw, or the driver answered, when something stood still.
+/// What the guard saw, or the driver answered, at a hang.
 fn seen(record: &Record) -> Option<String> {
     Some(match record.payload() {
         Payload::Activity { thread, doing } => {

@@ -1,8 +1,7 @@
 //! `lazyguard`: puts the guard in front of a program, and reads what it recorded.
 //!
-//! Everything that is decided is decided in `lazyguard-core`; this crate finds files, reads arguments and prints. Exit
-//! codes: 0 done; 1 what was asked for is not there or cannot be read; 2 unusable arguments; those of `lazyguard run` are in
-//! `exit_code`.
+//! All decisions are made in `lazyguard-core`; this crate finds files, reads arguments and prints. Exit codes: 0 done; 1 what was asked
+//! for is missing or unreadable; 2 unusable arguments; those of `lazyguard run` are in `exit_code`.
 
 #![cfg_attr(test, allow(clippy::disallowed_methods, clippy::print_stderr))]
 

@@ -1,6 +1,6 @@
-//! What `lazyguard` says of itself: the table of settings, manual pages, completions.
+//! The documentation that `lazyguard` generates: the table of settings, manual pages, completions.
 //!
-//! All of it is made of the tables that the arguments are parsed by.
+//! All of it comes from the tables that the arguments are parsed by.
 
 use crate::arguments::Arguments;
 use crate::output::{write_line, Output};

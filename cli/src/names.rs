@@ -1,4 +1,4 @@
-//! What the numbers of a record mean, in words; each name is demangled once.
+//! Puts the numbers of a record into words; each name is demangled once.
 //!
 //! Must not: keep more than the recording's texts hold.
 

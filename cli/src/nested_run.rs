@@ -1,4 +1,4 @@
-//! Which folders are those of runs, and which of them lie in another one's because its program has started them.
+//! Which folders are those of runs, and which of them lie in another run's folder because its program has started them.
 
 use crate::files;
 use lazyguard_core::run_folder::file::MARK;
@@ -10,10 +10,10 @@ pub(crate) fn is_run(folder: &Path) -> bool {
     folder.join(MARK).is_file()
 }
 
-/// Whether a folder is that of a run which the program of another run has started, whose folder is `around`. One that was
-/// merely given the same folder is nobody's.
+/// Whether a folder is that of a run which the program of another run has started, whose folder is `around`. A run that was merely given
+/// the same folder is not nested.
 pub(crate) fn is_nested_in(folder: &Path, around: &Path) -> bool {
-    /// What is looked for in a mark.
+    /// The keys read from a mark.
     #[derive(Deserialize)]
     struct Told {
         around: Option<PathBuf>,

@@ -1,11 +1,10 @@
-//! What state the cards are in while a program starts: power, clocks, temperature, and what holds the clocks down.
+//! The state of the cards while a program starts: power, clocks, temperature, and the reasons for lowered clocks.
 //!
-//! The driver's management library (NVML) is asked, in a thread of the supervising process; it is loaded if it is there and never
-//! needed. What it answers goes into one file in the folder of the run, which the report joins with the recordings by the wall
-//! clock.
+//! A thread of the supervising process asks the driver's management library (NVML). The library is optional. The answers go into one file
+//! in the folder of the run; the report joins them with the recordings by the wall clock.
 //!
-//! Must not: be loaded into the guarded program, keep anybody waiting for a library that does not answer, or fail: why there is
-//! nothing stands in the file.
+//! Must not: be loaded into the guarded program, make the command wait for a library that does not answer, or fail. The file says why it
+//! holds nothing.
 
 use crate::files;
 use lazyguard_core::Nanos;
@@ -22,17 +21,17 @@ use std::{fs, io, thread};
 pub(crate) const FILE: &str = "card.json";
 /// The version of its form.
 const SCHEMA: u32 = 1;
-/// The library by the name that a machine has which only runs programs.
+/// The library's name on a machine without CUDA's development files.
 const LIBRARY: &str = "libnvidia-ml.so.1";
-/// How often the cards are looked at in the beginning.
+/// The interval between samples in the beginning.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// As many looks are kept; then every second one goes, and they come half as often.
+/// The most samples kept. Beyond that, every second one is dropped and the interval doubles.
 const MOST_LOOKS: usize = 2048;
-/// Cards that are looked at.
+/// The most cards sampled.
 const MOST_CARDS: u32 = 16;
-/// The program is not kept waiting for longer, nor is the end.
+/// The longest delay of the program's start, and of the end.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The file is written again after so long, so that a kill leaves something.
+/// The interval at which the file is rewritten, so that a kill leaves something.
 const WRITTEN_AGAIN: Duration = Duration::from_secs(5);
 
 /// What was seen of the cards of a machine.
@@ -89,7 +88,7 @@ pub(crate) struct Sample {
 }
 
 impl Cards {
-    /// What was seen during a run, from its folder or that of one of its processes. `None` where nobody looked.
+    /// The cards' states during a run, from its folder or that of one of its processes. `None` where the run did not record them.
     pub fn of(folder: &Path) -> Option<Result<Self, String>> {
         let above = folder.parent().filter(|above| !above.as_os_str().is_empty());
         let path = [Some(folder), above].into_iter().flatten().map(|at| at.join(FILE)).find(|path| path.is_file())?;
@@ -114,7 +113,7 @@ impl Cards {
     }
 }
 
-/// Looks at the cards, until it is stopped.
+/// Samples the cards until it is stopped.
 #[derive(Debug)]
 pub(crate) struct Sampler {
     stop: Sender<()>,
@@ -122,7 +121,7 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
-    /// Begins to look, and has looked once when it returns, if the library answers in time.
+    /// Begins to sample; the first sample is there when it returns, if the library answers in time.
     pub fn start(root: &Path) -> Self {
         Self::with(OsStr::new(LIBRARY), root)
     }
@@ -133,12 +132,12 @@ impl Sampler {
         let (first, looked) = channel();
         let path = root.join(FILE);
         let nothing_yet = Cards { why: Some(format!("{} did not answer", library.display())), ..Cards::new() };
-        // Where the file cannot be written, there is nobody to tell: the report will say that there is none.
+        // A failed write is not reported here: the report will say that there is no file.
         let _ = nothing_yet.write(&path);
         let library = library.to_owned();
         let started = thread::Builder::new().name("card".to_owned()).spawn(move || {
             look(&library, &path, &first, &stopped);
-            // Nobody may be waiting any more.
+            // The receiver may have stopped waiting.
             let _ = end.send(());
         });
         if started.is_ok() {

@@ -1,6 +1,6 @@
-//! What processes have left: private folders of one that is gone, and runs beneath a folder that is another one's.
+//! What ended processes have left: their private folders, and runs beneath a folder that belongs to another run.
 //!
-//! Must not: print to standard output, which may be read by a program.
+//! Must not: print to standard output, which a program may read.
 
 use crate::files;
 use crate::output::say;
@@ -18,13 +18,13 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// The files by which a run is known.
+/// The files that mark a folder as a run's.
 const OF_A_RUN: [&str; 4] = [RECORDING, "run.json", "hang.json", "log.jsonl"];
 
-/// The most entries that are looked at in a private folder, and removed of one.
+/// The most entries examined in a private folder, or removed from one.
 const MOST_ENTRIES: usize = 1 << 20;
 
-/// Removes a private folder as [`lazyguard_core::old_runs::remove_folder`] does. What cannot be removed is swept later.
+/// Removes a private folder as [`lazyguard_core::old_runs::remove_folder`] does. A later sweep removes what remains.
 pub(crate) fn remove(folder: &Path) {
     let _ = remove_folder(folder, &mut MOST_ENTRIES.clone());
 }
@@ -32,7 +32,7 @@ pub(crate) fn remove(folder: &Path) {
 /// A folder that a process has left.
 pub(crate) struct Left {
     pub path: PathBuf,
-    /// When something in it was last made.
+    /// When the newest entry in it was made.
     since: SystemTime,
     /// Whose it is.
     owner: u32,
@@ -77,9 +77,9 @@ pub(crate) fn folders_of(process: u32) -> Found {
     among(private_bases(std::env::var_os("TMPDIR")), process, getuid().as_raw())
 }
 
-/// Anybody can make a folder of any name where private folders lie. So one counts if it belongs to the user that its name says;
-/// and it is trusted if that is this user or root, or if this user is root. What another user has made is named to nobody as a
-/// report of a process that somebody else asks for.
+/// Any user can make a folder of any name where private folders lie. So a folder counts if it belongs to the user that its name says. It is
+/// trusted if that is this user or root, or if this user is root. Another user's folder is never shown as the report of the process that
+/// was asked for.
 fn among(bases: Vec<PathBuf>, process: u32, user: u32) -> Found {
     let mut found = Found::default();
     let entries = bases.iter().filter_map(|base| fs::read_dir(base).ok()).flatten().flatten();
@@ -154,7 +154,7 @@ pub(crate) fn say_what_else_is_in(folder: &Path) {
     ));
 }
 
-/// Whether the process of a folder still runs, where its recording tells.
+/// Whether the process of a folder still runs, where its recording says so.
 fn status(folder: &Path) -> &'static str {
     let runs = process_of(folder).and_then(|process| Status::of(process).started());
     match started_by_header(&folder.join(RECORDING)) {
@@ -240,7 +240,7 @@ mod tests {
         let found = |user| among(vec![scratch.0.clone()], 4242, user);
         assert_eq!(found(user()).own.into_iter().map(|left| left.path).collect::<Vec<_>>(), std::slice::from_ref(&own));
         assert!(found(user()).others.is_empty());
-        // To somebody else, it is another user's, unless that is root.
+        // For a different user, the folder is another user's, unless that user is root.
         let (own_seen, others_seen) = (found(user() + 7).own.len(), found(user() + 7).others);
         match user() {
             0 => assert_eq!((own_seen, others_seen.len()), (1, 0)),

@@ -1,4 +1,4 @@
-//! What the command adds to the values of `LAZYGUARD_ON_HANG`.
+//! The values that the command adds to those of `LAZYGUARD_ON_HANG`.
 
 /// The value of `--on-hang` that only `lazyguard run` knows.
 pub(crate) const KILL: &str = "kill";

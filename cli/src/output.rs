@@ -1,15 +1,15 @@
-//! Standard output and standard error, the only way there.
+//! Standard output and standard error. All output of the command passes through here.
 //!
-//! Text for a person goes out a line at a time, and each line passes [`one_line`]: what a program calls its threads, kernels and
-//! files can neither make a line of its own nor be obeyed by a terminal or a CI system. So [`Output`] is no [`io::Write`]:
-//! `writeln!` does not work on it, [`write_line!`] does. What has escapes of its own, as JSON and XML have, or consists of what
-//! was compiled into this command, says so by [`Output::raw`]. `clippy.toml` forbids the standard library's ways everywhere else.
+//! Text for a person is written a line at a time, and each line passes [`one_line`]: the name that a program gives a thread, a kernel or
+//! a file can neither start a line of its own nor command a terminal or a CI system. So [`Output`] is no [`io::Write`]: `writeln!` does
+//! not work on it, [`write_line!`] does. Text that has escapes of its own (JSON, XML), or that was compiled into this command, passes
+//! through [`Output::raw`]. `clippy.toml` forbids the standard library's functions everywhere else.
 
 use lazyguard_core::report::{one_line, Block, MARK};
 use std::fmt;
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 
-/// Text on its way to a person, or an object on its way to a program.
+/// Text for a person, or an object for a program.
 pub(crate) struct Output<'a> {
     out: BufWriter<Box<dyn Write + 'a>>,
     line: String,
@@ -59,7 +59,7 @@ impl<'a> Output<'a> {
     }
 }
 
-/// Writes a line on standard error in this command's name. Where that cannot be written to, there is no other way to say so.
+/// Writes a line on standard error in this command's name. A failed write cannot be reported anywhere.
 #[allow(clippy::disallowed_methods, reason = "this is the way that everything else goes")]
 pub(crate) fn say(text: impl fmt::Display) {
     let _ = io::stderr().write_all(Block::marked([text.to_string()]).as_str().as_bytes());

@@ -1,11 +1,11 @@
-//! A process of this machine by its number: whether it is there, whose it is, and which files of ours it has mapped.
+//! A process of this machine by its number: whether it exists, which user owns it, and which files of ours it has mapped.
 //!
-//! What cannot be seen is not taken for what is not there: a process of another user may be hidden (`hidepid`, a container's
-//! reduced rights), and then all that the kernel says is that there is one. And what a process has mapped says only a path: the
-//! file that has it here is taken for the process's own if it says when the process started, and if it belongs to the process's
-//! user, to this user or to root. Who names a folder himself decides by himself; then nothing of this is asked.
+//! A process that cannot be seen is not taken for one that does not exist: a process of another user may be hidden (`hidepid`, a
+//! container's reduced rights), and the kernel then says only that it exists. Of a mapped file the kernel gives only the path. The file at
+//! that path is taken for the process's own if it names the process's start, and if it belongs to the process's user, to this user or to
+//! root. A folder that the user names himself is used without these checks.
 //!
-//! Must not: believe a process id alone. An id is used again; the time at which the process started tells which one is meant.
+//! Must not: trust a process id alone. The kernel reuses ids; the time at which the process started identifies it.
 
 use crate::files;
 use crate::recording_header::{started_by_header, RECORDING};
@@ -116,16 +116,16 @@ pub(crate) fn file_of(process: u32, maps: &str, name: &str) -> Option<PathBuf> {
     Some(if same(&path) == same(&in_its_root) { path } else { in_its_root })
 }
 
-/// How a process stands.
+/// The state of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
-    /// It is there, since this clock tick.
+    /// It exists, and started at this clock tick.
     Runs(u64),
-    /// It is there, and has been stopped.
+    /// It exists, and is stopped.
     Stopped(u64),
-    /// There is one, and that is all that this user may know.
+    /// It exists; this user may know no more.
     Hidden,
-    /// It is not there, or has ended and only waits to be noticed.
+    /// It does not exist, or has ended and was not reaped.
     Gone,
 }
 
@@ -153,7 +153,7 @@ impl Status {
     }
 }
 
-/// Whether there is a process with this number, whoever may look at it; one that has ended and waits to be noticed is there.
+/// Whether a process with this number exists, of any user; one that has ended and was not reaped exists.
 pub(crate) fn exists(process: u32) -> bool {
     // Zero and below mean groups.
     let process = i32::try_from(process).ok().and_then(Pid::from_raw);
@@ -165,8 +165,8 @@ fn state(stat: &str) -> Option<char> {
     stat.rsplit_once(')')?.1.trim_start().chars().next()
 }
 
-/// Field 22 of `/proc/PID/stat`, unless the process has ended and only waits to be noticed. The second field is a name that
-/// may hold anything; it ends at the last bracket.
+/// Field 22 of `/proc/PID/stat`, unless the process has ended and was not reaped. The second field is a name that may hold any
+/// character; it ends at the last bracket.
 fn start_ticks(stat: &str) -> Option<u64> {
     let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
     match fields.next()? {

@@ -1,4 +1,4 @@
-//! What the header of a recording says, without the rest.
+//! Reads the header of a recording, and nothing else of it.
 
 use crate::files;
 use lazyguard_core::trace::layout;

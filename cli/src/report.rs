@@ -1,7 +1,7 @@
-//! `lazyguard report`: what is known of a run, from its folder or from the process that is still running.
+//! `lazyguard report`: reports a run, from its folder or from the process that is still running.
 //!
-//! A hang is told from the live report where there is one, else from the recording, by the same code. What the process was
-//! doing when it was last seen is always there, because it is in the recording before the call is made.
+//! A hang is reported from the live report where there is one, else from the recording, by the same code. The last calls of the process
+//! are always known, because the recorder writes each one before the call is made.
 
 use crate::ends;
 use crate::findings;
@@ -116,8 +116,7 @@ pub(crate) fn report(arguments: &Arguments) -> Outcome {
     outcome
 }
 
-/// Prints the report of one process. What cannot be read keeps nobody from the rest; where there is no rest, it is all there is
-/// to say.
+/// Prints the report of one process. An unreadable part does not prevent the rest; without a rest, its failure is the whole report.
 fn report_one(run: Run, format: Format, out: &mut Output<'_>) -> Outcome {
     let mut unreadable = Vec::new();
     let (mut hang, mut summary, mut log) = (None, None, None);
@@ -221,7 +220,7 @@ impl Found {
         ends::of(self.folder.as_deref()?, facts.process, Some(facts.process_start_ticks)).map(|end| end.in_words())
     }
 
-    /// The summary is written at an orderly end; how the process stands is in its recording.
+    /// The summary is written at an orderly end; the recording has the state of the process.
     fn why_there_is_no_account(&self) -> &'static str {
         let Some(opened) = self.recorded.as_ref().map(Recorded::opened) else {
             return "the program did not end in an orderly way, still runs, or its summary could not be written";

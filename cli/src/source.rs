@@ -1,14 +1,12 @@
-//! Where a recording is: in a run folder, or mapped into a process.
+//! Finds a recording: in a run folder, or mapped into a process.
 //!
-//! A process is asked for its recording through `/proc/PID/maps`, so that nobody has to know its run folder. What the
-//! process calls a path may be another file here, where it lives in a mount namespace of its own; the right one says when its
-//! process started.
+//! The command finds the recording of a live process through `/proc/PID/maps`, without its run folder. In another mount namespace the
+//! process's path may name another file here; the right file names the process's start.
 //!
-//! A process that is gone may have left a private folder, which has its id in its name; the newest of them is meant. A folder may
-//! hold the runs of others beneath its own, where several were told the same `LAZYGUARD_OUT`. What was taken for what is said on
-//! standard error.
+//! An ended process may have left a private folder with its id in the name; the command takes the newest. A folder may hold other runs
+//! beneath its own, where several were given the same `LAZYGUARD_OUT`. The command says on standard error which one it took.
 //!
-//! Must not: believe a process id alone. An id is used again; the time at which the process started tells which one is meant.
+//! Must not: trust a process id alone. The kernel reuses ids; the time at which the process started identifies it.
 
 use crate::files;
 use crate::old_runs;
@@ -41,19 +39,19 @@ const OF_A_PROCESS: [&str; 4] = ["run.json", "hang.json", HAZARDS, RECORDING];
 /// A call that had been in progress for this long may have been stuck, in a process that was killed: that may have been why.
 const SUSPICIOUS_AT_THE_END_NANOS: Nanos = 50_000_000;
 
-/// What a command was asked to read.
+/// The run or recording that a command was asked to read.
 #[derive(Debug)]
 pub(crate) struct Run {
-    /// The run folder; `None` for a recording that was named by itself.
+    /// The run folder; `None` for a recording that the user named by its own path.
     pub folder: Option<PathBuf>,
     /// The recording, if there is one.
     pub recording: Option<PathBuf>,
-    /// The process that was asked for by its id.
+    /// The process that the user named by its id.
     pub process: Option<u32>,
 }
 
 impl Run {
-    /// Finds what is meant by a process id, a run folder, or the path of a recording.
+    /// Finds the run of a process id, a run folder, or the path of a recording.
     pub fn find(what: &Path) -> Result<Self, Failure> {
         match fs::metadata(what) {
             Ok(found) if found.is_dir() => {
@@ -185,7 +183,7 @@ impl Source for RecordingFile {
         match self.has_holes.then(|| rustix::fs::seek(&self.file, SeekFrom::Data(offset))) {
             Some(Ok(data)) => data,
             Some(Err(Errno::NXIO)) => u64::MAX,
-            // A file system that does not tell.
+            // A file system that does not report it.
             Some(Err(_)) | None => offset,
         }
     }
@@ -205,7 +203,7 @@ pub(crate) struct Opened {
 }
 
 impl Opened {
-    /// Why not all can be told that was recorded, where the file has been cut short.
+    /// Why some records are missing, where the file has been truncated.
     pub fn cut_short(&self) -> Option<Failure> {
         let missing = self.recording.missing_bytes();
         let why =
@@ -218,12 +216,12 @@ impl Opened {
         self.alive.then(|| self.process.unwrap_or(self.recording.facts().process))
     }
 
-    /// Whether the process is gone, and did not end in an orderly way.
+    /// Whether the process is gone, and had no orderly end.
     pub fn was_cut_off(&self) -> bool {
         !self.alive && self.recording.facts().state != ProcessState::Ended
     }
 
-    /// How the process stands, in a word for programs.
+    /// The state of the process, in a word for programs.
     pub fn state(&self) -> &'static str {
         match self.recording.facts().state {
             ProcessState::Ended => "ended",
@@ -284,12 +282,12 @@ impl Opened {
         Settings::read(settings.filter_map(|setting| setting.text.split_once('='))).0
     }
 
-    /// What stands still, or stood still when the process was last seen; `builder` has seen all records.
+    /// What hangs, or hung when the process was last seen; `builder` has seen all records.
     pub fn standstill(&self, builder: &mut SnapshotBuilder) -> Snapshot {
         if self.alive {
             builder.alive_at(self.last_seen());
         }
-        // Who was killed need not have waited for as long as the live report does.
+        // A killed process need not have waited as long as the live report requires.
         let threshold = match self.settings().hang_after_nanos {
             after if !self.was_cut_off() => after,
             0 => SUSPICIOUS_AT_THE_END_NANOS,
@@ -327,7 +325,7 @@ impl Opened {
         }
     }
 
-    /// Goes through all records, with progress on standard error if somebody is looking.
+    /// Goes through all records, with progress on standard error if that is a terminal.
     pub fn each_record(&self, mut each: impl FnMut(&Entry) -> Result<(), Failure>) -> Result<(), Failure> {
         let mut progress = Progress::new();
         let mut records = self.recording.records();

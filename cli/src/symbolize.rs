@@ -1,10 +1,10 @@
 //! Names for return addresses: `program+0x1234 (symbol, file.c:12)`, and for a call in an inlined function
 //! `program+0x1234 (inlined, file.h:3; in symbol, file.c:12)`.
 //!
-//! Which file lay at an address is told by the recording, and, as long as the process lives, by `/proc/PID/maps`. What is at
-//! that place in the file is told by the file itself, unless it was written to since: then it would tell of something else.
+//! The recording says which file was mapped at an address; while the process lives, `/proc/PID/maps` does too. The file itself says what
+//! is at that place, unless it was written to since.
 //!
-//! Must not: fail. A file that is missing, changed or unreadable costs the names and nothing else.
+//! Must not: fail. A missing, changed or unreadable file costs its names and nothing else.
 
 use crate::files;
 use addr2line::{Loader, Location};
@@ -140,7 +140,7 @@ impl Symbolizer {
         }
     }
 
-    /// The line of source of the call that returns to an address: that of the innermost function, where its file tells it.
+    /// The line of source of the call that returns to an address: that of the innermost function, where its file has it.
     pub fn line(&mut self, address: u64) -> Option<SourceLine> {
         let range = self.ranges.iter().find(|range| (range.begin..range.end).contains(&address))?;
         let file = self.files.entry(range.path.clone()).or_insert_with(|| load(range)).as_ref()?;
@@ -168,8 +168,8 @@ fn written(range: &Range, file: Option<&Loader>, address: u64) -> String {
     }
 }
 
-/// The function that holds an address, and before it those that were put into it in place of their calls, innermost first. Where
-/// there is no debug information, what the table of symbols and the table of lines tell.
+/// The function that holds an address, after those inlined into it there, innermost first. Without debug information, the symbol table
+/// and the line table decide.
 fn functions(file: &Loader, address: u64) -> Vec<FrameSeen> {
     let frame = |function: Option<String>, at: Option<Location<'_>>| {
         let (file, line) = at.map_or((None, None), |at| (at.file.map(str::to_owned), at.line));
@@ -232,7 +232,7 @@ mod tests {
     use lazyguard_core::report::{PreloadSummary, StackSeen};
     use lazyguard_core::stack::own_maps;
 
-    /// This test program, as a recording would tell of it.
+    /// This test program, as a recording would name it.
     fn own_file(at: u64) -> (FileSeen, u64) {
         let maps = own_maps();
         let path = std::env::current_exe().unwrap().display().to_string();

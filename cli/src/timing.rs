@@ -9,7 +9,7 @@
 //! | `cards` | the cards at the beginning and in the steady state |
 //! | `table` | durations, shares and columns |
 //!
-//! Must not: decide anything. What a part or a reason is, `summary` says.
+//! Must not: decide anything. `summary` defines each part and each reason.
 
 mod blocking;
 mod cards;
@@ -118,7 +118,7 @@ pub(crate) fn report(what: &Path, arguments: &Arguments, format: Format) -> Outc
                     }
                 }
             }
-            // One that cannot be read keeps nobody from the others.
+            // An unreadable recording does not prevent the others.
             (Err(Failure::Input(why)), Format::Text) if processes.len() > 1 => write_line!(out, "{why}")?,
             (Err(failure), _) => unreadable = Some(failure),
         }

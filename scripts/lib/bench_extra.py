@@ -91,7 +91,7 @@ def cache_notes(loops, modes):
 
 
 def processor():
-    """The processor's name as the system tells it."""
+    """The processor's name as the system reports it."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as lines:
             names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]

@@ -30,7 +30,7 @@ def core():
 
 
 def sees(pattern, what):
-    """A check that the mode saw the launches that were made: a watcher that saw none is no cheap one."""
+    """A check that the mode saw all launches: a watcher that sees none costs nothing."""
     def check(stderr, launches):
         found = re.search(pattern, stderr)
         if not found:
@@ -44,7 +44,7 @@ def silent(_stderr, _launches):
 
 
 def modes(simulated, cupti=None, beside=None):
-    """Every mode, bare first. A second bare process tells what a difference of nothing looks like; `beside` is another build of the library."""
+    """Every mode, bare first. A second bare process shows the noise; `beside` is another build of the library."""
     more = {"LGSIM_FREE_RUNNING": "1"} if simulated else {}
     saw = sees(r" (\d+) launches, ", "the guard")
     found = [

@@ -1,8 +1,8 @@
-"""From what scripts/bench measured to rows, verdicts and tables.
+"""Turns the measurements of scripts/bench into rows, verdicts and tables.
 
-A row is one mode of one loop beside bare. Only the guard as a person has it is held against the
-promises; everything else stands there to compare with. PASS and MISS are of the median: a MISS is a
-figure worse than promised, and no failure.
+A row is one mode of one loop beside bare. Only the guard with its default settings is judged by
+the promises; the other rows are for comparison. PASS and MISS judge the median: a MISS is a figure
+worse than promised, and no failure.
 """
 
 from bench_plan import AGAIN, BARE, GUARD
@@ -17,7 +17,7 @@ HEADER = ["loop", "mode", "bare", "with it", "added (95 %)", "ratio", "undisturb
 
 
 def figure(loop):
-    """The answer's field that tells the cost: several threads have to share processors, so theirs is their own time."""
+    """The answer's field with the cost: several threads have to share processors, so theirs is their own time."""
     return "cpu_ns" if loop.threads > 1 else "wall_ns"
 
 
@@ -104,7 +104,7 @@ def as_text(header, body):
 
 
 def noise(rows):
-    """What two bare processes differ by: the least that a difference has to exceed to be one."""
+    """The difference of two bare processes: a smaller difference is noise."""
     found = [abs(one["added_ns"]) for one in rows if one["mode"] == AGAIN and one["loop"] != "start"]
     return max(found, default=None)
 

@@ -2,7 +2,7 @@
 
 A run is a list of generations (a fresh set of processes each), a generation a list of rounds, a round
 one number of each mode. Two modes are compared round by round, so what drifts cancels; an interval
-is had by drawing generations and rounds anew, so that the luck of a process's layout in memory
+comes from drawing generations and rounds anew, so that the luck of a process's layout in memory
 counts as what it is, one draw for all its rounds.
 
 Must not know what is measured.
@@ -12,7 +12,7 @@ import random
 from collections import namedtuple
 
 # added: median over all rounds of the difference; low, high: where it lies at 95 %; ratio likewise.
-# undisturbed: the difference of the fifth percentiles, which hold the rounds nobody interrupted.
+# undisturbed: the difference of the fifth percentiles, which hold the rounds without interrupts.
 Comparison = namedtuple("Comparison", "base value added low high ratio ratio_low ratio_high undisturbed quartiles rounds generations")
 DRAWS = 1000
 UNDISTURBED = 5

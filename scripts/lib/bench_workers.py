@@ -2,8 +2,8 @@
 
 The processes are testapps/bench/worker.hpp's: they say `ready`, answer each line with one line, and
 end when their input ends. In every round each is asked once, in a fresh random order; nothing else
-runs meanwhile. A set of processes is one generation: several generations are measured, because where
-things happen to lie in a process's memory is worth more nanoseconds than what is looked for.
+runs meanwhile. A set of processes is one generation: several generations are measured, because the
+memory layout of a process can cost more nanoseconds than the difference to be measured.
 
 A worker that does not start, answer or end loses its mode, with one line that says why, and costs
 the others nothing. Nothing of a worker outlives the measurement.
@@ -34,7 +34,7 @@ Outcome = namedtuple("Outcome", "samples lost")
 
 
 class Lost(Exception):
-    """A worker that is of no more use; the text says why."""
+    """A worker that failed; the text says why."""
 
 
 def answer_of(line):
@@ -121,7 +121,7 @@ class Worker:
 
 
 class Generation:
-    """A worker of every mode. Within a `with`; whatever happens, none is left."""
+    """A worker of every mode, for a `with`, which ends them all in any case."""
 
     def __init__(self, loop, modes, lost):
         self.loop, self.lost, self.workers = loop, lost, {}

@@ -90,7 +90,7 @@ def build(sides):
     """What failed, of each side the first thing."""
     with ThreadPoolExecutor(len(sides)) as pool:
         outcomes = [pool.submit(side, say) for side in sides]
-    # Whatever is no failure of a build is shown as it is: the exit of a script, or a fault of these.
+    # An error that is no failed build is shown as it is: the exit of a script, or a fault in one.
     faults = [outcome.exception() for outcome in outcomes if outcome.exception()]
     others = [fault for fault in faults if not isinstance(fault, Failure)]
     failures = [fault for fault in faults if isinstance(fault, Failure)]

@@ -1,7 +1,7 @@
 """The corpus on a card: programs that hang for one reason each get the right code and culprit, live and from the recording alone,
-programs that are only slow get neither, and programs that complete are told the hazards they have.
+programs that are only slow get neither, and for programs that complete the guard reports their hazards.
 
-What is expected of each stands in the first lines of its source and nowhere else; testapps/README.md says how to read them. Several
+The first lines of each source state the expected result, and no other file does; testapps/README.md says how to read them. Several
 run at a time, each in a process and a context of its own; those that need the device for themselves run alone.
 """
 
@@ -34,7 +34,7 @@ Program = namedtuple("Program", "name what code culprit innocent slow_said env c
 
 
 def programs():
-    """Every program of the corpus, by name; `code` is None of one that ends, and `hazards` of one that is not asked for them."""
+    """Every program of the corpus, by name; `code` is None of one that ends, and `hazards` of one without that question."""
     found = {}
     for source in sorted(SOURCES.glob("*/*.cpp")):
         found[source.stem] = parsed(source.stem, source.read_text())
@@ -66,7 +66,7 @@ ALL = TARGET / "corpus" / "corpus"
 
 
 def path_of(program):
-    """The program. Where ALL alone was copied, as to a kit, its name is made here: by a hard link, as testapps/corpus/CMakeLists.txt does."""
+    """The program. Where only ALL was copied, as to a kit, this makes its name: by a hard link, as testapps/corpus/CMakeLists.txt does."""
     path = ALL.with_name(program.name)
     try:
         if ALL.is_file() and not path.exists():
@@ -77,7 +77,7 @@ def path_of(program):
 
 
 def files():
-    """The files that hold the programs: ALL, and those that stand by themselves."""
+    """The files that hold the programs: ALL, and those with a file of their own."""
     paths = [path_of(program) for program in programs().values()]
     return [ALL] + [path for path in paths if not (path.is_file() and path.samefile(ALL))]
 
@@ -89,7 +89,7 @@ def environment(program, simulated, folder):
 
 
 def report(folder):
-    """The report of a hang, which may not be there, and then is empty."""
+    """The report of a hang; empty where there is none."""
     try:
         return json.loads((folder / "hang.json").read_text())
     except (OSError, ValueError):
@@ -97,12 +97,12 @@ def report(folder):
 
 
 def is_final(hang):
-    """Whether it is called a hang, and the driver was asked about it."""
+    """Whether the guard has reported a hang, and has asked the driver about it."""
     return hang.get("status") == "hang" and hang.get("probe") is not None
 
 
 def verdicts_of_recording(folder):
-    """What `lazyguard report` makes of the recording where no report was written."""
+    """What `lazyguard report` derives from the recording where the process wrote no report."""
     (folder / "hang.json").unlink(missing_ok=True)
     try:
         result = subprocess.run([guard.COMMAND, "report", folder, "--format", "json"], capture_output=True, text=True, timeout=REPORT_LIMIT_S)

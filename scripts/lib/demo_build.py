@@ -1,4 +1,4 @@
-"""Builds what scripts/demo shows and nothing else, and says what is under way.
+"""Builds what scripts/demo shows and nothing else, and prints its progress.
 
 Usage: demo_build.py [ARCHITECTURE]   the architecture of the card it runs on (90); without one, what the simulated driver needs
 """

@@ -31,7 +31,7 @@ CONTINUED = "\\"
 
 
 class Unreadable(Exception):
-    """A page that does not keep to the form; the text begins with its line."""
+    """A page that breaks the form; the text begins with the number of the line."""
 
 
 def blocks(text):

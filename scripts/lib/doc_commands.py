@@ -188,7 +188,7 @@ class Session:
 
     def __enter__(self):
         self.before = names_in_the_checkout()
-        # As the checkout may be: a path of an ordinary length, and no links on the way.
+        # As the checkout may be: a path of an ordinary length, without links in it.
         self.folder = Path(tempfile.mkdtemp(prefix="lazyguard-pages-")).resolve()
         self.root, self.steps = self.folder / "checkout", self.folder / "steps"
         for folder in (self.root, self.steps, self.folder / "tmp", self.folder / "bin"):
@@ -196,7 +196,7 @@ class Session:
         for entry in ROOT.iterdir():
             if entry != TARGET:
                 (self.root / entry.name).symlink_to(entry)
-        # The pages name what ships; the build that is tested stands in its place.
+        # The pages name what ships; the tested build takes its place.
         (self.root / "target").mkdir()
         for name, place in {**{entry.name: entry for entry in TARGET.iterdir()}, "release": guard.LIBRARY.parent}.items():
             (self.root / "target" / name).symlink_to(place)

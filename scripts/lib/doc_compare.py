@@ -1,7 +1,7 @@
-"""Whether what a command prints is what the documentation shows, but for what differs from run to run.
+"""Compares a command's output with the documentation, except for what differs from run to run.
 
-Numbers, with their units, are alike; so are addresses, the folders of a path, and the bars of histograms. `...` as a line stands for any lines, and within
-a line for anything.
+Any number, with its unit, equals any other; so do addresses, the folders of a path, and the bars of histograms. `...` as a line
+matches any lines, and within a line anything.
 
 Must not: know any command.
 """

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Stands in for srun, sbatch, mpirun and torchrun where the documentation's commands are run: as many processes as are asked for, with
-the variables by which a rank is known. What it is called by says which one it is.
+"""Stands in for srun, sbatch, mpirun and torchrun where the documentation's commands are run: starts as many processes as
+requested, with the variables that give each its rank. The name it is called by decides which launcher it is.
 
 Must not: be taken for a test of those launchers.
 """
@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-# What each calls the number of processes, what it tells them, and which options take no value.
+# For each: its option for the number of processes, the variables it sets, and its options without a value.
 LAUNCHERS = {
     "srun": (("-n", "--ntasks"), lambda rank, size: {"SLURM_PROCID": rank, "SLURM_NTASKS": size}, ()),
     "mpirun": (("-n", "-np"), lambda rank, size: {"OMPI_COMM_WORLD_RANK": rank, "OMPI_COMM_WORLD_SIZE": size}, ()),
@@ -36,7 +36,7 @@ def launch(name, arguments):
 
 
 def submit(script):
-    """As sbatch does, but at once, and waited for."""
+    """As sbatch does, but starts at once and waits for the end."""
     text = Path(script).read_text()
     tasks = re.search(r"^#SBATCH --ntasks=(\d+)", text, re.M)
     environment = {**os.environ, "SLURM_JOB_ID": "1", "SLURM_NTASKS": tasks.group(1) if tasks else "1"}

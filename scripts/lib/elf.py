@@ -1,4 +1,4 @@
-"""What the scripts ask of an ELF file: its dynamic symbols with versions, and its dynamic section.
+"""Reads what the scripts need of an ELF file: its dynamic symbols with versions, and its dynamic section.
 
 Reads 64-bit little-endian ELF through the program headers alone, as the loader does, so a
 stripped file reads the same. Needs no binutils. Must not change a file.

@@ -1,4 +1,4 @@
-"""What the scripts share that fetch packages: pip, asked for wheels, which are then unpacked.
+"""Shared by the scripts that fetch packages: fetches wheels with pip, and unpacks them.
 
 Must not: install anything on the machine.
 """

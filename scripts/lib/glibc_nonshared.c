@@ -2,7 +2,7 @@
  * glibc 2.17 exports. They replace libc_nonshared.a of the build machine in the link of
  * liblazyguard.so, because on newer machines these are plain exports with newer versions.
  *
- * Must not export anything: whoever links this archive keeps the names to itself. */
+ * Must not export anything: the names stay private to the library that links this archive. */
 #define _GNU_SOURCE 1
 #include <link.h>
 #include <stddef.h>

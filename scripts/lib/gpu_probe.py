@@ -1,7 +1,7 @@
 """Asks whether this machine has a GPU that works: the driver library loads, starts and finds a card.
 
-The question is put in a process of its own with a time limit, because a broken driver can hang or
-crash whoever asks. Must not keep a context on the card.
+A process of its own asks, with a time limit, because a broken driver can hang or crash the process
+that asks. Must not keep a context on the card.
 """
 
 import json
@@ -40,7 +40,7 @@ def card(environment):
 
 
 def driver_release():
-    """The driver's own number (580.159.04), which the CUDA version does not tell."""
+    """The driver's own number (580.159.04), which does not follow from the CUDA version."""
     try:
         result = subprocess.run(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"],
                                 capture_output=True, text=True, timeout=LIMIT_S)

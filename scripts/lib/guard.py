@@ -1,6 +1,6 @@
 """The environments that a program is run in: bare, guarded, guarded with some settings.
 
-Whatever the person's own shell sets of ours or of CUDA's loading is taken out first, so that a run
+The shell's own settings of the guard and of CUDA's loading are removed first, so that a run
 means the same everywhere.
 """
 

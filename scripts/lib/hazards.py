@@ -1,5 +1,5 @@
-"""The programs of the corpus that complete and are told hazards: each gives those that its first lines state, and no others, as the
-process wrote them down and from its recording alone.
+"""The programs of the corpus that complete and have hazards: the guard reports exactly those that the first lines state, both in the
+process's file and from its recording alone.
 """
 
 import json
@@ -15,12 +15,12 @@ REPORT_LIMIT_S = 20.0
 
 
 def key(code, kernel, call, stream, prevented):
-    """What tells a hazard apart, as baselines and suppressions have it."""
+    """The key of a hazard, as in baselines and suppressions."""
     return f"{code}|{kernel}|{call}|{stream}" + ("|prevented" if prevented else "")
 
 
 def stated(lines):
-    """The keys that first lines state; None where they are of a program that hazards are not asked of."""
+    """The keys that first lines state; None for a program without that question."""
     stated_lines = [re.match(r"(hazard|prevented): (.*)", line) for line in lines]
     stated_lines = [match.groups() for match in stated_lines if match]
     if not stated_lines:
@@ -40,7 +40,7 @@ def keys_of(hazards):
 
 
 def written_down(folder):
-    """What the process wrote; nothing where it had nothing to write."""
+    """The hazards that the process wrote; empty where it had none."""
     try:
         return json.loads((folder / "hazards.json").read_text())["hazards"]
     except (OSError, ValueError, KeyError):
@@ -48,7 +48,7 @@ def written_down(folder):
 
 
 def recorded(folder):
-    """What `lazyguard report` makes of the recording where nothing was written down; None where it fails."""
+    """The hazards that `lazyguard report` finds in the recording, without the process's file; None where it fails."""
     (folder / "hazards.json").unlink(missing_ok=True)
     try:
         command = [guard.COMMAND, "report", folder, "--hazards", "--format", "json"]

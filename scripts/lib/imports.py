@@ -1,7 +1,7 @@
 """The import graph of a Rust crate, from its sources, and the circles in it. scripts/check-imports is the command.
 
-The sources are read, not compiled: comments, strings and tests are taken out, and paths that begin with `crate`, `super`, `self` or the
-name of a child are resolved through the tree of files. What a macro makes of its tokens is not seen.
+Reads the sources without compiling them: removes comments, strings and tests, and resolves paths that begin with `crate`, `super`,
+`self` or the name of a child through the tree of files. Does not see what a macro makes of its tokens.
 """
 
 import re

@@ -41,7 +41,7 @@ def contents():
         for kind in entry["kinds"]:
             files.append(guard.program_path(name, kind, entry).relative_to(ROOT))
             shared_runtime |= kind == "runtime-shared"
-    # What is expected of a program of the corpus stands in its source.
+    # The source of a corpus program states the expected result.
     files += [path.relative_to(ROOT) for path in corpus.SOURCES.glob("*/*.cpp")]
     # Names of one file, which corpus.path_of makes anew there.
     files += [path.relative_to(ROOT) for path in corpus.files()]

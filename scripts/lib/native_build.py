@@ -29,7 +29,7 @@ def compilers():
 
 
 def run(command):
-    """What the command printed; a failure says the same from the first step on that failed."""
+    """The command's output; the text of a failure is the output from the first failed step on."""
     environment = dict(os.environ, CC=c_compiler(), CXX=cxx(), NINJA_STATUS="[%f/%t] ")
     result = subprocess.run([str(part) for part in command], cwd=ROOT / "testapps", env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if result.returncode != 0:

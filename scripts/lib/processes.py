@@ -19,8 +19,8 @@ CLEAN_UP_S = 30
 
 
 def run(command, environment, limit_s, folder, stop=None):
-    """Runs `command` in `folder`. `stop`, when given, is asked now and then whether enough was seen."""
-    # Files, not pipes: nobody has to read while the program runs, and a killed child cannot hold them open.
+    """Runs `command` in `folder`. `stop`, when given, is called now and then; the run ends when it returns true."""
+    # Files, not pipes: they need no reader while the program runs, and a killed child cannot hold them open.
     with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
         started = time.monotonic()
         process = subprocess.Popen([str(part) for part in command], env=environment, cwd=folder, stdin=subprocess.DEVNULL,

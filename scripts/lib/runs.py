@@ -1,4 +1,4 @@
-"""What LazyGuard says of runs that pass, on programs as people have them: hazards, the summary of the start, what blocked the host.
+"""LazyGuard's findings for runs that pass, on everyday programs: hazards, the summary of the start, the calls that blocked the host.
 
 Each program runs bare, then under `lazyguard run` with the default settings and with preloading switched off. It has to
 do the same each time; what is said of it must hold together: the parts of the start are the whole of it, the card was looked at,
@@ -18,10 +18,10 @@ from tools import ROOT
 LIMIT_S = 90.0
 # Reported programs that end by themselves under the guard, as the CUDA runtime builds them.
 REPORTED = ("lazy_pair", "lazy_pair_single_kernel", "persistent_one_time", "value_fence", "blocking_async")
-# Of these, nothing may be told: their kernels are one, or were loaded before.
+# For these the guard must report nothing: they have one kernel only, or load all before.
 CONTROLS = ("lazy_pair_single_kernel",)
 PYTHON = (("torch", "torch_check"), ("torch", "torch_train"), ("triton", "triton_check"), ("cupy", "cupy_check"), ("jax", "jax_check"))
-# What PyTorch's first start has to account for, and what blocking_async has to be told of.
+# The parts that PyTorch's first start must show, and the reasons that blocking_async must show.
 PARTS_OF_TORCH = ("driver_init", "context", "modules")
 REASONS_OF_BLOCKING = ("pageable_memory", "queue_full")
 
@@ -50,7 +50,7 @@ def programs(simulated):
 
 
 def environment(scratch, simulated, **settings):
-    """What frameworks keep of their own compilations is kept apart, so that each run is a first one."""
+    """Gives the frameworks' compilation caches a folder of their own, so that each run is a first one."""
     found = guard.bare("LAZY", simulated)
     for name in ("CUDA_CACHE_PATH", "TRITON_CACHE_DIR", "CUPY_CACHE_DIR"):
         found[name] = str(scratch.path / name.lower())
@@ -60,7 +60,7 @@ def environment(scratch, simulated, **settings):
 
 
 def under_run(program, simulated, **settings):
-    """The program under `lazyguard run`: how it went, the findings, and the timing of its processes."""
+    """The program under `lazyguard run`: its outcome, the findings, and the timing of its processes."""
     with Scratch() as scratch:
         root, findings = scratch.path / "root", scratch.path / "findings.json"
         command = [guard.COMMAND, "run", "--out", root, "--json", findings, "--cold-start", "--", *program.command]
@@ -78,7 +78,7 @@ def read(text):
 
 
 def faults(program, findings, timed, simulated, loads_ahead):
-    """What does not hold together, in a few words each."""
+    """The contradictions, in a few words each."""
     if findings is None or timed is None:
         return ["no findings" if findings is None else "no summaries"]
     wrong = []

@@ -34,7 +34,7 @@ EVERYDAY, RELEASED, TESTED = "debug", "release", "tested"
 SAY_EVERY_S = 10
 ARTEFACTS = ("lazyguard", "liblazyguard.so")
 
-# The exports find their caller by the frame pointer; the second option tells them that there is one.
+# The exports find their caller by the frame pointer; the second option announces that there is one.
 FRAMES = ["-C", "force-frame-pointers=yes", "--cfg", "lazyguard_frames"]
 AS_A_WHOLE = ["-C", "lto=fat"]
 
@@ -100,7 +100,7 @@ def library(say, under_way=None):
 
 
 def tested(say, under_way=None):
-    """The library first: for most of its time it keeps one processor busy. All tests are one call of cargo, so that they agree on what
+    """Builds the library first: most of its build keeps one processor busy. All tests are one call of cargo, so that they agree on what
     they need of each package."""
     library(say, under_way)
     started = time.monotonic()

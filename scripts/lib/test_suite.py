@@ -97,12 +97,12 @@ def formatted():
 
 
 def fetched():
-    """What both lanes use: the tests ask for it as well, and here it is seen by itself where it cannot be had."""
+    """The steps before both lanes. The tests fetch the same things; here a failure to fetch is a step of its own."""
     return [step("the schemas of JUnit and SARIF", [str(ROOT / "scripts" / "fetch-schemas")])]
 
 
 def lanes():
-    """What waits, and what computes."""
+    """The two lanes: steps that wait, and steps that compute."""
     scripts = ROOT / "scripts"
     simulated_programs = "lazy_pair,lazy_pair_single_kernel"
     conformance = TARGET / "simdriver" / "conformance"
@@ -129,7 +129,7 @@ def lanes():
 
 
 def on_request():
-    """Longer than anyone wants to wait each time."""
+    """Steps that take too long for every run."""
     scripts = ROOT / "scripts"
     return [
         step("the recording's algorithm under loom", [str(scripts / "loom")], count_cargo_test_or_none, 900),
@@ -142,7 +142,7 @@ def on_request():
 
 
 def quick():
-    """In under a minute once everything is built: what is wrong in most changes shows here."""
+    """Takes under a minute once everything is built, and finds most faults."""
     return [
         formatted(),
         step("check", ["cargo", "check", *JOBS, "--quiet", "--workspace", "--all-targets"]),
@@ -195,7 +195,7 @@ def quote(word):
 
 
 class Report:
-    """What the steps gave; lanes add to it beside each other."""
+    """The results of the steps; the lanes add to it concurrently."""
 
     def __init__(self):
         self.results, self.lock = [], threading.Lock()
@@ -226,7 +226,7 @@ def run_lane(lane, report, gives_way=False):
 
 
 def run_beside(waiting, computing, report):
-    """Both lanes to their ends. A fault of a lane is a fault of the suite."""
+    """Runs both lanes to their ends. An exception in a lane is one of the suite."""
     with ThreadPoolExecutor(2) as pool:
         for lane in [pool.submit(run_lane, waiting, report), pool.submit(run_lane, computing, report, True)]:
             lane.result()

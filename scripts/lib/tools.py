@@ -1,4 +1,4 @@
-"""What the scripts share: where things are, which compilers are used, and how a failure is said."""
+"""Shared by the scripts: paths, compilers, and the form of a failure."""
 
 import os
 import shutil
@@ -9,7 +9,7 @@ TARGET = ROOT / "target"
 
 
 class Failure(Exception):
-    """A step that did not work; the text is for the person who started the script."""
+    """A failed step; the text is for the person who started the script."""
 
 
 def cxx():

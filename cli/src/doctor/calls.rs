@@ -91,7 +91,7 @@ fn followed(file: &Elf, closure: &Closure, found: &mut Findings) {
     }
 }
 
-/// What stands in the guard's place.
+/// Functions of a file that take calls from the guard's functions.
 fn own_functions(file: &Elf, is_program: bool, driver: Option<&Driver>, found: &mut Findings) {
     let is_the_driver = file.soname.as_deref().is_some_and(|name| name.starts_with("libcuda.so"))
         || driver.is_some_and(|driver| driver.file == file.path);
@@ -161,7 +161,7 @@ fn data_and_weak_references(file: &Elf, found: &mut Findings) {
     }
 }
 
-/// Who holds device code, and whether it is registered at start.
+/// Files that hold device code, and whether that is registered at start.
 fn device_code(closure: &Closure, settings: &Settings, found: &mut Findings) {
     let most = settings.nudge_fat_binaries;
     for file in closure.files.iter().filter(|file| file.has_device_code) {

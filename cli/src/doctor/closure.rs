@@ -1,6 +1,6 @@
 //! A program with all the libraries that it is linked with, directly and through others.
 //!
-//! What it opens while it runs is not among them.
+//! Libraries that the program opens while it runs are not included.
 
 use super::linker::{handed_on, Linker, Place};
 use crate::elf::Elf;
@@ -20,7 +20,7 @@ pub(super) struct Closure {
     /// The program first, then its libraries, the nearest first. The dynamic linker itself is left out.
     pub files: Vec<Elf>,
     pub missing: Vec<Missing>,
-    /// Drivers that are linked, each with who gets it.
+    /// Drivers that are linked, each with the file that gets it.
     pub drivers: Vec<(Place, String)>,
 }
 
@@ -39,7 +39,7 @@ impl Closure {
                 match linker.find_for(name, &file, &inherited) {
                     Some(place) if is_driver => found.drivers.push((place, file.name())),
                     Some(place) => {
-                        // What cannot be read stands in nobody's way here.
+                        // An unreadable library is skipped here.
                         if let Ok(library) = Elf::read(&place.path) {
                             waiting.push_back((library, handed_on(&file, &inherited)));
                         }
@@ -58,7 +58,7 @@ impl Closure {
         self.files.first()
     }
 
-    /// Who is linked with the driver.
+    /// The files that are linked with the driver.
     pub fn linked_with_driver(&self) -> impl Iterator<Item = &Elf> {
         self.files.iter().filter(|file| file.needed.iter().any(|name| is_driver(name)))
     }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 /// What every program opens beside the devices themselves.
 const BESIDE: [&str; 2] = ["/dev/nvidiactl", "/dev/nvidia-uvm"];
 
-/// Looks at the device files, unless nothing needs one. `needed` is whether there is a program that needs a device.
+/// Examines the device files, unless nothing needs one. `needed` is whether there is a program that needs a device.
 pub(super) fn look(machine: &Machine, driver_is_real: bool, needed: bool, found: &mut Findings) {
     hidden(machine, needed, found);
     if !driver_is_real || machine.at("/dev/dxg").exists() {
@@ -96,7 +96,7 @@ mod tests {
         assert_eq!(levels("none-needed", &[], &[], true), [Level::Problem]);
         let all = ["dev/nvidia0", "dev/nvidia1", "dev/nvidiactl", "dev/nvidia-uvm"];
         assert_eq!(levels("all", &all, &[], true), [Level::Ok]);
-        // One that is missing is said, and the rest is looked at all the same.
+        // The doctor reports a missing file, and examines the rest.
         assert_eq!(levels("no-uvm", &all[..3], &[], true), [Level::Note, Level::Ok]);
         assert_eq!(levels("dxg", &["dev/dxg"], &[], true), []);
     }

@@ -1,6 +1,6 @@
 //! The driver: which library a program would get, of which release, and what the guard can do with it.
 //!
-//! Must not: load it. What it offers stands in its table of exports.
+//! Must not: load the driver. Its table of exports says what it offers.
 
 use super::finding::{About, Findings};
 use super::linker::{Linker, Place};

@@ -113,7 +113,7 @@ impl Findings {
         self.0.push(Finding { level: Level::Problem, about, what: what.into(), todo: Some(todo.into()) });
     }
 
-    /// A problem where it stands in somebody's way, else a note.
+    /// A problem where `in_the_way`, else a note.
     pub fn note_or_problem(
         &mut self,
         in_the_way: bool,

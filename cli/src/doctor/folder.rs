@@ -167,7 +167,7 @@ mod tests {
             "{first:?}"
         );
         assert_eq!(std::fs::read_dir(&root).unwrap().count(), 0, "something was left behind");
-        // A file is in the way.
+        // A file has the folder's name.
         std::fs::write(root.join("a"), "").unwrap();
         let mut found = Findings::default();
         look(&machine, &settings, &mut found);

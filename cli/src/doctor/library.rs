@@ -1,4 +1,4 @@
-//! The library that is preloaded.
+//! The guard's library, which is preloaded.
 
 use super::finding::{About, Findings};
 use crate::elf::Elf;

@@ -1,4 +1,4 @@
-//! Limits of this process, which a program that is started from here has as well.
+//! The limits of this process. A program that is started from here inherits them.
 
 use super::finding::{About, Findings};
 use super::machine::Machine;

@@ -1,7 +1,7 @@
 //! Where the dynamic linker finds a library.
 //!
-//! As ld.so(8) has it: the folders that the asking file names, `LD_LIBRARY_PATH`, the cache, the default folders. What is not
-//! for the machine is passed over, as the linker does.
+//! The search order is that of ld.so(8): the folders that the asking file names, `LD_LIBRARY_PATH`, the cache, the default folders.
+//! Libraries for another machine are skipped, as the linker skips them.
 //!
 //! Must not: load anything.
 
@@ -79,12 +79,12 @@ impl<'a> Linker<'a> {
         machine_of(path) == Some(self.wanted)
     }
 
-    /// The library of this name, for nobody in particular.
+    /// The library of this name, without a particular file asking for it.
     pub fn find(&self, name: &str) -> Option<Place> {
         self.look(name, &[], &[])
     }
 
-    /// The library of this name, for a file. An RPATH of who needed that file counts as well.
+    /// The library of this name, for a file. An RPATH of the file that needed that one counts as well.
     pub fn find_for(&self, name: &str, asks: &Elf, inherited: &[PathBuf]) -> Option<Place> {
         let origin = asks.path.canonicalize().unwrap_or_else(|_| asks.path.clone());
         let origin = origin.parent().unwrap_or(Path::new("/"));
@@ -208,7 +208,7 @@ mod tests {
         let own = std::fs::read("/proc/self/exe").unwrap();
         for folder in ["environment", "named"] {
             std::fs::create_dir_all(root.join(folder)).unwrap();
-            // The head is all that the linker looks at before it takes a library.
+            // The linker reads only the head before it takes a library.
             std::fs::write(root.join(folder).join("libx.so"), &own[..64]).unwrap();
         }
         std::fs::write(root.join("named/libonly.so"), &own[..64]).unwrap();
@@ -226,7 +226,7 @@ mod tests {
         (asks.runpath, asks.rpath) = (asks.rpath, Vec::new());
         assert_eq!(by(&asks, "libx.so", &[]), Some(By::LibraryPath));
         assert_eq!(by(&asks, "libonly.so", &[]), Some(By::Runpath));
-        // Who has a RUNPATH does not ask its parent's RPATH.
+        // For a file with a RUNPATH, the linker ignores the parent's RPATH.
         assert_eq!(by(&asks, "libx.so", &[root.join("named")]), Some(By::LibraryPath));
         assert_eq!(by(&asks, "libnone.so", &[]), None);
         std::fs::remove_dir_all(&root).unwrap();

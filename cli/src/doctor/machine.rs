@@ -1,6 +1,6 @@
-//! The machine that is looked at: its files, and the environment that a program would be started with.
+//! The machine that the doctor examines: its files, and the environment that a program would be started with.
 //!
-//! Must not: look anywhere else; a test gives a folder for the root, and an environment of its own.
+//! Must not: read anything outside. A test passes a folder as the root, and an environment of its own.
 
 use crate::files;
 use std::collections::BTreeMap;

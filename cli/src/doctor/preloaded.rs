@@ -1,4 +1,4 @@
-//! What else is loaded into programs beside the guard: by the environment, by the system, by the driver.
+//! What the environment, the system or the driver loads into programs beside the guard.
 
 use super::finding::{About, Findings};
 use super::linker::Linker;

@@ -1,6 +1,6 @@
-//! A program: whether anything can be preloaded into it at all.
+//! A program file: whether a library can be preloaded into it.
 //!
-//! What it does with the driver is `calls`' matter.
+//! Its calls of the driver are examined in `calls`.
 
 use super::finding::{About, Findings};
 use super::machine::Machine;

@@ -1,8 +1,8 @@
-//! AddressSanitizer's runtime as a library of the program's own: it ends a program in which another library comes first, as one that is
-//! preloaded does, unless it is told not to.
+//! AddressSanitizer's runtime as a shared library of the program. By default it ends a program in which another library comes first, as a
+//! preloaded one does.
 //!
-//! The guard's library tells it so by the function that the runtime asks for its defaults. Where the program has one of its own, the
-//! environment has to. The other sanitizers have no such rule, and a runtime that is linked in has not either.
+//! The guard's library switches that check off, in the function that the runtime calls for its defaults. Where the program defines this
+//! function itself, the environment has to switch the check off. Other sanitizers, and a runtime that is linked in, have no such check.
 
 use super::closure::Closure;
 use super::finding::{About, Findings};
@@ -50,12 +50,12 @@ pub(super) fn look(machine: &Machine, closure: &Closure, found: &mut Findings) {
     );
 }
 
-/// What `ASAN_OPTIONS` has to be for this program to start with the guard preloaded, where the guard's library cannot see to that.
+/// The `ASAN_OPTIONS` with which this program starts with the guard preloaded, where the guard's library cannot set the option.
 pub(crate) fn options_for(program: &OsStr) -> Option<OsString> {
     let machine = Machine::this();
     let elf = program::read(&machine, Path::new(program), &mut Findings::default())?;
     let told = machine.variable(VARIABLE).unwrap_or_default();
-    // Who says how it is to be is heard.
+    // A value that the user has set stays.
     let is_said = told.to_string_lossy().contains(OPTION);
     (runtime_of(&elf).is_some() && elf.exports(OWN_OPTIONS) && !is_said).then(|| {
         let mut options = told.to_owned();

@@ -1,7 +1,7 @@
-//! Whether the driver really starts: tried in a child process, so that a driver that crashes or hangs costs one line.
+//! Whether the driver starts. A child process tries it, so that a driver that crashes or hangs costs one line.
 //!
-//! The child is this command again, with an argument that nobody else gives it. It finds the driver through a link in a folder
-//! of its own, so that it is the one that was found, and it leaves the guard out.
+//! The child is this command, with an argument that only the doctor passes. It finds the driver through a link in a folder of its own:
+//! so it loads the driver that the doctor found, without the guard.
 //!
 //! Must not: call the driver in this process.
 
@@ -107,7 +107,7 @@ fn tried(driver: &Driver, limit: Duration) -> io::Result<Tried> {
         }
     };
     if status.is_none() {
-        // A process that the kernel does not let go stays where it is: nobody waits for it.
+        // The kernel may not let the process go: the doctor does not wait for it.
         child.kill()?;
     }
     let text = |path: &PathBuf| files::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());

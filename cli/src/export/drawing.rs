@@ -1,4 +1,4 @@
-//! What everything that is drawn shares: the trace that is written, the recording's names, and numbers for arrows.
+//! The state that all drawing code shares: the trace being written, the recording's names, and numbers for arrows.
 
 use super::perfetto::{Trace, Value};
 use crate::names::Names;

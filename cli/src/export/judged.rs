@@ -1,8 +1,8 @@
 //! The verdicts of a run, as a timeline shows them: from when until when, with which facts, and tied to which calls and
 //! operations.
 //!
-//! They are the watchdog's, where it has reported a hang, else what the same code says of the recording. Where a reported hang
-//! is over and something stands still all the same, both are shown.
+//! Where the watchdog has reported a hang, the verdicts are its own; otherwise the same code judges the recording. Where a reported hang
+//! is over and something still hangs, both are shown.
 //!
 //! Must not: decide anything that the diagnosis has decided.
 
@@ -28,7 +28,7 @@ pub(super) struct Shown {
     pub blocked: Vec<(u32, Nanos)>,
 }
 
-/// A hang that was reported, and what the records say has become of it.
+/// A reported hang, and its further course according to the records.
 pub(super) struct Reported {
     hang: HangReport,
     /// When each blocked call has returned, by thread and entry; `None` as long as no record says so.
@@ -72,7 +72,7 @@ pub(super) fn of_recording(snapshot: &Snapshot) -> Vec<Shown> {
 
 fn shown(verdict: &Verdict, snapshot: &Snapshot, status: Option<&str>, told_by: &str) -> Shown {
     let blocked: Vec<_> = snapshot.blocked.iter().filter(|call| verdict.threads.contains(&call.thread)).collect();
-    // Of streams that are fed the newest operation is named, and it is the call that stands.
+    // Where streams are fed, the verdict names their newest operation, and the call is the one that blocks.
     let culprits = || verdict.culprits.iter().filter(|_| verdict.fed.is_empty()).map(|culprit| culprit.operation.at);
     let from = culprits().min().or_else(|| blocked.iter().map(|call| call.entered).min()).unwrap_or(snapshot.at);
     let slow = if status == Some("slow") { "SLOW: " } else { "" };

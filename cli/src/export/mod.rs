@@ -1,4 +1,4 @@
-//! `lazyguard export`: a recording for another program's eyes.
+//! `lazyguard export`: writes a recording in the format of another program.
 //!
 //! | file | holds |
 //! |---|---|
@@ -71,7 +71,7 @@ pub(crate) fn export(arguments: &Arguments) -> Outcome {
     let in_folder = || opened.path.with_file_name(TIMELINE);
     let path = arguments.output.clone().unwrap_or_else(in_folder);
     let range = arguments.since.unwrap_or(0)..=arguments.until.unwrap_or(u64::MAX);
-    // A report that cannot be read keeps nobody from the rest; lazyguard report says what is wrong with it.
+    // An unreadable report does not prevent the rest; lazyguard report says what is wrong with it.
     let hang = run.folder.as_deref().and_then(|folder| hang_in(folder).ok().flatten());
     let write = |out: &mut dyn Write, failed: &dyn Fn(io::Error) -> Failure| {
         let out = BufWriter::with_capacity(1 << 20, out);
@@ -143,7 +143,7 @@ fn see<S: Source, W: Write>(
 /// Takes away what could not be written to its end, unless it is something like a terminal.
 fn discard(path: &Path) {
     if fs::metadata(path).is_ok_and(|metadata| metadata.is_file()) {
-        // It is in nobody's way; what went wrong before is what is reported.
+        // A failure here is harmless; the command reports the failure before.
         let _ = fs::remove_file(path);
     }
 }

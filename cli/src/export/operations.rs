@@ -1,10 +1,10 @@
 //! The operations of each stream, as slices in its rows, and arrows between them.
 //!
-//! A stream's operation lasts from its submission to the return of the call from which it is first known to have ended. So operations
-//! overlap, and a stream has several rows: the oldest outstanding operations lie in the first ones, each in its full length, and
-//! what is submitted behind them shares the last one, where an operation gives way to the next.
+//! A stream's operation lasts from its submission to the return of the call that first shows it to have ended. So operations overlap, and
+//! a stream has several rows. The oldest outstanding operations have a row each, over their full length. Later ones share the last row,
+//! where each ends when the next begins.
 //!
-//! Must not: keep more than a bounded number of operations. One is written when it has ended.
+//! Must not: keep more than a bounded number of operations. An operation is written when it has ended.
 
 use super::drawing::{Drawing, Facts};
 use super::perfetto::{Event, Track, Value, What};
@@ -68,7 +68,7 @@ enum End {
     Known(Nanos),
     /// The row is the last one, and the next operation begins.
     GivesWay(Nanos),
-    /// It does not: nothing tells that the operation has ended.
+    /// It does not: no call shows that the operation has ended.
     Never,
 }
 
@@ -270,7 +270,7 @@ impl Operations {
         let row = &mut stream.rows[index];
         let (track, free_from) = (row.track, row.free_from);
         if let Some(before) = row.open.replace(operation) {
-            // The last row: an operation gives way to the next.
+            // In the last row, an operation ends when the next begins.
             let end = at.max(before.record.entered).max(free_from);
             row.free_from = end;
             self.write(on, track, free_from, &before, End::GivesWay(end))?;

@@ -1,10 +1,10 @@
 //! Perfetto's trace format, as far as a timeline needs it: tracks, slices, instants and flows, in packets of one sequence.
 //!
-//! Names are interned: a packet carries a text the first time it is used, and its number from then on. Packets may stand in
-//! any order of time; those of one track and one moment count in the order in which they stand.
+//! Names are interned: a packet carries a text at its first use, and its number from then on. Packets may come in any order of time;
+//! for packets of one track and one moment, the order in the file counts.
 //!
-//! Why no library: those that there are generate types for hundreds of messages by a compiler of protocol buffers that runs in the
-//! build. These are a few messages, and a timeline can have millions of packets: each is written as it comes.
+//! Why no library: the existing ones run a compiler of protocol buffers in the build and generate types for hundreds of messages. This
+//! writer needs a few messages; a timeline can have millions of packets, and each is written as it comes.
 //!
 //! Must not: know what a slice means.
 

@@ -1,6 +1,6 @@
-//! Protobuf's wire format, as far as a writer needs it: five lines a field are less than a generator and its crates.
+//! Protobuf's wire format, as far as a writer needs it. Five lines a field are less than a generator and its crates.
 //!
-//! Must not: allocate for each message; one buffer holds a packet with everything in it.
+//! Must not: allocate for each message. One buffer holds a packet and all it contains.
 
 /// A message that is being written.
 #[derive(Default)]

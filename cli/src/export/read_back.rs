@@ -1,5 +1,5 @@
-//! For tests: a written timeline, read as a viewer does. Events count in the order of time, those of one moment in the order
-//! in which they stand; an end ends the newest slice of its track.
+//! For tests: reads a written timeline as a viewer does. Events are sorted by time, and keep their order in the file within a moment.
+//! An end ends the newest slice of its track.
 
 use super::protobuf::tests::{fields, Field};
 use std::collections::BTreeMap;

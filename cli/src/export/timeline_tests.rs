@@ -86,7 +86,7 @@ fn what_overlaps_lies_in_rows_and_nothing_is_cut_short_but_in_the_last() {
     for (n, slice) in all.iter().enumerate().take(20) {
         let end = match n {
             0..8 | 19 => 600,
-            // In the last row an operation gives way to the next.
+            // In the last row, an operation ends when the next begins.
             _ => 100 + 10 * (n as u64 + 1),
         };
         assert_eq!((slice.begin - ARMED, slice.end), (100 + 10 * n as u64, Some(ARMED + end)), "{slice:?}");
@@ -138,7 +138,7 @@ fn arrows_join_waits_writes_events_and_synchronizes() {
         ("cuStreamWriteValue32", "cuStreamWaitValue32"),
     ];
     assert_eq!(arrows, expect.map(|(a, b)| (a.to_owned(), b.to_owned())).into());
-    // The event tells of the stream it was recorded on up to its own record, and the context of the rest.
+    // The event covers the stream it was recorded on up to its own record; the context covers the rest.
     let ends: Vec<_> = spans(read.of_track("stream 2")).into_iter().map(|(_, _, end)| end).collect();
     assert_eq!(ends, [Some(200); 3]);
     assert!(spans(read.of_track("stream 1")).iter().all(|(_, _, end)| *end == Some(340)));

@@ -1,8 +1,7 @@
-//! Lines that a CI system shows beside the source or in its list of problems.
+//! Annotations: lines that a CI system shows beside the source or in its list of problems.
 //!
-//! Each system has its own way to say where a line's parts end; what stands in a kernel's name must not be able to say it. Nor must
-//! it reach the system's log, or the text that the system shows, as anything but a part of a line: first each line of a text is
-//! made one line of text for a person, and then come the escapes of the system's own form.
+//! Each system has its own separators within a line; text from a kernel's name must not be able to act as one, nor reach the system's log
+//! or display as a line of its own. So each text is first made one line of text for a person, and then escaped for the system.
 
 use super::hangs::hangs;
 use super::judge::Status;

@@ -1,6 +1,6 @@
-//! Baselines: the hazards that a team starts from, by their keys, so that only new ones are held against a run.
+//! Baselines: the keys of the hazards that a team starts from, so that only new hazards count against a run.
 //!
-//! The file is sorted and has a key a line, so that two of them differ where the hazards do.
+//! The file is sorted, one key a line, so that a diff of two baselines shows the hazards that differ.
 
 use crate::files;
 use crate::Failure;

@@ -1,7 +1,7 @@
-//! What the processes of a run have left: every process folder under a root, each with its hang, its hazards, its summary and
-//! how it ended.
+//! Collects what the processes of a run have left: every process folder under a root, with its hang, its hazards, its summary and how the
+//! process ended.
 //!
-//! Must not: fail for what one folder holds. A file that is missing or damaged costs what is in it, and one line.
+//! Must not: fail for the contents of one folder. A missing or damaged file costs its own contents, and one line.
 
 use crate::ends::{self, ProcessEnd};
 use crate::nested_run::{is_nested_in, is_run};
@@ -15,15 +15,15 @@ use lazyguard_core::hazard::{joined, Gathered, Hazard, HazardFile};
 use lazyguard_core::report::{HangReport, Newest, Outcome, StackSeen, Summary};
 use std::path::{Path, PathBuf};
 
-/// What stands still, or stood still.
+/// What hangs, or hung.
 pub(super) enum Stood {
     /// A hang, as it was reported, or as the recording shows it.
     Hang(HangReport),
-    /// A hang that was reported and is over, and what was slow and ended in another way than well: [`HangReport::outcome`] says how.
+    /// A hang that was reported and is over, or a slow operation that did not end well: [`HangReport::outcome`] says how.
     Over(HangReport),
     /// A call that did not return before the process was killed, and had not been in progress for as long as a report waits.
     Suspected(HangReport),
-    /// Something that may have ended by itself.
+    /// A slow operation that may have ended by itself.
     Slow(HangReport),
 }
 
@@ -76,17 +76,17 @@ impl Stood {
     }
 }
 
-/// How a process stood of which there is nothing but the summary that was written at a hang.
+/// The state of a process that has left nothing but the summary written at a hang.
 const RUNNING_THEN: &str = "was running when its hang was reported; how it ended was not seen";
 
-/// How a process came to its end, where nothing of it stands still.
+/// How a process ended that does not hang.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Course {
     /// A signal ended it, which `lazyguard run` did not send.
     Signalled(i32),
     /// `lazyguard run` ended it.
     Killed,
-    /// It is gone, did not end in an orderly way, and only its parent knows how.
+    /// It is gone, had no orderly end, and only its parent knows how it ended.
     #[default]
     Unknown,
     /// By itself, or it still runs.
@@ -146,10 +146,10 @@ pub(super) struct Process {
     /// For how long it was under the guard, as far as was seen.
     pub nanos: u64,
     pub driver_version: i32,
-    /// How it stands, in words.
+    /// Its state, in words.
     pub ended: String,
     pub stood: Option<Stood>,
-    /// The report of what stood still, with names of functions, files and lines.
+    /// The report of its hang, with names of functions, files and lines.
     pub named: Option<HangReport>,
     /// What is known of that since.
     pub newest: Option<Newest>,
@@ -174,7 +174,7 @@ impl Process {
         }
     }
 
-    /// The hang, if it did not go on by itself as far as is known.
+    /// The hang, unless it is known to have ended by itself.
     pub fn hang(&self) -> Option<&HangReport> {
         match &self.stood {
             Some(Stood::Hang(report) | Stood::Over(report)) if report.stands() => Some(report),
@@ -182,7 +182,7 @@ impl Process {
         }
     }
 
-    /// In a word, how it stands or how it ended.
+    /// In a word: its state, or how it ended.
     pub fn word(&self) -> &'static str {
         self.stood.as_ref().map_or(self.course.word(), Stood::word)
     }
@@ -230,8 +230,8 @@ fn all(root: &Path, takes: impl Fn(&Path) -> bool) -> (Vec<Process>, Vec<String>
 /// How deep runs may lie in runs: a rank in what all ranks share, its second run in that, and one in that one.
 const MOST_RUNS: usize = 5;
 
-/// Ranks have a folder each in one that they share, a second run has its own in the first one's, and a run that the program of
-/// another one has started in that one's. Below that only runs are gone into: other folders may be anybody's.
+/// Ranks have a folder each in a shared one. A second run has its folder in the first one's, and a run that another run's program has
+/// started in that run's. Below that only runs are searched: other folders may belong to any program.
 fn process_folders(root: &Path, problems: &mut Vec<String>, takes: impl Fn(&Path) -> bool) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut within = vec![(root.to_owned(), 0)];
@@ -400,8 +400,7 @@ fn what_became_of(report: &mut HangReport, opened: &Opened) -> Result<(), Failur
     Ok(())
 }
 
-/// The hazards of a process: those that it wrote down in its folder, and where it did not come to that or was cut off, those
-/// that its recording tells of.
+/// The hazards of a process: those that it wrote into its folder. If it did not write them or was cut off, those in its recording.
 pub(crate) fn hazards_in(folder: Option<&Path>, opened: Option<&Opened>) -> Result<Vec<Hazard>, Failure> {
     let file: Option<HazardFile> = folder.map(|folder| read(folder, HAZARDS)).transpose()?.flatten();
     hazards(file, opened)
@@ -421,7 +420,7 @@ fn hazards(file: Option<HazardFile>, opened: Option<&Opened>) -> Result<Vec<Haza
     Ok(hazards)
 }
 
-/// The hazards that a recording tells of.
+/// The hazards that a recording holds.
 fn from_recording(opened: &Opened) -> Result<Vec<Hazard>, Failure> {
     let mut gathered = Gathered::default();
     opened.each_record(|entry| {

@@ -1,4 +1,4 @@
-//! What a run comes to, from the folders that its processes leave.
+//! Tests of a run's outcome, from the folders that its processes leave.
 
 use super::samples::{finished, hang_json, hang_report, hazard, hazards_json, recording, recording_of_a_call, Scratch};
 use super::*;
@@ -97,7 +97,7 @@ fn a_hang_fails_the_run_where_that_is_asked_for_and_always_where_it_was_ended_fo
     // A run that its user has ended says it as well.
     let ended = left.conclude(End::Signalled(2), &wanted(""));
     assert_eq!((ended.failed, &ended.lines[..]), (None, &expect.map(str::to_owned)[..]));
-    // Ranks that hang for the same cause are told of once.
+    // Ranks that hang for the same cause are reported once.
     let ranks = (1..8).fold(Left::new().hanging("0"), |left, rank| left.hanging(&rank.to_string()));
     let lines = ranks.conclude(End::EndedOnHang, &wanted("hang")).lines;
     assert_eq!(

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
-/// What makes a run fail; by default nothing does.
+/// The conditions under which a run fails; by default there are none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FailOn {
     /// A hang.
@@ -15,17 +15,17 @@ pub(crate) struct FailOn {
     pub hazard: bool,
     /// Hazards with one of these codes that were not prevented.
     pub codes: BTreeSet<Code>,
-    /// Every hazard that the guard took care of.
+    /// Every hazard that the guard prevented.
     pub prevented: bool,
 }
 
 impl FailOn {
-    /// Whether there is anything that a run fails on.
+    /// Whether there is any condition.
     pub fn is_anything(&self) -> bool {
         *self != Self::default()
     }
 
-    /// Whether a hazard fails the run, where nothing else speaks for it.
+    /// Whether a hazard fails the run, unless it is suppressed or in the baseline.
     pub fn covers(&self, hazard: &Hazard) -> bool {
         match hazard.prevented {
             true => self.prevented,
@@ -39,7 +39,7 @@ impl FromStr for FailOn {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let mut fail_on = Self::default();
-        // As the default is written; and a script can take back what it said before.
+        // As the default is written; a later option of a script can cancel an earlier one.
         if text.trim().is_empty() {
             return Ok(fail_on);
         }
@@ -69,7 +69,7 @@ fn hazard_code(name: &str) -> Result<Code, String> {
     }
 }
 
-/// Whether a code is that of a hazard; the others are of hangs.
+/// Whether a code is a hazard's; the others are hangs'.
 pub(super) fn is_hazard(code: Code) -> bool {
     code.number() < 200
 }

@@ -1,4 +1,4 @@
-//! The hangs of a run, with what names them and where in the source they stand.
+//! The hangs of a run, with the names and the source positions of each.
 
 use super::collect::{Process, Stood};
 use crate::symbolize::SourceLine;
@@ -26,7 +26,7 @@ pub(super) fn suspected(processes: &[Process]) -> Vec<HangSeen<'_>> {
 
 /// Hangs of several processes that have the same cause.
 pub(super) struct SameHang<'a> {
-    /// The first of them, which is told of.
+    /// The first of them, which is reported.
     pub first: HangSeen<'a>,
     /// The others.
     pub others: Vec<HangSeen<'a>>,
@@ -98,7 +98,7 @@ impl HangSeen<'_> {
         self.verdict().map_or(Code::LG299.title(), |verdict| &verdict.title)
     }
 
-    /// What tells hangs apart, the same from run to run: the code, what does not end, and the call that is blocked.
+    /// What distinguishes hangs, the same from run to run: the code, what does not end, and the call that is blocked.
     pub fn key(&self) -> String {
         self.report.cause()
     }
@@ -126,8 +126,8 @@ impl HangSeen<'_> {
         self.steps().chain(self.report.ends_in_words()).collect::<Vec<_>>().join("\n")
     }
 
-    /// The line at which the first of the blocked threads entered the driver, where its stack has names. Where the program has no
-    /// lines, those of the system's libraries above it tell a reader nothing.
+    /// The line at which the first of the blocked threads entered the driver, where its stack has names. Where the program has no lines,
+    /// there is none: lines of the system's libraries above it do not help a reader.
     pub fn line(&self) -> Option<SourceLine> {
         let threads = self.verdict().map_or(&[][..], |verdict| &verdict.threads);
         let stacks = self.process.stacks.iter().filter(|stack| threads.contains(&stack.thread));

@@ -1,4 +1,4 @@
-//! The findings as one JSON object, the superset of what the other forms say. `docs/REFERENCE.md` is generated from it.
+//! The findings as one JSON object: a superset of the other forms. `docs/REFERENCE.md` is generated from it.
 
 use super::collect::{Process, Stood};
 use super::judge::{Finding, Status};

@@ -1,5 +1,4 @@
-//! The hazards of all processes as one list, and what is held against the run: what is suppressed, what a baseline knows, and
-//! what makes the run fail.
+//! Judges the hazards of all processes as one list: which are suppressed, which a baseline knows, and which make the run fail.
 
 use super::collect::Process;
 use super::fail_on::FailOn;
@@ -8,7 +7,7 @@ use crate::symbolize::SourceLine;
 use lazyguard_core::hazard::Hazard;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How a hazard stands with what the team has said.
+/// How a suppression or a baseline classes a hazard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Status {
     /// Nothing was said of it.
@@ -44,13 +43,13 @@ pub(super) struct MetBy {
 /// A hazard of the run.
 #[derive(Clone, Debug)]
 pub(super) struct Finding {
-    /// What tells it from others, from run to run.
+    /// What distinguishes it from others, from run to run.
     pub key: String,
     /// The occurrence that came first in all the run, with the counts of all processes.
     pub hazard: Hazard,
     /// Where that was, if it is a line of source.
     pub line: Option<SourceLine>,
-    /// Who met it, in the order of ranks.
+    /// The processes that met it, in the order of ranks.
     pub met_by: Vec<MetBy>,
     pub status: Status,
     /// Whether the run fails for it.

@@ -1,7 +1,7 @@
 //! The run as a JUnit file: a test suite with a case for the run, one for each process, and one for each hazard.
 //!
-//! Names of cases are the same from run to run, as far as the program behaves the same, so that a CI system can tell a case
-//! that was well before from a new one.
+//! A program that behaves the same gets the same case names in every run, so that a CI system can tell a case that passed before from a
+//! new one.
 
 use super::collect::{Course, Process, Stood};
 use super::judge::{Finding, Status};
@@ -79,7 +79,7 @@ fn of_the_run(seen: &Seen<'_>, end: End) -> TestCaseStatus {
     let lines = text::at_the_end(seen).join("\n");
     match end {
         End::Exited(0) => TestCaseStatus::success(),
-        // The process's own case tells of the hang.
+        // The process's own case reports the hang.
         End::EndedOnHang if seen.processes.iter().any(|process| process.hang().is_some()) => TestCaseStatus::success(),
         End::EndedOnHang => status(NonSuccessKind::Failure, "hang", end.to_string(), lines),
         End::TimedOut => {
@@ -127,8 +127,8 @@ fn of_process(process: &Process, program: &str, names: &mut HashMap<String, u32>
 /// Signals by which a process is asked to end, by a launcher or by the program itself that needs it no more.
 const ASKED_TO_END: [Signal; 3] = [Signal::HUP, Signal::INT, Signal::TERM];
 
-/// Of a process in which nothing stood still: a failure where a signal ended it that asks nobody; neither passed nor failed where it
-/// was ended on purpose, or where how it ended is not known.
+/// Of a process without a hang. A failure where a signal other than a request to end killed it; neither passed nor
+/// failed where the run or a request ended it, or where its end is unknown.
 fn of_the_course(process: &Process) -> TestCaseStatus {
     let asked = |signal| Signal::from_named_raw(signal).is_some_and(|signal| ASKED_TO_END.contains(&signal));
     match process.course {
@@ -181,7 +181,7 @@ mod tests {
         suite
     }
 
-    /// Name, kind, and the type or what it is told for.
+    /// Name, kind, and the type or the message.
     fn cases(suite: &TestSuite) -> Vec<(String, &'static str, String)> {
         let case = |case: &TestCase| {
             let (what, ty) = match &case.status {

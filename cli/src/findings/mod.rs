@@ -1,10 +1,9 @@
-//! What a run is found to have done once it is over: its hangs and its hazards, what of them is held against it, and the files
-//! and lines that say so.
+//! The findings of a run once it is over: its hangs and hazards, which of them count against it, and the files and lines that report them.
 //!
 //! [`conclude`] is what `lazyguard run` calls at the end; `lazyguard report` uses the same parts. One pass over the run's
-//! folder ([`collect`]) and one judgement ([`judge`]) serve every form of output, so that they cannot differ.
+//! folder ([`collect`]) and one judgement ([`judge`]) serve every form of output, so that the forms cannot differ.
 //!
-//! Must not: look at anything but the run's folder and the files that are named, or write any file that was not asked for.
+//! Must not: read anything but the run's folder and the files that the user names, or write a file that the user did not ask for.
 
 mod annotate;
 mod baseline;
@@ -86,7 +85,7 @@ pub(crate) fn check(wanted: &Wanted) -> Result<(), Failure> {
     suppress::read(&wanted.suppressions).and_then(|_| baseline_of(wanted)).map(|_| ())
 }
 
-/// Reads what a run has left and says what it comes to; writes the files that are asked for.
+/// Collects and judges the findings of a run; writes the files that the user asked for.
 pub(crate) fn conclude(run: &Finished, wanted: &Wanted) -> Result<Conclusion, Failure> {
     let rules = Rules {
         fail_on: wanted.fail_on.clone(),
@@ -111,9 +110,9 @@ pub(crate) fn conclude(run: &Finished, wanted: &Wanted) -> Result<Conclusion, Fa
         failed,
         unreadable,
     };
-    // A file that cannot be written takes nothing away from what was found.
+    // A file that cannot be written does not change the findings.
     let mut unwritten = write_files(&seen, wanted, &rules);
-    // Who wants to fail on something wants to know that it was looked for.
+    // `--fail-on` also fails where a part of the run is unreadable.
     if wanted.fail_on.is_anything() && seen.problems().next().is_some() {
         unwritten.push(Failure::Input(
             "not all of what the run left can be read: what --fail-on is to find may be there".to_owned(),

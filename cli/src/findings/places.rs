@@ -1,4 +1,4 @@
-//! Source files as a repository knows them: relative to the folder in which the command was started, where they lie in it.
+//! Paths of source files, relative to the folder in which the command was started where they lie in it.
 
 use crate::symbolize::SourceLine;
 use std::path::{Component, Path, PathBuf};
@@ -18,7 +18,7 @@ impl Place {
         let file = without_dots(&line.file);
         let inside = match file.is_absolute() {
             true => file.strip_prefix(folder).ok().map(Path::to_owned),
-            // What a compiler was told relative to its own folder may lie anywhere, but is most often meant from here.
+            // A path that the compiler got relative to its own folder may lie anywhere, but is most often relative to this one.
             false => folder.join(&file).is_file().then(|| file.clone()),
         };
         let path = inside.as_ref().unwrap_or(&file).display().to_string();

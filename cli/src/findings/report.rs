@@ -1,4 +1,4 @@
-//! `lazyguard report` of several processes, and of hazards.
+//! `lazyguard report` for several processes, and for hazards.
 
 use super::collect::{self, Process};
 use super::judge::Rules;
@@ -75,7 +75,7 @@ pub(crate) fn report_hazards(
     Ok(exit_code(&seen))
 }
 
-/// What could be read has been told; a script has to hear of the rest.
+/// The readable part has been reported; the exit code tells a script that there was an unreadable one.
 fn exit_code(seen: &Seen<'_>) -> ExitCode {
     match seen.problems().next() {
         None => ExitCode::SUCCESS,

@@ -1,4 +1,4 @@
-//! Runs for tests: folders as processes leave them, and what is seen of them.
+//! Sample runs for tests: folders as processes leave them, and the facts of each run.
 
 use super::collect::{self, Process};
 use super::judge::Rules;
@@ -118,7 +118,7 @@ pub(super) fn hang_report(job: &Job, folder: &Path) -> HangReport {
     )
 }
 
-/// A run of one program, as a test tells it.
+/// A run of one program, as a test describes it.
 pub(super) struct Told {
     pub fail_on: String,
     /// Lines of a suppression file.
@@ -188,7 +188,7 @@ fn here() -> PathBuf {
     PathBuf::from("/src/job")
 }
 
-/// The run that `conclude` is told of.
+/// The run that `conclude` receives.
 pub(super) fn finished(root: PathBuf, end: End) -> Finished {
     Finished {
         command: ["/opt/job/bin/train", "--fast"].map(str::to_owned).into(),

@@ -17,7 +17,7 @@ use std::path::Path;
 const SCHEMA: &str = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json";
 /// The name of the folder that relative paths begin in.
 const HERE: &str = "WORKINGFOLDER";
-/// The name, with its version, of what tells results apart.
+/// The name and version of the fingerprint that distinguishes results.
 const FINGERPRINT: &str = "lazyguardKey/v1";
 
 /// The file's content.
@@ -60,7 +60,7 @@ fn rule(code: Code) -> Value {
 
 fn invocation(seen: &Seen<'_>) -> Value {
     let mut invocation = Map::new();
-    // Whatever the program did: it is the analysis that has run. What it could not read stands in the notifications.
+    // This is about the analysis, not the program. The notifications name what the analysis could not read.
     invocation.insert("executionSuccessful".to_owned(), json!(seen.problems().next().is_none()));
     let notifications: Vec<_> =
         seen.problems().map(|problem| json!({ "level": "warning", "message": { "text": problem } })).collect();

@@ -1,4 +1,4 @@
-//! What was found of a run: everything that the forms of output tell of.
+//! The findings of a run that all forms of output report.
 
 use super::collect::Process;
 use super::fail_on::FailOn;
@@ -18,7 +18,7 @@ pub(crate) struct Finished {
     /// How long it took.
     pub nanos: u64,
     pub end: End,
-    /// The rank of the program in its job, where a launcher tells it.
+    /// The rank of the program in its job, where a launcher sets it.
     pub rank: Option<String>,
 }
 
@@ -73,7 +73,7 @@ pub(crate) fn exit_code(end: End, failed: Option<FailedOn>) -> u8 {
     }
 }
 
-/// Everything that the forms of output tell of.
+/// Everything that the forms of output report.
 pub(super) struct Seen<'a> {
     pub run: Option<&'a Finished>,
     pub root: &'a Path,

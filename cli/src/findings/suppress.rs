@@ -1,9 +1,9 @@
-//! Suppression files: which hazards somebody has looked at and wants to hear no more of.
+//! Suppression files: the hazards that the user has reviewed and does not want reported again.
 //!
-//! A line is `TYPE:PATTERN`, as the sanitizers have them; `#` begins a comment. `*` in a pattern stands for anything, and a
-//! pattern is of the whole name: kernels' names are full of brackets, so nothing else is special.
+//! A line is `TYPE:PATTERN`, as in the sanitizers' files; `#` begins a comment. `*` in a pattern matches anything. A pattern matches the
+//! whole name. No other character is special, because kernels' names are full of brackets.
 //!
-//! Must not: suppress a hang, or take a line that it cannot read for one that matches nothing.
+//! Must not: suppress a hang, or ignore a line that it cannot read.
 
 use super::fail_on::is_hazard;
 use crate::files;
@@ -13,7 +13,7 @@ use lazyguard_core::hazard::Hazard;
 use std::path::{Path, PathBuf};
 use wildmatch::WildMatchPattern;
 
-/// `*` stands for anything; no letter stands for any one letter.
+/// `*` matches anything; no character matches any one letter.
 type Glob = WildMatchPattern<'*', '\0'>;
 
 /// What a hazard without a kernel has in its place, as in its key.
@@ -22,7 +22,7 @@ const NO_KERNEL: &str = "-";
 /// A line of a suppression file.
 #[derive(Debug)]
 pub(super) struct Suppression {
-    /// Where it stands: `FILE:LINE`.
+    /// Its place: `FILE:LINE`.
     pub at: String,
     /// The line itself.
     pub line: String,
@@ -40,7 +40,7 @@ enum What {
 }
 
 impl Suppression {
-    /// The line and where it stands.
+    /// The line and its place.
     pub fn text(&self) -> String {
         format!("{}: {}", self.at, self.line)
     }

@@ -1,4 +1,4 @@
-//! What is said of a run to a person: the lines at its end, the summary, and the report of several processes.
+//! The findings as text for a person: the lines at a run's end, the summary, and the report of several processes.
 
 use super::collect::{Process, Stood};
 use super::hangs::{by_cause, hangs, suspected, SameHang};
@@ -8,9 +8,9 @@ use lazyguard_core::api::counted;
 use lazyguard_core::hazard::{messages, Hazard};
 use std::collections::BTreeMap;
 
-/// Findings that are told in lines at the end of a run; the report has them all.
+/// The most findings printed at the end of a run; the report has them all.
 const MOST_TOLD: usize = 8;
-/// Processes and hangs that are told of; the JSON form has them all.
+/// The most processes and hangs listed; the JSON form has them all.
 const MOST_LISTED: usize = 64;
 const MOST_HANGS: usize = 4;
 /// Processes that are named beside a hazard.
@@ -171,7 +171,7 @@ pub(super) fn processes(seen: &Seen<'_>) -> Vec<String> {
     }
     lines.extend(more(seen.processes.len(), MOST_LISTED).map(|more| format!("  {more}")));
     lines.extend(seen.problems().map(|problem| format!("cannot be read: {problem}")));
-    // Ranks that hang for the same cause are told of once.
+    // Ranks that hang for the same cause are reported once.
     let causes = by_cause(hangs(&seen.processes));
     let suspected = by_cause(suspected(&seen.processes));
     for same in causes.iter().chain(&suspected).take(MOST_HANGS) {
@@ -192,7 +192,7 @@ pub(super) fn processes(seen: &Seen<'_>) -> Vec<String> {
     lines
 }
 
-/// What has to be read of a hang at the end of a run: the head of its report, the stacks of its threads, and who has it as well.
+/// A hang at the end of a run, in short: the head of its report, the stacks of its threads, and the other processes that have it.
 fn in_short(same: &SameHang<'_>) -> Vec<String> {
     let report = same.first.named();
     let mut lines = report.head(same.first.process.newest);

@@ -1,6 +1,6 @@
-//! What a recording tells of its process: how it stood when it was last seen, why, and how much was recorded.
+//! What a recording says of its process: its state when last seen, the reason, and how much was recorded.
 //!
-//! Must not: print. In words it is told by [`text`].
+//! Must not: print. [`text`] puts it into words.
 
 mod text;
 
@@ -19,7 +19,7 @@ use serde::Serialize;
 use std::collections::HashMap;
 use std::path::Path;
 
-/// What the recording tells.
+/// What the recording says.
 pub(crate) struct Recorded {
     opened: Opened,
     builder: SnapshotBuilder,
@@ -229,7 +229,7 @@ impl Recorded {
         &self.opened
     }
 
-    /// What stood still when the process was last seen; `None` where nothing did.
+    /// The hang when the process was last seen; `None` without one.
     pub(crate) fn stood_still(&self) -> Option<StoodStill> {
         if self.diagnosis.status == Status::Well {
             return None;
@@ -239,7 +239,7 @@ impl Recorded {
         Some(StoodStill { report: self.hang(self.snapshot.clone()), long_enough: after != 0 && longest >= after })
     }
 
-    /// The hang, as the live report would have told it.
+    /// The hang, as the live report would have described it.
     fn hang(&self, snapshot: Snapshot) -> HangReport {
         let facts = self.opened.recording.facts();
         HangReport::new(facts.process, &facts.program, None, snapshot, self.preload.clone()).of_process(

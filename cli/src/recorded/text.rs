@@ -1,4 +1,4 @@
-//! What a recording tells, in words: the hang or the calls in progress, how the process ended, and how much was recorded.
+//! A recording in words: the hang or the calls in progress, how the process ended, and how much was recorded.
 
 use super::Recorded;
 use crate::format::{utc, Took};
@@ -27,7 +27,7 @@ pub(crate) fn write_hang(
 }
 
 impl Recorded {
-    /// What stood still when the process was last seen.
+    /// The hang when the process was last seen.
     pub(crate) fn write_standstill(&self, out: &mut Output<'_>) -> io::Result<()> {
         let after = self.settings.hang_after_nanos;
         let longest = self.snapshot.blocked.first().map_or(0, |call| call.blocked_nanos);
@@ -122,7 +122,7 @@ impl Recorded {
         format!("{at} {host}{rank}pid {} ({})", facts.process, facts.program)
     }
 
-    /// How the process stands; `known` is how it was cut off, where the guard or `lazyguard run` knows it.
+    /// The state of the process; `known` is how it was cut off, where the guard or `lazyguard run` knows it.
     pub(crate) fn how_it_ended(&self, known: Option<String>) -> String {
         let facts = self.opened.recording.facts();
         let rank = if facts.rank.is_empty() { String::new() } else { format!(", rank {}", facts.rank) };

@@ -1,8 +1,8 @@
-//! Whether a process of the run hangs, and what the user wants done about it is due: for `--on-hang kill`.
+//! For `--on-hang kill`: whether a process of the run hangs, and the action that the user chose is due.
 //!
-//! The guard in the process decides that, and says so in its report, which it replaces as a whole.
+//! The guard in the process decides that and writes it into its report, which it always replaces as a whole.
 //!
-//! Must not: act on a report that is not complete, or on what was slow and has gone on.
+//! Must not: act on an incomplete report, or on an operation that was slow and has gone on.
 
 use crate::files;
 use serde::Deserialize;
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 const HANG: &str = "hang.json";
 
-/// What is looked for in a report.
+/// The keys read from a report.
 #[derive(Deserialize)]
 struct Told {
     #[serde(default)]
@@ -22,15 +22,15 @@ struct Told {
     resolved: Option<u64>,
 }
 
-/// Looks at reports, and at each only once.
+/// Reads reports, each version only once.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
-    /// The file, and when it was made, of each report that was read.
+    /// The file, and when it was made, of each report read.
     read: HashMap<PathBuf, (u64, i64, i64)>,
 }
 
 impl Watch {
-    /// The folder of a process that hangs, and about which something is to be done.
+    /// The folder of a process whose hang has to be acted on.
     pub fn look(&mut self, root: &Path, of_other_users: Option<&Path>) -> Option<PathBuf> {
         let own: Vec<_> = [root].into_iter().chain(of_other_users).flat_map(folders_in).collect();
         // A `lazyguard run` among the program's processes has a folder in ours, with those of its own processes.
@@ -43,7 +43,7 @@ impl Watch {
 
     fn is_due(&mut self, folder: &Path) -> bool {
         let path = folder.join(HANG);
-        // A process of the program's, of another user maybe, has put it there: what is no file is not waited for.
+        // A process of the program, maybe of another user, has put it there: the command waits for regular files only.
         let Ok(file) = files::open_unlinked(&path) else { return false };
         let Ok(about) = file.metadata() else { return false };
         let version = (about.ino(), about.mtime(), about.mtime_nsec());

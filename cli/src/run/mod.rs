@@ -1,11 +1,11 @@
-//! `lazyguard run`: the program under the guard, with somebody beside it who keeps time, ends it if it hangs, and says at the end
-//! what was found.
+//! `lazyguard run`: supervises a program under the guard. It enforces the time limit, ends the program if it hangs, and reports the
+//! findings at the end.
 //!
-//! The program is started, and left alone: it has this command's standard streams, its place in the terminal and in its process
-//! group, its ignored signals, and whatever else is inherited. What it writes is not looked at.
+//! The program runs undisturbed: it has this command's standard streams, its place in the terminal and in its process group, its ignored
+//! signals, and all else that a child inherits. The command does not read the program's output.
 //!
-//! What it cannot have, a descriptor, a thread, a folder, `/proc`, it does without, and says so in a line; a program that runs without
-//! this command is not kept from running by it. Only what an option asks for and cannot be had is a failure.
+//! If the command lacks a descriptor, a thread, a folder or `/proc`, it goes on without, and says so in a line: a program that runs without
+//! this command also runs with it. Only an option that cannot be fulfilled is a failure.
 //!
 //! | the command | and does not | because |
 //! |---|---|---|
@@ -18,10 +18,10 @@
 //! | leaves the program alone when the command itself is killed | have the kernel kill the program (`PR_SET_PDEATHSIG`) | a supervisor that is killed for memory, or by mistake, is no reason to end a job. That signal also comes when a thread ends, and a program may use it itself |
 //! | keeps the program's signal actions as an exec makes them | set them in the child | that takes unsafe code between fork and exec. A handler becomes the default action at an exec, and what is ignored stays ignored; the standard library alone gives `SIGPIPE` its default action back |
 //!
-//! The hanging process decides whether a hang is one to act on, with its own clock and knowledge, and says so in its report (`acts` in
+//! The hanging process decides, with its own clock and knowledge, whether a hang is acted on, and says so in its report (`acts` in
 //! `hang.json`). So `--on-hang kill` and `LAZYGUARD_ON_HANG` cannot differ.
 //!
-//! Must not: write anything on success that was not asked for.
+//! Must not: write anything on success that the user did not ask for.
 
 mod hang;
 pub(crate) mod options;
@@ -55,7 +55,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use supervise::{Ended, Limits};
 
-/// Runs the program, and returns what it comes to.
+/// Runs the program, and returns the exit code of the run.
 pub(crate) fn run(options: Options) -> ExitCode {
     match supervised(options) {
         Ok(code) => ExitCode::from(code),
@@ -91,7 +91,7 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
     let _ = set_child_subreaper(Some(getpid()));
     let root = make_root(&options, &facts, &command)?;
     if root.is_nested() {
-        // The one around this one prints them.
+        // The outer run prints them.
         options.wanted.annotations.unless_asked_for(Annotations::Off);
     }
     let others = root.is_there().then(|| OtherUsers::make(facts.process)).flatten();
@@ -121,7 +121,7 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
         kill_after: options.kill_after,
         look_for_hangs_every: kills_on_hang(&options).then_some(every),
         look_for_unseen_every: (kills_on_hang(&options) || options.wanted.fail_on.is_anything()).then_some(every),
-        // What is to be told of all of them is read from all of them.
+        // A summary of all processes needs the recordings of all of them.
         thin_out: !(options.keep || options.cold_start || options.blocking),
     };
     let ended = supervise::supervise(child, tree, caught, &root, others.as_ref(), limits)?;
@@ -167,8 +167,8 @@ fn find_library(options: &Options) -> Result<Option<PathBuf>, Failure> {
     Ok(Some(library))
 }
 
-/// What becomes of a program that could not be started beside this command: where only the room was missing, and nothing was asked for
-/// that takes somebody beside it, it is started in this command's place. Returns the exit code where it was not.
+/// Handles a program that could not be started beside this command. If only resources were missing, and no option needs this command to
+/// stay, the program replaces this command. Returns the exit code where it did not.
 fn without_a_second_process(
     options: &Options,
     not_started: NotStarted,
@@ -228,7 +228,7 @@ fn make_root(options: &Options, facts: &FolderFacts<'_>, command: &[String]) -> 
         "command": command, "around": around,
     });
     match Root::make(given, facts, &format!("{mark:#}\n")) {
-        // Nobody has asked for one.
+        // The user has not asked for a folder.
         Err(failure) if given.template().is_none() => {
             output::say(format!("{failure}; the program runs without one, and nothing is found of it"));
             Ok(Root::nowhere())
@@ -275,8 +275,8 @@ fn look_every(options: &Options) -> Duration {
     Duration::from_nanos(settings.hang_after_nanos / 10).clamp(Duration::from_millis(100), Duration::from_secs(2))
 }
 
-/// Says what was found, sees to the folder, and decides what the run comes to.
-/// `unseen` is of whom nothing can be found, a line each.
+/// Prints the findings, keeps or removes the folder, and decides the exit code.
+/// `unseen` has a line for each process whose findings are unknown.
 fn conclude(options: &Options, root: Root, run: &Finished, ended: &Ended, unseen: &[String]) -> Result<u8, Failure> {
     if options.cold_start || options.blocking {
         let told = timing::after_run(root.path(), options.cold_start, options.blocking);
@@ -287,13 +287,13 @@ fn conclude(options: &Options, root: Root, run: &Finished, ended: &Ended, unseen
     let code = findings::exit_code(run.end, concluded.as_ref().ok().and_then(|conclusion| conclusion.failed));
     let worth_it = code != 0 || concluded.as_ref().map_or(true, |conclusion| conclusion.keep);
     let path = root.path().to_owned();
-    // Where the user has named the folder and nothing is the matter, nothing has to be said.
+    // Where the user has named the folder and there are no findings, the command prints nothing.
     let to_say = worth_it || (options.keep && !root.is_asked_for());
     if root.finish(options.keep || worth_it) && to_say {
         say_where(&path);
     }
     let mut failures = concluded.map_or_else(|failure| vec![failure], |conclusion| conclusion.unwritten);
-    // Who wants to fail on something wants to know that it was looked for.
+    // `--fail-on` also fails where processes were unseen.
     let fail_on = &options.wanted.fail_on;
     let lost = unseen.iter().filter(|_| fail_on.is_anything());
     failures.extend(
@@ -308,7 +308,7 @@ fn conclude(options: &Options, root: Root, run: &Finished, ended: &Ended, unseen
     };
     // The first process of a container is not ended by a signal that it has no action for.
     if ended.interrupted && code > exit_code::SIGNAL && std::process::id() != 1 {
-        // A script that runs this stops at Ctrl-C only if what it runs was ended by that.
+        // A script that runs this command stops at Ctrl-C only if the signal ended the command.
         let _ = signal_hook::low_level::emulate_default_handler(Signal::INT.as_raw());
     }
     Ok(code)

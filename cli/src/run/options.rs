@@ -1,9 +1,8 @@
-//! What `lazyguard run` can be told: an option for every setting, from the core's table, and those that are its own, from the
-//! table here.
+//! The options of `lazyguard run`: one for every setting, from the core's table, and its own, from the table here.
 //!
-//! Help, manual page, completions and docs/CONFIGURATION.md are made of, or checked against, the two tables.
+//! Help, manual page, completions and docs/CONFIGURATION.md are generated from these two tables, or checked against them.
 //!
-//! Must not: look at the environment. An option that is not given leaves the variable as it is.
+//! Must not: look at the environment. Without an option, its variable keeps its value.
 
 use crate::exit_code;
 use crate::findings::Wanted;

@@ -1,13 +1,13 @@
-//! A place for the folders of processes that have changed their user, as by `gosu`, `su` or `setpriv` in a container's entry point: they may
-//! not write into the folder of the run.
+//! A place for the folders of processes that have changed their user, as by `gosu`, `su` or `setpriv` in a container's entry point. They
+//! may not write into the folder of the run.
 //!
-//! It lies beside the private folders, in a folder that nobody can list, under a name that cannot be guessed, and whoever knows the
-//! name may make a folder there and touch no other's, as in `/tmp`. The name goes to the program in its environment, which
-//! only processes of its user can read, and those may do with the program what they want anyway. At the end what is there is brought into the
-//! folder of the run.
+//! The place lies beside the private folders, under a name that cannot be guessed, in a folder that cannot be listed. As in `/tmp`, a
+//! process that knows the name may make a folder there, but cannot touch those of others. The program gets the name in its environment,
+//! which only processes of its user can read; those can control the program anyway. At the end, the command moves the contents of the place
+//! into the folder of the run.
 //!
-//! Must not: follow a link, wait for what is no file, or believe more of what is there than that a process of the program has
-//! written it.
+//! Must not: follow a link, wait for anything but a regular file, or trust the contents further than that a process of the program has
+//! written them.
 
 use super::root::MARK;
 use crate::files::{self, Locked};
@@ -26,10 +26,10 @@ use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Folders that are brought in, and files in each, at most.
+/// The most folders brought in, and the most files in each.
 const MOST_FOLDERS: usize = 4096;
 const MOST_FILES: usize = 64;
-/// Bytes that are copied of all of them together, at most.
+/// The most bytes copied of all of them together.
 const MOST_BYTES: u64 = 256 << 20;
 
 /// See the module.
@@ -37,13 +37,12 @@ const MOST_BYTES: u64 = 256 << 20;
 pub(super) struct OtherUsers {
     outer: PathBuf,
     place: PathBuf,
-    /// Says to whoever clears up that the run goes on.
+    /// The mark, locked: a command that clears up sees by it that the run goes on.
     _mark: Option<Locked>,
 }
 
 impl OtherUsers {
-    /// Makes the place, where the program can change its user at all. Where it cannot be made, there is none: such a process then says
-    /// that it cannot write.
+    /// Makes the place, if the program can change its user. `None` where it cannot be made: such a process then says that it cannot write.
     pub fn make(process: u32) -> Option<Self> {
         if !can_change_user() {
             return None;
@@ -55,7 +54,7 @@ impl OtherUsers {
     fn make_in(base: &Path, process: u32) -> io::Result<Self> {
         let suffix = private_suffix(namespace(), random() as u16);
         let outer = base.join(format!("{PRIVATE_RUN}{}-{process}-{suffix}", getuid()));
-        // Fails if the name exists: nobody else's folder or link is ever used.
+        // Fails if the name exists: a folder or link of another process is never used.
         DirBuilder::new().mode(0o700).create(&outer)?;
         let place = outer.join(format!("{:016x}{:016x}", random(), random()));
         let made = Self::fill(&outer, &place);
@@ -103,7 +102,7 @@ impl OtherUsers {
         let to = names.map(|name| root.join(name)).find(free);
         let to = to.ok_or_else(|| io::Error::from(io::ErrorKind::AlreadyExists))?;
         if !lives(&from) && fs::rename(&from, &to).is_ok() {
-            // It may have become a link since it was looked at.
+            // It may have become a link since the check.
             return if fs::symlink_metadata(&to)?.is_dir() { Ok(()) } else { fs::remove_file(&to) };
         }
         copy(&from, &to, room)
@@ -124,8 +123,8 @@ impl Drop for OtherUsers {
     }
 }
 
-/// Whether the process of a folder goes on: there is one of its number and, as far as that can be known, of its owner. In a namespace of
-/// its own a process has a number that is another one's here.
+/// Whether the process of a folder still runs: a process with its number exists and, as far as that can be known, has its owner. A process
+/// in a namespace of its own has a number that belongs to another one here.
 fn lives(folder: &Path) -> bool {
     let process = folder.file_name().and_then(|name| process_of(name.to_str()?)).filter(|process| exists(*process));
     let Some(process) = process else { return false };
@@ -148,7 +147,7 @@ fn mark_at(folder: &Path) -> io::Result<File> {
     files::create_new_for_its_owner(&folder.join(MARK))
 }
 
-/// Whether this process, and so the program, may become another user.
+/// Whether this process, and so the program, may change its user.
 fn can_change_user() -> bool {
     let status = files::read_text("/proc/self/status").unwrap_or_default();
     capabilities(&status).map_or(geteuid().is_root(), |set| set >> capability::SETUID & 1 == 1)
@@ -160,9 +159,9 @@ fn everybody_gets_to(folder: &Path) -> bool {
     folder.ancestors().all(|above| fs::metadata(above).is_ok_and(|about| about.mode() & 0o001 != 0))
 }
 
-/// Copies the files of a folder that another user may change meanwhile: those that are that user's own, and under no other name
-/// as well. The copies are for this user alone, as a recording is for the process's. `room` is for how many bytes there still is room: a
-/// file of holes has any length, and takes none until it is copied.
+/// Copies the files of a folder that another user may change meanwhile: only that user's own files without other hard links. The copies are
+/// readable for this user alone, as a recording is for the process's. `room` is the number of bytes left: a sparse file has any length,
+/// and takes no space until it is copied.
 fn copy(from: &Path, to: &Path, room: &mut u64) -> io::Result<()> {
     let nofollow = OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let folder = rustix::fs::open(from, nofollow | OFlags::DIRECTORY | OFlags::RDONLY, Mode::empty())?;
@@ -234,7 +233,7 @@ mod tests {
             fs::create_dir(place.join(name)).unwrap();
             fs::write(place.join(name).join("hang.json"), name).unwrap();
         };
-        // Nobody has these numbers: they are beyond what the kernel gives. This process goes on.
+        // No process has these numbers: they are beyond what the kernel gives. This process goes on.
         let own = format!("rank1-{}", std::process::id());
         ["rank0-4194998", "rank0-4194999", "notes", &own].into_iter().for_each(folder);
         let secret = scratch.0.join("secret");
@@ -252,7 +251,7 @@ mod tests {
         assert!(!root.join("notes").exists() && !root.join("rank0-4194997").exists());
         assert_eq!(fs::read_dir(root.join(&own)).unwrap().count(), 1, "neither the link nor the pipe");
         let outer = others.outer.clone();
-        // Nobody has this number.
+        // No process has this number.
         let elsewhere = place.join("rank0-4194999");
         fs::create_dir(&elsewhere).unwrap();
         assert!(lives(&place.join(&own)) && !lives(&elsewhere) && !lives(&place.join("notes")));

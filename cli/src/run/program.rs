@@ -1,6 +1,6 @@
-//! The program that is run: with the library preloaded, and otherwise as if it had been started without this command.
+//! Starts the program with the library preloaded, and otherwise as it would start without this command.
 //!
-//! Must not: change anything that a program can notice, but for the variables that have to be set.
+//! Must not: change anything that a program can notice, except the variables that have to be set.
 
 use crate::exit_code;
 use crate::library::LIBRARY;
@@ -38,7 +38,7 @@ pub(super) fn preload(library: &Path, others: Option<OsString>) -> OsString {
 pub(super) struct NotStarted {
     /// The exit code.
     pub code: u8,
-    /// What to say.
+    /// The line to print.
     pub line: String,
     /// Whether nothing is wrong with it: there is no room for a second process beside this one, or no descriptor to start it with.
     pub for_want_of_room: bool,
@@ -62,7 +62,7 @@ pub(super) fn start(
     run(program, variables, to_ignore, Command::spawn)
 }
 
-/// Lets the program take this process's place. Returns only where it cannot.
+/// Replaces this process by the program. Returns only where that fails.
 pub(super) fn take_this_place(
     program: &[OsString],
     variables: &[(&str, OsString)],
@@ -86,7 +86,7 @@ fn run<T>(
         return Err(NotStarted { code: exit_code::OWN_FAILURE, line, for_want_of_room: false });
     };
     let variables = || variables.iter().map(|(name, value)| (name, value));
-    // What it cannot find, it tells in its own words; and what looks like a variable is one to it.
+    // `env` reports what it cannot find in its own words, and takes a word with `=` for a variable.
     let ignores = env_arguments(to_ignore);
     let by_env =
         !to_ignore.is_empty() && is_a_program(name) && is_no_word_of_env(name) && env_takes(&ignores, to_ignore);
@@ -118,7 +118,7 @@ fn env_arguments(to_ignore: &[Signal]) -> Vec<String> {
 fn env_takes(arguments: &[String], to_ignore: &[Signal]) -> bool {
     let mut env = Command::new("env");
     env.args(arguments).args(["cat", "/proc/self/status"]).stdin(Stdio::null()).stderr(Stdio::null());
-    // Whatever is called `env` here may be something else.
+    // Another program may be called `env` here.
     let told = env.output().ok().filter(|output| output.status.success());
     told.is_some_and(|told| {
         let set = signals::ignored_in(&String::from_utf8_lossy(&told.stdout));
@@ -137,7 +137,7 @@ fn is_a_program(name: &OsStr) -> bool {
     path.is_some_and(|path| path.is_file() && access(&path, Access::EXEC_OK).is_ok())
 }
 
-/// Where a program is, as the search path has it.
+/// The program's path, according to the search path.
 fn resolve(name: &OsStr) -> Option<PathBuf> {
     if name.as_bytes().contains(&b'/') {
         return Some(PathBuf::from(name));

@@ -1,6 +1,6 @@
-//! What is remembered of processes that have ended, for the mark of the run: by number and start, with how they ended.
+//! Records processes that have ended, for the mark of the run: number, start, and how each ended.
 //!
-//! Must not: keep a process from being reaped. What cannot be read of it is left out.
+//! Must not: keep a process from being reaped. An unreadable fact is left out.
 
 use super::tree;
 use crate::ends::ProcessEnd;
@@ -10,10 +10,10 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// A program may start hundreds of thousands of processes, of which the newest count.
+/// The most ends remembered, the newest: a program may start hundreds of thousands of processes.
 const MOST: usize = 1 << 16;
 
-/// What tells a process from others, as it is known to itself.
+/// What distinguishes a process from others, as the process itself knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Identity {
     process: u32,
@@ -43,12 +43,12 @@ fn own_number(status: &str) -> Option<u32> {
 #[derive(Debug, Default)]
 pub(super) struct Remembered {
     ends: VecDeque<ProcessEnd>,
-    /// Those that this command has told to end, or killed.
+    /// Those that this command has asked to end, or killed.
     told: HashSet<Identity>,
 }
 
 impl Remembered {
-    /// This command tells the process to end, or kills it.
+    /// Notes that this command asks the process to end, or kills it.
     pub fn told_to_end(&mut self, process: Pid) {
         self.told.insert(Identity::of(process));
     }
@@ -61,7 +61,7 @@ impl Remembered {
     /// Reaps a child that is not the program, and notes how it ended.
     pub fn reap(&mut self, process: Pid) {
         let who = Identity::of(process);
-        // Somebody else may have been faster.
+        // It may have been reaped already.
         if let Ok(Some((_, status))) = waitpid(Some(process), WaitOptions::NOHANG) {
             self.add(who, status.exit_status(), status.terminating_signal());
         }

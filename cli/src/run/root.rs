@@ -1,10 +1,10 @@
-//! The folder of a run, in which every guarded process of the program has one of its own.
+//! The folder of a run, in which every guarded process of the program has a folder of its own.
 //!
-//! With `--out` or `LAZYGUARD_OUT` it is where the user wants it. Otherwise it is a private one, where the guard puts its own
-//! private folders, and goes away at the end unless there is something in it worth keeping; so does a folder that was made for
-//! the user and stayed empty. Under another `lazyguard run` it is a folder in the other one's.
+//! With `--out` or `LAZYGUARD_OUT` the user chooses it. Otherwise it is a private folder, where the guard puts its own private folders;
+//! the command removes it at the end unless it holds something worth keeping. A folder that the command made for the user is removed if it
+//! stayed empty. Under another `lazyguard run` it is a folder in the outer run's folder.
 //!
-//! Must not: take over a folder with an earlier run in it, or remove anything in a folder that the user named.
+//! Must not: reuse a folder that holds an earlier run, or remove anything in a folder that the user named.
 
 use crate::ends::{self, ProcessEnd};
 use crate::files::{self, Locked};
@@ -28,13 +28,13 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What every process's folder is called, as a template for the guard.
+/// The name of a process's folder, as a template for the guard.
 const EACH: &str = "rank%r-%p";
 
-/// What says that a folder is a run's, and whose.
+/// The file that marks a folder as a run's, and says whose.
 pub(super) use lazyguard_core::run_folder::file::MARK;
 
-/// Of how many processes that ended well the recordings are kept.
+/// The number of processes with a good end whose recordings are kept.
 const MOST_KEPT: usize = 8;
 
 /// What the environment says of another `lazyguard run` around this one, and of the folder that is wanted.
@@ -46,7 +46,7 @@ pub(super) struct Given<'a> {
     pub variable: Option<&'a str>,
     /// The folder of a `lazyguard run` around this one.
     pub around: Option<&'a str>,
-    /// Where that has processes of other users put theirs.
+    /// Where that run has processes of other users put their folders.
     pub for_other_users: Option<&'a str>,
 }
 
@@ -71,20 +71,20 @@ pub(super) struct Root {
     asked_for: bool,
     /// It lies in the folder of another run, whose program has started this one.
     nested: bool,
-    /// Folders that were made on the way, the outermost first.
+    /// The folders that this run made above its own, the outermost first.
     made: Vec<PathBuf>,
-    /// Where there is none: what no folder could be made for is not looked for.
+    /// There is no folder, because none could be made; nothing looks for one.
     absent: bool,
-    /// The mark, locked: whoever clears up sees by that, also from another container, that the run goes on. `None` where the file
+    /// The mark, locked: a command that clears up sees by it, also from another container, that the run goes on. `None` where the file
     /// system has no locks.
     _mark: Option<Locked>,
 }
 
 impl Root {
-    /// No folder at all: the guarded processes keep none for this run, and nothing is found of them.
+    /// No folder at all: the guarded processes make none for this run, and it has no findings of them.
     pub fn nowhere() -> Self {
         let random = RandomState::new().build_hasher().finish();
-        // What is looked for in it is not there.
+        // A path that does not exist.
         let path = PathBuf::from(format!("/nonexistent/lazyguard-{random:016x}"));
         Self { path, text: String::new(), asked_for: false, nested: false, made: Vec::new(), absent: true, _mark: None }
     }
@@ -103,24 +103,24 @@ impl Root {
             .ok()
             .and_then(|text| serde_json::from_slice::<serde_json::Value>(&text).ok());
         let (Some(mut mark), false) = (mark, ends.is_empty()) else { return };
-        // The program may have written something else there.
+        // The program may have overwritten the mark.
         let Some(content) = mark.as_object_mut() else { return };
         content.insert(ends::KEY.to_owned(), serde_json::json!(ends));
-        // In place: the lock is on this file. It only gets longer, so nothing of the old is left behind. Where it cannot be written,
-        // it is not known how they ended.
+        // In place, because the lock is on this file. It only gets longer, so no old text remains. If the write fails, the ends are not
+        // recorded.
         let _ = files::open_to_write_in(&self.path, MARK)
             .and_then(|mut file| file.write_all(format!("{mark:#}\n").as_bytes()));
     }
 
     /// Makes the folder, and marks it as this run's.
     pub fn make(given: Given<'_>, facts: &FolderFacts<'_>, mark: &str) -> Result<Self, Failure> {
-        // A process that has changed its user may not be able to tell.
+        // A process that has changed its user may be unable to look up `around`.
         let for_other_users = given.for_other_users.map(Path::new).filter(|place| place.is_dir());
         let is_there = |around: &Path| around.is_dir() || for_other_users.is_some();
         let made = match (given.template(), given.around.map(Path::new).filter(|around| is_there(around))) {
             (Some(template), _) => {
                 let mut made = Self::wanted(template, facts, mark);
-                // Another run of the job that has nothing to keep may take the folder away while it is being moved into.
+                // Another run of the job that has nothing to keep may remove the folder while this one moves in.
                 for _ in 0..20 {
                     match made {
                         Err((_, ref error)) if error.kind() == io::ErrorKind::NotFound => {}
@@ -132,7 +132,7 @@ impl Root {
             }
             (None, Some(around)) => {
                 let inside = |place: &Path| Self::inside(place, facts.process, mark, false, Vec::new());
-                // This one may have been started by a process of the other's that has changed its user.
+                // A process of the outer run that has changed its user may have started this run.
                 inside(around)
                     .or_else(|error| for_other_users.map_or(Err(error), inside))
                     .map(|inside| Self { nested: true, ..inside })
@@ -156,7 +156,7 @@ impl Root {
     fn wanted(template: &str, facts: &FolderFacts<'_>, mark: &str) -> Result<Self, (PathBuf, io::Error)> {
         let folder = PathBuf::from(expand_folder(template, facts));
         let mut folder = std::path::absolute(&folder).map_err(|error| (folder, error))?;
-        // The other ranks of the job were given the same folder, unless their names tell them apart.
+        // The other ranks of the job were given the same folder, unless the name in the template differs by rank or process.
         let told_apart = ["%r", "%p"].iter().any(|field| template.replace("%%", "").contains(field));
         if let (Some(rank), false) = (facts.rank, told_apart) {
             folder.push(format!("rank{rank}"));
@@ -176,7 +176,7 @@ impl Root {
         }
     }
 
-    /// A folder in one that others have.
+    /// A folder in one that several runs share.
     fn inside(
         folder: &Path,
         process: u32,
@@ -206,7 +206,7 @@ impl Root {
             tidy(&base, &old_runs::sight());
             let random = RandomState::new().build_hasher().finish() as u16;
             let path = base.join(format!("{prefix}{process}-{}", private_suffix(namespace(), random)));
-            // Fails if the name exists: nobody else's folder or link is ever used.
+            // Fails if the name exists: a folder or link of another process is never used.
             match DirBuilder::new().mode(0o700).create(&path) {
                 Ok(()) => match Self::at(path.clone(), mark, false, Vec::new()) {
                     Err(error) => {
@@ -227,17 +227,17 @@ impl Root {
         &self.path
     }
 
-    /// Whether the user has said where it is.
+    /// Whether the user has named the folder.
     pub fn is_asked_for(&self) -> bool {
         self.asked_for
     }
 
-    /// What the guard is told of it, as the value of `LAZYGUARD_OUT`.
+    /// The value of `LAZYGUARD_OUT` for the guard.
     pub fn template(&self) -> String {
         template_in(&self.text)
     }
 
-    /// Whether a run around this one sees what is left here.
+    /// Whether an outer run sees what this one leaves.
     pub fn is_nested(&self) -> bool {
         self.nested
     }
@@ -247,8 +247,8 @@ impl Root {
         &self.text
     }
 
-    /// Takes recordings away of processes that ended well, but for the newest: each takes as much of memory or disk as
-    /// `LAZYGUARD_RECORD` says, and a program may start hundreds. What was found in them is kept beside them.
+    /// Removes the recordings of processes with a good end, except the newest. Each recording takes the memory or disk that
+    /// `LAZYGUARD_RECORD` sets, and a program may start hundreds. The findings in them are kept beside them.
     pub fn thin_out(&self) {
         if self.asked_for {
             return;
@@ -269,12 +269,12 @@ impl Root {
         }
         all.sort_by_key(|(since, _, _)| std::cmp::Reverse(*since));
         for (_, recording, _) in all.iter().skip(MOST_KEPT).filter(|(_, _, folder)| well(folder)) {
-            // The next time, if not now.
+            // A failure is harmless: the next call tries again.
             let _ = fs::remove_file(recording);
         }
     }
 
-    /// Takes it away, unless it is to be kept; returns whether it is still there.
+    /// Removes the folder, unless it is to be kept; returns whether it is still there.
     pub fn finish(self, keep: bool) -> bool {
         if self.absent {
             return false;
@@ -283,7 +283,7 @@ impl Root {
         let others_keep = || folders_in(&self.path).any(|folder| is_kept_run(&folder)) || has_living(&self.path);
         if has_content && (self.asked_for || keep || others_keep()) {
             if !self.asked_for {
-                // What somebody was told of is not cleared up behind his back.
+                // A folder whose path was printed is never removed automatically.
                 let _ = File::create(self.path.join(KEPT));
             }
             return true;
@@ -292,7 +292,7 @@ impl Root {
             return false;
         }
         if self.asked_for {
-            // Its own mark; what else is there is somebody's.
+            // The run's own mark; all else there belongs to others.
             let _ = fs::remove_file(self.path.join(MARK));
             let _ = self.made.iter().rev().try_for_each(fs::remove_dir);
         } else {
@@ -343,7 +343,7 @@ fn has_living(root: &Path) -> bool {
     })
 }
 
-/// Whether the `lazyguard run` of a folder still runs. Whatever is there under the mark's name, opening it waits for nobody.
+/// Whether the `lazyguard run` of a folder still runs. Opening the mark never waits, whatever kind of file has its name.
 fn is_supervised(folder: &Path) -> bool {
     files::open_in(folder, MARK).is_ok_and(|mark| Locked::new(mark).is_err())
 }
@@ -500,7 +500,7 @@ mod tests {
         assert!(inner.finish(true) && has_processes(outer.path()));
         let inner = Root::make(around, &FolderFacts { process: 43, ..FACTS }, "{}").unwrap();
         assert!(!inner.finish(true));
-        // Somebody in between wants another folder.
+        // A process in between uses another folder.
         let elsewhere = scratch.path("elsewhere");
         let own = Root::make(Given { variable: Some(&elsewhere), ..around }, &FACTS, "{}").unwrap();
         assert_eq!(own.path(), scratch.0.join("elsewhere"));

@@ -1,14 +1,13 @@
-//! The signals that this process gets in the program's stead.
+//! The signals that this process receives in the program's place.
 //!
-//! The program stays in the process group that this command was started in, so that a pipeline, a script and a shell's job are
-//! what they are without this command. What the terminal says to the foreground group (Ctrl-C, Ctrl-\, Ctrl-Z, a new size) the
-//! kernel tells the program as well, so it is not passed on. What another process sends to this one is meant for the program.
+//! The program stays in the process group in which this command was started, so that pipelines, scripts and shell jobs work as they do
+//! without this command. The kernel sends the terminal's signals (Ctrl-C, Ctrl-\, Ctrl-Z, a new size) to the program too, so this process
+//! does not pass them on. A signal from another process is meant for the program.
 //!
-//! Where there is no descriptor to spare, or no thread, signals are looked for in turns, and without a descriptor it is not known who
-//! has sent one ([`Events`]).
+//! Without a spare descriptor or thread, the command polls for signals. Without a descriptor, it does not know the sender ([`Events`]).
 //!
-//! Must not: change a signal that is ignored here, as under `nohup`: the program has that from this process. Fail: a program is not kept
-//! from running because its signals cannot be passed on.
+//! Must not: change a signal that is ignored here, as under `nohup`: the program inherits that. Must not fail: the program runs even if its
+//! signals cannot be passed on.
 
 use super::{system, terminal, tree};
 use crate::files;
@@ -52,7 +51,7 @@ pub(super) struct Caught {
 }
 
 enum By {
-    /// With who has sent them.
+    /// With their senders.
     Pipe(SignalsInfo<WithOrigin>),
     Flags(Flags),
 }
@@ -64,7 +63,7 @@ impl Flags {
     fn new(wanted: &[c_int]) -> Self {
         let caught = |&signal: &c_int| {
             let flag = Arc::new(AtomicBool::new(false));
-            // What cannot be caught does what it does without this.
+            // A signal that cannot be caught keeps its action.
             signal_hook::flag::register(signal, flag.clone()).ok().map(|_| (signal, flag))
         };
         Self(wanted.iter().filter_map(caught).collect())
@@ -142,7 +141,7 @@ impl Caught {
     }
 }
 
-/// Who has sent a signal.
+/// The sender of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum From {
     Kernel,
@@ -193,7 +192,7 @@ impl Heard {
     }
 }
 
-/// How often signals, and ended children, are looked for where nothing wakes this command up.
+/// The interval at which the command polls for signals and ended children where no event wakes it.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Where signals come in.
@@ -299,13 +298,13 @@ fn is_a_terminals(signal: Signal) -> bool {
 fn is_meant_for_the_program(signal: Signal, from: Sender, leads_the_session: bool) -> bool {
     match from {
         Sender::Elsewhere => true,
-        // Sent to the whole group, it has come there by itself; sent to its parent, it is not for the program.
+        // If sent to the whole group, the signal has reached the program already. If sent to its parent, it is not for the program.
         Sender::Descendant => false,
         Sender::Kernel => match signal {
             _ if is_a_terminals(signal) => false,
-            // A terminal that is gone is told to the leader of the session alone.
+            // The kernel reports a lost terminal to the session leader alone.
             Signal::HUP => leads_the_session,
-            // A timer that was set before this command came: for whoever runs in this place.
+            // A timer that was set before this command's exec: it is for the program that runs in its place.
             _ => true,
         },
     }

@@ -1,7 +1,7 @@
-//! From the program's start to its end: signals go to it, time is kept, hangs are watched for, orphans are reaped.
+//! Supervises the program from its start to its end: passes signals on, keeps the time, watches for hangs, reaps orphans.
 //!
-//! Must not: wait for anything but the program, unless everything is to be ended; what it leaves running in the background when it
-//! ends is left running.
+//! Must not: wait for any process but the program, unless it is to end all of them. Processes that the program leaves in the background
+//! keep running.
 
 use super::hang::Watch;
 use super::other_users::OtherUsers;
@@ -21,41 +21,41 @@ use std::path::PathBuf;
 use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
-/// How often the recordings of processes that have ended are thinned out.
+/// The interval at which recordings of ended processes are thinned out.
 const THIN_OUT_EVERY: Duration = Duration::from_secs(2);
-/// How often it is looked whether everything has ended that is to end.
+/// The interval at which the command checks whether all processes that it ends have ended.
 const LOOK_AT_THE_END_EVERY: Duration = Duration::from_millis(20);
-/// How long what was killed may take to go. A process that is stuck in the kernel does not go.
+/// The time that killed processes get to end. A process that is stuck in the kernel does not end.
 const GOES_WITHIN: Duration = Duration::from_secs(5);
-/// How long Ctrl-C is waited for where it may have ended the program.
+/// The time to wait for Ctrl-C where it may have ended the program.
 const CTRL_C_IS_HEARD_WITHIN: Duration = Duration::from_millis(200);
 
-/// What ends the program before its time.
+/// The limits after which the command ends the program.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     pub timeout: Option<Duration>,
     pub kill_after: Duration,
-    /// How often hangs are looked for that are to be ended, if they are.
+    /// The interval at which to look for hangs that the command is to end; `None` if it is to end none.
     pub look_for_hangs_every: Option<Duration>,
-    /// How often processes are looked for that cannot write into the folder of the run, if somebody wants to know.
+    /// How often to look for processes that cannot write into the folder of the run; `None` if no option needs them.
     pub look_for_unseen_every: Option<Duration>,
-    /// Whether no more recordings are kept than a few.
+    /// Whether only a few recordings are kept.
     pub thin_out: bool,
 }
 
-/// How it went.
+/// The end of the run.
 #[derive(Debug)]
 pub(super) struct Ended {
     pub end: End,
     /// Whether that was by Ctrl-C.
     pub interrupted: bool,
-    /// How its processes ended, as far as they came to be this one's to reap.
+    /// The ends of the processes that this one has reaped.
     pub processes: Vec<ProcessEnd>,
     /// Guarded processes that could not write into the folder of the run.
     pub unseen: Vec<String>,
 }
 
-/// Sees the program to its end.
+/// Supervises the program until its end.
 pub(super) fn supervise(
     child: Child,
     tree: Tree,
@@ -129,7 +129,7 @@ impl Supervisor {
                 }
                 Some(ending) => {
                     if self.go_on_ending(ending) {
-                        // Whoever looks finds nobody, not even one who waits to be noticed.
+                        // So that no zombie is left either.
                         self.reap()?;
                         return Ok(self.finished(ending.why, false));
                     }
@@ -139,7 +139,7 @@ impl Supervisor {
         }
     }
 
-    /// How long nothing has to be looked at; `None` until something is heard.
+    /// The time until the next check; `None` to wait for an event.
     fn pause(&self) -> Option<Duration> {
         if self.ending.is_some() {
             return Some(LOOK_AT_THE_END_EVERY);
@@ -175,9 +175,8 @@ impl Supervisor {
         }
     }
 
-    /// A shell continues a job as a whole, the program included. Told a second time, and late, it would be continued from the
-    /// next stop, which the user has asked for meanwhile. So at a terminal, only who still is in the stop that has been noticed
-    /// is continued.
+    /// A shell continues a job as a whole, the program included. A second, late SIGCONT would end the program's next stop, which the user
+    /// may have asked for meanwhile. So at a terminal, only processes that are still in the noticed stop are continued.
     fn pass_on_that_it_goes_on(&self) {
         let again = self.notice_a_stop();
         if !terminal::is_there() || (!again && tree::is_stopped(self.program)) {
@@ -187,7 +186,7 @@ impl Supervisor {
 
     // --- children ---
 
-    /// Takes note of children that have ended: the program, and whoever has lost its parent.
+    /// Reaps children that have ended: the program and orphans.
     fn reap(&mut self) -> Result<(), Failure> {
         loop {
             if self.status.is_none() {
@@ -199,7 +198,7 @@ impl Supervisor {
             }
             self.notice_a_stop();
             match system::ended_child() {
-                // It has ended since it was looked at above.
+                // It has ended since the check above.
                 Some(process) if process == self.program && self.status.is_none() => {}
                 Some(process) => self.remembered.reap(process),
                 None => return Ok(()),
@@ -207,7 +206,7 @@ impl Supervisor {
         }
     }
 
-    /// Returns whether it has been stopped since that was last asked.
+    /// Returns whether it has been stopped since the last call.
     fn notice_a_stop(&self) -> bool {
         if self.status.is_some() {
             return false;
@@ -275,7 +274,7 @@ impl Supervisor {
         self.hang.as_mut()?.look(root.path(), self.others.as_deref())
     }
 
-    /// Everybody who has not ended.
+    /// All processes that have not ended.
     fn processes(&self) -> Vec<Pid> {
         match (tree::can_be_seen(), self.status) {
             (true, _) => self.tree.processes(),
@@ -284,11 +283,11 @@ impl Supervisor {
         }
     }
 
-    /// Sends a signal to all of them, so that they end; returns whether there was anybody.
+    /// Sends a signal to all of them, so that they end; returns whether there were any.
     fn signal(&mut self, signal: Signal) -> bool {
         let all = self.processes();
         for process in &all {
-            // Before: what is not there any more has no name.
+            // Before the signal: a process that is gone has no identity.
             self.remembered.told_to_end(*process);
             tree::send(*process, signal);
         }
@@ -300,15 +299,15 @@ impl Supervisor {
             output::say("/proc is not mounted: what the program has started is not known, and it is ended alone");
         }
         self.signal(Signal::TERM);
-        // Whoever is stopped hears nothing.
+        // A stopped process does not handle SIGTERM until it is continued.
         self.signal(Signal::CONT);
         self.ending = Some(Ending { why, kill_at: Instant::now() + self.limits.kill_after, killed: None });
     }
 
-    /// Returns whether nobody is left, or nobody who would go.
+    /// Returns whether no process is left, or none that would end.
     fn go_on_ending(&mut self, ending: Ending) -> bool {
         let left = if Instant::now() >= ending.kill_at {
-            // Whoever has been started meanwhile is found the next time.
+            // Processes that have been started meanwhile are found the next time.
             let left = self.signal(Signal::KILL);
             let killed = ending.killed.unwrap_or_else(Instant::now);
             self.ending = Some(Ending { killed: Some(killed), ..ending });

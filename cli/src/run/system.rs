@@ -1,6 +1,6 @@
-//! Two calls of the C library that neither the standard library nor `rustix` has, and which cannot be made without `unsafe`.
+//! Two calls of the C library that neither the standard library nor `rustix` has, and that need `unsafe`.
 //!
-//! `nix` has them, but neither the status of a child that a signal without a name has ended nor the attributes of a file.
+//! `nix` has neither the status of a child that a signal without a name has ended, nor the attributes of a file.
 //!
 //! Must not: do more than the one call each.
 

@@ -1,15 +1,14 @@
-//! Job control: when the program is stopped, so is this command, so that the shell takes its terminal back.
+//! Job control: when the program is stopped, this command stops too, so that the shell takes its terminal back.
 //!
-//! The terminal is the program's own all the time, for it is in the group that the shell has given it to. Nothing is handed
-//! over, so nothing can be lost over it.
+//! The program owns the terminal all the time, because it is in the group to which the shell has given it. The command hands nothing over.
 //!
-//! Must not: stop where nobody may continue this command: a debugger, or whoever stops and continues the program by its id.
+//! Must not: stop where no shell would continue it, as when a debugger or another process stops and continues the program by its id.
 
 use rustix::process::Signal;
 use signal_hook::low_level::raise;
 use std::fs::File;
 
-/// Stops this process along with the program, if it is the terminal's user who has stopped that. Returns when it is continued.
+/// Stops this process along with the program, if the terminal's user has stopped the program. Returns when it is continued.
 pub(super) fn stop_with_the_program(by: Signal) {
     let by_the_user = matches!(by, Signal::TSTP | Signal::TTIN | Signal::TTOU);
     if by_the_user && is_there() {

@@ -1,7 +1,7 @@
-//! The processes that the program has started, and their children, however far away they have moved.
+//! The processes that the program has started, and all their descendants.
 //!
-//! This process is their reaper: whoever loses its parent becomes a child of this one, also a daemon in a session of its own.
-//! So what descends from here is all that the program has started, and nothing else is.
+//! This process is their reaper: every orphan becomes its child, also a daemon in a session of its own. So its descendants are exactly the
+//! processes that the program has started.
 //!
 //! Must not: touch a process that does not descend from this one.
 
@@ -50,7 +50,7 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// Whoever descends from this process already is a stranger: the program has not been started yet.
+    /// A process that already descends from this one is a stranger: the program has not been started yet.
     pub fn before_the_program() -> Self {
         let nobody = Self { strangers: Vec::new() };
         let seen = Seen::all();
@@ -59,7 +59,7 @@ impl Tree {
         Self { strangers: strangers.collect() }
     }
 
-    /// Everybody whom the program has started, itself included, and who has not ended.
+    /// All processes that the program has started, itself included, that have not ended.
     pub fn processes(&self) -> Vec<Pid> {
         let seen = Seen::all();
         let all = self.among(&seen).into_iter();
@@ -84,7 +84,7 @@ impl Tree {
     }
 }
 
-/// Whether a process descends from this one. One that is gone is nobody's.
+/// Whether a process descends from this one. One that is gone does not.
 pub(super) fn descends(mut process: i32) -> bool {
     let own = getpid().as_raw_pid();
     while process > 1 {
@@ -97,7 +97,7 @@ pub(super) fn descends(mut process: i32) -> bool {
     false
 }
 
-/// Whether processes can be looked at at all: where `/proc` is not mounted, only the program itself is known.
+/// Whether processes can be seen: without `/proc`, only the program itself is known.
 pub(super) fn can_be_seen() -> bool {
     Seen::of(getpid().as_raw_pid()).is_some()
 }
@@ -112,7 +112,7 @@ pub(super) fn is_stopped(process: Pid) -> bool {
     Seen::of(process.as_raw_pid()).is_some_and(|seen| seen.state == 'T')
 }
 
-/// Sends a signal. Whoever has gone meanwhile needs none, and whoever belongs to another user cannot be helped.
+/// Sends a signal. Errors are ignored: the process is gone, or belongs to another user.
 pub(super) fn send(process: Pid, signal: Signal) {
     let _ = kill_process(process, signal);
 }

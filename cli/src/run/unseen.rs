@@ -1,9 +1,9 @@
 //! Guarded processes of the program that could not make a folder which this run reads: under another root (`chroot`), or as another
-//! user where there is no place for those. A hang or a hazard in them is not seen, and who wants to fail on one has to know.
+//! user where there is no place for those. The run does not see a hang or a hazard in them, which matters to a user who fails on one.
 //!
-//! A process is one where the guard is at work, by its thread's name, that was given this run's folder and has none in it.
+//! Such a process has a thread with the guard's name, was given this run's folder, and has no folder in it.
 //!
-//! Must not: count a process that was told another folder, or none, or in which the guard is not armed.
+//! Must not: count a process that was given another folder or none, or in which the guard is not armed.
 
 use super::remembered::Identity;
 use crate::files;
@@ -20,13 +20,13 @@ const THREAD: &str = "lazyguard-log";
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Unseen {
-    /// Those that have their folder, or were found to have none.
+    /// Those already checked.
     known: HashSet<Identity>,
     found: Vec<String>,
 }
 
 impl Unseen {
-    /// Looks at the processes; returns a line for each that is found to be one.
+    /// Checks the processes; returns a line for each new one without a folder.
     pub fn look(&mut self, processes: &[Pid], root: &str, places: &[&Path]) -> Vec<String> {
         let mut with_folder = None;
         let mut lines = Vec::new();

@@ -1,9 +1,9 @@
-//! The reader of `stacks.dmp`: as much of a minidump as the library writes into one.
+//! The reader of `stacks.dmp`: the part of the minidump format that the library writes.
 //!
-//! It is total: whatever the bytes are, reading them ends, and gives no more than there is.
+//! It is total: on any bytes, reading ends and yields no more than the file holds.
 //!
-//! Why no library: `minidump` brings 32 crates that the command does not have otherwise, for 22 s of processor time in a cold build
-//! (36 s with optimisation), and refuses a whole list where its count is damaged. The tests read what is written with it.
+//! Why no library: `minidump` adds 32 crates that the command does not have otherwise, for 22 s of processor time in a cold build
+//! (36 s with optimisation), and refuses a whole list whose count is damaged. The tests read the written dumps with it.
 
 /// Numbers of things that are believed.
 const MOST_THREADS: u32 = 1 << 12;
@@ -25,7 +25,7 @@ pub(super) struct Dump<'a> {
     pub modules: Vec<Module>,
 }
 
-/// A thread, and its stack from where it stands still.
+/// A thread, and its stack from the point where it is blocked.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Thread<'a> {
     pub thread: u32,

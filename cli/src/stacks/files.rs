@@ -1,7 +1,7 @@
-//! The files of code that a dump names: their tables for unwinding, and their names.
+//! The code files that a dump names: their unwind tables and their symbols.
 //!
-//! Must not: answer from a file that is not the one that was mapped. The build id decides; where a file has none, it must not
-//! have been written to since the dump was made.
+//! Must not: answer from a file other than the mapped one. The build id decides; a file without one must not have been written to since
+//! the dump.
 
 use super::dump::Module;
 use crate::files;
@@ -17,7 +17,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
-/// Functions that were put one into the other, told for one address.
+/// The most inlined functions reported for one address.
 const MOST_INLINED: usize = 32;
 
 /// The files that were looked into.
@@ -33,7 +33,7 @@ impl Files {
     }
 }
 
-/// What a file tells, or why it tells nothing.
+/// What a file says, or why it says nothing.
 pub(super) struct CodeFile {
     /// The file's own address of its first byte.
     first: u64,

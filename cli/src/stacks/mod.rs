@@ -1,10 +1,9 @@
 //! The stacks that a hang's report has kept (`stacks.dmp`), with a name, a file and a line for every frame.
 //!
-//! The stacks' bytes are the dump's; the tables that lead from frame to frame, and the names, are those of the files of code,
-//! as far as they are still the files that were mapped: their build ids have to be the dump's. Where a file is gone, the
-//! frames that the process itself has found go on being told, by file and offset.
+//! The dump holds the stacks' bytes. The code files hold the unwind tables and the names; a file is used only if its build id is the one in
+//! the dump. Where a file is gone, the frames that the process itself has found are still reported, by file and offset.
 //!
-//! Must not: name anything by a file that is not the one that was mapped, or fail for what a dump holds.
+//! Must not: name anything from a file other than the mapped one, or fail for the contents of a dump.
 
 mod dump;
 mod files;

@@ -8,7 +8,7 @@ use serde::Serialize;
 use std::io;
 use std::path::Path;
 
-/// Why there is nothing where nobody looked.
+/// Why the card's state is missing where no run recorded it.
 const NOBODY_LOOKED: &str = "nobody looked at it while the program ran: `lazyguard run --cold-start` does";
 
 /// What was seen during the run of a folder.

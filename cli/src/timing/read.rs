@@ -1,4 +1,4 @@
-//! The recordings of a run, each read once for all that was asked.
+//! Reads each recording of a run once, for all the summaries that were asked for.
 
 use super::cards;
 use super::summary::{Blocking, BlockingFold, ColdStart, ColdStartFold};
@@ -30,9 +30,9 @@ pub(super) struct Timed {
     pub ended: String,
     pub cold_start: Option<ColdStart>,
     pub blocking: Option<Blocking>,
-    /// What was seen of the cards meanwhile, if somebody looked.
+    /// The cards' states meanwhile, if the run recorded them.
     pub cards: Option<Result<Cards, String>>,
-    /// Why not all of it is told.
+    /// Why some records are missing.
     pub cut_short: Option<Failure>,
 }
 

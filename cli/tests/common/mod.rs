@@ -1,4 +1,4 @@
-//! Recordings for tests, made by the writer that the library uses.
+//! Recordings for tests, made with the library's own writer.
 
 #![allow(dead_code)] // Each test takes what it needs.
 

@@ -1,4 +1,4 @@
-//! What cannot be read is one clear line, and an exit code.
+//! Unreadable input gives one clear line and an exit code.
 
 use super::common::Job;
 use super::{lazyguard, texts, Folder};

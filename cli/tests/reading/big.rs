@@ -1,4 +1,4 @@
-//! A gigabyte of records is read in seconds, and in little memory.
+//! The command reads a gigabyte of records in seconds and in little memory.
 
 use super::common::{about, facts, launch, nobody, submit, Job};
 use super::Folder;

@@ -1,4 +1,4 @@
-//! `lazyguard clean`: what is left behind goes, what is in use and what is somebody else's stays.
+//! `lazyguard clean` removes what ended processes have left, and keeps what is in use or belongs to others.
 
 use super::common::{hanging, Job};
 use super::{lazyguard, texts, Folder};

@@ -1,4 +1,4 @@
-//! `lazyguard dump`, of processes that do not answer. Those that do are real ones: the end-to-end tests ask them.
+//! `lazyguard dump` of processes that do not answer. The end-to-end tests ask real ones, which do.
 
 use super::process::blocked_process;
 use super::{lazyguard, texts, Folder};
@@ -63,7 +63,7 @@ fn set_past_the_mode(folder: &Folder, value: u64) {
     fs::set_permissions(folder.of("trace.lgt"), fs::Permissions::from_mode(0o400)).unwrap();
 }
 
-/// Somebody else asks at the same time, and writes a smaller number over this one's.
+/// Another command asks at the same time, and overwrites this one's number with a smaller one.
 #[test]
 fn a_request_that_was_written_over_is_made_again_and_a_later_answer_will_do() {
     let folder = Folder::new("written_over");

@@ -1,4 +1,4 @@
-//! `lazyguard export`: the file, its place, and what is chosen. What is in it is tested where it is made.
+//! `lazyguard export`: the file, its place, and the choice of recording. Tests of the contents are beside the code that makes them.
 
 use super::common::{facts, launch, Job};
 use super::{lazyguard, said, Folder};
@@ -78,7 +78,7 @@ fn the_verdict_that_was_reported_stands_in_the_timeline() {
     assert_eq!(count(&exported(&folder), "the recording"), 1);
 }
 
-/// How often a text stands in a file.
+/// How often a text occurs in a file.
 fn count(bytes: &[u8], text: &str) -> usize {
     bytes.windows(text.len()).filter(|window| *window == text.as_bytes()).count()
 }

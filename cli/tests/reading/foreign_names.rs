@@ -1,5 +1,4 @@
-//! Names that try to be more than names: in every text form they stay parts of a line, and in the forms for programs they are
-//! what the program says.
+//! Hostile names: in every text form a name stays part of a line; in the forms for programs it is unchanged.
 
 use super::common::{facts, hazard, launch, nobody, wait, Job, SMALL};
 use super::{lazyguard, texts, Folder};

@@ -1,4 +1,4 @@
-//! Something else in the place of a file that a command reads: it is said in one line, and no command waits for it.
+//! Another kind of file in place of one that a command reads: the command says so in one line, and never waits for it.
 
 use super::common::{hanging, launch, Job};
 use super::{lazyguard, texts, Folder};

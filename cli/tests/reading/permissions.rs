@@ -1,4 +1,4 @@
-//! What permissions hide is not taken for what is not there.
+//! A file that permissions hide is not reported as missing.
 
 use super::common::{hanging, Job};
 use super::{texts, Folder};
@@ -14,8 +14,8 @@ fn is_root() -> bool {
     fs::metadata("/proc/self").unwrap().uid() == 0
 }
 
-/// A command of an administrator who may not read everybody's files, as in a container with reduced rights; of another user as
-/// he is. `None` where this machine has no way to that.
+/// A command of an administrator without the right to read all files, as in a container with reduced rights; of another user, with that
+/// user's rights. `None` where this machine cannot drop rights.
 fn without_rights(arguments: &[&str]) -> Option<Command> {
     let own = env!("CARGO_BIN_EXE_lazyguard");
     if !is_root() {

@@ -1,4 +1,4 @@
-//! A process by its id: its recording is found through what it has mapped.
+//! A process by its id: the command finds its recording among the mapped files.
 
 use super::common::{facts, launch, nobody, Job, SMALL};
 use super::{said, Folder};
@@ -112,7 +112,7 @@ fn the_threshold_of_a_process_that_lives_is_its_setting() {
     }
 }
 
-/// Whoever may look into the process's mapping finds its own recording there; nobody is given another one.
+/// A user who may look into the process's mapping finds the process's own recording there; other users get no recording.
 #[test]
 fn what_lies_where_the_recording_was_is_not_taken_for_it() {
     let folder = Folder::new("replaced");

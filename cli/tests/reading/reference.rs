@@ -1,7 +1,7 @@
 //! `docs/REFERENCE.md`: the JSON forms, generated from the types that write them.
 //!
-//! The test reads the sources of the core and the command. A key is a field, its description the field's comment. So the types carry
-//! nothing for this page, and a build pays nothing. `scripts/reference` writes the page.
+//! The test reads the sources of the core and the command. A key is a field; its description is the field's comment. So the types carry
+//! nothing for this page, and the build does no extra work. `scripts/reference` writes the page.
 //!
 //! Must not: describe a key by itself. A field without a comment is an error.
 
@@ -155,7 +155,7 @@ fn derives_serialize(attribute: &Attribute) -> bool {
     found
 }
 
-/// What serde is told of a type, a variant or a field.
+/// The serde attributes of a type, a variant or a field.
 #[derive(Default)]
 struct Serde {
     rename: Option<String>,

@@ -1,4 +1,4 @@
-//! `lazyguard report`: what became of a process, and why.
+//! `lazyguard report`: the state or the end of a process, and the reason.
 
 use super::common::{facts, hanging, launch, nobody, wait, write, Job, SMALL};
 use super::{lazyguard, said, texts, Folder};
@@ -275,7 +275,7 @@ fn what_is_lost_or_makes_no_sense_is_counted() {
     let mut bytes = job.bytes(4 * SECOND);
     bytes.truncate(bytes.len() - 64);
     std::fs::write(folder.of("trace.lgt"), bytes).unwrap();
-    // Whatever can be told is told, and nobody takes it for the whole.
+    // The command reports all readable records, and says that some are missing.
     let cut_short = |arguments: &[&str]| {
         let output = crate::lazyguard(arguments).arg(folder.path()).output().expect("the command runs");
         let (out, errors) = crate::texts(&output);

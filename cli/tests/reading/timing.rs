@@ -22,8 +22,7 @@ fn process(number: u32) -> ProcessFacts {
     ProcessFacts { process: number, start, ..nobody() }
 }
 
-/// Loads a module, launches `warm` for the first time and then again and again; a launch of it in another thread is held up by a
-/// second load.
+/// Loads a module, launches `warm` for the first time and then again and again; a second load blocks one launch of it in another thread.
 fn a_start(facts_of_it: &ProcessFacts) -> Job {
     let job = Job::of(SMALL, facts_of_it);
     let (main, loader) = (job.thread(4242, "main"), job.thread(4250, "loader"));

@@ -1,4 +1,4 @@
-//! Where the built things are.
+//! The paths of the built artefacts.
 
 use std::path::{Path, PathBuf};
 

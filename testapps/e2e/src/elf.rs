@@ -1,5 +1,5 @@
-//! What the tests ask of a built library as a file. Reads 64-bit little-endian ELF through the program headers, as the
-//! dynamic linker does.
+//! Reads what the tests need of a built library as a file: 64-bit little-endian ELF, through the program headers, as the dynamic linker
+//! does.
 
 use std::path::Path;
 

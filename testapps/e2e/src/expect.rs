@@ -1,4 +1,4 @@
-//! What the tests of both targets expect of a run.
+//! Expectations that the tests of both targets share.
 
 use crate::folder::{number, text, Folder, Json};
 use crate::programs::App;

@@ -1,4 +1,4 @@
-//! A run folder, read as a user's program would: JSON, and the command's word for it.
+//! A run folder, read as a user's program would: its JSON, and the command's report of it.
 
 use crate::artefacts::command;
 use crate::recording::only_hints;
@@ -69,7 +69,7 @@ impl Folder {
         self.log_lines().0
     }
 
-    /// The whole lines, and what stands behind the last line's end.
+    /// The whole lines, and the text after the last line's end.
     fn log_lines(&self) -> (Vec<Json>, String) {
         let path = self.0.join("log.jsonl");
         let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));

@@ -1,4 +1,4 @@
-//! The first lines of a program of the corpus: what it does, and what is expected of it. Nothing else states that.
+//! The first lines of a corpus program: what it does, and the expected result. No other file states that.
 //!
 //! ```text
 //! // What it does and why it hangs, or why it does not, in as many lines as that takes.
@@ -8,7 +8,7 @@
 //! // card: yes
 //! ```
 //!
-//! A program of hazards says instead of what is expected, in as many lines as it takes:
+//! A program of hazards states its hazards instead, one a line:
 //!
 //! ```text
 //! // hazard: LG101 call=cuLaunchKernel kernel=step stream=non-blocking
@@ -17,12 +17,12 @@
 //!
 //! | line | |
 //! |---|---|
-//! | `expect` | of a program that hangs: the code, the first culprit (a kernel's name, or the call that submitted what does not end), and what no verdict may blame. Of one that does not: `slow` when that has to be said of it, `none` when nothing may be said, `slow or none` |
-//! | `hazard` | of a program that completes and is told hazards: one of them, with the driver call, the kernel and the class of stream it is about (`-` and `none` where it is about none). `none` where there must be none |
+//! | `expect` | of a program that hangs: the code, the first culprit (a kernel's name, or the call that submitted what does not end), and what no verdict may blame. Of one that does not: `slow` when the guard must report that, `none` when it must report nothing, `slow or none` |
+//! | `hazard` | of a program that completes and has hazards: one of them, with the driver call, the kernel and the class of stream it is about (`-` and `none` where it is about none). `none` where there must be none |
 //! | `prevented` | one that would have arisen without the guard |
-//! | `env` | what has to be set for it to hang under the guard, or for the hazards to arise |
-//! | `default` | what it does under the guard without that: `completes`, or the code it is given |
-//! | `told` | where the diagnosis is known to be fooled, what it says instead: the code, or `nothing`. The lines before say why |
+//! | `env` | the settings with which it hangs under the guard, or with which the hazards arise |
+//! | `default` | what it does under the guard without them: `completes`, or the code that the guard reports |
+//! | `told` | where the diagnosis is known to be wrong, what it reports instead: the code, or `nothing`. The lines before say why |
 //! | `card` | whether it does the same on a card: `yes`; `yes, alone` when it needs the card for itself; `no, because ...` |
 //!
 //! Must not: need anything but the standard library.
@@ -46,7 +46,7 @@ pub enum Expect {
         /// It may be left without a word.
         may_be_silent: bool,
     },
-    /// It ends by itself at once, and these hazards, and no others, are told of it.
+    /// It ends by itself at once, and the guard reports exactly these hazards.
     Hazards {
         /// Those that arise.
         arisen: Vec<Group>,
@@ -55,7 +55,7 @@ pub enum Expect {
     },
 }
 
-/// A hazard as it is counted: what tells it apart from others.
+/// A hazard as it is counted: what distinguishes it from others.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Group {
     /// The code.

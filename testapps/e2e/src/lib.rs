@@ -32,7 +32,7 @@ pub use recording::{
 pub use run::{Outcome, Run, Running};
 pub use work::{skipped, Work};
 
-/// The path of the test function it stands in, as the harness lists it.
+/// The path of the test function that contains the call, as the harness lists it.
 #[macro_export]
 macro_rules! this_test {
     () => {{

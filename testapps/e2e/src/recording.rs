@@ -1,5 +1,4 @@
-//! What a recording tells, in the command's words: `lazyguard report` and `lazyguard log`, of a run folder or of a process
-//! that runs.
+//! A recording in the command's words: `lazyguard report` and `lazyguard log`, of a run folder or of a running process.
 
 use crate::artefacts::command;
 use crate::folder::{number, text, Json};
@@ -38,7 +37,7 @@ pub fn text_report_of(whose: impl AsRef<OsStr>) -> String {
     printed("report", whose.as_ref(), &["--format", "text"])
 }
 
-/// The hazards that `lazyguard report --hazards` tells: a list.
+/// The hazards that `lazyguard report --hazards` lists.
 pub fn hazards_of(whose: impl AsRef<OsStr>) -> Json {
     let said = printed("report", whose.as_ref(), &["--hazards", "--format", "json"]);
     let mut report: Json =
@@ -136,7 +135,7 @@ impl Recording {
 pub struct Lane {
     /// Are in the file.
     pub present: u64,
-    /// Were in the file, and had to give way to newer ones.
+    /// Records that newer ones have overwritten.
     pub overwritten: u64,
     /// Never were in the file.
     pub dropped: u64,

@@ -1,4 +1,4 @@
-//! One program, run in an environment that says exactly what the test says.
+//! Runs one program in exactly the environment that the test gives.
 
 use crate::artefacts::{driver_folder, library, root};
 use crate::folder::Folder;
@@ -287,7 +287,7 @@ impl Drop for Running {
     fn drop(&mut self) {
         if let Ok(group) = libc::pid_t::try_from(self.child.id()) {
             // SAFETY: takes integers only. The leader has not been waited for, or its group has no other member: the number
-            // is not somebody else's.
+            // is not another process's.
             unsafe { libc::kill(-group, libc::SIGKILL) };
         }
         // Nothing waits for it once it is killed, but the system.

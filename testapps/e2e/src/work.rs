@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The working folder of one test: gone when the test passed, kept with a way to rerun when it failed.
+/// The working folder of one test: removed when the test passed, kept with a command for a rerun when it failed.
 #[derive(Debug)]
 pub struct Work {
     path: PathBuf,
@@ -45,7 +45,7 @@ impl Drop for Work {
     #[expect(clippy::print_stderr, reason = "the test harness shows what a failing test prints")]
     fn drop(&mut self) {
         if !std::thread::panicking() {
-            // What cannot be removed is under target, and in nobody's way.
+            // A failure is harmless: what remains is under target.
             let _ = fs::remove_dir_all(&self.path);
             return;
         }

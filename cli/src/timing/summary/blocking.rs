@@ -1,9 +1,9 @@
 //! The asynchronous calls that blocked the host: which, how long, and why.
 //!
-//! A call is judged when everything that went on meanwhile has been seen. What the guard noted as a hazard in the call itself
-//! comes first; where nothing of the kind was noted, a reason that fits all that is seen is called likely.
+//! A call is judged once everything that overlaps it has been seen. A hazard that the guard noted in the call itself comes first; where
+//! there is none, a reason that fits all that is seen is called likely.
 //!
-//! Must not: blame another thread whose call was not under way before the one that it is to have held up.
+//! Must not: blame a call of another thread that began after the call it is said to have blocked.
 
 use super::cold_start::Missing;
 use super::histogram::{Decade, Decades};
@@ -20,16 +20,16 @@ use lazyguard_core::Nanos;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-/// From how long on a call counts as having blocked the host, if nothing else is said: a launch of a loaded kernel takes some
+/// By default, a call that lasts at least this long counts as having blocked the host: a launch of a loaded kernel takes some
 /// microseconds, its first one some tens.
 pub const THRESHOLD_NANOS: Nanos = 100_000;
 
-/// Who waits for a lock does not return before its holder does; so much later may the holder's return be seen.
+/// A thread that waits for a lock does not return before its holder; the holder's return may be seen this much later.
 const SEEN_LATER_NANOS: Nanos = 100_000;
 
-/// Codes of what a call does that may hold it.
+/// Codes of hazards in a call that may block it.
 const HOLDING: [Code; 6] = [Code::LG101, Code::LG102, Code::LG105, Code::LG106, Code::LG107, Code::LG108];
-/// Groups that are told apart.
+/// The most groups kept apart.
 const MOST_GROUPS: usize = 4096;
 /// Kernels of which it is kept that they were launched.
 const MOST_KERNELS: usize = 1 << 20;
@@ -222,7 +222,7 @@ impl BlockingFold {
             if noted.0 != record.entered {
                 *noted = (record.entered, Vec::new());
             }
-            // What would have happened without the guard did not hold anybody.
+            // A prevented hazard did not block any thread.
             let event = HazardEvent::of(record, entry.thread);
             noted.1.extend(event.filter(|event| !event.flags.says(Flags::PREVENTED)).map(|event| event.code));
             return;

@@ -1,9 +1,9 @@
 //! From the process's start to its steady state: where the time went, and what the first of each thing cost.
 //!
-//! The steady state is reached at the end of the last thing that belongs to a start, where for a second after it, or for the
-//! rest of the run, nothing of the kind comes and work is submitted meanwhile: see [`Part`] and [`SteadyState`].
+//! The steady state begins at the end of the last event that belongs to a start, if for a second after it, or for the rest of the run,
+//! no such event comes and work is submitted meanwhile: see [`Part`] and [`SteadyState`].
 //!
-//! Must not: count a moment twice. The parts of the time until the steady state are the whole of it.
+//! Must not: count a moment twice. The parts of the time until the steady state add up to all of it.
 
 use super::histogram::Durations;
 use super::kernels::{KernelId, Kernels};
@@ -16,7 +16,7 @@ use lazyguard_core::Nanos;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 
-/// Kernels of which the first launch is told apart from the others; more are counted.
+/// The most kernels whose first launch is kept apart; further ones are counted.
 const MOST_KERNELS: usize = 1 << 14;
 /// Single things that are named because they took long.
 const MOST_STEPS: usize = 16;
@@ -334,7 +334,7 @@ impl ColdStartFold {
         }
     }
 
-    /// Where launches are missing, only a load tells that a launch is its kernel's first.
+    /// Where launches are missing, only a load shows that a launch is its kernel's first.
     fn is_first(&self, kernel: KernelId, record: &Record) -> bool {
         !self.launches.contains_key(&kernel) && (self.missing.work == 0 || record.kind != Kind::Call)
     }

@@ -4,7 +4,7 @@ use lazyguard_core::Nanos;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Parts of an octave that are told apart: what is read back is right to about 6 %.
+/// Buckets in an octave: values read back are right to about 6 %.
 const PARTS: u64 = 8;
 
 /// Durations, each counted among those about as long as it.

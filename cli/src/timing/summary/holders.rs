@@ -1,4 +1,4 @@
-//! What may have kept other threads waiting: calls that hold the context's lock, and the guard's own loading.
+//! What may have blocked other threads: calls that hold the context's lock, and the guard's own loading.
 
 use lazyguard_core::api::Class;
 use lazyguard_core::trace::read::Entry;
@@ -18,7 +18,7 @@ pub(super) struct Holder {
 }
 
 impl Holder {
-    /// Whether a record tells of one. One that has not returned goes on for ever.
+    /// The holder that a record describes, if it does. A call that has not returned has no end.
     pub fn of(entry: &Entry) -> Option<Self> {
         let record = entry.record;
         let holds = record.kind == Kind::Preload
@@ -62,7 +62,7 @@ pub(super) struct Holders {
 }
 
 impl Holders {
-    /// One more. What returned before `needed` matters to nobody.
+    /// Adds one. A holder that returned before `needed` no longer counts.
     pub fn add(&mut self, holder: Holder, needed: Nanos) {
         if self.all.len() >= self.look_at.max(64) {
             self.all.retain(|holder| holder.returned > needed);

@@ -1,4 +1,4 @@
-//! Which kernel a record means: numbers of functions are used again, and the recording says when.
+//! Which kernel a record means. The driver reuses the numbers of functions, and the recording says when.
 
 use lazyguard_core::report::demangle;
 use lazyguard_core::trace::read::StringTable;

@@ -1,4 +1,4 @@
-//! Where a program's time on the host went: until it was running steadily, and in calls that ought not to have held it.
+//! Where a program's time on the host went: until its steady state, and in calls that should not have blocked it.
 //!
 //! | file | holds |
 //! |---|---|
@@ -13,8 +13,7 @@
 //!
 //! Both summaries are folds over the records of a recording, with the calls in progress among them.
 //!
-//! Must not: keep anything in proportion to the number of records; or give a reason that no record shows without saying that
-//! it is only likely.
+//! Must not: keep anything in proportion to the number of records, or give an inferred reason without calling it likely.
 
 mod blocking;
 mod cold_start;

@@ -1,4 +1,4 @@
-//! What the time of a start can have gone into.
+//! The parts that the time of a start is divided into.
 
 use lazyguard_core::api::Class;
 use lazyguard_core::model::Images;
@@ -98,7 +98,7 @@ impl Part {
 /// How often a call may be slow before that counts as a habit of the program's, and no longer as part of its start.
 const HABIT: u32 = 64;
 
-/// Tells what part of a start each record belongs to.
+/// Assigns each record to a part of the start.
 #[derive(Default)]
 pub(super) struct Parts {
     images: Images,

@@ -1,24 +1,23 @@
-//! Goes through time once, with what is open at each moment; says what the time went into, and when nothing of a start came any
-//! more.
+//! Sweeps once through time with all that is open at each moment. Says what the time went into, and when the last event of the start ended.
 //!
-//! Must not: keep what is over. What is open is as much as there are threads, however long the recording.
+//! Must not: keep what has ended. What is open is bounded by the number of threads, however long the recording.
 
 use super::part::Part;
 use lazyguard_core::Nanos;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// So long has a program to do nothing that belongs to a start for the time before to be its start.
+/// A start is over when the program does nothing that belongs to it for this long.
 pub(super) const QUIET_NANOS: Nanos = 1_000_000_000;
-/// So long at least, where the recording ends first.
+/// The same where the recording ends first.
 pub(super) const QUIET_TO_THE_END_NANOS: Nanos = 20_000_000;
-/// And so many submissions it has to make meanwhile: who does nothing at all is not steady.
+/// The program must also make this many submissions meanwhile: a program that does nothing is not steady.
 pub(super) const QUIET_SUBMISSIONS: u64 = 20;
 
 /// What the time went into, by part.
 pub(super) type Spent = [Nanos; Part::ALL.len()];
 
-/// What it all comes to.
+/// The result of the sweep.
 pub(super) struct Ended {
     /// Whether the steady state was reached.
     pub steady: bool,

@@ -1,4 +1,4 @@
-//! Every driver-API program on the simulated driver, and what each question about it means.
+//! Runs every driver-API program on the simulated driver, and defines each question about it.
 
 use crate::{ask, questions, Question};
 use lazyguard_e2e::{calls, expect_a_block, expect_uneventful, number, run, text, App, Json, Outcome, Running, Work};

@@ -1,5 +1,5 @@
-//! The corpus: small programs that hang for one reason each, and programs that are only slow. What is expected of each stands in its
-//! first lines and nowhere else.
+//! The corpus: small programs that hang for one reason each, and programs that are only slow. The first lines of each state the expected
+//! result; no other file does.
 
 use crate::{ask, part_of_corpus, questions, Question};
 use lazyguard_e2e::{expect_uneventful, report_of, Expect, Folder, Header, InCorpus, Json, Run, Running, Work};
@@ -120,7 +120,7 @@ fn it_ends_and_what_is_said_of_it_is_known(test: &str, name: &str) {
     assert!(kept.stderr.contains("lazyguard: RESOLVED "), "{kept}");
 }
 
-/// A program that hangs and is told something else of than the truth, or nothing.
+/// A program that hangs, and for which the guard reports a wrong code or nothing.
 fn what_is_said_of_it_is_known(test: &str, name: &str) {
     let (work, program) = (Work::new(test), InCorpus::named(name));
     let told = program.header.told.as_deref().unwrap_or_default();

@@ -1,5 +1,4 @@
-//! Hazards: programs that complete and are told of each hazard they have, and of no other. What is expected of each stands in its first
-//! lines. And the programs that hazards must not be told of.
+//! Hazards: the guard reports exactly the hazards that the first lines of a program state, and none for the control programs.
 
 use crate::{ask, part_of_corpus, questions};
 use lazyguard_e2e::{app, apps, corpus, hazards_of, Expect, Group, InCorpus, Json, Run, Work};
@@ -11,7 +10,7 @@ use std::time::Duration;
 
 /// The longest takes half a second, on a machine that may be busy with something else.
 const ENDS: Duration = Duration::from_secs(20);
-/// Programs of `testapps/apps` that hang, and of nothing that a hazard would have told.
+/// Programs of `testapps/apps` that hang for a reason that no hazard announces.
 const HANGS_WITHOUT_HAZARD: [&str; 2] = ["plain_spin", "wait_never_written"];
 
 pub(crate) fn trials() -> Vec<Trial> {
@@ -72,7 +71,7 @@ fn its_hazards_are_told_live_and_from_its_recording_and_no_others(test: &str, na
         "left: from the recording alone, right: as its first lines say\n{recorded:#}"
     );
     recorded.as_array().into_iter().flatten().for_each(expect_to_be_told_in_full);
-    // Where they arose first, and what with, is the same whoever tells it; how often may be known less well.
+    // The file and the recording agree on where a hazard first arose, and with what; the recording may know fewer occurrences.
     for (live, recorded) in by_key(&live).into_iter().zip(by_key(&recorded)) {
         for part in ["/what", "/must_meet", "/fix", "/first/at", "/first/other", "/first/held_nanos"] {
             assert_eq!(live.1.pointer(part), recorded.1.pointer(part), "{part}\n{live:#?}\n{recorded:#?}");

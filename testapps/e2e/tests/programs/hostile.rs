@@ -1,4 +1,4 @@
-//! Every run of the hostile programs: what they print and how they end is the same with the guard and without.
+//! Every run of the hostile programs: output and end are the same with the guard and without.
 
 use crate::{ask, questions};
 use lazyguard_e2e::{number, Folder, Hostile, Outcome, Recording, Run, Work};
@@ -95,7 +95,7 @@ fn expect_recorded(hostile: &Hostile, folder: &Folder, said: &[String]) {
         // The log's thread writes a few times a second: what was said by then is there, and nothing that was not.
         let logged = log.iter().filter(|line| line["event"] == "launch").count() as u64;
         assert!(launches.is_none_or(|all| logged <= all), "{logged} launches are in the log, of {launches:?}");
-        // The recording waits for nobody.
+        // The recording waits for no other thread: it is complete at once.
         let recorded = Recording::of(folder.path()).number("/launches");
         assert!(launches.is_none_or(|all| recorded == all), "{recorded} launches are recorded, of {launches:?}");
         return;
@@ -124,7 +124,7 @@ fn expect_recorded(hostile: &Hostile, folder: &Folder, said: &[String]) {
     assert_eq!(faults.map(|entry| &entry[1]), Some(&0.into()), "the guard had a fault: {summary:#}");
 }
 
-/// The program reached the driver by a way that passes the guard by: who asks for a summary or a summary is told.
+/// The program reached the driver past the guard: the summary or the report says so.
 fn expect_miss_is_said(outcome: &Outcome, said: &[String]) {
     let kept = if outcome.out().exists() { outcome.out().report("text") } else { String::new() };
     let told =

@@ -1,4 +1,4 @@
-//! Programs that hang without preloading, killed while they do: what their folders say of them.
+//! Programs that hang without preloading, killed meanwhile: the diagnosis from their folders.
 
 use crate::{ask, questions};
 use lazyguard_e2e::{expect_only_slow, number, run, text, text_report_of, App, Json, Outcome, Recording, Run, Work};
@@ -74,13 +74,13 @@ fn killed_it_is_diagnosed_from_its_folder(test: &str, name: &str) {
     };
     assert_eq!(waits(&after.0["snapshot"]), waits(&live), "after: {:#}\nlive: {live:#}", after.0);
 
-    // Killed before anybody was told: the folder is all there is.
+    // Killed before the guard reported: the folder is all there is.
     let folder = killed_at_standstill(&work, &app).out();
     assert!(!folder.holds("hang.json") && !folder.holds("run.json"));
     let before = Recording::of(folder.path());
     let said = text_report_of(folder.path());
     if app.expected_code() == "LG299" {
-        // What has no known pattern may only be slow, and there has been no time to tell.
+        // A hang of no known pattern may only be slow, and there was no time to find out.
         let mut busy = before.0["snapshot"]["streams"].as_array().into_iter().flatten();
         let on_it = busy.find(|busy| busy["stream"]["number"] == stream);
         let handle = on_it.map(|busy| number(busy, "/stream/handle"));

@@ -1,4 +1,4 @@
-//! The tests that lists make: one for each program and each question that fits it, named `FILE::PROGRAM::QUESTION`.
+//! The tests generated from lists: one for each program and each question that fits it, named `FILE::PROGRAM::QUESTION`.
 //!
 //! | file | asks | of |
 //! |---|---|---|
@@ -8,7 +8,7 @@
 //! | `corpus` | the code, the culprit, and that nothing slow is called a hang | every program of `corpus/hang` and `corpus/slow` |
 //! | `hazards` | its hazards, and that the controls have none | every program of `corpus/hazard` |
 //!
-//! The lists are read when the tests are listed, so a new program needs no build of this file. The harness takes the arguments of
+//! The harness reads the lists when it lists the tests, so a new program needs no build of this file. It takes the arguments of
 //! Rust's own: `cargo test -p lazyguard-e2e --test programs -- corpus::wait_cycle`.
 
 use lazyguard_e2e::Expect;

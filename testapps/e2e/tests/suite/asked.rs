@@ -1,5 +1,4 @@
-//! What the commands say to somebody who asks for a process that is gone, for a folder that several were given, for what does not
-//! match.
+//! The commands' answers for a process that is gone, for a folder that several processes share, and for arguments that do not match.
 
 use lazyguard_e2e::{command, hostile_program, run, App, Folder, Outcome, Run, Work};
 use std::fs;
@@ -54,7 +53,7 @@ fn a_process_that_was_killed_is_found_by_its_number() {
     let log = asked(&work, ["log", &process, "--event", "launch"]).set("TMPDIR", &memory.0).finish();
     assert_eq!((log.code, log.stderr.as_str()), (Some(0), said.as_str()), "{log}");
     assert!(log.stdout.contains("cuLaunchKernel"), "{log}");
-    // Without that folder nobody knows the process.
+    // Without that folder, no command finds the process.
     let elsewhere = asked(&work, ["report", &process]).finish();
     assert_eq!((elsewhere.code, elsewhere.stdout.as_str()), (Some(1), ""), "{elsewhere}");
     assert!(

@@ -1,4 +1,4 @@
-//! The asynchronous calls that blocked the host: each program gives the reason that it is about, and the thread that is to blame.
+//! The asynchronous calls that blocked the host: for each program, the report names the expected reason and the thread to blame.
 
 use lazyguard_e2e::{app, corpus_program, hostile_program, number, text, timing_of, timing_text_of, Json, Run, Work};
 use std::path::{Path, PathBuf};

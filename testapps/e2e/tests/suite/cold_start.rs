@@ -1,5 +1,5 @@
-//! The summary of a start: each part is found where a delay was put, and the parts are the whole. How long anything takes by
-//! itself is not asked: that is the machine's to say.
+//! The summary of a start: each part contains the delay that the test put there, and the parts add up to the whole. No test limits a
+//! duration that depends on the machine.
 
 use lazyguard_e2e::{
     app, command, corpus_program, driver_folder, hostile_program, number, target, text, timing_of, timing_text_of,
@@ -162,7 +162,7 @@ fn the_time_begins_where_the_process_does() {
     let before = now();
     let summary = finished(Run::new(&work, app("blocking_async")));
     let (began, after) = (number(&summary, "/began_unix_ns"), now());
-    // The system tells the start to a hundredth of a second.
+    // The system gives the start to a hundredth of a second.
     assert!(began + 15 * MS >= before && began < after, "{before} {began} {after}");
     let armed = number(&summary, "/armed_ns");
     assert!(armed <= after - began && armed > 0, "{summary:#}");

@@ -1,4 +1,4 @@
-//! Whatever ends a process, and wherever: what was recorded before is in its folder, and what it was stuck in is known.
+//! A process that ends in any way, at any point: its folder has the records written before, and names the call in progress.
 
 use lazyguard_e2e::{
     calls_in, expect_only_slow, gapless_numbers, hostile_program, in_progress, log_of, number, numbers_in, report_of,

@@ -1,4 +1,4 @@
-//! `lazyguard doctor`: what the guard will and will not see, said before.
+//! `lazyguard doctor`: predicts what the guard will and will not see.
 
 use lazyguard_e2e::{app, command, driver, driver_folder, hostile_program, Json, Outcome, Run, Work};
 use std::fs;
@@ -49,7 +49,7 @@ fn found(run: Run<'_>) -> Found {
     let said: Json = serde_json::from_str(&outcome.stdout).unwrap_or_else(|error| panic!("{error}: {outcome}"));
     let findings = said["findings"].as_array().cloned().unwrap_or_default();
     for finding in &findings {
-        // Whoever is told of something is told what to do.
+        // Each note and problem says what to do.
         assert_eq!(finding["do"].is_string(), finding["level"] != "ok", "{finding}");
     }
     let problems = findings.iter().filter(|finding| finding["level"] == "problem").count();
@@ -223,7 +223,7 @@ fn what_nothing_can_be_preloaded_into_is_a_problem() {
     said(Path::new("no-such-program-anywhere")).expect_problem("program", "no such program in PATH");
 }
 
-/// The superuser may give a file to somebody else, who is then another user than the one who runs it.
+/// The superuser may give a file to another user, and then runs it as that user.
 #[test]
 fn set_user_id_is_a_problem_for_whoever_it_makes_another_user() {
     let work = Work::new(lazyguard_e2e::this_test!());

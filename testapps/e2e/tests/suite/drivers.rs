@@ -40,8 +40,8 @@ fn each_older_driver_has_a_library_of_its_own() {
 }
 
 /// A program under the guard and without, on one driver: what completes bare must complete guarded, with the same output,
-/// and nothing may crash. A program that is linked to a function which the driver lacks cannot even be started bare; the
-/// guard has an export of that name, so it starts and is told that there is no such function. Answers what the guarded run came to.
+/// and nothing may crash. A program that is linked to a function which the driver lacks cannot even be started bare. The guard exports
+/// that name, so the guarded program starts, and its call returns that there is no such function. Returns the guarded run's outcome.
 fn compare(work: &Work, app: &App, driver: &Driver) -> Outcome {
     let bare = on(work, app, driver).start().finish_within(HANGS);
     let guarded = on(work, app, driver).guarded().kept().start();
@@ -248,7 +248,7 @@ fn own_calls_that_fail_change_nothing() {
     }
 }
 
-/// A call that never returns blocks its caller and nobody else, and the guard reports nothing that it does not know.
+/// A call that never returns blocks its caller and no other thread, and the guard reports only what it knows.
 #[test]
 fn a_call_that_never_returns_is_not_called_twice() {
     let work = Work::new(lazyguard_e2e::this_test!());

@@ -1,4 +1,4 @@
-//! `lazyguard dump`: any guarded process answers, whatever it is doing, and is none the worse.
+//! `lazyguard dump`: a guarded process answers in any state, without harm to it.
 
 use lazyguard_e2e::{app, command, hostile_program, number, run, text, App, Json, Outcome, Run, Running, Work};
 use std::fs;
@@ -95,7 +95,7 @@ fn a_hung_process_says_why_before_it_is_called_a_hang() {
         "waits for k1 on stream 1",
         "fix: load k2 before launching k1",
         "in cuCtxSynchronize for ",
-        // The stack of the blocked thread, with the names that its files tell.
+        // The stack of the blocked thread, with the names from its files.
         " s in cuCtxSynchronize at main lazy_pair.cpp:",
         &format!("stack of thread {process} in cuCtxSynchronize:\n"),
         "    at main, ",
@@ -198,7 +198,7 @@ fn a_process_at_full_speed_answers_and_goes_on() {
         assert!(number(&pair[0], "/hang/at") < number(&pair[1], "/hang/at"), "{pair:#?}");
     }
     for answer in &answers {
-        // A launch may be in progress because the queue is full, which is said with its reservation; nothing else stands in its way.
+        // A launch may be in progress because the queue is full; the report adds its reservation. No other verdict may appear.
         let verdicts = answer["hang"]["verdicts"].as_array().map_or(&[][..], Vec::as_slice);
         assert!(verdicts.iter().all(|verdict| verdict["code"] == "LG205"), "{answer:#}");
     }
@@ -283,7 +283,7 @@ fn signal(process: u32, signal: i32) {
     unsafe { libc::kill(process as libc::pid_t, signal) };
 }
 
-/// It is killed after it was asked, and before it looks: nobody waits for the end of the time.
+/// It is killed between the request and its next look: the command does not wait until the limit.
 #[test]
 fn a_process_that_ends_meanwhile_is_not_waited_for() {
     let work = Work::new(lazyguard_e2e::this_test!());
@@ -302,7 +302,7 @@ fn a_process_that_ends_meanwhile_is_not_waited_for() {
     assert!(line.contains("has ended meanwhile") && begin.elapsed() < 10 * SECOND, "{line}");
 }
 
-/// Where the disk is full the process says so, by way of the recording that it cannot answer into.
+/// Where the disk is full, the process says so in the header of the recording, because it cannot write the answer.
 #[test]
 fn an_answer_that_cannot_be_written_is_said_to() {
     let work = Work::new(lazyguard_e2e::this_test!());

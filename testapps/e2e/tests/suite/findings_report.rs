@@ -1,4 +1,4 @@
-//! What the processes of a run are found to have done: `lazyguard report` of a folder that holds theirs.
+//! `lazyguard report` of a folder that holds those of several processes.
 
 use lazyguard_e2e::{app, command, corpus_program, root, text, Json, Outcome, Run, Work};
 use std::fs;
@@ -16,7 +16,7 @@ fn rank<'w>(work: &'w Work, program: PathBuf, rank: &str) -> Run<'w> {
     Run::new(work, program).guarded().set("LAZYGUARD_OUT", template).set("RANK", rank)
 }
 
-/// A hazard that nobody can prevent: the program loads a module itself, while a kernel runs.
+/// A hazard that preloading cannot prevent: the program loads a module itself, while a kernel runs.
 fn loads_beside_work() -> PathBuf {
     corpus_program("module_load_behind_long_kernel")
 }
@@ -172,7 +172,7 @@ fn a_process_that_is_killed_has_its_hazards_in_the_recording() {
     assert!(said(&[], &folder).contains("was killed or ended without an exit"));
     fs::write(folder.join("hazards.json"), "{\"cut").unwrap_or_else(|error| panic!("{error}"));
     let (code, damaged, error) = report(&["--hazards"], &folder);
-    // What can be told is, and a script learns of the rest.
+    // The command reports the readable part; the exit code tells a script of the rest.
     assert_eq!((code, error.as_str()), (Some(1), ""), "{damaged}");
     assert!(damaged.starts_with(&format!("cannot be read: {}", folder.join("hazards.json").display())), "{damaged}");
     assert!(damaged.contains("hazard LG102"), "{damaged}");

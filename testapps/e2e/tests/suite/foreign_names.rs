@@ -1,4 +1,4 @@
-//! A program whose names try to be more than names: whatever it is called, it forges no line and commands no terminal.
+//! Hostile names of programs and their parts: none forges a line or commands a terminal.
 
 use crate::run_passes_on::under;
 use lazyguard_e2e::{app, command, Run, Running, Work};

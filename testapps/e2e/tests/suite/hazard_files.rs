@@ -1,5 +1,5 @@
-//! The hazards of a run, as its folder holds them: grouped, counted and thinned out, the same from the file that the process
-//! wrote and from its recording, and there whatever ended it.
+//! The hazards of a run in its folder: grouped, counted and thinned out; the same from the file that the process wrote and from its
+//! recording; present however the process ended.
 
 use lazyguard_e2e::{log_of, number, run, text, App, Folder, InCorpus, Json, Outcome, Run, Work};
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ fn hazards(folder: &Folder) -> Vec<Json> {
     file["hazards"].as_array().cloned().unwrap_or_default()
 }
 
-/// What tells one hazard from another, in the file.
+/// What distinguishes one hazard from another, in the file.
 fn key(hazard: &Json) -> String {
     let kernel = hazard["kernel"].as_str().unwrap_or("-");
     format!("{} {kernel} {} {}", text(hazard, "/code"), text(hazard, "/call"), hazard["prevented"])
@@ -99,7 +99,7 @@ fn hazards_are_the_same_in_the_file_and_in_the_recording() {
     assert_ne!(found["first"]["stream"], found["first"]["other_stream"]);
 }
 
-/// Loaded ahead of use, nothing is cold; what would have happened otherwise is told, and told apart.
+/// With preloading nothing is cold; hazards that it prevented are reported, and marked as prevented.
 #[test]
 fn what_the_guard_prevented_is_told_apart() {
     let work = Work::new(lazyguard_e2e::this_test!());

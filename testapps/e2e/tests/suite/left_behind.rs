@@ -1,4 +1,4 @@
-//! Private folders that are left behind: how much of them stays, and `lazyguard clean`.
+//! Private folders of ended processes: how many the guard keeps, and `lazyguard clean`.
 
 use crate::run_passes_on::under;
 use lazyguard_e2e::{app, command, run, App, Run, Work};
@@ -16,7 +16,7 @@ const MOST: usize = 16;
 /// A folder in memory, gone with the test.
 struct InMemory(PathBuf);
 
-/// The number of the namespace in the name of a private folder, as every version of LazyGuard tells it: FNV-1a of this boot and of the
+/// The number of the namespace in the name of a private folder, as every version of LazyGuard computes it: FNV-1a of this boot and of the
 /// namespace.
 fn namespace() -> u16 {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_else(|error| panic!("{error}"));
@@ -78,7 +78,7 @@ fn failed_processes_do_not_fill_the_memory() {
     let work = Work::new(lazyguard_e2e::this_test!());
     let memory = InMemory::new("failed");
     let failed = memory.failed("", 20, 4096);
-    // A process that hangs is one that lives: its folder is counted with nobody's.
+    // A process that hangs is alive: its folder does not count among those of ended processes.
     let mut living =
         run(&work, &App::named("plain_spin")).guarded().set("TMPDIR", &memory.0).hang_after("200ms").start();
     living

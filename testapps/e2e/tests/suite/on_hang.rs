@@ -1,4 +1,4 @@
-//! `LAZYGUARD_ON_HANG`: the program ends as it says, or goes on beside a command that it does not notice.
+//! `LAZYGUARD_ON_HANG`: the program ends as the setting says, or goes on beside a command that it does not notice.
 
 use lazyguard_e2e::{number, root, run, text, App, Folder, Recording, Run, Running, Work};
 use std::fs;
@@ -78,7 +78,7 @@ fn exit_ends_the_process_with_its_status_past_every_exit_handler() {
     }
 }
 
-/// Nobody has asked for a folder, and the recording was in memory: both outlive the process all the same.
+/// The user has not asked for a folder, and the recording was in memory: both outlive the process.
 #[test]
 fn the_private_folder_stays_with_a_whole_recording() {
     let work = Work::new(lazyguard_e2e::this_test!());
@@ -96,8 +96,7 @@ fn the_private_folder_stays_with_a_whole_recording() {
     }
 }
 
-/// A program with one child of its own, which waits for its children and counts their signals, and lets the hang go when it is
-/// told to.
+/// A program with one child of its own, which waits for its children, counts their signals, and ends the hang on request.
 const WITNESS: &str = "import subprocess\n\
     signals = []\n\
     signal.signal(signal.SIGCHLD, lambda *_: signals.append(1))\n\
@@ -208,7 +207,7 @@ fn field_of_status(process: libc::pid_t, field: &str) -> Option<u32> {
     status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':')?.trim().parse().ok())
 }
 
-/// A process outside the program's group, which nobody else ends.
+/// A process outside the program's group, which only this test ends.
 struct Stray(libc::pid_t);
 
 impl Drop for Stray {

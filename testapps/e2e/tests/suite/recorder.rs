@@ -1,4 +1,4 @@
-//! The recording: each kind of event with its facts, and every record accounted for.
+//! The recording: each kind of event with its facts, and an account of every record.
 
 use crate::crash::{facts_in, storm};
 use lazyguard_e2e::{
@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A run that ended in an orderly way, its recording and its log.
+/// A run with an orderly end, its recording and its log.
 fn recorded(run: Run<'_>) -> (Outcome, Recording, Vec<Json>) {
     let outcome = run.guarded().kept().finish();
     assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{outcome}");

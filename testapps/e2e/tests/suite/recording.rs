@@ -1,4 +1,4 @@
-//! The log and the summary: what a run folder holds after a run.
+//! The log and the summary in a run folder after a run.
 
 use lazyguard_e2e::{app, apps, expect_uneventful, hostile_program, number, run, text, App, Json, Run, Work};
 use std::collections::BTreeSet;

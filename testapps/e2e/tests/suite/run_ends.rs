@@ -1,4 +1,4 @@
-//! `lazyguard run` ends a program: when its time is over or it hangs, and everything it has started.
+//! `lazyguard run` ends a program that exceeds its time or hangs, with all processes that it has started.
 
 use crate::run_passes_on::under;
 use lazyguard_e2e::{app, text, Folder, Outcome, Run, Work};
@@ -167,7 +167,7 @@ fn a_hang_that_the_program_is_ended_for_otherwise_fails_the_run_if_asked() {
     assert_eq!(outcome.code, Some(42), "the guard ends the process itself: {outcome}");
 }
 
-/// The supervisor is gone, and nobody else is harmed.
+/// The supervisor is gone; the program is unharmed.
 #[test]
 fn the_program_goes_on_when_the_supervisor_is_killed() {
     let work = Work::new(lazyguard_e2e::this_test!());

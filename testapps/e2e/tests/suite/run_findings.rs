@@ -1,4 +1,4 @@
-//! `lazyguard run` says what was found: exit codes, files that fit their schemas, annotations, suppressions and a baseline.
+//! `lazyguard run` reports its findings: exit codes, files that fit their schemas, annotations, suppressions and a baseline.
 
 use crate::run_passes_on::under;
 use lazyguard_e2e::{app, command, corpus_program, root, text, Json, Outcome, Work};
@@ -86,7 +86,7 @@ fn a_run_inside_another_hides_nothing_from_it() {
         let words = [&[inner.as_str()], inside, &["--", &program]].concat();
         let outcome = under(&work, &["--fail-on", "hazard"], &words).finish();
         let expect = if inside.len() == 1 { 118 } else { 0 };
-        // Whoever names a folder of its own keeps what is in it for itself.
+        // An inner run with a folder of its own hides its findings from the outer run.
         assert_eq!(outcome.code, Some(expect), "{inside:?}: {outcome}");
     }
     let words = [inner.as_str(), "run", "--", &inner, "run", "--", &program];

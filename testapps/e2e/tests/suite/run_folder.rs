@@ -1,4 +1,4 @@
-//! The folder of `lazyguard run`: what is in it, what it is called, and when it goes away.
+//! The folder of `lazyguard run`: its contents, its name, and when the command removes it.
 
 use crate::run_passes_on::under;
 use lazyguard_e2e::{app, command, text, Folder, Run, Work};
@@ -75,7 +75,7 @@ fn the_private_folder_is_kept_if_the_program_fails() {
     assert_eq!((outcome.code, outcome.left_behind().len()), (Some(3), 1), "{outcome}");
     let root = outcome.left_behind()[0].clone();
     assert!(outcome.stderr.contains(&format!("/{root}\n")) && outcome.stderr.lines().count() == 1, "{outcome}");
-    // If nobody has used CUDA there is nothing to keep.
+    // Without a process that used CUDA, there is nothing to keep.
     let nothing = under(&work, &[], &["sh", "-c", "exit 3"]).finish();
     assert_eq!((nothing.stderr.as_str(), nothing.left_behind()), ("", vec![]), "{nothing}");
     let kept = under(&work, &["--keep"], &["sh", "-c", &cuda()]).finish();
@@ -122,7 +122,7 @@ fn ranks_share_the_folder_that_they_are_all_given() {
     assert_eq!(names_in(&out), ["rank0", "rank1", "rank2", "rank3"]);
 }
 
-/// `lazyguard run` runs a launcher, which tells its processes their ranks.
+/// `lazyguard run` runs a launcher, which sets its processes' ranks.
 #[test]
 fn the_processes_of_a_launcher_have_their_ranks_in_their_folders_names() {
     let work = Work::new(lazyguard_e2e::this_test!());

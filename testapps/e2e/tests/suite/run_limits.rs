@@ -1,5 +1,5 @@
-//! `lazyguard run` where something is missing that it usually has: descriptors, threads, processes, room for files, `/proc`. The
-//! program runs as it would without this command, and a line says what is less.
+//! `lazyguard run` without something that it usually has: descriptors, threads, processes, room for files, `/proc`. The program runs as
+//! it would without this command, and a line says what is missing.
 
 use crate::run_passes_on::{send, under};
 use lazyguard_e2e::{app, command, library, skipped, Outcome, Run, Work};
@@ -52,7 +52,7 @@ fn signals_are_passed_on_without_descriptors() {
 
 /// A limit of processes that is used up: `None`, and why, where this cannot be tried, for it does not hold for root.
 fn crowded(work: &Work, count: u32, arguments: &[&str]) -> Option<Outcome> {
-    // Somebody who has no other process.
+    // A user without any other process.
     let user = (61_000 + std::process::id() % 4_000).to_string();
     let setpriv = ["setpriv", "--reuid", &user, "--regid", &user, "--clear-groups"];
     let test = Command::new(setpriv[0]).args(&setpriv[1..]).args(["test", "-r"]).arg(library()).status();
@@ -75,7 +75,7 @@ fn a_program_for_which_there_is_no_second_process_takes_the_first_ones_place() {
     let asks = "import ctypes; n = ctypes.c_int(7); ctypes.CDLL(None).prctl(37, ctypes.byref(n)); print(n.value)";
     let outcome = crowded(&work, 1, &["--", "python3", "-c", asks]).unwrap();
     assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), "0\n"), "{outcome}");
-    // Nobody could keep this promise.
+    // Without this command, no process could enforce the time limit.
     let outcome = crowded(&work, 1, &["--timeout", "1s", "--", "/bin/echo", "it ran"]).unwrap();
     assert_eq!((outcome.code, outcome.stdout.as_str(), lines(&outcome).len()), (Some(126), "", 1), "{outcome}");
 }

@@ -1,4 +1,4 @@
-//! `lazyguard run` passes everything on: exit codes, signals, input, output, and what is inherited.
+//! `lazyguard run` changes none of these: exit codes, signals, input, output, and what the program inherits.
 
 use lazyguard_e2e::{command, Outcome, Run, Running, Work};
 use std::ffi::OsStr;

@@ -1,5 +1,6 @@
 //! `lazyguard run` of a program whose processes change their user, as `gosu`, `su` and `setpriv` do in a container's entry point, or
-//! their root: they may not write into the folder of the run, and what they hang or meet is found all the same, or said not to be.
+//! their root. They may not write into the folder of the run; the command finds their hangs and hazards all the same, or says that it
+//! cannot.
 
 use crate::run_passes_on::under;
 use lazyguard_e2e::{app, command, corpus_program, driver, library, skipped, text, Folder, Outcome, Run, Work};
@@ -9,7 +10,7 @@ use std::process::Command;
 use std::time::Duration;
 
 const LONG: Duration = Duration::from_secs(25);
-/// `nobody`, who owns nothing.
+/// The user `nobody`, which owns nothing.
 const USER: &str = "65534";
 const HANGS: [&str; 4] = ["--preload", "off", "--hang-after", "400ms"];
 
@@ -110,7 +111,7 @@ fn a_run_of_another_user_in_a_run_is_part_of_that() {
     assert_eq!(outcome.code, Some(117), "{outcome}");
 }
 
-/// Whoever does not know the place cannot find it, and whoever knows it can take nobody else's folder away.
+/// A process that does not know the place cannot find it; one that knows it cannot remove another's folder.
 #[test]
 fn the_place_for_other_users_cannot_be_listed() {
     let work = Work::new(lazyguard_e2e::this_test!());
@@ -142,7 +143,7 @@ fn what_cannot_be_seen_of_a_process_fails_a_run_that_is_to_fail_on_it() {
         let said = outcome.stderr.contains("could make no folder that this run reads");
         assert_eq!(said, code == 125, "{options:?}: {outcome}");
     }
-    // One that goes its own way has asked for that.
+    // A process with a folder of its own has asked for that.
     let own = format!("LAZYGUARD_OUT='{}' '{}'", work.path().join("own").display(), app("lazy_pair").display());
     let outcome = under(&work, &["--fail-on", "hang"], &["sh", "-c", &own]).finish();
     assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{outcome}");

@@ -1,5 +1,5 @@
-//! How each process of a run ended is known where `lazyguard run` is its parent, or became it, or has ended it itself; and nothing is called
-//! well that a signal or this command has ended, or of which it is not known.
+//! How each process of a run ended. `lazyguard run` knows it of a process whose parent it is or became, or that it has ended itself. It
+//! never calls a process well that a signal or the command ended, or whose end it does not know.
 
 use crate::run_passes_on::under;
 use lazyguard_e2e::{app, command, root, text, Json, Outcome, Work};
@@ -85,7 +85,7 @@ fn a_segfault_of_an_orphan_is_told_and_does_not_change_the_exit_code() {
     ran.expect("signalled", "was ended by signal 11 (SIGSEGV)");
 }
 
-/// Its parent alone is told.
+/// The kernel informs the process's parent alone.
 #[test]
 fn of_a_segfault_that_a_parent_of_its_own_was_told_of_it_is_said_that_it_is_not_known() {
     let work = Work::new(lazyguard_e2e::this_test!());
@@ -102,7 +102,7 @@ fn what_this_command_has_ended_is_not_well() {
     assert_eq!(ran.outcome.code, Some(124), "{}", ran.outcome);
     ran.expect("killed", "was ended by `lazyguard run`, by signal 15 (SIGTERM)");
     assert!(ran.outcome.stderr.contains(", 1 ended by `lazyguard run`, "), "{}", ran.outcome);
-    // Also where a parent of its own is told how.
+    // Also where the kernel informs a parent of the process's own.
     let script = format!("trap 'wait; exit 1' TERM; {} & wait", ends("time.sleep(60)"));
     let ran = Ran::new(&work, &["--timeout", "2s"], &script);
     assert_eq!(ran.outcome.code, Some(124), "{}", ran.outcome);

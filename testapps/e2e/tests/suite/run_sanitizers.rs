@@ -1,7 +1,7 @@
-//! Programs that are built with a sanitizer run under the guard, and what the sanitizer is to find, it finds.
+//! Programs that are built with a sanitizer run under the guard, and the sanitizer still finds its errors.
 //!
-//! They are compiled here, with the C++ compiler that has built the other programs; one whose sanitizer is not installed is skipped, and
-//! said.
+//! The tests compile them with the C++ compiler that has built the other programs. A test whose sanitizer is not installed is skipped,
+//! and says so.
 
 use crate::run_passes_on::under;
 use lazyguard_e2e::{command, root, skipped, target, Outcome, Run, Work};

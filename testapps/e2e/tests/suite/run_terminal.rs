@@ -1,5 +1,5 @@
-//! `lazyguard run` at a terminal: keys, jobs, pipelines and scripts, played by `run_terminal.py`; each also without it, to see that
-//! what is expected is what a shell does.
+//! `lazyguard run` at a terminal: keys, jobs, pipelines and scripts, played by `run_terminal.py`. Each also runs without the command, to
+//! check that the expectation is what a shell does.
 
 use crate::run_passes_on::{send, under};
 use lazyguard_e2e::{command, root, Run, Work};

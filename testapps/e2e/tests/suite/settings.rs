@@ -1,4 +1,4 @@
-//! Each setting has its effect, and what cannot be used costs one line and nothing else.
+//! Each setting has its effect; an unusable one costs one line and nothing else.
 
 use lazyguard_e2e::{
     app, calls, command, expect_a_block, expect_slow, expect_uneventful, number, run, text, App, Folder, Json, Outcome,
@@ -80,7 +80,7 @@ fn off_looks_every_function_up_as_bare() {
     assert_eq!(calls(&log("off")), calls(&log("bare")), "left: switched off; right: bare");
 }
 
-/// The command is another way to preload, and no other behaviour: settings, arguments, output and exit code go through.
+/// The command preloads the library and changes nothing else: settings, arguments, output and exit code go through.
 #[test]
 fn lazyguard_run_is_the_same_as_preloading() {
     let work = Work::new(lazyguard_e2e::this_test!());
@@ -245,7 +245,7 @@ fn the_folder_follows_its_template() {
     let started = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs();
     let outcome =
         Run::new(&work, app("module_pair")).guarded().set("LAZYGUARD_OUT", &template).set("RANK", "17").finish();
-    // A field that is none stands as it was written, and is one line.
+    // An unknown field stays as it was written, and costs one line.
     assert_eq!((outcome.code, outcome.stderr.lines().count()), (Some(0), 1), "{outcome}");
     assert!(outcome.stderr.contains("has %x, which is no field"), "{outcome}");
     let folder = Folder::only_one_in(&work.path().join("deep/er"));
@@ -290,7 +290,7 @@ fn the_private_folder_is_private_and_goes_at_a_clean_exit() {
 #[test]
 fn the_private_folder_stays_when_there_is_something_to_report() {
     let work = Work::new(lazyguard_e2e::this_test!());
-    // A kernel of a second and a half stands still for three times this threshold; then it ends, and so does the program.
+    // A kernel of a second and a half makes no progress for three times this threshold; then it ends, and so does the program.
     let outcome = Run::new(&work, app("slow_but_fine")).guarded().hang_after("300ms").finish();
     assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), "slow kernel done\n"), "{outcome}");
     expect_slow(&outcome.stderr);

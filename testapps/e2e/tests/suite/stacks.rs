@@ -1,4 +1,4 @@
-//! The stacks of blocked threads: what the report says of them live, and what the command makes of the folder afterwards.
+//! The stacks of blocked threads: in the live report, and as the command reads them from the folder afterwards.
 
 use lazyguard_e2e::{number, root, stack_program, text, Folder, Json, Run, Work};
 use std::fs;
@@ -41,7 +41,7 @@ impl Hung {
         serde_json::from_str(&self.folder.report("json")).unwrap_or_else(|error| panic!("the report: {error}"))
     }
 
-    /// The frames of the only stack, as the command tells them.
+    /// The frames of the only stack, as the command reports them.
     fn frames(&self) -> Vec<Json> {
         let report = self.json();
         let stacks = report["stacks"].as_array().unwrap_or_else(|| panic!("no stacks: {report:#}"));
@@ -49,7 +49,7 @@ impl Hung {
         stacks[0]["frames"].as_array().cloned().unwrap_or_default()
     }
 
-    /// The lines of the live report that tell the only stack.
+    /// The lines of the live report that show the only stack.
     fn live_lines(&self) -> Vec<&str> {
         self.said.lines().filter_map(|line| line.strip_prefix("lazyguard:     at ")).collect()
     }

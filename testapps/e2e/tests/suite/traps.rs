@@ -1,4 +1,4 @@
-//! The interposing traps again, where a property of the library or of a whole run shows what no single program does.
+//! The interposing traps again, for properties of the library or of a whole run that no single program shows.
 
 use lazyguard_e2e::{apps, calls, command, hostile_program, library, run, App, Elf, Run, Work};
 use std::collections::BTreeSet;
@@ -23,7 +23,7 @@ fn trap_01_the_watchdog_calls_no_driver_function() {
     /// Asked only where a call loads a function and blocks, and about kernels that are launched as such.
     const MAY_BE_ASKED: [&str; 2] = ["cuFuncIsLoaded", "cuKernelGetAttribute"];
     let work = Work::new(lazyguard_e2e::this_test!());
-    // Programs of one thread that hang in a known way, so that the driver is asked once; nearly all of the questions come up among them.
+    // Programs of one thread that hang in a known way, so that the driver is asked once; nearly all of the questions occur among them.
     let programs = [
         ("persistent_two_libraries", lazyguard_e2e::app("persistent_two_libraries")),
         ("lazy_pair", lazyguard_e2e::app("lazy_pair")),
@@ -77,7 +77,7 @@ fn trap_03_no_thread_starts_before_cu_init() {
     assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), "before: 1\nafter: True\n"), "{outcome}");
 }
 
-/// Trap 7: the library stands in front of exact names only, and `lazyguard symbols` lists them.
+/// Trap 7: the library hooks exact names only, and `lazyguard symbols` lists them.
 #[test]
 fn trap_07_only_names_of_the_driver_are_exported() {
     let output = Command::new(command()).arg("symbols").output().unwrap_or_else(|error| panic!("{error}"));
@@ -189,7 +189,7 @@ fn trap_15_the_library_is_never_unloaded() {
     assert!(Elf::read(&library()).is_never_unloaded(), "DF_1_NODELETE is not set");
 }
 
-/// Trap 17: the question whether a context is idle is not asked while a capture that it would invalidate is under way.
+/// Trap 17: the guard does not ask whether a context is idle during a capture that the question would invalidate.
 #[test]
 fn trap_17_nothing_is_recorded_into_a_capture() {
     const HARMLESS: [&str; 4] =

@@ -1,7 +1,7 @@
 //! The warm path of a launch: no allocation, no lock, no system call.
 //!
-//! `testapps/bench/warm_path.cpp` counts them for one thread, the driver's own ones included, so the guard's share is what is
-//! more under it than bare; and that is nothing, whatever is recorded.
+//! `testapps/bench/warm_path.cpp` counts them for one thread, the driver's own included. The guard's share is the guarded count less the
+//! bare one; it is zero, whatever is recorded.
 
 use lazyguard_e2e::{target, Outcome, Run, Work};
 

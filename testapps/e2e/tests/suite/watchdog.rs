@@ -1,4 +1,4 @@
-//! The verdict: when it comes, where it goes and what it says.
+//! The verdict: its time, its destinations and its text.
 
 use lazyguard_e2e::{
     app, expect_a_block, expect_slow, expect_uneventful, log_of, number, run, text, watchdog_blocks, App, Folder, Json,
@@ -38,7 +38,7 @@ fn seconds_to(work: &Work, name: &str, threshold: &str, headings: &[&str]) -> Ve
 #[test]
 fn the_verdict_comes_within_a_second_of_the_threshold_and_not_before() {
     let work = Work::new(lazyguard_e2e::this_test!());
-    // What has no known pattern is slow at the threshold, and a hang when it has stood still for three times that.
+    // A standstill of no known pattern is slow at the threshold, and a hang after three times that.
     for (name, headings) in
         [("plain_spin", &[("SLOW", 1), ("HANG", 3)][..]), ("persistent_two_libraries", &[("HANG", 1)])]
     {
@@ -241,7 +241,7 @@ fn the_block_names_every_blocked_thread() {
         &[&[&format!("thread {} ", threads[0]), "in cuLaunchKernel"], &[&format!("thread {} ", threads[1])]],
     );
     expect_lines(&said, &[&["waits since +", "for memory at", "== 1"]]);
-    // Whoever gets in first loads; the other waits behind it. Both orders were seen.
+    // The thread that enters first loads; the other waits behind it. Both orders occur.
     assert_eq!(text(&hang, "/verdicts/0/code"), "LG202");
 }
 
@@ -301,7 +301,7 @@ fn what_stands_as_reported_is_repeated_in_a_line_after_pauses_that_double() {
         let [line] = repeated[..] else { panic!("a repetition is a line: {outcome}") };
         assert!(line.ends_with(": still LG202, as reported"), "{outcome}");
         let (pause, took) = (THRESHOLD * f64::from(1 << number), blocked_for(line) - last);
-        // The lines tell tenths of a second, and it is looked at once in the threshold.
+        // The lines give tenths of a second, and the watchdog looks once in the threshold.
         assert!(took >= pause - 0.11 && took <= 1.5 * pause + 1.0, "repetition {number} after {took} s: {outcome}");
         last = blocked_for(line);
     }
@@ -388,8 +388,8 @@ const FAILS: &str = "import ctypes, sys, time\n\
     print(driver.cuStreamSynchronize(stream), flush=True)\n\
     time.sleep(float(sys.argv[1]))\n";
 
-/// A call that came back with an error was not slow: the context may be gone. The watchdog sees it, the exit sees it, and where the
-/// process ends without either, the recording tells.
+/// A call that came back with an error was not slow: the context may be gone. The watchdog sees it, or the exit does; where the process
+/// ends without either, the recording has it.
 #[test]
 fn a_hang_that_ends_with_an_error_is_not_said_to_have_resolved() {
     let work = Work::new(lazyguard_e2e::this_test!());
@@ -474,7 +474,7 @@ fn threads_named(process: u32, name: &str) -> Vec<String> {
     threads_of(process).into_iter().filter(|(_, its)| its == name).map(|(thread, _)| thread).collect()
 }
 
-/// A driver that holds whoever asks it holds the one thread that may be lost over it, and nobody else.
+/// A driver that blocks its callers blocks only the one thread that the guard can afford to lose.
 #[test]
 fn a_question_that_is_never_answered_costs_nothing() {
     let work = Work::new(lazyguard_e2e::this_test!());
@@ -548,7 +548,7 @@ fn a_slow_call_with_nothing_in_flight_is_no_hang() {
     expect_uneventful(&outcome.out());
 }
 
-/// Whoever closed descriptor 2 and opened a file of its own there must not find a report in it.
+/// A program that closed descriptor 2 and opened a file of its own there must not find a report in it.
 #[test]
 fn nothing_is_written_to_another_file_that_took_the_place_of_standard_error() {
     let work = Work::new(lazyguard_e2e::this_test!());

@@ -1,4 +1,4 @@
-//! First, do no harm: a process that never touches CUDA does not notice the guard.
+//! The guard does not affect a process that never touches CUDA.
 
 use lazyguard_e2e::{app, Outcome, Run, Work};
 use std::fs;
