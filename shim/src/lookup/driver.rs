@@ -49,6 +49,7 @@ pub fn known(entry_point: EntryPoint) -> Option<*mut c_void> {
 }
 
 #[cold]
+#[inline(never)]
 fn first(entry_point: EntryPoint, hooks: &'static HookTable) -> Option<*mut c_void> {
     table::register(hooks);
     resolve(entry_point)
