@@ -1,4 +1,4 @@
-// Kernels of blocking_async (the fourth seed leaves their bodies open). All use grid-stride loops, so that any grid covers the arrays.
+// Kernels of blocking_async (the reported program leaves their bodies open). All use grid-stride loops, so that any grid covers the arrays.
 #include "busy.h"
 
 LG_KERNEL void add_one(const int* in, int* out, int n) {

@@ -1,5 +1,5 @@
 // Kernels of lazy_pair and lazy_pair_single_kernel: one kernel spins on a device variable, another sets it; `k` does either, by argument.
-// Must stay one translation unit of three kernels: the hang of the first seed is that the second kernel is cold while the first spins.
+// Must stay one translation unit of three kernels: lazy_pair hangs because the second kernel is cold while the first spins.
 #include "portable.h"
 
 __device__ volatile int s = 0;

@@ -1,4 +1,4 @@
-// Kernel of value_fence, as the third seed posts it.
+// Kernel of value_fence, as it was reported.
 #include "portable.h"
 
 LG_KERNEL void trivial_kernel(int* data, int value) {

@@ -1,15 +1,25 @@
 //! The commands and their arguments.
 
 use clap::{Parser, Subcommand};
+use lazyguard_core::trace::layout;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 /// Keeps CUDA programs from deadlocking on lazy loading, and says why they hang.
 #[derive(Parser)]
-#[command(name = "lazyguard", version)]
+#[command(name = "lazyguard", version = VERSION.as_str(), propagate_version = true)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub command: Command,
 }
+
+/// The version, the commit of a released build (an everyday one is not compiled again for every commit), and the recordings that this
+/// build reads.
+static VERSION: LazyLock<String> = LazyLock::new(|| {
+    let commit = option_env!("LAZYGUARD_COMMIT").filter(|commit| !commit.is_empty());
+    let build = commit.map_or_else(|| "development build".to_owned(), |commit| format!("commit {commit}"));
+    format!("{} ({build}, recording format {})", env!("CARGO_PKG_VERSION"), layout::VERSION)
+});
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
@@ -26,9 +36,9 @@ pub(crate) enum Command {
     Log(crate::log::Arguments),
     /// Write a recording as a timeline that a viewer opens.
     Export(crate::export::Arguments),
-    /// Explain a code.
+    /// Explain a code, or a word that a report uses: HANG, SLOW, likely.
     Explain {
-        /// The code, such as LG201; without one, all of them in a line each.
+        /// The code or the word, such as LG201; without one, all of them in a line each.
         code: Option<String>,
     },
     /// Look at this machine, and at a program: would the guard see its driver calls?

@@ -1,5 +1,5 @@
-//! `lazyguard dump`: asks a guarded process for a report now. The process answers by itself: no thread of it is stopped or
-//! signalled, and nobody traces it.
+//! `lazyguard dump`: asks a guarded process for a report now. The process answers by itself: no thread of it is stopped,
+//! signalled or traced.
 //!
 //! Protocol: a request has a number, the time in nanoseconds since 1970, or more where a greater one is there already. Where the
 //! process keeps its recording in a file, the number is written into a word of the header (`docs/TRACE_FORMAT.md`); where it
@@ -14,7 +14,9 @@ use crate::output::{write_line, Output};
 use crate::process::{file_of, maps_of, recording_of, Status};
 use crate::recording_header::header_word;
 use crate::source::{duration, Run, RECORDING};
+use crate::symbolize::Symbolizer;
 use crate::{Failure, Outcome};
+use lazyguard_core::report::DumpReport;
 use lazyguard_core::trace::layout::{self, header, state};
 use serde_json::Value;
 use std::fs::{self, File};
@@ -34,11 +36,11 @@ const POLL: Duration = Duration::from_millis(10);
 /// A process that has just been armed takes requests within this time.
 const UNTIL_ANNOUNCED: Duration = Duration::from_secs(2);
 
-/// Whom to ask.
+/// Which process to ask.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The process, or the run folder that it writes to.
-    #[arg(value_name = "PID|FOLDER", value_parser = somebody)]
+    #[arg(value_name = "PID|FOLDER", value_parser = process_or_folder)]
     what: PathBuf,
     /// For a person or for a program.
     #[arg(long, value_enum, default_value = "text")]
@@ -56,10 +58,19 @@ pub(crate) fn dump(arguments: &Arguments) -> Outcome {
     match arguments.format {
         Format::Json => writeln!(out.raw(), "{}", answer.trim_end())?,
         Format::Text => {
-            let path = asked.folder.join(ANSWER_TEXT);
-            let text = files::read_text_in(&asked.folder, ANSWER_TEXT);
-            let text = text.map_err(|error| Failure::Input(format!("{}: {error}", path.display())))?;
-            // Its lines are the library's: what is foreign in them was escaped before.
+            let text = match serde_json::from_str::<DumpReport>(&answer) {
+                Ok(mut dump) => {
+                    // The process cannot name its own functions; its files can.
+                    Symbolizer::new(&[], 0).and_process(asked.process).name_in(&mut dump.hang);
+                    dump.text().as_str().to_owned()
+                }
+                // The answer of another version; its lines are the library's, which has escaped what is foreign in them.
+                Err(_) => {
+                    let path = asked.folder.join(ANSWER_TEXT);
+                    let text = files::read_text_in(&asked.folder, ANSWER_TEXT);
+                    text.map_err(|error| Failure::Input(format!("{}: {error}", path.display())))?
+                }
+            };
             text.trim_end().lines().try_for_each(|line| write_line!(out, "{line}"))?;
         }
     }
@@ -68,7 +79,7 @@ pub(crate) fn dump(arguments: &Arguments) -> Outcome {
 }
 
 /// A number that a process may have, or what is there.
-fn somebody(text: &str) -> Result<PathBuf, String> {
+fn process_or_folder(text: &str) -> Result<PathBuf, String> {
     match text.parse::<u32>() {
         Ok(process) if process > 0 => Ok(PathBuf::from(text)),
         _ if Path::new(text).exists() => Ok(PathBuf::from(text)),
@@ -185,7 +196,7 @@ impl Asked {
             if begin.elapsed() >= limit {
                 return Err(self.failure(&format!("has not answered within {limit:?}")));
             }
-            // Somebody who asked at the same time may have written over the number with a smaller one.
+            // Another request at the same time may have written a smaller number over this one.
             if self.way.number().map_err(cannot)? < number {
                 self.way.raise(number).map_err(cannot)?;
             }

@@ -1,26 +1,43 @@
 //! `lazyguard explain`: the page of a code. The pages are those of `docs/HAZARDS.md`, as they were when this was built.
+//!
+//! A page is Markdown; a terminal gets its text: headings underlined, code indented, tables in columns, marks left out.
 
 use crate::output::{write_line, Output};
 use crate::{Failure, Outcome};
-use lazyguard_core::diagnose::Code;
+use lazyguard_core::diagnose::{Code, Confidence};
 use std::process::ExitCode;
 
 const PAGES: &str = include_str!("../../docs/HAZARDS.md");
+
+/// The words that a report uses: its first one, and how far a verdict can be relied on.
+const WORDS: [(&str, &str); 5] = [
+    ("HANG", "a known deadlock has stood still for LAZYGUARD_HANG_AFTER (30 s), or anything for three times as long"),
+    ("SLOW", "a call has been blocked for LAZYGUARD_HANG_AFTER (30 s), and what it waits for may still end"),
+    ("possible", Confidence::Possible.meaning()),
+    ("likely", Confidence::Likely.meaning()),
+    ("certain", Confidence::Certain.meaning()),
+];
 
 /// Prints one page, or the list of codes.
 pub(crate) fn explain(code: Option<&str>) -> Outcome {
     let mut out = Output::standard();
     let Some(wanted) = code else {
         for code in Code::ALL {
-            write_line!(out, "{code}  {}", code.title())?;
+            write_line!(out, "{:<8}  {}", code.name(), code.title())?;
+        }
+        for (word, meaning) in WORDS {
+            write_line!(out, "{word:<8}  {meaning}")?;
         }
         out.flush()?;
         return Ok(ExitCode::SUCCESS);
     };
     let name = wanted.to_ascii_uppercase();
     match page(&name) {
-        Some(page) => writeln!(out.raw(), "{}", page.trim_end())?,
-        None => return Err(Failure::Input(format!("{wanted}: no such code (see: lazyguard explain)"))),
+        Some(page) => plain(page).iter().try_for_each(|line| write_line!(out, "{line}"))?,
+        None => match WORDS.iter().find(|(word, _)| word.eq_ignore_ascii_case(wanted)) {
+            Some((word, meaning)) => write_line!(out, "{word}: {meaning}")?,
+            None => return Err(Failure::Input(format!("{wanted}: no such code (see: lazyguard explain)"))),
+        },
     }
     out.flush()?;
     Ok(ExitCode::SUCCESS)
@@ -30,7 +47,7 @@ pub(crate) fn explain(code: Option<&str>) -> Outcome {
 pub(crate) fn what_happened(code: &str) -> Option<String> {
     let (_, rest) = page(code)?.split_once("**What happened.**")?;
     let paragraph = rest.split("\n\n").next()?;
-    Some(paragraph.split_whitespace().collect::<Vec<_>>().join(" "))
+    Some(unmarked(&paragraph.split_whitespace().collect::<Vec<_>>().join(" ")))
 }
 
 /// The part of the document under the code's heading.
@@ -41,9 +58,112 @@ pub(crate) fn page(code: &str) -> Option<&'static str> {
     Some(&rest[..end])
 }
 
+/// The lines of a page without their Markdown.
+fn plain(page: &str) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    let mut table: Vec<Vec<String>> = Vec::new();
+    let mut is_code = false;
+    for line in page.trim_end().lines() {
+        if line.starts_with("```") {
+            is_code = !is_code;
+            continue;
+        }
+        if is_code {
+            lines.push(format!("    {line}"));
+        } else if let Some(row) = line.strip_prefix('|') {
+            let cells: Vec<_> = row.trim_end_matches('|').split(" | ").map(|cell| unmarked(cell.trim())).collect();
+            let is_rule = cells.iter().all(|cell| cell.chars().all(|letter| "-:| ".contains(letter)));
+            table.extend((!is_rule).then_some(cells));
+            continue;
+        } else if let Some(title) = line.strip_prefix('#') {
+            let title = unmarked(title.trim_start_matches('#').trim());
+            let rule = "=".repeat(title.chars().count());
+            lines.extend(columns(std::mem::take(&mut table)));
+            lines.extend([title, rule]);
+            continue;
+        } else {
+            lines.extend(columns(std::mem::take(&mut table)));
+            // A block that is indented is code already.
+            lines.push(if line.starts_with("    ") { line.to_owned() } else { unmarked(line) });
+        }
+    }
+    lines.extend(columns(table));
+    lines
+}
+
+/// The rows of a table, each column as wide as its widest cell.
+fn columns(rows: Vec<Vec<String>>) -> Vec<String> {
+    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
+    let row = |cells: &Vec<String>| {
+        let last = cells.len().saturating_sub(1);
+        let padded = cells.iter().enumerate().map(|(column, cell)| match column == last {
+            true => cell.clone(),
+            false => format!("{cell:<0$}", width(column).unwrap_or(0)),
+        });
+        format!("  {}", padded.collect::<Vec<_>>().join("  "))
+    };
+    rows.iter().map(row).collect()
+}
+
+/// A line without the marks of code and emphasis; of a link its text, and where it leads if that is another page.
+fn unmarked(line: &str) -> String {
+    let mut text = String::with_capacity(line.len());
+    let mut rest = line;
+    while let Some((before, link)) = rest.split_once('[') {
+        text.push_str(before);
+        match link.split_once("](").and_then(|(label, to)| Some((label, to.split_once(')')?))) {
+            Some((label, (to, behind))) if !label.contains('[') => {
+                text.push_str(label);
+                if !to.starts_with('#') && !label.contains(to) {
+                    text.push_str(&format!(" ({to})"));
+                }
+                rest = behind;
+            }
+            _ => {
+                text.push('[');
+                rest = link;
+            }
+        }
+    }
+    text.push_str(rest);
+    text.replace("**", "").replace('`', "")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_terminal_gets_text_and_no_marks() {
+        let page = "## LG201: a `cold` load\n\n**Fix.** Call `k2<<<1, 1>>>` first, see [RESULTS.md](RESULTS.md) and\n[the \
+                    page](PAGE.md#top).\n\n```c\na[0] = **p;\n```\n\n| code | what |\n|---|---|\n| `LG1` | a |\n| x | b [0] |\n\nend";
+        let expect = [
+            "LG201: a cold load",
+            "==================",
+            "",
+            "Fix. Call k2<<<1, 1>>> first, see RESULTS.md and",
+            "the page (PAGE.md#top).",
+            "",
+            "    a[0] = **p;",
+            "",
+            "  code  what",
+            "  LG1   a",
+            "  x     b [0]",
+            "",
+            "end",
+        ];
+        assert_eq!(plain(page), expect);
+        for code in Code::ALL {
+            let lines = plain(page_of(code.name()));
+            assert!(lines.iter().all(|line| !line.contains("](") && !line.starts_with("**")), "{code}: {lines:#?}");
+            let is_marked = |line: &&String| !line.starts_with("    ") && (line.contains('`') || line.contains("**"));
+            assert_eq!(lines.iter().find(is_marked), None, "{code}");
+        }
+    }
+
+    fn page_of(code: &str) -> &'static str {
+        page(code).unwrap_or_else(|| panic!("{code} has no page"))
+    }
 
     #[test]
     fn every_code_has_its_page_with_its_title() {

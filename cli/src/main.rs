@@ -85,7 +85,7 @@ fn main() -> ExitCode {
 /// has not run.
 fn unusable(error: clap::Error) -> ExitCode {
     if !error.use_stderr() || std::env::args_os().nth(1).is_none_or(|command| command != "run") {
-        // As the parser itself does; where it cannot be printed, nobody wants to know.
+        // As the parser itself does; where it cannot be printed, there is no reader.
         let _ = error.print();
         return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
     }

@@ -63,6 +63,7 @@ mod tests {
     use super::*;
     use crate::exit_code;
     use crate::run::options::OWN;
+    use clap::Parser as _;
     use lazyguard_core::settings::RANKS;
 
     const PAGE: &str = include_str!("../../docs/CONFIGURATION.md");
@@ -123,6 +124,20 @@ mod tests {
         for (code, meaning) in exit_code::TABLE {
             assert!(help.contains(code) && help.contains(meaning), "the help lacks the exit code {code}");
             assert!(page.contains(code), "the manual page lacks the exit code {code}");
+        }
+    }
+
+    #[test]
+    fn every_command_says_its_version_and_doctor_takes_a_program_as_run_does() {
+        let parse = |words: &[&str]| Arguments::try_parse_from([&["lazyguard"], words].concat());
+        for words in [&["--version"][..], &["run", "--version"], &["report", "--version"]] {
+            let Err(said) = parse(words) else { panic!("{words:?}") };
+            let format = format!(", recording format {})", lazyguard_core::trace::layout::VERSION);
+            let said = said.to_string();
+            assert!(said.contains(env!("CARGO_PKG_VERSION")) && said.trim_end().ends_with(&format), "{said}");
+        }
+        for words in [&["doctor", "./app"][..], &["doctor", "--", "./app"], &["doctor", "./app", "--flag", "-x"]] {
+            assert!(parse(words).is_ok(), "{words:?}");
         }
     }
 

@@ -62,6 +62,8 @@ struct Found {
 struct ProcessReport<'a> {
     /// The content of `hang.json`, or null.
     hang: Option<&'a HangReport>,
+    /// Until when that hang has been seen to last; null where it is over, or there is no recording.
+    lasts: Option<Lasts>,
     /// The content of `run.json`, or null.
     run: Option<&'a Summary>,
     /// What the recording says; null where there is none.
@@ -70,6 +72,17 @@ struct ProcessReport<'a> {
     stacks: Option<&'a [StackSeen]>,
     /// The hazards that the process met; null where they cannot be read.
     hazards: Option<&'a [Hazard]>,
+}
+
+/// What is known of a reported hang since its report.
+#[derive(Serialize)]
+struct Lasts {
+    /// When its calls were last seen in progress, in nanoseconds since 1970.
+    seen_unix_ns: u64,
+    /// Whether that is now: the process is alive.
+    is_now: bool,
+    /// For how long its first call had been in progress by then.
+    blocked_nanos: u64,
 }
 
 /// Prints the report of a run.
@@ -177,10 +190,23 @@ impl Found {
     fn json(&self) -> Value {
         json!(ProcessReport {
             hang: self.hang.as_ref(),
+            lasts: self.lasts(),
             run: self.run.as_ref(),
             recording: self.recorded.as_ref().map(Recorded::json),
             stacks: self.stacks.as_ref().and_then(|stacks| stacks.as_deref().ok()),
             hazards: self.hazards.as_deref().ok(),
+        })
+    }
+
+    fn lasts(&self) -> Option<Lasts> {
+        let (hang, recorded) = (self.hang.as_ref()?, self.recorded.as_ref()?);
+        let newest = recorded.newest(hang)?;
+        let armed = recorded.opened().recording.facts().armed_unix_nanos;
+        let since = hang.snapshot.blocked.first().map_or(hang.snapshot.last_activity, |call| call.entered);
+        Some(Lasts {
+            seen_unix_ns: armed.saturating_add(newest.at),
+            is_now: newest.is_now,
+            blocked_nanos: newest.at.saturating_sub(since),
         })
     }
 
@@ -216,13 +242,17 @@ impl Found {
     fn write_text(&self, out: &mut Output<'_>) -> Result<(), Failure> {
         match (&self.hang, &self.recorded) {
             (Some(hang), recorded) => {
-                match &self.stacks {
-                    Some(Ok(stacks)) => write_hang(out, &stacks::told_by(hang, stacks), 0)?,
-                    Some(Err(unreadable)) => {
-                        write_hang(out, hang, 0)?;
-                        write_line!(out, "the stacks cannot be told in full: {unreadable}")?;
-                    }
-                    None => write_hang(out, hang, 0)?,
+                let named = match &self.stacks {
+                    Some(Ok(stacks)) => stacks::told_by(hang, stacks),
+                    _ => hang.clone(),
+                };
+                let mut named = HangReport { folder: None, ..named };
+                if let Some(recorded) = recorded {
+                    recorded.opened().callers().name_in(&mut named);
+                }
+                write_hang(out, &named, recorded.as_ref().and_then(|recorded| recorded.newest(hang)), 0)?;
+                if let Some(Err(unreadable)) = &self.stacks {
+                    write_line!(out, "the stacks cannot be told in full: {unreadable}")?;
                 }
                 if let Some(recorded) = recorded {
                     recorded.write_what_became_of(hang, out)?;

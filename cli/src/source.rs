@@ -18,10 +18,10 @@ pub(crate) use crate::recording_header::RECORDING;
 use crate::symbolize::Symbolizer;
 use crate::Failure;
 use lazyguard_core::diagnose::{Snapshot, SnapshotBuilder};
-use lazyguard_core::report::HangReport;
+use lazyguard_core::report::{HangReport, Newest};
 use lazyguard_core::settings::{self, Settings};
 use lazyguard_core::trace::read::{Entry, ProcessState, Recording, Source, Unreadable};
-use lazyguard_core::trace::{Kind, Lane};
+use lazyguard_core::trace::{Kind, Lane, Record};
 use lazyguard_core::Nanos;
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
@@ -287,9 +287,7 @@ impl Opened {
     /// What stands still, or stood still when the process was last seen; `builder` has seen all records.
     pub fn standstill(&self, builder: &mut SnapshotBuilder) -> Snapshot {
         if self.alive {
-            let armed = Duration::from_nanos(self.recording.facts().armed_unix_nanos);
-            let now = SystemTime::now().duration_since(UNIX_EPOCH + armed).unwrap_or_default();
-            builder.alive_at(u64::try_from(now.as_nanos()).unwrap_or(0));
+            builder.alive_at(self.last_seen());
         }
         // Who was killed need not have waited for as long as the live report does.
         let threshold = match self.settings().hang_after_nanos {
@@ -298,6 +296,26 @@ impl Opened {
             after => after.min(SUSPICIOUS_AT_THE_END_NANOS),
         };
         builder.snapshot(&self.recording, threshold, self.settings().patience_nanos())
+    }
+
+    /// Now for a process that is alive, else the last moment at which it was seen.
+    fn last_seen(&self) -> Nanos {
+        let facts = self.recording.facts();
+        if !self.alive {
+            return facts.last_seen;
+        }
+        let now = SystemTime::now().duration_since(UNIX_EPOCH + Duration::from_nanos(facts.armed_unix_nanos));
+        u64::try_from(now.unwrap_or_default().as_nanos()).unwrap_or(0)
+    }
+
+    /// What is known of a hang that was reported live, if one of its calls has not returned, by the tables alone.
+    pub fn newest(&self, hang: &HangReport) -> Option<Newest> {
+        let threads = self.recording.threads();
+        let lasts = hang.snapshot.blocked.iter().any(|call| {
+            let same = |record: &Record| record.entered == call.entered;
+            threads.iter().any(|seen| seen.thread == call.thread && seen.call_in_progress.as_ref().is_some_and(same))
+        });
+        (lasts && hang.resolved.is_none()).then(|| Newest { at: self.last_seen(), is_now: self.alive })
     }
 
     /// Names for the addresses in the records.

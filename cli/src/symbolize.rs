@@ -8,7 +8,7 @@
 
 use crate::files;
 use addr2line::{Loader, Location};
-use lazyguard_core::report::demangle;
+use lazyguard_core::report::{demangle, FrameSeen, HangReport};
 use lazyguard_core::stack::{modules, Module};
 use lazyguard_core::trace::read::FileSeen;
 use std::collections::HashMap;
@@ -90,9 +90,54 @@ impl Symbolizer {
             .as_deref()
     }
 
-    /// The same, or the bare address.
-    pub fn name_or_address(&mut self, address: u64) -> String {
-        self.name(address).map_or_else(|| format!("{address:#x}"), str::to_owned)
+    /// The functions that hold the call that returns to an address, the innermost first; the last one is in no other's place. Nothing
+    /// where not even the file is known.
+    pub fn frames(&mut self, address: u64) -> Vec<FrameSeen> {
+        let Some(range) = self.ranges.iter().find(|range| (range.begin..range.end).contains(&address)) else {
+            return Vec::new();
+        };
+        let file = self.files.entry(range.path.clone()).or_insert_with(|| load(range)).as_ref();
+        let offset = address.wrapping_sub(range.bias);
+        let mut found = file.zip(offset.checked_sub(1)).map(|(file, call)| functions(file, call)).unwrap_or_default();
+        if found.is_empty() {
+            found.push(FrameSeen::default());
+        }
+        let (module, last) = (module(&range.path), found.len() - 1);
+        for (number, frame) in found.iter_mut().enumerate() {
+            (frame.address, frame.module, frame.offset) = (address, module.to_string(), offset);
+            frame.inlined = number < last;
+        }
+        found
+    }
+
+    /// Names what a report names by addresses: where calls and launches were made, host functions, and frames of stacks that have no
+    /// names yet.
+    pub fn name_in(&mut self, hang: &mut HangReport) {
+        let (calls, functions) = hang.addresses();
+        // A function is named by its first instruction, and a call by what lies before the address it returns to.
+        let both = calls.into_iter().map(|call| (call, 0)).chain(functions.into_iter().map(|function| (function, 1)));
+        for (address, before) in both {
+            let frames = self.frames(address.wrapping_add(before));
+            // A call through an inlined function of the runtime is the program's.
+            let own = frames.iter().find(|frame| frame.is_of_the_program()).or(frames.first());
+            let Some(own) = own else { continue };
+            let place = FrameSeen { address, offset: own.offset.wrapping_sub(before), inlined: false, ..own.clone() };
+            match hang.places.iter_mut().find(|known| known.address == address) {
+                Some(known) if place.function.is_some() || known.module.is_empty() => *known = place,
+                Some(_) => {}
+                None => hang.places.push(place),
+            }
+        }
+        for stack in &mut hang.stacks {
+            let is_named = |frame: &FrameSeen| frame.function.is_some();
+            if !stack.frames.iter().any(is_named) {
+                let named = stack.frames.iter().flat_map(|frame| match self.frames(frame.address) {
+                    found if found.iter().any(is_named) => found,
+                    _ => vec![frame.clone()],
+                });
+                stack.frames = named.collect();
+            }
+        }
     }
 
     /// The line of source of the call that returns to an address: that of the innermost function, where its file tells it.
@@ -104,39 +149,52 @@ impl Symbolizer {
     }
 }
 
+fn module(path: &str) -> std::borrow::Cow<'_, str> {
+    Path::new(path).file_name().map_or(path.into(), |name| name.to_string_lossy())
+}
+
 fn written(range: &Range, file: Option<&Loader>, address: u64) -> String {
     let within = address.wrapping_sub(range.bias);
-    let module = Path::new(&range.path).file_name().map_or(range.path.as_str().into(), |name| name.to_string_lossy());
-    let place = format!("{module}+{within:#x}");
+    let place = format!("{}+{within:#x}", module(&range.path));
     // The call is what lies before the address it returns to.
-    let Some((file, call)) = file.zip(within.checked_sub(1)) else { return place };
-    let mut at = frames(file, call);
-    if at.is_empty() {
-        let line = file.find_location(call).ok().flatten().and_then(line);
-        at.extend(
-            file.find_symbol(call).map(demangle).into_iter().chain(line).reduce(|symbol, line| symbol + ", " + &line),
-        );
-    }
-    match at.is_empty() {
-        true => place,
-        false => format!("{place} ({})", at.join("; in ")),
+    let found = file.zip(within.checked_sub(1)).map(|(file, call)| functions(file, call)).unwrap_or_default();
+    let known = found.iter().take(MOST_FRAMES).filter_map(|frame| {
+        let line = frame.file.as_ref().zip(frame.line).map(|(file, line)| format!("{file}:{line}"));
+        frame.function.clone().into_iter().chain(line).reduce(|function, line| function + ", " + &line)
+    });
+    match known.collect::<Vec<_>>().join("; in ") {
+        known if known.is_empty() => place,
+        known => format!("{place} ({known})"),
     }
 }
 
-/// The function that holds an address, and before it those that were put into it in place of their calls, innermost first.
-fn frames(file: &Loader, address: u64) -> Vec<String> {
+/// The function that holds an address, and before it those that were put into it in place of their calls, innermost first. Where
+/// there is no debug information, what the table of symbols and the table of lines tell.
+fn functions(file: &Loader, address: u64) -> Vec<FrameSeen> {
+    let frame = |function: Option<String>, at: Option<Location<'_>>| {
+        let (file, line) = at.map_or((None, None), |at| (at.file.map(str::to_owned), at.line));
+        FrameSeen { function, file, line, ..FrameSeen::default() }
+    };
     let mut found = Vec::new();
-    let Ok(mut frames) = file.find_frames(address) else { return found };
-    while let (Ok(Some(frame)), true) = (frames.next(), found.len() < MOST_FRAMES) {
-        let Some(name) = frame.function.as_ref().and_then(|function| function.raw_name().ok()) else { break };
-        let name = demangle(&name);
-        found.push(frame.location.and_then(line).map_or_else(|| name.clone(), |line| format!("{name}, {line}")));
+    if let Ok(mut frames) = file.find_frames(address) {
+        while let (Ok(Some(inner)), true) = (frames.next(), found.len() < MOST_FRAMES) {
+            let Some(name) = inner.function.as_ref().and_then(|function| function.raw_name().ok()) else { break };
+            found.push(frame(Some(demangle(&name)), inner.location));
+        }
+    }
+    if let Some(last) = found.last_mut() {
+        // A lambda or a local class has its whole name only in the table of symbols.
+        let whole = file.find_symbol(address).filter(|name| name.starts_with("_Z") && !name.contains('.'));
+        last.function = whole.map(demangle).or(last.function.take());
+    }
+    if found.is_empty() {
+        let symbol = file.find_symbol(address).map(demangle);
+        let at = file.find_location(address).ok().flatten();
+        if symbol.is_some() || at.is_some() {
+            found.push(frame(symbol, at));
+        }
     }
     found
-}
-
-fn line(at: Location<'_>) -> Option<String> {
-    Some(format!("{}:{}", at.file?, at.line?))
 }
 
 /// The file's names, if it is still the file that was mapped.
@@ -170,6 +228,8 @@ fn has_own_addresses(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lazyguard_core::diagnose::{HostFunctionSeen, Snapshot};
+    use lazyguard_core::report::{PreloadSummary, StackSeen};
     use lazyguard_core::stack::own_maps;
 
     /// This test program, as a recording would tell of it.
@@ -205,15 +265,41 @@ mod tests {
     }
 
     #[test]
+    fn a_report_gets_the_names_of_its_addresses() {
+        let (file, _) = own_file(0);
+        let mut callers = Symbolizer::new(std::slice::from_ref(&file), LATE);
+        let address = address_of_this_function();
+        let frames = callers.frames(address + 1);
+        let last = frames.last().unwrap();
+        assert!(last.function.as_deref().is_some_and(|name| name.contains("own_file")) && !last.inlined, "{frames:#?}");
+        assert_eq!((last.address, last.offset), (address + 1, address + 1 - file.bias));
+
+        let host = HostFunctionSeen { stream: 1, at: 1, entered: 1, address, thread: 7, doing: None };
+        let snapshot = Snapshot { host_functions: vec![host], ..Snapshot::default() };
+        let mut hang = HangReport::new(1, "app", None, snapshot, PreloadSummary::default());
+        let bare = FrameSeen { address: address + 1, module: "app".to_owned(), ..FrameSeen::default() };
+        hang.stacks = vec![StackSeen { thread: 7, frames: vec![bare], notes: Vec::new() }];
+        callers.name_in(&mut hang);
+        let place = &hang.places[0];
+        assert_eq!((place.address, place.offset), (address, address - file.bias));
+        for frame in [place, &hang.stacks[0].frames[0]] {
+            assert!(frame.function.as_deref().is_some_and(|name| name.contains("own_file")), "{frame:#?}");
+            assert!(frame.file.as_deref().is_some_and(|file| file.ends_with("symbolize.rs")), "{frame:#?}");
+        }
+    }
+
+    #[test]
     fn a_file_that_was_written_to_since_or_is_gone_costs_the_names_only() {
         let (file, begin) = own_file(0);
-        let changed = Symbolizer::new(std::slice::from_ref(&file), 1).name_or_address(address_of_this_function());
+        let mut changed = Symbolizer::new(std::slice::from_ref(&file), 1);
+        let changed = changed.name(address_of_this_function()).unwrap().to_owned();
         assert!(changed.contains("+0x") && !changed.contains('('), "{changed}");
         assert_eq!(Symbolizer::new(std::slice::from_ref(&file), 1).line(address_of_this_function() + 1), None);
         let gone = FileSeen { path: "/no/such/program".to_owned(), ..file };
         let mut callers = Symbolizer::new(&[gone], LATE);
-        assert_eq!(callers.name_or_address(begin + 16), format!("program+{:#x}", begin + 16 - own_file(0).0.bias));
-        assert_eq!(callers.name_or_address(7), "0x7");
+        let offset = begin + 16 - own_file(0).0.bias;
+        assert_eq!(callers.name(begin + 16), Some(format!("program+{offset:#x}").as_str()));
+        assert_eq!(callers.name(7), None);
     }
 
     #[test]

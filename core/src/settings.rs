@@ -153,7 +153,7 @@ pub const SETTINGS: &[Setting] = &[
         flag: "--guard",
         values: "on, off",
         default: "on",
-        help: "off leaves every call untouched: nothing is recorded, loaded or watched",
+        help: "off: the guard leaves every call untouched, and records, loads and watches nothing",
         apply: |s, v| set(&mut s.enabled, switch(v)),
     },
     Setting {
@@ -161,7 +161,7 @@ pub const SETTINGS: &[Setting] = &[
         flag: "--preload",
         values: "off, resolve, library, auto, eager",
         default: "auto",
-        help: "which functions are loaded before they are first launched",
+        help: "which functions the guard loads before the program first launches them",
         apply: |s, v| {
             let policy = match v {
                 "off" => Some(Policy::Off),
@@ -187,7 +187,7 @@ pub const SETTINGS: &[Setting] = &[
         flag: "--preload-time",
         values: "a duration: 500ms, 2s, 1m",
         default: "500ms",
-        help: "the most time spent preloading",
+        help: "the most time that preloading may take",
         apply: |s, v| set(&mut s.budget_nanos, duration(v)),
     },
     Setting {
@@ -195,7 +195,7 @@ pub const SETTINGS: &[Setting] = &[
         flag: "--preload-share",
         values: "a percentage: 2, 100",
         default: "2",
-        help: "the most of the run's time spent loading what turns up after a context was created, in percent; the rest waits its turn",
+        help: "the largest share of the run's time, in percent, that preloading may take after a context was created; what exceeds it is loaded later",
         apply: |s, v| set(&mut s.budget_share_percent, v.trim_end_matches('%').parse().ok().filter(|&p| p <= 100)),
     },
     Setting {
@@ -211,7 +211,7 @@ pub const SETTINGS: &[Setting] = &[
         flag: "--nudge",
         values: "a count; 0 is never",
         default: "32",
-        help: "under `auto`, the most fat binaries a CUDA runtime instance may hold and still be told to register them all at start",
+        help: "under `auto`, the most fat binaries of a CUDA runtime instance that the guard makes it register at start",
         apply: |s, v| set(&mut s.nudge_fat_binaries, v.parse().ok()),
     },
     Setting {
@@ -219,7 +219,7 @@ pub const SETTINGS: &[Setting] = &[
         flag: "--hang-after",
         values: "a duration; 0 or off is never",
         default: "30s",
-        help: "how long something may stand still before a report says what it waits for: a hang if that is a known deadlock, else slow, and a hang after three times as long",
+        help: "how long a call may be blocked before the guard reports it: as HANG if it is a known deadlock, else as SLOW, and as HANG after three times as long",
         apply: |s, v| set(&mut s.hang_after_nanos, if v == "off" { Some(0) } else { duration(v) }),
     },
     Setting {
@@ -227,7 +227,7 @@ pub const SETTINGS: &[Setting] = &[
         flag: "--on-hang",
         values: "report, abort, exit:N with N from 0 to 255, command:COMMAND",
         default: "report",
-        help: "what is done once a hang has been reported: nothing more; end the process by SIGABRT; end it with status N; have /bin/sh run COMMAND. `lazyguard run` also takes kill: end everything that it has started",
+        help: "what the guard does about a hang once it has reported it: nothing more; end the process by SIGABRT; end it with status N; have /bin/sh run COMMAND. `lazyguard run` also takes kill: it ends every process that it has started",
         apply: |s, v| set(&mut s.on_hang, on_hang(v)),
     },
     Setting {
@@ -235,7 +235,7 @@ pub const SETTINGS: &[Setting] = &[
         flag: "--out",
         values: "a folder; %h host, %p process, %r rank, %t start time in seconds, %% a percent sign",
         default: "a private folder, removed at a clean exit without a hang",
-        help: "where the run folder goes; it is kept",
+        help: "the run folder, which the guard keeps",
         apply: |s, v| set(&mut s.out, Some(Some(v.to_owned()))),
     },
     Setting {
@@ -243,7 +243,7 @@ pub const SETTINGS: &[Setting] = &[
         flag: "--record",
         values: "a size from 1MiB to 64GiB, or off",
         default: "16MiB",
-        help: "how big the recording in the run folder is, on disk and in memory; it is allocated as a whole, and the oldest records give way",
+        help: "the size of the recording in the run folder, on disk and in memory; the guard allocates it as a whole, and new records overwrite the oldest",
         apply: |s, v| {
             let bytes = if v == "off" { Some(0) } else { size(v).filter(|b| (1 << 20..=MOST_RECORD_BYTES).contains(b)) };
             set(&mut s.record_bytes, bytes)
@@ -254,7 +254,7 @@ pub const SETTINGS: &[Setting] = &[
         flag: "--log",
         values: "off, hazard, load, launch",
         default: "load",
-        help: "what the log in the run folder holds: hazards; also loads and synchronizations; also launches",
+        help: "what the guard writes into the log in the run folder: hazards; also loads and synchronizations; also launches",
         apply: |s, v| {
             let level = match v {
                 "off" => Some(LogLevel::Off),
@@ -271,7 +271,7 @@ pub const SETTINGS: &[Setting] = &[
         flag: "--summary",
         values: "on, off",
         default: "off",
-        help: "write what was done, skipped and why to standard error at exit",
+        help: "at exit, write to standard error what the guard preloaded and skipped, and why",
         apply: |s, v| set(&mut s.summary, switch(v)),
     },
 ];

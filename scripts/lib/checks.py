@@ -143,7 +143,7 @@ def program(name, kind, entry, simulated):
     if kept.code == 0 and prevented and not guard_good:
         kept_text += ", stderr" if kept.stderr else ", other output"
     good = bare_good and guard_good and off_good
-    data = {"name": name, "kind": kind, "seed": entry.get("seed"), "hangs_bare": hangs,
+    data = {"name": name, "kind": kind, "hangs_bare": hangs,
             "hangs_guarded": not prevented, "expected_code": expected,
             "pass": good, "output_checked": entry.get("expected_output") is not None or not prevented,
             "bare": as_data(bare, good=bare_good), "guard": as_data(kept, good=guard_good, left_behind=left),

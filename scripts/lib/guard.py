@@ -44,7 +44,7 @@ def guarded(simulated=False, **settings):
 def programs():
     """What testapps/programs.json says of each program, by name.
 
-    seed: the seed document it comes from, or null; kinds: how it is built (app: driver API,
+    kinds: how it is built (app: driver API,
     runtime: static runtime, runtime-shared); hangs_bare: whether it hangs under lazy loading;
     hangs_guarded: whether it does under the guard too, where absent no; expected_code: the verdict
     when it hangs; expected_output: what it prints when it completes, null where it never does;

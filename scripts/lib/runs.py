@@ -16,12 +16,12 @@ from checks import Row, Scratch, completes, describe, judge
 from tools import ROOT
 
 LIMIT_S = 90.0
-# Programs of the seeds that end by themselves under the guard, as the CUDA runtime builds them.
-SEEDS = ("lazy_pair", "lazy_pair_single_kernel", "persistent_one_time", "value_fence", "blocking_async")
+# Reported programs that end by themselves under the guard, as the CUDA runtime builds them.
+REPORTED = ("lazy_pair", "lazy_pair_single_kernel", "persistent_one_time", "value_fence", "blocking_async")
 # Of these, nothing may be told: their kernels are one, or were loaded before.
 CONTROLS = ("lazy_pair_single_kernel",)
 PYTHON = (("torch", "torch_check"), ("torch", "torch_train"), ("triton", "triton_check"), ("cupy", "cupy_check"), ("jax", "jax_check"))
-# What PyTorch's first start has to account for, and what the fourth seed's program has to be told of.
+# What PyTorch's first start has to account for, and what blocking_async has to be told of.
 PARTS_OF_TORCH = ("driver_init", "context", "modules")
 REASONS_OF_BLOCKING = ("pageable_memory", "queue_full")
 
@@ -36,7 +36,7 @@ def programs(simulated):
     listed = guard.programs()
     kind = "app" if simulated else "runtime"
     found = [Program(f"{name} ({kind})", guard.program_command(name, kind, listed[name]), listed[name])
-             for name in SEEDS if kind in listed[name]["kinds"]]
+             for name in REPORTED if kind in listed[name]["kinds"]]
     absent = []
     for package, name in () if simulated else PYTHON:
         with Scratch() as scratch:

@@ -68,6 +68,13 @@ def there(folder):
             raise Failure(f"cargo succeeded and target/{folder}/{artefact} is not there")
 
 
+def commit():
+    """What --version says of a released build: the commit, with a plus where files differ from it; nothing outside of a checkout."""
+    command = ["git", "describe", "--always", "--abbrev=12", "--dirty=+", "--exclude=*"]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    return result.stdout.strip() if result.returncode == 0 else ""
+
+
 def everyday(say, under_way=None):
     started = time.monotonic()
     cargo("build", "-j", JOBS, "-p", "lazyguard-shim", "-p", "lazyguard-cli", under_way=under_way)
@@ -78,7 +85,7 @@ def everyday(say, under_way=None):
 def released(say, under_way=None):
     library(say, under_way)
     started = time.monotonic()
-    cargo("build", "--release", "-j", JOBS, "-p", "lazyguard-cli", under_way=under_way, RUSTFLAGS="")
+    cargo("build", "--release", "-j", JOBS, "-p", "lazyguard-cli", under_way=under_way, RUSTFLAGS="", LAZYGUARD_COMMIT=commit())
     there(RELEASED)
     say("target/release/lazyguard", "built", time.monotonic() - started)
 

@@ -1,7 +1,7 @@
 //! `liblazyguard.so`: the library that is preloaded into a program's process.
 //!
 //! A call takes this path: an export of [`hooks`], or the same function's address handed out by [`lookup`], then the guard
-//! ([`hooks::call`]: is this process armed, is this thread already in here?), the real driver function exactly once, and
+//! (`hooks::call`: is this process armed, is this thread already in here?), the real driver function exactly once, and
 //! the fold of what happened into the state.
 //!
 //! A folder knows those below it in this table, and none above:

@@ -1,4 +1,4 @@
-// Fourth seed: its three fragments as one program that runs. Pageable asynchronous copies, a launch that depends on one, the look at the
+// Three fragments of a forum question as one program that runs. Pageable asynchronous copies, a launch that depends on one, the look at the
 // last error, dependencies between streams, the legacy stream, and a queue of launches; everything that "asynchronous" calls block on.
 //
 // bare:    completes, prints seven lines (with --times also, on stderr, how long each phase's submissions and their completion took)
@@ -64,7 +64,7 @@ int main(int argc, char** argv) {
   CUevent copied = twin::cudaEventCreateWithFlags(CU_EVENT_DISABLE_TIMING);
 
   {
-    // Example 1. The seed leaves the kernel's dependency on the copy to chance; the event states it.
+    // Example 1. The question leaves the kernel's dependency on the copy to chance; the event states it.
     Phase phase("resource contention");
     twin::cudaMemcpyAsyncHostToDevice(d_array1, host_data1.data(), kBytes, stream1);
     twin::cudaEventRecord(copied, stream1);
@@ -96,7 +96,7 @@ int main(int argc, char** argv) {
     expect_all(d_array2, 6);
   }
   {
-    // What the seed's title asks: a pageable copy on a stream that is busy holds the host until the stream is not.
+    // What its title asks: a pageable copy on a stream that is busy holds the host until the stream is not.
     Phase phase("pageable copy on a busy stream");
     twin::launch(blocking_async, "busy", 1, 1, stream1, kHeldNs);
     twin::cudaMemcpyAsyncHostToDevice(d_array1, host_data1.data(), kBytes, stream1);

@@ -1,4 +1,4 @@
-// First seed, hang variant: k1 spins on a device variable on one stream, k2, cold, sets it from another stream.
+// k1 spins on a device variable on one stream, k2, cold, sets it from another stream.
 //
 // bare:    hangs in cuCtxSynchronize (k2's load put a barrier behind k1)
 // guarded: completes, prints nothing

@@ -1,4 +1,4 @@
-// First seed, `works` variant, the control of lazy_pair: both launches are of one kernel, which is loaded when the first is made.
+// The control of lazy_pair: both launches are of one kernel, which is loaded when the first is made.
 //
 // bare:    completes, prints nothing
 // guarded: completes, prints nothing

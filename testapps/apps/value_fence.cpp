@@ -1,11 +1,11 @@
-// Third seed: the user stream waits for a value that a worker thread's stream writes after its kernels. The kernel is cold, and so is its
+// The user stream waits for a value that a worker thread's stream writes after its kernels. The kernel is cold, and so is its
 // library.
 //
 // bare:    hangs: the worker's first cuLaunchKernel waits for the user stream, which waits for what the worker has not submitted yet
 // guarded: completes, prints seven lines; main's and the worker's interleave as they like (compare whole lines, in any order)
 // off:     hangs, LG202
 //
-// As in the seed, the fence's own calls go to the directly linked driver and the rest through the runtime.
+// As in the reported program, the fence's own calls go to the directly linked driver and the rest through the runtime.
 #include <cuda.h>
 
 #include <cstdint>
@@ -52,8 +52,8 @@ int main() {
   say("cudaStreamSynchronize(user_stream) returned: no error\n");
   worker.join();
 
-  // The seed does not look at the results; this does, without any call that the seed does not also make before the hang. The flag says
-  // nothing: the seed orders its memset, on the legacy stream, with neither of the non-blocking ones.
+  // The reported program does not look at the results; this does, without any call that it does not also make before the hang. The flag says
+  // nothing: the reported program orders its memset, on the legacy stream, with neither of the non-blocking ones.
   int value = 0;
   twin::cudaMemcpyDeviceToHost(&value, d_data, sizeof value);
   EXPECT(value == 42);

@@ -1,4 +1,4 @@
-// Fourth seed: its three fragments as one program that runs, the kernels defined and the buffers allocated (and smaller). Pageable
+// Three fragments of a forum question as one program that runs, the kernels defined and the buffers allocated (and smaller). Pageable
 // asynchronous copies, a launch that depends on one, the look at the last error, dependencies between streams, the legacy stream, and a
 // queue of launches; everything that "asynchronous" calls block on.
 //
@@ -84,7 +84,7 @@ int main(int argc, char** argv) {
   CK(cudaEventCreateWithFlags(&copied, cudaEventDisableTiming));
 
   {
-    // Example 1. The seed leaves the kernel's dependency on the copy to chance; the event states it.
+    // Example 1. The question leaves the kernel's dependency on the copy to chance; the event states it.
     Phase phase("resource contention");
     CK(cudaMemcpyAsync(d_array1, host_data1.data(), kBytes, cudaMemcpyHostToDevice, stream1));
     CK(cudaEventRecord(copied, stream1));
@@ -117,7 +117,7 @@ int main(int argc, char** argv) {
     expect_all(d_array2, 6);
   }
   {
-    // What the seed's title asks: a pageable copy on a stream that is busy holds the host until the stream is not.
+    // What its title asks: a pageable copy on a stream that is busy holds the host until the stream is not.
     Phase phase("pageable copy on a busy stream");
     busy<<<1, 1, 0, stream1>>>(kHeldNs);
     CK(cudaMemcpyAsync(d_array1, host_data1.data(), kBytes, cudaMemcpyHostToDevice, stream1));

@@ -1,4 +1,4 @@
-// First seed, hang variant, the posted source unchanged below this comment.
+// The posted source unchanged below this comment.
 // build: --default-stream per-thread
 //
 // bare:    hangs in cudaDeviceSynchronize (k2 is cold: loading it put a barrier behind k1, which waits for k2)

@@ -1,4 +1,4 @@
-// First seed, `works` variant, the posted source with its switch set to 0: the control of lazy_pair.
+// The posted source of lazy_pair with its switch set to 0: the control of lazy_pair.
 //
 // bare:    completes, prints nothing (both launches are of one kernel, which is loaded when the first is made)
 // guarded: completes, prints nothing

@@ -1,4 +1,4 @@
-// Second seed, one translation unit: a persistent kernel spins on a mapped host word, a one-time kernel goes to another stream, that
+// One translation unit: a persistent kernel spins on a mapped host word, a one-time kernel goes to another stream, that
 // stream is synchronized, and only then does the host release the persistent one.
 // build: --default-stream per-thread
 //

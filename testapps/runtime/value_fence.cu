@@ -1,4 +1,4 @@
-// Third seed, the posted reproducer unchanged below this comment.
+// The posted reproducer unchanged below this comment.
 //
 // bare:    hangs: the worker's first launch waits for the user stream, which waits for what the worker has not submitted yet
 // guarded: completes, prints seven lines; main's and the worker's pieces interleave as they like (compare bytes in any order)

@@ -60,8 +60,8 @@ pub(crate) struct Arguments {
     /// Starts the driver in this process, for the doctor that started it.
     #[arg(long, hide = true)]
     start_driver: bool,
-    /// The program that is to be guarded, or a library; arguments behind it are passed over.
-    #[arg(last = true)]
+    /// The program that is to be guarded, or a library; its arguments are ignored.
+    #[arg(trailing_var_arg = true, value_name = "PROGRAM")]
     program: Vec<PathBuf>,
 }
 

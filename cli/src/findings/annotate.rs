@@ -101,7 +101,7 @@ fn shown<'a>(seen: &'a Seen<'a>) -> Vec<Shown<'a>> {
     let hangs = hangs(&seen.processes).into_iter().map(|hang| Shown {
         code: hang.code().name(),
         title: one_line(&format!("{}: {} hangs", hang.code(), hang.process.title())).into_owned(),
-        text: text_of(std::iter::once(hang.title().to_owned()).chain(hang.steps())),
+        text: text_of(hang.steps()),
         key: hang.key(),
         place: hang.line().map(|line| Place::of(&line, &seen.here)),
         fails: true,
@@ -328,9 +328,12 @@ mod tests {
     fn a_hang_is_an_error_with_who_waits_for_whom() {
         seen(&Told { hang: true, no_hazard: true, ..Told::default() }, |seen| {
             let line = only(seen, System::Github);
-            assert!(line.starts_with("::error title=LG201%3A train (process 4242%2C rank 3) hangs::a cold"), "{line}");
             assert!(
-                line.contains("%0Athread 100 \"main\" is in cuCtxSynchronize") && line.contains("%0Afix: Load"),
+                line.starts_with("::error title=LG201%3A train (process 4242%2C rank 3) hangs::k2 cannot start: "),
+                "{line}"
+            );
+            assert!(
+                line.contains("%0Athread 100 \"main\" is in cuCtxSynchronize") && line.contains("%0Afix: load"),
                 "{line}"
             );
         });

@@ -12,7 +12,7 @@ use crate::symbolize::SourceLine;
 use crate::{stacks, Failure};
 use lazyguard_core::diagnose::{ends_of, HowEnded, Status};
 use lazyguard_core::hazard::{joined, Gathered, Hazard, HazardFile};
-use lazyguard_core::report::{HangReport, Outcome, StackSeen, Summary};
+use lazyguard_core::report::{HangReport, Newest, Outcome, StackSeen, Summary};
 use std::path::{Path, PathBuf};
 
 /// What stands still, or stood still.
@@ -149,6 +149,10 @@ pub(super) struct Process {
     /// How it stands, in words.
     pub ended: String,
     pub stood: Option<Stood>,
+    /// The report of what stood still, with names of functions, files and lines.
+    pub named: Option<HangReport>,
+    /// What is known of that since.
+    pub newest: Option<Newest>,
     pub course: Course,
     /// What `lazyguard run` has seen of its end.
     pub end: Option<ProcessEnd>,
@@ -357,6 +361,7 @@ pub(super) fn process(run: &Run) -> Process {
     if let (Some(report), Some(opened)) = (&mut reported, &opened) {
         found.keep(what_became_of(report, opened).map(Some));
     }
+    found.newest = reported.as_ref().zip(opened.as_ref()).and_then(|(report, opened)| opened.newest(report));
     let recorded: Option<Recorded> = match opened {
         Some(opened) if reported.is_none() && !orderly => found.keep(Recorded::read(opened).map(Some)),
         _ => None,
@@ -371,6 +376,11 @@ pub(super) fn process(run: &Run) -> Process {
         Some(Err(problem)) => found.problems.push(problem),
         None => found.stacks = report.map(|report| report.stacks.clone()).unwrap_or_default(),
     }
+    found.named = found.stood.as_ref().map(Stood::report).map(|report| {
+        let mut named = stacks::told_by(report, &found.stacks);
+        callers.iter_mut().for_each(|callers| callers.name_in(&mut named));
+        named
+    });
     found
 }
 

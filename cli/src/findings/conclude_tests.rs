@@ -86,8 +86,24 @@ fn a_hang_fails_the_run_where_that_is_asked_for_and_always_where_it_was_ended_fo
     assert_eq!(left.fails(End::Signalled(9), "hazard"), None);
     assert_eq!(left.fails(End::EndedOnHang, "hazard"), Some(FailedOn::Hang));
     let conclusion = left.conclude(End::EndedOnHang, &wanted("hang"));
-    let first = "lazyguard: HANG in train (process 4242, rank 0): LG201: a cold function load put a barrier";
-    assert!(conclusion.keep && conclusion.lines[0].starts_with(first), "{:?}", conclusion.lines);
+    let expect = [
+        "lazyguard: HANG 15:07:15Z node7 rank 0 pid 4242 (train): blocked 34 s in cuCtxSynchronize at train+0x3333; 59 s when it \
+         was last seen, at 15:07:40Z",
+        "lazyguard: LG201 (likely): k2 cannot start: loading it on its first launch waits for k1 on stream 1, and k1 has not ended.",
+        "lazyguard:   fix: load k2 before launching k1: cudaFuncGetAttributes(k2), or LAZYGUARD_PRELOAD=auto",
+        "lazyguard:   k1 launched at train+0x1111, k2 at train+0x2222",
+    ];
+    assert_eq!((conclusion.keep, &conclusion.lines[..]), (true, &expect.map(str::to_owned)[..]));
+    // A run that its user has ended says it as well.
+    let ended = left.conclude(End::Signalled(2), &wanted(""));
+    assert_eq!((ended.failed, &ended.lines[..]), (None, &expect.map(str::to_owned)[..]));
+    // Ranks that hang for the same cause are told of once.
+    let ranks = (1..8).fold(Left::new().hanging("0"), |left, rank| left.hanging(&rank.to_string()));
+    let lines = ranks.conclude(End::EndedOnHang, &wanted("hang")).lines;
+    assert_eq!(
+        (lines.len(), lines.last().map(String::as_str)),
+        (5, Some("lazyguard: the same in ranks 0-7 (8 processes)"))
+    );
 }
 
 #[test]
@@ -119,8 +135,11 @@ fn a_hang_that_ended_with_an_error_is_a_hang_and_says_which() {
     let left = over(HowEnded::Failed, Some(719));
     let conclusion = left.conclude(End::Exited(0), &wanted("hang"));
     assert_eq!((conclusion.failed, conclusion.keep), (Some(FailedOn::Hang), true));
-    let told = &conclusion.lines[0];
-    assert!(told.contains("HANG in train") && told.ends_with("(CUDA_ERROR_LAUNCH_FAILED) at +40.000 s"), "{told}");
+    let (first, last) = (&conclusion.lines[0], &conclusion.lines[conclusion.lines.len() - 1]);
+    assert!(
+        first.starts_with("lazyguard: HANG ") && last.ends_with("(CUDA_ERROR_LAUNCH_FAILED) at +40.000 s"),
+        "{first} {last}"
+    );
     // Of an image that is none nothing follows for what the load waited for.
     assert_eq!(over(HowEnded::Failed, Some(209)).fails(End::Exited(0), "hang"), None);
     assert_eq!(over(HowEnded::Returned, None).fails(End::Exited(0), "hang"), None);
@@ -161,7 +180,7 @@ fn a_process_that_was_killed_over_a_call_is_suspected_and_fails_nothing() {
     left.0.file("root/rank0-1/trace.lgt", recording("0", true).bytes(3 * SECOND));
     let conclusion = left.conclude(End::TimedOut, &wanted("hang"));
     assert_eq!(conclusion.failed, None);
-    let first = "lazyguard: SUSPECTED hang in train (process 4242, rank 0): LG201: a cold function load";
+    let first = "lazyguard: SUSPECTED hang in train (process 4242, rank 0): LG201: k2 cannot start";
     assert!(conclusion.keep && conclusion.lines[0].starts_with(first), "{:?}", conclusion.lines);
     // Once it has lasted for as long as a report waits, it is one.
     left.0.file("root/rank0-1/trace.lgt", recording("0", true).bytes(60 * SECOND));

@@ -1,9 +1,10 @@
 //! The hangs of a run, with what names them and where in the source they stand.
 
-use super::collect::Process;
+use super::collect::{Process, Stood};
 use crate::symbolize::SourceLine;
+use lazyguard_core::api::counted;
 use lazyguard_core::diagnose::{Code, Verdict};
-use lazyguard_core::report::{demangle, HangReport};
+use lazyguard_core::report::HangReport;
 
 /// A hang of one process.
 pub(super) struct HangSeen<'a> {
@@ -16,9 +17,70 @@ pub(super) fn hangs(processes: &[Process]) -> Vec<HangSeen<'_>> {
     processes.iter().filter_map(|process| Some(HangSeen { process, report: process.hang()? })).collect()
 }
 
-/// Whether a file is a library that starts programs and threads: a frame in it is around the program's own.
-fn is_of_the_system(module: &str) -> bool {
-    ["libc.so", "libc-", "libpthread", "libstdc++.so", "ld-linux"].iter().any(|start| module.starts_with(start))
+/// The hangs that are suspected, in the order of the processes.
+pub(super) fn suspected(processes: &[Process]) -> Vec<HangSeen<'_>> {
+    let is_suspected = |process: &&Process| matches!(process.stood, Some(Stood::Suspected(_)));
+    let suspected = processes.iter().filter(is_suspected);
+    suspected.filter_map(|process| Some(HangSeen { process, report: process.stood.as_ref()?.report() })).collect()
+}
+
+/// Hangs of several processes that have the same cause.
+pub(super) struct SameHang<'a> {
+    /// The first of them, which is told of.
+    pub first: HangSeen<'a>,
+    /// The others.
+    pub others: Vec<HangSeen<'a>>,
+}
+
+/// Ranks that hang for the same cause are one.
+pub(super) fn by_cause(hangs: Vec<HangSeen<'_>>) -> Vec<SameHang<'_>> {
+    let mut causes: Vec<(String, SameHang<'_>)> = Vec::new();
+    for hang in hangs {
+        let key = hang.key();
+        match causes.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, same)) => same.others.push(hang),
+            None => causes.push((key, SameHang { first: hang, others: Vec::new() })),
+        }
+    }
+    causes.into_iter().map(|(_, same)| same).collect()
+}
+
+impl SameHang<'_> {
+    /// Which processes: `ranks 0-7 (8 processes)`, or where they have no ranks, the first ones by their names.
+    pub fn who(&self) -> String {
+        const MOST_NAMED: usize = 8;
+        let all = || std::iter::once(&self.first).chain(&self.others).map(|hang| hang.process);
+        let count = 1 + self.others.len();
+        if self.others.is_empty() {
+            return self.first.process.title();
+        }
+        let ranks: Option<Vec<u32>> = all().map(|process| process.rank.parse().ok()).collect();
+        match ranks {
+            Some(ranks) => format!("{} ({})", ranks_in_words(ranks), counted(count as u64, "process")),
+            None => {
+                let named: Vec<_> = all().take(MOST_NAMED).map(Process::title).collect();
+                let more = count.saturating_sub(MOST_NAMED);
+                let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+                format!("{}{more}", named.join(", "))
+            }
+        }
+    }
+}
+
+/// `rank 3`, `ranks 0-7, 9`.
+fn ranks_in_words(mut ranks: Vec<u32>) -> String {
+    ranks.sort_unstable();
+    ranks.dedup();
+    let mut ranges: Vec<(u32, u32)> = Vec::new();
+    for rank in ranks {
+        match ranges.last_mut() {
+            Some((_, last)) if last.checked_add(1) == Some(rank) => *last = rank,
+            _ => ranges.push((rank, rank)),
+        }
+    }
+    let one = |(first, last): &(u32, u32)| if first == last { first.to_string() } else { format!("{first}-{last}") };
+    let word = if matches!(ranges[..], [(first, last)] if first == last) { "rank" } else { "ranks" };
+    format!("{word} {}", ranges.iter().map(one).collect::<Vec<_>>().join(", "))
 }
 
 impl HangSeen<'_> {
@@ -38,19 +100,25 @@ impl HangSeen<'_> {
 
     /// What tells hangs apart, the same from run to run: the code, what does not end, and the call that is blocked.
     pub fn key(&self) -> String {
-        let culprit = self.verdict().and_then(|verdict| verdict.culprits.first());
-        let culprit =
-            culprit.map(|c| c.operation.function.as_deref().map_or_else(|| c.operation.call.clone(), demangle));
-        let call = self.report.snapshot.blocked.first().map(|call| call.call.as_str());
-        format!("{}|{}|{}", self.code(), culprit.as_deref().unwrap_or("-"), call.unwrap_or("-"))
+        self.report.cause()
     }
 
-    /// Who waits for whom and what to change, a line each.
+    /// The report with names of functions, files and lines.
+    pub fn named(&self) -> &HangReport {
+        self.process.named.as_ref().unwrap_or(self.report)
+    }
+
+    /// The wait in one sentence.
+    pub fn sentence(&self) -> &str {
+        self.verdict().map(|verdict| verdict.sentence.as_str()).filter(|said| !said.is_empty()).unwrap_or(self.title())
+    }
+
+    /// The wait, the facts and what to change, a line each.
     pub fn steps(&self) -> impl Iterator<Item = String> + '_ {
-        self.report
-            .verdicts
-            .iter()
-            .flat_map(|verdict| verdict.chain.iter().cloned().chain(std::iter::once(format!("fix: {}", verdict.fix))))
+        self.report.verdicts.iter().flat_map(|verdict| {
+            let sentence = Some(verdict.sentence.clone()).filter(|said| !said.is_empty());
+            sentence.into_iter().chain(verdict.chain.iter().cloned()).chain([format!("fix: {}", verdict.fix)])
+        })
     }
 
     /// The same in one text.
@@ -63,7 +131,24 @@ impl HangSeen<'_> {
     pub fn line(&self) -> Option<SourceLine> {
         let threads = self.verdict().map_or(&[][..], |verdict| &verdict.threads);
         let stacks = self.process.stacks.iter().filter(|stack| threads.contains(&stack.thread));
-        let mut frames = stacks.flat_map(|stack| &stack.frames).filter(|frame| !is_of_the_system(&frame.module));
+        let mut frames = stacks.flat_map(|stack| &stack.frames).filter(|frame| frame.is_of_the_program());
         frames.find_map(|frame| Some(SourceLine { file: frame.file.as_ref()?.into(), line: frame.line? }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_that_follow_each_other_are_a_range() {
+        for (ranks, expect) in [
+            (vec![3], "rank 3"),
+            (vec![7, 0, 1, 2, 3, 4, 5, 6], "ranks 0-7"),
+            (vec![0, 1, 9, 4], "ranks 0-1, 4, 9"),
+            (vec![u32::MAX], "rank 4294967295"),
+        ] {
+            assert_eq!(ranks_in_words(ranks), expect);
+        }
     }
 }

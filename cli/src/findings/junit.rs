@@ -83,7 +83,8 @@ fn of_the_run(seen: &Seen<'_>, end: End) -> TestCaseStatus {
         End::EndedOnHang if seen.processes.iter().any(|process| process.hang().is_some()) => TestCaseStatus::success(),
         End::EndedOnHang => status(NonSuccessKind::Failure, "hang", end.to_string(), lines),
         End::TimedOut => {
-            let suspected = seen.suspected().map(|(_, report)| report.text().as_str().to_owned()).collect::<String>();
+            let suspected = super::hangs::suspected(&seen.processes);
+            let suspected: String = suspected.iter().map(|hang| hang.named().text().as_str().to_owned()).collect();
             status(NonSuccessKind::Error, "timeout", end.to_string(), format!("{lines}\n{suspected}"))
         }
         End::Exited(_) | End::Signalled(_) => status(NonSuccessKind::Failure, "exit", end.to_string(), lines),
@@ -104,8 +105,8 @@ fn of_process(process: &Process, program: &str, names: &mut HashMap<String, u32>
     let result = match process.hang() {
         Some(report) => {
             let (ty, message) = report.verdicts.first().map_or(("hang", "hang"), |v| (v.code.name(), v.title.as_str()));
-            let told = crate::stacks::told_by(report, &process.stacks);
-            let text = told.text().and(&told.python_text()).and(&Block::of(report.ends_in_words()));
+            let told = process.named.as_ref().unwrap_or(report);
+            let text = told.text().and(&told.stacks_text()).and(&Block::of(report.ends_in_words()));
             status(NonSuccessKind::Failure, ty, message, text.as_str())
         }
         _ => of_the_course(process),
@@ -239,7 +240,7 @@ mod tests {
         let TestCaseStatus::NonSuccess { description, .. } = &suite.test_cases[1].status else { panic!() };
         let description = description.as_ref().unwrap().to_string();
         assert!(
-            description.contains("HANG: process 4242 (train)") && description.contains("blocked calls:"),
+            description.contains("rank 3 pid 4242 (train)") && description.contains("blocked calls:"),
             "{description}"
         );
 

@@ -110,7 +110,12 @@ pub(super) fn hang_json(job: &Job, folder: &Path) -> String {
 pub(super) fn hang_report(job: &Job, folder: &Path) -> HangReport {
     let recording = Recording::open(job.bytes(SECOND)).unwrap();
     let snapshot = snapshot_at(&recording, 35 * SECOND, 30 * SECOND, 90 * SECOND).unwrap();
-    HangReport::new(4242, "train", folder.to_str(), snapshot, PreloadSummary::default())
+    let facts = recording.facts();
+    HangReport::new(4242, "train", folder.to_str(), snapshot, PreloadSummary::default()).of_process(
+        &facts.host,
+        &facts.rank,
+        facts.armed_unix_nanos,
+    )
 }
 
 /// A run of one program, as a test tells it.

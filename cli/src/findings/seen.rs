@@ -1,6 +1,6 @@
 //! What was found of a run: everything that the forms of output tell of.
 
-use super::collect::{Process, Stood};
+use super::collect::Process;
 use super::fail_on::FailOn;
 use super::judge::Judged;
 use crate::exit_code;
@@ -62,7 +62,7 @@ impl FailedOn {
     }
 }
 
-/// The exit code of a run. A hang beats the time, the time beats the program's own failure, and that beats hazards.
+/// The exit code of a run. Precedence: hang, timeout, program failure, hazards.
 pub(crate) fn exit_code(end: End, failed: Option<FailedOn>) -> u8 {
     match (end, failed) {
         (End::EndedOnHang, _) | (_, Some(FailedOn::Hang)) => exit_code::HANG,
@@ -87,16 +87,10 @@ pub(super) struct Seen<'a> {
     /// What could not be read of the root itself.
     pub unreadable: Vec<String>,
 }
+
 impl Seen<'_> {
     /// Everything that could not be read; a line each.
     pub fn problems(&self) -> impl Iterator<Item = &String> {
         self.unreadable.iter().chain(self.processes.iter().flat_map(|process| &process.problems))
-    }
-
-    pub fn suspected(&self) -> impl Iterator<Item = (&Process, &lazyguard_core::report::HangReport)> {
-        self.processes.iter().filter_map(|process| match &process.stood {
-            Some(Stood::Suspected(report)) => Some((process, report)),
-            _ => None,
-        })
     }
 }

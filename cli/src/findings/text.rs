@@ -1,9 +1,10 @@
 //! What is said of a run to a person: the lines at its end, the summary, and the report of several processes.
 
 use super::collect::{Process, Stood};
-use super::hangs::{hangs, HangSeen};
+use super::hangs::{by_cause, hangs, suspected, SameHang};
 use super::judge::{Finding, MetBy, Status};
 use super::{End, FailedOn, Seen};
+use lazyguard_core::api::counted;
 use lazyguard_core::hazard::{messages, Hazard};
 use std::collections::BTreeMap;
 
@@ -68,23 +69,17 @@ pub(super) fn finding(finding: &Finding) -> Vec<String> {
 fn met_by(all: &[MetBy]) -> String {
     let named = all.iter().take(MOST_MET_BY).map(|met| {
         let rank = if met.rank.is_empty() { String::new() } else { format!(", rank {}", met.rank) };
-        format!("{} (process {}{rank}, {})", met.program, met.process, counted(met.count, "time", "times"))
+        format!("{} (process {}{rank}, {})", met.program, met.process, counted(met.count, "time"))
     });
     let more = all.len().saturating_sub(MOST_MET_BY);
-    let more = (more > 0).then(|| format!("{} more", counted(more as u64, "process", "processes")));
+    let more = (more > 0).then(|| counted(more as u64, "more process"));
     named.chain(more).collect::<Vec<_>>().join("; ")
 }
 
-/// `1 hazard`, `2 hazards`.
-pub(super) fn counted(count: u64, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { many })
-}
-
-fn none_or_counted(count: usize, one: &str, many: &str) -> String {
-    if count == 0 {
-        format!("no {one}")
-    } else {
-        counted(count as u64, one, many)
+fn none_or_counted(count: usize, noun: &str) -> String {
+    match count {
+        0 => format!("no {noun}"),
+        _ => counted(count as u64, noun),
     }
 }
 
@@ -99,15 +94,15 @@ pub(super) fn program(seen: &Seen<'_>) -> String {
 pub(super) fn result(seen: &Seen<'_>) -> String {
     let processes = match seen.processes.len() {
         0 => "no process was recorded".to_owned(),
-        count => counted(count as u64, "process", "processes"),
+        count => counted(count as u64, "process"),
     };
-    let mut parts = vec![processes, none_or_counted(hangs(&seen.processes).len(), "hang", "hangs")];
+    let mut parts = vec![processes, none_or_counted(hangs(&seen.processes).len(), "hang")];
     let met: Vec<_> = seen.judged.hazards.iter().filter(|finding| !finding.hazard.prevented).collect();
     let mut by_status = BTreeMap::new();
     met.iter().for_each(|finding| *by_status.entry(finding.status.word()).or_insert(0_usize) += 1);
     let said_of =
         ["new", "known", "suppressed"].into_iter().filter_map(|word| Some(format!("{} {word}", by_status.get(word)?)));
-    let hazards = none_or_counted(met.len(), "hazard", "hazards");
+    let hazards = none_or_counted(met.len(), "hazard");
     parts.push(match by_status.keys().all(|word| *word == "new") {
         true => hazards,
         false => format!("{hazards} ({})", said_of.collect::<Vec<_>>().join(", ")),
@@ -134,23 +129,20 @@ pub(super) fn result(seen: &Seen<'_>) -> String {
 /// What `run` says at the end of a run that failed, and of what could not be read.
 pub(super) fn at_the_end(seen: &Seen<'_>) -> Vec<String> {
     let mut lines: Vec<_> = seen.problems().map(|problem| format!("cannot be read: {problem}")).collect();
-    let hangs = hangs(&seen.processes);
-    if seen.failed == Some(FailedOn::Hang) {
-        let told = hangs.iter().take(MOST_TOLD);
-        lines.extend(told.map(|hang| {
-            // Of one that is over also how.
-            let ended =
-                hang.report.ends_in_words().into_iter().next().map(|end| format!("; {end}")).unwrap_or_default();
-            format!("HANG in {}: {}: {}{ended}", hang.process.title(), hang.code(), hang.title())
-        }));
-        lines.extend(more(hangs.len(), MOST_TOLD));
+    let ended_badly = seen.run.is_some_and(|run| run.end != End::Exited(0));
+    if seen.failed == Some(FailedOn::Hang) || ended_badly {
+        let causes = by_cause(hangs(&seen.processes));
+        causes.iter().take(MOST_HANGS).for_each(|same| lines.extend(in_short(same)));
+        lines.extend(more(causes.len(), MOST_HANGS));
     }
-    if seen.run.is_some_and(|run| run.end != End::Exited(0)) {
-        let told = seen.suspected().take(MOST_TOLD);
-        lines.extend(told.filter_map(|(process, report)| {
-            let verdict = report.verdicts.first()?;
-            Some(format!("SUSPECTED hang in {}: {}: {}", process.title(), verdict.code, verdict.title))
-        }));
+    if ended_badly {
+        let causes = by_cause(suspected(&seen.processes));
+        lines.extend(
+            causes.iter().take(MOST_TOLD).map(|same| {
+                format!("SUSPECTED hang in {}: {}: {}", same.who(), same.first.code(), same.first.sentence())
+            }),
+        );
+        lines.extend(more(causes.len(), MOST_TOLD));
     }
     if seen.failed == Some(FailedOn::Hazard) {
         let failing: Vec<_> = seen.judged.hazards.iter().filter(|finding| finding.fails).collect();
@@ -180,32 +172,39 @@ pub(super) fn processes(seen: &Seen<'_>) -> Vec<String> {
     lines.extend(more(seen.processes.len(), MOST_LISTED).map(|more| format!("  {more}")));
     lines.extend(seen.problems().map(|problem| format!("cannot be read: {problem}")));
     // Ranks that hang for the same cause are told of once.
-    let mut causes: Vec<(String, Vec<HangSeen<'_>>)> = Vec::new();
-    for hang in hangs(&seen.processes) {
-        let key = hang.key();
-        match causes.iter_mut().find(|(known, _)| *known == key) {
-            Some((_, same)) => same.push(hang),
-            None => causes.push((key, vec![hang])),
-        }
-    }
-    for (_, same) in causes.iter().take(MOST_HANGS) {
-        let Some(first) = same.first() else { continue };
+    let causes = by_cause(hangs(&seen.processes));
+    let suspected = by_cause(suspected(&seen.processes));
+    for same in causes.iter().chain(&suspected).take(MOST_HANGS) {
         lines.push(String::new());
-        let report = crate::stacks::told_by(first.report, &first.process.stacks);
-        let block = report.text().and(&report.python_text());
-        lines.extend(block.unmarked().map(str::to_owned));
-        let others: Vec<_> = same[1..].iter().take(MOST_LISTED).map(|hang| hang.process.title()).collect();
-        if !others.is_empty() {
-            let rest = more(same.len() - 1, MOST_LISTED).map(|more| format!(", {more}")).unwrap_or_default();
-            lines.push(format!("the same in: {}{rest}", others.join(", ")));
+        let mut report = same.first.named().lines(same.first.process.newest);
+        let is_suspected = matches!(same.first.process.stood, Some(Stood::Suspected(_)));
+        if let Some(first) = report.first_mut().filter(|_| is_suspected) {
+            *first = first.replacen("HANG", "SUSPECTED", 1);
         }
+        lines.extend(report);
+        lines.extend(also_in(same));
     }
-    lines.extend(
-        more(causes.len(), MOST_HANGS).map(|_| {
-            format!("and {} other hangs: lazyguard report on their folders has them", causes.len() - MOST_HANGS)
-        }),
-    );
+    let count = causes.len() + suspected.len();
+    lines.extend((count > MOST_HANGS).then(|| {
+        let others = counted((count - MOST_HANGS) as u64, "other hang");
+        format!("and {others}: lazyguard report on the folder of each prints it")
+    }));
     lines
+}
+
+/// What has to be read of a hang at the end of a run: the head of its report, the stacks of its threads, and who has it as well.
+fn in_short(same: &SameHang<'_>) -> Vec<String> {
+    let report = same.first.named();
+    let mut lines = report.head(same.first.process.newest);
+    lines.extend(report.stacks_text().unmarked().map(str::to_owned));
+    // Of one that is over also how.
+    lines.extend(same.first.report.ends_in_words().into_iter().next());
+    lines.extend(also_in(same));
+    lines
+}
+
+fn also_in(same: &SameHang<'_>) -> Option<String> {
+    (!same.others.is_empty()).then(|| format!("the same in {}", same.who()))
 }
 
 /// A process in one line.
@@ -227,9 +226,13 @@ fn line_of(process: &Process) -> String {
     };
     let hazards = match process.met() {
         0 => String::new(),
-        count => format!("; {}", counted(count as u64, "hazard", "hazards")),
+        count => format!("; {}", counted(count as u64, "hazard")),
     };
-    let calls = process.summary.as_ref().map(|summary| format!(", {} launches", summary.launches)).unwrap_or_default();
+    let calls = process
+        .summary
+        .as_ref()
+        .map(|summary| format!(", {}", counted(summary.launches, "launch")))
+        .unwrap_or_default();
     format!(
         "  {word:<9} {} {}, {:.1} s{calls}{}{hazards}: {}",
         process.title(),
@@ -252,7 +255,7 @@ pub(super) fn hazards(seen: &Seen<'_>) -> Vec<String> {
     }
     let absent = seen.judged.absent.len() as u64;
     if absent > 0 {
-        lines.push(format!("{} of the baseline did not turn up", counted(absent, "hazard", "hazards")));
+        lines.push(format!("{} of the baseline did not turn up", counted(absent, "hazard")));
     }
     lines.extend(seen.judged.unused.iter().map(|line| format!("unused suppression {line}")));
     while lines.last().is_some_and(String::is_empty) {
@@ -279,9 +282,8 @@ mod tests {
         let own = lines.iter().filter(|line| line.starts_with("  hang      train (process 4242, rank 3) was killed"));
         assert_eq!(own.count(), MOST_LISTED);
         assert_eq!(lines[2 + MOST_LISTED], "  and 6 more");
-        assert_eq!(lines.iter().filter(|line| line.starts_with("HANG: ")).count(), 1);
-        let same = lines.last().unwrap();
-        assert!(same.starts_with("the same in: train") && same.ends_with(", and 5 more"), "{same}");
+        assert_eq!(lines.iter().filter(|line| line.starts_with("HANG ")).count(), 1);
+        assert_eq!(lines.last().unwrap(), "the same in rank 3 (70 processes)");
     }
 
     #[test]
@@ -298,7 +300,7 @@ mod tests {
         ];
         assert_eq!(lines[..7], expect);
         let met = "  met by train (process 4242, rank 3, 3 times); train (process 4242, rank 3, 3 times)";
-        assert!(lines[7].starts_with(met) && lines[7].ends_with("; 2 processes more"), "{lines:?}");
+        assert!(lines[7].starts_with(met) && lines[7].ends_with("; 2 more processes"), "{lines:?}");
         assert_eq!(lines[8..], ["  key: LG101|k2|cuLaunchKernel|non-blocking"]);
         assert_eq!(told(&Told { no_hazard: true, ..Told::default() }, hazards), ["no hazard is known"]);
     }

@@ -10,17 +10,14 @@ use crate::names::lane_name;
 use crate::source::Opened;
 use crate::Failure;
 use lazyguard_core::diagnose::{diagnose, Diagnosis, Snapshot, SnapshotBuilder, Status, Verdict};
-use lazyguard_core::report::{HangReport, PreloadSummary};
+use lazyguard_core::report::{HangReport, Newest, PreloadSummary};
 use lazyguard_core::settings::Settings;
 use lazyguard_core::trace::read::{Entry, LaneUse, ThreadSeen, ThreadState};
-use lazyguard_core::trace::{Kind, Payload, Record};
+use lazyguard_core::trace::Payload;
 use lazyguard_core::Nanos;
 use serde::Serialize;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::path::Path;
-
-/// Records kept for what a report may name.
-const MOST_NAMED: usize = 1 << 12;
 
 /// What the recording tells.
 pub(crate) struct Recorded {
@@ -32,8 +29,6 @@ pub(crate) struct Recorded {
     preload: PreloadSummary,
     /// The newest record of each thread, by the thread's number.
     newest: HashMap<u32, Entry>,
-    /// Records of what a report may name: what is outstanding the longest, and loads on first use.
-    named: Vec<Entry>,
 }
 
 /// What stands or stood still, as the recording alone tells it.
@@ -150,15 +145,8 @@ impl Recorded {
         };
         let mut builder = SnapshotBuilder::new(&opened.recording);
         let mut newest = HashMap::new();
-        let mut named = Vec::new();
-        let outstanding: HashSet<_> = builder.outstanding().collect();
         opened.each_record(|entry| {
             builder.push(entry);
-            let Record { kind, entered, stream, .. } = entry.record;
-            let loads = matches!(kind, Kind::ColdFunction | Kind::ColdModule);
-            if named.len() < MOST_NAMED && kind.is_call() && (loads || outstanding.contains(&(stream, entered))) {
-                named.push(*entry);
-            }
             if let Payload::Preload(ahead) = entry.record.payload() {
                 preload.kernels += ahead.loaded;
                 preload.nanos = preload.nanos.saturating_add(entry.record.took());
@@ -169,7 +157,7 @@ impl Recorded {
         })?;
         let snapshot = opened.standstill(&mut builder);
         let diagnosis = diagnose(&snapshot);
-        Ok(Self { opened, builder, snapshot, diagnosis, settings, preload, newest, named })
+        Ok(Self { opened, builder, snapshot, diagnosis, settings, preload, newest })
     }
 
     pub(crate) fn json(&self) -> RecordingSeen<'_> {
@@ -254,7 +242,20 @@ impl Recorded {
     /// The hang, as the live report would have told it.
     fn hang(&self, snapshot: Snapshot) -> HangReport {
         let facts = self.opened.recording.facts();
-        HangReport::new(facts.process, &facts.program, None, snapshot, self.preload.clone())
+        HangReport::new(facts.process, &facts.program, None, snapshot, self.preload.clone()).of_process(
+            &facts.host,
+            &facts.rank,
+            facts.armed_unix_nanos,
+        )
+    }
+
+    /// What is known of a hang that was reported live, if its calls were in progress when the process was last seen.
+    pub(crate) fn newest(&self, hang: &HangReport) -> Option<Newest> {
+        let now = &self.snapshot.blocked;
+        let blocked = &hang.snapshot.blocked;
+        let lasts = blocked.iter().any(|call| now.iter().any(|c| (c.thread, c.entered) == (call.thread, call.entered)));
+        let stands = hang.resolved.is_none() && (lasts || blocked.is_empty());
+        stands.then_some(Newest { at: self.snapshot.at, is_now: self.opened.alive })
     }
 }
 

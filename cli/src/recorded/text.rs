@@ -3,13 +3,11 @@
 use super::Recorded;
 use crate::format::{utc, Took};
 use crate::log::{self, Printer};
-use crate::names::Names;
 use crate::output::{write_line, Output};
+use lazyguard_core::api::{counted, time_of_day};
 use lazyguard_core::diagnose::{ends_of, Status};
-use lazyguard_core::report::{demangle, HangReport};
-use lazyguard_core::trace::read::Entry;
+use lazyguard_core::report::{HangReport, Newest};
 use lazyguard_core::Nanos;
-use std::collections::HashSet;
 use std::io;
 
 /// Threads that are listed; the JSON form has them all.
@@ -18,14 +16,14 @@ const MOST_THREADS: usize = 16;
 /// A call that has been in progress for this long may be stuck, in a process that is alive.
 const SUSPICIOUS_NANOS: Nanos = 1_000_000_000;
 
-/// The block that the live report has on standard error, without its first lines, and what its words of confidence mean.
-pub(crate) fn write_hang(out: &mut Output<'_>, hang: &HangReport, without: usize) -> io::Result<()> {
-    let block = hang.text().and(&hang.python_text());
-    block.unmarked().skip(without).try_for_each(|line| write_line!(out, "{line}"))?;
-    let mut words: Vec<_> = hang.verdicts.iter().map(|verdict| verdict.confidence).collect();
-    words.sort_unstable();
-    words.dedup();
-    words.iter().try_for_each(|word| write_line!(out, "{} means: {}", word.name(), word.meaning()))
+/// A report, with what is known since; without its first lines.
+pub(crate) fn write_hang(
+    out: &mut Output<'_>,
+    hang: &HangReport,
+    newest: Option<Newest>,
+    without: usize,
+) -> io::Result<()> {
+    hang.lines(newest).iter().skip(without).try_for_each(|line| write_line!(out, "{line}"))
 }
 
 impl Recorded {
@@ -38,7 +36,8 @@ impl Recorded {
             snapshot = self.builder.snapshot(&self.opened.recording, SUSPICIOUS_NANOS, self.settings.patience_nanos());
         }
         let when = if self.opened.alive { "" } else { " when it was last seen" };
-        let hang = self.hang(snapshot);
+        let mut hang = self.hang(snapshot);
+        self.opened.callers().name_in(&mut hang);
         if hang.status != Status::Well {
             if after == 0 || longest < after {
                 let has = if self.opened.alive { "has" } else { "had" };
@@ -52,13 +51,13 @@ impl Recorded {
                 };
                 write_line!(
                     out,
-                    "SUSPECTED: {what} {has} been {waits} for {for_as_long}{when}; {reported}. If it is stuck, this is why:"
+                    "SUSPECTED {}: {what} {has} been {waits} for {for_as_long}{when}; {reported}. If it is stuck, this is why:",
+                    self.who()
                 )?;
-                write_hang(out, &hang, 1)?;
+                write_hang(out, &hang, None, 1)?;
             } else {
-                write_hang(out, &hang, 0)?;
+                write_hang(out, &hang, None, 0)?;
             }
-            self.write_callers(out)?;
             return write_line!(out, "");
         }
         if self.opened.state() == "ended" {
@@ -81,59 +80,15 @@ impl Recorded {
         write_line!(out, "")
     }
 
-    /// Whether a hang that was reported live has lasted, and where its calls were made.
+    /// Whether a hang that was reported live is over, and how.
     pub(crate) fn write_what_became_of(&self, hang: &HangReport, out: &mut Output<'_>) -> io::Result<()> {
-        let now = &self.snapshot.blocked;
-        let lasts = |thread: u32, entered: Nanos| now.iter().any(|c| c.thread == thread && c.entered == entered);
-        let blocked = &hang.snapshot.blocked;
-        let lasting = blocked.iter().any(|call| lasts(call.thread, call.entered));
-        if hang.resolved.is_none() && (lasting || blocked.is_empty()) {
-            self.write_callers(out)
-        } else {
-            write_line!(out, "this hang is over: none of these calls was in progress when the process was last seen")?;
-            let own = ends_of(&self.opened.recording, hang.waited_in());
-            let told = HangReport { ends: own.unwrap_or_else(|_| hang.ends.clone()), ..hang.clone() };
-            told.ends_in_words().iter().try_for_each(|end| write_line!(out, "  {end}"))
+        if self.newest(hang).is_some() {
+            return Ok(());
         }
-    }
-
-    /// Where the calls in progress were made, and the calls behind which they stand.
-    fn write_callers(&self, out: &mut Output<'_>) -> io::Result<()> {
-        let mut callers = self.opened.callers();
-        let mut lines = Vec::new();
-        for call in self.opened.calls_in_progress().iter().filter(|call| call.record.caller != 0) {
-            let from = callers.name_or_address(call.record.caller);
-            lines.push(format!("thread {} in {}: {from}", call.thread, call.record.entry_point.symbol()));
-        }
-        let mut names = Names::new(self.opened.recording.strings());
-        let behind: HashSet<_> = self.snapshot.loads.iter().map(|load| load.at).collect();
-        let streams = self.snapshot.streams.iter().map(|busy| (busy.stream.number, busy.oldest.at));
-        let outstanding: HashSet<_> = streams.collect();
-        for Entry { record, .. } in &self.named {
-            if record.caller == 0
-                || !behind.contains(&record.entered) && !outstanding.contains(&(record.stream, record.entered))
-            {
-                continue;
-            }
-            let from = callers.name_or_address(record.caller);
-            let of = names.function_of(record).map(|name| format!(" of {name}")).unwrap_or_default();
-            let on = if record.stream == 0 { String::new() } else { format!(" on stream {}", record.stream) };
-            let at = record.entered as f64 / 1e9;
-            lines.push(format!("{}{of}{on} at +{at:.3} s: {from}", record.entry_point.symbol()));
-        }
-        // Who submits while a call waits for the context to be idle.
-        for fed in self.snapshot.fed.iter().take(MOST_THREADS) {
-            for feeder in fed.by.iter().filter(|feeder| feeder.caller != 0) {
-                let of = feeder.function.as_deref().map(|f| format!(" of {}", demangle(f))).unwrap_or_default();
-                let from = callers.name_or_address(feeder.caller);
-                let (call, stream, thread, times) = (&feeder.call, fed.stream.number, feeder.thread, feeder.operations);
-                lines.push(format!("{call}{of} on stream {stream}, {times} operation(s) of thread {thread}: {from}"));
-            }
-        }
-        if !lines.is_empty() {
-            write_line!(out, "called from:")?;
-        }
-        lines.iter().try_for_each(|line| write_line!(out, "  {line}"))
+        write_line!(out, "this hang is over: none of these calls was in progress when the process was last seen")?;
+        let own = ends_of(&self.opened.recording, hang.waited_in());
+        let told = HangReport { ends: own.unwrap_or_else(|_| hang.ends.clone()), ..hang.clone() };
+        told.ends_in_words().iter().try_for_each(|end| write_line!(out, "  {end}"))
     }
 
     /// The last record of each thread, the newest last.
@@ -148,12 +103,23 @@ impl Recorded {
         match (passed, newest.is_empty()) {
             (_, true) => write_line!(out, "  there is none"),
             (0, _) => Ok(()),
-            (passed, _) => write_line!(out, "  and {passed} more threads, whose last records are older"),
+            (passed, _) => {
+                write_line!(out, "  and {}, whose last records are older", counted(passed as u64, "more thread"))
+            }
         }
     }
 
     fn printer<'a, 'o>(&'a self, out: &'a mut Output<'o>) -> Printer<'a, 'o> {
         Printer::new(&self.opened, log::Format::Text, out)
+    }
+
+    /// The process, as the first line of a report names it.
+    fn who(&self) -> String {
+        let facts = self.opened.recording.facts();
+        let rank = if facts.rank.is_empty() { String::new() } else { format!("rank {} ", facts.rank) };
+        let host = if facts.host.is_empty() { String::new() } else { format!("{} ", facts.host) };
+        let at = time_of_day(facts.armed_unix_nanos.saturating_add(self.snapshot.at));
+        format!("{at} {host}{rank}pid {} ({})", facts.process, facts.program)
     }
 
     /// How the process stands; `known` is how it was cut off, where the guard or `lazyguard run` knows it.
@@ -186,10 +152,16 @@ impl Recorded {
         )?;
         // Numbers of threads are given out in order, and never twice.
         let threads = self.threads().map(|thread| thread.number).max().unwrap_or(0);
-        write_line!(out, "  {} driver calls, {} launches in {threads} thread(s)", self.calls(), self.launches())?;
+        write_line!(
+            out,
+            "  {}, {} in {}",
+            counted(self.calls(), "driver call"),
+            counted(self.launches(), "launch"),
+            counted(threads, "thread")
+        )?;
         for summary in recording.lanes() {
             let lane = crate::names::lane_name(summary.lane);
-            let mut line = format!("  {lane}: {} records", summary.present);
+            let mut line = format!("  {lane}: {}", counted(summary.present, "record"));
             for (count, what) in [
                 (summary.overwritten, "older ones were overwritten"),
                 (summary.dropped, "were dropped because every segment was in use"),
@@ -210,7 +182,8 @@ impl Recorded {
             }
         }
         if recording.defect_count() > 0 {
-            write_line!(out, "  {} thing(s) in it make no sense, and were passed over:", recording.defect_count())?;
+            let count = counted(recording.defect_count() as u64, "part");
+            write_line!(out, "  {count} of it cannot be read and left out:")?;
             recording.defects().iter().take(8).try_for_each(|defect| write_line!(out, "    {defect}"))?;
         }
         Ok(())

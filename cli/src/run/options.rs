@@ -51,7 +51,7 @@ pub(crate) const OWN: &[Own] = &[
         value: Some("DURATION"),
         values: "a duration: 500ms, 30s, 2m; 0 is never",
         default: "never",
-        help: "how long the program may take; then it is ended, and everything it started",
+        help: "how long the program may take; after that, run ends it and every process that it has started",
         many: false,
     },
     Own {
@@ -59,7 +59,7 @@ pub(crate) const OWN: &[Own] = &[
         value: Some("DURATION"),
         values: "a duration; 0 is at once",
         default: "10s",
-        help: "how long what is ended has between SIGTERM and SIGKILL",
+        help: "how long run waits between SIGTERM and SIGKILL when it ends a process",
         many: false,
     },
     Own {
@@ -67,13 +67,13 @@ pub(crate) const OWN: &[Own] = &[
         value: Some("LIST"),
         values: "hang, hazard, hazard:CODE, CODE, prevented; a list with commas",
         default: "nothing",
-        help: "what makes a run fail that the program itself has passed",
+        help: "what makes the run fail although the program has ended with status 0",
         many: false,
     },
-    Own { flag: "--keep", help: "keep the folder of the run, whatever comes of it", ..SWITCH },
+    Own { flag: "--keep", help: "keep the folder of the run in any case", ..SWITCH },
     Own {
         flag: "--result",
-        help: "end with a line on standard error that says what was found, also if that is nothing",
+        help: "at the end, write one line to standard error that says what was found, also if that is nothing",
         ..SWITCH
     },
     Own { flag: "--junit", help: "write what was found as a JUnit report", ..FILE },
@@ -84,7 +84,7 @@ pub(crate) const OWN: &[Own] = &[
         value: Some("SYSTEM"),
         values: "auto, off, github, gitlab, azure, teamcity",
         default: "auto",
-        help: "write what was found as annotations of a CI system, on standard error; auto looks which one this is",
+        help: "write what was found to standard error as annotations of a CI system; auto detects the system",
         many: false,
     },
     Own {
@@ -92,7 +92,7 @@ pub(crate) const OWN: &[Own] = &[
         value: Some("FILE"),
         values: "a file of TYPE:PATTERN lines; may be given more than once",
         default: "none",
-        help: "which hazards are known and not to be spoken of",
+        help: "the hazards that are neither reported nor fail the run",
         many: true,
     },
     Own {
@@ -100,16 +100,12 @@ pub(crate) const OWN: &[Own] = &[
         value: Some("FILE"),
         values: "a file that --write-baseline wrote; fields as there",
         default: "none",
-        help: "the hazards of which the team knows: only new ones are found",
+        help: "the hazards that are known: only new ones are reported and fail the run",
         many: false,
     },
     Own { flag: "--write-baseline", help: "write the hazards of this run as a baseline", ..FILE },
-    Own { flag: "--cold-start", help: "say at the end where the time went until the program was under way", ..SWITCH },
-    Own {
-        flag: "--blocking",
-        help: "say at the end which calls blocked the host though they are said not to, and why",
-        ..SWITCH
-    },
+    Own { flag: "--cold-start", help: "at the end, say what the program's start spent its time on", ..SWITCH },
+    Own { flag: "--blocking", help: "at the end, say which asynchronous calls blocked the host, and why", ..SWITCH },
     Own {
         flag: "--library",
         value: Some("FILE"),

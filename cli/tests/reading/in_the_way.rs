@@ -129,6 +129,6 @@ fn a_link_that_the_user_names_is_followed() {
     for name in ["latest", "recording"] {
         let output = at_once(&["report", folder.of(name).to_str().unwrap()]);
         let (out, errors) = texts(&output);
-        assert!(out.contains("HANG: process 4242") && errors.is_empty(), "{out}{errors}");
+        assert!(out.contains(" pid 4242 (train): blocked ") && errors.is_empty(), "{out}{errors}");
     }
 }

@@ -7,6 +7,7 @@ mod activity;
 mod code;
 mod load;
 mod memory;
+mod quantity;
 pub mod result;
 mod stream;
 mod table;
@@ -15,6 +16,7 @@ pub use activity::ThreadActivity;
 pub use code::Code;
 pub use load::ColdKind;
 pub use memory::{Condition, Stores, ValueWait, ValueWrite};
+pub use quantity::{counted, lasted, time_of_day};
 pub use stream::{oldest_outstanding, Operation, StreamKind};
 
 /// What a driver function does to loading and waiting; the hooks, the gate and the diagnosis branch on it.

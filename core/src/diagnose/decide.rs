@@ -1,11 +1,11 @@
 //! The decision: which patterns a snapshot shows, who is to blame, and what to change.
 //!
 //! Each thread that waits gives a finding: the path from what it waits for to what does not end ([`super::paths`]), and by
-//! the first thing on that path that the program did not ask for, a code. A thread that holds the context up with its call
-//! (a load, a release) explains the others in that context, which might do what is waited for if they could.
+//! the first thing on that path that the program did not ask for, a code. A thread whose call (a load, a release) blocks the
+//! context explains the other threads blocked in that context.
 //!
-//! What has a pattern counts as a hang once it is past the threshold. What has none, or may be helped by a thread that is at
-//! large, counts as slow until it has stood still for the longer patience: a long kernel and an endless one look the same from
+//! What has a pattern counts as a hang once it is past the threshold. What has none, or may be helped by a runnable thread,
+//! counts as slow until it has stood still for the longer patience: a long kernel and an endless one look the same from
 //! outside. Whatever is seen to move is slow.
 //!
 //! Must not: look at anything but the snapshot.
@@ -14,7 +14,7 @@ use super::messages;
 use super::paths::{End, Path, Paths};
 use super::snapshot::{BlockedCall, BusyStream, Extent, FedStream, OperationSeen, Snapshot, StreamRef, WaitSeen};
 use super::verdict::{Confidence, Culprit, Diagnosis, Evidence, Status, Verdict};
-use crate::api::{Class, Code, ColdKind, EntryPoint, StreamKind, ThreadActivity};
+use crate::api::{counted, Class, Code, ColdKind, EntryPoint, StreamKind, ThreadActivity};
 use crate::demangle::demangle;
 use crate::model::queue_may_be_full;
 use crate::Nanos;
@@ -25,6 +25,10 @@ struct Finding<'a> {
     calls: Vec<&'a BlockedCall>,
     path: Path<'a>,
     culprits: Vec<Culprit>,
+    /// The wait in one sentence, with its names.
+    sentence: String,
+    /// What cannot start or go on because of the culprits.
+    held_back: Option<Culprit>,
     /// Sentences between the calls and the path.
     because: Vec<String>,
     fix: String,
@@ -194,28 +198,50 @@ impl<'a> Decision<'a> {
                 culprits.push(culprit);
             }
         }
-        let before = culprits.first().map_or_else(|| "it".to_owned(), |c| messages::operation(&c.operation));
+        let before = culprits.first().map_or_else(|| "that".to_owned(), |c| messages::submitting(&c.operation));
         let fix = match &call.function {
-            _ if class(&call.call) == Some(Class::ModuleLoad) => {
-                format!("Call {} before {before} is submitted.", call.call)
-            }
+            _ if class(&call.call) == Some(Class::ModuleLoad) => format!("call {} before {before}", call.call),
             Some(function) => format!(
-                "Load {0} before {before} is submitted: launch it once, or call cudaFuncGetAttributes or \
-                 cuKernelGetFunction on it; LAZYGUARD_PRELOAD=auto does this for libraries that are registered by then.",
+                "load {0} before {before}: cudaFuncGetAttributes({0}), or one launch of it; LAZYGUARD_PRELOAD=auto does this \
+                 for libraries that are registered by then",
                 demangle(function)
             ),
             None => format!(
-                "Use the library once before {before} is submitted; LAZYGUARD_PRELOAD=auto does this for libraries that \
-                 are registered by then."
+                "use the library once before {before}; LAZYGUARD_PRELOAD=auto does this for libraries that are registered by \
+                 then"
             ),
+        };
+        let waits = messages::waits_for(&path.end);
+        let sentence = match call.function.as_deref().map(demangle) {
+            Some(function) if class(&call.call) == Some(Class::Launch) => {
+                format!("{function} cannot start: loading its module on its first launch waits for {waits}")
+            }
+            Some(function) => format!("{} cannot return: loading {function} waits for {waits}", call.call),
+            None => format!("{} cannot return: loading waits for {waits}", call.call),
         };
         let mut because = vec![messages::loads(call)];
         if call.compiles {
-            because.push("its code has to be compiled first, which may take long by itself".to_owned());
+            because.push("the driver has to compile its code first, which may take long by itself".to_owned());
         }
         because.extend(fed.map(messages::fed_behind));
         let conclusive = !call.compiles && fed.is_none() && self.cannot_be_helped(&path, true);
-        Finding { code: Code::LG202, calls: vec![call], path, culprits, because, fix, conclusive }
+        let held_back = self.submitted_by(call);
+        Finding { code: Code::LG202, calls: vec![call], path, culprits, sentence, held_back, because, fix, conclusive }
+    }
+
+    /// What a call that is in progress is to submit.
+    fn submitted_by(&self, call: &BlockedCall) -> Option<Culprit> {
+        let stream = call.stream.clone().filter(|_| call.function.is_some())?;
+        let function = call.function.clone();
+        let operation = OperationSeen {
+            at: call.entered,
+            call: call.call.clone(),
+            function,
+            extent: None,
+            caller: call.caller,
+            launch: None,
+        };
+        Some(Culprit { stream, operation })
     }
 
     /// LG202 or LG204 of a call for which the context is never idle: what was in flight when it was entered has ended, and more
@@ -230,54 +256,82 @@ impl<'a> Decision<'a> {
         let culprits: Vec<_> =
             fed.iter().map(|fed| Culprit { stream: fed.stream.clone(), operation: fed.newest.clone() }).collect();
         let first = culprits.first()?.clone();
-        let pause = format!("Pause what is submitted to {} until {} has returned", messages::streams(&fed), call.call);
+        let pause = format!("pause what is submitted to {} until {} has returned", messages::streams(&fed), call.call);
         let (code, because, fix) = match loads_module(call) {
             true => {
                 let what = call.function.as_deref().map_or_else(|| "the module".to_owned(), demangle);
-                let fix = format!("{pause}, or load {what} before that begins.");
+                let fix = format!("{pause}, or load {what} before that begins");
                 (Code::LG202, messages::loads(call), fix)
             }
             false => (
                 Code::LG204,
                 messages::needs_idle(class).to_owned(),
-                format!("{pause}, or make that call before it begins or after it ends."),
+                format!("{pause}, or make that call before it begins or after it ends"),
             ),
         };
         let path = Path::to(End::Fed(fed, first));
-        Some(Finding { code, calls: vec![call], path, culprits, because: vec![because], fix, conclusive: false })
+        let sentence = format!("{} cannot return: it waits for {}", call.call, messages::waits_for(&path.end));
+        let (held_back, because) = (self.submitted_by(call), vec![because]);
+        let conclusive = false;
+        Some(Finding { code, calls: vec![call], path, culprits, sentence, held_back, because, fix, conclusive })
     }
 
     /// LG201.
     fn barrier(&self, calls: Vec<&'a BlockedCall>, path: Path<'a>) -> Finding<'a> {
         let what = path.barrier().and_then(|load| load.function.as_deref());
         let what = what.map_or_else(|| "the function".to_owned(), demangle);
-        let before = path.culprit().map_or_else(|| "it".to_owned(), |c| messages::operation(&c.operation));
-        let fix = if path.barrier().is_some_and(|load| load.first_launch) {
-            format!("Launch {what} once before {before} is submitted; loading it is not enough where it prints.")
+        let before = path.culprit().map_or_else(|| "that".to_owned(), |c| messages::submitting(&c.operation));
+        let load = path.barrier();
+        let fix = if load.is_some_and(|load| load.first_launch) {
+            format!("launch {what} once before {before}: loading it is not enough, because it prints")
         } else {
-            format!(
-                "Load {what} before {before} is submitted: call cudaFuncGetAttributes or cuFuncLoad on it, or launch it \
-                 once; LAZYGUARD_PRELOAD=auto does this."
-            )
+            format!("load {what} before {before}: cudaFuncGetAttributes({what}), or LAZYGUARD_PRELOAD=auto")
         };
-        // What prints is told by a name in an image, which is less than to have seen a load.
-        let loaded = path.barrier().is_some_and(|load| !load.first_launch);
+        let sentence = load.map(messages::held_back).unwrap_or_default();
+        let sentence = format!("{sentence} waits for {}", messages::waits_for(&path.end));
+        let held_back = load.and_then(|load| {
+            let operation = OperationSeen {
+                at: load.at,
+                call: load.call.clone(),
+                function: load.function.clone(),
+                extent: None,
+                caller: load.caller,
+                launch: None,
+            };
+            Some(Culprit { stream: load.stream.clone()?, operation })
+        });
+        // That it prints is read from a name in an image, which is less than to have seen a load.
+        let loaded = load.is_some_and(|load| !load.first_launch);
         let conclusive = self.cannot_be_helped(&path, loaded);
-        Finding { code: Code::LG201, calls, culprits: path.culprits(), path, because: Vec::new(), fix, conclusive }
+        let (code, culprits, because) = (Code::LG201, path.culprits(), Vec::new());
+        Finding { code, calls, culprits, path, sentence, held_back, because, fix, conclusive }
     }
 
     /// LG205.
     fn full_queue(&self, call: &'a BlockedCall, path: Path<'a>) -> Finding<'a> {
         let count = call.stream.as_ref().and_then(|s| self.snapshot.stream(s.number)).map_or(0, |s| s.outstanding);
-        let because = vec![format!(
-            "{count} operations are outstanding on that stream: its queue is full, and the next one waits until one has ended"
-        )];
+        let on = call.stream.as_ref().map_or_else(|| "its stream".to_owned(), messages::stream);
+        let because = vec![format!("{} on {on} not known to have ended", are(count))];
         let fix =
-            "Submit less at a time behind work that waits for the host or for other streams: synchronize, or record \
-                   an event and wait for it, every few hundred operations."
+            "submit less at a time: synchronize, or wait for an event, every few hundred operations behind work that \
+                   waits for the host or for another stream"
                 .to_owned();
+        let sentence = format!(
+            "{} cannot return: the queue of {on} is full, and its first operation waits for {}",
+            call.call,
+            messages::waits_for(&path.end)
+        );
+        let sentence = match &path.end {
+            End::Runs(culprit) if call.stream.as_ref().is_some_and(|s| s.number == culprit.stream.number) => format!(
+                "{} cannot return: the queue of {on} is full, and {} at its head has not ended",
+                call.call,
+                messages::name_of(&culprit.operation)
+            ),
+            _ => sentence,
+        };
         let conclusive = self.cannot_be_helped(&path, false);
-        Finding { code: Code::LG205, calls: vec![call], culprits: path.culprits(), path, because, fix, conclusive }
+        let (code, culprits, held_back) = (Code::LG205, path.culprits(), self.submitted_by(call));
+        Finding { code, calls: vec![call], culprits, path, sentence, held_back, because, fix, conclusive }
     }
 
     /// LG204.
@@ -285,65 +339,81 @@ impl<'a> Decision<'a> {
         let (because, fix) = match class {
             Class::Free => (
                 messages::needs_idle(class),
-                "Release it with cuMemFreeAsync (cudaFreeAsync), or after that work has ended.",
+                "release it with cuMemFreeAsync (cudaFreeAsync), or after that work has ended",
             ),
             Class::ModuleUnload | Class::LibraryUnload => {
-                (messages::needs_idle(class), "Unload it after that work has ended, or keep it.")
+                (messages::needs_idle(class), "unload it after that work has ended, or keep it")
             }
             Class::Launch => (
-                "that launch has to wait for everything in flight in the context: it needs more local memory than the \
-                 context has set aside, or sets up something else that all kernels share",
-                "Launch the kernel that needs most local memory once at the start, or set cudaDeviceSetLimit \
-                 (cudaLimitStackSize) then.",
+                "that launch waits until the context is idle: it needs more local memory than the context has set aside, or \
+                 sets up something else that all kernels share",
+                "launch the kernel that needs most local memory once at the start, or call \
+                 cudaDeviceSetLimit(cudaLimitStackSize) then",
             ),
-            Class::ContextDestroy => (messages::needs_idle(class), "End it after that work has ended."),
+            Class::ContextDestroy => (messages::needs_idle(class), "end it after that work has ended"),
             Class::Copy | Class::Set => (
-                "that works on the default stream, which waits for every stream that was not created non-blocking",
-                "Use an asynchronous copy on a stream of its own, or create the streams with CU_STREAM_NON_BLOCKING.",
+                "the default stream waits for every stream that was created with default flags",
+                "copy asynchronously on a stream of its own, or create the streams with CU_STREAM_NON_BLOCKING",
             ),
             Class::StreamSynchronize => (
-                "the default stream waits for every stream that was not created non-blocking",
-                "Synchronize with the stream that is meant, or create the streams with CU_STREAM_NON_BLOCKING.",
+                "the default stream waits for every stream that was created with default flags",
+                "synchronize with the stream that is meant, or create the streams with CU_STREAM_NON_BLOCKING",
             ),
-            _ => (messages::needs_idle(class), "Make that call before this work is submitted, or after it has ended."),
+            _ => (messages::needs_idle(class), "make that call before this work is submitted, or after it has ended"),
         };
         let conclusive = self.cannot_be_helped(&path, false);
-        let (because, fix) = (vec![because.to_owned()], fix.to_owned());
-        Finding { code: Code::LG204, calls: vec![call], culprits: path.culprits(), path, because, fix, conclusive }
+        let waits = messages::waits_for(&path.end);
+        let sentence = match (class, call.function.as_deref().map(demangle)) {
+            (Class::Launch, Some(function)) => {
+                format!("{function} cannot start: its launch waits for an idle context, and so for {waits}")
+            }
+            (Class::Copy | Class::Set | Class::StreamSynchronize, _) => {
+                format!("{} cannot return: the default stream waits for {waits}", call.call)
+            }
+            _ => format!("{} cannot return: it waits for an idle context, and so for {waits}", call.call),
+        };
+        let (because, fix, held_back) = (vec![because.to_owned()], fix.to_owned(), self.submitted_by(call));
+        let (code, culprits) = (Code::LG204, path.culprits());
+        Finding { code, calls: vec![call], culprits, path, sentence, held_back, because, fix, conclusive }
     }
 
     /// LG203, LG206, LG207 or LG299, by where the path ends.
     fn by_its_end(&self, calls: Vec<&'a BlockedCall>, path: Path<'a>) -> Finding<'a> {
         let conclusive = self.cannot_be_helped(&path, false);
         let mut culprits = path.culprits();
+        let sentence = self.sentence_by_its_end(&calls, &path);
+        let held_back = match &path.end {
+            End::Filled(victim, _) => Some(victim.clone()),
+            _ => None,
+        };
         let (code, fix) = match &path.end {
             End::Unwritten(wait, _) => (
                 Code::LG203,
                 format!(
-                    "Submit the operation that writes {} to {:#x} before, or from a thread that does not depend on, the \
-                     call that waits for it; check the address, the value and the condition of the wait ({}).",
+                    "submit the operation that writes {} to {:#x} before the call that waits for it, or from another thread; \
+                     check the wait's address, value and condition ({})",
                     wait.value, wait.address, wait.condition
                 ),
             ),
             End::Cycle(_) => (
                 Code::LG203,
-                "Submit the write that each of these streams waits for before that stream's own wait, not behind it."
+                "submit the write that each of these streams waits for before that stream's own wait, not behind it"
                     .to_owned(),
             ),
             End::Host(host, _) => (
                 Code::LG207,
                 format!(
-                    "Let the host function at {:#x} return: it may wait for nothing that the stream, or the thread that \
-                     waits for the stream, has still to do.",
+                    "let the host function at {:#x} return: it must not wait for what its stream, or a thread that waits for \
+                     its stream, has still to do",
                     host.address
                 ),
             ),
             End::Filled(victim, filler) => (
                 Code::LG206,
                 format!(
-                    "Launch {} with fewer blocks, so that {} finds room beside it, or launch that one first.",
-                    messages::operation(&filler.operation),
-                    messages::operation(&victim.operation)
+                    "launch {} with fewer blocks, so that {1} finds room beside it, or launch {1} first",
+                    messages::name_of(&filler.operation),
+                    messages::name_of(&victim.operation)
                 ),
             ),
             // A call that waits for an idle context is not told by where its path ends.
@@ -357,10 +427,41 @@ impl<'a> Decision<'a> {
                         .filter(|s| s.stream.number != culprit.stream.number)
                         .map(|s| Culprit { stream: s.stream.clone(), operation: s.oldest.clone() }),
                 );
-                (Code::LG299, format!("Find out why {} does not end.", messages::operation(&culprit.operation)))
+                (Code::LG299, format!("find out why {} does not end", messages::name_of(&culprit.operation)))
             }
         };
-        Finding { code, calls, path, culprits, because: Vec::new(), fix, conclusive }
+        Finding { code, calls, path, culprits, sentence, held_back, because: Vec::new(), fix, conclusive }
+    }
+
+    fn sentence_by_its_end(&self, calls: &[&BlockedCall], path: &Path<'a>) -> String {
+        match &path.end {
+            End::Unwritten(wait, _) => {
+                format!("{} cannot go on: it waits {}", messages::stream(&wait.stream), messages::unwritten(wait))
+            }
+            End::Cycle(_) => {
+                let streams = messages::numbered(&messages::streams_on(path));
+                format!("{streams} cannot go on: they wait for each other, each behind its own wait")
+            }
+            End::Host(host, culprit) => format!(
+                "{} cannot go on: its host function at {:#x} has not returned",
+                messages::stream(&culprit.stream),
+                host.address
+            ),
+            End::Filled(victim, filler) => format!(
+                "{} on {} cannot start: {} on {} fills the device and has not ended",
+                messages::name_of(&victim.operation),
+                messages::stream(&victim.stream),
+                messages::name_of(&filler.operation),
+                messages::stream(&filler.stream)
+            ),
+            end @ (End::Runs(_) | End::Fed(..)) => match calls.first() {
+                Some(call) if call.queries.is_some() => {
+                    format!("{} goes on answering \"not ready\": it waits for {}", call.call, messages::waits_for(end))
+                }
+                Some(call) => format!("{} cannot return: it waits for {}", call.call, messages::waits_for(end)),
+                None => format!("submitted work waits for {}", messages::waits_for(end)),
+            },
+        }
     }
 
     /// Whether nothing is known that may still end what a call waits for, so that it counts as soon as it is past the threshold.
@@ -369,7 +470,7 @@ impl<'a> Decision<'a> {
     /// what is kept back may be what the kernel waits for.
     fn cannot_be_helped(&self, path: &Path<'a>, by_loading: bool) -> bool {
         let on = path.culprit().and_then(|culprit| self.snapshot.stream(culprit.stream.number));
-        // Nobody can be asked about a stream that is destroyed: what is known of it may be old.
+        // The driver cannot be asked about a destroyed stream: what is known of it may be old.
         if on.is_some_and(|stream| stream.destroyed) {
             return false;
         }
@@ -409,7 +510,7 @@ impl<'a> Decision<'a> {
     /// Where no thread is in a call: submitted work that cannot start, or cannot end.
     fn without_a_call(&self) -> Option<Finding<'a>> {
         let quiet = self.snapshot.at.saturating_sub(self.snapshot.last_activity);
-        // Nobody waits, as far as is known, so nothing is said before it counts.
+        // No thread is known to wait, so nothing is said before it counts.
         if self.snapshot.threshold_nanos == 0 || quiet < self.snapshot.patience_nanos {
             return None;
         }
@@ -523,12 +624,13 @@ impl<'a> Decision<'a> {
         !watched && (stood >= threshold_nanos && finding.conclusive || stood >= patience_nanos.max(threshold_nanos))
     }
 
+    /// The facts of a finding, one each.
     fn chain(&self, finding: &Finding<'a>) -> Vec<String> {
         let mut chain: Vec<_> = finding.calls.iter().take(1).map(|call| messages::blocked(call)).collect();
         chain.extend(finding.because.iter().cloned());
         chain.extend(messages::path(self.snapshot, &finding.path));
         let others = finding.calls.iter().skip(1);
-        chain.extend(others.map(|call| format!("{}: it waits with the first", messages::blocked(call))));
+        chain.extend(others.map(|call| messages::waits_too(call)));
         chain
     }
 
@@ -553,6 +655,8 @@ impl<'a> Decision<'a> {
             code: finding.code,
             title: title.to_owned(),
             confidence,
+            sentence: format!("{}.", finding.sentence),
+            held_back: finding.held_back.clone(),
             fed,
             threads: finding.calls.iter().map(|call| call.thread).collect(),
             chain: self.chain(&finding),
@@ -562,49 +666,50 @@ impl<'a> Decision<'a> {
         }
     }
 
-    /// What is waited for, and why that is not called a hang.
+    /// Why what is waited for is not called a hang, and then what is waited for.
     fn excuse(&self, finding: &Finding<'a>) -> Vec<String> {
-        let mut lines = self.chain(finding);
+        let waits = messages::waits_for(&finding.path.end);
+        let mut lines = vec![format!("waits for {waits}: {}.", self.why_not_a_hang(finding))];
+        lines.extend(self.chain(finding));
+        lines
+    }
+
+    fn why_not_a_hang(&self, finding: &Finding<'a>) -> String {
         let stood = self.stood(finding);
         let moved = self.on(finding).map_or(0, |stream| stream.moved);
         if matches!(finding.path.end, End::Fed(..)) {
-            lines.push("a pause in what is submitted lets that call go on: it may only be slow".to_owned());
-            return lines;
+            return "a pause in what is submitted lets that call go on, so it may only be slow".to_owned();
         }
         if stood < self.snapshot.threshold_nanos && moved > 0 {
-            lines.push(format!("it is still moving: something ended there at {}", messages::time(moved)));
-            return lines;
+            return format!("it is still moving, and something ended there at {}", messages::time(moved));
         }
-        lines.push(match (&finding.path.end, messages::runnable(self.snapshot)) {
-            (End::Runs(_), _) => "nothing known keeps that from ending: it may only be slow".to_owned(),
+        match (&finding.path.end, messages::runnable(self.snapshot)) {
+            (End::Runs(_), _) => "nothing known keeps it from ending, so it may only be slow".to_owned(),
             (End::Host(host, _), _) if host.doing.is_some_and(ThreadActivity::goes_on) => {
-                "the host function is under way: it may only be slow".to_owned()
+                "the host function is under way, so it may only be slow".to_owned()
             }
             (End::Filled(..), _) => {
-                "nothing known keeps what fills the device from ending: it may only be slow".to_owned()
+                "nothing known keeps what fills the device from ending, so it may only be slow".to_owned()
             }
-            (_, Some(somebody)) => somebody,
+            (_, Some(runnable)) => runnable,
             (End::Unwritten(wait, _), _) if wait.holds.is_some() => {
                 "that is memory of the host, which may still write there".to_owned()
             }
             (End::Unwritten(wait, _), _) if self.on(finding).is_some_and(|stream| may_have_passed(stream, wait)) => {
-                "the stream may have passed that wait and be at what comes behind it: it may only be slow".to_owned()
+                "the stream may have passed that wait and be at what comes behind it, so it may only be slow".to_owned()
             }
-            (End::Host(..), _) => {
-                "another thread's call may return, and what the function waits for be done".to_owned()
-            }
+            (End::Host(..), _) => "another thread's call may return and do what the function waits for".to_owned(),
             _ => "what is in flight elsewhere may still do what is waited for".to_owned(),
-        });
-        lines
+        }
     }
 }
 
-/// Whether all who wait ask, and none is blocked.
+/// Whether all threads that wait poll, and none is blocked in a call.
 fn asked_only(finding: &Finding<'_>) -> bool {
     !finding.calls.is_empty() && finding.calls.iter().all(|call| call.queries.is_some())
 }
 
-/// Whether a stream may have passed a wait without anybody knowing: something that takes time stands behind it.
+/// Whether a stream may have passed a wait unseen: something that takes time comes after it.
 fn may_have_passed(stream: &BusyStream, wait: &WaitSeen) -> bool {
     let takes_time = |op: &OperationSeen| {
         op.extent.is_some() || matches!(class(&op.call), Some(Class::GraphLaunch | Class::HostFunction))
@@ -644,7 +749,7 @@ fn holds_up(finding: &Finding<'_>) -> bool {
         || finding.code == Code::LG204 && !matches!(class, Some(Class::Copy | Class::Set | Class::StreamSynchronize))
 }
 
-/// What is told first, where there are several: who holds up the others.
+/// What is reported first, where there are several: the call that blocks the others.
 fn order(code: Code) -> u8 {
     match code {
         Code::LG202 => 0,
@@ -656,6 +761,11 @@ fn order(code: Code) -> u8 {
         Code::LG204 => 6,
         _ => 7,
     }
+}
+
+/// `1 operation is`, `2 operations are`.
+fn are(operations: u64) -> String {
+    format!("{} {}", counted(operations, "operation"), if operations == 1 { "is" } else { "are" })
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ fn the_barrier_of_a_cold_function_is_blamed_on_what_it_stands_behind() {
     story.launch(0, 10, "k1").cold(1, 20, "k2").waits(1, 30, "cuCtxSynchronize", None);
     story.check(&[(Code::LG201, "k1")]);
     let fix = &story.diagnosis().verdicts[0].fix;
-    assert!(fix.contains("k2") && fix.contains("kernel k1"), "{fix}");
+    assert!(fix.contains("cudaFuncGetAttributes(k2)") && fix.contains("before launching k1"), "{fix}");
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn a_module_load_alone_is_only_slow_and_one_that_compiles_gets_time() {
     story.check(&[(Code::LG202, "k")]); // 10 seconds are more than three times the threshold
     let story = TestTrace::new().patient(20 * SECOND);
     story.launch(0, 10, "k").blocked_in(1, &Record { kind: Kind::ColdModule, raw: image_of(image::PTX), ..load });
-    story.check_slow("compiled");
+    story.check_slow("has to compile its code first");
 }
 
 #[test]
@@ -309,7 +309,7 @@ fn a_load_that_finds_the_context_never_idle_is_told_which_stream_is_fed_and_by_w
     let chain = verdict.chain.join("\n");
     assert!(chain.contains("at least 2100 operations") && chain.contains("by thread 100 \"t100\""), "{chain}");
     assert!(!chain.contains("kernel old") && !verdict.fix.contains("kernel old"), "{verdict:#?}");
-    assert!(verdict.fix.starts_with("Pause what is submitted to stream"), "{}", verdict.fix);
+    assert!(verdict.fix.starts_with("pause what is submitted to stream"), "{}", verdict.fix);
 }
 
 #[test]
@@ -377,4 +377,95 @@ fn a_cold_launch_is_not_what_keeps_its_own_load_waiting() {
     story.check(&[(Code::LG202, "step")]);
     let fix = &story.diagnosis().verdicts[0].fix;
     assert!(fix.contains("or load cold before"), "{fix}");
+}
+
+/// The wait in one sentence with its names, of each code.
+#[test]
+fn the_sentence_of_a_verdict_names_what_waits_and_what_it_waits_for() {
+    let say = |story: &TestTrace, code: Code, expect: &str| {
+        let verdict = story.diagnosis().verdicts.remove(0);
+        assert_eq!((verdict.code, verdict.sentence.as_str()), (code, expect), "{verdict:#?}");
+        verdict
+    };
+    let story = TestTrace::new();
+    story.launch(0, 10, "k1").cold(1, 20, "k2").waits(1, 30, "cuCtxSynchronize", None);
+    let verdict = say(
+        &story,
+        Code::LG201,
+        "k2 cannot start: loading it on its first launch waits for k1 on stream 1, and k1 has not ended.",
+    );
+    let held_back = verdict.held_back.unwrap();
+    assert_eq!((held_back.operation.function.as_deref(), held_back.stream.number), (Some("k2"), 2));
+
+    let story = TestTrace::new();
+    story.wait(0, 10, 0xf1a6, 1).blocked(2, 20, "cuLaunchKernel", Some(1), Kind::ColdModule, "k2");
+    say(
+        &story,
+        Code::LG202,
+        "k2 cannot start: loading its module on its first launch waits for stream 1, which waits for memory at 0xf1a6 to be == 1, \
+         and no submitted operation writes that.",
+    );
+
+    let story = TestTrace::new();
+    story.launch(0, 10, "k").blocked(1, 20, "cuModuleLoadData", None, Kind::ColdModule, "");
+    let expect = "cuModuleLoadData cannot return: loading waits for k on stream 1, and k has not ended.";
+    say(&story, Code::LG202, expect);
+
+    let story = TestTrace::new();
+    story.launch(0, 10, "old");
+    loads_beside(&story, 0, 2100);
+    say(
+        &story,
+        Code::LG202,
+        "cuModuleLoadData cannot return: it waits for the context to be idle, and thread 100 keeps submitting to stream 1.",
+    );
+
+    let story = TestTrace::new();
+    story.wait(0, 10, 0xf1a6, 1).waits(1, 30, SYNC, Some(0));
+    say(
+        &story,
+        Code::LG203,
+        "stream 1 cannot go on: it waits for memory at 0xf1a6 to be == 1, and no submitted operation writes that.",
+    );
+
+    let story = TestTrace::new();
+    story.wait(0, 10, 0xa, 1).write(0, 11, 0xb, 1).wait(1, 12, 0xb, 1).write(1, 13, 0xa, 1);
+    story.waits(1, 30, SYNC, Some(0));
+    let expect = "streams 1 and 2 cannot go on: they wait for each other, each behind its own wait.";
+    say(&story, Code::LG203, expect);
+
+    let story = TestTrace::new();
+    story.launch(0, 10, "spin").waits(1, 30, "cuMemFree_v2", None);
+    say(
+        &story,
+        Code::LG204,
+        "cuMemFree_v2 cannot return: it waits for an idle context, and so for spin on stream 1, and spin has not ended.",
+    );
+
+    let story = TestTrace::new();
+    story.launch(0, 10, "spin");
+    (0..1000).for_each(|n| {
+        story.launch(0, 20 + 2 * n, "k");
+    });
+    story.blocked(1, 5000, "cuLaunchKernel", Some(0), Kind::Call, "k");
+    let expect = "cuLaunchKernel cannot return: the queue of stream 1 is full, and spin at its head has not ended.";
+    say(&story, Code::LG205, expect);
+
+    let story = TestTrace::new().patient(0);
+    story.launch_of(0, 10, "big", 5000).launch(1, 12, "small").waits(1, 30, SYNC, Some(1));
+    let launch = LaunchKey { function: story.function("big"), block: [64, 1, 1], shared_or_owner: 0 };
+    let raw = RawPayload::resident(launch, 4224);
+    story.seen(Record { kind: Kind::Seen, function: launch.function, raw, ..story.facts("cuLaunchKernel", 0, None) });
+    let expect = "small on stream 2 cannot start: big on stream 1 fills the device and has not ended.";
+    let held_back = say(&story, Code::LG206, expect).held_back.unwrap();
+    assert_eq!(held_back.operation.function.as_deref(), Some("small"));
+
+    let story = TestTrace::new();
+    story.host_function(0, 10, 20, 50, None).launch(0, 22, "k").waits(1, 30, SYNC, Some(0));
+    say(&story, Code::LG207, "stream 1 cannot go on: its host function at 0xf00 has not returned.");
+
+    let story = TestTrace::new().patient(0);
+    story.launch(0, 10, "spin").waits(1, 30, "cuCtxSynchronize", None);
+    let expect = "cuCtxSynchronize cannot return: it waits for spin on stream 1, and spin has not ended.";
+    say(&story, Code::LG299, expect);
 }

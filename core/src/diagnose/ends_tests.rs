@@ -22,6 +22,7 @@ fn named(thread: u32, call: &str, entered: Nanos, queries: Option<u64>, story: &
         queries,
         event_recorded: None,
         compiles: false,
+        caller: 0,
     }
 }
 
@@ -47,14 +48,14 @@ fn a_call_that_returned_is_told_from_one_that_failed() {
     assert_eq!((report.outcome(), report.stands(), report.ends[0].at), (Outcome::Resolved, false, Some(21)));
     assert_eq!(
         line,
-        "lazyguard: RESOLVED: process 7 (app) went on by itself 0.4 s after the report: it was slow, not stuck\n"
+        "lazyguard: RESOLVED pid 7 (app): it went on by itself 0.4 s after the report, so it was slow, not stuck\n"
     );
     story.call(&story.facts("cuCtxSynchronize", 30, None), 719);
     let (report, line) = over(&story, vec![named(100, "cuCtxSynchronize", 30, None, &story)]);
     assert_eq!((report.outcome(), report.stands(), report.ends[0].result), (Outcome::Failed, true, Some(719)));
     assert_eq!(
         line,
-        "lazyguard: ENDED WITH ERROR 719 (CUDA_ERROR_LAUNCH_FAILED): process 7 (app): cuCtxSynchronize in thread 100 returned \
+        "lazyguard: ENDED WITH ERROR 719 (CUDA_ERROR_LAUNCH_FAILED) pid 7 (app): cuCtxSynchronize in thread 100 returned \
          it 0.4 s after the report\n"
     );
     // What an image is like says nothing of the work that the load waited for.
@@ -86,7 +87,8 @@ fn a_thread_that_asks_no_more_has_not_learnt_that_it_ended() {
     story.launch(0, 10, "k").polls(7, 20, 60, "cuStreamQuery", 0, 0);
     let (report, line) = over(&story, vec![named(7, "cuStreamQuery", 20, Some(3), &story)]);
     assert_eq!((report.outcome(), report.stands()), (Outcome::Abandoned, false));
-    let expect = "ABANDONED: process 7 (app): thread 7 calls cuStreamQuery no more, and what it asked about is not known to have \
+    let expect =
+        "ABANDONED pid 7 (app): thread 7 polls cuStreamQuery no more, and what it asked about is not known to have \
                   ended, 0.4 s after the report";
     assert!(line.contains(expect), "{line}");
     // Another call has told since.
@@ -109,7 +111,7 @@ fn a_thread_that_left_its_call_or_ended_in_it_has_not_gone_on() {
     assert_eq!(how, [(HowEnded::Left, Some(60)), (HowEnded::Left, Some(70))]);
     assert_eq!((report.outcome(), report.stands()), (Outcome::Abandoned, true));
     let expect =
-        "ABANDONED: process 7 (app): thread 7 left cuCtxSynchronize without its return, by an exception, a jump or a";
+        "ABANDONED pid 7 (app): thread 7 left cuCtxSynchronize without its return, by an exception, a jump or a";
     assert!(line.contains(expect), "{line}");
 }
 
@@ -118,8 +120,8 @@ fn what_is_not_known_is_not_said() {
     let story = TestTrace::new();
     let (report, line) = over(&story, vec![named(9, "cuCtxSynchronize", 20, None, &story)]);
     assert_eq!((report.ends[0].how, report.stands()), (HowEnded::Unknown, false));
-    assert_eq!(line, "lazyguard: RESOLVED: process 7 (app) went on 0.4 s after the report\n");
+    assert_eq!(line, "lazyguard: RESOLVED pid 7 (app): it went on 0.4 s after the report\n");
     // Where no thread was in a call, all that is known is that there is another call.
     let (_, line) = over(&story, Vec::new());
-    assert_eq!(line, "lazyguard: RESOLVED: process 7 (app) called the driver again 0.4 s after the report\n");
+    assert_eq!(line, "lazyguard: RESOLVED pid 7 (app): it called the driver again 0.4 s after the report\n");
 }

@@ -6,11 +6,11 @@ use super::snapshot::{
     WaitSeen,
 };
 use super::verdict::{Culprit, Evidence};
-use crate::api::{Class, Code, ColdKind, ThreadActivity};
+use crate::api::{counted, Class, Code, ColdKind, ThreadActivity};
 use crate::demangle::demangle;
 use crate::Nanos;
 
-pub(super) fn time(at: Nanos) -> String {
+pub(crate) fn time(at: Nanos) -> String {
     format!("+{:.3} s", at as f64 / 1e9)
 }
 
@@ -26,8 +26,92 @@ pub(super) fn thread(call: &BlockedCall) -> String {
     }
 }
 
+/// A stream by its number; a report lists its handle and kind once.
 pub(super) fn stream(stream: &StreamRef) -> String {
-    format!("stream {} ({:#x}, {})", stream.number, stream.handle, stream.kind)
+    format!("stream {}", stream.number)
+}
+
+/// The kernel's name, or the call that submitted the operation.
+pub(crate) fn name_of(op: &OperationSeen) -> String {
+    function(op.function.as_ref(), &op.call)
+}
+
+/// `launching k1`, or for what is no kernel `calling cuMemcpyAsync`.
+pub(super) fn submitting(op: &OperationSeen) -> String {
+    match &op.function {
+        Some(function) => format!("launching {}", demangle(function)),
+        None => format!("calling {}", op.call),
+    }
+}
+
+/// What is waited for at the end of a path, and why that does not come to its end.
+pub(super) fn waits_for(end: &End<'_>) -> String {
+    match end {
+        End::Runs(culprit) => {
+            let name = name_of(&culprit.operation);
+            format!("{name} on {}, and {name} has not ended", stream(&culprit.stream))
+        }
+        End::Unwritten(wait, _) => format!("{}, which waits {}", stream(&wait.stream), unwritten(wait)),
+        End::Host(host, culprit) => {
+            format!("the host function at {:#x} on {}, and it has not returned", host.address, stream(&culprit.stream))
+        }
+        End::Filled(victim, filler) => {
+            let filler = name_of(&filler.operation);
+            let victim = format!("{} on {}", name_of(&victim.operation), stream(&victim.stream));
+            format!("{victim}, which finds no room beside {filler}, and {filler} has not ended")
+        }
+        End::Cycle(Some(culprit)) => {
+            let name = name_of(&culprit.operation);
+            format!("{name} on {}, which in turn waits for this: a cycle", stream(&culprit.stream))
+        }
+        End::Cycle(None) => "streams that in turn wait for this: a cycle".to_owned(),
+        End::Fed(fed, _) => {
+            let mut threads: Vec<_> = fed.iter().flat_map(|fed| &fed.by).map(|feeder| feeder.thread).collect();
+            threads.sort_unstable();
+            threads.dedup();
+            let who = match threads[..] {
+                [one] => format!("thread {one} keeps"),
+                [] => "other threads keep".to_owned(),
+                _ => format!("{} keep", counted(threads.len() as u64, "thread")),
+            };
+            format!("the context to be idle, and {who} submitting to {}", streams(fed))
+        }
+    }
+}
+
+/// What a stream waits for that no operation brings about.
+pub(super) fn unwritten(wait: &WaitSeen) -> String {
+    format!(
+        "for memory at {:#x} to be {} {}, and no submitted operation writes that",
+        wait.address, wait.condition, wait.value
+    )
+}
+
+/// The streams of a path on which something waits, in the order of their numbers.
+pub(super) fn streams_on(path: &Path<'_>) -> Vec<u32> {
+    let mut numbers: Vec<_> = path
+        .steps
+        .iter()
+        .filter_map(|step| match step {
+            Step::Writer(wait, _) => Some(wait.stream.number),
+            Step::Event(wait) => Some(wait.stream),
+            _ => None,
+        })
+        .chain(path.culprit().map(|culprit| culprit.stream.number))
+        .collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    numbers
+}
+
+/// `streams 1 and 2`.
+pub(super) fn numbered(numbers: &[u32]) -> String {
+    let numbers: Vec<_> = numbers.iter().map(ToString::to_string).collect();
+    match &numbers[..] {
+        [] => "a stream".to_owned(),
+        [one] => format!("stream {one}"),
+        [former @ .., last] => format!("streams {} and {last}", former.join(", ")),
+    }
 }
 
 pub(super) fn operation(op: &OperationSeen) -> String {
@@ -42,18 +126,24 @@ fn function(name: Option<&String>, otherwise: &str) -> String {
 }
 
 /// What a thread does, since when.
-pub(super) fn blocked(call: &BlockedCall) -> String {
+pub(crate) fn blocked(call: &BlockedCall) -> String {
     let of = call.function.as_deref().map(|f| format!(" of {}", demangle(f))).unwrap_or_default();
     let on = call.stream.as_ref().map(|s| format!(" on {}", stream(s))).unwrap_or_default();
     match call.queries {
         Some(queries) => format!(
-            "{} has asked {}{on} {queries} times since {} and was told \"not ready\" each time",
+            "{} has polled {}{on} {} since {}, and the answer was \"not ready\" each time",
             thread(call),
             call.call,
+            counted(queries, "time"),
             time(call.entered)
         ),
         None => format!("{} is in {}{of}{on} since {}", thread(call), call.call, time(call.entered)),
     }
+}
+
+/// That a thread waits for the same as the first one.
+pub(crate) fn waits_too(call: &BlockedCall) -> String {
+    format!("{}: it waits with the first", blocked(call))
 }
 
 /// What a load on first use does to the calling thread, or to the device.
@@ -62,18 +152,16 @@ pub(super) fn loads(call: &BlockedCall) -> String {
         Some(function) => format!("the module or library of {}", demangle(function)),
         None => "a module or library".to_owned(),
     };
-    format!("that brings {what} into the context, which the driver does only once everything in flight there has ended")
+    format!("that call loads {what}, and the driver loads only while the context is idle")
 }
 
 /// Why a call of this class waits for the whole context.
 pub(super) fn needs_idle(class: Class) -> &'static str {
     match class {
-        Class::Free => "that releases memory only once everything in flight in the context has ended",
-        Class::ModuleUnload | Class::LibraryUnload => {
-            "that unloads code only once everything in flight in the context has ended"
-        }
-        Class::ContextDestroy => "that ends a context only once everything in flight on the device has ended",
-        _ => "that waits until everything in flight in the context has ended",
+        Class::Free => "the driver releases memory only while the context is idle",
+        Class::ModuleUnload | Class::LibraryUnload => "the driver unloads code only while the context is idle",
+        Class::ContextDestroy => "the driver ends a context only while the device is idle",
+        _ => "that call waits until the context is idle",
     }
 }
 
@@ -93,21 +181,23 @@ const MOST_NAMED: usize = 4;
 pub(super) fn streams(fed: &[&FedStream]) -> String {
     let mut numbers: Vec<_> = fed.iter().take(MOST_NAMED).map(|fed| fed.stream.number).collect();
     numbers.sort_unstable();
-    let numbers: Vec<_> = numbers.iter().map(ToString::to_string).collect();
-    match (&numbers[..], fed.len().saturating_sub(MOST_NAMED)) {
-        ([one], 0) => format!("stream {one}"),
-        ([former @ .., last], 0) => format!("streams {} and {last}", former.join(", ")),
-        (_, more) => format!("streams {} and {more} more", numbers.join(", ")),
+    match fed.len().saturating_sub(MOST_NAMED) {
+        0 => numbered(&numbers),
+        more => {
+            let numbers: Vec<_> = numbers.iter().map(ToString::to_string).collect();
+            format!("streams {} and {more} more", numbers.join(", "))
+        }
     }
 }
 
 /// That a stream may be going on, although something on it is not known to have ended.
 pub(super) fn fed_behind(fed: &FedStream) -> String {
-    format!(
-        "{} operations were submitted to {} since: that stream may be going on, and the context be busy whenever it is looked at",
-        fed.operations,
-        stream(&fed.stream)
-    )
+    format!("{} submitted to {} since, so that stream may not stand still", were(fed.operations), stream(&fed.stream))
+}
+
+/// `1 operation was`, `2 operations were`.
+fn were(operations: u64) -> String {
+    format!("{} {}", counted(operations, "operation"), if operations == 1 { "was" } else { "were" })
 }
 
 /// What is submitted to a stream while a call waits, and by which threads.
@@ -120,46 +210,39 @@ fn fed(fed: &FedStream) -> String {
     let by: Vec<_> = fed.by.iter().take(MOST_NAMED).map(one).collect();
     let more = match fed.by.len().saturating_sub(MOST_NAMED) {
         0 => String::new(),
-        more => format!(" and {more} more threads"),
+        more => format!(" and {}", counted(more as u64, "more thread")),
     };
     format!(
-        "at least {} operations were submitted to {} since, the newest at {}, by {}{more}",
-        fed.operations,
+        "at least {} submitted to {} since, the newest at {}, by {}{more}",
+        were(fed.operations),
         stream(&fed.stream),
         time(fed.newest.at),
         by.join(", ")
     )
 }
 
-pub(super) fn barrier(load: &ColdLoadSeen) -> [String; 2] {
+/// That a function was loaded on its first use, or launched for the first time.
+pub(super) fn barrier(load: &ColdLoadSeen) -> String {
     let on = load.stream.as_ref().map(|s| format!(" on {}", stream(s))).unwrap_or_default();
     let what = function(load.function.as_ref(), "a function");
-    if load.first_launch {
-        return [
-            format!(
-                "{}{on} of {what} at {} was its first launch, while other work was in flight",
-                load.call,
-                time(load.at)
-            ),
-            "the first launch of a kernel that prints, and the first of a context one of whose modules prints, returns at once, \
-             but nothing submitted after it starts before everything earlier has ended"
-                .to_owned(),
-        ];
+    match load.first_launch {
+        true => format!("{}{on} of {what} at {} was its first launch", load.call, time(load.at)),
+        false => format!("{}{on} loaded {what} on its first use at {}", load.call, time(load.at)),
     }
-    [
-        format!(
-            "{}{on} loaded {what} on its first use at {}, while other work was in flight",
-            load.call,
-            time(load.at)
-        ),
-        "the load returned at once, but nothing submitted to the context after it starts before everything earlier has \
-         ended"
-            .to_owned(),
-    ]
 }
 
-pub(super) fn wait(wait: &WaitSeen) -> String {
-    let holds = wait.holds.map(|value| format!("; it held {value} when it was looked at")).unwrap_or_default();
+/// Which operations wait behind a barrier, and why.
+pub(super) fn held_back(load: &ColdLoadSeen) -> String {
+    let what = function(load.function.as_ref(), "a function");
+    match (load.first_launch, &load.stream) {
+        (true, _) => format!("{what} cannot start: its first launch, of a kernel that prints,"),
+        (false, Some(_)) => format!("{what} cannot start: loading it on its first launch"),
+        (false, None) => format!("nothing can start that was submitted after {} loaded {what}: that load", load.call),
+    }
+}
+
+pub(crate) fn wait(wait: &WaitSeen) -> String {
+    let holds = wait.holds.map(|value| format!("; it held {value}")).unwrap_or_default();
     format!(
         "{} waits since {} for memory at {:#x} to be {} {}{holds}",
         stream(&wait.stream),
@@ -173,7 +256,7 @@ pub(super) fn wait(wait: &WaitSeen) -> String {
 fn host_function(host: &HostFunctionSeen, on: &StreamRef) -> String {
     let doing = host.doing.map(|doing| format!(", and {}", doing.words())).unwrap_or_default();
     format!(
-        "{} called the host function at {:#x} at {}, which has not returned: thread {} is in it{doing}",
+        "{} called the host function at {:#x} at {}; thread {} is in it{doing}",
         stream(on),
         host.address,
         time(host.entered),
@@ -181,7 +264,7 @@ fn host_function(host: &HostFunctionSeen, on: &StreamRef) -> String {
     )
 }
 
-fn not_ended(culprit: &Culprit) -> String {
+pub(crate) fn not_ended(culprit: &Culprit) -> String {
     format!(
         "{} on {} was submitted at {} and is not known to have ended",
         operation(&culprit.operation),
@@ -192,15 +275,14 @@ fn not_ended(culprit: &Culprit) -> String {
 
 fn step(snapshot: &Snapshot, step: &Step<'_>) -> Vec<String> {
     match step {
-        Step::Barrier(load) => barrier(load).into(),
+        Step::Barrier(load) => vec![barrier(load)],
         Step::Writer(waits, by) => {
             let by = snapshot.stream(*by).map_or_else(|| format!("stream {by}"), |s| stream(&s.stream));
-            vec![wait(waits), format!("what writes there was submitted to {by}, and has not come to its turn")]
+            vec![wait(waits), format!("the operation that writes there is on {by}, and has not run")]
         }
         Step::Event(waits) => {
-            let name = |number: u32| {
-                snapshot.stream(number).map_or_else(|| format!("stream {number}"), |s| stream(&s.stream))
-            };
+            let name =
+                |number: u32| snapshot.stream(number).map_or_else(|| format!("stream {number}"), |s| stream(&s.stream));
             vec![format!(
                 "{} waits since {} for event {:#x}, recorded on {} at {}",
                 name(waits.stream),
@@ -211,19 +293,18 @@ fn step(snapshot: &Snapshot, step: &Step<'_>) -> Vec<String> {
             )]
         }
         Step::HostFunctions(on) => vec![format!(
-            "{} has a host function to call, and host functions of a context are called one at a time",
+            "{} has a host function to call, and the driver calls those of a context one at a time",
             stream(on)
         )],
         Step::Legacy(one, other) => vec![format!(
-            "what was submitted to {} waits for what was submitted to {} before: that is the order of the legacy default \
-             stream",
+            "{} waits for what was submitted to {} before, by the rule of the legacy default stream",
             stream(one),
             stream(other)
         )],
     }
 }
 
-/// The whole way, down to what does not end.
+/// The whole path, down to what does not end.
 pub(super) fn path(snapshot: &Snapshot, path: &Path<'_>) -> Vec<String> {
     let mut lines: Vec<_> = path.steps.iter().flat_map(|s| step(snapshot, s)).collect();
     lines.extend(end(path));
@@ -235,19 +316,21 @@ pub(super) fn end(path: &Path<'_>) -> Vec<String> {
     match &path.end {
         End::Runs(culprit) => vec![not_ended(culprit)],
         End::Unwritten(waits, _) => {
-            let others = match waits.other_writes {
-                0 => String::new(),
-                n => format!(
-                    " ({n} to that address carry another value, were overwritten, or stand behind the wait itself)"
-                ),
-            };
-            vec![wait(waits), format!("nothing that was submitted to any stream will satisfy it{others}")]
+            let mut lines = vec![wait(waits)];
+            if waits.other_writes > 0 {
+                let reach = if waits.other_writes == 1 { "reaches" } else { "reach" };
+                lines.push(format!(
+                    "{} {reach} that address with another value, were overwritten, or come after the wait",
+                    counted(waits.other_writes as u64, "write")
+                ));
+            }
+            lines
         }
         End::Host(host, culprit) => vec![host_function(host, &culprit.stream)],
         End::Filled(victim, filler) => {
             let filled = match filler.operation.extent {
                 Some(Extent::Grid { blocks, resident: Some(resident), .. }) => {
-                    format!(" with {blocks} blocks, of which the device holds {resident} at once")
+                    format!(" with {}, of which the device holds {resident} at once", counted(blocks, "block"))
                 }
                 _ => String::new(),
             };
@@ -262,20 +345,20 @@ pub(super) fn end(path: &Path<'_>) -> Vec<String> {
             ]
         }
         End::Fed(streams, _) => {
-            let mut lines =
-                vec!["what was in flight when the call was entered has ended, and each time more is submitted before the context is idle"
-                    .to_owned()];
+            let mut lines = vec!["what was in flight when the call was entered has ended".to_owned()];
             lines.extend(streams.iter().take(MOST_NAMED).map(|stream| fed(stream)));
             let more = streams.len().saturating_sub(MOST_NAMED);
-            lines.extend((more > 0).then(|| format!("{more} more streams were submitted to as well")));
+            lines.extend(
+                (more > 0).then(|| format!("threads submit to {} as well", counted(more as u64, "more stream"))),
+            );
             lines
         }
         End::Cycle(Some(culprit)) => vec![format!(
-            "that in turn waits for {} on {}: a circle",
+            "that in turn waits for {} on {}: a cycle",
             operation(&culprit.operation),
             stream(&culprit.stream)
         )],
-        End::Cycle(None) => vec!["that in turn waits for the first of these: a circle".to_owned()],
+        End::Cycle(None) => vec!["that in turn waits for the first of these: a cycle".to_owned()],
     }
 }
 
@@ -333,10 +416,10 @@ pub(super) fn runnable(snapshot: &Snapshot) -> Option<String> {
     let first = snapshot.runnable.first()?;
     let more = match snapshot.runnable.len() - 1 {
         0 => String::new(),
-        n => format!(", and {n} more"),
+        n => format!(" ({} as well)", counted(n as u64, "more thread")),
     };
     Some(format!(
-        "thread {} {}{more}: it may still do what is waited for",
+        "thread {} {}{more}, and may still do what is waited for",
         first.thread,
         ThreadActivity::words(first.doing)
     ))

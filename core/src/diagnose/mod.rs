@@ -33,7 +33,7 @@ mod builder;
 mod decide;
 mod ends;
 mod gathered;
-mod messages;
+pub(crate) mod messages;
 mod occupancy;
 mod paths;
 mod snapshot;

@@ -53,6 +53,9 @@ pub struct OperationSeen {
     /// How much it is about, where its record is there.
     #[serde(default)]
     pub extent: Option<Extent>,
+    /// The address that the call returns to, or 0 where its record is gone.
+    #[serde(default)]
+    pub caller: u64,
     /// Of a launch what the driver can be asked about, by the live process.
     #[serde(skip)]
     pub launch: Option<LaunchKey>,
@@ -90,6 +93,9 @@ pub struct BlockedCall {
     /// Whether the call has code to compile, which may take long.
     #[serde(default)]
     pub compiles: bool,
+    /// The address that the call returns to, or 0 where its record is gone.
+    #[serde(default)]
+    pub caller: u64,
 }
 
 /// A stream with work that is not known to be complete.
@@ -254,6 +260,9 @@ pub struct ColdLoadSeen {
     pub stream: Option<StreamRef>,
     /// The calling thread.
     pub thread: u32,
+    /// The address that the call returns to, or 0 where its record is gone.
+    #[serde(default)]
+    pub caller: u64,
     /// Whether the function was loaded, and this was its first launch, which may be such a barrier as well: where a kernel of the
     /// module prints.
     #[serde(default)]

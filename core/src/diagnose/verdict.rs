@@ -38,7 +38,7 @@ impl Confidence {
     }
 
     /// What that means, for a person.
-    pub fn meaning(self) -> &'static str {
+    pub const fn meaning(self) -> &'static str {
         match self {
             Self::Possible => "nothing that is known contradicts it; another cause is not excluded",
             Self::Likely => "what is known fits this pattern and no other; what a kernel waits for cannot be seen",
@@ -71,9 +71,15 @@ pub struct Verdict {
     /// How far to rely on it.
     #[serde(default)]
     pub confidence: Confidence,
+    /// The wait in one sentence, with its names.
+    #[serde(default)]
+    pub sentence: String,
+    /// What cannot start or go on because of the culprits, where that is an operation of another stream.
+    #[serde(default)]
+    pub held_back: Option<Culprit>,
     /// The blocked threads it explains.
     pub threads: Vec<u32>,
-    /// Who waits for whom, down to what does not end; one sentence each.
+    /// Who waits for whom, down to what does not end; one fact each.
     pub chain: Vec<String>,
     /// What does not end.
     pub culprits: Vec<Culprit>,
@@ -84,7 +90,7 @@ pub struct Verdict {
     /// Where the record shows it.
     #[serde(default)]
     pub evidence: Vec<Evidence>,
-    /// What to change, in the imperative.
+    /// What to change, in the imperative; without a full stop, as one part of a line.
     pub fix: String,
 }
 
@@ -108,6 +114,6 @@ pub struct Diagnosis {
     pub status: Status,
     /// Of a hang the causes, the root first.
     pub verdicts: Vec<Verdict>,
-    /// Of something slow what is waited for, and why it is not called a hang; one sentence each.
+    /// Of something slow why it is not called a hang, and then what is waited for; one sentence each.
     pub slow: Vec<String>,
 }

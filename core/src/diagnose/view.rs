@@ -90,6 +90,7 @@ impl<S: Source> View<'_, S> {
             function: function_name(self.recording.strings(), record.function, meant_at(record)),
             launch: matches!(extent, Some(Extent::Grid { .. })).then(|| record.launch_key()),
             extent,
+            caller: record.caller,
         }
     }
 
@@ -110,6 +111,7 @@ impl<S: Source> View<'_, S> {
                 call: EntryPoint::by_id(busy.oldest.entry_point).map_or("?", EntryPoint::symbol).to_owned(),
                 function: function_name(self.recording.strings(), busy.oldest.function, Nanos::MAX),
                 extent: None,
+                caller: 0,
                 launch: None,
             }),
             last_submitted: stream.last_submitted,
@@ -195,6 +197,7 @@ impl<S: Source> View<'_, S> {
             queries: None,
             event_recorded: event.and_then(|event| Some(self.builder.proofs.event(event)?.at)),
             compiles: call.kind == Kind::ColdModule && self.builder.images.compiles(call),
+            caller: call.caller,
         }
     }
 
@@ -243,9 +246,9 @@ impl<S: Source> View<'_, S> {
             .builder
             .loads
             .iter()
-            .filter_map(|load| {
+            .map(|load| {
                 let record = &load.record;
-                Some(ColdLoadSeen {
+                ColdLoadSeen {
                     at: record.entered,
                     call: record.entry_point.symbol().to_owned(),
                     kind: load.kind,
@@ -253,6 +256,7 @@ impl<S: Source> View<'_, S> {
                     function: function_name(self.recording.strings(), record.function, meant_at(record)),
                     stream: self.stream_ref_then(record.stream, meant_at(record)),
                     thread: load.thread,
+                    caller: record.caller,
                     first_launch: load.first_launch,
                     behind: self
                         .builder
@@ -260,7 +264,7 @@ impl<S: Source> View<'_, S> {
                         .take(MOST_BEHIND)
                         .filter_map(|number| self.front(number))
                         .collect(),
-                })
+                }
             })
             .collect();
         loads.sort_by_key(|load| load.at);

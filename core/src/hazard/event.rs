@@ -94,7 +94,7 @@ impl HazardEvent {
     /// knows.
     pub fn of(record: &Record, thread: u32) -> Option<Self> {
         let Payload::Hazard(numbers) = record.payload() else { return None };
-        let code = Code::by_number(numbers.code.into())?;
+        let code = Code::by_number(numbers.code)?;
         let before = match numbers.distance {
             0 => 0,
             distance => record.entered.saturating_sub(distance - 1),

@@ -312,7 +312,8 @@ pub fn line(hazard: &Hazard) -> String {
     let count = match (hazard.count, hazard.at_least) {
         (1, false) => "once".to_owned(),
         (n, false) => format!("{n} times"),
-        (n, true) => format!("{n} times or more"),
+        (1, true) => "at least once".to_owned(),
+        (n, true) => format!("at least {n} times"),
     };
     let prevented = if hazard.prevented { "prevented " } else { "hazard " };
     let on = match hazard.stream_class {

@@ -1,10 +1,10 @@
-//! What is known of a process at this moment, because somebody asked: one block of text, or one JSON object.
+//! What is known of a process at this moment, on request: one block of text, or one JSON object.
 //!
 //! A verdict here is of what is in progress now, for however short a time, so it is said with its reservation; and that
 //! nothing explains a call (LG299) is no verdict as long as the call is not past the threshold.
 
 use super::{Block, HangReport, SCHEMA};
-use crate::demangle::demangle;
+use crate::api::{counted, lasted};
 use crate::diagnose::Code;
 use crate::Nanos;
 use serde::{Deserialize, Serialize};
@@ -43,15 +43,6 @@ impl DumpReport {
         self.hang.snapshot.blocked.iter().map(|call| call.blocked_nanos).max().unwrap_or(0)
     }
 
-    /// What the one that has waited the longest does.
-    fn waits(&self) -> &'static str {
-        let longest = self.hang.snapshot.blocked.iter().max_by_key(|call| call.blocked_nanos);
-        match longest.is_some_and(|call| call.queries.is_some()) {
-            true => "a thread has been asking the same",
-            false => "a call has been in progress",
-        }
-    }
-
     fn is_past_the_threshold(&self) -> bool {
         self.hang_after_nanos != 0 && self.longest() >= self.hang_after_nanos
     }
@@ -61,29 +52,28 @@ impl DumpReport {
         let snapshot = &self.hang.snapshot;
         let mut block = Block::default();
         block.push(&format!(
-            "process {} ({}) at +{:.3} s: {} driver calls, {} launches so far; {} call(s) in progress, {} stream(s) busy",
-            self.hang.process,
-            self.hang.program,
-            seconds(snapshot.at),
-            self.calls,
-            self.launches,
-            snapshot.blocked.len(),
-            snapshot.streams.len()
+            "{} at +{:.3} s: {}, {} so far; {} in progress, {}",
+            self.hang.who(snapshot.at),
+            snapshot.at as f64 / 1e9,
+            counted(self.calls, "driver call"),
+            counted(self.launches, "launch"),
+            counted(snapshot.blocked.len() as u64, "call"),
+            counted(snapshot.streams.len() as u64, "busy stream")
         ));
         if !self.hang.verdicts.is_empty() {
-            let (longest, waits) = (seconds(self.longest()), self.waits());
+            let blocked = self.hang.blocked_in();
             block.push(&match self.hang_after_nanos {
-                _ if self.is_past_the_threshold() => format!("HANG: {waits} for {longest:.1} s"),
+                _ if self.is_past_the_threshold() => format!("HANG: {blocked}"),
                 0 => format!(
-                    "{waits} for {longest:.3} s; hangs are not looked for (LAZYGUARD_HANG_AFTER=0). If it is stuck, this is why:"
+                    "{blocked}; hangs are not looked for (LAZYGUARD_HANG_AFTER=0). If it is stuck, this is why:"
                 ),
                 after => format!(
-                    "{waits} for {longest:.3} s; a hang is reported after {:.3} s (LAZYGUARD_HANG_AFTER). If it is stuck, this is why:",
-                    seconds(after)
+                    "{blocked}; a hang is reported after {} (LAZYGUARD_HANG_AFTER). If it is stuck, this is why:",
+                    lasted(after)
                 ),
             });
-            // Its first line says what has been said, and its lines begin as those on standard error do.
-            self.hang.text().unmarked().skip(1).for_each(|line| block.push(line));
+            // Its first line has been said.
+            self.hang.lines(None).iter().skip(1).for_each(|line| block.push(line));
             return block;
         }
         block.push(match snapshot.blocked.is_empty() {
@@ -91,16 +81,7 @@ impl DumpReport {
             false => "calls in progress, none of which is known to be stuck:",
         });
         for call in snapshot.blocked.iter().take(MOST_CALLS) {
-            let function = call.function.as_deref().map(|f| format!(" of {}", demangle(f))).unwrap_or_default();
-            let stream = call.stream.as_ref().map(|s| format!(" on stream {} ({:#x})", s.number, s.handle));
-            block.push(&format!(
-                "  thread {} \"{}\" in {}{function}{} for {:.6} s",
-                call.thread,
-                call.thread_name,
-                call.call,
-                stream.unwrap_or_default(),
-                seconds(call.blocked_nanos)
-            ));
+            self.hang.blocked_call(&[call]).iter().for_each(|line| block.push(line));
         }
         if snapshot.blocked.len() > MOST_CALLS {
             block.push(&format!("  and {} more", snapshot.blocked.len() - MOST_CALLS));
@@ -109,6 +90,7 @@ impl DumpReport {
             true => block.push("no stream has work outstanding"),
             false => self.hang.outstanding().iter().for_each(|line| block.push(line)),
         }
+        self.hang.stack_lines().iter().for_each(|line| block.push(line));
         block
     }
 
@@ -116,10 +98,6 @@ impl DumpReport {
     pub fn json(&self) -> String {
         serde_json::to_string_pretty(self).unwrap_or_else(|error| format!("{{\"error\":\"{error}\"}}"))
     }
-}
-
-fn seconds(nanos: Nanos) -> f64 {
-    nanos as f64 / 1e9
 }
 
 #[cfg(test)]
@@ -151,12 +129,14 @@ mod tests {
             queries: None,
             event_recorded: None,
             compiles: false,
+            caller: 0,
         };
         let oldest = OperationSeen {
             at: 7,
             call: "cuLaunchKernel".to_owned(),
             function: Some("_Z4spinv".to_owned()),
             extent: None,
+            caller: 0,
             launch: None,
         };
         let busy = BusyStream {
@@ -185,9 +165,12 @@ mod tests {
             let dump = dump(in_progress(nanos), after);
             assert_eq!(dump.hang.verdicts.first().map(|v| v.code), code, "{nanos} of {after}");
             let text = dump.text().as_str().to_owned();
-            assert!(text.starts_with("process 42 (train) at +5.000 s: 12 driver calls, 3 launches so far; 1 call(s)"));
-            assert!(text.contains("thread 100 \"main\" in cuStreamSynchronize on stream 1 (0x51) for "), "{text}");
-            assert!(text.contains("stream 1 (0x51, blocking): cuLaunchKernel of spin since +0.000 s"), "{text}");
+            assert!(text.starts_with("pid 42 (train) at +5.000 s: 12 driver calls, 3 launches so far; 1 call in"));
+            assert!(text.contains("thread 100 \"main\" in cuStreamSynchronize on stream 1 for "), "{text}");
+            assert!(
+                text.contains("stream 1 (0x51, created with default flags): cuLaunchKernel of spin since +0.000 s"),
+                "{text}"
+            );
             assert_eq!(text.contains("LG299"), code.is_some(), "{text}");
             assert!(text.lines().all(|line| !line.starts_with("lazyguard: ")), "{text}");
         }
@@ -197,7 +180,7 @@ mod tests {
     fn nothing_blocked_is_an_answer() {
         let idle = Snapshot { blocked: Vec::new(), ..in_progress(0) };
         let text = dump(idle.clone(), SECOND).text().as_str().to_owned();
-        assert!(text.contains("1 stream(s) busy\nnothing is blocked: ") && text.contains("stream 1 (0x51"), "{text}");
+        assert!(text.contains("1 busy stream\nnothing is blocked: ") && text.contains("stream 1 (0x51"), "{text}");
         let text = dump(Snapshot { streams: Vec::new(), ..idle }, SECOND).text().as_str().to_owned();
         assert!(text.ends_with("no stream has work outstanding\n"), "{text}");
     }

@@ -1,30 +1,24 @@
-//! The report of a hang: one block of text, or one JSON object.
+//! The report of a hang: the facts, as `hang.json` holds them, and the lines that say that it goes on or is over.
+//!
+//! Its text is in `hang_text`.
 
 use super::probe::ProbeSeen;
 use super::summary::PreloadSummary;
-use super::{Block, StackSeen, SCHEMA};
+use super::{Block, FrameSeen, StackSeen, SCHEMA};
 use crate::api::result::error_in_words;
-use crate::demangle::demangle;
+use crate::api::{lasted, time_of_day};
 use crate::diagnose::{diagnose, BlockedCall, CallEnd, HowEnded, Snapshot, Status, Verdict};
 use crate::Nanos;
 use serde::{Deserialize, Serialize};
-use std::fmt::Write as _;
 
-/// Waits, streams and calls listed in the text; the JSON form has them all.
-const MOST_WAITS: usize = 8;
-const MOST_STREAMS: usize = 16;
-const MOST_CALLS: usize = 16;
-/// The same for what Python says.
-const MOST_PYTHON_LINES: usize = 100;
-
-/// How it ended that something stood still.
+/// How a hang, or something slow, came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The program went on.
     Resolved,
-    /// A call that was waited in returned an error.
+    /// A blocked call returned an error.
     Failed,
-    /// The calls that were waited in were left without their return, or what was asked about is asked no more.
+    /// The blocked threads left their calls without a return, or poll no more.
     Abandoned,
 }
 
@@ -48,6 +42,15 @@ pub struct HangReport {
     pub process: u32,
     /// The program's file name.
     pub program: String,
+    /// The machine's name, or nothing.
+    #[serde(default)]
+    pub host: String,
+    /// The process's rank in its job, or nothing where no launcher tells it.
+    #[serde(default)]
+    pub rank: String,
+    /// The wall-clock time at which the report's times begin, in nanoseconds since 1970, or 0.
+    #[serde(default)]
+    pub armed_unix_nanos: u64,
     /// The run folder, if there is one.
     pub folder: Option<String>,
     /// How things stand.
@@ -55,19 +58,19 @@ pub struct HangReport {
     pub status: Status,
     /// Of a hang the verdicts, the root cause first.
     pub verdicts: Vec<Verdict>,
-    /// Of something slow what is waited for, and why it is not called a hang.
+    /// Of something slow why it is not called a hang, and then what is waited for.
     #[serde(default)]
     pub slow: Vec<String>,
     /// What the driver itself said, once it was asked.
     #[serde(default)]
     pub probe: Option<ProbeSeen>,
-    /// Whether what the user wants done about a hang is due: it is certain, or has lasted for long enough.
+    /// Whether the action of `LAZYGUARD_ON_HANG` is due: the hang is certain, or has lasted for long enough.
     #[serde(default)]
     pub acts: bool,
-    /// When it was over: nothing that was reported is waited for any more. `ends` says how it ended.
+    /// When it was over: no reported call is blocked any more. `ends` says how it ended.
     #[serde(default)]
     pub resolved: Option<Nanos>,
-    /// What became of the calls that were waited in, once it is over.
+    /// What became of the blocked calls, once it is over.
     #[serde(default)]
     pub ends: Vec<CallEnd>,
     /// What stood still.
@@ -75,9 +78,12 @@ pub struct HangReport {
     pub snapshot: Snapshot,
     /// What was preloaded, and what was not.
     pub preload: PreloadSummary,
-    /// The stacks of the blocked threads, as far as they could be had.
+    /// The stacks of the blocked threads and of those that run a host function, as far as they could be had.
     #[serde(default)]
     pub stacks: Vec<StackSeen>,
+    /// Where the addresses lie that the report names: of calls, launches and host functions.
+    #[serde(default)]
+    pub places: Vec<FrameSeen>,
     /// What the Python interpreter in the process says of its threads.
     #[serde(default)]
     pub python: Option<String>,
@@ -91,6 +97,9 @@ impl HangReport {
             schema: SCHEMA,
             process,
             program: program.to_owned(),
+            host: String::new(),
+            rank: String::new(),
+            armed_unix_nanos: 0,
             folder: folder.map(str::to_owned),
             status: diagnosis.status,
             verdicts: diagnosis.verdicts,
@@ -102,6 +111,7 @@ impl HangReport {
             snapshot,
             preload,
             stacks: Vec::new(),
+            places: Vec::new(),
             python: None,
         }
     }
@@ -116,71 +126,26 @@ impl HangReport {
         self.status == other.status && causes(self) == causes(other)
     }
 
-    /// The first line.
-    fn heading(&self) -> String {
-        let process = format!("process {} ({})", self.process, self.program);
-        let past = self.snapshot.blocked.iter().filter(|call| call.past_threshold || call.queries.is_none());
-        let longest = past.map(|call| call.blocked_nanos).max();
-        let quiet = self.snapshot.at.saturating_sub(self.snapshot.last_activity);
-        let waited = seconds(longest.unwrap_or(quiet));
-        match self.status {
-            // Nothing is blocked in a call where no thread is in one.
-            Status::Hang if self.snapshot.blocked.is_empty() => {
-                format!("HANG: {process} has made no driver call for {waited:.1} s")
-            }
-            Status::Hang => format!("HANG: {process} has been blocked for {waited:.1} s"),
-            Status::Slow => format!("SLOW: {process} has waited for {waited:.1} s; that is no known deadlock, yet"),
-            Status::Well => format!("{process}: no hang is known"),
-        }
+    /// The same of this process, by what its recording says of it.
+    #[must_use]
+    pub fn of_process(self, host: &str, rank: &str, armed_unix_nanos: u64) -> Self {
+        Self { host: host.to_owned(), rank: rank.to_owned(), armed_unix_nanos, ..self }
     }
 
-    /// The causes, or what is waited for.
-    fn causes(&self) -> Vec<String> {
-        let mut lines = Vec::new();
-        for verdict in &self.verdicts {
-            lines.push(format!("{}: {} ({})", verdict.code, verdict.title, verdict.confidence.name()));
-            lines.extend(verdict.chain.iter().map(|step| format!("  - {step}")));
-            lines.push(format!("  fix: {}", verdict.fix));
-            lines.push(format!("  more: lazyguard explain {}", verdict.code));
+    /// When, where and which process: `04:43:33Z node7 rank 0 pid 4242 (train)`.
+    pub(super) fn who(&self, at: Nanos) -> String {
+        let mut parts = Vec::new();
+        if self.armed_unix_nanos != 0 {
+            parts.push(time_of_day(self.armed_unix_nanos.saturating_add(at)));
         }
-        lines.extend(self.slow.iter().map(|line| format!("  - {line}")));
-        lines
-    }
-
-    /// The block for standard error. Every line begins with `lazyguard:`, so that it can be found in a job's log.
-    pub fn text(&self) -> Block {
-        let mut lines = vec![self.heading()];
-        lines.extend(self.causes());
-        if !self.snapshot.blocked.is_empty() {
-            lines.push("blocked calls:".to_owned());
+        if !self.host.is_empty() {
+            parts.push(self.host.clone());
         }
-        for call in self.snapshot.blocked.iter().take(MOST_CALLS) {
-            let mut line = format!("  thread {} \"{}\" in {}", call.thread, call.thread_name, call.call);
-            if let Some(function) = &call.function {
-                let _ = write!(line, " of {}", demangle(function));
-            }
-            if let Some(stream) = &call.stream {
-                let _ = write!(line, " on stream {} ({:#x})", stream.number, stream.handle);
-            }
-            match call.queries {
-                Some(queries) => {
-                    let _ = write!(line, ", asked {queries} times in {:.1} s", seconds(call.blocked_nanos));
-                }
-                None => {
-                    let _ = write!(line, " for {:.1} s", seconds(call.blocked_nanos));
-                }
-            }
-            lines.push(line);
-            lines.extend(self.stacks.iter().filter(|stack| stack.thread == call.thread).flat_map(StackSeen::lines));
+        if !self.rank.is_empty() {
+            parts.push(format!("rank {}", self.rank));
         }
-        lines.extend(more(self.snapshot.blocked.len(), MOST_CALLS));
-        lines.extend(self.outstanding());
-        lines.extend(self.probe.iter().flat_map(ProbeSeen::lines));
-        lines.extend(self.preload.lines());
-        if let Some(folder) = &self.folder {
-            lines.push(format!("details: lazyguard report {folder}"));
-        }
-        Block::marked(lines)
+        parts.push(format!("pid {} ({})", self.process, self.program));
+        parts.join(" ")
     }
 
     /// The calls that made this a report: those past the threshold.
@@ -213,106 +178,30 @@ impl HangReport {
 
     /// The line for a report whose cause is gone.
     pub fn went_on(&self, now: Nanos) -> Block {
-        let after = format!("{:.1} s after the report", seconds(now.saturating_sub(self.snapshot.at)));
-        let process = format!("process {} ({})", self.process, self.program);
+        let after = format!("{} after the report", lasted(now.saturating_sub(self.snapshot.at)));
+        let process = self.who(now);
         let first = |how: HowEnded| self.ends.iter().find(|end| end.how == how);
         let failed = self.ends.iter().find(|end| end.lost_work()).or_else(|| first(HowEnded::Failed));
         Block::marked([match (self.outcome(), failed, self.ends.first()) {
             (Outcome::Failed, Some(end), _) => {
                 let error = end.result.map(error_in_words).unwrap_or_default();
                 let CallEnd { call, thread, .. } = end;
-                format!("ENDED WITH ERROR {error}: {process}: {call} in thread {thread} returned it {after}")
+                format!("ENDED WITH ERROR {error} {process}: {call} in thread {thread} returned it {after}")
             }
-            (Outcome::Abandoned, _, Some(end)) => format!("ABANDONED: {process}: {}, {after}", end_in_words(end)),
+            (Outcome::Abandoned, _, Some(end)) => format!("ABANDONED {process}: {}, {after}", end_in_words(end)),
             _ if self.ends.is_empty() && self.waited_in().next().is_none() => {
-                format!("RESOLVED: {process} called the driver again {after}")
+                format!("RESOLVED {process}: it called the driver again {after}")
             }
             _ if !self.ends.is_empty() && self.ends.iter().all(|end| end.how == HowEnded::Returned) => {
-                format!("RESOLVED: {process} went on by itself {after}: it was slow, not stuck")
+                format!("RESOLVED {process}: it went on by itself {after}, so it was slow, not stuck")
             }
-            _ => format!("RESOLVED: {process} went on {after}"),
+            _ => format!("RESOLVED {process}: it went on {after}"),
         }])
     }
 
-    /// What became of the calls that were waited in; a line each.
+    /// What became of the blocked calls; a line each.
     pub fn ends_in_words(&self) -> Vec<String> {
         self.ends.iter().map(end_in_words).collect()
-    }
-
-    /// The line for a report that stands as it did.
-    pub fn repeated(&self) -> Block {
-        let codes: Vec<_> = self.verdicts.iter().map(|v| v.code.name()).collect();
-        let line = match self.status {
-            Status::Hang => format!("{}: still {}, as reported", self.heading(), codes.join(", ")),
-            _ => format!("{}, as reported", self.heading()),
-        };
-        Block::marked([line])
-    }
-
-    /// The block of what Python says of its threads, or nothing.
-    pub fn python_text(&self) -> Block {
-        Block::marked(self.python_lines())
-    }
-
-    /// What Python says of its threads, as far as it is not too much for a block of text.
-    fn python_lines(&self) -> impl Iterator<Item = String> + '_ {
-        let said = || self.python.iter().flat_map(|text| text.lines()).filter(|line| !line.is_empty());
-        let more = said().count().saturating_sub(MOST_PYTHON_LINES);
-        let rest = (more > 0).then(|| format!("python: and {more} more lines in python.txt"));
-        said().take(MOST_PYTHON_LINES).map(|line| format!("python: {line}")).chain(rest)
-    }
-
-    /// What is outstanding: the busy streams, and the waits that are not satisfied; a line each.
-    pub fn outstanding(&self) -> Vec<String> {
-        if self.snapshot.streams.is_empty() {
-            return vec!["no stream has work outstanding, as far as is known".to_owned()];
-        }
-        let mut lines = vec!["busy streams, with the oldest operation not known to have ended:".to_owned()];
-        for busy in self.snapshot.streams.iter().take(MOST_STREAMS) {
-            let fed = self.snapshot.fed.iter().find(|fed| fed.stream.number == busy.stream.number);
-            if let Some(fed) = fed.filter(|fed| self.snapshot.has_passed(fed.stream.number, busy.oldest.at)) {
-                // The oldest one has ended: so many came after it.
-                let what = fed.newest.function.as_deref().map(|f| format!(" of {}", demangle(f))).unwrap_or_default();
-                lines.push(format!(
-                    "  stream {} ({:#x}, {}): submitted to all the while, the newest {}{what} at +{:.3} s, {} operation(s) submitted in \
-                     all",
-                    busy.stream.number,
-                    busy.stream.handle,
-                    busy.stream.kind,
-                    fed.newest.call,
-                    seconds(fed.newest.at),
-                    busy.submitted
-                ));
-                continue;
-            }
-            let what = busy.oldest.function.as_deref().map(|f| format!(" of {}", demangle(f))).unwrap_or_default();
-            lines.push(format!(
-                "  stream {} ({:#x}, {}): {}{what} since +{:.3} s, {} operation(s) submitted in all",
-                busy.stream.number,
-                busy.stream.handle,
-                busy.stream.kind,
-                busy.oldest.call,
-                seconds(busy.oldest.at),
-                busy.submitted
-            ));
-        }
-        lines.extend(more(self.snapshot.streams.len(), MOST_STREAMS));
-        if !self.snapshot.waits.is_empty() {
-            lines.push("unsatisfied waits:".to_owned());
-        }
-        for wait in self.snapshot.waits.iter().take(MOST_WAITS) {
-            lines.push(format!(
-                "  stream {}: memory at {:#x} {} {}, since +{:.3} s; {} submitted write(s) would satisfy it",
-                wait.stream.number,
-                wait.address,
-                wait.condition,
-                wait.value,
-                seconds(wait.at),
-                wait.satisfying_writes.len()
-            ));
-        }
-        lines.extend(more(self.snapshot.waits.len(), MOST_WAITS));
-        lines
     }
 
     /// The JSON object.
@@ -335,7 +224,7 @@ fn end_in_words(end: &CallEnd) -> String {
             format!("thread {thread} left {call} without its return, by an exception, a jump or a cancellation")
         }
         HowEnded::AsksNoMore => {
-            format!("thread {thread} calls {call} no more, and what it asked about is not known to have ended")
+            format!("thread {thread} polls {call} no more, and what it asked about is not known to have ended")
         }
         HowEnded::Unknown => {
             format!("{call} in thread {thread} is no longer in progress; the record of its return is gone")
@@ -348,27 +237,6 @@ fn hang() -> Status {
     Status::Hang
 }
 
-/// Says that a list goes on.
-fn more(count: usize, shown: usize) -> Option<String> {
-    (count > shown).then(|| format!("  and {} more", count - shown))
-}
-
 fn seconds(nanos: u64) -> f64 {
     nanos as f64 / 1e9
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_process_of_which_no_thread_is_in_a_call_is_not_called_blocked() {
-        let snapshot = Snapshot { at: 5_000_000_000, last_activity: 1_000_000_000, ..Snapshot::default() };
-        let mut report = HangReport::new(7, "app", None, snapshot, PreloadSummary::default());
-        report.status = Status::Hang;
-        assert!(report
-            .text()
-            .as_str()
-            .starts_with("lazyguard: HANG: process 7 (app) has made no driver call for 4.0 s\n"));
-    }
 }

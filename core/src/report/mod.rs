@@ -5,6 +5,7 @@
 mod dump;
 mod event;
 mod hang;
+mod hang_text;
 mod pass_through;
 mod probe;
 mod stack;
@@ -15,6 +16,7 @@ pub use crate::demangle::demangle;
 pub use dump::DumpReport;
 pub use event::{event_of, event_of_record, EVENTS};
 pub use hang::{HangReport, Outcome};
+pub use hang_text::Newest;
 pub use pass_through::{PassThrough, PassedThrough};
 pub use probe::ProbeSeen;
 pub use stack::{FrameSeen, StackSeen};

@@ -1,10 +1,39 @@
 //! The stack of a blocked thread, as a report has it.
 
+use crate::api::counted;
 use crate::demangle::demangle;
 use serde::{Deserialize, Serialize};
 
-/// Frames without a name that are listed; the JSON form has them all.
-const MOST_NAMELESS: usize = 12;
+/// Frames that a text shows of one stack; the JSON form has them all.
+const MOST_FRAMES: usize = 12;
+
+/// Files of the C and C++ runtime, of the dynamic linker, and of CUDA and this library.
+const SYSTEM: [&str; 8] =
+    ["libc.so", "libc-", "libpthread", "libstdc++.so", "libgcc_s", "ld-linux", "libm.so", "liblazyguard"];
+const CUDA: [&str; 3] = ["libcuda.so", "libcudart", "libnvidia-"];
+/// The interpreter, and what its `ctypes` calls through.
+const INTERPRETER: [&str; 4] = ["libpython", "python3", "_ctypes.", "libffi.so"];
+
+/// Whose frame it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owner {
+    Program,
+    Cuda,
+    System,
+    Interpreter,
+}
+
+impl Owner {
+    /// What frames that are left out are called.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Program => "program",
+            Self::Cuda => "CUDA runtime",
+            Self::System => "system libraries",
+            Self::Interpreter => "Python interpreter",
+        }
+    }
+}
 
 /// The stack of a thread that is blocked in a driver call, from the caller of the driver outwards.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,18 +71,65 @@ pub struct FrameSeen {
 }
 
 impl StackSeen {
-    /// A line each frame, and each note. Where no frame has a name, the outer ones are only counted.
+    /// The program's frames, a line each, and each note. Frames of the interpreter, of CUDA and of the system are only counted, where
+    /// there are any of the program.
     pub fn lines(&self) -> Vec<String> {
-        let has_names = self.frames.iter().any(|frame| frame.function.is_some());
-        let most = if has_names || self.frames.len() == MOST_NAMELESS + 1 { usize::MAX } else { MOST_NAMELESS };
-        let frames = self.frames.iter().take(most).map(|frame| format!("    at {}", frame.text()));
-        let rest = self.frames.len().saturating_sub(most);
-        let rest = (rest > 0).then(|| format!("    and {rest} more frames"));
-        frames.chain(rest).chain(self.notes.iter().map(|note| format!("    ({note})"))).collect()
+        let owners: Vec<_> = self.frames.iter().map(FrameSeen::owner).collect();
+        let has_own = owners.contains(&Owner::Program);
+        let mut lines = Vec::new();
+        let (mut shown, mut at) = (0, 0);
+        while let (Some(frame), Some(&owner)) = (self.frames.get(at), owners.get(at)) {
+            let same = owners[at..].iter().take_while(|other| **other == owner).count();
+            let rest = self.frames.len() - at;
+            if has_own && owner != Owner::Program {
+                lines.push(format!("    ({} of the {})", counted(same as u64, "frame"), owner.name()));
+                at += same;
+            } else if shown == MOST_FRAMES && rest > 1 {
+                lines.push(format!("    and {}", counted(rest as u64, "more frame")));
+                break;
+            } else {
+                lines.push(format!("    at {}", frame.text()));
+                (shown, at) = (shown + 1, at + 1);
+            }
+        }
+        lines.extend(self.notes.iter().map(|note| format!("    ({note})")));
+        lines
     }
 }
 
 impl FrameSeen {
+    fn owner(&self) -> Owner {
+        let starts = |names: &[&str]| names.iter().any(|name| self.module.starts_with(name));
+        let function = self.function.as_deref().map(demangle).unwrap_or_default();
+        let last = function.rsplit("::").next().unwrap_or_default();
+        let of_runtime =
+            last.strip_prefix("cuda").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()));
+        match () {
+            () if starts(&INTERPRETER) => Owner::Interpreter,
+            () if starts(&SYSTEM) || matches!(last, "_start" | "clone" | "clone3") => Owner::System,
+            // The runtime may be linked into the program's own file.
+            () if starts(&CUDA) || of_runtime || function.starts_with("cudart::") => Owner::Cuda,
+            () => Owner::Program,
+        }
+    }
+
+    /// Whether it is neither of the interpreter, nor of CUDA, nor of the system's libraries.
+    pub fn is_of_the_program(&self) -> bool {
+        self.owner() == Owner::Program && !self.module.is_empty()
+    }
+
+    /// The function and its line, as one part of a line: `main lazy_pair.cpp:15`, `main (lazy_pair)` or `lazy_pair+0x4509`.
+    pub fn short(&self) -> String {
+        let file = self.file.as_deref().map(|file| file.rsplit('/').next().unwrap_or(file));
+        let line = file.zip(self.line).map(|(file, line)| format!("{file}:{line}"));
+        match (self.function.as_deref().map(demangle), line) {
+            (Some(function), Some(line)) => format!("{function} {line}"),
+            (None, Some(line)) => line,
+            (Some(function), None) => format!("{function} ({})", self.module),
+            (None, None) => format!("{}+{:#x}", self.module, self.offset),
+        }
+    }
+
     /// The function and its line, and where that is; as much of it as is known.
     pub fn text(&self) -> String {
         let place = if self.module.is_empty() {
@@ -103,8 +179,41 @@ mod tests {
         let nameless = |count| StackSeen { frames: vec![stack.frames[0].clone(); count], ..StackSeen::default() };
         assert_eq!(nameless(13).lines().len(), 13);
         assert_eq!(nameless(40).lines().last().unwrap(), "    and 28 more frames");
+        let short: Vec<_> = stack.frames[..3].iter().map(FrameSeen::short).collect();
+        assert_eq!(short, ["libfoo.so+0x1234", "k1 (libfoo.so)", "k1 k.cpp:7"]);
         let text = serde_json::to_string(&stack).unwrap();
         assert!(text.contains(r#"{"address":32513,"module":"libfoo.so","offset":4660}"#), "{text}");
         assert_eq!(serde_json::from_str::<StackSeen>(&text).unwrap(), stack);
+    }
+
+    #[test]
+    fn frames_that_are_not_the_programs_are_counted() {
+        let frame = |module: &str, function: &str| FrameSeen {
+            address: 1,
+            module: module.to_owned(),
+            function: (!function.is_empty()).then(|| function.to_owned()),
+            ..FrameSeen::default()
+        };
+        let frames = vec![
+            frame("libcudart.so.12", ""),
+            frame("train", "cudaDeviceSynchronize"),
+            frame("libtorch.so", "step"),
+            frame("libpython3.11.so.1.0", "_PyEval_EvalFrameDefault"),
+            frame("python3.11", ""),
+            frame("libc.so.6", "__libc_start_main"),
+            frame("train", "_start"),
+        ];
+        let stack = StackSeen { thread: 1, frames, notes: Vec::new() };
+        assert_eq!(
+            stack.lines(),
+            [
+                "    (2 frames of the CUDA runtime)",
+                "    at step (libtorch.so+0x0)",
+                "    (2 frames of the Python interpreter)",
+                "    (2 frames of the system libraries)",
+            ]
+        );
+        let foreign = StackSeen { frames: vec![frame("libc.so.6", "clone3")], ..StackSeen::default() };
+        assert_eq!(foreign.lines(), ["    at clone3 (libc.so.6+0x0)"], "what there is, where nothing is the program's");
     }
 }

@@ -1,6 +1,7 @@
 //! The summary of a run: what was done, what was left out, and why.
 
 use super::{PassedThrough, SCHEMA};
+use crate::api::counted;
 use crate::preload::{Nudge, Skip};
 use crate::settings::Policy;
 use serde::{Deserialize, Serialize};
@@ -50,9 +51,9 @@ impl PreloadSummary {
     /// The summary in lines for a person.
     pub fn lines(&self) -> Vec<String> {
         let mut lines = vec![format!(
-            "preload {}: {} kernel(s) preloaded in {:.1} ms",
+            "preload {}: {} preloaded in {:.1} ms",
             self.policy,
-            self.kernels,
+            counted(self.kernels, "kernel"),
             self.nanos as f64 / 1e6
         )];
         for skip in &self.skipped {
@@ -72,7 +73,11 @@ impl PreloadSummary {
                 Nudge::NothingFound => "left alone",
                 Nudge::AlreadyEager => "loads eagerly already",
             };
-            lines.push(format!("  CUDA runtime in {}: {} fat binaries, {what}", runtime.object, runtime.fat_binaries));
+            lines.push(format!(
+                "  CUDA runtime in {}: {}, {what}",
+                runtime.object,
+                counted(runtime.fat_binaries, "fat binary")
+            ));
         }
         lines.extend(self.notes.iter().map(|note| format!("  {note}")));
         lines
@@ -143,23 +148,23 @@ impl Summary {
     /// The summary in lines for a person.
     pub fn lines(&self) -> Vec<String> {
         let mut lines = vec![format!(
-            "{} (process {}): {:.3} s under the guard, {} driver calls, {} launches, {} hang(s) reported",
+            "{} (process {}): {:.3} s under the guard, {}, {}, {} reported",
             self.program,
             self.process,
             self.nanos as f64 / 1e9,
-            self.calls,
-            self.launches,
-            self.hangs
+            counted(self.calls, "driver call"),
+            counted(self.launches, "launch"),
+            counted(self.hangs, "hang")
         )];
         if self.ended.starts_with("ended by") {
             lines.push(self.ended.clone());
         }
         lines.extend(self.preload.lines());
         for (code, count) in &self.hazards {
-            lines.push(format!("hazard {code}: {count} time(s)"));
+            lines.push(format!("hazard {code}: {}", counted(*count, "time")));
         }
         for (code, count) in &self.prevented {
-            lines.push(format!("hazard {code} prevented: {count} time(s)"));
+            lines.push(format!("hazard {code} prevented: {}", counted(*count, "time")));
         }
         if !self.unhooked.is_empty() {
             lines.push(format!("asked of the driver and not followed: {}", self.unhooked.join(", ")));

@@ -1,10 +1,10 @@
 //! The fast path of a launch that is like an earlier one.
 //!
-//! A program launches the same functions on the same streams over and over. What had to be looked up for the first of such
-//! launches is kept in the thread's slot, as places in the recording, and uses_left the next as long as no handle may have come to
-//! mean something else: the epoch tells that. A [`CachedLaunch`] has all of it together; launches are made of a [`CachedStream`] to the stream
-//! and of the functions that are known to be loaded, of which there is room for more. Everything else that a launch does is done here
-//! as on the slow path, with the same functions: the record, the mark, the stream's times.
+//! A program launches the same functions on the same streams over and over. The first such launch looks everything up, and the thread's
+//! slot keeps the results as offsets into the recording. They hold for later launches of the same epoch, in which no handle changes its
+//! meaning. A [`CachedLaunch`] holds all results of one function on one stream. It is made of a `CachedStream`, which holds those of
+//! the stream, and of the cache of loaded functions, which holds more entries. The record, the mark and the stream's times are
+//! written by the functions of the slow path.
 //!
 //! The steps are those of [`CallStep`], as on the slow path (`hooks::call` of the shim). Whatever is out of the ordinary, also a
 //! segment that is full, sends the launch there.

@@ -2,7 +2,7 @@
 //!
 //! Must not: wait for a thread of the program's, or call the driver.
 
-use super::thread_activity;
+use super::{stacks, thread_activity};
 use crate::record::reports::Waiting;
 use crate::record::Guard;
 use crate::runtime::thread;
@@ -29,13 +29,25 @@ pub fn what_is_known(guard: &'static Guard, threshold: Nanos, awake_since: Nanos
         call.past_threshold = now.saturating_sub(call.entered.max(awake_since)) >= threshold;
     }
     let folder = guard.folder.as_ref().map(|f| f.path().display().to_string());
-    Some(HangReport::new(guard.id, &guard.program, folder.as_deref(), snapshot, guard.preload_summary()))
+    let report = HangReport::new(guard.id, &guard.program, folder.as_deref(), snapshot, guard.preload_summary());
+    let facts = recording.facts();
+    Some(report.of_process(&facts.host, &facts.rank, facts.armed_unix_nanos))
 }
 
 /// The report that a request asks for: every call in progress is past the threshold.
 pub fn on_request(guard: &'static Guard) -> Option<HangReport> {
     const AT_ONCE: Nanos = 1;
-    what_is_known(guard, AT_ONCE, 0)
+    let mut report = what_is_known(guard, AT_ONCE, 0)?;
+    let (calls, running) = threads_of(guard, &report);
+    report.stacks = stacks::look(guard, &calls, &running);
+    report.places = stacks::places(report.addresses());
+    Some(report)
+}
+
+/// The threads whose stacks say something: those in a call, and those that run a host function.
+pub(super) fn threads_of(guard: &Guard, report: &HangReport) -> (Vec<PublishedCall>, Vec<u32>) {
+    let calls = guard.tracker.threads().filter_map(|(_, slot)| slot.published()).collect();
+    (calls, report.snapshot.host_functions.iter().map(|host| host.thread).collect())
 }
 
 /// What became of the calls that a report named; nothing where the recording cannot be read.

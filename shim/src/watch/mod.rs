@@ -6,7 +6,7 @@
 //! | [`live_report`] | the report of this moment, from the process's own recording |
 //! | `thread_activity` | what the program's other threads do meanwhile |
 //! | `probe` | what the driver says, asked by a thread that may be lost over it |
-//! | `stacks` | the stacks of threads that are blocked in a driver call |
+//! | `stacks` | the stacks of threads that are blocked in a driver call or run a host function |
 //! | `python` | the stacks of a Python program's threads |
 //! | `on_hang` | what the user wants done about a hang |
 //! | `command` | a command that runs beside the program |

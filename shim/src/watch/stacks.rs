@@ -1,8 +1,8 @@
-//! Stacks of threads that are blocked in a driver call, without a signal, a stop or `ptrace`.
+//! Stacks of threads that are blocked in a driver call or run a host function, without a signal, a stop or `ptrace`.
 //!
 //! A thread that has entered a driver call leaves in its slot where its stack was then. As long as it is inside, nothing above
-//! that changes, so another thread can read it. That the call still stands is asked after the reading as well as before: of a
-//! thread that went on meanwhile nothing is said. The outer frames are found by the tables that files carry for exceptions,
+//! that changes, so another thread can read it. Where the stack of a thread is that sleeps in a host function, the kernel says. That
+//! the thread has not gone on is asked after the reading as well as before: of one that has, nothing is said. The outer frames are found by the tables that files carry for exceptions,
 //! as they lie in memory; the stacks themselves go into the run folder, for the command to make more of them.
 //!
 //! Must not: take a lock that the program can hold, the
@@ -26,26 +26,49 @@ use std::os::unix::fs::PermissionsExt as _;
 const MOST_THREADS: usize = 64;
 const MOST_BYTES: u64 = 256 << 10;
 
-/// The stacks of these calls' threads; they are also kept in the run folder.
-pub fn save(guard: &'static Guard, calls: &[PublishedCall]) -> Vec<StackSeen> {
+/// The stacks of these calls' threads and of those that run host functions; they are also kept in the run folder.
+pub fn save(guard: &'static Guard, calls: &[PublishedCall], running: &[u32]) -> Vec<StackSeen> {
+    read(guard, calls, running, true)
+}
+
+/// The same, kept nowhere.
+pub fn look(guard: &'static Guard, calls: &[PublishedCall], running: &[u32]) -> Vec<StackSeen> {
+    read(guard, calls, running, false)
+}
+
+fn read(guard: &'static Guard, calls: &[PublishedCall], running: &[u32], keep: bool) -> Vec<StackSeen> {
     let maps = own_maps();
     let space = Space::new(&maps);
     let mut calls: Vec<_> = calls.iter().filter(|call| call.caller != 0).collect();
     calls.sort_by_key(|call| call.entered);
-    let mut found: Vec<_> = calls.into_iter().take(MOST_THREADS).filter_map(|call| space.seen(call)).collect();
-    let kept = guard.folder.as_ref().filter(|_| !found.is_empty()).map(|folder| {
+    let running = running.iter().filter_map(|thread| space.sleeping(*thread));
+    let mut found: Vec<_> =
+        running.chain(calls.into_iter().filter_map(|call| space.seen(call))).take(MOST_THREADS).collect();
+    let kept = guard.folder.as_ref().filter(|_| keep && !found.is_empty()).map(|folder| {
         folder.replace_by(STACKS, &mut |file| {
             // Whatever lay on the stacks is in it: it is its owner's, as a core file is.
             file.set_permissions(Permissions::from_mode(0o600))?;
             space.write(file, guard, &found)
         })
     });
-    found.retain(|(call, ..)| guard.tracker.threads().any(|(_, slot)| slot.published() == Some(*call)));
-    let mut seen: Vec<_> = found.into_iter().map(|(.., seen)| seen).collect();
+    found.retain(|found| found.stands(guard));
+    let mut seen: Vec<_> = found.into_iter().map(|found| found.seen).collect();
     if let (Some(Err(error)), Some(first)) = (kept, seen.first_mut()) {
         first.notes.push(format!("the stacks could not be kept in the run folder: {error}"));
     }
     seen
+}
+
+/// In which files these addresses lie: those that calls return to, and the beginnings of functions.
+pub fn places((calls, functions): (Vec<u64>, Vec<u64>)) -> Vec<FrameSeen> {
+    let maps = own_maps();
+    let space = Space::new(&maps);
+    let of_functions = functions.into_iter().map(|address| {
+        let inside = space.frame(address.wrapping_add(1));
+        FrameSeen { address, offset: inside.offset.wrapping_sub(1), ..inside }
+    });
+    let known = |place: &FrameSeen| !place.module.is_empty();
+    calls.into_iter().map(|address| space.frame(address)).chain(of_functions).filter(known).collect()
 }
 
 /// What is mapped where.
@@ -56,7 +79,32 @@ struct Space<'a> {
     images: Vec<OnceCell<Option<Image>>>,
 }
 
-type Found = (PublishedCall, Stack, StackSeen);
+/// A stack that was read.
+struct Found {
+    /// The call that the thread is in; `None` of one that sleeps in a host function.
+    call: Option<PublishedCall>,
+    stack: Stack,
+    seen: StackSeen,
+}
+
+impl Found {
+    /// Whether the thread is still where it was.
+    fn stands(&self, guard: &Guard) -> bool {
+        match self.call {
+            Some(call) => guard.tracker.threads().any(|(_, slot)| slot.published() == Some(call)),
+            None => asleep(self.seen.thread) == Some((self.stack.begin, self.stack.address)),
+        }
+    }
+}
+
+/// The stack pointer and the program counter of a thread that sleeps in the kernel.
+fn asleep(thread: u32) -> Option<(u64, u64)> {
+    let text = std::fs::read_to_string(format!("/proc/self/task/{thread}/syscall")).ok()?;
+    let mut fields = text.split_whitespace().rev();
+    let mut field = || u64::from_str_radix(fields.next()?.strip_prefix("0x")?, 16).ok();
+    let address = field()?;
+    Some((field()?, address))
+}
 
 impl<'a> Space<'a> {
     fn new(maps: &'a str) -> Self {
@@ -79,13 +127,25 @@ impl<'a> Space<'a> {
             return None;
         }
         let stack = Stack { address, begin, end: mapping.end, frame: call.frame_register as u64 };
+        Some(self.found(call.thread, Some(*call), stack))
+    }
+
+    /// The stack of a thread that sleeps in the kernel.
+    fn sleeping(&self, thread: u32) -> Option<Found> {
+        let (begin, address) = asleep(thread)?;
+        let mapping = mappings(self.maps).find(|m| m.readable && (m.begin..m.end).contains(&begin))?;
+        // What its frame pointer register holds is not known. Most functions do without.
+        Some(self.found(thread, None, Stack { address, begin, end: mapping.end, frame: 0 }))
+    }
+
+    fn found(&self, thread: u32, call: Option<PublishedCall>, stack: Stack) -> Found {
         let walked = if cfg!(target_arch = "x86_64") {
             walk(&self.memory, &self.modules, &|number| self.image(number), &stack)
         } else {
-            vec![address]
+            vec![stack.address]
         };
         let frames = walked.into_iter().map(|address| self.frame(address)).collect();
-        Some((*call, stack, StackSeen { thread: call.thread, frames, notes: Vec::new() }))
+        Found { call, stack, seen: StackSeen { thread, frames, notes: Vec::new() } }
     }
 
     fn frame(&self, address: u64) -> FrameSeen {
@@ -105,11 +165,11 @@ impl<'a> Space<'a> {
     fn write(&self, file: &mut File, guard: &Guard, found: &[Found]) -> io::Result<()> {
         let mut dump = DumpFile::new(io::BufWriter::new(file))?;
         let mut threads = Vec::new();
-        for (call, stack, _) in found {
+        for Found { stack, seen, .. } in found {
             let end = stack.end.min(stack.begin.saturating_add(MOST_BYTES));
             threads.push(DumpThread {
-                thread: call.thread,
-                name: thread::name(call.thread),
+                thread: seen.thread,
+                name: thread::name(seen.thread),
                 address: stack.address,
                 stack: stack.begin,
                 frame: stack.frame,
@@ -117,10 +177,8 @@ impl<'a> Space<'a> {
             });
         }
         // Of a thread that went on, nothing is there that stood still.
-        let stands = |thread: &DumpThread| {
-            let call = found.iter().find(|(call, ..)| call.thread == thread.thread).map(|(call, ..)| *call);
-            guard.tracker.threads().any(|(_, slot)| slot.thread() == thread.thread && slot.published() == call)
-        };
+        let stands =
+            |thread: &DumpThread| found.iter().any(|found| found.seen.thread == thread.thread && found.stands(guard));
         threads.retain(stands);
         let modules: Vec<_> = self
             .modules

@@ -22,7 +22,7 @@
 //! Must not: call the driver, or take a lock that a stuck thread can hold.
 
 use super::command::Commands;
-use super::live_report::{ends, still_inside, what_is_known};
+use super::live_report::{ends, still_inside, threads_of, what_is_known};
 use super::on_hang;
 use super::probe;
 use super::python;
@@ -200,7 +200,9 @@ impl Watch {
         } else if !incident.announced && self.guard.settings.on_hang != OnHang::Report {
             incident.announced = true;
             let seconds = patience as f64 / 1e9;
-            standard_error::line(&format!("LAZYGUARD_ON_HANG is carried out if this lasts for {seconds:.1} s in all"));
+            standard_error::line(&format!(
+                "the guard carries out LAZYGUARD_ON_HANG once this hang has lasted {seconds:.1} s in all"
+            ));
         }
     }
 
@@ -312,15 +314,16 @@ impl Watch {
         if report.status == Status::Hang {
             guard.reports.count_hang();
         }
-        let calls: Vec<_> = guard.tracker.threads().filter_map(|(_, slot)| slot.published()).collect();
-        report.stacks = stacks::save(guard, &calls);
+        let (calls, running) = threads_of(guard, &report);
+        report.stacks = stacks::save(guard, &calls, &running);
+        report.places = stacks::places(report.addresses());
         standard_error::write(&report.text());
         if report.status == Status::Hang {
             // Another process is asked, which takes longer on a bad day.
             keep(guard, &report);
             report.python = python::save(guard);
-            standard_error::write(&report.python_text());
         }
+        standard_error::write(&report.stacks_text());
         keep(guard, &report);
         let now = guard.now();
         *lock(&guard.reports.open) = Some(Reported { report: report.clone(), waiting: waiting.clone() });

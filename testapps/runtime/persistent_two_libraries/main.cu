@@ -1,4 +1,4 @@
-// Second seed, two translation units: as persistent_one_time, but the one-time kernel is in one_time.cu, so in another library, which
+// Two translation units: as persistent_one_time, but the one-time kernel is in one_time.cu, so in another library, which
 // nothing loads before the persistent kernel runs.
 //
 // bare:    hangs in the one-time kernel's launch (its module cannot enter the context)

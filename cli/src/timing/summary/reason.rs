@@ -22,7 +22,7 @@ pub enum Reason {
     LoadsFunction,
     /// A copy that may have pageable memory on one side; certain where the hazard LG105 was noted.
     PageableMemory,
-    /// The stream had a thousand operations or more that were not known to have ended; certain where LG106 was noted.
+    /// The stream had 900 operations or more that were not known to have ended; certain where LG106 was noted.
     QueueFull,
     /// Local memory had to grow: LG107 was noted.
     LocalMemory,

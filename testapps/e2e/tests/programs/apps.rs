@@ -136,7 +136,7 @@ fn expect_diagnosed(app: &App, mut running: Running) {
     assert!(running.runs(), "it ended, so it was no hang: {}", running.stderr());
     let (code, said) = (app.expected_code(), running.stderr());
     let block = expect_a_block(&said);
-    assert!(block[1].starts_with(&format!("lazyguard: {code}: ")), "the first verdict should be {code}:\n{said}");
+    assert!(block[1].starts_with(&format!("lazyguard: {code} (")), "the first verdict should be {code}:\n{said}");
     assert!(block.iter().any(|line| line.starts_with("lazyguard:   fix: ")), "no fix is given:\n{said}");
 
     let hang = folder.hang();
@@ -155,7 +155,7 @@ fn expect_diagnosed(app: &App, mut running: Running) {
     assert_eq!(told(&reported["hang"]), told(&hang), "the command reports another hang than the file holds");
     assert_eq!(text(&reported, "/run/ended"), "running");
     assert_eq!(number(&reported, "/run/hangs"), 1);
-    assert!(folder.report("text").contains(&format!("{code}: ")), "{}", folder.report("text"));
+    assert!(folder.report("text").contains(&format!("{code} (")), "{}", folder.report("text"));
     expect_explained(code);
 }
 
@@ -174,7 +174,7 @@ fn expect_explained(code: &str) {
     let output = std::process::Command::new(lazyguard_e2e::command()).args(["explain", code]).output();
     let output = output.unwrap_or_else(|error| panic!("lazyguard explain: {error}"));
     let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && said.starts_with(&format!("## {code}: ")), "lazyguard explain {code}: {said}");
+    assert!(output.status.success() && said.starts_with(&format!("{code}: ")), "lazyguard explain {code}: {said}");
 }
 
 fn every_call_reaches_the_driver_once(test: &str, name: &str) {

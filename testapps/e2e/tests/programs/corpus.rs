@@ -116,8 +116,8 @@ fn it_ends_and_what_is_said_of_it_is_known(test: &str, name: &str) {
     assert_eq!((kept.code, &kept.stdout), (Some(0), &bare.stdout), "the guard changes what it does: {kept}");
     let codes: Vec<_> = kept.stderr.matches("lazyguard: LG2").collect();
     assert_eq!(codes.len(), 1, "{kept}");
-    assert!(kept.stderr.contains(&format!("lazyguard: {told}: ")), "{kept}");
-    assert!(kept.stderr.contains("lazyguard: RESOLVED: "), "{kept}");
+    assert!(kept.stderr.contains(&format!("lazyguard: {told} (")), "{kept}");
+    assert!(kept.stderr.contains("lazyguard: RESOLVED "), "{kept}");
 }
 
 /// A program that hangs and is told something else of than the truth, or nothing.
@@ -151,7 +151,7 @@ fn expect_the_verdict(work: &Work, program: &InCorpus, code: &str, run: Run<'_>)
     }
     wrong.extend(differences(program, code, "live", &reported["hang"]["verdicts"]));
     wrong.extend(differences(program, code, "from the recording alone", &recorded["recording"]["verdicts"]));
-    if !said.contains(&format!("lazyguard: {code}: ")) {
+    if !said.contains(&format!("lazyguard: {code} (")) {
         wrong.push(format!("{code} is not on standard error"));
     }
     let hang = &reported["hang"];

@@ -205,7 +205,7 @@ fn the_controls_have_no_hazard() {
     assert!(asked >= 10, "only {asked} programs were asked about");
 }
 
-/// The fourth seed shows what asynchronous calls block on, in the order of its phases. Of the pageable copies that is the one to the
+/// `blocking_async` shows what asynchronous calls block on, in the order of its phases. Of the pageable copies that is the one to the
 /// host: one of a megabyte to the device is staged.
 fn what_held_the_host_in_the_fourth_seed_is_told() {
     let work = Work::new(lazyguard_e2e::this_test!());

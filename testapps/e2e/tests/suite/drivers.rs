@@ -102,12 +102,12 @@ fn expect_guarded_completes(work: &Work, names: &[&str], driver: &Driver) -> Vec
     names.iter().map(run_one).collect()
 }
 
-const SEEDS: [&str; 4] = ["lazy_pair", "persistent_one_time", "persistent_two_libraries", "value_fence"];
+const REPORTED: [&str; 4] = ["lazy_pair", "persistent_one_time", "persistent_two_libraries", "value_fence"];
 
 #[test]
 fn the_seeds_complete_on_a_newer_driver() {
     let work = Work::new(lazyguard_e2e::this_test!());
-    for summary in expect_guarded_completes(&work, &SEEDS, NEWER) {
+    for summary in expect_guarded_completes(&work, &REPORTED, NEWER) {
         assert_eq!(number(&summary, "/driver_version"), 99000);
         assert!(number(&summary, "/preload/kernels") > 0, "{summary:#}");
     }
@@ -116,7 +116,7 @@ fn the_seeds_complete_on_a_newer_driver() {
 #[test]
 fn the_seeds_complete_where_looked_up_pointers_are_not_the_exported_ones() {
     let work = Work::new(lazyguard_e2e::this_test!());
-    for summary in expect_guarded_completes(&work, &SEEDS, PRIVATE_POINTERS) {
+    for summary in expect_guarded_completes(&work, &REPORTED, PRIVATE_POINTERS) {
         assert!(number(&summary, "/launches") > 0, "the launches went past the guard: {summary:#}");
     }
 }
@@ -162,7 +162,7 @@ fn seeds_complete_on_a_driver_without_libraries() {
     let work = Work::new(lazyguard_e2e::this_test!());
     // Without libraries the runtime loads modules, and getting a module's function loads it: what hangs there hangs
     // otherwise or not at all, and the guard makes nothing worse.
-    for name in SEEDS {
+    for name in REPORTED {
         let outcome = compare(&work, &App::named(name), BEFORE_LIBRARIES);
         let text = outcome.stderr.clone();
         assert!(!text.contains("panicked"), "{outcome}");
@@ -186,7 +186,7 @@ fn a_hang_on_an_old_driver_is_diagnosed() {
 #[test]
 fn a_driver_that_loads_eagerly_by_default_is_left_to_it() {
     let work = Work::new(lazyguard_e2e::this_test!());
-    for summary in expect_guarded_completes(&work, &SEEDS, EAGER_BY_DEFAULT) {
+    for summary in expect_guarded_completes(&work, &REPORTED, EAGER_BY_DEFAULT) {
         assert_eq!(number(&summary, "/preload/kernels"), 0, "{summary:#}");
         expect_skip(&summary, "already_eager");
     }

@@ -28,7 +28,11 @@ impl Hung {
     fn of(run: Run<'_>) -> Self {
         let mut running = run.guarded().kept().hang_after("200ms").start();
         let folder = running.until_a_hang_is_reported();
-        let said = running.stderr();
+        // The stacks come behind the report: what Python says of its threads comes before them.
+        let said = running.until("the stacks", Duration::from_secs(20), |running| {
+            let kept = folder.hang()["stacks"].as_array().is_some_and(|stacks| !stacks.is_empty());
+            (kept && running.stderr().contains("lazyguard: stack of thread ")).then(|| running.stderr())
+        });
         drop(running);
         Self { folder, said }
     }
@@ -47,8 +51,7 @@ impl Hung {
 
     /// The lines of the live report that tell the only stack.
     fn live_lines(&self) -> Vec<&str> {
-        let lines = self.said.lines().skip_while(|line| !line.starts_with("lazyguard:     at "));
-        lines.map_while(|line| line.strip_prefix("lazyguard:     at ")).collect()
+        self.said.lines().filter_map(|line| line.strip_prefix("lazyguard:     at ")).collect()
     }
 
     /// What the process itself has found is what the command finds by other means, frame by frame; and standard error says
@@ -60,7 +63,10 @@ impl Hung {
         let hang = self.folder.hang();
         let live: Vec<_> = hang["stacks"][0]["frames"].as_array().into_iter().flatten().map(place).collect();
         assert_eq!(live, later, "left: live; right: from the folder");
-        let said: Vec<_> = live.iter().map(|(module, offset)| format!("{module}+{offset:#x}")).collect();
+        // Frames of the system's libraries are only counted.
+        let system = ["libc.so", "libc-", "libstdc++.so", "libpthread"];
+        let own = live.iter().filter(|(module, _)| !system.iter().any(|name| module.starts_with(name)));
+        let said: Vec<_> = own.map(|(module, offset)| format!("{module}+{offset:#x}")).collect();
         assert_eq!(self.live_lines(), said, "{}", self.said);
     }
 }
@@ -234,7 +240,7 @@ fn a_file_that_was_replaced_or_is_gone_names_nothing() {
         let note = printed.lines().find(|line| line.contains("no names in odd_stack: the file"));
         assert!(note.is_some_and(|note| note.ends_with(&format!("{why})"))), "{printed}");
         // The other files are what they were.
-        assert!(printed.contains("start_thread"), "{printed}");
+        assert!(hung.frames().iter().any(|frame| frame["function"] == "start_thread"), "{printed}");
         // For the second time.
         let _ = fs::remove_file(&program);
     }
@@ -253,7 +259,10 @@ fn a_dump_that_is_damaged_costs_the_names_and_says_so() {
     }
     fs::write(&path, b"nonsense").unwrap_or_else(|error| panic!("{error}"));
     let printed = hung.folder.report("text");
-    assert!(printed.contains("stacks.dmp: not a minidump") && printed.contains("    at chain+0x"), "{printed}");
+    assert!(
+        printed.contains("stacks.dmp: not a minidump") && printed.contains("    at wait_for_stream, "),
+        "{printed}"
+    );
     assert!(hung.json()["stacks"].is_null());
 }
 

@@ -26,7 +26,7 @@ fn seconds_to(work: &Work, name: &str, threshold: &str, headings: &[&str]) -> Ve
             (blocked_since, calls) = (Instant::now(), now);
         }
         let next = headings.get(took.len())?;
-        if running.stderr().contains(&format!("lazyguard: {next}: ")) {
+        if running.stderr().contains(&format!("lazyguard: {next} ")) {
             took.push(blocked_since.elapsed());
         }
         (took.len() == headings.len()).then_some(())
@@ -82,28 +82,68 @@ fn the_block_names_thread_call_function_and_stream() {
     let work = Work::new(lazyguard_e2e::this_test!());
     let (said, process, hang) = report_of(&work, "persistent_two_libraries");
     let thread = format!("thread {process} \"persistent_two_\"");
-    let stream = |pointer: &str| {
-        format!(
-            "stream {} ({:#x}",
-            number(&hang, &format!("{pointer}/number")),
-            number(&hang, &format!("{pointer}/handle"))
-        )
-    };
+    let stream = |pointer: &str| format!("stream {}", number(&hang, &format!("{pointer}/number")));
     let (of_the_launch, of_the_culprit) = (stream("/blocked/0/stream"), stream("/verdicts/0/culprits/0/stream"));
+    let handle =
+        format!("{of_the_culprit} ({:#x}, non-blocking)", number(&hang, "/verdicts/0/culprits/0/stream/handle"));
+    let block = expect_a_block(&said);
+    let (who, place) =
+        (format!(" pid {process} (persistent_two_libraries): blocked 0."), " at persistent_two_libraries+0x");
+    assert!(block[0].contains(&who) && block[0].contains(place), "{said}");
+    assert_eq!(
+        block[1],
+        format!(
+            "lazyguard: LG202 (likely): one_time_kernel cannot start: loading its module on its first launch waits for \
+             persistent_kernel on {of_the_culprit}, and persistent_kernel has not ended."
+        )
+    );
+    assert!(
+        block[2].starts_with("lazyguard:   fix: load one_time_kernel before launching persistent_kernel: "),
+        "{said}"
+    );
+    assert!(block[3].starts_with("lazyguard:   persistent_kernel launched at persistent_two_libraries+0x"), "{said}");
     expect_lines(
         &said,
         &[
-            &["HANG", &format!("process {process} (persistent_two_libraries)"), "blocked for 0."],
-            &["LG202: ", "loading a module"],
             &[&thread, "in cuLaunchKernel of one_time_kernel", &of_the_launch, "for 0."],
-            &["persistent_kernel", &of_the_culprit, "not known to have ended"],
-            &["fix: ", "Load one_time_kernel before kernel persistent_kernel"],
-            &["more: lazyguard explain LG202"],
-            &[&of_the_culprit, "cuLaunchKernel of persistent_kernel since +", "1 operation(s) submitted"],
-            &["preload off: 0 kernel(s)"],
+            &[&handle, "cuLaunchKernel of persistent_kernel since +", "1 operation submitted"],
+            &["preload off: 0 kernels"],
             &["details: lazyguard report ", text(&hang, "/folder")],
+            &[&format!("stack of thread {process} in cuLaunchKernel:")],
         ],
     );
+    // The JSON has the same, typed.
+    assert_eq!(
+        text(&hang, "/verdicts/0/sentence"),
+        block[1].split_once(": ").and_then(|(_, s)| s.split_once(": ")).map_or("", |(_, s)| s)
+    );
+    assert_eq!(text(&hang, "/verdicts/0/held_back/operation/function"), "one_time_kernel");
+    let caller = number(&hang, "/verdicts/0/culprits/0/operation/caller");
+    let places = hang["places"].as_array().map_or(&[][..], Vec::as_slice);
+    let place = places.iter().find(|place| number(place, "/address") == caller);
+    assert_eq!(place.map(|place| text(place, "/module")), Some("persistent_two_libraries"), "{hang:#}");
+}
+
+/// Which machine, rank and time it was is in the line that is read first, and in the JSON.
+#[test]
+fn the_first_line_names_time_host_and_rank() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    for (name, rank) in [("RANK", "3"), ("OMPI_COMM_WORLD_RANK", "4"), ("SLURM_PROCID", "5"), ("PMI_RANK", "6")] {
+        let app = App::named("lazy_pair");
+        let run = run(&work, &app).guarded().kept().set("LAZYGUARD_PRELOAD", "off").set(name, rank).hang_after("300ms");
+        let mut running = run.start();
+        let hang = running.until_a_hang_is_reported().hang();
+        let host = text(&hang, "/host");
+        assert_eq!((text(&hang, "/rank"), host.is_empty()), (rank, false), "{hang:#}");
+        let since = number(&hang, "/armed_unix_nanos") + number(&hang, "/at");
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_nanos();
+        assert!(u128::from(since) < now && now - u128::from(since) < 60_000_000_000, "{since} {now}");
+        let seconds = since / 1_000_000_000;
+        let clock = format!("{:02}:{:02}:{:02}Z", seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
+        let said = running.stop().stderr;
+        let expect = format!("lazyguard: HANG {clock} {host} rank {rank} pid ");
+        assert!(expect_a_block(&said)[0].starts_with(&expect), "{expect}: {said}");
+    }
 }
 
 #[test]
@@ -113,16 +153,59 @@ fn the_block_names_the_cold_kernel_and_what_it_is_behind() {
     expect_lines(
         &said,
         &[
-            &["LG201: "],
+            &["LG201 (likely): k2 cannot start: loading it on its first launch waits for k1 on stream 1"],
             &[&format!("thread {process} \"lazy_pair\" in cuCtxSynchronize for 0.")],
             &["cuLaunchKernel on stream ", "loaded k2 on its first use"],
-            &["kernel k1 on stream ", "not known to have ended"],
-            &["fix: Load k2 before kernel k1"],
+            &["fix: load k2 before launching k1: cudaFuncGetAttributes(k2), or LAZYGUARD_PRELOAD=auto"],
+            &["k1 launched at lazy_pair+0x", ", k2 at lazy_pair+0x"],
         ],
     );
     assert_eq!(text(&hang, "/loads/0/function"), "k2");
     assert_eq!(text(&hang, "/loads/0/behind/0/oldest/function"), "k1");
     assert_eq!(hang["verdicts"][0]["threads"], serde_json::json!([process]));
+}
+
+/// A thread that runs a host function is in no driver call, and it is the one that does not return.
+#[test]
+fn a_host_function_is_named_and_its_own_thread_comes_first() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let run =
+        Run::new(&work, lazyguard_e2e::corpus_program("host_function_waits")).guarded().kept().hang_after("300ms");
+    let mut running = run.start();
+    let folder = running.until_a_hang_is_reported();
+    let hang = folder.hang();
+    let thread = number(&hang, "/host_functions/0/thread");
+    assert_eq!(number(&hang, "/stacks/0/thread"), thread, "{hang:#}");
+    assert!(hang["stacks"][0]["frames"].as_array().is_some_and(|frames| frames.len() > 2), "{hang:#}");
+    drop(running);
+    let told = folder.report("text");
+    let sentence = told.lines().nth(1).unwrap_or_default();
+    let named =
+        ["its host function ", "lambda", " host_function_waits.cpp:"].iter().all(|part| sentence.contains(part));
+    assert!(named && !sentence.contains("host function at 0x"), "{told}");
+    let title = format!("stack of thread {thread} in the host function ");
+    let first = told.lines().find(|line| line.starts_with("stack of thread"));
+    assert!(first.is_some_and(|line| line.starts_with(&title)), "{told}");
+}
+
+/// What was reported after a fraction of a second is asked about a while later: how long it lasts by now is said.
+#[test]
+fn a_report_says_how_long_the_hang_lasts_by_now() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let app = App::named("lazy_pair");
+    let off = run(&work, &app).guarded().kept().set("LAZYGUARD_PRELOAD", "off").hang_after("300ms");
+    let mut running = off.start();
+    let folder = running.until_a_hang_is_reported();
+    std::thread::sleep(3 * SECOND);
+    let told = folder.report("text");
+    let first = told.lines().next().unwrap_or_default();
+    assert!(first.contains(": blocked ") && first.contains(" s in cuCtxSynchronize at main lazy_pair.cpp:"), "{told}");
+    let now = first.split_once("; now ").and_then(|(_, now)| now.strip_suffix(" s")?.parse::<f64>().ok());
+    assert!(now.is_some_and(|now| (3.0..60.0).contains(&now)), "{told}");
+    drop(running);
+    let told = folder.report("text");
+    let first = told.lines().next().unwrap_or_default();
+    assert!(first.contains(" s when it was last seen, at "), "{told}");
 }
 
 #[test]
@@ -132,7 +215,15 @@ fn the_block_names_the_address_and_the_value_that_is_waited_for() {
     let address = format!("{:#x}", number(&hang, "/waits/0/address"));
     expect_lines(
         &said,
-        &[&["LG203: "], &["memory at", &address, "== 7", "0 submitted write(s)"], &["fix: ", "writes 7 to", &address]],
+        &[
+            &[
+                "LG203 (likely): stream ",
+                " cannot go on: it waits for memory at ",
+                &address,
+                "== 7, and no submitted operation",
+            ],
+            &["fix: ", "writes 7 to", &address],
+        ],
     );
     assert_eq!(number(&hang, "/waits/0/value"), 7);
 }
@@ -149,7 +240,7 @@ fn the_block_names_every_blocked_thread() {
         &said,
         &[&[&format!("thread {} ", threads[0]), "in cuLaunchKernel"], &[&format!("thread {} ", threads[1])]],
     );
-    expect_lines(&said, &[&["unsatisfied waits:"], &["memory at", "== 1"]]);
+    expect_lines(&said, &[&["waits since +", "for memory at", "== 1"]]);
     // Whoever gets in first loads; the other waits behind it. Both orders were seen.
     assert_eq!(text(&hang, "/verdicts/0/code"), "LG202");
 }
@@ -169,7 +260,11 @@ fn what_is_slow_becomes_a_hang_once_and_is_reported_once_as_each() {
     expect_lines_of(
         &expect_slow(&block),
         &block,
-        &[&["in cuCtxSynchronize for 0."], &["spin", "not known to have ended"], &["the driver says: busy: stream 1"]],
+        &[
+            &["in cuCtxSynchronize for 0."],
+            &["waits for spin on stream 1, and spin has not ended", "so it may only be slow"],
+            &["the driver says: busy: stream 1"],
+        ],
     );
     let hang = running.until_a_hang_is_reported().hang();
     assert_eq!((text(&hang, "/status"), text(&hang, "/verdicts/0/code")), ("hang", "LG299"));
@@ -179,14 +274,14 @@ fn what_is_slow_becomes_a_hang_once_and_is_reported_once_as_each() {
     expect_slow(&outcome.stderr);
     expect_a_block(&outcome.stderr);
     let order: Vec<_> = watchdog_blocks(&outcome.stderr).iter().map(|block| block[0].split(' ').nth(1)).collect();
-    let hang_from = order.iter().position(|heading| *heading == Some("HANG:")).unwrap_or(0);
-    assert!(hang_from > 0 && !order[hang_from..].contains(&Some("SLOW:")), "{outcome}");
+    let hang_from = order.iter().position(|heading| *heading == Some("HANG")).unwrap_or(0);
+    assert!(hang_from > 0 && !order[hang_from..].contains(&Some("SLOW")), "{outcome}");
     assert_eq!(number(&outcome.out().summary(), "/hangs"), 1);
 }
 
 /// How long it had been blocked, by a heading.
 fn blocked_for(line: &str) -> f64 {
-    let (_, rest) = line.split_once(" has been blocked for ").unwrap_or_else(|| panic!("{line}"));
+    let (_, rest) = line.split_once(": blocked ").unwrap_or_else(|| panic!("{line}"));
     rest.split(' ').next().and_then(|seconds| seconds.parse().ok()).unwrap_or_else(|| panic!("{line}"))
 }
 
@@ -267,8 +362,9 @@ fn a_hang_that_goes_on_after_all_is_said_to_have_resolved() {
     expect_a_block(&outcome.stderr);
     let last = watchdog_blocks(&outcome.stderr).pop().unwrap_or_default();
     let [line] = last[..] else { panic!("that it has resolved is a line, and the last one: {outcome}") };
-    let process = format!("lazyguard: RESOLVED: process {} (python3", outcome.process);
-    assert!(line.starts_with(&process) && line.contains(" went on by itself "), "{outcome}");
+    let process = format!(" pid {} (python3", outcome.process);
+    let says = line.starts_with("lazyguard: RESOLVED ") && line.contains(&process);
+    assert!(says && line.contains("): it went on by itself "), "{outcome}");
     // What was found then stays, with the time at which it was over.
     let mut after = folder.hang();
     assert!(number(&after, "/resolved") > number(&after, "/at"), "{after:#}");
@@ -306,9 +402,9 @@ fn a_hang_that_ends_with_an_error_is_not_said_to_have_resolved() {
         assert!(!outcome.stderr.contains("RESOLVED"), "{outcome}");
         let last = watchdog_blocks(&outcome.stderr).pop().unwrap_or_default();
         let [line] = last[..] else { panic!("that it has ended is a line, and the last one: {outcome}") };
-        let expect =
-            format!("lazyguard: ENDED WITH ERROR 719 (CUDA_ERROR_LAUNCH_FAILED): process {} (", outcome.process);
-        assert!(line.starts_with(&expect) && line.contains("cuStreamSynchronize in thread "), "{outcome}");
+        let process = format!(" pid {} (", outcome.process);
+        let says = line.starts_with("lazyguard: ENDED WITH ERROR 719 (CUDA_ERROR_LAUNCH_FAILED) ");
+        assert!(says && line.contains(&process) && line.contains("cuStreamSynchronize in thread "), "{outcome}");
         let folder = outcome.out();
         let hang = folder.hang();
         assert_eq!((text(&hang, "/ends/0/how"), number(&hang, "/ends/0/result")), ("failed", 719), "{hang:#}");

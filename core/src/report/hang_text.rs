@@ -1,0 +1,422 @@
+//! The text of a hang's report, which is read once, at night.
+//!
+//! First line: which process, and since when. Second: the wait in one sentence. Third: the fix. Then the evidence, each fact
+//! once; then the stacks. What needs `lazyguard explain` is not explained here.
+//!
+//! Must not: decide anything, or leave out of the JSON what it says.
+
+use super::probe::ProbeSeen;
+use super::{Block, FrameSeen, HangReport, StackSeen};
+use crate::api::{counted, lasted, time_of_day, StreamKind};
+use crate::demangle::demangle;
+use crate::diagnose::{messages, BlockedCall, BusyStream, Code, Culprit, Status, StreamRef, Verdict, WaitSeen};
+use crate::Nanos;
+
+/// Waits, streams and calls listed in the text; the JSON form has them all.
+const MOST_WAITS: usize = 8;
+const MOST_STREAMS: usize = 16;
+const MOST_CALLS: usize = 16;
+/// Stacks, and lines of what Python says.
+const MOST_STACKS: usize = 8;
+const MOST_PYTHON_LINES: usize = 100;
+/// Places of launches named in one line.
+const MOST_PLACES: usize = 4;
+
+/// What is known of a hang after its report was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Newest {
+    /// The last moment at which the same calls were seen in progress.
+    pub at: Nanos,
+    /// Whether that moment is now; else the process was last seen then.
+    pub is_now: bool,
+}
+
+impl HangReport {
+    /// The report without its stacks, for standard error. Each line begins with `lazyguard: `, so that it is found in a job's log.
+    pub fn text(&self) -> Block {
+        Block::marked(self.head(None).into_iter().chain(self.evidence()))
+    }
+
+    /// The stacks, for standard error: Python's, then the native ones.
+    pub fn stacks_text(&self) -> Block {
+        Block::marked(self.stack_lines())
+    }
+
+    /// The line for a report that stands as it did.
+    pub fn repeated(&self) -> Block {
+        let codes: Vec<_> = self.verdicts.iter().map(|v| v.code.name()).collect();
+        let line = match self.status {
+            Status::Hang => format!("{}: still {}, as reported", self.heading(None), codes.join(", ")),
+            _ => format!("{}, as reported", self.heading(None)),
+        };
+        Block::marked([line])
+    }
+
+    /// All of it, with what is known since.
+    pub fn lines(&self, newest: Option<Newest>) -> Vec<String> {
+        let mut lines = self.head(newest);
+        lines.extend(self.evidence());
+        lines.extend(self.stack_lines());
+        lines
+    }
+
+    /// Which process and since when, the wait, the fix, and where it was launched: what has to be read.
+    pub fn head(&self, newest: Option<Newest>) -> Vec<String> {
+        let mut lines = vec![self.heading(newest)];
+        lines.extend(self.verdicts.first().into_iter().flat_map(|verdict| self.of_verdict(verdict)));
+        lines.extend(self.slow.first().cloned());
+        lines
+    }
+
+    /// What makes two reports of different processes equal for a reader: the wait, without its numbers.
+    pub fn cause(&self) -> String {
+        let verdict = self.verdicts.first();
+        let culprit = verdict.and_then(|v| v.culprits.first()).map(|c| messages::name_of(&c.operation));
+        let call = self.first_call().map(|call| call.call.as_str());
+        let code = verdict.map_or(Code::LG299, |verdict| verdict.code);
+        format!("{code}|{}|{}", culprit.as_deref().unwrap_or("-"), call.unwrap_or("-"))
+    }
+
+    // --- the head ---
+
+    fn heading(&self, newest: Option<Newest>) -> String {
+        let word = match self.status {
+            Status::Hang => "HANG",
+            Status::Slow => "SLOW",
+            Status::Well => "no hang",
+        };
+        let since = newest.and_then(|newest| self.by_now(newest)).unwrap_or_default();
+        format!("{word} {}: {}{since}", self.who(self.snapshot.at), self.blocked_in())
+    }
+
+    /// The call that the first verdict explains, or the one that has been in progress the longest.
+    fn first_call(&self) -> Option<&BlockedCall> {
+        let calls = &self.snapshot.blocked;
+        let thread = self.verdicts.first().and_then(|verdict| verdict.threads.first());
+        let longest = || calls.iter().filter(|call| call.past_threshold).max_by_key(|call| call.blocked_nanos);
+        calls.iter().find(|call| Some(&call.thread) == thread).or_else(longest).or_else(|| calls.first())
+    }
+
+    pub(super) fn blocked_in(&self) -> String {
+        let Some(call) = self.first_call() else {
+            let quiet = self.snapshot.at.saturating_sub(self.snapshot.last_activity);
+            return format!("no driver call for {}", lasted(quiet));
+        };
+        let place = self.place_of_call(call).map(|place| format!(" at {place}")).unwrap_or_default();
+        let time = lasted(call.blocked_nanos);
+        match call.queries {
+            Some(_) => format!("polling {} for {time}{place}", call.call),
+            None => format!("blocked {time} in {}{place}", call.call),
+        }
+    }
+
+    /// How long it has lasted by now, where that is more than the report says.
+    fn by_now(&self, newest: Newest) -> Option<String> {
+        let since = self.first_call().map_or(self.snapshot.last_activity, |call| call.entered);
+        let time = lasted(newest.at.saturating_sub(since));
+        (newest.at > self.snapshot.at && time != lasted(self.snapshot.at.saturating_sub(since))).then(|| {
+            match (newest.is_now, self.armed_unix_nanos) {
+                (true, _) => format!("; now {time}"),
+                (false, 0) => format!("; {time} when it was last seen"),
+                (false, armed) => format!("; {time} when it was last seen, at {}", time_of_day(armed + newest.at)),
+            }
+        })
+    }
+
+    fn of_verdict(&self, verdict: &Verdict) -> Vec<String> {
+        let sentence = if verdict.sentence.is_empty() { &verdict.title } else { &verdict.sentence };
+        let mut lines = vec![
+            self.with_host_functions(format!("{} ({}): {sentence}", verdict.code, verdict.confidence.name())),
+            self.with_host_functions(format!("  fix: {}", verdict.fix)),
+        ];
+        lines.extend(self.launched_at(verdict));
+        lines
+    }
+
+    /// Where what is kept back and what does not end were submitted: `k1 launched at main a.cpp:11, k2 at main a.cpp:12`.
+    fn launched_at(&self, verdict: &Verdict) -> Option<String> {
+        let mut operations: Vec<&Culprit> = Vec::new();
+        for one in verdict.culprits.iter().take(MOST_PLACES).chain(&verdict.held_back) {
+            if !operations.iter().any(|other| other.operation.at == one.operation.at) {
+                operations.push(one);
+            }
+        }
+        let mut before = "";
+        let places = operations.into_iter().filter_map(|one| {
+            let place = self.place(one.operation.caller)?;
+            let verb = if one.operation.function.is_some() { "launched" } else { "called" };
+            let again = std::mem::replace(&mut before, verb) == verb;
+            let verb = if again { String::new() } else { format!(" {verb}") };
+            Some(format!("{}{verb} at {place}", messages::name_of(&one.operation)))
+        });
+        let mut places: Vec<_> = places.collect();
+        // Who keeps the context busy, of each stream the busiest thread.
+        for fed in verdict.fed.iter().take(MOST_PLACES) {
+            places.extend(fed.by.first().and_then(|by| {
+                let times = counted(by.operations, "operation");
+                Some(format!("{times} of thread {} from {}", by.thread, self.place(by.caller)?))
+            }));
+        }
+        (!places.is_empty()).then(|| format!("  {}", places.join(", ")))
+    }
+
+    /// A frame of the program that a thread is blocked in: by its stack, or by where the call returns to.
+    fn place_of_call(&self, call: &BlockedCall) -> Option<String> {
+        let stack = self.stacks.iter().find(|stack| stack.thread == call.thread);
+        let frame = stack.and_then(|stack| stack.frames.iter().find(|frame| frame.is_of_the_program()));
+        frame.map(FrameSeen::short).or_else(|| self.place(call.caller))
+    }
+
+    /// Where a call returns to, or where a function is, if that is in the program: a place in the CUDA runtime says nothing.
+    fn place(&self, address: u64) -> Option<String> {
+        let known = self.places.iter().find(|place| place.address == address && address != 0)?;
+        known.is_of_the_program().then(|| known.short())
+    }
+
+    /// Every address that the text would like to name: those that calls return to, and the beginnings of functions.
+    pub fn addresses(&self) -> (Vec<u64>, Vec<u64>) {
+        let operations = self.verdicts.iter().flat_map(|verdict| verdict.culprits.iter().chain(&verdict.held_back));
+        let fed = self.snapshot.fed.iter().flat_map(|fed| &fed.by).map(|feeder| feeder.caller);
+        let calls = self.snapshot.blocked.iter().map(|call| call.caller);
+        let mut calls: Vec<_> = operations.map(|one| one.operation.caller).chain(fed).chain(calls).collect();
+        let mut functions: Vec<_> = self.snapshot.host_functions.iter().map(|host| host.address).collect();
+        for addresses in [&mut calls, &mut functions] {
+            addresses.sort_unstable();
+            addresses.dedup();
+            addresses.retain(|address| *address != 0);
+        }
+        (calls, functions)
+    }
+
+    /// A line in which host functions are named instead of given by address, where their names are known.
+    fn with_host_functions(&self, mut line: String) -> String {
+        for host in &self.snapshot.host_functions {
+            if let Some(place) = self.place(host.address) {
+                line =
+                    line.replace(&format!("host function at {:#x}", host.address), &format!("host function {place}"));
+            }
+        }
+        line
+    }
+
+    // --- the evidence ---
+
+    fn evidence(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for (number, verdict) in self.verdicts.iter().enumerate() {
+            if number > 0 {
+                lines.extend(self.of_verdict(verdict));
+            }
+            lines.extend(self.facts(&verdict.chain));
+        }
+        lines.extend(self.facts(self.slow.get(1..).unwrap_or_default()));
+        lines.extend(self.blocked_calls());
+        lines.extend(self.outstanding());
+        lines.extend(self.probe.iter().flat_map(ProbeSeen::lines));
+        let loads = self.verdicts.iter().any(|verdict| matches!(verdict.code, Code::LG201 | Code::LG202));
+        let preload = self.preload.lines();
+        lines.extend(preload.into_iter().take(if loads { usize::MAX } else { 1 }));
+        lines.extend(self.folder.iter().map(|folder| format!("details: lazyguard report {folder}")));
+        lines
+    }
+
+    /// The facts of a chain that the lists of blocked calls and busy streams do not say.
+    fn facts(&self, chain: &[String]) -> Vec<String> {
+        let listed = self.snapshot.streams.iter().take(MOST_STREAMS);
+        let mut said: Vec<_> = listed
+            .map(|busy| messages::not_ended(&Culprit { stream: busy.stream.clone(), operation: busy.oldest.clone() }))
+            .collect();
+        for call in self.snapshot.blocked.iter().take(MOST_CALLS) {
+            said.extend([messages::blocked(call), messages::waits_too(call)]);
+        }
+        let new = chain.iter().filter(|line| !said.contains(line));
+        new.map(|line| self.with_host_functions(format!("  - {line}"))).collect()
+    }
+
+    fn blocked_calls(&self) -> Vec<String> {
+        // A thread that polls many events in turns is one line.
+        let mut groups: Vec<Vec<&BlockedCall>> = Vec::new();
+        for call in &self.snapshot.blocked {
+            let same = |group: &&mut Vec<&BlockedCall>| {
+                group.iter().all(|other| {
+                    call.queries.is_some()
+                        && other.queries.is_some()
+                        && (other.thread, &other.call) == (call.thread, &call.call)
+                })
+            };
+            match groups.iter_mut().find(same) {
+                Some(group) => group.push(call),
+                None => groups.push(vec![call]),
+            }
+        }
+        let mut lines: Vec<_> = groups.iter().take(MOST_CALLS).filter_map(|group| self.blocked_call(group)).collect();
+        if !lines.is_empty() {
+            lines.insert(0, "blocked calls:".to_owned());
+        }
+        lines.extend(more(groups.len(), MOST_CALLS));
+        lines
+    }
+
+    /// A call that has not returned, or queries of one thread.
+    pub(super) fn blocked_call(&self, group: &[&BlockedCall]) -> Option<String> {
+        let call = group.first()?;
+        let who = match call.thread_name.as_str() {
+            "" => format!("  thread {}", call.thread),
+            name => format!("  thread {} \"{name}\"", call.thread),
+        };
+        let longest = group.iter().map(|call| call.blocked_nanos).max().unwrap_or(0);
+        let of = call.function.as_deref().map(|f| format!(" of {}", demangle(f))).unwrap_or_default();
+        let on = match &call.stream {
+            Some(stream) if group.len() == 1 => format!(" on {}", self.stream(stream)),
+            _ => String::new(),
+        };
+        let since = format!("for {} since {}", lasted(longest), messages::time(call.entered));
+        // The first line or the stack says it as well, where there is one.
+        let has_stack = self.stacks.iter().any(|stack| stack.thread == call.thread);
+        let from = self.place(call.caller).filter(|_| !has_stack).map(|from| format!(", called from {from}"));
+        let from = from.unwrap_or_default();
+        Some(match (call.queries, group.len()) {
+            (None, _) => format!("{who} in {}{of}{on} {since}{from}", call.call),
+            (Some(queries), 1) => format!("{who} polls {}{on}, {} {since}{from}", call.call, counted(queries, "time")),
+            (Some(_), events) => {
+                let queries = group.iter().filter_map(|call| call.queries).fold(0, u64::saturating_add);
+                let what = if call.call.starts_with("cuEvent") { "event" } else { "stream" };
+                let (what, times) = (counted(events as u64, what), counted(queries, "time"));
+                format!("{who} polls {what} by {}, {times} {since}{from}", call.call)
+            }
+        })
+    }
+
+    /// A stream by its number; with its handle and kind where the list of busy streams does not have it.
+    fn stream(&self, stream: &StreamRef) -> String {
+        let listed = self.snapshot.streams.iter().take(MOST_STREAMS).any(|busy| busy.stream.number == stream.number);
+        if listed {
+            return format!("stream {}", stream.number);
+        }
+        in_full(stream)
+    }
+
+    /// What is outstanding: the busy streams, and the waits that are not satisfied; a line each.
+    pub fn outstanding(&self) -> Vec<String> {
+        if self.snapshot.streams.is_empty() {
+            return vec!["no stream is known to have work outstanding".to_owned()];
+        }
+        let mut lines = vec!["busy streams, with the oldest operation not known to have ended:".to_owned()];
+        lines.extend(self.snapshot.streams.iter().take(MOST_STREAMS).map(|busy| self.busy_stream(busy)));
+        lines.extend(more(self.snapshot.streams.len(), MOST_STREAMS));
+        // What the chain of a verdict says of a wait is not said again.
+        let chains = || self.verdicts.iter().flat_map(|verdict| &verdict.chain).chain(&self.slow);
+        let is_said = |wait: &&WaitSeen| chains().any(|line| *line == messages::wait(wait));
+        let waits: Vec<_> = self.snapshot.waits.iter().filter(|wait| !is_said(wait)).collect();
+        if !waits.is_empty() {
+            lines.push("unsatisfied waits:".to_owned());
+        }
+        for wait in waits.iter().take(MOST_WAITS) {
+            lines.push(format!(
+                "  stream {}: memory at {:#x} {} {}, since {}; {} would satisfy it",
+                wait.stream.number,
+                wait.address,
+                wait.condition,
+                wait.value,
+                messages::time(wait.at),
+                counted(wait.satisfying_writes.len() as u64, "submitted write")
+            ));
+        }
+        lines.extend(more(waits.len(), MOST_WAITS));
+        lines
+    }
+
+    fn busy_stream(&self, busy: &BusyStream) -> String {
+        let stream = in_full(&busy.stream);
+        let all = format!("{} submitted in all", counted(busy.submitted, "operation"));
+        let what = |function: &Option<String>| {
+            function.as_deref().map(|function| format!(" of {}", demangle(function))).unwrap_or_default()
+        };
+        let fed = self.snapshot.fed.iter().find(|fed| fed.stream.number == busy.stream.number);
+        match fed.filter(|fed| self.snapshot.has_passed(fed.stream.number, busy.oldest.at)) {
+            // The oldest one has ended: so many came after it.
+            Some(fed) => format!(
+                "  {stream}: submitted to all the time, the newest {}{} at {}, {all}",
+                fed.newest.call,
+                what(&fed.newest.function),
+                messages::time(fed.newest.at)
+            ),
+            None => format!(
+                "  {stream}: {}{} since {}, {all}",
+                busy.oldest.call,
+                what(&busy.oldest.function),
+                messages::time(busy.oldest.at)
+            ),
+        }
+    }
+
+    // --- the stacks ---
+
+    pub(super) fn stack_lines(&self) -> Vec<String> {
+        let mut lines = self.python_lines();
+        // The thread that runs the host function comes before the threads that wait for it.
+        let runs_it = |thread: u32| self.snapshot.host_functions.iter().any(|host| host.thread == thread);
+        let is_explained = |thread: u32| self.verdicts.iter().any(|verdict| verdict.threads.contains(&thread));
+        let mut stacks: Vec<_> = self.stacks.iter().collect();
+        stacks.sort_by_key(|stack| (!runs_it(stack.thread), !is_explained(stack.thread)));
+        // Threads that stand at the same place are one stack.
+        let mut groups: Vec<(Vec<String>, Vec<&StackSeen>)> = Vec::new();
+        for stack in stacks {
+            let shown = stack.lines();
+            match groups.iter_mut().find(|(lines, _)| *lines == shown) {
+                Some((_, group)) => group.push(stack),
+                None => groups.push((shown, vec![stack])),
+            }
+        }
+        for (shown, group) in groups.iter().take(MOST_STACKS) {
+            lines.push(self.stack_title(group));
+            lines.extend(shown.iter().cloned());
+        }
+        lines.extend(more(groups.len(), MOST_STACKS));
+        lines
+    }
+
+    fn stack_title(&self, group: &[&StackSeen]) -> String {
+        let threads: Vec<_> = group.iter().map(|stack| stack.thread.to_string()).collect();
+        let Some(first) = group.first().filter(|_| threads.len() == 1) else {
+            return format!("stack of threads {}:", threads.join(", "));
+        };
+        let host = self.snapshot.host_functions.iter().find(|host| host.thread == first.thread);
+        let call = self.snapshot.blocked.iter().find(|call| call.thread == first.thread);
+        let what = match (host, call) {
+            (Some(host), None) => self.with_host_functions(format!(" in the host function at {:#x}", host.address)),
+            (_, Some(call)) => format!(" in {}", call.call),
+            (None, None) => String::new(),
+        };
+        format!("stack of thread {}{what}:", first.thread)
+    }
+
+    /// What Python says of its threads, as far as it is not too much for a block of text.
+    fn python_lines(&self) -> Vec<String> {
+        let said = || self.python.iter().flat_map(|text| text.lines()).filter(|line| !line.is_empty());
+        let more = said().count().saturating_sub(MOST_PYTHON_LINES);
+        let rest = (more > 0).then(|| format!("python: and {} in python.txt", counted(more as u64, "more line")));
+        said().take(MOST_PYTHON_LINES).map(|line| format!("python: {line}")).chain(rest).collect()
+    }
+}
+
+/// A stream with its handle and how it was created.
+fn in_full(stream: &StreamRef) -> String {
+    let kind = match stream.kind {
+        StreamKind::Blocking => ", created with default flags",
+        StreamKind::NonBlocking => ", non-blocking",
+        StreamKind::Legacy => ", the legacy default stream",
+        StreamKind::PerThread => ", a per-thread default stream",
+        _ => "",
+    };
+    format!("stream {} ({:#x}{kind})", stream.number, stream.handle)
+}
+
+/// Says that a list goes on.
+fn more(count: usize, shown: usize) -> Option<String> {
+    (count > shown).then(|| format!("  and {} more", count - shown))
+}
+
+#[cfg(test)]
+#[path = "hang_text_tests.rs"]
+mod tests;

@@ -1,0 +1,209 @@
+use super::*;
+use crate::diagnose::{HostFunctionSeen, OperationSeen, Snapshot};
+use crate::report::PreloadSummary;
+
+const SECOND: Nanos = 1_000_000_000;
+
+fn place(address: u64, module: &str, function: &str, line: u32) -> FrameSeen {
+    FrameSeen {
+        address,
+        module: module.to_owned(),
+        offset: address,
+        function: (!function.is_empty()).then(|| function.to_owned()),
+        file: (line != 0).then(|| "/src/app.cpp".to_owned()),
+        line: (line != 0).then_some(line),
+        ..FrameSeen::default()
+    }
+}
+
+fn stream(number: u32) -> StreamRef {
+    StreamRef { number, handle: 0x50 + u64::from(number), kind: StreamKind::Blocking, context: 0xc0 }
+}
+
+fn operation(at: Nanos, function: &str, caller: u64) -> OperationSeen {
+    OperationSeen {
+        at,
+        call: "cuLaunchKernel".to_owned(),
+        function: Some(function.to_owned()),
+        extent: None,
+        caller,
+        launch: None,
+    }
+}
+
+fn call(thread: u32, call: &str, queries: Option<u64>) -> BlockedCall {
+    BlockedCall {
+        thread,
+        thread_name: "main".to_owned(),
+        call: call.to_owned(),
+        entered: 10 * SECOND,
+        blocked_nanos: 30 * SECOND,
+        past_threshold: true,
+        context: 0xc0,
+        stream: None,
+        function: None,
+        cold: None,
+        queries,
+        event_recorded: None,
+        compiles: false,
+        caller: 0x30,
+    }
+}
+
+fn busy(number: u32, oldest: OperationSeen) -> BusyStream {
+    BusyStream {
+        stream: stream(number),
+        oldest,
+        last_submitted: 9 * SECOND,
+        submitted: 1,
+        operations: Vec::new(),
+        outstanding: 1,
+        moved: 0,
+        destroyed: false,
+    }
+}
+
+/// A thread is blocked behind k1 on stream 1, and k2 on stream 2 with it.
+fn report() -> HangReport {
+    let (k1, k2) = (operation(8 * SECOND, "_Z2k1v", 0x10), operation(9 * SECOND, "_Z2k2v", 0x20));
+    let load = crate::diagnose::ColdLoadSeen {
+        at: 9 * SECOND,
+        call: "cuLaunchKernel".to_owned(),
+        kind: crate::api::ColdKind::Function,
+        context: 0xc0,
+        function: k2.function.clone(),
+        stream: Some(stream(2)),
+        thread: 7,
+        caller: 0x20,
+        first_launch: false,
+        behind: vec![busy(1, k1.clone())],
+    };
+    let snapshot = Snapshot {
+        at: 40 * SECOND,
+        threshold_nanos: 30 * SECOND,
+        patience_nanos: 90 * SECOND,
+        blocked: vec![call(7, "cuCtxSynchronize", None)],
+        streams: vec![busy(1, k1), busy(2, k2)],
+        loads: vec![load],
+        ..Snapshot::default()
+    };
+    let report = HangReport::new(23226, "lazy_pair", Some("/runs/7"), snapshot, PreloadSummary::default());
+    HangReport {
+        places: vec![
+            place(0x10, "lazy_pair", "main", 11),
+            place(0x20, "lazy_pair", "main", 12),
+            place(0x30, "lazy_pair", "main", 15),
+        ],
+        ..report.of_process("node7", "0", 1_750_000_000 * SECOND)
+    }
+}
+
+#[test]
+fn the_head_says_who_why_what_to_do_and_where() {
+    let report = report();
+    let expect = [
+        "HANG 15:07:20Z node7 rank 0 pid 23226 (lazy_pair): blocked 30 s in cuCtxSynchronize at main app.cpp:15",
+        "LG201 (likely): k2 cannot start: loading it on its first launch waits for k1 on stream 1, and k1 has not ended.",
+        "  fix: load k2 before launching k1: cudaFuncGetAttributes(k2), or LAZYGUARD_PRELOAD=auto",
+        "  k1 launched at main app.cpp:11, k2 at main app.cpp:12",
+    ];
+    assert_eq!(report.head(None), expect);
+    let text = report.text();
+    let lines: Vec<_> = text.unmarked().collect();
+    assert_eq!(lines[..4], expect);
+    assert_eq!(
+        lines[4..],
+        [
+            "  - cuLaunchKernel on stream 2 loaded k2 on its first use at +9.000 s",
+            "blocked calls:",
+            "  thread 7 \"main\" in cuCtxSynchronize for 30 s since +10.000 s, called from main app.cpp:15",
+            "busy streams, with the oldest operation not known to have ended:",
+            "  stream 1 (0x51, created with default flags): cuLaunchKernel of k1 since +8.000 s, 1 operation submitted in all",
+            "  stream 2 (0x52, created with default flags): cuLaunchKernel of k2 since +9.000 s, 1 operation submitted in all",
+            "preload : 0 kernels preloaded in 0.0 ms",
+            "details: lazyguard report /runs/7",
+        ]
+    );
+}
+
+#[test]
+fn what_is_in_the_text_is_in_the_json() {
+    let value: serde_json::Value = serde_json::from_str(&report().json()).unwrap();
+    let verdict = &value["verdicts"][0];
+    let expected: [(&serde_json::Value, serde_json::Value); 7] = [
+        (&value["host"], "node7".into()),
+        (&value["rank"], "0".into()),
+        (&value["armed_unix_nanos"], (1_750_000_000 * SECOND).into()),
+        (&value["blocked"][0]["caller"], 0x30.into()),
+        (&value["places"][0]["line"], 11.into()),
+        (&verdict["held_back"]["operation"]["function"], "_Z2k2v".into()),
+        (&verdict["culprits"][0]["operation"]["caller"], 0x10.into()),
+    ];
+    for (found, expect) in expected {
+        assert_eq!(*found, expect);
+    }
+    assert_eq!(serde_json::from_str::<HangReport>(&report().json()).unwrap(), report());
+}
+
+#[test]
+fn a_hang_of_hours_says_how_long_it_lasts_now() {
+    let report = report();
+    let first = |at, is_now| report.head(Some(Newest { at, is_now })).remove(0);
+    assert!(
+        first(19_000 * SECOND, true).ends_with("at main app.cpp:15; now 5 h 16 min"),
+        "{}",
+        first(19_000 * SECOND, true)
+    );
+    let killed = first(70 * SECOND, false);
+    assert!(killed.ends_with("; 60 s when it was last seen, at 15:07:50Z"), "{killed}");
+    assert_eq!(first(40 * SECOND, true), report.head(None)[0], "nothing newer is known");
+}
+
+#[test]
+fn events_that_a_thread_polls_in_turns_are_one_line() {
+    let mut report = report();
+    report.snapshot.blocked.extend((0..7).map(|n| call(9, "cuEventQuery", Some(400 + n))));
+    let text = report.text().as_str().to_owned();
+    let polls: Vec<_> = text.lines().filter(|line| line.contains("cuEventQuery")).collect();
+    assert_eq!(
+        polls,
+        ["lazyguard:   thread 9 \"main\" polls 7 events by cuEventQuery, 2821 times for 30 s since +10.000 s, called from main \
+          app.cpp:15"]
+    );
+}
+
+#[test]
+fn a_host_function_is_named_and_its_thread_comes_first() {
+    let mut report = report();
+    let host = HostFunctionSeen { stream: 1, at: SECOND, entered: 2 * SECOND, address: 0xf00, thread: 11, doing: None };
+    report.snapshot.host_functions.push(host);
+    report.verdicts[0].sentence = "stream 1 cannot go on: its host function at 0xf00 has not returned.".to_owned();
+    report.places.push(place(0xf00, "lazy_pair", "waits_for_ever", 40));
+    let stack = |thread: u32, function: &str| StackSeen {
+        thread,
+        frames: vec![place(1, "lazy_pair", function, 0)],
+        notes: Vec::new(),
+    };
+    report.stacks = vec![stack(7, "main"), stack(11, "waits_for_ever")];
+    let head = report.head(None);
+    assert!(head[1].ends_with("its host function waits_for_ever app.cpp:40 has not returned."), "{head:?}");
+    assert_eq!(
+        report.stack_lines(),
+        [
+            "stack of thread 11 in the host function waits_for_ever app.cpp:40:",
+            "    at waits_for_ever (lazy_pair+0x1)",
+            "stack of thread 7 in cuCtxSynchronize:",
+            "    at main (lazy_pair+0x1)",
+        ]
+    );
+    report.stacks[1].frames = report.stacks[0].frames.clone();
+    assert_eq!(report.stack_lines()[0], "stack of threads 11, 7:");
+}
+
+#[test]
+fn a_process_of_which_no_thread_is_in_a_call_is_not_called_blocked() {
+    let snapshot = Snapshot { at: 5 * SECOND, last_activity: SECOND, ..Snapshot::default() };
+    let mut report = HangReport::new(7, "app", None, snapshot, PreloadSummary::default());
+    report.status = Status::Hang;
+    assert!(report.text().as_str().starts_with("lazyguard: HANG pid 7 (app): no driver call for 4.0 s\n"));
+}
