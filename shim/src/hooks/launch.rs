@@ -6,7 +6,7 @@ use super::call::{observe, seen_again, Call, Entry, PER_THREAD};
 use crate::lookup::driver::{Handle, SUCCESS};
 use crate::preload::gate;
 use crate::record::{guard, Guard};
-use crate::runtime::{clock, door, pass_through, process, thread};
+use crate::runtime::{clock, door, pass_through, thread};
 use cudarc::driver::sys::{CUlaunchAttribute, CUlaunchConfig};
 use lazyguard_core::hazard::rules;
 use lazyguard_core::report::PassThrough;
@@ -43,7 +43,6 @@ fn launch(entry: Entry, function: Handle, stream: Handle, size: Extent, real: im
             held(guard, slot, entry, &fast, result);
         }
     } else {
-        process::note_unarmed();
         slot.leave();
     }
     result
@@ -284,7 +283,7 @@ mod tests {
     use crate::record::recording::Backing;
     use crate::record::reports::Reports;
     use crate::record::requests::Requests;
-    use crate::runtime::process::Process;
+    use crate::runtime::process::{self, Process};
     use lazyguard_core::api::EntryPoint;
     use lazyguard_core::settings::Settings;
     use lazyguard_core::state::{Caller, FunctionKind, StreamKey, StreamKind, Tracker};

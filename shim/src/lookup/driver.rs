@@ -32,10 +32,11 @@ static ADOPTED: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 #[inline]
 pub fn real(entry_point: EntryPoint, hooks: &'static HookTable) -> Option<*mut c_void> {
     let function = REAL[entry_point.index()].load(Ordering::Relaxed);
-    if function.is_null() {
-        return first(entry_point, hooks);
+    if !function.is_null() {
+        return Some(function);
     }
-    Some(function)
+    let found = first(entry_point, hooks);
+    (!found.is_null()).then_some(found)
 }
 
 /// The same where the hooks are registered already.
@@ -47,10 +48,12 @@ pub fn known(entry_point: EntryPoint) -> Option<*mut c_void> {
     Some(function)
 }
 
+/// See [`real`]; null where there is none. A pointer, because an `Option` here costs each call a comparison.
 #[cold]
-fn first(entry_point: EntryPoint, hooks: &'static HookTable) -> Option<*mut c_void> {
+#[inline(never)]
+fn first(entry_point: EntryPoint, hooks: &'static HookTable) -> *mut c_void {
     table::register(hooks);
-    resolve(entry_point)
+    resolve(entry_point).unwrap_or(null_mut())
 }
 
 /// Finds a function that is called before any look-up went through this library: a program linked with the driver.

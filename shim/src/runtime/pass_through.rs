@@ -9,6 +9,7 @@ static COUNTS: [AtomicU64; PassThrough::ALL.len()] = [const { AtomicU64::new(0) 
 
 /// A call passes through for this reason.
 #[cold]
+#[inline(never)]
 pub fn note(reason: PassThrough) {
     COUNTS[reason as usize].fetch_add(1, Ordering::Relaxed);
 }

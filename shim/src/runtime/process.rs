@@ -126,6 +126,7 @@ pub fn forked() {
 
 /// A call passes untouched because the process is not armed, or not any more.
 #[cold]
+#[inline(never)]
 pub fn note_unarmed() {
     pass_through::note(match () {
         () if retired() => PassThrough::SteppedAside,
