@@ -327,9 +327,12 @@ fn the_summary_says_what_was_done_skipped_and_why() {
     let outcome = completed(&work, "module_pair", &[("LAZYGUARD_SUMMARY", "on"), ("LAZYGUARD_PRELOAD_KERNELS", "1")]);
     let lines: Vec<_> = outcome.stderr.lines().collect();
     assert!(lines.iter().all(|line| line.starts_with("lazyguard: ")), "{outcome}");
-    for part in
-        ["module_pair (process ", " launches, 0 hangs", "preload auto: 1 kernel preloaded", "the budget of kernels is spent"]
-    {
+    for part in [
+        "module_pair (process ",
+        " launches, 0 hangs",
+        "preload auto: 1 kernel preloaded",
+        "the budget of kernels is spent",
+    ] {
         assert!(lines.iter().any(|line| line.contains(part)), "the summary does not say {part:?}: {outcome}");
     }
     assert_eq!(completed(&work, "module_pair", &[("LAZYGUARD_SUMMARY", "off")]).stderr, "");
