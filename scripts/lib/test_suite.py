@@ -96,16 +96,20 @@ def formatted():
     return step("format", ["cargo", "fmt", "--all", "--check", "--", "-l", "--color", "never"], lacks=component("fmt"))
 
 
-def fetched():
-    """The steps before both lanes. The tests fetch the same things; here a failure to fetch is a step of its own."""
-    return [step("the schemas of JUnit and SARIF", [str(ROOT / "scripts" / "fetch-schemas")])]
+def alone():
+    """The steps before both lanes: a fetch, whose failure the tests would repeat, and one that tells calls that block by the time they take."""
+    conformance = TARGET / "simdriver" / "conformance"
+    return [
+        step("the schemas of JUnit and SARIF", [str(ROOT / "scripts" / "fetch-schemas")]),
+        step("the simulated driver's conformance", [str(conformance)], count_last_line,
+             environment={"LD_LIBRARY_PATH": str(TARGET / "simdriver")}, lacks=file_there(conformance)),
+    ]
 
 
 def lanes():
     """The two lanes: steps that wait, and steps that compute."""
     scripts = ROOT / "scripts"
     simulated_programs = "lazy_pair,lazy_pair_single_kernel"
-    conformance = TARGET / "simdriver" / "conformance"
     waiting = [
         # Most of them wait most of the time: two processors are not busy with six.
         rust_tests("end to end", "package(lazyguard-e2e)", ["-p", "lazyguard-e2e"], 720, 6),
@@ -118,8 +122,6 @@ def lanes():
         step("the library as a file", [str(scripts / "check-library")], count_last_line),
         step("the scripts' own tests", [sys.executable, "-m", "unittest", "discover", "-s", str(scripts / "tests")], count_unittest),
         formatted(),
-        step("the simulated driver's conformance", [str(conformance)], count_last_line,
-             environment={"LD_LIBRARY_PATH": str(TARGET / "simdriver")}, lacks=file_there(conformance)),
         rust_tests("unit tests", "not package(lazyguard-e2e)", ["--workspace", "--exclude", "lazyguard-e2e"], 480, 2),
         step("documentation examples", ["cargo", "test", *JOBS, "--quiet", "--workspace", "--doc"], count_cargo_test_or_none),
         step("lints", ["cargo", "clippy", *JOBS, "--quiet", "--workspace", "--all-targets", *LINT_FLAGS], lacks=component("clippy")),
@@ -247,7 +249,7 @@ def main():
     if is_quick:
         run_lane(quick(), report)
     else:
-        run_lane(fetched(), report)
+        run_lane(alone(), report)
         run_beside(*lanes(), report)
         if os.environ.get("LAZYGUARD_TEST_LONG"):
             run_lane(on_request(), report)
