@@ -222,7 +222,7 @@ class Report:
 def run_lane(lane, report, gives_way=False):
     for one in lane:
         started = time.monotonic()
-        nicely = ["nice", "-n", "10"] if gives_way else []
+        nicely = ["nice", "-n", "19"] if gives_way else []
         result, output = run(one._replace(command=[*nicely, *one.command]))
         report.add(one, result, output, time.monotonic() - started)
 

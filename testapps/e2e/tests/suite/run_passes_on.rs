@@ -23,12 +23,13 @@ pub(crate) fn send(signal: &str, to: &str) {
     assert!(sent.is_ok_and(|status| status.success()), "{signal} to {to}");
 }
 
-/// What a Python program needs to say which signals it gets; the last of them ends it.
+/// What a Python program needs to say which signals it gets; the last of them ends it. A line is one write: two processes say theirs
+/// into one pipe, and an unbuffered `print` makes several.
 const TELLS: &str = "import os, signal, sys, time\n\
     def tells(who, *names):\n\
     \x20   for name in names:\n\
-    \x20       signal.signal(getattr(signal, 'SIG' + name), lambda *_, n=name: print(who, n, flush=True))\n\
-    \x20   print(who, 'ready', flush=True)\n";
+    \x20       signal.signal(getattr(signal, 'SIG' + name), lambda *_, n=name: os.write(1, f'{who} {n}\\n'.encode()))\n\
+    \x20   os.write(1, f'{who} ready\\n'.encode())\n";
 
 fn python(text: &str) -> [String; 3] {
     ["python3".to_owned(), "-c".to_owned(), format!("{TELLS}{text}")]
