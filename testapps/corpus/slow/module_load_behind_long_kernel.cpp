@@ -1,4 +1,4 @@
-// A module is loaded while a kernel of one and a half T runs: the load waits for it and comes back.
+// A module is loaded while a kernel of two T runs: the load waits for it and comes back.
 // It is called a hang after the threshold: nobody outside knows that the kernel ends by itself.
 // expect: slow
 // told: LG202
@@ -8,7 +8,7 @@
 SCENARIO(module_load_behind_long_kernel) {
   lg::open_session();
   const CUfunction busy = lg::function(lg::module("corpus"), "busy_for");
-  CK(lg::launch_one(busy, lg::stream(), lg::pace_ns(1.5)));
+  CK(lg::launch_one(busy, lg::stream(), lg::pace_ns(2)));
   lg::module("corpus_other");
   std::puts("loaded");
   return 0;
