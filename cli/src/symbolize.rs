@@ -9,7 +9,7 @@
 use crate::files;
 use addr2line::{Loader, Location};
 use lazyguard_core::report::{demangle, FrameSeen, HangReport};
-use lazyguard_core::stack::{modules, Module};
+use lazyguard_core::stack::{has_fixed_addresses, modules, Module, HEAD_BYTES};
 use lazyguard_core::trace::read::FileSeen;
 use std::collections::HashMap;
 use std::os::unix::fs::FileExt as _;
@@ -211,18 +211,15 @@ fn load(range: &Range) -> Option<Loader> {
 /// itself.
 fn mapped(maps: &str) -> impl Iterator<Item = Range> {
     modules(maps).into_iter().flat_map(|Module { base, path, code, .. }| {
-        let bias = if has_own_addresses(Path::new(&path)) { 0 } else { base };
+        let bias = if is_fixed(Path::new(&path)) { 0 } else { base };
         code.into_iter().map(move |(begin, end)| Range { begin, end, bias, path: path.clone(), written_before: 0 })
     })
 }
 
-/// Whether a file is a program with fixed addresses: type `ET_EXEC` in its ELF header.
-fn has_own_addresses(path: &Path) -> bool {
-    const TYPE_AT: u64 = 16;
-    const EXECUTABLE: u16 = 2;
-    let mut kind = [0; 2];
-    files::open(path).is_ok_and(|file| file.read_exact_at(&mut kind, TYPE_AT).is_ok())
-        && u16::from_le_bytes(kind) == EXECUTABLE
+/// Whether a file is a program with fixed addresses.
+fn is_fixed(path: &Path) -> bool {
+    let mut head = [0; HEAD_BYTES];
+    files::open(path).is_ok_and(|file| file.read_exact_at(&mut head, 0).is_ok()) && has_fixed_addresses(&head)
 }
 
 #[cfg(test)]

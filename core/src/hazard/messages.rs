@@ -2,12 +2,9 @@
 
 use super::{Flags, Hazard, StreamClass};
 use crate::api::Code;
+use crate::diagnose::messages::time;
 use crate::diagnose::Evidence;
 use crate::Nanos;
-
-fn time(at: Nanos) -> String {
-    format!("+{:.3} s", at as f64 / 1e9)
-}
 
 fn lasted(nanos: Nanos) -> String {
     match nanos {

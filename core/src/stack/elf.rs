@@ -127,6 +127,15 @@ impl Image {
     }
 }
 
+/// Bytes at the beginning of an ELF file that [`has_fixed_addresses`] looks at.
+pub const HEAD_BYTES: usize = 18;
+
+/// Whether the file that begins like this is a program with fixed addresses (`ET_EXEC`), which needs no bias.
+pub fn has_fixed_addresses(head: &[u8; HEAD_BYTES]) -> bool {
+    const EXECUTABLE: u16 = 2;
+    u16::from_le_bytes([head[HEAD_BYTES - 2], head[HEAD_BYTES - 1]]) == EXECUTABLE
+}
+
 /// The address in the file of a function that it does not export, by the table that only the file has: `file` is its bytes,
 /// which begin at address 0. A file without that table was stripped.
 pub fn unexported_function(file: &impl Memory, name: &str) -> Option<u64> {

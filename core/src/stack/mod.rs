@@ -14,7 +14,7 @@ mod unwind;
 mod walk;
 
 pub use dump::{DumpFile, DumpModule, DumpThread, STACKS};
-pub use elf::{unexported_function, Image};
+pub use elf::{has_fixed_addresses, unexported_function, Image, HEAD_BYTES};
 pub use maps::{mappings, modules, own_maps, undeleted, Mapping, Module};
 pub use unwind::{FileTables, Registers};
 pub use walk::{walk, Stack, MOST_FRAMES};

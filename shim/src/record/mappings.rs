@@ -10,7 +10,7 @@
 
 use crate::runtime::process::Process;
 use crate::runtime::{door, files, thread};
-use lazyguard_core::stack::{modules, own_maps};
+use lazyguard_core::stack::{has_fixed_addresses, modules, own_maps, HEAD_BYTES};
 use lazyguard_core::sync::lock;
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -86,14 +86,11 @@ impl Mappings {
     }
 }
 
-/// Whether a file is a program that lies where it says, and not where there was room.
+/// Whether a file is a program with fixed addresses.
 fn is_fixed(path: &str) -> bool {
-    /// Where the type stands in an ELF file, and the type of such a program.
-    const TYPE: usize = 16;
-    const FIXED: u16 = 2;
-    let mut head = [0u8; TYPE + 2];
+    let mut head = [0; HEAD_BYTES];
     let read = files::open(path).and_then(|mut file| file.read_exact(&mut head));
-    read.is_ok() && u16::from_le_bytes([head[TYPE], head[TYPE + 1]]) == FIXED
+    read.is_ok() && has_fixed_addresses(&head)
 }
 
 #[cfg(test)]
