@@ -116,6 +116,40 @@ pub(crate) fn file_of(process: u32, maps: &str, name: &str) -> Option<PathBuf> {
     Some(if same(&path) == same(&in_its_root) { path } else { in_its_root })
 }
 
+/// What `/proc/PID/stat` says of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stat {
+    state: char,
+    pub parent: i32,
+    threads: u32,
+    /// In clock ticks since the machine has started: with this, an id that is used again is another process.
+    pub started: u64,
+}
+
+impl Stat {
+    pub fn of(process: i32) -> Option<Self> {
+        Self::read(&files::read_text(format!("/proc/{process}/stat")).ok()?)
+    }
+
+    /// The second field is a name that may hold any character; it ends at the last bracket.
+    fn read(stat: &str) -> Option<Self> {
+        let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
+        let (state, parent) = (fields.next()?.chars().next()?, fields.next()?.parse().ok()?);
+        let (threads, started) = (fields.nth(15)?.parse().ok()?, fields.nth(1)?.parse().ok()?);
+        Some(Self { state, parent, threads, started })
+    }
+
+    /// Whether no thread of it runs any more. The state alone is that of the first thread, which may end before the others: because it has
+    /// called `pthread_exit`, or for a moment while the process is killed. Only a process that has ended can be reaped.
+    pub fn has_ended(self) -> bool {
+        matches!(self.state, 'Z' | 'X') && self.threads < 2
+    }
+
+    pub fn is_stopped(self) -> bool {
+        matches!(self.state, 'T' | 't')
+    }
+}
+
 /// The state of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
@@ -137,10 +171,11 @@ impl Status {
                 false => Self::Gone,
             };
         };
-        match (start_ticks(&stat), state(&stat)) {
-            (Some(since), Some('T' | 't')) => Self::Stopped(since),
-            (Some(since), _) => Self::Runs(since),
-            (None, _) => Self::Gone,
+        match Stat::read(&stat) {
+            Some(stat) if stat.has_ended() => Self::Gone,
+            Some(stat) if stat.is_stopped() => Self::Stopped(stat.started),
+            Some(stat) => Self::Runs(stat.started),
+            None => Self::Gone,
         }
     }
 
@@ -158,21 +193,6 @@ pub(crate) fn exists(process: u32) -> bool {
     // Zero and below mean groups.
     let process = i32::try_from(process).ok().and_then(Pid::from_raw);
     process.is_some_and(|process| matches!(test_kill_process(process), Ok(()) | Err(Errno::PERM)))
-}
-
-/// The letter behind the name in `/proc/PID/stat`.
-fn state(stat: &str) -> Option<char> {
-    stat.rsplit_once(')')?.1.trim_start().chars().next()
-}
-
-/// Field 22 of `/proc/PID/stat`, unless the process has ended and was not reaped. The second field is a name that may hold any
-/// character; it ends at the last bracket.
-fn start_ticks(stat: &str) -> Option<u64> {
-    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
-    match fields.next()? {
-        "Z" | "X" => None,
-        _ => fields.nth(18)?.parse().ok(),
-    }
 }
 
 /// The mappings of files of this name.
@@ -201,12 +221,16 @@ mod tests {
     }
 
     #[test]
-    fn the_start_of_a_process_is_read_behind_a_name_that_holds_anything() {
-        let rest = "S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 8888 20";
-        assert_eq!(start_ticks(&format!("42 (a) b) c) {rest}")), Some(8888));
-        assert_eq!(start_ticks(&format!("42 (gone) {}", rest.replacen('S', "Z", 1))), None);
-        assert_eq!(start_ticks("42 (cut"), None);
-        let own = fs::read_to_string("/proc/self/stat").unwrap();
-        assert!(start_ticks(&own).is_some_and(|ticks| ticks > 0));
+    fn the_stat_of_a_process_is_read_behind_a_name_that_holds_anything() {
+        let read = |state: &str, threads: u32| {
+            Stat::read(&format!("42 (a) b) c) {state} 7 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 {threads} 18 8888 20"))
+        };
+        assert_eq!(read("S", 3), Some(Stat { state: 'S', parent: 7, threads: 3, started: 8888 }));
+        assert!(!read("S", 1).unwrap().has_ended() && read("Z", 1).unwrap().has_ended());
+        assert!(!read("Z", 2).unwrap().has_ended(), "another thread runs");
+        assert!(read("T", 1).unwrap().is_stopped() && read("t", 1).unwrap().is_stopped());
+        assert_eq!((Stat::read("42 (cut"), Stat::read("")), (None, None));
+        let own = Stat::of(i32::try_from(std::process::id()).unwrap()).unwrap();
+        assert!(own.started > 0 && own.parent == std::os::unix::process::parent_id() as i32);
     }
 }

@@ -5,41 +5,16 @@
 //!
 //! Must not: touch a process that does not descend from this one.
 
-use crate::files;
+use crate::process::Stat;
 use rustix::process::{getpid, kill_process, Pid, Signal};
 use std::collections::{HashMap, HashSet};
 use std::fs;
 
-/// What `/proc/PID/stat` says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Seen {
-    state: char,
-    parent: i32,
-    /// In clock ticks since the machine has started: with this, an id that is used again is another process.
-    started: u64,
-}
-
-impl Seen {
-    fn of(process: i32) -> Option<Self> {
-        Self::read(&files::read_text(format!("/proc/{process}/stat")).ok()?)
-    }
-
-    /// The second field is a name that may hold anything; it ends at the last bracket.
-    fn read(stat: &str) -> Option<Self> {
-        let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
-        let (state, parent) = (fields.next()?.chars().next()?, fields.next()?.parse().ok()?);
-        Some(Self { state, parent, started: fields.nth(17)?.parse().ok()? })
-    }
-
-    fn has_ended(self) -> bool {
-        matches!(self.state, 'Z' | 'X')
-    }
-
-    fn all() -> HashMap<i32, Self> {
-        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-        let processes = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-        processes.filter_map(|process| Some((process, Self::of(process)?))).collect()
-    }
+/// What is known of every process.
+fn all() -> HashMap<i32, Stat> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let processes = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    processes.filter_map(|process| Some((process, Stat::of(process)?))).collect()
 }
 
 /// What the program has started. A shell that becomes this command, as by `exec`, may have left it children of its own, a `tee`
@@ -53,7 +28,7 @@ impl Tree {
     /// A process that already descends from this one is a stranger: the program has not been started yet.
     pub fn before_the_program() -> Self {
         let nobody = Self { strangers: Vec::new() };
-        let seen = Seen::all();
+        let seen = all();
         let strangers =
             nobody.among(&seen).into_iter().filter_map(|process| Some((process, seen.get(&process)?.started)));
         Self { strangers: strangers.collect() }
@@ -61,14 +36,14 @@ impl Tree {
 
     /// All processes that the program has started, itself included, that have not ended.
     pub fn processes(&self) -> Vec<Pid> {
-        let seen = Seen::all();
+        let seen = all();
         let all = self.among(&seen).into_iter();
         all.filter(|process| seen.get(process).is_some_and(|seen| !seen.has_ended()))
             .filter_map(Pid::from_raw)
             .collect()
     }
 
-    fn among(&self, seen: &HashMap<i32, Seen>) -> HashSet<i32> {
+    fn among(&self, seen: &HashMap<i32, Stat>) -> HashSet<i32> {
         let own = getpid().as_raw_pid();
         let mut found = HashSet::new();
         // A generation a round.
@@ -88,7 +63,7 @@ impl Tree {
 pub(super) fn descends(mut process: i32) -> bool {
     let own = getpid().as_raw_pid();
     while process > 1 {
-        let Some(seen) = Seen::of(process) else { return false };
+        let Some(seen) = Stat::of(process) else { return false };
         if seen.parent == own {
             return true;
         }
@@ -99,17 +74,17 @@ pub(super) fn descends(mut process: i32) -> bool {
 
 /// Whether processes can be seen: without `/proc`, only the program itself is known.
 pub(super) fn can_be_seen() -> bool {
-    Seen::of(getpid().as_raw_pid()).is_some()
+    Stat::of(getpid().as_raw_pid()).is_some()
 }
 
 /// When a process started, in clock ticks since the machine did.
 pub(super) fn start_of(process: Pid) -> Option<u64> {
-    Seen::of(process.as_raw_pid()).map(|seen| seen.started)
+    Stat::of(process.as_raw_pid()).map(|seen| seen.started)
 }
 
 /// Whether a process has been stopped.
 pub(super) fn is_stopped(process: Pid) -> bool {
-    Seen::of(process.as_raw_pid()).is_some_and(|seen| seen.state == 'T')
+    Stat::of(process.as_raw_pid()).is_some_and(Stat::is_stopped)
 }
 
 /// Sends a signal. Errors are ignored: the process is gone, or belongs to another user.
@@ -127,8 +102,8 @@ mod tests {
         let start = || Command::new("sh").args(["-c", "sleep 30 & wait"]).spawn().unwrap();
         let id = Pid::from_child;
         let child_of = |parent: Pid| loop {
-            let is_it = |(_, seen): &(&i32, &Seen)| seen.parent == parent.as_raw_pid();
-            if let Some((found, _)) = Seen::all().iter().find(is_it) {
+            let is_it = |(_, seen): &(&i32, &Stat)| seen.parent == parent.as_raw_pid();
+            if let Some((found, _)) = all().iter().find(is_it) {
                 return Pid::from_raw(*found).unwrap();
             }
         };
@@ -146,15 +121,5 @@ mod tests {
         program.wait().unwrap();
         before.wait().unwrap();
         assert!(!descends(id(&program).as_raw_pid()));
-    }
-
-    #[test]
-    fn the_parent_is_read_behind_a_name_that_holds_anything() {
-        assert_eq!(
-            Seen::read("42 (a) b) Z 7 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 8888 20"),
-            Some(Seen { state: 'Z', parent: 7, started: 8888 })
-        );
-        assert_eq!(Seen::read("42 (cut"), None);
-        assert_eq!(Seen::read(""), None);
     }
 }

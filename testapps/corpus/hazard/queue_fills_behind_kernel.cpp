@@ -1,4 +1,4 @@
-// Two thousand launches are submitted behind a kernel of a fifth of a second: the queue takes half of them, and the next one holds the host
+// Two thousand launches are submitted behind a kernel of a second: the queue takes half of them, and the next one holds the host
 // until the kernel has ended.
 // hazard: LG106 call=cuLaunchKernel kernel=step stream=non-blocking
 // card: yes
@@ -10,7 +10,7 @@ SCENARIO(queue_fills_behind_kernel) {
   const CUmodule code = lg::module("corpus");
   const CUfunction busy = lg::function(code, "busy_for"), step = lg::function(code, "step");
   const CUstream only = lg::stream();
-  CK(lg::launch_one(busy, only, lg::ms(200)));
+  CK(lg::launch_one(busy, only, lg::ms(1000)));
   for (int i = 0; i < 2000; ++i) CK(lg::launch_one(step, only, counter.device));
   CK(cuStreamSynchronize(only));
   EXPECT(*counter.host == 2000);

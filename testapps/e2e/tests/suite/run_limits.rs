@@ -198,3 +198,23 @@ fn what_an_option_asks_for_and_cannot_be_had_is_still_a_failure() {
     let outcome = under(&work, &["--out", "/proc/nowhere"], &["echo", "it ran"]).finish();
     assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(125), ""), "{outcome}");
 }
+
+/// `/proc` calls such a process a zombie while its other threads run.
+#[test]
+fn a_program_whose_first_thread_has_ended_is_ended_when_its_time_is_over() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let leaves = "import ctypes, threading, time\n\
+                  threading.Thread(target=time.sleep, args=(60,)).start()\n\
+                  print('ready', flush=True)\n\
+                  ctypes.PyDLL(None).pthread_exit(None)";
+    let mut running = under(&work, &["--timeout", "1s"], &["python3", "-c", leaves]).start();
+    let program = running.until("its first thread has ended", LONG, |r| {
+        let children = format!("/proc/{0}/task/{0}/children", r.process());
+        let program = std::fs::read_to_string(children).ok()?.trim().to_owned();
+        let stat = std::fs::read_to_string(format!("/proc/{program}/stat")).ok()?;
+        stat.contains(") Z ").then_some(program)
+    });
+    let outcome = running.finish_within(LONG);
+    assert_eq!(outcome.code, Some(124), "{outcome}");
+    assert!(!std::path::Path::new(&format!("/proc/{program}")).exists(), "{program} goes on");
+}
