@@ -5,7 +5,8 @@ is `N passed, N failed`, summed over everything; a step that counts nothing itse
 documentation) counts as one. For every failing step the command that reruns it is printed.
 
 The steps stand in two lanes that run beside each other: one mostly waits for programs that hang,
-the other computes, and gives way to the first, whose tests have limits on time.
+the other computes, and gives way to the first, whose tests have limits on time. At the end of its
+lane the second runs steps that wait too, and those give way to nothing.
 
 `quick` runs the steps that a change needs first, with the everyday build.
 
@@ -107,16 +108,13 @@ def alone():
 
 
 def lanes():
-    """The two lanes: steps that wait, and steps that compute."""
+    """The two lanes: steps that wait; steps that compute, and those that follow them there."""
     scripts = ROOT / "scripts"
     simulated_programs = "lazy_pair,lazy_pair_single_kernel"
     waiting = [
         # Most of them wait most of the time: two processors are not busy with six.
         rust_tests("end to end", "package(lazyguard-e2e)", ["-p", "lazyguard-e2e"], 720, 6),
-        step("gpu-check, tried on the simulated driver", [str(scripts / "gpu-check"), "--simulated", "--programs", simulated_programs],
-             count_last_line),
         step("everything at once, for seconds", [str(scripts / "soak"), "--seconds", "5", "--side-by-side"], count_last_line),
-        step("the commands in the documentation", [sys.executable, str(scripts / "lib" / "doc_commands.py")], count_last_line, 180),
     ]
     computing = [
         step("the library as a file", [str(scripts / "check-library")], count_last_line),
@@ -127,7 +125,12 @@ def lanes():
         step("lints", ["cargo", "clippy", *JOBS, "--quiet", "--workspace", "--all-targets", *LINT_FLAGS], lacks=component("clippy")),
         step("documentation", ["cargo", "doc", *JOBS, "--quiet", "--workspace", "--no-deps", "--document-private-items"], environment={"RUSTDOCFLAGS": "-D warnings"}),
     ]
-    return waiting, computing
+    waiting_after_computing = [
+        step("gpu-check, tried on the simulated driver", [str(scripts / "gpu-check"), "--simulated", "--programs", simulated_programs],
+             count_last_line),
+        step("the commands in the documentation", [sys.executable, str(scripts / "lib" / "doc_commands.py")], count_last_line, 180),
+    ]
+    return waiting, computing, waiting_after_computing
 
 
 def on_request():
@@ -227,10 +230,14 @@ def run_lane(lane, report, gives_way=False):
         report.add(one, result, output, time.monotonic() - started)
 
 
-def run_beside(waiting, computing, report):
+def run_beside(waiting, computing, waiting_after_computing, report):
     """Runs both lanes to their ends. An exception in a lane is one of the suite."""
+    def second():
+        run_lane(computing, report, gives_way=True)
+        run_lane(waiting_after_computing, report)
+
     with ThreadPoolExecutor(2) as pool:
-        for lane in [pool.submit(run_lane, waiting, report), pool.submit(run_lane, computing, report, True)]:
+        for lane in [pool.submit(run_lane, waiting, report), pool.submit(second)]:
             lane.result()
 
 

@@ -355,20 +355,21 @@ class CountingTests(unittest.TestCase):
 
 
 class TheLanes(unittest.TestCase):
-    def summary(self, waiting, computing):
+    def summary(self, waiting, computing, afterwards=()):
         said = io.StringIO()
         with contextlib.redirect_stdout(said):
             report = test_suite.Report()
-            test_suite.run_beside(waiting, computing, report)
+            test_suite.run_beside(waiting, computing, afterwards, report)
             code = report.close(time.monotonic())
         return code, said.getvalue().splitlines()
 
     def test_both_run_to_their_ends_beside_each_other_and_are_summed(self):
         begin = time.monotonic()
         counted = test_suite.step("b", ["bash", "-c", "sleep 1; echo 3 passed, 1 failed; exit 1"], test_suite.count_last_line)
-        code, lines = self.summary([test_suite.step("a", ["sleep", "1"])], [counted, test_suite.step("c", ["true"])])
+        fails_if_nice = test_suite.step("d", ["bash", "-c", "test $(nice) = 0"])
+        code, lines = self.summary([test_suite.step("a", ["sleep", "1"])], [counted, test_suite.step("c", ["true"])], [fails_if_nice])
         self.assertLess(time.monotonic() - begin, 1.9)
-        self.assertEqual((code, lines[-1]), (1, "5 passed, 1 failed"))
+        self.assertEqual((code, lines[-1]), (1, "6 passed, 1 failed"))
         self.assertTrue(any(line.startswith("FAILED: b; rerun: GUARD_BUILD=") and "nice" not in line for line in lines), lines)
 
     def test_a_fault_in_a_lane_is_not_lost(self):

@@ -63,6 +63,8 @@ fn report_of(work: &Work, name: &str) -> (String, u32, Json) {
     let app = App::named(name);
     let mut running = run(work, &app).guarded().kept().set("LAZYGUARD_PRELOAD", "off").hang_after("300ms").start();
     let folder = running.until_a_hang_is_reported();
+    // Stacks follow the block in a write of their own.
+    running.until("its stacks", SECOND * 10, |r| r.stderr().contains("stack of thread").then_some(()));
     (running.stderr(), running.process(), folder.hang())
 }
 
