@@ -366,7 +366,7 @@ class TheLanes(unittest.TestCase):
     def test_both_run_to_their_ends_beside_each_other_and_are_summed(self):
         begin = time.monotonic()
         counted = test_suite.step("b", ["bash", "-c", "sleep 1; echo 3 passed, 1 failed; exit 1"], test_suite.count_last_line)
-        fails_if_nice = test_suite.step("d", ["bash", "-c", "test $(nice) = 0"])
+        fails_if_nice = test_suite.step("d", ["bash", "-c", f"test $(nice) = {os.nice(0)}"])
         code, lines = self.summary([test_suite.step("a", ["sleep", "1"])], [counted, test_suite.step("c", ["true"])], [fails_if_nice])
         self.assertLess(time.monotonic() - begin, 1.9)
         self.assertEqual((code, lines[-1]), (1, "6 passed, 1 failed"))

@@ -32,8 +32,10 @@
 mod builder;
 mod decide;
 mod ends;
+mod finding;
 mod gathered;
 pub(crate) mod messages;
+mod needs;
 mod occupancy;
 mod paths;
 mod snapshot;

@@ -1,0 +1,414 @@
+//! A finding: a thread that waits, why, and what to change, for each code.
+//!
+//! Must not: decide whether a finding counts as a hang ([`super::decide`]), or look at anything but the snapshot.
+
+use super::decide::{may_have_passed, Decision};
+use super::messages;
+use super::needs::{class, is_legacy, loads_module};
+use super::paths::{End, Path};
+use super::snapshot::{BlockedCall, Extent, FedStream, OperationSeen, WaitSeen};
+use super::verdict::Culprit;
+use crate::api::{counted, Class, Code, ThreadActivity};
+use crate::demangle::demangle;
+use crate::Nanos;
+
+/// Why something counts.
+pub(super) struct Finding<'a> {
+    pub code: Code,
+    pub calls: Vec<&'a BlockedCall>,
+    pub path: Path<'a>,
+    pub culprits: Vec<Culprit>,
+    /// The wait in one sentence, with its names.
+    pub sentence: String,
+    /// What cannot start or go on because of the culprits.
+    pub held_back: Option<Culprit>,
+    /// Sentences between the calls and the path.
+    pub because: Vec<String>,
+    pub fix: String,
+    /// Whether it counts as soon as it is past the threshold.
+    pub conclusive: bool,
+}
+
+impl<'a> Decision<'a> {
+    pub(super) fn finding(&self, call: &'a BlockedCall) -> Option<Finding<'a>> {
+        let class = class(&call.call)?;
+        let Some(path) = self.path(call) else { return self.starved(call, class) };
+        if loads_module(call) {
+            return Some(self.module_load(call, path));
+        }
+        if path.barrier().is_some() {
+            return Some(self.barrier(vec![call], path));
+        }
+        let full = call.stream.as_ref().is_some_and(|s| self.queue_is_full(s));
+        let submits = matches!(class, Class::Launch | Class::GraphLaunch | Class::HostFunction | Class::StreamSubmit);
+        if full && submits && call.cold.is_none() {
+            return Some(self.full_queue(call, path));
+        }
+        let whole = class.waits_for_whole_context() || class == Class::Launch;
+        let by_legacy = matches!(class, Class::Copy | Class::Set)
+            || class == Class::StreamSynchronize && call.stream.as_ref().is_some_and(is_legacy);
+        // Work on the default stream itself is what the call is about.
+        let others = matches!(&path.end, End::Runs(culprit) if !is_legacy(&culprit.stream));
+        if whole || by_legacy && others {
+            return Some(self.whole_context(call, class, path));
+        }
+        Some(self.by_its_end(vec![call], path))
+    }
+
+    /// LG202.
+    fn module_load(&self, call: &'a BlockedCall, path: Path<'a>) -> Finding<'a> {
+        // The program submitted too little behind the work in flight to prove that it has ended, and enough to doubt that it never
+        // does.
+        let fed = self.fed_behind(&path);
+        let others = self.paths_of(call).filter(|path| fed.is_some() || self.fed_behind(path).is_none());
+        let mut culprits: Vec<Culprit> = Vec::new();
+        for culprit in path.culprit().cloned().into_iter().chain(others.filter_map(|p| p.culprit().cloned())) {
+            if !culprits.contains(&culprit) {
+                culprits.push(culprit);
+            }
+        }
+        let before = culprits.first().map_or_else(|| "that".to_owned(), |c| messages::submitting(&c.operation));
+        let fix = match &call.function {
+            _ if class(&call.call) == Some(Class::ModuleLoad) => format!("call {} before {before}", call.call),
+            Some(function) => format!(
+                "load {0} before {before}: cudaFuncGetAttributes({0}), or one launch of it; LAZYGUARD_PRELOAD=auto does this \
+                 for libraries that are registered by then",
+                demangle(function)
+            ),
+            None => format!(
+                "use the library once before {before}; LAZYGUARD_PRELOAD=auto does this for libraries that are registered by \
+                 then"
+            ),
+        };
+        let waits = messages::waits_for(&path.end);
+        let sentence = match call.function.as_deref().map(demangle) {
+            Some(function) if class(&call.call) == Some(Class::Launch) => {
+                format!("{function} cannot start: loading its module on its first launch waits for {waits}")
+            }
+            Some(function) => format!("{} cannot return: loading {function} waits for {waits}", call.call),
+            None => format!("{} cannot return: loading waits for {waits}", call.call),
+        };
+        let mut because = vec![messages::loads(call)];
+        if call.compiles {
+            because.push("the driver has to compile its code first, which may take long by itself".to_owned());
+        }
+        because.extend(fed.map(messages::fed_behind));
+        let conclusive = !call.compiles && fed.is_none() && self.cannot_be_helped(&path, true);
+        let held_back = self.submitted_by(call);
+        Finding { code: Code::LG202, calls: vec![call], path, culprits, sentence, held_back, because, fix, conclusive }
+    }
+
+    /// What a call that is in progress is to submit.
+    fn submitted_by(&self, call: &BlockedCall) -> Option<Culprit> {
+        let stream = call.stream.clone().filter(|_| call.function.is_some())?;
+        let function = call.function.clone();
+        let operation = OperationSeen {
+            at: call.entered,
+            call: call.call.clone(),
+            function,
+            extent: None,
+            caller: call.caller,
+            launch: None,
+        };
+        Some(Culprit { stream, operation })
+    }
+
+    /// LG202 or LG204 of a call for which the context is never idle: what was in flight when it was entered has ended, and more
+    /// is submitted without a pause.
+    fn starved(&self, call: &'a BlockedCall, class: Class) -> Option<Finding<'a>> {
+        // A compiler may take as long as it likes, whatever else goes on.
+        if call.compiles || !(loads_module(call) || class.needs_an_idle_context()) {
+            return None;
+        }
+        let same = |fed: &&FedStream| fed.stream.context == call.context && fed.newest.at > call.entered;
+        let fed: Vec<_> = self.snapshot.fed.iter().filter(same).collect();
+        let culprits: Vec<_> =
+            fed.iter().map(|fed| Culprit { stream: fed.stream.clone(), operation: fed.newest.clone() }).collect();
+        let first = culprits.first()?.clone();
+        let pause = format!("pause what is submitted to {} until {} has returned", messages::streams(&fed), call.call);
+        let (code, because, fix) = match loads_module(call) {
+            true => {
+                let what = call.function.as_deref().map_or_else(|| "the module".to_owned(), demangle);
+                let fix = format!("{pause}, or load {what} before that begins");
+                (Code::LG202, messages::loads(call), fix)
+            }
+            false => (
+                Code::LG204,
+                messages::needs_idle(class).to_owned(),
+                format!("{pause}, or make that call before it begins or after it ends"),
+            ),
+        };
+        let path = Path::to(End::Fed(fed, first));
+        let sentence = format!("{} cannot return: it waits for {}", call.call, messages::waits_for(&path.end));
+        let (held_back, because) = (self.submitted_by(call), vec![because]);
+        let conclusive = false;
+        Some(Finding { code, calls: vec![call], path, culprits, sentence, held_back, because, fix, conclusive })
+    }
+
+    /// LG201.
+    fn barrier(&self, calls: Vec<&'a BlockedCall>, path: Path<'a>) -> Finding<'a> {
+        let what = path.barrier().and_then(|load| load.function.as_deref());
+        let what = what.map_or_else(|| "the function".to_owned(), demangle);
+        let before = path.culprit().map_or_else(|| "that".to_owned(), |c| messages::submitting(&c.operation));
+        let load = path.barrier();
+        let fix = if load.is_some_and(|load| load.first_launch) {
+            format!("launch {what} once before {before}: loading it is not enough, because it prints")
+        } else {
+            format!("load {what} before {before}: cudaFuncGetAttributes({what}), or LAZYGUARD_PRELOAD=auto")
+        };
+        let sentence = load.map(messages::held_back).unwrap_or_default();
+        let sentence = format!("{sentence} waits for {}", messages::waits_for(&path.end));
+        let held_back = load.and_then(|load| {
+            let operation = OperationSeen {
+                at: load.at,
+                call: load.call.clone(),
+                function: load.function.clone(),
+                extent: None,
+                caller: load.caller,
+                launch: None,
+            };
+            Some(Culprit { stream: load.stream.clone()?, operation })
+        });
+        // That it prints is read from a name in an image, which is less than to have seen a load.
+        let loaded = load.is_some_and(|load| !load.first_launch);
+        let conclusive = self.cannot_be_helped(&path, loaded);
+        let (code, culprits, because) = (Code::LG201, path.culprits(), Vec::new());
+        Finding { code, calls, culprits, path, sentence, held_back, because, fix, conclusive }
+    }
+
+    /// LG205.
+    fn full_queue(&self, call: &'a BlockedCall, path: Path<'a>) -> Finding<'a> {
+        let count = call.stream.as_ref().and_then(|s| self.snapshot.stream(s.number)).map_or(0, |s| s.outstanding);
+        let on = call.stream.as_ref().map_or_else(|| "its stream".to_owned(), messages::stream);
+        let because = vec![format!("{} on {on} not known to have ended", are(count))];
+        let fix =
+            "submit less at a time: synchronize, or wait for an event, every few hundred operations behind work that \
+                   waits for the host or for another stream"
+                .to_owned();
+        let sentence = format!(
+            "{} cannot return: the queue of {on} is full, and its first operation waits for {}",
+            call.call,
+            messages::waits_for(&path.end)
+        );
+        let sentence = match &path.end {
+            End::Runs(culprit) if call.stream.as_ref().is_some_and(|s| s.number == culprit.stream.number) => format!(
+                "{} cannot return: the queue of {on} is full, and {} at its head has not ended",
+                call.call,
+                messages::name_of(&culprit.operation)
+            ),
+            _ => sentence,
+        };
+        let conclusive = self.cannot_be_helped(&path, false);
+        let (code, culprits, held_back) = (Code::LG205, path.culprits(), self.submitted_by(call));
+        Finding { code, calls: vec![call], culprits, path, sentence, held_back, because, fix, conclusive }
+    }
+
+    /// LG204.
+    fn whole_context(&self, call: &'a BlockedCall, class: Class, path: Path<'a>) -> Finding<'a> {
+        let (because, fix) = match class {
+            Class::Free => (
+                messages::needs_idle(class),
+                "release it with cuMemFreeAsync (cudaFreeAsync), or after that work has ended",
+            ),
+            Class::ModuleUnload | Class::LibraryUnload => {
+                (messages::needs_idle(class), "unload it after that work has ended, or keep it")
+            }
+            Class::Launch => (
+                "that launch waits until the context is idle: it needs more local memory than the context has set aside, or \
+                 sets up something else that all kernels share",
+                "launch the kernel that needs most local memory once at the start, or call \
+                 cudaDeviceSetLimit(cudaLimitStackSize) then",
+            ),
+            Class::ContextDestroy => (messages::needs_idle(class), "end it after that work has ended"),
+            Class::Copy | Class::Set => (
+                "the default stream waits for every stream that was created with default flags",
+                "copy asynchronously on a stream of its own, or create the streams with CU_STREAM_NON_BLOCKING",
+            ),
+            Class::StreamSynchronize => (
+                "the default stream waits for every stream that was created with default flags",
+                "synchronize with the stream that is meant, or create the streams with CU_STREAM_NON_BLOCKING",
+            ),
+            _ => (messages::needs_idle(class), "make that call before this work is submitted, or after it has ended"),
+        };
+        let conclusive = self.cannot_be_helped(&path, false);
+        let waits = messages::waits_for(&path.end);
+        let sentence = match (class, call.function.as_deref().map(demangle)) {
+            (Class::Launch, Some(function)) => {
+                format!("{function} cannot start: its launch waits for an idle context, and so for {waits}")
+            }
+            (Class::Copy | Class::Set | Class::StreamSynchronize, _) => {
+                format!("{} cannot return: the default stream waits for {waits}", call.call)
+            }
+            _ => format!("{} cannot return: it waits for an idle context, and so for {waits}", call.call),
+        };
+        let (because, fix, held_back) = (vec![because.to_owned()], fix.to_owned(), self.submitted_by(call));
+        let (code, culprits) = (Code::LG204, path.culprits());
+        Finding { code, calls: vec![call], culprits, path, sentence, held_back, because, fix, conclusive }
+    }
+
+    /// LG203, LG206, LG207 or LG299, by where the path ends.
+    fn by_its_end(&self, calls: Vec<&'a BlockedCall>, path: Path<'a>) -> Finding<'a> {
+        let conclusive = self.cannot_be_helped(&path, false);
+        let mut culprits = path.culprits();
+        let sentence = self.sentence_by_its_end(&calls, &path);
+        let held_back = match &path.end {
+            End::Filled(victim, _) => Some(victim.clone()),
+            _ => None,
+        };
+        let (code, fix) = match &path.end {
+            End::Unwritten(wait, _) => (
+                Code::LG203,
+                format!(
+                    "submit the operation that writes {} to {:#x} before the call that waits for it, or from another thread; \
+                     check the wait's address, value and condition ({})",
+                    wait.value, wait.address, wait.condition
+                ),
+            ),
+            End::Cycle(_) => (
+                Code::LG203,
+                "submit the write that each of these streams waits for before that stream's own wait, not behind it"
+                    .to_owned(),
+            ),
+            End::Host(host, _) => (
+                Code::LG207,
+                format!(
+                    "let the host function at {:#x} return: it must not wait for what its stream, or a thread that waits for \
+                     its stream, has still to do",
+                    host.address
+                ),
+            ),
+            End::Filled(victim, filler) => (
+                Code::LG206,
+                format!(
+                    "launch {} with fewer blocks, so that {1} finds room beside it, or launch {1} first",
+                    messages::name_of(&filler.operation),
+                    messages::name_of(&victim.operation)
+                ),
+            ),
+            // The end of its path does not explain a call that waits for an idle context.
+            End::Fed(..) => (Code::LG299, String::new()),
+            End::Runs(culprit) => {
+                // Other busy work beside it may be what it waits for.
+                let context = culprit.stream.context;
+                let others = self.snapshot.streams.iter().filter(|s| s.stream.context == context);
+                culprits.extend(
+                    others
+                        .filter(|s| s.stream.number != culprit.stream.number)
+                        .map(|s| Culprit { stream: s.stream.clone(), operation: s.oldest.clone() }),
+                );
+                (Code::LG299, format!("find out why {} does not end", messages::name_of(&culprit.operation)))
+            }
+        };
+        Finding { code, calls, path, culprits, sentence, held_back, because: Vec::new(), fix, conclusive }
+    }
+
+    fn sentence_by_its_end(&self, calls: &[&BlockedCall], path: &Path<'a>) -> String {
+        match &path.end {
+            End::Unwritten(wait, _) => {
+                format!("{} cannot go on: it waits {}", messages::stream(&wait.stream), messages::unwritten(wait))
+            }
+            End::Cycle(_) => {
+                let streams = messages::numbered(&messages::streams_on(path));
+                format!("{streams} cannot go on: they wait for each other, each behind its own wait")
+            }
+            End::Host(host, culprit) => format!(
+                "{} cannot go on: its host function at {:#x} has not returned",
+                messages::stream(&culprit.stream),
+                host.address
+            ),
+            End::Filled(victim, filler) => format!(
+                "{} on {} cannot start: {} on {} fills the device and has not ended",
+                messages::name_of(&victim.operation),
+                messages::stream(&victim.stream),
+                messages::name_of(&filler.operation),
+                messages::stream(&filler.stream)
+            ),
+            end @ (End::Runs(_) | End::Fed(..)) => match calls.first() {
+                Some(call) if call.queries.is_some() => {
+                    format!("{} goes on answering \"not ready\": it waits for {}", call.call, messages::waits_for(end))
+                }
+                Some(call) => format!("{} cannot return: it waits for {}", call.call, messages::waits_for(end)),
+                None => format!("submitted work waits for {}", messages::waits_for(end)),
+            },
+        }
+    }
+
+    /// Whether nothing is known that may still end what a call waits for, so that it counts as soon as it is past the threshold.
+    ///
+    /// A kernel may always end. Behind one, a load on first use (`by_loading`) counts all the same: the program did not ask to wait
+    /// there, and the work that the load blocks may be what the kernel waits for.
+    fn cannot_be_helped(&self, path: &Path<'a>, by_loading: bool) -> bool {
+        let on = path.culprit().and_then(|culprit| self.snapshot.stream(culprit.stream.number));
+        // The guard cannot ask the driver about a destroyed stream, so its knowledge may be old.
+        if on.is_some_and(|stream| stream.destroyed) {
+            return false;
+        }
+        match &path.end {
+            End::Cycle(_) => true,
+            // A kernel that fills the device may end as any other, and the thread that feeds a stream may pause.
+            End::Filled(..) | End::Fed(..) => false,
+            End::Runs(_) => by_loading,
+            // What the host can look at, it can write, and another process as well.
+            End::Unwritten(wait, _) => {
+                by_loading
+                    || wait.holds.is_none()
+                        && self.snapshot.runnable.is_empty()
+                        && !on.is_some_and(|stream| may_have_passed(stream, wait))
+                        && !self.may_be_written(wait)
+            }
+            End::Host(host, _) => {
+                !host.doing.is_some_and(ThreadActivity::goes_on) && (by_loading || self.snapshot.runnable.is_empty())
+            }
+        }
+    }
+
+    /// Whether something is under way on another stream that may write anywhere, and may come to do so.
+    fn may_be_written(&self, wait: &WaitSeen) -> bool {
+        let others = self.snapshot.streams.iter().filter(|s| s.stream.number != wait.stream.number);
+        others.filter(|s| s.outstanding > s.operations.len() as u64 || s.operations.iter().any(writes_anywhere)).any(
+            |s| {
+                self.paths.from(s.stream.number, Nanos::MAX).is_some_and(|path| match &path.end {
+                    End::Runs(_) | End::Filled(..) => true,
+                    End::Host(host, _) => host.doing.is_none_or(ThreadActivity::goes_on),
+                    End::Unwritten(..) | End::Cycle(_) | End::Fed(..) => false,
+                })
+            },
+        )
+    }
+
+    /// Where no thread is in a call: submitted work that cannot start, or cannot end.
+    pub(super) fn without_a_call(&self) -> Option<Finding<'a>> {
+        let quiet = self.snapshot.at.saturating_sub(self.snapshot.last_activity);
+        // No thread is known to wait, so there is no report before it counts.
+        if self.snapshot.threshold_nanos == 0 || quiet < self.snapshot.patience_nanos {
+            return None;
+        }
+        let streams = self.snapshot.streams.iter();
+        let path = streams.filter_map(|s| self.paths.from(s.stream.number, Nanos::MAX)).min_by_key(Path::rank)?;
+        let quiet = format!("no thread has made a driver call for {}", messages::lasted(quiet));
+        let mut finding = match &path.end {
+            _ if path.barrier().is_some() => self.barrier(Vec::new(), path),
+            End::Runs(_) => return None,
+            // Armed for what the host will store some day: a program may idle so.
+            End::Unwritten(wait, _) if wait.holds.is_some() => return None,
+            _ => self.by_its_end(Vec::new(), path),
+        };
+        finding.because.insert(0, quiet);
+        finding.conclusive = false;
+        Some(finding)
+    }
+}
+
+/// Whether an operation may write to any address: a kernel, or a copy or memset of which the record does not say where it writes.
+fn writes_anywhere(operation: &OperationSeen) -> bool {
+    match operation.extent {
+        Some(Extent::Grid { .. }) => true,
+        Some(Extent::Memory { address, .. }) => address == 0,
+        None => matches!(class(&operation.call), Some(Class::GraphLaunch | Class::ExternalWait)),
+    }
+}
+
+/// `1 operation is`, `2 operations are`.
+fn are(operations: u64) -> String {
+    format!("{} {}", counted(operations, "operation"), if operations == 1 { "is" } else { "are" })
+}

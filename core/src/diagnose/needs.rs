@@ -1,0 +1,114 @@
+//! What a blocked call waits for: the busy streams that the driver makes it wait for, and the wait-for path that explains it best.
+//!
+//! Must not: give a verdict ([`super::decide`]), or look at anything but the snapshot.
+
+use super::decide::Decision;
+use super::paths::{End, Path};
+use super::snapshot::{BlockedCall, BusyStream, FedStream, Snapshot, StreamRef};
+use crate::api::{Class, ColdKind, EntryPoint, StreamKind};
+use crate::model::queue_may_be_full;
+use crate::Nanos;
+
+pub(super) fn class(call: &str) -> Option<Class> {
+    Snapshot::entry_point(call).map(EntryPoint::class)
+}
+
+pub(super) fn is_legacy(stream: &StreamRef) -> bool {
+    stream.kind == StreamKind::Legacy
+}
+
+/// The call loads a module, for which the driver waits.
+pub(super) fn loads_module(call: &BlockedCall) -> bool {
+    call.cold == Some(ColdKind::Module) || class(&call.call).is_some_and(Class::loads_module)
+}
+
+impl<'a> Decision<'a> {
+    /// The busy streams that a call waits for, and up to when what was submitted to them.
+    pub(super) fn needs(&self, call: &BlockedCall) -> Vec<(u32, Nanos)> {
+        let context = |s: &&BusyStream| call.context == 0 || s.stream.context == call.context;
+        let blocking = |s: &&BusyStream| s.stream.kind != StreamKind::NonBlocking;
+        // Queries go on: what was submitted since the first one is asked about as well.
+        let until = if call.queries.is_some() { Nanos::MAX } else { call.entered };
+        let streams = || self.snapshot.streams.iter().filter(context);
+        let all = || streams().map(|s| (s.stream.number, until)).collect();
+        let own = |stream: &StreamRef, until: Nanos| {
+            let mut needs = vec![(stream.number, until)];
+            if is_legacy(stream) {
+                needs.extend(streams().filter(blocking).map(|s| (s.stream.number, until)));
+            }
+            needs
+        };
+        match (class(&call.call), &call.stream) {
+            _ if loads_module(call) => all(),
+            (Some(Class::EventSynchronize | Class::EventQuery), Some(stream)) => {
+                vec![(stream.number, call.event_recorded.unwrap_or(until))]
+            }
+            (Some(Class::Copy | Class::Set), _) => {
+                streams().filter(blocking).map(|s| (s.stream.number, until)).collect()
+            }
+            // Ending a context waits for the others of its device as well.
+            (Some(Class::ContextDestroy), _) => {
+                self.snapshot.streams.iter().map(|s| (s.stream.number, until)).collect()
+            }
+            (Some(class), _) if class.waits_for_whole_context() || class == Class::ContextSynchronize => all(),
+            (Some(Class::EventSynchronize | Class::EventQuery), None) => all(),
+            (Some(Class::Launch), Some(stream)) if !self.queue_is_full(stream) => all(),
+            (Some(class), Some(stream)) if class.synchronizes() || waits_for_its_stream(class) => own(stream, until),
+            _ => Vec::new(),
+        }
+    }
+
+    pub(super) fn queue_is_full(&self, stream: &StreamRef) -> bool {
+        self.snapshot.stream(stream.number).is_some_and(|busy| queue_may_be_full(busy.outstanding))
+    }
+
+    /// The paths from what a call waits for.
+    pub(super) fn paths_of(&self, call: &BlockedCall) -> impl Iterator<Item = Path<'a>> + '_ {
+        // What a launch that loads is to submit itself comes after the load.
+        let own = call.stream.as_ref().filter(|_| loads_module(call)).map(|stream| (stream.number, call.entered));
+        let is_own = move |stream: u32| own == self.snapshot.stream(stream).map(|busy| (stream, busy.oldest.at));
+        let needs = self.needs(call).into_iter().filter(move |(stream, _)| !is_own(*stream));
+        needs.filter_map(|(stream, until)| self.paths.from(stream, until))
+    }
+
+    /// What was submitted, while a call waits, to the stream that a path ends on: it may be getting on.
+    pub(super) fn fed_behind(&self, path: &Path<'a>) -> Option<&'a FedStream> {
+        let End::Runs(culprit) = &path.end else { return None };
+        self.snapshot.fed.iter().find(|fed| fed.stream.number == culprit.stream.number)
+    }
+
+    /// The path that explains a call best: the one least likely to end.
+    pub(super) fn path(&self, call: &BlockedCall) -> Option<Path<'a>> {
+        let path = self.paths_of(call).min_by_key(|path| (path.rank(), self.fed_behind(path).is_some()))?;
+        // A copy on the default stream, or another call that waits for the very work behind which a barrier waits: the barrier
+        // blocks what might end that work.
+        if path.barrier().is_none() && !loads_module(call) {
+            return Some(self.behind_the_same(&path).unwrap_or(path));
+        }
+        Some(path)
+    }
+
+    /// A path to the same end through a barrier, from a stream whose work the barrier blocks.
+    pub(super) fn behind_the_same(&self, path: &Path<'a>) -> Option<Path<'a>> {
+        let End::Runs(culprit) = &path.end else { return None };
+        let held_back = |s: &&BusyStream| s.stream.context == culprit.stream.context;
+        let streams = self.snapshot.streams.iter().filter(held_back);
+        streams
+            .filter_map(|s| self.paths.from(s.stream.number, Nanos::MAX))
+            .find(|p| p.barrier().is_some() && p.culprit() == Some(culprit))
+    }
+}
+
+/// Whether a call of this class returns only when its own stream has come to it.
+fn waits_for_its_stream(class: Class) -> bool {
+    matches!(
+        class,
+        Class::StreamQuery
+            | Class::CopyAsync
+            | Class::SetAsync
+            | Class::Launch
+            | Class::GraphLaunch
+            | Class::HostFunction
+            | Class::StreamSubmit
+    )
+}
