@@ -157,7 +157,7 @@ fn what_became_of_a_hang_is_taken_from_the_recording_where_the_report_does_not_k
         let report = hang_report(&job, &folder);
         let blocked = report.waited_in().next().expect("a call that is waited in");
         // The same process, some time later: the call is over.
-        let later = recording_of_a_call(&blocked.call, blocked.entered, result);
+        let later = recording_of_a_call(blocked.call.symbol(), blocked.entered, result);
         let left = left.file("root/rank0-4242/hang.json", &report.json());
         left.0.file("root/rank0-4242/trace.lgt", later.bytes(60 * SECOND));
         assert_eq!(left.fails(End::Exited(0), "hang"), fails, "{result}");

@@ -4,6 +4,7 @@
 //! or depend on another module.
 
 mod activity;
+mod call;
 mod code;
 mod load;
 mod memory;
@@ -13,6 +14,7 @@ mod stream;
 mod table;
 
 pub use activity::ThreadActivity;
+pub use call::Call;
 pub use code::Code;
 pub use load::ColdKind;
 pub use memory::{Condition, Stores, ValueWait, ValueWrite};

@@ -12,7 +12,7 @@ fn what_a_load_found_in_flight_is_told() {
     assert_eq!(snapshot.loads[0].behind[0].oldest.function.as_deref(), Some("k1"));
     let [one, two] = &snapshot.streams[..] else { panic!("{snapshot:#?}") };
     assert_eq!((one.outstanding, one.operations.len(), one.moved), (1, 1, 0));
-    assert_eq!(two.operations[0].call, "cuLaunchKernel");
+    assert_eq!(two.operations[0].call.symbol(), "cuLaunchKernel");
 }
 
 #[test]

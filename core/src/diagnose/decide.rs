@@ -12,7 +12,6 @@
 
 use super::finding::Finding;
 use super::messages;
-use super::needs::class;
 use super::paths::{End, Paths};
 use super::snapshot::{BlockedCall, BusyStream, OperationSeen, Snapshot, WaitSeen};
 use super::verdict::{Confidence, Diagnosis, Evidence, Status, Verdict};
@@ -236,7 +235,7 @@ fn asked_only(finding: &Finding<'_>) -> bool {
 /// Whether a stream may have passed a wait unseen: something that takes time comes after it.
 pub(super) fn may_have_passed(stream: &BusyStream, wait: &WaitSeen) -> bool {
     let takes_time = |op: &OperationSeen| {
-        op.extent.is_some() || matches!(class(&op.call), Some(Class::GraphLaunch | Class::HostFunction))
+        op.extent.is_some() || matches!(op.call.class(), Some(Class::GraphLaunch | Class::HostFunction))
     };
     stream.outstanding > stream.operations.len() as u64
         || stream.operations.iter().any(|op| op.at > wait.at && takes_time(op))
@@ -244,7 +243,7 @@ pub(super) fn may_have_passed(stream: &BusyStream, wait: &WaitSeen) -> bool {
 
 /// Whether other threads' calls in the context wait for this finding's first one.
 fn holds_up(finding: &Finding<'_>) -> bool {
-    let class = finding.calls.first().and_then(|call| class(&call.call));
+    let class = finding.calls.first().and_then(|call| call.call.class());
     finding.code == Code::LG202
         || finding.code == Code::LG205
         || finding.code == Code::LG204 && !matches!(class, Some(Class::Copy | Class::Set | Class::StreamSynchronize))

@@ -59,7 +59,10 @@ fn first_launch_beside_a_fill(image: u64, code: Code) {
     let verdict = &story.diagnosis().verdicts[0];
     assert_eq!(verdict.code, code, "{verdict:#?}");
     let culprit = &verdict.culprits[0].operation;
-    assert_eq!(culprit.function.as_deref().unwrap_or(&culprit.call), if image == 1 { "k" } else { "cuMemsetD32Async" });
+    assert_eq!(
+        culprit.function.as_deref().unwrap_or(culprit.call.symbol()),
+        if image == 1 { "k" } else { "cuMemsetD32Async" }
+    );
     assert_eq!(verdict.chain.iter().any(|line| line.contains("first launch")), image != 1, "{verdict:#?}");
 }
 

@@ -7,6 +7,7 @@
 
 use super::snapshot::BlockedCall;
 use crate::api::result::{error_name, loses_work, NOT_READY};
+use crate::api::Call;
 use crate::trace::layout::flag;
 use crate::trace::read::{Recording, Source, ThreadSeen};
 use crate::trace::{Kind, Record};
@@ -36,7 +37,7 @@ pub struct CallEnd {
     /// The thread's id.
     pub thread: u32,
     /// The driver call.
-    pub call: String,
+    pub call: Call,
     /// When it was entered; of repeated queries the first.
     pub entered: Nanos,
     /// How it ended.

@@ -1,6 +1,6 @@
 use super::super::test_trace::TestTrace;
 use super::*;
-use crate::api::StreamKind;
+use crate::api::{Call, StreamKind};
 use crate::diagnose::StreamRef;
 use crate::report::{HangReport, Outcome, PreloadSummary};
 use crate::trace::RawPayload;
@@ -11,7 +11,7 @@ fn named(thread: u32, call: &str, entered: Nanos, queries: Option<u64>, story: &
     BlockedCall {
         thread,
         thread_name: "main".to_owned(),
-        call: call.to_owned(),
+        call: Call::from(call.to_owned()),
         entered,
         blocked_nanos: 5,
         past_threshold: true,

@@ -4,7 +4,7 @@
 
 use super::decide::{may_have_passed, Decision};
 use super::messages;
-use super::needs::{class, is_legacy, loads_module};
+use super::needs::{is_legacy, loads_module};
 use super::paths::{End, Path};
 use super::snapshot::{BlockedCall, Extent, FedStream, OperationSeen, WaitSeen};
 use super::verdict::Culprit;
@@ -31,7 +31,7 @@ pub(super) struct Finding<'a> {
 
 impl<'a> Decision<'a> {
     pub(super) fn finding(&self, call: &'a BlockedCall) -> Option<Finding<'a>> {
-        let class = class(&call.call)?;
+        let class = call.call.class()?;
         let Some(path) = self.path(call) else { return self.starved(call, class) };
         if loads_module(call) {
             return Some(self.module_load(call, path));
@@ -69,7 +69,7 @@ impl<'a> Decision<'a> {
         }
         let before = culprits.first().map_or_else(|| "that".to_owned(), |c| messages::submitting(&c.operation));
         let fix = match &call.function {
-            _ if class(&call.call) == Some(Class::ModuleLoad) => format!("call {} before {before}", call.call),
+            _ if call.call.class() == Some(Class::ModuleLoad) => format!("call {} before {before}", call.call),
             Some(function) => format!(
                 "load {0} before {before}: cudaFuncGetAttributes({0}), or one launch of it; LAZYGUARD_PRELOAD=auto does this \
                  for libraries that are registered by then",
@@ -82,7 +82,7 @@ impl<'a> Decision<'a> {
         };
         let waits = messages::waits_for(&path.end);
         let sentence = match call.function.as_deref().map(demangle) {
-            Some(function) if class(&call.call) == Some(Class::Launch) => {
+            Some(function) if call.call.class() == Some(Class::Launch) => {
                 format!("{function} cannot start: loading its module on its first launch waits for {waits}")
             }
             Some(function) => format!("{} cannot return: loading {function} waits for {waits}", call.call),
@@ -404,7 +404,7 @@ fn writes_anywhere(operation: &OperationSeen) -> bool {
     match operation.extent {
         Some(Extent::Grid { .. }) => true,
         Some(Extent::Memory { address, .. }) => address == 0,
-        None => matches!(class(&operation.call), Some(Class::GraphLaunch | Class::ExternalWait)),
+        None => matches!(operation.call.class(), Some(Class::GraphLaunch | Class::ExternalWait)),
     }
 }
 

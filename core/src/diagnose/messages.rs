@@ -33,7 +33,7 @@ pub(super) fn stream(stream: &StreamRef) -> String {
 
 /// The kernel's name, or the call that submitted the operation.
 pub(crate) fn name_of(op: &OperationSeen) -> String {
-    function(op.function.as_ref(), &op.call)
+    function(op.function.as_ref(), op.call.symbol())
 }
 
 /// `launching k1`, or for what is no kernel `calling cuMemcpyAsync`.
@@ -117,7 +117,7 @@ pub(super) fn numbered(numbers: &[u32]) -> String {
 pub(super) fn operation(op: &OperationSeen) -> String {
     match &op.function {
         Some(function) => format!("kernel {}", demangle(function)),
-        None => op.call.clone(),
+        None => op.call.to_string(),
     }
 }
 

@@ -4,14 +4,10 @@
 
 use super::decide::Decision;
 use super::paths::{End, Path};
-use super::snapshot::{BlockedCall, BusyStream, FedStream, Snapshot, StreamRef};
-use crate::api::{Class, ColdKind, EntryPoint, StreamKind};
+use super::snapshot::{BlockedCall, BusyStream, FedStream, StreamRef};
+use crate::api::{Class, ColdKind, StreamKind};
 use crate::model::queue_may_be_full;
 use crate::Nanos;
-
-pub(super) fn class(call: &str) -> Option<Class> {
-    Snapshot::entry_point(call).map(EntryPoint::class)
-}
 
 pub(super) fn is_legacy(stream: &StreamRef) -> bool {
     stream.kind == StreamKind::Legacy
@@ -19,7 +15,7 @@ pub(super) fn is_legacy(stream: &StreamRef) -> bool {
 
 /// The call loads a module, for which the driver waits.
 pub(super) fn loads_module(call: &BlockedCall) -> bool {
-    call.cold == Some(ColdKind::Module) || class(&call.call).is_some_and(Class::loads_module)
+    call.cold == Some(ColdKind::Module) || call.call.class().is_some_and(Class::loads_module)
 }
 
 impl<'a> Decision<'a> {
@@ -38,7 +34,7 @@ impl<'a> Decision<'a> {
             }
             needs
         };
-        match (class(&call.call), &call.stream) {
+        match (call.call.class(), &call.stream) {
             _ if loads_module(call) => all(),
             (Some(Class::EventSynchronize | Class::EventQuery), Some(stream)) => {
                 vec![(stream.number, call.event_recorded.unwrap_or(until))]

@@ -303,5 +303,5 @@ fn barrier_for<'a>(load: &'a ColdLoadSeen, busy: &BusyStream) -> Option<(Nanos, 
 }
 
 fn is_host_function(operation: &OperationSeen) -> bool {
-    Snapshot::entry_point(&operation.call).is_some_and(|entry_point| entry_point.class() == Class::HostFunction)
+    operation.call.class() == Some(Class::HostFunction)
 }

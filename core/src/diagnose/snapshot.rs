@@ -1,6 +1,6 @@
 //! What stood still, as plain data: everything that a diagnosis needs, and nothing that it does not say.
 
-use crate::api::{ColdKind, Condition, EntryPoint, Stores, StreamKind, ThreadActivity, ValueWait, ValueWrite};
+use crate::api::{Call, ColdKind, Condition, Stores, StreamKind, ThreadActivity, ValueWait, ValueWrite};
 use crate::model::more_than_a_queue_holds;
 use crate::trace::LaunchKey;
 use crate::Nanos;
@@ -47,7 +47,7 @@ pub struct OperationSeen {
     /// When the submitting call was entered.
     pub at: Nanos,
     /// The submitting driver call.
-    pub call: String,
+    pub call: Call,
     /// The kernel, where it is one and its name is known.
     pub function: Option<String>,
     /// How much it is about, where its record is there.
@@ -69,7 +69,7 @@ pub struct BlockedCall {
     /// The thread's name.
     pub thread_name: String,
     /// The driver call.
-    pub call: String,
+    pub call: Call,
     /// When it was entered; of repeated queries the first.
     pub entered: Nanos,
     /// For how long it has been blocked.
@@ -150,7 +150,7 @@ pub struct Feeder {
     /// How many of the operations are this thread's.
     pub operations: u64,
     /// The driver call of its newest one.
-    pub call: String,
+    pub call: Call,
     /// The kernel of that, where it is one and its name is known.
     pub function: Option<String>,
     /// The address that the call returned to, or 0 where that is not known.
@@ -249,7 +249,7 @@ pub struct ColdLoadSeen {
     /// When the call that loads was entered.
     pub at: Nanos,
     /// The call.
-    pub call: String,
+    pub call: Call,
     /// Which of the two loads.
     pub kind: ColdKind,
     /// The context's handle.
@@ -314,10 +314,6 @@ pub struct Snapshot {
 
 impl Snapshot {
     /// The call of this name, if this build knows it.
-    pub(super) fn entry_point(call: &str) -> Option<EntryPoint> {
-        EntryPoint::by_symbol(call.as_bytes())
-    }
-
     /// The stream with this number, if it is busy.
     pub fn stream(&self, number: u32) -> Option<&BusyStream> {
         self.streams.iter().find(|s| s.stream.number == number)

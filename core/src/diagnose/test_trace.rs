@@ -223,7 +223,7 @@ impl TestTrace {
             .iter()
             .map(|v| {
                 let first = v.culprits.first().map(|c| &c.operation);
-                (v.code, first.map_or("", |op| op.function.as_deref().unwrap_or(&op.call)))
+                (v.code, first.map_or("", |op| op.function.as_deref().unwrap_or(op.call.symbol())))
             })
             .collect();
         assert_eq!(got, expect, "{diagnosis:#?}\n{:#?}", self.snapshot());

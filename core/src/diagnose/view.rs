@@ -5,7 +5,7 @@ use super::snapshot::{
     wait_seen, BlockedCall, BusyStream, ColdLoadSeen, Extent, FedStream, Feeder, OperationSeen, StreamRef, WaitSeen,
     WriteSeen,
 };
-use crate::api::{Class, ColdKind, EntryPoint, ValueWrite};
+use crate::api::{Call, Class, ColdKind, EntryPoint, ValueWrite};
 use crate::trace::read::{Recording, Source, StreamSeen, StringTable, ThreadSeen};
 use crate::trace::{Kind, Payload, Record};
 use crate::Nanos;
@@ -86,7 +86,7 @@ impl<S: Source> View<'_, S> {
         };
         OperationSeen {
             at: record.entered,
-            call: record.entry_point.symbol().to_owned(),
+            call: record.entry_point.into(),
             function: function_name(self.recording.strings(), record.function, meant_at(record)),
             launch: matches!(extent, Some(Extent::Grid { .. })).then(|| record.launch_key()),
             extent,
@@ -108,7 +108,8 @@ impl<S: Source> View<'_, S> {
             stream: self.stream_ref(number)?,
             oldest: oldest.unwrap_or_else(|| OperationSeen {
                 at: busy.oldest.at,
-                call: EntryPoint::by_id(busy.oldest.entry_point).map_or("?", EntryPoint::symbol).to_owned(),
+                call: EntryPoint::by_id(busy.oldest.entry_point)
+                    .map_or_else(|| Call::Unknown("?".to_owned()), Call::Known),
                 function: function_name(self.recording.strings(), busy.oldest.function, Nanos::MAX),
                 extent: None,
                 caller: 0,
@@ -152,7 +153,7 @@ impl<S: Source> View<'_, S> {
             thread: thread.map_or(0, |thread| thread.thread),
             thread_name: thread.map(|thread| thread.name.clone()).unwrap_or_default(),
             operations,
-            call: newest.entry_point.symbol().to_owned(),
+            call: newest.entry_point.into(),
             function: function_name(self.recording.strings(), newest.function, meant_at(newest)),
             caller: newest.caller,
         }
@@ -186,7 +187,7 @@ impl<S: Source> View<'_, S> {
         BlockedCall {
             thread: thread.thread,
             thread_name: thread.name.clone(),
-            call: call.entry_point.symbol().to_owned(),
+            call: call.entry_point.into(),
             entered: call.entered,
             blocked_nanos,
             past_threshold: threshold != 0 && blocked_nanos >= threshold,
@@ -250,7 +251,7 @@ impl<S: Source> View<'_, S> {
                 let record = &load.record;
                 ColdLoadSeen {
                     at: record.entered,
-                    call: record.entry_point.symbol().to_owned(),
+                    call: record.entry_point.into(),
                     kind: load.kind,
                     context: self.context_handle(u32::from(record.context)),
                     function: function_name(self.recording.strings(), record.function, meant_at(record)),

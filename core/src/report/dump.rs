@@ -103,7 +103,7 @@ impl DumpReport {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::StreamKind;
+    use crate::api::{Call, StreamKind};
     use crate::diagnose::{BlockedCall, BusyStream, OperationSeen, Snapshot, StreamRef};
     use crate::report::PreloadSummary;
 
@@ -118,7 +118,7 @@ mod tests {
         let call = BlockedCall {
             thread: 100,
             thread_name: "main".to_owned(),
-            call: "cuStreamSynchronize".to_owned(),
+            call: Call::from("cuStreamSynchronize".to_owned()),
             entered: 5 * SECOND - nanos,
             blocked_nanos: nanos,
             past_threshold: true,
@@ -133,7 +133,7 @@ mod tests {
         };
         let oldest = OperationSeen {
             at: 7,
-            call: "cuLaunchKernel".to_owned(),
+            call: Call::from("cuLaunchKernel".to_owned()),
             function: Some("_Z4spinv".to_owned()),
             extent: None,
             caller: 0,

@@ -72,7 +72,7 @@ impl HangReport {
     pub fn cause(&self) -> String {
         let verdict = self.verdicts.first();
         let culprit = verdict.and_then(|v| v.culprits.first()).map(|c| messages::name_of(&c.operation));
-        let call = self.first_call().map(|call| call.call.as_str());
+        let call = self.first_call().map(|call| call.call.symbol());
         let code = verdict.map_or(Code::LG299, |verdict| verdict.code);
         format!("{code}|{}|{}", culprit.as_deref().unwrap_or("-"), call.unwrap_or("-"))
     }
@@ -280,7 +280,7 @@ impl HangReport {
             (Some(queries), 1) => format!("{who} polls {}{on}, {} {since}{from}", call.call, counted(queries, "time")),
             (Some(_), events) => {
                 let queries = group.iter().filter_map(|call| call.queries).fold(0, u64::saturating_add);
-                let what = if call.call.starts_with("cuEvent") { "event" } else { "stream" };
+                let what = if call.call.symbol().starts_with("cuEvent") { "event" } else { "stream" };
                 let (what, times) = (counted(events as u64, what), counted(queries, "time"));
                 format!("{who} polls {what} by {}, {times} {since}{from}", call.call)
             }

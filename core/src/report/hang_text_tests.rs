@@ -1,4 +1,5 @@
 use super::*;
+use crate::api::Call;
 use crate::diagnose::{HostFunctionSeen, OperationSeen, Snapshot};
 use crate::report::PreloadSummary;
 
@@ -23,7 +24,7 @@ fn stream(number: u32) -> StreamRef {
 fn operation(at: Nanos, function: &str, caller: u64) -> OperationSeen {
     OperationSeen {
         at,
-        call: "cuLaunchKernel".to_owned(),
+        call: Call::from("cuLaunchKernel".to_owned()),
         function: Some(function.to_owned()),
         extent: None,
         caller,
@@ -35,7 +36,7 @@ fn call(thread: u32, call: &str, queries: Option<u64>) -> BlockedCall {
     BlockedCall {
         thread,
         thread_name: "main".to_owned(),
-        call: call.to_owned(),
+        call: Call::from(call.to_owned()),
         entered: 10 * SECOND,
         blocked_nanos: 30 * SECOND,
         past_threshold: true,
@@ -68,7 +69,7 @@ fn report() -> HangReport {
     let (k1, k2) = (operation(8 * SECOND, "_Z2k1v", 0x10), operation(9 * SECOND, "_Z2k2v", 0x20));
     let load = crate::diagnose::ColdLoadSeen {
         at: 9 * SECOND,
-        call: "cuLaunchKernel".to_owned(),
+        call: Call::from("cuLaunchKernel".to_owned()),
         kind: crate::api::ColdKind::Function,
         context: 0xc0,
         function: k2.function.clone(),

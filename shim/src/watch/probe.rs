@@ -139,8 +139,7 @@ fn questions(guard: &Guard, snapshot: &Snapshot, left_out: &mut Vec<String>) -> 
     let tracker = &guard.tracker;
     let submitting = |number: u32| {
         snapshot.blocked.iter().any(|call| {
-            let waits = EntryPoint::by_symbol(call.call.as_bytes())
-                .is_some_and(|entry_point| entry_point.class().synchronizes());
+            let waits = call.call.class().is_some_and(Class::synchronizes);
             !waits && call.queries.is_none() && call.stream.as_ref().is_some_and(|s| s.number == number)
         })
     };
