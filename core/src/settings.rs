@@ -1,7 +1,8 @@
 //! The one table of settings, and its parser.
 //!
 //! The shim reads them from the environment once, when it arms the guard. The command-line tool prints the table. A test checks the
-//! documentation against it. An unknown name or an unusable value costs one clear line and the default.
+//! documentation against it. An unknown name or an unusable value costs one clear line and the default. `CONTRIBUTING.md` has the
+//! steps for a new setting.
 //!
 //! Must not: read the environment itself (the pairs are an argument), or fail.
 

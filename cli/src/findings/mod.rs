@@ -1,6 +1,6 @@
 //! The findings of a run once it is over: its hangs and hazards, which of them count against it, and the files and lines that report them.
 //!
-//! [`conclude`] is what `lazyguard run` calls at the end; `lazyguard report` uses the same parts. One pass over the run's
+//! `lazyguard run` calls [`conclude`] at the end; `lazyguard report` calls the same parts through `report`. One pass over the run's
 //! folder ([`collect`]) and one judgement ([`judge`]) serve every form of output, so that the forms cannot differ.
 //!
 //! Must not: read anything but the run's folder and the files that the user names, or write a file that the user did not ask for.

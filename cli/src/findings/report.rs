@@ -1,4 +1,6 @@
 //! `lazyguard report` for several processes, and for hazards.
+//!
+//! [`Format`] has the forms of a report of hazards; [`crate::format::Format`] has those of every other report.
 
 use super::collect::{self, Process};
 use super::judge::Rules;

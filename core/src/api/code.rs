@@ -1,4 +1,4 @@
-//! The catalogue of codes. Each has a page in `docs/HAZARDS.md`.
+//! The catalogue of codes. Each has a section in `docs/HAZARDS.md` under its title here. `CONTRIBUTING.md` has the steps for a new one.
 
 macro_rules! codes {
     ($($code:ident $number:literal $title:literal;)+) => {

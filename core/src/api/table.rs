@@ -2,12 +2,15 @@
 //!
 //! Each row is one calling sequence: a [`Class`](super::Class), the arguments in the driver documentation's order, the hook that
 //! handles it, and the exported symbols ("forms") that share it. The shim makes its exports, its pointers to the real functions and
-//! its look-up map from this table. The core makes names and classes from it. No other file lists a driver symbol.
+//! its look-up map from this table. The core makes names and classes from it. No other file decides what is interposed;
+//! `shim/src/hooks/signatures.in` names functions only to check their arguments. `CONTRIBUTING.md` has the steps for a new one.
 //!
 //! An entry point is `id symbol look-up-name since-version stream-convention`. A program passes the name and version to
 //! `cuGetProcAddress`. `per_thread` marks the forms whose default stream is the calling thread's own.
 //!
-//! Must not: reuse an id or change what one means, because records on disk name forms by id. A new row takes the next free id.
+//! Must not: reuse an id or change what one means, because records on disk name forms by id. A new form takes the next free id:
+//! `lazyguard symbols --ids` prints those in use.
+//!
 //! Arguments are declared by size and kind: `Handle` and `Ptr` are pointers, and `u64` is a `CUdeviceptr` or an eight-byte
 //! structure passed by value. Enums cross as integers, so the shim passes on unchanged a value that this build does not know.
 

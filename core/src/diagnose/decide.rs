@@ -249,7 +249,7 @@ fn holds_up(finding: &Finding<'_>) -> bool {
         || finding.code == Code::LG204 && !matches!(class, Some(Class::Copy | Class::Set | Class::StreamSynchronize))
 }
 
-/// What is reported first, where there are several: the call that blocks the others.
+/// What is reported first, where there are several: the call that blocks the others. A code without a rank comes last.
 fn order(code: Code) -> u8 {
     match code {
         Code::LG202 => 0,
