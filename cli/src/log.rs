@@ -8,7 +8,7 @@ use crate::output::{say, write_line, Output};
 use crate::source::{duration, Opened, Run};
 use crate::symbolize::Symbolizer;
 use crate::{Failure, Outcome};
-use lazyguard_core::api::Class;
+use lazyguard_core::api::{Class, Quantity};
 use lazyguard_core::diagnose::ThreadActivity;
 use lazyguard_core::hazard::{Flags, HazardEvent};
 use lazyguard_core::report::{event_of, event_of_record, EVENTS};
@@ -492,7 +492,8 @@ impl fmt::Display for Text<'_> {
                 write!(out, ": {prevented}hazard {} in {}", line.code.unwrap_or("of an unknown code"), line.call)?;
             }
             Kind::Preload => {
-                write!(out, ": loaded {} kernel(s) ahead of use in {}", line.loaded.unwrap_or(0), line.call)?;
+                let kernels = Quantity(line.loaded.unwrap_or(0), "kernel");
+                write!(out, ": loaded {kernels} ahead of use in {}", line.call)?;
                 for (count, what) in [(line.refused, "refused"), (line.left_out, "left out")] {
                     if let Some(count) = count.filter(|&count| count > 0) {
                         write!(out, ", {count} {what}")?;
@@ -540,7 +541,7 @@ impl fmt::Display for Text<'_> {
             }
         }
         if let Some(count) = line.count {
-            write!(out, ", {count} time(s)")?;
+            write!(out, ", {}", Quantity(count, "time"))?;
         }
         if let Some(cold) = line.cold {
             write!(out, ", loaded the {cold} on first use")?;

@@ -2,6 +2,7 @@
 
 use super::finding::{About, Findings};
 use super::machine::Machine;
+use lazyguard_core::api::counted;
 use rustix::fs::{access, Access};
 use std::path::PathBuf;
 
@@ -37,7 +38,7 @@ pub(super) fn look(machine: &Machine, driver_is_real: bool, needed: bool, found:
         }
     }
     match shut.is_empty() {
-        true => found.ok(About::Devices, format!("{} device(s), which can be opened", devices.len())),
+        true => found.ok(About::Devices, format!("{}, which can be opened", counted(devices.len(), "device"))),
         false => found.note_or_problem(
             needed,
             About::Devices,

@@ -4,6 +4,7 @@ use super::cold_start::write_missing;
 use super::summary::{Blocking, Decade, Group};
 use super::table::{bar, share, took};
 use crate::output::{write_line, Output};
+use lazyguard_core::api::counted;
 use std::io;
 
 /// Groups that are printed; the JSON form has them all.
@@ -35,10 +36,10 @@ pub(super) fn write(summary: &Blocking, out: &mut Output<'_>) -> io::Result<()> 
     }
     let more = (summary.groups.len() as u64).saturating_sub(MOST_GROUPS as u64);
     if more > 0 {
-        write_line!(out, "  and {more} more group(s) (--format json)")?;
+        write_line!(out, "  and {} (--format json)", counted(more, "more group"))?;
     }
     if summary.left_out > 0 {
-        write_line!(out, "  and {} call(s) beside these groups", summary.left_out)?;
+        write_line!(out, "  and {} beside these groups", counted(summary.left_out, "call"))?;
     }
     write_missing(&summary.missing, out)
 }
@@ -48,11 +49,11 @@ fn write_group(group: &Group, whole: u64, out: &mut Output<'_>) -> io::Result<()
     let codes = if group.codes.is_empty() { String::new() } else { format!(" [{}]", group.codes.join(", ")) };
     write_line!(
         out,
-        "  {} ({})  {}{of}: {} time(s), the longest {}, first at +{:.6} in thread {}{codes}",
+        "  {} ({})  {}{of}: {}, the longest {}, first at +{:.6} in thread {}{codes}",
         took(group.total_ns),
         share(group.total_ns, whole),
         group.call,
-        group.count,
+        counted(group.count, "time"),
         took(group.max_ns),
         group.first_at_ns as f64 / 1e9,
         group.first_thread

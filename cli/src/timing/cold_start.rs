@@ -4,6 +4,7 @@ use super::summary::{ColdStart, FirstUse, Missing, Part};
 use super::table::{bar, share, took};
 use crate::format::size;
 use crate::output::{write_line, Output};
+use lazyguard_core::api::counted;
 use std::io;
 
 /// Rows of each table; the JSON form has them all.
@@ -20,9 +21,9 @@ pub(super) fn write(summary: &ColdStart, out: &mut Output<'_>) -> io::Result<()>
         (false, ended) => {
             let ended = match ended {
                 Some(at) => format!(
-                    "the last thing of the start ended at +{}, {} operation(s) were submitted after it",
+                    "the last thing of the start ended at +{}, followed by {}",
                     took(at),
-                    steady.submissions_after
+                    counted(steady.submissions_after, "submitted operation")
                 ),
                 None => "nothing of the start has ended".to_owned(),
             };
@@ -70,10 +71,10 @@ fn write_loads(summary: &ColdStart, out: &mut Output<'_>) -> io::Result<()> {
         let rest = if ahead.not_loaded > 0 { format!(", {} not loaded", ahead.not_loaded) } else { String::new() };
         write_line!(
             out,
-            "  by the guard, ahead of use: {} kernel(s) in {}, at {} moment(s){rest}",
-            ahead.kernels,
+            "  by the guard, ahead of use: {} in {}, at {}{rest}",
+            counted(ahead.kernels, "kernel"),
             took(ahead.ns),
-            ahead.times
+            counted(ahead.times, "moment")
         )?;
     }
     if none {

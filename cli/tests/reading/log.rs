@@ -212,8 +212,8 @@ fn the_text_says_the_same_for_a_person() {
         "+0.000005 thread 100 \"main\": cuMemcpyHtoDAsync_v2 of 4096 bytes on stream 1 (0x51), 5 ns",
         "+0.000006 thread 100 \"main\": cuMemAlloc_v2 at 0xd00d of 64 bytes, 200.0 us, result 2",
         "+0.000300 thread 100 \"main\": cuEventRecord event 0xe on stream 1 (0x51), 5 ns",
-        "+0.000310 thread 100 \"main\": cuStreamQuery on stream 1 (0x51), 3 time(s), 205 ns, result 600",
-        "+0.000320 thread 100 \"main\": loaded 12 kernel(s) ahead of use in cuStreamQuery, 3 refused, 5 left out, 1.0 us",
+        "+0.000310 thread 100 \"main\": cuStreamQuery on stream 1 (0x51), 3 times, 205 ns, result 600",
+        "+0.000320 thread 100 \"main\": loaded 12 kernels ahead of use in cuStreamQuery, 3 refused, 5 left out, 1.0 us",
         "+0.000340 thread 100 \"main\": cuLaunchHostFunc on stream 1 (0x51), 5 ns, left without returning",
         "+0.000350 thread 100 \"main\": cuStreamSynchronize on stream 1 (0x51), in progress for 2.000 s, from 0x7001",
     ] {

@@ -3,19 +3,30 @@
 //! Must not: be used for JSON, which has plain numbers.
 
 use crate::Nanos;
+use std::fmt;
 
 /// `1 launch`, `2 launches`: a count and its noun, which is given in the singular.
 pub fn counted(count: impl TryInto<u64>, noun: &str) -> String {
-    let count = count.try_into().unwrap_or(u64::MAX);
-    if count == 1 {
-        return format!("1 {noun}");
-    }
-    let before = noun.len().checked_sub(2).and_then(|at| noun.as_bytes().get(at));
-    let takes_ies = noun.ends_with('y') && before.is_some_and(|letter| !b"aeiou".contains(letter));
-    match noun {
-        _ if takes_ies => format!("{count} {}ies", &noun[..noun.len() - 1]),
-        _ if ["s", "x", "ch", "sh"].iter().any(|end| noun.ends_with(end)) => format!("{count} {noun}es"),
-        _ => format!("{count} {noun}s"),
+    Quantity(count.try_into().unwrap_or(u64::MAX), noun).to_string()
+}
+
+/// The same without a string of its own, for a line of every record.
+#[derive(Clone, Copy, Debug)]
+pub struct Quantity<'a>(pub u64, pub &'a str);
+
+impl fmt::Display for Quantity<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(count, noun) = *self;
+        if count == 1 {
+            return write!(out, "1 {noun}");
+        }
+        let before = noun.len().checked_sub(2).and_then(|at| noun.as_bytes().get(at));
+        let takes_ies = noun.ends_with('y') && before.is_some_and(|letter| !b"aeiou".contains(letter));
+        match noun {
+            _ if takes_ies => write!(out, "{count} {}ies", &noun[..noun.len() - 1]),
+            _ if ["s", "x", "ch", "sh"].iter().any(|end| noun.ends_with(end)) => write!(out, "{count} {noun}es"),
+            _ => write!(out, "{count} {noun}s"),
+        }
     }
 }
 

@@ -43,7 +43,11 @@ fn expect_the_text_to_agree(folder: &Path) {
     assert!(said.contains(&first), "{first:?} is not in\n{said}");
     for group in groups(&summary).iter().take(20) {
         let of = group["kernel"].as_str().map(|kernel| format!(" of {kernel}")).unwrap_or_default();
-        let line = format!("{}{of}: {} time(s), ", text(group, "/call"), number(group, "/count"));
+        let times = match number(group, "/count") {
+            1 => "1 time".to_owned(),
+            count => format!("{count} times"),
+        };
+        let line = format!("{}{of}: {times}, ", text(group, "/call"));
         assert!(said.contains(&line), "{line:?} is not in\n{said}");
         assert!(said.contains(&format!("      why: {}\n", text(group, "/text"))), "{group:#} is not in\n{said}");
     }
