@@ -144,7 +144,7 @@ pub(super) fn look(
             needed,
             About::Driver,
             format!(
-                "{} is a stub to link against, and no driver ({}): whoever gets it is told CUDA_ERROR_STUB_LIBRARY",
+                "{} is a stub to link against, and no driver ({}): a program that loads it gets CUDA_ERROR_STUB_LIBRARY",
                 place.path.display(),
                 place.by.name()
             ),
