@@ -3,7 +3,7 @@
 use super::collect::{self, Process};
 use super::judge::Rules;
 use super::{hangs, suppress, End, FailOn, FailedOn, Finished, Seen};
-use crate::recordings::{facts, hanging, nobody, Job, SMALL};
+use crate::recordings::{ended_process, facts, hanging, Job, SMALL};
 use crate::symbolize::SourceLine;
 use lazyguard_core::diagnose::{snapshot_at, Code};
 use lazyguard_core::hazard::{FirstOccurrence, Hazard, StreamClass};
@@ -84,7 +84,7 @@ pub(super) fn hazards_json(process: u32, rank: &str, hazards: &[Hazard]) -> Stri
 
 /// The recording of a process that ended well, or hangs.
 pub(super) fn recording(rank: &str, hangs: bool) -> Job {
-    let facts = ProcessFacts { host: "node7".to_owned(), rank: rank.to_owned(), ..nobody() };
+    let facts = ProcessFacts { host: "node7".to_owned(), rank: rank.to_owned(), ..ended_process() };
     let job = Job::of(SMALL, &facts);
     if hangs {
         hanging(&job);

@@ -27,10 +27,10 @@ pub(super) struct Tree {
 impl Tree {
     /// A process that already descends from this one is a stranger: the program has not been started yet.
     pub fn before_the_program() -> Self {
-        let nobody = Self { strangers: Vec::new() };
+        let none = Self { strangers: Vec::new() };
         let seen = all();
         let strangers =
-            nobody.among(&seen).into_iter().filter_map(|process| Some((process, seen.get(&process)?.started)));
+            none.among(&seen).into_iter().filter_map(|process| Some((process, seen.get(&process)?.started)));
         Self { strangers: strangers.collect() }
     }
 

@@ -9,7 +9,7 @@ use std::io;
 use std::path::Path;
 
 /// Why the card's state is missing where no run recorded it.
-const NOBODY_LOOKED: &str = "nobody looked at it while the program ran: `lazyguard run --cold-start` does";
+const NOT_SAMPLED: &str = "nobody looked at it while the program ran: `lazyguard run --cold-start` does";
 
 /// What was seen during the run of a folder.
 pub(super) fn of(folder: &Path) -> Option<Result<Cards, String>> {
@@ -57,7 +57,7 @@ fn joined<'a>(cards: &'a Cards, summary: &ColdStart) -> Vec<CardOfStart<'a>> {
 
 pub(super) fn of_start<'a>(cards: Option<&'a Result<Cards, String>>, summary: &ColdStart) -> CardsOfStart<'a> {
     let (cards, why) = match cards {
-        None => (None, Some(NOBODY_LOOKED)),
+        None => (None, Some(NOT_SAMPLED)),
         Some(Err(why)) => (None, Some(why.as_str())),
         Some(Ok(cards)) => (Some(cards), cards.why.as_deref()),
     };
@@ -74,7 +74,7 @@ pub(super) fn write(
     out: &mut Output<'_>,
 ) -> io::Result<()> {
     let cards = match cards {
-        None => return write_line!(out, "the card's state: {NOBODY_LOOKED}"),
+        None => return write_line!(out, "the card's state: {NOT_SAMPLED}"),
         Some(Err(why)) => return write_line!(out, "the card's state: {why}"),
         Some(Ok(cards)) => cards,
     };

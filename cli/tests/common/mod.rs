@@ -21,8 +21,8 @@ pub struct Job {
     pub context: u32,
 }
 
-/// A process that is not there, on this machine.
-pub fn nobody() -> ProcessFacts {
+/// A process of this machine that has ended.
+pub fn ended_process() -> ProcessFacts {
     ProcessFacts {
         process: 4242,
         driver_version: 13000,
@@ -90,7 +90,7 @@ pub fn submit(call: &str, stream: u32, at: u64) -> Record {
 
 impl Job {
     pub fn new() -> Self {
-        Self::of(SMALL, &nobody())
+        Self::of(SMALL, &ended_process())
     }
 
     pub fn of(shape: Shape, facts: &ProcessFacts) -> Self {

@@ -1,6 +1,6 @@
 //! The command reads a gigabyte of records in seconds and in little memory.
 
-use super::common::{about, facts, launch, nobody, submit, Job};
+use super::common::{about, ended_process, facts, launch, submit, Job};
 use super::Folder;
 use lazyguard_core::trace::layout::Shape;
 use lazyguard_core::trace::{RawPayload, Record};
@@ -46,7 +46,7 @@ fn fill(job: &Job, bytes: usize) {
 #[ignore = "takes gigabytes and a minute"]
 fn a_gigabyte_of_records_is_read_in_seconds_and_in_little_memory() {
     let folder = Folder::new("gigabyte");
-    let job = Job::of(Shape::of_bytes(1 << 30), &nobody());
+    let job = Job::of(Shape::of_bytes(1 << 30), &ended_process());
     fill(&job, 1 << 30);
     job.tracker.recorder().seen_alive(1 << 44);
     let mut file = BufWriter::with_capacity(1 << 20, File::create(folder.of("trace.lgt")).unwrap());

@@ -8,8 +8,8 @@ use std::os::unix::fs::{symlink, MetadataExt as _};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-/// Beyond what the kernel gives.
-const NOBODY: u32 = 4_194_999;
+/// A process id above the kernel's limit.
+const NO_PROCESS: u32 = 4_194_999;
 
 fn user() -> u32 {
     fs::metadata("/proc/self").unwrap().uid()
@@ -43,19 +43,20 @@ fn clean(folder: &Folder, arguments: &[&str]) -> (Option<i32>, String, String) {
 #[test]
 fn what_the_dead_have_left_goes_and_nothing_else() {
     let folder = Folder::new("clean");
-    let (dead, run) = (private(&folder, "", NOBODY, namespace()), private(&folder, "run-", NOBODY, namespace()));
+    let (dead, run) =
+        (private(&folder, "", NO_PROCESS, namespace()), private(&folder, "run-", NO_PROCESS, namespace()));
     fs::write(run.join("supervised.json"), "{}").unwrap();
-    fs::create_dir(run.join(format!("rank0-{NOBODY}"))).unwrap();
+    fs::create_dir(run.join(format!("rank0-{NO_PROCESS}"))).unwrap();
     let living = private(&folder, "", std::process::id(), namespace());
     let run_lives = private(&folder, "run-", std::process::id(), namespace());
     // In another container, for ever since silent.
-    let silent = private(&folder, "", NOBODY, namespace() ^ 1);
-    let other_user = folder.of(&format!("lazyguard-{}-{NOBODY}-00000000", user() + 1));
+    let silent = private(&folder, "", NO_PROCESS, namespace() ^ 1);
+    let other_user = folder.of(&format!("lazyguard-{}-{NO_PROCESS}-00000000", user() + 1));
     fs::create_dir(&other_user).unwrap();
     let target = folder.of("target");
     fs::create_dir(&target).unwrap();
     fs::write(target.join("trace.lgt"), "mine").unwrap();
-    let link = folder.of(&format!("lazyguard-{}-{NOBODY}-{:04x}9999", user(), namespace()));
+    let link = folder.of(&format!("lazyguard-{}-{NO_PROCESS}-{:04x}9999", user(), namespace()));
     symlink(&target, &link).unwrap();
     // What was left long ago, so that nothing else on this machine is meant.
     let long_ago = SystemTime::now() - Duration::from_secs(1_000_000 * 3600);
@@ -68,12 +69,12 @@ fn what_the_dead_have_left_goes_and_nothing_else() {
 
     let (code, out, errors) = clean(&folder, &[&["--dry-run"], &old[..]].concat());
     assert_eq!((code, errors.as_str()), (Some(0), ""), "{out}");
-    assert!(out.contains(&format!("would remove {} (process {NOBODY}, ", dead.display())), "{out}");
+    assert!(out.contains(&format!("would remove {} (process {NO_PROCESS}, ", dead.display())), "{out}");
     assert!(out.contains("2 folders would be removed, ") && there().iter().all(|&there| there), "{out}");
 
     let (code, out, errors) = clean(&folder, &old);
     assert_eq!((code, errors.as_str()), (Some(0), ""), "{out}");
-    assert!(out.contains(&format!("removed {} (run {NOBODY}, ", run.display())), "{out}");
+    assert!(out.contains(&format!("removed {} (run {NO_PROCESS}, ", run.display())), "{out}");
     assert!(out.contains("\n2 folders removed, ") && out.contains(" freed\n"), "{out}");
     assert_eq!(there(), [false, false, true, true, true, true, true, true]);
 
@@ -87,7 +88,7 @@ fn what_the_dead_have_left_goes_and_nothing_else() {
 #[test]
 fn what_cannot_be_removed_is_said() {
     let folder = Folder::new("clean_foreign");
-    let left = private(&folder, "", NOBODY, namespace());
+    let left = private(&folder, "", NO_PROCESS, namespace());
     fs::write(left.join("notes\n::error::x"), "mine").unwrap();
     fs::File::open(&left).unwrap().set_modified(SystemTime::now() - Duration::from_secs(1_000_000 * 3600)).unwrap();
     for more in [&[][..], &["-n"]] {
@@ -107,12 +108,12 @@ fn what_processes_of_another_host_have_stays() {
     let link = fs::read_link("/proc/self/ns/pid").unwrap();
     let of_this = link.to_str().unwrap().trim_start_matches("pid:[").trim_end_matches(']').parse::<u64>().unwrap();
     let elsewhere = [of_every_host, of_this as u16].map(|namespace| {
-        let path = private(&folder, "", NOBODY, namespace);
+        let path = private(&folder, "", NO_PROCESS, namespace);
         fs::remove_file(path.join("trace.lgt")).unwrap();
         path
     });
     // Two hosts may come to the same number; the run goes on where its mark is locked.
-    let run = private(&folder, "run-", NOBODY, namespace());
+    let run = private(&folder, "run-", NO_PROCESS, namespace());
     fs::write(run.join("supervised.json"), "{}").unwrap();
     let mark = fs::File::open(run.join("supervised.json")).unwrap();
     flock(&mark, FlockOperation::NonBlockingLockExclusive).unwrap();
@@ -126,7 +127,7 @@ fn what_processes_of_another_host_have_stays() {
 #[test]
 fn folders_that_lie_too_deep_in_each_other_are_said() {
     let folder = Folder::new("clean_deep");
-    let run = private(&folder, "run-", NOBODY, namespace());
+    let run = private(&folder, "run-", NO_PROCESS, namespace());
     fs::create_dir_all(run.join("d/".repeat(300))).unwrap();
     fs::File::open(&run).unwrap().set_modified(SystemTime::now() - Duration::from_secs(1_000_000 * 3600)).unwrap();
     let (code, out, errors) = clean(&folder, &["--older-than", "900000h"]);

@@ -1,6 +1,6 @@
 //! Hostile names: in every text form a name stays part of a line; in the forms for programs it is unchanged.
 
-use super::common::{facts, hazard, launch, nobody, wait, Job, SMALL};
+use super::common::{ended_process, facts, hazard, launch, wait, Job, SMALL};
 use super::{lazyguard, texts, Folder};
 use lazyguard_core::diagnose::snapshot_at;
 use lazyguard_core::report::{HangReport, PreloadSummary};
@@ -28,7 +28,7 @@ fn hostile(folder: &Folder) {
             rank: "1\n::error::f".to_owned(),
             lazyguard: "0\n::error::f".to_owned(),
             host: "h\n::error::f".to_owned(),
-            ..nobody()
+            ..ended_process()
         };
         let job = Job::of(SMALL, &facts);
         a_run(&job, hangs);

@@ -1,6 +1,6 @@
 //! A process by its id: the command finds its recording among the mapped files.
 
-use super::common::{facts, launch, nobody, Job, SMALL};
+use super::common::{ended_process, facts, launch, Job, SMALL};
 use super::{said, Folder};
 use lazyguard_core::trace::{ProcessFacts, Record};
 use serde_json::Value;
@@ -61,7 +61,7 @@ pub(super) fn blocked_process(folder: &Folder, setting: &str) -> Mapping {
         process: process.0.id(),
         start_ticks: process.start_ticks(),
         armed_unix_nanos: now - 100_000_000,
-        ..nobody()
+        ..ended_process()
     };
     let job = Job::of(SMALL, &facts_of_it);
     job.tracker.recorder().add_setting(0, setting);
@@ -134,7 +134,7 @@ fn what_lies_where_the_recording_was_is_not_taken_for_it() {
 #[test]
 fn another_process_with_the_same_id_is_not_taken_for_it() {
     let folder = Folder::new("same_id");
-    let another = ProcessFacts { process: std::process::id(), start_ticks: 1, ..nobody() };
+    let another = ProcessFacts { process: std::process::id(), start_ticks: 1, ..ended_process() };
     Job::of(SMALL, &another).save(&folder.0, 10);
     let text = said(&["report", folder.path()]);
     assert!(text.contains(" was killed or ended without an exit; "), "{text}");

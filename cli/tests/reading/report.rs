@@ -1,6 +1,6 @@
 //! `lazyguard report`: the state or the end of a process, and the reason.
 
-use super::common::{facts, hanging, launch, nobody, wait, write, Job, SMALL};
+use super::common::{ended_process, facts, hanging, launch, wait, write, Job, SMALL};
 use super::{lazyguard, said, texts, Folder};
 use lazyguard_core::diagnose::{snapshot_at, Snapshot};
 use lazyguard_core::report::{HangReport, PreloadSummary};
@@ -34,7 +34,7 @@ fn who_was_killed_without_a_live_report_learns_why_from_the_recording() {
         &[
             &format!(
                 "HANG 15:07:40Z {} rank 3 pid 4242 (train): blocked 59 s in cuCtxSynchronize at train+0x3333\n",
-                nobody().host
+                ended_process().host
             ),
             "LG201 (likely): k2 cannot start: loading it on its first launch waits for k1 on stream 1, and k1 has not ended.\n",
             "  fix: load k2 before launching k1: cudaFuncGetAttributes(k2), or LAZYGUARD_PRELOAD=auto\n",
@@ -74,7 +74,7 @@ fn the_json_form_says_what_the_recording_is_and_holds() {
         ("bytes", (SMALL.words() * 8).into()),
         ("process", 4242.into()),
         ("program", "train".into()),
-        ("host", nobody().host.into()),
+        ("host", ended_process().host.into()),
         ("rank", "3".into()),
         ("driver_version", 13000.into()),
         ("lazyguard", "0.1.0".into()),
@@ -200,7 +200,7 @@ fn an_orderly_end_is_just_that() {
 #[test]
 fn on_another_machine_a_process_may_still_run() {
     let folder = Folder::new("elsewhere");
-    let job = Job::of(SMALL, &ProcessFacts { host: "node-7".to_owned(), ..nobody() });
+    let job = Job::of(SMALL, &ProcessFacts { host: "node-7".to_owned(), ..ended_process() });
     job.save(&folder.0, 4 * SECOND);
     let text = said(&["report", folder.path()]);
     assert!(text.contains("was killed or ended without an exit, or still runs on node-7, which is not this machine"));
@@ -245,7 +245,7 @@ fn a_live_report_comes_first_and_the_recording_says_whether_it_lasted() {
 #[test]
 fn calls_of_threads_whose_entry_has_been_used_again_count() {
     let folder = Folder::new("former_threads");
-    let job = Job::of(lazyguard_core::trace::layout::Shape { threads: 2, ..SMALL }, &nobody());
+    let job = Job::of(lazyguard_core::trace::layout::Shape { threads: 2, ..SMALL }, &ended_process());
     for n in 0..50_u32 {
         let thread = job.thread(100 + n, "short");
         let at = SECOND * u64::from(n + 1);
@@ -264,7 +264,7 @@ fn calls_of_threads_whose_entry_has_been_used_again_count() {
 fn what_is_lost_or_makes_no_sense_is_counted() {
     let folder = Folder::new("lost");
     let tiny = lazyguard_core::trace::layout::Shape { segments: [2, 1, 1], records: 4, ..SMALL };
-    let job = Job::of(tiny, &nobody());
+    let job = Job::of(tiny, &ended_process());
     let main = job.thread(100, "main");
     (0..20).for_each(|n| job.make(main, &launch(0, 0, SECOND + n * 100), 5, 0));
     job.save(&folder.0, 4 * SECOND);

@@ -1,6 +1,6 @@
 //! `lazyguard report --cold-start` and `--blocking`, for a person and for a program.
 
-use super::common::{facts, launch, nobody, Job, SMALL};
+use super::common::{ended_process, facts, launch, Job, SMALL};
 use super::{lazyguard, said, texts, Folder};
 use lazyguard_core::trace::layout::Shape;
 use lazyguard_core::trace::{Kind, ProcessFacts, Record, StartFacts};
@@ -19,7 +19,7 @@ fn process(number: u32) -> ProcessFacts {
         before_loaded_micros: 10_000,
         arming_micros: 5_000,
     };
-    ProcessFacts { process: number, start, ..nobody() }
+    ProcessFacts { process: number, start, ..ended_process() }
 }
 
 /// Loads a module, launches `warm` for the first time and then again and again; a second load blocks one launch of it in another thread.
@@ -124,7 +124,7 @@ fn a_call_that_was_held_up_by_another_threads_load_names_it() {
     for line in [
         "asynchronous calls that blocked the host for 100.0 us or more: 2 of 52, 28.0 ms in all, the longest 26.0 ms\n",
         "       1 - 10 ms         1  ###############\n",
-        "  26.0 ms (92.9 %)  cuLaunchKernel of warm: 1 time(s), the longest 26.0 ms, first at +0.075000 in thread 4242\n",
+        "  26.0 ms (92.9 %)  cuLaunchKernel of warm: 1 time, the longest 26.0 ms, first at +0.075000 in thread 4242\n",
         "why: the context's lock was held by another thread's call: thread 4250 \"loader\" in cuModuleLoadData\n",
         "why: likely: the context's first launch",
     ] {
@@ -193,7 +193,7 @@ fn what_has_been_overtaken_is_said_and_no_later_launch_is_called_the_first() {
 
 #[test]
 fn a_recording_without_the_beginning_is_told_from_where_it_begins() {
-    let folder = folder_with("no-beginning", &a_start(&nobody()));
+    let folder = folder_with("no-beginning", &a_start(&ended_process()));
     let told = json_of(folder.path(), &["--cold-start"]);
     let summary = &told["processes"][0]["cold_start"];
     assert_eq!(
@@ -210,7 +210,7 @@ fn the_card_is_told_as_it_was_at_the_start_and_when_steady() {
     let process_folder = folder.of("rank0-16");
     std::fs::create_dir(&process_folder).expect("a folder");
     a_start(&process(16)).save(&process_folder, 200 * MS);
-    let began = nobody().armed_unix_nanos - ARMED;
+    let began = ended_process().armed_unix_nanos - ARMED;
     let sample = |at: u64, state: u32, sm: u32, throttled: &[&str]| {
         json!({ "unix_ns": at, "card": 0, "power_state": state, "sm_mhz": sm, "memory_mhz": 2619, "temperature_c": 35,
                 "power_mw": 70_400, "throttled": throttled })

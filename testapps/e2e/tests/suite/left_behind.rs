@@ -8,8 +8,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// Beyond what the kernel gives.
-const NOBODY: u32 = 4_194_999;
+/// A process id above the kernel's limit.
+const NO_PROCESS: u32 = 4_194_999;
 /// Folders that stay in one place, with the one that is made.
 const MOST: usize = 16;
 
@@ -43,8 +43,8 @@ impl InMemory {
         let namespace = namespace();
         (0..count)
             .map(|number| {
-                let path = self.0.join(format!("lazyguard-{kind}{user}-{NOBODY}-{namespace:04x}{number:04x}"));
-                let process = if kind.is_empty() { path.clone() } else { path.join(format!("rank0-{NOBODY}")) };
+                let path = self.0.join(format!("lazyguard-{kind}{user}-{NO_PROCESS}-{namespace:04x}{number:04x}"));
+                let process = if kind.is_empty() { path.clone() } else { path.join(format!("rank0-{NO_PROCESS}")) };
                 fs::create_dir_all(&process).unwrap_or_else(|error| panic!("{error}"));
                 fs::write(process.join("hang.json"), "{}").unwrap_or_else(|error| panic!("{error}"));
                 fs::write(process.join("trace.lgt"), vec![1; bytes]).unwrap_or_else(|error| panic!("{error}"));
