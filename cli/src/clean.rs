@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
     older_than: Option<u64>,
 }
 
-/// Takes them away, and says what was removed.
+/// Removes the folders, and prints what was removed.
 pub(crate) fn clean(arguments: &Arguments) -> Outcome {
     clean_in(&private_bases(std::env::var_os("TMPDIR")), arguments, &mut Output::standard())
 }

@@ -60,7 +60,7 @@ pub(crate) fn dump(arguments: &Arguments) -> Outcome {
         Format::Text => {
             let text = match serde_json::from_str::<DumpReport>(&answer) {
                 Ok(mut dump) => {
-                    // The process cannot name its own functions; its files can.
+                    // The process has only addresses; its files have the names.
                     Symbolizer::new(&[], 0).and_process(asked.process).name_in(&mut dump.hang);
                     dump.text().as_str().to_owned()
                 }
@@ -178,7 +178,7 @@ impl Asked {
             if let Way::Recording { reads, .. } = &self.way {
                 let word = |number| header_word(reads, number).unwrap_or(0);
                 let answered = word(header::ANSWERED) >= number;
-                // The answer is there before the word says so.
+                // The process writes the answer before the number of the answer.
                 match (answered, self.read(number)?) {
                     (true, None) => {
                         let folder = self.folder.display();
@@ -284,7 +284,7 @@ impl Way {
 fn writable(file: &File) -> io::Result<File> {
     let itself = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
     let mut opened = files::open_to_write(&itself);
-    // Another one of these may close the door that this one has just opened.
+    // Another `lazyguard dump` may remove the write permission between these calls.
     for _ in 0..100 {
         if !matches!(&opened, Err(error) if error.kind() == io::ErrorKind::PermissionDenied) {
             break;

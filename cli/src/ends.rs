@@ -19,21 +19,20 @@ pub(crate) const KEY: &str = "ended";
 pub(crate) struct ProcessEnd {
     /// The process's number, as it is known to the process itself.
     pub process: u32,
-    /// When it started, in clock ticks since the machine did, which tells it from another one of this number; `None` where that
-    /// could not be read.
+    /// When it started, in clock ticks since boot: identifies it among processes with this id. `None` where it could not be read.
     pub start_ticks: Option<u64>,
     /// The status that it ended with.
     pub exit_code: Option<i32>,
-    /// The signal that ended it. Both are `None` where its parent alone was told.
+    /// The signal that ended it. Both are `None` where another process reaped it.
     pub signal: Option<i32>,
-    /// Whether `lazyguard run` had told it to end, or had killed it.
+    /// Whether `lazyguard run` asked it to end, or killed it.
     pub ended_by_run: bool,
     /// When `lazyguard run` saw it, in nanoseconds since 1970.
     pub at_unix_ns: u64,
 }
 
 impl ProcessEnd {
-    /// Of a process that did not end in an orderly way, or of which that is not known.
+    /// For a process whose end was not orderly, or is unknown.
     pub fn in_words(&self) -> String {
         match (self.ended_by_run, self.signal, self.exit_code) {
             (true, Some(signal), _) => format!("was ended by `lazyguard run`, by {}", signal_in_words(signal)),
@@ -58,11 +57,11 @@ fn signal_in_words(signal: i32) -> String {
     }
 }
 
-/// How the process ended whose folder this is, if the `lazyguard run` that made the folder above it has seen that.
+/// The end of the process with this folder, if the `lazyguard run` that made the parent folder has seen it.
 pub(crate) fn of(folder: &Path, process: u32, start_ticks: Option<u64>) -> Option<ProcessEnd> {
     // The parent of a relative path may be none.
     let folder = folder.canonicalize().ok()?;
-    // A mark that cannot be read says nothing, and is no fault of the process's folder.
+    // An unreadable mark is not reported: the process's folder may be intact.
     let mark: Value = read(folder.parent()?, MARK).ok()??;
     let ended: Vec<ProcessEnd> = serde_json::from_value(mark.get(KEY)?.clone()).ok()?;
     let is_it = |end: &ProcessEnd| {

@@ -8,7 +8,7 @@ use super::finding::{About, Findings};
 use crate::elf::{is_followed, Elf};
 use lazyguard_core::settings::{Policy, Settings};
 
-/// Says it of all of them.
+/// Examines every file of the closure.
 pub(super) fn look(closure: &Closure, driver: Option<&Driver>, settings: &Settings, found: &mut Findings) {
     for missing in &closure.missing {
         found.problem(
@@ -22,7 +22,7 @@ pub(super) fn look(closure: &Closure, driver: Option<&Driver>, settings: &Settin
         followed(file, closure, found);
         own_functions(file, place == 0 && !file.is_library, driver, found);
         data_and_weak_references(file, found);
-        // A CUDA runtime has it for tools, which are none of the program's.
+        // A CUDA runtime calls `dlmopen` for profilers only.
         let is_a_runtimes =
             file.fat_binaries > 0 || file.soname.as_deref().is_some_and(|name| name.starts_with("libcudart"));
         if file.imports("dlmopen") && !is_of_the_c_library(file) && !is_a_runtimes {
@@ -78,7 +78,7 @@ fn followed(file: &Elf, closure: &Closure, found: &mut Findings) {
             asked.len() - followed
         ),
     );
-    // An open binding goes to the guard's export as well.
+    // Only functions that the file defines: an undefined one binds to the guard's export all the same.
     if file.symbolic && file.symbols.iter().any(|symbol| symbol.defined && symbol.is_the_drivers()) {
         found.note(
             About::Program,

@@ -20,7 +20,7 @@ pub(super) struct Closure {
     /// The program first, then its libraries, the nearest first. The dynamic linker itself is left out.
     pub files: Vec<Elf>,
     pub missing: Vec<Missing>,
-    /// Drivers that are linked, each with the file that gets it.
+    /// Drivers that are linked, each with the file that is linked with it.
     pub drivers: Vec<(Place, String)>,
 }
 
@@ -32,7 +32,7 @@ impl Closure {
         while let Some((file, inherited)) = waiting.pop_front() {
             for name in &file.needed {
                 let is_driver = is_driver(name);
-                // The linker takes what it has under a name already; but a driver of one's own is worth knowing.
+                // The linker loads a name once. A driver is still noted for each file: RPATH may find a different one.
                 if name.starts_with("ld-linux") || !is_driver && !seen.insert(name.clone()) || seen.len() > MOST {
                     continue;
                 }

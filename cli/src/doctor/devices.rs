@@ -60,7 +60,7 @@ fn numbered(machine: &Machine) -> Vec<PathBuf> {
 
 fn hidden(machine: &Machine, needed: bool, found: &mut Findings) {
     let hides_all = match machine.variable("CUDA_VISIBLE_DEVICES") {
-        // The first number or name that is none ends the list.
+        // The driver ignores the list from the first invalid entry on.
         Some(list) => matches!(list.to_string_lossy().split(',').next().unwrap_or("").trim(), "" | "-1" | "NoDevFiles"),
         None => return,
     };

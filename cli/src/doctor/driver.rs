@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// The name by which programs and CUDA runtimes open the driver.
 pub(super) const NAME: &str = "libcuda.so.1";
 
-/// Folders in which drivers lie without the linker's knowledge: of WSL, of containers, of systems with folders of their own.
+/// Folders of drivers that are not on the linker's search path: WSL, containers, some distributions.
 const HIDDEN: [&str; 5] = [
     "/usr/lib/wsl/lib",
     "/usr/local/nvidia/lib64",
@@ -21,7 +21,7 @@ const HIDDEN: [&str; 5] = [
     "/usr/lib/x86_64-linux-gnu/nvidia/current",
 ];
 
-/// What the guard can do if the driver has these functions, and cannot do else.
+/// An ability of the guard that needs these driver functions.
 struct Feature {
     needs: &'static [&'static str],
     since: &'static str,
@@ -113,8 +113,8 @@ impl std::fmt::Display for Release {
     }
 }
 
-/// Finds the driver that a program would get, and says what that means. `of_program` is one that the program names by itself,
-/// `needed` whether there is a program that cannot do without one.
+/// Finds and examines the driver that a program would load. `of_program` is the one that the program itself is linked with; `needed`
+/// says whether there is a program that needs a driver.
 pub(super) fn look(
     machine: &Machine,
     linker: &Linker<'_>,
@@ -180,7 +180,7 @@ fn none(machine: &Machine, linker: &Linker<'_>, needed: bool, found: &mut Findin
     found.note_or_problem(needed, About::Driver, what, todo);
 }
 
-/// Toolkits have a library to link against where there is no driver, in a folder of this name.
+/// CUDA toolkits have a stub of the driver, for linking on machines without one, in a folder of this name.
 fn is_stub(path: &Path) -> bool {
     path.parent().is_some_and(|folder| folder.ends_with("stubs"))
 }
@@ -202,7 +202,7 @@ fn introduce(driver: &Driver, place: &Place, found: &mut Findings) {
     }
 }
 
-/// The library beside the kernel's part of the driver.
+/// Compares the library's release with the kernel module's.
 fn versions(machine: &Machine, driver: &Driver, found: &mut Findings) {
     if driver.is_simulated {
         return;

@@ -140,7 +140,7 @@ impl Findings {
         self.0.iter().filter(|finding| finding.level == level).count()
     }
 
-    /// Prints them. Fails, as a command does, where there is a problem.
+    /// Prints the findings. The exit code is a failure if one is a problem.
     pub fn print(&self, format: Format) -> Outcome {
         let mut out = Output::standard();
         match format {

@@ -11,7 +11,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Looks there.
+/// Examines the run folder.
 pub(super) fn look(machine: &Machine, settings: &Settings, found: &mut Findings) {
     let asked_for = settings.out.is_some();
     let folder = match &settings.out {
@@ -67,7 +67,7 @@ pub(super) fn look(machine: &Machine, settings: &Settings, found: &mut Findings)
     recording(&base, asked_for, settings, found);
 }
 
-/// Where private folders go, and why not to the one that is named.
+/// The base of private folders. Notes why the one in `TMPDIR` cannot be used.
 fn private(machine: &Machine, found: &mut Findings) -> PathBuf {
     let named = machine.variable("TMPDIR").filter(|named| !named.is_empty());
     let bases = private_bases(named.map(ToOwned::to_owned));

@@ -5,7 +5,7 @@ use crate::elf::Elf;
 use crate::library;
 use std::path::PathBuf;
 
-/// Finds it, and says whether it can be preloaded.
+/// Finds the library, and reports whether it can be preloaded.
 pub(super) fn look(named: Option<PathBuf>, found: &mut Findings) -> Option<Elf> {
     let path = match library::find(named) {
         Ok(path) => path,

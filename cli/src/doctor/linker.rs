@@ -116,7 +116,7 @@ impl<'a> Linker<'a> {
     }
 }
 
-/// The RPATH of a file, for what it needs in turn.
+/// The RPATH that the libraries of a file inherit.
 pub(super) fn handed_on(elf: &Elf, inherited: &[PathBuf]) -> Vec<PathBuf> {
     if !elf.runpath.is_empty() {
         return inherited.to_vec();

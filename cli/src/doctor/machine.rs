@@ -14,25 +14,25 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// This one.
+    /// The machine that the command runs on.
     pub fn this() -> Self {
         Self { root: PathBuf::from("/"), environment: std::env::vars_os().collect() }
     }
 
-    /// One that is made up.
+    /// A machine for a test.
     #[cfg(test)]
     pub fn played(root: &Path, environment: &[(&str, &str)]) -> Self {
         let environment = environment.iter().map(|(name, value)| (name.into(), value.into())).collect();
         Self { root: root.to_owned(), environment }
     }
 
-    /// Where a file of it is.
+    /// The path of one of its files, under the root.
     pub fn at(&self, path: impl AsRef<Path>) -> PathBuf {
         let path = path.as_ref();
         self.root.join(path.strip_prefix("/").unwrap_or(path))
     }
 
-    /// What a file says.
+    /// The text of a file.
     pub fn text(&self, path: &str) -> Option<String> {
         files::read(self.at(path)).ok().map(|text| String::from_utf8_lossy(&text).into_owned())
     }
@@ -42,7 +42,7 @@ impl Machine {
         self.environment.get(OsStr::new(name)).map(OsString::as_os_str)
     }
 
-    /// A variable that says something.
+    /// A variable that is set and not blank, trimmed.
     pub fn told(&self, name: &str) -> Option<String> {
         let value = self.variable(name)?.to_string_lossy();
         Some(value.trim()).filter(|value| !value.is_empty()).map(str::to_owned)

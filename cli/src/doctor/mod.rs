@@ -104,7 +104,7 @@ pub(crate) fn doctor(arguments: Arguments) -> Outcome {
 
 /// The settings in force, with what is wrong with them.
 fn settings(machine: &Machine, found: &mut Findings) -> Settings {
-    // What `lazyguard run` alone knows, it does not hand on.
+    // `lazyguard run` acts on `kill` itself, and does not pass it to the guard.
     let of_run = |name: &str, value: &str| name == ON_HANG && value.trim() == KILL;
     let (settings, complaints) = Settings::read(machine.texts().filter(|(name, value)| !of_run(name, value)));
     if machine.told(ON_HANG).is_some_and(|value| of_run(ON_HANG, &value)) {

@@ -8,7 +8,7 @@ use crate::elf::Elf;
 /// The guard's own file name.
 const OWN: &str = "liblazyguard.so";
 
-/// Looks for them.
+/// Examines everything that is preloaded.
 pub(super) fn look(machine: &Machine, linker: &Linker<'_>, found: &mut Findings) {
     let by_environment = names(&machine.told("LD_PRELOAD").unwrap_or_default());
     let by_system = names(&without_comments(&machine.text("/etc/ld.so.preload").unwrap_or_default()));

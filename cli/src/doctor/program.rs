@@ -12,10 +12,10 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// Interpreters that interpreters may have, as Linux counts.
+/// Linux's limit on scripts whose interpreter is a script.
 const MOST_INTERPRETERS: usize = 5;
 
-/// Finds the program's own file, through scripts; `None` where there is none that could be looked into.
+/// Finds the program's ELF file, through scripts; `None` where there is none that can be read.
 pub(super) fn read(machine: &Machine, name: &Path, found: &mut Findings) -> Option<Elf> {
     let mut name = name.to_owned();
     for _ in 0..MOST_INTERPRETERS {
@@ -107,7 +107,7 @@ fn privileges(path: &Path, found: &mut Findings) {
     let (user, group) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
     let name = path.display();
     let changes_user = about.mode() & 0o4000 != 0;
-    // Without the right to run it, this bit means something else.
+    // Without the group's execute bit, set-group-id means mandatory locking.
     let changes_group = about.mode() & 0o2010 == 0o2010;
     if changes_user || changes_group {
         let which = if changes_user { "set-user-id" } else { "set-group-id" };
@@ -132,7 +132,7 @@ fn privileges(path: &Path, found: &mut Findings) {
     }
 }
 
-/// Whether the guard's library can be loaded beside it. `library` is that library, `libc` the C library that the program gets.
+/// Whether the guard's library can be preloaded into the program. `library` is that library, `libc` the C library of the program.
 pub(super) fn bears(
     machine: &Machine,
     program: &Elf,

@@ -12,12 +12,12 @@ use crate::elf::Elf;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-/// The variable that the runtime reads, the option that is about this, and what switches the rule off.
+/// The variable that the runtime reads, the option of the check, and the text that switches the check off.
 pub(crate) const VARIABLE: &str = "ASAN_OPTIONS";
 const OPTION: &str = "verify_asan_link_order";
 const OFF: &str = "verify_asan_link_order=0";
 
-/// By which the runtime asks for its defaults.
+/// The function that the runtime calls for its defaults.
 const OWN_OPTIONS: &str = "__asan_default_options";
 
 /// The runtime among the libraries that a program asks for: GCC's or LLVM's.
@@ -26,7 +26,7 @@ fn runtime_of(program: &Elf) -> Option<&str> {
     program.needed.iter().find(is_it).map(String::as_str)
 }
 
-/// Says whether such a program starts under the guard.
+/// Reports whether a program with AddressSanitizer starts under the guard.
 pub(super) fn look(machine: &Machine, closure: &Closure, found: &mut Findings) {
     let Some((program, runtime)) = closure.program().and_then(|program| Some((program, runtime_of(program)?))) else {
         return;

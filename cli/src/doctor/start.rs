@@ -34,7 +34,7 @@ const ADVICE: [(i32, &str); 8] = [
     (999, "see the kernel's log (dmesg) for NVRM lines; nvidia-modprobe -u loads the module for memory, if that is missing"),
 ];
 
-/// Tries it, and says how it went. `needed` is whether there is a program that needs the driver.
+/// Starts the driver, and reports the outcome. `needed` says whether there is a program that needs the driver.
 pub(super) fn look(driver: &Driver, limit: Duration, needed: bool, found: &mut Findings) {
     let begin = Instant::now();
     match tried(driver, limit) {
@@ -81,14 +81,14 @@ struct Tried {
 
 fn tried(driver: &Driver, limit: Duration) -> io::Result<Tried> {
     let folder = Folder::make()?;
-    // The name that is tried first.
+    // cudarc opens this name first.
     std::os::unix::fs::symlink(&driver.file, folder.0.join("libcuda.so"))?;
     let mut path = folder.0.clone().into_os_string();
     if let Some(others) = std::env::var_os("LD_LIBRARY_PATH").filter(|others| !others.is_empty()) {
         path.push(":");
         path.push(others);
     }
-    // Files, and no pipes: what a driver starts may hold them open for as long as it likes.
+    // Files, not pipes: a process that the driver starts could keep a pipe open after the child has ended.
     let (said, complained) = (folder.0.join("said"), folder.0.join("complained"));
     let mut child = Command::new(std::env::current_exe()?)
         .args(["doctor", ARGUMENT])
@@ -107,7 +107,7 @@ fn tried(driver: &Driver, limit: Duration) -> io::Result<Tried> {
         }
     };
     if status.is_none() {
-        // The kernel may not let the process go: the doctor does not wait for it.
+        // Not waited for: a process that is stuck in the kernel does not end.
         child.kill()?;
     }
     let text = |path: &PathBuf| files::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
@@ -115,7 +115,7 @@ fn tried(driver: &Driver, limit: Duration) -> io::Result<Tried> {
     Ok(Tried { status, said: text(&said)?, complained })
 }
 
-/// A folder for as long as it is needed.
+/// A temporary folder, removed when dropped.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -150,7 +150,7 @@ enum Answer {
     Nothing,
 }
 
-/// What the child has said: `device NAME` for each and `started`, or `error CALL CODE`, and `name NAME`.
+/// Parses the child's output: `device NAME` for each device and `started`, or `error CALL CODE` and `name NAME`.
 fn answer(said: &str) -> Answer {
     let rest = |start: &str| said.lines().find_map(|line| line.strip_prefix(start));
     if let Some((call, code)) = rest("error ").and_then(|error| error.split_once(' ')) {
@@ -180,14 +180,14 @@ fn devices(names: &[String]) -> String {
     }
 }
 
-/// The child: starts the driver, and says what it answers. An integer that no enumeration knows comes back from here only as
-/// text, or as a dead child.
+/// The child: starts the driver, and prints the results. A result code that cudarc's enumeration lacks is text here, or kills only the
+/// child.
 pub(super) fn child() -> Outcome {
     use cudarc::driver::result::{self, device, DriverError};
     let mut out = Output::standard();
     let mut refused = |call: &str, error: DriverError| -> Outcome {
         write_line!(out, "error {call} {}", error.0 as i32)?;
-        // The number is out before the driver is asked for a name.
+        // Flushed first: the driver may crash when asked for the name.
         out.flush()?;
         if let Ok(name) = error.error_name() {
             write_line!(out, "name {}", name.to_string_lossy())?;

@@ -48,7 +48,7 @@ impl Reported {
         }
     }
 
-    /// The hang's verdicts, which are known before anything else is.
+    /// The hang's verdicts, known before any record is read.
     pub fn verdicts(&self) -> Vec<Shown> {
         let status = serde_json::to_value(self.hang.status).ok().and_then(|s| s.as_str().map(str::to_owned));
         let verdicts = self.hang.verdicts.iter();
@@ -60,7 +60,7 @@ impl Reported {
         if self.returned.keys().any(|call| in_progress.contains(call)) {
             return None;
         }
-        // Where the record of a return is gone, it was at least at the report.
+        // The record of a return may be overwritten. The hang lasted at least until its report.
         Some(self.returned.values().flatten().copied().max().unwrap_or(0).max(self.hang.snapshot.at))
     }
 }
@@ -72,7 +72,7 @@ pub(super) fn of_recording(snapshot: &Snapshot) -> Vec<Shown> {
 
 fn shown(verdict: &Verdict, snapshot: &Snapshot, status: Option<&str>, told_by: &str) -> Shown {
     let blocked: Vec<_> = snapshot.blocked.iter().filter(|call| verdict.threads.contains(&call.thread)).collect();
-    // Where streams are fed, the verdict names their newest operation, and the call is the one that blocks.
+    // For a stream that is still fed, the culprit is its newest operation. The hang then begins with the blocked call.
     let culprits = || verdict.culprits.iter().filter(|_| verdict.fed.is_empty()).map(|culprit| culprit.operation.at);
     let from = culprits().min().or_else(|| blocked.iter().map(|call| call.entered).min()).unwrap_or(snapshot.at);
     let slow = if status == Some("slow") { "SLOW: " } else { "" };

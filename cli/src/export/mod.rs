@@ -90,7 +90,7 @@ pub(crate) fn export(arguments: &Arguments) -> Outcome {
         if let Some(Some(over)) = over {
             timeline.judged_until(over);
         }
-        // A hang that was reported and lasts has its verdicts.
+        // A reported hang that still lasts has its own verdicts.
         if over != Some(None) {
             of_recording(&opened.standstill(&mut builder)).into_iter().for_each(|shown| timeline.judge(shown));
         }
@@ -104,7 +104,7 @@ pub(crate) fn export(arguments: &Arguments) -> Outcome {
         return opened.cut_short().map_or(Ok(ExitCode::SUCCESS), Err);
     }
     let failed = |error: io::Error| Failure::Input(format!("cannot write {}: {error}", path.display()));
-    // A name that the user has not given is not followed to wherever it leads.
+    // A link is followed only if the user named the file.
     let made = match &arguments.output {
         Some(path) => File::create(path),
         None => files::create_in(path.parent().unwrap_or(Path::new("")), TIMELINE),
@@ -140,7 +140,7 @@ fn see<S: Source, W: Write>(
     }
 }
 
-/// Takes away what could not be written to its end, unless it is something like a terminal.
+/// Removes an incomplete file, unless it is a device or a pipe.
 fn discard(path: &Path) {
     if fs::metadata(path).is_ok_and(|metadata| metadata.is_file()) {
         // A failure here is harmless; the command reports the failure before.

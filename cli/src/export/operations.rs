@@ -68,7 +68,7 @@ enum End {
     Known(Nanos),
     /// The row is the last one, and the next operation begins.
     GivesWay(Nanos),
-    /// It does not: no call shows that the operation has ended.
+    /// No end: no call shows that the operation has ended.
     Never,
 }
 
@@ -87,13 +87,13 @@ pub(super) struct Operations {
     count: u64,
 }
 
-/// The eight bytes in which an address lies: no wait compares more.
+/// The aligned eight bytes that hold an address: no wait compares more.
 const fn word_of(address: u64) -> u64 {
     address >> 3
 }
 
 impl Operations {
-    /// The stream that a record means; makes it known, and takes leave of the one that had its number before.
+    /// Opens the stream of a record, and completes an earlier stream that had its number.
     fn stream<S: Source, W: Write>(&mut self, on: &mut Drawing<'_, S, W>, record: &Record) -> io::Result<()> {
         let number = record.stream;
         let named = on.recording.strings().stream(number, meant_at(record));
@@ -115,8 +115,7 @@ impl Operations {
         Ok(())
     }
 
-    /// The call has submitted an operation to a stream. `arrows` end or begin at it; `recorded` is where the event that it is about
-    /// was recorded.
+    /// The call has submitted an operation to a stream. `arrows` end or begin at it; `recorded` is the record of the call's event.
     pub fn submitted<S: Source, W: Write>(
         &mut self,
         on: &mut Drawing<'_, S, W>,
@@ -152,7 +151,7 @@ impl Operations {
         self.place(on, Operation { serial, thread: entry.thread, record: *record, arrows })
     }
 
-    /// An arrow from where an event was recorded.
+    /// An arrow from the operation that recorded an event.
     pub fn arrow_from_event<S, W: Write>(
         &mut self,
         on: &mut Drawing<'_, S, W>,
@@ -163,7 +162,7 @@ impl Operations {
         Some(self.arrow_from(on, from))
     }
 
-    /// An arrow to the wait from the write that ends it, where that came first.
+    /// An arrow to the wait from the write that ends it, if the write was submitted first.
     fn waits<S, W: Write>(
         &mut self,
         on: &mut Drawing<'_, S, W>,
@@ -201,7 +200,7 @@ impl Operations {
         arrows.extend(ended.into_iter().map(|(_, from)| self.arrow_from(on, from)));
     }
 
-    /// An arrow from an operation: one of its own as long as the operation can still be given one.
+    /// An arrow from an operation: a new one while the operation is open and has fewer than [`MOST_ARROWS`].
     fn arrow_from<S, W: Write>(&mut self, on: &mut Drawing<'_, S, W>, origin: Origin) -> u64 {
         let rows = self.streams.get_mut(&origin.stream).map(|s| s.rows.as_mut_slice()).unwrap_or_default();
         let mut open = rows.iter_mut().filter_map(|row| row.open.as_mut());
@@ -242,7 +241,7 @@ impl Operations {
         }
     }
 
-    /// An arrow ends at the operation that was submitted then, if it is still open; whether it is.
+    /// Ends an arrow at the operation that was submitted at `at`. Returns whether that operation is still open.
     pub fn point_at(&mut self, stream: u32, at: Nanos, arrow: u64) -> bool {
         let rows = self.streams.get_mut(&stream).map(|s| s.rows.as_mut_slice()).unwrap_or_default();
         let mut open = rows.iter_mut().filter_map(|row| row.open.as_mut());
@@ -278,7 +277,7 @@ impl Operations {
         Ok(())
     }
 
-    /// What is proven to have ended ends when that was known.
+    /// Ends the operations that a call proves to have ended, at the time of the proof.
     pub fn complete<S: Source, W: Write>(&mut self, on: &mut Drawing<'_, S, W>, proven: &Proven) -> io::Result<()> {
         let &Proven { scope, until, at, .. } = proven;
         for number in self.covered(scope) {
@@ -362,7 +361,7 @@ impl Operations {
     /// Writes what is still open.
     pub fn finish<S: Source, W: Write>(&mut self, on: &mut Drawing<'_, S, W>) -> io::Result<()> {
         for number in std::mem::take(&mut self.busy) {
-            // What ended unseen ended before the moment up to which the table knows the stream to be complete.
+            // Operations without a proving call: the table has the time until which the stream is complete.
             let until = self.complete_until(on.recording, number);
             let Some(mut stream) = self.streams.remove(&number) else { continue };
             for row in &mut stream.rows {
@@ -383,7 +382,7 @@ impl Operations {
         };
         let context = recording.contexts().iter().find(|c| c.number == stream.context);
         let idle_until = context.map_or(0, |c| c.idle_until);
-        // Where the number has come to mean another stream, that one's birth says that this one's work is done.
+        // If a later stream has this number, all work of this one had ended when the later one was created.
         if stream.handle == known.handle {
             known.complete_until.max(idle_until)
         } else {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Slice {
     pub track: String,
-    /// Which of the tracks of this name.
+    /// Its index among the tracks of this name.
     pub row: u64,
     pub name: String,
     pub category: String,

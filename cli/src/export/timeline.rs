@@ -25,7 +25,7 @@ use std::ops::RangeInclusive;
 /// A thread's tracks.
 struct Thread {
     calls: u64,
-    /// What the guard does in the thread; made when it does something.
+    /// The track of the guard's work in the thread; created at the first use.
     guard: Option<u64>,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct Timeline<'a, S, W> {
     /// Arrows of verdicts to operations, by stream and submission, and to calls, by thread and entry.
     to_operations: HashMap<(u32, Nanos), Vec<u64>>,
     to_calls: HashMap<(u32, Nanos), Vec<u64>>,
-    /// Those of them that have met what they go to.
+    /// Arrows whose target has been written.
     met: BTreeSet<u64>,
     last: Nanos,
 }
@@ -78,7 +78,7 @@ impl<'a, S: Source, W: Write> Timeline<'a, S, W> {
         match record.kind {
             Kind::Hazard => return self.hazard(entry),
             Kind::Preload => return self.preload(entry),
-            // What the guard saw is no part of what the program did.
+            // Not an action of the program.
             Kind::Seen | Kind::Activity => return Ok(()),
             Kind::HostBegins | Kind::HostEnds => return self.ended(entry),
             Kind::Call | Kind::ColdFunction | Kind::ColdModule | Kind::Queries => {}
@@ -134,7 +134,7 @@ impl<'a, S: Source, W: Write> Timeline<'a, S, W> {
         self.judgements.push(Judgement { shown, arrows });
     }
 
-    /// The verdicts that were taken in so far are over since this moment.
+    /// Ends all verdicts so far at this time.
     pub fn judged_until(&mut self, over: Nanos) {
         self.judgements.iter_mut().for_each(|judgement| judgement.shown.until = Some(over));
     }

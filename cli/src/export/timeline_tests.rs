@@ -11,7 +11,7 @@ fn timeline(job: &Job) -> ReadBack {
     timeline_with(job, &[], &[], 0..=Nanos::MAX)
 }
 
-/// The timeline of a recording, calls in progress last; with verdicts that were known before, and that come to be known.
+/// The timeline of a recording, calls in progress last, with verdicts from before the records and from after them.
 fn timeline_with(job: &Job, before: &[Shown], after: &[Shown], range: RangeInclusive<Nanos>) -> ReadBack {
     let recording = Recording::open(job.bytes(END)).unwrap();
     let mut bytes = Vec::new();

@@ -13,10 +13,10 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::str::FromStr;
 
-/// Whether and for whom the lines are written.
+/// Whether annotations are written, and for which CI system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Annotations {
-    /// For the system that the environment tells of.
+    /// For the CI system that the environment names.
     #[default]
     Auto,
     Off,
@@ -34,7 +34,7 @@ pub(crate) enum System {
 }
 
 impl Annotations {
-    /// Becomes another one, if the user has not said which.
+    /// Replaces the default; keeps a value that the user gave.
     pub fn unless_asked_for(&mut self, other: Self) {
         if *self == Self::Auto {
             *self = other;

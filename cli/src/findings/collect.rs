@@ -15,7 +15,7 @@ use lazyguard_core::hazard::{joined, Gathered, Hazard, HazardFile};
 use lazyguard_core::report::{HangReport, Newest, Outcome, StackSeen, Summary};
 use std::path::{Path, PathBuf};
 
-/// What hangs, or hung.
+/// The hang or slow operation of a process.
 pub(super) enum Stood {
     /// A hang, as it was reported, or as the recording shows it.
     Hang(HangReport),
@@ -64,7 +64,7 @@ impl Stood {
         }
     }
 
-    /// How bad it is; the worst is the least.
+    /// Its rank by severity; the most severe is the lowest.
     pub fn place(&self) -> u8 {
         match self {
             Self::Hang(_) => 0,
@@ -76,7 +76,7 @@ impl Stood {
     }
 }
 
-/// The state of a process that has left nothing but the summary written at a hang.
+/// The state of a process whose only file is the summary written at a hang.
 const RUNNING_THEN: &str = "was running when its hang was reported; how it ended was not seen";
 
 /// How a process ended that does not hang.
@@ -89,7 +89,7 @@ pub(super) enum Course {
     /// It is gone, had no orderly end, and only its parent knows how it ended.
     #[default]
     Unknown,
-    /// By itself, or it still runs.
+    /// It ended by itself, or still runs.
     Well,
 }
 
@@ -151,10 +151,10 @@ pub(super) struct Process {
     pub stood: Option<Stood>,
     /// The report of its hang, with names of functions, files and lines.
     pub named: Option<HangReport>,
-    /// What is known of that since.
+    /// The state of the hang since its report.
     pub newest: Option<Newest>,
     pub course: Course,
-    /// What `lazyguard run` has seen of its end.
+    /// Its end, as `lazyguard run` saw it.
     pub end: Option<ProcessEnd>,
     pub summary: Option<Summary>,
     pub hazards: Vec<HazardSeen>,
@@ -187,7 +187,7 @@ impl Process {
         self.stood.as_ref().map_or(self.course.word(), Stood::word)
     }
 
-    /// Hazards that the guard did not take care of.
+    /// Hazards that the guard did not prevent.
     pub fn met(&self) -> usize {
         self.hazards.iter().filter(|seen| !seen.hazard.prevented).count()
     }
@@ -227,7 +227,7 @@ fn all(root: &Path, takes: impl Fn(&Path) -> bool) -> (Vec<Process>, Vec<String>
     (found, problems)
 }
 
-/// How deep runs may lie in runs: a rank in what all ranks share, its second run in that, and one in that one.
+/// The deepest nesting: a shared folder, a rank's run in it, the rank's second run in that, and a run in that one.
 const MOST_RUNS: usize = 5;
 
 /// Ranks have a folder each in a shared one. A second run has its folder in the first one's, and a run that another run's program has
@@ -254,7 +254,7 @@ pub(crate) fn holds_processes(root: &Path) -> bool {
     !process_folders(root, &mut Vec::new(), |_| true).is_empty()
 }
 
-/// Why the folders under the root that cannot be looked into cannot; a line each.
+/// Why folders under the root cannot be read; a line each.
 pub(crate) fn unreadable_in(root: &Path) -> Vec<String> {
     let mut problems = Vec::new();
     process_folders(root, &mut problems, |_| true);
@@ -328,7 +328,7 @@ pub(super) fn process(run: &Run) -> Process {
     if let Some(summary) = &found.summary {
         found.nanos = found.nanos.max(summary.nanos);
         if found.ended.is_empty() || is_by_the_guard(summary) {
-            // Without a recording it is not known whether it still is.
+            // Without a recording, the current state is unknown.
             let running = summary.ended == "running";
             found.ended = if running { RUNNING_THEN.to_owned() } else { summary.ended.clone() };
         }
@@ -338,7 +338,7 @@ pub(super) fn process(run: &Run) -> Process {
     found.course = Course::of(found.end.as_ref(), opened.as_ref(), found.summary.as_ref());
     let orderly = opened.as_ref().is_some_and(|opened| opened.state() == "ended");
     match &found.end {
-        // The guard's own words say more; and an end that was orderly is.
+        // The guard's summary is more exact; an orderly end with status 0 needs no correction.
         Some(end) if found.summary.as_ref().is_some_and(is_by_the_guard) && !end.ended_by_run => {}
         Some(ProcessEnd { exit_code: Some(0), ended_by_run: false, .. }) if orderly => {}
         Some(end) => found.ended = end.in_words(),
@@ -384,7 +384,7 @@ pub(super) fn process(run: &Run) -> Process {
     found
 }
 
-/// A process may end before its watchdog has seen that a hang is over; its recording knows what became of the calls.
+/// The process may end before its watchdog has seen the end of a hang; the recording has the results of the calls.
 fn what_became_of(report: &mut HangReport, opened: &Opened) -> Result<(), Failure> {
     if report.resolved.is_some() || report.status == Status::Well {
         return Ok(());
@@ -431,7 +431,7 @@ fn from_recording(opened: &Opened) -> Result<Vec<Hazard>, Failure> {
 }
 
 impl Process {
-    /// What was read, or a line that says why it could not be.
+    /// The value that was read; else notes why, in one line.
     fn keep<T>(&mut self, read: Result<Option<T>, Failure>) -> Option<T> {
         read.unwrap_or_else(|failure| {
             self.problems.push(failure.to_string());

@@ -39,7 +39,7 @@ impl FromStr for FailOn {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let mut fail_on = Self::default();
-        // As the default is written; a later option of a script can cancel an earlier one.
+        // An empty list is the default: a later option can cancel an earlier one.
         if text.trim().is_empty() {
             return Ok(fail_on);
         }

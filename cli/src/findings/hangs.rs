@@ -12,7 +12,7 @@ pub(super) struct HangSeen<'a> {
     pub report: &'a HangReport,
 }
 
-/// The hangs that have not gone on by themselves, in the order of the processes.
+/// The hangs that did not resolve by themselves, in the order of the processes.
 pub(super) fn hangs(processes: &[Process]) -> Vec<HangSeen<'_>> {
     processes.iter().filter_map(|process| Some(HangSeen { process, report: process.hang()? })).collect()
 }
@@ -93,12 +93,12 @@ impl HangSeen<'_> {
         self.verdict().map_or(Code::LG299, |verdict| verdict.code)
     }
 
-    /// What that means.
+    /// The title of that code.
     pub fn title(&self) -> &str {
         self.verdict().map_or(Code::LG299.title(), |verdict| &verdict.title)
     }
 
-    /// What distinguishes hangs, the same from run to run: the code, what does not end, and the call that is blocked.
+    /// Identifies a hang from run to run: the code, the operation that does not end, and the blocked call.
     pub fn key(&self) -> String {
         self.report.cause()
     }

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// How a suppression or a baseline classes a hazard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Status {
-    /// Nothing was said of it.
+    /// Neither suppressed nor in the baseline.
     New,
     /// The baseline has it.
     Known,
@@ -43,11 +43,11 @@ pub(super) struct MetBy {
 /// A hazard of the run.
 #[derive(Clone, Debug)]
 pub(super) struct Finding {
-    /// What distinguishes it from others, from run to run.
+    /// Identifies it from run to run.
     pub key: String,
     /// The occurrence that came first in all the run, with the counts of all processes.
     pub hazard: Hazard,
-    /// Where that was, if it is a line of source.
+    /// The source line of that occurrence, if known.
     pub line: Option<SourceLine>,
     /// The processes that met it, in the order of ranks.
     pub met_by: Vec<MetBy>,
@@ -70,7 +70,7 @@ pub(super) struct Judged {
     pub hazards: Vec<Finding>,
     /// Lines of suppression files that matched nothing.
     pub unused: Vec<String>,
-    /// Keys of the baseline that did not turn up.
+    /// Keys of the baseline that the run did not meet.
     pub absent: Vec<String>,
 }
 
@@ -126,14 +126,14 @@ fn by_rank(a: &str, b: &str) -> std::cmp::Ordering {
     number(a).cmp(&number(b)).then_with(|| a.cmp(b))
 }
 
-/// What one key has come to so far.
+/// The occurrences of one key so far.
 #[derive(Default)]
 struct Merged {
     /// The occurrence that came first, its line, and when it was.
     first: Option<(Hazard, Option<SourceLine>, u64)>,
     met_by: Vec<MetBy>,
     at_least: bool,
-    /// Whether there is an occurrence that no suppression speaks of.
+    /// Whether an occurrence matches no suppression.
     unsuppressed: bool,
     by: BTreeSet<usize>,
 }

@@ -124,11 +124,11 @@ fn of_process(process: &Process, program: &str, names: &mut HashMap<String, u32>
     case
 }
 
-/// Signals by which a process is asked to end, by a launcher or by the program itself that needs it no more.
+/// Signals that ask a process to end. A launcher sends them, or the program to its own workers.
 const ASKED_TO_END: [Signal; 3] = [Signal::HUP, Signal::INT, Signal::TERM];
 
-/// Of a process without a hang. A failure where a signal other than a request to end killed it; neither passed nor
-/// failed where the run or a request ended it, or where its end is unknown.
+/// The case of a process without a hang. A failure if another signal killed it; skipped if `lazyguard run` or one of these signals ended
+/// it, or if its end is unknown.
 fn of_the_course(process: &Process) -> TestCaseStatus {
     let asked = |signal| Signal::from_named_raw(signal).is_some_and(|signal| ASKED_TO_END.contains(&signal));
     match process.course {

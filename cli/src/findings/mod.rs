@@ -39,7 +39,7 @@ use seen::Seen;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// What is asked of a conclusion.
+/// The options of a conclusion.
 #[derive(Debug, Default)]
 pub(crate) struct Wanted {
     pub fail_on: FailOn,
@@ -55,11 +55,11 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    /// Fills in the fields of the files' names: ranks that are given the same options have files of their own.
+    /// Fills in the fields of the files' names, so that ranks with the same options write different files.
     pub fn fill_in(&mut self, facts: &FolderFacts<'_>) {
         let files = [&mut self.junit, &mut self.json, &mut self.sarif, &mut self.baseline, &mut self.write_baseline];
         for path in files.into_iter().flatten() {
-            // A name that is no text has none.
+            // A name that is not UTF-8 has no fields.
             if let Some(template) = path.to_str() {
                 *path = expand_folder(template, facts).into();
             }
@@ -70,7 +70,7 @@ impl Wanted {
 /// What became of the run.
 #[derive(Debug)]
 pub(crate) struct Conclusion {
-    /// What the run fails for, beside what the program says itself.
+    /// Why the run fails, beside the program's own exit code.
     pub failed: Option<FailedOn>,
     /// Whether the run's folder is worth keeping.
     pub keep: bool,
@@ -80,7 +80,7 @@ pub(crate) struct Conclusion {
     pub unwritten: Vec<Failure>,
 }
 
-/// Whether the files that a run is to be judged by can be read: known before it begins, and not when it is over.
+/// Checks before the run that its suppression files and its baseline can be read.
 pub(crate) fn check(wanted: &Wanted) -> Result<(), Failure> {
     suppress::read(&wanted.suppressions).and_then(|_| baseline_of(wanted)).map(|_| ())
 }
@@ -134,7 +134,7 @@ fn baseline_of(wanted: &Wanted) -> Result<Option<BTreeSet<String>>, Failure> {
     let Some(path) = &wanted.baseline else { return Ok(None) };
     match baseline::read(path)? {
         Some(keys) => Ok(Some(keys)),
-        // The first of several programs that share a file finds none.
+        // The first of several programs that share the file creates it.
         None if wanted.write_baseline.as_ref() == Some(path) => Ok(Some(BTreeSet::new())),
         None => Err(Failure::Input(format!(
             "baseline {0}: there is no such file; --write-baseline {0} makes one of a run",
@@ -146,7 +146,7 @@ fn baseline_of(wanted: &Wanted) -> Result<Option<BTreeSet<String>>, Failure> {
 /// Writes the files that are asked for; returns why some could not be.
 fn write_files(seen: &Seen<'_>, wanted: &Wanted, rules: &Rules) -> Vec<Failure> {
     let baseline = || {
-        // What a suppression speaks of needs no other excuse. What the baseline had stays, so that programs can share one.
+        // Suppressed hazards are not added. Old keys stay, so that programs can share a baseline.
         let unsuppressed = seen.judged.hazards.iter().filter(|f| !matches!(f.status, judge::Status::Suppressed(_)));
         let keys = unsuppressed.map(|finding| finding.key.clone());
         baseline::text(keys.chain(rules.baseline.iter().flatten().cloned()).collect())

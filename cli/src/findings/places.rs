@@ -18,7 +18,7 @@ impl Place {
         let file = without_dots(&line.file);
         let inside = match file.is_absolute() {
             true => file.strip_prefix(folder).ok().map(Path::to_owned),
-            // A path that the compiler got relative to its own folder may lie anywhere, but is most often relative to this one.
+            // A path relative to the compiler's folder: most often that is this folder.
             false => folder.join(&file).is_file().then(|| file.clone()),
         };
         let path = inside.as_ref().unwrap_or(&file).display().to_string();

@@ -77,7 +77,7 @@ pub(super) fn hazard(code: Code, kernel: Option<&str>) -> Hazard {
     }
 }
 
-/// What the folder of a process holds that has met hazards.
+/// The `hazards.json` of a process.
 pub(super) fn hazards_json(process: u32, rank: &str, hazards: &[Hazard]) -> String {
     json!({ "schema": 1, "process": process, "program": "train", "rank": rank, "hazards": hazards }).to_string()
 }

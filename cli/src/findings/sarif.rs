@@ -116,7 +116,7 @@ fn of_hang(hang: &HangSeen<'_>, seen: &Seen<'_>) -> Value {
             "folder": hang.process.folder,
         },
     });
-    // A hang has no place in a baseline: it is never one of those that are put up with.
+    // A baseline never holds hangs.
     if seen.has_baseline {
         result["baselineState"] = json!("new");
     }
@@ -169,7 +169,7 @@ fn of_hazard(finding: &Finding, seen: &Seen<'_>) -> Value {
     result
 }
 
-/// Where it is in the source, if that is known; what it is about by name in any case.
+/// The source position, if known, and always the names.
 fn locations(line: Option<&SourceLine>, program: &str, kernel: Option<&str>, seen: &Seen<'_>) -> Value {
     let module = (!program.is_empty()).then(|| json!({ "name": program, "kind": "module" }));
     let function = kernel.map(|kernel| json!({ "name": kernel, "kind": "function" }));

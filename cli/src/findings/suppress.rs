@@ -16,7 +16,7 @@ use wildmatch::WildMatchPattern;
 /// `*` matches anything; no character matches any one letter.
 type Glob = WildMatchPattern<'*', '\0'>;
 
-/// What a hazard without a kernel has in its place, as in its key.
+/// Stands for the kernel of a hazard without one, as in its key.
 const NO_KERNEL: &str = "-";
 
 /// A line of a suppression file.
@@ -45,7 +45,7 @@ impl Suppression {
         format!("{}: {}", self.at, self.line)
     }
 
-    /// Whether it speaks of a hazard of a program.
+    /// Whether it matches a hazard of a program.
     pub fn matches(&self, hazard: &Hazard, program: &str) -> bool {
         let kernel = hazard.kernel.as_deref().unwrap_or(NO_KERNEL);
         match self.what {
@@ -70,7 +70,7 @@ pub(super) fn read(files: &[PathBuf]) -> Result<Vec<Suppression>, Failure> {
 }
 
 fn parse(path: &Path, text: &str) -> Result<Vec<Suppression>, Failure> {
-    // As editors of another system begin a file.
+    // The byte-order mark that Windows editors write.
     let text = text.trim_start_matches('\u{feff}');
     let lines = text.lines().enumerate().map(|(number, line)| (number + 1, line.trim()));
     let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));

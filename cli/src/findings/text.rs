@@ -50,7 +50,7 @@ pub(crate) fn lines_of(hazard: &Hazard) -> Vec<String> {
     std::iter::once(messages::line(hazard)).chain(details(hazard)).collect()
 }
 
-/// Everything of a finding that a report says.
+/// A finding in full, for a report.
 pub(super) fn finding(finding: &Finding) -> Vec<String> {
     let mut lines = vec![messages::line(&finding.hazard)];
     match &finding.status {
@@ -197,7 +197,7 @@ fn in_short(same: &SameHang<'_>) -> Vec<String> {
     let report = same.first.named();
     let mut lines = report.head(same.first.process.newest);
     lines.extend(report.stacks_text().unmarked().map(str::to_owned));
-    // Of one that is over also how.
+    // For a hang that is over, also how it ended.
     lines.extend(same.first.report.ends_in_words().into_iter().next());
     lines.extend(also_in(same));
     lines
