@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// Its name.
 pub(crate) const LIBRARY: &str = "liblazyguard.so";
 
-/// Where this command is, as far as that can be known: without `/proc`, by the name that it was started with.
+/// The path of this command; without `/proc`, from its argument 0.
 pub(crate) fn own_command() -> io::Result<PathBuf> {
     std::env::current_exe().or_else(|error| {
         let name = std::env::args_os().next().map(PathBuf::from).filter(|name| !name.as_os_str().is_empty());

@@ -470,7 +470,7 @@ fn seen(record: &Record) -> Option<String> {
     })
 }
 
-/// A line for a person: when, who, what about what, how long, and what else there is to say.
+/// A line for a person: time, thread, call, object, duration, and further facts.
 struct Text<'a> {
     line: &'a Line<'a>,
     kind: Kind,

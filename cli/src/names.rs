@@ -42,7 +42,7 @@ impl<'a> Names<'a> {
     }
 }
 
-/// When a record's call returned, for the question what its numbers mean: a call in progress means what is newest.
+/// The time at which to look up a record's numbers: the return of its call. A call in progress has the newest meaning.
 pub(crate) fn meant_at(record: &Record) -> Nanos {
     if record.returned == 0 {
         Nanos::MAX

@@ -132,7 +132,7 @@ impl Sampler {
         let (first, looked) = channel();
         let path = root.join(FILE);
         let nothing_yet = Cards { why: Some(format!("{} did not answer", library.display())), ..Cards::new() };
-        // A failed write is not reported here: the report will say that there is no file.
+        // Not reported here: the report says that the file is missing.
         let _ = nothing_yet.write(&path);
         let library = library.to_owned();
         let started = thread::Builder::new().name("card".to_owned()).spawn(move || {
@@ -146,9 +146,9 @@ impl Sampler {
         Self { stop, ended }
     }
 
-    /// Looks once more, and writes what was seen.
+    /// Takes a last sample, and writes the file.
     pub fn stop(self) {
-        // A thread that is stuck in the library is left there.
+        // A thread that is stuck in the library is not joined.
         let _ = self.stop.send(());
         let _ = self.ended.recv_timeout(PATIENCE);
     }
@@ -197,14 +197,14 @@ impl Cards {
         Self { schema: SCHEMA, ..Self::default() }
     }
 
-    /// As a whole: a reader never finds half of it.
+    /// Replaces the file as a whole: no reader sees an incomplete one.
     fn write(&self, path: &Path) -> io::Result<()> {
         let beside = path.with_extension("json.new");
         fs::write(&beside, serde_json::to_vec_pretty(self).map_err(io::Error::other)?)?;
         fs::rename(beside, path)
     }
 
-    /// Takes every second look away where there are too many.
+    /// Drops every second sample where there are too many.
     fn thin_out(&mut self, cards: usize) -> bool {
         let much = self.samples.len() >= MOST_LOOKS * cards.max(1);
         if much {
@@ -269,7 +269,7 @@ mod tests {
     use std::path::PathBuf;
     use std::process::Command;
 
-    /// A folder of a test's own, gone with it.
+    /// A temporary folder of a test.
     struct Folder(PathBuf);
 
     impl Folder {

@@ -46,7 +46,7 @@ impl Left {
     }
 }
 
-/// What can be asked about this machine by what decides over private folders.
+/// The facts of this machine by which the core decides which private folders to remove.
 pub(crate) fn sight() -> Sight<'static> {
     Sight {
         user: getuid().as_raw(),
@@ -68,7 +68,7 @@ pub(crate) fn sight() -> Sight<'static> {
 pub(crate) struct Found {
     /// The folders that are this user's to read and to trust, the newest first.
     pub own: Vec<Left>,
-    /// Those of other users, and whose.
+    /// Folders of other users, with their owners.
     others: Vec<(PathBuf, u32)>,
 }
 
@@ -86,7 +86,7 @@ fn among(bases: Vec<PathBuf>, process: u32, user: u32) -> Found {
     for entry in entries {
         let private = Private::by_name(&entry.file_name());
         let Some(private) = private.filter(|private| !private.is_run && private.process == process) else { continue };
-        // Of a link, this is the link itself.
+        // For a link, the metadata of the link itself.
         let Ok(about) = entry.metadata() else { continue };
         let owner = about.uid();
         if !about.is_dir() || private.user != owner {
@@ -104,8 +104,7 @@ fn among(bases: Vec<PathBuf>, process: u32, user: u32) -> Found {
     found
 }
 
-/// The newest private folder of a process that is gone, said on standard error with the others; or why what is there is not
-/// read.
+/// The newest private folder of an ended process; standard error lists it and the others. An error says why a folder is not read.
 pub(crate) fn by(process: u32) -> Result<Option<PathBuf>, String> {
     let found = folders_of(process);
     let whose = |owner: u32| match owner == getuid().as_raw() {
@@ -134,8 +133,8 @@ pub(crate) fn by(process: u32) -> Result<Option<PathBuf>, String> {
     Ok(Some(newest.path))
 }
 
-/// Says on standard error which runs there are in a folder beside its own, if it is one that several processes were given: the
-/// second and later ones have a folder in it, named by the process.
+/// Lists on standard error the other runs in a folder that several processes were given: the second and later ones have a folder in it,
+/// named by the process.
 pub(crate) fn say_what_else_is_in(folder: &Path) {
     let Some(own) = Left::at(folder.to_owned(), 0) else { return };
     let others = runs_in(folder);
@@ -175,7 +174,7 @@ fn runs_in(folder: &Path) -> Vec<Left> {
     found
 }
 
-/// Whose run a folder holds.
+/// The process of the run in a folder.
 fn process_of(folder: &Path) -> Option<u32> {
     if let Ok(process) = crate::recording_header::process_by_header(&folder.join(RECORDING)) {
         return Some(process);
@@ -234,7 +233,7 @@ mod tests {
     fn what_another_user_has_made_is_not_taken_for_what_a_process_has_left() {
         let scratch = Scratch::new("others");
         let own = scratch.run(&format!("lazyguard-{}-4242-00000001", user()), 100);
-        // It says another user than the one it belongs to, or is a link to somewhere.
+        // Its name has another user than its owner, or it is a link.
         scratch.run(&format!("lazyguard-{}-4242-00000002", user() + 1), 1);
         std::os::unix::fs::symlink(&own, scratch.0.join(format!("lazyguard-{}-4242-00000003", user()))).unwrap();
         let found = |user| among(vec![scratch.0.clone()], 4242, user);

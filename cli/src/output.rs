@@ -48,7 +48,7 @@ impl<'a> Output<'a> {
         self.out.write_all(b"\n")
     }
 
-    /// For what is not text for a person: JSON, XML, lines for a CI system in its own escapes, and what is a part of this command.
+    /// For text with escapes of its own (JSON, XML, CI annotations), and text compiled into this command.
     pub fn raw(&mut self) -> &mut dyn Write {
         &mut self.out
     }
@@ -79,7 +79,7 @@ pub(crate) fn said(text: &str) -> String {
     one_line(&format!("{MARK}{text}")).into_owned()
 }
 
-/// How far something long has come, on standard error; silent where that is not a terminal.
+/// A progress line on standard error; silent where that is not a terminal.
 pub(crate) struct Progress {
     shown: Option<u64>,
     silent: bool,
@@ -98,7 +98,7 @@ impl Progress {
             return;
         }
         self.shown = Some(percent);
-        // Nothing is lost with a line of progress that cannot be written.
+        // A lost progress line is harmless.
         let _ = write!(io::stderr(), "\rreading: {percent} %");
     }
 }

@@ -34,12 +34,12 @@ pub(crate) fn ask_as(owner: Option<u32>) -> String {
     }
 }
 
-/// The same of a path, where it is permissions that keep this user from it.
+/// The same for a path, if this user lacks permission.
 pub(crate) fn denied(path: &Path, error: &io::Error) -> Option<String> {
     if error.kind() != io::ErrorKind::PermissionDenied {
         return None;
     }
-    // Of a path that cannot be seen, the folder that hides it.
+    // The nearest ancestor that this user may see.
     let about = path.ancestors().find_map(|path| fs::symlink_metadata(path).ok());
     Some(match about.map(|about| about.uid()) {
         Some(owner) if owner == getuid().as_raw() => {
@@ -67,7 +67,7 @@ pub(crate) fn maps_of(process: u32) -> Result<String, Failure> {
     }
 }
 
-/// Whether a file may be that of a process: it belongs to one of the users that the process is, to this one or to root.
+/// Whether a file may be a process's: its owner is one of the process's user ids, this user or root.
 fn may_be_of(file: &Path, process: u32) -> io::Result<bool> {
     let owner = fs::metadata(file)?.uid();
     let of_process = || {
@@ -78,8 +78,8 @@ fn may_be_of(file: &Path, process: u32) -> io::Result<bool> {
     Ok(owner == 0 || owner == getuid().as_raw() || of_process())
 }
 
-/// The recording among what a process has mapped: the one that says it is this process's, and not one that it has from its
-/// parent. `None` where there is none at all.
+/// The recording that a process has mapped: the one whose header names this process, not one inherited from its parent. `None` if it has
+/// mapped none.
 pub(crate) fn recording_of(process: u32, maps: &str) -> Result<Option<PathBuf>, Failure> {
     let own = PathBuf::from(format!("/proc/{process}"));
     let started = Status::of(process).started();
@@ -105,12 +105,12 @@ pub(crate) fn recording_of(process: u32, maps: &str) -> Result<Option<PathBuf>, 
     }
 }
 
-/// Where a process has a file of its own, by what it has mapped: in its own view of the file system.
+/// The path of a file that a process has mapped, in the process's own mount namespace.
 pub(crate) fn file_of(process: u32, maps: &str, name: &str) -> Option<PathBuf> {
     let mapping = mapped(maps, name).next()?;
     let path = mapping.file()?;
     let in_its_root = PathBuf::from(format!("/proc/{process}/root{path}"));
-    // The shorter one, where it is the same.
+    // The shorter path, if both lead to the same file.
     let same = |path: &Path| fs::metadata(path).map(|m| (m.dev(), m.ino())).ok();
     let path = PathBuf::from(path);
     Some(if same(&path) == same(&in_its_root) { path } else { in_its_root })

@@ -41,7 +41,7 @@ pub(crate) struct Arguments {
     timing: timing::Arguments,
 }
 
-/// Everything that a run left behind.
+/// The files of a run.
 struct Found {
     folder: Option<PathBuf>,
     hang: Option<HangReport>,
@@ -144,7 +144,7 @@ fn report_one(run: Run, format: Format, out: &mut Output<'_>) -> Outcome {
     let recording_is_unreadable = recorded.is_err();
     let recorded = kept(recorded, &mut unreadable);
     if hang.is_none() && summary.is_none() && log.is_none() && recorded.is_none() {
-        // Of what is there, the recording was tried last.
+        // The recording's failure is the last one.
         return unreadable.pop().map_or(Ok(ExitCode::SUCCESS), Err);
     }
     let opened = recorded.as_ref().map(Recorded::opened);
@@ -177,7 +177,7 @@ fn report_one(run: Run, format: Format, out: &mut Output<'_>) -> Outcome {
     last.map_or(Ok(ExitCode::SUCCESS), Err)
 }
 
-/// What was read; or nothing, and why.
+/// The value that was read; else keeps the failure.
 fn kept<T>(read: Result<Option<T>, Failure>, unreadable: &mut Vec<Failure>) -> Option<T> {
     read.unwrap_or_else(|failure| {
         unreadable.push(failure);
@@ -209,7 +209,7 @@ impl Found {
         })
     }
 
-    /// What the guard did that ended the process, where it did, in the summary's words.
+    /// The guard's action that ended the process, if it did, in the summary's words.
     fn ended_by_the_guard(&self) -> Option<&str> {
         self.run.as_ref().map(|run| run.ended.as_str()).filter(|ended| ended.starts_with("ended by"))
     }

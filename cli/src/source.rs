@@ -124,7 +124,7 @@ impl Run {
             None => failure(&error),
         })?;
         let recording = Recording::open(RecordingFile::of(file)).map_err(|error| match error {
-            // A file of another name may be zero for any reason.
+            // For a file of another name, zeros mean nothing.
             Unreadable::NeverBegun if path.file_name().is_none_or(|name| name != RECORDING) => {
                 failure(&Unreadable::NotARecording)
             }
@@ -156,7 +156,7 @@ impl Run {
 /// The file of a recording.
 pub(crate) struct RecordingFile {
     file: File,
-    /// Whether less room is taken than its length says. The guard's own files have all of theirs.
+    /// Whether the file is sparse. The guard's own files are not.
     has_holes: bool,
 }
 
@@ -179,7 +179,7 @@ impl Source for RecordingFile {
     }
 
     fn next_data(&self, offset: u64) -> u64 {
-        // The place in the file is used for nothing else.
+        // No other code uses the file's position.
         match self.has_holes.then(|| rustix::fs::seek(&self.file, SeekFrom::Data(offset))) {
             Some(Ok(data)) => data,
             Some(Err(Errno::NXIO)) => u64::MAX,
@@ -195,9 +195,9 @@ pub(crate) struct Opened {
     pub path: PathBuf,
     /// What is in it.
     pub recording: Recording<RecordingFile>,
-    /// Whether the process that it is of is there, as far as this user may know.
+    /// Whether its process is alive, as far as this user may know.
     pub alive: bool,
-    /// Whether that cannot be known: there is a process with its number, and it is hidden from this user.
+    /// Whether that is unknown: a process with its id exists, and is hidden from this user.
     pub hidden: bool,
     process: Option<u32>,
 }
@@ -216,7 +216,7 @@ impl Opened {
         self.alive.then(|| self.process.unwrap_or(self.recording.facts().process))
     }
 
-    /// Whether the process is gone, and had no orderly end.
+    /// Whether the process has ended without an orderly end.
     pub fn was_cut_off(&self) -> bool {
         !self.alive && self.recording.facts().state != ProcessState::Ended
     }
@@ -255,7 +255,7 @@ impl Opened {
     /// Whether the process ran on this machine, as far as is known.
     pub fn is_of_this_machine(&self) -> bool {
         let host = &self.recording.facts().host;
-        // Where this machine's name cannot be had, nothing speaks against it.
+        // If this machine's name is unknown, the recording may be of this machine.
         host.is_empty() || files::read_text("/proc/sys/kernel/hostname").map_or(true, |name| name.trim() == host)
     }
 
@@ -282,7 +282,7 @@ impl Opened {
         Settings::read(settings.filter_map(|setting| setting.text.split_once('='))).0
     }
 
-    /// What hangs, or hung when the process was last seen; `builder` has seen all records.
+    /// A snapshot of the time at which the process was last seen; `builder` has seen all records.
     pub fn standstill(&self, builder: &mut SnapshotBuilder) -> Snapshot {
         if self.alive {
             builder.alive_at(self.last_seen());
@@ -306,7 +306,7 @@ impl Opened {
         u64::try_from(now.unwrap_or_default().as_nanos()).unwrap_or(0)
     }
 
-    /// What is known of a hang that was reported live, if one of its calls has not returned, by the tables alone.
+    /// The newest state of a hang that was reported live, by the tables alone, if one of its calls has not returned.
     pub fn newest(&self, hang: &HangReport) -> Option<Newest> {
         let threads = self.recording.threads();
         let lasts = hang.snapshot.blocked.iter().any(|call| {

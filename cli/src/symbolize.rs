@@ -27,10 +27,10 @@ const MOST_FRAMES: usize = 4;
 struct Range {
     begin: u64,
     end: u64,
-    /// What has to be added to an address of the file to get the one in memory.
+    /// The load bias: memory address minus the file's address.
     bias: u64,
     path: String,
-    /// Until when the file must not have been written to, in nanoseconds since 1970; 0 where it is the one that is mapped.
+    /// The file must not have been modified later than this, in nanoseconds since 1970; 0 for the mapped file itself.
     written_before: u64,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct Symbolizer {
 }
 
 impl Symbolizer {
-    /// What lay where, by a recording's texts, the newest first; `armed_unix_nanos` is when its times begin.
+    /// The mappings in a recording's texts, the newest first; `armed_unix_nanos` is when its times begin.
     pub fn new(files: &[FileSeen], armed_unix_nanos: u64) -> Self {
         let ranges = files.iter().rev().map(|file| Range {
             begin: file.begin,
@@ -64,7 +64,7 @@ impl Symbolizer {
         Self { ranges: ranges.collect(), ..Self::default() }
     }
 
-    /// Also what lies where in a process that is alive, for what was loaded after the recording's texts were made.
+    /// Adds the mappings of a live process, for files loaded after the recording's texts were made.
     pub fn and_process(mut self, process: u32) -> Self {
         let maps = files::read(format!("/proc/{process}/maps")).unwrap_or_default();
         self.ranges.extend(mapped(&String::from_utf8_lossy(&maps)));
@@ -90,8 +90,7 @@ impl Symbolizer {
             .as_deref()
     }
 
-    /// The functions that hold the call that returns to an address, the innermost first; the last one is in no other's place. Nothing
-    /// where not even the file is known.
+    /// The functions that hold the call that returns to an address, the innermost inlined one first. Empty if not even the file is known.
     pub fn frames(&mut self, address: u64) -> Vec<FrameSeen> {
         let Some(range) = self.ranges.iter().find(|range| (range.begin..range.end).contains(&address)) else {
             return Vec::new();
@@ -118,7 +117,7 @@ impl Symbolizer {
         let both = calls.into_iter().map(|call| (call, 0)).chain(functions.into_iter().map(|function| (function, 1)));
         for (address, before) in both {
             let frames = self.frames(address.wrapping_add(before));
-            // A call through an inlined function of the runtime is the program's.
+            // A call in an inlined function of the runtime counts as the program's.
             let own = frames.iter().find(|frame| frame.is_of_the_program()).or(frames.first());
             let Some(own) = own else { continue };
             let place = FrameSeen { address, offset: own.offset.wrapping_sub(before), inlined: false, ..own.clone() };

@@ -31,7 +31,7 @@ pub(crate) struct Recorded {
     newest: HashMap<u32, Entry>,
 }
 
-/// What stands or stood still, as the recording alone tells it.
+/// A standstill, judged by the recording alone.
 pub(crate) struct StoodStill {
     /// The report that the process would have made.
     pub report: HangReport,
@@ -224,7 +224,7 @@ impl Recorded {
             .fold(self.opened.recording.facts().former_launches, u64::saturating_add)
     }
 
-    /// What it was read from.
+    /// The recording.
     pub(crate) fn opened(&self) -> &Opened {
         &self.opened
     }
@@ -249,7 +249,7 @@ impl Recorded {
         )
     }
 
-    /// What is known of a hang that was reported live, if its calls were in progress when the process was last seen.
+    /// The newest state of a hang that was reported live, if its calls were in progress when the process was last seen.
     pub(crate) fn newest(&self, hang: &HangReport) -> Option<Newest> {
         let now = &self.snapshot.blocked;
         let blocked = &hang.snapshot.blocked;

@@ -16,7 +16,7 @@ const MOST_THREADS: usize = 16;
 /// A call that has been in progress for this long may be stuck, in a process that is alive.
 const SUSPICIOUS_NANOS: Nanos = 1_000_000_000;
 
-/// A report, with what is known since; without its first lines.
+/// A report without its first lines, with the state since.
 pub(crate) fn write_hang(
     out: &mut Output<'_>,
     hang: &HangReport,
@@ -80,7 +80,7 @@ impl Recorded {
         write_line!(out, "")
     }
 
-    /// Whether a hang that was reported live is over, and how.
+    /// Writes whether a hang that was reported live is over, and how it ended.
     pub(crate) fn write_what_became_of(&self, hang: &HangReport, out: &mut Output<'_>) -> io::Result<()> {
         if self.newest(hang).is_some() {
             return Ok(());

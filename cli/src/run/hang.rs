@@ -30,7 +30,7 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// The folder of a process whose hang has to be acted on.
+    /// The folder of a process with a hang that is to be acted on.
     pub fn look(&mut self, root: &Path, of_other_users: Option<&Path>) -> Option<PathBuf> {
         let own: Vec<_> = [root].into_iter().chain(of_other_users).flat_map(folders_in).collect();
         // A `lazyguard run` among the program's processes has a folder in ours, with those of its own processes.
@@ -43,7 +43,7 @@ impl Watch {
 
     fn is_due(&mut self, folder: &Path) -> bool {
         let path = folder.join(HANG);
-        // A process of the program, maybe of another user, has put it there: the command waits for regular files only.
+        // A process of another user may have put a FIFO there: only regular files are opened.
         let Ok(file) = files::open_unlinked(&path) else { return false };
         let Ok(about) = file.metadata() else { return false };
         let version = (about.ino(), about.mtime(), about.mtime_nsec());

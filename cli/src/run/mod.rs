@@ -4,7 +4,7 @@
 //! The program runs undisturbed: it has this command's standard streams, its place in the terminal and in its process group, its ignored
 //! signals, and all else that a child inherits. The command does not read the program's output.
 //!
-//! If the command lacks a descriptor, a thread, a folder or `/proc`, it goes on without, and says so in a line: a program that runs without
+//! If the command lacks a descriptor, a thread, a folder or `/proc`, it does without, and prints one line: a program that runs without
 //! this command also runs with it. Only an option that cannot be fulfilled is a failure.
 //!
 //! | the command | and does not | because |
@@ -86,7 +86,7 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
     let command: Vec<_> = options.program.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let caught = signals::Caught::now();
     caught.complaint().iter().for_each(output::say);
-    // Whoever loses its parent is ours from now on; an old kernel that cannot do that does without.
+    // From now on, orphans become children of this process. An old kernel may lack this.
     let was_subreaper = child_subreaper().ok().flatten();
     let _ = set_child_subreaper(Some(getpid()));
     let root = make_root(&options, &facts, &command)?;
@@ -98,7 +98,7 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
     let preload = library.as_ref().map(|library| program::preload(library, std::env::var_os("LD_PRELOAD")));
     let variables = variables(&options, &root, others.as_ref(), preload);
     options.program.first().and_then(|name| program::goes_unguarded(name)).iter().for_each(output::say);
-    // Before the program: the first look is at what it begins with. The thread has this one's signal mask.
+    // Before the program, so that the first sample precedes it. The sampler's thread inherits this thread's signal mask.
     let sampler = options.cold_start.then(|| Sampler::start(root.path()));
     let since = Instant::now();
     let tree = tree::Tree::before_the_program();
@@ -110,7 +110,7 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
             }
             root.finish(false);
             drop(others);
-            // What is started in this command's place keeps it.
+            // A program that replaces this process would keep the flag.
             let _ = set_child_subreaper(was_subreaper);
             return Ok(without_a_second_process(&options, not_started, &variables, &caught));
         }
@@ -150,8 +150,7 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
     conclude(&options, root, &run, &ended, &unseen)
 }
 
-/// The library to preload. Where this command does not know where it is itself, the program runs without the guard, unless the
-/// user has named a library.
+/// The library to preload. If this command's own path is unknown and the user has named no library, the program runs without the guard.
 fn find_library(options: &Options) -> Result<Option<PathBuf>, Failure> {
     if let (None, Err(error)) = (&options.library, library::own_command()) {
         output::say(format!(
@@ -160,7 +159,7 @@ fn find_library(options: &Options) -> Result<Option<PathBuf>, Failure> {
         return Ok(None);
     }
     let library = library::find(options.library.clone())?;
-    // The one beside this command came with it.
+    // The library beside this command is of the same build, and is not checked.
     if options.library.is_some() {
         library::look_into(&library).map_err(Failure::Input)?;
     }
@@ -237,7 +236,7 @@ fn make_root(options: &Options, facts: &FolderFacts<'_>, command: &[String]) -> 
     }
 }
 
-/// What the program's environment has that this one's has not.
+/// The variables that the program gets in addition.
 fn variables(
     options: &Options,
     root: &Root,
@@ -247,7 +246,7 @@ fn variables(
     let given = options.settings.iter().map(|(name, value)| (*name, OsString::from(value)));
     let mut variables: Vec<_> = given.collect();
     if kills_on_hang(options) {
-        // It is done from here: the guard only says when.
+        // This command kills; the guard only reports.
         variables.push((settings::ON_HANG, "report".into()));
     }
     if root.is_there() {
@@ -267,7 +266,7 @@ fn kills_on_hang(options: &Options) -> bool {
     options.setting(settings::ON_HANG).map_or_else(of_variable, |value| value == crate::on_hang::KILL)
 }
 
-/// A part of the time that a hang takes to be one: the folder may be one that hundreds of ranks look into.
+/// A tenth of the hang threshold, within limits: hundreds of ranks may share the folder.
 fn look_every(options: &Options) -> Duration {
     let variable = variable("LAZYGUARD_HANG_AFTER");
     let value = options.setting("LAZYGUARD_HANG_AFTER").or(variable.as_deref()).unwrap_or_default();
@@ -300,7 +299,7 @@ fn conclude(options: &Options, root: Root, run: &Finished, ended: &Ended, unseen
         lost.map(|whom| Failure::Input(format!("nothing is known {whom}: what --fail-on is to find may be there"))),
     );
     failures.iter().for_each(|failure| output::say(failure.to_string()));
-    // What was found, and the program's own failure, are bigger ones. What takes too long may hang unseen.
+    // Findings and the program's own failure take precedence. A timeout does not if a process was unseen: that process may hang.
     let code = match code {
         0 if !failures.is_empty() => exit_code::OWN_FAILURE,
         exit_code::TIMED_OUT if fail_on.hang && !unseen.is_empty() => exit_code::OWN_FAILURE,

@@ -115,7 +115,7 @@ pub(crate) const OWN: &[Own] = &[
     },
 ];
 
-/// What `lazyguard run` was told.
+/// The parsed options of `lazyguard run`.
 #[derive(Debug)]
 pub(crate) struct Options {
     /// The settings that options give, by their variables.
@@ -134,7 +134,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// What an option gives a setting.
+    /// The value that an option gives a setting.
     pub fn setting(&self, name: &str) -> Option<&str> {
         self.settings.iter().find(|(given, _)| *given == name).map(|(_, value)| value.as_str())
     }
@@ -152,8 +152,7 @@ pub(crate) fn values_of(setting: &Setting) -> String {
     }
 }
 
-/// Takes any text, and tells a shell that completes it which words there are: those of `values`, a list with commas, that stand
-/// for themselves.
+/// Accepts any text, and offers the literal words of `values`, a list with commas, for completion in a shell.
 #[derive(Clone)]
 struct Words(Vec<&'static str>);
 
@@ -186,7 +185,7 @@ fn of_setting(setting: &'static Setting) -> Arg {
     let details =
         format!("{}\n[values: {}] [default: {}] [variable: {}]", setting.help, values, setting.default, setting.name);
     let hint = if setting.name == "LAZYGUARD_OUT" { ValueHint::DirPath } else { ValueHint::Other };
-    // The last one counts, so that a script's option can be overridden behind it.
+    // The last occurrence counts, so that a later option overrides a script's.
     Arg::new(setting.name)
         .long(long(setting.flag))
         .value_name("VALUE")
@@ -356,7 +355,7 @@ mod tests {
         for (n, flag) in flags.iter().enumerate() {
             assert!(flag.starts_with("--") && !flags[..n].contains(flag), "{flag}");
         }
-        // What the parser itself finds wrong with its options is a panic.
+        // Panics where the parser finds its own options inconsistent.
         Options::augment_args(Command::new("run")).debug_assert();
     }
 

@@ -37,7 +37,7 @@ const MOST_BYTES: u64 = 256 << 20;
 pub(super) struct OtherUsers {
     outer: PathBuf,
     place: PathBuf,
-    /// The mark, locked: a command that clears up sees by it that the run goes on.
+    /// The mark, locked: the lock shows a sweep that the run is alive.
     _mark: Option<Locked>,
 }
 
@@ -67,7 +67,7 @@ impl OtherUsers {
 
     fn fill(outer: &Path, place: &Path) -> io::Result<Option<Locked>> {
         DirBuilder::new().mode(0o700).create(place)?;
-        // By it the sweep knows what is in here for folders of processes.
+        // The mark shows the sweep that the folders in here are those of processes.
         mark_at(place)?;
         let mark = mark_at(outer)?;
         fs::set_permissions(place, Permissions::from_mode(0o1777))?;
@@ -80,8 +80,8 @@ impl OtherUsers {
         &self.place
     }
 
-    /// Brings every folder of a process, or of a run in this one, into the folder of the run. One whose process goes on stays
-    /// where it is, and what it holds by now is copied.
+    /// Moves every folder of a process, or of a nested run, into the folder of the run. If the process is alive, the folder stays where it
+    /// is, and its contents so far are copied.
     pub fn bring_into(&self, root: &Path) -> Vec<String> {
         let entries = fs::read_dir(&self.place).into_iter().flatten().flatten();
         let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
@@ -112,7 +112,7 @@ impl OtherUsers {
 impl Drop for OtherUsers {
     fn drop(&mut self) {
         let mut left = fs::read_dir(&self.place).into_iter().flatten().flatten();
-        // A process that goes on needs it; a later run sweeps it.
+        // A live process needs the place; a later run sweeps it.
         if !left.any(|entry| lives(&entry.path())) {
             // Usually there is nothing but the marks, and no descriptor is needed to remove those.
             for folder in [&self.place, &self.outer] {
@@ -133,7 +133,7 @@ fn lives(folder: &Path) -> bool {
     user.is_none() || user == owner
 }
 
-/// The user to whom belongs what a process makes: the last of four.
+/// The file-system user id of a process: the last of four.
 fn user_in(status: &str) -> Option<u32> {
     status.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_whitespace().last()?.parse().ok()
 }
@@ -143,7 +143,7 @@ fn random() -> u64 {
 }
 
 fn mark_at(folder: &Path) -> io::Result<File> {
-    // A file that others can open they can lock as well.
+    // A user who can open a file can lock it.
     files::create_new_for_its_owner(&folder.join(MARK))
 }
 
@@ -256,7 +256,7 @@ mod tests {
         fs::create_dir(&elsewhere).unwrap();
         assert!(lives(&place.join(&own)) && !lives(&elsewhere) && !lives(&place.join("notes")));
         if geteuid().is_root() {
-            // Of another user: in a namespace of its own, its process had this number.
+            // Of another user: its process had this number in another namespace.
             std::os::unix::fs::chown(place.join(&own), Some(65534), None).unwrap();
             assert!(!lives(&place.join(&own)));
             std::os::unix::fs::chown(place.join(&own), Some(getuid().as_raw()), None).unwrap();

@@ -19,8 +19,8 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// What is preloaded: the library, and behind it what the user preloads. A library of ours that is there already, as under
-/// another `lazyguard run`, is not preloaded twice.
+/// The value of `LD_PRELOAD`: the library, then the user's libraries. A copy of ours, as under another `lazyguard run`, is not preloaded
+/// twice.
 pub(super) fn preload(library: &Path, others: Option<OsString>) -> OsString {
     let is_own = |entry: &[u8]| {
         let path = Path::new(OsStr::from_bytes(entry));
@@ -40,7 +40,7 @@ pub(super) struct NotStarted {
     pub code: u8,
     /// The line to print.
     pub line: String,
-    /// Whether nothing is wrong with it: there is no room for a second process beside this one, or no descriptor to start it with.
+    /// Whether only resources were missing: no second process, or no descriptor to start it with.
     pub for_want_of_room: bool,
 }
 
@@ -86,7 +86,7 @@ fn run<T>(
         return Err(NotStarted { code: exit_code::OWN_FAILURE, line, for_want_of_room: false });
     };
     let variables = || variables.iter().map(|(name, value)| (name, value));
-    // `env` reports what it cannot find in its own words, and takes a word with `=` for a variable.
+    // `env` reports a missing program in its own words, and takes a word with `=` for a variable.
     let ignores = env_arguments(to_ignore);
     let by_env =
         !to_ignore.is_empty() && is_a_program(name) && is_no_word_of_env(name) && env_takes(&ignores, to_ignore);
@@ -96,7 +96,7 @@ fn run<T>(
         start(Command::new(name).args(arguments).envs(variables()))
     };
     let started = match (started, resolve(name)) {
-        // A script without a first line that says what runs it: for a shell, as shells and `env` have it.
+        // A script without `#!`: run by a shell, as shells and `env` do.
         (Err(error), Some(path)) if Errno::from_io_error(&error) == Some(Errno::NOEXEC) => {
             start(Command::new("/bin/sh").arg(path).args(arguments).envs(variables()))
         }
@@ -105,20 +105,19 @@ fn run<T>(
     started.map_err(|error| NotStarted::new(name, &error))
 }
 
-/// A signal that this process catches has its default action in what it starts, also one that was ignored before. `env` becomes
-/// the program, and ignores it again.
+/// The program starts with the default action of every signal that this process catches, even of one that was ignored before. So `env`
+/// starts the program, and ignores the signal again.
 fn env_arguments(to_ignore: &[Signal]) -> Vec<String> {
     let names = to_ignore.iter().filter_map(|signal| signal_name(signal.as_raw()));
     let ignored = names.map(|name| format!("--ignore-signal={}", name.trim_start_matches("SIG")));
     ignored.chain(["--".to_owned()]).collect()
 }
 
-/// Whether there is an `env` that can do that. Without it, the program's children wait for it to be reaped, and a write to a
-/// closed pipe ends it.
+/// Whether the installed `env` supports that. Without it, the program has to reap its children, and a write to a closed pipe ends it.
 fn env_takes(arguments: &[String], to_ignore: &[Signal]) -> bool {
     let mut env = Command::new("env");
     env.args(arguments).args(["cat", "/proc/self/status"]).stdin(Stdio::null()).stderr(Stdio::null());
-    // Another program may be called `env` here.
+    // The `env` on the search path may be another program.
     let told = env.output().ok().filter(|output| output.status.success());
     told.is_some_and(|told| {
         let set = signals::ignored_in(&String::from_utf8_lossy(&told.stdout));
@@ -131,7 +130,7 @@ fn is_no_word_of_env(name: &OsStr) -> bool {
     name != "-" && !name.as_bytes().contains(&b'=')
 }
 
-/// Whether it is there and may be run: of one that cannot be, this command says so itself.
+/// Whether the program exists and is executable. If not, this command reports that itself, not `env`.
 fn is_a_program(name: &OsStr) -> bool {
     let path = resolve(name);
     path.is_some_and(|path| path.is_file() && access(&path, Access::EXEC_OK).is_ok())
@@ -146,7 +145,7 @@ fn resolve(name: &OsStr) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|folder| folder.join(name)).find(|candidate| candidate.is_file())
 }
 
-/// Says so if the dynamic linker will preload nothing into this program.
+/// A line for the user if the dynamic linker will preload nothing into this program.
 pub(super) fn goes_unguarded(name: &OsStr) -> Option<String> {
     let path = resolve(name)?;
     let about = fs::metadata(&path).ok()?;

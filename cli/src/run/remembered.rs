@@ -13,7 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// The most ends remembered, the newest: a program may start hundreds of thousands of processes.
 const MOST: usize = 1 << 16;
 
-/// What distinguishes a process from others, as the process itself knows it.
+/// Identifies a process, by its id in its own namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Identity {
     process: u32,
@@ -21,20 +21,20 @@ pub(super) struct Identity {
 }
 
 impl Identity {
-    /// Of a process that has not been reaped. In a namespace of its own it has another number there.
+    /// The identity of a process that has not been reaped. In a pid namespace of its own it has another id.
     pub fn of(process: Pid) -> Self {
         let number = || process.as_raw_pid().unsigned_abs();
         let status = crate::files::read_text(format!("/proc/{process}/status")).unwrap_or_default();
         Self { process: own_number(&status).unwrap_or_else(number), start_ticks: tree::start_of(process) }
     }
 
-    /// Its number.
+    /// Its id.
     pub fn process(self) -> u32 {
         self.process
     }
 }
 
-/// The last of the numbers that a process has, one for each namespace that it is in.
+/// The last of a process's ids, one for each namespace that it is in.
 fn own_number(status: &str) -> Option<u32> {
     status.lines().find_map(|line| line.strip_prefix("NSpid:"))?.split_whitespace().last()?.parse().ok()
 }
@@ -81,7 +81,7 @@ impl Remembered {
         });
     }
 
-    /// All of them. Of what was ended and reaped by a parent of its own, only that is known.
+    /// All ends. If another process reaped one that this command ended, its exit status is unknown.
     pub fn all(self) -> Vec<ProcessEnd> {
         let is_known = |who: &&Identity| {
             let same = |end: &ProcessEnd| end.process == who.process && end.start_ticks == who.start_ticks;

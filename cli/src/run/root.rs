@@ -31,13 +31,13 @@ use std::time::Duration;
 /// The name of a process's folder, as a template for the guard.
 const EACH: &str = "rank%r-%p";
 
-/// The file that marks a folder as a run's, and says whose.
+/// The file that marks a folder as a run's, and identifies the run.
 pub(super) use lazyguard_core::run_folder::file::MARK;
 
 /// The number of processes with a good end whose recordings are kept.
 const MOST_KEPT: usize = 8;
 
-/// What the environment says of another `lazyguard run` around this one, and of the folder that is wanted.
+/// The folder that the user wants, and the folder of an outer `lazyguard run`, from options and environment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Given<'a> {
     /// `--out`.
@@ -51,7 +51,7 @@ pub(super) struct Given<'a> {
 }
 
 impl<'a> Given<'a> {
-    /// The template of the folder that the user wants; the one that another `lazyguard run` has made for the guard is none.
+    /// The template of the folder that the user wants. A template that an outer `lazyguard run` set for the guard does not count.
     pub(super) fn template(self) -> Option<&'a str> {
         let by_other = |variable: &&str| self.around.is_some_and(|around| template_in(around) == **variable);
         let variable = self.variable.filter(|variable| !by_other(variable));
@@ -75,8 +75,8 @@ pub(super) struct Root {
     made: Vec<PathBuf>,
     /// There is no folder, because none could be made; nothing looks for one.
     absent: bool,
-    /// The mark, locked: a command that clears up sees by it, also from another container, that the run goes on. `None` where the file
-    /// system has no locks.
+    /// The mark, locked: the lock shows a sweep, even one in another container, that the run is alive. `None` where the file system has no
+    /// locks.
     _mark: Option<Locked>,
 }
 
@@ -303,8 +303,8 @@ impl Root {
         self.path.exists() && has_content
     }
 
-    /// Leaves to the run around this one what was found: that one has its own rules of what to make of it, and takes it away with
-    /// its own. Returns whether there is anything. Recordings are too big to be left by each of hundreds.
+    /// Leaves the findings to the outer run, which judges them by its own options and removes them with its own. Returns whether there are
+    /// any. Recordings are not left: hundreds of inner runs would be too big.
     fn leaves_findings(&self) -> bool {
         let mut any = false;
         for folder in folders_in(&self.path) {
@@ -319,7 +319,7 @@ impl Root {
     }
 }
 
-/// Whether it is one of a run that has kept what is worth it, and has said where it is.
+/// Whether it is the folder of a run that was kept, and whose path was printed.
 fn is_kept_run(folder: &Path) -> bool {
     is_run(folder) && folder.join(KEPT).is_file()
 }
@@ -333,12 +333,12 @@ fn has_processes(root: &Path) -> bool {
     folders_in(root).any(|folder| is_run(&folder) || is_process_folder(&folder))
 }
 
-/// Whether a process of the run still runs: what it writes has to have its place.
+/// Whether a process of the run is alive, and so still writes into the folder.
 fn has_living(root: &Path) -> bool {
     folders_in(root).any(|folder| {
         let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let lives = process_of(&name).is_some_and(exists);
-        // What a run has started may live on when that is gone.
+        // Processes of a nested run may outlive it.
         lives || is_run(&folder) && (is_supervised(&folder) || has_living(&folder))
     })
 }
@@ -350,7 +350,7 @@ fn is_supervised(folder: &Path) -> bool {
 
 /// The file, locked for as long as this process holds it; `None` where the file system has no locks.
 fn lock(mut file: File) -> Option<Locked> {
-    // Another process that looks whether it is locked has a lock on it for a moment.
+    // A process that tests the lock holds it for a moment.
     for _ in 0..50 {
         file = match Locked::new(file) {
             Ok(locked) => return Some(locked),
@@ -408,7 +408,7 @@ mod tests {
         fs::create_dir(scratch.0.join("there")).unwrap();
         assert!(!asked(&scratch.path("there"), None).finish(true));
         assert_eq!(fs::read_dir(scratch.0.join("there")).unwrap().count(), 0);
-        // What the user has there stays.
+        // A file of the user stays.
         fs::write(scratch.0.join("there/notes"), "").unwrap();
         asked(&scratch.path("there"), None).finish(false);
         assert!(scratch.0.join("there/notes").exists());

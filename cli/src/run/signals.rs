@@ -24,8 +24,8 @@ use std::sync::mpsc::{channel, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-/// What is passed on. `SIGKILL` and `SIGSTOP` cannot be; faults are this process's own; `SIGTTIN` and `SIGTTOU` say that it
-/// has used the terminal itself.
+/// The signals that are passed on. `SIGKILL` and `SIGSTOP` cannot be caught; faults, `SIGTTIN` and `SIGTTOU` are caused by this process
+/// itself.
 const PASSED_ON: [Signal; 15] = [
     Signal::HUP,
     Signal::INT,
@@ -44,7 +44,7 @@ const PASSED_ON: [Signal; 15] = [
     Signal::POWER,
 ];
 
-/// Catches them from now on; nothing is lost that comes before the program is there.
+/// Caught signals, from before the program's start on, so that none is lost.
 pub(super) struct Caught {
     by: By,
     ignored: u64,
@@ -87,8 +87,8 @@ fn has_descriptors() -> bool {
 impl Caught {
     pub fn now() -> Self {
         let ignored = ignored();
-        // Of a child's end nothing would be heard where that is ignored, not even how it ended. Where files may not grow, this
-        // command's own cannot be written, which is no reason to end.
+        // Where SIGCHLD is ignored, the kernel reaps children, and their exit status is lost. SIGXFSZ must not end this command: only a
+        // file cannot be written.
         let own = [Signal::CHILD, Signal::XFSZ].into_iter();
         let own = own.filter(|&s| s == Signal::CHILD || !has(ignored, s));
         let wanted = PASSED_ON.into_iter().filter(|&s| !has(ignored, s)).chain(own).map(Signal::as_raw);
@@ -98,7 +98,7 @@ impl Caught {
         Self { by, ignored }
     }
 
-    /// What is less than usual.
+    /// What does not work without descriptors.
     pub fn complaint(&self) -> Option<&'static str> {
         matches!(self.by, By::Flags(_)).then_some(
             "there are hardly any descriptors left (ulimit -n): who has sent a signal is not known, and not all that is left of the run \
@@ -106,18 +106,17 @@ impl Caught {
         )
     }
 
-    /// What the program is to ignore and does not have from this process, which did so until it began to catch or to ignore it for
-    /// itself.
+    /// Signals that this process was started with as ignored, and has changed the action of since: the program has to ignore them.
     pub fn to_ignore(&self) -> Vec<Signal> {
-        // Rust's runtime ignores writes to a closed pipe, and gives them their default action in what is started.
+        // Rust's runtime ignores SIGPIPE, and resets it to the default action in children.
         let pipes = IGNORED_AT_START.get().is_some_and(|&set| has(set, Signal::PIPE));
         let children = has(self.ignored, Signal::CHILD);
         [(children, Signal::CHILD), (pipes, Signal::PIPE)].into_iter().filter(|(is, _)| *is).map(|(_, s)| s).collect()
     }
 
-    /// The program has been started, with what it has from this process: what is left can be seen to now.
+    /// Starts to deliver signals, once the program has been started.
     pub fn deliver(self) -> Events {
-        // What is blocked here is blocked in the program as well, which may unblock it.
+        // The program has inherited the blocked signals, and may unblock them.
         system::unblock_all();
         let signals = match self.by {
             By::Flags(flags) => return Events::Flags(flags),
@@ -183,7 +182,7 @@ impl Heard {
             From::Kernel => Sender::Kernel,
             From::Process(sender) if sender == program.as_raw_pid() || tree::descends(sender) => Sender::Descendant,
             From::Process(_) => Sender::Elsewhere,
-            // The program has got already what a terminal has sent.
+            // The terminal has sent the signal to the program as well.
             From::NotKnown if terminal::is_there() && is_a_terminals(signal) => Sender::Kernel,
             From::NotKnown => Sender::Elsewhere,
         };
@@ -206,8 +205,7 @@ pub(super) enum Events {
 }
 
 impl Events {
-    /// Waits for the next signals, for so long at most, or until there are some; nothing where none came, or where it is time to look
-    /// for children that have ended.
+    /// Waits for the next signals, at most for `limit`. Returns none on a timeout, or when it is time to check for ended children.
     pub fn wait(&self, limit: Option<Duration>) -> Result<Vec<Heard>, Failure> {
         let pause = || std::thread::sleep(limit.unwrap_or(LOOK_EVERY).min(LOOK_EVERY));
         match self {
@@ -240,7 +238,7 @@ impl Events {
 /// The signals that were ignored before the runtime of this process ignored one more.
 static IGNORED_AT_START: OnceLock<u64> = OnceLock::new();
 
-// Before `main`, which is too late to see it. It reads a file, and relies on nothing that the runtime makes.
+// Runs before `main`: the runtime has changed SIGPIPE by then. Reads a file, and needs nothing of the runtime.
 #[allow(unsafe_code)]
 #[ctor::ctor(unsafe)]
 fn at_the_start() {
@@ -260,7 +258,7 @@ fn ignored() -> u64 {
     }
 }
 
-/// The same without `/proc`: as a child has it, which GNU's `env` (coreutils 8.31) lists. Nothing where there is no such `env`.
+/// The same without `/proc`: GNU `env` (coreutils 8.31) lists what a child inherits. Empty without such an `env`.
 fn ignored_as_env_tells() -> u64 {
     let listed = Command::new("env").args(["--list-signal-handling", "true"]).stdin(Stdio::null()).output();
     let told = listed.map(|output| String::from_utf8_lossy(&output.stderr).into_owned()).unwrap_or_default();

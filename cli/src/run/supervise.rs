@@ -162,7 +162,7 @@ impl Supervisor {
         }
     }
 
-    /// Ctrl-C goes to the program and to this process, in any order: of one that it has ended, the end may be known first.
+    /// The kernel sends Ctrl-C to the program and to this process in any order. The program's end may be known before the signal arrives.
     fn hear_of_ctrl_c(&mut self, status: ExitStatus, events: &Events) {
         let until = Instant::now() + CTRL_C_IS_HEARD_WITHIN;
         let may_be_it = status.signal() == Some(Signal::INT.as_raw()) && terminal::is_there();
@@ -304,7 +304,7 @@ impl Supervisor {
         self.ending = Some(Ending { why, kill_at: Instant::now() + self.limits.kill_after, killed: None });
     }
 
-    /// Returns whether no process is left, or none that would end.
+    /// Returns whether no process is left, or only processes that do not end.
     fn go_on_ending(&mut self, ending: Ending) -> bool {
         let left = if Instant::now() >= ending.kill_at {
             // Processes that have been started meanwhile are found the next time.

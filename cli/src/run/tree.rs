@@ -17,8 +17,8 @@ fn all() -> HashMap<i32, Stat> {
     processes.filter_map(|process| Some((process, Stat::of(process)?))).collect()
 }
 
-/// What the program has started. A shell that becomes this command, as by `exec`, may have left it children of its own, a `tee`
-/// for one: they are not the program's.
+/// The processes that the program has started. A shell that replaced itself by this command (`exec`) may have left children, such as
+/// `tee`: those are not the program's.
 #[derive(Debug)]
 pub(super) struct Tree {
     strangers: Vec<(i32, u64)>,

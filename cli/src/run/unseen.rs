@@ -1,5 +1,5 @@
 //! Guarded processes of the program that could not make a folder which this run reads: under another root (`chroot`), or as another
-//! user where there is no place for those. The run does not see a hang or a hazard in them, which matters to a user who fails on one.
+//! user where there is no place for those. The run misses their hangs and hazards, which matters with `--fail-on`.
 //!
 //! Such a process has a thread with the guard's name, was given this run's folder, and has no folder in it.
 //!
@@ -37,7 +37,7 @@ impl Unseen {
                 continue;
             }
             self.known.insert(who);
-            // Read once, and after the process was seen to be armed: its folder was made before that.
+            // Read once, after the process was seen to be armed: it made its folder before it was armed.
             if !with_folder.get_or_insert_with(|| processes_in(places)).contains(&who.process()) {
                 let name = files::read_text(format!("/proc/{process}/comm")).unwrap_or_default();
                 lines.push(format!("process {process} ({})", name.trim_end()));

@@ -5,7 +5,7 @@
 //! Why no library: `minidump` adds 32 crates that the command does not have otherwise, for 22 s of processor time in a cold build
 //! (36 s with optimisation), and refuses a whole list whose count is damaged. The tests read the written dumps with it.
 
-/// Numbers of things that are believed.
+/// Limits on counts: a larger one is damage.
 const MOST_THREADS: u32 = 1 << 12;
 const MOST_MODULES: u32 = 1 << 16;
 const MOST_STREAMS: u32 = 256;

@@ -33,7 +33,7 @@ impl Files {
     }
 }
 
-/// What a file says, or why it says nothing.
+/// A code file's tables and names, or why they cannot be read.
 pub(super) struct CodeFile {
     /// The file's own address of its first byte.
     first: u64,
@@ -92,12 +92,12 @@ impl CodeFile {
         })
     }
 
-    /// What has to be added to an address of the file to get the one in memory.
+    /// The load bias: memory address minus the file's address.
     pub fn bias(&self, base: u64) -> u64 {
         base.wrapping_sub(self.first)
     }
 
-    /// The function that holds an address, and before it those that were put into it in place of their calls, innermost first.
+    /// The function at an address, after the functions inlined there, innermost first.
     pub fn names(&self, address: u64) -> Vec<FrameSeen> {
         let mut found = Vec::new();
         let Some(names) = &self.names else { return self.function(address).into_iter().collect() };
@@ -109,8 +109,8 @@ impl CodeFile {
             }
         }
         if let Some(last) = found.last_mut() {
-            // A local class or a lambda has its whole name only in the table of symbols; a part of a function that was put
-            // elsewhere has none of its own there.
+            // A local class or a lambda has its whole name only in the symbol table. A cold part of a function (`.cold`) has no
+            // name of its own there.
             let whole = self.symbol(address).filter(|name| name.starts_with("_Z") && !name.contains('.'));
             last.function = whole.map(readable).or(last.function.take());
         }
@@ -128,7 +128,7 @@ impl CodeFile {
         self.symbol(address).map(|name| FrameSeen { function: Some(readable(name)), ..FrameSeen::default() })
     }
 
-    /// By the table of symbols. One that ends before the address has another function behind it that is not in the table.
+    /// By the symbol table. If the symbol ends before the address, the function there has no symbol.
     fn symbol(&self, address: u64) -> Option<&str> {
         let behind = self.functions.places.partition_point(|(begin, ..)| *begin <= address);
         let (_, end, is_dynamic, index) = *self.functions.places.get(behind.checked_sub(1)?)?;
@@ -150,7 +150,7 @@ fn readable(name: &str) -> String {
     }
 }
 
-/// Where a distribution keeps the debug information that it has taken out of a file.
+/// The path of a file's separate debug information, as distributions lay it out.
 fn debug_file(build_id: &[u8]) -> Option<PathBuf> {
     let (first, rest) = build_id.split_first()?;
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();

@@ -35,7 +35,7 @@ pub(crate) fn of_folder(folder: &Path, hang: Option<&HangReport>) -> Option<Resu
 pub(crate) fn told_by(hang: &HangReport, stacks: &[StackSeen]) -> HangReport {
     let mut hang = hang.clone();
     for known in &mut hang.stacks {
-        // The dump is the newest hang's: another's stack of the same thread began elsewhere.
+        // The dump is of the newest hang. A stack of another hang of this thread begins at another address.
         let begin = |stack: &StackSeen| stack.frames.first().map(|frame| frame.address);
         let same = stacks.iter().find(|stack| stack.thread == known.thread && begin(stack) == begin(known));
         if let Some(same) = same {
@@ -55,7 +55,7 @@ fn named(dump: &Dump<'_>, hang: Option<&HangReport>) -> Vec<StackSeen> {
             let walked = walk(dump, thread, &mut files);
             let live = hang.and_then(|hang| hang.stacks.iter().find(|stack| stack.thread == thread.thread));
             let live: Vec<_> = live.map_or(Vec::new(), |stack| stack.frames.iter().map(|f| f.address).collect());
-            // What the process found itself may go on where a file is gone now.
+            // The process's own unwinding may be longer, if a file is gone now.
             let longer =
                 live.len() > walked.len() && live.iter().zip(&walked).all(|(live, (walked, _))| live == walked);
             let mut places = walked;
@@ -67,7 +67,7 @@ fn named(dump: &Dump<'_>, hang: Option<&HangReport>) -> Vec<StackSeen> {
         .collect()
 }
 
-/// The addresses at which the frames go on, and of each the one to be named: the call is what lies before.
+/// The return address of each frame, with the address to be named: the call lies before the return address.
 fn walk(dump: &Dump<'_>, thread: &Thread<'_>, files: &mut Files) -> Vec<(u64, u64)> {
     const MOST_FRAMES: usize = 512;
     let word = |address: u64| {

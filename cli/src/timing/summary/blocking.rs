@@ -27,7 +27,7 @@ pub const THRESHOLD_NANOS: Nanos = 100_000;
 /// A thread that waits for a lock does not return before its holder; the holder's return may be seen this much later.
 const SEEN_LATER_NANOS: Nanos = 100_000;
 
-/// Codes of hazards in a call that may block it.
+/// Codes of hazards that block the call itself.
 const HOLDING: [Code; 6] = [Code::LG101, Code::LG102, Code::LG105, Code::LG106, Code::LG107, Code::LG108];
 /// The most groups kept apart.
 const MOST_GROUPS: usize = 4096;
@@ -274,7 +274,7 @@ impl BlockingFold {
         });
     }
 
-    /// Judges what had returned then.
+    /// Judges the calls that had returned by then.
     fn judge(&mut self, now: Nanos) {
         let mut n = 0;
         while let Some(held) = self.undecided.get(n) {
@@ -296,7 +296,7 @@ impl BlockingFold {
         let (mut reason, certain, other) = self.reason(&held);
         let which = (held.record.entry_point.info().base, held.kernel);
         if reason == Reason::NotKnown {
-            // Of a hazard that comes again and again, not each occurrence is noted.
+            // The guard does not record each occurrence of a repeated hazard.
             reason = self.noted.get(&which).copied().unwrap_or(reason);
         } else if held.hazards.iter().any(|&code| Reason::of_hazard(code) == Some(reason))
             && self.noted.len() < MOST_GROUPS
@@ -330,7 +330,7 @@ impl BlockingFold {
         }
     }
 
-    /// Why, whether that is certain, and what else went on that is to blame.
+    /// The reason, whether it is certain, and the call of another thread that caused it.
     fn reason(&self, held: &Held) -> (Reason, bool, Option<Holder>) {
         let (from, to) = (held.record.entered, held.returned);
         let half = (to - from) / 2;
@@ -347,7 +347,7 @@ impl BlockingFold {
         if let Some(holder) = self.holders.iter().filter(here).filter(guards).max_by_key(|holder| overlap(holder)) {
             return (Reason::GuardLoadsElsewhere, true, Some(*holder));
         }
-        // Of several that wait for each other, the one that came first is the one that the others wait for.
+        // Of several that wait for each other, the first one is the cause.
         let before =
             |holder: &&Holder| holder.entered <= from && holder.returned <= to.saturating_add(SEEN_LATER_NANOS);
         if let Some(holder) = self.holders.iter().filter(here).filter(before).min_by_key(|holder| holder.entered) {

@@ -20,7 +20,7 @@ fn launch(at: Nanos, took: Nanos) -> Entry {
     entry(1, "cuLaunchKernel", Kind::Call, at, took)
 }
 
-/// An earlier launch, so that the one that is asked about is no first one.
+/// An earlier launch, so that the launch under test is not the kernel's first.
 fn warm() -> Entry {
     launch(1, 10)
 }

@@ -176,7 +176,7 @@ struct Launches {
     known: bool,
 }
 
-/// A launch that may turn out to have had the guard's loading in it.
+/// A launch in which the guard may have loaded.
 struct Newest {
     entered: Nanos,
     returned: Nanos,
@@ -291,7 +291,7 @@ impl ColdStartFold {
         }
         if !self.sweep.is_decided() {
             let begin = self.began.armed + record.entered;
-            // What has not returned goes on past the end.
+            // A call that has not returned lasts past the end.
             let end = if record.returned == 0 { Nanos::MAX } else { begin.saturating_add(took) };
             self.sweep.goes_on(begin, end, part, of_start);
             if record.kind == Kind::Call && submits(class) {
@@ -373,7 +373,7 @@ impl ColdStartFold {
             self.ahead.not_loaded += preload.refused + preload.left_out;
         }
         self.ahead.ns = self.ahead.ns.saturating_add(took);
-        // The guard loads inside the program's calls, too: that is not what the kernel's first launch costs.
+        // The guard also loads inside the program's calls. That time is no cost of the kernel's first launch.
         let Some(newest) = self.newest.get(&entry.thread_number) else { return };
         if newest.entered <= record.entered && record.returned <= newest.returned {
             if let Some(launches) = self.launches.get_mut(&newest.kernel) {
@@ -425,7 +425,7 @@ impl ColdStartFold {
                 }
             })
             .collect();
-        // Of one that was launched once, all that it took may be the first launch's.
+        // For a kernel launched once, the whole duration counts.
         let beyond = |one: &FirstUse| one.difference_ns.unwrap_or(one.first_ns);
         first_uses
             .sort_by(|a, b| (b.first_is_known, beyond(b), &a.kernel).cmp(&(a.first_is_known, beyond(a), &b.kernel)));

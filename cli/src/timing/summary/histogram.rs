@@ -22,7 +22,7 @@ impl Durations {
         self.count += 1;
     }
 
-    /// The one in the middle, about; `None` if there are none.
+    /// The approximate median; `None` without durations.
     pub fn median(&self) -> Option<Nanos> {
         let middle = self.count.checked_sub(1)? / 2;
         let mut before = 0;

@@ -5,7 +5,7 @@ use lazyguard_core::trace::read::Entry;
 use lazyguard_core::trace::{Kind, Record};
 use lazyguard_core::Nanos;
 
-/// As many are kept; there are more only where one call is in progress all the while.
+/// The most holders kept. More occur only while one call is in progress all the time.
 const MOST: usize = 4096;
 
 /// A call that others may have had to wait for.
@@ -28,13 +28,13 @@ impl Holder {
         holds.then_some(Self { entered: record.entered, returned, thread_number: entry.thread_number, record })
     }
 
-    /// For how long it went on between two moments.
+    /// How long it was in progress between two times.
     pub fn overlap(&self, from: Nanos, to: Nanos) -> Nanos {
         self.returned.min(to).saturating_sub(self.entered.max(from))
     }
 }
 
-/// Whether the driver lets no other thread submit to the context during such a call, as it was measured.
+/// Whether a call of this class blocks submissions of other threads to the context. Measured.
 const fn holds_lock(class: Class) -> bool {
     matches!(
         class,
@@ -57,7 +57,7 @@ const fn holds_lock(class: Class) -> bool {
 #[derive(Default)]
 pub(super) struct Holders {
     all: Vec<Holder>,
-    /// When there are so many, it is time to look which of them no longer matter.
+    /// At this count, holders that no longer matter are dropped.
     look_at: usize,
 }
 

@@ -10,7 +10,7 @@ pub(super) type KernelId = u32;
 
 /// The kernels of a recording.
 pub(super) struct Kernels {
-    /// Of each function's number, from when on it meant which kernel, the earliest first.
+    /// For each function number, the kernels that it meant and from when on, the earliest first.
     meanings: HashMap<u32, Vec<(Nanos, KernelId)>>,
     names: Vec<Box<str>>,
 }
@@ -22,7 +22,7 @@ impl Kernels {
         for (number, at, function) in texts.functions() {
             let name = function.name.map_or_else(|| format!("function {:#x}", function.handle), str::to_owned);
             let this = (number, function.handle, function.owner);
-            // One that is written twice is still the same: a name may have become known in between.
+            // A kernel that is written twice is the same: its name became known in between.
             if newest == Some(this) {
                 if let (Some(last), true) = (kernels.names.last_mut(), function.name.is_some()) {
                     *last = name.into();

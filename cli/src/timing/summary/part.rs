@@ -106,8 +106,8 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// The part, and whether a program that still does this has not come to its steady state. `first` says that the record is
-    /// the first launch of its kernel. Records are shown in the order in which their calls were entered.
+    /// The part of a record, and whether it delays the steady state. `first` says that the record is its kernel's first launch. Records
+    /// come in the order in which their calls were entered.
     pub fn of(&mut self, record: &Record, first: bool) -> Option<(Part, bool)> {
         let class = record.entry_point.class();
         Some(match record.kind {

@@ -31,7 +31,7 @@ pub(super) struct Ended {
     pub submissions: u64,
 }
 
-/// A moment after which nothing of a start came any more, so far.
+/// A time after which no event of a start has come so far.
 #[derive(Clone, Copy)]
 struct Reached {
     at: Nanos,
@@ -44,7 +44,7 @@ pub(super) struct Sweep {
     now: Nanos,
     open: [u32; Part::ALL.len()],
     ends: BinaryHeap<Reverse<(Nanos, Part, bool)>>,
-    /// Of what is open, what belongs to a start.
+    /// How many of the open events belong to a start.
     of_start: u32,
     spent: Spent,
     since: Reached,
@@ -56,7 +56,7 @@ pub(super) struct Sweep {
 }
 
 impl Sweep {
-    /// Where records of submissions are missing, it has to do that something was loaded before.
+    /// If records of submissions are missing, a load before the quiet time replaces their count.
     pub fn new(submissions_are_missing: bool) -> Self {
         let spent = [0; Part::ALL.len()];
         Self {
@@ -72,7 +72,7 @@ impl Sweep {
         }
     }
 
-    /// Something begins, and ends then. Of things that are shown, the later ones begin no earlier; what does, begins now.
+    /// An event from `begin` to `end`. Events come in the order of their beginnings; one that began earlier counts from now.
     pub fn goes_on(&mut self, begin: Nanos, end: Nanos, part: Part, of_start: bool) {
         if self.steady.is_some() {
             return;
