@@ -4,13 +4,13 @@
 //! (`hooks::call`: is this process armed, is this thread already in here?), the real driver function exactly once, and
 //! the fold of what happened into the state.
 //!
-//! A folder knows those below it in this table, and none above:
+//! A folder uses only those below it in this table:
 //!
 //! | folder | |
 //! |---|---|
 //! | [`hooks`] | the exports, and what each family of driver functions does around the real call |
 //! | [`lifecycle`] | arming, fork, and the end of the process |
-//! | [`watch`] | the watchdog, and what is done about a program that stands still |
+//! | [`watch`] | the watchdog, and the actions on a hang |
 //! | [`record`] | what is kept of a run: the recording, the log, the run folder; and the guard, which owns it all |
 //! | [`preload`] | loading functions ahead of their use |
 //! | [`lookup`] | how a program reaches the driver, and how it comes to reach the hooks instead |

@@ -36,10 +36,10 @@ pub struct Entry {
     pub caller: Caller,
 }
 
-/// What a call is about, as far as it matters to others: numbers of the state, 0 for nothing.
+/// The objects of a call: numbers of the state, 0 for none.
 ///
-/// The order is fixed because of the stream and the function: side by side, they would be read in one piece shortly after
-/// they were written in two, for which a processor has to wait.
+/// The order is fixed: the stream and the function must not be neighbours. The compiler would read both with one load shortly after two
+/// stores, and the processor cannot forward two stores to one load.
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
 pub struct About {
@@ -96,8 +96,8 @@ pub fn observe(
     real: impl FnOnce() -> i32,
     after: impl FnOnce(&Call, i32),
 ) -> i32 {
-    // The call stays where it is from here to the end, and the real one is made at one place: moving the call about, or its
-    // arguments, costs more than everything else that is done here.
+    // `call` is never moved, and the real call is made at one place: copying the call or its arguments costs more than all
+    // else here.
     let mut call = None;
     let ready = armed().and_then(|guard| {
         door::inside(|| {
@@ -155,7 +155,7 @@ fn begin<'a>(guard: &'static Guard, entry: Entry, call: &'a mut Option<Call>) ->
     }))
 }
 
-/// Whether the thread is not inside a call after all: it left the last one without returning from it.
+/// Whether the thread left its last call without returning (exception, jump, cancellation), and so is not inside a call.
 #[cold]
 fn recover(guard: &Guard, slot: &ThreadSlot, caller: Caller) -> bool {
     let abandoned = slot.abandoned(caller);
@@ -179,7 +179,7 @@ impl Call {
         CallStep::Settle.taken();
         self.slot.unmark();
         CallStep::Unmark.taken();
-        // Behind that: a landmark of a hazard finds no room in a lane where a record is open.
+        // After the record is closed: a hazard's record cannot go into a lane with an open record.
         if self.about.cold.is_some() {
             self.load_returned(result);
         }
@@ -292,12 +292,12 @@ impl Call {
         }
     }
 
-    /// A hazard: what the call does while this is in flight could have been a hang.
+    /// Notes a hazard: with another timing, the call could have hung behind this work.
     pub fn hazard(&self, code: Code, flags: Flags, behind: &InFlight) {
         self.note_hazard(code, flags, other(*behind), self.guard.now());
     }
 
-    /// The same, noted then.
+    /// The same, noted at this time.
     pub fn note_hazard(&self, code: Code, flags: Flags, other: ConflictingOperation, noted: Nanos) {
         let About { stream, stream_entry, context, function, .. } = self.about;
         let noted = HazardEvent {
@@ -374,7 +374,7 @@ impl Call {
                 return number;
             }
         }
-        // A copy, so that this call itself may stay in registers on the path that every call takes.
+        // A copy, so that the caller's `Call` stays in registers on the fast path.
         let call = *self;
         if handle > PER_THREAD {
             call.created_stream(handle)
@@ -519,7 +519,7 @@ pub fn published(entry: Entry, before: impl FnOnce(&mut Call), real: impl FnOnce
 /// What was in flight, as a hazard's record holds it.
 pub fn other(busy: InFlight) -> ConflictingOperation {
     match busy.stream {
-        // Work of streams that are gone: nothing more is known of it.
+        // Work of destroyed streams: no further facts.
         0 => ConflictingOperation::default(),
         stream => ConflictingOperation {
             stream,

@@ -26,14 +26,14 @@ impl Call {
             self.about.function = number;
             return;
         }
-        // A copy, so that this call itself may stay in registers on the path that every call takes.
+        // A copy, so that the caller's `Call` stays in registers on the fast path.
         let mut call = *self;
         call.uses_uncached(function);
         *self = call;
     }
 
-    /// What a use of the function is cached by. Launches have the handle itself: what else used it before says nothing of them,
-    /// and the first launch is of interest.
+    /// The cache key of a use. Launches have the handle itself, and other uses a different key: the first launch must not hit an
+    /// entry that another use made.
     #[inline(always)]
     fn use_key(&self, function: Handle) -> u64 {
         // No handle is odd.
@@ -118,8 +118,8 @@ impl Call {
         }
     }
 
-    /// The call has resolved a function of a module, which is loaded: by that, as drivers do, unless it was before. What was
-    /// loaded by other ways than those of its module, as a library's or by an eager driver, is nothing that was seen.
+    /// The call has resolved a function of a module, and the function is loaded. Drivers load it with this call, unless it was
+    /// loaded before. It does not count as a load by this call if the module is not present, or the driver loads eagerly.
     pub fn got_loaded(&self, number: u32) {
         let About { context, owner: module, .. } = self.about;
         let tracker = &self.guard.tracker;
@@ -147,7 +147,7 @@ impl Call {
             FunctionKind::Kernel if tracker.take_present_preloaded(owner, context) => ColdKind::Module,
             _ => ColdKind::Function,
         };
-        // What did not happen is not worth a question in the middle of a capture.
+        // A prevented hazard is not worth a driver call during a capture.
         if !tracker.context_entry(context).is_some_and(|context| context.capturing()) {
             self.meets(kind, Flags::PREVENTED);
         }

@@ -101,7 +101,7 @@ pub(super) fn primary_gone(entry: Entry, device: i32, real: impl FnOnce() -> i32
     )
 }
 
-/// The thread's current context changes. Which one it is is asked when it matters.
+/// The thread's current context changes. The guard asks for it only when needed.
 pub(super) fn current(_entry: Entry, real: impl FnOnce() -> i32) -> i32 {
     real()
 }
@@ -124,13 +124,12 @@ pub(super) fn synchronize(entry: Entry, context: Handle, real: impl FnOnce() -> 
     )
 }
 
-/// A call that the driver may hold until other work in the context has ended, or until another thread's call has.
+/// A call that the driver may block until other work in the context, or another thread's call, has ended.
 pub(super) fn waits_for_context(entry: Entry, real: impl FnOnce() -> i32) -> i32 {
     published(entry, |call| call.about.context = call.current_context(), real)
 }
 
-/// A limit of the context is set, for which the driver may hold the call as above. That of the stack is what a thread of a kernel
-/// has of local memory.
+/// A limit of the context is set, for which the driver may block as above. The stack limit sets the local memory of a kernel's threads.
 pub(super) fn sets_limit(entry: Entry, limit: i32, value: usize, real: impl FnOnce() -> i32) -> i32 {
     /// `CU_LIMIT_STACK_SIZE`.
     const STACK_SIZE: i32 = 0;
@@ -138,7 +137,7 @@ pub(super) fn sets_limit(entry: Entry, limit: i32, value: usize, real: impl FnOn
         entry,
         |call| {
             call.about.context = call.current_context();
-            // None of the others waits for anything.
+            // The other limits do not wait.
             if limit == STACK_SIZE {
                 call.waits_for_others();
             }
@@ -181,7 +180,7 @@ pub(super) fn frees(entry: Entry, address: u64, real: impl FnOnce() -> i32) -> i
         |call| {
             call.about.context = call.current_context();
             call.about.raw = RawPayload::memory(address, 0);
-            // There is nothing at address 0 to be released, and nothing is waited for.
+            // A release of address 0 waits for nothing.
             if address != 0 {
                 call.waits_for_others();
             }

@@ -9,8 +9,8 @@ use cudarc::driver::sys::{CUDA_MEMCPY2D, CUDA_MEMCPY3D};
 use lazyguard_core::trace::RawPayload;
 use std::mem::offset_of;
 
-/// A synchronous copy or memset, on the default stream. It leaves nothing in flight that the thread does not wait for. It is
-/// published, because it may block. Address and bytes are 0 where a structure describes them.
+/// A synchronous copy or memset, on the default stream. When it returns, nothing of it is in flight. It is published, because
+/// it may block. Address and bytes are 0 where a structure describes them.
 pub(super) fn synchronous(entry: Entry, destination: u64, bytes: usize, real: impl FnOnce() -> i32) -> i32 {
     observe(
         entry,

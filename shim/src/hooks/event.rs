@@ -16,11 +16,11 @@ pub(super) fn record(entry: Entry, event: Handle, stream: Handle, real: impl FnO
         entry,
         |call| {
             call.submits_to(stream);
-            // Before it is submitted: what another thread submits meanwhile may come behind it.
+            // Read before the submission: operations of other threads meanwhile may come after the event.
             number.set(call.about.stream_entry.map_or(0, |entry| entry.submitted_count() + 1));
             call.about.raw = RawPayload::about(event as u64);
             if call.about.flags & flag::CAPTURED != 0 {
-                // What is recorded in a capture is part of the graph, not of the stream; and to ask about it would end the capture.
+                // A record in a capture belongs to the graph, not to the stream, and a query of the event would end the capture.
                 call.guard.tracker.event_gone(event as u64);
                 idle::settle();
             }

@@ -21,12 +21,12 @@ use lazyguard_core::hazard::{ConflictingOperation, Flags, HazardEvent, Outstandi
 use lazyguard_core::model;
 use lazyguard_core::state::{ColdKind, FunctionKind, InFlight, Stream, StreamKind};
 
-/// Waits that are looked into at one call.
+/// The most waits examined at one call.
 const MOST_WAITS: usize = 8;
 
 impl Call {
-    /// Whether the driver says that a stream is busy; `None` where it cannot be asked. Once the driver has left a question of the
-    /// probe's unanswered, no thread of the program asks one, and the hook reports nothing that needs an answer.
+    /// Whether the driver says that a stream is busy; `None` where it cannot be asked. Once a query of the probe has not returned, threads
+    /// of the program no longer query the driver. The stream then counts as idle, so that the hook reports nothing.
     fn asked(&self, stream: u32) -> Option<bool> {
         if idle::probe_lost() {
             return Some(false);
@@ -47,8 +47,8 @@ impl Call {
         met
     }
 
-    /// Whether memory, where the guard can read it, does not satisfy a wait already. Where the guard could read it but has not yet,
-    /// the hook reports nothing.
+    /// Whether a wait is still unsatisfied by memory, as far as the guard can read it. While it is unknown whether reading is safe, the
+    /// hook reports nothing.
     fn stands(&self, wait: &Outstanding) -> bool {
         match driver_queries::host_memory(wait.wait.address, wait.wait.wide) {
             Held::Value(value) => !wait.wait.satisfied_by(value),
@@ -57,7 +57,7 @@ impl Call {
         }
     }
 
-    /// A write was submitted, which these waits stood before.
+    /// A write was submitted after these waits.
     pub fn written(&self, write: &ValueWrite, met: &[Outstanding]) {
         if !self.about.submits {
             return;
@@ -100,11 +100,11 @@ impl Call {
             thread: self.slot.thread(),
             caller: self.caller.address as u64,
         };
-        // Most waits are for what zeroed memory does not satisfy: then it need not be known.
+        // Zeroed memory does not satisfy most waits: then the content need not be read.
         let may_hold = wait.wait.satisfied_by(0);
         let held = || driver_queries::host_memory(wait.wait.address, wait.wait.wide).value();
         let holds = if may_hold { held() } else { None };
-        // What it holds may be asked when something meets it.
+        // A later hazard may need the content.
         own_memory::will_be_read();
         self.guard.hazards.waited(self.guard, wait, holds);
     }
@@ -129,7 +129,7 @@ impl Call {
         }
     }
 
-    /// A wait that the call would wait for, and that nothing submitted satisfies.
+    /// A stream wait that blocks the call, and that no submitted operation satisfies.
     fn stands_in_a_wait(&self, waits_for: WaitsFor) -> Option<(Flags, ConflictingOperation)> {
         let (hazards, tracker) = (&self.guard.hazards, &self.guard.tracker);
         if !hazards.has_waits() {
@@ -165,7 +165,7 @@ impl Call {
         })
     }
 
-    /// What has been in flight in the context for long.
+    /// An operation that has been in flight in the context for long.
     fn long_in_flight(&self) -> Option<ConflictingOperation> {
         let tracker = &self.guard.tracker;
         let of_context = tracker.streams().filter(|(_, stream)| stream.context() == self.about.context);
@@ -181,16 +181,16 @@ impl Call {
 
     // --- LG105: a copy that blocked the host ---
 
-    /// A copy of so many bytes is about to be submitted, from or to these addresses. A big one takes its time also where nothing
-    /// is in flight, and any one while its thread does not run, so that is found out first: in the record of the program's own
-    /// waits a stream is busy until it is asked after. Copies of page-locked memory are spared the question.
+    /// A copy of so many bytes is about to be submitted, from or to these addresses. A big copy is slow on an idle stream too, and
+    /// every copy is slow while its thread is not scheduled. So the hook first asks the driver whether the stream is busy: the state
+    /// counts it as busy until a wait or a query returns. Copies of page-locked memory need no query.
     pub fn copies(&self, bytes: u64, host: [u64; 2]) {
         let About { submits, stream_entry, stream, .. } = self.about;
         if !submits || !stream_entry.is_some_and(|s| s.busy(self.guard.tracker.stream_idle_until(s))) {
             return;
         }
         if bytes >= rules::BIG_COPY_BYTES || host.iter().any(|&address| driver_queries::is_pageable(address)) {
-            // The answer is in the state.
+            // The query stores its answer in the state.
             let _ = self.asked(stream);
         }
     }
@@ -223,7 +223,7 @@ impl Call {
             || self.guard.hazards.loaded_since(self.guard, self.entered, self.slot)
     }
 
-    /// The call blocked the host behind what was outstanding on its stream.
+    /// The call blocked the host behind outstanding operations of its stream.
     fn held_behind(&self, code: Code, flags: Flags) {
         let About { stream, stream_entry, .. } = self.about;
         let Some(entry) = stream_entry else { return };
@@ -286,10 +286,10 @@ impl Call {
 
     // --- LG108: code that is compiled ---
 
-    /// The code of a library is given to the driver, or of a module. What has to be compiled may be so at once.
+    /// The driver gets the code of a library or a module. It may compile the code in this call.
     pub fn loads_code(&self) {
         if self.about.raw.loaded_image().needs_compiler() {
-            // The answers are in the state.
+            // The queries store their answers in the state.
             let _ = idle::in_flight_beside_others(self.guard, self.about.context, self.slot.thread(), 0);
         }
     }
@@ -308,7 +308,7 @@ impl Call {
         }
     }
 
-    /// The call has compiled code, or was fast about it.
+    /// The call has loaded code that has to be compiled.
     pub fn compiled(&self) {
         let tracker = &self.guard.tracker;
         let own = u64::from(self.entry_point.class() == Class::Launch);
@@ -356,16 +356,16 @@ impl Call {
         let About { submits, stream, context, .. } = self.about;
         let tracker = &self.guard.tracker;
         let kind = |number: u32| tracker.stream_entry(number).map_or(StreamKind::Unknown, Stream::kind);
-        // What comes behind the grid anyway is nothing that it could wait for.
+        // The grid cannot wait for work that follows it in stream order.
         let in_turn = |filler: &Filler| filler.is_before(stream) || model::in_turn(kind(filler.stream), kind(stream));
         let others =
             |filler: &Filler| submits && filler.context == context && filler.stream != stream && !in_turn(filler);
         for filler in self.guard.hazards.fillers(self.guard) {
-            // On its own stream it delays nothing; there the hook asks only now and then.
+            // On its own stream the grid delays no other work: the hook queries only now and then.
             if filler.stream == stream && !self.guard.hazards.asks_again() {
                 continue;
             }
-            // The hook also asks for another reason: once the grid has ended, launches take the fast path again.
+            // The query also finds the end of the grid, after which launches take the fast path again.
             let busy = self.asked(filler.stream);
             if others(&filler) && busy == Some(true) {
                 let Filler { stream, launch, .. } = filler;

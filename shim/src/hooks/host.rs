@@ -1,4 +1,4 @@
-//! Host functions: a stream calls the program back, and goes on when that has returned.
+//! Host functions: a stream calls the program back, and continues when the function has returned.
 //!
 //! A hang may be about a host function that was called and has not returned, and only the host knows which. So the hook gives the
 //! driver a function of the guard's, which notes the call, makes it, and notes its return. The call itself shows that everything
@@ -105,7 +105,7 @@ fn submit(
             match wrapped(kept.cast()) {
                 Some(SUCCESS) => SUCCESS,
                 answer => {
-                    // SAFETY: the driver has not taken it, so nothing else has it.
+                    // SAFETY: the driver has refused the call, so this is the only pointer to the block.
                     unsafe { libc::free(kept.cast()) };
                     answer.unwrap_or_else(real)
                 }
@@ -115,7 +115,7 @@ fn submit(
     )
 }
 
-/// A block that says what the program asked for, or null.
+/// A block with the program's function and argument, or null.
 fn keep(call: &Call, function: Handle, user_data: Handle) -> *mut Wanted {
     // SAFETY: plain memory; no allocation of Rust's, which would end the process where there is none.
     let place = unsafe { libc::malloc(size_of::<Wanted>()) }.cast::<Wanted>();
@@ -157,7 +157,7 @@ fn take(kept: Handle) -> Wanted {
     wanted
 }
 
-/// Leaves a record, and what the call shows of the stream.
+/// Leaves a record, and stores the progress of the stream that the call proves.
 #[inline(never)]
 fn note(wanted: &Wanted, kind: Kind) {
     door::inside(|| {

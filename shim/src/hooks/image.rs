@@ -10,10 +10,10 @@ const FAT_BINARY: u32 = 0xBA55_ED50;
 const REFERENCE: u32 = 0x4662_43B1;
 const ELF: u32 = u32::from_le_bytes(*b"\x7fELF");
 
-/// In a fat binary's head: where the size of the head is, and where the size of what follows.
+/// Offsets in a fat binary's header: the size of the header, and the size of the entries.
 const HEAD_SIZE: usize = 6;
 const BODY_SIZE: usize = 8;
-/// In an entry of it: what it is, how large its head is, and how large its body.
+/// Offsets in an entry: its kind, the size of its header, and the size of its body.
 const ENTRY_KIND: usize = 0;
 const ENTRY_HEAD_SIZE: usize = 4;
 const ENTRY_BODY_SIZE: usize = 8;
@@ -22,15 +22,15 @@ const MACHINE_CODE: u16 = 2;
 /// Entries that are looked at.
 const MOST_ENTRIES: usize = 64;
 
-/// Images up to this size are looked through for what prints.
+/// Images up to this size are searched for `printf`.
 const MOST_BYTES: usize = 128 << 10;
 /// The names of the function by which kernels print, as a table of symbols holds them.
 const PRINT: [&[u8]; 2] = [b"\0vprintf\0", b"\0printf\0"];
 
-/// Whether so many bytes from there on have the name of what prints in them.
+/// Whether these bytes hold the name of a `printf` function.
 ///
 /// # Safety
-/// They are there.
+/// `size` bytes are readable from `code` on.
 unsafe fn prints(code: *const u8, size: usize) -> u64 {
     if size > MOST_BYTES {
         return 0;
@@ -45,10 +45,10 @@ unsafe fn prints(code: *const u8, size: usize) -> u64 {
     }
 }
 
-/// The size of an ELF file by its own summary: where its table of sections ends, or the last of its sections.
+/// The size of an ELF file: the end of its section table.
 ///
 /// # Safety
-/// It begins here.
+/// `code` is the beginning of an ELF file.
 unsafe fn elf_size(code: *const u8) -> usize {
     const SECTIONS_AT: usize = 0x28;
     const SECTION_BYTES: usize = 0x3a;

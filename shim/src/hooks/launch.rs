@@ -29,7 +29,7 @@ pub(super) fn kernel(
     launch(entry, function, stream, Extent { grid, block, shared_bytes }, real)
 }
 
-/// The fast path, if the launch is like an earlier one of the thread and nothing is out of the ordinary; else the slow path.
+/// The fast path, if the thread has made a launch of this kind before and no special state is set; else the slow path.
 #[inline(always)]
 fn launch(entry: Entry, function: Handle, stream: Handle, size: Extent, real: impl FnOnce() -> i32) -> i32 {
     let Some(Some((guard, slot, fast))) = door::leaf(|| begin(entry, function, stream, size)) else {
@@ -79,7 +79,7 @@ fn begin(
 #[cold]
 #[inline(never)]
 fn held(guard: &'static Guard, slot: &'static ThreadSlot, entry: Entry, fast: &FastLaunch, result: i32) {
-    // Most of what is slow has nothing to do with the queue.
+    // Most slow launches are not due to a full queue.
     if result != SUCCESS || !rules::queue_is_deep(fast.outstanding_count()) {
         return;
     }
@@ -114,7 +114,7 @@ fn launch_observed(entry: Entry, function: Handle, stream: Handle, size: Extent,
         |call, result| {
             call.launched(result);
             if call.about.cold.is_some() && result == SUCCESS && call.is_first_launch() {
-                // It was not loaded before, and could not be asked.
+                // The function's attributes can be queried only now that it is loaded.
                 call.sets_local_memory_aside(function);
             }
             let default_stream = call.is_default(stream);

@@ -48,9 +48,9 @@ pub(super) fn unload(entry: Entry, owner: Handle, real: impl FnOnce() -> i32) ->
             call.waits_for_others();
             call.guard.hazards.owner_gone(owner as u64);
             call.guard.loader.owner_goes(owner as u64);
-            // Before the call: when it has returned, the handles may mean another thread's new functions.
+            // Before the call: once it has returned, the driver may reuse the handles for another thread's functions.
             call.guard.tracker.owner_gone(owner as u64);
-            // No thread may be asking the driver about them when they go.
+            // No thread may query the driver about them while they are destroyed.
             idle::settle();
         },
         real,

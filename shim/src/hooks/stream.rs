@@ -11,7 +11,7 @@ use std::cell::Cell;
 /// `CU_STREAM_NON_BLOCKING`.
 const NON_BLOCKING: u32 = 1;
 
-/// `CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD`: the capture goes on.
+/// `CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD`: the capture continues.
 const WRONG_THREAD: i32 = 908;
 /// `CUDA_ERROR_INVALID_HANDLE`.
 const INVALID_HANDLE: i32 = 400;
@@ -35,7 +35,7 @@ pub(super) fn create(entry: Entry, stream: Handle, flags: u32, real: impl FnOnce
             // SAFETY: the driver has just filled it in.
             let stream = unsafe { *stream.cast::<Handle>() };
             let kind = if flags & NON_BLOCKING != 0 { StreamKind::NonBlocking } else { StreamKind::Blocking };
-            // A handle that is known belonged to a stream whose end was not seen.
+            // A known handle: the guard did not see the end of an earlier stream.
             call.guard.tracker.stream_gone(key(stream));
             let number = call.guard.tracker.stream(key(stream), call.about.context, kind, call.entered);
             call.made_stream(number);
@@ -43,14 +43,14 @@ pub(super) fn create(entry: Entry, stream: Handle, flags: u32, real: impl FnOnce
     )
 }
 
-/// A stream is destroyed. The driver lets what is in flight on it end.
+/// A stream is destroyed. The driver completes the operations in flight on it.
 pub(super) fn destroy(entry: Entry, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
     observe(
         entry,
         |call| {
             call.on_stream(stream);
-            // Before the call: when it has returned, the handle may mean another thread's new stream. One that the driver
-            // refuses to destroy is learnt again.
+            // Before the call: once it has returned, the driver may reuse the handle for another thread's stream. If the driver
+            // refuses the call, the next use adds the stream again.
             call.guard.tracker.stream_gone(key(stream));
             idle::settle();
         },
@@ -92,7 +92,7 @@ pub(super) fn submit(entry: Entry, stream: Handle, real: impl FnOnce() -> i32) -
     observe(entry, |call| call.submits_to(stream), real, |_, _| {})
 }
 
-/// A capture begins. Noted before, so that no thread asks the context a question that would spoil it.
+/// A capture begins. Noted before the call, so that no thread makes a query that would invalidate it.
 pub(super) fn begin_capture(entry: Entry, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
     let began = Cell::new(false);
     observe(

@@ -140,7 +140,7 @@ fn build(initialised: Initialised) {
     guard.arm();
     match tasks::too_few() {
         Some(why) => {
-            // A user who wants an action on a hang, here or by `lazyguard run`, has to know that the guard sees no hang.
+            // Without the watchdog there are no actions on a hang. A user who has set one gets a line.
             if !matches!(guard.settings.on_hang, OnHang::Report) || environment::get(RUN_ROOT).is_some() {
                 standard_error::line(&why);
             }

@@ -73,7 +73,7 @@ extern "C-unwind" fn exiting() {
         watchdog::at_exit(guard);
         let summary = guard.summary("exit");
         guard.log.finish(guard, guard.folder.as_ref());
-        // A kill from here on leaves a process that did not end in an orderly way, and not a guard that stepped aside.
+        // From here on, a kill is recorded as a kill, not as a guard that stepped aside.
         process::retire();
         if guard.settings.out.is_some() || guard.reports.hangs() > 0 {
             guard.mappings.at_the_end(guard);

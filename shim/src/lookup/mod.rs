@@ -8,7 +8,7 @@
 //! | [`dlsym`] | look-ups by `dlsym`, of programs that open the driver themselves, among them every CUDA runtime |
 //! | [`proc_address`] | look-ups by `cuGetProcAddress`, by which runtimes look up everything else |
 //! | [`driver`] | the real functions |
-//! | [`driver_queries`] | what the driver answers at any time |
+//! | [`driver_queries`] | queries that the driver answers at any time |
 //! | [`table`] | the table of hooks, which the hooks register |
 //! | [`unhooked`] | names that were asked for and are not hooked |
 //! | [`objects`] | which loaded object an address belongs to |

@@ -86,7 +86,7 @@ fn wait(slot: &ThreadSlot, open: OpenRecord, context: u32, patience: Duration) {
             // Release: partner of the Acquire in `breached`; it is set before the submission is made.
             BREACHED.store(true, Ordering::Release);
             pass_through::note(PassThrough::GatePatience);
-            // No other thread has to wait its patience out for a loading that makes no progress.
+            // Opened, so that no other thread waits for a load that makes no progress.
             HOT.gate.store(OPEN, Ordering::SeqCst);
             slot.mark(&open);
             return;
@@ -107,7 +107,7 @@ impl Closed {
         BREACHED.store(false, Ordering::Relaxed);
         let closed = Self(context);
         if !HOT.fence_needed.load(Ordering::Relaxed) && !membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) {
-            // It was there when it was registered for; without it, which threads are inside cannot be known.
+            // Registration succeeded, but the call failed: without the barrier, the marks of other threads may not be visible.
             HOT.fence_needed.store(true, Ordering::SeqCst);
             return None;
         }

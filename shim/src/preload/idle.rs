@@ -106,7 +106,7 @@ impl Questions {
 /// Threads that are asking streams.
 static ASKING: AtomicU32 = AtomicU32::new(0);
 
-/// The probe's thread is asking; where it is lost, no thread waits for it.
+/// Whether the probe's thread is in a query. No thread waits for a lost one.
 static PROBING: AtomicU32 = AtomicU32::new(0);
 static PROBE_LOST: AtomicBool = AtomicBool::new(false);
 
@@ -132,7 +132,7 @@ pub fn probe_lost() -> bool {
     PROBE_LOST.load(Ordering::SeqCst)
 }
 
-/// The probe's thread has not come back, and may never.
+/// The query of the probe's thread has not returned, and may never return.
 pub fn give_up_probe() {
     PROBE_LOST.store(true, Ordering::SeqCst);
 }
@@ -207,7 +207,7 @@ pub fn is_busy(process: &Process, context: u32, number: u32, thread: u32, own: u
     if stream.context() != context && matches!(stream.kind(), StreamKind::Legacy | StreamKind::PerThread) {
         return None;
     }
-    // What is captured is no hazard yet.
+    // A captured operation is not submitted, and so is no hazard.
     if captures_somewhere(process, stream.context()) {
         return None;
     }
@@ -220,10 +220,10 @@ fn captures_somewhere(process: &Process, context: u32) -> bool {
     process.tracker.context_entry(context).is_some_and(|context| context.capturing())
 }
 
-/// Whether another thread may be about to fill a stream's queue, and to block on that. Then a question right behind that launch
-/// would block as well, and with it the thread that is to submit what the stream waits for. That no thread is in such a call yet
-/// does not help: the next one may find the queue full. Far from full, the queue takes longer to fill than the question takes. The
-/// hook asks the stream that the call itself is about: there the call has to wait as well.
+/// Whether another thread may be about to fill a stream's queue, and to block in that call. A query at that time would block too. So
+/// would this thread, which may be the one that submits what the stream waits for. It is not enough that no thread is in such a call
+/// yet: the next launch may find the queue full. A queue far from full takes longer to fill than a query takes. The call's own stream
+/// is always queried: the call itself has to wait there.
 fn is_being_filled(process: &Process, number: u32, own: u32) -> bool {
     let Some(stream) = process.tracker.stream_entry(number).filter(|_| number != own) else { return false };
     queue_is_deep(stream.outstanding_count(process.tracker.stream_idle_until(stream)))
@@ -234,8 +234,8 @@ fn is_being_filled(process: &Process, number: u32, own: u32) -> bool {
 /// A thread that fills a queue submits again within this time.
 const LATELY_NANOS: u64 = 10_000_000;
 
-/// Whether a thread is in a call that submits to a stream: it may be blocked there, with the queue full, and a thread that asks that
-/// stream then is blocked with it.
+/// Whether a thread is in a call that submits to a stream. With a full queue, that thread is blocked, and so is a thread that queries
+/// the stream.
 fn a_thread_submits_to(process: &Process, number: u32) -> bool {
     let asks = |class: Class| class.synchronizes() || matches!(class, Class::StreamQuery | Class::EventQuery);
     process
@@ -255,7 +255,7 @@ fn ask(process: &Process, number: u32, thread: u32) -> Option<bool> {
     let handle = stream.handle() as Handle;
     let legacy = stream.kind() == StreamKind::Legacy;
     if legacy && (captures_somewhere(process, stream.context()) || captures_may_go_unseen()) {
-        // It waits for blocking streams, so the question ends the capture of one.
+        // The legacy stream waits for blocking streams, so a query invalidates the capture of one.
         return None;
     }
     let mut capturing = 0;

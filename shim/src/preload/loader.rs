@@ -38,7 +38,7 @@ const BACK_OFF: u64 = 10;
 /// The longest that the gate is kept closed at a time.
 const AT_A_TIME: Duration = Duration::from_millis(200);
 
-/// The least that is worth closing the gate for.
+/// The shortest span for which the gate is closed.
 const WORTH_NANOS: u64 = 2_000_000;
 
 /// See the module.
@@ -55,7 +55,7 @@ pub struct Loader {
     loaded: AtomicU64,
 }
 
-/// What one attempt came to.
+/// The result of one attempt.
 #[derive(Default)]
 struct Outcome {
     loaded: u64,
@@ -89,7 +89,7 @@ impl Loader {
         self.driver_eager.load(Ordering::Relaxed)
     }
 
-    /// Something the guard does because of, or despite, a setting of the user's.
+    /// Notes an action of the guard that follows from, or departs from, a setting.
     pub fn note(&self, text: String) {
         self.queue().notes.push(text);
     }
@@ -214,7 +214,7 @@ impl Loader {
         }
         let Some(_current) = Current::make(handle) else { return false };
         let idle = clear && self.idle(process, context, slot.thread());
-        // Only now: an unload that was under way has removed its items, and the next one waits at the gate.
+        // Read after the gate is closed: an unload in progress has removed its items, and the next one waits at the gate.
         let items = pending();
         let outcome = if idle {
             self.load(process, context, &items, at_start, &closed)
@@ -256,7 +256,7 @@ impl Loader {
     fn idle(&self, process: &Process, context: u32, thread: u32) -> bool {
         match self.questions.whole_context_idle(process, context) {
             Some(idle) => idle,
-            // What could not be numbered is not followed.
+            // The tables were full: objects without a number are not tracked.
             None => process.tracker.overflowed() == 0 && idle::in_flight(process, context, thread).is_empty(),
         }
     }
@@ -375,8 +375,7 @@ impl Drop for Current {
     }
 }
 
-/// Waits until no other thread is in a call that the gate would have stopped; `false` if one stays in it, which it does when the
-/// context is busy.
+/// Waits until no other thread is in a call that the gate stops. `false` if a thread stays in one: the context is busy.
 fn nothing_under_way(process: &Process, own: &ThreadSlot, context: u32) -> bool {
     let since = Instant::now();
     loop {

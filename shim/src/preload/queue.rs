@@ -36,18 +36,18 @@ pub struct Queue {
     pending: Vec<(u32, Item)>,
     /// Libraries that are loaded, for the contexts still to come.
     pub libraries: Vec<u64>,
-    /// What has been spent, by context: each loads for itself.
+    /// The spent budget of each context.
     spent: BTreeMap<u32, Spent>,
     skipped: BTreeMap<Skip, u64>,
-    /// Items of which it has been counted that they met work in flight.
+    /// Items already counted as not loaded because of work in flight.
     met_work: HashSet<(u32, Item)>,
     /// Kernels and time spent on what turned up late, in all contexts.
     pub late: Spent,
-    /// Devices of which a context has been created before: the next one is no start.
+    /// Devices that have had a context: a further context does not start the device.
     pub started: HashSet<i32>,
     /// What the CUDA runtime instances were answered.
     pub runtimes: Vec<NudgeAnswer>,
-    /// What the guard does because of, or despite, a setting of the user's.
+    /// Actions of the guard that follow from, or depart from, a setting.
     pub notes: Vec<String>,
 }
 

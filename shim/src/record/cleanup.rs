@@ -1,6 +1,6 @@
 //! Which private folders of earlier processes the library removes before it makes one. The core says what may be removed.
 //!
-//! Must not: look at many folders, for a program is starting, or wait.
+//! Must not: examine many folders, because a program is starting, or wait.
 
 use crate::runtime::files;
 use lazyguard_core::old_runs::{namespace, tidy, Sight};
@@ -12,7 +12,7 @@ pub fn run(base: &Path, user: u32) {
     let sight = Sight {
         user,
         namespace: namespace(),
-        // What a failed run of a large job leaves is less than this; the rest is left to later processes and to `lazyguard clean`.
+        // More than a failed run of a large job leaves. Later processes and `lazyguard clean` remove the rest.
         entries: 4096,
         now: SystemTime::now(),
         exists: &exists,

@@ -20,7 +20,7 @@ use std::ops::Deref;
 /// See the module.
 #[repr(C)]
 pub struct Guard {
-    /// What every part of the guard knows. First, so that a pointer to the guard is one to the process.
+    /// The part that every module uses. First, so that a pointer to the guard is one to the process.
     pub process: Process,
     /// What is preloaded.
     pub loader: Loader,
@@ -30,7 +30,7 @@ pub struct Guard {
     pub backing: Backing,
     /// The sign of life.
     pub heartbeat: Heartbeat,
-    /// Which files' code lies where.
+    /// The mapped code files.
     pub mappings: Mappings,
     /// The log.
     pub log: Log,
@@ -38,7 +38,7 @@ pub struct Guard {
     pub reports: Reports,
     /// Requests for a report.
     pub requests: Requests,
-    /// What another timing would have made a hang.
+    /// The hazards.
     pub hazards: Hazards,
 }
 

@@ -27,9 +27,9 @@ use std::time::Duration;
 #[derive(Default)]
 pub struct Hazards {
     fold: Mutex<Aggregator>,
-    /// The hazards hold an occurrence that is not in the file.
+    /// Whether an occurrence is not yet in the file.
     news: AtomicBool,
-    /// Held while the file is written; whether that has come to an end.
+    /// Held while the file is written; `true` once no more is written.
     ended: Mutex<bool>,
     /// Waits for values that no submitted write satisfies, and how many there are: a call that finds none need not look.
     waits: Mutex<Waits>,
@@ -52,9 +52,9 @@ type Resident = HashMap<(u64, u32, u32), u64>;
 /// A grid in flight that fills its device.
 #[derive(Clone, Copy, Debug)]
 pub struct Filler {
-    /// The number of its stream, and of that one's context.
+    /// The number of its stream.
     pub stream: u32,
-    /// See above.
+    /// The number of that stream's context.
     pub context: u32,
     /// The launch.
     pub launch: Operation,
@@ -72,7 +72,7 @@ impl Filler {
 /// Streams that are remembered to wait for a grid; of the first ones, as a program has few.
 pub const MOST_BEHIND: usize = 8;
 
-/// Grids that are followed, functions that are remembered, libraries that are.
+/// The most grids tracked, and the most functions and libraries kept.
 const MOST_FILLERS: usize = 16;
 const LAUNCHES_A_QUESTION: u64 = 64;
 const MOST_RESIDENT: usize = 256;
@@ -132,7 +132,7 @@ impl Hazards {
         self.load_ended.fetch_max(now, Ordering::Relaxed);
     }
 
-    /// Whether another thread was in a call that loads since: that has the driver's lock, and explains what took long.
+    /// Whether another thread was in a call that loads since then. That call holds the driver's lock, and explains the delay.
     pub fn loaded_since(&self, process: &Process, entered: Nanos, own: &ThreadSlot) -> bool {
         let loads = |slot: &ThreadSlot| {
             slot.published().is_some_and(|call| call.cold != 0 || call.entry_point.class().loads_module())
@@ -164,7 +164,7 @@ impl Hazards {
     /// A grid was launched that fills its device: from now on every launch takes the slow path.
     pub fn fills(&self, process: &Process, filler: Filler) {
         let mut fillers = lock(&self.fillers);
-        // Of one stream, the newest ends last, and one question a launch is enough.
+        // Only the newest grid of a stream is kept: it ends last, and one query for each launch is enough.
         fillers.retain(|known| known.stream != filler.stream);
         if fillers.len() == MOST_FILLERS {
             fillers.remove(0);
@@ -222,7 +222,7 @@ impl Hazards {
         })
     }
 
-    // --- what it comes to ---
+    // --- results ---
 
     /// How often each code arose: what was prevented, or what was not. Nothing where that cannot be had at once.
     pub fn counts(&self, prevented: bool) -> Vec<(String, u64)> {
@@ -269,8 +269,8 @@ impl Hazards {
 
     fn write(&self, process: &Process, folder: Option<&RunFolder>, at_least: bool) {
         let Some(folder) = folder else { return };
-        // A thread that was stopped while it held the lock costs the file only. The copy lets no thread that notes a hazard wait
-        // for names to be translated and sentences to be made.
+        // If a stopped thread holds the lock, only the file is lost. A copy, so that threads that note a hazard do not wait while
+        // names are demangled and messages are written.
         let Some(fold) = self.fold.try_lock().ok().map(|fold| fold.clone()) else {
             return self.news.store(at_least, Ordering::Relaxed);
         };
@@ -286,7 +286,7 @@ impl Hazards {
             hazards,
             overflow,
         };
-        // A file that the user has not asked for is not missed.
+        // Not reported where the user has not asked for the file.
         if let (Err(error), true, false) = (folder.replace(HAZARDS, &file.json()), folder.asked_for(), at_least) {
             standard_error::line(&format!("the hazards could not be kept in {}: {error}", folder.path().display()));
         }

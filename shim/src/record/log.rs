@@ -82,7 +82,7 @@ fn dispatch_to(lines: Lines) -> Dispatch {
     Dispatch::new(subscriber)
 }
 
-/// Makes what the libraries keep for the calling thread, by saying something that is not kept.
+/// Creates the libraries' thread-local data for the calling thread, by an event that is not written.
 pub fn warm_up() {
     dispatcher::with_default(&dispatch_to(Lines::default()), || tracing::trace!("nothing"));
 }
@@ -238,7 +238,7 @@ fn append(folder: &RunFolder, lines: &[u8]) -> io::Result<()> {
     file.write_all(lines)
 }
 
-/// Says one record. The field names are the log's format: `docs/CONFIGURATION.md` lists them.
+/// Logs one record. The field names are the log's format: `docs/CONFIGURATION.md` lists them.
 fn say(process: &Process, followed: &Followed) {
     let (tracker, record) = (&process.tracker, &followed.record);
     let call = record.entry_point.symbol();

@@ -37,7 +37,7 @@ impl Mappings {
     /// What is due when a hang is reported.
     pub fn at_a_hang(&self, process: &Process) {
         for (_, slot) in process.tracker.threads().filter(|(_, slot)| slot.in_use()) {
-            // One that has just ended has no name to be read, and keeps the one it had.
+            // A thread that has just ended keeps its last name.
             Some(thread::name(slot.thread()))
                 .filter(|name| !name.is_empty())
                 .iter()
@@ -46,9 +46,9 @@ impl Mappings {
         self.note(process);
     }
 
-    /// What is due at an orderly end: of a process that is over soon, the log's thread may not have come to looking at the files.
+    /// For an orderly end: in a short process, the log's thread may not have read the mappings yet.
     pub fn at_the_end(&self, process: &Process) {
-        // Where that thread is looking at this moment, the exiting thread waits for what it finds, but not for long.
+        // If the log's thread is reading them now, the exiting thread waits for it, but not for long.
         let nothing_is_noted = (0..10).find_map(|_| match self.noted.try_lock() {
             Ok(noted) => Some(noted.is_empty()),
             Err(_) => {
@@ -63,9 +63,9 @@ impl Mappings {
 
     /// A function is used for the first time, from this address.
     pub fn called_from(&self, address: u64) {
-        // The thread that looks at the files just now knows of this one soon.
+        // The thread that holds the lock is reading the mappings, and will find this file.
         let Ok(noted) = self.noted.try_lock() else { return };
-        // Nothing is noted yet where the log's thread has not started; it begins by looking.
+        // Empty until the log's thread has started, which reads the mappings first.
         if address != 0 && !noted.is_empty() && !noted.iter().any(|(begin, end)| (*begin..*end).contains(&address)) {
             self.wanted.store(true, Ordering::Relaxed);
         }

@@ -5,7 +5,7 @@
 //! | [`guard`](mod@guard) | the guard: the process, what is preloaded, and everything here |
 //! | [`recording`] | the memory or file that the recording lies in |
 //! | [`heartbeat`] | its sign of life |
-//! | [`mappings`] | which files' code lies where |
+//! | [`mappings`] | the mapped code files |
 //! | [`log`] | the log |
 //! | [`upkeep`] | the log's thread |
 //! | [`hazards`] | the hazards of the process |

@@ -1,4 +1,4 @@
-//! The open report: what the watchdog has reported last and what has not gone on since, as far as the guard knows.
+//! The open report: the newest report of the watchdog, as long as the standstill lasts as far as the guard knows.
 //!
 //! Protocol: the watchdog's thread writes it, and the exiting thread takes it if the exit comes before the watchdog looks again.
 //! The exiting thread only tries the locks, for a short time.
@@ -17,11 +17,11 @@ use std::time::Duration;
 /// A call in which a thread waits, or repeated queries: the thread, and when it began.
 pub type Waiting = (u32, Nanos);
 
-/// A report, and what waited then.
+/// A report, and the waits at its time.
 pub struct Reported {
     /// The report.
     pub report: HangReport,
-    /// What waited.
+    /// The waits.
     pub waiting: Vec<Waiting>,
 }
 
@@ -30,9 +30,9 @@ pub struct Reported {
 pub struct Reports {
     /// The report that is open.
     pub open: Mutex<Option<Reported>>,
-    /// Held while a report is written; whether no more are, because the summary of the end is being written.
+    /// Held while a report is written; `true` once no more are written, because the final summary is.
     pub ended: Mutex<bool>,
-    /// What the recording has of the threads that are in no driver call, and since when.
+    /// The recorded activity of threads outside driver calls, and its time.
     pub activity: Mutex<(Nanos, BTreeMap<u32, ThreadActivity>)>,
     hangs: AtomicU64,
 }

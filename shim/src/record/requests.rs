@@ -27,12 +27,12 @@ use std::time::Duration;
 pub struct Requests {
     /// The file that is looked at, where the recording is in memory.
     file: Option<RequestFile>,
-    /// The newest request that was answered, or what stood there in the beginning.
+    /// The newest answered request, or the initial number.
     answered: AtomicU64,
     /// Whether requests come by the recording's header.
     in_recording: bool,
     announced: AtomicBool,
-    /// Held while one is answered; whether no more are.
+    /// Held while one is answered; `true` once no more are answered.
     ended: Mutex<bool>,
 }
 
@@ -66,7 +66,7 @@ impl Requests {
         let Some(asked) = asked.filter(|&number| number != self.answered.load(Ordering::Relaxed)) else { return };
         let Some(report) = report() else { return };
         let dump = DumpReport::new(asked, process.settings.hang_after_nanos, process.tracker.counts(), report);
-        // What cannot be written now is not tried again: the command sees that it was answered, and that nothing came.
+        // A failed write is not retried: the command sees the number of the answer, and finds no answer.
         let _ = folder.replace(DUMP_TEXT, dump.text().as_str()).and_then(|()| folder.replace(DUMP, &dump.json()));
         self.answered.store(asked, Ordering::Relaxed);
         recorder.answered(asked);

@@ -42,8 +42,8 @@ impl RunFolder {
     /// Makes the folder, or says in one line why the one that was asked for could not be made.
     pub fn make(template: Option<&str>) -> Option<Self> {
         let process = std::process::id();
-        // What a run has left running when it was over, and with it its folder, is on its own. A folder that this user may not look
-        // at is there.
+        // A process may outlive its run, whose folder is then gone: it gets a private folder. A folder that this user may not read
+        // exists.
         let is_gone = |root: &str| fs::metadata(root).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
         let is_over = || environment::get(RUN_ROOT).is_some_and(|root| is_gone(&root));
         match template.filter(|_| !(is_for_a_run_alone() && is_over())) {
@@ -55,7 +55,7 @@ impl RunFolder {
         }
     }
 
-    /// What is left where the folder that was asked for cannot be made.
+    /// The fallback where the requested folder cannot be made.
     fn instead_of(template: &str, process: u32, error: &io::Error) -> Option<Self> {
         let complain =
             |then: &str| standard_error::line(&format!("LAZYGUARD_OUT={template:?} cannot be used: {error}; {then}"));
@@ -151,7 +151,7 @@ impl RunFolder {
         drop(file);
         let replaced = written.and_then(|()| fs::rename(&fresh, self.path.join(name)));
         if replaced.is_err() {
-            // What could not be written as a whole is not left there in part.
+            // No incomplete file is left.
             let _ = fs::remove_file(&fresh);
         }
         replaced

@@ -1,7 +1,7 @@
 //! Files that the guard opens in the program's process: opening one never waits.
 //!
-//! A folder that the user has named may be one that others write to as well, and the path of a mapped file may have become anything
-//! since. A FIFO in the place of a file would hold a thread of the guard for good, and at the end of the process the program itself.
+//! Other users may write to a folder that the user has named, and the file at the path of a mapping may have been replaced. A FIFO in
+//! its place would block a thread of the guard for good, and at the end of the process the program itself.
 //!
 //! Must not: open anything but regular files. What lies under /proc/self is regular.
 
@@ -15,7 +15,7 @@ pub fn open(path: impl AsRef<Path>) -> io::Result<File> {
     open_with(path.as_ref(), OpenOptions::new().read(true), 0)
 }
 
-/// The same where a link is none of the guard's doing.
+/// The same for a file that the guard made, which is never a link.
 pub fn open_unlinked(path: &Path) -> io::Result<File> {
     open_with(path, OpenOptions::new().read(true), libc::O_NOFOLLOW)
 }
@@ -25,7 +25,7 @@ pub fn rewrite(path: &Path) -> io::Result<File> {
     open_with(path, OpenOptions::new().write(true).create(true).truncate(true), libc::O_NOFOLLOW)
 }
 
-/// Whether there is a regular file under this name, or nothing: what opens the name by itself does not wait then.
+/// Whether the path is a regular file or missing: a library that opens it does not block then.
 pub fn is_file_or_missing(path: &Path) -> bool {
     fs::symlink_metadata(path).map_or_else(|error| error.kind() == io::ErrorKind::NotFound, |about| about.is_file())
 }

@@ -22,16 +22,16 @@ const PAGE: u64 = 4096;
 /// This process's memory, read by the kernel.
 pub struct OwnMemory {
     process: libc::pid_t,
-    /// Whether the system call is not to be had, or must not be tried.
+    /// Whether the system call is missing, or must not be tried.
     by_file: Cell<bool>,
     file: OnceCell<Option<File>>,
 }
 
 /// Whether the process has forbidden system calls to itself; see the module.
 struct Filter {
-    /// When it was looked at last, and in the lowest bit whether there was none; 0 for never.
+    /// The time of the last check, and in the lowest bit whether there was no filter; 0 for never.
     seen: AtomicU64,
-    /// Since when a thread has wanted to know, and when last; 0 for never.
+    /// The times of the first and the last request for a check; 0 for never.
     wanted_since: AtomicU64,
     wanted_at: AtomicU64,
 }
@@ -40,7 +40,7 @@ static FILTER: Filter =
     Filter { seen: AtomicU64::new(0), wanted_since: AtomicU64::new(0), wanted_at: AtomicU64::new(0) };
 
 impl Filter {
-    /// For how long it is looked at after a thread wanted to know.
+    /// How long checks continue after a request.
     const WANTED: Nanos = 60_000_000_000;
 
     fn look(&self) {
@@ -61,8 +61,8 @@ impl Filter {
         at != 0 && clock::now().saturating_sub(at) <= Self::WANTED
     }
 
-    /// Whether there was none at the last look; nothing where there was no look since it is wanted. One that cannot be ruled out
-    /// may be there.
+    /// Whether the last check found no filter; `None` without a check since the request. A filter that cannot be ruled out
+    /// counts as one.
     fn was_none(&self) -> Option<bool> {
         let seen = self.seen.load(Ordering::Relaxed);
         (self.is_wanted() && seen > self.wanted_since.load(Ordering::Relaxed)).then_some(seen & 1 == 1)
@@ -82,7 +82,7 @@ pub fn look_for_a_filter() {
     }
 }
 
-/// Memory is going to be read without files: by then it has been looked.
+/// Requests a check, because memory will be read without files later.
 pub fn will_be_read() {
     FILTER.want();
 }
@@ -153,7 +153,7 @@ impl OwnMemory {
 
     fn some_by_file(&self, address: u64, into: &mut [u8]) -> usize {
         let file = self.file.get_or_init(|| File::open("/proc/self/mem").ok());
-        // The file's places are signed.
+        // Offsets in the file are signed.
         let is_a_place = i64::try_from(address).is_ok();
         file.as_ref().filter(|_| is_a_place).and_then(|file| file.read_at(into, address).ok()).unwrap_or(0)
     }

@@ -20,7 +20,7 @@ const ADDRESS_OPTIONS: &CStr = c"verify_asan_link_order=0";
 /// As a file of suppressions has them.
 const THREAD_SUPPRESSIONS: &CStr = c"called_from_lib:liblazyguard.so$\n";
 
-/// Called by AddressSanitizer's runtime, if there is one in the process; what the environment says counts more.
+/// Called by AddressSanitizer's runtime, if the process has one; the environment overrides it.
 #[no_mangle]
 extern "C" fn __asan_default_options() -> *const c_char {
     ADDRESS_OPTIONS.as_ptr()

@@ -60,7 +60,7 @@ pub fn is_there() -> bool {
     remembered.1 != 0 && identity() == Some(remembered)
 }
 
-/// How long a reader that does not read is waited for.
+/// How long to wait for a reader that does not read.
 const PATIENCE_MILLIS: i32 = 1000;
 
 /// A pipe that is ready takes so much without a wait.

@@ -28,7 +28,7 @@ impl Door {
     pub const NONE: Self = Self { frame: 0, state: 0, kind: 0 };
 }
 
-/// All of it.
+/// The thread-local variable.
 #[repr(C)]
 struct Own {
     mine: Mine,
@@ -96,8 +96,8 @@ pub fn door() -> Door {
     unsafe { (&raw const (*place()).door).read() }
 }
 
-/// Changes it. The frame's address goes last where the thread comes in, and first where it leaves: a signal handler on top of this
-/// finds the thread outside, or the whole.
+/// Stores it. The frame's address is written last on entry, and first on exit: a signal handler in between finds the thread outside, or
+/// a complete value.
 #[inline(always)]
 pub fn set_door(door: Door) {
     let place = place();
@@ -117,8 +117,8 @@ pub fn get() -> Mine {
     unsafe { (&raw const (*place()).mine).read() }
 }
 
-/// Changes the calling thread's. A signal handler on top of this finds the former, none, or the new: the rest counts for
-/// nothing without the process's pointer, which goes first and comes last.
+/// Stores the calling thread's. The process's pointer is cleared first and written last: a signal handler in between finds the
+/// old value, none, or the new.
 pub fn set(mine: Mine) {
     let place = place();
     // SAFETY: as above. Volatile, so that the compiler keeps the order.

@@ -206,7 +206,7 @@ impl Running {
             0 => return None,
             waited if waited == self.supervisor => {}
             _ if std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted => return None,
-            // Another process has waited for it, as a debugger might.
+            // Another process, such as a debugger, has waited for it.
             _ => {}
         }
         let (error, status) = (self.given.error.load(Ordering::Acquire), self.given.status.load(Ordering::Acquire));
@@ -281,7 +281,7 @@ extern "C" fn supervise(given: *mut c_void) -> c_int {
     0
 }
 
-/// The shell, until it is one.
+/// The child that becomes the shell.
 extern "C" fn become_shell(given: *mut c_void) -> c_int {
     /// The kernel's own forms of a signal's action, of which only "default" is needed, and of a set of signals.
     const DEFAULT: [u64; 4] = [0; 4];

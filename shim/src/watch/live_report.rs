@@ -44,13 +44,13 @@ pub fn on_request(guard: &'static Guard) -> Option<HangReport> {
     Some(report)
 }
 
-/// The threads whose stacks say something: those in a call, and those that run a host function.
+/// The threads whose stacks are reported: those in a call, and those that run a host function.
 pub(super) fn threads_of(guard: &Guard, report: &HangReport) -> (Vec<PublishedCall>, Vec<u32>) {
     let calls = guard.tracker.threads().filter_map(|(_, slot)| slot.published()).collect();
     (calls, report.snapshot.host_functions.iter().map(|host| host.thread).collect())
 }
 
-/// What became of the calls that a report named; nothing where the recording cannot be read.
+/// How the calls of a report ended; empty where the recording cannot be read.
 pub(super) fn ends(guard: &Guard, report: &HangReport) -> Vec<CallEnd> {
     let recording = Recording::open(Words(guard.tracker.recorder().words()));
     recording.ok().and_then(|recording| ends_of(&recording, report.waited_in()).ok()).unwrap_or_default()
@@ -65,11 +65,11 @@ fn left(guard: &Guard) -> Vec<Waiting> {
 /// Everything is recorded again after this time, in case it has been overwritten.
 const KNOWN_FOR: Nanos = 600_000_000_000;
 
-/// Puts into the recording what the threads do that are in no driver call. Only what has changed is recorded: a process may stand
-/// still for hours, and the loads that tell why are in the same lane.
+/// Records the activity of threads that are in no driver call. Only changes are recorded: a hang may last for hours, and the loads that
+/// explain it are in the same lane.
 fn note_activity(guard: &Guard, slot: &ThreadSlot) {
     let at = guard.now();
-    // Where another thread of the guard's is at it, the recording has what that one sees.
+    // Another thread of the guard is recording the activity now.
     let Ok(mut known) = guard.reports.activity.try_lock() else { return };
     let (since, known) = &mut *known;
     if at.saturating_sub(*since) > KNOWN_FOR {
@@ -97,7 +97,7 @@ fn note_activity(guard: &Guard, slot: &ThreadSlot) {
         there
     });
     for (thread, doing) in seen {
-        // Threads compute and sleep in turns; what counts of most is whether they will go on by themselves.
+        // Threads alternate between computing and sleeping. For most, only whether they wait for another thread matters.
         let same =
             |before: &ThreadActivity| *before == doing || before.goes_on() && doing.goes_on() && !calls_back(thread);
         if !known.get(&thread).is_some_and(same) {

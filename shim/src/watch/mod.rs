@@ -2,13 +2,13 @@
 //!
 //! | file | |
 //! |---|---|
-//! | [`watchdog`] | sees it, reports it, and again when things change |
+//! | [`watchdog`] | finds and reports it, and reports changes |
 //! | [`live_report`] | the report of this moment, from the process's own recording |
-//! | `thread_activity` | what the program's other threads do meanwhile |
-//! | `probe` | what the driver says, asked by a thread that may be lost over it |
+//! | `thread_activity` | the activity of the program's other threads |
+//! | `probe` | the driver's answers, queried by a thread that may block for good |
 //! | `stacks` | the stacks of threads that are blocked in a driver call or run a host function |
 //! | `python` | the stacks of a Python program's threads |
-//! | `on_hang` | what the user wants done about a hang |
+//! | `on_hang` | the user's action on a hang |
 //! | `command` | a command that runs beside the program |
 //!
 //! Must not: wait for anything that a stuck thread can hold. Only the probe's own thread calls the driver.

@@ -14,7 +14,7 @@ use lazyguard_core::settings::OnHang;
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 
-/// Does what the user wants done about a hang. Returns only where the process is to go on.
+/// Takes the user's action on a hang. Returns only if the process continues.
 pub fn act(guard: &'static Guard, commands: &mut Commands, report: &HangReport) {
     match &guard.settings.on_hang {
         OnHang::Report => {}

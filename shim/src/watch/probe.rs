@@ -1,8 +1,8 @@
-//! The driver's own answers about a program that stands still.
+//! The driver's own answers during a standstill.
 //!
 //! In every blocked call that was tried, the driver still answered some questions: whether a stream or an event is done, whether a
 //! function is loaded, what a function and the device are like, where memory lies. They show what passive knowledge cannot: what
-//! has ended without a query. But drivers do not promise this, so a thread that may be lost over it asks, after the report is out.
+//! has ended without a query. But drivers do not promise this. So a thread that may block for good asks, after the report is written.
 //!
 //! Protocol: the watchdog lists the questions, starts the thread, and waits for it for a short time. The thread says which question
 //! it is at. If it does not come back, the watchdog leaves it where it is, and never starts another. The watchdog folds the answers
@@ -134,7 +134,7 @@ pub fn ask(guard: &'static Guard, slot: &ThreadSlot, snapshot: &Snapshot) -> Pro
     seen
 }
 
-/// What is to be asked, the surest to be answered first.
+/// The questions, the most certain to be answered first.
 fn questions(guard: &Guard, snapshot: &Snapshot, left_out: &mut Vec<String>) -> Vec<Question> {
     let tracker = &guard.tracker;
     let submitting = |number: u32| {
@@ -188,7 +188,7 @@ fn questions(guard: &Guard, snapshot: &Snapshot, left_out: &mut Vec<String>) -> 
             questions.push(Question::Loaded { function: slot.function, handle: entry.handle() });
         }
     }
-    // What fills the device is of interest where another grid would start.
+    // Whether a grid fills the device matters only if another stream has work.
     if snapshot.streams.len() > 1 {
         questions.extend(snapshot.streams.iter().filter_map(|busy| resident(guard, busy)).take(MOST_LAUNCHES));
     }
@@ -294,7 +294,7 @@ fn put(guard: &'static Guard, question: &Question) -> Vec<Answer> {
     }
 }
 
-/// Whether the function has not gone with its module since the list was made.
+/// Whether the function's module is still loaded since the list was made.
 fn is_still(guard: &Guard, function: u32, handle: u64) -> bool {
     guard.tracker.function_entry(function).is_some_and(|f| f.alive() && f.handle() == handle)
 }
@@ -343,7 +343,7 @@ fn fold(guard: &Guard, slot: &ThreadSlot, answer: &Answer, seen: &mut ProbeSeen)
         Answer::Failed { number, result } => seen.failed.push((number, result)),
         Answer::Complete { stream, event, recorded } => {
             let entry = guard.tracker.stream_entry(stream);
-            // Where its end was known before, this is nothing new.
+            // No news if the end was known before.
             let news =
                 entry.is_some_and(|s| s.oldest(guard.tracker.stream_idle_until(s)).is_some_and(|o| o.at < recorded));
             guard.tracker.event_complete(event, now);

@@ -213,7 +213,7 @@ fn child(dump: Dump, shared: *mut Shared) -> ! {
         }
         libc::alarm(ALARM_SECONDS);
         libc::sigprocmask(libc::SIG_UNBLOCK, &set, null_mut());
-        // What finds no room is lost, and is not waited for.
+        // Non-blocking: text beyond the pipe's capacity is lost.
         if libc::pipe2(pipe.as_mut_ptr(), libc::O_NONBLOCK | libc::O_CLOEXEC) != 0 {
             leave(0);
         }

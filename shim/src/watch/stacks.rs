@@ -46,7 +46,7 @@ fn read(guard: &'static Guard, calls: &[PublishedCall], running: &[u32], keep: b
         running.chain(calls.into_iter().filter_map(|call| space.seen(call))).take(MOST_THREADS).collect();
     let kept = guard.folder.as_ref().filter(|_| keep && !found.is_empty()).map(|folder| {
         folder.replace_by(STACKS, &mut |file| {
-            // Whatever lay on the stacks is in it: it is its owner's, as a core file is.
+            // It holds stack memory: readable for its owner only, as a core file is.
             file.set_permissions(Permissions::from_mode(0o600))?;
             space.write(file, guard, &found)
         })
@@ -59,7 +59,7 @@ fn read(guard: &'static Guard, calls: &[PublishedCall], running: &[u32], keep: b
     seen
 }
 
-/// In which files these addresses lie: those that calls return to, and the beginnings of functions.
+/// The files that hold these addresses: return addresses, and entry addresses of functions.
 pub fn places((calls, functions): (Vec<u64>, Vec<u64>)) -> Vec<FrameSeen> {
     let maps = own_maps();
     let space = Space::new(&maps);
@@ -88,7 +88,7 @@ struct Found {
 }
 
 impl Found {
-    /// Whether the thread is still where it was.
+    /// Whether the thread has not moved since.
     fn stands(&self, guard: &Guard) -> bool {
         match self.call {
             Some(call) => guard.tracker.threads().any(|(_, slot)| slot.published() == Some(call)),
@@ -134,7 +134,7 @@ impl<'a> Space<'a> {
     fn sleeping(&self, thread: u32) -> Option<Found> {
         let (begin, address) = asleep(thread)?;
         let mapping = mappings(self.maps).find(|m| m.readable && (m.begin..m.end).contains(&begin))?;
-        // What its frame pointer register holds is not known. Most functions do without.
+        // The frame pointer register is unknown. Most functions do not use it.
         Some(self.found(thread, None, Stack { address, begin, end: mapping.end, frame: 0 }))
     }
 

@@ -1,8 +1,8 @@
 //! What the threads of the process do that are in no driver call: compute, sleep for a time, or wait for each other.
 //!
-//! The kernel says in which system call a thread is, and with which arguments, without disturbing it. A thread that will go on by
-//! itself may still do what others wait for; one that waits for another thread will not. The driver's own threads are known by the
-//! names that the driver gives them.
+//! The kernel reports the system call and the arguments of a thread without disturbing it. A thread that computes or sleeps may still
+//! do what others wait for; a thread that waits for another one will not. The driver's threads are recognised by the names that the
+//! driver gives them.
 //!
 //! Must not: disturb a thread, or report anything where the kernel does not answer.
 
@@ -44,7 +44,7 @@ fn in_call(line: &str) -> Option<ThreadActivity> {
     let argument = |at: usize| arguments.get(at).copied().unwrap_or(0);
     Some(match number {
         libc::SYS_nanosleep | libc::SYS_clock_nanosleep => ThreadActivity::Sleeping,
-        // The fourth argument of a futex's wait is how long at most.
+        // The fourth argument of a futex wait is the timeout.
         libc::SYS_futex if argument(3) != 0 => ThreadActivity::Sleeping,
         libc::SYS_futex => ThreadActivity::Waiting,
         _ => ThreadActivity::Expecting,

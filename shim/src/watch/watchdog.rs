@@ -43,13 +43,13 @@ use lazyguard_core::Nanos;
 use std::cell::Cell;
 use std::time::Duration;
 
-/// Reports in one process: a program that hangs a hundred times has been understood before.
+/// The most reports in one process: further hangs would add nothing.
 const MOST_REPORTS: u64 = 20;
 
-/// A sleep that takes this much longer than it was to is a stop of the whole process.
+/// A sleep that lasts this much longer than requested means that the whole process was stopped.
 const OVERSLEPT_NANOS: u64 = 400_000_000;
 
-/// A look that took this long is a dear one: those take at most one part in so many of a processor's time.
+/// A snapshot that took this long is expensive: those take at most one part in so many of a processor's time.
 const DEAR_NANOS: Nanos = 50_000_000;
 const LOOK_SHARE: u64 = 20;
 
@@ -78,11 +78,11 @@ struct Incident {
     /// When to look again, and the pause after that.
     next: Nanos,
     pause: Nanos,
-    /// When it was last spoken of.
+    /// When it was last reported.
     told: Nanos,
-    /// Whether what the user wants done about a hang has been done.
+    /// Whether the user's action has been taken.
     acted: bool,
-    /// Whether it has been said that it will be.
+    /// Whether the action has been announced.
     announced: bool,
 }
 
@@ -93,16 +93,16 @@ struct Watch {
     /// Since when the process has not been stopped as a whole.
     awake_since: Nanos,
     incident: Option<Incident>,
-    /// Not looked at again before.
+    /// The earliest time of the next look.
     look_at: Nanos,
-    /// How many calls had been made when that last changed, and when; whether that has been looked at.
+    /// The number of calls, when it last changed, and whether a snapshot was taken since.
     calls: u64,
     quiet_since: Nanos,
     quiet_known: bool,
     reports: u64,
     /// How long the last look took.
     cost: Cell<Nanos>,
-    /// What was started because of a hang.
+    /// The commands that were started because of hangs.
     commands: Commands,
 }
 
@@ -151,7 +151,7 @@ impl Watch {
         }
     }
 
-    // --- what is looked at each time: a few words a thread ---
+    // --- at each look: a few words of each thread ---
 
     /// What is past the threshold.
     fn waiting(&self, now: Nanos) -> Vec<Waiting> {
@@ -162,7 +162,7 @@ impl Watch {
             .filter_map(|(_, slot)| match slot.published() {
                 Some(call) if past(call.entered) => {
                     let waiting = (call.thread, call.entered);
-                    // The question whether it is still inside reads a file, and is asked once.
+                    // `still_inside` reads a file, so it is called once.
                     (known(&waiting) || still_inside(&call)).then_some(waiting)
                 }
                 Some(_) => None,
@@ -183,8 +183,8 @@ impl Watch {
         }
     }
 
-    /// Does what the user wants done about a hang: at once where it is certain, else when it has lasted for as long as a wait
-    /// without a pattern has to. Whether a kernel ends cannot be known from outside, and the action cannot be undone.
+    /// Takes the user's action on a hang: at once if the verdict is certain, else after the patience for waits without a pattern. Whether a
+    /// kernel ends cannot be known from outside, and the action cannot be undone.
     fn act(&mut self, now: Nanos) {
         let (awake_since, patience) = (self.awake_since, self.guard.settings.patience_nanos());
         let Some(incident) = self.incident.as_mut().filter(|i| !i.acted && i.report.status == Status::Hang) else {
@@ -192,7 +192,7 @@ impl Watch {
         };
         let certain = incident.report.verdicts.iter().any(|verdict| verdict.confidence == Confidence::Certain);
         let since = incident.waiting.iter().map(|(_, entered)| *entered).min();
-        // Where no thread is in a call, it was waited for before it was called a hang.
+        // Where no thread is in a call, the patience was over before the report.
         let lasted = since.is_none_or(|since| now.saturating_sub(since.max(awake_since)) >= patience);
         if certain || lasted {
             incident.acted = true;
@@ -218,7 +218,7 @@ impl Watch {
         quiet && !std::mem::replace(&mut self.quiet_known, true) && !self.guard.tracker.in_flight(0).is_empty()
     }
 
-    // --- what is looked at when something stands still ---
+    // --- at a standstill ---
 
     fn what_is_known(&self) -> Option<HangReport> {
         let since = self.guard.now();
@@ -249,7 +249,7 @@ impl Watch {
 
     fn look_again(&mut self, waiting: Vec<Waiting>, now: Nanos) {
         let Some(report) = self.what_is_known() else { return };
-        // What is slow is asked about each time: it may be seen to move.
+        // A slow operation is queried each time: its progress may become visible.
         let report = match report.status {
             Status::Slow => self.asked(&report).unwrap_or(report),
             _ => report,
@@ -269,7 +269,7 @@ impl Watch {
         incident.next = now + pause;
     }
 
-    /// How long to leave the processor to the program after the last look.
+    /// The least pause after the last look, so that the program keeps the processor.
     fn rest(&self) -> Nanos {
         match self.cost.get() {
             cost if cost >= DEAR_NANOS => cost.saturating_mul(LOOK_SHARE),
@@ -280,7 +280,7 @@ impl Watch {
     /// How long to look away.
     fn pause_of(&self, report: &HangReport) -> Nanos {
         let pause = match report.status {
-            // So that it is called by its name soon after its time.
+            // Short, so that a slow operation is called a hang soon after its threshold.
             Status::Slow => (self.threshold / 4).max(250_000_000),
             _ => self.threshold,
         };
@@ -296,13 +296,13 @@ impl Watch {
         Some(amended)
     }
 
-    // --- what is said ---
+    // --- reports ---
 
     fn tell(&mut self, mut report: HangReport, waiting: Vec<Waiting>) {
         let guard = self.guard;
         guard.mappings.at_a_hang(guard);
-        // It is in the run folder before anything else is tried, whatever comes of that, and on standard error as soon as the
-        // driver has answered, or has not within a moment: once, and right.
+        // The report is in the run folder before anything else is tried. It is on standard error once the driver has answered, or
+        // has not within a short time: one complete block.
         keep(guard, &report);
         if report.probe.is_none() {
             report = self.asked(&report).unwrap_or(report);
@@ -321,7 +321,7 @@ impl Watch {
         report.places = stacks::places(report.addresses());
         standard_error::write(&report.text());
         if report.status == Status::Hang {
-            // Another process is asked, which takes longer on a bad day.
+            // A child process writes the stacks, which may take long.
             keep(guard, &report);
             report.python = python::save(guard);
         }
@@ -344,9 +344,9 @@ impl Watch {
 
     fn went_on(&mut self, now: Nanos) {
         let Some(mut incident) = self.incident.take() else { return };
-        // This takes a moment. At an exit meanwhile it is still to be said there.
+        // Slow. If the process exits meanwhile, the exiting thread reports it.
         incident.report.ends = ends(self.guard, &incident.report);
-        // At an exit that came before, it has been said.
+        // Else an exiting thread has reported it.
         if lock(&self.guard.reports.open).take().is_some() {
             say_that_it_is_over(self.guard, incident.report, now);
         }
@@ -364,7 +364,7 @@ impl Watch {
     }
 }
 
-/// The program ends in an orderly way: what was reported and is waited for no more has gone on.
+/// At an orderly exit: a reported standstill whose calls have returned is over.
 pub fn at_exit(guard: &Guard) {
     // The watchdog holds it for a moment only; an exit waits for no more.
     let Some(Reported { mut report, waiting }) = guard.reports.open.try_lock().ok().and_then(|mut open| open.take())
