@@ -6,8 +6,8 @@ use std::cell::Cell;
 use std::os::unix::fs::symlink;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Beyond what the kernel gives.
-const NOBODY: u32 = 4_194_999;
+/// A process id above the kernel's limit.
+const NO_PROCESS: u32 = 4_194_999;
 /// A process that is there.
 const ALIVE: u32 = 77;
 /// The namespace of these tests, and another one.
@@ -116,7 +116,7 @@ fn there(folders: &[PathBuf]) -> Vec<bool> {
 #[test]
 fn of_failed_runs_the_newest_stay_and_no_more_than_there_is_room_for() {
     let base = Base::new();
-    let hung: Vec<_> = (0..30).map(|n| base.process(NOBODY, HERE, 100 + n)).collect();
+    let hung: Vec<_> = (0..30).map(|n| base.process(NO_PROCESS, HERE, 100 + n)).collect();
     hung.iter().for_each(|folder| put(folder, HANG, "{}"));
     let living = base.process(ALIVE, HERE, 1_000);
     base.tidy();
@@ -131,7 +131,7 @@ fn of_failed_runs_the_newest_stay_and_no_more_than_there_is_room_for() {
 fn what_all_take_together_has_a_limit_and_the_newest_stays_whatever_it_takes() {
     let left = |bytes: u64, age: u64, state| Left {
         path: age.to_string().into(),
-        private: Private { is_run: age == 2, user: 0, process: NOBODY, namespace: HERE },
+        private: Private { is_run: age == 2, user: 0, process: NO_PROCESS, namespace: HERE },
         since: now() - Duration::from_secs(age),
         bytes,
         state,
@@ -144,7 +144,7 @@ fn what_all_take_together_has_a_limit_and_the_newest_stays_whatever_it_takes() {
     assert_eq!(paths(&[gone(100 << 20, 3), gone(100 << 20, 1), gone(100 << 20, 2)]), ["3"]);
     assert_eq!(paths(&[gone(4 << 30, 1), gone(1, 2)]), ["2"]);
     assert_eq!(paths(&[gone(MOST_BYTES, 1)]), [""; 0]);
-    // The living neither go nor take room away from the dead.
+    // Folders of live processes are neither removed nor counted against the limit.
     assert_eq!(paths(&[left(4 << 30, 1, State::Lives), gone(1, 2), left(1, 3, State::Lives)]), [""; 0]);
     assert_eq!(paths(&[gone(MOST_BYTES, 2), left(1, 3, State::Silent)]), ["3"]);
 }
@@ -152,13 +152,13 @@ fn what_all_take_together_has_a_limit_and_the_newest_stays_whatever_it_takes() {
 #[test]
 fn of_what_has_no_hang_a_few_stay_for_a_day() {
     let base = Base::new();
-    let new: Vec<_> = (0..10).map(|n| base.process(NOBODY, HERE, 100 + n)).collect();
-    let runs: Vec<_> = (0..10).map(|n| base.run(NOBODY, HERE, NOBODY, 100 + n)).collect();
+    let new: Vec<_> = (0..10).map(|n| base.process(NO_PROCESS, HERE, 100 + n)).collect();
+    let runs: Vec<_> = (0..10).map(|n| base.run(NO_PROCESS, HERE, NO_PROCESS, 100 + n)).collect();
     base.tidy();
     let kept: Vec<_> = (0..10).map(|n| n < MOST_WITHOUT_HANG - 1).collect();
     assert_eq!((there(&new), there(&runs)), (kept.clone(), kept));
     let base = Base::new();
-    let (old, hung) = (base.process(NOBODY, HERE, 90_000), base.process(NOBODY, HERE, 90_000));
+    let (old, hung) = (base.process(NO_PROCESS, HERE, 90_000), base.process(NO_PROCESS, HERE, 90_000));
     put(&hung, HANG, "{}");
     base.tidy();
     assert_eq!((old.exists(), hung.exists()), (false, true));
@@ -169,15 +169,15 @@ fn what_a_living_process_has_stays_also_if_it_cannot_be_seen() {
     let base = Base::new();
     // Much that is old and large enough to go, all of living processes.
     let by_number: Vec<_> = (0..20).map(|_| base.process(ALIVE, HERE, 90_000)).collect();
-    let by_stamp: Vec<_> = (0..20).map(|_| base.process(NOBODY, ELSEWHERE, 90_000)).collect();
+    let by_stamp: Vec<_> = (0..20).map(|_| base.process(NO_PROCESS, ELSEWHERE, 90_000)).collect();
     by_stamp.iter().for_each(|folder| put(folder, TRACE, stamped(1)));
-    let without_a_recording: Vec<_> = (0..20).map(|_| base.process(NOBODY, ELSEWHERE, 1_000)).collect();
-    let of_a_run: Vec<_> = (0..20).map(|_| base.run(NOBODY, HERE, ALIVE, 90_000)).collect();
-    let of_run_itself: Vec<_> = (0..20).map(|_| base.run(ALIVE, HERE, NOBODY, 90_000)).collect();
-    let locked: Vec<_> = (0..20).map(|_| base.run(NOBODY, ELSEWHERE, NOBODY, 90_000)).collect();
+    let without_a_recording: Vec<_> = (0..20).map(|_| base.process(NO_PROCESS, ELSEWHERE, 1_000)).collect();
+    let of_a_run: Vec<_> = (0..20).map(|_| base.run(NO_PROCESS, HERE, ALIVE, 90_000)).collect();
+    let of_run_itself: Vec<_> = (0..20).map(|_| base.run(ALIVE, HERE, NO_PROCESS, 90_000)).collect();
+    let locked: Vec<_> = (0..20).map(|_| base.run(NO_PROCESS, ELSEWHERE, NO_PROCESS, 90_000)).collect();
     locked.iter().for_each(|folder| put(folder, MARK, "locked"));
-    let stamped_in_a_run: Vec<_> = (0..20).map(|_| base.run(NOBODY, ELSEWHERE, NOBODY, 90_000)).collect();
-    stamped_in_a_run.iter().for_each(|folder| put(&folder.join(format!("rank0-{NOBODY}")), TRACE, stamped(1)));
+    let stamped_in_a_run: Vec<_> = (0..20).map(|_| base.run(NO_PROCESS, ELSEWHERE, NO_PROCESS, 90_000)).collect();
+    stamped_in_a_run.iter().for_each(|folder| put(&folder.join(format!("rank0-{NO_PROCESS}")), TRACE, stamped(1)));
     let all = [by_number, by_stamp, without_a_recording, of_a_run, of_run_itself, locked, stamped_in_a_run];
     all.iter().flatten().for_each(|folder| assert_eq!(base.state(folder), State::Lives, "{}", folder.display()));
     base.tidy();
@@ -187,7 +187,7 @@ fn what_a_living_process_has_stays_also_if_it_cannot_be_seen() {
 #[test]
 fn where_numbers_of_processes_mean_nothing_the_stamp_decides() {
     let base = Base::new();
-    let (fresh, silent) = (base.process(NOBODY, 0, 1), base.process(NOBODY, 0, 1));
+    let (fresh, silent) = (base.process(NO_PROCESS, 0, 1), base.process(NO_PROCESS, 0, 1));
     put(&fresh, TRACE, stamped(1));
     put(&silent, TRACE, stamped(3_600));
     // A system that does not report the namespace, as one without /proc.
@@ -202,14 +202,14 @@ fn what_is_no_folder_of_this_user_is_left_alone() {
     let target = base.0.join("target");
     fs::create_dir(&target).unwrap();
     fs::write(target.join(TRACE), "mine").unwrap();
-    let name = |suffix: u16| private_prefix(user(), NOBODY) + &private_suffix(HERE, suffix);
+    let name = |suffix: u16| private_prefix(user(), NO_PROCESS) + &private_suffix(HERE, suffix);
     symlink(&target, base.0.join(name(901))).unwrap();
     fs::write(base.0.join(name(902)), "").unwrap();
-    // It says another user than the one it belongs to.
-    fs::create_dir(base.0.join(private_prefix(user() + 1, NOBODY) + &private_suffix(HERE, 903))).unwrap();
+    // Its name has another user than its owner.
+    fs::create_dir(base.0.join(private_prefix(user() + 1, NO_PROCESS) + &private_suffix(HERE, 903))).unwrap();
     assert_eq!(all_in(&base.0, &base.sight()), []);
     // A link in a folder is removed, but not its target.
-    let left = base.process(NOBODY, HERE, 1);
+    let left = base.process(NO_PROCESS, HERE, 1);
     symlink(target.join(TRACE), left.join(TRACE)).unwrap();
     fs::write(left.join(".hang.json.new"), "cut o").unwrap();
     let all = all_in(&base.0, &base.sight());
@@ -221,7 +221,7 @@ fn what_is_no_folder_of_this_user_is_left_alone() {
 #[test]
 fn what_somebody_has_put_there_stays_with_the_folder() {
     let base = Base::new();
-    let left = base.process(NOBODY, HERE, 90_000);
+    let left = base.process(NO_PROCESS, HERE, 90_000);
     put(&left, TRACE, "");
     put(&left, "notes", "mine");
     base.tidy();
@@ -233,8 +233,8 @@ fn what_somebody_has_put_there_stays_with_the_folder() {
 #[test]
 fn what_a_folder_takes_is_counted_with_all_that_is_in_it() {
     let base = Base::new();
-    let run = base.run(NOBODY, HERE, NOBODY, 1);
-    let inner = run.join(format!("rank0-{NOBODY}"));
+    let run = base.run(NO_PROCESS, HERE, NO_PROCESS, 1);
+    let inner = run.join(format!("rank0-{NO_PROCESS}"));
     put(&inner, TRACE, vec![1; 1 << 20]);
     put(&inner, HANG, "{}");
     let all = all_in(&base.0, &base.sight());
@@ -245,7 +245,7 @@ fn what_a_folder_takes_is_counted_with_all_that_is_in_it() {
 #[test]
 fn whatever_is_in_the_way_of_a_recording_is_not_opened() {
     let base = Base::new();
-    let left = base.process(NOBODY, ELSEWHERE, 1);
+    let left = base.process(NO_PROCESS, ELSEWHERE, 1);
     symlink("/dev/zero", left.join(TRACE)).unwrap();
     assert_eq!(base.state(&left), State::Silent);
 }
@@ -269,10 +269,10 @@ fn nest(within: &Path, depth: usize) {
 #[test]
 fn folders_that_lie_too_deep_in_each_other_stay_and_take_no_stack() {
     let base = Base::new();
-    let run = base.run(NOBODY, HERE, NOBODY, 100);
+    let run = base.run(NO_PROCESS, HERE, NO_PROCESS, 100);
     // The removal of such a depth on a stack of this size ends the process, unless it stops.
     nest(&run, 3_000);
-    put(&run.join(format!("rank0-{NOBODY}")), TRACE, "");
+    put(&run.join(format!("rank0-{NO_PROCESS}")), TRACE, "");
     let run = aged(run, 90_000);
     let (place, sight) = (base.0.clone(), base.sight());
     let (user, namespace) = (sight.user, sight.namespace);
@@ -283,7 +283,7 @@ fn folders_that_lie_too_deep_in_each_other_stay_and_take_no_stack() {
     };
     std::thread::Builder::new().stack_size(256 << 10).spawn(sweep).unwrap().join().unwrap();
     assert!(
-        run.join("d/d/d/d/d").exists() && !run.join(format!("rank0-{NOBODY}")).exists() && !run.join(MARK).exists()
+        run.join("d/d/d/d/d").exists() && !run.join(format!("rank0-{NO_PROCESS}")).exists() && !run.join(MARK).exists()
     );
     let error = all_in(&base.0, &base.sight())[0].remove(&mut 4096).unwrap_err();
     assert!(error.to_string().contains("deeper"), "{error}");
@@ -292,12 +292,12 @@ fn folders_that_lie_too_deep_in_each_other_stay_and_take_no_stack() {
 #[test]
 fn as_deep_as_folders_of_lazyguard_lie_in_each_other_they_go() {
     let base = Base::new();
-    let outer = base.run(NOBODY, HERE, NOBODY, 100);
+    let outer = base.run(NO_PROCESS, HERE, NO_PROCESS, 100);
     // The place for other users, a run in it that the program has started, one of its processes.
     let place = outer.join("0123456789abcdef0123456789abcdef");
-    let process = place.join(format!("run-{NOBODY}/rank0-{NOBODY}"));
+    let process = place.join(format!("run-{NO_PROCESS}/rank0-{NO_PROCESS}"));
     fs::create_dir_all(&process).unwrap();
-    [&place, &place.join(format!("run-{NOBODY}"))].iter().for_each(|run| put(run, MARK, "{}"));
+    [&place, &place.join(format!("run-{NO_PROCESS}"))].iter().for_each(|run| put(run, MARK, "{}"));
     put(&process, HANG, "{}");
     symlink(&base.0, process.join("link")).unwrap();
     let all = all_in(&base.0, &base.sight());
@@ -309,7 +309,7 @@ fn as_deep_as_folders_of_lazyguard_lie_in_each_other_they_go() {
 #[test]
 fn no_more_entries_are_looked_at_or_removed_than_a_sweep_may() {
     let base = Base::new();
-    let run = base.run(NOBODY, HERE, NOBODY, 100);
+    let run = base.run(NO_PROCESS, HERE, NO_PROCESS, 100);
     (0..100).for_each(|n| fs::write(run.join(n.to_string()), "").unwrap());
     let run = aged(run, 90_000);
     // What is beyond may be of a process that lives, or the report of a hang.
@@ -347,11 +347,12 @@ fn the_first_namespace_of_another_host_or_boot_is_another_one() {
 #[test]
 fn a_lock_on_a_run_counts_whatever_its_number_says() {
     let base = Base::new();
-    let (locked, free) = (base.run(NOBODY, HERE, NOBODY, 90_000), base.run(NOBODY, HERE, NOBODY, 90_000));
+    let (locked, free) =
+        (base.run(NO_PROCESS, HERE, NO_PROCESS, 90_000), base.run(NO_PROCESS, HERE, NO_PROCESS, 90_000));
     put(&locked, MARK, "locked");
     assert_eq!((base.state(&locked), base.state(&free)), (State::Lives, State::Gone));
     // The library asks for no lock: it leaves the runs of others alone, and the numbers say what its own are.
-    let elsewhere = base.run(NOBODY, ELSEWHERE, NOBODY, 90_000);
+    let elsewhere = base.run(NO_PROCESS, ELSEWHERE, NO_PROCESS, 90_000);
     let state = |sight: &Sight<'_>, path: &Path| {
         all_in(&base.0, sight).into_iter().find(|left| left.path == path).unwrap().state
     };
@@ -359,7 +360,7 @@ fn a_lock_on_a_run_counts_whatever_its_number_says() {
     assert_eq!((state(&library, &free), state(&library, &elsewhere)), (State::Gone, State::Lives));
     // A file system that has no locks.
     let without = Sight { is_locked: Some(&|_| None), ..base.sight() };
-    let recent = base.run(NOBODY, ELSEWHERE, NOBODY, 1_000);
+    let recent = base.run(NO_PROCESS, ELSEWHERE, NO_PROCESS, 1_000);
     assert_eq!((state(&without, &free), state(&without, &elsewhere)), (State::Gone, State::Silent));
     assert_eq!(state(&without, &recent), State::Lives);
 }
@@ -367,10 +368,10 @@ fn a_lock_on_a_run_counts_whatever_its_number_says() {
 #[test]
 fn what_an_earlier_boot_has_left_goes_in_the_end() {
     let base = Base::new();
-    let of_processes = [base.process(NOBODY, ELSEWHERE, 90_000), base.process(NOBODY, ELSEWHERE, 90_000)];
+    let of_processes = [base.process(NO_PROCESS, ELSEWHERE, 90_000), base.process(NO_PROCESS, ELSEWHERE, 90_000)];
     put(&of_processes[0], TRACE, stamped(90_000));
-    let run = base.run(NOBODY, ELSEWHERE, NOBODY, 90_000);
-    let recent = base.process(NOBODY, ELSEWHERE, 1_000);
+    let run = base.run(NO_PROCESS, ELSEWHERE, NO_PROCESS, 90_000);
+    let recent = base.process(NO_PROCESS, ELSEWHERE, 1_000);
     base.tidy();
     assert_eq!(there(&of_processes), [false, false]);
     assert_eq!((run.exists(), recent.exists()), (false, true));
