@@ -6,7 +6,7 @@
 //!
 //! A folder is never removed while its process lives. For a process of the same host and namespace, the kernel says whether it
 //! lives. Containers that share their memory (`--ipc=host`), and hosts that share a file system, see each other's folders and not
-//! each other's processes. There a lock shows that a run goes on, and the recording shows that a process does, because the process
+//! each other's processes. There a lock shows that a run is alive, and the recording shows that a process is, because the process
 //! stamps it ten times a second. A process in another container that was stopped as a whole for longer than [`SILENT`] counts as
 //! gone. Folders of an earlier boot of this host are treated in the same way.
 //!
@@ -48,7 +48,7 @@ const MOST_LOOKED_AT: usize = 256;
 /// Says whether another process holds a lock on a file.
 pub type AskLock = dyn Fn(&File) -> Option<bool>;
 
-/// What can be asked about this machine.
+/// The facts of this machine.
 pub struct Sight<'a> {
     /// This user.
     pub user: u32,
@@ -63,15 +63,14 @@ pub struct Sight<'a> {
     /// Opens a regular file without following a link or waiting.
     pub open: &'a dyn Fn(&Path) -> io::Result<File>,
     /// Whether another process holds a lock on a file (flock(2)); it returns `None` where the file system has no locks. `None` where
-    /// locks are not asked for: a run of another namespace then counts as one that goes on, and of the others the numbers of
-    /// processes decide.
+    /// locks are not tested: a run of another namespace then counts as alive, and for the others the ids of processes decide.
     pub is_locked: Option<&'a AskLock>,
 }
 
 /// Whether the process of a folder is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It is, or may be.
+    /// It exists, or may exist.
     Lives,
     /// It is gone.
     Gone,
@@ -88,7 +87,7 @@ pub struct Left {
     pub private: Private,
     /// When its content last changed.
     pub since: SystemTime,
-    /// What it takes of memory or disk.
+    /// Its size in memory or on disk.
     pub bytes: u64,
     /// Whether its process is there.
     pub state: State,
@@ -117,7 +116,7 @@ fn namespace_by(boot: Option<&str>, link: Option<&str>) -> u16 {
     ((hash >> 16) as u16 ^ hash as u16).max(1)
 }
 
-/// This user's private folders in a place. What another user has put there under such a name is none, and neither is a link.
+/// This user's private folders in a place. Links, and entries of other users with such names, do not count.
 pub fn all_in(base: &Path, sight: &Sight<'_>) -> Vec<Left> {
     some_in(base, sight, usize::MAX)
 }
@@ -162,7 +161,7 @@ fn some_in(base: &Path, sight: &Sight<'_>, most: usize) -> Vec<Left> {
 
 impl Left {
     fn at(private: Private, entry: &DirEntry, sight: &Sight<'_>) -> Option<Self> {
-        // Any user may put an entry of such a name here: of a link, this is the link itself.
+        // Any user may put an entry of such a name here. For a link, the metadata is the link's own.
         let about = entry.metadata().ok().filter(|about| about.is_dir() && about.uid() == sight.user)?;
         let (path, since) = (entry.path(), about.modified().ok()?);
         let state = match private.is_run {
@@ -262,7 +261,7 @@ fn is_known_here(private: Private, sight: &Sight<'_>) -> bool {
 
 /// What the lock on the mark of a run shows.
 enum Lock {
-    /// The run goes on.
+    /// The run is alive.
     Held,
     /// It is over, or there is no mark.
     Free,
@@ -294,8 +293,8 @@ fn has_living(root: &Path, depth: usize, entries: &mut usize, lives: &dyn Fn(&Pa
     })
 }
 
-/// The process that the name of a folder in a run's tells: `rankR-PID`, with a dot and a number behind it after an exec, or
-/// `run-PID`, with a number behind it where that was taken.
+/// The process in the name of a folder of a run: `rankR-PID`, followed by a dot and a number after an exec, or `run-PID`,
+/// followed by a number if that name was taken.
 pub fn process_of(name: &str) -> Option<u32> {
     let process = match name.strip_prefix("run-") {
         Some(rest) => rest.split('-').next(),
@@ -323,7 +322,7 @@ fn is_stamped(folder: &Path, sight: &Sight<'_>) -> Option<bool> {
     let mut bytes = [0; HEADER_BYTES];
     let trace = folder.join(TRACE);
     if fs::symlink_metadata(&trace).is_ok_and(|about| !about.is_file()) {
-        // The library makes no such thing, so it is no recording.
+        // The library makes regular files only, so it is no recording.
         return Some(false);
     }
     (sight.open)(&trace).and_then(|file| file.read_exact_at(&mut bytes, 0)).ok()?;

@@ -70,7 +70,7 @@ pub mod file {
     pub const RUN: &str = "run.json";
     /// The report of the newest hang.
     pub const HANG: &str = "hang.json";
-    /// What another timing would have made a hang.
+    /// The hazards.
     pub const HAZARDS: &str = "hazards.json";
     /// The recording.
     pub const TRACE: &str = "trace.lgt";
@@ -84,7 +84,7 @@ pub mod file {
     pub const PYTHON: &str = "python.txt";
     /// The recording as a timeline, where the user gave `lazyguard export` no other name.
     pub const TIMELINE: &str = "trace.perfetto-trace";
-    /// In the folder of a run: that it is one, and whose; locked for as long as the run lasts.
+    /// In the folder of a run: marks it, and identifies the run; locked for as long as the run lasts.
     pub const MARK: &str = "supervised.json";
     /// In the private folder of a run that is over: its path was printed.
     pub const KEPT: &str = "kept";
@@ -152,7 +152,7 @@ impl FileSystem {
         if !asked_for && !self.is_in_memory() {
             return Err("the private folder does not lie in memory".to_owned());
         }
-        // What is taken here is missing to the program.
+        // The program loses the space that the recording takes.
         let share = if asked_for { SHARE_OF_ROOM } else { SHARE_OF_ROOM_UNASKED };
         if bytes.saturating_mul(share) > self.room {
             return Err(format!("the folder's file system has only {} MiB left", self.room >> 20));

@@ -324,7 +324,7 @@ impl Settings {
         let mut complaints = Vec::new();
         for (name, value) in pairs.filter(|(name, _)| *name == "LAZYGUARD" || name.starts_with("LAZYGUARD_")) {
             if hang_variable::ALL.contains(&name) || [RUN_ROOT, RUN_OTHER_USERS].contains(&name) {
-                // A guarded program that the command of another one's hang has started, or `lazyguard run`.
+                // Set for `LAZYGUARD_ON_HANG` commands, which may start a guarded program or `lazyguard run`.
                 continue;
             }
             let value = value.trim();

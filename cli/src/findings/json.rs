@@ -58,7 +58,7 @@ struct RunSeen<'a> {
     signal: Option<i32>,
     /// The exit code of `lazyguard run`.
     exit_code: u8,
-    /// The rank of `lazyguard run` in its job, where a launcher tells it.
+    /// The rank of `lazyguard run` in its job, where a launcher sets it.
     rank: Option<&'a str>,
 }
 

@@ -1,8 +1,8 @@
-//! What a thread does outside of the driver.
+//! The activity of a thread outside driver calls.
 
 use serde::{Deserialize, Serialize};
 
-/// What a thread of the program does that is in no driver call.
+/// The activity of a program's thread that is in no driver call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ThreadActivity {
@@ -30,12 +30,12 @@ impl ThreadActivity {
         Self::ALL.get(usize::try_from(number.checked_sub(1)?).ok()?).copied()
     }
 
-    /// Whether the thread will go on by itself.
+    /// Whether the thread is runnable, or becomes so without another thread.
     pub fn goes_on(self) -> bool {
         self != Self::Waiting
     }
 
-    /// As a sentence has it: a thread "…".
+    /// As a phrase in a sentence: a thread "…".
     pub fn words(self) -> &'static str {
         match self {
             Self::Running => "is running",

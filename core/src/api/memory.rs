@@ -57,7 +57,7 @@ pub struct ValueWait {
 impl ValueWait {
     /// Whether memory holding `stored` ends the wait, by the condition in the flags.
     pub fn satisfied_by(&self, stored: u64) -> bool {
-        // Moved up, 32 bits compare as 64 do, and their sign bit is the sign bit.
+        // Shifted, so that 32 bits compare cyclically as 64 do.
         let aligned = |value: u64| if self.wide { value } else { value << 32 };
         let (stored, value) = (aligned(stored), aligned(self.value));
         match self.condition() {
@@ -94,24 +94,24 @@ pub struct ValueWrite {
     pub wide: bool,
 }
 
-/// What a write leaves where a wait looks.
+/// The effect of a write on the memory of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stores {
-    /// Nothing: it goes elsewhere.
+    /// None: it writes elsewhere.
     Nothing,
     /// This value.
     All(u64),
-    /// Half of what is compared.
+    /// It stores half of the compared bytes.
     Half,
 }
 
 impl ValueWrite {
-    /// Whether it ends this wait, where nothing else is written there.
+    /// Whether it satisfies this wait, if nothing else writes there.
     pub fn ends(&self, wait: &ValueWait) -> bool {
         matches!(self.stores_for(wait), Stores::All(value) if wait.satisfied_by(value))
     }
 
-    /// What the write leaves where this wait looks.
+    /// The effect of the write on this wait's memory.
     pub fn stores_for(&self, wait: &ValueWait) -> Stores {
         match (self.wide, wide_distance(self.address, wait.address)) {
             (false, Some(0)) if !wait.wide => Stores::All(self.value & 0xffff_ffff),
@@ -125,7 +125,7 @@ impl ValueWrite {
     }
 }
 
-/// How far behind the beginning of a write a wait looks, if it is inside of eight bytes.
+/// The offset of a wait's address in a write of eight bytes, if it lies in those.
 fn wide_distance(write: u64, wait: u64) -> Option<u64> {
     wait.checked_sub(write).filter(|distance| *distance < 8)
 }

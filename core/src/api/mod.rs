@@ -129,7 +129,7 @@ impl Class {
     }
 }
 
-/// An exported driver symbol that LazyGuard gets between, as an index into [`ENTRY_POINTS`].
+/// An exported driver symbol that LazyGuard interposes, as an index into [`ENTRY_POINTS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct EntryPoint(u16);
 

@@ -124,7 +124,7 @@ impl SnapshotBuilder {
             }
             Kind::Queries if record.result == NOT_READY => return self.poll(entry),
             Kind::Queries => {
-                // The thread may poll others in turns, and those go on.
+                // The thread may poll other streams or events in turns; those polls continue.
                 if let Some(polls) = self.polls.get_mut(&entry.thread_number) {
                     polls.retain(|poll| !poll.is_about(record));
                 }
@@ -135,7 +135,7 @@ impl SnapshotBuilder {
         }
         self.polls.remove(&entry.thread_number);
         self.activity = self.activity.max(record.entered).max(record.returned);
-        // What the driver refused did not happen.
+        // A refused call has no effect.
         if record.returned == 0 || record.result == 0 {
             self.succeeded(record);
             self.feeds(entry);
@@ -225,7 +225,7 @@ impl SnapshotBuilder {
         }
     }
 
-    /// The driver's answer, or a host function's call, shows that something has ended on the stream.
+    /// The driver's answer, or the call of a host function, proves progress of the stream.
     fn moved(&mut self, stream: u32, at: Nanos) {
         self.busy.get_mut(&stream).into_iter().for_each(|busy| busy.moved = busy.moved.max(at));
     }
@@ -248,7 +248,7 @@ impl SnapshotBuilder {
         let kind = if first_launch { Some(ColdKind::Function) } else { cold_kind(record.kind) };
         let Some(kind) = kind else { return };
         let refused = record.returned != 0 && record.result != 0;
-        // A launch would wait behind its own barrier: where it has ended and the work before it has not, there was none.
+        // A launch waits behind its own barrier. If it has ended and the work before it has not, there was no barrier.
         let ran = record.submitted()
             && record.returned != 0
             && self.busy.get(&record.stream).is_none_or(|busy| record.entered <= busy.complete_until);
@@ -281,7 +281,7 @@ impl SnapshotBuilder {
         let Payload::Queries { count, .. } = record.payload() else { return };
         let recorded = record.event().and_then(|event| Some(self.proofs.event(event)?.at));
         let polls = self.polls.entry(entry.thread_number).or_default();
-        // The same query again, after another answer about something else: the report names the former one with it.
+        // The same query as earlier, with others in between: one poll with the earlier ones.
         match polls.iter().position(|poll| poll.is_about(&record)) {
             Some(known) => {
                 let known = &mut polls[known];
@@ -304,11 +304,11 @@ impl SnapshotBuilder {
         }
     }
 
-    /// What was seen of the process, or answered by the driver, when something stood still.
+    /// An observation of the process, or an answer of the driver, during a standstill.
     fn seen(&mut self, record: &Record) {
         match record.payload() {
             Payload::Activity { thread, doing: Some(doing) } => drop(self.doing.insert(thread, doing)),
-            // The thread has ended, or the guard knows nothing of it any more.
+            // The thread has ended, or the guard no longer sees it.
             Payload::Activity { thread, doing: None } => drop(self.doing.remove(&thread)),
             Payload::Holds { address, value, .. } => drop(self.held.insert(address, (record.entered, value))),
             Payload::Resident { launch, blocks } => drop(self.resident.insert(launch, blocks)),
@@ -323,13 +323,13 @@ impl SnapshotBuilder {
         }
     }
 
-    /// The process is alive at this moment, whatever the recording knows of: what stood still stands still yet.
+    /// The process is alive at this time, which may be later than the newest record: calls in progress are still in progress.
     pub fn alive_at(&mut self, now: Nanos) {
         self.last = self.last.max(now);
     }
 
-    /// The snapshot, at the last moment that the recording knows of. A `threshold` of 0 is never passed. `patience` is how long
-    /// what has no known pattern has to stand still.
+    /// The snapshot, at the last time in the recording. A `threshold` of 0 is never passed. `patience` is how long a standstill without a
+    /// known pattern has to last.
     pub fn snapshot<S: Source>(&self, recording: &Recording<S>, threshold: Nanos, patience: Nanos) -> Snapshot {
         let view = View { recording, builder: self };
         let mut streams: Vec<_> = self.busy.keys().filter_map(|number| view.busy_stream(*number)).collect();
@@ -414,7 +414,7 @@ fn idle_until<S: Source>(recording: &Recording<S>, context: u32) -> Nanos {
     recording.contexts().iter().find(|c| c.number == context).map_or(0, |c| c.idle_until)
 }
 
-/// The last moment that the header and the tables know of.
+/// The newest time in the header and the tables.
 fn last_of_tables<S: Source>(recording: &Recording<S>) -> Nanos {
     let threads = recording.threads().iter().map(|thread| thread.born.max(thread.ended));
     let streams = recording.streams().iter().map(|stream| stream.born.max(stream.last_submitted));

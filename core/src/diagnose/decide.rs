@@ -6,7 +6,7 @@
 //!
 //! A wait with a pattern counts as a hang once it is past the threshold. A wait without one, or one that a runnable thread may end,
 //! counts as slow until it has stood still for the longer patience: a long kernel and an endless one look the same from outside.
-//! What is seen to move is slow.
+//! A wait with visible progress counts as slow.
 //!
 //! Must not: look at anything but the snapshot.
 
@@ -57,7 +57,7 @@ impl<'a> Decision<'a> {
         let mut merged: Vec<Finding<'a>> = Vec::new();
         for finding in findings {
             let same = |other: &&mut Finding<'a>| {
-                // Of calls that block the context, the first one does.
+                // If several calls block the context, the first one is the cause.
                 other.code == finding.code && (holds_up(other) || other.culprits.first() == finding.culprits.first())
             };
             match merged.iter_mut().find(same) {
@@ -71,7 +71,7 @@ impl<'a> Decision<'a> {
         merged
     }
 
-    /// A thread that is in a call which may return by itself may go on to do what others wait for.
+    /// A thread in a call that may return by itself may then satisfy the waits of others.
     fn let_others_help(&self, findings: &mut [Finding<'a>]) {
         let stuck: Vec<u32> = findings
             .iter()
@@ -87,14 +87,14 @@ impl<'a> Decision<'a> {
         }
     }
 
-    /// Threads that wait because another thread's call blocks the context, or that cannot go on for it.
+    /// Adds threads that another thread's call blocks, in the context or by what that thread would do next.
     fn join_the_held_up(&self, findings: &mut Vec<Finding<'a>>, past: &[&'a BlockedCall]) {
         let Some(holder) = findings.iter().map(holds_up).position(|holds| holds) else { return };
         let Some(first) = findings[holder].calls.first().copied() else { return };
         let context = first.context;
         let same = |call: &BlockedCall| call.context == 0 || context == 0 || call.context == context;
         let mut holder = findings.remove(holder);
-        // The thread that blocks the context may be the one that would do what the others wait for.
+        // The thread that blocks the context may be the one that would satisfy the other waits.
         let explained = |finding: &Finding<'a>| {
             matches!(finding.code, Code::LG203 | Code::LG299 | Code::LG204)
                 && !matches!(finding.path.end, End::Cycle(_))
@@ -118,28 +118,28 @@ impl<'a> Decision<'a> {
 
     // --- from findings to verdicts ---
 
-    /// For how long nothing has been seen to move there.
+    /// The time since the last visible progress.
     fn stood(&self, finding: &Finding<'a>) -> Nanos {
         let entered = finding.calls.iter().map(|call| call.entered).min();
         let since = entered.unwrap_or(self.snapshot.last_activity);
         if matches!(finding.path.end, End::Fed(..)) {
-            // That the streams move is why the call does not return.
+            // The progress of the streams is the reason that the call does not return.
             return self.snapshot.at.saturating_sub(since.max(self.snapshot.awake_since));
         }
-        // A stream that is only asked about, and fed meanwhile, is never idle and yet not stuck: one that is would fill up.
+        // A stream that is only polled, and submitted to meanwhile, is never idle but not stuck: a stuck one would fill its queue.
         let asked_only = asked_only(finding);
         let moved = self.on(finding).map_or(0, |s| if asked_only { s.moved.max(s.last_submitted) } else { s.moved });
         self.snapshot.at.saturating_sub(since.max(moved).max(self.snapshot.awake_since))
     }
 
-    /// The stream of what does not end.
+    /// The stream of the culprit.
     fn on(&self, finding: &Finding<'a>) -> Option<&'a BusyStream> {
         finding.culprits.first().and_then(|culprit| self.snapshot.stream(culprit.stream.number))
     }
 
     fn counts(&self, finding: &Finding<'a>) -> bool {
         let stood = self.stood(finding);
-        // A kernel that is watched while the program gets on is meant to run.
+        // A kernel that is polled while the program makes progress is meant to run.
         let watched = asked_only(finding)
             && matches!(finding.path.end, End::Runs(_))
             && self.snapshot.at.saturating_sub(self.snapshot.last_activity) < self.snapshot.threshold_nanos;
@@ -189,7 +189,7 @@ impl<'a> Decision<'a> {
         }
     }
 
-    /// Why a wait is not called a hang, and then what it waits for.
+    /// Why a wait is not called a hang, then its path.
     fn excuse(&self, finding: &Finding<'a>) -> Vec<String> {
         let waits = messages::waits_for(&finding.path.end);
         let mut lines = vec![format!("waits for {waits}: {}.", self.why_not_a_hang(finding))];
@@ -232,7 +232,7 @@ fn asked_only(finding: &Finding<'_>) -> bool {
     !finding.calls.is_empty() && finding.calls.iter().all(|call| call.queries.is_some())
 }
 
-/// Whether a stream may have passed a wait unseen: something that takes time comes after it.
+/// Whether a stream may have passed a wait unseen, because a long operation follows the wait.
 pub(super) fn may_have_passed(stream: &BusyStream, wait: &WaitSeen) -> bool {
     let takes_time = |op: &OperationSeen| {
         op.extent.is_some() || matches!(op.call.class(), Some(Class::GraphLaunch | Class::HostFunction))

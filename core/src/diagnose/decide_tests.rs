@@ -290,7 +290,7 @@ fn a_hang_in_one_context_does_not_blame_another() {
     assert!(verdict.culprits.iter().all(|c| c.stream.context == 0xc0), "{verdict:#?}");
 }
 
-/// A load is waited for since 20, and so many launches of `step` come to the stream after that.
+/// A load that blocks since 20, and so many launches of `step` on the stream after that.
 fn loads_beside(story: &TestTrace, stream: usize, launches: u64) {
     story.blocked(1, 20, "cuModuleLoadData", None, Kind::ColdModule, "");
     (0..launches).for_each(|n| {

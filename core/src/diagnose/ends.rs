@@ -68,13 +68,13 @@ impl CallEnd {
         }
     }
 
-    /// Whether it returned an error which says that what it waited for did not end well either.
+    /// Whether it returned an error that means that the work it waited for is lost.
     pub fn lost_work(&self) -> bool {
         self.result.is_some_and(loses_work)
     }
 }
 
-/// What became of these calls; those that are still in progress are left out.
+/// How these calls ended; those still in progress are left out.
 pub fn ends_of<'a, S: Source>(
     recording: &Recording<S>,
     calls: impl Iterator<Item = &'a BlockedCall>,
@@ -97,7 +97,7 @@ pub fn ends_of<'a, S: Source>(
     }
 }
 
-/// A call whose end is looked for.
+/// A call without a known end yet.
 struct Open<'a> {
     call: &'a BlockedCall,
     /// Of queries the first of them.
@@ -136,7 +136,7 @@ impl<'a> Open<'a> {
             return end;
         }
         if call.queries.is_some() {
-            // Another call may have shown what the queries did not.
+            // Another call may have proven the end.
             let stream = call.stream.as_ref().map(|stream| stream.number);
             let stream = recording.streams().iter().find(|seen| Some(seen.number) == stream);
             let idle =

@@ -58,7 +58,7 @@ fn a_call_that_returned_is_told_from_one_that_failed() {
         "lazyguard: ENDED WITH ERROR 719 (CUDA_ERROR_LAUNCH_FAILED) pid 7 (app): cuCtxSynchronize in thread 100 returned \
          it 0.4 s after the report\n"
     );
-    // What an image is like says nothing of the work that the load waited for.
+    // An invalid image is no error of the work that the load waited for.
     story.call(&story.facts("cuModuleLoadData", 40, None), 209);
     let (report, line) = over(&story, vec![named(100, "cuModuleLoadData", 40, None, &story)]);
     assert_eq!((report.outcome(), report.stands()), (Outcome::Failed, false));
@@ -121,7 +121,7 @@ fn what_is_not_known_is_not_said() {
     let (report, line) = over(&story, vec![named(9, "cuCtxSynchronize", 20, None, &story)]);
     assert_eq!((report.ends[0].how, report.stands()), (HowEnded::Unknown, false));
     assert_eq!(line, "lazyguard: RESOLVED pid 7 (app): it went on 0.4 s after the report\n");
-    // Where no thread was in a call, all that is known is that there is another call.
+    // Where no thread was in a call, only a further call is known.
     let (_, line) = over(&story, Vec::new());
     assert_eq!(line, "lazyguard: RESOLVED pid 7 (app): it called the driver again 0.4 s after the report\n");
 }

@@ -12,7 +12,7 @@ use crate::api::{counted, Class, Code, ThreadActivity};
 use crate::demangle::demangle;
 use crate::Nanos;
 
-/// Why something counts.
+/// A possible verdict: a path, and the waits that it explains.
 pub(super) struct Finding<'a> {
     pub code: Code,
     pub calls: Vec<&'a BlockedCall>,
@@ -20,7 +20,7 @@ pub(super) struct Finding<'a> {
     pub culprits: Vec<Culprit>,
     /// The wait in one sentence, with its names.
     pub sentence: String,
-    /// What cannot start or go on because of the culprits.
+    /// The operation that the culprits block.
     pub held_back: Option<Culprit>,
     /// Sentences between the calls and the path.
     pub because: Vec<String>,
@@ -47,7 +47,7 @@ impl<'a> Decision<'a> {
         let whole = class.waits_for_whole_context() || class == Class::Launch;
         let by_legacy = matches!(class, Class::Copy | Class::Set)
             || class == Class::StreamSynchronize && call.stream.as_ref().is_some_and(is_legacy);
-        // Work on the default stream itself is what the call is about.
+        // Work on the default stream is the call's own.
         let others = matches!(&path.end, End::Runs(culprit) if !is_legacy(&culprit.stream));
         if whole || by_legacy && others {
             return Some(self.whole_context(call, class, path));
@@ -57,8 +57,8 @@ impl<'a> Decision<'a> {
 
     /// LG202.
     fn module_load(&self, call: &'a BlockedCall, path: Path<'a>) -> Finding<'a> {
-        // The program submitted too little behind the work in flight to prove that it has ended, and enough to doubt that it never
-        // does.
+        // The submissions after the work in flight are too few to prove that the work has ended, and enough to doubt that it
+        // never ends.
         let fed = self.fed_behind(&path);
         let others = self.paths_of(call).filter(|path| fed.is_some() || self.fed_behind(path).is_none());
         let mut culprits: Vec<Culprit> = Vec::new();
@@ -98,7 +98,7 @@ impl<'a> Decision<'a> {
         Finding { code: Code::LG202, calls: vec![call], path, culprits, sentence, held_back, because, fix, conclusive }
     }
 
-    /// What a call that is in progress is to submit.
+    /// The operation that a call in progress will submit.
     fn submitted_by(&self, call: &BlockedCall) -> Option<Culprit> {
         let stream = call.stream.clone().filter(|_| call.function.is_some())?;
         let function = call.function.clone();
@@ -116,7 +116,7 @@ impl<'a> Decision<'a> {
     /// LG202 or LG204 of a call for which the context is never idle: what was in flight when it was entered has ended, and more
     /// is submitted without a pause.
     fn starved(&self, call: &'a BlockedCall, class: Class) -> Option<Finding<'a>> {
-        // A compiler may take as long as it likes, whatever else goes on.
+        // Compilation may take any time, whatever the streams do.
         if call.compiles || !(loads_module(call) || class.needs_an_idle_context()) {
             return None;
         }
@@ -169,7 +169,7 @@ impl<'a> Decision<'a> {
             };
             Some(Culprit { stream: load.stream.clone()?, operation })
         });
-        // That it prints is read from a name in an image, which is less than to have seen a load.
+        // A `printf` symbol in an image is weaker evidence than a load.
         let loaded = load.is_some_and(|load| !load.first_launch);
         let conclusive = self.cannot_be_helped(&path, loaded);
         let (code, culprits, because) = (Code::LG201, path.culprits(), Vec::new());
@@ -285,7 +285,7 @@ impl<'a> Decision<'a> {
                     messages::name_of(&victim.operation)
                 ),
             ),
-            // The end of its path does not explain a call that waits for an idle context.
+            // For a call that waits for an idle context, the end of the path is no explanation.
             End::Fed(..) => (Code::LG299, String::new()),
             End::Runs(culprit) => {
                 // Other busy work beside it may be what it waits for.
@@ -333,10 +333,10 @@ impl<'a> Decision<'a> {
         }
     }
 
-    /// Whether nothing is known that may still end what a call waits for, so that it counts as soon as it is past the threshold.
+    /// Whether nothing known may still end the wait, so that it counts as a hang once it is past the threshold.
     ///
-    /// A kernel may always end. Behind one, a load on first use (`by_loading`) counts all the same: the program did not ask to wait
-    /// there, and the work that the load blocks may be what the kernel waits for.
+    /// A kernel may always end. A load on first use (`by_loading`) behind a kernel still counts: the program did not ask to wait there, and
+    /// the kernel may wait for the work that the load blocks.
     fn cannot_be_helped(&self, path: &Path<'a>, by_loading: bool) -> bool {
         let on = path.culprit().and_then(|culprit| self.snapshot.stream(culprit.stream.number));
         // The guard cannot ask the driver about a destroyed stream, so its knowledge may be old.
@@ -348,7 +348,7 @@ impl<'a> Decision<'a> {
             // A kernel that fills the device may end as any other, and the thread that feeds a stream may pause.
             End::Filled(..) | End::Fed(..) => false,
             End::Runs(_) => by_loading,
-            // What the host can look at, it can write, and another process as well.
+            // Memory that the host can read, the host or another process can write.
             End::Unwritten(wait, _) => {
                 by_loading
                     || wait.holds.is_none()
@@ -362,7 +362,7 @@ impl<'a> Decision<'a> {
         }
     }
 
-    /// Whether something is under way on another stream that may write anywhere, and may come to do so.
+    /// Whether another stream has an operation that may write anywhere, and may run.
     fn may_be_written(&self, wait: &WaitSeen) -> bool {
         let others = self.snapshot.streams.iter().filter(|s| s.stream.number != wait.stream.number);
         others.filter(|s| s.outstanding > s.operations.len() as u64 || s.operations.iter().any(writes_anywhere)).any(
@@ -379,7 +379,7 @@ impl<'a> Decision<'a> {
     /// Where no thread is in a call: submitted work that cannot start, or cannot end.
     pub(super) fn without_a_call(&self) -> Option<Finding<'a>> {
         let quiet = self.snapshot.at.saturating_sub(self.snapshot.last_activity);
-        // No thread is known to wait, so there is no report before it counts.
+        // No thread is known to wait, so there is no report before the patience is over.
         if self.snapshot.threshold_nanos == 0 || quiet < self.snapshot.patience_nanos {
             return None;
         }
@@ -389,7 +389,7 @@ impl<'a> Decision<'a> {
         let mut finding = match &path.end {
             _ if path.barrier().is_some() => self.barrier(Vec::new(), path),
             End::Runs(_) => return None,
-            // Armed for what the host will store some day: a program may idle so.
+            // A stream that waits for a later store of the host: an idle program may do so.
             End::Unwritten(wait, _) if wait.holds.is_some() => return None,
             _ => self.by_its_end(Vec::new(), path),
         };

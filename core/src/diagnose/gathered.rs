@@ -7,10 +7,10 @@ use crate::trace::{LaunchKey, Record};
 use crate::Nanos;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
-/// A thread that has not asked for this long has stopped asking.
+/// A thread without a query for this long has stopped polling.
 pub const ASKS_NO_MORE_NANOS: Nanos = 1_000_000_000;
 
-/// A stream with work outstanding, as far as records are held against it.
+/// A stream with outstanding work, and its records.
 pub(super) struct Busy {
     pub(super) context: u32,
     pub(super) complete_until: Nanos,
@@ -20,7 +20,7 @@ pub(super) struct Busy {
     pub(super) operations: Vec<Record>,
     pub(super) outstanding: u64,
     pub(super) moved: Nanos,
-    /// Up to where events were seen to be complete.
+    /// The time until which completed events prove the stream complete.
     pub(super) confirmed: Nanos,
 }
 
@@ -99,7 +99,7 @@ pub struct SnapshotBuilder {
     pub(super) owners: HashMap<u32, u64>,
     /// Whether the first launches are among the records.
     pub(super) from_the_beginning: bool,
-    /// Of what was seen: of each thread what it did last, of memory when, and what it held, of launches how many blocks.
+    /// Observations: the newest activity of each thread; the newest content of memory, with its time; the resident blocks of each launch.
     pub(super) doing: BTreeMap<u32, ThreadActivity>,
     pub(super) held: HashMap<u64, (Nanos, u64)>,
     pub(super) resident: HashMap<LaunchKey, u64>,

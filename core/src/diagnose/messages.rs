@@ -44,7 +44,7 @@ pub(super) fn submitting(op: &OperationSeen) -> String {
     }
 }
 
-/// What is waited for at the end of a path, and why that does not come to its end.
+/// The operation at the end of a path, and why it does not end.
 pub(super) fn waits_for(end: &End<'_>) -> String {
     match end {
         End::Runs(culprit) => {
@@ -79,7 +79,7 @@ pub(super) fn waits_for(end: &End<'_>) -> String {
     }
 }
 
-/// What a stream waits for that no operation brings about.
+/// A wait that no submitted operation satisfies.
 pub(super) fn unwritten(wait: &WaitSeen) -> String {
     format!(
         "for memory at {:#x} to be {} {}, and no submitted operation writes that",
@@ -190,7 +190,7 @@ pub(super) fn streams(fed: &[&FedStream]) -> String {
     }
 }
 
-/// That a stream may be going on, although something on it is not known to have ended.
+/// That a stream may make progress, although an operation on it is not known to have ended.
 pub(super) fn fed_behind(fed: &FedStream) -> String {
     format!("{} submitted to {} since, so that stream may not stand still", were(fed.operations), stream(&fed.stream))
 }

@@ -7,20 +7,20 @@
 //! | file | holds |
 //! |---|---|
 //! | `snapshot` | the calls that block, and what is in flight |
-//! | `builder`, `gathered` | from a recording to that |
-//! | `view` | names in the place of numbers |
+//! | `builder`, `gathered` | from a recording to a snapshot |
+//! | `view` | names in place of numbers |
 //! | `occupancy` | how much of the device a kernel fills |
-//! | `paths` | what each stream stands at, and what that waits for |
-//! | `decide` | which pattern that is, and what to change |
+//! | `paths` | the operation at which each stream stands, and its wait-for path |
+//! | `decide` | the pattern of a path, and the fix |
 //! | `messages` | the sentences |
-//! | `verdict` | what comes out |
-//! | `ends` | what became of the calls that a report named |
+//! | `verdict` | the result |
+//! | `ends` | how the calls of a report ended |
 //!
-//! A long kernel and an endless one look alike from outside, so a verdict waits for as long as a wrong one would cost:
+//! A long kernel and an endless one look alike from outside, so a verdict waits according to the cost of a wrong one:
 //!
 //! | waited for | counts as a hang |
 //! |---|---|
-//! | LG201 and LG202: the program did not ask to wait there, and what is held back may be what the kernel needs | after the threshold |
+//! | LG201 and LG202: the program did not ask to wait there, and the kernel may need the blocked work | after the threshold |
 //! | a cycle; with no runnable thread, a value in device memory that no submitted work may write, or a host function that waits for another thread | after the threshold |
 //! | what a kernel, a runnable thread, the host, another process or a running host function may still end; work of a destroyed stream; a load that has to compile | after three times the threshold without progress |
 //!

@@ -23,7 +23,7 @@ impl<'a> Decision<'a> {
     pub(super) fn needs(&self, call: &BlockedCall) -> Vec<(u32, Nanos)> {
         let context = |s: &&BusyStream| call.context == 0 || s.stream.context == call.context;
         let blocking = |s: &&BusyStream| s.stream.kind != StreamKind::NonBlocking;
-        // Queries go on: what was submitted since the first one is asked about as well.
+        // A poll repeats: its later queries also ask about work submitted after the first one.
         let until = if call.queries.is_some() { Nanos::MAX } else { call.entered };
         let streams = || self.snapshot.streams.iter().filter(context);
         let all = || streams().map(|s| (s.stream.number, until)).collect();
@@ -60,14 +60,14 @@ impl<'a> Decision<'a> {
 
     /// The paths from what a call waits for.
     pub(super) fn paths_of(&self, call: &BlockedCall) -> impl Iterator<Item = Path<'a>> + '_ {
-        // What a launch that loads is to submit itself comes after the load.
+        // The launch's own operation is submitted after its load.
         let own = call.stream.as_ref().filter(|_| loads_module(call)).map(|stream| (stream.number, call.entered));
         let is_own = move |stream: u32| own == self.snapshot.stream(stream).map(|busy| (stream, busy.oldest.at));
         let needs = self.needs(call).into_iter().filter(move |(stream, _)| !is_own(*stream));
         needs.filter_map(|(stream, until)| self.paths.from(stream, until))
     }
 
-    /// What was submitted, while a call waits, to the stream that a path ends on: it may be getting on.
+    /// The submissions to the stream at the end of a path while a call waits: that stream may make progress.
     pub(super) fn fed_behind(&self, path: &Path<'a>) -> Option<&'a FedStream> {
         let End::Runs(culprit) = &path.end else { return None };
         self.snapshot.fed.iter().find(|fed| fed.stream.number == culprit.stream.number)
@@ -76,8 +76,8 @@ impl<'a> Decision<'a> {
     /// The path that explains a call best: the one least likely to end.
     pub(super) fn path(&self, call: &BlockedCall) -> Option<Path<'a>> {
         let path = self.paths_of(call).min_by_key(|path| (path.rank(), self.fed_behind(path).is_some()))?;
-        // A copy on the default stream, or another call that waits for the very work behind which a barrier waits: the barrier
-        // blocks what might end that work.
+        // A call, such as a copy on the default stream, that waits for the work before a barrier: the barrier blocks the work that
+        // might end it.
         if path.barrier().is_none() && !loads_module(call) {
             return Some(self.behind_the_same(&path).unwrap_or(path));
         }
@@ -95,7 +95,7 @@ impl<'a> Decision<'a> {
     }
 }
 
-/// Whether a call of this class returns only when its own stream has come to it.
+/// Whether a call of this class returns only when its stream has reached it.
 fn waits_for_its_stream(class: Class) -> bool {
     matches!(
         class,

@@ -37,21 +37,21 @@ pub(super) enum Step<'a> {
 /// Where a path ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum End<'a> {
-    /// An operation that nothing known keeps from ending.
+    /// An operation that waits for nothing known.
     Runs(Culprit),
-    /// A wait for a value that nothing submitted writes.
+    /// A wait for a value that no submitted operation writes.
     Unwritten(&'a WaitSeen, Culprit),
     /// A host function that has not returned.
     Host(&'a HostFunctionSeen, Culprit),
     /// A kernel that finds no room on the device beside another.
     Filled(Culprit, Culprit),
-    /// What was in flight has ended, and more is submitted to these streams without a pause; the newest operation of the first.
+    /// The work in flight has ended, and more is submitted to these streams without a pause; with the newest operation of the first.
     Fed(Vec<&'a FedStream>, Culprit),
     /// The path leads back to its start: a cycle. The wait in the cycle, once the path has passed one.
     Cycle(Option<Culprit>),
 }
 
-/// From a stream to what does not end.
+/// The path from a stream to an operation that does not end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Path<'a> {
     pub steps: Vec<Step<'a>>,
@@ -68,7 +68,7 @@ impl<'a> Path<'a> {
         self
     }
 
-    /// What does not end.
+    /// The operation that does not end.
     pub fn culprit(&self) -> Option<&Culprit> {
         match &self.end {
             End::Runs(culprit)
@@ -93,7 +93,7 @@ impl<'a> Path<'a> {
         })
     }
 
-    /// How unlikely it is to end; the least likely first.
+    /// Its rank: a path that is least likely to end has the lowest.
     pub fn rank(&self) -> u8 {
         match &self.end {
             _ if self.barrier().is_some() => 0,
@@ -148,7 +148,7 @@ impl<'a> Paths<'a> {
         if self.snapshot.has_passed(stream, until) {
             return None;
         }
-        // Back at what waits, or at something behind it. What came before that on the same stream is another matter.
+        // Back at the waiting operation, or at one after it: a cycle. An earlier operation of the stream makes none.
         if on_the_way.iter().any(|(number, left)| *number == stream && until >= *left) {
             return Some(Path::to(End::Cycle(None)));
         }
@@ -168,7 +168,7 @@ impl<'a> Paths<'a> {
         Some(found.unwrap_or_else(|| Path::to(End::Runs(culprit(busy, &busy.oldest)))))
     }
 
-    /// What there is on the stream that may wait for something else, with the time at which it was submitted.
+    /// The operations of the stream that may wait for something else, with the times of their submission.
     fn gates(&self, busy: &'a BusyStream, until: Nanos) -> Vec<(Nanos, Gate<'a>)> {
         let Snapshot { waits, event_waits, host_functions, loads, streams, .. } = self.snapshot;
         let number = busy.stream.number;
@@ -222,7 +222,7 @@ impl<'a> Paths<'a> {
                 Some(paths.min_by_key(Path::rank)?.behind(Step::Barrier(load)))
             }
             Gate::Legacy(other) => {
-                // Only what was submitted before this stream's operation.
+                // Only work submitted before this stream's operation.
                 let path = self.find(other.stream.number, at.saturating_sub(1), on_the_way)?;
                 Some(path.behind(Step::Legacy(&busy.stream, &other.stream)))
             }
@@ -252,7 +252,7 @@ impl<'a> Paths<'a> {
         }
     }
 
-    /// A kernel that finds no room.
+    /// A kernel that does not fit on the device beside another.
     fn filled(&self, busy: &'a BusyStream) -> Option<Path<'a>> {
         let oldest = &busy.oldest;
         let fills = |other: &&BusyStream| {
@@ -288,13 +288,13 @@ fn operation_at(busy: &BusyStream, at: Nanos) -> OperationSeen {
     busy.operations.iter().find(|op| op.at == at).unwrap_or(&busy.oldest).clone()
 }
 
-/// When the first operation that is outstanding was submitted, of those that came then or later.
+/// The submission time of the first outstanding operation that was submitted at `at` or later.
 fn first_after(busy: &BusyStream, at: Nanos) -> Option<Nanos> {
     let known = busy.operations.iter().map(|op| op.at).filter(|op| *op >= at).min();
     known.or_else(|| (busy.last_submitted >= at).then(|| busy.oldest.at.max(at)))
 }
 
-/// A load whose barrier blocks a stream, and the operation from which on.
+/// A load whose barrier blocks a stream, and the first blocked operation's time.
 fn barrier_for<'a>(load: &'a ColdLoadSeen, busy: &BusyStream) -> Option<(Nanos, &'a ColdLoadSeen)> {
     let applies = load.kind == ColdKind::Function
         && load.context == busy.stream.context

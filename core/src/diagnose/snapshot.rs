@@ -1,4 +1,4 @@
-//! What stood still, as plain data: everything that a diagnosis needs, and nothing that it does not say.
+//! A standstill as plain data: everything that a diagnosis needs, and nothing else.
 
 use crate::api::{Call, ColdKind, Condition, Stores, StreamKind, ThreadActivity, ValueWait, ValueWrite};
 use crate::model::more_than_a_queue_holds;
@@ -115,7 +115,7 @@ pub struct BusyStream {
     /// How many operations are not known to be complete; more where records have been overwritten.
     #[serde(default)]
     pub outstanding: u64,
-    /// When it was last learnt that the stream had got on, or 0.
+    /// When progress of the stream was last seen, or 0.
     #[serde(default)]
     pub moved: Nanos,
     /// Whether the program has destroyed it.
@@ -234,12 +234,12 @@ pub struct HostFunctionSeen {
     pub doing: Option<ThreadActivity>,
 }
 
-/// A thread of the program that is in no driver call and will go on by itself: it may still do what is waited for.
+/// A thread of the program that is in no driver call and is runnable, or becomes so by itself: it may still end a wait.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunnableThread {
     /// The thread's id.
     pub thread: u32,
-    /// What it was seen to do.
+    /// Its activity, as far as it was seen.
     pub doing: ThreadActivity,
 }
 
@@ -301,7 +301,7 @@ pub struct Snapshot {
     pub host_functions: Vec<HostFunctionSeen>,
     /// Loads on first use behind something that still has not ended, oldest first.
     pub loads: Vec<ColdLoadSeen>,
-    /// Threads that may still do something about it, where they were looked at.
+    /// Threads that may still end a wait, where the guard has looked.
     #[serde(default)]
     pub runnable: Vec<RunnableThread>,
     /// When a thread of the program last made a driver call that was not a query without end, or one returned.
@@ -319,8 +319,8 @@ impl Snapshot {
         self.streams.iter().find(|s| s.stream.number == number)
     }
 
-    /// Whether everything that was submitted to a stream until then has ended because so many launches came after it, and were
-    /// taken: a stream runs them in their order, and has room for some.
+    /// Whether everything submitted to a stream until then has ended, because the driver has accepted more launches after it than a queue
+    /// holds: a stream runs them in order.
     pub(crate) fn has_passed(&self, stream: u32, until: Nanos) -> bool {
         let passed = |fed: &FedStream| more_than_a_queue_holds(fed.launches) && until <= fed.since;
         self.fed.iter().any(|fed| fed.stream.number == stream && passed(fed))
@@ -341,8 +341,8 @@ pub(super) fn wait_seen(
 ) -> WaitSeen {
     let to_address = || writes.iter().filter(|w| w.stores_for(wait) != Stores::Nothing);
     let newest = to_address().map(|w| w.at).max();
-    // A write that has been carried out counts only while no other has come after it; one behind the wait on the wait's own
-    // stream never is.
+    // A completed write counts only if no later write followed. A write after the wait on the wait's own stream is never
+    // completed.
     let counts = |w: &&ValueWrite| {
         let behind_itself = w.stream == stream.number && w.at > wait.at;
         !behind_itself && (outstanding(w) || Some(w.at) == newest)
@@ -353,7 +353,7 @@ pub(super) fn wait_seen(
         Stores::All(value) if wait.satisfied_by(value) => Some(seen(w, value)),
         _ => None,
     };
-    // Half of what is compared may be the half that lacks.
+    // A write of half the compared bytes may be the missing half.
     let half = |w: &ValueWrite| (w.stores_for(wait) == Stores::Half && outstanding(w)).then(|| seen(w, 0));
     let satisfying_writes: Vec<_> = to_address().filter(counts).filter_map(satisfying).take(MOST_WRITES).collect();
     let others = to_address().filter(|w| satisfying(w).is_none() || !counts(w)).count();

@@ -32,12 +32,12 @@ impl TestTrace {
             .map(|handle| tracker.stream(StreamKey { handle, context: 0, thread: 0 }, context, kind, 1));
         let thread = Self::begin_thread(&tracker, 100);
         let story = Self { tracker, context, streams, thread, patience: 3 * THRESHOLD };
-        // A context's first launch is something of its own.
+        // A context's first launch is a special case.
         story.launch(2, 2, "first").synchronize(2, 4);
         story
     }
 
-    /// Nothing is waited for longer than so.
+    /// Sets the patience.
     pub fn patient(mut self, patience: u64) -> Self {
         self.patience = patience;
         self
@@ -142,7 +142,7 @@ impl TestTrace {
         self.blocked(id, at, call, stream, Kind::Call, "")
     }
 
-    /// A thread asks again and again.
+    /// A thread polls.
     pub fn polls(&self, id: u32, from: u64, to: u64, call: &str, stream: usize, event: u64) -> &Self {
         let slot = self.tracker.thread(Self::begin_thread(&self.tracker, id)).unwrap();
         for at in [from, from / 2 + to / 2, to] {
@@ -179,7 +179,7 @@ impl TestTrace {
         self
     }
 
-    /// What was seen when something stood still.
+    /// An observation during a standstill.
     pub fn seen(&self, record: Record) -> &Self {
         let at = NOW - SECOND;
         let record = Record { entered: at, returned: at, ..record };

@@ -1,4 +1,4 @@
-//! What a diagnosis says.
+//! The result of a diagnosis.
 
 use super::snapshot::{FedStream, OperationSeen, StreamRef};
 use crate::api::Code;
@@ -23,7 +23,7 @@ pub enum Confidence {
     Possible,
     /// What is known fits this pattern and no other; what a kernel waits for is not known.
     Likely,
-    /// It follows from what was submitted: nothing that is in the program's power any more ends it.
+    /// It follows from what was submitted: the program can no longer end it.
     Certain,
 }
 
@@ -74,12 +74,12 @@ pub struct Verdict {
     /// The wait in one sentence, with its names.
     #[serde(default)]
     pub sentence: String,
-    /// What cannot start or go on because of the culprits, where that is an operation of another stream.
+    /// The operation that the culprits block, where that is one of another stream.
     #[serde(default)]
     pub held_back: Option<Culprit>,
     /// The blocked threads it explains.
     pub threads: Vec<u32>,
-    /// Who waits for whom, down to what does not end; one fact each.
+    /// The wait-for path, down to what does not end; one fact each.
     pub chain: Vec<String>,
     /// What does not end.
     pub culprits: Vec<Culprit>,
@@ -94,7 +94,7 @@ pub struct Verdict {
     pub fix: String,
 }
 
-/// What stands still: for good, as far as can be told, or only for long.
+/// Whether work stands still: for good, as far as is known, or only for long.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
@@ -103,14 +103,14 @@ pub enum Status {
     Well,
     /// Something is waited for that may still end, or is seen to move.
     Slow,
-    /// It will not end by itself.
+    /// The standstill will not end by itself.
     Hang,
 }
 
 /// The answer to a snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Diagnosis {
-    /// How things stand.
+    /// The status.
     pub status: Status,
     /// Of a hang the causes, the root first.
     pub verdicts: Vec<Verdict>,

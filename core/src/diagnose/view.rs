@@ -27,7 +27,7 @@ fn function_name(texts: &StringTable, number: u32, returned: Nanos) -> Option<St
     Some(function.name.map_or_else(|| format!("function {:#x}", function.handle), str::to_owned))
 }
 
-/// When a record's call returned, for the question what its numbers mean: a call in progress means what is newest.
+/// The time at which to look up a record's numbers: the return of its call. A call in progress has the newest meaning.
 fn meant_at(record: &Record) -> Nanos {
     if record.returned == 0 {
         Nanos::MAX
@@ -209,7 +209,7 @@ impl<S: Source> View<'_, S> {
         writes.iter().for_each(|w| near.entry(w.address >> 3).or_default().push(*w));
         let not_done = |stream: u32, at: Nanos| busy.get(&stream).is_some_and(|s| s.oldest.at <= at);
         let outstanding = |w: &ValueWrite| not_done(w.stream, w.at);
-        // Where there are too many, the first ones of each stream: the stream stands at one of those.
+        // If there are too many, the first ones of each stream are kept: the stream stands at one of those.
         let mut all: Vec<_> = busy
             .iter()
             .flat_map(|(number, stream)| stream.waits.iter().enumerate().map(move |(rank, wait)| (rank, *number, wait)))
@@ -225,7 +225,7 @@ impl<S: Source> View<'_, S> {
                 let writes = near.get(&(wait.address >> 3)).map_or(&[][..], Vec::as_slice);
                 let mut seen = wait_seen(name, wait, writes, &outstanding, holds);
                 let there = |f: &&Fill| f.address <= wait.address && wait.address - f.address < f.bytes;
-                // What was filled before the wait was submitted, and is done, is what the wait found.
+                // A fill that was done before the wait was submitted is part of the content that the wait found.
                 let counts = |f: &&Fill| (f.at > wait.at && f.stream != number) || not_done(f.stream, f.at);
                 let behind_itself = |f: &Fill| f.stream == number && f.at > wait.at;
                 let fills = fills.iter().filter(there).filter(counts).filter(|f| !behind_itself(f)).take(MOST_FILLS);

@@ -27,7 +27,7 @@ pub struct Names<'a> {
     pub other: Option<&'a str>,
 }
 
-/// What is to be done about an occurrence.
+/// The count of an occurrence, and whether it leaves a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counted {
     /// Which one it is, from 1; 0 if it found no place.
@@ -36,7 +36,7 @@ pub struct Counted {
     pub recorded: bool,
 }
 
-/// What makes two occurrences the same.
+/// The key of a hazard: occurrences with the same key are one hazard.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Same {
     code: Code,

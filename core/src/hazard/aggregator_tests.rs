@@ -129,7 +129,7 @@ fn more_hazards_than_can_be_told_apart_are_counted() {
     }
     assert_eq!((fold.hazards(false).len(), fold.overflow()), (MOST_GROUPS, 5));
     assert_eq!(fold.counts(false), [(Code::LG101, MOST_GROUPS as u64 + 5)]);
-    // One that has its place goes on being counted.
+    // A hazard that has a group is still counted.
     assert!(fold.note(&noted(Code::LG101, "cuLaunchKernel", 1), Names { kernel: Some("k0"), other: None }).recorded);
 }
 

@@ -10,18 +10,18 @@ use crate::api::StreamKind;
 use crate::trace::{HazardNumbers, Kind, Payload, RawPayload, Record};
 use crate::Nanos;
 
-/// What there is to say of an occurrence besides its code.
+/// Facts of an occurrence besides its code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Flags(u16);
 
 impl Flags {
-    /// The guard took care of it: it is what would have happened without.
+    /// The guard prevented it: it would have happened without the guard.
     pub const PREVENTED: Self = Self(1);
     /// The driver says that the memory is not registered with it.
     pub const PAGEABLE: Self = Self(1 << 1);
     /// The process had launched kernels before, and nothing was in flight.
     pub const TIMED: Self = Self(1 << 2);
-    /// What was in flight is a wait that nothing submitted satisfies.
+    /// The operation in flight is a wait that no submitted operation satisfies.
     pub const UNSATISFIED: Self = Self(1 << 3);
 
     /// Both.
@@ -35,7 +35,7 @@ impl Flags {
     }
 }
 
-/// What was in flight, or waited.
+/// The operation in flight, or the waiting one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConflictingOperation {
     /// The number of its stream, or 0.
@@ -71,7 +71,7 @@ pub struct HazardEvent {
     pub class: Option<StreamClass>,
     /// The number of the function that the call is about, or 0.
     pub function: u32,
-    /// What it meets.
+    /// The operation that it conflicts with.
     pub other: ConflictingOperation,
     /// The return address of the call, or 0.
     pub caller: u64,
@@ -133,7 +133,7 @@ impl HazardEvent {
             true => (self.other.at, self.at, self.thread),
             false => (self.at, self.other.at, self.other.function),
         };
-        // How long before, and not when: that fits for days however long the process has run.
+        // A distance, not a time: it fits for days, however long the process has run.
         let distance = match before {
             0 => 0,
             at => entered.saturating_sub(at).saturating_add(1),
@@ -175,9 +175,9 @@ impl HazardEvent {
     }
 }
 
-/// Whether a hazard of this code is about the earlier of the two calls, and noted at the later: about the wait, when what
-/// satisfies it is submitted. Its record is entered with the later call, so that records lie in the order of their making; the
-/// thread of the earlier one has the place of a function, of which there is none.
+/// Whether a hazard of this code is about the earlier of two calls, and noted at the later one: about a wait, when the write that
+/// satisfies it is submitted. Its record has the time of the later call, so that records lie in the order in which they were made. The
+/// field for a function, which such a hazard lacks, holds the thread of the earlier call.
 const fn is_about_the_earlier(code: Code) -> bool {
     matches!(code, Code::LG103)
 }
@@ -222,7 +222,7 @@ mod tests {
             let noted = HazardEvent { class: Some(class), count: u32::MAX, ..noted };
             assert_eq!(through(noted), noted);
         }
-        // In the same moment is not the same as not known.
+        // The same time is distinct from an unknown one.
         for at in [0, 1, 9_000_000] {
             let noted = HazardEvent { other: ConflictingOperation { at, ..noted.other }, ..noted };
             assert_eq!(through(noted), noted);

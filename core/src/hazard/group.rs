@@ -80,7 +80,7 @@ pub struct Hazard {
     pub code: Code,
     /// What the code means.
     pub title: String,
-    /// Whether the guard took care of it: it is then what would have happened without.
+    /// Whether the guard prevented it: it would have happened without the guard.
     pub prevented: bool,
     /// The kernel that the call is about, demangled; `None` where it is about none.
     pub kernel: Option<String>,

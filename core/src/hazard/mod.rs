@@ -1,4 +1,4 @@
-//! The deadlocks that did not happen today: what another timing would have made of a run that passed.
+//! Hazards: the deadlocks that a run which passed would have had with another timing.
 //!
 //! The shim notes a hazard where it arises, as a record of its own, because only the shim knows what was in flight. This module
 //! decides what a record means, which records are the same hazard, and what to report of it, for the live process and for the

@@ -1,7 +1,6 @@
 //! What is a hazard, as far as that can be decided from numbers.
 //!
-//! Must not: be generous. A hazard of a run that passed has to be one that a reader of the program's source confirms. The rules
-//! leave out what is not certain.
+//! Must not: report what is uncertain. A reader of the program's source must be able to confirm each hazard of a run that passed.
 
 use super::Flags;
 use crate::api::Class;
@@ -41,7 +40,7 @@ pub fn load_meets(kind: ColdKind, own: u32, others: bool, in_flight: &[InFlight]
     }
 }
 
-/// What a call waits for that is not about one operation.
+/// The work that a call waits for beside the operation it names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitsFor {
     /// Everything in its context.
@@ -69,8 +68,8 @@ impl WaitsFor {
     }
 }
 
-/// Whether what is in flight has been so for long: a stream that is not done, and whose newest operation was submitted then.
-/// That the oldest was submitted long ago says nothing of it, unless it is known not to have ended.
+/// Whether a busy stream's work has been in flight for long, by the time of its newest submission. The age of the oldest operation
+/// proves nothing, unless that is known not to have ended.
 pub fn long_in_flight(newest_submitted: Nanos, now: Nanos) -> bool {
     newest_submitted != 0 && now.saturating_sub(newest_submitted) >= LONG_IN_FLIGHT_NANOS
 }

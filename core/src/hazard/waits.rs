@@ -19,7 +19,7 @@ const MOST_WRITES: usize = 256;
 pub struct Outstanding {
     /// What it waits for.
     pub wait: ValueWait,
-    /// The number of its stream, and of that one's context.
+    /// The number of its stream.
     pub stream: u32,
     /// See above.
     pub context: u32,
@@ -51,10 +51,10 @@ impl Waits {
         self.waits.retain(|wait| !over(wait));
     }
 
-    /// A wait was submitted. It is kept unless something satisfies it, or may, that was there first: a write to its address,
-    /// or what the memory holds. Of several writes the newest decides, if it comes before the wait on its own stream or
-    /// `is_done`; else the memory may go through what an earlier one leaves. `holds` is what the memory is known to hold now;
-    /// where nothing is known of it, it may be the zero that it was most likely set to.
+    /// A wait was submitted. It is kept unless an earlier write to its address, or the content of the memory, satisfies it or
+    /// may. Of several writes only the newest counts, if it precedes the wait on the wait's own stream or `is_done`; else the
+    /// memory may pass through the value of an earlier one. `holds` is the content of the memory, if known; unknown memory
+    /// may hold zero, its most likely initial value.
     pub fn submitted(&mut self, wait: Outstanding, holds: Option<u64>, is_done: impl Fn(&ValueWrite) -> bool) {
         let mut stands = None;
         for write in self.writes.iter().rev() {
@@ -75,7 +75,7 @@ impl Waits {
         }
     }
 
-    /// The waits of other streams that a write satisfies which is submitted now.
+    /// The waits of other streams that a newly submitted write satisfies.
     pub fn satisfied_by(&self, write: &ValueWrite) -> Vec<Outstanding> {
         let satisfied =
             |wait: &&Outstanding| wait.stream != write.stream && wait.wait.at < write.at && write.ends(&wait.wait);

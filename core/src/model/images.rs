@@ -13,13 +13,13 @@ impl Images {
     pub fn see(&mut self, record: &Record) {
         match record.payload() {
             Payload::Image { owner, image } if image.is_known() => self.0.insert(owner, image),
-            // The handle means something else now.
+            // The driver has reused the handle.
             Payload::Image { owner, .. } => drop(self.0.remove(&owner)),
             _ => {}
         }
     }
 
-    /// What the code is that a call loads, or that its function is from.
+    /// The image that a call loads, or that its function is from.
     pub fn of(&self, record: &Record) -> Option<Image> {
         match record.payload() {
             Payload::Image { image, .. } => Some(image),
@@ -27,7 +27,7 @@ impl Images {
         }
     }
 
-    /// Whether the driver has to compile what a call loads, or uses for the first time. To hand over a library compiles nothing yet.
+    /// Whether the driver has to compile the code that a call loads, or uses for the first time. Loading a library compiles nothing yet.
     pub fn compiles(&self, record: &Record) -> bool {
         record.entry_point.class() != Class::LibraryLoad && self.of(record).is_some_and(Image::needs_compiler)
     }

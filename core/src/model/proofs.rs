@@ -1,4 +1,4 @@
-//! What the success of a call proves: that everything which was submitted somewhere up to a moment has ended.
+//! What the success of a call proves: that everything submitted to a stream or context up to some time has ended.
 //!
 //! An event's record says what the event covers. A graph may hold nodes that record events again when it runs, and no call shows
 //! that. Such an event then completes without what came before its recorded call. So after any launch of a graph an event that was
@@ -54,8 +54,8 @@ pub fn proves(entry_point: EntryPoint, stream: u32, context: u32) -> Option<Scop
     let scope = match entry_point.class() {
         Class::StreamSynchronize | Class::StreamQuery => Scope::Stream(stream),
         Class::ContextSynchronize => Scope::Context(context),
-        // Only a copy to the host returns behind everything before it on its stream: a small one from pageable memory is taken over
-        // and returns, and one on the device, as a fill, is only submitted.
+        // Only a copy to the host returns after everything before it on its stream. A small copy from pageable memory is staged, and
+        // returns at once. A copy or fill on the device is only submitted.
         Class::Copy if matches!(entry_point.info().base, "cuMemcpyDtoH" | "cuMemcpyAtoH") => Scope::Stream(stream),
         _ => return None,
     };

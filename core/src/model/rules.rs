@@ -1,4 +1,4 @@
-//! What holds for every stream, queue and device.
+//! Rules for every stream, queue and device.
 
 use crate::api::StreamKind;
 

@@ -26,7 +26,7 @@ pub fn remove_folder(path: &Path, entries: &mut usize) -> io::Result<()> {
     let folder = openat(CWD, path, FOLDER, Mode::empty())?;
     let emptied = empty(folder.as_fd(), DEEPEST, entries);
     drop(folder);
-    // What could not be removed is the better reason than that the folder is not empty.
+    // The first failure explains more than "the folder is not empty".
     emptied?;
     // It removes no link.
     Ok(unlinkat(CWD, path, AtFlags::REMOVEDIR)?)

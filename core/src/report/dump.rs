@@ -72,7 +72,7 @@ impl DumpReport {
                     lasted(after)
                 ),
             });
-            // Its first line has been said.
+            // Its first line is replaced by this block's.
             self.hang.lines(None).iter().skip(1).for_each(|line| block.push(line));
             return block;
         }

@@ -1,4 +1,4 @@
-//! The report of a hang: the facts, as `hang.json` holds them, and the lines that say that it goes on or is over.
+//! The report of a hang: the facts, as `hang.json` holds them, and the lines for a hang that lasts or is over.
 //!
 //! Its text is in `hang_text`.
 
@@ -45,7 +45,7 @@ pub struct HangReport {
     /// The machine's name, or nothing.
     #[serde(default)]
     pub host: String,
-    /// The process's rank in its job, or nothing where no launcher tells it.
+    /// The process's rank in its job, or nothing where no launcher sets it.
     #[serde(default)]
     pub rank: String,
     /// The wall-clock time at which the report's times begin, in nanoseconds since 1970, or 0.
@@ -53,7 +53,7 @@ pub struct HangReport {
     pub armed_unix_nanos: u64,
     /// The run folder, if there is one.
     pub folder: Option<String>,
-    /// How things stand.
+    /// Whether it is a hang, or slow.
     #[serde(default = "hang")]
     pub status: Status,
     /// Of a hang the verdicts, the root cause first.
@@ -70,10 +70,10 @@ pub struct HangReport {
     /// When it was over: no reported call is blocked any more. `ends` says how it ended.
     #[serde(default)]
     pub resolved: Option<Nanos>,
-    /// What became of the blocked calls, once it is over.
+    /// How the blocked calls ended, once it is over.
     #[serde(default)]
     pub ends: Vec<CallEnd>,
-    /// What stood still.
+    /// The standstill.
     #[serde(flatten)]
     pub snapshot: Snapshot,
     /// What was preloaded, and what was not.
@@ -116,11 +116,11 @@ impl HangReport {
         }
     }
 
-    /// What distinguishes one report from another: the codes and what is to blame.
+    /// Whether two reports have the same cause: the codes and the culprits.
     pub fn same_cause(&self, other: &Self) -> bool {
         let causes = |report: &Self| -> Vec<_> {
             let culprit = |v: &Verdict| v.culprits.first().filter(|_| v.fed.is_empty()).map(|c| c.operation.at);
-            // Of streams that are fed the newest operation is another one each time, and the cause is the same.
+            // The newest operation of a stream that is still fed changes, while the cause is the same.
             report.verdicts.iter().map(|v| (v.code, culprit(v))).collect()
         };
         self.status == other.status && causes(self) == causes(other)
@@ -165,7 +165,7 @@ impl HangReport {
         }
     }
 
-    /// Whether the hang that was reported stands, although it is over: it did not go on by itself.
+    /// Whether a hang that is over still counts, because it did not resolve by itself.
     pub fn stands(&self) -> bool {
         let left = |end: &CallEnd| end.how == HowEnded::Left;
         self.status == Status::Hang
@@ -199,7 +199,7 @@ impl HangReport {
         }])
     }
 
-    /// What became of the blocked calls; a line each.
+    /// How the blocked calls ended; a line each.
     pub fn ends_in_words(&self) -> Vec<String> {
         self.ends.iter().map(end_in_words).collect()
     }
@@ -210,7 +210,7 @@ impl HangReport {
     }
 }
 
-/// What became of a call.
+/// How a call ended.
 fn end_in_words(end: &CallEnd) -> String {
     let CallEnd { thread, call, .. } = end;
     let at = end.at.map(|at| format!(" at +{:.3} s", seconds(at))).unwrap_or_default();

@@ -42,7 +42,7 @@ impl HangReport {
         Block::marked(self.stack_lines())
     }
 
-    /// The line for a report that stands as it did.
+    /// The line for a hang that lasts unchanged.
     pub fn repeated(&self) -> Block {
         let codes: Vec<_> = self.verdicts.iter().map(|v| v.code.name()).collect();
         let line = match self.status {
@@ -52,7 +52,7 @@ impl HangReport {
         Block::marked([line])
     }
 
-    /// All of it, with what is known since.
+    /// The whole report, with the state since.
     pub fn lines(&self, newest: Option<Newest>) -> Vec<String> {
         let mut lines = self.head(newest);
         lines.extend(self.evidence());
@@ -68,7 +68,7 @@ impl HangReport {
         lines
     }
 
-    /// What makes two reports of different processes equal for a reader: the wait, without its numbers.
+    /// The key by which reports of different processes are equal: the wait, without its numbers.
     pub fn cause(&self) -> String {
         let verdict = self.verdicts.first();
         let culprit = verdict.and_then(|v| v.culprits.first()).map(|c| messages::name_of(&c.operation));
@@ -160,7 +160,7 @@ impl HangReport {
         (!places.is_empty()).then(|| format!("  {}", places.join(", ")))
     }
 
-    /// A frame of the program that a thread is blocked in: by its stack, or by where the call returns to.
+    /// The program's frame in which a thread is blocked: from its stack, or from the return address of the call.
     fn place_of_call(&self, call: &BlockedCall) -> Option<String> {
         let stack = self.stacks.iter().find(|stack| stack.thread == call.thread);
         let frame = stack.and_then(|stack| stack.frames.iter().find(|frame| frame.is_of_the_program()));
@@ -304,7 +304,7 @@ impl HangReport {
         let mut lines = vec!["busy streams, with the oldest operation not known to have ended:".to_owned()];
         lines.extend(self.snapshot.streams.iter().take(MOST_STREAMS).map(|busy| self.busy_stream(busy)));
         lines.extend(more(self.snapshot.streams.len(), MOST_STREAMS));
-        // What the chain of a verdict says of a wait is not said again.
+        // Waits in a verdict's chain are not repeated.
         let chains = || self.verdicts.iter().flat_map(|verdict| &verdict.chain).chain(&self.slow);
         let is_said = |wait: &&WaitSeen| chains().any(|line| *line == messages::wait(wait));
         let waits: Vec<_> = self.snapshot.waits.iter().filter(|wait| !is_said(wait)).collect();
@@ -334,7 +334,7 @@ impl HangReport {
         };
         let fed = self.snapshot.fed.iter().find(|fed| fed.stream.number == busy.stream.number);
         match fed.filter(|fed| self.snapshot.has_passed(fed.stream.number, busy.oldest.at)) {
-            // The oldest one has ended: so many came after it.
+            // The driver has accepted more operations after the oldest than a queue holds, so it has ended.
             Some(fed) => format!(
                 "  {stream}: submitted to all the time, the newest {}{} at {}, {all}",
                 fed.newest.call,
@@ -412,7 +412,7 @@ fn in_full(stream: &StreamRef) -> String {
     format!("stream {} ({:#x}{kind})", stream.number, stream.handle)
 }
 
-/// Says that a list goes on.
+/// The line for the rest of a list.
 fn more(count: usize, shown: usize) -> Option<String> {
     (count > shown).then(|| format!("  and {} more", count - shown))
 }

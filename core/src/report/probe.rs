@@ -1,4 +1,4 @@
-//! The driver's own answers about what stood still.
+//! The driver's own answers during a standstill.
 
 use crate::api::result::error_in_words;
 use serde::{Deserialize, Serialize};
@@ -21,7 +21,7 @@ pub struct ProbeSeen {
     pub not_loaded: Vec<String>,
     /// What was left out, and why; one sentence each.
     pub left_out: Vec<String>,
-    /// The question that has not been answered in time: the driver holds whoever asks it.
+    /// The question that has not been answered in time: the driver blocks the thread that asks it.
     pub unanswered: Option<String>,
 }
 

@@ -14,7 +14,7 @@ const CUDA: [&str; 3] = ["libcuda.so", "libcudart", "libnvidia-"];
 /// The interpreter, and what its `ctypes` calls through.
 const INTERPRETER: [&str; 4] = ["libpython", "python3", "_ctypes.", "libffi.so"];
 
-/// Whose frame it is.
+/// The owner of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
     Program,

@@ -43,7 +43,7 @@ pub struct PreloadSummary {
     pub pending: u64,
     /// What the CUDA runtime instances of the process were answered.
     pub runtimes: Vec<NudgeAnswer>,
-    /// What the guard did because of, or despite, a setting of the user's.
+    /// Actions of the guard that follow from, or depart from, a setting of the user's.
     pub notes: Vec<String>,
 }
 
@@ -89,14 +89,14 @@ impl PreloadSummary {
     }
 }
 
-/// What became of the records.
+/// The recording: its size, and its lost records.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordingSummary {
     /// The size of the recording.
     pub bytes: u64,
     /// Whether it is a file's all along; else it is in memory, and written to the folder at a hang and at the end.
     pub in_file: bool,
-    /// Records that had to give way to later ones.
+    /// Records that later ones have overwritten.
     pub overwritten: u64,
     /// Records for which there was no room at all.
     pub dropped: u64,
@@ -127,7 +127,7 @@ pub struct Summary {
     pub hangs: u64,
     /// Hazards by code.
     pub hazards: Vec<(String, u64)>,
-    /// Hazards that the guard took care of, by code: what would have arisen without.
+    /// Hazards that the guard prevented, by code.
     #[serde(default)]
     pub prevented: Vec<(String, u64)>,
     /// Preloading.
@@ -135,7 +135,7 @@ pub struct Summary {
     /// The recording.
     #[serde(default)]
     pub recording: RecordingSummary,
-    /// Names asked of the driver that look like launches, loads or waits and that this build does not get between.
+    /// Names asked of the driver that look like launches, loads or waits and that this build does not hook.
     pub unhooked: Vec<String>,
     /// Calls and look-ups that passed through untouched, by reason.
     #[serde(default)]

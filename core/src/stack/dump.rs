@@ -45,7 +45,7 @@ pub struct DumpThread {
     pub thread: u32,
     /// Its name.
     pub name: String,
-    /// Where it goes on.
+    /// The program counter or return address.
     pub address: u64,
     /// The stack pointer then.
     pub stack: u64,

@@ -42,7 +42,7 @@ const FUNCTION: u8 = 2;
 /// See the module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
-    /// What has to be added to an address of the file to get the one in memory.
+    /// The load bias: memory address minus the file's address.
     pub bias: u64,
     /// The build id, or nothing where it has none.
     pub build_id: Vec<u8>,

@@ -48,7 +48,7 @@ impl Registers {
         Self { known, returns: true }
     }
 
-    /// Where it goes on.
+    /// The program counter or return address.
     pub fn address(&self) -> u64 {
         self.known[RETURN].unwrap_or(0)
     }
@@ -148,7 +148,7 @@ impl<R: Reader<Offset = usize>> Tables<R> {
         let mut next = Registers { known: [None; REGISTERS], returns: !entry.is_signal_trampoline() };
         for (number, place) in next.known.iter_mut().enumerate() {
             let register = Register(number as u16);
-            // What callers may rely on stays; of the others nothing is known.
+            // Callee-saved registers keep their values; the others are unknown.
             let kept =
                 matches!(register, X86_64::RBX | X86_64::RBP | X86_64::R12 | X86_64::R13 | X86_64::R14 | X86_64::R15);
             *place = match row.register(register) {

@@ -1,6 +1,6 @@
-//! The frames of a stack that stands still, from the call that a thread is blocked in outwards.
+//! The frames of a blocked thread's stack, from its driver call outwards.
 //!
-//! Must not: go on at a doubt. Each frame has to lie further out than the last, on the same stack, and to go on in code.
+//! Must not: continue at a doubt. Each frame has to lie further out than the last, on the same stack, with a return address in code.
 
 use super::elf::Image;
 use super::maps::Module;
@@ -10,10 +10,10 @@ use super::Memory;
 /// The most frames of one stack.
 pub const MOST_FRAMES: usize = 64;
 
-/// The outer part of a thread's stack, from its innermost frame that stands still.
+/// The outer part of a thread's stack, from its innermost frame that does not change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stack {
-    /// The address at which that frame goes on.
+    /// The address at which that frame continues.
     pub address: u64,
     /// The stack pointer then.
     pub begin: u64,
@@ -23,7 +23,7 @@ pub struct Stack {
     pub frame: u64,
 }
 
-/// The addresses at which the frames go on, the innermost first. `image` gives the tables of a module, by its number.
+/// The return addresses of the frames, the innermost first. `image` gives the tables of a module, by its number.
 pub fn walk<'a>(
     memory: &impl Memory,
     modules: &[Module],

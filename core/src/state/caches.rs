@@ -1,4 +1,4 @@
-//! What a thread has looked up before, for its own use alone: it stays as long as the epoch of the state does.
+//! A thread's caches of look-ups, for its own use alone, valid for one epoch of the state.
 //!
 //! Must not: be read by another thread.
 

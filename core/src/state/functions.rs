@@ -51,7 +51,7 @@ impl Tracker {
     pub fn introduce_function(&self, number: u32, now: Nanos) -> bool {
         let Some(function) = self.functions.get(number).filter(|f| f.introduce()) else { return false };
         let name = function.name_number();
-        // Told once, however many functions bear it.
+        // The name is recorded once, however many functions have it.
         let text = self.names.first_use(name);
         if let Some(text) = text {
             self.recorder.add_name(now, name, text);

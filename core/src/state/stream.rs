@@ -35,7 +35,7 @@ impl Stream {
         set(place::PASSED, 0);
         set(place::LAST_SUBMITTED, 0);
         set(place::BORN, now);
-        // Whatever the entry's former user left in flight is not this stream's; what is submitted in this moment is.
+        // Work of the entry's former stream does not count; work submitted at this very time does.
         set(place::COMPLETE_UNTIL, now.saturating_sub(1));
         // Release: a reader that sees the stream alive (Acquire in `alive`) sees the facts above.
         self.words[place::ALIVE].store(1, Ordering::Release);

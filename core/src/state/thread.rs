@@ -85,7 +85,7 @@ const RESULT_AT: u32 = 32;
 const LANE_AT: u32 = 16;
 const NUMBER_AT: u32 = 32;
 
-/// How often a thread that goes on to the next call meanwhile is looked at.
+/// How often a reader retries while the thread moves to its next call.
 const LOOKS: u32 = 4;
 
 /// How many of the newest records are looked at for one that another query can be added to: as many streams or events can
@@ -336,8 +336,8 @@ impl ThreadSlot {
         false
     }
 
-    /// When the owner began to ask the driver what it is asking again and again, and when it last did; `None` if its newest
-    /// work was something else, or all answers were other than "not ready".
+    /// The times of the owner's first and newest query of a poll; `None` if its newest record is another one, or no answer was
+    /// "not ready".
     pub fn asking(&self) -> Option<(Nanos, Nanos)> {
         const NOT_READY: u64 = 600;
         let get = |place: Place<'_>, word: usize| place[word].load(Ordering::Relaxed);
@@ -412,7 +412,7 @@ impl ThreadSlot {
                 return call;
             }
         }
-        // It goes on from call to call.
+        // The thread moves from call to call, so it is not stuck.
         None
     }
 

@@ -139,7 +139,7 @@ impl Tracker {
         })
     }
 
-    /// How often the state had no number for an entry, and therefore does not follow it.
+    /// How often the state had no number for an entry, and so does not track it.
     pub fn overflowed(&self) -> u64 {
         self.overflowed.load(Ordering::Relaxed)
     }
@@ -365,7 +365,7 @@ impl Tracker {
                 let mut destroyed = lock(&self.destroyed);
                 destroyed.push(number);
                 if destroyed.len() > MOST_DESTROYED {
-                    // The oldest goes on as a fact about its context.
+                    // Of the oldest, only the context's orphan time is kept.
                     let oldest = destroyed.remove(0);
                     drop(destroyed);
                     if let Some(stream) = self.streams.get(oldest) {

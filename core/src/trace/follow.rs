@@ -7,7 +7,7 @@ use super::layout;
 use super::record::Record;
 use super::recorder::{Look, Owner, Recorder};
 
-/// A record, and whose it is.
+/// A record, and its thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Followed {
     /// The thread.
@@ -35,7 +35,7 @@ struct LaneFollower {
     hand: u64,
     /// Of each segment, how far it has been read.
     progress: Vec<Progress>,
-    /// Segments that may still grow, or be another's any moment: the hand goes on before a segment is taken, not after.
+    /// Segments that may still grow, or change their owner at any time: the hand moves before a segment is taken, not after.
     watched: Vec<usize>,
     /// Records read so far.
     read: u64,

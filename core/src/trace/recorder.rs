@@ -23,7 +23,7 @@ use std::sync::Mutex;
 /// The words of a record in its segment.
 pub type Place<'a> = &'a [AtomicU64; record::WORDS];
 
-/// Whose records a segment holds.
+/// The thread of a segment's records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner {
     /// The thread's number in the recording.

@@ -15,7 +15,7 @@ use crate::Nanos;
 /// room in the file; the largest that the writer makes is a segment of 4 KiB.
 const MOST_STRIDE: u64 = 16 << 10;
 
-/// What had become of the process when the recording was read.
+/// The state of the process when the recording was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProcessState {
     /// It is guarded, or was when it was killed.
@@ -43,7 +43,7 @@ pub struct Facts {
     pub armed_monotonic_nanos: u64,
     /// When the process started, in clock ticks since the machine did.
     pub process_start_ticks: u64,
-    /// What had become of it.
+    /// Its state.
     pub state: ProcessState,
     /// When it was last seen alive.
     pub last_seen: Nanos,

@@ -17,7 +17,7 @@ use std::collections::binary_heap::PeekMut;
 use std::collections::BinaryHeap;
 use std::io;
 
-/// A record, and whose it is.
+/// A record, and its thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The thread's number.

@@ -1,4 +1,4 @@
-//! The segments, looked through once: whose records each holds, how many, and from when on.
+//! The segments, read once: the thread of each one's records, their number, and their earliest time.
 //!
 //! What is kept of a segment does not depend on what it holds, so a recording of any size needs a few dozen bytes a
 //! segment.

@@ -45,7 +45,7 @@ pub struct FileSeen {
     pub begin: u64,
     /// The address at which it ends.
     pub end: u64,
-    /// What has to be added to an address of the file to get the one in memory.
+    /// The load bias: memory address minus the file's address.
     pub bias: u64,
     /// Its path.
     pub path: String,

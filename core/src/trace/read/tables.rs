@@ -8,7 +8,7 @@ use crate::trace::layout::{context, stream, thread};
 use crate::trace::Record;
 use crate::Nanos;
 
-/// What became of a thread.
+/// The state of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ThreadState {
     /// Its entry is free.
@@ -28,7 +28,7 @@ pub struct ThreadSeen {
     pub number: u32,
     /// Its id in the system.
     pub thread: u32,
-    /// What became of it.
+    /// Its state.
     pub state: ThreadState,
     /// When its first driver call was seen.
     pub born: Nanos,
