@@ -1,4 +1,4 @@
-// Another tool's interposer, for route_interposer: counts launches and passes them on to whoever comes next.
+// Another tool's interposer, for route_interposer: counts launches and passes them on to the next library.
 #include <cuda.h>
 #include <dlfcn.h>
 

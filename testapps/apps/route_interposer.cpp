@@ -1,5 +1,5 @@
 // Route: the driver linked directly, with another interposing library in the process (LD_PRELOAD=libroute_interposer.so, before or after
-// the guard) whose own cuLaunchKernel goes on to the next one by dlsym(RTLD_NEXT). Both must see each launch.
+// the guard) whose own cuLaunchKernel calls the next one by dlsym(RTLD_NEXT). Both must see each launch.
 //
 // bare:    with the interposer: completes, prints "route ok 3", "interposed launches: 2"
 // guarded: completes, same output, and both launches are recorded, in either order of LD_PRELOAD

@@ -1,7 +1,7 @@
 // Counts what a piece of code executes, one instruction at a time: the processor's trap flag stops the thread after each of them.
 //
-// For machines whose kernel lets nobody read the processor's counters, as virtual machines do. The count is exact, and the code runs a
-// thousand times slower meanwhile, so whatever decides by the clock may go another way than at full speed. Counts the calling thread
+// For machines whose kernel denies access to the processor's counters, as in virtual machines. The count is exact, and the code runs a
+// thousand times slower meanwhile, so code that decides by the clock may take another path than at full speed. Counts the calling thread
 // alone; one thread at a time may count.
 #pragma once
 #include <signal.h>

@@ -69,7 +69,7 @@ struct Sample {
   double instructions = 0, cache_misses = 0;
 };
 
-// Threads that start a batch at the same moment. A machine may have fewer processors than threads, so whoever waits gives way.
+// Threads that start a batch at the same moment. A machine may have fewer processors than threads, so a waiting thread yields.
 class Start {
  public:
   explicit Start(int threads) : threads_(threads) {}

@@ -1,4 +1,4 @@
-/* A thread is cancelled while it waits in the driver for a kernel. Its stack is unwound through whatever stands between.
+/* A thread is cancelled while it waits in the driver for a kernel. The unwinding passes through the frames of the guard.
  *
  * bare and guarded: prints the same lines, exit 0. */
 #include <pthread.h>

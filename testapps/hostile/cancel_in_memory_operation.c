@@ -1,5 +1,5 @@
-/* A thread is cancelled while the driver holds it in a stream memory operation, because the stream's queue is full. What the hook
- * keeps across the call must not stand in the way of the unwinding.
+/* A thread is cancelled while it blocks in a stream memory operation, because the stream's queue is full. What the hook
+ * keeps across the call must not stop the unwinding.
  *
  * bare and guarded: prints the same lines, exit 0. */
 #include <pthread.h>

@@ -1,5 +1,5 @@
 /* While a blocking stream is captured, and work was submitted to the legacy default stream before, a library is loaded and used for the
- * first time. Whoever asks the default stream now spoils the capture.
+ * first time. A query of the default stream now invalidates the capture.
  *
  * bare and guarded: prints the same lines, exit 0. */
 #include "driver.h"

@@ -9,7 +9,7 @@
  *       abort     abort()
  *       segfault  a write through a null pointer
  *       callback  the same in a host function, which the blocked thread waits for instead of the kernel
- *       stay      goes on being blocked
+ *       stay      stays blocked
  * FACTS is where the blocked thread and the handle of its stream are noted. FILLED is a folder on a file system that is filled up as soon as
  * the driver is initialised; "limit" limits the size of files to a page instead.
  *

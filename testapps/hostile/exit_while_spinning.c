@@ -1,4 +1,4 @@
-/* exit() while a kernel spins and nobody waits for it. Nothing may wait for it at exit either.
+/* exit() while a kernel spins and no thread waits for it. Nothing may wait for it at exit either.
  *
  * bare and guarded: prints the same line, exit 8. */
 #include "driver.h"

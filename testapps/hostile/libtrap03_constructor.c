@@ -10,7 +10,7 @@ static void *launch(void *unused) {
   CK(j.d.set_current(j.context));
   CK(job_add(&j, j.stream, 3));
   CK(j.d.stream_synchronize(j.stream));
-  /* Functions that nobody has called before: a guard that resolves each at its first call would want the loader here. */
+  /* Functions that have not been called before: a guard that resolves each at its first call would want the loader here. */
   CUevent event;
   CK(j.d.event_create(&event, CU_EVENT_DISABLE_TIMING));
   CK(j.d.event_record(event, j.stream));

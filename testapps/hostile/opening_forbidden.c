@@ -1,6 +1,6 @@
-/* Once it is under way, the program forbids every one of its threads to open a file, at the price of its life, and goes on.
+/* Once it has begun, the program forbids all its threads to open a file (a seccomp filter that kills), and continues.
  *
- * bare, and guarded with LAZYGUARD_LOG=off: prints the same line, exit 0. It is killed by a signal where somebody opens a file. */
+ * bare, and guarded with LAZYGUARD_LOG=off: prints the same line, exit 0. A thread that opens a file kills it by a signal. */
 #include "driver.h"
 
 #include <errno.h>
@@ -34,7 +34,7 @@ int main(void) {
   struct job j;
   job_begin(&j);
   for (int i = 1; i <= 10; i++) CK(job_add(&j, j.stream, i));
-  /* Whoever begins with opening something has done so by then. */
+  /* A library that opens files at its start has done so by then. */
   usleep(500 * 1000);
   if (forbid_opening() != 0) fprintf(stderr, "not forbidden here: %s\n", strerror(errno));
   for (int i = 1; i <= 10; i++) {

@@ -1,4 +1,4 @@
-/* The program has a dlsym of its own, found before anyone else's, which counts and goes on to the next.
+/* The program has a dlsym of its own, found before anyone else's, which counts and calls the next one.
  *
  * bare and guarded: prints the same lines, exit 0. */
 // build: -rdynamic

@@ -1,7 +1,7 @@
 /* What the programs share whose recordings are read afterwards.
  *
  * A driver call made by DO counts under its exported name as soon as it has returned, and say_counts writes the counts by one plain
- * write(2): what stands there has happened, whatever ends the process next. What differs from run to run (thread ids, handles) goes into
+ * write(2): each counted call has returned, whatever ends the process next. What differs from run to run (thread ids, handles) goes into
  * a file that the harness names, a line each: "NAME NUMBER".
  *
  * The programs are linked to the driver, so that cuda.h says which export a call goes to. Calls that need not leave a record (allocations,

@@ -1,7 +1,7 @@
 /* A user who may have only so many threads (RLIMIT_NPROC). The same small job is tried with each number, in children of their own; the
  * least number with which it completes must be the same with the guard, whose own threads count as well.
  *
- * bare and guarded: prints the same number, exit 0. The limit does not hold for root, so root's children become users that nobody is;
+ * bare and guarded: prints the same number, exit 0. The limit does not apply to root, so root's children become unused user ids;
  * other users' children get a user namespace, in which the count begins anew. */
 #include <linux/capability.h>
 #include <sched.h>

@@ -1,5 +1,5 @@
-/* Trap 1: one thread is blocked in a driver call behind a spinning kernel, another releases that kernel by a driver call. Whoever holds a
- * lock across the first call never lets the second through. Once for each call that blocks.
+/* Trap 1: one thread is blocked in a driver call behind a spinning kernel, another releases that kernel by a driver call. A guard with a
+ * lock held across the first call never lets the second through. Once for each call that blocks.
  *
  * The release is cuStreamWriteValue32, which answers while any of these calls is blocked. While a module is loaded it does not, so no
  * such call is among them.

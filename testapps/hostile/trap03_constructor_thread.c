@@ -1,6 +1,6 @@
 /* Trap 3: a plugin's constructor, run inside dlopen with the loader's lock held, initialises CUDA, starts a thread that launches, and
- * joins it. Whoever takes the loader's lock in that thread (a look-up, a lazily resolved symbol) or starts a thread of its own and waits
- * for it never comes back.
+ * joins it. A guard that takes the loader's lock in that thread (a look-up, a lazily resolved symbol) or starts its own thread and waits
+ * for it never returns.
  *
  * bare and guarded: prints the same line, exit 0. */
 #include "driver.h"

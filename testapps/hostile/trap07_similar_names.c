@@ -1,4 +1,4 @@
-/* Trap 7: names that only begin like the driver's belong to whoever exports them.
+/* Trap 7: names that only begin like the driver's belong to the library that exports them.
  *
  * bare and guarded: prints the same lines, exit 0. */
 #include "driver.h"

@@ -1,5 +1,5 @@
 /* Trap 11: fork after cuInit, with work done. CUDA does not survive a fork: what the child's calls answer is the driver's business, and
- * the same with a guard. The parent goes on as if nothing had happened.
+ * the same with a guard. The parent continues unaffected.
  *
  * bare and guarded: prints the same lines, exit 0. */
 #include "driver.h"

@@ -1,4 +1,4 @@
-/* Trap 14: a library's RUNPATH counts for the dlopen that the library itself makes. Whoever overrides dlopen makes the call from another
+/* Trap 14: a library's RUNPATH counts for the dlopen that the library itself makes. An override of dlopen makes the call from another
  * place and the RUNPATH is lost.
  *
  * bare and guarded: prints the same lines, exit 0. */

@@ -1,4 +1,4 @@
-/* Trap 16: a result code that nobody knows passes through as the number it is. The simulated driver is told to give them:
+/* Trap 16: an unknown result code passes through as the number it is. This makes the simulated driver return some:
  * LGSIM_FAIL="cuMemAlloc_v2=9999,cuStreamQuery=-5".
  *
  * bare and guarded: prints the same lines, exit 0. */

@@ -1,5 +1,5 @@
 /* Trap 17: a library is loaded, and a cold kernel of it launched, in the middle of a stream capture. The capture ends well and the graph
- * does what was captured; a query or an event of somebody else's on the way would have invalidated it.
+ * does what was captured; a query or an event record by the guard meanwhile would have invalidated it.
  *
  * bare and guarded: prints the same lines, exit 0. */
 #include "driver.h"

@@ -228,7 +228,7 @@ CUresult synchronize(Context &context) {
   CUresult r = whole_context_call(context);
   if (r == CUDA_SUCCESS) r = unsafe_call();
   if (r != CUDA_SUCCESS) return r;
-  // Without the context lock: other threads go on submitting meanwhile.
+  // Without the context lock: other threads submit meanwhile.
   wait_until_done(mark_context(context));
   return CUDA_SUCCESS;
 }

@@ -57,7 +57,7 @@ struct Context : Object {
 
   // The driver's context lock, as it was seen from outside. Submissions share it, and keep it while they wait for room in a queue
   // or for a pageable copy; calls that load, allocate, create, destroy or change limits hold it alone, as do copies that are
-  // not asynchronous. Whoever has to wait for it does not keep others from sharing it. Ordered before every other mutex.
+  // not asynchronous. A thread that waits to hold it alone does not keep others from sharing it. Ordered before every other mutex.
   std::shared_mutex api_lock;
 
   bool primary = false;

@@ -241,8 +241,8 @@ CUresult fill(CUdeviceptr to, size_t pitch, unsigned value, unsigned element_byt
         return node;
       }, captured);
   if (r != CUDA_SUCCESS || captured) return r;
-  // A device that is free begins a fill within microseconds. A worker thread may come to it milliseconds later, and programs that fill on
-  // the legacy stream and go on in another would see what no card shows.
+  // A device that is free begins a fill within microseconds. A worker thread may start it milliseconds later, and programs that fill on
+  // the legacy stream and continue in another would see results that no card shows.
   const auto kind = width * element_bytes * height <= kSmallFillBytes ? Op::Kind::quick : Op::Kind::work;
   submit(stream, make_op(kind, [f] { do_fill(f); }));
   return CUDA_SUCCESS;

@@ -69,7 +69,7 @@ void give_to_worker(OpRef op) {
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   pthread_t thread;
-  // Named as a thread of the real driver, so that nobody takes it for one of the program's.
+  // Named as a thread of the real driver, so that the guard does not take it for one of the program's.
   if (pthread_create(&thread, &attributes, worker_main, worker) == 0) pthread_setname_np(thread, "cuda-EvtHandlr");
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   pthread_attr_destroy(&attributes);

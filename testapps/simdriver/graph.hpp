@@ -37,7 +37,7 @@ struct Node : Object {
   CUDA_HOST_NODE_PARAMS host{};     // host, as given
   GraphRef child;                   // child graph
   EventRef event;                   // event record and wait
-  std::vector<void *> argument_pointers;  // into launch.arguments, for who asks for the parameters
+  std::vector<void *> argument_pointers;  // into launch.arguments, for queries of the parameters
 };
 using NodeRef = std::shared_ptr<Node>;
 

@@ -15,7 +15,7 @@ namespace {
 constexpr unsigned kConditionMask = 0x3;
 
 template <class T> bool satisfied(const volatile T *address, T value, unsigned condition) {
-  const T now = __atomic_load_n(address, __ATOMIC_ACQUIRE);  // pairs with whoever writes the value
+  const T now = __atomic_load_n(address, __ATOMIC_ACQUIRE);  // pairs with the write of the value
   switch (condition) {
     case CU_STREAM_WAIT_VALUE_GEQ: return static_cast<std::make_signed_t<T>>(now - value) >= 0;
     case CU_STREAM_WAIT_VALUE_EQ: return now == value;

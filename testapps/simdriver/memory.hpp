@@ -1,5 +1,5 @@
 // The allocation table: which addresses are device memory, pinned host memory, managed memory or a module's global.
-// Device memory is host memory; what the table says is all that tells them apart.
+// Device memory is host memory; only the table distinguishes them.
 #pragma once
 
 #include <cstdint>

@@ -25,7 +25,7 @@ CUresult destroy(CUstream handle) {
   if (!stream) return CUDA_ERROR_INVALID_HANDLE;
   Alone hold_context(stream->context.api_lock);
   if (!registry().remove<Stream>(handle)) return CUDA_ERROR_INVALID_HANDLE;
-  // Returns at once; what is in flight in the stream goes on.
+  // Returns at once; operations in flight in the stream continue.
   std::lock_guard<std::mutex> hold(engine_mutex());
   stream->destroyed = true;
   return CUDA_SUCCESS;

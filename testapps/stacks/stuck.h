@@ -1,4 +1,4 @@
-/* A stream that waits for a value which nobody writes: whoever waits for the stream is stuck, without any device code.
+/* A stream that waits for a value which is never written: a thread that waits for the stream is stuck, without any device code.
  *
  * Must not print anything, and keep the calls of its own out of the program's: what a test looks at is the stack above the last one. */
 #ifndef STACKS_STUCK_H

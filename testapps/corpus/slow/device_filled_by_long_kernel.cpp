@@ -16,7 +16,7 @@ SCENARIO(device_filled_by_long_kernel) {
   void* parameters[] = {&flag};
   int multiprocessors = 0;
   CK(cuDeviceGetAttribute(&multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0));
-  // The kernel's own work is over when the word is set; the host's part here only stands for the time that it takes.
+  // The kernel ends when the word is set; the delay on the host stands for the kernel's running time.
   CK(cuLaunchKernel(fill, multiprocessors * 2, 1, 1, 1024, 1, 1, 0, fills, parameters, nullptr));
   CK(lg::launch_one(step, work, counter.device));
   std::thread over([&] {

@@ -1,4 +1,4 @@
-// What the walks share: the tally, the driver session, and how "blocked" and "runs" are told apart.
+// What the walks share: the tally, the driver session, and how "blocked" and "runs" are distinguished.
 //
 // An expectation decides how long is waited. What should return, or run, gets seconds before it counts as blocked, so that a
 // busy machine does not fail it; what should block, or stall, is believed after a short while.
@@ -48,8 +48,8 @@ struct Outcome {
   CUresult result = CUDA_SUCCESS;
 };
 
-// Makes the call on a thread of its own while something is in flight. `release` is told whether the call blocks, ends what is in
-// flight, and is called before the thread is joined; a call that does not come back even then ends the program.
+// Makes the call on a thread of its own while something is in flight. `release` gets whether the call blocks, ends what is in
+// flight, and is called before the thread is joined; a call that does not return even then ends the program.
 Outcome call_beside(const std::string &name, Expect expect, const std::function<CUresult()> &call,
                     const std::function<void(bool blocked)> &release);
 
