@@ -99,7 +99,7 @@ fn the_recording_tells_what_the_process_counted() {
         assert!(live.len() > 60, "{}", live.len());
         assert_eq!(live.len(), read.len(), "seed {seed}");
         for (live, read) in live.iter().zip(&read) {
-            // Kernels that read alike are counted apart and told as one: each of two halves is a power of two at least.
+            // Kernels with equal demangled names are counted apart and reported as one: each recorded count is at least half the real one.
             assert!(read.count <= live.count && live.count < 2 * read.count, "seed {seed}: {live:#?} {read:#?}");
             assert!(read.at_least || read.count == live.count, "seed {seed}: {live:#?} {read:#?}");
             let alike = Hazard { count: live.count, at_least: live.at_least, ..read.clone() };

@@ -72,12 +72,12 @@ macro_rules! tracker {
 
 // --- records ---
 
-/// What tells a record from every other one.
+/// Identifies a record.
 fn mark(owner: Owner, number: u64) -> u64 {
     u64::from(owner.number) << 32 | number + 1
 }
 
-/// Writes a record of which two words tell which one it is: enough to tell a mixture, and few enough to try every one.
+/// Writes a record that two of its words identify: enough to detect a mixture, and few enough for the model checker.
 /// Returns whether there was a place.
 fn write(recorder: &Recorder<'_>, writer: &SegmentWriter, owner: Owner) -> bool {
     let mark = mark(owner, writer.next());

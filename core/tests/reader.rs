@@ -472,7 +472,7 @@ fn what_takes_no_room_in_a_long_file_is_neither_read_nor_kept_in_memory() {
     }
     assert_eq!(read(&|file| file.set_all(header::TEXTS + 1, &[LENGTH])), (3, 1));
     let texts = |file: &mut Builder| {
-        // A text of the largest size, of which nothing but its beginning is there.
+        // A text of the largest size; the file has only its beginning.
         let end = file.bytes.len() as u64;
         file.bytes.extend_from_slice(&pair(u32::from(text::NOTE), 0xffff_fff8_u32).to_le_bytes());
         file.set(header::TEXTS, end);

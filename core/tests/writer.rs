@@ -71,7 +71,7 @@ fn a_call_in_which_its_thread_was_cancelled_has_a_record() {
     assert!(recording.threads()[0].call_in_progress.is_none());
 }
 
-/// The calls of a thread. Everything in a record tells which one it is, so that a mixture of two would show.
+/// The calls of a thread. Each field of a record identifies it, so that a mixture of two would show.
 fn calls_of(tracker: &Tracker, thread: u64, numbers: impl Iterator<Item = u64>) {
     let number = tracker.begin_thread(thread as u32 + 100, 1).expect("a slot");
     for n in numbers {

@@ -17,8 +17,8 @@ CARD_LAUNCHES = 2000
 TORCH_OPERATIONS = 2000
 # (generations, rounds in each)
 SIMULATED_ROUNDS, CARD_ROUNDS, TORCH_ROUNDS, QUICK_ROUNDS = (6, 25), (8, 40), (8, 30), (2, 5)
-# A recorder writes into memory it has never touched at first: so many launches lead once through all of it, and then some. More than the
-# records of 64 bytes that the default size of a recording holds.
+# At first the recorder writes to untouched memory. So many launches pass through all of the recording once: more than the records of 64
+# bytes that the default size holds.
 SETTLE_LAUNCHES = 300000
 # Few enough that all rounds of a process together stay within the first time through.
 FRESH_LAUNCHES, MOST_FRESH_LAUNCHES = 4000, 120000

@@ -48,7 +48,7 @@ def rows_of(loop, modes, outcome, stepped):
         one = row(loop, title, mode, series(base, lambda a: a[field]), series(other, lambda a: a[field]), instructions(base, other, mode, stepped))
         found.append(judged(one))
         if loop.key == "torch":
-            # The host's loop and what is left to wait for: what a person's clock shows.
+            # The host's loop and the wait after it: the elapsed time.
             def whole(answer):
                 return answer["wall_ns"] + answer["closing_ns"]
             found.append(judged(row(loop, f"{title}, to the end of the card's work", mode, series(base, whole), series(other, whole), None)))

@@ -115,7 +115,7 @@ class Worker:
             try:
                 file.close()
             except OSError:
-                # What was still to be written to a process that is gone.
+                # Unwritten input of a process that has ended.
                 continue
         self.folder.cleanup()
 

@@ -22,7 +22,7 @@ SOURCES = ROOT / "testapps" / "corpus"
 # The threshold, and the pace of the slow programs: on a card that several processes share, and on the simulated driver.
 CARD_MS, SIMULATED_MS = 2000, 600
 HANGING_AT_A_TIME, SLOW_AT_A_TIME = 6, 4
-# They take a fraction of a second each, and a launch that is held for a millisecond is something to them.
+# They take a fraction of a second each, and a launch that blocks for a millisecond changes their outcome.
 HAZARDOUS_AT_A_TIME = 4
 # The start of a program and its context on a busy card, and the driver's answers to the guard.
 START_S, ANSWERS_S = 4.0, 2.0

@@ -36,7 +36,7 @@ PAGE_LIMIT_S = 120
 NEXT_COMMAND_S = 1.0
 SESSIONS_AT_A_TIME = 4
 LAUNCHERS = ("srun", "sbatch", "mpirun", "torchrun")
-# Which CI system or launcher this is itself started by makes no difference.
+# The CI system or launcher of this run itself must not matter.
 SURROUNDINGS = re.compile(r"(?:CI|GITHUB_|GITLAB_|TF_BUILD|TEAMCITY_|BUILD_|SLURM_|OMPI_|PMIX?_|RANK$|LOCAL_RANK$|WORLD_SIZE$)")
 HOST = "node7"
 
@@ -245,7 +245,7 @@ class Session:
         deadline = min(time.monotonic() + COMMAND_LIMIT_S, self.begun + PAGE_LIMIT_S)
         while not over.exists():
             if time.monotonic() > deadline or self.bash.poll() is not None:
-                # Whatever comes next would wait for it.
+                # The next command would wait for it.
                 processes.kill_group(self.bash.pid)
                 return None, self.printed(out)
             time.sleep(0.01)

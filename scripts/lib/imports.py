@@ -141,7 +141,7 @@ def graphs(tree):
             level = module.path[:common]
             one = module.path[common] if len(module.path) > common else "mod.rs"
             other = target[common] if len(target) > common else "mod.rs"
-            # A folder's mod.rs that hands out what its files hold does not depend on them.
+            # A mod.rs that re-exports items of its files does not depend on them.
             if one == "mod.rs" and is_facade:
                 continue
             found[level][one].setdefault(other, f"{'::'.join(module.path) or 'the root'} uses {path}")

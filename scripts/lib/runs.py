@@ -130,7 +130,7 @@ def start_in_words(timed):
 def same(program, bare, kept):
     if program.entry is not None:
         return completes(kept._replace(stderr=""), program.entry)
-    # Figures of a Python program differ from run to run; that it says as much does not.
+    # A Python program's figures differ from run to run; the keys of its JSON line do not.
     keys = lambda outcome: sorted((read((outcome.stdout.strip().splitlines() or [""])[-1]) or {}).keys())
     return bare.code == kept.code == 0 and keys(bare) == keys(kept) != []
 

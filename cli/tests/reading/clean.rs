@@ -49,7 +49,7 @@ fn what_the_dead_have_left_goes_and_nothing_else() {
     fs::create_dir(run.join(format!("rank0-{NO_PROCESS}"))).unwrap();
     let living = private(&folder, "", std::process::id(), namespace());
     let run_lives = private(&folder, "run-", std::process::id(), namespace());
-    // In another container, for ever since silent.
+    // In another container, and not stamped since.
     let silent = private(&folder, "", NO_PROCESS, namespace() ^ 1);
     let other_user = folder.of(&format!("lazyguard-{}-{NO_PROCESS}-00000000", user() + 1));
     fs::create_dir(&other_user).unwrap();
@@ -112,7 +112,7 @@ fn what_processes_of_another_host_have_stays() {
         fs::remove_file(path.join("trace.lgt")).unwrap();
         path
     });
-    // Two hosts may come to the same number; the run goes on where its mark is locked.
+    // Two hosts may have the same namespace number; a locked mark means that the run is alive.
     let run = private(&folder, "run-", NO_PROCESS, namespace());
     fs::write(run.join("supervised.json"), "{}").unwrap();
     let mark = fs::File::open(run.join("supervised.json")).unwrap();

@@ -232,7 +232,7 @@ fn overwritten() -> Vec<u8> {
     // A call that began before another was recorded lies behind it.
     let sync = entry_point("cuCtxSynchronize");
     file.segment(4, 1, SECOND, 4, &[call(sync, 1045, 1046), call(sync, 1041, 1049)]);
-    // Of a thread that no entry tells of any more.
+    // Of a thread without an entry in the table.
     file.segment(3, 1, (77, 5000), 0, &[call(sync, 1, 2)]);
     file.state(3, segment::RELEASED, 1);
     file.set_lane(0, lane::HAND, 130);

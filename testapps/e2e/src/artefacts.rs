@@ -53,7 +53,7 @@ pub fn hostile_program(name: &str) -> PathBuf {
     built(target().join("hostile").join(name))
 }
 
-/// A program whose stacks are read.
+/// A program for the tests of stacks.
 pub fn stack_program(name: &str) -> PathBuf {
     built(target().join("stacks").join(name))
 }

@@ -106,7 +106,7 @@ fn it_ends_and_is_never_called_a_hang(test: &str, name: &str) {
     }
 }
 
-/// A program that ends by itself and is called a hang all the same: with this code, and then that it went on.
+/// A program that ends by itself and is reported as a hang with this code, and then as resolved.
 fn it_ends_and_what_is_said_of_it_is_known(test: &str, name: &str) {
     let (work, program) = (Work::new(test), InCorpus::named(name));
     let told = program.header.told.as_deref().unwrap_or_default();
@@ -173,7 +173,7 @@ fn until_the_final_verdict(running: &mut Running) -> Folder {
         let final_one = hang["status"] == "hang" && !hang["probe"].is_null();
         (final_one && running.stderr().contains("lazyguard: HANG")).then_some(())
     });
-    // The recording's sign of life is given ten times a second: who is killed this very moment was last seen before the verdict.
+    // The process stamps its recording ten times a second: killed at once, it would have been last seen before the verdict.
     std::thread::sleep(Duration::from_millis(250));
     Folder::at(&out)
 }

@@ -176,7 +176,7 @@ fn published(path: &Path) -> Vec<Published> {
     threads.filter(|published| published.thread != 0).collect()
 }
 
-/// A storm that goes on until it is stopped, with all its threads launching.
+/// A storm that lasts until it is stopped, with all its threads launching.
 pub(crate) fn storm(work: &Work, round: usize, record: &str) -> (Running, PathBuf) {
     let path = work.path().join(format!("published-{round}"));
     let run = Run::new(work, hostile_program("launch_storm")).args(["4", "0", "1"]).args([&path]);

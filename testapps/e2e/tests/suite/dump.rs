@@ -171,7 +171,7 @@ fn many_who_ask_at_once_are_all_answered() {
     assert_eq!(fs::metadata(format!("{out}/trace.lgt")).map(|m| m.mode() & 0o777).unwrap_or_default(), 0o400);
 }
 
-/// Its user, who has no power over permissions, can ask as well.
+/// The process's own user can ask, without the superuser's permissions.
 #[test]
 fn the_superusers_power_is_not_needed() {
     let work = Work::new(lazyguard_e2e::this_test!());

@@ -1,4 +1,4 @@
-//! `LAZYGUARD_ON_HANG`: the program ends as the setting says, or goes on beside a command that it does not notice.
+//! `LAZYGUARD_ON_HANG`: the program ends as the setting says, or continues beside a command that it does not notice.
 
 use lazyguard_e2e::{number, root, run, text, App, Folder, Recording, Run, Running, Work};
 use std::fs;
@@ -32,7 +32,7 @@ fn python<'w>(work: &'w Work, program: &str, on_hang: &str) -> Run<'w> {
     run.hang_after("300ms").set("LAZYGUARD_ON_HANG", on_hang)
 }
 
-/// What has to be in a folder whose process was ended on purpose.
+/// The files that a process leaves which the guard has ended.
 fn expect_everything(folder: &Folder, how: &str) {
     assert!(text(&folder.hang(), "/verdicts/0/code").starts_with("LG2"));
     let summary = folder.summary();

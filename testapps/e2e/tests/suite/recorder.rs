@@ -274,7 +274,7 @@ fn polling_is_folded_into_records_with_a_count() {
         assert_eq!(sums(&polls), (1000, 1), "{name}: {polls:?}");
         assert!(polls.len() <= most, "{name}: a thousand questions are {} records: {polls:?}", polls.len());
     }
-    // A record that stands for many questions lasts from the first to the last.
+    // A record of many queries lasts from the first to the last.
     let folded = log.iter().find(|line| line["event"] == "query" && line["count"] == 1000);
     assert!(folded.is_some_and(|line| number(line, "/took_ns") > 0), "{folded:?}");
 }
@@ -549,7 +549,7 @@ fn a_process_that_hangs_is_read_while_it_does() {
     assert_eq!(text(open[0], "/cold"), "module", "{}", open[0]);
     assert!(calls_in(&log).contains_key("cuLaunchKernel"), "the launches before it are there");
     assert!(said.contains("LG202 (likely): ") && said.contains("one_time_kernel"), "{said}");
-    // The same by its folder, and the newest moment goes on.
+    // The same by its folder; the time at which it was last seen advances.
     let by_folder = Recording::of(&out);
     assert!(by_folder.is_alive() && by_folder.number("/last_seen_ns") >= recording.number("/last_seen_ns"));
     std::thread::sleep(SECOND / 2);

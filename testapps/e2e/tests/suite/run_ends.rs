@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 const LONG: Duration = Duration::from_secs(25);
 
-/// Everybody whose number the program has written is gone.
+/// Every process whose id the program has printed is gone.
 fn expect_all_gone(outcome: &Outcome, most: usize) {
     let processes: Vec<_> = outcome.stdout.split_whitespace().filter(|word| word.parse::<u32>().is_ok()).collect();
     assert_eq!(processes.len(), most, "{outcome}");
@@ -144,7 +144,7 @@ fn a_hang_in_any_process_ends_all_and_the_private_folder_is_kept() {
     assert!(!outcome.stderr.contains("is not usable"), "{outcome}");
 }
 
-/// What is only slow is left to go on.
+/// A slow program is not ended.
 #[test]
 fn what_goes_on_is_not_ended() {
     let work = Work::new(lazyguard_e2e::this_test!());

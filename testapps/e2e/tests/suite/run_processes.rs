@@ -1,5 +1,5 @@
-//! How each process of a run ended. `lazyguard run` knows it of a process whose parent it is or became, or that it has ended itself. It
-//! never calls a process well that a signal or the command ended, or whose end it does not know.
+//! How each process of a run ended. `lazyguard run` knows the end of a process that it has reaped or ended itself. It never reports as
+//! well a process that a signal or the command ended, or one with an unknown end.
 
 use crate::run_passes_on::under;
 use lazyguard_e2e::{app, command, root, text, Json, Outcome, Work};

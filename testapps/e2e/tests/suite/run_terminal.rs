@@ -37,7 +37,7 @@ played! {
     a_background_job_comes_to_the_front
 }
 
-/// Who stops a program by its number continues it by its number, or by that of `lazyguard run`.
+/// A user who stops a program by its process id continues it by its id, or by that of `lazyguard run`.
 #[test]
 fn a_program_that_was_not_stopped_at_the_terminal_is_only_waited_for() {
     let work = Work::new(lazyguard_e2e::this_test!());

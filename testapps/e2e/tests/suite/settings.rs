@@ -100,7 +100,7 @@ fn lazyguard_run_is_the_same_as_preloading() {
     assert_eq!((missing.code, missing.stdout.as_str()), (Some(127), ""), "{missing}");
 }
 
-/// Of the process whose folder is the only one in a run's.
+/// The id of the only process with a folder in a run's folder.
 fn only_process_in(run: &Path) -> String {
     let entries = fs::read_dir(run).into_iter().flatten().flatten();
     let names: Vec<_> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();

@@ -234,7 +234,7 @@ fn a_file_that_was_replaced_or_is_gone_names_nothing() {
     fs::write(&program, other).unwrap_or_else(|error| panic!("{error}"));
     for why in ["not the one that was mapped", "is gone, or cannot be read"] {
         assert_eq!(nameless_places(&hung, "odd_stack"), places, "{why}");
-        // The file's tables are gone too: what the process found itself goes on.
+        // The file's unwind tables are gone too: the frames that the process found itself are reported.
         assert_eq!(hung.frames().len(), all, "{why}");
         let printed = hung.folder.report("text");
         let note = printed.lines().find(|line| line.contains("no names in odd_stack: the file"));

@@ -271,7 +271,7 @@ fn what_is_slow_becomes_a_hang_once_and_is_reported_once_as_each() {
     let hang = running.until_a_hang_is_reported().hang();
     assert_eq!((text(&hang, "/status"), text(&hang, "/verdicts/0/code")), ("hang", "LG299"));
     assert_eq!(text(&hang, "/verdicts/0/culprits/0/operation/function"), "spin");
-    // Reports are done with; it goes on being one.
+    // No further report: it counts as a hang until it ends.
     let outcome = running.finish_within(5 * SECOND);
     expect_slow(&outcome.stderr);
     expect_a_block(&outcome.stderr);
