@@ -46,7 +46,7 @@ pub(crate) fn open_unlinked(path: &Path) -> io::Result<File> {
     }
 }
 
-#[allow(clippy::disallowed_methods, reason = "this is the way that everything else goes")]
+#[allow(clippy::disallowed_methods, reason = "all other code calls this function")]
 fn open_with(path: &Path, options: &mut OpenOptions, flags: i32) -> io::Result<File> {
     // Checked before, because opening a device may have effects; and after, because the file may have been replaced meanwhile.
     expect_regular(fs::metadata(path)?.file_type())?;
@@ -93,19 +93,19 @@ impl Drop for Locked {
 }
 
 /// Makes a file that is not there yet and that its owner alone may open.
-#[allow(clippy::disallowed_methods, reason = "this is the way that everything else goes")]
+#[allow(clippy::disallowed_methods, reason = "all other code calls this function")]
 pub(crate) fn create_new_for_its_owner(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
 /// Makes a file that is not there yet. One of this name, or a link, is never opened.
-#[allow(clippy::disallowed_methods, reason = "this is the way that everything else goes")]
+#[allow(clippy::disallowed_methods, reason = "all other code calls this function")]
 pub(crate) fn create_new(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).open(path)
 }
 
 /// Makes a file of a run folder, or makes it anew: as no link, and in the place of nothing else.
-#[allow(clippy::disallowed_methods, reason = "this is the way that everything else goes")]
+#[allow(clippy::disallowed_methods, reason = "all other code calls this function")]
 pub(crate) fn create_in(folder: &Path, name: &str) -> io::Result<File> {
     let path = folder.join(name);
     if let Ok(about) = fs::symlink_metadata(&path) {

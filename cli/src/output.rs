@@ -23,13 +23,13 @@ pub(crate) use write_line;
 
 impl<'a> Output<'a> {
     /// Standard output. What is written is there after [`Output::flush`].
-    #[allow(clippy::disallowed_methods, reason = "this is the way that everything else goes")]
+    #[allow(clippy::disallowed_methods, reason = "all other code calls this function")]
     pub fn standard() -> Output<'static> {
         Output::to(io::stdout().lock())
     }
 
     /// Standard error, for whole reports; a single line is [`say`]'s.
-    #[allow(clippy::disallowed_methods, reason = "this is the way that everything else goes")]
+    #[allow(clippy::disallowed_methods, reason = "all other code calls this function")]
     pub fn standard_error() -> Output<'static> {
         Output::to(io::stderr())
     }
@@ -60,13 +60,13 @@ impl<'a> Output<'a> {
 }
 
 /// Writes a line on standard error in this command's name. A failed write cannot be reported anywhere.
-#[allow(clippy::disallowed_methods, reason = "this is the way that everything else goes")]
+#[allow(clippy::disallowed_methods, reason = "all other code calls this function")]
 pub(crate) fn say(text: impl fmt::Display) {
     let _ = io::stderr().write_all(Block::marked([text.to_string()]).as_str().as_bytes());
 }
 
 /// Writes finished lines on standard error: each is either [`said`], or an annotation in the escapes of its CI system.
-#[allow(clippy::disallowed_methods, reason = "this is the way that everything else goes")]
+#[allow(clippy::disallowed_methods, reason = "all other code calls this function")]
 pub(crate) fn say_lines<'a>(lines: impl IntoIterator<Item = &'a String>) {
     for line in lines {
         // As above.
@@ -85,7 +85,7 @@ pub(crate) struct Progress {
     silent: bool,
 }
 
-#[allow(clippy::disallowed_methods, reason = "this is the way that everything else goes")]
+#[allow(clippy::disallowed_methods, reason = "all other code calls this function")]
 impl Progress {
     pub fn new() -> Self {
         Self { shown: None, silent: !io::stderr().is_terminal() }
@@ -103,7 +103,7 @@ impl Progress {
     }
 }
 
-#[allow(clippy::disallowed_methods, reason = "this is the way that everything else goes")]
+#[allow(clippy::disallowed_methods, reason = "all other code calls this function")]
 impl Drop for Progress {
     fn drop(&mut self) {
         if self.shown.is_some() {

@@ -233,7 +233,7 @@ mod tests {
             fs::create_dir(place.join(name)).unwrap();
             fs::write(place.join(name).join("hang.json"), name).unwrap();
         };
-        // No process has these numbers: they are beyond what the kernel gives. This process goes on.
+        // No process has these ids: they are above the kernel's limit. This process is alive.
         let own = format!("rank1-{}", std::process::id());
         ["rank0-4194998", "rank0-4194999", "notes", &own].into_iter().for_each(folder);
         let secret = scratch.0.join("secret");

@@ -281,7 +281,7 @@ pub struct Snapshot {
     /// How long what has no known pattern, or may still be helped, has to stand still until it counts as stuck.
     #[serde(default)]
     pub patience_nanos: Nanos,
-    /// When the process went on after it had been stopped as a whole, or 0.
+    /// When the process was continued after it had been stopped as a whole, or 0.
     #[serde(default)]
     pub awake_since: Nanos,
     /// Calls that have not returned and queries without end, the longest first.

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 /// How a hang, or something slow, came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The program went on.
+    /// The blocked calls returned without an error.
     Resolved,
     /// A blocked call returned an error.
     Failed,

@@ -50,7 +50,7 @@ pub struct StackSeen {
 /// A frame; where functions were put in place of their calls, several have one address.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FrameSeen {
-    /// Where it goes on: a return address.
+    /// Its return address.
     pub address: u64,
     /// The name of the file in which that lies, or nothing.
     pub module: String,

@@ -1,8 +1,8 @@
 //! The file of stacks: a minidump, as debuggers and crash reporters read it.
 //!
-//! It holds the blocked threads with their names, the part of each one's stack that stands still, the registers with which the
-//! innermost of those frames goes on, and the files of code with their build ids. The writer writes the stacks while it reads them,
-//! so a small buffer serves however large they are. The directory, at the beginning, comes last.
+//! It holds the blocked threads with their names, the part of each one's stack that does not change, the registers of the innermost
+//! of those frames, and the files of code with their build ids. The writer writes the stacks while it reads them, so a small buffer
+//! is enough. It writes the directory, at the beginning of the file, last.
 //!
 //! Why no library: `minidump-writer` stops the threads of another process by `ptrace`, and makes the whole file in memory first.
 //!

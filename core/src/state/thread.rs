@@ -165,8 +165,8 @@ impl ThreadSlot {
     /// driver's own, LazyGuard's own, or a signal handler's, and passes untouched.
     #[inline(always)]
     pub fn enter(&self, caller: Caller) -> bool {
-        // Not an atomic exchange: only the owner, or a signal handler on top of it, comes here, and a handler that gets
-        // in between finishes, and restores the depth, before the owner goes on.
+        // Not an atomic exchange: only the owner, or a signal handler on top of it, runs this. A handler in between restores
+        // the depth before the owner continues.
         if self.depth.load(Ordering::Relaxed) != 0 {
             return false;
         }

@@ -240,7 +240,7 @@ impl Hazards {
         lines
     }
 
-    /// Writes the file, if there is a new occurrence. The process goes on, so the counts are lower bounds.
+    /// Writes the file, if there is a new occurrence. The process is alive, so the counts are lower bounds.
     pub fn write_news(&self, process: &Process, folder: Option<&RunFolder>) {
         if !self.news.load(Ordering::Relaxed) {
             return;

@@ -28,7 +28,7 @@ pub fn run(guard: &'static Guard, report: fn(&'static Guard) -> Option<HangRepor
 
 /// Gives the calling thread a table of descriptors of its own, empty: what the program closes and opens on low numbers never
 /// meets what this thread has open for a moment, and nothing of the program's is kept open here. Where the kernel cannot
-/// (before 5.9), the thread goes on with the shared table.
+/// (before 5.9), the thread uses the shared table.
 fn leave_descriptors() {
     const CLOSE_RANGE_UNSHARE: libc::c_uint = 1 << 1;
     // SAFETY: takes integers only; the flag makes the table this thread's own before anything in it is closed.

@@ -1,6 +1,6 @@
 //! Threads of the guard's own.
 //!
-//! Must not: handle a signal of the program's, or let the program go on before the libraries have made what they keep for a thread.
+//! Must not: handle a signal of the program's, or let the program continue before the libraries have made their thread-local data.
 
 use super::door;
 use std::io;
@@ -25,8 +25,8 @@ pub fn start(name: &str, prepare: fn(), body: impl FnOnce() + Send + 'static) ->
         under_way.store(true, Ordering::Release);
         door::leaf(body);
     });
-    // What libraries keep for a thread is made before the program goes on, and not when it may have used up its memory: the C
-    // library ends a process in which that fails. It takes a few hundred microseconds; the wait has an end.
+    // The libraries' thread-local data is made before the program continues, not when it may have used up its memory: the C library
+    // ends a process in which that fails. It takes a few hundred microseconds; the wait has a limit.
     let since = Instant::now();
     while started.is_ok() && !ready.load(Ordering::Acquire) && since.elapsed() < Duration::from_millis(50) {
         door::pause(Duration::from_micros(50));

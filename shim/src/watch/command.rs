@@ -10,8 +10,8 @@
 //! The supervisor answers in [`Given`]; its end shows that the answer is there.
 //!
 //! Must not: copy the process (a copy would share pages with transfers under way, and run the handlers of `pthread_atfork`),
-//! or do anything in the supervisor but system calls: it has the stack, but also the thread-local variables, of the thread that
-//! has made it, which goes on.
+//! or do anything in the supervisor but system calls: it shares the thread-local variables of the thread that has made it, which
+//! keeps running.
 
 use crate::record::run_folder::HANG;
 use crate::record::Guard;

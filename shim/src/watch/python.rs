@@ -137,7 +137,7 @@ fn asked(dump: Dump) -> Result<String, String> {
     }
     let shared = SharedMemory::new().ok_or("there is no memory")?;
     // No flags, and no signal at its end: a fork of which the C library does not know.
-    // SAFETY: the child goes on with a copy of this thread alone, and does nothing but what is in `child`.
+    // SAFETY: the child has a copy of this thread alone, and runs nothing but `child`.
     let process =
         unsafe { libc::syscall(libc::SYS_clone, 0 as c_long, 0 as c_long, 0 as c_long, 0 as c_long, 0 as c_long) };
     match process {

@@ -176,7 +176,7 @@ impl<'a> Space<'a> {
                 memory: dump.memory(&self.memory, stack.begin, end)?,
             });
         }
-        // Of a thread that went on, nothing is there that stood still.
+        // A stack that changed while it was read is not reported.
         let stands =
             |thread: &DumpThread| found.iter().any(|found| found.seen.thread == thread.thread && found.stands(guard));
         threads.retain(stands);

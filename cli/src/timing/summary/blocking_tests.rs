@@ -117,7 +117,7 @@ fn another_threads_call_that_held_the_lock_is_named() {
         (other("cuModuleLoadData", ColdModule, 5 * MS, 95 * MS), (Reason::LockHeld, named("cuModuleLoadData"))),
         (other("cuMemFree_v2", Call, 5 * MS, 95 * MS), (Reason::LockHeld, named("cuMemFree"))),
         (other("cuLaunchKernel", Preload, 5 * MS, 95 * MS), (Reason::GuardLoadsElsewhere, named("cuLaunchKernel"))),
-        // It began after the call did, went on after it had returned, was over too soon, or holds no lock.
+        // It began after the call did, ended after the call had returned, ended too early, or holds no lock.
         (other("cuModuleLoadData", ColdModule, 11 * MS, 89 * MS), (Reason::NotKnown, None)),
         (other("cuModuleLoadData", ColdModule, 5 * MS, 300 * MS), (Reason::NotKnown, None)),
         (other("cuModuleLoadData", ColdModule, 5 * MS, 30 * MS), (Reason::NotKnown, None)),

@@ -58,7 +58,7 @@ pub struct SteadyState {
     pub reached: bool,
     /// When or, where it was not, when the recording ends.
     pub until_ns: Nanos,
-    /// Where it was not: when the last thing of a start had ended; `None` while one goes on.
+    /// Where it was not: when the last event of a start had ended; `None` while one is in progress.
     pub last_of_start_ns: Option<Nanos>,
     /// Submissions made after that.
     pub submissions_after: u64,

@@ -7,7 +7,7 @@
 //! | `sweep` | time gone through once: the parts, and when the steady state was reached |
 //! | `blocking` | the asynchronous calls that blocked the host, and why |
 //! | `reason` | the reasons there are |
-//! | `holders` | what went on in other threads meanwhile |
+//! | `holders` | calls of other threads that hold the context's lock |
 //! | `kernels` | which kernel a record means |
 //! | `histogram` | how long things took, without keeping each of them |
 //!

@@ -9,7 +9,7 @@ use std::collections::BinaryHeap;
 
 /// A start is over when the program does nothing that belongs to it for this long.
 pub(super) const QUIET_NANOS: Nanos = 1_000_000_000;
-/// The same where the recording ends first.
+/// The same, up to the end of a recording that ends first.
 pub(super) const QUIET_TO_THE_END_NANOS: Nanos = 20_000_000;
 /// The program must also make this many submissions meanwhile: a program that does nothing is not steady.
 pub(super) const QUIET_SUBMISSIONS: u64 = 20;
@@ -25,7 +25,7 @@ pub(super) struct Ended {
     pub until: Nanos,
     /// What the time until then went into.
     pub spent: Spent,
-    /// When the last thing of a start had ended; `None` while one goes on.
+    /// When the last event of a start had ended; `None` while one is in progress.
     pub last_of_start: Option<Nanos>,
     /// Submissions since.
     pub submissions: u64,
