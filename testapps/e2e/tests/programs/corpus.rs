@@ -94,7 +94,7 @@ fn it_ends_and_is_never_called_a_hang(test: &str, name: &str) {
     assert_eq!((kept.code, &kept.stdout), (bare.code, &bare.stdout), "the guard changes what it does: {kept}");
 
     let foreign = kept.stderr.lines().find(|line| !line.starts_with("lazyguard: "));
-    assert_eq!(foreign, None, "a line that is nobody's: {kept}");
+    assert_eq!(foreign, None, "a line without the guard's mark: {kept}");
     assert!(!kept.stderr.contains("lazyguard: HANG"), "it is called a hang: {kept}");
     assert!(!kept.stderr.contains("LG2"), "it is given a code: {kept}");
     let called_slow = kept.stderr.contains("lazyguard: SLOW");

@@ -24,7 +24,7 @@ fn program(work: &Work) -> PathBuf {
 fn expect_plain(what: &str, text: &str, marked: bool) {
     assert!(text.contains("error::f\\x1b"), "{what} does not name the program, escaped: {text:?}");
     for line in text.lines() {
-        assert!(!marked || line.starts_with("lazyguard: "), "{what} has a line that is nobody's: {line:?}");
+        assert!(!marked || line.starts_with("lazyguard: "), "{what} has a line without the guard's mark: {line:?}");
         let start = line.trim_start();
         assert!(!start.starts_with("::") && !line.contains("##vso["), "{what} commands a CI system: {line:?}");
         assert!(!start.starts_with("lazyguard: RESOLVED"), "{what} has a forged line: {line:?}");

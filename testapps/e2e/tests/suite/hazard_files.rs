@@ -107,7 +107,7 @@ fn what_the_guard_prevented_is_told_apart() {
     let without = expect_success(&slow(&work, name).set("LAZYGUARD_PRELOAD", "off").finish());
     let outcome = slow(&work, name).set("LAZYGUARD_SUMMARY", "on").finish();
     let with = expect_success(&outcome);
-    assert_eq!(told(&without), told(&with), "the same, had nobody preloaded");
+    assert_eq!(told(&without), told(&with), "the same as without preloading");
     assert!(hazards(&without).iter().all(|hazard| hazard["prevented"] == false));
     assert!(hazards(&with).iter().all(|hazard| hazard["prevented"] == true));
     let (without, with) = (without.summary(), with.summary());

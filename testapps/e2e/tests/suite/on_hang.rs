@@ -108,7 +108,7 @@ const WITNESS: &str = "import subprocess\n\
     thread.start()\n\
     while not os.path.exists(sys.argv[1]): time.sleep(0.01)\n\
     for _ in range(50):\n\
-    \x20   try: print('a child nobody knows:', os.waitpid(-1, os.WNOHANG), flush=True)\n\
+    \x20   try: print('an unexpected child:', os.waitpid(-1, os.WNOHANG), flush=True)\n\
     \x20   except ChildProcessError: pass\n\
     \x20   time.sleep(0.01)\n\
     child = subprocess.Popen(['true'])\n\

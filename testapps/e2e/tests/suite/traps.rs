@@ -50,7 +50,7 @@ fn trap_01_the_watchdog_calls_no_driver_function() {
         let foreign: Vec<_> = calls.iter().filter(|(thread, _)| *thread != main).collect();
         let askers: BTreeSet<_> = foreign.iter().map(|(thread, _)| *thread).collect();
         // One each time, and what is slow first and a hang later is asked about more than once.
-        assert!(!askers.is_empty(), "{name}: nobody asked: {text}");
+        assert!(!askers.is_empty(), "{name}: no thread asked: {text}");
         // They are gone when they have asked, and none of those that watch: those are all still there.
         assert!(askers.iter().all(|thread| !threads.contains(*thread)), "{name}: {askers:?} of {threads:?}: {text}");
         asked.extend(foreign.iter().map(|(_, symbol)| (*symbol).to_owned()));
