@@ -16,6 +16,11 @@ LG_KERNEL void consume(volatile unsigned* word, unsigned value) {
   while (*word != value) LG_PAUSE();
 }
 
+// A collective by its name: it ends when all ranks have joined the one of this number, which the host counts in their place.
+LG_KERNEL void ncclDevKernel_AllReduce_Sum_f32_RING_LL(volatile unsigned* joined, unsigned number) {
+  while (*joined < number) LG_PAUSE();
+}
+
 // A producer that takes its time.
 LG_KERNEL void publish(volatile unsigned* word, unsigned value, unsigned long long nanoseconds) {
   lg_busy(nanoseconds);
@@ -38,5 +43,6 @@ LG_KERNEL void many_locals(int* p, int n) {
   p[0] = s;
 }
 
-LG_KERNEL_TABLE(LG_ENTRY(spin_until), LG_ENTRY(fill_and_spin), LG_ENTRY(consume), LG_ENTRY(publish), LG_ENTRY(busy_for), LG_ENTRY(step),
+LG_KERNEL_TABLE(LG_ENTRY(spin_until), LG_ENTRY(fill_and_spin), LG_ENTRY(consume),
+                LG_ENTRY(ncclDevKernel_AllReduce_Sum_f32_RING_LL), LG_ENTRY(publish), LG_ENTRY(busy_for), LG_ENTRY(step),
                 LG_ENTRY(set_flag), LG_ENTRY(many_locals, .local_bytes = 32768));

@@ -66,7 +66,7 @@ A time in nanoseconds counts from the moment at which the guard was armed, unles
 ";
 
 /// Types that are written as one value, and what it is.
-const VALUES: [(&str, &str); 22] = [
+const VALUES: [(&str, &str); 23] = [
     ("u8", "number"),
     ("u16", "number"),
     ("u32", "number"),
@@ -81,6 +81,7 @@ const VALUES: [(&str, &str); 22] = [
     ("Path", "text"),
     ("PathBuf", "text"),
     ("Address", "text"),
+    ("Call", "text"),
     ("Code", "a code: [HAZARDS.md](HAZARDS.md)"),
     ("Option", " or null"),
     ("Vec", "list of "),
@@ -180,9 +181,11 @@ impl Serde {
                     "rename_all" => told.rename_all = value,
                     "flatten" => told.flatten = true,
                     "skip" | "skip_serializing" => told.skip = true,
+                    // A type with a row in `VALUES`.
+                    "into" => {}
                     "skip_serializing_if" => told.skip_if = value,
                     // These are about reading.
-                    "default" | "other" | "alias" | "deserialize_with" => {}
+                    "default" | "other" | "alias" | "deserialize_with" | "from" => {}
                     other => return Err(meta.error(format!("this page does not know serde's {other}"))),
                 }
                 Ok(())

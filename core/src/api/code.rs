@@ -54,6 +54,7 @@ codes! {
     LG205 205 "the launch queue is full behind work that does not end";
     LG206 206 "a kernel cannot start because the device is filled by one that does not end";
     LG207 207 "a stream waits for a host function that does not return";
+    LG208 208 "a collective waits for ranks that have not joined";
     LG299 299 "blocked, and none of the known patterns explains it";
 }
 

@@ -8,7 +8,7 @@
 //! Must not: keep more than a bounded number of records, whatever the recording's size; or attribute to a stream what an earlier
 //! stream of the same number did.
 
-use super::gathered::{Busy, Called, Fed, Fill, Load, Poll, SnapshotBuilder};
+use super::gathered::{Busy, Called, Fed, Fill, Load, Poll, SnapshotBuilder, MOST_WAITS};
 use super::snapshot::{EventWaitSeen, HostFunctionSeen, RunnableThread, Snapshot};
 use super::view::{cold_kind, View};
 use crate::api::result::NOT_READY;
@@ -20,11 +20,6 @@ use crate::Nanos;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::io;
 
-/// Waits kept of one stream: as many as a stream takes. The builder keeps the first ones, because the stream stands at one of
-/// those.
-const MOST_WAITS: usize = 1100;
-/// Operations kept of one stream, the first ones.
-const MOST_OPERATIONS: usize = 48;
 /// Loads kept, again the first ones.
 const MOST_LOADS: usize = 64;
 /// Writes kept, the newest; and copies and memsets.
@@ -53,6 +48,8 @@ impl SnapshotBuilder {
                 event_waits: Vec::new(),
                 operations: Vec::new(),
                 outstanding: 0,
+                timed: 0,
+                untimed_kept: 0,
                 moved: 0,
                 confirmed: 0,
             };
@@ -72,6 +69,7 @@ impl SnapshotBuilder {
             fed: BTreeMap::new(),
             births: HashMap::new(),
             host_threads: HashSet::new(),
+            launches: HashMap::new(),
             launched: HashSet::new(),
             contexts: HashSet::new(),
             owners: recording.strings().owners(),
@@ -194,19 +192,27 @@ impl SnapshotBuilder {
             }
             _ => {}
         }
+        match record.entry_point.class() {
+            // What comes now is another stream.
+            Class::StreamCreate | Class::StreamDestroy => self.launches.retain(|(on, _), _| *on != stream),
+            Class::Launch if record.submitted() => self.launch(record),
+            _ => {}
+        }
         if !record.submitted() {
             return;
         }
         if let Some(busy) = self.busy.get_mut(&stream).filter(|busy| at > busy.complete_until) {
-            busy.outstanding += 1;
-            // Operations that may block a stream are reported in any case.
-            let waits = matches!(
-                record.entry_point.class(),
-                Class::WaitValue | Class::BatchMemOp | Class::HostFunction | Class::StreamWaitEvent
-            );
-            if busy.operations.len() < if waits { MOST_OPERATIONS + MOST_WAITS } else { MOST_OPERATIONS } {
-                busy.operations.push(*record);
-            }
+            busy.takes_in(record);
+        }
+    }
+
+    fn launch(&mut self, record: &Record) {
+        let key = (record.stream, record.function);
+        if self.launches.len() < MOST_HANDLES || self.launches.contains_key(&key) {
+            let has_ended = self.busy.get(&record.stream).is_none_or(|busy| record.entered <= busy.complete_until);
+            let launched = self.launches.entry(key).or_default();
+            launched.all += 1;
+            launched.ended += u64::from(has_ended);
         }
     }
 

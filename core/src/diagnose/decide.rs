@@ -12,25 +12,23 @@
 
 use super::finding::Finding;
 use super::messages;
-use super::paths::{End, Paths};
-use super::snapshot::{BlockedCall, BusyStream, OperationSeen, Snapshot, WaitSeen};
+use super::needs::{may_have_passed, Decision};
+use super::paths::End;
+use super::snapshot::{BlockedCall, BusyStream, Snapshot};
 use super::verdict::{Confidence, Diagnosis, Evidence, Status, Verdict};
 use crate::api::{Class, Code, ThreadActivity};
 use crate::Nanos;
 
 /// What a snapshot means.
 pub fn diagnose(snapshot: &Snapshot) -> Diagnosis {
-    Decision { snapshot, paths: Paths::new(snapshot) }.decide()
-}
-
-pub(super) struct Decision<'a> {
-    pub(super) snapshot: &'a Snapshot,
-    pub(super) paths: Paths<'a>,
+    Decision::new(snapshot).decide()
 }
 
 impl<'a> Decision<'a> {
     fn decide(&self) -> Diagnosis {
-        let past: Vec<_> = self.snapshot.blocked.iter().filter(|c| c.past_threshold).collect();
+        let mut past: Vec<_> = self.snapshot.blocked.iter().filter(|c| c.past_threshold).collect();
+        // A thread in a call says more than one that polls.
+        past.sort_by_key(|call| call.queries.is_some());
         if self.snapshot.streams.is_empty() && self.snapshot.fed.is_empty() {
             return Diagnosis::default();
         }
@@ -96,7 +94,7 @@ impl<'a> Decision<'a> {
         let mut holder = findings.remove(holder);
         // The thread that blocks the context may be the one that would satisfy the other waits.
         let explained = |finding: &Finding<'a>| {
-            matches!(finding.code, Code::LG203 | Code::LG299 | Code::LG204)
+            matches!(finding.code, Code::LG203 | Code::LG208 | Code::LG299 | Code::LG204)
                 && !matches!(finding.path.end, End::Cycle(_))
                 && finding.calls.iter().all(|call| same(call))
         };
@@ -141,7 +139,7 @@ impl<'a> Decision<'a> {
         let stood = self.stood(finding);
         // A kernel that is polled while the program makes progress is meant to run.
         let watched = asked_only(finding)
-            && matches!(finding.path.end, End::Runs(_))
+            && matches!(finding.path.end, End::Runs(_) | End::Peers(_))
             && self.snapshot.at.saturating_sub(self.snapshot.last_activity) < self.snapshot.threshold_nanos;
         let Snapshot { threshold_nanos, patience_nanos, .. } = *self.snapshot;
         !watched && (stood >= threshold_nanos && finding.conclusive || stood >= patience_nanos.max(threshold_nanos))
@@ -152,14 +150,21 @@ impl<'a> Decision<'a> {
         let mut chain: Vec<_> = finding.calls.iter().take(1).map(|call| messages::blocked(call)).collect();
         chain.extend(finding.because.iter().cloned());
         chain.extend(messages::path(self.snapshot, &finding.path));
-        let others = finding.calls.iter().skip(1);
-        chain.extend(others.map(|call| messages::waits_too(call)));
+        // A thread that polls many events waits once.
+        let is_said = |call: &BlockedCall, before: &[&BlockedCall]| {
+            call.queries.is_some() && before.iter().any(|said| said.thread == call.thread && said.queries.is_some())
+        };
+        let others = finding.calls.iter().enumerate().skip(1);
+        let others = others.filter(|(at, call)| !is_said(call, &finding.calls[..*at]));
+        chain.extend(others.map(|(_, call)| messages::waits_too(call)));
         chain
     }
 
     fn verdict(&self, finding: Finding<'a>) -> Verdict {
         let confidence = match (&finding.path.end, finding.code) {
             (_, Code::LG299) => Confidence::Possible,
+            // That a kernel of such a library does not end has hardly another cause.
+            (_, Code::LG208) => Confidence::Likely,
             _ if !finding.conclusive => Confidence::Possible,
             (End::Cycle(_), _) => Confidence::Certain,
             _ => Confidence::Likely,
@@ -208,6 +213,7 @@ impl<'a> Decision<'a> {
         }
         match (&finding.path.end, messages::runnable(self.snapshot)) {
             (End::Runs(_), _) => "nothing known keeps it from ending, so it may only be slow".to_owned(),
+            (End::Peers(_), _) => "a rank may only be late".to_owned(),
             (End::Host(host, _), _) if host.doing.is_some_and(ThreadActivity::goes_on) => {
                 "the host function is under way, so it may only be slow".to_owned()
             }
@@ -232,15 +238,6 @@ fn asked_only(finding: &Finding<'_>) -> bool {
     !finding.calls.is_empty() && finding.calls.iter().all(|call| call.queries.is_some())
 }
 
-/// Whether a stream may have passed a wait unseen, because a long operation follows the wait.
-pub(super) fn may_have_passed(stream: &BusyStream, wait: &WaitSeen) -> bool {
-    let takes_time = |op: &OperationSeen| {
-        op.extent.is_some() || matches!(op.call.class(), Some(Class::GraphLaunch | Class::HostFunction))
-    };
-    stream.outstanding > stream.operations.len() as u64
-        || stream.operations.iter().any(|op| op.at > wait.at && takes_time(op))
-}
-
 /// Whether other threads' calls in the context wait for this finding's first one.
 fn holds_up(finding: &Finding<'_>) -> bool {
     let class = finding.calls.first().and_then(|call| call.call.class());
@@ -259,7 +256,8 @@ fn order(code: Code) -> u8 {
         Code::LG203 => 4,
         Code::LG205 => 5,
         Code::LG204 => 6,
-        _ => 7,
+        Code::LG208 => 7,
+        _ => 8,
     }
 }
 

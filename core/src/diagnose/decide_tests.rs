@@ -120,7 +120,7 @@ fn a_value_that_has_been_written_is_not_waited_for() {
     let story = TestTrace::new().patient(0);
     story.wait(0, 10, 0xf1a6, 1).write(1, 12, 0xf1a6, 1).synchronize(1, 14).launch(0, 16, "spin");
     story.waits(1, 30, SYNC, Some(0));
-    story.check(&[(Code::LG299, "cuStreamWaitValue32_v2")]);
+    story.check(&[(Code::LG299, "spin")]);
     let story = TestTrace::new().patient(0);
     story.wait(0, 10, 0xf1a6, 1).launch(0, 16, "spin").waits(1, 30, SYNC, Some(0));
     story.check(&[(Code::LG203, "cuStreamWaitValue32_v2")]);

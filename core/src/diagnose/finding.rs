@@ -2,9 +2,8 @@
 //!
 //! Must not: decide whether a finding counts as a hang ([`super::decide`]), or look at anything but the snapshot.
 
-use super::decide::{may_have_passed, Decision};
 use super::messages;
-use super::needs::{is_legacy, loads_module};
+use super::needs::{is_legacy, loads_module, may_have_passed, Decision};
 use super::paths::{End, Path};
 use super::snapshot::{BlockedCall, Extent, FedStream, OperationSeen, WaitSeen};
 use super::verdict::Culprit;
@@ -32,7 +31,11 @@ pub(super) struct Finding<'a> {
 impl<'a> Decision<'a> {
     pub(super) fn finding(&self, call: &'a BlockedCall) -> Option<Finding<'a>> {
         let class = call.call.class()?;
-        let Some(path) = self.path(call) else { return self.starved(call, class) };
+        let Some(path) = self.path(call) else {
+            // Nothing that takes time is known to run: all there is to name is the oldest operation.
+            let oldest = || Some(self.by_its_end(vec![call], self.oldest(call)?));
+            return self.starved(call, class).or_else(oldest);
+        };
         if loads_module(call) {
             return Some(self.module_load(call, path));
         }
@@ -102,14 +105,7 @@ impl<'a> Decision<'a> {
     fn submitted_by(&self, call: &BlockedCall) -> Option<Culprit> {
         let stream = call.stream.clone().filter(|_| call.function.is_some())?;
         let function = call.function.clone();
-        let operation = OperationSeen {
-            at: call.entered,
-            call: call.call.clone(),
-            function,
-            extent: None,
-            caller: call.caller,
-            launch: None,
-        };
+        let operation = OperationSeen::new(call.entered, call.call.clone(), function, call.caller);
         Some(Culprit { stream, operation })
     }
 
@@ -159,14 +155,7 @@ impl<'a> Decision<'a> {
         let sentence = load.map(messages::held_back).unwrap_or_default();
         let sentence = format!("{sentence} waits for {}", messages::waits_for(&path.end));
         let held_back = load.and_then(|load| {
-            let operation = OperationSeen {
-                at: load.at,
-                call: load.call.clone(),
-                function: load.function.clone(),
-                extent: None,
-                caller: load.caller,
-                launch: None,
-            };
+            let operation = OperationSeen::new(load.at, load.call.clone(), load.function.clone(), load.caller);
             Some(Culprit { stream: load.stream.clone()?, operation })
         });
         // A `printf` symbol in an image is weaker evidence than a load.
@@ -287,6 +276,16 @@ impl<'a> Decision<'a> {
             ),
             // For a call that waits for an idle context, the end of the path is no explanation.
             End::Fed(..) => (Code::LG299, String::new()),
+            End::Peers(culprit) => {
+                let kernel = messages::name_of(&culprit.operation);
+                (
+                    Code::LG208,
+                    format!(
+                        "find the rank that has not launched this {kernel} and what it does instead: `lazyguard report` on the folder \
+                         of the whole run compares the ranks"
+                    ),
+                )
+            }
             End::Runs(culprit) => {
                 // Other busy work beside it may be what it waits for.
                 let context = culprit.stream.context;
@@ -294,7 +293,7 @@ impl<'a> Decision<'a> {
                 culprits.extend(
                     others
                         .filter(|s| s.stream.number != culprit.stream.number)
-                        .map(|s| Culprit { stream: s.stream.clone(), operation: s.oldest.clone() }),
+                        .filter_map(|s| Some(Culprit { stream: s.stream.clone(), operation: s.timed().next()?.clone() })),
                 );
                 (Code::LG299, format!("find out why {} does not end", messages::name_of(&culprit.operation)))
             }
@@ -323,7 +322,7 @@ impl<'a> Decision<'a> {
                 messages::name_of(&filler.operation),
                 messages::stream(&filler.stream)
             ),
-            end @ (End::Runs(_) | End::Fed(..)) => match calls.first() {
+            end @ (End::Runs(_) | End::Peers(_) | End::Fed(..)) => match calls.first() {
                 Some(call) if call.queries.is_some() => {
                     format!("{} goes on answering \"not ready\": it waits for {}", call.call, messages::waits_for(end))
                 }
@@ -347,7 +346,7 @@ impl<'a> Decision<'a> {
             End::Cycle(_) => true,
             // A kernel that fills the device may end as any other, and the thread that feeds a stream may pause.
             End::Filled(..) | End::Fed(..) => false,
-            End::Runs(_) => by_loading,
+            End::Runs(_) | End::Peers(_) => by_loading,
             // Memory that the host can read, the host or another process can write.
             End::Unwritten(wait, _) => {
                 by_loading
@@ -365,15 +364,13 @@ impl<'a> Decision<'a> {
     /// Whether another stream has an operation that may write anywhere, and may run.
     fn may_be_written(&self, wait: &WaitSeen) -> bool {
         let others = self.snapshot.streams.iter().filter(|s| s.stream.number != wait.stream.number);
-        others.filter(|s| s.outstanding > s.operations.len() as u64 || s.operations.iter().any(writes_anywhere)).any(
-            |s| {
-                self.paths.from(s.stream.number, Nanos::MAX).is_some_and(|path| match &path.end {
-                    End::Runs(_) | End::Filled(..) => true,
-                    End::Host(host, _) => host.doing.is_none_or(ThreadActivity::goes_on),
-                    End::Unwritten(..) | End::Cycle(_) | End::Fed(..) => false,
-                })
-            },
-        )
+        others.filter(|s| !s.lists_all() || s.operations.iter().any(writes_anywhere)).any(|s| {
+            self.paths.from(s.stream.number, Nanos::MAX).is_some_and(|path| match &path.end {
+                End::Runs(_) | End::Peers(_) | End::Filled(..) => true,
+                End::Host(host, _) => host.doing.is_none_or(ThreadActivity::goes_on),
+                End::Unwritten(..) | End::Cycle(_) | End::Fed(..) => false,
+            })
+        })
     }
 
     /// Where no thread is in a call: submitted work that cannot start, or cannot end.
@@ -388,7 +385,7 @@ impl<'a> Decision<'a> {
         let quiet = format!("no thread has made a driver call for {}", messages::lasted(quiet));
         let mut finding = match &path.end {
             _ if path.barrier().is_some() => self.barrier(Vec::new(), path),
-            End::Runs(_) => return None,
+            End::Runs(_) | End::Peers(_) => return None,
             // A stream that waits for a later store of the host: an idle program may do so.
             End::Unwritten(wait, _) if wait.holds.is_some() => return None,
             _ => self.by_its_end(Vec::new(), path),

@@ -1,11 +1,15 @@
 //! What the builder gathers from a recording before it makes a snapshot.
 
 use super::snapshot::EventWaitSeen;
-use crate::api::{ColdKind, Operation, ThreadActivity, ValueWait, ValueWrite};
-use crate::model::{Images, Proofs};
+use crate::api::{Class, ColdKind, Operation, ThreadActivity, ValueWait, ValueWrite};
+use crate::model::{takes_time, Images, Proofs};
 use crate::trace::{LaunchKey, Record};
 use crate::Nanos;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+
+/// Waits kept of one stream: as many as a stream takes. The builder keeps the first ones, because the stream stands at one of
+/// those.
+pub const MOST_WAITS: usize = 1100;
 
 /// A thread without a query for this long has stopped polling.
 pub const ASKS_NO_MORE_NANOS: Nanos = 1_000_000_000;
@@ -19,9 +23,38 @@ pub(super) struct Busy {
     pub(super) event_waits: Vec<EventWaitSeen>,
     pub(super) operations: Vec<Record>,
     pub(super) outstanding: u64,
+    /// How many of them take time, and how many records and writes are among `operations`.
+    pub(super) timed: u64,
+    pub(super) untimed_kept: usize,
     pub(super) moved: Nanos,
     /// The time until which completed events prove the stream complete.
     pub(super) confirmed: Nanos,
+}
+
+/// Operations kept of one stream, the first ones; of those that take no time as many again.
+const MOST_OPERATIONS: usize = 48;
+
+impl Busy {
+    /// Takes in an operation that was submitted to the stream.
+    pub(super) fn takes_in(&mut self, record: &Record) {
+        let class = record.entry_point.class();
+        self.outstanding += 1;
+        let is_kept = if takes_time(class) {
+            self.timed += 1;
+            // Operations that may block a stream are kept in any case.
+            let waits = matches!(class, Class::WaitValue | Class::BatchMemOp | Class::HostFunction);
+            let most = if waits { MOST_OPERATIONS + MOST_WAITS } else { MOST_OPERATIONS };
+            self.operations.len() - self.untimed_kept < most
+        } else {
+            let most = if class == Class::StreamWaitEvent { MOST_WAITS } else { MOST_OPERATIONS };
+            let is_kept = self.untimed_kept < most;
+            self.untimed_kept += usize::from(is_kept);
+            is_kept
+        };
+        if is_kept {
+            self.operations.push(*record);
+        }
+    }
 }
 
 /// Queries of one stream or event, all of which said "not ready".
@@ -63,6 +96,13 @@ pub(super) struct Fill {
     pub bytes: u64,
 }
 
+/// Launches of a function on a stream: how many, and how many of them are known to have ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Launched {
+    pub all: u64,
+    pub ended: u64,
+}
+
 /// A load on first use.
 pub(super) struct Load {
     pub kind: ColdKind,
@@ -91,6 +131,8 @@ pub struct SnapshotBuilder {
     pub(super) births: HashMap<u32, Nanos>,
     /// Threads that have run host functions: the driver's own.
     pub(super) host_threads: HashSet<u32>,
+    /// Of each stream and function.
+    pub(super) launches: HashMap<(u32, u32), Launched>,
     /// What was launched: the context and the function.
     pub(super) launched: HashSet<(u16, u32)>,
     /// Contexts in which something was launched.

@@ -2,8 +2,8 @@
 
 use super::paths::{End, Path, Step};
 use super::snapshot::{
-    BlockedCall, ColdLoadSeen, Extent, FedStream, Feeder, HostFunctionSeen, OperationSeen, Snapshot, StreamRef,
-    WaitSeen,
+    BlockedCall, ColdLoadSeen, Extent, FedStream, Feeder, HostFunctionSeen, Launches, OperationSeen, Snapshot,
+    StreamRef, WaitSeen,
 };
 use super::verdict::{Culprit, Evidence};
 use crate::api::{counted, Class, Code, ColdKind, ThreadActivity};
@@ -36,6 +36,35 @@ pub(crate) fn name_of(op: &OperationSeen) -> String {
     function(op.function.as_ref(), op.call.symbol())
 }
 
+/// `the 14th of 20 launches of ncclDevKernel_AllReduce`, where they were counted; its name otherwise.
+fn nth(op: &OperationSeen) -> String {
+    let name = name_of(op);
+    match op.launches {
+        Some(Launches { of: 1, .. }) => format!("the only launch of {name}"),
+        Some(Launches { number, of }) => format!("the {} of {of} launches of {name}", ordinal(number)),
+        None => name,
+    }
+}
+
+/// How many launches have ended before this one.
+fn how_far(op: &OperationSeen) -> Option<String> {
+    let before = op.launches?.number - 1;
+    let have = if before == 1 { "has" } else { "have" };
+    (before > 0).then(|| format!("{} of it on this stream {have} ended", counted(before, "earlier launch")))
+}
+
+/// `1st`, `2nd`, `11th`.
+pub(crate) fn ordinal(number: u64) -> String {
+    let ending = match (number % 10, number % 100) {
+        (_, 11..=13) => "th",
+        (1, _) => "st",
+        (2, _) => "nd",
+        (3, _) => "rd",
+        _ => "th",
+    };
+    format!("{number}{ending}")
+}
+
 /// `launching k1`, or for what is no kernel `calling cuMemcpyAsync`.
 pub(super) fn submitting(op: &OperationSeen) -> String {
     match &op.function {
@@ -50,6 +79,9 @@ pub(super) fn waits_for(end: &End<'_>) -> String {
         End::Runs(culprit) => {
             let name = name_of(&culprit.operation);
             format!("{name} on {}, and {name} has not ended", stream(&culprit.stream))
+        }
+        End::Peers(culprit) => {
+            format!("{} on {}, which waits for other ranks", nth(&culprit.operation), stream(&culprit.stream))
         }
         End::Unwritten(wait, _) => format!("{}, which waits {}", stream(&wait.stream), unwritten(wait)),
         End::Host(host, culprit) => {
@@ -315,6 +347,12 @@ pub(super) fn path(snapshot: &Snapshot, path: &Path<'_>) -> Vec<String> {
 pub(super) fn end(path: &Path<'_>) -> Vec<String> {
     match &path.end {
         End::Runs(culprit) => vec![not_ended(culprit)],
+        End::Peers(culprit) => {
+            let mut lines = vec![not_ended(culprit)];
+            lines.extend(how_far(&culprit.operation));
+            lines.push("such a kernel ends when every rank of its communicator has launched its own".to_owned());
+            lines
+        }
         End::Unwritten(waits, _) => {
             let mut lines = vec![wait(waits)];
             if waits.other_writes > 0 {

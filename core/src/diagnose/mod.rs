@@ -30,6 +30,8 @@
 //! operation of each busy stream, and what may still end is called slow.
 
 mod builder;
+#[cfg(test)]
+mod collective_tests;
 mod decide;
 mod ends;
 mod finding;

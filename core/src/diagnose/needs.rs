@@ -2,9 +2,8 @@
 //!
 //! Must not: give a verdict ([`super::decide`]), or look at anything but the snapshot.
 
-use super::decide::Decision;
-use super::paths::{End, Path};
-use super::snapshot::{BlockedCall, BusyStream, FedStream, StreamRef};
+use super::paths::{End, Path, Paths};
+use super::snapshot::{BlockedCall, BusyStream, FedStream, OperationSeen, Snapshot, StreamRef, WaitSeen};
 use crate::api::{Class, ColdKind, StreamKind};
 use crate::model::queue_may_be_full;
 use crate::Nanos;
@@ -18,7 +17,17 @@ pub(super) fn loads_module(call: &BlockedCall) -> bool {
     call.cold == Some(ColdKind::Module) || call.call.class().is_some_and(Class::loads_module)
 }
 
+/// What a decision looks at.
+pub(super) struct Decision<'a> {
+    pub(super) snapshot: &'a Snapshot,
+    pub(super) paths: Paths<'a>,
+}
+
 impl<'a> Decision<'a> {
+    pub(super) fn new(snapshot: &'a Snapshot) -> Self {
+        Self { snapshot, paths: Paths::new(snapshot) }
+    }
+
     /// The busy streams that a call waits for, and up to when what was submitted to them.
     pub(super) fn needs(&self, call: &BlockedCall) -> Vec<(u32, Nanos)> {
         let context = |s: &&BusyStream| call.context == 0 || s.stream.context == call.context;
@@ -73,9 +82,17 @@ impl<'a> Decision<'a> {
         self.snapshot.fed.iter().find(|fed| fed.stream.number == culprit.stream.number)
     }
 
+    /// The oldest operation of the streams that a call waits for.
+    pub(super) fn oldest(&self, call: &BlockedCall) -> Option<Path<'a>> {
+        let needs = self.needs(call).into_iter();
+        let paths = needs.filter_map(|(stream, until)| self.paths.oldest(stream, until));
+        paths.min_by_key(|path| path.culprit().map(|culprit| culprit.operation.at))
+    }
+
     /// The path that explains a call best: the one least likely to end.
     pub(super) fn path(&self, call: &BlockedCall) -> Option<Path<'a>> {
-        let path = self.paths_of(call).min_by_key(|path| (path.rank(), self.fed_behind(path).is_some()))?;
+        let path =
+            self.paths_of(call).min_by_key(|path| (path.rank(), self.fed_behind(path).is_some(), path.steps.len()))?;
         // A call, such as a copy on the default stream, that waits for the work before a barrier: the barrier blocks the work that
         // might end it.
         if path.barrier().is_none() && !loads_module(call) {
@@ -107,4 +124,12 @@ fn waits_for_its_stream(class: Class) -> bool {
             | Class::HostFunction
             | Class::StreamSubmit
     )
+}
+
+/// Whether a stream may have passed a wait unseen, because a long operation follows the wait.
+pub(super) fn may_have_passed(stream: &BusyStream, wait: &WaitSeen) -> bool {
+    let takes_time = |op: &OperationSeen| {
+        op.extent.is_some() || matches!(op.call.class(), Some(Class::GraphLaunch | Class::HostFunction))
+    };
+    !stream.lists_all() || stream.operations.iter().any(|op| op.at > wait.at && takes_time(op))
 }

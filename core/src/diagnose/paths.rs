@@ -39,6 +39,8 @@ pub(super) enum Step<'a> {
 pub(super) enum End<'a> {
     /// An operation that waits for nothing known.
     Runs(Culprit),
+    /// A kernel of a communication library, which ends when the kernels of its peers have started.
+    Peers(Culprit),
     /// A wait for a value that no submitted operation writes.
     Unwritten(&'a WaitSeen, Culprit),
     /// A host function that has not returned.
@@ -72,6 +74,7 @@ impl<'a> Path<'a> {
     pub fn culprit(&self) -> Option<&Culprit> {
         match &self.end {
             End::Runs(culprit)
+            | End::Peers(culprit)
             | End::Unwritten(_, culprit)
             | End::Host(_, culprit)
             | End::Filled(_, culprit)
@@ -100,8 +103,9 @@ impl<'a> Path<'a> {
             End::Unwritten(..) | End::Cycle(_) => 1,
             End::Host(..) => 2,
             End::Filled(..) => 3,
-            End::Runs(_) => 4,
-            End::Fed(..) => 5,
+            End::Peers(_) => 4,
+            End::Runs(_) => 5,
+            End::Fed(..) => 6,
         }
     }
 }
@@ -128,13 +132,22 @@ const MOST_DEEP: usize = 48;
 pub(super) struct Paths<'a> {
     snapshot: &'a Snapshot,
     busy: HashMap<u32, &'a BusyStream>,
+    /// Of each stream the first event that a thread has polled and that is not complete: when it was recorded.
+    not_ready: HashMap<u32, Nanos>,
     ways: Cell<u32>,
 }
 
 impl<'a> Paths<'a> {
     pub fn new(snapshot: &'a Snapshot) -> Self {
         let busy = snapshot.streams.iter().map(|s| (s.stream.number, s)).collect();
-        Self { snapshot, busy, ways: Cell::new(0) }
+        let mut not_ready = HashMap::new();
+        for call in snapshot.blocked.iter().filter(|call| call.queries.is_some()) {
+            if let (Some(stream), Some(recorded)) = (&call.stream, call.event_recorded) {
+                let first = not_ready.entry(stream.number).or_insert(recorded);
+                *first = recorded.min(*first);
+            }
+        }
+        Self { snapshot, busy, not_ready, ways: Cell::new(0) }
     }
 
     /// What the operations of a stream that were submitted until then wait for; `None` if they are known to be complete.
@@ -165,7 +178,32 @@ impl<'a> Paths<'a> {
         });
         on_the_way.pop();
         let found = found.or_else(|| self.filled(busy));
-        Some(found.unwrap_or_else(|| Path::to(End::Runs(culprit(busy, &busy.oldest)))))
+        found.or_else(|| self.runs(busy, until))
+    }
+
+    /// The operation that may still run, of those submitted until then. `None` where none of them takes time: what takes none is done as
+    /// soon as what it comes behind is done, and nothing holds the stream back.
+    fn runs(&self, busy: &'a BusyStream, until: Nanos) -> Option<Path<'a>> {
+        // Something before the first event that is not complete has not ended.
+        let not_ready = self.not_ready.get(&busy.stream.number).copied().unwrap_or(Nanos::MAX);
+        let number = busy.stream.number;
+        let has_passed =
+            |op: &&OperationSeen| self.snapshot.waits.iter().any(|w| w.stream.number == number && w.at == op.at);
+        let timed = || busy.timed().filter(|op| op.at <= until.min(not_ready) && !has_passed(op));
+        // A kernel that computes ends by itself. One that waits for peers does not, so it is the likelier one.
+        if let Some(kernel) = timed().find(|op| op.waits_for_peers()) {
+            return Some(Path::to(End::Peers(culprit(busy, kernel))));
+        }
+        Some(Path::to(End::Runs(culprit(busy, timed().next()?))))
+    }
+
+    /// The oldest operation of a stream that a call waits for, where none is known to run.
+    pub fn oldest(&self, stream: u32, until: Nanos) -> Option<Path<'a>> {
+        let busy = self
+            .busy
+            .get(&stream)
+            .filter(|busy| busy.oldest.at <= until && !self.snapshot.has_passed(stream, until))?;
+        Some(Path::to(End::Runs(culprit(busy, &busy.oldest))))
     }
 
     /// The operations of the stream that may wait for something else, with the times of their submission.
@@ -241,12 +279,14 @@ impl<'a> Paths<'a> {
             return None;
         }
         let itself = || culprit(busy, &operation_at(busy, wait.at));
-        // The writer most likely to run decides: one is enough.
-        let paths = writes().filter(|w| w.outstanding).filter_map(|w| {
-            let path = self.find(w.stream, w.at, on_the_way)?;
-            Some(path.behind(Step::Writer(wait, w.stream)))
-        });
-        match paths.max_by_key(Path::rank) {
+        // The writer most likely to run decides: one is enough. One that nothing holds back has run, unless memory shows otherwise.
+        let mut paths = Vec::new();
+        for writer in writes().filter(|w| w.outstanding) {
+            let unseen = || self.oldest(writer.stream, writer.at).filter(|_| wait.holds.is_some());
+            let path = self.find(writer.stream, writer.at, on_the_way).or_else(unseen)?;
+            paths.push(path.behind(Step::Writer(wait, writer.stream)));
+        }
+        match paths.into_iter().max_by_key(Path::rank) {
             Some(path) => Some(closed(path, itself)),
             None => Some(Path::to(End::Unwritten(wait, itself()))),
         }
@@ -254,20 +294,20 @@ impl<'a> Paths<'a> {
 
     /// A kernel that does not fit on the device beside another.
     fn filled(&self, busy: &'a BusyStream) -> Option<Path<'a>> {
-        let oldest = &busy.oldest;
+        let oldest = busy.front();
         let fills = |other: &&BusyStream| {
             let full = matches!(
-                other.oldest.extent,
+                other.front().extent,
                 Some(Extent::Grid { blocks, resident: Some(resident), .. }) if fills_device(blocks, resident)
             );
             full && !other.destroyed
                 && other.stream.context == busy.stream.context
                 && other.stream.number != busy.stream.number
-                && other.oldest.at < oldest.at
+                && other.front().at < oldest.at
         };
         let is_launch = matches!(oldest.extent, Some(Extent::Grid { .. }));
         let filler = self.snapshot.streams.iter().find(fills).filter(|_| is_launch)?;
-        Some(Path::to(End::Filled(culprit(busy, oldest), culprit(filler, &filler.oldest))))
+        Some(Path::to(End::Filled(culprit(busy, oldest), culprit(filler, filler.front()))))
     }
 }
 

@@ -1,7 +1,7 @@
 //! A standstill as plain data: everything that a diagnosis needs, and nothing else.
 
 use crate::api::{Call, ColdKind, Condition, Stores, StreamKind, ThreadActivity, ValueWait, ValueWrite};
-use crate::model::more_than_a_queue_holds;
+use crate::model::{more_than_a_queue_holds, takes_time, waits_for_peers};
 use crate::trace::LaunchKey;
 use crate::Nanos;
 use serde::{Deserialize, Serialize};
@@ -41,6 +41,15 @@ pub enum Extent {
     },
 }
 
+/// Which launch of a function on a stream an operation is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Launches {
+    /// Its number among them; the first is 1.
+    pub number: u64,
+    /// How many there are so far.
+    pub of: u64,
+}
+
 /// An operation that was submitted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OperationSeen {
@@ -53,12 +62,27 @@ pub struct OperationSeen {
     /// How much it is about, where its record is there.
     #[serde(default)]
     pub extent: Option<Extent>,
+    /// Of a launch which one it is of those of its function on this stream, where all of them were recorded.
+    #[serde(default)]
+    pub launches: Option<Launches>,
     /// The address that the call returns to, or 0 where its record is gone.
     #[serde(default)]
     pub caller: u64,
     /// Of a launch what the driver can be asked about, by the live process.
     #[serde(skip)]
     pub launch: Option<LaunchKey>,
+}
+
+impl OperationSeen {
+    /// What a call submits, of which nothing more is known.
+    pub(crate) fn new(at: Nanos, call: Call, function: Option<String>, caller: u64) -> Self {
+        Self { at, call, function, extent: None, launches: None, caller, launch: None }
+    }
+
+    /// Whether it waits for kernels of other GPUs.
+    pub fn waits_for_peers(&self) -> bool {
+        self.function.as_deref().is_some_and(waits_for_peers)
+    }
 }
 
 /// A driver call that has not returned, or queries that a thread repeats without getting on.
@@ -115,12 +139,35 @@ pub struct BusyStream {
     /// How many operations are not known to be complete; more where records have been overwritten.
     #[serde(default)]
     pub outstanding: u64,
+    /// How many of them take time of their own, which records of events, waits for events and writes do not.
+    #[serde(default)]
+    pub timed: u64,
     /// When progress of the stream was last seen, or 0.
     #[serde(default)]
     pub moved: Nanos,
     /// Whether the program has destroyed it.
     #[serde(default)]
     pub destroyed: bool,
+}
+
+impl BusyStream {
+    /// The operations that may run or wait by now, oldest first.
+    pub(crate) fn timed(&self) -> impl Iterator<Item = &OperationSeen> {
+        // The table of streams knows of the oldest one when its record is gone.
+        let is_listed = self.operations.iter().any(|op| op.at == self.oldest.at);
+        let oldest = (!is_listed).then_some(&self.oldest);
+        oldest.into_iter().chain(&self.operations).filter(|op| op.call.class().is_none_or(takes_time))
+    }
+
+    /// The oldest operation that may run or wait by now; where none is known, the oldest operation.
+    pub fn front(&self) -> &OperationSeen {
+        self.timed().next().unwrap_or(&self.oldest)
+    }
+
+    /// Whether every operation that may run or wait is listed.
+    pub(super) fn lists_all(&self) -> bool {
+        self.timed <= self.timed().count() as u64
+    }
 }
 
 /// A stream to which operations were submitted while a call waits for its context to be idle.

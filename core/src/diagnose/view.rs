@@ -2,8 +2,8 @@
 
 use super::gathered::{Fill, Poll, SnapshotBuilder, ASKS_NO_MORE_NANOS};
 use super::snapshot::{
-    wait_seen, BlockedCall, BusyStream, ColdLoadSeen, Extent, FedStream, Feeder, OperationSeen, StreamRef, WaitSeen,
-    WriteSeen,
+    wait_seen, BlockedCall, BusyStream, ColdLoadSeen, Extent, FedStream, Feeder, Launches, OperationSeen, StreamRef,
+    WaitSeen, WriteSeen,
 };
 use crate::api::{Call, Class, ColdKind, EntryPoint, ValueWrite};
 use crate::trace::read::{Recording, Source, StreamSeen, StringTable, ThreadSeen};
@@ -90,8 +90,19 @@ impl<S: Source> View<'_, S> {
             function: function_name(self.recording.strings(), record.function, meant_at(record)),
             launch: matches!(extent, Some(Extent::Grid { .. })).then(|| record.launch_key()),
             extent,
+            launches: None,
             caller: record.caller,
         }
+    }
+
+    /// Which launch of its function it is on its stream; `before` counts those that are outstanding and came before.
+    fn launches(&self, record: &Record, before: &mut u64) -> Option<Launches> {
+        if record.entry_point.class() != Class::Launch || !self.builder.from_the_beginning {
+            return None;
+        }
+        let counted = self.builder.launches.get(&(record.stream, record.function))?;
+        *before += 1;
+        Some(Launches { number: counted.ended + *before, of: counted.all })
     }
 
     /// A busy stream without its operations, of which only the snapshot's list of streams has copies.
@@ -102,23 +113,26 @@ impl<S: Source> View<'_, S> {
     pub fn busy_stream(&self, number: u32) -> Option<BusyStream> {
         let busy = self.builder.busy.get(&number)?;
         let stream = self.stream(number)?;
-        let operations: Vec<_> = busy.operations.iter().map(|record| self.operation(record)).collect();
+        let mut launched = HashMap::new();
+        let operations = busy.operations.iter().map(|record| {
+            let launches = self.launches(record, launched.entry(record.function).or_insert(0));
+            OperationSeen { launches, ..self.operation(record) }
+        });
+        let operations: Vec<_> = operations.collect();
         let oldest = operations.iter().find(|op| op.at == busy.oldest.at).cloned();
         Some(BusyStream {
             stream: self.stream_ref(number)?,
-            oldest: oldest.unwrap_or_else(|| OperationSeen {
-                at: busy.oldest.at,
-                call: EntryPoint::by_id(busy.oldest.entry_point)
-                    .map_or_else(|| Call::Unknown("?".to_owned()), Call::Known),
-                function: function_name(self.recording.strings(), busy.oldest.function, Nanos::MAX),
-                extent: None,
-                caller: 0,
-                launch: None,
+            oldest: oldest.unwrap_or_else(|| {
+                let call = EntryPoint::by_id(busy.oldest.entry_point);
+                let call = call.map_or_else(|| Call::Unknown("?".to_owned()), Call::Known);
+                let function = function_name(self.recording.strings(), busy.oldest.function, Nanos::MAX);
+                OperationSeen::new(busy.oldest.at, call, function, 0)
             }),
             last_submitted: stream.last_submitted,
             submitted: stream.submitted,
             operations,
             outstanding: busy.outstanding.max(1),
+            timed: busy.timed,
             moved: busy.moved,
             destroyed: stream.destroyed,
         })

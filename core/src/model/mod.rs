@@ -8,6 +8,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `rules` | the legacy default stream's order, full queues, full devices |
+//! | `collectives` | kernels in which GPUs wait for each other |
 //! | `proofs` | what a success proves, and what an event covers |
 //! | `streams` | what each stream is busy with |
 //! | `images` | what the code of modules and libraries is |
@@ -15,14 +16,16 @@
 //!
 //! Must not: treat as ended what may not have ended; or grow with the number of records.
 
+mod collectives;
 mod images;
 mod proofs;
 mod remembered;
 mod rules;
 mod streams;
 
+pub use collectives::waits_for_peers;
 pub use images::Images;
 pub use proofs::{proves, Proofs, Proven, Recorded, Scope};
 pub use remembered::Remembered;
-pub use rules::{fills_device, in_turn, more_than_a_queue_holds, queue_may_be_full};
+pub use rules::{fills_device, in_turn, more_than_a_queue_holds, queue_may_be_full, takes_time};
 pub use streams::Streams;

@@ -1,6 +1,6 @@
 //! Rules for every stream, queue and device.
 
-use crate::api::StreamKind;
+use crate::api::{Class, StreamKind};
 
 /// The known number of outstanding operations is never less than the real one, so a full queue is not overlooked.
 const QUEUE_MAY_BE_FULL: u64 = 900;
@@ -24,6 +24,12 @@ pub const fn more_than_a_queue_holds(operations: u64) -> bool {
 pub const fn in_turn(one: StreamKind, other: StreamKind) -> bool {
     use StreamKind::{Blocking, Legacy, PerThread};
     matches!((one, other), (Legacy, Blocking | PerThread) | (Blocking | PerThread, Legacy))
+}
+
+/// Whether an operation may be what a stream stands at. A record of an event, a wait for one and a write take no time of their own: they
+/// are done as soon as what they come behind is done.
+pub const fn takes_time(class: Class) -> bool {
+    !matches!(class, Class::EventRecord | Class::StreamWaitEvent | Class::WriteValue)
 }
 
 /// Whether a grid fills a device that holds so many of its blocks at once.

@@ -136,6 +136,7 @@ mod tests {
             call: Call::from("cuLaunchKernel".to_owned()),
             function: Some("_Z4spinv".to_owned()),
             extent: None,
+            launches: None,
             caller: 0,
             launch: None,
         };
@@ -146,6 +147,7 @@ mod tests {
             submitted: 3,
             operations: Vec::new(),
             outstanding: 3,
+            timed: 3,
             moved: 0,
             destroyed: false,
         };

@@ -224,7 +224,7 @@ impl HangReport {
     fn facts(&self, chain: &[String]) -> Vec<String> {
         let listed = self.snapshot.streams.iter().take(MOST_STREAMS);
         let mut said: Vec<_> = listed
-            .map(|busy| messages::not_ended(&Culprit { stream: busy.stream.clone(), operation: busy.oldest.clone() }))
+            .map(|busy| messages::not_ended(&Culprit { stream: busy.stream.clone(), operation: busy.front().clone() }))
             .collect();
         for call in self.snapshot.blocked.iter().take(MOST_CALLS) {
             said.extend([messages::blocked(call), messages::waits_too(call)]);
@@ -341,11 +341,14 @@ impl HangReport {
                 what(&fed.newest.function),
                 messages::time(fed.newest.at)
             ),
+            None if busy.timed().next().is_none() => {
+                format!("  {stream}: only event records and waits since {}, {all}", messages::time(busy.oldest.at))
+            }
             None => format!(
                 "  {stream}: {}{} since {}, {all}",
-                busy.oldest.call,
-                what(&busy.oldest.function),
-                messages::time(busy.oldest.at)
+                busy.front().call,
+                what(&busy.front().function),
+                messages::time(busy.front().at)
             ),
         }
     }

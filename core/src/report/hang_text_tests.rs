@@ -27,6 +27,7 @@ fn operation(at: Nanos, function: &str, caller: u64) -> OperationSeen {
         call: Call::from("cuLaunchKernel".to_owned()),
         function: Some(function.to_owned()),
         extent: None,
+        launches: None,
         caller,
         launch: None,
     }
@@ -59,6 +60,7 @@ fn busy(number: u32, oldest: OperationSeen) -> BusyStream {
         submitted: 1,
         operations: Vec::new(),
         outstanding: 1,
+        timed: 1,
         moved: 0,
         destroyed: false,
     }

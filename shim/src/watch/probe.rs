@@ -202,7 +202,7 @@ fn newest<T>(mut all: Vec<T>, count: usize) -> Vec<T> {
 }
 
 fn resident(guard: &Guard, busy: &BusyStream) -> Option<Question> {
-    let (key, Some(Extent::Grid { blocks, threads, resident: None })) = (busy.oldest.launch?, busy.oldest.extent)
+    let (key, Some(Extent::Grid { blocks, threads, resident: None })) = (busy.front().launch?, busy.front().extent)
     else {
         return None;
     };
