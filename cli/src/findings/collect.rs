@@ -3,6 +3,7 @@
 //!
 //! Must not: fail for the contents of one folder. A missing or damaged file costs its own contents, and one line.
 
+use super::ranks::Collectives;
 use crate::ends::{self, ProcessEnd};
 use crate::nested_run::{is_nested_in, is_run};
 use crate::process::denied;
@@ -12,7 +13,8 @@ use crate::symbolize::SourceLine;
 use crate::{stacks, Failure};
 use lazyguard_core::diagnose::{ends_of, HowEnded, Status};
 use lazyguard_core::hazard::{joined, Gathered, Hazard, HazardFile};
-use lazyguard_core::report::{HangReport, Newest, Outcome, StackSeen, Summary};
+use lazyguard_core::report::{DumpReport, HangReport, Newest, Outcome, StackSeen, Summary};
+use lazyguard_core::run_folder::file::DUMP;
 use std::path::{Path, PathBuf};
 
 /// The hang or slow operation of a process.
@@ -158,6 +160,12 @@ pub(super) struct Process {
     pub end: Option<ProcessEnd>,
     pub summary: Option<Summary>,
     pub hazards: Vec<HazardSeen>,
+    /// Its collectives, where it has any.
+    pub collectives: Option<Collectives>,
+    /// Its answer to the newest request for a report.
+    pub dump: Option<DumpReport>,
+    /// Whether it is known to have ended.
+    pub has_ended: bool,
     /// The stacks of the threads that were blocked, with names where they are known.
     pub stacks: Vec<StackSeen>,
     /// What could not be read; a line each.
@@ -298,6 +306,7 @@ pub(super) fn process(run: &Run) -> Process {
         reported = found.keep(read::<HangReport>(folder, "hang.json"));
         found.summary = found.keep(read(folder, "run.json"));
         file = found.keep(read::<HazardFile>(folder, HAZARDS));
+        found.dump = found.keep(read(folder, DUMP));
     }
     let before = found.problems.len();
     let opened: Option<Opened> = found.keep(run.open());
@@ -311,6 +320,8 @@ pub(super) fn process(run: &Run) -> Process {
         found.driver_version = i32::try_from(facts.driver_version).unwrap_or(0);
         (found.armed_unix_nanos, found.nanos) = (facts.armed_unix_nanos, facts.last_seen);
         found.ended = opened.state_in_words();
+        found.has_ended = opened.live_process().is_none();
+        found.collectives = found.keep(Collectives::of(opened));
     } else if let Some(summary) = &found.summary {
         (found.process, found.program) = (summary.process, summary.program.clone());
         found.driver_version = summary.driver_version;

@@ -54,7 +54,7 @@ impl SameHang<'_> {
         if self.others.is_empty() {
             return self.first.process.title();
         }
-        let ranks: Option<Vec<u32>> = all().map(|process| process.rank.parse().ok()).collect();
+        let ranks: Option<Vec<u64>> = all().map(|process| process.rank.parse().ok()).collect();
         match ranks {
             Some(ranks) => format!("{} ({})", ranks_in_words(ranks), counted(count as u64, "process")),
             None => {
@@ -68,17 +68,17 @@ impl SameHang<'_> {
 }
 
 /// `rank 3`, `ranks 0-7, 9`.
-fn ranks_in_words(mut ranks: Vec<u32>) -> String {
+pub(super) fn ranks_in_words(mut ranks: Vec<u64>) -> String {
     ranks.sort_unstable();
     ranks.dedup();
-    let mut ranges: Vec<(u32, u32)> = Vec::new();
+    let mut ranges: Vec<(u64, u64)> = Vec::new();
     for rank in ranks {
         match ranges.last_mut() {
             Some((_, last)) if last.checked_add(1) == Some(rank) => *last = rank,
             _ => ranges.push((rank, rank)),
         }
     }
-    let one = |(first, last): &(u32, u32)| if first == last { first.to_string() } else { format!("{first}-{last}") };
+    let one = |(first, last): &(u64, u64)| if first == last { first.to_string() } else { format!("{first}-{last}") };
     let word = if matches!(ranges[..], [(first, last)] if first == last) { "rank" } else { "ranks" };
     format!("{word} {}", ranges.iter().map(one).collect::<Vec<_>>().join(", "))
 }
@@ -146,7 +146,7 @@ mod tests {
             (vec![3], "rank 3"),
             (vec![7, 0, 1, 2, 3, 4, 5, 6], "ranks 0-7"),
             (vec![0, 1, 9, 4], "ranks 0-1, 4, 9"),
-            (vec![u32::MAX], "rank 4294967295"),
+            (vec![u64::MAX], "rank 18446744073709551615"),
         ] {
             assert_eq!(ranks_in_words(ranks), expect);
         }

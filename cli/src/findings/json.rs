@@ -2,6 +2,7 @@
 
 use super::collect::{Process, Stood};
 use super::judge::{Finding, Status};
+use super::ranks::{compare, Ranks};
 use super::{exit_code, text, End, Finished, Seen};
 use lazyguard_core::hazard::{FirstOccurrence, Hazard};
 use lazyguard_core::report::{HangReport, StackSeen, Summary};
@@ -31,6 +32,8 @@ struct Findings<'a> {
     fail_on: String,
     /// The processes, the worst first.
     processes: Vec<ProcessFound<'a>>,
+    /// The ranks compared, where one of several hangs in a collective; null otherwise.
+    ranks: Option<Ranks>,
     /// The hazards: those that fail the run first, prevented ones last.
     hazards: Vec<HazardFound<'a>>,
     /// What the baseline knows beyond this run; null without a baseline.
@@ -170,6 +173,7 @@ fn found<'a>(seen: &'a Seen<'_>) -> Findings<'a> {
         failed: seen.failed.map(super::FailedOn::word),
         fail_on: seen.fail_on.to_string(),
         processes: seen.processes.iter().map(process).collect(),
+        ranks: compare(&seen.processes),
         hazards: seen.judged.hazards.iter().map(hazard).collect(),
         baseline: seen.has_baseline.then(|| BaselineSeen { absent: &seen.judged.absent }),
         unused_suppressions: &seen.judged.unused,

@@ -16,6 +16,7 @@ mod json;
 mod judge;
 mod junit;
 mod places;
+mod ranks;
 mod report;
 #[cfg(test)]
 mod samples;

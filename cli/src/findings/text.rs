@@ -3,6 +3,7 @@
 use super::collect::{Process, Stood};
 use super::hangs::{by_cause, hangs, suspected, SameHang};
 use super::judge::{Finding, MetBy, Status};
+use super::ranks::{compare, Ranks};
 use super::{End, FailedOn, Seen};
 use lazyguard_core::api::counted;
 use lazyguard_core::hazard::{messages, Hazard};
@@ -131,6 +132,7 @@ pub(super) fn at_the_end(seen: &Seen<'_>) -> Vec<String> {
     let mut lines: Vec<_> = seen.problems().map(|problem| format!("cannot be read: {problem}")).collect();
     let ended_badly = seen.run.is_some_and(|run| run.end != End::Exited(0));
     if seen.failed == Some(FailedOn::Hang) || ended_badly {
+        lines.extend(compare(&seen.processes).iter().flat_map(Ranks::lines));
         let causes = by_cause(hangs(&seen.processes));
         causes.iter().take(MOST_HANGS).for_each(|same| lines.extend(in_short(same)));
         lines.extend(more(causes.len(), MOST_HANGS));
@@ -166,6 +168,10 @@ fn more(count: usize, told: usize) -> Option<String> {
 /// The report of a root that holds several processes: a line each, the worst first; then their hangs.
 pub(super) fn processes(seen: &Seen<'_>) -> Vec<String> {
     let mut lines = vec![result(seen), String::new()];
+    if let Some(ranks) = compare(&seen.processes) {
+        lines.extend(ranks.lines());
+        lines.push(String::new());
+    }
     for process in seen.processes.iter().take(MOST_LISTED) {
         lines.push(line_of(process));
     }

@@ -18,7 +18,7 @@ pub use call::Call;
 pub use code::Code;
 pub use load::ColdKind;
 pub use memory::{Condition, Stores, ValueWait, ValueWrite};
-pub use quantity::{counted, lasted, time_of_day, Quantity};
+pub use quantity::{counted, lasted, ordinal, time_of_day, Quantity};
 pub use stream::{oldest_outstanding, Operation, StreamKind};
 
 /// What a driver function does to loading and waiting; the hooks, the gate and the diagnosis branch on it.

@@ -6,7 +6,7 @@ use super::snapshot::{
     StreamRef, WaitSeen,
 };
 use super::verdict::{Culprit, Evidence};
-use crate::api::{counted, Class, Code, ColdKind, ThreadActivity};
+use crate::api::{counted, ordinal, Class, Code, ColdKind, ThreadActivity};
 use crate::demangle::demangle;
 use crate::Nanos;
 
@@ -51,18 +51,6 @@ fn how_far(op: &OperationSeen) -> Option<String> {
     let before = op.launches?.number - 1;
     let have = if before == 1 { "has" } else { "have" };
     (before > 0).then(|| format!("{} of it on this stream {have} ended", counted(before, "earlier launch")))
-}
-
-/// `1st`, `2nd`, `11th`.
-pub(crate) fn ordinal(number: u64) -> String {
-    let ending = match (number % 10, number % 100) {
-        (_, 11..=13) => "th",
-        (1, _) => "st",
-        (2, _) => "nd",
-        (3, _) => "rd",
-        _ => "th",
-    };
-    format!("{number}{ending}")
 }
 
 /// `launching k1`, or for what is no kernel `calling cuMemcpyAsync`.

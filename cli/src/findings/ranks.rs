@@ -1,0 +1,295 @@
+//! The ranks of a job compared by their collectives: which rank is behind, and what it does instead.
+//!
+//! A rank's collectives are its launches of kernels that wait for peers, in the order of their submission. Where a rank hangs in one of
+//! them, the others are asked about the collective of the same number: a rank that has not launched it is behind, one that has launched
+//! another kernel as that number differs. The process that hangs is rarely the one to blame.
+//!
+//! Must not: guess. A rank whose oldest records have been overwritten is not compared, and is named. Communicators, sizes, and collectives
+//! in graphs are not seen: a kernel's name and its number are all that is compared.
+
+use super::collect::{Course, Process};
+use super::hangs::ranks_in_words;
+use crate::names::meant_at;
+use crate::source::Opened;
+use crate::Failure;
+use lazyguard_core::api::{counted, ordinal, Class};
+use lazyguard_core::diagnose::{waits_for_peers, Code, Culprit};
+use lazyguard_core::report::demangle;
+use lazyguard_core::Nanos;
+use serde::Serialize;
+use std::collections::{BTreeMap, HashMap};
+
+/// The most ranks that are described one by one.
+const MOST_DESCRIBED: usize = 8;
+
+/// The collectives of one process.
+pub(super) struct Collectives {
+    kernels: Vec<String>,
+    /// When each was submitted, and which of the kernels it is, in that order.
+    launches: Vec<(Nanos, u16)>,
+    /// Whether every record of them is there.
+    complete: bool,
+}
+
+impl Collectives {
+    /// Those in a recording; `None` where it has none.
+    pub fn of(opened: &Opened) -> Result<Option<Self>, Failure> {
+        let strings = opened.recording.strings();
+        // Most programs have none, and their records need not be read again.
+        if !strings.functions().any(|(.., function)| function.name.is_some_and(waits_for_peers)) {
+            return Ok(None);
+        }
+        let complete = opened.recording.lanes().iter().all(|summary| summary.overwritten == 0);
+        let mut found = Self { kernels: Vec::new(), launches: Vec::new(), complete };
+        let mut numbers: HashMap<String, u16> = HashMap::new();
+        opened.each_record(|entry| {
+            let record = &entry.record;
+            let succeeded = record.result == 0 && record.returned != 0;
+            if record.entry_point.class() != Class::Launch || !record.submitted() || !succeeded {
+                return Ok(());
+            }
+            let function = strings.function(record.function, meant_at(record));
+            let Some(name) = function.and_then(|function| function.name).filter(|name| waits_for_peers(name)) else {
+                return Ok(());
+            };
+            let number = match numbers.get(name) {
+                Some(number) => *number,
+                None => {
+                    let number = u16::try_from(found.kernels.len()).unwrap_or(u16::MAX);
+                    found.kernels.push(demangle(name));
+                    numbers.insert(name.to_owned(), number);
+                    number
+                }
+            };
+            found.launches.push((record.entered, number));
+            Ok(())
+        })?;
+        found.launches.sort_unstable();
+        Ok(Some(found))
+    }
+
+    fn name(&self, index: usize) -> Option<&str> {
+        let (_, kernel) = self.launches.get(index)?;
+        self.kernels.get(usize::from(*kernel)).map(String::as_str)
+    }
+
+    fn index_at(&self, at: Nanos) -> Option<usize> {
+        self.launches.binary_search_by_key(&at, |(at, _)| *at).ok()
+    }
+}
+
+/// A rank that is not where the others are.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(super) struct OddRank {
+    /// The rank.
+    rank: u64,
+    /// Its process.
+    process: u32,
+    /// How many collectives it has launched.
+    launched: usize,
+    /// The kernel that it launched as the collective of this number; null where it has launched none.
+    kernel: Option<String>,
+    /// What it does instead, as far as is known; null otherwise.
+    doing: Option<String>,
+}
+
+/// A rank that has joined, and is blocked for a reason of its own: the others may wait for what it would do next.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(super) struct BlockedRank {
+    /// The rank.
+    rank: u64,
+    /// Its process.
+    process: u32,
+    /// The code and the sentence of its verdict.
+    why: String,
+}
+
+/// The ranks compared at the first collective in which one of them hangs.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Ranks {
+    /// Which rank is to blame, in one sentence.
+    pub sentence: String,
+    /// The number of the collective among those of each rank; the first is 1.
+    number: usize,
+    /// Its kernel.
+    kernel: String,
+    /// The ranks that have not launched it.
+    behind: Vec<OddRank>,
+    /// The ranks that have launched another kernel as that number.
+    different: Vec<OddRank>,
+    /// The ranks that have launched it.
+    joined: Vec<u64>,
+    /// Those of them that are blocked for a reason of their own.
+    blocked: Vec<BlockedRank>,
+    /// The ranks whose oldest records have been overwritten, so that they cannot be compared.
+    not_compared: Vec<u64>,
+}
+
+/// What a process hangs in, if that is a collective.
+fn culprit(process: &Process) -> Option<&Culprit> {
+    let report = process.stood.as_ref()?.report();
+    let culprits = report.verdicts.iter().flat_map(|verdict| &verdict.culprits);
+    culprits.into_iter().find(|culprit| culprit.operation.waits_for_peers())
+}
+
+/// Of each rank the process that counts: the one with most collectives.
+fn by_rank(processes: &[Process]) -> BTreeMap<u64, &Process> {
+    let launched = |process: &Process| process.collectives.as_ref().map(|all| all.launches.len());
+    let mut ranks: BTreeMap<u64, &Process> = BTreeMap::new();
+    for process in processes {
+        let Ok(rank) = process.rank.parse() else { continue };
+        let known = ranks.entry(rank).or_insert(process);
+        if launched(process) > launched(known) {
+            *known = process;
+        }
+    }
+    ranks
+}
+
+/// Compares the ranks of these processes. `None` where there are no two, or where none hangs in a collective.
+pub(super) fn compare(processes: &[Process]) -> Option<Ranks> {
+    let ranks = by_rank(processes);
+    if ranks.len() < 2 {
+        return None;
+    }
+    let hangs_in = |process: &&Process| {
+        let all = process.collectives.as_ref().filter(|all| all.complete)?;
+        let index = all.index_at(culprit(process)?.operation.at)?;
+        Some((index, all.name(index)?.to_owned()))
+    };
+    let (index, kernel) = ranks.values().filter_map(hangs_in).min_by_key(|(index, _)| *index)?;
+    let (mut behind, mut different, mut joined) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut blocked, mut not_compared) = (Vec::new(), Vec::new());
+    for (&rank, process) in &ranks {
+        let all = process.collectives.as_ref();
+        let launched = all.map_or(0, |all| all.launches.len());
+        let its = all.and_then(|all| all.name(index)).map(str::to_owned);
+        let odd = |kernel| OddRank { rank, process: process.process, launched, kernel, doing: doing(process) };
+        match its {
+            _ if all.is_some_and(|all| !all.complete) => not_compared.push(rank),
+            None => behind.push(odd(None)),
+            Some(its) if its != kernel => different.push(odd(Some(its))),
+            Some(_) => {
+                joined.push(rank);
+                let process_id = process.process;
+                blocked.extend(own_verdict(process).map(|why| BlockedRank { rank, process: process_id, why }));
+            }
+        }
+    }
+    let sentence = sentence(index + 1, &kernel, &behind, &different, &joined);
+    Some(Ranks { sentence, number: index + 1, kernel, behind, different, joined, blocked, not_compared })
+}
+
+fn named(odd: &[OddRank]) -> String {
+    ranks_in_words(odd.iter().map(|odd| odd.rank).collect())
+}
+
+const fn have(ranks: usize) -> &'static str {
+    if ranks == 1 {
+        "has"
+    } else {
+        "have"
+    }
+}
+
+fn sentence(number: usize, kernel: &str, behind: &[OddRank], different: &[OddRank], joined: &[u64]) -> String {
+    let waits = match joined.len() {
+        0 => String::new(),
+        1 => format!("; {} waits in it", ranks_in_words(joined.to_vec())),
+        _ => format!("; {} wait in it", ranks_in_words(joined.to_vec())),
+    };
+    if !behind.is_empty() {
+        let doing = match behind {
+            [OddRank { doing: Some(doing), .. }] => format!(", {doing}"),
+            _ => String::new(),
+        };
+        let have = have(behind.len());
+        return format!("{} {have} not launched collective {number} ({kernel}){doing}{waits}.", named(behind));
+    }
+    match different {
+        [] => format!("every rank has launched collective {number} ({kernel}), and it has not ended: look at the network and the devices."),
+        [first, ..] => {
+            let other = first.kernel.as_deref().unwrap_or_default();
+            format!("{} {} launched {other} as collective {number}, which is {kernel}{waits}.", named(different), have(different.len()))
+        }
+    }
+}
+
+/// Why a process is blocked, where that is no collective.
+fn own_verdict(process: &Process) -> Option<String> {
+    let verdict = process.stood.as_ref()?.report().verdicts.first().filter(|verdict| verdict.code != Code::LG208)?;
+    Some(format!("{}: {}", verdict.code, verdict.sentence.trim_end_matches('.')))
+}
+
+/// What a rank does that has not joined.
+fn doing(process: &Process) -> Option<String> {
+    if let Some(why) = own_verdict(process) {
+        return Some(format!("and is blocked: {why}"));
+    }
+    let ended_itself = match process.course {
+        Course::Signalled(_) => true,
+        Course::Killed => false,
+        Course::Well | Course::Unknown => process.has_ended,
+    };
+    if ended_itself {
+        return Some(format!("and {}", process.ended));
+    }
+    let asked = process.dump.as_ref().map(|dump| &dump.hang);
+    let call = asked.and_then(|hang| hang.snapshot.blocked.iter().find(|call| call.queries.is_none()));
+    if let Some(call) = call {
+        return Some(format!("and was in {}", call.call));
+    }
+    let report = process.stood.as_ref().map(|stood| stood.report());
+    let python = report.into_iter().chain(asked).find_map(|report| report.python.as_deref());
+    let place = python.and_then(main_thread)?;
+    Some(format!("and its main thread was at {place}"))
+}
+
+/// Where the main thread of a Python program is: `nccl_job.py:7 in main`. The interpreter writes it last.
+fn main_thread(stacks: &str) -> Option<String> {
+    let begin = stacks.lines().rev().position(|line| line.contains("most recent call first"))?;
+    let lines: Vec<_> = stacks.lines().rev().take(begin).collect();
+    let top = lines.last()?.trim().strip_prefix("File \"")?;
+    let (file, rest) = top.split_once("\", line ")?;
+    let (line, function) = rest.split_once(" in ")?;
+    let file = file.rsplit('/').next().unwrap_or(file);
+    Some(format!("{file}:{line} in {function}"))
+}
+
+impl Ranks {
+    /// The sentence, and the ranks one by one, those that are odd first.
+    pub fn lines(&self) -> Vec<String> {
+        let mut lines = vec![self.sentence.clone()];
+        for odd in self.behind.iter().chain(&self.different).take(MOST_DESCRIBED) {
+            let kernel =
+                odd.kernel.as_deref().map(|kernel| format!(", the {} of them {kernel}", ordinal(self.number as u64)));
+            let doing = odd.doing.as_deref().map(|doing| format!(", {doing}"));
+            lines.push(format!(
+                "  rank {} (process {}): {}{}{}",
+                odd.rank,
+                odd.process,
+                counted(odd.launched as u64, "collective"),
+                kernel.unwrap_or_default(),
+                doing.unwrap_or_default()
+            ));
+        }
+        let more = (self.behind.len() + self.different.len()).saturating_sub(MOST_DESCRIBED);
+        lines.extend((more > 0).then(|| format!("  and {}", counted(more as u64, "more rank"))));
+        lines.extend(self.blocked.iter().take(MOST_DESCRIBED).map(|blocked| {
+            let BlockedRank { rank, process, why } = blocked;
+            format!("  rank {rank} (process {process}) has launched it and is blocked since: {why}")
+        }));
+        if !self.not_compared.is_empty() {
+            let (ranks, have) = (ranks_in_words(self.not_compared.clone()), have(self.not_compared.len()));
+            lines.push(format!(
+                "  {ranks} {have} lost records, and cannot be compared: a larger LAZYGUARD_RECORD keeps more"
+            ));
+        }
+        lines.push("  compared by the names of kernels in the order of their launch; communicators, sizes and graphs are not seen".to_owned());
+        lines
+    }
+}
+
+#[cfg(test)]
+#[path = "ranks_tests.rs"]
+mod tests;
