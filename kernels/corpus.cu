@@ -21,6 +21,23 @@ LG_KERNEL void ncclDevKernel_AllReduce_Sum_f32_RING_LL(volatile unsigned* joined
   while (*joined < number) LG_PAUSE();
 }
 
+// Collectives between processes: each rank has a counter, and such a kernel ends when all of them have reached its number.
+__device__ inline void lg_meet(volatile unsigned* joined, unsigned rank, unsigned ranks, unsigned number) {
+  joined[rank] = number;
+  __threadfence_system();
+  for (unsigned peer = 0; peer < ranks; ++peer) {
+    while (joined[peer] < number) LG_PAUSE();
+  }
+}
+
+LG_KERNEL void ncclDevKernel_ReduceScatter_Sum_f32_RING_LL(volatile unsigned* joined, unsigned rank, unsigned ranks, unsigned number) {
+  lg_meet(joined, rank, ranks, number);
+}
+
+LG_KERNEL void ncclDevKernel_AllGather_RING_LL(volatile unsigned* joined, unsigned rank, unsigned ranks, unsigned number) {
+  lg_meet(joined, rank, ranks, number);
+}
+
 // A producer that takes its time.
 LG_KERNEL void publish(volatile unsigned* word, unsigned value, unsigned long long nanoseconds) {
   lg_busy(nanoseconds);
@@ -44,5 +61,6 @@ LG_KERNEL void many_locals(int* p, int n) {
 }
 
 LG_KERNEL_TABLE(LG_ENTRY(spin_until), LG_ENTRY(fill_and_spin), LG_ENTRY(consume),
-                LG_ENTRY(ncclDevKernel_AllReduce_Sum_f32_RING_LL), LG_ENTRY(publish), LG_ENTRY(busy_for), LG_ENTRY(step),
+                LG_ENTRY(ncclDevKernel_AllReduce_Sum_f32_RING_LL),
+                LG_ENTRY(ncclDevKernel_ReduceScatter_Sum_f32_RING_LL), LG_ENTRY(ncclDevKernel_AllGather_RING_LL), LG_ENTRY(publish), LG_ENTRY(busy_for), LG_ENTRY(step),
                 LG_ENTRY(set_flag), LG_ENTRY(many_locals, .local_bytes = 32768));

@@ -78,6 +78,21 @@ pub(crate) fn dump(arguments: &Arguments) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Asks all of these processes at once, and waits until each has answered or can no more, for at most so long. The answers lie in
+/// their folders. A process that takes no requests is passed over: it is not guarded, or its guard is older.
+pub(crate) fn ask_all(processes: impl Iterator<Item = u32>, limit: Duration) {
+    let until = Instant::now() + limit;
+    let asked = processes.filter_map(|process| {
+        let asked = Asked::of(process).ok()?;
+        Some((asked.way.raise(0).ok()?, asked))
+    });
+    let mut asked: Vec<_> = asked.collect();
+    while !asked.is_empty() && Instant::now() < until {
+        std::thread::sleep(POLL);
+        asked.retain(|(number, asked)| asked.expect_alive().is_ok() && matches!(asked.read(*number), Ok(None)));
+    }
+}
+
 /// A number that a process may have, or what is there.
 fn process_or_folder(text: &str) -> Result<PathBuf, String> {
     match text.parse::<u32>() {

@@ -13,7 +13,7 @@ use crate::names::meant_at;
 use crate::source::Opened;
 use crate::Failure;
 use lazyguard_core::api::{counted, ordinal, Class};
-use lazyguard_core::diagnose::{waits_for_peers, Code, Culprit};
+use lazyguard_core::diagnose::{waits_for_peers, Code, Culprit, ThreadActivity};
 use lazyguard_core::report::demangle;
 use lazyguard_core::Nanos;
 use serde::Serialize;
@@ -152,19 +152,24 @@ pub(super) fn compare(processes: &[Process]) -> Option<Ranks> {
     if ranks.len() < 2 {
         return None;
     }
-    let hangs_in = |process: &&Process| {
-        let all = process.collectives.as_ref().filter(|all| all.complete)?;
-        let index = all.index_at(culprit(process)?.operation.at)?;
-        Some((index, all.name(index)?.to_owned()))
-    };
-    let (index, kernel) = ranks.values().filter_map(hangs_in).min_by_key(|(index, _)| *index)?;
+    let complete = || ranks.values().filter(|process| process.collectives.as_ref().is_none_or(|all| all.complete));
+    let hangs_in = |process: &&Process| process.collectives.as_ref()?.index_at(culprit(process)?.operation.at);
+    // Those before have ended. Of the later ones the first that not all ranks have launched is the one.
+    let first = complete().filter_map(hangs_in).min()?;
+    let at = |index: usize| complete().map(move |process| process.collectives.as_ref()?.name(index));
+    let agree = |index: usize| at(index).all(|its| its.is_some() && its == at(index).next().flatten());
+    let most = complete().filter_map(|process| Some(process.collectives.as_ref()?.launches.len())).max()?;
+    let index = (first..most).find(|index| !agree(*index)).unwrap_or(first);
+    let kernel = most_common(at(index).flatten())?.to_owned();
+    let answered = ranks.values().any(|process| process.dump.is_some());
     let (mut behind, mut different, mut joined) = (Vec::new(), Vec::new(), Vec::new());
     let (mut blocked, mut not_compared) = (Vec::new(), Vec::new());
     for (&rank, process) in &ranks {
         let all = process.collectives.as_ref();
         let launched = all.map_or(0, |all| all.launches.len());
         let its = all.and_then(|all| all.name(index)).map(str::to_owned);
-        let odd = |kernel| OddRank { rank, process: process.process, launched, kernel, doing: doing(process) };
+        let odd =
+            |kernel| OddRank { rank, process: process.process, launched, kernel, doing: doing(process, answered) };
         match its {
             _ if all.is_some_and(|all| !all.complete) => not_compared.push(rank),
             None => behind.push(odd(None)),
@@ -178,6 +183,19 @@ pub(super) fn compare(processes: &[Process]) -> Option<Ranks> {
     }
     let sentence = sentence(index + 1, &kernel, &behind, &different, &joined);
     Some(Ranks { sentence, number: index + 1, kernel, behind, different, joined, blocked, not_compared })
+}
+
+/// The one that most have; of several the one that comes first.
+fn most_common<'a>(names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let mut counts: Vec<(&str, usize)> = Vec::new();
+    for name in names {
+        match counts.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((name, 1)),
+        }
+    }
+    let most = counts.iter().map(|(_, count)| *count).max()?;
+    counts.iter().find(|(_, count)| *count == most).map(|(name, _)| *name)
 }
 
 fn named(odd: &[OddRank]) -> String {
@@ -207,7 +225,10 @@ fn sentence(number: usize, kernel: &str, behind: &[OddRank], different: &[OddRan
         return format!("{} {have} not launched collective {number} ({kernel}){doing}{waits}.", named(behind));
     }
     match different {
-        [] => format!("every rank has launched collective {number} ({kernel}), and it has not ended: look at the network and the devices."),
+        [] => format!(
+            "every rank has launched the same collectives as far as collective {number} ({kernel}) and beyond, and they have not ended: \
+             look at the network and the devices."
+        ),
         [first, ..] => {
             let other = first.kernel.as_deref().unwrap_or_default();
             format!("{} {} launched {other} as collective {number}, which is {kernel}{waits}.", named(different), have(different.len()))
@@ -222,7 +243,7 @@ fn own_verdict(process: &Process) -> Option<String> {
 }
 
 /// What a rank does that has not joined.
-fn doing(process: &Process) -> Option<String> {
+fn doing(process: &Process, others_answered: bool) -> Option<String> {
     if let Some(why) = own_verdict(process) {
         return Some(format!("and is blocked: {why}"));
     }
@@ -234,15 +255,25 @@ fn doing(process: &Process) -> Option<String> {
     if ended_itself {
         return Some(format!("and {}", process.ended));
     }
+    let report = process.stood.as_ref().map(|stood| stood.report());
     let asked = process.dump.as_ref().map(|dump| &dump.hang);
-    let call = asked.and_then(|hang| hang.snapshot.blocked.iter().find(|call| call.queries.is_none()));
-    if let Some(call) = call {
+    let Some(asked) = asked else {
+        return (others_answered && report.is_none())
+            .then(|| "and did not answer when it was asked for a report".to_owned());
+    };
+    if let Some(call) = asked.snapshot.blocked.iter().find(|call| call.queries.is_none()) {
         return Some(format!("and was in {}", call.call));
     }
-    let report = process.stood.as_ref().map(|stood| stood.report());
-    let python = report.into_iter().chain(asked).find_map(|report| report.python.as_deref());
-    let place = python.and_then(main_thread)?;
-    Some(format!("and its main thread was at {place}"))
+    let python = report.into_iter().chain([asked]).find_map(|report| report.python.as_deref());
+    if let Some(place) = python.and_then(main_thread) {
+        return Some(format!("and its main thread was at {place}"));
+    }
+    let main = asked.snapshot.runnable.iter().find(|thread| thread.thread == process.process);
+    Some(match main.map(|main| main.doing) {
+        Some(ThreadActivity::Running) => "and its main thread was computing".to_owned(),
+        Some(ThreadActivity::Sleeping) => "and its main thread was sleeping".to_owned(),
+        _ => "and its main thread was waiting, in no driver call".to_owned(),
+    })
 }
 
 /// Where the main thread of a Python program is: `nccl_job.py:7 in main`. The interpreter writes it last.

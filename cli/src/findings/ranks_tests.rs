@@ -96,6 +96,15 @@ fn a_rank_without_any_collective_is_behind() {
 }
 
 #[test]
+fn the_first_collective_that_not_all_have_is_the_one_whichever_of_several_is_known_to_hang() {
+    let told = said(&[hangs(0, &[REDUCE; 20], 1, Code::LG208), rank(1, &[REDUCE; 13]), rank(2, &[REDUCE; 20])]);
+    assert!(
+        told.starts_with(&format!("rank 1 has not launched collective 14 ({REDUCE}); ranks 0, 2 wait in it.")),
+        "{told}"
+    );
+}
+
+#[test]
 fn a_rank_that_launched_another_kernel_differs() {
     let ranks = [hangs(0, &[REDUCE, REDUCE], 2, Code::LG208), hangs(1, &[REDUCE, GATHER], 2, Code::LG208)];
     let told = said(&ranks);
@@ -111,7 +120,7 @@ fn a_rank_that_launched_another_kernel_differs() {
 #[test]
 fn where_all_have_joined_no_rank_is_blamed() {
     let told = said(&[hangs(0, &[REDUCE], 1, Code::LG208), hangs(1, &[REDUCE], 1, Code::LG208)]);
-    assert!(told.starts_with("every rank has launched collective 1 "), "{told}");
+    assert!(told.starts_with("every rank has launched the same collectives as far as collective 1 "), "{told}");
 }
 
 #[test]

@@ -11,6 +11,7 @@ use super::signals::{Caught, Events, Heard};
 use super::tree::{self, Tree};
 use super::unseen::Unseen;
 use super::{system, terminal};
+use crate::dump::ask_all;
 use crate::ends::ProcessEnd;
 use crate::findings::End;
 use crate::output;
@@ -27,6 +28,8 @@ const THIN_OUT_EVERY: Duration = Duration::from_secs(2);
 const LOOK_AT_THE_END_EVERY: Duration = Duration::from_millis(20);
 /// The time that killed processes get to end. A process that is stuck in the kernel does not end.
 const GOES_WITHIN: Duration = Duration::from_secs(5);
+/// How long the processes of a run have to leave their evidence, before it ends them.
+const EVIDENCE_WITHIN: Duration = Duration::from_secs(3);
 /// The time to wait for Ctrl-C where it may have ended the program.
 const CTRL_C_IS_HEARD_WITHIN: Duration = Duration::from_millis(200);
 
@@ -294,7 +297,17 @@ impl Supervisor {
         !all.is_empty()
     }
 
+    /// Before the first of them ends, every guarded process leaves what it does at this moment: the one that hangs is rarely the one to
+    /// blame.
+    fn gather_evidence(&self) {
+        ask_all(
+            self.processes().into_iter().filter_map(|process| u32::try_from(process.as_raw_pid()).ok()),
+            EVIDENCE_WITHIN,
+        );
+    }
+
     fn begin_to_end(&mut self, why: End) {
+        self.gather_evidence();
         if !tree::can_be_seen() {
             output::say("/proc is not mounted: what the program has started is not known, and it is ended alone");
         }

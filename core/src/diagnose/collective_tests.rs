@@ -62,6 +62,20 @@ fn the_collective_that_a_rank_skipped_is_named_and_counted() {
 }
 
 #[test]
+fn without_polled_events_it_is_not_said_which_collective_it_is() {
+    for (complete, which) in
+        [(0, "one of 20 launches"), (13, "one of the last 7 of 20 launches"), (19, "the 20th of 20 launches")]
+    {
+        let story = TestTrace::new();
+        training(&story, complete);
+        story.waits(1, 30 * STEP, "cuCtxSynchronize", None);
+        story.check(&[(Code::LG208, ALL_REDUCE)]);
+        let sentence = &story.diagnosis().verdicts[0].sentence;
+        assert!(sentence.contains(&format!("it waits for {which} of {ALL_REDUCE} on stream 1")), "{sentence}");
+    }
+}
+
+#[test]
 fn a_cold_load_behind_a_collective_waits_for_its_kernel() {
     let story = TestTrace::new();
     // On a side stream of the program, behind a record of an event on the stream on which nothing runs.

@@ -139,7 +139,7 @@ impl<'a> Decision<'a> {
         let stood = self.stood(finding);
         // A kernel that is polled while the program makes progress is meant to run.
         let watched = asked_only(finding)
-            && matches!(finding.path.end, End::Runs(_) | End::Peers(_))
+            && matches!(finding.path.end, End::Runs(_) | End::Peers(..))
             && self.snapshot.at.saturating_sub(self.snapshot.last_activity) < self.snapshot.threshold_nanos;
         let Snapshot { threshold_nanos, patience_nanos, .. } = *self.snapshot;
         !watched && (stood >= threshold_nanos && finding.conclusive || stood >= patience_nanos.max(threshold_nanos))
@@ -213,7 +213,7 @@ impl<'a> Decision<'a> {
         }
         match (&finding.path.end, messages::runnable(self.snapshot)) {
             (End::Runs(_), _) => "nothing known keeps it from ending, so it may only be slow".to_owned(),
-            (End::Peers(_), _) => "a rank may only be late".to_owned(),
+            (End::Peers(..), _) => "a rank may only be late".to_owned(),
             (End::Host(host, _), _) if host.doing.is_some_and(ThreadActivity::goes_on) => {
                 "the host function is under way, so it may only be slow".to_owned()
             }

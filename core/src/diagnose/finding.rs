@@ -276,7 +276,7 @@ impl<'a> Decision<'a> {
             ),
             // For a call that waits for an idle context, the end of the path is no explanation.
             End::Fed(..) => (Code::LG299, String::new()),
-            End::Peers(culprit) => {
+            End::Peers(culprit, _) => {
                 let kernel = messages::name_of(&culprit.operation);
                 (
                     Code::LG208,
@@ -322,7 +322,7 @@ impl<'a> Decision<'a> {
                 messages::name_of(&filler.operation),
                 messages::stream(&filler.stream)
             ),
-            end @ (End::Runs(_) | End::Peers(_) | End::Fed(..)) => match calls.first() {
+            end @ (End::Runs(_) | End::Peers(..) | End::Fed(..)) => match calls.first() {
                 Some(call) if call.queries.is_some() => {
                     format!("{} goes on answering \"not ready\": it waits for {}", call.call, messages::waits_for(end))
                 }
@@ -346,7 +346,7 @@ impl<'a> Decision<'a> {
             End::Cycle(_) => true,
             // A kernel that fills the device may end as any other, and the thread that feeds a stream may pause.
             End::Filled(..) | End::Fed(..) => false,
-            End::Runs(_) | End::Peers(_) => by_loading,
+            End::Runs(_) | End::Peers(..) => by_loading,
             // Memory that the host can read, the host or another process can write.
             End::Unwritten(wait, _) => {
                 by_loading
@@ -366,7 +366,7 @@ impl<'a> Decision<'a> {
         let others = self.snapshot.streams.iter().filter(|s| s.stream.number != wait.stream.number);
         others.filter(|s| !s.lists_all() || s.operations.iter().any(writes_anywhere)).any(|s| {
             self.paths.from(s.stream.number, Nanos::MAX).is_some_and(|path| match &path.end {
-                End::Runs(_) | End::Peers(_) | End::Filled(..) => true,
+                End::Runs(_) | End::Peers(..) | End::Filled(..) => true,
                 End::Host(host, _) => host.doing.is_none_or(ThreadActivity::goes_on),
                 End::Unwritten(..) | End::Cycle(_) | End::Fed(..) => false,
             })
@@ -385,7 +385,7 @@ impl<'a> Decision<'a> {
         let quiet = format!("no thread has made a driver call for {}", messages::lasted(quiet));
         let mut finding = match &path.end {
             _ if path.barrier().is_some() => self.barrier(Vec::new(), path),
-            End::Runs(_) | End::Peers(_) => return None,
+            End::Runs(_) | End::Peers(..) => return None,
             // A stream that waits for a later store of the host: an idle program may do so.
             End::Unwritten(wait, _) if wait.holds.is_some() => return None,
             _ => self.by_its_end(Vec::new(), path),

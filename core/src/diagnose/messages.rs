@@ -36,13 +36,16 @@ pub(crate) fn name_of(op: &OperationSeen) -> String {
     function(op.function.as_ref(), op.call.symbol())
 }
 
-/// `the 14th of 20 launches of ncclDevKernel_AllReduce`, where they were counted; its name otherwise.
-fn nth(op: &OperationSeen) -> String {
+/// `the 14th of 20 launches of ncclDevKernel_AllReduce`, or, where it may be a later one, `one of the last 7 of 20 launches`.
+fn which_launch(op: &OperationSeen, is_known: bool) -> String {
     let name = name_of(op);
     match op.launches {
         Some(Launches { of: 1, .. }) => format!("the only launch of {name}"),
-        Some(Launches { number, of }) => format!("the {} of {of} launches of {name}", ordinal(number)),
-        None => name,
+        Some(Launches { number, of }) if is_known => format!("the {} of {of} launches of {name}", ordinal(number)),
+        Some(Launches { number: 1, of }) => format!("one of {of} launches of {name}"),
+        Some(Launches { number, of }) => format!("one of the last {} of {of} launches of {name}", of - number + 1),
+        None if is_known => name,
+        None => format!("one of several launches of {name}"),
     }
 }
 
@@ -68,8 +71,9 @@ pub(super) fn waits_for(end: &End<'_>) -> String {
             let name = name_of(&culprit.operation);
             format!("{name} on {}, and {name} has not ended", stream(&culprit.stream))
         }
-        End::Peers(culprit) => {
-            format!("{} on {}, which waits for other ranks", nth(&culprit.operation), stream(&culprit.stream))
+        End::Peers(culprit, is_known) => {
+            let which = which_launch(&culprit.operation, *is_known);
+            format!("{which} on {}, which waits for other ranks", stream(&culprit.stream))
         }
         End::Unwritten(wait, _) => format!("{}, which waits {}", stream(&wait.stream), unwritten(wait)),
         End::Host(host, culprit) => {
@@ -335,7 +339,7 @@ pub(super) fn path(snapshot: &Snapshot, path: &Path<'_>) -> Vec<String> {
 pub(super) fn end(path: &Path<'_>) -> Vec<String> {
     match &path.end {
         End::Runs(culprit) => vec![not_ended(culprit)],
-        End::Peers(culprit) => {
+        End::Peers(culprit, _) => {
             let mut lines = vec![not_ended(culprit)];
             lines.extend(how_far(&culprit.operation));
             lines.push("such a kernel ends when every rank of its communicator has launched its own".to_owned());

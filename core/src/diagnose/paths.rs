@@ -39,8 +39,9 @@ pub(super) enum Step<'a> {
 pub(super) enum End<'a> {
     /// An operation that waits for nothing known.
     Runs(Culprit),
-    /// A kernel of a communication library, which ends when the kernels of its peers have started.
-    Peers(Culprit),
+    /// A kernel of a communication library, which ends when the kernels of its peers have started; and whether it is the only one that may
+    /// be running, so that it is known which.
+    Peers(Culprit, bool),
     /// A wait for a value that no submitted operation writes.
     Unwritten(&'a WaitSeen, Culprit),
     /// A host function that has not returned.
@@ -74,7 +75,7 @@ impl<'a> Path<'a> {
     pub fn culprit(&self) -> Option<&Culprit> {
         match &self.end {
             End::Runs(culprit)
-            | End::Peers(culprit)
+            | End::Peers(culprit, _)
             | End::Unwritten(_, culprit)
             | End::Host(_, culprit)
             | End::Filled(_, culprit)
@@ -103,7 +104,7 @@ impl<'a> Path<'a> {
             End::Unwritten(..) | End::Cycle(_) => 1,
             End::Host(..) => 2,
             End::Filled(..) => 3,
-            End::Peers(_) => 4,
+            End::Peers(..) => 4,
             End::Runs(_) => 5,
             End::Fed(..) => 6,
         }
@@ -178,23 +179,29 @@ impl<'a> Paths<'a> {
         });
         on_the_way.pop();
         let found = found.or_else(|| self.filled(busy));
-        found.or_else(|| self.runs(busy, until))
+        found.or_else(|| self.runs(busy, until, on_the_way.is_empty()))
     }
 
     /// The operation that may still run, of those submitted until then. `None` where none of them takes time: what takes none is done as
-    /// soon as what it comes behind is done, and nothing holds the stream back.
-    fn runs(&self, busy: &'a BusyStream, until: Nanos) -> Option<Path<'a>> {
+    /// soon as what it comes behind is done, and nothing holds the stream back. A call shows that something until then has not ended
+    /// (`is_waited_for`); another stream's wait for an event may be satisfied by now.
+    fn runs(&self, busy: &'a BusyStream, until: Nanos, is_waited_for: bool) -> Option<Path<'a>> {
         // Something before the first event that is not complete has not ended.
         let not_ready = self.not_ready.get(&busy.stream.number).copied().unwrap_or(Nanos::MAX);
         let number = busy.stream.number;
-        let has_passed =
-            |op: &&OperationSeen| self.snapshot.waits.iter().any(|w| w.stream.number == number && w.at == op.at);
-        let timed = || busy.timed().filter(|op| op.at <= until.min(not_ready) && !has_passed(op));
+        let waits = &self.snapshot.waits;
+        // The path came through each wait for a value: it is satisfied.
+        let is_wait = |op: &OperationSeen| waits.iter().any(|w| w.stream.number == number && w.at == op.at);
+        let timed = |until: Nanos| busy.timed().filter(move |op| op.at <= until && !is_wait(op));
+        let until = until.min(not_ready);
         // A kernel that computes ends by itself. One that waits for peers does not, so it is the likelier one.
-        if let Some(kernel) = timed().find(|op| op.waits_for_peers()) {
-            return Some(Path::to(End::Peers(culprit(busy, kernel))));
+        if let Some(kernel) = timed(until).find(|op| op.waits_for_peers()) {
+            let bound = if is_waited_for { until } else { not_ready };
+            let is_the_only_one = timed(bound).filter(|op| op.waits_for_peers()).count() == 1;
+            let is_known = is_the_only_one && (busy.lists_all() || bound < Nanos::MAX);
+            return Some(Path::to(End::Peers(culprit(busy, kernel), is_known)));
         }
-        Some(Path::to(End::Runs(culprit(busy, timed().next()?))))
+        Some(Path::to(End::Runs(culprit(busy, timed(until).next()?))))
     }
 
     /// The oldest operation of a stream that a call waits for, where none is known to run.

@@ -11,6 +11,7 @@
 //! | `warm_path` | the warm path of a launch: no allocation, no lock, no system call |
 //! | `watchdog` | the verdict: when, where and what |
 //! | `findings_report` | the findings of a run of several processes, in every form |
+//! | `ranks` | jobs of several ranks that hang in a collective: which rank is to blame |
 //! | `on_hang` | the action after a reported hang |
 //! | `dump` | a report of a live process, on request |
 //! | `hazard_files` | hazards in the folder: counted, grouped, from the file and from the recording |
@@ -46,6 +47,7 @@ mod hazard_files;
 mod left_behind;
 mod lists;
 mod on_hang;
+mod ranks;
 mod recorder;
 mod recording;
 mod run_ends;

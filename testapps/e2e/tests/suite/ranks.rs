@@ -1,0 +1,114 @@
+//! Jobs of several ranks that hang in a collective: which rank the end of `lazyguard run`, and the report of its folder, blame.
+
+use crate::run_passes_on::under;
+use lazyguard_e2e::{command, root, text, Json, Outcome, Work};
+use std::process::Command;
+use std::time::Duration;
+
+const RANKS: u64 = 3;
+const ODD: u64 = RANKS - 1;
+const KERNEL: &str = "ncclDevKernel_ReduceScatter_Sum_f32_RING_LL";
+
+struct Job {
+    outcome: Outcome,
+    /// What `lazyguard report` says of the folder, and its JSON form.
+    report: String,
+    json: Json,
+}
+
+fn job(work: &Work, fault: &str, options: &[&str]) -> Job {
+    let out = work.path().join(format!("out-{fault}"));
+    let program = root().join("target/ranks/collective_job");
+    let (folder, program) = (out.to_string_lossy().into_owned(), program.to_string_lossy().into_owned());
+    let options = [&["--hang-after", "400ms", "--keep", "--out", &folder][..], options].concat();
+    let shared = work.path().join(format!("shared-{fault}")).to_string_lossy().into_owned();
+    let script = format!(
+        "export WORLD_SIZE={RANKS}; for rank in $(seq 0 {ODD}); do RANK=$rank '{program}' '{shared}' {fault} & done; wait"
+    );
+    let run = under(work, &options, &["sh", "-c", &script]);
+    let outcome = run.start().finish_within(Duration::from_secs(40));
+    let said = |arguments: &[&str]| {
+        let output = Command::new(command()).arg("report").args(arguments).arg(&out).output();
+        String::from_utf8_lossy(&output.unwrap_or_else(|error| panic!("{error}")).stdout).into_owned()
+    };
+    let json = serde_json::from_str(&said(&["--format", "json"])).unwrap_or_else(|error| panic!("{error}: {outcome}"));
+    Job { report: said(&[]), json, outcome }
+}
+
+impl Job {
+    /// The run and the report of its folder begin with this sentence.
+    fn expect(&self, sentence: &str) {
+        assert_eq!(self.outcome.code, Some(117), "{}", self.outcome);
+        let of_run = format!("lazyguard: {sentence}");
+        assert!(self.outcome.stderr.lines().any(|line| line.starts_with(&of_run)), "{sentence}\n{}", self.outcome);
+        let first = self.report.lines().nth(2).unwrap_or_default();
+        assert!(first.starts_with(sentence), "{sentence}\n{}", self.report);
+        assert!(text(&self.json, "/ranks/sentence").starts_with(sentence), "{:#}", self.json["ranks"]);
+    }
+
+    fn is_behind(&self, doing: &str) {
+        self.expect(&format!("rank {ODD} has not launched collective 14 ({KERNEL}), {doing}; ranks 0-1 wait in it."));
+        let behind = &self.json["ranks"]["behind"];
+        assert_eq!((behind[0]["rank"].as_u64(), behind[0]["launched"].as_u64()), (Some(ODD), Some(13)), "{behind:#}");
+    }
+}
+
+const KILL: [&str; 2] = ["--on-hang", "kill"];
+
+#[test]
+fn a_rank_in_no_driver_call_is_behind_and_what_it_did_is_said() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    job(&work, "skip", &KILL).is_behind("and its main thread was waiting, in no driver call");
+    job(&work, "loop", &KILL).is_behind("and its main thread was computing");
+    job(&work, "stops", &KILL).is_behind("and did not answer when it was asked for a report");
+}
+
+/// The run is the parent of no rank.
+#[test]
+fn a_rank_that_has_ended_is_behind_and_how_it_ended_is_said() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    job(&work, "exits", &KILL).is_behind("and ended");
+    job(&work, "crashes", &KILL).is_behind("and was killed or ended without an exit");
+}
+
+#[test]
+fn a_rank_that_is_blocked_by_itself_is_behind_and_why_is_said() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let job = job(&work, "unwritten", &["--timeout", "5s", "--fail-on", "hang"]);
+    job.expect(&format!("rank {ODD} has not launched collective 14 ({KERNEL}), and is blocked: LG203: "));
+}
+
+#[test]
+fn a_rank_that_launches_another_collective_differs() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let job = job(&work, "other", &["--timeout", "5s", "--fail-on", "hang"]);
+    job.expect(&format!(
+        "rank {ODD} has launched ncclDevKernel_AllGather_RING_LL as collective 14, which is {KERNEL}; ranks 0-1 wait in it."
+    ));
+}
+
+#[test]
+fn a_rank_that_loads_a_module_behind_the_collective_is_named_beside_those_that_wait_for_it() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let job = job(&work, "load", &["--timeout", "5s", "--fail-on", "hang"]);
+    job.expect(&format!("ranks 0-1 have not launched collective 14 ({KERNEL}); rank {ODD} waits in it."));
+    let blocked = format!("  rank {ODD} (process ");
+    let is_it = |line: &&str| {
+        line.starts_with(&blocked) && line.contains("is blocked since: LG202: cuModuleLoadData cannot return")
+    };
+    assert!(job.report.lines().any(|line| is_it(&line)), "{}", job.report);
+}
+
+#[test]
+fn a_rank_that_is_late_is_no_hang_and_a_job_that_is_well_compares_nothing() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let late = job(&work, "late", &["--hang-after", "1500ms", "--fail-on", "hang"]);
+    assert_eq!(late.outcome.code, Some(0), "{}", late.outcome);
+    let well = job(&work, "none", &KILL);
+    assert_eq!((well.outcome.code, well.outcome.stderr.as_str()), (Some(0), ""), "{}", well.outcome);
+    assert_eq!(
+        well.outcome.sorted_stdout(),
+        ["rank 0: 20 collectives", "rank 1: 20 collectives", "rank 2: 20 collectives"]
+    );
+    assert!(late.json["ranks"].is_null() && well.json["ranks"].is_null());
+}
