@@ -14,7 +14,7 @@ use crate::source::Opened;
 use crate::Failure;
 use lazyguard_core::api::{counted, ordinal, Class};
 use lazyguard_core::diagnose::{waits_for_peers, Code, Culprit, ThreadActivity};
-use lazyguard_core::report::demangle;
+use lazyguard_core::report::{demangle, HangReport};
 use lazyguard_core::Nanos;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
@@ -265,26 +265,55 @@ fn doing(process: &Process, others_answered: bool) -> Option<String> {
         return Some(format!("and was in {}", call.call));
     }
     let python = report.into_iter().chain([asked]).find_map(|report| report.python.as_deref());
-    if let Some(place) = python.and_then(main_thread) {
-        return Some(format!("and its main thread was at {place}"));
+    Some(format!("and its main thread {}", main_thread(process, asked, python)))
+}
+
+/// What the main thread of a process did that is in no driver call.
+fn main_thread(process: &Process, asked: &HangReport, python: Option<&str>) -> String {
+    if let Some(place) = python.and_then(python_place) {
+        return format!("was at {place}");
     }
     let main = asked.snapshot.runnable.iter().find(|thread| thread.thread == process.process);
-    Some(match main.map(|main| main.doing) {
-        Some(ThreadActivity::Running) => "and its main thread was computing".to_owned(),
-        Some(ThreadActivity::Sleeping) => "and its main thread was sleeping".to_owned(),
-        _ => "and its main thread was waiting, in no driver call".to_owned(),
+    match main.map(|main| main.doing) {
+        Some(ThreadActivity::Running) => "was computing",
+        Some(ThreadActivity::Sleeping) => "was sleeping",
+        _ => "was waiting, in no driver call",
+    }
+    .to_owned()
+}
+
+/// What a process did that was ended without having been seen to hang, as far as it has answered.
+pub(super) fn when_it_was_ended(process: &Process) -> Option<String> {
+    let asked = &process.dump.as_ref()?.hang;
+    let who = process.title();
+    if process.course != Course::Killed || process.hang().is_some() {
+        return None;
+    }
+    Some(match asked.snapshot.blocked.iter().find(|call| call.queries.is_none()) {
+        Some(call) => format!("{who} was in {} when it was ended", call.call),
+        None => format!("{who} had no hang: its main thread {}", main_thread(process, asked, asked.python.as_deref())),
     })
 }
 
-/// Where the main thread of a Python program is: `nccl_job.py:7 in main`. The interpreter writes it last.
-fn main_thread(stacks: &str) -> Option<String> {
+/// Parts of the paths of Python files that are not the program's.
+const LIBRARIES: [&str; 4] = ["/lib/python", "/site-packages/", "/dist-packages/", "<frozen "];
+
+/// Where the main thread of a Python program is, in the program's own code: `nccl_job.py:7 in main`. The interpreter writes that thread
+/// last, innermost frame first.
+fn python_place(stacks: &str) -> Option<String> {
     let begin = stacks.lines().rev().position(|line| line.contains("most recent call first"))?;
-    let lines: Vec<_> = stacks.lines().rev().take(begin).collect();
-    let top = lines.last()?.trim().strip_prefix("File \"")?;
-    let (file, rest) = top.split_once("\", line ")?;
-    let (line, function) = rest.split_once(" in ")?;
-    let file = file.rsplit('/').next().unwrap_or(file);
-    Some(format!("{file}:{line} in {function}"))
+    let frames: Vec<_> = stacks.lines().rev().take(begin).collect();
+    let frames = || frames.iter().rev().filter_map(|line| line.trim().strip_prefix("File \"")?.split_once("\", line "));
+    let place = |(file, rest): (&str, &str)| {
+        let (line, function) = rest.split_once(" in ")?;
+        Some(format!("{}:{line} in {function}", file.rsplit('/').next().unwrap_or(file)))
+    };
+    let is_own = |(file, _): &(&str, &str)| !LIBRARIES.iter().any(|part| file.contains(part));
+    let innermost = place(frames().next()?)?;
+    match frames().find(is_own).and_then(place) {
+        Some(own) if own != innermost => Some(format!("{own}, which has led to {innermost}")),
+        _ => Some(innermost),
+    }
 }
 
 impl Ranks {

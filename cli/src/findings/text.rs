@@ -3,7 +3,7 @@
 use super::collect::{Process, Stood};
 use super::hangs::{by_cause, hangs, suspected, SameHang};
 use super::judge::{Finding, MetBy, Status};
-use super::ranks::{compare, Ranks};
+use super::ranks::{compare, when_it_was_ended, Ranks};
 use super::{End, FailedOn, Seen};
 use lazyguard_core::api::counted;
 use lazyguard_core::hazard::{messages, Hazard};
@@ -145,6 +145,11 @@ pub(super) fn at_the_end(seen: &Seen<'_>) -> Vec<String> {
             }),
         );
         lines.extend(more(causes.len(), MOST_TOLD));
+    }
+    if seen.run.is_some_and(|run| matches!(run.end, End::TimedOut | End::EndedOnHang)) {
+        let ended: Vec<_> = seen.processes.iter().filter_map(when_it_was_ended).collect();
+        lines.extend(ended.iter().take(MOST_TOLD).cloned());
+        lines.extend(more(ended.len(), MOST_TOLD));
     }
     if seen.failed == Some(FailedOn::Hazard) {
         let failing: Vec<_> = seen.judged.hazards.iter().filter(|finding| finding.fails).collect();

@@ -112,3 +112,17 @@ fn a_rank_that_is_late_is_no_hang_and_a_job_that_is_well_compares_nothing() {
     );
     assert!(late.json["ranks"].is_null() && well.json["ranks"].is_null());
 }
+
+/// No hang is looked for, so that each rank has only what it was asked before the end.
+#[test]
+fn ranks_that_a_timeout_ends_say_what_they_did() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let job = job(&work, "skip", &["--hang-after", "0", "--timeout", "2s"]);
+    assert_eq!(job.outcome.code, Some(124), "{}", job.outcome);
+    for (rank, did) in
+        [(0, "was in cuCtxSynchronize"), (ODD, "had no hang: its main thread was waiting, in no driver call")]
+    {
+        let is_it = |line: &&str| line.contains(&format!(", rank {rank}) {did}"));
+        assert!(job.outcome.stderr.lines().any(|line| is_it(&line)), "{did}: {}", job.outcome);
+    }
+}

@@ -1,0 +1,14 @@
+# Rank 1 computes on the host without end before its third all-reduce.
+# code: LG208
+# blame: rank 1 has not launched collective 3 (ncclDevKernel_AllReduce_Sum_f32_
+# doing: and its main thread was at endless_loop.py:
+import torch
+from job import dist, rank, values
+
+x = values()
+turns = 0
+for step in range(5):
+    while rank == 1 and step == 2:
+        turns += 1
+    dist.all_reduce(x)
+torch.cuda.synchronize()
