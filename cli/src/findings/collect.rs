@@ -15,6 +15,7 @@ use lazyguard_core::diagnose::{ends_of, HowEnded, Status};
 use lazyguard_core::hazard::{joined, Gathered, Hazard, HazardFile};
 use lazyguard_core::report::{DumpReport, HangReport, Newest, Outcome, StackSeen, Summary};
 use lazyguard_core::run_folder::file::DUMP;
+use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
 /// The hang or slow operation of a process.
@@ -151,8 +152,6 @@ pub(super) struct Process {
     /// Its state, in words.
     pub ended: String,
     pub stood: Option<Stood>,
-    /// The report of its hang, with names of functions, files and lines.
-    pub named: Option<HangReport>,
     /// The state of the hang since its report.
     pub newest: Option<Newest>,
     pub course: Course,
@@ -166,13 +165,41 @@ pub(super) struct Process {
     pub dump: Option<DumpReport>,
     /// Whether it is known to have ended.
     pub has_ended: bool,
-    /// The stacks of the threads that were blocked, with names where they are known.
-    pub stacks: Vec<StackSeen>,
+    /// See [`Process::names`].
+    pub names: OnceCell<Names>,
     /// What could not be read; a line each.
     pub problems: Vec<String>,
 }
 
+/// The names in a process's hang, which take a tenth of a second.
+#[derive(Default)]
+pub(super) struct Names {
+    /// The report of its hang, with names of functions, files and lines.
+    pub report: Option<HangReport>,
+    /// The stacks of the threads that were blocked, with names where they are known.
+    pub stacks: Vec<StackSeen>,
+}
+
 impl Process {
+    /// The names in its hang. They are looked up when they are first asked for: of a hundred ranks with the same hang, one is printed.
+    pub fn names(&self) -> &Names {
+        self.names.get_or_init(|| self.look_up())
+    }
+
+    fn look_up(&self) -> Names {
+        let Some(report) = self.stood.as_ref().map(Stood::report) else { return Names::default() };
+        let stacks = match stacks::of_folder(&self.folder, Some(report)) {
+            Some(stacks) => stacks.unwrap_or_default(),
+            None => report.stacks.clone(),
+        };
+        let mut named = stacks::told_by(report, &stacks);
+        // What cannot be opened now has been said before.
+        if let Some(opened) = Run::find(&self.folder).and_then(|run| run.open()).ok().flatten() {
+            opened.callers().name_in(&mut named);
+        }
+        Names { report: Some(named), stacks }
+    }
+
     /// The program, the process and its rank, as a line names them.
     pub fn title(&self) -> String {
         let program = if self.program.is_empty() { "a program" } else { &self.program };
@@ -381,17 +408,7 @@ pub(super) fn process(run: &Run) -> Process {
         Some(report) => Stood::of_report(report),
         None => recorded.as_ref().and_then(Recorded::stood_still).and_then(Stood::of_recording),
     };
-    let report = found.stood.as_ref().map(Stood::report);
-    match run.folder.as_deref().and_then(|folder| stacks::of_folder(folder, report)) {
-        Some(Ok(stacks)) => found.stacks = stacks,
-        Some(Err(problem)) => found.problems.push(problem),
-        None => found.stacks = report.map(|report| report.stacks.clone()).unwrap_or_default(),
-    }
-    found.named = found.stood.as_ref().map(Stood::report).map(|report| {
-        let mut named = stacks::told_by(report, &found.stacks);
-        callers.iter_mut().for_each(|callers| callers.name_in(&mut named));
-        named
-    });
+    found.problems.extend(run.folder.as_deref().and_then(stacks::problem_in));
     found
 }
 

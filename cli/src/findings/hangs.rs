@@ -105,7 +105,7 @@ impl HangSeen<'_> {
 
     /// The report with names of functions, files and lines.
     pub fn named(&self) -> &HangReport {
-        self.process.named.as_ref().unwrap_or(self.report)
+        self.process.names().report.as_ref().unwrap_or(self.report)
     }
 
     /// The wait in one sentence.
@@ -130,7 +130,7 @@ impl HangSeen<'_> {
     /// there is none: lines of the system's libraries above it do not help a reader.
     pub fn line(&self) -> Option<SourceLine> {
         let threads = self.verdict().map_or(&[][..], |verdict| &verdict.threads);
-        let stacks = self.process.stacks.iter().filter(|stack| threads.contains(&stack.thread));
+        let stacks = self.process.names().stacks.iter().filter(|stack| threads.contains(&stack.thread));
         let mut frames = stacks.flat_map(|stack| &stack.frames).filter(|frame| frame.is_of_the_program());
         frames.find_map(|frame| Some(SourceLine { file: frame.file.as_ref()?.into(), line: frame.line? }))
     }

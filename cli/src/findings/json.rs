@@ -216,7 +216,7 @@ fn process(process: &Process) -> ProcessFound<'_> {
         ended_by_run: process.end.is_some_and(|end| end.ended_by_run),
         status: process.word(),
         hang: process.stood.as_ref().map(Stood::report),
-        stacks: &process.stacks,
+        stacks: &process.names().stacks,
         run: process.summary.as_ref(),
         hazards: process.hazards.iter().map(|seen| seen.hazard.key()).collect(),
         problems: &process.problems,

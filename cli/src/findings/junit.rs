@@ -105,7 +105,7 @@ fn of_process(process: &Process, program: &str, names: &mut HashMap<String, u32>
     let result = match process.hang() {
         Some(report) => {
             let (ty, message) = report.verdicts.first().map_or(("hang", "hang"), |v| (v.code.name(), v.title.as_str()));
-            let told = process.named.as_ref().unwrap_or(report);
+            let told = process.names().report.as_ref().unwrap_or(report);
             let text = told.text().and(&told.stacks_text()).and(&Block::of(report.ends_in_words()));
             status(NonSuccessKind::Failure, ty, message, text.as_str())
         }

@@ -20,6 +20,15 @@ const MOST_BYTES: u64 = 64 << 20;
 
 /// The stacks in a run folder; `None` where it holds none. What cannot be read costs the names, in one line.
 pub(crate) fn of_folder(folder: &Path, hang: Option<&HangReport>) -> Option<Result<Vec<StackSeen>, String>> {
+    of_dump(folder, |dump| named(dump, hang))
+}
+
+/// Why the stacks in a run folder cannot be read; without looking up a name.
+pub(crate) fn problem_in(folder: &Path) -> Option<String> {
+    of_dump(folder, |_| ())?.err()
+}
+
+fn of_dump<T>(folder: &Path, what: impl FnOnce(&Dump<'_>) -> T) -> Option<Result<T, String>> {
     let path = folder.join(STACKS);
     let mut bytes = Vec::new();
     let read = match crate::files::open_unlinked(&path) {
@@ -28,7 +37,7 @@ pub(crate) fn of_folder(folder: &Path, hang: Option<&HangReport>) -> Option<Resu
         Err(error) => Err(error.to_string()),
     };
     let dump = read.and_then(|_| dump::read(&bytes).map_err(str::to_owned));
-    Some(dump.map(|dump| named(&dump, hang)).map_err(|error| format!("{}: {error}", path.display())))
+    Some(dump.map(|dump| what(&dump)).map_err(|error| format!("{}: {error}", path.display())))
 }
 
 /// A report with the frames that the dump adds to those it has.
