@@ -178,6 +178,15 @@ impl<'a> Paths<'a> {
             self.through(busy, at, gate, on_the_way)
         });
         on_the_way.pop();
+        // What leads over other streams back to an earlier operation of this one says no more than that operation.
+        let found = found.map(|path| match &path.end {
+            End::Runs(culprit) | End::Peers(culprit, _)
+                if culprit.stream.number == stream && path.barrier().is_none() =>
+            {
+                Path::to(path.end)
+            }
+            _ => path,
+        });
         let found = found.or_else(|| self.filled(busy));
         found.or_else(|| self.runs(busy, until, on_the_way.is_empty()))
     }
