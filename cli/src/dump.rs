@@ -4,7 +4,8 @@
 //! Protocol: a request is a number: the time in nanoseconds since 1970, or one above the number there already if that is greater.
 //! Where the process keeps its recording in a file, the command writes the number into a word of the header (`docs/TRACE_FORMAT.md`).
 //! Otherwise the number is the modification time of an empty file in the run folder. The answer is `dump.json` in the run folder, with
-//! a number that is not smaller; the process writes `dump.txt` before it.
+//! a number that is not smaller; the process writes `dump.txt` before it. An odd number says that the process is ended after its answer;
+//! that answer has Python's stacks, for which the process is forked.
 //!
 //! Must not: write anything else, or wait longer than the limit it was given.
 
@@ -16,8 +17,9 @@ use crate::recording_header::header_word;
 use crate::source::{duration, Run, RECORDING};
 use crate::symbolize::Symbolizer;
 use crate::{Failure, Outcome};
-use lazyguard_core::report::DumpReport;
+use lazyguard_core::report::{is_last, DumpReport};
 use lazyguard_core::trace::layout::{self, header, state};
+use rustix::process::getuid;
 use serde_json::Value;
 use std::fs::{self, File};
 use std::io;
@@ -25,6 +27,7 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::mpsc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 const ANSWER: &str = "dump.json";
@@ -78,18 +81,32 @@ pub(crate) fn dump(arguments: &Arguments) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Asks all of these processes at once, and waits until each has answered or can no more, for at most so long. The answers lie in
-/// their folders. A process that takes no requests is passed over: it is not guarded, or its guard is older.
-pub(crate) fn ask_all(processes: impl Iterator<Item = u32>, limit: Duration) {
+/// Asks all of these processes at once for their last report, and waits until each has answered or can no more, for at most so long. The
+/// answers lie in their folders. A process of another user is passed over, and one that takes no requests: it is not guarded, its
+/// guard is older, or has stepped aside.
+///
+/// A thread asks, for the kernel may not answer what this reads about a process. It is left behind then.
+pub(crate) fn ask_all(processes: Vec<u32>, limit: Duration) {
     let until = Instant::now() + limit;
-    let asked = processes.filter_map(|process| {
-        let asked = Asked::of(process).ok()?;
-        Some((asked.way.raise(0).ok()?, asked))
-    });
-    let mut asked: Vec<_> = asked.collect();
-    while !asked.is_empty() && Instant::now() < until {
-        std::thread::sleep(POLL);
-        asked.retain(|(number, asked)| asked.expect_alive().is_ok() && matches!(asked.read(*number), Ok(None)));
+    let (done, wait) = mpsc::channel();
+    let asks = move || {
+        // Another user may put another file in the place of one that is asked through.
+        let is_own = |process: &u32| {
+            fs::metadata(format!("/proc/{process}")).is_ok_and(|about| about.uid() == getuid().as_raw())
+        };
+        let mut asked = Vec::new();
+        for process in processes.into_iter().filter(is_own).take_while(|_| Instant::now() < until) {
+            let taken = Asked::of(process).ok().filter(|asked| asked.way.takes_requests());
+            asked.extend(taken.and_then(|asked| Some((asked.way.raise(0, Last::Yes).ok()?, asked))));
+        }
+        while !asked.is_empty() && Instant::now() < until {
+            std::thread::sleep(POLL);
+            asked.retain(|(number, asked)| asked.expect_alive().is_ok() && !asked.has_answered(*number));
+        }
+        let _ = done.send(());
+    };
+    if std::thread::Builder::new().name("lazyguard-asks".to_owned()).spawn(asks).is_ok() {
+        let _ = wait.recv_timeout(limit);
     }
 }
 
@@ -131,6 +148,13 @@ struct Asked {
     started: u64,
     folder: PathBuf,
     way: Way,
+}
+
+/// Whether the process is to be ended after its answer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Last {
+    Yes,
+    No,
 }
 
 /// How the number of a request reaches the process.
@@ -185,7 +209,7 @@ impl Asked {
         let cannot = |error: io::Error| self.failure(&format!("cannot be asked: {error}"));
         self.expect_alive()?;
         self.expect_requests_to_be_taken(begin, limit)?;
-        let number = self.way.raise(0).map_err(cannot)?;
+        let number = self.way.raise(0, Last::No).map_err(cannot)?;
         loop {
             if let Some(answer) = self.read(number)? {
                 return Ok(answer);
@@ -212,7 +236,7 @@ impl Asked {
             }
             // Another request at the same time may have written a smaller number over this one.
             if self.way.number().map_err(cannot)? < number {
-                self.way.raise(number).map_err(cannot)?;
+                self.way.raise(number, Last::No).map_err(cannot)?;
             }
             std::thread::sleep(POLL);
         }
@@ -228,6 +252,16 @@ impl Asked {
         };
         let answers = serde_json::from_str::<Value>(&text).ok().and_then(|answer| answer["request"].as_u64());
         Ok(answers.filter(|&answers| answers >= number).map(|_| text))
+    }
+
+    /// Whether the answer to this request is there, or will not come.
+    fn has_answered(&self, number: u64) -> bool {
+        match &self.way {
+            Way::Recording { reads, .. } => {
+                header_word(reads, header::ANSWERED).is_ok_and(|answered| answered >= number)
+            }
+            Way::File(_) => !matches!(self.read(number), Ok(None)),
+        }
     }
 
     fn expect_alive(&self) -> Result<(), Failure> {
@@ -271,13 +305,25 @@ impl Way {
         }
     }
 
+    /// Whether the process is one that answers, as far as can be seen.
+    fn takes_requests(&self) -> bool {
+        match self {
+            Self::Recording { reads, .. } => {
+                let word = |number| header_word(reads, number).unwrap_or(0);
+                word(header::ANSWERED) != 0 && word(header::STATE) != state::STEPPED_ASIDE
+            }
+            Self::File(_) => true,
+        }
+    }
+
     /// Makes a new request, of this number or a greater one; returns its number.
-    fn raise(&self, least: u64) -> io::Result<u64> {
+    fn raise(&self, least: u64, last: Last) -> io::Result<u64> {
         /// The time step of a file system that counts in seconds, or in two.
         const COARSE: u64 = 2_000_000_000;
         let there = self.number()?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
         let number = u64::try_from(now).unwrap_or(0).max(least).max(there.saturating_add(1));
+        let number = number.saturating_add(u64::from(is_last(number) != (last == Last::Yes)));
         match self {
             Self::Recording { writes, .. } => {
                 writes.write_all_at(&number.to_le_bytes(), (header::ASKED * layout::WORD) as u64)?;

@@ -3,7 +3,7 @@
 //!
 //! Must not: fail for the contents of one folder. A missing or damaged file costs its own contents, and one line.
 
-use super::ranks::Collectives;
+use super::collectives::Collectives;
 use crate::ends::{self, ProcessEnd};
 use crate::nested_run::{is_nested_in, is_run};
 use crate::process::denied;
@@ -159,6 +159,8 @@ pub(super) struct Process {
     pub end: Option<ProcessEnd>,
     pub summary: Option<Summary>,
     pub hazards: Vec<HazardSeen>,
+    /// Whether its recording could be read.
+    pub is_read: bool,
     /// Its collectives, where it has any.
     pub collectives: Option<Collectives>,
     /// Its answer to the newest request for a report.
@@ -183,10 +185,10 @@ pub(super) struct Names {
 impl Process {
     /// The names in its hang. They are looked up when they are first asked for: of a hundred ranks with the same hang, one is printed.
     pub fn names(&self) -> &Names {
-        self.names.get_or_init(|| self.look_up())
+        self.names.get_or_init(|| self.look_up(Run::find(&self.folder).ok().as_ref()))
     }
 
-    fn look_up(&self) -> Names {
+    fn look_up(&self, run: Option<&Run>) -> Names {
         let Some(report) = self.stood.as_ref().map(Stood::report) else { return Names::default() };
         let stacks = match stacks::of_folder(&self.folder, Some(report)) {
             Some(stacks) => stacks.unwrap_or_default(),
@@ -194,7 +196,7 @@ impl Process {
         };
         let mut named = stacks::told_by(report, &stacks);
         // What cannot be opened now has been said before.
-        if let Some(opened) = Run::find(&self.folder).and_then(|run| run.open()).ok().flatten() {
+        if let Some(opened) = run.and_then(|run| run.open().ok().flatten()) {
             opened.callers().name_in(&mut named);
         }
         Names { report: Some(named), stacks }
@@ -333,7 +335,8 @@ pub(super) fn process(run: &Run) -> Process {
         reported = found.keep(read::<HangReport>(folder, "hang.json"));
         found.summary = found.keep(read(folder, "run.json"));
         file = found.keep(read::<HazardFile>(folder, HAZARDS));
-        found.dump = found.keep(read(folder, DUMP));
+        // One of another version says nothing here.
+        found.dump = read(folder, DUMP).ok().flatten();
     }
     let before = found.problems.len();
     let opened: Option<Opened> = found.keep(run.open());
@@ -347,8 +350,11 @@ pub(super) fn process(run: &Run) -> Process {
         found.driver_version = i32::try_from(facts.driver_version).unwrap_or(0);
         (found.armed_unix_nanos, found.nanos) = (facts.armed_unix_nanos, facts.last_seen);
         found.ended = opened.state_in_words();
-        found.has_ended = opened.live_process().is_none();
-        found.collectives = found.keep(Collectives::of(opened));
+        let is_gone = opened.live_process().is_none();
+        found.has_ended = is_gone && (opened.is_of_this_machine() || opened.state() == "ended");
+        let collectives = Collectives::of(opened);
+        found.is_read = collectives.is_ok();
+        found.collectives = found.keep(collectives);
     } else if let Some(summary) = &found.summary {
         (found.process, found.program) = (summary.process, summary.program.clone());
         found.driver_version = summary.driver_version;
@@ -408,7 +414,11 @@ pub(super) fn process(run: &Run) -> Process {
         Some(report) => Stood::of_report(report),
         None => recorded.as_ref().and_then(Recorded::stood_still).and_then(Stood::of_recording),
     };
-    found.problems.extend(run.folder.as_deref().and_then(stacks::problem_in));
+    match run.folder.as_deref() {
+        Some(folder) => found.problems.extend(stacks::problem_in(folder)),
+        // A recording by itself is not found again by its folder.
+        None => drop(found.names.set(found.look_up(Some(run)))),
+    }
     found
 }
 

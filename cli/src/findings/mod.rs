@@ -8,6 +8,7 @@
 mod annotate;
 mod baseline;
 mod collect;
+mod collectives;
 #[cfg(test)]
 mod conclude_tests;
 mod fail_on;

@@ -7,76 +7,16 @@
 //! Must not: guess. A rank whose oldest records have been overwritten is not compared, and is named. Communicators, sizes, and collectives
 //! in graphs are not seen: a kernel's name and its number are all that is compared.
 
-use super::collect::{Course, Process};
+use super::collect::{Course, Process, Stood};
 use super::hangs::ranks_in_words;
-use crate::names::meant_at;
-use crate::source::Opened;
-use crate::Failure;
-use lazyguard_core::api::{counted, ordinal, Class};
-use lazyguard_core::diagnose::{waits_for_peers, Code, Culprit, ThreadActivity};
-use lazyguard_core::report::{demangle, HangReport};
-use lazyguard_core::Nanos;
+use lazyguard_core::api::{counted, ordinal};
+use lazyguard_core::diagnose::{Code, Culprit, ThreadActivity};
+use lazyguard_core::report::HangReport;
 use serde::Serialize;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 /// The most ranks that are described one by one.
 const MOST_DESCRIBED: usize = 8;
-
-/// The collectives of one process.
-pub(super) struct Collectives {
-    kernels: Vec<String>,
-    /// When each was submitted, and which of the kernels it is, in that order.
-    launches: Vec<(Nanos, u16)>,
-    /// Whether every record of them is there.
-    complete: bool,
-}
-
-impl Collectives {
-    /// Those in a recording; `None` where it has none.
-    pub fn of(opened: &Opened) -> Result<Option<Self>, Failure> {
-        let strings = opened.recording.strings();
-        // Most programs have none, and their records need not be read again.
-        if !strings.functions().any(|(.., function)| function.name.is_some_and(waits_for_peers)) {
-            return Ok(None);
-        }
-        let complete = opened.recording.lanes().iter().all(|summary| summary.overwritten == 0);
-        let mut found = Self { kernels: Vec::new(), launches: Vec::new(), complete };
-        let mut numbers: HashMap<String, u16> = HashMap::new();
-        opened.each_record(|entry| {
-            let record = &entry.record;
-            let succeeded = record.result == 0 && record.returned != 0;
-            if record.entry_point.class() != Class::Launch || !record.submitted() || !succeeded {
-                return Ok(());
-            }
-            let function = strings.function(record.function, meant_at(record));
-            let Some(name) = function.and_then(|function| function.name).filter(|name| waits_for_peers(name)) else {
-                return Ok(());
-            };
-            let number = match numbers.get(name) {
-                Some(number) => *number,
-                None => {
-                    let number = u16::try_from(found.kernels.len()).unwrap_or(u16::MAX);
-                    found.kernels.push(demangle(name));
-                    numbers.insert(name.to_owned(), number);
-                    number
-                }
-            };
-            found.launches.push((record.entered, number));
-            Ok(())
-        })?;
-        found.launches.sort_unstable();
-        Ok(Some(found))
-    }
-
-    fn name(&self, index: usize) -> Option<&str> {
-        let (_, kernel) = self.launches.get(index)?;
-        self.kernels.get(usize::from(*kernel)).map(String::as_str)
-    }
-
-    fn index_at(&self, at: Nanos) -> Option<usize> {
-        self.launches.binary_search_by_key(&at, |(at, _)| *at).ok()
-    }
-}
 
 /// A rank that is not where the others are.
 #[derive(Debug, PartialEq, Eq, Serialize)]
@@ -121,25 +61,32 @@ pub(super) struct Ranks {
     joined: Vec<u64>,
     /// Those of them that are blocked for a reason of their own.
     blocked: Vec<BlockedRank>,
-    /// The ranks whose oldest records have been overwritten, so that they cannot be compared.
+    /// The ranks that cannot be compared: without a recording, or with its oldest records overwritten.
     not_compared: Vec<u64>,
+}
+
+/// The hang of a process that has not ended by itself.
+fn standing(process: &Process) -> Option<&HangReport> {
+    match &process.stood {
+        Some(Stood::Suspected(report)) => Some(report),
+        _ => process.hang(),
+    }
 }
 
 /// What a process hangs in, if that is a collective.
 fn culprit(process: &Process) -> Option<&Culprit> {
-    let report = process.stood.as_ref()?.report();
-    let culprits = report.verdicts.iter().flat_map(|verdict| &verdict.culprits);
+    let culprits = standing(process)?.verdicts.iter().flat_map(|verdict| &verdict.culprits);
     culprits.into_iter().find(|culprit| culprit.operation.waits_for_peers())
 }
 
-/// Of each rank the process that counts: the one with most collectives.
+/// Of each rank the process that counts: the newest one with collectives.
 fn by_rank(processes: &[Process]) -> BTreeMap<u64, &Process> {
-    let launched = |process: &Process| process.collectives.as_ref().map(|all| all.launches.len());
+    let place = |process: &Process| (process.collectives.is_some(), process.armed_unix_nanos);
     let mut ranks: BTreeMap<u64, &Process> = BTreeMap::new();
     for process in processes {
         let Ok(rank) = process.rank.parse() else { continue };
         let known = ranks.entry(rank).or_insert(process);
-        if launched(process) > launched(known) {
+        if place(process) > place(known) {
             *known = process;
         }
     }
@@ -152,16 +99,22 @@ pub(super) fn compare(processes: &[Process]) -> Option<Ranks> {
     if ranks.len() < 2 {
         return None;
     }
-    let complete = || ranks.values().filter(|process| process.collectives.as_ref().is_none_or(|all| all.complete));
+    let can_be_compared =
+        |process: &Process| process.is_read && process.collectives.as_ref().is_none_or(|all| all.complete);
+    let complete = || ranks.values().copied().filter(|process| can_be_compared(process));
     let hangs_in = |process: &&Process| process.collectives.as_ref()?.index_at(culprit(process)?.operation.at);
     // Those before have ended. Of the later ones the first that not all ranks have launched is the one.
-    let first = complete().filter_map(hangs_in).min()?;
+    let first = complete().filter_map(|process| hangs_in(&process)).min()?;
     let at = |index: usize| complete().map(move |process| process.collectives.as_ref()?.name(index));
     let agree = |index: usize| at(index).all(|its| its.is_some() && its == at(index).next().flatten());
+    // Ranks of a pipeline, for one, run different collectives.
+    if (0..first).any(|index| !agree(index)) {
+        return None;
+    }
     let most = complete().filter_map(|process| Some(process.collectives.as_ref()?.launches.len())).max()?;
     let index = (first..most).find(|index| !agree(*index)).unwrap_or(first);
     let kernel = most_common(at(index).flatten())?.to_owned();
-    let answered = ranks.values().any(|process| process.dump.is_some());
+    let answered = ranks.values().any(|process| process.course == Course::Killed && process.dump.is_some());
     let (mut behind, mut different, mut joined) = (Vec::new(), Vec::new(), Vec::new());
     let (mut blocked, mut not_compared) = (Vec::new(), Vec::new());
     for (&rank, process) in &ranks {
@@ -171,7 +124,7 @@ pub(super) fn compare(processes: &[Process]) -> Option<Ranks> {
         let odd =
             |kernel| OddRank { rank, process: process.process, launched, kernel, doing: doing(process, answered) };
         match its {
-            _ if all.is_some_and(|all| !all.complete) => not_compared.push(rank),
+            _ if !can_be_compared(process) => not_compared.push(rank),
             None => behind.push(odd(None)),
             Some(its) if its != kernel => different.push(odd(Some(its))),
             Some(_) => {
@@ -226,7 +179,7 @@ fn sentence(number: usize, kernel: &str, behind: &[OddRank], different: &[OddRan
     }
     match different {
         [] => format!(
-            "every rank has launched the same collectives as far as collective {number} ({kernel}) and beyond, and they have not ended: \
+            "every rank that could be compared has launched the same collectives as far as collective {number} ({kernel}) and beyond, and they have not ended: \
              look at the network and the devices."
         ),
         [first, ..] => {
@@ -238,7 +191,7 @@ fn sentence(number: usize, kernel: &str, behind: &[OddRank], different: &[OddRan
 
 /// Why a process is blocked, where that is no collective.
 fn own_verdict(process: &Process) -> Option<String> {
-    let verdict = process.stood.as_ref()?.report().verdicts.first().filter(|verdict| verdict.code != Code::LG208)?;
+    let verdict = standing(process)?.verdicts.first().filter(|verdict| verdict.code != Code::LG208)?;
     Some(format!("{}: {}", verdict.code, verdict.sentence.trim_end_matches('.')))
 }
 
@@ -256,6 +209,10 @@ fn doing(process: &Process, others_answered: bool) -> Option<String> {
         return Some(format!("and {}", process.ended));
     }
     let report = process.stood.as_ref().map(|stood| stood.report());
+    // The run has asked all of them right before it ended them. An older answer says nothing of this hang.
+    if process.course != Course::Killed {
+        return None;
+    }
     let asked = process.dump.as_ref().map(|dump| &dump.hang);
     let Some(asked) = asked else {
         return (others_answered && report.is_none())
@@ -342,7 +299,7 @@ impl Ranks {
         if !self.not_compared.is_empty() {
             let (ranks, have) = (ranks_in_words(self.not_compared.clone()), have(self.not_compared.len()));
             lines.push(format!(
-                "  {ranks} {have} lost records, and cannot be compared: a larger LAZYGUARD_RECORD keeps more"
+                "  {ranks} {have} left no recording or lost records, and cannot be compared: a larger LAZYGUARD_RECORD keeps more"
             ));
         }
         lines.push("  compared by the names of kernels in the order of their launch; communicators, sizes and graphs are not seen".to_owned());

@@ -1,8 +1,10 @@
 use super::*;
 use crate::findings::collect::Stood;
+use crate::findings::collectives::Collectives;
 use crate::findings::samples::{hang_report, recording};
 use lazyguard_core::api::{Call, StreamKind};
 use lazyguard_core::diagnose::{Confidence, OperationSeen, Status, StreamRef, Verdict};
+use lazyguard_core::Nanos;
 use std::path::Path;
 
 const REDUCE: &str = "ncclDevKernel_AllReduce_Sum_f32_RING_LL";
@@ -14,7 +16,7 @@ fn rank(number: u64, kernels: &[&str]) -> Process {
     let launches = kernels.iter().enumerate().map(|(n, kernel)| (at(n), which(kernel))).collect();
     let collectives = Collectives { kernels: names.map(str::to_owned).to_vec(), launches, complete: true };
     let process = 4000 + u32::try_from(number).unwrap();
-    Process { rank: number.to_string(), process, collectives: Some(collectives), ..Process::default() }
+    Process { rank: number.to_string(), process, collectives: Some(collectives), is_read: true, ..Process::default() }
 }
 
 fn at(index: usize) -> Nanos {
@@ -120,7 +122,10 @@ fn a_rank_that_launched_another_kernel_differs() {
 #[test]
 fn where_all_have_joined_no_rank_is_blamed() {
     let told = said(&[hangs(0, &[REDUCE], 1, Code::LG208), hangs(1, &[REDUCE], 1, Code::LG208)]);
-    assert!(told.starts_with("every rank has launched the same collectives as far as collective 1 "), "{told}");
+    assert!(
+        told.starts_with("every rank that could be compared has launched the same collectives as far as collective 1 "),
+        "{told}"
+    );
 }
 
 #[test]
@@ -130,7 +135,7 @@ fn a_rank_that_lost_records_is_not_compared() {
     let ranks = [hangs(0, &[REDUCE; 14], 14, Code::LG208), lost, rank(2, &[REDUCE; 13])];
     let told = said(&ranks);
     assert!(told.starts_with("rank 2 has not launched collective 14 "), "{told}");
-    assert!(told.contains("rank 1 has lost records"), "{told}");
+    assert!(told.contains("rank 1 has left no recording or lost records"), "{told}");
 }
 
 #[test]
@@ -156,4 +161,27 @@ fn the_main_thread_is_the_last_that_the_interpreter_writes() {
     let place = python_place(&in_a_library);
     assert_eq!(place.as_deref(), Some("nccl_job.py:20 in <module>, which has led to selectors.py:415 in stall"));
     assert_eq!(python_place("this interpreter has no function"), None);
+}
+
+#[test]
+fn ranks_that_run_different_collectives_are_not_compared() {
+    let ranks = [hangs(0, &[REDUCE, GATHER, REDUCE], 3, Code::LG208), rank(1, &[GATHER, REDUCE])];
+    assert_eq!(compare(&ranks), None);
+}
+
+#[test]
+fn a_hang_that_has_ended_by_itself_blames_no_rank() {
+    let mut resolved = hangs(0, &[REDUCE], 1, Code::LG208);
+    let Some(Stood::Hang(mut report)) = resolved.stood.take() else { unreachable!() };
+    report.resolved = Some(1);
+    resolved.stood = Some(Stood::Over(report));
+    assert_eq!(compare(&[resolved, rank(1, &[])]), None);
+}
+
+#[test]
+fn a_rank_without_a_recording_is_not_blamed() {
+    let unread = Process { is_read: false, collectives: None, ..rank(1, &[]) };
+    let told = said(&[hangs(0, &[REDUCE], 1, Code::LG208), unread, rank(2, &[])]);
+    assert!(told.starts_with("rank 2 has not launched collective 1 "), "{told}");
+    assert!(told.contains("rank 1 has left no recording"), "{told}");
 }

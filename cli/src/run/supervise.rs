@@ -298,12 +298,11 @@ impl Supervisor {
     }
 
     /// Before the first of them ends, every guarded process leaves what it does at this moment: the one that hangs is rarely the one to
-    /// blame.
+    /// blame. Signals are passed on when they have answered, or the time is over.
     fn gather_evidence(&self) {
-        ask_all(
-            self.processes().into_iter().filter_map(|process| u32::try_from(process.as_raw_pid()).ok()),
-            EVIDENCE_WITHIN,
-        );
+        let processes = self.processes().into_iter();
+        let processes = processes.filter_map(|process| u32::try_from(process.as_raw_pid()).ok());
+        ask_all(processes.collect(), EVIDENCE_WITHIN);
     }
 
     fn begin_to_end(&mut self, why: End) {

@@ -292,6 +292,7 @@ impl SnapshotBuilder {
             Some(known) => {
                 let known = &mut polls[known];
                 known.record.returned = record.returned;
+                known.recorded = recorded;
                 known.count = known.count.saturating_add(count);
             }
             None if polls.len() < MOST_POLLED => polls.push(Poll { record, count, recorded }),

@@ -125,3 +125,30 @@ fn a_collective_that_is_watched_while_the_program_gets_on_is_no_hang() {
     assert_eq!((diagnosis.status, diagnosis.verdicts.len()), (Status::Slow, 0), "{diagnosis:#?}");
     assert!(diagnosis.slow[0].contains("a rank may only be late"), "{diagnosis:#?}");
 }
+
+#[test]
+fn a_kernel_that_an_event_waits_for_is_less_likely_than_the_collective_behind_that_event() {
+    let story = TestTrace::new();
+    story.launch(PROGRAM, 10, "k1").about(PROGRAM, 12, "cuEventRecord", 0x1, 0);
+    story.about(OTHER, 14, "cuStreamWaitEvent", 0x1, 0).launch(OTHER, 16, ALL_REDUCE);
+    story.about(OTHER, 18, "cuEventRecord", 0x2, 0).about(PROGRAM, 20, "cuStreamWaitEvent", 0x2, 0);
+    story.waits(1, 60, "cuStreamSynchronize", Some(PROGRAM));
+    story.check(&[(Code::LG208, ALL_REDUCE)]);
+}
+
+#[test]
+fn a_function_that_is_loaded_behind_a_collective_is_a_barrier_as_behind_any_kernel() {
+    let story = TestTrace::new();
+    story.launch(PROGRAM, 10, ALL_REDUCE).cold(OTHER, 12, "k2");
+    story.waits(1, 60, "cuStreamSynchronize", Some(PROGRAM));
+    story.check(&[(Code::LG201, ALL_REDUCE)]);
+}
+
+#[test]
+fn what_comes_before_the_collective_and_has_not_been_seen_to_end_is_said() {
+    let story = TestTrace::new();
+    story.launch(PROGRAM, 10, "spin").launch(PROGRAM, 12, ALL_REDUCE);
+    story.waits(1, 60, "cuStreamSynchronize", Some(PROGRAM));
+    let chain = &story.diagnosis().verdicts[0].chain;
+    assert!(chain.iter().any(|line| line == "nor is kernel spin, which comes before it on that stream"), "{chain:#?}");
+}

@@ -1,7 +1,7 @@
 use super::super::test_trace::{TestTrace, NOW, SECOND};
 use super::super::ThreadActivity;
 use super::*;
-use crate::state::{StreamKey, StreamKind};
+use crate::state::{Operation, StreamKey, StreamKind};
 use crate::trace::layout::image;
 use crate::trace::{Image, Kind, LaunchKey, RawPayload, Record};
 
@@ -113,6 +113,18 @@ fn a_value_nobody_writes_is_told_from_one_whose_writer_is_stuck() {
     story.wait(0, 10, 0xf1a6, 1).launch(1, 11, "spin").about(1, 12, "cuMemsetD32Async", 0xf1a0, 64);
     story.waits(1, 30, SYNC, Some(0));
     story.check(&[(Code::LG299, "spin")]);
+}
+
+#[test]
+fn a_launch_that_loads_while_nothing_else_runs_does_not_wait_for_itself() {
+    for kind in [Kind::ColdModule, Kind::ColdFunction] {
+        let story = TestTrace::new();
+        let launch = story.submit(0, 30, "cuLaunchKernel");
+        let op = Operation { at: 30, entry_point: launch.entry_point.id(), function: 0 };
+        story.tracker.stream_entry(story.streams[0]).unwrap().submitting(op, 0);
+        story.blocked_in(1, &Record { kind, function: story.function("k"), ..launch });
+        story.check_well();
+    }
 }
 
 #[test]
@@ -373,7 +385,7 @@ fn a_cold_launch_is_not_what_keeps_its_own_load_waiting() {
     let story = TestTrace::new();
     let launch =
         Record { kind: Kind::ColdModule, function: story.function("cold"), ..story.submit(1, 20, "cuLaunchKernel") };
-    let op = crate::api::Operation { at: 20, entry_point: launch.entry_point.id(), function: launch.function };
+    let op = Operation { at: 20, entry_point: launch.entry_point.id(), function: launch.function };
     story.tracker.stream_entry(story.streams[1]).unwrap().submitting(op, 0);
     story.blocked_in(1, &launch);
     story.launch(0, 30, "step").synchronize(0, 40).launch(0, 50, "step");

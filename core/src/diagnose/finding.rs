@@ -4,7 +4,7 @@
 
 use super::messages;
 use super::needs::{is_legacy, loads_module, may_have_passed, Decision};
-use super::paths::{End, Path};
+use super::paths::{End, Path, Peers};
 use super::snapshot::{BlockedCall, Extent, FedStream, OperationSeen, WaitSeen};
 use super::verdict::Culprit;
 use crate::api::{counted, Class, Code, ThreadActivity};
@@ -33,7 +33,8 @@ impl<'a> Decision<'a> {
         let class = call.call.class()?;
         let Some(path) = self.path(call) else {
             // Nothing that takes time is known to run: all there is to name is the oldest operation.
-            let oldest = || Some(self.by_its_end(vec![call], self.oldest(call)?));
+            // A compiler may take as long as it likes.
+            let oldest = || Some(self.by_its_end(vec![call], self.oldest(call).filter(|_| !call.compiles)?));
             return self.starved(call, class).or_else(oldest);
         };
         if loads_module(call) {
@@ -51,7 +52,8 @@ impl<'a> Decision<'a> {
         let by_legacy = matches!(class, Class::Copy | Class::Set)
             || class == Class::StreamSynchronize && call.stream.as_ref().is_some_and(is_legacy);
         // Work on the default stream is the call's own.
-        let others = matches!(&path.end, End::Runs(culprit) if !is_legacy(&culprit.stream));
+        let others =
+            matches!(&path.end, End::Runs(culprit) | End::Peers(Peers { culprit, .. }) if !is_legacy(&culprit.stream));
         if whole || by_legacy && others {
             return Some(self.whole_context(call, class, path));
         }
@@ -276,7 +278,7 @@ impl<'a> Decision<'a> {
             ),
             // For a call that waits for an idle context, the end of the path is no explanation.
             End::Fed(..) => (Code::LG299, String::new()),
-            End::Peers(culprit, _) => {
+            End::Peers(Peers { culprit, .. }) => {
                 let kernel = messages::name_of(&culprit.operation);
                 (
                     Code::LG208,

@@ -35,6 +35,12 @@ pub(super) struct Busy {
 const MOST_OPERATIONS: usize = 48;
 
 impl Busy {
+    /// When the first operation was submitted that is not known to have ended. The table of streams holds few, so that its oldest one
+    /// may be later.
+    pub(super) fn since(&self) -> Nanos {
+        self.operations.first().map_or(self.oldest.at, |op| op.entered.min(self.oldest.at))
+    }
+
     /// Takes in an operation that was submitted to the stream.
     pub(super) fn takes_in(&mut self, record: &Record) {
         let class = record.entry_point.class();
@@ -153,7 +159,7 @@ pub struct SnapshotBuilder {
 impl SnapshotBuilder {
     /// The streams of the load's context whose oldest outstanding operation was submitted before the load.
     pub(super) fn behind<'a>(&'a self, record: &'a Record) -> impl Iterator<Item = u32> + 'a {
-        let earlier = |busy: &Busy| busy.context == u32::from(record.context) && busy.oldest.at < record.entered;
+        let earlier = |busy: &Busy| busy.context == u32::from(record.context) && busy.since() < record.entered;
         self.busy.iter().filter(move |(_, busy)| earlier(busy)).map(|(number, _)| *number)
     }
 }

@@ -1,6 +1,6 @@
 //! The sentences of a verdict.
 
-use super::paths::{End, Path, Step};
+use super::paths::{End, Path, Peers, Step};
 use super::snapshot::{
     BlockedCall, ColdLoadSeen, Extent, FedStream, Feeder, HostFunctionSeen, Launches, OperationSeen, Snapshot,
     StreamRef, WaitSeen,
@@ -43,7 +43,9 @@ fn which_launch(op: &OperationSeen, is_known: bool) -> String {
         Some(Launches { of: 1, .. }) => format!("the only launch of {name}"),
         Some(Launches { number, of }) if is_known => format!("the {} of {of} launches of {name}", ordinal(number)),
         Some(Launches { number: 1, of }) => format!("one of {of} launches of {name}"),
-        Some(Launches { number, of }) => format!("one of the last {} of {of} launches of {name}", of - number + 1),
+        Some(Launches { number, of }) => {
+            format!("one of the last {} of {of} launches of {name}", of.saturating_sub(number) + 1)
+        }
         None if is_known => name,
         None => format!("one of several launches of {name}"),
     }
@@ -51,7 +53,7 @@ fn which_launch(op: &OperationSeen, is_known: bool) -> String {
 
 /// How many launches have ended before this one.
 fn how_far(op: &OperationSeen) -> Option<String> {
-    let before = op.launches?.number - 1;
+    let before = op.launches?.number.saturating_sub(1);
     let have = if before == 1 { "has" } else { "have" };
     (before > 0).then(|| format!("{} of it on this stream {have} ended", counted(before, "earlier launch")))
 }
@@ -71,7 +73,7 @@ pub(super) fn waits_for(end: &End<'_>) -> String {
             let name = name_of(&culprit.operation);
             format!("{name} on {}, and {name} has not ended", stream(&culprit.stream))
         }
-        End::Peers(culprit, is_known) => {
+        End::Peers(Peers { culprit, is_known, .. }) => {
             let which = which_launch(&culprit.operation, *is_known);
             format!("{which} on {}, which waits for other ranks", stream(&culprit.stream))
         }
@@ -339,8 +341,13 @@ pub(super) fn path(snapshot: &Snapshot, path: &Path<'_>) -> Vec<String> {
 pub(super) fn end(path: &Path<'_>) -> Vec<String> {
     match &path.end {
         End::Runs(culprit) => vec![not_ended(culprit)],
-        End::Peers(culprit, _) => {
+        End::Peers(Peers { culprit, before, .. }) => {
             let mut lines = vec![not_ended(culprit)];
+            lines.extend(
+                before
+                    .iter()
+                    .map(|before| format!("nor is {}, which comes before it on that stream", operation(before))),
+            );
             lines.extend(how_far(&culprit.operation));
             lines.push("such a kernel ends when every rank of its communicator has launched its own".to_owned());
             lines

@@ -2,7 +2,7 @@
 //!
 //! Must not: give a verdict ([`super::decide`]), or look at anything but the snapshot.
 
-use super::paths::{End, Path, Paths};
+use super::paths::{End, Path, Paths, Peers};
 use super::snapshot::{BlockedCall, BusyStream, FedStream, OperationSeen, Snapshot, StreamRef, WaitSeen};
 use crate::api::{Class, ColdKind, StreamKind};
 use crate::model::queue_may_be_full;
@@ -67,26 +67,30 @@ impl<'a> Decision<'a> {
         self.snapshot.stream(stream.number).is_some_and(|busy| queue_may_be_full(busy.outstanding))
     }
 
+    /// The streams that a call waits for, but for the one on which nothing is outstanding but what the call is to submit itself.
+    fn needs_but_its_own(&self, call: &BlockedCall) -> impl Iterator<Item = (u32, Nanos)> + '_ {
+        let own = call.stream.as_ref().filter(|_| call.queries.is_none()).map(|stream| (stream.number, call.entered));
+        let is_own = move |stream: u32| own == self.snapshot.stream(stream).map(|busy| (stream, busy.since()));
+        self.needs(call).into_iter().filter(move |(stream, _)| !is_own(*stream))
+    }
+
     /// The paths from what a call waits for.
     pub(super) fn paths_of(&self, call: &BlockedCall) -> impl Iterator<Item = Path<'a>> + '_ {
-        // The launch's own operation is submitted after its load.
-        let own = call.stream.as_ref().filter(|_| loads_module(call)).map(|stream| (stream.number, call.entered));
-        let is_own = move |stream: u32| own == self.snapshot.stream(stream).map(|busy| (stream, busy.oldest.at));
-        let needs = self.needs(call).into_iter().filter(move |(stream, _)| !is_own(*stream));
-        needs.filter_map(|(stream, until)| self.paths.from(stream, until))
+        self.needs_but_its_own(call).filter_map(|(stream, until)| self.paths.from(stream, until))
     }
 
     /// The submissions to the stream at the end of a path while a call waits: that stream may make progress.
     pub(super) fn fed_behind(&self, path: &Path<'a>) -> Option<&'a FedStream> {
-        let End::Runs(culprit) = &path.end else { return None };
+        let (End::Runs(culprit) | End::Peers(Peers { culprit, .. })) = &path.end else { return None };
         self.snapshot.fed.iter().find(|fed| fed.stream.number == culprit.stream.number)
     }
 
-    /// The oldest operation of the streams that a call waits for.
+    /// The oldest operation of the streams that a call waits for, other than what it submits itself.
     pub(super) fn oldest(&self, call: &BlockedCall) -> Option<Path<'a>> {
-        let needs = self.needs(call).into_iter();
-        let paths = needs.filter_map(|(stream, until)| self.paths.oldest(stream, until));
-        paths.min_by_key(|path| path.culprit().map(|culprit| culprit.operation.at))
+        let is_own = |path: &Path<'a>| path.culprit().is_some_and(|culprit| culprit.operation.at >= call.entered);
+        let paths = self.needs_but_its_own(call).filter_map(|(stream, until)| self.paths.oldest(stream, until));
+        let others = paths.filter(|path| call.queries.is_some() || !is_own(path));
+        others.min_by_key(|path| path.culprit().map(|culprit| culprit.operation.at))
     }
 
     /// The path that explains a call best: the one least likely to end.
@@ -103,7 +107,7 @@ impl<'a> Decision<'a> {
 
     /// A path to the same end through a barrier, from a stream whose work the barrier blocks.
     pub(super) fn behind_the_same(&self, path: &Path<'a>) -> Option<Path<'a>> {
-        let End::Runs(culprit) = &path.end else { return None };
+        let (End::Runs(culprit) | End::Peers(Peers { culprit, .. })) = &path.end else { return None };
         let held_back = |s: &&BusyStream| s.stream.context == culprit.stream.context;
         let streams = self.snapshot.streams.iter().filter(held_back);
         streams

@@ -14,7 +14,7 @@ use super::snapshot::{
 };
 use super::verdict::Culprit;
 use crate::api::{Class, ColdKind};
-use crate::model::{fills_device, in_turn};
+use crate::model::{fills_device, in_turn, takes_time};
 use crate::Nanos;
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -39,9 +39,8 @@ pub(super) enum Step<'a> {
 pub(super) enum End<'a> {
     /// An operation that waits for nothing known.
     Runs(Culprit),
-    /// A kernel of a communication library, which ends when the kernels of its peers have started; and whether it is the only one that may
-    /// be running, so that it is known which.
-    Peers(Culprit, bool),
+    /// A kernel of a communication library.
+    Peers(Peers),
     /// A wait for a value that no submitted operation writes.
     Unwritten(&'a WaitSeen, Culprit),
     /// A host function that has not returned.
@@ -52,6 +51,16 @@ pub(super) enum End<'a> {
     Fed(Vec<&'a FedStream>, Culprit),
     /// The path leads back to its start: a cycle. The wait in the cycle, once the path has passed one.
     Cycle(Option<Culprit>),
+}
+
+/// A kernel of a communication library, which ends when the kernels of its peers have started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Peers {
+    pub culprit: Culprit,
+    /// Whether no later kernel of that kind may be the one that runs.
+    pub is_known: bool,
+    /// An operation that comes before it on its stream and is not known to have ended either.
+    pub before: Option<OperationSeen>,
 }
 
 /// The path from a stream to an operation that does not end.
@@ -75,7 +84,7 @@ impl<'a> Path<'a> {
     pub fn culprit(&self) -> Option<&Culprit> {
         match &self.end {
             End::Runs(culprit)
-            | End::Peers(culprit, _)
+            | End::Peers(Peers { culprit, .. })
             | End::Unwritten(_, culprit)
             | End::Host(_, culprit)
             | End::Filled(_, culprit)
@@ -140,10 +149,13 @@ pub(super) struct Paths<'a> {
 
 impl<'a> Paths<'a> {
     pub fn new(snapshot: &'a Snapshot) -> Self {
-        let busy = snapshot.streams.iter().map(|s| (s.stream.number, s)).collect();
+        let busy: HashMap<u32, &BusyStream> = snapshot.streams.iter().map(|s| (s.stream.number, s)).collect();
         let mut not_ready = HashMap::new();
         for call in snapshot.blocked.iter().filter(|call| call.queries.is_some()) {
-            if let (Some(stream), Some(recorded)) = (&call.stream, call.event_recorded) {
+            let is_outstanding = |stream: u32, at: Nanos| busy.get(&stream).is_some_and(|busy| busy.since() <= at);
+            let recorded =
+                call.event_recorded.filter(|at| call.stream.as_ref().is_some_and(|s| is_outstanding(s.number, *at)));
+            if let (Some(stream), Some(recorded)) = (&call.stream, recorded) {
                 let first = not_ready.entry(stream.number).or_insert(recorded);
                 *first = recorded.min(*first);
             }
@@ -158,7 +170,7 @@ impl<'a> Paths<'a> {
 
     /// `on_the_way` are the streams that led here. The time of each is when the operation by which the path left it was submitted.
     fn find(&self, stream: u32, until: Nanos, on_the_way: &mut Vec<(u32, Nanos)>) -> Option<Path<'a>> {
-        let busy = self.busy.get(&stream).copied().filter(|busy| busy.oldest.at <= until)?;
+        let busy = self.busy.get(&stream).copied().filter(|busy| busy.since() <= until)?;
         if self.snapshot.has_passed(stream, until) {
             return None;
         }
@@ -178,16 +190,25 @@ impl<'a> Paths<'a> {
             self.through(busy, at, gate, on_the_way)
         });
         on_the_way.pop();
+        // What an event waits for may have ended. A collective of this stream is likelier not to.
+        let found = found.map(|path| match self.runs(busy, until, on_the_way.is_empty()) {
+            Some(own @ Path { end: End::Peers(_), .. })
+                if matches!(path.end, End::Runs(_)) && path.barrier().is_none() =>
+            {
+                own
+            }
+            _ => path,
+        });
         // What leads over other streams back to an earlier operation of this one says no more than that operation.
         let found = found.map(|path| match &path.end {
-            End::Runs(culprit) | End::Peers(culprit, _)
+            End::Runs(culprit) | End::Peers(Peers { culprit, .. })
                 if culprit.stream.number == stream && path.barrier().is_none() =>
             {
                 Path::to(path.end)
             }
             _ => path,
         });
-        let found = found.or_else(|| self.filled(busy));
+        let found = found.or_else(|| self.filled(busy, until));
         found.or_else(|| self.runs(busy, until, on_the_way.is_empty()))
     }
 
@@ -208,17 +229,18 @@ impl<'a> Paths<'a> {
             let bound = if is_waited_for { until } else { not_ready };
             let is_the_only_one = timed(bound).filter(|op| op.waits_for_peers()).count() == 1;
             let is_known = is_the_only_one && (busy.lists_all() || bound < Nanos::MAX);
-            return Some(Path::to(End::Peers(culprit(busy, kernel), is_known)));
+            let before = timed(until).next().filter(|first| first.at < kernel.at).cloned();
+            return Some(Path::to(End::Peers(Peers { culprit: culprit(busy, kernel), is_known, before })));
         }
-        Some(Path::to(End::Runs(culprit(busy, timed(until).next()?))))
+        // Of a list that was cut off the oldest operation stands for the rest.
+        let oldest = || Some(&busy.oldest).filter(|op| !busy.lists_all() && op.call.class().is_none_or(takes_time));
+        Some(Path::to(End::Runs(culprit(busy, timed(until).next().or_else(oldest)?))))
     }
 
     /// The oldest operation of a stream that a call waits for, where none is known to run.
     pub fn oldest(&self, stream: u32, until: Nanos) -> Option<Path<'a>> {
-        let busy = self
-            .busy
-            .get(&stream)
-            .filter(|busy| busy.oldest.at <= until && !self.snapshot.has_passed(stream, until))?;
+        let busy =
+            self.busy.get(&stream).filter(|busy| busy.since() <= until && !self.snapshot.has_passed(stream, until))?;
         Some(Path::to(End::Runs(culprit(busy, &busy.oldest))))
     }
 
@@ -245,7 +267,7 @@ impl<'a> Paths<'a> {
         gates.extend(barriers.min_by_key(|(at, _)| *at).map(|(at, load)| (at, Gate::Barrier(load))));
         let others = streams.iter().filter(|s| s.stream.context == busy.stream.context && s.stream.number != number);
         let ordered = others.filter(|other| in_turn(busy.stream.kind, other.stream.kind));
-        gates.extend(ordered.filter_map(|other| Some((first_after(busy, other.oldest.at)?, Gate::Legacy(other)))));
+        gates.extend(ordered.filter_map(|other| Some((first_after(busy, other.since())?, Gate::Legacy(other)))));
         gates.retain(|(at, _)| *at <= until);
         gates
     }
@@ -309,7 +331,7 @@ impl<'a> Paths<'a> {
     }
 
     /// A kernel that does not fit on the device beside another.
-    fn filled(&self, busy: &'a BusyStream) -> Option<Path<'a>> {
+    fn filled(&self, busy: &'a BusyStream, until: Nanos) -> Option<Path<'a>> {
         let oldest = busy.front();
         let fills = |other: &&BusyStream| {
             let full = matches!(
@@ -321,7 +343,7 @@ impl<'a> Paths<'a> {
                 && other.stream.number != busy.stream.number
                 && other.front().at < oldest.at
         };
-        let is_launch = matches!(oldest.extent, Some(Extent::Grid { .. }));
+        let is_launch = oldest.at <= until && matches!(oldest.extent, Some(Extent::Grid { .. }));
         let filler = self.snapshot.streams.iter().find(fills).filter(|_| is_launch)?;
         Some(Path::to(End::Filled(culprit(busy, oldest), culprit(filler, filler.front()))))
     }
@@ -346,7 +368,9 @@ fn operation_at(busy: &BusyStream, at: Nanos) -> OperationSeen {
 
 /// The submission time of the first outstanding operation that was submitted at `at` or later.
 fn first_after(busy: &BusyStream, at: Nanos) -> Option<Nanos> {
-    let known = busy.operations.iter().map(|op| op.at).filter(|op| *op >= at).min();
+    // Behind the last one of a list that was cut off there may be others.
+    let is_listed = busy.lists_all() || busy.timed().last().is_some_and(|last| last.at >= at);
+    let known = busy.operations.iter().map(|op| op.at).filter(|op| *op >= at && is_listed).min();
     known.or_else(|| (busy.last_submitted >= at).then(|| busy.oldest.at.max(at)))
 }
 

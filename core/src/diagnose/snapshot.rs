@@ -142,6 +142,9 @@ pub struct BusyStream {
     /// How many of them take time of their own, which records of events, waits for events and writes do not.
     #[serde(default)]
     pub timed: u64,
+    /// Whether no record has been overwritten, so that every operation was counted.
+    #[serde(default)]
+    pub all_recorded: bool,
     /// When progress of the stream was last seen, or 0.
     #[serde(default)]
     pub moved: Nanos,
@@ -159,6 +162,12 @@ impl BusyStream {
         oldest.into_iter().chain(&self.operations).filter(|op| op.call.class().is_none_or(takes_time))
     }
 
+    /// When the first operation was submitted that is not known to have ended. The table of streams holds few, so that its oldest one
+    /// may be later.
+    pub(super) fn since(&self) -> Nanos {
+        self.operations.first().map_or(self.oldest.at, |op| op.at.min(self.oldest.at))
+    }
+
     /// The oldest operation that may run or wait by now; where none is known, the oldest operation.
     pub fn front(&self) -> &OperationSeen {
         self.timed().next().unwrap_or(&self.oldest)
@@ -166,7 +175,7 @@ impl BusyStream {
 
     /// Whether every operation that may run or wait is listed.
     pub(super) fn lists_all(&self) -> bool {
-        self.timed <= self.timed().count() as u64
+        self.all_recorded && self.timed <= self.timed().count() as u64
     }
 }
 

@@ -102,7 +102,9 @@ impl<S: Source> View<'_, S> {
         }
         let counted = self.builder.launches.get(&(record.stream, record.function))?;
         *before += 1;
-        Some(Launches { number: counted.ended + *before, of: counted.all })
+        let number = counted.ended + *before;
+        // A handle that was counted anew.
+        (number <= counted.all).then_some(Launches { number, of: counted.all })
     }
 
     /// A busy stream without its operations, of which only the snapshot's list of streams has copies.
@@ -133,6 +135,7 @@ impl<S: Source> View<'_, S> {
             operations,
             outstanding: busy.outstanding.max(1),
             timed: busy.timed,
+            all_recorded: self.builder.from_the_beginning,
             moved: busy.moved,
             destroyed: stream.destroyed,
         })
@@ -221,7 +224,7 @@ impl<S: Source> View<'_, S> {
         // By the eight bytes in which they are: no wait compares more.
         let mut near: HashMap<u64, Vec<ValueWrite>> = HashMap::new();
         writes.iter().for_each(|w| near.entry(w.address >> 3).or_default().push(*w));
-        let not_done = |stream: u32, at: Nanos| busy.get(&stream).is_some_and(|s| s.oldest.at <= at);
+        let not_done = |stream: u32, at: Nanos| busy.get(&stream).is_some_and(|s| s.since() <= at);
         let outstanding = |w: &ValueWrite| not_done(w.stream, w.at);
         // If there are too many, the first ones of each stream are kept: the stream stands at one of those.
         let mut all: Vec<_> = busy

@@ -29,6 +29,11 @@ pub struct DumpReport {
     pub hang: HangReport,
 }
 
+/// Whether a request of this number is the last one, after which the process is ended.
+pub const fn is_last(request: u64) -> bool {
+    request & 1 == 1
+}
+
 impl DumpReport {
     /// The answer to a request: `hang` is of a snapshot whose threshold every call in progress is past.
     pub fn new(request: u64, hang_after_nanos: Nanos, (calls, launches): (u64, u64), hang: HangReport) -> Self {
@@ -148,6 +153,7 @@ mod tests {
             operations: Vec::new(),
             outstanding: 3,
             timed: 3,
+            all_recorded: true,
             moved: 0,
             destroyed: false,
         };

@@ -61,6 +61,7 @@ fn busy(number: u32, oldest: OperationSeen) -> BusyStream {
         operations: Vec::new(),
         outstanding: 1,
         timed: 1,
+        all_recorded: true,
         moved: 0,
         destroyed: false,
     }

@@ -13,7 +13,7 @@ mod summary;
 mod text;
 
 pub use crate::demangle::demangle;
-pub use dump::DumpReport;
+pub use dump::{is_last, DumpReport};
 pub use event::{event_of, event_of_record, EVENTS};
 pub use hang::{HangReport, Outcome};
 pub use hang_text::Newest;

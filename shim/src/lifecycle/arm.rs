@@ -18,7 +18,7 @@ use crate::record::run_folder::{self, RunFolder};
 use crate::record::{upkeep, Guard};
 use crate::runtime::process::{self, Process};
 use crate::runtime::{clock, door, environment, fault, memory, own_thread, standard_error, tasks, thread};
-use crate::watch::{live_report, watchdog};
+use crate::watch::{live_report, python, watchdog};
 use lazyguard_core::settings::{OnHang, Settings, RUN_ROOT};
 use lazyguard_core::state::Tracker;
 use lazyguard_core::trace::{ProcessFacts, Recorder, StartFacts};
@@ -150,7 +150,7 @@ fn build(initialised: Initialised) {
             if guard.settings.hang_after_nanos > 0 {
                 start_thread("lazyguard-watch", guard, move || watchdog::run(guard));
             }
-            start_thread("lazyguard-log", guard, move || upkeep::run(guard, live_report::on_request));
+            start_thread("lazyguard-log", guard, move || upkeep::run(guard, live_report::on_request, python::look));
         }
     }
     let took_micros = clock::system_nanos().saturating_sub(initialised.returned) / 1000;

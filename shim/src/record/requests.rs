@@ -14,7 +14,7 @@ use super::recording::Backing;
 use super::run_folder::{RunFolder, DUMP, DUMP_TEXT, REQUEST};
 use crate::runtime::door;
 use crate::runtime::process::Process;
-use lazyguard_core::report::{DumpReport, HangReport};
+use lazyguard_core::report::{is_last, DumpReport, HangReport};
 use lazyguard_core::sync::lock;
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
@@ -51,7 +51,15 @@ impl Requests {
     }
 
     /// Answers a request, if there is a new one, by what `report` says of this moment.
-    pub fn serve(&self, process: &Process, folder: Option<&RunFolder>, report: impl FnOnce() -> Option<HangReport>) {
+    ///
+    /// The last one comes before the process is ended: it is answered at once, and again with what `python` says, which may take seconds.
+    pub fn serve(
+        &self,
+        process: &Process,
+        folder: Option<&RunFolder>,
+        report: impl FnOnce() -> Option<HangReport>,
+        python: fn() -> Option<String>,
+    ) {
         let ended = lock(&self.ended);
         let Some(folder) = folder.filter(|_| !*ended) else { return };
         let recorder = process.tracker.recorder();
@@ -65,9 +73,16 @@ impl Requests {
         }
         let Some(asked) = asked.filter(|&number| number != self.answered.load(Ordering::Relaxed)) else { return };
         let Some(report) = report() else { return };
-        let dump = DumpReport::new(asked, process.settings.hang_after_nanos, process.tracker.counts(), report);
+        let mut dump = DumpReport::new(asked, process.settings.hang_after_nanos, process.tracker.counts(), report);
         // A failed write is not retried: the command sees the number of the answer, and finds no answer.
-        let _ = folder.replace(DUMP_TEXT, dump.text().as_str()).and_then(|()| folder.replace(DUMP, &dump.json()));
+        let write = |dump: &DumpReport| {
+            let _ = folder.replace(DUMP_TEXT, dump.text().as_str()).and_then(|()| folder.replace(DUMP, &dump.json()));
+        };
+        write(&dump);
+        if is_last(asked) {
+            dump.hang.python = python();
+            write(&dump);
+        }
         self.answered.store(asked, Ordering::Relaxed);
         recorder.answered(asked);
     }

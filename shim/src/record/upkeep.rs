@@ -9,8 +9,9 @@ use crate::runtime::own_memory;
 use crate::runtime::process::retired;
 use lazyguard_core::report::HangReport;
 
-/// The body of the thread. `report` makes the report of this moment, which a request asks for.
-pub fn run(guard: &'static Guard, report: fn(&'static Guard) -> Option<HangReport>) {
+/// The body of the thread. `report` makes the report of this moment, which a request asks for, and
+/// `python` gives the stacks of a Python program.
+pub fn run(guard: &'static Guard, report: fn(&'static Guard) -> Option<HangReport>, python: fn() -> Option<String>) {
     leave_descriptors();
     let folder = guard.folder.as_ref();
     guard.heartbeat.beat(guard, &guard.backing);
@@ -20,7 +21,7 @@ pub fn run(guard: &'static Guard, report: fn(&'static Guard) -> Option<HangRepor
         guard.heartbeat.beat(guard, &guard.backing);
         guard.mappings.note_if_due(guard);
         own_memory::look_for_a_filter();
-        guard.requests.serve(guard, folder, || report(guard));
+        guard.requests.serve(guard, folder, || report(guard), python);
         guard.hazards.write_news(guard, folder);
         guard.log.follow(guard, folder);
     }

@@ -2,7 +2,7 @@
 //!
 //! Must not: wait for a thread of the program's, or call the driver.
 
-use super::{python, stacks, thread_activity};
+use super::{stacks, thread_activity};
 use crate::record::reports::Waiting;
 use crate::record::Guard;
 use crate::runtime::thread;
@@ -41,7 +41,6 @@ pub fn on_request(guard: &'static Guard) -> Option<HangReport> {
     let (calls, running) = threads_of(guard, &report);
     report.stacks = stacks::look(guard, &calls, &running);
     report.places = stacks::places(report.addresses());
-    report.python = python::save(guard);
     Some(report)
 }
 

@@ -17,7 +17,7 @@ mod command;
 pub mod live_report;
 mod on_hang;
 mod probe;
-mod python;
+pub mod python;
 mod stacks;
 mod thread_activity;
 pub mod watchdog;

@@ -58,17 +58,22 @@ struct Shared {
 /// What the interpreter says of its threads, or in one line why it says nothing; `None` where there is no interpreter. The text
 /// is also kept in the run folder.
 pub fn save(guard: &Guard) -> Option<String> {
-    let text = match Interpreter::find()? {
-        Interpreter::Without => "this interpreter has no function that tells its threads' stacks".to_owned(),
-        Interpreter::With(dump) => {
-            asked(dump).unwrap_or_else(|why| format!("its threads' stacks could not be had: {why}"))
-        }
-    };
+    let text = look()?;
     if let Some(folder) = &guard.folder {
         // The report holds it too.
         let _ = folder.replace(PYTHON, &text);
     }
     Some(text)
+}
+
+/// The same, and keeps nothing.
+pub fn look() -> Option<String> {
+    Some(match Interpreter::find()? {
+        Interpreter::Without => "this interpreter has no function that tells its threads' stacks".to_owned(),
+        Interpreter::With(dump) => {
+            asked(dump).unwrap_or_else(|why| format!("its threads' stacks could not be had: {why}"))
+        }
+    })
 }
 
 enum Interpreter {
