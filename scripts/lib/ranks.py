@@ -103,8 +103,7 @@ def check_one(path):
         faults = wrong(statement, codes, ranks) + ([] if outcome.code == 117 else [of_text(outcome)])
         note = ranks.get("sentence", "")
     else:
-        # Python may write a line and its end apart, and another rank in between.
-        same = sorted(bare.stdout.split()) == sorted(outcome.stdout.split()) and bare.code == outcome.code == 0
+        same = sorted(bare.stdout.splitlines()) == sorted(outcome.stdout.splitlines()) and bare.code == outcome.code == 0
         faults = ([] if same else [f"bare {of_text(bare)}, guarded {of_text(outcome)}"]) + [f"said {code}" for code in codes]
         note = "same output, nothing said"
     if faults:

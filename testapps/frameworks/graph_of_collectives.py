@@ -13,6 +13,6 @@ with torch.cuda.graph(graph):
 for step in range(10):
     graph.replay()
 torch.cuda.synchronize()
-print(f"rank {rank}: replayed", flush=True)
+print(f"rank {rank}: replayed\n", end="", flush=True)
 del graph
 dist.destroy_process_group()

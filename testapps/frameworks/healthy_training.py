@@ -11,5 +11,5 @@ for step in range(30):
     loss = model(torch.randn(64, 256, device="cuda")).square().mean()
     loss.backward()
     optimizer.step()
-print(f"rank {rank}: trained", flush=True)
+print(f"rank {rank}: trained\n", end="", flush=True)
 dist.destroy_process_group()
