@@ -17,7 +17,7 @@ use crate::api::{Class, ColdKind};
 use crate::model::{fills_device, in_turn, takes_time};
 use crate::Nanos;
 use std::cell::Cell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Something that one stream waits for on another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,6 +144,8 @@ pub(super) struct Paths<'a> {
     busy: HashMap<u32, &'a BusyStream>,
     /// Of each stream the first event that a thread has polled and that is not complete: when it was recorded.
     not_ready: HashMap<u32, Nanos>,
+    /// The stream of each wait for a value, and when it was submitted.
+    waits: HashSet<(u32, Nanos)>,
     ways: Cell<u32>,
 }
 
@@ -160,7 +162,8 @@ impl<'a> Paths<'a> {
                 *first = recorded.min(*first);
             }
         }
-        Self { snapshot, busy, not_ready, ways: Cell::new(0) }
+        let waits = snapshot.waits.iter().map(|wait| (wait.stream.number, wait.at)).collect();
+        Self { snapshot, busy, not_ready, waits, ways: Cell::new(0) }
     }
 
     /// What the operations of a stream that were submitted until then wait for; `None` if they are known to be complete.
@@ -191,11 +194,10 @@ impl<'a> Paths<'a> {
         });
         on_the_way.pop();
         // What an event waits for may have ended. A collective of this stream is likelier not to.
-        let found = found.map(|path| match self.runs(busy, until, on_the_way.is_empty()) {
-            Some(own @ Path { end: End::Peers(_), .. })
-                if matches!(path.end, End::Runs(_)) && path.barrier().is_none() =>
-            {
-                own
+        let own = || self.runs(busy, until, on_the_way.is_empty());
+        let found = found.map(|path| match path.end {
+            End::Runs(_) if path.barrier().is_none() => {
+                own().filter(|own| matches!(own.end, End::Peers(_))).unwrap_or(path)
             }
             _ => path,
         });
@@ -209,7 +211,7 @@ impl<'a> Paths<'a> {
             _ => path,
         });
         let found = found.or_else(|| self.filled(busy, until));
-        found.or_else(|| self.runs(busy, until, on_the_way.is_empty()))
+        found.or_else(own)
     }
 
     /// The operation that may still run, of those submitted until then. `None` where none of them takes time: what takes none is done as
@@ -219,9 +221,8 @@ impl<'a> Paths<'a> {
         // Something before the first event that is not complete has not ended.
         let not_ready = self.not_ready.get(&busy.stream.number).copied().unwrap_or(Nanos::MAX);
         let number = busy.stream.number;
-        let waits = &self.snapshot.waits;
         // The path came through each wait for a value: it is satisfied.
-        let is_wait = |op: &OperationSeen| waits.iter().any(|w| w.stream.number == number && w.at == op.at);
+        let is_wait = |op: &OperationSeen| self.waits.contains(&(number, op.at));
         let timed = |until: Nanos| busy.timed().filter(move |op| op.at <= until && !is_wait(op));
         let until = until.min(not_ready);
         // A kernel that computes ends by itself. One that waits for peers does not, so it is the likelier one.
