@@ -3,7 +3,7 @@
 //! Must not: allocate for each record; a recording may hold tens of millions.
 
 use crate::format::Took;
-use crate::names::{lane_name, meant_at, Names};
+use crate::names::{lane_name, Names};
 use crate::output::{say, write_line, Output};
 use crate::source::{duration, Opened, Run};
 use crate::symbolize::Symbolizer;
@@ -415,7 +415,7 @@ impl<'a, 'o> Printer<'a, 'o> {
         if record.stream == 0 {
             return None;
         }
-        self.opened.recording.strings().stream(record.stream, meant_at(record))
+        self.opened.recording.strings().stream(record.stream, record.meant_at())
     }
 
     fn print(&mut self, entry: &Entry) -> io::Result<()> {
@@ -431,7 +431,7 @@ impl<'a, 'o> Printer<'a, 'o> {
         line.handle = stream.map(|stream| stream.handle);
         line.function = self.names.function_of(record);
         if let Some(noted) = HazardEvent::of(record, entry.thread) {
-            line.in_flight = self.in_flight.function(noted.other.function, meant_at(record));
+            line.in_flight = self.in_flight.function(noted.other.function, record.meant_at());
         }
         match self.format {
             Format::Json => {

@@ -38,16 +38,7 @@ impl<'a> Names<'a> {
 
     /// The name of a record's function.
     pub fn function_of(&mut self, record: &Record) -> Option<&str> {
-        self.function(record.function, meant_at(record))
-    }
-}
-
-/// The time at which to look up a record's numbers: the return of its call. A call in progress has the newest meaning.
-pub(crate) fn meant_at(record: &Record) -> Nanos {
-    if record.returned == 0 {
-        Nanos::MAX
-    } else {
-        record.returned
+        self.function(record.function, record.meant_at())
     }
 }
 

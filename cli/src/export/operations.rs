@@ -8,7 +8,6 @@
 
 use super::drawing::{Drawing, Facts};
 use super::perfetto::{Event, Track, Value, What};
-use crate::names::meant_at;
 use lazyguard_core::api::{Class, StreamKind, ValueWait, ValueWrite};
 use lazyguard_core::model::{Proven, Recorded, Remembered, Scope};
 use lazyguard_core::report::event_of_record;
@@ -96,7 +95,7 @@ impl Operations {
     /// Opens the stream of a record, and completes an earlier stream that had its number.
     fn stream<S: Source, W: Write>(&mut self, on: &mut Drawing<'_, S, W>, record: &Record) -> io::Result<()> {
         let number = record.stream;
-        let named = on.recording.strings().stream(number, meant_at(record));
+        let named = on.recording.strings().stream(number, record.meant_at());
         let known = on.recording.streams().iter().find(|s| s.number == number);
         let (handle, context, kind) = match (named, known) {
             (Some(named), _) => (named.handle, named.context, named.kind),

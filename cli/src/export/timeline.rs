@@ -8,7 +8,7 @@ use super::drawing::{Drawing, Facts};
 use super::judged::Shown;
 use super::operations::Operations;
 use super::perfetto::{Beginning, Event, Trace, Track, Value, What};
-use crate::names::{meant_at, Names};
+use crate::names::Names;
 use crate::symbolize::Symbolizer;
 use lazyguard_core::api::{Class, Code};
 use lazyguard_core::hazard::{Flags, HazardEvent};
@@ -248,7 +248,7 @@ impl<'a, S: Source, W: Write> Timeline<'a, S, W> {
         facts.add("what", Value::Text(code.map_or("", Code::title)), code.is_some());
         facts.add("call", Value::Text(record.entry_point.symbol()), true);
         facts.add("in flight on stream", Value::Unsigned(other.stream.into()), other.stream != 0);
-        let in_flight = self.drawing.names.function(other.function, meant_at(record));
+        let in_flight = self.drawing.names.function(other.function, record.meant_at());
         if let Some(function) = in_flight {
             facts.add("in flight", Value::Text(function), true);
         }

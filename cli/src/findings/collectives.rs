@@ -1,6 +1,5 @@
 //! The collectives of one process: its launches of kernels that wait for peers, in the order of their submission.
 
-use crate::names::meant_at;
 use crate::source::Opened;
 use crate::Failure;
 use lazyguard_core::api::Class;
@@ -39,7 +38,7 @@ impl Collectives {
             if record.entry_point.class() != Class::Launch || !record.submitted() || !succeeded {
                 return Ok(());
             }
-            let function = strings.function(record.function, meant_at(record));
+            let function = strings.function(record.function, record.meant_at());
             let Some(name) = function.and_then(|function| function.name).filter(|name| waits_for_peers(name)) else {
                 return Ok(());
             };

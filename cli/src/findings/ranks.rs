@@ -9,7 +9,7 @@
 
 use super::collect::{Course, Process, Stood};
 use super::hangs::ranks_in_words;
-use lazyguard_core::api::{counted, ordinal};
+use lazyguard_core::api::{counted, ordinal, Call};
 use lazyguard_core::diagnose::{Code, Culprit, ThreadActivity};
 use lazyguard_core::report::HangReport;
 use serde::Serialize;
@@ -218,11 +218,16 @@ fn doing(process: &Process, others_answered: bool) -> Option<String> {
         return (others_answered && report.is_none())
             .then(|| "and did not answer when it was asked for a report".to_owned());
     };
-    if let Some(call) = asked.snapshot.blocked.iter().find(|call| call.queries.is_none()) {
-        return Some(format!("and was in {}", call.call));
+    if let Some(call) = call_in_progress(asked) {
+        return Some(format!("and was in {call}"));
     }
     let python = report.into_iter().chain([asked]).find_map(|report| report.python.as_deref());
     Some(format!("and its main thread {}", main_thread(process, asked, python)))
+}
+
+/// The driver call that a process was in; polling is none.
+fn call_in_progress(asked: &HangReport) -> Option<&Call> {
+    asked.snapshot.blocked.iter().find(|call| call.queries.is_none()).map(|call| &call.call)
 }
 
 /// What the main thread of a process did that is in no driver call.
@@ -246,8 +251,8 @@ pub(super) fn when_it_was_ended(process: &Process) -> Option<String> {
     if process.course != Course::Killed || process.hang().is_some() {
         return None;
     }
-    Some(match asked.snapshot.blocked.iter().find(|call| call.queries.is_none()) {
-        Some(call) => format!("{who} was in {} when it was ended", call.call),
+    Some(match call_in_progress(asked) {
+        Some(call) => format!("{who} was in {call} when it was ended"),
         None => format!("{who} had no hang: its main thread {}", main_thread(process, asked, asked.python.as_deref())),
     })
 }

@@ -154,10 +154,10 @@ fn one_process_or_none_in_a_collective_is_not_compared() {
 fn the_main_thread_is_the_last_that_the_interpreter_writes() {
     let stacks =
         "Thread 0x7f01 (most recent call first):\n  File \"/usr/lib/python3.11/threading.py\", line 331 in wait\n\n\
-                  Current thread 0x7f02 (most recent call first):\n  File \"/work/nccl_job.py\", line 7 in stall\n  \
-                  File \"/work/nccl_job.py\", line 20 in <module>\n";
+                  Current thread 0x7f02 (most recent call first):\n  File \"/srv/job/nccl_job.py\", line 7 in stall\n  \
+                  File \"/srv/job/nccl_job.py\", line 20 in <module>\n";
     assert_eq!(python_place(stacks).as_deref(), Some("nccl_job.py:7 in stall"));
-    let in_a_library = stacks.replace("/work/nccl_job.py\", line 7", "/usr/lib/python3.11/selectors.py\", line 415");
+    let in_a_library = stacks.replace("/srv/job/nccl_job.py\", line 7", "/usr/lib/python3.11/selectors.py\", line 415");
     let place = python_place(&in_a_library);
     assert_eq!(place.as_deref(), Some("nccl_job.py:20 in <module>, which has led to selectors.py:415 in stall"));
     assert_eq!(python_place("this interpreter has no function"), None);

@@ -27,15 +27,6 @@ fn function_name(texts: &StringTable, number: u32, returned: Nanos) -> Option<St
     Some(function.name.map_or_else(|| format!("function {:#x}", function.handle), str::to_owned))
 }
 
-/// The time at which to look up a record's numbers: the return of its call. A call in progress has the newest meaning.
-fn meant_at(record: &Record) -> Nanos {
-    if record.returned == 0 {
-        Nanos::MAX
-    } else {
-        record.returned
-    }
-}
-
 /// A recording, seen through numbers.
 pub(super) struct View<'a, S> {
     pub recording: &'a Recording<S>,
@@ -87,7 +78,7 @@ impl<S: Source> View<'_, S> {
         OperationSeen {
             at: record.entered,
             call: record.entry_point.into(),
-            function: function_name(self.recording.strings(), record.function, meant_at(record)),
+            function: function_name(self.recording.strings(), record.function, record.meant_at()),
             launch: matches!(extent, Some(Extent::Grid { .. })).then(|| record.launch_key()),
             extent,
             launches: None,
@@ -171,7 +162,7 @@ impl<S: Source> View<'_, S> {
             thread_name: thread.map(|thread| thread.name.clone()).unwrap_or_default(),
             operations,
             call: newest.entry_point.into(),
-            function: function_name(self.recording.strings(), newest.function, meant_at(newest)),
+            function: function_name(self.recording.strings(), newest.function, newest.meant_at()),
             caller: newest.caller,
         }
     }
@@ -271,8 +262,8 @@ impl<S: Source> View<'_, S> {
                     call: record.entry_point.into(),
                     kind: load.kind,
                     context: self.context_handle(u32::from(record.context)),
-                    function: function_name(self.recording.strings(), record.function, meant_at(record)),
-                    stream: self.stream_ref_then(record.stream, meant_at(record)),
+                    function: function_name(self.recording.strings(), record.function, record.meant_at()),
+                    stream: self.stream_ref_then(record.stream, record.meant_at()),
                     thread: load.thread,
                     caller: record.caller,
                     first_launch: load.first_launch,

@@ -156,6 +156,14 @@ impl Record {
         self.flags & flag::SUBMITTED != 0
     }
 
+    /// The time at which to look up its numbers: the return of its call. A call in progress has the newest meaning.
+    pub fn meant_at(&self) -> Nanos {
+        match self.returned {
+            0 => Nanos::MAX,
+            returned => returned,
+        }
+    }
+
     /// How long the call took; 0 while it is in progress.
     pub fn took(&self) -> Nanos {
         self.returned.saturating_sub(self.entered)
