@@ -14,7 +14,7 @@ import json
 import struct
 import sys
 
-KINDS = {0, 1, 2, 3, 4, 5, 8, 9, 10, 11}
+KINDS = {0, 1, 2, 3, 4, 5, 8, 9, 10, 11, 13}
 STATES = {1: "guarded", 2: "ended", 3: "stepped aside"}
 THREAD_STATES = {0: "free", 1: "alive", 2: "ended"}
 STREAM_KINDS = ["unknown", "blocking", "non-blocking", "legacy default", "per-thread default"]
@@ -97,6 +97,25 @@ class Segment:
 
 
 def call_in_progress(data, header, thread):
+    return driver_call_in_progress(data, header, thread) or outer_call(thread)
+
+
+def outer_call(thread):
+    """The call of NCCL that a thread is in."""
+    if thread[1] != 1 or thread[13] == 0:
+        return None
+    return record([thread[13] & 0xFFFF | 13 << 16, thread[14], 0, 0, 0xFFFFFFFF << 32, 0, 0, thread[13] >> 32 << 32])
+
+
+def communicators(header):
+    for index in range(48):
+        entry = Words(header.data[(96 + index * 8) * 8:][:64])
+        if entry[0] > 1:
+            yield {"number": index + 1, "rank": [low(entry[2]), high(entry[2])] if high(entry[2]) else None,
+                   **entry.named(handle=0, id=1, born=3, ended=4, collectives=5, last=6)}
+
+
+def driver_call_in_progress(data, header, thread):
     mark = thread[4]
     lane = (mark >> 16 & 0xFF) - 1
     if thread[1] != 1 or mark == 0:
@@ -150,7 +169,7 @@ def streams(data, header, idle_until):
 
 
 def texts(data, header):
-    names, found = {}, {"functions": [], "stream_texts": [], "files": [], "settings": [], "notes": []}
+    names, found = {}, {"functions": [], "stream_texts": [], "files": [], "settings": [], "notes": [], "communicator_names": []}
     used = Words(data[header[15] : header[15] + min(header[16], header[21])])
     place = 0
     while place < len(used.words):
@@ -171,10 +190,12 @@ def texts(data, header):
         elif kind == 6:
             found["stream_texts"].append({"number": low(entry[2]), "at": at, "context": high(entry[2]), "handle": entry[3],
                                           "kind": STREAM_KINDS[entry[4]]})
+        elif kind == 8:
+            found["communicator_names"].append({"number": low(entry[2]), "at": at, "name": entry.counted_text(3)})
         place += size // 8
     for function in found["functions"]:
         function["name"] = names.get(function["name"])
-    for numbered in ("functions", "stream_texts"):
+    for numbered in ("functions", "stream_texts", "communicator_names"):
         found[numbered].sort(key=lambda one: (one["number"], one["at"]))
     return found
 
@@ -208,7 +229,7 @@ def read(data):
            "rank": header.text(88, 32), "lazyguard": header.text(92, 32),
            **header.named(file_bytes=2, armed_unix_nanos=4, armed_monotonic_nanos=5, process_start_ticks=6, last_seen=8,
                           without_entry=23, texts_lost=22, former_calls=24, former_launches=25),
-           "threads": list(threads(data, header)), "contexts": list(contexts(data, header)), **texts(data, header)}
+           "threads": list(threads(data, header)), "contexts": list(contexts(data, header)), "communicators": list(communicators(header)), **texts(data, header)}
     idle_until = {context["number"]: context["idle_until"] for context in out["contexts"]}
     out["streams"] = list(streams(data, header, idle_until))
     out["lanes"] = [{"segments": high(header[at]), "present": 0, **header.named(overwritten=at + 2, dropped=at + 4, released=at + 3)}

@@ -11,7 +11,7 @@ use crate::{Failure, Outcome};
 use lazyguard_core::api::{Class, Quantity};
 use lazyguard_core::diagnose::ThreadActivity;
 use lazyguard_core::hazard::{Flags, HazardEvent};
-use lazyguard_core::report::{event_of, event_of_record, EVENTS};
+use lazyguard_core::report::{arguments_in_words, event_of, event_of_record, EVENTS};
 use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::read::{Entry, StreamText};
 use lazyguard_core::trace::{Kind, Lane, Payload, Record};
@@ -288,6 +288,15 @@ struct Line<'a> {
     /// The address of a host function that begins or returns.
     #[serde(skip_serializing_if = "Option::is_none")]
     host_function: Option<u64>,
+    /// Of a call of NCCL: the number of the communicator.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    communicator: Option<u32>,
+    /// Of a collective its number among those of the communicator, of a send or receive among those; the first is 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sequence: Option<u32>,
+    /// Of a collective, a send or a receive: what it is about, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    about: Option<String>,
     /// What the guard saw, or the driver answered, while a call was blocked.
     #[serde(skip_serializing_if = "Option::is_none")]
     seen: Option<String>,
@@ -319,7 +328,7 @@ impl<'a> Line<'a> {
     fn of(entry: &Entry) -> Self {
         let record = &entry.record;
         let class = record.entry_point.class();
-        let is_call = record.kind.is_call();
+        let is_call = record.kind.is_call() || record.kind == Kind::Communication;
         let returned = record.returned != 0;
         let in_progress = is_call && !returned;
         let payload = record.payload();
@@ -331,7 +340,8 @@ impl<'a> Line<'a> {
         let noted = HazardEvent::of(record, entry.thread);
         let mut line = Self {
             at_ns: record.entered,
-            took_ns: returned.then(|| record.took()),
+            // A call of NCCL is recorded when it is made.
+            took_ns: (returned && record.kind != Kind::Communication).then(|| record.took()),
             event: event_of_record(record.kind, class),
             call: record.entry_point.symbol(),
             result: (is_call && returned).then_some(record.result),
@@ -379,6 +389,11 @@ impl<'a> Line<'a> {
                 (line.refused, line.left_out) = (Some(preload.refused), Some(preload.left_out));
             }
             Payload::HostCall { function, .. } => line.host_function = Some(function),
+            Payload::Communication(about) => {
+                line.communicator = Some(about.communicator).filter(|&number| number != 0);
+                line.sequence = Some(about.number).filter(|&number| number != 0);
+                line.about = line.sequence.map(|_| arguments_in_words(record.entry_point, &about));
+            }
             _ => line.seen = seen(record),
         }
         line
@@ -514,6 +529,15 @@ impl fmt::Display for Text<'_> {
         }
         if let (Some([x, y, z]), Some([bx, by, bz])) = (line.grid, line.block) {
             write!(out, " <<<{x}x{y}x{z}, {bx}x{by}x{bz}, {}>>>", line.shared_bytes.unwrap_or(0))?;
+        }
+        if let Some(about) = &line.about {
+            write!(out, " of {about}")?;
+        }
+        if let Some(communicator) = line.communicator {
+            write!(out, " on communicator {communicator}")?;
+        }
+        if let Some(sequence) = line.sequence {
+            write!(out, ", number {sequence}")?;
         }
         if let (Some(address), Some(value)) = (line.address, line.value) {
             match line.condition {

@@ -32,7 +32,7 @@ fn a_short_run_is_read_as_it_went() {
         .filter(|entry| entry.record.entry_point.symbol() == "cuLaunchKernel")
         .map(|entry| (entry.number, extent(&entry.record), entry.record.entered))
         .collect();
-    // Three segments of eight; the first was overwritten by the one that the thread is in, or by the other thread's.
+    // Four segments of eight; the first was overwritten by the one that the thread is in, or by the other thread's.
     let first = launches.first().map_or(0, |launch| launch.0);
     assert!(first > 0 && first % 8 == 0, "{launches:?}");
     assert_eq!(launches, (first..30).map(|n| (n, n, 10_000 + n * 2_000)).collect::<Vec<_>>());
@@ -43,11 +43,16 @@ fn a_short_run_is_read_as_it_went() {
         .collect();
     assert_eq!(queries, [(600, 4, 80_000, 87_000), (0, 1, 88_000, 89_000)]);
     let summary = recording.lanes()[Lane::Work as usize];
-    assert_eq!((summary.written(), summary.dropped), (32, 0));
-    let [main, worker] = recording.threads() else { panic!("{:?}", recording.threads()) };
+    assert_eq!((summary.written(), summary.dropped), (33, 0));
+    let [main, worker, caller] = recording.threads() else { panic!("{:?}", recording.threads()) };
     let call = main.call_in_progress.map(|call| (call.entry_point.symbol(), call.entered, call.stream));
     assert_eq!(call, Some(("cuStreamSynchronize", 110_000, 1)));
     assert_eq!((main.name.as_str(), main.calls, main.launches, worker.ended), ("main", 32, 30, 94_000));
+    let outer = caller.call_in_progress.map(|call| (call.entry_point.symbol(), call.kind, call.entered));
+    assert_eq!(outer, Some(("ncclAllReduce", Kind::Communication, 94_300)));
+    let [communicator] = recording.communicators() else { panic!("{:?}", recording.communicators()) };
+    assert_eq!((communicator.rank, communicator.collectives, communicator.last), (Some((3, 8)), 1, 94_300));
+    assert_eq!(recording.strings().communicator(communicator.number, 94_300), Some("data_parallel"));
     let function = recording.strings().function(1, 10_000).expect("the function");
     assert_eq!((function.name, function.owner), (Some("_Z6kernelPf"), 0xb001));
 }

@@ -78,8 +78,8 @@ impl<'a, S: Source, W: Write> Timeline<'a, S, W> {
         match record.kind {
             Kind::Hazard => return self.hazard(entry),
             Kind::Preload => return self.preload(entry),
-            // Not an action of the program.
-            Kind::Seen | Kind::Activity => return Ok(()),
+            // Not an action of the program, or one that is shown by the driver calls in it.
+            Kind::Seen | Kind::Activity | Kind::Communication => return Ok(()),
             Kind::HostBegins | Kind::HostEnds => return self.ended(entry),
             Kind::Call | Kind::ColdFunction | Kind::ColdModule | Kind::Queries => {}
         }

@@ -1,13 +1,14 @@
 //! Driver functions: their names, versions and classes; and the words that all other modules share.
 //!
-//! Must not: hold a fact of a function that `table.rs` does not hold (everything here is derived from that table at compile time),
-//! or depend on another module.
+//! Must not: hold a fact of a function that `table.rs` or `nccl.rs` does not hold (everything here is derived from those tables at
+//! compile time), or depend on another module.
 
 mod activity;
 mod call;
 mod code;
 mod load;
 mod memory;
+mod nccl;
 mod quantity;
 pub mod result;
 mod stream;
@@ -18,12 +19,13 @@ pub use call::Call;
 pub use code::Code;
 pub use load::ColdKind;
 pub use memory::{Condition, Stores, ValueWait, ValueWrite};
+pub use nccl::{data_type_name, operator_name};
 pub use quantity::{counted, lasted, ordinal, time_of_day, Quantity};
 pub use stream::{oldest_outstanding, Operation, StreamKind};
 
 /// What a driver function does to loading and waiting; the hooks, the gate and the diagnosis branch on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // The names are the driver documentation's own groups.
+#[allow(missing_docs)] // The names are the driver documentation's own groups; the last five are those of NCCL.
 pub enum Class {
     Init,
     Lookup,
@@ -73,6 +75,11 @@ pub enum Class {
     CopyAsync,
     Set,
     SetAsync,
+    CommunicatorCreate,
+    CommunicatorEnd,
+    Collective,
+    PointToPoint,
+    CollectiveGroup,
 }
 
 impl Class {
@@ -129,7 +136,7 @@ impl Class {
     }
 }
 
-/// An exported driver symbol that LazyGuard interposes, as an index into [`ENTRY_POINTS`].
+/// An exported symbol that LazyGuard interposes, as an index into [`ENTRY_POINTS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct EntryPoint(u16);
 
@@ -138,7 +145,7 @@ pub struct EntryPoint(u16);
 pub struct EntryPointInfo {
     /// The number that records carry; never reused.
     pub id: u16,
-    /// The symbol `libcuda.so.1` exports.
+    /// The symbol that the driver exports, or NCCL.
     pub symbol: &'static str,
     /// The name by which `cuGetProcAddress` knows it.
     pub base: &'static str,
@@ -173,6 +180,11 @@ impl EntryPoint {
     /// Its facts.
     pub const fn info(self) -> &'static EntryPointInfo {
         &ENTRY_POINTS[self.0 as usize]
+    }
+
+    /// Whether it is a function of the driver; else it is one of NCCL.
+    pub const fn is_of_driver(self) -> bool {
+        self.index() < DRIVER_ENTRY_POINTS.len()
     }
 
     /// What it does.
@@ -226,8 +238,8 @@ macro_rules! define_entry_points {
         $class:ident $args:tt => $family:ident :: $hook:ident $used:tt;
         { $( $id:literal $symbol:ident $base:ident $since:literal $convention:ident; )+ }
     )+) => {
-        /// Every entry point, in the table's order.
-        pub const ENTRY_POINTS: &[EntryPointInfo] = &[
+        /// The entry points of the driver, in the table's order.
+        pub const DRIVER_ENTRY_POINTS: &[EntryPointInfo] = &[
             $($(EntryPointInfo {
                 id: $id,
                 symbol: stringify!($symbol),
@@ -243,6 +255,39 @@ macro_rules! define_entry_points {
 }
 
 crate::with_driver_api!(define_entry_points);
+
+macro_rules! define_nccl_entry_points {
+    ($( $id:literal $class:ident $symbol:ident $args:tt => $hook:ident $used:tt; )+) => {
+        /// The entry points of NCCL, in the table's order.
+        pub const NCCL_ENTRY_POINTS: &[EntryPointInfo] = &[
+            $(EntryPointInfo {
+                id: $id,
+                symbol: stringify!($symbol),
+                base: stringify!($symbol),
+                since: 0,
+                per_thread: false,
+                class: Class::$class,
+            },)+
+        ];
+    };
+}
+
+crate::with_nccl_api!(define_nccl_entry_points);
+
+/// Every entry point: those of the driver, then those of NCCL.
+pub const ENTRY_POINTS: &[EntryPointInfo] = &{
+    let mut all = [DRIVER_ENTRY_POINTS[0]; DRIVER_ENTRY_POINTS.len() + NCCL_ENTRY_POINTS.len()];
+    let mut index = 0;
+    while index < all.len() {
+        all[index] = if index < DRIVER_ENTRY_POINTS.len() {
+            DRIVER_ENTRY_POINTS[index]
+        } else {
+            NCCL_ENTRY_POINTS[index - DRIVER_ENTRY_POINTS.len()]
+        };
+        index += 1;
+    }
+    all
+};
 
 /// The index of each id's entry point; past the end of the forms where there is none.
 static BY_ID: [u16; largest_id() + 1] = {

@@ -110,7 +110,7 @@ impl SnapshotBuilder {
         let record = &entry.record;
         self.last = self.last.max(record.entered).max(record.returned);
         match record.kind {
-            Kind::Hazard | Kind::Preload => return,
+            Kind::Hazard | Kind::Preload | Kind::Communication => return,
             Kind::Seen | Kind::Activity => return self.seen(record),
             Kind::HostBegins | Kind::HostEnds => return self.host_function(entry),
             Kind::ColdFunction | Kind::ColdModule => {

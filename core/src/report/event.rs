@@ -6,7 +6,7 @@ use crate::api::Class;
 use crate::trace::Kind;
 
 /// Every word that [`event_of`] and [`event_of_record`] can give.
-pub const EVENTS: [&str; 19] = [
+pub const EVENTS: [&str; 20] = [
     "launch",
     "graph_launch",
     "synchronize",
@@ -25,6 +25,7 @@ pub const EVENTS: [&str; 19] = [
     "host_function",
     "stream",
     "capture",
+    "communication",
     "other",
 ];
 
@@ -53,6 +54,11 @@ pub const fn event_of(class: Class) -> &'static str {
         Class::HostFunction => "host_function",
         Class::StreamCreate | Class::StreamDestroy => "stream",
         Class::Capture => "capture",
+        Class::CommunicatorCreate
+        | Class::CommunicatorEnd
+        | Class::Collective
+        | Class::PointToPoint
+        | Class::CollectiveGroup => "communication",
         Class::Init
         | Class::Lookup
         | Class::Query
@@ -78,6 +84,7 @@ pub const fn event_of_record(kind: Kind, class: Class) -> &'static str {
         Kind::Preload => "preload",
         Kind::HostBegins => "host_function_begins",
         Kind::HostEnds => "host_function_ends",
+        Kind::Communication => "communication",
         Kind::Seen | Kind::Activity => "seen",
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Must not: decide anything. [`crate::diagnose`] decides, and the shim counts.
 
+mod communication;
 mod dump;
 mod event;
 mod hang;
@@ -13,6 +14,7 @@ mod summary;
 mod text;
 
 pub use crate::demangle::demangle;
+pub use communication::{arguments_in_words, collective_name};
 pub use dump::{is_last, DumpReport};
 pub use event::{event_of, event_of_record, EVENTS};
 pub use hang::{HangReport, Outcome};

@@ -37,11 +37,13 @@ pub enum PassThrough {
     SecondDriver,
     /// The driver itself asks for one of its functions.
     AskedByDriver,
+    /// The function lies in an NCCL other than the one that is followed.
+    SecondNccl,
 }
 
 impl PassThrough {
     /// All of them, each at its own number.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::NotArmed,
         Self::SteppedAside,
         Self::ForkedChild,
@@ -56,6 +58,7 @@ impl PassThrough {
         Self::UnknownVersion,
         Self::SecondDriver,
         Self::AskedByDriver,
+        Self::SecondNccl,
     ];
 
     /// What was passed through, and why.
@@ -75,6 +78,7 @@ impl PassThrough {
             Self::UnknownVersion => "look-ups of an unknown version of a function",
             Self::SecondDriver => "look-ups answered by a second driver",
             Self::AskedByDriver => "look-ups by the driver itself",
+            Self::SecondNccl => "look-ups answered by a second NCCL",
         }
     }
 }

@@ -12,6 +12,7 @@
 
 mod caches;
 mod call_step;
+mod communicators;
 mod context;
 mod functions;
 mod hash;
@@ -26,6 +27,7 @@ mod tracker;
 
 pub use crate::api::{ColdKind, Operation, StreamKind};
 pub use call_step::CallStep;
+pub use communicators::{Communicator, Communicators};
 pub use context::{Context, Function, FunctionKind};
 pub use launch_cache::{FastLaunch, FastOperation, Known, LaunchFacts};
 pub use load::InFlight;

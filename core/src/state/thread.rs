@@ -119,6 +119,7 @@ impl ThreadSlot {
         self.recorder.keep_counts(calls, launches);
         self.depth.store(0, Ordering::Relaxed);
         self.set(place::MARK, 0);
+        self.set(place::OUTER, 0);
         // A reader that sees anything of the new thread sees the mark cleared (see `published`).
         fence(Ordering::Release);
         self.set(place::WHO, u64::from(number) | u64::from(thread) << 32);
@@ -205,6 +206,48 @@ impl ThreadSlot {
     #[inline]
     pub fn leave(&self) {
         self.depth.store(0, Ordering::Relaxed);
+    }
+
+    // --- calls of NCCL, which have driver calls inside ---
+
+    /// The owner enters a call of NCCL; `false` if it is in one already, which made this one.
+    pub fn enter_outer(&self, entry_point: EntryPoint, communicator: u32, caller: Caller, now: Nanos) -> bool {
+        // A call that was left by a jump or an exception is further in than its successor: see `abandoned`.
+        if self.get(place::OUTER) != 0 && (caller.stack as u64) < self.get(place::OUTER_STACK) {
+            return false;
+        }
+        self.set(place::OUTER_ENTERED, now);
+        self.set(place::OUTER_STACK, caller.stack as u64);
+        // Release: partner of the Acquire in `outer`.
+        let outer = u64::from(entry_point.id()) | u64::from(communicator) << 32;
+        self.entry[place::OUTER].store(outer, Ordering::Release);
+        true
+    }
+
+    /// The owner leaves the call of NCCL.
+    pub fn leave_outer(&self) {
+        self.set(place::OUTER, 0);
+    }
+
+    /// The call of NCCL that the owner is in.
+    fn outer(&self, thread: u32, serial: u64) -> Option<PublishedCall> {
+        let outer = self.entry[place::OUTER].load(Ordering::Acquire);
+        let entry_point = EntryPoint::by_id(outer as u16).filter(|_| self.in_use())?;
+        let call = PublishedCall {
+            thread,
+            entry_point,
+            entered: self.get(place::OUTER_ENTERED),
+            context: 0,
+            stream: 0,
+            function: 0,
+            cold: 0,
+            serial,
+            frame: self.get(place::OUTER_STACK) as usize,
+            caller: 0,
+            frame_register: 0,
+        };
+        fence(Ordering::Acquire);
+        (self.get(place::OUTER) == outer).then_some(call)
     }
 
     /// The owner launches a kernel.
@@ -406,7 +449,8 @@ impl ThreadSlot {
             // behind the end of a mark; a reader that sees the new number does not see the former mark.
             let who = self.entry[place::WHO].load(Ordering::Acquire);
             let serial = self.entry[place::CALLS].load(Ordering::Acquire);
-            let call = self.under_mark((who >> 32) as u32, serial);
+            let thread = (who >> 32) as u32;
+            let call = self.under_mark(thread, serial).or_else(|| self.outer(thread, serial));
             fence(Ordering::Acquire);
             if self.get(place::CALLS) == serial && self.get(place::WHO) == who {
                 return call;

@@ -1,5 +1,6 @@
 //! All that is known of one process.
 
+use super::communicators::Communicators;
 use super::context::{Context, Function};
 use super::hash::ByHandle;
 use super::load::InFlight;
@@ -176,6 +177,13 @@ impl Tracker {
     /// All slots, also those not in use.
     pub fn threads(&self) -> impl Iterator<Item = (u32, &ThreadSlot)> {
         self.threads.iter()
+    }
+
+    // --- communicators ---
+
+    /// The communicators of NCCL.
+    pub fn communicators(&self) -> Communicators {
+        Communicators::of(self.recorder)
     }
 
     // --- contexts ---

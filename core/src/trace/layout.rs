@@ -51,6 +51,8 @@ pub mod header {
     pub const HOST: std::ops::Range<usize> = 80..88;
     pub const RANK: std::ops::Range<usize> = 88..92;
     pub const LAZYGUARD: std::ops::Range<usize> = 92..96;
+    pub const COMMUNICATORS: usize = 96;
+    pub const COMMUNICATOR_COUNT: usize = 48;
 }
 
 /// Values of [`header::STATE`].
@@ -87,12 +89,31 @@ pub mod thread {
     pub const BORN: usize = 9;
     pub const ENDED: usize = 10;
     pub const NAME: std::ops::Range<usize> = 11..13;
+    pub const OUTER: usize = 13;
+    pub const OUTER_ENTERED: usize = 14;
+    pub const OUTER_STACK: usize = 15;
     pub const SPARE: usize = 16;
     pub const STATE_FREE: u64 = 0;
     pub const STATE_ALIVE: u64 = 1;
     pub const STATE_ENDED: u64 = 2;
     /// In the mark, in place of the lane: the record is the spare one.
     pub const MARK_SPARE: u64 = 255;
+}
+
+/// Words of a communicator's entry, in the header.
+pub mod communicator {
+    #![allow(missing_docs)]
+    pub const WORDS: usize = 8;
+    pub const HANDLE: usize = 0;
+    pub const ID: usize = 1;
+    pub const RANK: usize = 2;
+    pub const BORN: usize = 3;
+    pub const ENDED: usize = 4;
+    pub const COLLECTIVES: usize = 5;
+    pub const LAST: usize = 6;
+    pub const OTHERS: usize = 7;
+    /// In [`HANDLE`]: the entry is being filled in.
+    pub const BEING_TAKEN: u64 = 1;
 }
 
 /// Words of a context's entry.
@@ -136,6 +157,7 @@ pub mod text {
     pub const SETTING: u16 = 4;
     pub const NOTE: u16 = 5;
     pub const STREAM: u16 = 6;
+    pub const COMMUNICATOR: u16 = 8;
 }
 
 /// Words of a segment before its records.
@@ -280,6 +302,12 @@ mod tests {
     #[test]
     fn a_threads_entry_ends_with_its_spare_record() {
         assert_eq!(thread::SPARE + record::WORDS, thread::WORDS);
+    }
+
+    #[test]
+    fn the_communicators_lie_in_the_header() {
+        let end = header::COMMUNICATORS + header::COMMUNICATOR_COUNT * communicator::WORDS;
+        assert!(header::LAZYGUARD.end <= header::COMMUNICATORS && end <= HEADER_BYTES / WORD);
     }
 
     #[test]

@@ -40,7 +40,7 @@ mod recorder;
 pub use follow::{Followed, Follower};
 pub use lane::{Keep, Lane, SLOW_NANOS};
 pub use payload::{Launch, Payload};
-pub use raw::{HazardNumbers, Image, LaunchKey, Preload, RawPayload};
+pub use raw::{Communication, HazardNumbers, Image, LaunchKey, Preload, RawPayload};
 pub use record::{Kind, Record, WORDS};
 pub use recorder::{
     put_record, put_text, LaneCounts, Look, Owner, Place, ProcessFacts, Recorder, SegmentWriter, StartFacts,

@@ -3,7 +3,7 @@
 //! Must not: leave a bit to be taken apart elsewhere, or fail on words that make no sense.
 
 use super::layout::flag;
-use super::raw::{HazardNumbers, Image, LaunchKey, Preload, RawPayload, LARGEST};
+use super::raw::{Communication, HazardNumbers, Image, LaunchKey, Preload, RawPayload, LARGEST};
 use super::record::{Kind, Record};
 use crate::api::{Class, ThreadActivity, ValueWait, ValueWrite};
 
@@ -63,6 +63,8 @@ pub enum Payload {
         /// What it does.
         doing: Option<ThreadActivity>,
     },
+    /// A call of NCCL.
+    Communication(Communication),
     /// The driver was asked whether the stream is idle, and the result is the answer.
     StreamAnswer,
     /// The driver says that this event is complete.
@@ -134,6 +136,7 @@ impl Record {
             }),
             Kind::HostBegins | Kind::HostEnds => Payload::HostCall { function: detail, submitted: extent },
             Kind::Activity => self.activity(),
+            Kind::Communication => Payload::Communication(self.raw.about_communication()),
             Kind::Seen => match self.entry_point.class() {
                 // As it was recorded before an activity had a kind of its own.
                 Class::Init => self.activity(),
@@ -249,6 +252,15 @@ mod tests {
         let preload = Preload { loaded: 12, refused: 3, left_out: 5, owner: 0xb1 };
         let warm = Launch { grid: [7, 8, 9], block: [32, 2, 1], shared_bytes: Some(99), owner: None };
         let image = Image::of(image::PTX | image::PRINTS);
+        let collective = Communication {
+            communicator: 3,
+            number: u32::MAX,
+            count: 1 << 40,
+            data_type: 7,
+            operator: Some(0),
+            root: None,
+        };
+        let send = Communication { operator: None, root: Some(1023), ..collective };
         for (symbol, kind, raw, expect) in [
             ("cuLaunchKernel", Kind::Call, launch, Payload::Launch(warm)),
             (
@@ -272,6 +284,10 @@ mod tests {
                 Payload::Write(ValueWrite { at: 0, address: 8, value: 7, stream: 0, wide: false })
             }),
             ("cuCtxSynchronize", Kind::Call, RawPayload::about(1), Payload::None),
+            ("ncclAllReduce", Kind::Communication, RawPayload::communication(collective), {
+                Payload::Communication(collective)
+            }),
+            ("ncclSend", Kind::Communication, RawPayload::communication(send), Payload::Communication(send)),
         ] {
             assert_eq!(record(symbol, kind, raw).payload(), expect, "{symbol} {kind:?}");
         }

@@ -84,6 +84,27 @@ impl Image {
     }
 }
 
+/// What a call of NCCL is about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Communication {
+    /// The communicator's number in the recording, or 0 where it has none.
+    pub communicator: u32,
+    /// Its number among the collectives of the communicator, the first is 1; of a send or receive, among those of the
+    /// communicator. 0 of another call.
+    pub number: u32,
+    /// Elements, as the program passed them.
+    pub count: u64,
+    /// The value of `ncclDataType_t`.
+    pub data_type: u16,
+    /// The value of `ncclRedOp_t`.
+    pub operator: Option<u16>,
+    /// The root of a collective that has one, or the peer of a send or receive: ranks of the communicator.
+    pub root: Option<u16>,
+}
+
+/// In place of an operator or a root: there is none.
+const NO_SUCH: u32 = 0xffff;
+
 /// The largest number that fits into the three short ones together.
 pub(super) const LARGEST: u64 = (1 << 48) - 1;
 
@@ -176,6 +197,30 @@ impl RawPayload {
             three: capped(distance, LARGEST),
             extent: code as u64 | (other_entry_point as u64) << 16 | (marks as u64) << 32 | (class as u64 & 0xf) << 48,
             detail: other_stream as u64 | (function_or_thread as u64) << 32,
+        }
+    }
+
+    /// A call of NCCL.
+    pub fn communication(about: Communication) -> Self {
+        let Communication { communicator, number, count, data_type, operator, root } = about;
+        let or_none = |number: Option<u16>| number.map_or(NO_SUCH, u32::from);
+        Self {
+            three: packed([u32::from(data_type), or_none(operator), or_none(root)], 16),
+            extent: count,
+            detail: u64::from(number) | u64::from(communicator) << 32,
+        }
+    }
+
+    /// What [`RawPayload::communication`] was made of.
+    pub(super) fn about_communication(&self) -> Communication {
+        let some = |number: u64| (number as u32 & NO_SUCH != NO_SUCH).then_some(number as u16);
+        Communication {
+            communicator: (self.detail >> 32) as u32,
+            number: self.detail as u32,
+            count: self.extent,
+            data_type: self.three as u16,
+            operator: some(self.three >> 16),
+            root: some(self.three >> 32),
         }
     }
 

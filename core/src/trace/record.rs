@@ -34,6 +34,9 @@ pub enum Kind {
     Seen = 10,
     /// What a thread does that is in no driver call, as the guard saw it when something stood still. The call says nothing.
     Activity = 11,
+    /// The program called a function of NCCL. The record is written at the call's entry, because the driver calls inside it leave
+    /// theirs; a second one follows only where the call fails.
+    Communication = 13,
 }
 
 impl Kind {
@@ -50,6 +53,7 @@ impl Kind {
             9 => Self::HostEnds,
             10 => Self::Seen,
             11 => Self::Activity,
+            13 => Self::Communication,
             _ => return None,
         })
     }

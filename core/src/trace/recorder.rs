@@ -250,6 +250,11 @@ impl<'a> Recorder<'a> {
         self.entry(self.shape.threads_at(), self.shape.threads, index)
     }
 
+    /// A communicator's entry.
+    pub fn communicator_entry(&self, index: usize) -> Option<&'a [AtomicU64; layout::communicator::WORDS]> {
+        self.entry(header::COMMUNICATORS, header::COMMUNICATOR_COUNT, index)
+    }
+
     /// A context's entry.
     pub fn context_entry(&self, index: usize) -> Option<&'a [AtomicU64; layout::context::WORDS]> {
         self.entry(self.shape.contexts_at(), self.shape.contexts, index)
@@ -503,6 +508,11 @@ impl<'a> Recorder<'a> {
             return;
         }
         self.add_text(text::STREAM, now, &[u64::from(number) | u64::from(context) << 32, handle, kind], None);
+    }
+
+    /// The name that the program gave to a communicator.
+    pub fn add_communicator(&self, now: Nanos, number: u32, name: &str) {
+        self.add_text(text::COMMUNICATOR, now, &[u64::from(number)], Some(name));
     }
 
     // --- reading in the same process ---

@@ -76,6 +76,20 @@ pub fn dump<S: Source>(recording: &Recording<S>) -> Value {
             })
         })
         .collect();
+    let communicators: Vec<_> = recording
+        .communicators()
+        .iter()
+        .map(|one| {
+            json!({
+                "number": one.number, "handle": one.handle, "id": one.id, "rank": one.rank, "born": one.born,
+                "ended": one.ended, "collectives": one.collectives, "last": one.last,
+            })
+        })
+        .collect();
+    let names: Vec<_> = texts_read
+        .communicators()
+        .map(|(number, at, name)| json!({ "number": number, "at": at, "name": name }))
+        .collect();
     let lanes = recording.lanes().map(|lane| {
         json!({
             "segments": lane.segments, "present": lane.present, "overwritten": lane.overwritten, "dropped": lane.dropped,
@@ -124,6 +138,8 @@ pub fn dump<S: Source>(recording: &Recording<S>) -> Value {
         "former_launches": facts.former_launches,
         "threads": threads,
         "contexts": contexts,
+        "communicators": communicators,
+        "communicator_names": names,
         "streams": streams,
         "functions": texts_read.functions().map(|(number, at, f)| json!({
             "number": number, "at": at, "name": f.name, "handle": f.handle, "owner": f.owner, "kernel": f.kernel,

@@ -1,9 +1,9 @@
 //! A short run, recorded by the writer.
 
 use lazyguard_core::api::EntryPoint;
-use lazyguard_core::state::{FunctionKind, StreamKey, StreamKind, Tracker};
+use lazyguard_core::state::{Caller, FunctionKind, StreamKey, StreamKind, Tracker};
 use lazyguard_core::trace::layout::Shape;
-use lazyguard_core::trace::{Kind, ProcessFacts, RawPayload, Record, Recorder, StartFacts};
+use lazyguard_core::trace::{Communication, Kind, Lane, ProcessFacts, RawPayload, Record, Recorder, StartFacts};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A tracker over a new recording of this shape.
@@ -58,13 +58,14 @@ pub fn make(tracker: &Tracker, thread: u32, facts: &Record, result: i32) {
 
 /// See the module.
 pub fn written() -> Vec<u8> {
-    let shape = Shape { threads: 3, contexts: 2, streams: 3, text_bytes: 1024, segments: [3, 2, 2], records: 8 };
+    let shape = Shape { threads: 3, contexts: 2, streams: 3, text_bytes: 1024, segments: [4, 2, 2], records: 8 };
     let tracker = tracker(shape);
     let recorder = tracker.recorder();
     recorder.add_setting(0, "LAZYGUARD_HANG_AFTER=5s");
     recorder.add_file(0, 0x40_0000, 0x48_0000, 0, "/opt/job/bin/train");
     let main = tracker.begin_thread(4242, 1_000).expect("a slot");
     let worker = tracker.begin_thread(4243, 2_000).expect("a slot");
+    let caller = tracker.begin_thread(4244, 2_500).expect("a slot");
     let context = tracker.context(0x5500_1000, 3_000);
     let key = StreamKey { handle: 0x6000_0000, context: 0, thread: 0 };
     let stream = tracker.stream(key, context, StreamKind::NonBlocking, 4_000);
@@ -85,6 +86,24 @@ pub fn written() -> Vec<u8> {
     make(tracker, worker, &facts("cuMemAlloc_v2", 91_000), 0); // quick: leaves no record
     make(tracker, worker, &on(facts("cuStreamSynchronize", 92_000)), -1);
     tracker.end_thread(worker, 94_000);
+    let communicator = tracker.communicators().begin(0x7000_0010, 0xfeed_f00d, 94_100).expect("an entry");
+    communicator.set_rank(3, 8);
+    recorder.add_communicator(94_100, communicator.number, "data_parallel");
+    let entry_point = EntryPoint::by_symbol(b"ncclAllReduce").expect("a symbol of the table");
+    let about = Communication {
+        communicator: communicator.number,
+        number: communicator.count_collective(94_300),
+        count: 1 << 20,
+        data_type: 7,
+        operator: Some(0),
+        root: None,
+    };
+    let slot = tracker.thread(caller).expect("a thread");
+    let raw = RawPayload::communication(about);
+    let kind = Kind::Communication;
+    let called = Record { kind, raw, stream, entered: 94_300, returned: 94_310, ..Record::of(entry_point) };
+    slot.push(&called, Lane::Work);
+    assert!(slot.enter_outer(entry_point, communicator.number, Caller::default(), 94_300));
     recorder.add_note(95_000, "loaded 12 kernels ahead of use");
     recorder.seen_alive(100_000);
     let facts = on(facts("cuStreamSynchronize", 110_000));

@@ -124,6 +124,50 @@ pub fn observe(
     result
 }
 
+/// Makes a call of NCCL with the guard around it. The driver calls that NCCL makes in it are observed as any other. `before` says
+/// whether to publish the call; one that NCCL makes in another is not published. `after` runs where `wanted` says so of the result.
+#[inline(always)]
+pub fn around(
+    entry: Entry,
+    before: impl FnOnce(&mut Call) -> bool,
+    real: impl FnOnce() -> i32,
+    wanted: impl FnOnce(i32) -> bool,
+    after: impl FnOnce(&Call, i32),
+) -> i32 {
+    let mut call = None;
+    let armed = armed();
+    let published = armed.and_then(|guard| {
+        door::inside(|| {
+            begin(guard, entry, &mut call).is_some_and(|call| {
+                let published = before(call);
+                call.slot.leave();
+                published
+            })
+        })
+    });
+    let result = real();
+    if let (Some(true), Some(call)) = (published, &call) {
+        call.slot.leave_outer();
+    }
+    if published == Some(false) || !wanted(result) {
+        return result;
+    }
+    door::inside(|| {
+        let inside = match &mut call {
+            Some(call) => (call.guard.is_armed() && call.slot.enter(entry.caller)).then_some(call),
+            // NCCL itself has initialised the driver, and so armed the guard.
+            None if armed.is_none() => guard().and_then(|guard| begin(guard, entry, &mut call)),
+            None => None,
+        };
+        if let Some(call) = inside {
+            call.returned = call.guard.now();
+            after(call, result);
+            call.slot.leave();
+        }
+    });
+    result
+}
+
 /// The guard; a call without one is counted as passed through.
 #[inline(always)]
 fn armed() -> Option<&'static Guard> {

@@ -2,7 +2,7 @@
 //!
 //! The real function's answer for `RTLD_NEXT` and `RTLD_DEFAULT` depends on its caller, which it reads off the return address. So
 //! the export is a naked function: it jumps to the real `dlsym`, with the stack as the caller left it, for everything that does not
-//! concern the driver. [`crate::lookup::dlsym`] answers only names that begin with `cu` and are in the table of driver functions.
+//! concern the driver or NCCL. [`crate::lookup::dlsym`] answers only names that begin with `cu` or `nc` and are in a table of functions.
 //!
 //! Must not: allocate, lock, or use thread-local storage with a destructor.
 
@@ -30,9 +30,16 @@ pub unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut
         "cmp rdi, -1", // RTLD_NEXT
         "je 2f",
         "cmp byte ptr [rsi], 99", // 'c'
-        "jne 2f",
+        "jne 4f",
         "cmp byte ptr [rsi + 1], 117", // 'u'
         "jne 2f",
+        "jmp 5f",
+        "4:",
+        "cmp byte ptr [rsi], 110", // 'n'
+        "jne 2f",
+        "cmp byte ptr [rsi + 1], 99", // 'c'
+        "jne 2f",
+        "5:",
         "push rdi",
         "push rsi",
         "sub rsp, 8",
@@ -80,10 +87,18 @@ pub unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut
         "b.eq 2f",
         "ldrb w9, [x1]",
         "cmp w9, #99", // 'c'
-        "b.ne 2f",
+        "b.ne 4f",
         "ldrb w9, [x1, #1]",
         "cmp w9, #117", // 'u'
         "b.ne 2f",
+        "b 5f",
+        "4:",
+        "cmp w9, #110", // 'n'
+        "b.ne 2f",
+        "ldrb w9, [x1, #1]",
+        "cmp w9, #99", // 'c'
+        "b.ne 2f",
+        "5:",
         "stp x29, x30, [sp, #-32]!",
         "stp x0, x1, [sp, #16]",
         "mov x0, x1",
@@ -114,14 +129,14 @@ pub unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut
     )
 }
 
-/// Whether a name is one of the driver functions in the table, and the guard is not switched off.
+/// Whether a name is one of the functions in the tables, and the guard is not switched off.
 extern "C-unwind" fn concerns_driver(name: *const c_char) -> bool {
     // SAFETY: `dlsym`'s contract: a terminated string; null was sorted out before.
     let name = unsafe { CStr::from_ptr(name) };
     environment::switched_on() && EntryPoint::by_symbol(name.to_bytes()).is_some()
 }
 
-/// Answers a look-up of a driver function; with the real answer, should the guard fail at it.
+/// Answers a look-up of such a function; with the real answer, should the guard fail at it.
 extern "C-unwind" fn substitute(handle: *mut c_void, name: *const c_char, caller: *const c_void) -> *mut c_void {
     // SAFETY: as in `concerns_driver`.
     let name = unsafe { CStr::from_ptr(name) };

@@ -7,10 +7,14 @@
 
 use super::call::Entry;
 use super::caller::caller;
-use super::{context, copy, event, graph, host, launch, library, loading_mode, memop, module, proc_address, stream};
+use super::nccl::{Arguments, UniqueId, NONE};
+use super::{
+    context, copy, event, graph, host, launch, library, loading_mode, memop, module, nccl, proc_address, stream,
+};
 use crate::lookup::driver::{self, Handle, NOT_FOUND};
+use crate::lookup::nccl as real_nccl;
 use crate::lookup::table::{Hook, HookTable};
-use lazyguard_core::api::{EntryPoint, ENTRY_POINTS};
+use lazyguard_core::api::{EntryPoint, ENTRY_POINTS, NCCL_ENTRY_POINTS};
 use std::ffi::c_void;
 
 /// A pointer of the program's; what it points to depends on the function.
@@ -73,12 +77,46 @@ macro_rules! define_hooks {
         /// The hooks.
         pub static HOOKS: HookTable = HookTable {
             exports: [ $($( Hook($symbol as *const c_void), )+)+ ],
+            nccl: NCCL_HOOKS,
             loading_mode_for_runtime: Hook(loading_mode::for_runtime as *const c_void),
         };
     };
 }
 
 lazyguard_core::with_driver_api!(define_hooks);
+
+macro_rules! define_nccl_hook {
+    ($symbol:ident ($($arg:ident : $ty:ty),*) $hook:ident ($($used:expr),*)) => {
+        /// Stands for NCCL's function of this name.
+        ///
+        /// # Safety
+        /// As NCCL's function: the program's arguments are passed on as they are.
+        #[no_mangle]
+        pub unsafe extern "C-unwind" fn $symbol($($arg: $ty),*) -> i32 {
+            const FORM: EntryPoint = entry_point(stringify!($symbol));
+            let entry = Entry { entry_point: FORM, caller: caller() };
+            let Some(found) = real_nccl::real(FORM, entry.caller.address, &HOOKS) else { return real_nccl::NOT_FOUND };
+            // SAFETY: NCCL's function of this name has this calling sequence, in every release that has it (nccl.h).
+            let real: unsafe extern "C-unwind" fn($($ty),*) -> i32 = unsafe { std::mem::transmute(found.function) };
+            if !found.is_followed {
+                // SAFETY: the program's own arguments, for the function it called.
+                return unsafe { real($($arg),*) };
+            }
+            // SAFETY: as above.
+            nccl::$hook(entry, $($used,)* || unsafe { real($($arg),*) })
+        }
+    };
+}
+
+macro_rules! define_nccl_hooks {
+    ($( $id:literal $class:ident $symbol:ident $args:tt => $hook:ident $used:tt; )+) => {
+        $( define_nccl_hook! { $symbol $args $hook $used } )+
+
+        const NCCL_HOOKS: [Hook; NCCL_ENTRY_POINTS.len()] = [ $( Hook($symbol as *const c_void), )+ ];
+    };
+}
+
+lazyguard_core::with_nccl_api!(define_nccl_hooks);
 
 /// From the first byte to the last of rows that lie a pitch apart.
 fn pitched(pitch: usize, width: usize, rows: usize) -> usize {

@@ -17,6 +17,7 @@
 //! | `stream`, `event`, `memop`, `copy` | streams and what is submitted to them |
 //! | `context` | contexts, and everything that waits for one as a whole |
 //! | `graph` | graphs |
+//! | `nccl` | communicators of NCCL, and the collectives on them |
 
 mod call;
 mod caller;
@@ -35,5 +36,6 @@ mod library;
 mod loading_mode;
 mod memop;
 mod module;
+mod nccl;
 mod proc_address;
 mod stream;

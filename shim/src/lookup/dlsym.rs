@@ -1,4 +1,4 @@
-//! The answer to a look-up of a driver function by `dlsym`.
+//! The answer to a look-up of a driver function, or of one of NCCL, by `dlsym`.
 //!
 //! | handle | what happens |
 //! |---|---|
@@ -12,7 +12,7 @@
 
 use super::dynamic_linker::real;
 use super::table::hook;
-use super::{driver, objects};
+use super::{driver, nccl, objects};
 use crate::runtime::pass_through;
 use lazyguard_core::api::EntryPoint;
 use lazyguard_core::report::PassThrough;
@@ -24,6 +24,9 @@ pub fn answer(handle: *mut c_void, name: &CStr, caller: *const c_void) -> *mut c
     let Some(entry_point) = EntryPoint::by_symbol(name.to_bytes()) else { return found };
     if found.is_null() {
         return found;
+    }
+    if !entry_point.is_of_driver() {
+        return of_nccl(handle, name, caller, entry_point, found);
     }
     let hook = hook(entry_point);
     let replace = if found == hook {
@@ -47,6 +50,33 @@ pub fn answer(handle: *mut c_void, name: &CStr, caller: *const c_void) -> *mut c
         hook
     } else if found == hook {
         driver::known(entry_point).unwrap_or(found)
+    } else {
+        found
+    }
+}
+
+/// The same for a function of NCCL: the hook if the answer lies in the NCCL that the guard follows.
+fn of_nccl(
+    handle: *mut c_void,
+    name: &CStr,
+    caller: *const c_void,
+    entry_point: EntryPoint,
+    found: *mut c_void,
+) -> *mut c_void {
+    let hook = hook(entry_point);
+    let follow = match found == hook {
+        // The search met this library first. Without it, the name would be found only where the caller can find an NCCL.
+        true => match nccl::find(entry_point, caller) {
+            Some(function) if nccl::adopt_at(function) => true,
+            Some(function) => return function,
+            None => return real(libc::RTLD_NEXT, name),
+        },
+        false => nccl::adopt_at(found),
+    };
+    // As for the driver: `dlerror` is that of a look-up that succeeds.
+    let found = real(handle, name);
+    if follow {
+        hook
     } else {
         found
     }

@@ -15,16 +15,18 @@ use super::dynamic_linker::{self, open_loaded};
 use super::objects;
 use super::table::{self, hook, hook_at, HookTable};
 use crate::runtime::{door, pass_through};
-use lazyguard_core::api::{EntryPoint, ENTRY_POINTS};
+use lazyguard_core::api::{EntryPoint, DRIVER_ENTRY_POINTS};
 use lazyguard_core::report::PassThrough;
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// What the hooks call.
-static REAL: [AtomicPtr<c_void>; ENTRY_POINTS.len()] = [const { AtomicPtr::new(null_mut()) }; ENTRY_POINTS.len()];
+static REAL: [AtomicPtr<c_void>; DRIVER_ENTRY_POINTS.len()] =
+    [const { AtomicPtr::new(null_mut()) }; DRIVER_ENTRY_POINTS.len()];
 /// The driver's own functions, to know its pointers by.
-static EXPORTED: [AtomicPtr<c_void>; ENTRY_POINTS.len()] = [const { AtomicPtr::new(null_mut()) }; ENTRY_POINTS.len()];
+static EXPORTED: [AtomicPtr<c_void>; DRIVER_ENTRY_POINTS.len()] =
+    [const { AtomicPtr::new(null_mut()) }; DRIVER_ENTRY_POINTS.len()];
 static ADOPTED: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
 /// The real function of an entry point, if a driver is loaded that has it. The caller may be the first to look one up, so it passes
@@ -80,19 +82,29 @@ pub fn adopted() -> bool {
 
 /// What comes after this library in the search order under the entry point's name.
 fn next(entry_point: EntryPoint) -> Option<*mut c_void> {
-    let mut name = [0u8; LONGEST];
-    let found = dynamic_linker::real(libc::RTLD_NEXT, terminated(entry_point.symbol(), &mut name)?);
+    let found = dynamic_linker::real(libc::RTLD_NEXT, Symbol::of(entry_point)?.name());
     (!found.is_null() && found != hook(entry_point)).then_some(found)
 }
 
-/// Room for a symbol's name.
+/// Room for a symbol's name, with a zero at its end.
 const LONGEST: usize = 96;
 
 /// A symbol as the loader wants it, without allocating.
-fn terminated<'a>(symbol: &str, room: &'a mut [u8; LONGEST]) -> Option<&'a CStr> {
-    room.fill(0);
-    room.get_mut(..symbol.len())?.copy_from_slice(symbol.as_bytes());
-    CStr::from_bytes_until_nul(room).ok()
+pub struct Symbol([u8; LONGEST]);
+
+impl Symbol {
+    /// The symbol of an entry point; `None` if it is too long.
+    pub fn of(entry_point: EntryPoint) -> Option<Self> {
+        let symbol = entry_point.symbol().as_bytes();
+        let mut room = [0; LONGEST];
+        room[..LONGEST - 1].get_mut(..symbol.len())?.copy_from_slice(symbol);
+        Some(Self(room))
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &CStr {
+        CStr::from_bytes_until_nul(&self.0).unwrap_or_default()
+    }
 }
 
 /// Adopts the driver if one is loaded under its usual name.
@@ -134,15 +146,14 @@ fn adopt(handle: *mut c_void) -> bool {
     // Only a driver in the global scope can have an interposer ahead of it.
     let probe = dynamic_linker::real(libc::RTLD_NEXT, c"cuDriverGetVersion");
     let in_scope = !probe.is_null();
-    let mut name = [0u8; LONGEST];
-    for (index, entry_point) in ENTRY_POINTS.iter().enumerate() {
-        let Some(symbol) = terminated(entry_point.symbol, &mut name) else { continue };
-        let exported = dynamic_linker::real(handle, symbol);
+    for index in 0..DRIVER_ENTRY_POINTS.len() {
+        let Some(symbol) = EntryPoint::from_index(index).and_then(Symbol::of) else { continue };
+        let exported = dynamic_linker::real(handle, symbol.name());
         // A handle that was opened by name may be a stub that searches on and meets this library's own export.
         if exported.is_null() || exported == hook_at(index) {
             continue;
         }
-        let next = if in_scope { dynamic_linker::real(libc::RTLD_NEXT, symbol) } else { null_mut() };
+        let next = if in_scope { dynamic_linker::real(libc::RTLD_NEXT, symbol.name()) } else { null_mut() };
         EXPORTED[index].store(exported, Ordering::Relaxed);
         REAL[index].store(if next.is_null() { exported } else { next }, Ordering::Relaxed);
     }

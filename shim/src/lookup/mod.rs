@@ -9,6 +9,7 @@
 //! | [`proc_address`] | look-ups by `cuGetProcAddress`, by which runtimes look up everything else |
 //! | [`driver`] | the real functions |
 //! | [`driver_queries`] | queries that the driver answers at any time |
+//! | [`nccl`] | the real functions of NCCL |
 //! | [`table`] | the table of hooks, which the hooks register |
 //! | [`unhooked`] | names that were asked for and are not hooked |
 //! | [`objects`] | which loaded object an address belongs to |
@@ -24,6 +25,7 @@ pub mod dlsym;
 pub mod driver;
 pub mod driver_queries;
 pub mod dynamic_linker;
+pub mod nccl;
 pub mod objects;
 pub mod proc_address;
 pub mod table;

@@ -6,7 +6,7 @@
 //!
 //! Must not: allocate or lock.
 
-use lazyguard_core::api::{EntryPoint, ENTRY_POINTS};
+use lazyguard_core::api::{EntryPoint, DRIVER_ENTRY_POINTS, NCCL_ENTRY_POINTS};
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -19,8 +19,10 @@ unsafe impl Sync for Hook {}
 
 /// The hooks of this library.
 pub struct HookTable {
-    /// The exports, in the order of the entry points.
-    pub exports: [Hook; ENTRY_POINTS.len()],
+    /// The exports in place of the driver's, in the order of the entry points.
+    pub exports: [Hook; DRIVER_ENTRY_POINTS.len()],
+    /// The exports in place of NCCL's, the same.
+    pub nccl: [Hook; NCCL_ENTRY_POINTS.len()],
     /// What `cuGetProcAddress` hands out for `cuModuleGetLoadingMode`: a runtime looks up everything that way, so a question for the
     /// loading mode that comes by it is a runtime's.
     pub loading_mode_for_runtime: Hook,
@@ -41,7 +43,8 @@ fn table() -> Option<&'static HookTable> {
 
 /// The hook of the entry point with this index; null before the hooks are registered.
 pub fn hook_at(index: usize) -> *mut c_void {
-    table().map_or(null_mut(), |table| table.exports[index].0.cast_mut())
+    let hooks = |table: &'static HookTable| table.exports.iter().chain(&table.nccl).nth(index);
+    table().and_then(hooks).map_or(null_mut(), |hook| hook.0.cast_mut())
 }
 
 /// The hook of an entry point; null before the hooks are registered.

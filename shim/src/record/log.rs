@@ -108,7 +108,7 @@ impl Log {
             Kind::Hazard => self.level >= LogLevel::Hazard,
             Kind::ColdFunction | Kind::ColdModule | Kind::Preload => self.level >= LogLevel::Load,
             Kind::HostBegins | Kind::HostEnds => self.level >= LogLevel::Load,
-            Kind::Queries | Kind::Seen | Kind::Activity => false,
+            Kind::Queries | Kind::Seen | Kind::Activity | Kind::Communication => false,
             Kind::Call => match record.entry_point.class() {
                 Class::Launch | Class::GraphLaunch => self.level >= LogLevel::Launch,
                 Class::ContextSynchronize
@@ -254,7 +254,7 @@ fn say(process: &Process, followed: &Followed) {
             let Payload::HostCall { function, .. } = record.payload() else { return };
             tracing::info!(event, at_ns, thread, call, function, stream, handle);
         }
-        Kind::Call | Kind::Queries | Kind::Seen | Kind::Activity => {
+        Kind::Call | Kind::Queries | Kind::Seen | Kind::Activity | Kind::Communication => {
             tracing::info!(
                 event = event_name(record.entry_point.class()),
                 at_ns,

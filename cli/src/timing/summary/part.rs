@@ -134,10 +134,14 @@ impl Parts {
                 _ if submits(class) => (Part::Submissions, false),
                 _ => (Part::Calls, false),
             },
-            // A thread that polls is not in a call all the while.
-            Kind::Queries | Kind::Hazard | Kind::HostBegins | Kind::HostEnds | Kind::Seen | Kind::Activity => {
-                return None
-            }
+            // A thread that polls is not in a call all the while. The driver calls in a call of NCCL have records of their own.
+            Kind::Queries
+            | Kind::Hazard
+            | Kind::HostBegins
+            | Kind::HostEnds
+            | Kind::Seen
+            | Kind::Activity
+            | Kind::Communication => return None,
         })
     }
 

@@ -125,6 +125,7 @@ pub(super) struct Header {
     pub threads: Area,
     pub contexts: Area,
     pub streams: Area,
+    pub communicators: Area,
     pub strings: (u64, u64),
     pub segments: Segments,
     pub lanes: [LaneUse; LANES],
@@ -165,6 +166,11 @@ impl Header {
         let threads = reader.table("threads", header::THREADS, layout::thread::WORDS);
         let contexts = reader.table("contexts", header::CONTEXTS, layout::context::WORDS);
         let streams = reader.table("streams", header::STREAMS, layout::stream::WORDS);
+        let communicators = Area {
+            offset: offset(header::COMMUNICATORS),
+            count: header::COMMUNICATOR_COUNT as u64,
+            stride: offset(layout::communicator::WORDS),
+        };
         let (strings, texts_bytes) = reader.strings();
         let segments = reader.segments();
         let parts = [
@@ -177,7 +183,7 @@ impl Header {
         ];
         overlaps(parts, defects);
         let (lanes, lane_segments) = lanes(&head, defects);
-        Ok(Self { facts, threads, contexts, streams, strings, segments, lanes, lane_segments, length })
+        Ok(Self { facts, threads, contexts, streams, communicators, strings, segments, lanes, lane_segments, length })
     }
 }
 

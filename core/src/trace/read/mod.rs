@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `source` | what is read from |
 //! | `header` | the facts of the process, and where the areas lie |
-//! | `tables` | threads, contexts, streams |
+//! | `tables` | threads, contexts, streams, communicators |
 //! | `calls` | the call that a thread is in |
 //! | `texts` | names and other long things |
 //! | `segments` | which records are where |
@@ -32,7 +32,7 @@ pub use header::{Facts, LaneUse, ProcessState};
 pub use records::{Entry, Records};
 pub use source::{Source, Words};
 pub use strings::{FileSeen, FunctionSeen, StreamText, StringTable, TextSeen};
-pub use tables::{ContextSeen, StreamSeen, ThreadSeen, ThreadState};
+pub use tables::{CommunicatorSeen, ContextSeen, StreamSeen, ThreadSeen, ThreadState};
 pub use unreadable::Unreadable;
 
 use super::layout::LANES;
@@ -47,6 +47,7 @@ pub struct Recording<S> {
     threads: Vec<ThreadSeen>,
     contexts: Vec<ContextSeen>,
     streams: Vec<StreamSeen>,
+    communicators: Vec<CommunicatorSeen>,
     strings: StringTable,
     index: Index,
     defects: Defects,
@@ -61,16 +62,19 @@ impl<S: Source> Recording<S> {
         let threads = entries
             .into_iter()
             .map(|entry| ThreadSeen {
-                call_in_progress: calls::in_progress(&source, &header, &entry, &mut defects),
+                // A driver call, or the call of NCCL around it.
+                call_in_progress: calls::in_progress(&source, &header, &entry, &mut defects)
+                    .or(entry.seen.call_in_progress),
                 ..entry.seen
             })
             .collect();
         let contexts = tables::contexts(&source, &header, &mut defects);
         let streams = tables::streams(&source, &header, &mut defects);
+        let communicators = tables::communicators(&source, &header, &mut defects);
         let index = Index::read(&source, &mut header, &mut defects);
         // Last, so that what the records mean has been named.
         let strings = StringTable::read(&source, header.strings, &mut defects);
-        Ok(Self { source, header, threads, contexts, streams, strings, index, defects })
+        Ok(Self { source, header, threads, contexts, streams, communicators, strings, index, defects })
     }
 
     /// What the header says of the process.
@@ -91,6 +95,11 @@ impl<S: Source> Recording<S> {
     /// The streams; of each number the one that had it last.
     pub fn streams(&self) -> &[StreamSeen] {
         &self.streams
+    }
+
+    /// The communicators; of each number the one that had it last.
+    pub fn communicators(&self) -> &[CommunicatorSeen] {
+        &self.communicators
     }
 
     /// Names and other long things.

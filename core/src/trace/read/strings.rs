@@ -66,6 +66,7 @@ pub struct StringTable {
     names: HashMap<u32, Box<str>>,
     functions: Timed<FunctionText>,
     streams: Timed<StreamText>,
+    communicators: Timed<Box<str>>,
     files: Vec<FileSeen>,
     settings: Vec<TextSeen>,
     notes: Vec<TextSeen>,
@@ -105,6 +106,16 @@ impl StringTable {
     /// All streams, with their numbers and the times of their making, by number and time.
     pub fn streams(&self) -> impl Iterator<Item = (u32, Nanos, StreamText)> + '_ {
         self.streams.entries.iter().copied()
+    }
+
+    /// The name of the communicator with this number, as a record means it whose call returned then.
+    pub fn communicator(&self, number: u32, at: Nanos) -> Option<&str> {
+        self.communicators.newest(number, at).map(AsRef::as_ref)
+    }
+
+    /// All names of communicators, with their numbers and the times of their making, by number and time.
+    pub fn communicators(&self) -> impl Iterator<Item = (u32, Nanos, &str)> {
+        self.communicators.entries.iter().map(|(number, at, name)| (*number, *at, name.as_ref()))
     }
 
     /// The program files.
@@ -186,6 +197,7 @@ impl StringTable {
         }
         strings.functions.sort();
         strings.streams.sort();
+        strings.communicators.sort();
         strings
     }
 
@@ -220,6 +232,7 @@ impl StringTable {
                 let stream = StreamText { context: high(part(0)?), handle: part(1)?, kind };
                 self.streams.push(low(part(0)?), at, stream);
             }
+            text::COMMUNICATOR => self.communicators.push(low(part(0)?), at, tail(1)?.into()),
             _ => self.unknown += 1,
         }
         Some(())

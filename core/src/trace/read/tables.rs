@@ -3,9 +3,9 @@
 use super::defects::Defects;
 use super::header::{each_entry, Area, Header};
 use super::source::{field, high, low, word, Source};
-use crate::api::{oldest_outstanding, Operation, StreamKind};
-use crate::trace::layout::{context, stream, thread};
-use crate::trace::Record;
+use crate::api::{oldest_outstanding, EntryPoint, Operation, StreamKind};
+use crate::trace::layout::{communicator, context, stream, thread};
+use crate::trace::{Communication, Kind, RawPayload, Record};
 use crate::Nanos;
 
 /// The state of a thread.
@@ -113,6 +113,27 @@ impl StreamSeen {
     }
 }
 
+/// A communicator of NCCL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CommunicatorSeen {
+    /// Its number; that of one that is gone may be used again.
+    pub number: u32,
+    /// The program's handle.
+    pub handle: u64,
+    /// What all its ranks know it by.
+    pub id: u64,
+    /// The process's rank in it, and how many ranks it has; `None` where that is not known.
+    pub rank: Option<(u32, u32)>,
+    /// When the call that made it was entered.
+    pub born: Nanos,
+    /// When it was destroyed or aborted; 0 before.
+    pub ended: Nanos,
+    /// Collectives that the program has called on it.
+    pub collectives: u64,
+    /// When the newest of them was entered.
+    pub last: Nanos,
+}
+
 /// A thread, and where its entry begins.
 pub(super) struct ThreadEntry {
     pub seen: ThreadSeen,
@@ -149,7 +170,7 @@ pub(super) fn threads<S: Source>(source: &S, header: &Header, defects: &mut Defe
                 name: field(entry, &thread::NAME),
                 stack: at(thread::STACK),
                 frame: at(thread::FRAME),
-                call_in_progress: None,
+                call_in_progress: outer_call(entry),
             },
             offset,
         })
@@ -200,6 +221,23 @@ pub(super) fn streams<S: Source>(source: &S, header: &Header, defects: &mut Defe
     })
 }
 
+pub(super) fn communicators<S: Source>(source: &S, header: &Header, defects: &mut Defects) -> Vec<CommunicatorSeen> {
+    each(source, &header.communicators, header.length, defects, |index, entry, _| {
+        let at = |number| word(entry, number);
+        let rank = (low(at(communicator::RANK)), high(at(communicator::RANK)));
+        (at(communicator::HANDLE) > communicator::BEING_TAKEN).then(|| CommunicatorSeen {
+            number: number(index),
+            handle: at(communicator::HANDLE),
+            id: at(communicator::ID),
+            rank: (rank.1 != 0).then_some(rank),
+            born: at(communicator::BORN),
+            ended: at(communicator::ENDED),
+            collectives: at(communicator::COLLECTIVES),
+            last: at(communicator::LAST),
+        })
+    })
+}
+
 fn operation(at: Nanos, what: u64) -> Operation {
     Operation { at, entry_point: what as u16, function: high(what) }
 }
@@ -210,6 +248,19 @@ fn number(index: u64) -> u32 {
 
 fn used(entry: &[u8]) -> bool {
     entry.iter().any(|&byte| byte != 0)
+}
+
+/// The call of NCCL that a thread is in.
+fn outer_call(entry: &[u8]) -> Option<Record> {
+    let outer = word(entry, thread::OUTER);
+    let entry_point = EntryPoint::by_id(outer as u16).filter(|_| word(entry, thread::STATE) == thread::STATE_ALIVE)?;
+    let about = Communication { communicator: high(outer), ..Communication::default() };
+    Some(Record {
+        kind: Kind::Communication,
+        entered: word(entry, thread::OUTER_ENTERED),
+        raw: RawPayload::communication(about),
+        ..Record::of(entry_point)
+    })
 }
 
 /// What is made of each entry of a table.

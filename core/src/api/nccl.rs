@@ -1,0 +1,89 @@
+//! The table of NCCL functions that LazyGuard interposes, and what their arguments mean.
+//!
+//! A row is `id Class symbol (arguments) => hook(arguments used)`, in the order of `nccl.h`. The shim makes its exports and its
+//! look-up from this table, as from the table of driver functions beside it. NCCL is never needed: a process that does not load
+//! it calls none of them.
+//!
+//! Must not: reuse an id or change what one means, because records on disk name functions by id; or name a function whose
+//! arguments differ between the releases of NCCL.
+
+/// Calls `$callback!` with every row of the table.
+#[macro_export]
+macro_rules! with_nccl_api {
+    ($callback:path) => {
+        $callback! {
+            // Communicators
+            1000 CommunicatorCreate ncclCommInitRank (new: Ptr, ranks: i32, id: UniqueId, rank: i32)
+                => create(new, ranks, &id, rank, null());
+            1001 CommunicatorCreate ncclCommInitRankConfig (new: Ptr, ranks: i32, id: UniqueId, rank: i32, config: Ptr)
+                => create(new, ranks, &id, rank, config);
+            1002 CommunicatorCreate ncclCommInitRankScalable (new: Ptr, ranks: i32, rank: i32, ids: i32, id: Ptr, config: Ptr)
+                => create(new, ranks, id.cast(), rank, config);
+            1003 CommunicatorCreate ncclCommInitAll (new: Ptr, devices: i32, list: Ptr)
+                => create_all(new, devices);
+            1004 CommunicatorCreate ncclCommSplit (parent: Handle, color: i32, key: i32, new: Ptr, config: Ptr)
+                => split(parent, color, new, config);
+            1005 CommunicatorEnd ncclCommFinalize (communicator: Handle)
+                => published(communicator);
+            1006 CommunicatorEnd ncclCommDestroy (communicator: Handle)
+                => end(communicator);
+            1007 CommunicatorEnd ncclCommAbort (communicator: Handle)
+                => end(communicator);
+
+            // Collectives
+            1010 Collective ncclReduce (from: Ptr, to: Ptr, count: usize, data_type: i32, operator: i32, root: i32, communicator: Handle, stream: Handle)
+                => collective(communicator, stream, Arguments { count, data_type, operator, root });
+            1011 Collective ncclBcast (buffer: Ptr, count: usize, data_type: i32, root: i32, communicator: Handle, stream: Handle)
+                => collective(communicator, stream, Arguments { count, data_type, operator: NONE, root });
+            1012 Collective ncclBroadcast (from: Ptr, to: Ptr, count: usize, data_type: i32, root: i32, communicator: Handle, stream: Handle)
+                => collective(communicator, stream, Arguments { count, data_type, operator: NONE, root });
+            1013 Collective ncclAllReduce (from: Ptr, to: Ptr, count: usize, data_type: i32, operator: i32, communicator: Handle, stream: Handle)
+                => collective(communicator, stream, Arguments { count, data_type, operator, root: NONE });
+            1014 Collective ncclReduceScatter (from: Ptr, to: Ptr, count: usize, data_type: i32, operator: i32, communicator: Handle, stream: Handle)
+                => collective(communicator, stream, Arguments { count, data_type, operator, root: NONE });
+            1015 Collective ncclAllGather (from: Ptr, to: Ptr, count: usize, data_type: i32, communicator: Handle, stream: Handle)
+                => collective(communicator, stream, Arguments { count, data_type, operator: NONE, root: NONE });
+            1016 Collective ncclAlltoAll (from: Ptr, to: Ptr, count: usize, data_type: i32, communicator: Handle, stream: Handle)
+                => collective(communicator, stream, Arguments { count, data_type, operator: NONE, root: NONE });
+            1017 Collective ncclGather (from: Ptr, to: Ptr, count: usize, data_type: i32, root: i32, communicator: Handle, stream: Handle)
+                => collective(communicator, stream, Arguments { count, data_type, operator: NONE, root });
+            1018 Collective ncclScatter (from: Ptr, to: Ptr, count: usize, data_type: i32, root: i32, communicator: Handle, stream: Handle)
+                => collective(communicator, stream, Arguments { count, data_type, operator: NONE, root });
+            1020 PointToPoint ncclSend (from: Ptr, count: usize, data_type: i32, peer: i32, communicator: Handle, stream: Handle)
+                => point_to_point(communicator, stream, Arguments { count, data_type, operator: NONE, root: peer });
+            1021 PointToPoint ncclRecv (to: Ptr, count: usize, data_type: i32, peer: i32, communicator: Handle, stream: Handle)
+                => point_to_point(communicator, stream, Arguments { count, data_type, operator: NONE, root: peer });
+            1022 CollectiveGroup ncclGroupEnd ()
+                => group_end();
+        }
+    };
+}
+
+/// The names of `ncclDataType_t`, by its numbers.
+const DATA_TYPES: [&str; 12] = [
+    "int8",
+    "uint8",
+    "int32",
+    "uint32",
+    "int64",
+    "uint64",
+    "float16",
+    "float32",
+    "float64",
+    "bfloat16",
+    "float8e4m3",
+    "float8e5m2",
+];
+
+/// The name of a value of `ncclDataType_t`.
+pub fn data_type_name(number: u16) -> String {
+    DATA_TYPES.get(usize::from(number)).map_or_else(|| format!("data type {number}"), |name| (*name).to_owned())
+}
+
+/// The names of `ncclRedOp_t`, by its numbers. An operator that the program has made has a larger one.
+const OPERATORS: [&str; 5] = ["sum", "prod", "max", "min", "avg"];
+
+/// The name of a value of `ncclRedOp_t`.
+pub fn operator_name(number: u16) -> String {
+    OPERATORS.get(usize::from(number)).map_or_else(|| format!("operator {number}"), |name| (*name).to_owned())
+}

@@ -1,0 +1,315 @@
+//! NCCL: communicators, and the collectives on them.
+//!
+//! A call of NCCL makes driver calls, which are seen as any others. The call itself is published around them, so that a thread that
+//! waits for its peers in NCCL's own code is seen as well. A collective is recorded when it is called: inside a group NCCL submits
+//! it at the group's end.
+//!
+//! | what | from where |
+//! |---|---|
+//! | a communicator's id, equal on all ranks | the unique id that it was made with; of a split, the parent's, which of its splits, and the color |
+//! | its rank and size | the arguments, or NCCL once the program has used it |
+//! | a collective's number | counted here |
+//!
+//! Must not: call NCCL on a communicator that the program has not used successfully; or change what the program gets.
+
+use super::call::{around, Call, Entry};
+use crate::lookup::driver::Handle;
+use crate::lookup::nccl::{rank_and_count, IN_PROGRESS, SUCCESS};
+use lazyguard_core::api::Class;
+use lazyguard_core::state::Communicator;
+use lazyguard_core::trace::{Communication, Kind, Lane, RawPayload, Record};
+use lazyguard_core::Nanos;
+use std::cell::Cell;
+use std::ffi::{c_char, c_void, CStr};
+
+/// `ncclUniqueId`, which NCCL takes by value.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct UniqueId([u8; 128]);
+
+/// In place of an operator or a root: the function has none.
+pub const NONE: i32 = -1;
+
+/// What a collective, a send or a receive is about.
+#[derive(Clone, Copy)]
+pub struct Arguments {
+    /// Elements.
+    pub count: usize,
+    /// `ncclDataType_t`.
+    pub data_type: i32,
+    /// `ncclRedOp_t`.
+    pub operator: i32,
+    /// The root, or the peer.
+    pub root: i32,
+}
+
+fn begun(result: i32) -> bool {
+    matches!(result, SUCCESS | IN_PROGRESS)
+}
+
+/// An id that ranks can be compared by: the same for the same bytes in every process, and with every build of this library (FNV-1a).
+fn hash(bytes: impl IntoIterator<Item = u8>) -> u64 {
+    bytes.into_iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+impl Call {
+    fn push_communication(&self, communicator: Option<Communicator>, about: Communication, result: i32) {
+        let about = Communication { communicator: communicator.map_or(0, |one| one.number), ..about };
+        let record = Record {
+            kind: Kind::Communication,
+            result,
+            entered: self.entered,
+            returned: self.guard.now(),
+            stream: self.about.stream,
+            context: self.about.context.min(0xffff) as u16,
+            caller: self.caller.address as u64,
+            raw: RawPayload::communication(about),
+            ..Record::of(self.entry_point)
+        };
+        self.slot.push(&record, Lane::Work);
+    }
+
+    /// Whether this is the outermost call of NCCL on the thread; it is published from now on.
+    fn enters(&self, communicator: Option<Communicator>) -> bool {
+        let number = communicator.map_or(0, |one| one.number);
+        self.slot.enter_outer(self.entry_point, number, self.caller, self.entered)
+    }
+
+    fn communicator(&self, handle: Handle) -> Option<Communicator> {
+        self.guard.tracker.communicators().find(handle as u64)
+    }
+
+    /// NCCL has made the communicator to which `new` points.
+    fn made(&self, new: *const Handle, id: u64, rank: Option<(u32, u32)>, config: Handle) -> Option<Communicator> {
+        // SAFETY: NCCL has accepted the pointer, and stored there.
+        let handle = unsafe { new.as_ref().copied() }.filter(|handle| !handle.is_null())?;
+        let one = self.guard.tracker.communicators().begin(handle as u64, id, self.entered)?;
+        if let Some((rank, ranks)) = rank {
+            one.set_rank(rank, ranks);
+        }
+        if let Some(name) = name_of(config) {
+            self.guard.tracker.recorder().add_communicator(self.entered, one.number, &name);
+        }
+        Some(one)
+    }
+}
+
+/// The beginning of `ncclConfig_t`, as of NCCL 2.27.
+#[repr(C)]
+struct Config {
+    size: usize,
+    magic: u32,
+    version: u32,
+    blocking: i32,
+    cga_cluster_size: i32,
+    min_ctas: i32,
+    max_ctas: i32,
+    net_name: *const c_char,
+    split_share: i32,
+    traffic_class: i32,
+    comm_name: *const c_char,
+}
+
+const MAGIC: u32 = 0xcafe_beef;
+
+/// The name that the program gives to a communicator, where its NCCL has names.
+fn name_of(config: Handle) -> Option<String> {
+    // Programs and bindings pass no configuration, or an aligned one.
+    let config = config.cast::<Config>().cast_const();
+    // SAFETY: NCCL reads the same from the program's pointer; what lies behind its size is not looked at.
+    unsafe {
+        let config = config.as_ref().filter(|_| config.is_aligned())?;
+        let has_name = config.magic == MAGIC && config.size >= size_of::<Config>() && !config.comm_name.is_null();
+        has_name.then(|| CStr::from_ptr(config.comm_name).to_string_lossy().into_owned())
+    }
+}
+
+/// A call with a communicator as its result: `id` gives what all ranks know it by, `made` takes it in once it is there.
+fn makes(
+    entry: Entry,
+    id: impl Fn(&Call) -> u64,
+    real: impl FnOnce() -> i32,
+    made: impl FnOnce(&Call, u64) -> Option<Communicator>,
+) -> i32 {
+    let known = Cell::new(None);
+    around(
+        entry,
+        |call| {
+            let is_outermost = call.enters(None);
+            known.set(is_outermost.then(|| id(call)));
+            is_outermost
+        },
+        real,
+        |_| true,
+        |call, result| {
+            let id = known.get().unwrap_or_else(|| id(call));
+            let communicator = if begun(result) { made(call, id) } else { None };
+            call.push_communication(communicator, Communication::default(), result);
+        },
+    )
+}
+
+/// A communicator is made by one rank.
+pub(super) fn create(
+    entry: Entry,
+    new: *mut c_void,
+    ranks: i32,
+    id: *const UniqueId,
+    rank: i32,
+    config: Handle,
+    real: impl FnOnce() -> i32,
+) -> i32 {
+    makes(
+        entry,
+        // SAFETY: the program's id, which NCCL reads as well; of several the first.
+        |_| unsafe { id.as_ref() }.map_or(0, |id| hash(id.0)),
+        real,
+        |call, id| {
+            let rank = u32::try_from(rank).ok().zip(u32::try_from(ranks).ok());
+            call.made(new.cast(), id, rank, config)
+        },
+    )
+}
+
+/// The process makes one communicator for each of its devices.
+pub(super) fn create_all(entry: Entry, new: *mut c_void, devices: i32, real: impl FnOnce() -> i32) -> i32 {
+    makes(
+        entry,
+        |call| hash(u64::from(std::process::id()).to_le_bytes().into_iter().chain(call.entered.to_le_bytes())),
+        real,
+        |call, id| {
+            let devices = u32::try_from(devices).unwrap_or(0);
+            let mut last = None;
+            for device in 0..devices {
+                // SAFETY: NCCL has stored one handle for each device.
+                let new = unsafe { new.cast::<Handle>().add(device as usize) };
+                last = call.made(new, id, Some((device, devices)), std::ptr::null_mut());
+            }
+            last
+        },
+    )
+}
+
+/// A communicator is split; a rank of no color gets none.
+pub(super) fn split(
+    entry: Entry,
+    parent: Handle,
+    color: i32,
+    new: *mut c_void,
+    config: Handle,
+    real: impl FnOnce() -> i32,
+) -> i32 {
+    makes(
+        entry,
+        |call| {
+            let Some(parent) = call.communicator(parent) else { return 0 };
+            let (split, color) = (parent.count_split().to_le_bytes(), color.to_le_bytes());
+            hash(parent.id().to_le_bytes().into_iter().chain(split).chain(color))
+        },
+        real,
+        |call, id| call.made(new.cast(), id, None, config),
+    )
+}
+
+/// A call about a communicator that is published while it lasts, because NCCL may wait in it.
+pub(super) fn published(entry: Entry, communicator: Handle, real: impl FnOnce() -> i32) -> i32 {
+    around(entry, |call| call.enters(call.communicator(communicator)), real, |_| false, |_, _| {})
+}
+
+/// A group ends: NCCL submits what was called in it.
+pub(super) fn group_end(entry: Entry, real: impl FnOnce() -> i32) -> i32 {
+    published(entry, std::ptr::null_mut(), real)
+}
+
+/// A communicator is destroyed or aborted.
+pub(super) fn end(entry: Entry, communicator: Handle, real: impl FnOnce() -> i32) -> i32 {
+    let ending: Cell<Option<Communicator>> = Cell::new(None);
+    around(
+        entry,
+        |call| {
+            ending.set(call.communicator(communicator));
+            call.enters(ending.get())
+        },
+        real,
+        |_| true,
+        |call, result| {
+            if let (Some(one), true) = (ending.get(), begun(result)) {
+                one.end(call.returned);
+            }
+            call.push_communication(ending.get(), Communication::default(), result);
+        },
+    )
+}
+
+/// A collective is called.
+pub(super) fn collective(
+    entry: Entry,
+    communicator: Handle,
+    stream: Handle,
+    about: Arguments,
+    real: impl FnOnce() -> i32,
+) -> i32 {
+    operation(entry, communicator, stream, about, Communicator::count_collective, real)
+}
+
+/// A send or receive is called.
+pub(super) fn point_to_point(
+    entry: Entry,
+    communicator: Handle,
+    stream: Handle,
+    about: Arguments,
+    real: impl FnOnce() -> i32,
+) -> i32 {
+    operation(entry, communicator, stream, about, |one, _| one.count_send(), real)
+}
+
+#[inline(always)]
+fn operation(
+    entry: Entry,
+    handle: Handle,
+    stream: Handle,
+    about: Arguments,
+    count: impl FnOnce(&Communicator, Nanos) -> u32,
+    real: impl FnOnce() -> i32,
+) -> i32 {
+    let of: Cell<Option<Communicator>> = Cell::new(None);
+    around(
+        entry,
+        |call| {
+            let communicator = call.communicator(handle);
+            of.set(communicator);
+            if !call.enters(communicator) {
+                return false;
+            }
+            call.on_stream(stream);
+            let short = |number: i32| u16::try_from(number).ok();
+            let about = Communication {
+                number: communicator.map_or(0, |one| count(&one, call.entered)),
+                count: about.count as u64,
+                data_type: short(about.data_type).unwrap_or(u16::MAX),
+                operator: short(about.operator),
+                root: short(about.root),
+                ..Communication::default()
+            };
+            call.push_communication(communicator, about, SUCCESS);
+            true
+        },
+        real,
+        // What succeeds leaves nothing to be done but once for each communicator.
+        |result| result != SUCCESS || of.get().is_none_or(|one| !one.has_rank()),
+        |call, result| {
+            if begun(result) {
+                // A communicator that was made where the guard did not see it cannot be compared with those of other ranks.
+                let one = of.get().or_else(|| call.guard.tracker.communicators().begin(handle as u64, 0, call.entered));
+                if let (Some(one), Some((rank, ranks))) = (one, rank_and_count(handle)) {
+                    one.set_rank(rank, ranks);
+                }
+                return;
+            }
+            if let (Some(one), Class::Collective) = (of.get(), call.entry_point.class()) {
+                one.refused_collective();
+            }
+            call.push_communication(of.get(), Communication::default(), result);
+        },
+    )
+}
