@@ -130,6 +130,18 @@ impl Class {
         matches!(self, Self::Copy | Self::Set)
     }
 
+    /// Whether it is a call of NCCL: a thread that is in it, and in no driver call, waits in NCCL's own code.
+    pub const fn is_of_nccl(self) -> bool {
+        matches!(
+            self,
+            Self::CommunicatorCreate
+                | Self::CommunicatorEnd
+                | Self::Collective
+                | Self::PointToPoint
+                | Self::CollectiveGroup
+        )
+    }
+
     /// Whether the driver carries the call out only when the context's other work has ended, whatever the loading mode.
     pub const fn waits_for_whole_context(self) -> bool {
         matches!(self, Self::Free | Self::ModuleUnload | Self::LibraryUnload | Self::ContextWait | Self::ContextDestroy)

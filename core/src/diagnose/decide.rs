@@ -29,7 +29,8 @@ impl<'a> Decision<'a> {
         let mut past: Vec<_> = self.snapshot.blocked.iter().filter(|c| c.past_threshold).collect();
         // A thread in a call says more than one that polls.
         past.sort_by_key(|call| call.queries.is_some());
-        if self.snapshot.streams.is_empty() && self.snapshot.fed.is_empty() {
+        let meets = past.iter().any(|call| call.call.class().is_some_and(Class::is_of_nccl));
+        if self.snapshot.streams.is_empty() && self.snapshot.fed.is_empty() && !meets {
             return Diagnosis::default();
         }
         let mut findings: Vec<_> = past.iter().filter_map(|call| self.finding(call)).collect();
@@ -213,7 +214,7 @@ impl<'a> Decision<'a> {
         }
         match (&finding.path.end, messages::runnable(self.snapshot)) {
             (End::Runs(_), _) => "nothing known keeps it from ending, so it may only be slow".to_owned(),
-            (End::Peers(..), _) => "a rank may only be late".to_owned(),
+            (End::Peers(..) | End::Meeting, _) => "a rank may only be late".to_owned(),
             (End::Host(host, _), _) if host.doing.is_some_and(ThreadActivity::goes_on) => {
                 "the host function is under way, so it may only be slow".to_owned()
             }

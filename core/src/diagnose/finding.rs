@@ -31,6 +31,9 @@ pub(super) struct Finding<'a> {
 impl<'a> Decision<'a> {
     pub(super) fn finding(&self, call: &'a BlockedCall) -> Option<Finding<'a>> {
         let class = call.call.class()?;
+        if class.is_of_nccl() {
+            return Some(self.by_its_end(vec![call], Path::to(End::Meeting)));
+        }
         let Some(path) = self.path(call) else {
             // Nothing that takes time is known to run: all there is to name is the oldest operation.
             // A compiler may take as long as it likes.
@@ -278,6 +281,12 @@ impl<'a> Decision<'a> {
             ),
             // For a call that waits for an idle context, the end of the path is no explanation.
             End::Fed(..) => (Code::LG299, String::new()),
+            End::Meeting => (
+                Code::LG208,
+                "find the rank that has not made this call and what it does instead: `lazyguard report` on the folder of the whole \
+                 run compares the ranks"
+                    .to_owned(),
+            ),
             End::Peers(Peers { culprit, .. }) => {
                 let kernel = messages::name_of(&culprit.operation);
                 (
@@ -324,7 +333,7 @@ impl<'a> Decision<'a> {
                 messages::name_of(&filler.operation),
                 messages::stream(&filler.stream)
             ),
-            end @ (End::Runs(_) | End::Peers(..) | End::Fed(..)) => match calls.first() {
+            end @ (End::Runs(_) | End::Peers(..) | End::Meeting | End::Fed(..)) => match calls.first() {
                 Some(call) if call.queries.is_some() => {
                     format!("{} goes on answering \"not ready\": it waits for {}", call.call, messages::waits_for(end))
                 }
@@ -347,7 +356,7 @@ impl<'a> Decision<'a> {
         match &path.end {
             End::Cycle(_) => true,
             // A kernel that fills the device may end as any other, and the thread that feeds a stream may pause.
-            End::Filled(..) | End::Fed(..) => false,
+            End::Filled(..) | End::Fed(..) | End::Meeting => false,
             End::Runs(_) | End::Peers(..) => by_loading,
             // Memory that the host can read, the host or another process can write.
             End::Unwritten(wait, _) => {
@@ -370,7 +379,7 @@ impl<'a> Decision<'a> {
             self.paths.from(s.stream.number, Nanos::MAX).is_some_and(|path| match &path.end {
                 End::Runs(_) | End::Peers(..) | End::Filled(..) => true,
                 End::Host(host, _) => host.doing.is_none_or(ThreadActivity::goes_on),
-                End::Unwritten(..) | End::Cycle(_) | End::Fed(..) => false,
+                End::Unwritten(..) | End::Cycle(_) | End::Fed(..) | End::Meeting => false,
             })
         })
     }

@@ -77,6 +77,7 @@ pub(super) fn waits_for(end: &End<'_>) -> String {
             let which = which_launch(&culprit.operation, *is_known);
             format!("{which} on {}, which waits for other ranks", stream(&culprit.stream))
         }
+        End::Meeting => "other ranks".to_owned(),
         End::Unwritten(wait, _) => format!("{}, which waits {}", stream(&wait.stream), unwritten(wait)),
         End::Host(host, culprit) => {
             format!("the host function at {:#x} on {}, and it has not returned", host.address, stream(&culprit.stream))
@@ -341,6 +342,10 @@ pub(super) fn path(snapshot: &Snapshot, path: &Path<'_>) -> Vec<String> {
 pub(super) fn end(path: &Path<'_>) -> Vec<String> {
     match &path.end {
         End::Runs(culprit) => vec![not_ended(culprit)],
+        End::Meeting => vec![
+            "the thread is in NCCL's own code, and in no driver call: there ranks meet, and each waits for all others"
+                .to_owned(),
+        ],
         End::Peers(Peers { culprit, before, .. }) => {
             let mut lines = vec![not_ended(culprit)];
             lines.extend(

@@ -41,6 +41,8 @@ pub(super) enum End<'a> {
     Runs(Culprit),
     /// A kernel of a communication library.
     Peers(Peers),
+    /// NCCL's own code, in which the blocked call meets the other ranks.
+    Meeting,
     /// A wait for a value that no submitted operation writes.
     Unwritten(&'a WaitSeen, Culprit),
     /// A host function that has not returned.
@@ -90,6 +92,7 @@ impl<'a> Path<'a> {
             | End::Filled(_, culprit)
             | End::Fed(_, culprit) => Some(culprit),
             End::Cycle(culprit) => culprit.as_ref(),
+            End::Meeting => None,
         }
     }
 
@@ -113,7 +116,7 @@ impl<'a> Path<'a> {
             End::Unwritten(..) | End::Cycle(_) => 1,
             End::Host(..) => 2,
             End::Filled(..) => 3,
-            End::Peers(..) => 4,
+            End::Peers(..) | End::Meeting => 4,
             End::Runs(_) => 5,
             End::Fed(..) => 6,
         }

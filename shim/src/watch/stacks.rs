@@ -39,7 +39,8 @@ pub fn look(guard: &'static Guard, calls: &[PublishedCall], running: &[u32]) -> 
 fn read(guard: &'static Guard, calls: &[PublishedCall], running: &[u32], keep: bool) -> Vec<StackSeen> {
     let maps = own_maps();
     let space = Space::new(&maps);
-    let mut calls: Vec<_> = calls.iter().filter(|call| call.caller != 0).collect();
+    let has_frame = |call: &&PublishedCall| call.caller != 0 || cfg!(target_arch = "x86_64") && is_of_nccl(call);
+    let mut calls: Vec<_> = calls.iter().filter(has_frame).collect();
     calls.sort_by_key(|call| call.entered);
     let running = running.iter().filter_map(|thread| space.sleeping(*thread));
     let mut found: Vec<_> =
@@ -69,6 +70,11 @@ pub fn places((calls, functions): (Vec<u64>, Vec<u64>)) -> Vec<FrameSeen> {
     });
     let known = |place: &FrameSeen| !place.module.is_empty();
     calls.into_iter().map(|address| space.frame(address)).chain(of_functions).filter(known).collect()
+}
+
+/// Whether it is a call of NCCL, of which only the frame is known.
+fn is_of_nccl(call: &PublishedCall) -> bool {
+    !call.entry_point.is_of_driver()
 }
 
 /// What is mapped where.
@@ -120,10 +126,11 @@ impl<'a> Space<'a> {
 
     /// The stack of a call, if it is there as the call has left it.
     fn seen(&self, call: &PublishedCall) -> Option<Found> {
-        let (address, begin) = (call.caller as u64, call.frame as u64);
+        let begin = call.frame as u64;
         let mapping = mappings(self.maps).find(|m| m.readable && (m.begin..m.end).contains(&begin))?;
         // The return address lies right below. Where it does not, the call was left by a jump.
-        if self.memory.word(begin.checked_sub(8)?)? != address {
+        let address = self.memory.word(begin.checked_sub(8)?)?;
+        if !is_of_nccl(call) && address != call.caller as u64 {
             return None;
         }
         let stack = Stack { address, begin, end: mapping.end, frame: call.frame_register as u64 };
