@@ -112,7 +112,7 @@ def communicators(header):
         entry = Words(header.data[(96 + index * 8) * 8:][:64])
         if entry[0] > 1:
             yield {"number": index + 1, "rank": [low(entry[2]), high(entry[2])] if high(entry[2]) else None,
-                   **entry.named(handle=0, id=1, born=3, ended=4, collectives=5, last=6)}
+                   "handle": entry[0] if entry[0] > 2 else 0, **entry.named(id=1, born=3, ended=4, collectives=5, last=6)}
 
 
 def driver_call_in_progress(data, header, thread):

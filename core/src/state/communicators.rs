@@ -1,7 +1,7 @@
 //! The communicators of NCCL that the process is a member of. Their entries lie in the recording's header.
 //!
-//! Protocol: the thread that makes a communicator takes an entry with one compare-and-swap on the handle, and stores the handle last,
-//! with Release. NCCL's rule that one thread at a time uses a communicator orders the rest. A communicator for which there is no
+//! Protocol: the thread that makes a communicator takes an entry with one compare-and-swap on the handle before it calls NCCL, and stores
+//! the handle last, with Release. NCCL's rule that one thread at a time uses a communicator orders the rest. A communicator for which there is no
 //! entry is not followed, which the recording counts.
 //!
 //! Must not: allocate, lock, or call NCCL.
@@ -50,13 +50,9 @@ impl Communicators {
         used.find(|one| one.words[place::HANDLE].load(Ordering::Acquire) == handle && one.get(place::ENDED) == 0)
     }
 
-    /// A communicator is made: its entry, without a rank as yet. That of one that has ended longest ago is used again where no other
-    /// is free.
-    pub fn begin(self, handle: u64, id: u64, now: Nanos) -> Option<Communicator> {
-        // A handle that is given out again is another communicator's.
-        if let Some(former) = self.find(handle) {
-            former.end(now);
-        }
+    /// A communicator is about to be made: its entry, without a handle and a rank as yet. That of one that has ended longest ago is used
+    /// again where no other is free.
+    pub fn begin(self, id: u64, now: Nanos) -> Option<Communicator> {
         let Some(one) = self.take() else {
             self.recorder.count_without_entry();
             return None;
@@ -72,9 +68,19 @@ impl Communicators {
         ] {
             one.words[word].store(value, Ordering::Relaxed);
         }
+        // Release: a reader that sees that the entry is taken sees what is in it.
+        one.words[place::HANDLE].store(place::NO_HANDLE, Ordering::Release);
+        Some(one)
+    }
+
+    /// NCCL has made it.
+    pub fn made(self, one: Communicator, handle: u64, now: Nanos) {
+        // A handle that is given out again is another communicator's.
+        if let Some(former) = self.find(handle) {
+            former.end(now);
+        }
         // Release: partner of the Acquire in `find`.
         one.words[place::HANDLE].store(handle, Ordering::Release);
-        Some(one)
     }
 
     fn take(self) -> Option<Communicator> {
@@ -146,24 +152,29 @@ mod tests {
     #[test]
     fn a_handle_means_its_newest_communicator_and_entries_of_ended_ones_are_used_again() {
         let all = Tracker::default().communicators();
-        let first = all.begin(0x100, 7, 10).unwrap();
+        let made = |handle: u64, id: u64, at: u64| {
+            let one = all.begin(id, at)?;
+            all.made(one, handle, at);
+            Some(one)
+        };
+        let first = made(0x100, 7, 10).unwrap();
         assert_eq!((first.number, first.count_collective(11), first.count_collective(12)), (1, 1, 2));
         first.refused_collective();
         assert_eq!(
             (first.count_collective(13), first.count_split(), first.count_send(), first.count_send()),
             (2, 1, 1, 2)
         );
-        let again = all.begin(0x100, 8, 20).unwrap();
+        let again = made(0x100, 8, 20).unwrap();
         assert_eq!((again.number, all.find(0x100).unwrap().id(), again.count_collective(21)), (2, 8, 1));
         assert!(!again.has_rank());
         again.set_rank(0, 4);
         assert!(again.has_rank());
         for other in 2..COMMUNICATOR_COUNT as u64 {
-            assert!(all.begin(0x1000 + other, other, 30 + other).is_some());
+            assert!(made(0x1000 + other, other, 30 + other).is_some());
         }
         // The first one ended at 20; then there is none to be had.
-        assert_eq!(all.begin(0x9000, 9, 100).map(|one| one.number), Some(1));
-        assert!(all.begin(0x9100, 9, 101).is_none());
+        assert_eq!(made(0x9000, 9, 100).map(|one| one.number), Some(1));
+        assert!(made(0x9100, 9, 101).is_none());
         assert!(all.find(0x9100).is_none() && all.find(0).is_none());
     }
 }

@@ -114,6 +114,8 @@ pub mod communicator {
     pub const OTHERS: usize = 7;
     /// In [`HANDLE`]: the entry is being filled in.
     pub const BEING_TAKEN: u64 = 1;
+    /// In [`HANDLE`]: the call that makes it has not returned, or has failed.
+    pub const NO_HANDLE: u64 = 2;
 }
 
 /// Words of a context's entry.

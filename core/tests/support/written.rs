@@ -86,7 +86,8 @@ pub fn written() -> Vec<u8> {
     make(tracker, worker, &facts("cuMemAlloc_v2", 91_000), 0); // quick: leaves no record
     make(tracker, worker, &on(facts("cuStreamSynchronize", 92_000)), -1);
     tracker.end_thread(worker, 94_000);
-    let communicator = tracker.communicators().begin(0x7000_0010, 0xfeed_f00d, 94_100).expect("an entry");
+    let communicator = tracker.communicators().begin(0xfeed_f00d, 94_100).expect("an entry");
+    tracker.communicators().made(communicator, 0x7000_0010, 94_150);
     communicator.set_rank(3, 8);
     recorder.add_communicator(94_100, communicator.number, "data_parallel");
     let entry_point = EntryPoint::by_symbol(b"ncclAllReduce").expect("a symbol of the table");

@@ -79,18 +79,23 @@ impl Call {
         self.guard.tracker.communicators().find(handle as u64)
     }
 
-    /// NCCL has made the communicator to which `new` points.
-    fn made(&self, new: *const Handle, id: u64, rank: Option<(u32, u32)>, config: Handle) -> Option<Communicator> {
-        // SAFETY: NCCL has accepted the pointer, and stored there.
-        let handle = unsafe { new.as_ref().copied() }.filter(|handle| !handle.is_null())?;
-        let one = self.guard.tracker.communicators().begin(handle as u64, id, self.entered)?;
+    /// A communicator is about to be made; its rank and size, as far as they are known.
+    fn begin(&self, id: u64, rank: Option<(u32, u32)>) -> Option<Communicator> {
+        let one = self.guard.tracker.communicators().begin(id, self.entered)?;
         if let Some((rank, ranks)) = rank {
             one.set_rank(rank, ranks);
         }
-        if let Some(name) = name_of(config) {
-            self.guard.tracker.recorder().add_communicator(self.entered, one.number, &name);
-        }
         Some(one)
+    }
+
+    /// NCCL has returned from the call that makes the communicator to which `new` points, if it has made one.
+    fn made(&self, one: Communicator, new: *const Handle, result: i32) {
+        // SAFETY: where NCCL has accepted the pointer, it has stored there.
+        let handle = unsafe { new.as_ref().copied() }.filter(|handle| begun(result) && !handle.is_null());
+        match handle {
+            Some(handle) => self.guard.tracker.communicators().made(one, handle as u64, self.returned),
+            None => one.end(self.returned),
+        }
     }
 }
 
@@ -124,26 +129,39 @@ fn name_of(config: Handle) -> Option<String> {
     }
 }
 
-/// A call with a communicator as its result: `id` gives what all ranks know it by, `made` takes it in once it is there.
+/// A call that makes a communicator: `begin` takes an entry for it, of which all ranks know the id, and a rank that waits in the call
+/// for the others is seen to have come.
 fn makes(
     entry: Entry,
-    id: impl Fn(&Call) -> u64,
+    new: *mut c_void,
+    config: Handle,
+    begin: impl Fn(&Call) -> Option<Communicator>,
     real: impl FnOnce() -> i32,
-    made: impl FnOnce(&Call, u64) -> Option<Communicator>,
 ) -> i32 {
-    let known = Cell::new(None);
+    let of: Cell<Option<Communicator>> = Cell::new(None);
     around(
         entry,
         |call| {
-            let is_outermost = call.enters(None);
-            known.set(is_outermost.then(|| id(call)));
-            is_outermost
+            if !call.enters(None) {
+                return false;
+            }
+            of.set(begin(call));
+            if let Some(one) = of.get() {
+                call.slot.enter_outer(call.entry_point, one.number, call.caller, call.entered);
+                if let Some(name) = name_of(config) {
+                    call.guard.tracker.recorder().add_communicator(call.entered, one.number, &name);
+                }
+            }
+            true
         },
         real,
         |_| true,
         |call, result| {
-            let id = known.get().unwrap_or_else(|| id(call));
-            let communicator = if begun(result) { made(call, id) } else { None };
+            // Where the call itself has initialised the driver, the guard is armed only now.
+            let communicator = of.get().or_else(|| begin(call));
+            if let Some(one) = communicator {
+                call.made(one, new.cast(), result);
+            }
             call.push_communication(communicator, Communication::default(), result);
         },
     )
@@ -159,33 +177,30 @@ pub(super) fn create(
     config: Handle,
     real: impl FnOnce() -> i32,
 ) -> i32 {
-    makes(
-        entry,
+    let begin = |call: &Call| {
         // SAFETY: the program's id, which NCCL reads as well; of several the first.
-        |_| unsafe { id.as_ref() }.map_or(0, |id| hash(id.0)),
-        real,
-        |call, id| {
-            let rank = u32::try_from(rank).ok().zip(u32::try_from(ranks).ok());
-            call.made(new.cast(), id, rank, config)
-        },
-    )
+        let id = unsafe { id.as_ref() }.map_or(0, |id| hash(id.0));
+        call.begin(id, u32::try_from(rank).ok().zip(u32::try_from(ranks).ok()))
+    };
+    makes(entry, new, config, begin, real)
 }
 
 /// The process makes one communicator for each of its devices.
 pub(super) fn create_all(entry: Entry, new: *mut c_void, devices: i32, real: impl FnOnce() -> i32) -> i32 {
-    makes(
+    around(
         entry,
-        |call| hash(u64::from(std::process::id()).to_le_bytes().into_iter().chain(call.entered.to_le_bytes())),
+        |call| call.enters(None),
         real,
-        |call, id| {
+        |_| true,
+        |call, result| {
+            let id = hash(u64::from(std::process::id()).to_le_bytes().into_iter().chain(call.entered.to_le_bytes()));
             let devices = u32::try_from(devices).unwrap_or(0);
-            let mut last = None;
-            for device in 0..devices {
+            for device in (0..devices).filter(|_| begun(result)) {
+                let Some(one) = call.begin(id, Some((device, devices))) else { break };
                 // SAFETY: NCCL has stored one handle for each device.
-                let new = unsafe { new.cast::<Handle>().add(device as usize) };
-                last = call.made(new, id, Some((device, devices)), std::ptr::null_mut());
+                call.made(one, unsafe { new.cast::<Handle>().add(device as usize) }, result);
             }
-            last
+            call.push_communication(None, Communication::default(), result);
         },
     )
 }
@@ -199,16 +214,12 @@ pub(super) fn split(
     config: Handle,
     real: impl FnOnce() -> i32,
 ) -> i32 {
-    makes(
-        entry,
-        |call| {
-            let Some(parent) = call.communicator(parent) else { return 0 };
-            let (split, color) = (parent.count_split().to_le_bytes(), color.to_le_bytes());
-            hash(parent.id().to_le_bytes().into_iter().chain(split).chain(color))
-        },
-        real,
-        |call, id| call.made(new.cast(), id, None, config),
-    )
+    let begin = |call: &Call| {
+        let parent = call.communicator(parent)?;
+        let (split, color) = (parent.count_split().to_le_bytes(), color.to_le_bytes());
+        call.begin(hash(parent.id().to_le_bytes().into_iter().chain(split).chain(color)), None)
+    };
+    makes(entry, new, config, begin, real)
 }
 
 /// A call about a communicator that is published while it lasts, because NCCL may wait in it.
@@ -300,7 +311,12 @@ fn operation(
         |call, result| {
             if begun(result) {
                 // A communicator that was made where the guard did not see it cannot be compared with those of other ranks.
-                let one = of.get().or_else(|| call.guard.tracker.communicators().begin(handle as u64, 0, call.entered));
+                let unseen = || {
+                    let one = call.begin(0, None)?;
+                    call.guard.tracker.communicators().made(one, handle as u64, call.returned);
+                    Some(one)
+                };
+                let one = of.get().or_else(unseen);
                 if let (Some(one), Some((rank, ranks))) = (one, rank_and_count(handle)) {
                     one.set_rank(rank, ranks);
                 }

@@ -118,7 +118,7 @@ impl StreamSeen {
 pub struct CommunicatorSeen {
     /// Its number; that of one that is gone may be used again.
     pub number: u32,
-    /// The program's handle.
+    /// The program's handle; 0 where the call that makes it has not returned, or has failed.
     pub handle: u64,
     /// What all its ranks know it by.
     pub id: u64,
@@ -227,7 +227,7 @@ pub(super) fn communicators<S: Source>(source: &S, header: &Header, defects: &mu
         let rank = (low(at(communicator::RANK)), high(at(communicator::RANK)));
         (at(communicator::HANDLE) > communicator::BEING_TAKEN).then(|| CommunicatorSeen {
             number: number(index),
-            handle: at(communicator::HANDLE),
+            handle: Some(at(communicator::HANDLE)).filter(|&handle| handle != communicator::NO_HANDLE).unwrap_or(0),
             id: at(communicator::ID),
             rank: (rank.1 != 0).then_some(rank),
             born: at(communicator::BORN),
