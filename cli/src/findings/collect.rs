@@ -3,7 +3,7 @@
 //!
 //! Must not: fail for the contents of one folder. A missing or damaged file costs its own contents, and one line.
 
-use super::collectives::Collectives;
+use super::ranks::{Collectives, Communications};
 use crate::ends::{self, ProcessEnd};
 use crate::nested_run::{is_nested_in, is_run};
 use crate::process::denied;
@@ -163,6 +163,8 @@ pub(super) struct Process {
     pub is_read: bool,
     /// Its collectives, where it has any.
     pub collectives: Option<Collectives>,
+    /// Its calls of NCCL, where it has made any.
+    pub communications: Option<Communications>,
     /// Its answer to the newest request for a report.
     pub dump: Option<DumpReport>,
     /// Whether it is known to have ended.
@@ -353,8 +355,10 @@ pub(super) fn process(run: &Run) -> Process {
         let is_gone = opened.live_process().is_none();
         found.has_ended = is_gone && (opened.is_of_this_machine() || opened.state() == "ended");
         let collectives = Collectives::of(opened);
-        found.is_read = collectives.is_ok();
+        let communications = Communications::of(opened);
+        found.is_read = collectives.is_ok() && communications.is_ok();
         found.collectives = found.keep(collectives);
+        found.communications = found.keep(communications);
     } else if let Some(summary) = &found.summary {
         (found.process, found.program) = (summary.process, summary.program.clone());
         found.driver_version = summary.driver_version;

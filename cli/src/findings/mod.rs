@@ -8,7 +8,6 @@
 mod annotate;
 mod baseline;
 mod collect;
-mod collectives;
 #[cfg(test)]
 mod conclude_tests;
 mod fail_on;

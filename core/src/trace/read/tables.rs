@@ -132,6 +132,8 @@ pub struct CommunicatorSeen {
     pub collectives: u64,
     /// When the newest of them was entered.
     pub last: Nanos,
+    /// How often it was split.
+    pub splits: u32,
 }
 
 /// A thread, and where its entry begins.
@@ -234,6 +236,7 @@ pub(super) fn communicators<S: Source>(source: &S, header: &Header, defects: &mu
             ended: at(communicator::ENDED),
             collectives: at(communicator::COLLECTIVES),
             last: at(communicator::LAST),
+            splits: low(at(communicator::OTHERS)),
         })
     })
 }

@@ -1,9 +1,9 @@
-use super::*;
-use crate::findings::collect::Stood;
-use crate::findings::collectives::Collectives;
+use crate::findings::collect::{Course, Process, Stood};
+use crate::findings::ranks::compare;
+use crate::findings::ranks::Collectives;
 use crate::findings::samples::{hang_report, recording};
 use lazyguard_core::api::{Call, StreamKind};
-use lazyguard_core::diagnose::{Confidence, OperationSeen, Status, StreamRef, Verdict};
+use lazyguard_core::diagnose::{Code, Confidence, Culprit, OperationSeen, Status, StreamRef, Verdict};
 use lazyguard_core::Nanos;
 use std::path::Path;
 
@@ -85,7 +85,7 @@ fn a_rank_that_is_blocked_behind_the_collective_itself_is_named_too() {
     let told = said(&[hangs(0, &[REDUCE], 1, Code::LG202), rank(1, &[])]);
     assert!(told.starts_with("rank 1 has not launched collective 1 "), "{told}");
     assert!(
-        told.contains("\n  rank 0 (process 4000) has launched it and is blocked since: LG202: it waits\n"),
+        told.contains("\n  rank 0 (process 4000) has joined and is blocked: LG202: it waits\n"),
         "{told}"
     );
 }
@@ -148,19 +148,6 @@ fn one_process_or_none_in_a_collective_is_not_compared() {
         told.starts_with("rank 1 has not launched collective 1 "),
         "a process without collectives beside the rank's: {told}"
     );
-}
-
-#[test]
-fn the_main_thread_is_the_last_that_the_interpreter_writes() {
-    let stacks =
-        "Thread 0x7f01 (most recent call first):\n  File \"/usr/lib/python3.11/threading.py\", line 331 in wait\n\n\
-                  Current thread 0x7f02 (most recent call first):\n  File \"/srv/job/nccl_job.py\", line 7 in stall\n  \
-                  File \"/srv/job/nccl_job.py\", line 20 in <module>\n";
-    assert_eq!(python_place(stacks).as_deref(), Some("nccl_job.py:7 in stall"));
-    let in_a_library = stacks.replace("/srv/job/nccl_job.py\", line 7", "/usr/lib/python3.11/selectors.py\", line 415");
-    let place = python_place(&in_a_library);
-    assert_eq!(place.as_deref(), Some("nccl_job.py:20 in <module>, which has led to selectors.py:415 in stall"));
-    assert_eq!(python_place("this interpreter has no function"), None);
 }
 
 #[test]

@@ -1,0 +1,164 @@
+//! The calls of NCCL of one process, by communicator.
+//!
+//! Must not: compare processes, or keep more than a bounded number of calls.
+
+use crate::source::Opened;
+use crate::Failure;
+use lazyguard_core::api::{Class, EntryPoint};
+use lazyguard_core::report::{arguments_in_words, collective_name};
+use lazyguard_core::trace::{Communication, Kind, Lane, Payload};
+use lazyguard_core::Nanos;
+use std::collections::{BTreeMap, VecDeque};
+
+/// The newest collectives of a communicator that are kept. Ranks that are further apart are compared by their counts alone.
+const MOST_CALLS: usize = 4096;
+
+/// A collective, a send or a receive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Called {
+    /// When it was called.
+    pub at: Nanos,
+    /// The stream, by its number.
+    pub stream: u32,
+    pub entry_point: EntryPoint,
+    pub about: Communication,
+}
+
+impl Called {
+    /// What all ranks have in common: the call, and its arguments. The call without the buffers that differ by rank.
+    pub fn in_words(&self) -> String {
+        // Two names for one call.
+        let name = match collective_name(self.entry_point) {
+            "Bcast" => "Broadcast",
+            name => name,
+        };
+        format!("{name} of {}", arguments_in_words(self.entry_point, &self.about))
+    }
+}
+
+/// The other end of a send or receive, and its direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Peer {
+    pub rank: u16,
+    pub sends: bool,
+}
+
+/// A communicator that the process is a member of.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Member {
+    /// What all its ranks know it by; 0 where that is not known.
+    pub id: u64,
+    pub name: Option<String>,
+    /// The process's rank in it, and how many ranks it has.
+    pub rank: Option<(u32, u32)>,
+    /// When the call that made it was entered.
+    pub born: Nanos,
+    /// How many collectives were called on it, and how often it was split.
+    pub collectives: u64,
+    pub splits: u32,
+    /// The newest collectives, by number.
+    pub calls: VecDeque<Called>,
+    /// Sends and receives: how many, and the newest of them.
+    pub exchanges: BTreeMap<Peer, (u64, Called)>,
+}
+
+impl Member {
+    /// The collective of this number; `None` where it was not called, or its record is gone.
+    pub fn call(&self, number: u64) -> Option<&Called> {
+        let first = u64::from(self.calls.front()?.about.number);
+        let called = self.calls.get(usize::try_from(number.checked_sub(first)?).ok()?)?;
+        (u64::from(called.about.number) == number).then_some(called)
+    }
+
+    fn take_in(&mut self, called: Called) {
+        match called.entry_point.class() {
+            Class::Collective => {
+                // A number that comes again: NCCL had refused the former call. A gap: records are gone.
+                let next = self.calls.back().map_or(0, |last| last.about.number + 1);
+                if called.about.number < next {
+                    self.calls.retain(|earlier| earlier.about.number < called.about.number);
+                } else if called.about.number > next {
+                    self.calls.clear();
+                }
+                if self.calls.len() == MOST_CALLS {
+                    self.calls.pop_front();
+                }
+                self.calls.push_back(called);
+            }
+            _ => {
+                let Some(rank) = called.about.root else { return };
+                let peer = Peer { rank, sends: called.entry_point.symbol() == "ncclSend" };
+                let exchange = self.exchanges.entry(peer).or_insert((0, called));
+                *exchange = (exchange.0 + 1, called);
+            }
+        }
+    }
+}
+
+/// A call of NCCL in which the process waits for other ranks in NCCL's own code.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Meeting {
+    pub entry_point: EntryPoint,
+    /// When it was entered.
+    pub since: Nanos,
+    /// What the communicator's ranks know it by, or 0.
+    pub id: u64,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(in crate::findings) struct Communications {
+    pub(super) members: Vec<Member>,
+    pub(super) meeting: Option<Meeting>,
+    /// Whether every record of them is there.
+    pub(super) complete: bool,
+}
+
+impl Communications {
+    /// Those in a recording; `None` where the process was a member of no communicator.
+    pub fn of(opened: &Opened) -> Result<Option<Self>, Failure> {
+        let recording = &opened.recording;
+        let seen = recording.communicators();
+        if seen.is_empty() {
+            return Ok(None);
+        }
+        let mut members: BTreeMap<u32, Member> = BTreeMap::new();
+        for one in seen {
+            let name = recording.strings().communicator(one.number, one.born).map(str::to_owned);
+            let (collectives, splits) = (one.collectives, one.splits);
+            let (id, rank, born) = (one.id, one.rank, one.born);
+            members.insert(one.number, Member { id, name, rank, born, collectives, splits, ..Member::default() });
+        }
+        opened.each_record(|entry| {
+            let record = &entry.record;
+            let (Kind::Communication, Payload::Communication(about)) = (record.kind, record.payload()) else {
+                return Ok(());
+            };
+            let member = members.get_mut(&about.communicator);
+            // An entry that is used again has records of the communicator before.
+            if let Some(member) = member.filter(|member| about.number != 0 && record.entered >= member.born) {
+                let (at, stream, entry_point) = (record.entered, record.stream, record.entry_point);
+                member.take_in(Called { at, stream, entry_point, about });
+            }
+            Ok(())
+        })?;
+        let meeting = recording.threads().iter().filter_map(|thread| thread.call_in_progress).find_map(|record| {
+            let Payload::Communication(about) = record.payload() else { return None };
+            let id = members.get(&about.communicator).map_or(0, |member| member.id);
+            Some(Meeting { entry_point: record.entry_point, since: record.entered, id })
+        });
+        let complete = recording.lanes().iter().all(|summary| summary.lane != Lane::Work || summary.overwritten == 0);
+        Ok(Some(Self { members: members.into_values().collect(), meeting, complete }))
+    }
+
+    /// The member of the communicator with this id.
+    pub(super) fn member(&self, id: u64) -> Option<&Member> {
+        self.members.iter().find(|member| member.id == id && id != 0)
+    }
+
+    /// The process's rank in the communicator with the most ranks.
+    pub(super) fn rank_in_the_largest(&self) -> Option<u64> {
+        let ranks = self.members.iter().filter_map(|member| member.rank);
+        ranks.max_by_key(|(_, size)| *size).map(|(rank, _)| u64::from(rank))
+    }
+}

@@ -1,0 +1,117 @@
+//! What a rank does that keeps the others waiting.
+//!
+//! Must not: say of a process what was not seen of it.
+
+use super::standing;
+use crate::findings::collect::{Course, Process};
+use lazyguard_core::api::Call;
+use lazyguard_core::diagnose::{Code, ThreadActivity};
+use lazyguard_core::report::HangReport;
+
+/// Why a process is blocked, where that is no collective.
+pub(super) fn own_verdict(process: &Process) -> Option<String> {
+    let verdict = standing(process)?.verdicts.first().filter(|verdict| verdict.code != Code::LG208)?;
+    Some(format!("{}: {}", verdict.code, verdict.sentence.trim_end_matches('.')))
+}
+
+/// What a rank does that has not joined.
+pub(super) fn doing(process: &Process, others_answered: bool) -> Option<String> {
+    if let Some(why) = own_verdict(process) {
+        return Some(format!("and is blocked: {why}"));
+    }
+    let ended_itself = match process.course {
+        Course::Signalled(_) => true,
+        Course::Killed => false,
+        Course::Well | Course::Unknown => process.has_ended,
+    };
+    if ended_itself {
+        return Some(format!("and {}", process.ended));
+    }
+    let report = process.stood.as_ref().map(|stood| stood.report());
+    // The run has asked all of them right before it ended them. An older answer says nothing of this hang.
+    if process.course != Course::Killed {
+        return None;
+    }
+    let asked = process.dump.as_ref().map(|dump| &dump.hang);
+    let Some(asked) = asked else {
+        return (others_answered && report.is_none())
+            .then(|| "and did not answer when it was asked for a report".to_owned());
+    };
+    if let Some(call) = call_in_progress(asked) {
+        return Some(format!("and was in {call}"));
+    }
+    let python = report.into_iter().chain([asked]).find_map(|report| report.python.as_deref());
+    Some(format!("and its main thread {}", main_thread(process, asked, python)))
+}
+
+/// The driver call that a process was in; polling is none.
+fn call_in_progress(asked: &HangReport) -> Option<&Call> {
+    asked.snapshot.blocked.iter().find(|call| call.queries.is_none()).map(|call| &call.call)
+}
+
+/// What the main thread of a process did that is in no driver call.
+fn main_thread(process: &Process, asked: &HangReport, python: Option<&str>) -> String {
+    if let Some(place) = python.and_then(python_place) {
+        return format!("was at {place}");
+    }
+    let main = asked.snapshot.runnable.iter().find(|thread| thread.thread == process.process);
+    match main.map(|main| main.doing) {
+        Some(ThreadActivity::Running) => "was computing",
+        Some(ThreadActivity::Sleeping) => "was sleeping",
+        _ => "was waiting, in no driver call",
+    }
+    .to_owned()
+}
+
+/// What a process did that was ended without having been seen to hang, as far as it has answered.
+pub(in crate::findings) fn when_it_was_ended(process: &Process) -> Option<String> {
+    let asked = &process.dump.as_ref()?.hang;
+    let who = process.title();
+    if process.course != Course::Killed || process.hang().is_some() {
+        return None;
+    }
+    Some(match call_in_progress(asked) {
+        Some(call) => format!("{who} was in {call} when it was ended"),
+        None => format!("{who} had no hang: its main thread {}", main_thread(process, asked, asked.python.as_deref())),
+    })
+}
+
+/// Parts of the paths of Python files that are not the program's.
+const LIBRARIES: [&str; 4] = ["/lib/python", "/site-packages/", "/dist-packages/", "<frozen "];
+
+/// Where the main thread of a Python program is, in the program's own code: `nccl_job.py:7 in main`. The interpreter writes that thread
+/// last, innermost frame first.
+fn python_place(stacks: &str) -> Option<String> {
+    let begin = stacks.lines().rev().position(|line| line.contains("most recent call first"))?;
+    let frames: Vec<_> = stacks.lines().rev().take(begin).collect();
+    let frames = || frames.iter().rev().filter_map(|line| line.trim().strip_prefix("File \"")?.split_once("\", line "));
+    let place = |(file, rest): (&str, &str)| {
+        let (line, function) = rest.split_once(" in ")?;
+        Some(format!("{}:{line} in {function}", file.rsplit('/').next().unwrap_or(file)))
+    };
+    let is_own = |(file, _): &(&str, &str)| !LIBRARIES.iter().any(|part| file.contains(part));
+    let innermost = place(frames().next()?)?;
+    match frames().find(is_own).and_then(place) {
+        Some(own) if own != innermost => Some(format!("{own}, which has led to {innermost}")),
+        _ => Some(innermost),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::python_place;
+
+    #[test]
+    fn the_main_thread_is_the_last_that_the_interpreter_writes() {
+        let stacks =
+            "Thread 0x7f01 (most recent call first):\n  File \"/usr/lib/python3.11/threading.py\", line 331 in wait\n\n\
+                      Current thread 0x7f02 (most recent call first):\n  File \"/srv/job/nccl_job.py\", line 7 in stall\n  \
+                      File \"/srv/job/nccl_job.py\", line 20 in <module>\n";
+        assert_eq!(python_place(stacks).as_deref(), Some("nccl_job.py:7 in stall"));
+        let in_a_library =
+            stacks.replace("/srv/job/nccl_job.py\", line 7", "/usr/lib/python3.11/selectors.py\", line 415");
+        let place = python_place(&in_a_library);
+        assert_eq!(place.as_deref(), Some("nccl_job.py:20 in <module>, which has led to selectors.py:415 in stall"));
+        assert_eq!(python_place("this interpreter has no function"), None);
+    }
+}

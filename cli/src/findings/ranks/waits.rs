@@ -1,0 +1,490 @@
+//! Which rank waits for which, by the calls of NCCL on each communicator.
+//!
+//! | a rank has called | and waits for the ranks that |
+//! |---|---|
+//! | collective K of a communicator | have called fewer than K on it, or another one as that number |
+//! | a send or receive, the Kth to or from that rank | have called its other end fewer than K times |
+//! | the call that makes a communicator | have not come to that call |
+//!
+//! Each is a fact: such a call cannot have ended. Of those of one rank the first one counts, because later ones may wait behind it. From
+//! the ranks that hang the waits lead to ranks that wait for none: those are behind. Where they lead in a circle, ranks have used
+//! two communicators in different orders. A rank that is blocked in the driver behind a collective of its own comes first: what the
+//! others wait for may be what it would do next.
+//!
+//! Must not: compare the clocks of two processes.
+
+use super::communicators::{Called, Communications, Member, Peer};
+use super::doing::{doing, own_verdict};
+use super::{
+    behind_sentence, culprit, have, named, standing, waits_in_it, BlockedRank, ComparedBy, NamedCommunicator, OddRank,
+    RankGroup, Ranks,
+};
+use crate::findings::collect::{Course, Process};
+use crate::findings::hangs::ranks_in_words;
+use lazyguard_core::api::Class;
+use lazyguard_core::Nanos;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a rank waits in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum In {
+    /// The collective of this number, which others have not called.
+    Collective(u64),
+    /// The collective of this number, which others have called differently.
+    Different(u64),
+    /// This send to, or receive from, a rank of the communicator.
+    Exchange(Peer, u64),
+    /// The call that makes the communicator.
+    Creation,
+    /// A split of the communicator.
+    Split,
+}
+
+/// A rank's wait for others.
+#[derive(Clone, Debug)]
+struct Wait {
+    /// When the rank has called what it waits in, on its own clock.
+    at: Nanos,
+    /// The communicator's id.
+    id: u64,
+    within: In,
+    /// The ranks that it waits for.
+    on: Vec<u64>,
+}
+
+/// The job.
+struct Job<'a> {
+    ranks: &'a BTreeMap<u64, &'a Process>,
+    /// Of each communicator its members, by the job's ranks.
+    members: BTreeMap<u64, BTreeMap<u64, &'a Member>>,
+    /// The communicators' ids in the order of their making on the lowest rank that has them.
+    order: Vec<u64>,
+}
+
+fn calls(process: &Process) -> Option<&Communications> {
+    process.communications.as_ref().filter(|_| process.is_read)
+}
+
+/// Why a process is blocked behind a collective that it has launched itself, by a call that the program did not mean to wait in.
+fn blocked_behind_its_own(process: &Process) -> Option<String> {
+    culprit(process).and_then(|_| own_verdict(process))
+}
+
+/// Compares these ranks. `None` where no calls of NCCL were seen, or where no rank waits for others.
+pub(super) fn compare(ranks: &BTreeMap<u64, &Process>) -> Option<Ranks> {
+    let job = Job::of(ranks);
+    let hangs = |process: &Process| standing(process).is_some_and(|report| !report.verdicts.is_empty());
+    let stuck: Vec<u64> = ranks.iter().filter(|(_, process)| hangs(process)).map(|(rank, _)| *rank).collect();
+    if job.members.is_empty() || stuck.is_empty() {
+        return None;
+    }
+    let waits: BTreeMap<u64, Wait> = ranks.keys().filter_map(|rank| Some((*rank, job.first_wait(*rank)?))).collect();
+    // What is reached from the ranks that hang.
+    let mut reached: BTreeSet<u64> = BTreeSet::new();
+    let mut next = stuck.clone();
+    while let Some(rank) = next.pop() {
+        if reached.insert(rank) {
+            next.extend(waits.get(&rank).iter().flat_map(|wait| &wait.on));
+        }
+    }
+    let of_reached = || waits.iter().filter(|(rank, _)| reached.contains(rank));
+    let holds_up = of_reached()
+        .find(|(rank, wait)| matches!(wait.within, In::Collective(_)) && blocked_behind_its_own(ranks[rank]).is_some());
+    // A collective that was called differently is the cause of everything behind it.
+    let differs = of_reached().find(|(_, wait)| matches!(wait.within, In::Different(_)));
+    let ends_at_one = |wait: &Wait| wait.on.iter().any(|rank| !waits.contains_key(rank));
+    let is_behind = of_reached().find(|(_, wait)| ends_at_one(wait));
+    if let Some((_, wait)) = differs.or(holds_up).or(is_behind) {
+        return Some(job.told(wait, &waits));
+    }
+    if let Some(circle) = circle(&stuck, &waits) {
+        return Some(job.told_circle(&circle, &waits));
+    }
+    job.crossed(&stuck).or_else(|| Some(job.told_of_none(&stuck)))
+}
+
+/// Ranks that wait for each other, in turn.
+fn circle(stuck: &[u64], waits: &BTreeMap<u64, Wait>) -> Option<Vec<u64>> {
+    let mut way = vec![*stuck.iter().find(|rank| waits.contains_key(rank))?];
+    loop {
+        let next = *waits.get(way.last()?)?.on.first()?;
+        if let Some(begin) = way.iter().position(|rank| *rank == next) {
+            return Some(way.split_off(begin));
+        }
+        way.push(next);
+    }
+}
+
+impl<'a> Job<'a> {
+    fn of(ranks: &'a BTreeMap<u64, &'a Process>) -> Self {
+        let mut members: BTreeMap<u64, BTreeMap<u64, &Member>> = BTreeMap::new();
+        let mut order = Vec::new();
+        for (&rank, process) in ranks {
+            let Some(calls) = calls(process) else { continue };
+            let mut known: Vec<_> = calls.members.iter().filter(|member| member.id != 0).collect();
+            known.sort_by_key(|member| member.born);
+            for member in known {
+                members.entry(member.id).or_insert_with(|| {
+                    order.push(member.id);
+                    BTreeMap::new()
+                });
+                members.entry(member.id).or_default().insert(rank, member);
+            }
+        }
+        Self { ranks, members, order }
+    }
+
+    fn members(&self, id: u64) -> impl Iterator<Item = (u64, &'a Member)> + '_ {
+        self.members.get(&id).into_iter().flatten().map(|(rank, member)| (*rank, *member))
+    }
+
+    /// The first call of a rank that cannot have ended.
+    fn first_wait(&self, rank: u64) -> Option<Wait> {
+        let calls = calls(self.ranks.get(&rank)?)?;
+        let of_members = calls.members.iter().filter(|member| member.id != 0).flat_map(|own| {
+            let collective = self.behind(rank, own).into_iter().chain(self.different(own));
+            collective.chain(self.exchanges(own, calls.complete))
+        });
+        of_members.chain(self.meeting(rank, calls)).min_by_key(|wait| wait.at)
+    }
+
+    /// The first collective of a rank that others of the communicator have not called.
+    fn behind(&self, rank: u64, own: &Member) -> Option<Wait> {
+        let others = || self.members(own.id).filter(move |(other, _)| *other != rank);
+        let fewest = others().map(|(_, member)| member.collectives).min()?;
+        if fewest >= own.collectives {
+            return None;
+        }
+        let number = fewest + 1;
+        let on = others().filter(|(_, member)| member.collectives < number).map(|(other, _)| other).collect();
+        // Where its record is gone, it was called before all others that are there.
+        let at = own.call(number).map_or(own.born, |called| called.at);
+        Some(Wait { at, id: own.id, within: In::Collective(number), on })
+    }
+
+    /// The first collective that ranks have called differently.
+    fn different(&self, own: &Member) -> Option<Wait> {
+        let all: Vec<_> = self.members(own.id).collect();
+        let called = |number: u64| all.iter().filter_map(move |(rank, member)| Some((*rank, member.call(number)?)));
+        let first = u64::from(own.calls.front()?.about.number);
+        let number = (first..=own.collectives).find(|number| {
+            let mut words = called(*number).map(|(_, called)| called.in_words());
+            let one = words.next();
+            words.any(|other| one.as_ref() != Some(&other))
+        })?;
+        let usual = usual(called(number));
+        let on = called(number).filter(|(_, called)| called.in_words() != usual).map(|(rank, _)| rank).collect();
+        Some(Wait { at: own.call(number)?.at, id: own.id, within: In::Different(number), on })
+    }
+
+    /// The first send or receive without its other end.
+    fn exchanges(&self, own: &Member, is_complete: bool) -> Option<Wait> {
+        let (own_rank, _) = own.rank.filter(|_| is_complete)?;
+        let of_rank = |rank: u16| {
+            let mut all = self.members(own.id);
+            all.find(|(_, member)| member.rank.is_some_and(|(its, _)| its == u32::from(rank)))
+        };
+        let unmet = own.exchanges.iter().filter_map(|(peer, (count, newest))| {
+            let (other, member) = of_rank(peer.rank)?;
+            let is_complete = calls(self.ranks.get(&other)?).is_some_and(|calls| calls.complete);
+            let back = Peer { rank: u16::try_from(own_rank).ok()?, sends: !peer.sends };
+            let met = member.exchanges.get(&back).map_or(0, |(count, _)| *count);
+            (is_complete && met < *count).then(|| Wait {
+                at: newest.at,
+                id: own.id,
+                within: In::Exchange(*peer, met + 1),
+                on: vec![other],
+            })
+        });
+        unmet.min_by_key(|wait| wait.at)
+    }
+
+    /// A wait for ranks that have not come to the call that makes a communicator.
+    fn meeting(&self, rank: u64, calls: &Communications) -> Option<Wait> {
+        let meeting = calls.meeting?;
+        let wait =
+            |id, within, on: Vec<u64>| Some(Wait { at: meeting.since, id, within, on }).filter(|w| !w.on.is_empty());
+        if meeting.entry_point.class() != Class::CommunicatorCreate {
+            return None;
+        }
+        if meeting.entry_point.symbol() == "ncclCommSplit" {
+            // All ranks of the parent take part. It is the one that the rank has split more often than others have.
+            return calls.members.iter().filter(|own| own.id != 0).find_map(|own| {
+                let others = self.members(own.id).filter(|(other, _)| *other != rank);
+                let on = others.filter(|(_, member)| member.splits < own.splits).map(|(other, _)| other).collect();
+                wait(own.id, In::Split, on)
+            });
+        }
+        let (_, size) = calls.member(meeting.id)?.rank?;
+        // A communicator of as many ranks as the job has: its ranks are the job's, as far as those that have come show.
+        let came: BTreeMap<u64, &Member> = self.members(meeting.id).collect();
+        let are_the_jobs =
+            came.iter().all(|(rank, member)| member.rank.is_some_and(|(its, _)| u64::from(its) == *rank));
+        let missing = (0..u64::from(size)).filter(|rank| are_the_jobs && !came.contains_key(rank));
+        wait(meeting.id, In::Creation, missing.collect())
+    }
+
+    fn named(&self, id: u64) -> NamedCommunicator {
+        let of = |member: &Member| (member.name.clone(), member.rank.map(|(_, size)| size));
+        let known = self.members(id).map(|(_, member)| of(member));
+        let (mut name, mut size) = (None, None);
+        for (its_name, its_size) in known {
+            (name, size) = (name.or(its_name), size.or(its_size));
+        }
+        NamedCommunicator { number: self.order.iter().position(|known| *known == id).unwrap_or(0), name, size }
+    }
+
+    fn odd(&self, rank: u64, id: u64, collective: Option<String>) -> OddRank {
+        let process = self.ranks.get(&rank).copied();
+        let answered = self.ranks.values().any(|other| other.course == Course::Killed && other.dump.is_some());
+        let its = self.members(id).find(|(other, _)| *other == rank);
+        OddRank {
+            rank,
+            process: process.map_or(0, |process| process.process),
+            launched: its.map_or(0, |(_, member)| member.collectives),
+            collective,
+            doing: match process {
+                Some(process) => doing(process, answered),
+                None => Some("and has left no recording".to_owned()),
+            },
+        }
+    }
+
+    /// Ranks that have a reason of their own, and are not among these.
+    fn blocked_but(&self, odd: &[OddRank]) -> Vec<BlockedRank> {
+        let is_odd = |rank: u64| odd.iter().any(|odd| odd.rank == rank);
+        let others = self.ranks.iter().filter(|(rank, _)| !is_odd(**rank));
+        let blocked = |(rank, process): (&u64, &&Process)| {
+            Some(BlockedRank { rank: *rank, process: process.process, why: own_verdict(process)? })
+        };
+        others.filter_map(blocked).collect()
+    }
+
+    /// Ranks that have left nothing to compare.
+    fn not_compared(&self) -> Vec<u64> {
+        self.ranks.iter().filter(|(_, process)| !process.is_read).map(|(rank, _)| *rank).collect()
+    }
+
+    /// The ranks at the wait that explains the others.
+    fn told(&self, wait: &Wait, waits: &BTreeMap<u64, Wait>) -> Ranks {
+        let communicator = self.named(wait.id);
+        let of = communicator.in_words();
+        // Of those that are waited for, the ones that wait themselves are not to blame.
+        let mut blamed: Vec<u64> = wait.on.clone();
+        if !matches!(wait.within, In::Different(_)) && wait.on.iter().any(|rank| !waits.contains_key(rank)) {
+            blamed.retain(|rank| !waits.contains_key(rank));
+        }
+        let mut ranks = Ranks::new(String::new(), ComparedBy::Communicators);
+        match wait.within {
+            In::Collective(number) => {
+                let call = self.members(wait.id).find_map(|(_, member)| member.call(number));
+                let what = call.map(Called::in_words);
+                let joined = self.members(wait.id).filter(|(_, member)| member.collectives >= number);
+                ranks.joined = joined.map(|(rank, _)| rank).collect();
+                ranks.behind = blamed.iter().map(|rank| self.odd(*rank, wait.id, None)).collect();
+                let told = what.as_deref().map(|what| format!(" ({what})")).unwrap_or_default();
+                let done = format!("called collective {number} of {of}{told}");
+                let holder =
+                    ranks.joined.iter().find_map(|rank| Some((rank, blocked_behind_its_own(self.ranks.get(rank)?)?)));
+                ranks.sentence = match holder {
+                    Some((rank, why)) => {
+                        let others = behind_sentence(&ranks.behind, "called it", &[]);
+                        format!("rank {rank} has {done} and is blocked behind it, {why}; {others}")
+                    }
+                    None => behind_sentence(&ranks.behind, &done, &ranks.joined),
+                };
+                (ranks.number, ranks.collective) = (Some(number), what);
+            }
+            In::Different(number) => {
+                let called: Vec<_> =
+                    self.members(wait.id).filter_map(|(rank, member)| Some((rank, member.call(number)?))).collect();
+                let usual = usual(called.iter().copied());
+                let words =
+                    |rank: u64| called.iter().find(|(its, _)| *its == rank).map(|(_, called)| called.in_words());
+                ranks.different = blamed.iter().map(|rank| self.odd(*rank, wait.id, words(*rank))).collect();
+                ranks.joined = called.iter().map(|(rank, _)| *rank).filter(|rank| !blamed.contains(rank)).collect();
+                let other = blamed.first().and_then(|rank| words(*rank)).unwrap_or_default();
+                if ranks.joined.len() > ranks.different.len() {
+                    let (odd, have, waits) = (named(&ranks.different), have(blamed.len()), waits_in_it(&ranks.joined));
+                    ranks.sentence =
+                        format!("{odd} {have} called {other} as collective {number} of {of}, which is {usual}{waits}.");
+                } else {
+                    // As many have called the one as the other: which is wrong cannot be seen.
+                    let (some, others) = (ranks_in_words(std::mem::take(&mut ranks.joined)), named(&ranks.different));
+                    ranks.sentence =
+                        format!("as collective {number} of {of}, {some} called {usual}, and {others} {other}.");
+                    ranks.different = called.iter().map(|(rank, _)| self.odd(*rank, wait.id, words(*rank))).collect();
+                }
+                (ranks.number, ranks.collective) = (Some(number), Some(usual));
+            }
+            In::Exchange(peer, count) => {
+                let (missing, waiting) = match peer.sends {
+                    true => ("ncclRecv from", "ncclSend"),
+                    false => ("ncclSend to", "ncclRecv"),
+                };
+                let waiter = waits.iter().find(|(_, other)| other.id == wait.id && other.within == wait.within);
+                let waiter = waiter.map_or(0, |(rank, _)| *rank);
+                ranks.joined = vec![waiter];
+                ranks.behind = blamed.iter().map(|rank| self.odd(*rank, wait.id, None)).collect();
+                let doing = match &ranks.behind[..] {
+                    [OddRank { doing: Some(doing), .. }] => format!(", {doing}"),
+                    _ => String::new(),
+                };
+                let (odd, times) = (named(&ranks.behind), lazyguard_core::api::ordinal(count));
+                ranks.sentence = format!(
+                    "{odd} has not called the {times} {missing} rank {waiter} on {of}{doing}; rank {waiter} waits in its {waiting}."
+                );
+            }
+            In::Creation | In::Split => {
+                let call = match wait.within {
+                    In::Split => format!("ncclCommSplit of {of}"),
+                    _ => format!("the call that makes {of}"),
+                };
+                let came = waits.iter().filter(|(_, other)| other.id == wait.id && other.within == wait.within);
+                ranks.joined = came.map(|(rank, _)| *rank).collect();
+                ranks.behind = blamed.iter().map(|rank| self.odd(*rank, wait.id, None)).collect();
+                ranks.sentence = behind_sentence(&ranks.behind, &format!("come to {call}"), &ranks.joined);
+            }
+        }
+        let odd: Vec<_> = ranks.behind.iter().chain(&ranks.different).map(|odd| odd.rank).collect();
+        ranks.blocked = self.blocked_but(&[]).into_iter().filter(|blocked| !odd.contains(&blocked.rank)).collect();
+        ranks.not_compared = self.not_compared();
+        ranks.groups = self.groups(wait.id, waits);
+        ranks.communicator = Some(communicator);
+        ranks
+    }
+
+    /// The ranks of a communicator by their state, those that are behind first.
+    fn groups(&self, id: u64, waits: &BTreeMap<u64, Wait>) -> Vec<RankGroup> {
+        let mut groups: BTreeMap<(u64, Option<String>), Vec<u64>> = BTreeMap::new();
+        for (rank, member) in self.members(id) {
+            let waits_in = waits.get(&rank).map(|wait| self.within_in_words(wait));
+            groups.entry((member.collectives, waits_in)).or_default().push(rank);
+        }
+        let group = |((collectives, waits_in), ranks)| RankGroup { ranks, collectives, waits_in };
+        groups.into_iter().map(group).collect()
+    }
+
+    fn within_in_words(&self, wait: &Wait) -> String {
+        let of = self.named(wait.id).in_words();
+        match wait.within {
+            In::Collective(number) | In::Different(number) => format!("collective {number} of {of}"),
+            In::Exchange(peer, _) => format!("{} of {of}", if peer.sends { "ncclSend" } else { "ncclRecv" }),
+            In::Creation => format!("the making of {of}"),
+            In::Split => format!("ncclCommSplit of {of}"),
+        }
+    }
+
+    /// Ranks that have called collectives of several communicators in different orders.
+    fn told_circle(&self, circle: &[u64], waits: &BTreeMap<u64, Wait>) -> Ranks {
+        let each = circle.iter().filter_map(|rank| {
+            let wait = waits.get(rank)?;
+            let on = ranks_in_words(wait.on.clone());
+            Some(format!("rank {rank} waits in {} for {on}", self.within_in_words(wait)))
+        });
+        let sentence = format!(
+            "ranks wait for each other: {}. They use communicators in different orders.",
+            each.collect::<Vec<_>>().join("; ")
+        );
+        let mut ranks = Ranks::new(sentence, ComparedBy::Communicators);
+        ranks.different =
+            circle.iter().map(|rank| self.odd(*rank, waits.get(rank).map_or(0, |w| w.id), None)).collect();
+        ranks.not_compared = self.not_compared();
+        ranks
+    }
+
+    /// Two ranks that have called the same collectives of several communicators in different orders: on one stream each waits for the
+    /// other. The first place where they differ.
+    fn crossed(&self, stuck: &[u64]) -> Option<Ranks> {
+        let sequence = |rank: u64, other: u64| {
+            let members = calls(self.ranks.get(&rank)?)?.members.iter();
+            let shared = members.filter(|member| self.members(member.id).any(|(its, _)| its == other));
+            let mut all: Vec<_> = shared
+                .flat_map(|member| member.calls.iter().map(|called| (called.at, member.id, called.about.number)))
+                .collect();
+            all.sort_unstable();
+            Some(all)
+        };
+        let pairs = stuck
+            .iter()
+            .flat_map(|one| stuck.iter().filter(move |other| *other > one).map(move |other| (*one, *other)));
+        pairs.into_iter().find_map(|(one, other)| {
+            let (own, its) = (sequence(one, other)?, sequence(other, one)?);
+            let difference = own.iter().zip(&its).find(|(a, b)| (a.1, a.2) != (b.1, b.2))?;
+            let ((_, a, number_a), (_, b, number_b)) = difference;
+            if a == b {
+                return None;
+            }
+            let say = |id: u64, number: u32| format!("collective {number} of {}", self.named(id).in_words());
+            let (first, second) = (say(*a, *number_a), say(*b, *number_b));
+            let mut ranks = Ranks::new(
+                format!(
+                    "rank {one} has called {first} before {second}, and rank {other} the other way round: on one stream each \
+                     waits for the other."
+                ),
+                ComparedBy::Communicators,
+            );
+            ranks.different = vec![self.odd(one, *a, Some(first)), self.odd(other, *b, Some(second))];
+            ranks.not_compared = self.not_compared();
+            Some(ranks)
+        })
+    }
+
+    /// Every rank that left a recording has called the same.
+    fn told_of_none(&self, stuck: &[u64]) -> Ranks {
+        let blocked = self.blocked_but(&[]);
+        let missing = self.missing();
+        let waiting = ranks_in_words(stuck.to_vec());
+        let sentence = match (&blocked[..], &missing[..]) {
+            ([], []) => format!(
+                "every rank that could be compared has made the same calls of NCCL, and {waiting} {} in a collective: look at the \
+                 network and the devices.",
+                if stuck.len() == 1 { "waits" } else { "wait" }
+            ),
+            ([], missing) => format!(
+                "{} {} left no recording; {waiting} {} in a collective, and all others have made the same calls of NCCL.",
+                ranks_in_words(missing.to_vec()),
+                have(missing.len()),
+                if stuck.len() == 1 { "waits" } else { "wait" }
+            ),
+            ([BlockedRank { rank, why, .. }, ..], _) => format!(
+                "every rank that could be compared has made the same calls of NCCL, and rank {rank} is blocked by itself: {why}."
+            ),
+        };
+        let not_compared = self.not_compared().into_iter().chain(missing).collect();
+        Ranks { blocked, not_compared, ..Ranks::new(sentence, ComparedBy::Communicators) }
+    }
+
+    /// Ranks of the largest communicator that left nothing.
+    fn missing(&self) -> Vec<u64> {
+        let size = |id: &u64| self.members(*id).find_map(|(_, member)| member.rank).map_or(0, |(_, size)| size);
+        let Some(largest) = self.order.iter().copied().max_by_key(size) else { return Vec::new() };
+        let there: BTreeSet<u64> =
+            self.members(largest).filter_map(|(_, member)| Some(u64::from(member.rank?.0))).collect();
+        (0..u64::from(size(&largest))).filter(|rank| !there.contains(rank) && !self.ranks.contains_key(rank)).collect()
+    }
+}
+
+/// What most ranks have called; of several what the lowest rank has.
+fn usual<'a>(called: impl Iterator<Item = (u64, &'a Called)>) -> String {
+    let mut counts: Vec<(String, usize)> = Vec::new();
+    for (_, called) in called {
+        let words = called.in_words();
+        match counts.iter_mut().find(|(known, _)| *known == words) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((words, 1)),
+        }
+    }
+    let most = counts.iter().map(|(_, count)| *count).max().unwrap_or(0);
+    counts.into_iter().find(|(_, count)| *count == most).map(|(words, _)| words).unwrap_or_default()
+}
+
+impl NamedCommunicator {
+    /// `communicator 0`, `communicator 2 "tensor_parallel"`.
+    fn in_words(&self) -> String {
+        match &self.name {
+            Some(name) => format!("communicator {} \"{name}\"", self.number),
+            None => format!("communicator {}", self.number),
+        }
+    }
+}
