@@ -1,0 +1,218 @@
+//! Jobs of several ranks that use NCCL, the simulated one: that the guard changes nothing for them, that each fault hangs its job, and
+//! which rank the report names.
+
+use crate::run_passes_on::{send, under};
+use lazyguard_e2e::{command, library, root, Outcome, Run, Running, Work};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// How a program comes to the library: linked with it, by names looked up in it, and through a shared object that is linked with it.
+const PROGRAMS: [&str; 3] = ["nccl_job", "nccl_job_dlopen", "nccl_job_plugin"];
+/// The faults after which the job ends, and those that hang it: see testapps/ranks/nccl/program.hpp.
+const ENDING: [&str; 2] = ["none", "late"];
+const HANGING: [&str; 15] = [
+    "skip",
+    "loop",
+    "exits",
+    "crashes",
+    "stops",
+    "other",
+    "size",
+    "type",
+    "root",
+    "order",
+    "no_receive",
+    "load",
+    "unwritten",
+    "behind",
+    "init",
+];
+const KILL: &[&str] = &["--on-hang", "kill"];
+const AT_THE_TIMEOUT: &[&str] = &["--timeout", "5s", "--fail-on", "hang"];
+const REDUCE: &str = "ncclDevKernel_AllReduce_Sum_f32_RING_LL";
+
+/// What is said of a job of four ranks whose last rank has the fault at its thirteenth kernel, an all-reduce of all ranks: the options of
+/// `lazyguard run`, and how the sentence about the ranks begins.
+fn named() -> Vec<(&'static str, &'static [&'static str], String)> {
+    let behind = |doing: &str| format!("rank 3 has not launched collective 13 ({REDUCE}), {doing}");
+    let instead = format!(
+        "rank 3 has launched ncclDevKernel_AllGather_RING_LL as collective 13, which is {REDUCE}; ranks 0-2 wait in it."
+    );
+    vec![
+        ("skip", KILL, behind("and its main thread was waiting, in no driver call; ranks 0-2 wait in it.")),
+        ("loop", KILL, behind("and its main thread was computing; ranks 0-2 wait in it.")),
+        ("exits", KILL, behind("and ended; ranks 0-2 wait in it.")),
+        ("crashes", KILL, behind("and was killed or ended without an exit; ranks 0-2 wait in it.")),
+        ("stops", KILL, behind("and did not answer when it was asked for a report; ranks 0-2 wait in it.")),
+        ("other", AT_THE_TIMEOUT, instead.clone()),
+        ("order", AT_THE_TIMEOUT, instead),
+        ("load", AT_THE_TIMEOUT, format!("ranks 0-2 have not launched collective 13 ({REDUCE}); rank 3 waits in it.")),
+        ("unwritten", AT_THE_TIMEOUT, behind("and is blocked: LG203: ")),
+    ]
+}
+
+fn program(name: &str) -> String {
+    root().join("target/ranks").join(name).to_string_lossy().into_owned()
+}
+
+/// A shell that starts all ranks and waits for them. It fails where one of them does.
+fn job(work: &Work, program_name: &str, ranks: u32, arguments: &str) -> [String; 3] {
+    let shared = work.path().join(format!("shared-{program_name}-{ranks}-{}", arguments.replace(' ', "-")));
+    let (program, shared) = (program(program_name), shared.to_string_lossy().into_owned());
+    // Each run of it begins without the file of an earlier one.
+    let script = format!(
+        "rm -f '{shared}'; export WORLD_SIZE={ranks}; processes=; failed=0; \
+         for rank in $(seq 0 {}); do RANK=$rank '{program}' '{shared}' {arguments} & processes=\"$processes $!\"; done; \
+         for process in $processes; do wait $process || failed=1; done; exit $failed",
+        ranks - 1
+    );
+    ["sh".to_owned(), "-c".to_owned(), script]
+}
+
+fn bare<'w>(work: &'w Work, job: &[String; 3]) -> Run<'w> {
+    Run::new(work, &job[0]).args(&job[1..])
+}
+
+fn said_by_all(outcome: &Outcome, ranks: u32) {
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{outcome}");
+    let mut expected: Vec<_> = (0..ranks).map(|rank| format!("rank {rank}: 31 operations")).collect();
+    expected.sort();
+    assert_eq!(outcome.sorted_stdout(), expected, "{outcome}");
+}
+
+/// Without the guard, under it, and under it as `LD_PRELOAD` alone.
+fn is_alike(work: &Work, program: &str, ranks: u32) {
+    let job = job(work, program, ranks, "steps none");
+    said_by_all(&bare(work, &job).finish(), ranks);
+    said_by_all(&under(work, &[], &job).finish(), ranks);
+    said_by_all(&bare(work, &job).guarded().finish(), ranks);
+}
+
+#[test]
+fn a_job_without_a_fault_is_the_same_with_the_guard_however_it_comes_to_the_library() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    for program in PROGRAMS {
+        is_alike(&work, program, 2);
+        is_alike(&work, program, 8);
+    }
+}
+
+#[test]
+fn a_job_of_64_ranks_is_the_same_with_the_guard() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    is_alike(&work, "nccl_job", 64);
+}
+
+/// What `nccl_job describe` says beforehand.
+fn described(seed: u64, ranks: u32) -> String {
+    let arguments = ["describe".to_owned(), seed.to_string(), ranks.to_string()];
+    let output = Command::new(program("nccl_job"))
+        .args(arguments)
+        .env("LD_LIBRARY_PATH", lazyguard_e2e::driver_folder())
+        .output()
+        .unwrap_or_else(|error| panic!("{error}"));
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+/// Jobs with their names, and whether they end.
+type Jobs = Vec<(String, bool, Running)>;
+
+/// All run beside each other. Those that hang are given two seconds more than those that end, of which one sleeps for two.
+fn end_or_hang(mut jobs: Jobs) {
+    for (name, ends, running) in &mut jobs {
+        let mut patience = 600;
+        while *ends && running.runs() && patience > 0 {
+            std::thread::sleep(Duration::from_millis(50));
+            patience -= 1;
+        }
+        assert!(!*ends || !running.runs(), "{name} does not end: {}", running.stderr());
+    }
+    std::thread::sleep(Duration::from_secs(2));
+    for (name, ends, mut running) in jobs {
+        assert_eq!(running.runs(), !ends, "{name}: {}", running.stderr());
+        let outcome = running.stop();
+        assert_eq!(outcome.code, ends.then_some(0), "{name}: {outcome}");
+        // No rank comes to its end, as all of them meet in the last collective.
+        assert_eq!(outcome.stdout.contains("operations"), ends, "{name}: {outcome}");
+        assert!(!outcome.stderr.contains("nccl"), "{name}: {outcome}");
+    }
+}
+
+#[test]
+fn each_fault_hangs_its_job() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let jobs = ENDING.iter().chain(&HANGING).map(|fault| {
+        let arguments = format!("steps {fault}");
+        let running = bare(&work, &job(&work, "nccl_job", 3, &arguments)).start();
+        ((*fault).to_owned(), ENDING.contains(fault), running)
+    });
+    end_or_hang(jobs.collect());
+}
+
+#[test]
+fn random_jobs_hang_or_end_as_they_are_described() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let jobs = (1..=12).map(|seed| {
+        let ranks = 2 + u32::try_from(seed % 4).unwrap_or_default();
+        let described = described(seed, ranks);
+        let fault = described.split(' ').next().and_then(|first| first.strip_prefix("fault=")).unwrap_or_default();
+        assert!(ENDING.contains(&fault) || HANGING.contains(&fault), "{described}");
+        let running = bare(&work, &job(&work, "nccl_job", ranks, &format!("random {seed}"))).start();
+        (format!("seed {seed}, {ranks} ranks: {described}"), ENDING.contains(&fault), running)
+    });
+    end_or_hang(jobs.collect());
+}
+
+fn report(folder: &Path) -> String {
+    let output = Command::new(command()).arg("report").arg(folder).output().unwrap_or_else(|error| panic!("{error}"));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn the_rank_with_the_fault_is_named() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let runs: Vec<_> = named()
+        .into_iter()
+        .map(|(fault, options, sentence)| {
+            let out = work.path().join(format!("out-{fault}"));
+            let folder = out.to_string_lossy().into_owned();
+            let options = [&["--hang-after", "400ms", "--keep", "--out", &folder][..], options].concat();
+            let job = job(&work, "nccl_job", 4, &format!("steps {fault}"));
+            (fault, sentence, out, under(&work, &options, &job).start())
+        })
+        .collect();
+    for (fault, sentence, out, running) in runs {
+        let outcome = running.finish_within(Duration::from_secs(40));
+        assert_eq!(outcome.code, Some(117), "{fault}: {outcome}");
+        let first = report(&out).lines().nth(2).unwrap_or_default().to_owned();
+        assert!(first.starts_with(&sentence), "{fault}: {sentence}\n{first}\n{outcome}");
+    }
+}
+
+/// What a scheduler does to a job that stands: the recordings are what is left, and no process has said anything at its end.
+#[test]
+fn ranks_that_are_killed_leave_what_their_report_needs() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let out = work.path().join("out");
+    let ranks: PathBuf = out.join("rank%r-%p");
+    let job = job(&work, "nccl_job", 4, "steps skip");
+    let mut running =
+        bare(&work, &job).set("LD_PRELOAD", library()).set("LAZYGUARD_OUT", ranks).hang_after("400ms").start();
+    running.until("a hang in three ranks", Duration::from_secs(20), |running| {
+        let said = running.stderr();
+        let hangs =
+            |rank: u32| said.lines().any(|line| line.contains("HANG") && line.contains(&format!(" rank {rank} ")));
+        (0..3).all(hangs).then_some(())
+    });
+    send("KILL", &format!("-{}", running.process()));
+    running.finish_within(Duration::from_secs(10));
+    let said = report(&out);
+    for rank in 0..4 {
+        let is_it = |line: &&str| line.contains(&format!(", rank {rank}) was killed or ended without an exit"));
+        let line = said.lines().find(is_it).unwrap_or_else(|| panic!("rank {rank}: {said}"));
+        let waits = "LG208: a collective waits for ranks that have not joined";
+        assert_eq!(line.contains(waits), rank < 3, "{said}");
+    }
+}
