@@ -3,6 +3,7 @@
 
 use crate::run_passes_on::{send, under};
 use lazyguard_e2e::{command, library, root, Outcome, Run, Running, Work};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -102,6 +103,29 @@ fn a_job_without_a_fault_is_the_same_with_the_guard_however_it_comes_to_the_libr
 fn a_job_of_64_ranks_is_the_same_with_the_guard() {
     let work = Work::new(lazyguard_e2e::this_test!());
     is_alike(&work, "nccl_job", 64);
+}
+
+#[test]
+fn the_simulated_library_keeps_its_promises_with_and_without_the_guard() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    for run in [Run::new(&work, program("nccl_calls")), Run::new(&work, program("nccl_calls")).guarded()] {
+        let outcome = run.finish();
+        assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), "as expected\n"), "{outcome}");
+    }
+}
+
+/// As in recordings of NCCL on cards.
+#[test]
+fn a_collective_is_submitted_by_the_driver_calls_of_nccl() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let log = work.path().join("calls");
+    let outcome = Run::new(&work, program("nccl_calls")).args(["submit"]).set("LGSIM_CALL_LOG", &log).finish();
+    assert_eq!(outcome.code, Some(0), "{outcome}");
+    let log = fs::read_to_string(&log).unwrap_or_else(|error| panic!("{error}"));
+    let calls: Vec<_> = log.lines().filter_map(|line| line.split_once(' ')).map(|(_, call)| call).collect();
+    let submission = ["cuEventRecord", "cuStreamWaitEvent", "cuLaunchKernelEx", "cuEventRecord", "cuStreamWaitEvent"];
+    let submitted: Vec<_> = calls.iter().filter(|call| submission.contains(call)).copied().collect();
+    assert_eq!(submitted, submission.repeat(4), "{calls:?}");
 }
 
 /// What `nccl_job describe` says beforehand.
