@@ -256,9 +256,9 @@ int wrong_use() {
 
 unsigned number(const char* text) { return static_cast<unsigned>(std::strtoul(text, nullptr, 10)); }
 
-// The program of a fault: at the thirteenth operation of the last rank, unless the arguments name others.
+// The program of a fault: at the sixteenth operation of the last rank, for which its compute stream waits, unless the arguments name others.
 Program program_of(const std::string& fault, unsigned ranks, int count, char** arguments) {
-  return steps(ranks, {fault, count > 0 ? number(arguments[0]) : ranks - 1, count > 1 ? number(arguments[1]) - 1 : 12});
+  return steps(ranks, {fault, count > 0 ? number(arguments[0]) : ranks - 1, count > 1 ? number(arguments[1]) - 1 : 15});
 }
 
 bool is_well(const Program& program) { return program.fault.rank < program.ranks && program.fault.at + 1 < program.operations.size(); }
