@@ -78,7 +78,8 @@ fn bare<'w>(work: &'w Work, job: &[String; 3]) -> Run<'w> {
 
 fn said_by_all(outcome: &Outcome, ranks: u32) {
     assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{outcome}");
-    let mut expected: Vec<_> = (0..ranks).map(|rank| format!("rank {rank}: 31 operations")).collect();
+    let lines = |rank| [format!("rank {rank}: submitted"), format!("rank {rank}: 31 operations")];
+    let mut expected: Vec<_> = (0..ranks).flat_map(lines).collect();
     expected.sort();
     assert_eq!(outcome.sorted_stdout(), expected, "{outcome}");
 }
@@ -232,26 +233,56 @@ fn start_faulty(work: &Work, fault: &str, options: &[&str]) -> Running {
     under(work, &options, &job(work, "nccl_job", 4, &format!("steps {fault}"))).start()
 }
 
-/// What a scheduler does to a job that stands: the recordings are what is left, and no process has said anything at its end.
-#[test]
-fn ranks_that_are_killed_leave_what_their_report_needs() {
-    let work = Work::new(lazyguard_e2e::this_test!());
-    let out = work.path().join("out");
-    let ranks: PathBuf = out.join("rank%r-%p");
-    let job = job(&work, "nccl_job", 4, "steps skip");
-    let mut running =
-        bare(&work, &job).set("LD_PRELOAD", library()).set("LAZYGUARD_OUT", ranks).hang_after("400ms").start();
-    running.until("a hang in three ranks", Duration::from_secs(20), |running| {
-        let said = running.stderr();
-        let hangs =
-            |rank: u32| said.lines().any(|line| line.contains("HANG") && line.contains(&format!(" rank {rank} ")));
-        (0..3).all(hangs).then_some(())
+/// Starts a job of four ranks whose last one sleeps instead of its collective, waits until all of them stand still and `is_time`, and kills
+/// them as a scheduler does: no process says anything at its end. The report of what is left.
+fn killed(run: Run<'_>, out: &Path, is_time: impl Fn(&str) -> bool) -> String {
+    let mut running = run.start();
+    running.until("that all stand still", Duration::from_secs(30), |running| {
+        let (said, heard) = (running.stdout(), running.stderr());
+        let still =
+            (0..3).all(|rank| said.contains(&format!("rank {rank}: submitted"))) && said.contains("rank 3: skip");
+        (still && is_time(&heard)).then_some(())
     });
     send("KILL", &format!("-{}", running.process()));
     running.finish_within(Duration::from_secs(10));
-    let said = report(&out);
+    report(out)
+}
+
+/// Whether each rank that waits has reported its hang.
+fn have_reported(said: &str) -> bool {
+    let hangs = |rank: u32| said.lines().any(|line| line.contains("HANG") && line.contains(&format!(" rank {rank} ")));
+    (0..3).all(hangs)
+}
+
+#[test]
+fn ranks_that_are_killed_leave_what_their_report_needs() {
+    let work = Work::new(lazyguard_e2e::this_test!());
     let behind = format!(
         "rank 3 has not launched collective 16 ({REDUCE}), and was killed or ended without an exit; ranks 0-2 wait in it."
     );
+    let job = job(&work, "nccl_job", 4, "steps skip");
+
+    let out = work.path().join("out-preload");
+    let alone = bare(&work, &job).set("LD_PRELOAD", library()).set("LAZYGUARD_OUT", out.join("rank%r-%p"));
+    let said = killed(alone.hang_after("400ms"), &out, have_reported);
     assert_eq!(said.lines().nth(2), Some(behind.as_str()), "{said}");
+
+    let out = work.path().join("out-run");
+    let folder = out.to_string_lossy().into_owned();
+    let said = killed(under(&work, &["--hang-after", "400ms", "--out", &folder], &job), &out, have_reported);
+    assert_eq!(said.lines().nth(2), Some(behind.as_str()), "{said}");
+}
+
+/// The recordings are all that is left of them.
+#[test]
+fn ranks_that_are_killed_before_they_report_are_all_in_the_report() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let out = work.path().join("out");
+    let folder = out.to_string_lossy().into_owned();
+    let job = job(&work, "nccl_job", 4, "steps skip");
+    let said = killed(under(&work, &["--hang-after", "0", "--out", &folder], &job), &out, |_| true);
+    for rank in 0..4 {
+        let is_it = |line: &str| line.contains(&format!(", rank {rank}) was killed or ended without an exit"));
+        assert!(said.lines().any(is_it), "rank {rank}: {said}");
+    }
 }
