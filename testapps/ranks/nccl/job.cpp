@@ -95,6 +95,7 @@ class Rank {
     for (size_t i = 0; i < operations.size(); ++i) {
       const bool is_faulty = program_.fault.rank == rank_ && program_.fault.at == i;
       if (!is_faulty && program_.fault.at == i && program_.fault.kind == "load" && are_together(operations[i].where)) wait_for(shared_->may_join);
+      if (is_faulty && program_.fault.kind != "none") say(program_.fault.kind);
       if (is_faulty && program_.fault.kind == "order") {
         perform(operations[i + 1]);
         perform(operations[i++]);
@@ -104,12 +105,13 @@ class Rank {
         perform(operations[i]);
       }
     }
+    say("submitted");
     CK(cuCtxSynchronize());
     watchdog_.end();
     for (unsigned where = kWheres; where-- > 0;) {
       if (comms_[where] != nullptr) NK(nccl_.CommDestroy(comms_[where]));
     }
-    std::printf("rank %u: %zu operations\n", rank_, operations.size());
+    say(std::to_string(operations.size()) + " operations");
   }
 
  private:
@@ -140,12 +142,21 @@ class Rank {
     const auto ranks = static_cast<int>(program_.ranks), rank = static_cast<int>(rank_);
     for (Where where : {kWorld, kHalves, kPairs}) {
       if (!program_.uses(where)) continue;
-      if (program_.has_fault("init", rank_) && program_.operations[program_.fault.at].where == where) sleep_for_good();
+      if (program_.has_fault("init", rank_) && program_.operations[program_.fault.at].where == where) {
+        say("init");
+        sleep_for_good();
+      }
       const auto members = program_.members(where, rank_);
       if (where == kWorld) NK(nccl_.CommInitRank(&comms_[where], ranks, shared_->id, rank));
       else NK(nccl_.CommSplit(comms_[kWorld], members.empty() ? NCCL_SPLIT_NOCOLOR : static_cast<int>(members.front()), rank, &comms_[where], nullptr));
       CK(cuStreamCreate(&streams_[where], CU_STREAM_NON_BLOCKING));
     }
+  }
+
+  // At once, for a test that waits for the job to stand still.
+  void say(const std::string& what) const {
+    std::printf("rank %u: %s\n", rank_, what.c_str());
+    std::fflush(stdout);
   }
 
   [[noreturn]] static void sleep_for_good() {
@@ -256,9 +267,9 @@ int wrong_use() {
 
 unsigned number(const char* text) { return static_cast<unsigned>(std::strtoul(text, nullptr, 10)); }
 
-// The program of a fault: at the fourteenth operation of the last rank, unless the arguments name others.
+// The program of a fault: at the sixteenth operation of the last rank, for which its compute stream waits, unless the arguments name others.
 Program program_of(const std::string& fault, unsigned ranks, int count, char** arguments) {
-  return steps(ranks, {fault, count > 0 ? number(arguments[0]) : ranks - 1, count > 1 ? number(arguments[1]) - 1 : 13});
+  return steps(ranks, {fault, count > 0 ? number(arguments[0]) : ranks - 1, count > 1 ? number(arguments[1]) - 1 : 15});
 }
 
 bool is_well(const Program& program) { return program.fault.rank < program.ranks && program.fault.at + 1 < program.operations.size(); }

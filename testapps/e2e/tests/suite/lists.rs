@@ -65,9 +65,14 @@ fn the_corpus_covers_every_code_of_a_hang() {
 #[test]
 fn every_source_of_a_program_is_built() {
     let c = &["c", "cpp"][..];
-    for (sources, folder, extensions) in
-        [("apps", "apps", &["cpp"][..]), ("hostile", "hostile", c), ("stacks", "stacks", c), ("nvml", "nvml", c)]
-    {
+    let cpp = &["cpp"][..];
+    for (sources, folder, extensions) in [
+        ("apps", "apps", cpp),
+        ("ranks", "ranks", cpp),
+        ("hostile", "hostile", c),
+        ("stacks", "stacks", c),
+        ("nvml", "nvml", c),
+    ] {
         let path = root().join("testapps").join(sources);
         let entries = fs::read_dir(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display())).flatten();
         for source in entries.map(|entry| entry.path()) {

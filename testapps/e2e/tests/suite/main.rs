@@ -12,6 +12,7 @@
 //! | `watchdog` | the verdict: when, where and what |
 //! | `findings_report` | the findings of a run of several processes, in every form |
 //! | `ranks` | jobs of several ranks that hang in a collective: which rank is to blame |
+//! | `nccl` | jobs of several ranks that use NCCL: unchanged by the guard, hanging by each fault, and the rank that is named |
 //! | `on_hang` | the action after a reported hang |
 //! | `dump` | a report of a live process, on request |
 //! | `hazard_files` | hazards in the folder: counted, grouped, from the file and from the recording |
@@ -46,6 +47,7 @@ mod foreign_names;
 mod hazard_files;
 mod left_behind;
 mod lists;
+mod nccl;
 mod on_hang;
 mod ranks;
 mod recorder;

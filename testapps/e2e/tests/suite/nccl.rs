@@ -1,0 +1,288 @@
+//! Jobs of several ranks that use NCCL, the simulated one: that the guard changes nothing for them, that each fault hangs its job, and
+//! which rank the report names.
+
+use crate::run_passes_on::{send, under};
+use lazyguard_e2e::{command, library, root, Outcome, Run, Running, Work};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// How a program comes to the library: linked with it, by names looked up in it, and through a shared object that is linked with it.
+const PROGRAMS: [&str; 3] = ["nccl_job", "nccl_job_dlopen", "nccl_job_plugin"];
+/// The faults after which the job ends, and those that hang it: see testapps/ranks/nccl/program.hpp.
+const ENDING: [&str; 2] = ["none", "late"];
+const HANGING: [&str; 15] = [
+    "skip",
+    "loop",
+    "exits",
+    "crashes",
+    "stops",
+    "other",
+    "size",
+    "type",
+    "root",
+    "order",
+    "no_receive",
+    "load",
+    "unwritten",
+    "behind",
+    "init",
+];
+const KILL: &[&str] = &["--on-hang", "kill"];
+/// For what more than the first process to hang has to say.
+const AT_THE_TIMEOUT: &[&str] = &["--timeout", "8s", "--fail-on", "hang"];
+const REDUCE: &str = "ncclDevKernel_AllReduce_Sum_f32_RING_LL";
+
+/// What is said of a job of four ranks whose last rank has the fault at its sixteenth kernel, an all-reduce of all ranks: the options of
+/// `lazyguard run`, and how the sentence about the ranks begins.
+fn named() -> Vec<(&'static str, &'static [&'static str], String)> {
+    let behind = |doing: &str| format!("rank 3 has not launched collective 16 ({REDUCE}), {doing}");
+    let instead = format!(
+        "rank 3 has launched ncclDevKernel_AllGather_RING_LL as collective 16, which is {REDUCE}; ranks 0-2 wait in it."
+    );
+    vec![
+        ("skip", KILL, behind("and its main thread was waiting, in no driver call; ranks 0-2 wait in it.")),
+        ("loop", KILL, behind("and its main thread was computing; ranks 0-2 wait in it.")),
+        ("exits", KILL, behind("and ended; ranks 0-2 wait in it.")),
+        ("crashes", KILL, behind("and was killed or ended without an exit; ranks 0-2 wait in it.")),
+        ("stops", KILL, behind("and did not answer when it was asked for a report; ranks 0-2 wait in it.")),
+        ("other", KILL, instead.clone()),
+        ("order", KILL, instead),
+        ("load", AT_THE_TIMEOUT, format!("ranks 0-2 have not launched collective 16 ({REDUCE}); rank 3 waits in it.")),
+        ("unwritten", AT_THE_TIMEOUT, behind("and is blocked: LG203: ")),
+    ]
+}
+
+fn program(name: &str) -> String {
+    root().join("target/ranks").join(name).to_string_lossy().into_owned()
+}
+
+/// A shell that starts all ranks and waits for them. It fails where one of them does.
+fn job(work: &Work, program_name: &str, ranks: u32, arguments: &str) -> [String; 3] {
+    let shared = work.path().join(format!("shared-{program_name}-{ranks}-{}", arguments.replace(' ', "-")));
+    let (program, shared) = (program(program_name), shared.to_string_lossy().into_owned());
+    // Each run of it begins without the file of an earlier one.
+    let script = format!(
+        "rm -f '{shared}'; export WORLD_SIZE={ranks}; processes=; failed=0; \
+         for rank in $(seq 0 {}); do RANK=$rank '{program}' '{shared}' {arguments} & processes=\"$processes $!\"; done; \
+         for process in $processes; do wait $process || failed=1; done; exit $failed",
+        ranks - 1
+    );
+    ["sh".to_owned(), "-c".to_owned(), script]
+}
+
+fn bare<'w>(work: &'w Work, job: &[String; 3]) -> Run<'w> {
+    Run::new(work, &job[0]).args(&job[1..])
+}
+
+fn said_by_all(outcome: &Outcome, ranks: u32) {
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{outcome}");
+    let lines = |rank| [format!("rank {rank}: submitted"), format!("rank {rank}: 31 operations")];
+    let mut expected: Vec<_> = (0..ranks).flat_map(lines).collect();
+    expected.sort();
+    assert_eq!(outcome.sorted_stdout(), expected, "{outcome}");
+}
+
+/// Without the guard, under it, and under it as `LD_PRELOAD` alone.
+fn is_alike(work: &Work, program: &str, ranks: u32) {
+    let job = job(work, program, ranks, "steps none");
+    said_by_all(&bare(work, &job).finish(), ranks);
+    said_by_all(&under(work, &[], &job).finish(), ranks);
+    said_by_all(&bare(work, &job).guarded().finish(), ranks);
+}
+
+#[test]
+fn a_job_without_a_fault_is_the_same_with_the_guard_however_it_comes_to_the_library() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    for program in PROGRAMS {
+        is_alike(&work, program, 2);
+        is_alike(&work, program, 8);
+    }
+}
+
+#[test]
+fn a_job_of_64_ranks_is_the_same_with_the_guard() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    is_alike(&work, "nccl_job", 64);
+}
+
+#[test]
+fn the_simulated_library_keeps_its_promises_with_and_without_the_guard() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    for run in [Run::new(&work, program("nccl_calls")), Run::new(&work, program("nccl_calls")).guarded()] {
+        let outcome = run.finish();
+        assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), "as expected\n"), "{outcome}");
+    }
+}
+
+/// As in recordings of NCCL on cards.
+#[test]
+fn a_collective_is_submitted_by_the_driver_calls_of_nccl() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let log = work.path().join("calls");
+    let outcome = Run::new(&work, program("nccl_calls")).args(["submit"]).set("LGSIM_CALL_LOG", &log).finish();
+    assert_eq!(outcome.code, Some(0), "{outcome}");
+    let log = fs::read_to_string(&log).unwrap_or_else(|error| panic!("{error}"));
+    let calls: Vec<_> = log.lines().filter_map(|line| line.split_once(' ')).map(|(_, call)| call).collect();
+    let submission = ["cuEventRecord", "cuStreamWaitEvent", "cuLaunchKernelEx", "cuEventRecord", "cuStreamWaitEvent"];
+    let submitted: Vec<_> = calls.iter().filter(|call| submission.contains(call)).copied().collect();
+    assert_eq!(submitted, submission.repeat(4), "{calls:?}");
+}
+
+/// What `nccl_job describe` says beforehand.
+fn described(seed: u64, ranks: u32) -> String {
+    let arguments = ["describe".to_owned(), seed.to_string(), ranks.to_string()];
+    let output = Command::new(program("nccl_job"))
+        .args(arguments)
+        .env("LD_LIBRARY_PATH", lazyguard_e2e::driver_folder())
+        .output()
+        .unwrap_or_else(|error| panic!("{error}"));
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+/// Jobs with their names, and whether they end.
+type Jobs = Vec<(String, bool, Running)>;
+
+/// All run beside each other. Those that hang are given two seconds more than those that end, of which one sleeps for two.
+fn end_or_hang(mut jobs: Jobs) {
+    for (name, ends, running) in &mut jobs {
+        let mut patience = 600;
+        while *ends && running.runs() && patience > 0 {
+            std::thread::sleep(Duration::from_millis(50));
+            patience -= 1;
+        }
+        assert!(!*ends || !running.runs(), "{name} does not end: {}", running.stderr());
+    }
+    std::thread::sleep(Duration::from_secs(2));
+    for (name, ends, mut running) in jobs {
+        assert_eq!(running.runs(), !ends, "{name}: {}", running.stderr());
+        let outcome = running.stop();
+        assert_eq!(outcome.code, ends.then_some(0), "{name}: {outcome}");
+        // No rank comes to its end, as all of them meet in the last collective.
+        assert_eq!(outcome.stdout.contains("operations"), ends, "{name}: {outcome}");
+        assert!(!outcome.stderr.contains("nccl"), "{name}: {outcome}");
+    }
+}
+
+#[test]
+fn each_fault_hangs_its_job() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let jobs = ENDING.iter().chain(&HANGING).map(|fault| {
+        let arguments = format!("steps {fault}");
+        let running = bare(&work, &job(&work, "nccl_job", 3, &arguments)).start();
+        ((*fault).to_owned(), ENDING.contains(fault), running)
+    });
+    end_or_hang(jobs.collect());
+}
+
+/// Bare and guarded.
+#[test]
+fn random_jobs_hang_or_end_as_they_are_described() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let mut jobs = Jobs::new();
+    for seed in 1..=12 {
+        let ranks = 2 + u32::try_from(seed % 4).unwrap_or_default();
+        let described = described(seed, ranks);
+        let fault = described.split(' ').next().and_then(|first| first.strip_prefix("fault=")).unwrap_or_default();
+        assert!(ENDING.contains(&fault) || HANGING.contains(&fault), "{described}");
+        for program in ["nccl_job", "nccl_job_plugin"] {
+            let job = job(&work, program, ranks, &format!("random {seed}"));
+            let run = bare(&work, &job);
+            // What it says of a hang is asked elsewhere.
+            let run = if program == "nccl_job" { run } else { run.guarded().hang_after("0") };
+            jobs.push((
+                format!("{program}, seed {seed}, {ranks} ranks: {described}"),
+                ENDING.contains(&fault),
+                run.start(),
+            ));
+        }
+    }
+    end_or_hang(jobs);
+}
+
+fn report(folder: &Path) -> String {
+    let output = Command::new(command()).arg("report").arg(folder).output().unwrap_or_else(|error| panic!("{error}"));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Three jobs at a time: a hang is not called one while processes wait for a processor.
+#[test]
+fn the_rank_with_the_fault_is_named() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    for some in named().chunks(3) {
+        let running: Vec<_> = some.iter().map(|(fault, options, _)| start_faulty(&work, fault, options)).collect();
+        for ((fault, _, sentence), running) in some.iter().zip(running) {
+            let outcome = running.finish_within(Duration::from_secs(40));
+            assert_eq!(outcome.code, Some(117), "{fault}: {outcome}");
+            let said = report(&out_of(&work, fault));
+            let first = said.lines().nth(2).unwrap_or_default();
+            assert!(first.starts_with(sentence), "{fault}: {sentence}\n{said}\n{outcome}");
+        }
+    }
+}
+
+fn out_of(work: &Work, fault: &str) -> PathBuf {
+    work.path().join(format!("out-{fault}"))
+}
+
+fn start_faulty(work: &Work, fault: &str, options: &[&str]) -> Running {
+    let folder = out_of(work, fault).to_string_lossy().into_owned();
+    let options = [&["--hang-after", "400ms", "--keep", "--out", &folder][..], options].concat();
+    under(work, &options, &job(work, "nccl_job", 4, &format!("steps {fault}"))).start()
+}
+
+/// Starts a job of four ranks whose last one sleeps instead of its collective, waits until all of them stand still and `is_time`, and kills
+/// them as a scheduler does: no process says anything at its end. The report of what is left.
+fn killed(run: Run<'_>, out: &Path, is_time: impl Fn(&str) -> bool) -> String {
+    let mut running = run.start();
+    running.until("that all stand still", Duration::from_secs(30), |running| {
+        let (said, heard) = (running.stdout(), running.stderr());
+        let still =
+            (0..3).all(|rank| said.contains(&format!("rank {rank}: submitted"))) && said.contains("rank 3: skip");
+        (still && is_time(&heard)).then_some(())
+    });
+    send("KILL", &format!("-{}", running.process()));
+    running.finish_within(Duration::from_secs(10));
+    report(out)
+}
+
+/// Whether each rank that waits has reported its hang.
+fn have_reported(said: &str) -> bool {
+    let hangs = |rank: u32| said.lines().any(|line| line.contains("HANG") && line.contains(&format!(" rank {rank} ")));
+    (0..3).all(hangs)
+}
+
+#[test]
+fn ranks_that_are_killed_leave_what_their_report_needs() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let behind = format!(
+        "rank 3 has not launched collective 16 ({REDUCE}), and was killed or ended without an exit; ranks 0-2 wait in it."
+    );
+    let job = job(&work, "nccl_job", 4, "steps skip");
+
+    let out = work.path().join("out-preload");
+    let alone = bare(&work, &job).set("LD_PRELOAD", library()).set("LAZYGUARD_OUT", out.join("rank%r-%p"));
+    let said = killed(alone.hang_after("400ms"), &out, have_reported);
+    assert_eq!(said.lines().nth(2), Some(behind.as_str()), "{said}");
+
+    let out = work.path().join("out-run");
+    let folder = out.to_string_lossy().into_owned();
+    let said = killed(under(&work, &["--hang-after", "400ms", "--out", &folder], &job), &out, have_reported);
+    assert_eq!(said.lines().nth(2), Some(behind.as_str()), "{said}");
+}
+
+/// The recordings are all that is left of them.
+#[test]
+fn ranks_that_are_killed_before_they_report_are_all_in_the_report() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let out = work.path().join("out");
+    let folder = out.to_string_lossy().into_owned();
+    let job = job(&work, "nccl_job", 4, "steps skip");
+    let said = killed(under(&work, &["--hang-after", "0", "--out", &folder], &job), &out, |_| true);
+    for rank in 0..4 {
+        let is_it = |line: &str| line.contains(&format!(", rank {rank}) was killed or ended without an exit"));
+        assert!(said.lines().any(is_it), "rank {rank}: {said}");
+    }
+}
