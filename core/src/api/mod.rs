@@ -6,6 +6,7 @@
 mod activity;
 mod call;
 mod code;
+mod graph;
 mod load;
 mod memory;
 mod quantity;
@@ -16,6 +17,7 @@ mod table;
 pub use activity::ThreadActivity;
 pub use call::Call;
 pub use code::Code;
+pub use graph::{GraphContents, GraphPart, NodeKind};
 pub use load::ColdKind;
 pub use memory::{Condition, Stores, ValueWait, ValueWrite};
 pub use quantity::{counted, lasted, ordinal, time_of_day, Quantity};
