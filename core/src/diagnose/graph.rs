@@ -49,7 +49,7 @@ const MOST_NAMED: usize = 3;
 
 impl GraphSeen {
     /// With the names of functions in the place of numbers.
-    pub(super) fn of(handle: u64, contents: &GraphContents, name: impl Fn(u32) -> Option<String>) -> Self {
+    pub fn of(handle: u64, contents: &GraphContents, name: impl Fn(u32) -> Option<String>) -> Self {
         let part = |part: &GraphPart| {
             let what = |is_that: bool| is_that.then_some(part.what);
             let is_operation = matches!(part.kind, NodeKind::ValueWait | NodeKind::ValueWrite);
@@ -76,16 +76,18 @@ impl GraphSeen {
         self.unseen > 0 || self.changed || self.parts.iter().any(|part| part.kind.takes_time())
     }
 
-    /// What the report calls it.
+    /// What the report calls it: by the kernel that keeps it from ending, where only one may.
     pub(super) fn name(&self) -> String {
-        match self.peers_kernel() {
+        let mut takes_time = self.parts.iter().filter(|part| part.kind.takes_time());
+        let only = takes_time.next().filter(|_| self.unseen == 0 && takes_time.next().is_none());
+        match self.peers_kernel().or_else(|| only?.function.as_deref()) {
             Some(kernel) => format!("the graph with {}", demangle(kernel)),
             None => format!("the graph of {}", counted(self.nodes, "node")),
         }
     }
 
     /// `10 kernels (first k1, k2), 1 host function, 1 event wait`.
-    pub(super) fn holds(&self) -> String {
+    pub fn holds(&self) -> String {
         let mut kinds: Vec<(NodeKind, u64)> = Vec::new();
         for part in &self.parts {
             match kinds.iter_mut().find(|(kind, _)| *kind == part.kind) {
@@ -152,6 +154,9 @@ mod tests {
         );
         assert_eq!(seen.name(), "the graph with ncclDevKernel_x");
         let none = |_| None;
+        let one =
+            GraphContents { nodes: 1, parts: vec![GraphPart::about(NodeKind::Kernel, 1)], ..GraphContents::default() };
+        assert_eq!(GraphSeen::of(9, &one, name).name(), "the graph with k1");
         assert_eq!(GraphSeen::of(9, &contents, none).name(), "the graph of 15 nodes");
         assert_eq!(GraphSeen::of(9, &GraphContents::default(), none).holds(), "nothing");
     }

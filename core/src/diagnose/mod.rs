@@ -38,6 +38,8 @@ mod ends;
 mod finding;
 mod gathered;
 mod graph;
+#[cfg(test)]
+mod graph_tests;
 pub(crate) mod messages;
 mod needs;
 mod occupancy;

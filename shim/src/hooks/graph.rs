@@ -99,7 +99,7 @@ pub(super) fn change_other_node(entry: Entry, executable: Handle, real: impl FnO
 impl Call {
     /// The call has succeeded: a node of an executable graph does this by now.
     pub fn changed(&self, executable: Handle, part: GraphPart) {
-        self.guard.tracker.graph_node_is(executable as u64, part, self.guard.now());
+        self.guard.tracker.graph_node_is(executable as u64, part, self.returned);
     }
 
     /// The same of the kernel that the call is about.
@@ -114,7 +114,7 @@ impl Call {
 fn list(call: &Call, executable: Handle, graph: Handle) {
     let mut contents = GraphContents::default();
     take_in(call, graph, &mut contents, &mut { MOST_NODES }, MOST_DEEP);
-    call.guard.tracker.graph_is(executable as u64, contents, call.guard.now());
+    call.guard.tracker.graph_is(executable as u64, contents, call.returned);
 }
 
 /// Takes in the nodes of a graph, as long as there are `left` to be looked at.
