@@ -448,8 +448,8 @@ impl<'a, 'o> Printer<'a, 'o> {
         let mut line = Line::of(entry);
         line.thread_name = self.threads.get(&entry.thread_number).copied();
         line.handle = stream.map(|stream| stream.handle);
-        line.function = self.names.function_of(record);
         line.holds = line.graph.and_then(|graph| self.holds(graph, record));
+        line.function = self.names.function_of(record);
         if let Some(noted) = HazardEvent::of(record, entry.thread) {
             line.in_flight = self.in_flight.function(noted.other.function, record.meant_at());
         }
