@@ -168,8 +168,14 @@ def streams(data, header, idle_until):
                    "first_since_idle": first, "recent": recent, "oldest": oldest(first, recent, until) if busy else None}
 
 
+def graph_part(entry, first):
+    return {"kind": entry[first] & 0xFFFF, "condition": entry[first] >> 16 & 0xFF, "wide": entry[first] >> 24 & 1 == 1,
+            "count": high(entry[first]), "what": entry[first + 1], "value": entry[first + 2]}
+
+
 def texts(data, header):
-    names, found = {}, {"functions": [], "stream_texts": [], "files": [], "settings": [], "notes": [], "communicator_names": []}
+    names, found = {}, {"functions": [], "stream_texts": [], "graphs": [], "files": [], "settings": [], "notes": [],
+                        "communicator_names": []}
     used = Words(data[header[15] : header[15] + min(header[16], header[21])])
     place = 0
     while place < len(used.words):
@@ -190,11 +196,15 @@ def texts(data, header):
         elif kind == 6:
             found["stream_texts"].append({"number": low(entry[2]), "at": at, "context": high(entry[2]), "handle": entry[3],
                                           "kind": STREAM_KINDS[entry[4]]})
+        elif kind == 7:
+            found["graphs"].append({"at": at, "handle": entry[2], "nodes": low(entry[3]), "unseen": high(entry[3]), "changed": entry[4] & 1 == 1,
+                                    "parts": [graph_part(entry, first) for first in range(5, len(entry.words) - 2, 3)]})
         elif kind == 8:
             found["communicator_names"].append({"number": low(entry[2]), "at": at, "name": entry.counted_text(3)})
         place += size // 8
     for function in found["functions"]:
         function["name"] = names.get(function["name"])
+    found["graphs"].sort(key=lambda one: (one["handle"], one["at"]))
     for numbered in ("functions", "stream_texts", "communicator_names"):
         found[numbered].sort(key=lambda one: (one["number"], one["at"]))
     return found

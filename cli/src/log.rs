@@ -9,7 +9,7 @@ use crate::source::{duration, Opened, Run};
 use crate::symbolize::Symbolizer;
 use crate::{Failure, Outcome};
 use lazyguard_core::api::{Class, Quantity};
-use lazyguard_core::diagnose::ThreadActivity;
+use lazyguard_core::diagnose::{GraphSeen, ThreadActivity};
 use lazyguard_core::hazard::{Flags, HazardEvent};
 use lazyguard_core::report::{arguments_in_words, event_of, event_of_record, EVENTS};
 use lazyguard_core::trace::layout::flag;
@@ -261,6 +261,12 @@ struct Line<'a> {
     /// The event's handle.
     #[serde(skip_serializing_if = "Option::is_none")]
     event_handle: Option<u64>,
+    /// The handle of the executable graph that is made, updated, launched or destroyed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    graph: Option<u64>,
+    /// Of a call that makes or updates an executable graph: what its nodes do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holds: Option<String>,
     /// The handle of the module or library that was loaded, loaded from, or unloaded.
     #[serde(skip_serializing_if = "Option::is_none")]
     owner: Option<u64>,
@@ -388,6 +394,7 @@ impl<'a> Line<'a> {
                 line.loaded = Some(preload.loaded);
                 (line.refused, line.left_out) = (Some(preload.refused), Some(preload.left_out));
             }
+            Payload::Graph(graph) => line.graph = Some(graph),
             Payload::HostCall { function, .. } => line.host_function = Some(function),
             Payload::Communication(about) => {
                 line.communicator = Some(about.communicator).filter(|&number| number != 0);
@@ -399,6 +406,9 @@ impl<'a> Line<'a> {
         line
     }
 }
+
+/// Of the calls about an executable graph, the one that does not say what it does.
+const DESTROYS: &str = "cuGraphExecDestroy";
 
 /// Writes records.
 pub(crate) struct Printer<'a, 'o> {
@@ -433,6 +443,15 @@ impl<'a, 'o> Printer<'a, 'o> {
         self.opened.recording.strings().stream(record.stream, record.meant_at())
     }
 
+    /// What the nodes of the graph do that a call has made executable.
+    fn holds(&self, graph: u64, record: &Record) -> Option<String> {
+        let makes = record.entry_point.class() == Class::GraphInstantiate && record.entry_point.symbol() != DESTROYS;
+        let texts = self.opened.recording.strings();
+        let contents = texts.graph(graph, record.meant_at()).filter(|_| makes)?;
+        let name = |number: u32| Some(texts.function(number, record.meant_at())?.name?.to_owned());
+        Some(GraphSeen::of(graph, contents, name).holds())
+    }
+
     fn print(&mut self, entry: &Entry) -> io::Result<()> {
         self.print_after("", entry)
     }
@@ -444,6 +463,7 @@ impl<'a, 'o> Printer<'a, 'o> {
         let mut line = Line::of(entry);
         line.thread_name = self.threads.get(&entry.thread_number).copied();
         line.handle = stream.map(|stream| stream.handle);
+        line.holds = line.graph.and_then(|graph| self.holds(graph, record));
         line.function = self.names.function_of(record);
         if let Some(noted) = HazardEvent::of(record, entry.thread) {
             line.in_flight = self.in_flight.function(noted.other.function, record.meant_at());
@@ -552,6 +572,12 @@ impl fmt::Display for Text<'_> {
         }
         if let Some(event) = line.event_handle {
             write!(out, " event {event:#x}")?;
+        }
+        if let Some(graph) = line.graph {
+            write!(out, " graph {graph:#x}")?;
+        }
+        if let Some(holds) = &line.holds {
+            write!(out, " of {holds}")?;
         }
         match (line.stream, line.handle) {
             (Some(stream), Some(handle)) => write!(out, " on stream {stream} ({handle:#x})")?,

@@ -107,6 +107,36 @@ static void allocations(void) {
   CK(cuStreamSynchronize(second));
 }
 
+/* A graph of a node of each kind that something may be waited for in, updated by itself. */
+static void makes_graph(void) {
+  static int ran;
+  CUgraph graph;
+  CUgraphNode host, event_wait, waits;
+  CUgraphExec executable;
+  CUgraphExecUpdateResultInfo updated;
+  CUevent event;
+  CUstreamBatchMemOpParams wait = {0};
+  CUDA_HOST_NODE_PARAMS call = {host_function, &ran};
+  CUDA_BATCH_MEM_OP_NODE_PARAMS operations = {j.context, 1, &wait, 0};
+  CK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+  wait.waitValue.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32;
+  wait.waitValue.address = j.sum;
+  wait.waitValue.value = 0;
+  wait.waitValue.flags = CU_STREAM_WAIT_VALUE_GEQ;
+  CK(cuGraphCreate(&graph, 0));
+  CK(cuGraphAddHostNode(&host, graph, NULL, 0, &call));
+  CK(cuGraphAddEventWaitNode(&event_wait, graph, &host, 1, event));
+  CK(cuGraphAddBatchMemOpNode(&waits, graph, &event_wait, 1, &operations));
+  CK(cuGraphInstantiate(&executable, graph, 0));
+  fact_handle("graph", executable);
+  fact("graph_function", (unsigned long long)(uintptr_t)host_function);
+  CK(cuGraphExecUpdate(executable, graph, &updated));
+  CK(cuGraphLaunch(executable, second));
+  CK(cuStreamSynchronize(second));
+  EXPECT(ran == 1);
+  CK(cuGraphExecDestroy(executable));
+}
+
 static void captures(void) {
   CUgraph graph;
   CUgraphExec executable;
@@ -116,6 +146,7 @@ static void captures(void) {
   CK(cuGraphInstantiate(&executable, graph, 0));
   CK(cuGraphLaunch(executable, j.stream));
   CK(cuStreamSynchronize(j.stream));
+  makes_graph();
 }
 
 static void lives(void) {

@@ -94,6 +94,8 @@ GraphRef clone(const Graph &from, bool registered) {
     copy->copy = node->copy;
     copy->fill = node->fill;
     copy->host = node->host;
+    copy->operations = node->operations;
+    copy->context = node->context;
     copy->event = node->event;
     if (node->child) copy->child = clone(*node->child, registered);
     copies[node.get()] = copy.get();
@@ -163,8 +165,12 @@ CUresult set_host(Node &node, const CUDA_HOST_NODE_PARAMS *p) {
 }
 CUresult set_memops(Node &node, const CUDA_BATCH_MEM_OP_NODE_PARAMS *p) {
   if (!p) return CUDA_ERROR_INVALID_VALUE;
+  CUresult r = batch_work(p->count, p->paramArray, node.work);
+  if (r != CUDA_SUCCESS) return r;
   node.work_waits = true;
-  return batch_work(p->count, p->paramArray, node.work);
+  node.operations.assign(p->paramArray, p->paramArray + p->count);
+  node.context = p->ctx;
+  return CUDA_SUCCESS;
 }
 CUresult set_event(Node &node, CUevent event) {
   EventRef found;
@@ -717,6 +723,13 @@ CUresult cuGraphHostNodeGetParams(CUgraphNode hNode, CUDA_HOST_NODE_PARAMS *node
   ENTER();
   if (!nodeParams) return CUDA_ERROR_INVALID_VALUE;
   return CHANGE(CU_GRAPH_NODE_TYPE_HOST, (*nodeParams = node.host, CUDA_SUCCESS));
+}
+// The list is the node's own, as the documentation has it.
+CUresult cuGraphBatchMemOpNodeGetParams(CUgraphNode hNode, CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams) {
+  ENTER();
+  if (!nodeParams) return CUDA_ERROR_INVALID_VALUE;
+  return CHANGE(CU_GRAPH_NODE_TYPE_BATCH_MEM_OP,
+                (*nodeParams = {node.context, static_cast<unsigned>(node.operations.size()), node.operations.data(), 0}, CUDA_SUCCESS));
 }
 CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode hNode, CUgraph *phGraph) {
   ENTER();

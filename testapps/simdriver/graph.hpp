@@ -35,6 +35,8 @@ struct Node : Object {
   CUDA_MEMCPY3D copy{};             // memcpy, as given
   CUDA_MEMSET_NODE_PARAMS fill{};   // memset, as given
   CUDA_HOST_NODE_PARAMS host{};     // host, as given
+  std::vector<CUstreamBatchMemOpParams> operations;  // memory operations, as given
+  CUcontext context = nullptr;                       // of those
   GraphRef child;                   // child graph
   EventRef event;                   // event record and wait
   std::vector<void *> argument_pointers;  // into launch.arguments, for queries of the parameters

@@ -43,19 +43,38 @@ template <class T> std::function<void()> writer(CUdeviceptr at, T value) {
 struct MemOp {
   Op::Kind kind;
   std::function<void()> run;
+  CUstreamBatchMemOpParams given{};
 };
+
+// As an entry of a list of operations, which is what a captured one becomes.
+template <class T> CUstreamBatchMemOpParams given(CUdeviceptr at, T value, unsigned flags, bool waits) {
+  constexpr bool wide = sizeof(T) == 8;
+  CUstreamBatchMemOpParams one{};
+  if (waits) {
+    one.waitValue.operation = wide ? CU_STREAM_MEM_OP_WAIT_VALUE_64 : CU_STREAM_MEM_OP_WAIT_VALUE_32;
+    one.waitValue.address = at;
+    one.waitValue.value64 = value;
+    one.waitValue.flags = flags;
+  } else {
+    one.writeValue.operation = wide ? CU_STREAM_MEM_OP_WRITE_VALUE_64 : CU_STREAM_MEM_OP_WRITE_VALUE_32;
+    one.writeValue.address = at;
+    one.writeValue.value64 = value;
+    one.writeValue.flags = flags;
+  }
+  return one;
+}
 
 template <class T> CUresult wait_step(CUdeviceptr at, T value, unsigned flags, MemOp &step) {
   if (flags & ~(kConditionMask | CU_STREAM_WAIT_VALUE_FLUSH)) return CUDA_ERROR_INVALID_VALUE;
   if (!at || at % sizeof(T) || !device_reaches(at, sizeof(T))) return CUDA_ERROR_INVALID_VALUE;
-  step = {Op::Kind::wait, waiter<T>(at, value, flags & kConditionMask)};
+  step = {Op::Kind::wait, waiter<T>(at, value, flags & kConditionMask), given<T>(at, value, flags, true)};
   return CUDA_SUCCESS;
 }
 
 template <class T> CUresult write_step(CUdeviceptr at, T value, unsigned flags, MemOp &step) {
   if (flags & ~static_cast<unsigned>(CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER)) return CUDA_ERROR_INVALID_VALUE;
   if (!at || at % sizeof(T) || !device_reaches(at, sizeof(T))) return CUDA_ERROR_INVALID_VALUE;
-  step = {Op::Kind::quick, writer<T>(at, value)};
+  step = {Op::Kind::quick, writer<T>(at, value), given<T>(at, value, flags, false)};
   return CUDA_SUCCESS;
 }
 
@@ -71,7 +90,7 @@ CUresult batch_step(const CUstreamBatchMemOpParams &p, MemOp &step) {
       return write_step<cuuint64_t>(p.writeValue.address, p.writeValue.value64, p.writeValue.flags, step);
     case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
     case CU_STREAM_MEM_OP_BARRIER:
-      step = {Op::Kind::marker, {}};
+      step = {Op::Kind::marker, {}, p};
       return CUDA_SUCCESS;
     default:
       return CUDA_ERROR_INVALID_VALUE;
@@ -90,6 +109,8 @@ CUresult submit_memops(CUstream handle, bool per_thread, const std::vector<MemOp
           node->node_type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
           node->work = step.run;
           node->work_waits = step.kind == Op::Kind::wait;
+          node->operations = {step.given};
+          node->context = handle_of<CUcontext>(&stream->context);
           return node;
         }, captured);
     if (r != CUDA_SUCCESS) return r;

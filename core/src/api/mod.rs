@@ -6,6 +6,7 @@
 mod activity;
 mod call;
 mod code;
+mod graph;
 mod load;
 mod memory;
 mod nccl;
@@ -17,6 +18,7 @@ mod table;
 pub use activity::ThreadActivity;
 pub use call::Call;
 pub use code::Code;
+pub use graph::{GraphContents, GraphPart, NodeKind};
 pub use load::ColdKind;
 pub use memory::{Condition, Stores, ValueWait, ValueWrite};
 pub use nccl::{data_type_name, operator_name};

@@ -318,12 +318,12 @@ macro_rules! with_driver_api {
 
             // Graphs
             GraphLaunch (h_graph: Handle, stream: Handle)
-                => graph::launch(stream);
+                => graph::launch(h_graph, stream);
             {
                 68 cuGraphLaunch cuGraphLaunch 10000 legacy;
             }
             GraphLaunch (h_graph_exec: Handle, stream: Handle)
-                => graph::launch(stream);
+                => graph::launch(h_graph_exec, stream);
             {
                 69 cuGraphLaunch_ptsz cuGraphLaunch 10000 per_thread;
             }
@@ -364,7 +364,7 @@ macro_rules! with_driver_api {
                 77 cuGraphKernelNodeSetParams_v2 cuGraphKernelNodeSetParams 12000 legacy;
             }
             GraphNode (h_graph_exec: Handle, h_node: Handle, node_params: Ptr)
-                => graph::add_kernel_node(node_params);
+                => graph::change_kernel_node(h_graph_exec, node_params);
             {
                 78 cuGraphExecKernelNodeSetParams cuGraphExecKernelNodeSetParams 10010 legacy;
                 79 cuGraphExecKernelNodeSetParams_v2 cuGraphExecKernelNodeSetParams 12000 legacy;
@@ -375,31 +375,82 @@ macro_rules! with_driver_api {
                 80 cuGraphNodeSetParams cuGraphNodeSetParams 12020 legacy;
             }
             GraphNode (h_graph_exec: Handle, h_node: Handle, node_params: Ptr)
-                => graph::add_node(node_params);
+                => graph::change_node(h_graph_exec, node_params);
             {
                 81 cuGraphExecNodeSetParams cuGraphExecNodeSetParams 12020 legacy;
             }
             GraphInstantiate (ph_graph_exec: Ptr, h_graph: Handle, ph_error_node: Ptr, log_buffer: Ptr, buffer_size: usize)
-                => context::waits_for_context();
+                => graph::instantiate(ph_graph_exec, h_graph);
             {
                 82 cuGraphInstantiate cuGraphInstantiate 10000 legacy;
                 83 cuGraphInstantiate_v2 cuGraphInstantiate 11000 legacy;
             }
             GraphInstantiate (ph_graph_exec: Ptr, h_graph: Handle, flags: u64)
-                => context::waits_for_context();
+                => graph::instantiate(ph_graph_exec, h_graph);
             {
                 84 cuGraphInstantiateWithFlags cuGraphInstantiateWithFlags 11040 legacy;
             }
             GraphInstantiate (ph_graph_exec: Ptr, h_graph: Handle, instantiate_params: Ptr)
-                => context::waits_for_context();
+                => graph::instantiate(ph_graph_exec, h_graph);
             {
                 85 cuGraphInstantiateWithParams cuGraphInstantiateWithParams 12000 legacy;
                 86 cuGraphInstantiateWithParams_ptsz cuGraphInstantiateWithParams 12000 per_thread;
             }
             GraphInstantiate (h_graph_exec: Handle)
-                => context::waits_for_context();
+                => graph::destroy(h_graph_exec);
             {
                 87 cuGraphExecDestroy cuGraphExecDestroy 10000 legacy;
+            }
+            GraphInstantiate (h_graph_exec: Handle, h_graph: Handle, h_error_node_out: Ptr, update_result_out: Ptr)
+                => graph::update(h_graph_exec, h_graph);
+            {
+                248 cuGraphExecUpdate cuGraphExecUpdate 10020 legacy;
+            }
+            GraphInstantiate (h_graph_exec: Handle, h_graph: Handle, result_info: Ptr)
+                => graph::update(h_graph_exec, h_graph);
+            {
+                249 cuGraphExecUpdate_v2 cuGraphExecUpdate 12000 legacy;
+            }
+            GraphNode (ph_graph_node: Ptr, h_graph: Handle, dependencies: Ptr, num_dependencies: usize, node_params: Ptr)
+                => host::add_node(ph_graph_node, h_graph, dependencies, num_dependencies, node_params);
+            {
+                250 cuGraphAddHostNode cuGraphAddHostNode 10000 legacy;
+            }
+            GraphNode (h_node: Handle, node_params: Ptr)
+                => host::set_node(h_node, node_params);
+            {
+                251 cuGraphHostNodeSetParams cuGraphHostNodeSetParams 10000 legacy;
+            }
+            GraphNode (h_graph_exec: Handle, h_node: Handle, node_params: Ptr)
+                => host::change_node(h_graph_exec, h_node, node_params);
+            {
+                252 cuGraphExecHostNodeSetParams cuGraphExecHostNodeSetParams 10020 legacy;
+            }
+            Query (h_node: Handle, node_params: Ptr)
+                => host::node_parameters(node_params);
+            {
+                253 cuGraphHostNodeGetParams cuGraphHostNodeGetParams 10000 legacy;
+            }
+            Query (h_node: Handle, node_params: Ptr)
+                => host::any_node_parameters(node_params);
+            {
+                254 cuGraphNodeGetParams cuGraphNodeGetParams 13020 legacy;
+            }
+            GraphNode (h_graph_exec: Handle, h_node: Handle, event: Handle)
+                => graph::change_event_node(h_graph_exec, event);
+            {
+                255 cuGraphExecEventRecordNodeSetEvent cuGraphExecEventRecordNodeSetEvent 11010 legacy;
+                256 cuGraphExecEventWaitNodeSetEvent cuGraphExecEventWaitNodeSetEvent 11010 legacy;
+            }
+            GraphNode (h_graph_exec: Handle, h_node: Handle, node_params: Ptr)
+                => graph::change_other_node(h_graph_exec);
+            {
+                257 cuGraphExecBatchMemOpNodeSetParams cuGraphExecBatchMemOpNodeSetParams 11070 legacy;
+            }
+            GraphNode (h_graph_exec: Handle, h_node: Handle, child_graph: Handle)
+                => graph::change_other_node(h_graph_exec);
+            {
+                258 cuGraphExecChildGraphNodeSetParams cuGraphExecChildGraphNodeSetParams 11010 legacy;
             }
             Capture (stream: Handle)
                 => stream::begin_capture(stream);

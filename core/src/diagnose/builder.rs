@@ -12,13 +12,14 @@ use super::gathered::{Busy, Called, Fed, Fill, Load, Poll, SnapshotBuilder, MOST
 use super::snapshot::{EventWaitSeen, HostFunctionSeen, RunnableThread, Snapshot};
 use super::view::{cold_kind, View};
 use crate::api::result::NOT_READY;
-use crate::api::{Class, ColdKind};
+use crate::api::{Class, ColdKind, GraphPart, NodeKind, Stores, ValueWait, ValueWrite};
 use crate::model::{Images, Proofs, Proven, Scope};
 use crate::trace::read::{Entry, Recording, Source};
 use crate::trace::{Image, Kind, Payload, Record};
 use crate::Nanos;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::io;
+use std::rc::Rc;
 
 /// Loads kept, again the first ones.
 const MOST_LOADS: usize = 64;
@@ -52,6 +53,7 @@ impl SnapshotBuilder {
                 untimed_kept: 0,
                 moved: 0,
                 confirmed: 0,
+                graphs_call: HashMap::new(),
             };
             Some((stream.number, busy))
         });
@@ -72,6 +74,7 @@ impl SnapshotBuilder {
             launches: HashMap::new(),
             launched: HashSet::new(),
             contexts: HashSet::new(),
+            graphs: HashMap::new(),
             owners: recording.strings().owners(),
             from_the_beginning: recording.lanes().iter().all(|summary| summary.overwritten == 0),
             doing: BTreeMap::new(),
@@ -81,6 +84,9 @@ impl SnapshotBuilder {
             activity: 0,
             last: last_of_tables(recording),
         };
+        for (handle, at, contents) in recording.strings().graphs() {
+            builder.graphs.entry(handle).or_default().push((at, Rc::new(contents.clone())));
+        }
         for thread in recording.threads() {
             if let Some(record) = &thread.call_in_progress {
                 builder.last = builder.last.max(record.entered);
@@ -177,8 +183,10 @@ impl SnapshotBuilder {
             (class, Payload::Memory { address, bytes }) if fills(class) && address != 0 => {
                 keep_newest(&mut self.fills, Fill { at, stream, address, bytes });
             }
-            (_, Payload::Write(write)) => keep_newest(&mut self.writes, write),
-            (_, Payload::Wait(wait)) => {
+            (Class::GraphLaunch, Payload::Graph(handle)) if record.submitted() => self.graph_launch(record, handle),
+            // What is captured is the graph's.
+            (_, Payload::Write(write)) if record.submitted() => keep_newest(&mut self.writes, write),
+            (_, Payload::Wait(wait)) if record.submitted() => {
                 let busy = self.busy.get_mut(&stream).filter(|busy| at > busy.complete_until);
                 if let Some(busy) = busy.filter(|busy| busy.waits.len() < MOST_WAITS) {
                     busy.waits.push(wait);
@@ -204,6 +212,44 @@ impl SnapshotBuilder {
         if let Some(busy) = self.busy.get_mut(&stream).filter(|busy| at > busy.complete_until) {
             busy.takes_in(record);
         }
+    }
+
+    /// What the nodes of a graph wait for, write and record; all of it counts as submitted with the graph.
+    fn graph_launch(&mut self, record: &Record, handle: u64) {
+        let (at, stream, context) = (record.entered, record.stream, u32::from(record.context));
+        let told = self.graphs.get(&handle).and_then(|all| all.iter().rev().find(|(since, _)| *since <= at));
+        let Some(contents) = told.map(|(_, contents)| Rc::clone(contents)) else { return };
+        if let Some(busy) = self.busy.get_mut(&stream).filter(|busy| at > busy.complete_until) {
+            for part in contents.of(NodeKind::HostFunction).take(MOST_WAITS) {
+                busy.graphs_call.entry(part.what).or_insert(at);
+            }
+        }
+        if contents.changed {
+            return;
+        }
+        let writes = || {
+            let writes = contents.of(NodeKind::ValueWrite);
+            writes.map(|part| ValueWrite { at, address: part.what, value: part.value, stream, wide: part.wide })
+        };
+        let waits = contents.of(NodeKind::ValueWait).map(|part| {
+            let GraphPart { what: address, value, condition, wide, .. } = *part;
+            ValueWait { at, address, value, flags: condition.into(), wide }
+        });
+        // The order of the nodes is not known: a write of the same graph may come first.
+        let satisfied = |wait: &ValueWait| writes().any(|write| write.stores_for(wait) != Stores::Nothing);
+        let waits: Vec<_> = waits.filter(|wait| !satisfied(wait)).collect();
+        if let Some(busy) = self.busy.get_mut(&stream).filter(|busy| at > busy.complete_until) {
+            let room = MOST_WAITS.saturating_sub(busy.waits.len());
+            busy.waits.extend(waits.into_iter().take(room));
+        }
+        writes().for_each(|write| keep_newest(&mut self.writes, write));
+        for event in contents.of(NodeKind::EventWait).map(|part| part.what) {
+            if let Some(recorded) = self.proofs.event(event) {
+                let wait = EventWaitSeen { stream, at, event, recorded_on: recorded.stream, recorded: recorded.at };
+                self.waits_for_event(wait, true, context);
+            }
+        }
+        contents.of(NodeKind::EventRecord).for_each(|part| self.proofs.recorded_by_graph(part.what, record));
     }
 
     fn launch(&mut self, record: &Record) {
@@ -285,7 +331,11 @@ impl SnapshotBuilder {
     fn poll(&mut self, entry: &Entry) {
         let record = entry.record;
         let Payload::Queries { count, .. } = record.payload() else { return };
-        let recorded = record.event().and_then(|event| Some(self.proofs.event(event)?.at));
+        let recorded = record
+            .event()
+            .and_then(|event| self.proofs.event(event))
+            .filter(|r| r.stream == record.stream)
+            .map(|r| r.at);
         let polls = self.polls.entry(entry.thread_number).or_default();
         // The same query as earlier, with others in between: one poll with the earlier ones.
         match polls.iter().position(|poll| poll.is_about(&record)) {
@@ -304,6 +354,10 @@ impl SnapshotBuilder {
         let record = entry.record;
         self.activity = self.activity.max(record.entered);
         self.moved(record.stream, record.entered);
+        if let Payload::HostCall { function, submitted: 0 } = record.payload() {
+            let calls = self.busy.values_mut().filter(|busy| busy.graphs_call.contains_key(&function));
+            calls.for_each(|busy| busy.moved = busy.moved.max(record.entered));
+        }
         self.called.retain(|called| called.thread_number != entry.thread_number);
         self.host_threads.insert(entry.thread);
         if record.kind == Kind::HostBegins {
@@ -378,9 +432,19 @@ impl SnapshotBuilder {
         }
     }
 
+    /// The stream and the launch of the oldest graph that may have called a host function then.
+    fn graph_that_calls(&self, function: u64, called: Nanos) -> Option<(u32, Nanos)> {
+        let launches = self.busy.iter().filter_map(|(stream, busy)| Some((*stream, *busy.graphs_call.get(&function)?)));
+        launches.filter(|(_, launched)| *launched <= called).min_by_key(|(_, launched)| *launched)
+    }
+
     fn host_function_seen(&self, called: &Called) -> Option<HostFunctionSeen> {
         let Record { stream, entered, .. } = called.record;
         let Payload::HostCall { function, submitted } = called.record.payload() else { return None };
+        let (stream, submitted) = match submitted {
+            0 => self.graph_that_calls(function, entered)?,
+            submitted => (stream, submitted),
+        };
         // A host function does not block a stream that has completed it.
         self.busy.get(&stream).filter(|busy| submitted > busy.complete_until)?;
         let doing = self.doing.get(&called.thread).copied();

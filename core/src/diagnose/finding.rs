@@ -288,7 +288,7 @@ impl<'a> Decision<'a> {
                     .to_owned(),
             ),
             End::Peers(Peers { culprit, .. }) => {
-                let kernel = messages::name_of(&culprit.operation);
+                let kernel = culprit.operation.peers_kernel().map(demangle).unwrap_or_default();
                 (
                     Code::LG208,
                     format!(
@@ -412,7 +412,10 @@ fn writes_anywhere(operation: &OperationSeen) -> bool {
     match operation.extent {
         Some(Extent::Grid { .. }) => true,
         Some(Extent::Memory { address, .. }) => address == 0,
-        None => matches!(operation.call.class(), Some(Class::GraphLaunch | Class::ExternalWait)),
+        None => match &operation.graph {
+            Some(graph) => graph.runs_by_itself(),
+            None => matches!(operation.call.class(), Some(Class::GraphLaunch | Class::ExternalWait)),
+        },
     }
 }
 

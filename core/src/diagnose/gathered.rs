@@ -1,11 +1,12 @@
 //! What the builder gathers from a recording before it makes a snapshot.
 
 use super::snapshot::EventWaitSeen;
-use crate::api::{Class, ColdKind, Operation, ThreadActivity, ValueWait, ValueWrite};
+use crate::api::{Class, ColdKind, GraphContents, Operation, ThreadActivity, ValueWait, ValueWrite};
 use crate::model::{takes_time, Images, Proofs};
 use crate::trace::{LaunchKey, Record};
 use crate::Nanos;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::rc::Rc;
 
 /// Waits kept of one stream: as many as a stream takes. The builder keeps the first ones, because the stream stands at one of
 /// those.
@@ -29,6 +30,8 @@ pub(super) struct Busy {
     pub(super) moved: Nanos,
     /// The time until which completed events prove the stream complete.
     pub(super) confirmed: Nanos,
+    /// The host functions that its graphs call, each with its graph's first launch.
+    pub(super) graphs_call: HashMap<u64, Nanos>,
 }
 
 /// Operations kept of one stream, the first ones; of those that take no time as many again.
@@ -143,6 +146,8 @@ pub struct SnapshotBuilder {
     pub(super) launched: HashSet<(u16, u32)>,
     /// Contexts in which something was launched.
     pub(super) contexts: HashSet<u16>,
+    /// What each executable graph does, from when on.
+    pub(super) graphs: HashMap<u64, Vec<(Nanos, Rc<GraphContents>)>>,
     /// Of each function the handle of its module or library.
     pub(super) owners: HashMap<u32, u64>,
     /// Whether the first launches are among the records.

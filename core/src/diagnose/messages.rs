@@ -1,5 +1,6 @@
 //! The sentences of a verdict.
 
+use super::graph::GraphSeen;
 use super::paths::{End, Path, Peers, Step};
 use super::snapshot::{
     BlockedCall, ColdLoadSeen, Extent, FedStream, Feeder, HostFunctionSeen, Launches, OperationSeen, Snapshot,
@@ -31,9 +32,9 @@ pub(super) fn stream(stream: &StreamRef) -> String {
     format!("stream {}", stream.number)
 }
 
-/// The kernel's name, or the call that submitted the operation.
+/// The kernel's name, the graph, or the call that submitted the operation.
 pub(crate) fn name_of(op: &OperationSeen) -> String {
-    function(op.function.as_ref(), op.call.symbol())
+    op.graph.as_ref().map_or_else(|| function(op.function.as_ref(), op.call.symbol()), GraphSeen::name)
 }
 
 /// `the 14th of 20 launches of ncclDevKernel_AllReduce`, or, where it may be a later one, `one of the last 7 of 20 launches`.
@@ -335,6 +336,8 @@ fn step(snapshot: &Snapshot, step: &Step<'_>) -> Vec<String> {
 pub(super) fn path(snapshot: &Snapshot, path: &Path<'_>) -> Vec<String> {
     let mut lines: Vec<_> = path.steps.iter().flat_map(|s| step(snapshot, s)).collect();
     lines.extend(end(path));
+    let graph = path.culprit().and_then(|culprit| culprit.operation.graph.as_ref());
+    lines.extend(graph.map(|graph| format!("that graph has {}: {}", counted(graph.nodes, "node"), graph.holds())));
     lines
 }
 

@@ -10,6 +10,7 @@
 //! | `builder`, `gathered` | from a recording to a snapshot |
 //! | `view` | names in place of numbers |
 //! | `occupancy` | how much of the device a kernel fills |
+//! | `graph` | what a launched graph does |
 //! | `paths` | the operation at which each stream stands, and its wait-for path |
 //! | `decide` | the pattern of a path, and the fix |
 //! | `messages` | the sentences |
@@ -36,6 +37,9 @@ mod decide;
 mod ends;
 mod finding;
 mod gathered;
+mod graph;
+#[cfg(test)]
+mod graph_tests;
 pub(crate) mod messages;
 mod needs;
 mod occupancy;
@@ -52,6 +56,7 @@ pub use builder::{snapshot_at, snapshot_of};
 pub use decide::diagnose;
 pub use ends::{ends_of, CallEnd, HowEnded};
 pub use gathered::{SnapshotBuilder, ASKS_NO_MORE_NANOS};
+pub use graph::{GraphPartSeen, GraphSeen};
 pub use occupancy::{resident_blocks, Device, Needs};
 pub use snapshot::{
     BlockedCall, BusyStream, ColdLoadSeen, EventWaitSeen, Extent, FedStream, Feeder, HostFunctionSeen, OperationSeen,

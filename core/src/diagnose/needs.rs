@@ -2,6 +2,7 @@
 //!
 //! Must not: give a verdict ([`super::decide`]), or look at anything but the snapshot.
 
+use super::graph::GraphSeen;
 use super::paths::{End, Path, Paths, Peers};
 use super::snapshot::{BlockedCall, BusyStream, FedStream, OperationSeen, Snapshot, StreamRef, WaitSeen};
 use crate::api::{Class, ColdKind, StreamKind};
@@ -135,5 +136,8 @@ pub(super) fn may_have_passed(stream: &BusyStream, wait: &WaitSeen) -> bool {
     let takes_time = |op: &OperationSeen| {
         op.extent.is_some() || matches!(op.call.class(), Some(Class::GraphLaunch | Class::HostFunction))
     };
-    !stream.lists_all() || stream.operations.iter().any(|op| op.at > wait.at && takes_time(op))
+    // Of a graph with such a node the other nodes may run.
+    let beside = |op: &OperationSeen| op.graph.as_ref().is_some_and(GraphSeen::runs_by_itself);
+    let behind = |op: &OperationSeen| if op.at == wait.at { beside(op) } else { op.at > wait.at && takes_time(op) };
+    !stream.lists_all() || stream.operations.iter().any(behind)
 }

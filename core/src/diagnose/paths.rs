@@ -225,7 +225,7 @@ impl<'a> Paths<'a> {
         let not_ready = self.not_ready.get(&busy.stream.number).copied().unwrap_or(Nanos::MAX);
         let number = busy.stream.number;
         // The path came through each wait for a value: it is satisfied.
-        let is_wait = |op: &OperationSeen| self.waits.contains(&(number, op.at));
+        let is_wait = |op: &OperationSeen| op.graph.is_none() && self.waits.contains(&(number, op.at));
         let timed = |until: Nanos| busy.timed().filter(move |op| op.at <= until && !is_wait(op));
         let until = until.min(not_ready);
         // A kernel that computes ends by itself. One that waits for peers does not, so it is the likelier one.

@@ -1,5 +1,6 @@
 //! A standstill as plain data: everything that a diagnosis needs, and nothing else.
 
+use super::graph::GraphSeen;
 use crate::api::{Call, ColdKind, Condition, Stores, StreamKind, ThreadActivity, ValueWait, ValueWrite};
 use crate::model::{more_than_a_queue_holds, takes_time, waits_for_peers};
 use crate::trace::LaunchKey;
@@ -65,6 +66,9 @@ pub struct OperationSeen {
     /// Of a launch which one it is of those of its function on this stream, where all of them were recorded.
     #[serde(default)]
     pub launches: Option<Launches>,
+    /// Of the launch of a graph what that does, where it was seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub graph: Option<GraphSeen>,
     /// The address that the call returns to, or 0 where its record is gone.
     #[serde(default)]
     pub caller: u64,
@@ -76,12 +80,18 @@ pub struct OperationSeen {
 impl OperationSeen {
     /// What a call submits, of which nothing more is known.
     pub(crate) fn new(at: Nanos, call: Call, function: Option<String>, caller: u64) -> Self {
-        Self { at, call, function, extent: None, launches: None, caller, launch: None }
+        Self { at, call, function, extent: None, launches: None, graph: None, caller, launch: None }
     }
 
     /// Whether it waits for kernels of other GPUs.
     pub fn waits_for_peers(&self) -> bool {
-        self.function.as_deref().is_some_and(waits_for_peers)
+        self.peers_kernel().is_some()
+    }
+
+    /// The kernel by which it does: its own, or one of its graph.
+    pub fn peers_kernel(&self) -> Option<&str> {
+        let in_graph = || self.graph.as_ref().and_then(GraphSeen::peers_kernel);
+        self.function.as_deref().filter(|function| waits_for_peers(function)).or_else(in_graph)
     }
 }
 

@@ -1,6 +1,7 @@
 //! What was gathered from a recording, with names in the place of numbers.
 
 use super::gathered::{Fill, Poll, SnapshotBuilder, ASKS_NO_MORE_NANOS};
+use super::graph::GraphSeen;
 use super::snapshot::{
     wait_seen, BlockedCall, BusyStream, ColdLoadSeen, Extent, FedStream, Feeder, Launches, OperationSeen, StreamRef,
     WaitSeen, WriteSeen,
@@ -82,8 +83,17 @@ impl<S: Source> View<'_, S> {
             launch: matches!(extent, Some(Extent::Grid { .. })).then(|| record.launch_key()),
             extent,
             launches: None,
+            graph: self.graph(record),
             caller: record.caller,
         }
+    }
+
+    /// What a launched graph does.
+    fn graph(&self, record: &Record) -> Option<GraphSeen> {
+        let Payload::Graph(handle) = record.payload() else { return None };
+        let texts = self.recording.strings();
+        let contents = texts.graph(handle, record.entered)?;
+        Some(GraphSeen::of(handle, contents, |number| function_name(texts, number, record.meant_at())))
     }
 
     /// Which launch of its function it is on its stream; `before` counts those that are outstanding and came before.
@@ -204,7 +214,11 @@ impl<S: Source> View<'_, S> {
             function: function_name(self.recording.strings(), call.function, Nanos::MAX),
             cold: cold_kind(call.kind),
             queries: None,
-            event_recorded: event.and_then(|event| Some(self.builder.proofs.event(event)?.at)),
+            event_recorded: event
+                .and_then(|event| self.builder.proofs.event(event))
+                // A graph may have recorded it since, on another stream.
+                .filter(|recorded| recorded.stream == call.stream)
+                .map(|recorded| recorded.at),
             compiles: call.kind == Kind::ColdModule && self.builder.images.compiles(call),
             caller: call.caller,
         }

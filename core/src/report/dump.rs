@@ -142,6 +142,7 @@ mod tests {
             function: Some("_Z4spinv".to_owned()),
             extent: None,
             launches: None,
+            graph: None,
             caller: 0,
             launch: None,
         };

@@ -144,7 +144,8 @@ impl HangReport {
         let mut before = "";
         let places = operations.into_iter().filter_map(|one| {
             let place = self.place(one.operation.caller)?;
-            let verb = if one.operation.function.is_some() { "launched" } else { "called" };
+            let is_launch = one.operation.function.is_some() || one.operation.graph.is_some();
+            let verb = if is_launch { "launched" } else { "called" };
             let again = std::mem::replace(&mut before, verb) == verb;
             let verb = if again { String::new() } else { format!(" {verb}") };
             Some(format!("{}{verb} at {place}", messages::name_of(&one.operation)))

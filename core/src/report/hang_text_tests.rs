@@ -28,6 +28,7 @@ fn operation(at: Nanos, function: &str, caller: u64) -> OperationSeen {
         function: Some(function.to_owned()),
         extent: None,
         launches: None,
+        graph: None,
         caller,
         launch: None,
     }

@@ -27,7 +27,7 @@ pub enum PassThrough {
     NoDescription,
     /// The guard waited for the gate for as long as it may, and let the submission through.
     GatePatience,
-    /// The host function becomes part of a graph, which may call it any number of times.
+    /// The host function becomes part of a graph, by a call or in a number of which the guard follows none.
     CapturedHostFunction,
     /// There was no memory to follow the host function with.
     NoMemory,
@@ -73,7 +73,7 @@ impl PassThrough {
             Self::NoThreadSlot => "calls of threads that found no free slot",
             Self::NoDescription => "launches without a description",
             Self::GatePatience => "submissions let through the closed gate",
-            Self::CapturedHostFunction => "host functions that were captured",
+            Self::CapturedHostFunction => "host functions of graphs that are not followed",
             Self::NoMemory => "host functions for which memory was short",
             Self::UnknownVersion => "look-ups of an unknown version of a function",
             Self::SecondDriver => "look-ups answered by a second driver",

@@ -8,7 +8,7 @@ use super::names::Names;
 use super::slab::Slab;
 use super::stream::Stream;
 use super::thread::ThreadSlot;
-use crate::api::{Operation, StreamKind};
+use crate::api::{GraphContents, GraphPart, Operation, StreamKind};
 use crate::model::Scope;
 use crate::sync::lock;
 use crate::sync::AtomicU64 as Word;
@@ -16,6 +16,7 @@ use crate::trace::layout::Shape;
 use crate::trace::{ProcessFacts, Recorder};
 use crate::Nanos;
 use dashmap::DashMap;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::Mutex;
 
@@ -39,6 +40,9 @@ struct EventState {
     number: u64,
 }
 
+/// Executable graphs whose nodes are kept; one more is not listed.
+const MOST_GRAPHS: usize = 4096;
+
 /// Destroyed streams that are followed one by one until their work has ended.
 const MOST_DESTROYED: usize = 32;
 
@@ -59,6 +63,8 @@ pub struct Tracker {
     // Owner (module or library) and context launches whose code is in the context; and whether the guard brought it there, and the
     // program has not used it since.
     pub(super) present: DashMap<(u64, u32), bool, ByHandle>,
+    // What executable graphs do, by handle, as it was recorded last.
+    graphs: Mutex<HashMap<u64, GraphContents>>,
     // When a graph was last launched: it may record events again.
     graph_launched: AtomicU64,
     /// Launches are looked at one by one.
@@ -103,6 +109,7 @@ impl Tracker {
             names: Names::default(),
             destroyed: Mutex::default(),
             present: DashMap::default(),
+            graphs: Mutex::default(),
             graph_launched: AtomicU64::new(0),
             slow_path: AtomicBool::new(false),
             // No epoch is 0: that is what an empty cache has.
@@ -446,6 +453,25 @@ impl Tracker {
         } else if let Some(stream) = self.streams.get(state.stream).filter(|s| s.alive()) {
             stream.complete_until(state.recorded);
             stream.passed(state.number);
+        }
+    }
+
+    /// An executable graph was made or updated, and does this.
+    pub fn graph_is(&self, handle: u64, contents: GraphContents, now: Nanos) {
+        let mut graphs = lock(&self.graphs);
+        if graphs.get(&handle).map_or(graphs.len() < MOST_GRAPHS, |known| *known != contents) {
+            self.recorder.add_graph(now, handle, &contents);
+            graphs.insert(handle, contents);
+        }
+    }
+
+    /// A single node of an executable graph was changed, and does this.
+    pub fn graph_node_is(&self, handle: u64, part: GraphPart, now: Nanos) {
+        let mut graphs = lock(&self.graphs);
+        if let Some(contents) = graphs.get_mut(&handle) {
+            if contents.change(part) {
+                self.recorder.add_graph(now, handle, contents);
+            }
         }
     }
 

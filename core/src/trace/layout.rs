@@ -160,6 +160,12 @@ pub mod text {
     pub const NOTE: u16 = 5;
     pub const STREAM: u16 = 6;
     pub const COMMUNICATOR: u16 = 8;
+    pub const GRAPH: u16 = 7;
+    /// Words of a graph's entry before its parts, and words of a part.
+    pub const GRAPH_HEAD: usize = 3;
+    pub const GRAPH_PART: usize = 3;
+    /// In the first word of a part: 64 bits are compared or written, else 32.
+    pub const GRAPH_PART_WIDE: u64 = 1 << 24;
 }
 
 /// Words of a segment before its records.

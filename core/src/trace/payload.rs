@@ -36,6 +36,8 @@ pub enum Payload {
     },
     /// The handle of the module or library that a call is about.
     Owner(u64),
+    /// The handle of the executable graph that a call makes, changes, launches or destroys.
+    Graph(u64),
     /// The address of the host function that a call submits.
     HostFunction(u64),
     /// A host function that the driver called, or that has returned.
@@ -187,6 +189,7 @@ impl Record {
             Class::ModuleLoad | Class::LibraryLoad => Payload::Image { owner: detail, image: self.raw.loaded_image() },
             Class::ModuleUnload | Class::LibraryUnload | Class::LibraryModule => Payload::Owner(detail),
             Class::HostFunction => Payload::HostFunction(detail),
+            Class::GraphLaunch | Class::GraphInstantiate if detail != 0 => Payload::Graph(detail),
             _ if cold => Payload::Owner(detail),
             _ => Payload::None,
         }

@@ -14,6 +14,7 @@
 use super::lane::Lane;
 use super::layout::{self, header, lane, record, segment, text, Shape, LANES};
 use super::record::Record;
+use crate::api::GraphContents;
 use crate::sync::{fence, lock, AtomicU64, Ordering};
 use crate::Nanos;
 // The writer is one thread's own: it needs no model checking, and is built at compile time.
@@ -513,6 +514,26 @@ impl<'a> Recorder<'a> {
     /// The name that the program gave to a communicator.
     pub fn add_communicator(&self, now: Nanos, number: u32, name: &str) {
         self.add_text(text::COMMUNICATOR, now, &[u64::from(number)], Some(name));
+    }
+
+    /// What an executable graph does from now on.
+    pub fn add_graph(&self, now: Nanos, handle: u64, contents: &GraphContents) {
+        let GraphContents { nodes, unseen, changed, parts } = contents;
+        let used = self.words[header::TEXTS_USED].load(Ordering::Relaxed);
+        let room = self.shape.text_bytes as u64;
+        if used > room / 4 * 3 {
+            self.words[header::TEXTS_LOST].fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        // As for streams. What an earlier graph with the handle did is not to be taken for this one's.
+        let (unseen, parts) = if used > room / 2 { (nodes, &[][..]) } else { (unseen, &parts[..]) };
+        let mut words = vec![handle, u64::from(*nodes) | u64::from(*unseen) << 32, u64::from(*changed)];
+        for part in parts {
+            let wide = if part.wide { text::GRAPH_PART_WIDE } else { 0 };
+            let kind = u64::from(part.kind.number()) | u64::from(part.condition) << 16 | wide;
+            words.extend([kind | u64::from(part.count) << 32, part.what, part.value]);
+        }
+        self.add_text(text::GRAPH, now, &words, None);
     }
 
     // --- reading in the same process ---

@@ -49,6 +49,7 @@ pub fn all() -> Vec<Case> {
         case("cut_off", cut_off(), &["the file ends here", "segments: 4 of 7", "segment 3: 2 of 3"]),
         case("cut_off_in_the_header", cut_off_in_the_header(), &["the file ends here"]),
         case("texts_full", texts_full(), &[]),
+        case("graphs", graphs(), &[]),
         case("odd_sizes", odd_sizes(), &[]),
     ]
 }
@@ -348,6 +349,17 @@ fn cut_off() -> Vec<u8> {
 fn cut_off_in_the_header() -> Vec<u8> {
     let mut file = Builder::new(TINY);
     file.bytes.truncate(header::LAST_SEEN * 8 + 5);
+    file.bytes
+}
+
+/// Executable graphs, two of them under one handle.
+fn graphs() -> Vec<u8> {
+    let mut file = Builder::new(Shape { text_bytes: 512, contexts: 1, ..TINY });
+    let part = |kind: u32, condition: u32, wide: u32, count: u32| pair(kind | condition << 16 | wide << 24, count);
+    let (kernel, waits) = (part(0, 0, 0, 12), part(0x100, 1, 1, 1));
+    file.text(text::GRAPH, 30, &[0x6a00, pair(15_u32, 1_u32), 0, kernel, 3, 0, waits, 0xd000, u64::MAX], None);
+    file.text(text::GRAPH, 20, &[0x6a00, pair(1_u32, 0_u32), 1, part(6, 0, 0, 1), 0xe000, 0], None);
+    file.text(text::GRAPH, 40, &[0x5a00, pair(7_u32, 7_u32), 0], None);
     file.bytes
 }
 

@@ -147,6 +147,13 @@ pub fn dump<S: Source>(recording: &Recording<S>) -> Value {
         "stream_texts": texts_read.streams().map(|(number, at, s)| json!({
             "number": number, "at": at, "context": s.context, "handle": s.handle, "kind": s.kind.name(),
         })).collect::<Vec<_>>(),
+        "graphs": texts_read.graphs().map(|(handle, at, graph)| json!({
+            "handle": handle, "at": at, "nodes": graph.nodes, "unseen": graph.unseen, "changed": graph.changed,
+            "parts": graph.parts.iter().map(|part| json!({
+                "kind": part.kind.number(), "count": part.count, "what": part.what, "value": part.value,
+                "condition": part.condition, "wide": part.wide,
+            })).collect::<Vec<_>>(),
+        })).collect::<Vec<_>>(),
         "files": texts_read.files().iter().map(|f| json!({
             "at": f.at, "begin": f.begin, "end": f.end, "bias": f.bias, "path": f.path,
         })).collect::<Vec<_>>(),

@@ -161,7 +161,8 @@ const INVALID_HANDLE: i32 = 400;
 
 /// The number of a function or kernel. One that was resolved by a way that is not hooked is asked after here: the driver
 /// says that a kernel is not a function.
-fn number_of(call: &Call, handle: Handle) -> u32 {
+/// The number of a function or kernel, which is named by then.
+pub(super) fn number_of(call: &Call, handle: Handle) -> u32 {
     let tracker = &call.guard.tracker;
     let known = tracker.known_function(handle as u64);
     let number = known.unwrap_or_else(|| {

@@ -1,21 +1,38 @@
-//! Graphs: a kernel node loads its kernel when it is added; a launch submits one operation.
+//! Graphs: a kernel node loads its kernel when it is added; a launch submits one operation; what that does is listed when the graph
+//! is instantiated.
 //!
-//! Must not: change what a graph holds.
+//! The list is made on the program's own thread, right after the program's own call about the graph has returned: the program has to
+//! see to it that no other thread uses the graph then. Only questions about the graph itself are asked. They neither load nor wait, and
+//! the driver does not synchronize them. So many nodes are looked at and the rest is counted, so that a graph of thousands of nodes
+//! costs a fraction of its instantiation.
+//!
+//! Must not: change what a graph holds, or look at one in a launch.
 
-use super::call::{observe, published, Entry};
-use crate::lookup::driver::Handle;
-use cudarc::driver::sys::{CUDA_KERNEL_NODE_PARAMS_v2 as KernelNode, CUgraphNodeParams as NodeParams};
-use std::mem::offset_of;
+use super::call::{observe, published, Call, Entry};
+use super::cold::number_of;
+use super::{host, memop};
+use crate::lookup::driver::{self, Handle, SUCCESS};
+use cudarc::driver::sys::{
+    CUDA_KERNEL_NODE_PARAMS_v2 as KernelNode, CUgraphNodeParams as NodeParams,
+    CUDA_BATCH_MEM_OP_NODE_PARAMS as MemoryOperations,
+};
+use lazyguard_core::api::{GraphContents, GraphPart, NodeKind};
+use lazyguard_core::trace::RawPayload;
+use std::cell::Cell;
+use std::mem::{offset_of, MaybeUninit};
+use std::ptr::null_mut;
 
-/// `CU_GRAPH_NODE_TYPE_KERNEL`.
-const KERNEL: u32 = 0;
+/// Nodes of one graph that are looked at, and how deep child graphs may lie in each other.
+const MOST_NODES: usize = 1024;
+const MOST_DEEP: u32 = 4;
 
 /// A graph is launched.
-pub(super) fn launch(entry: Entry, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn launch(entry: Entry, graph: Handle, stream: Handle, real: impl FnOnce() -> i32) -> i32 {
     observe(
         entry,
         |call| {
             call.submits_to(stream);
+            call.about.raw = RawPayload::about(graph as u64);
             call.guard.tracker.graph_launched(call.entered);
         },
         real,
@@ -23,37 +40,222 @@ pub(super) fn launch(entry: Entry, stream: Handle, real: impl FnOnce() -> i32) -
     )
 }
 
-/// A kernel node is added or changed, by a structure of the node's own kind.
-pub(super) fn add_kernel_node(entry: Entry, params: Handle, real: impl FnOnce() -> i32) -> i32 {
-    // The first version of the structure ends before the kernel's handle.
-    let with_kernel = entry.entry_point.symbol().ends_with("_v2");
-    published(
+/// A graph is made executable.
+pub(super) fn instantiate(entry: Entry, executable: Handle, graph: Handle, real: impl FnOnce() -> i32) -> i32 {
+    observe(
+        entry,
+        |call| call.about.context = call.current_context(),
+        real,
+        |call, result| {
+            if result == SUCCESS && !executable.is_null() {
+                // SAFETY: the driver has succeeded, so that it has written the handle there.
+                let executable = unsafe { executable.cast::<Handle>().read() };
+                call.gave_out(executable as u64);
+                list(call, executable, graph);
+            }
+        },
+    )
+}
+
+/// An executable graph is made to do what another graph does.
+pub(super) fn update(entry: Entry, executable: Handle, graph: Handle, real: impl FnOnce() -> i32) -> i32 {
+    changes(entry, executable, real, |call| list(call, executable, graph))
+}
+
+/// An executable graph is destroyed.
+pub(super) fn destroy(entry: Entry, executable: Handle, real: impl FnOnce() -> i32) -> i32 {
+    changes(entry, executable, real, |_| {})
+}
+
+/// A call about an executable graph; what its success means.
+fn changes(entry: Entry, executable: Handle, real: impl FnOnce() -> i32, means: impl FnOnce(&Call)) -> i32 {
+    observe(
         entry,
         |call| {
             call.about.context = call.current_context();
-            if !params.is_null() {
-                call.uses(function_of(params, with_kernel));
-            }
+            call.about.raw = RawPayload::about(executable as u64);
         },
         real,
+        |call, result| {
+            if result == SUCCESS {
+                means(call);
+            }
+        },
     )
+}
+
+/// Another event for a node of an executable graph.
+pub(super) fn change_event_node(entry: Entry, executable: Handle, event: Handle, real: impl FnOnce() -> i32) -> i32 {
+    let waits = entry.entry_point.symbol().contains("Wait");
+    let kind = if waits { NodeKind::EventWait } else { NodeKind::EventRecord };
+    changes(entry, executable, real, |call| call.changed(executable, GraphPart::about(kind, event as u64)))
+}
+
+/// A node of an executable graph does something else, which is not followed.
+pub(super) fn change_other_node(entry: Entry, executable: Handle, real: impl FnOnce() -> i32) -> i32 {
+    changes(entry, executable, real, |call| call.changed(executable, GraphPart::of(NodeKind::Other)))
+}
+
+impl Call {
+    /// The call has succeeded: a node of an executable graph does this by now.
+    pub fn changed(&self, executable: Handle, part: GraphPart) {
+        self.guard.tracker.graph_node_is(executable as u64, part, self.returned);
+    }
+
+    /// The same of the kernel that the call is about.
+    fn changed_kernel(&self, executable: Handle, result: i32) {
+        if result == SUCCESS && self.about.function != 0 {
+            self.changed(executable, GraphPart::about(NodeKind::Kernel, self.about.function.into()));
+        }
+    }
+}
+
+/// Notes what an executable graph does, which was made of this graph or updated by it.
+fn list(call: &Call, executable: Handle, graph: Handle) {
+    let mut contents = GraphContents::default();
+    take_in(call, graph, &mut contents, &mut { MOST_NODES }, MOST_DEEP);
+    call.guard.tracker.graph_is(executable as u64, contents, call.returned);
+}
+
+/// Takes in the nodes of a graph, as long as there are `left` to be looked at.
+fn take_in(call: &Call, graph: Handle, contents: &mut GraphContents, left: &mut usize, deep: u32) {
+    let mut count = 0;
+    if driver::graph_nodes(graph, null_mut(), &mut count) != Some(SUCCESS) || count == 0 {
+        return;
+    }
+    let counted = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+    let mut looked_at = if deep == 0 { 0 } else { count.min(*left) };
+    let mut nodes = vec![null_mut(); looked_at];
+    if looked_at > 0 && driver::graph_nodes(graph, nodes.as_mut_ptr(), &mut looked_at) != Some(SUCCESS) {
+        looked_at = 0;
+    }
+    nodes.truncate(looked_at);
+    contents.nodes = contents.nodes.saturating_add(counted(count));
+    contents.unseen = contents.unseen.saturating_add(counted(count.saturating_sub(nodes.len())));
+    *left = left.saturating_sub(nodes.len());
+    for node in nodes {
+        let mut kind = -1;
+        if driver::graph_node_type(node, &mut kind) != Some(SUCCESS) {
+            kind = -1;
+        }
+        let kind = NodeKind::of_type(kind);
+        match (kind, is_about(call, kind, node)) {
+            (NodeKind::ChildGraph, Some(child)) => {
+                contents.add(GraphPart::of(kind));
+                take_in(call, child as Handle, contents, left, deep - 1);
+            }
+            (NodeKind::MemoryOperations, _) => memory_operations(node, contents),
+            (kind, what) => contents.add(GraphPart::about(kind, what.unwrap_or(0))),
+        }
+    }
+}
+
+/// What a node of this kind is about: the number of the kernel, the address of the host function, the handle of event or graph.
+fn is_about(call: &Call, kind: NodeKind, node: Handle) -> Option<u64> {
+    let handle = |ask: fn(Handle, *mut Handle) -> Option<i32>| {
+        let mut found = null_mut();
+        (ask(node, &mut found) == Some(SUCCESS) && !found.is_null()).then_some(found as u64)
+    };
+    match kind {
+        NodeKind::Kernel => {
+            let mut params = MaybeUninit::<KernelNode>::zeroed();
+            let place = params.as_mut_ptr().cast();
+            let with_kernel = match driver::kernel_node_v2(node, place) {
+                None => driver::kernel_node(node, place).filter(|result| *result == SUCCESS).map(|_| false)?,
+                Some(result) => (result == SUCCESS).then_some(true)?,
+            };
+            let function = function_of(place.cast(), with_kernel);
+            (!function.is_null()).then(|| {
+                let number = number_of(call, function);
+                call.guard.tracker.introduce_function(number, call.entered);
+                number.into()
+            })
+        }
+        NodeKind::HostFunction => host::function_of(node),
+        NodeKind::EventWait => handle(driver::event_wait_node),
+        NodeKind::EventRecord => handle(driver::event_record_node),
+        NodeKind::ChildGraph => handle(driver::child_graph),
+        _ => None,
+    }
+}
+
+/// Takes in the operations of a node of memory operations.
+fn memory_operations(node: Handle, contents: &mut GraphContents) {
+    let mut params = MaybeUninit::<MemoryOperations>::zeroed();
+    if driver::memory_operations_node(node, params.as_mut_ptr().cast()) != Some(SUCCESS) {
+        return contents.add(GraphPart::of(NodeKind::MemoryOperations));
+    }
+    // SAFETY: integers and pointers, which are zero or were written by the driver.
+    let params = unsafe { params.assume_init() };
+    for operation in memop::operations(params.count, params.paramArray.cast()) {
+        let kind = if operation.waits { NodeKind::ValueWait } else { NodeKind::ValueWrite };
+        contents.add(GraphPart {
+            value: operation.value,
+            condition: (operation.flags & 3) as u8,
+            wide: operation.wide,
+            ..GraphPart::about(kind, operation.address)
+        });
+    }
+}
+
+/// A kernel node is added or changed, by a structure of the node's own kind.
+pub(super) fn add_kernel_node(entry: Entry, params: Handle, real: impl FnOnce() -> i32) -> i32 {
+    published(entry, |call| call.uses_kernel_node(params), real)
+}
+
+/// The same of an executable graph.
+pub(super) fn change_kernel_node(entry: Entry, executable: Handle, params: Handle, real: impl FnOnce() -> i32) -> i32 {
+    let before = |call: &mut Call| call.uses_kernel_node(params);
+    observe(entry, before, real, |call, result| call.changed_kernel(executable, result))
 }
 
 /// A node of any kind is added or changed, by a structure that begins with the kind.
 pub(super) fn add_node(entry: Entry, params: Handle, real: impl FnOnce() -> i32) -> i32 {
-    published(
+    published(entry, |call| _ = call.uses_node(params), real)
+}
+
+/// The same of an executable graph.
+pub(super) fn change_node(entry: Entry, executable: Handle, params: Handle, real: impl FnOnce() -> i32) -> i32 {
+    let kind = Cell::new(NodeKind::Other);
+    observe(
         entry,
-        |call| {
-            call.about.context = call.current_context();
-            // SAFETY: the program passes a node description, which the driver reads as well; the kind is read as an integer.
-            if !params.is_null() && unsafe { params.cast::<u32>().read() } == KERNEL {
-                // SAFETY: as above: what follows at this offset is a kernel node's description.
-                let node = unsafe { params.cast::<u8>().add(offset_of!(NodeParams, __bindgen_anon_1)) };
-                call.uses(function_of(node.cast(), true));
-            }
-        },
+        |call| kind.set(call.uses_node(params)),
         real,
+        |call, result| match kind.get() {
+            NodeKind::Kernel => call.changed_kernel(executable, result),
+            // They are the same to the diagnosis, whatever they copy.
+            NodeKind::Copy | NodeKind::Fill => {}
+            kind if result == SUCCESS => call.changed(executable, GraphPart::of(kind)),
+            _ => {}
+        },
     )
+}
+
+impl Call {
+    fn uses_kernel_node(&mut self, params: Handle) {
+        // The first version of the structure ends before the kernel's handle.
+        let with_kernel = self.entry_point.symbol().ends_with("_v2");
+        self.about.context = self.current_context();
+        if !params.is_null() {
+            self.uses(function_of(params, with_kernel));
+        }
+    }
+
+    /// The kind of the node.
+    fn uses_node(&mut self, params: Handle) -> NodeKind {
+        self.about.context = self.current_context();
+        if params.is_null() {
+            return NodeKind::Other;
+        }
+        // SAFETY: the program passes a node description, which the driver reads as well; the kind is read as an integer.
+        let kind = NodeKind::of_type(unsafe { params.cast::<i32>().read() });
+        if kind == NodeKind::Kernel {
+            // SAFETY: as above: what follows at this offset is a kernel node's description.
+            let node = unsafe { params.cast::<u8>().add(offset_of!(NodeParams, __bindgen_anon_1)) };
+            self.uses(function_of(node.cast(), true));
+        }
+        kind
+    }
 }
 
 /// The function of a kernel node, or the kernel in its place.

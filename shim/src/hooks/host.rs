@@ -4,22 +4,28 @@
 //! driver a function of the guard's, which notes the call, makes it, and notes its return. The call itself shows that everything
 //! before it on its stream is complete.
 //!
-//! Protocol: what the program asked for travels in a block of memory of its own, which the called function frees. The hook leaves
-//! unchanged what goes into a graph, which may be called any number of times, and everything where there is no memory.
+//! Protocol: what the program asked for travels in a block of memory of its own, which the called function frees. What goes into a
+//! graph may be called any number of times, from clones of the graph as well, so its block is never freed: there is one for each
+//! function with its argument, and there are so many. Where the program asks for a node's function it is given its own. The hook
+//! leaves everything unchanged where there is no block.
 //!
-//! Must not: call the driver from a host function, which the driver forbids.
+//! Must not: call the driver from a host function, which the driver forbids, or let the program see a function of the guard's.
 
 use super::call::{observe, Call, Entry};
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::record::guard;
 use crate::runtime::{door, pass_through, thread};
+use cudarc::driver::sys::CUgraphNodeParams as NodeParams;
+use lazyguard_core::api::{GraphPart, NodeKind};
 use lazyguard_core::report::PassThrough;
 use lazyguard_core::state::Caller;
 use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::{Kind, Lane, RawPayload, Record};
 use lazyguard_core::Nanos;
 use std::cell::Cell;
+use std::mem::offset_of;
 use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 type HostFunction = unsafe extern "C-unwind" fn(Handle);
 type Callback = unsafe extern "C-unwind" fn(Handle, i32, Handle);
@@ -34,6 +40,7 @@ struct Wanted {
     stream: u32,
     handle: u64,
     context: u32,
+    /// When it was; 0 of a graph's, which no stream is known of either.
     submitted: Nanos,
 }
 
@@ -45,13 +52,13 @@ pub(super) fn launch(
     user_data: Handle,
     real: impl FnOnce() -> i32,
 ) -> i32 {
-    submit(entry, stream, function, user_data, real, |wanted| {
+    submit(entry, stream, function, user_data, true, real, |wanted, of_graph| {
         let real = driver::known(entry.entry_point)?;
         // SAFETY: the driver's function of this entry point has this calling sequence.
         let real: unsafe extern "C-unwind" fn(Handle, HostFunction, Handle) -> i32 =
             unsafe { std::mem::transmute(real) };
         // SAFETY: the program's own arguments, but for the function, which takes what it is given here.
-        Some(unsafe { real(stream, called, wanted) })
+        Some(unsafe { real(stream, if of_graph { called_by_graph } else { called }, wanted) })
     })
 }
 
@@ -64,7 +71,7 @@ pub(super) fn add_callback(
     flags: u32,
     real: impl FnOnce() -> i32,
 ) -> i32 {
-    submit(entry, stream, function, user_data, real, |wanted| {
+    submit(entry, stream, function, user_data, false, real, |wanted, _| {
         let real = driver::known(entry.entry_point)?;
         // SAFETY: as above.
         let real: unsafe extern "C-unwind" fn(Handle, Callback, Handle, u32) -> i32 =
@@ -74,16 +81,19 @@ pub(super) fn add_callback(
     })
 }
 
-/// Makes the call, with the guard's function in the place of the program's where that can be.
+/// Makes the call, with the guard's function in the place of the program's where that can be. `wrapped` is told whether that becomes
+/// part of a graph, which is left unchanged unless it `may_be_captured`.
 fn submit(
     entry: Entry,
     stream: Handle,
     function: Handle,
     user_data: Handle,
+    may_be_captured: bool,
     real: impl FnOnce() -> i32,
-    wrapped: impl FnOnce(Handle) -> Option<i32>,
+    wrapped: impl FnOnce(Handle, bool) -> Option<i32>,
 ) -> i32 {
     let wanted = Cell::new(null_mut());
+    let of_graph = Cell::new(false);
     observe(
         entry,
         |call| {
@@ -94,7 +104,12 @@ fn submit(
             } else if call.is_carried_out_once() {
                 wanted.set(keep(call, function, user_data));
             } else {
-                pass_through::note(PassThrough::CapturedHostFunction);
+                of_graph.set(true);
+                let kept = if may_be_captured { keep_for_graph(call, function, user_data) } else { null_mut() };
+                if kept.is_null() {
+                    pass_through::note(PassThrough::CapturedHostFunction);
+                }
+                wanted.set(kept);
             }
         },
         || {
@@ -102,11 +117,13 @@ fn submit(
             if kept.is_null() {
                 return real();
             }
-            match wrapped(kept.cast()) {
-                Some(SUCCESS) => SUCCESS,
+            match wrapped(kept.cast(), of_graph.get()) {
+                Some(answer) if of_graph.get() || answer == SUCCESS => answer,
                 answer => {
-                    // SAFETY: the driver has refused the call, so this is the only pointer to the block.
-                    unsafe { libc::free(kept.cast()) };
+                    if !of_graph.get() {
+                        // SAFETY: the driver has refused the call, so this is the only pointer to the block.
+                        unsafe { libc::free(kept.cast()) };
+                    }
                     answer.unwrap_or_else(real)
                 }
             }
@@ -129,6 +146,207 @@ fn keep(call: &Call, function: Handle, user_data: Handle) -> *mut Wanted {
         unsafe { place.write(Wanted { entry, function, user_data, stream, handle, context, submitted: call.entered }) };
     }
     place
+}
+
+/// A host node's description, as the driver reads it. Newer ones are longer, and have a call of their own.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Node {
+    function: Handle,
+    user_data: Handle,
+}
+
+/// A host node is added to a graph.
+pub(super) fn add_node(
+    entry: Entry,
+    added: Handle,
+    graph: Handle,
+    dependencies: Handle,
+    count: usize,
+    params: Handle,
+    real: impl FnOnce() -> i32,
+) -> i32 {
+    node(entry, null_mut(), params, real, |params| {
+        let real = driver::known(entry.entry_point)?;
+        // SAFETY: the driver's function of this entry point has this calling sequence.
+        let real: unsafe extern "C-unwind" fn(Handle, Handle, Handle, usize, Handle) -> i32 =
+            unsafe { std::mem::transmute(real) };
+        // SAFETY: the program's own arguments, but for the description, which lives until the call has returned.
+        Some(unsafe { real(added, graph, dependencies, count, params) })
+    })
+}
+
+/// A host node of a graph is changed.
+pub(super) fn set_node(entry: Entry, changed: Handle, params: Handle, real: impl FnOnce() -> i32) -> i32 {
+    node(entry, null_mut(), params, real, |params| {
+        let real = driver::known(entry.entry_point)?;
+        // SAFETY: as above.
+        let real: unsafe extern "C-unwind" fn(Handle, Handle) -> i32 = unsafe { std::mem::transmute(real) };
+        // SAFETY: as above.
+        Some(unsafe { real(changed, params) })
+    })
+}
+
+/// A host node of an executable graph is changed.
+pub(super) fn change_node(
+    entry: Entry,
+    executable: Handle,
+    changed: Handle,
+    params: Handle,
+    real: impl FnOnce() -> i32,
+) -> i32 {
+    node(entry, executable, params, real, |params| {
+        let real = driver::known(entry.entry_point)?;
+        // SAFETY: as above.
+        let real: unsafe extern "C-unwind" fn(Handle, Handle, Handle) -> i32 = unsafe { std::mem::transmute(real) };
+        // SAFETY: as above.
+        Some(unsafe { real(executable, changed, params) })
+    })
+}
+
+/// Makes a call that describes a host node, with the guard's function in the place of the program's.
+fn node(
+    entry: Entry,
+    executable: Handle,
+    params: Handle,
+    real: impl FnOnce() -> i32,
+    wrapped: impl FnOnce(Handle) -> Option<i32>,
+) -> i32 {
+    let wanted = Cell::new(null_mut());
+    let function = Cell::new(null_mut());
+    observe(
+        entry,
+        |call| {
+            call.about.context = call.current_context();
+            call.about.raw = RawPayload::about(executable as u64);
+            if params.is_null() {
+                return;
+            }
+            // SAFETY: the program passes a host node's description, which the driver reads as well.
+            let node = unsafe { params.cast::<Node>().read() };
+            function.set(node.function);
+            if !node.function.is_null() {
+                wanted.set(keep_for_graph(call, node.function, node.user_data));
+                if wanted.get().is_null() {
+                    pass_through::note(PassThrough::CapturedHostFunction);
+                }
+            }
+        },
+        || {
+            let kept = wanted.get();
+            if kept.is_null() {
+                return real();
+            }
+            let mut own = Node { function: called_by_graph as *const () as Handle, user_data: kept.cast() };
+            wrapped(std::ptr::from_mut(&mut own).cast()).unwrap_or_else(real)
+        },
+        |call, result| {
+            if result == SUCCESS && !executable.is_null() {
+                call.changed(executable, GraphPart::about(NodeKind::HostFunction, function.get() as u64));
+            }
+        },
+    )
+}
+
+/// A program asks for a host node's description.
+pub(super) fn node_parameters(entry: Entry, params: Handle, real: impl FnOnce() -> i32) -> i32 {
+    asks_for_node(entry, params.cast(), real)
+}
+
+/// A program asks for the description of a node of any kind, which begins with the kind.
+pub(super) fn any_node_parameters(entry: Entry, params: Handle, real: impl FnOnce() -> i32) -> i32 {
+    // The guard's function is the first thing in no other kind's description.
+    asks_for_node(entry, params.cast::<u8>().wrapping_add(offset_of!(NodeParams, __bindgen_anon_1)).cast(), real)
+}
+
+fn asks_for_node(entry: Entry, node: *mut Node, real: impl FnOnce() -> i32) -> i32 {
+    observe(
+        entry,
+        |_| {},
+        real,
+        |_, result| {
+            if result == SUCCESS {
+                // SAFETY: the driver has succeeded, so that it has written a description of which this is a part.
+                let told = unsafe { node.read() };
+                if is_of_guard(told.function) {
+                    // SAFETY: as above.
+                    unsafe { node.write(own(told)) };
+                }
+            }
+        },
+    )
+}
+
+fn is_of_guard(function: Handle) -> bool {
+    function == called_by_graph as *const () as Handle
+}
+
+/// A node's function and argument as the program knows them.
+fn own(node: Node) -> Node {
+    if !is_of_guard(node.function) {
+        return node;
+    }
+    // SAFETY: the guard's function goes with a block of `keep_for_graph`, which is never freed.
+    let wanted = unsafe { node.user_data.cast::<Wanted>().read() };
+    Node { function: wanted.function, user_data: wanted.user_data }
+}
+
+/// The address of the program's function that a host node calls.
+pub(super) fn function_of(node: Handle) -> Option<u64> {
+    let mut found = Node { function: null_mut(), user_data: null_mut() };
+    let answer = driver::host_node(node, std::ptr::from_mut(&mut found).cast());
+    (answer == Some(SUCCESS)).then(|| own(found).function as u64)
+}
+
+/// The blocks of functions in graphs, each at or behind the place that its function and argument give.
+static OF_GRAPHS: [AtomicPtr<Wanted>; 4096] = [const { AtomicPtr::new(null_mut()) }; 4096];
+/// Places that are looked at for one.
+const MOST_PLACES: usize = 64;
+
+/// A block for a function in a graph, the one that there is for it or a new one; null where there is no room.
+fn keep_for_graph(call: &Call, function: Handle, user_data: Handle) -> *mut Wanted {
+    if is_of_guard(function) {
+        // What the program got by a way around the hooks. The driver is given it as it is.
+        return null_mut();
+    }
+    let mixed = (function as u64 ^ (user_data as u64).rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let first = (mixed >> 52) as usize;
+    for place in (first..first + MOST_PLACES).map(|n| &OF_GRAPHS[n % OF_GRAPHS.len()]) {
+        // Acquire: partner of the exchange below, which comes after the block is written.
+        let mut found = place.load(Ordering::Acquire);
+        if found.is_null() {
+            let made = keep(call, function, user_data);
+            if made.is_null() {
+                return made;
+            }
+            // SAFETY: the block was just made, and no other thread has it.
+            unsafe { ((*made).stream, (*made).submitted) = (0, 0) };
+            match place.compare_exchange(null_mut(), made, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return made,
+                Err(other) => {
+                    // SAFETY: allocated by `keep`, and nobody else has seen it.
+                    unsafe { libc::free(made.cast()) };
+                    found = other;
+                }
+            }
+        }
+        // SAFETY: a block in the table is complete, and never freed or changed.
+        let wanted = unsafe { &*found };
+        if (wanted.function, wanted.user_data) == (function, user_data) {
+            return found;
+        }
+    }
+    null_mut()
+}
+
+/// What the driver calls in the place of a host function of a graph, any number of times.
+unsafe extern "C-unwind" fn called_by_graph(kept: Handle) {
+    // SAFETY: a block of `keep_for_graph`, which is never freed.
+    let wanted = unsafe { kept.cast::<Wanted>().read() };
+    note(&wanted, Kind::HostBegins);
+    // SAFETY: the program's function, as the driver would have called it.
+    unsafe { std::mem::transmute::<Handle, HostFunction>(wanted.function)(wanted.user_data) };
+    note(&wanted, Kind::HostEnds);
 }
 
 /// What the driver calls in the place of a host function.

@@ -98,12 +98,50 @@ fn one_of(call: &mut Call, first: &mut bool, wide: bool, wait: bool, flags: u32,
 /// The most operations that the driver takes in one call; it does not read more.
 const MOST_OPERATIONS: u32 = 256;
 
-/// Several operations at once. The kinds are read as integers: a newer driver has more of them than this build knows.
-pub(super) fn batch(entry: Entry, stream: Handle, count: u32, operations: Handle, real: impl FnOnce() -> i32) -> i32 {
+/// A wait for a value or a write of one, from a list of operations.
+pub(super) struct MemoryOperation {
+    pub waits: bool,
+    pub wide: bool,
+    pub address: u64,
+    pub value: u64,
+    /// Of a wait the driver's flags.
+    pub flags: u32,
+}
+
+/// The waits and writes in a list of so many operations that the driver reads or has written. The kinds are read as integers: a
+/// newer driver has more of them than this build knows.
+pub(super) fn operations(count: u32, operations: Handle) -> impl Iterator<Item = MemoryOperation> {
     const WAIT_32: u32 = 1;
     const WRITE_32: u32 = 2;
     const WAIT_64: u32 = 4;
     const WRITE_64: u32 = 5;
+    let count = if operations.is_null() { 0 } else { count.min(MOST_OPERATIONS) };
+    (0..count).filter_map(move |n| {
+        // SAFETY: there are `count` operations, which are read as bytes of the layout that the header gives them.
+        let read = |offset: usize| unsafe { operations.cast::<Params>().add(n as usize).cast::<u8>().add(offset) };
+        // SAFETY: as above; every kind begins with its number.
+        let kind = unsafe { read(0).cast::<u32>().read() };
+        let (waits, wide) = match kind {
+            WAIT_32 | WAIT_64 => (true, kind == WAIT_64),
+            WRITE_32 | WRITE_64 => (false, kind == WRITE_64),
+            _ => return None,
+        };
+        let (address, value) = match waits {
+            true => (offset_of!(WaitParams, address), offset_of!(WaitParams, __bindgen_anon_1)),
+            false => (offset_of!(WriteParams, address), offset_of!(WriteParams, __bindgen_anon_1)),
+        };
+        // SAFETY: as above; the value is a union of a 32-bit and a 64-bit one at its offset.
+        unsafe {
+            let value =
+                if wide { read(value).cast::<u64>().read() } else { u64::from(read(value).cast::<u32>().read()) };
+            let flags = if waits { read(offset_of!(WaitParams, flags)).cast::<u32>().read() } else { 0 };
+            Some(MemoryOperation { waits, wide, address: read(address).cast::<u64>().read(), value, flags })
+        }
+    })
+}
+
+/// Several operations at once.
+pub(super) fn batch(entry: Entry, stream: Handle, count: u32, list: Handle, real: impl FnOnce() -> i32) -> i32 {
     let submitted = kept_across_the_call();
     observe(
         entry,
@@ -111,49 +149,14 @@ pub(super) fn batch(entry: Entry, stream: Handle, count: u32, operations: Handle
             call.submits_to(stream);
             let mut submitted = submitted.borrow_mut();
             let mut first = true;
-            for n in 0..if operations.is_null() { 0 } else { count.min(MOST_OPERATIONS) } {
-                // SAFETY: the program passes `count` operations, which the driver reads as well; they are read as bytes
-                // of the layout that the header gives them.
-                let read =
-                    |offset: usize| unsafe { operations.cast::<Params>().add(n as usize).cast::<u8>().add(offset) };
-                // SAFETY: as above; every kind begins with its number.
-                let kind = unsafe { read(0).cast::<u32>().read() };
-                let value = |offset: usize, wide: bool| {
-                    // SAFETY: as above; the value is a union of a 32-bit and a 64-bit one at this offset.
-                    unsafe {
-                        if wide {
-                            read(offset).cast::<u64>().read()
-                        } else {
-                            u64::from(read(offset).cast::<u32>().read())
-                        }
-                    }
-                };
-                match kind {
-                    WAIT_32 | WAIT_64 => {
-                        // SAFETY: as above.
-                        let (address, flags) = unsafe {
-                            (
-                                read(offset_of!(WaitParams, address)).cast::<u64>().read(),
-                                read(offset_of!(WaitParams, flags)).cast::<u32>().read(),
-                            )
-                        };
-                        let value = value(offset_of!(WaitParams, __bindgen_anon_1), kind == WAIT_64);
-                        let wide = kind == WAIT_64;
-                        one_of(call, &mut first, wide, true, flags, address, value);
-                        submitted.push(Submitted::Wait(ValueWait { at: call.entered, address, value, flags, wide }));
-                    }
-                    WRITE_32 | WRITE_64 => {
-                        // SAFETY: as above.
-                        let address = unsafe { read(offset_of!(WriteParams, address)).cast::<u64>().read() };
-                        let value = value(offset_of!(WriteParams, __bindgen_anon_1), kind == WRITE_64);
-                        let wide = kind == WRITE_64;
-                        one_of(call, &mut first, wide, false, 0, address, value);
-                        let stream = call.about.stream;
-                        let write = ValueWrite { at: call.entered, address, value, stream, wide };
-                        submitted.push(Submitted::Write(write, call.waits_met(&write)));
-                    }
-                    _ => {}
-                }
+            for MemoryOperation { waits, wide, address, value, flags } in operations(count, list) {
+                one_of(call, &mut first, wide, waits, flags, address, value);
+                submitted.push(if waits {
+                    Submitted::Wait(ValueWait { at: call.entered, address, value, flags, wide })
+                } else {
+                    let write = ValueWrite { at: call.entered, address, value, stream: call.about.stream, wide };
+                    Submitted::Write(write, call.waits_met(&write))
+                });
             }
         },
         real,

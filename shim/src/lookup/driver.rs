@@ -281,6 +281,24 @@ own_calls! {
     stream_context = c"cuStreamGetCtx" (stream: Handle, context: *mut Handle);
     /// Whether a stream is being captured.
     stream_is_capturing = c"cuStreamIsCapturing" (stream: Handle, status: *mut c_int);
+    /// The nodes of a graph.
+    graph_nodes = c"cuGraphGetNodes" (graph: Handle, nodes: *mut Handle, count: *mut usize);
+    /// What kind of node one is.
+    graph_node_type = c"cuGraphNodeGetType" (node: Handle, kind: *mut c_int);
+    /// What a kernel node runs, as of 12.0.
+    kernel_node_v2 = c"cuGraphKernelNodeGetParams_v2" (node: Handle, params: *mut c_void);
+    /// The same before.
+    kernel_node = c"cuGraphKernelNodeGetParams" (node: Handle, params: *mut c_void);
+    /// What a host node calls.
+    host_node = c"cuGraphHostNodeGetParams" (node: Handle, params: *mut c_void);
+    /// The event that a node waits for.
+    event_wait_node = c"cuGraphEventWaitNodeGetEvent" (node: Handle, event: *mut Handle);
+    /// The event that a node records.
+    event_record_node = c"cuGraphEventRecordNodeGetEvent" (node: Handle, event: *mut Handle);
+    /// The memory operations of a node.
+    memory_operations_node = c"cuGraphBatchMemOpNodeGetParams" (node: Handle, params: *mut c_void);
+    /// The graph in a node, without a copy of it.
+    child_graph = c"cuGraphChildGraphNodeGetGraph" (node: Handle, graph: *mut Handle);
     /// Exchanges the thread's capture mode.
     exchange_capture_mode = c"cuThreadExchangeStreamCaptureMode" (mode: *mut c_int);
 }

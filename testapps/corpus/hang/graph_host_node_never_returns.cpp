@@ -1,7 +1,5 @@
 // A graph's host node waits for the main thread, which waits for the graph.
-// What the nodes of a graph do is not seen.
 // expect: LG207 culprit=cuGraphLaunch
-// told: LG299
 // card: yes
 #include <future>
 

@@ -1,7 +1,5 @@
 // A graph with a node that waits for an event is launched; the event stands behind a wait on another stream that nobody satisfies.
-// What the nodes of a graph do is not seen.
 // expect: LG203 culprit=cuStreamWaitValue32_v2
-// told: LG299
 // card: yes
 #include "../corpus.hpp"
 

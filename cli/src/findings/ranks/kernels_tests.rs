@@ -84,10 +84,7 @@ fn the_rank_that_has_not_launched_it_is_named_with_what_it_does() {
 fn a_rank_that_is_blocked_behind_the_collective_itself_is_named_too() {
     let told = said(&[hangs(0, &[REDUCE], 1, Code::LG202), rank(1, &[])]);
     assert!(told.starts_with("rank 1 has not launched collective 1 "), "{told}");
-    assert!(
-        told.contains("\n  rank 0 (process 4000) has joined and is blocked: LG202: it waits\n"),
-        "{told}"
-    );
+    assert!(told.contains("\n  rank 0 (process 4000) has joined and is blocked: LG202: it waits\n"), "{told}");
 }
 
 #[test]

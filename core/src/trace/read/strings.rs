@@ -4,7 +4,7 @@
 
 use super::defects::Defects;
 use super::source::{append, high, low, word, Source};
-use crate::api::StreamKind;
+use crate::api::{GraphContents, GraphPart, NodeKind, StreamKind};
 use crate::trace::layout::{text, WORD};
 use crate::Nanos;
 use std::collections::HashMap;
@@ -67,6 +67,8 @@ pub struct StringTable {
     functions: Timed<FunctionText>,
     streams: Timed<StreamText>,
     communicators: Timed<Box<str>>,
+    /// By the handle of the executable graph.
+    graphs: Timed<GraphContents, u64>,
     files: Vec<FileSeen>,
     settings: Vec<TextSeen>,
     notes: Vec<TextSeen>,
@@ -116,6 +118,16 @@ impl StringTable {
     /// All names of communicators, with their numbers and the times of their making, by number and time.
     pub fn communicators(&self) -> impl Iterator<Item = (u32, Nanos, &str)> {
         self.communicators.entries.iter().map(|(number, at, name)| (*number, *at, name.as_ref()))
+    }
+
+    /// What the executable graph with this handle did then.
+    pub fn graph(&self, handle: u64, at: Nanos) -> Option<&GraphContents> {
+        self.graphs.newest(handle, at)
+    }
+
+    /// All executable graphs, with their handles and the times from which on they did that, by handle and time.
+    pub fn graphs(&self) -> impl Iterator<Item = (u64, Nanos, &GraphContents)> {
+        self.graphs.entries.iter().map(|(handle, at, contents)| (*handle, *at, contents))
     }
 
     /// The program files.
@@ -198,6 +210,7 @@ impl StringTable {
         strings.functions.sort();
         strings.streams.sort();
         strings.communicators.sort();
+        strings.graphs.sort();
         strings
     }
 
@@ -233,26 +246,47 @@ impl StringTable {
                 self.streams.push(low(part(0)?), at, stream);
             }
             text::COMMUNICATOR => self.communicators.push(low(part(0)?), at, tail(1)?.into()),
+            text::GRAPH => {
+                let mut contents = GraphContents {
+                    nodes: low(part(1)?),
+                    unseen: high(part(1)?),
+                    changed: part(2)? & 1 != 0,
+                    parts: Vec::new(),
+                };
+                let parts = content[text::GRAPH_HEAD * WORD..].chunks_exact(text::GRAPH_PART * WORD);
+                contents.parts.extend(parts.map(|words| {
+                    let kind = word(words, 0);
+                    GraphPart {
+                        kind: NodeKind::from_number(kind as u16),
+                        count: high(kind),
+                        what: word(words, 1),
+                        value: word(words, 2),
+                        condition: (kind >> 16) as u8,
+                        wide: kind & text::GRAPH_PART_WIDE != 0,
+                    }
+                }));
+                self.graphs.push(part(0)?, at, contents);
+            }
             _ => self.unknown += 1,
         }
         Some(())
     }
 }
 
-/// Things by number, several a number, each from a moment on.
+/// Things by number or handle, several of each, each from a moment on.
 #[derive(Debug)]
-struct Timed<T> {
-    entries: Vec<(u32, Nanos, T)>,
+struct Timed<T, K = u32> {
+    entries: Vec<(K, Nanos, T)>,
 }
 
-impl<T> Default for Timed<T> {
+impl<T, K> Default for Timed<T, K> {
     fn default() -> Self {
         Self { entries: Vec::new() }
     }
 }
 
-impl<T> Timed<T> {
-    fn push(&mut self, number: u32, at: Nanos, what: T) {
+impl<T, K: Copy + Ord> Timed<T, K> {
+    fn push(&mut self, number: K, at: Nanos, what: T) {
         self.entries.push((number, at, what));
     }
 
@@ -261,7 +295,7 @@ impl<T> Timed<T> {
         self.entries.sort_by_key(|(number, at, _)| (*number, *at));
     }
 
-    fn newest(&self, number: u32, at: Nanos) -> Option<&T> {
+    fn newest(&self, number: K, at: Nanos) -> Option<&T> {
         let after = self.entries.partition_point(|(n, t, _)| (*n, *t) <= (number, at));
         self.entries[..after].last().filter(|(n, _, _)| *n == number).map(|(_, _, what)| what)
     }

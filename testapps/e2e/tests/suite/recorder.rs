@@ -176,7 +176,8 @@ fn copies_fills_and_host_functions_are_recorded() {
     assert_eq!(text(host_function, "/event"), "host_function");
     // When the driver called it, and when it returned.
     let [begun, ended] = ["host_function_begins", "host_function_ends"].map(|event| {
-        let lines: Vec<_> = log.iter().filter(|line| line["event"] == event).collect();
+        let is_its = |line: &&Json| line["event"] == event && line["call"] == "cuLaunchHostFunc";
+        let lines: Vec<_> = log.iter().filter(is_its).collect();
         assert_eq!(lines.len(), 1, "{event}: {lines:?}");
         assert_eq!((text(lines[0], "/lane"), &lines[0]["stream"]), ("waits", &host_function["stream"]), "{}", lines[0]);
         lines[0]
@@ -224,6 +225,27 @@ fn what_is_captured_is_told_from_what_is_submitted() {
     }
     let graph = the(&log, "cuGraphLaunch", "handle", facts["stream"]);
     assert_eq!((text(graph, "/event"), graph["captured"] == true), ("graph_launch", false), "{graph}");
+}
+
+#[test]
+fn what_an_executable_graph_holds_is_recorded_with_the_calls_about_it() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let (log, facts) = every_event(&work, "off", "");
+    let calls = ["cuGraphInstantiateWithFlags", "cuGraphExecUpdate_v2", "cuGraphLaunch", "cuGraphExecDestroy"];
+    for call in calls {
+        let line = the(&log, call, "graph", facts["graph"]);
+        let makes = call.contains("Instantiate") || call.contains("Update");
+        let holds = if makes { "1 host function, 1 event wait, 1 value wait" } else { "" };
+        assert_eq!(line["holds"].as_str().unwrap_or(""), holds, "{line}");
+    }
+    let called = |event: &str| {
+        let is_its = |line: &&Json| line["event"] == event && line["call"] == "cuGraphAddHostNode";
+        let found: Vec<_> = log.iter().filter(is_its).collect();
+        assert_eq!(found.len(), 1, "{event}: {found:?}");
+        number(found[0], "/host_function")
+    };
+    let function = facts["graph_function"];
+    assert_eq!((called("host_function_begins"), called("host_function_ends")), (function, function));
 }
 
 #[test]

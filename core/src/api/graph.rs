@@ -1,0 +1,250 @@
+//! What an executable graph does: its nodes, those that do the same together.
+
+use serde::{Deserialize, Serialize};
+
+/// What a node of a graph does. A node of memory operations counts as its operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NodeKind {
+    /// It runs a kernel.
+    Kernel,
+    /// It copies memory.
+    Copy,
+    /// It fills memory.
+    Fill,
+    /// It calls a host function.
+    HostFunction,
+    /// It holds another graph, whose nodes are among the others.
+    ChildGraph,
+    /// It does nothing, and others wait for it.
+    Empty,
+    /// It waits for an event.
+    EventWait,
+    /// It records an event.
+    EventRecord,
+    /// It signals an external semaphore.
+    ExternalSignal,
+    /// It waits for an external semaphore.
+    ExternalWait,
+    /// It allocates memory.
+    Allocation,
+    /// It releases memory.
+    Release,
+    /// It does memory operations that are not known one by one.
+    MemoryOperations,
+    /// It runs a graph, or several times, as a value says; what that graph does is not seen.
+    Conditional,
+    /// It waits for a value in memory.
+    ValueWait,
+    /// It writes a value to memory.
+    ValueWrite,
+    /// Something that this build does not know.
+    Other,
+}
+
+impl NodeKind {
+    /// All that have a number: those of the driver's node types first, at their numbers.
+    const NUMBERED: [Self; 16] = [
+        Self::Kernel,
+        Self::Copy,
+        Self::Fill,
+        Self::HostFunction,
+        Self::ChildGraph,
+        Self::Empty,
+        Self::EventWait,
+        Self::EventRecord,
+        Self::ExternalSignal,
+        Self::ExternalWait,
+        Self::Allocation,
+        Self::Release,
+        Self::MemoryOperations,
+        Self::Conditional,
+        Self::ValueWait,
+        Self::ValueWrite,
+    ];
+    /// Where the numbers of recordings that are not the driver's begin: room for node types to come.
+    const OWN: u16 = 0x100;
+    const DRIVERS: u16 = 14;
+
+    /// The kind with this number in a recording.
+    pub fn from_number(number: u16) -> Self {
+        let place = match number {
+            0..Self::DRIVERS => number,
+            Self::OWN.. => number - Self::OWN + Self::DRIVERS,
+            _ => return Self::Other,
+        };
+        Self::NUMBERED.get(usize::from(place)).copied().unwrap_or(Self::Other)
+    }
+
+    /// The kind of nodes of this type, as the driver counts types.
+    pub fn of_type(number: i32) -> Self {
+        u16::try_from(number).ok().filter(|n| *n < Self::OWN).map_or(Self::Other, Self::from_number)
+    }
+
+    /// Its number in a recording.
+    pub fn number(self) -> u16 {
+        match self {
+            Self::Other => Self::OWN - 1,
+            Self::ValueWait => Self::OWN,
+            Self::ValueWrite => Self::OWN + 1,
+            driver => driver as u16,
+        }
+    }
+
+    /// One of these, as a person would say it.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Kernel => "kernel",
+            Self::Copy => "copy",
+            Self::Fill => "fill",
+            Self::HostFunction => "host function",
+            Self::ChildGraph => "child graph",
+            Self::Empty => "empty node",
+            Self::EventWait => "event wait",
+            Self::EventRecord => "event record",
+            Self::ExternalSignal => "semaphore signal",
+            Self::ExternalWait => "semaphore wait",
+            Self::Allocation => "allocation",
+            Self::Release => "release",
+            Self::MemoryOperations => "node of memory operations",
+            Self::Conditional => "conditional node",
+            Self::ValueWait => "value wait",
+            Self::ValueWrite => "value write",
+            Self::Other => "node of another kind",
+        }
+    }
+
+    /// Whether it may run for long by itself, or wait for what is not known.
+    pub const fn takes_time(self) -> bool {
+        !matches!(
+            self,
+            Self::ChildGraph
+                | Self::Empty
+                | Self::EventWait
+                | Self::EventRecord
+                | Self::ExternalSignal
+                | Self::ValueWait
+                | Self::ValueWrite
+        )
+    }
+}
+
+/// Nodes of a graph that do the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GraphPart {
+    /// What they do.
+    pub kind: NodeKind,
+    /// How many there are.
+    pub count: u32,
+    /// The number of the function, the address of the host function or of the memory operation, or the event's handle; else 0.
+    pub what: u64,
+    /// Of a memory operation the value.
+    pub value: u64,
+    /// Of a memory operation the driver's flags, as far as they are the condition.
+    pub condition: u8,
+    /// Of a memory operation, whether it is about 64 bits; else 32.
+    pub wide: bool,
+}
+
+impl GraphPart {
+    /// A node of this kind, of which nothing more is known.
+    pub const fn of(kind: NodeKind) -> Self {
+        Self { kind, count: 1, what: 0, value: 0, condition: 0, wide: false }
+    }
+
+    /// One that is about this function, address or event.
+    pub const fn about(kind: NodeKind, what: u64) -> Self {
+        Self { what, ..Self::of(kind) }
+    }
+
+    fn does_the_same(&self, other: &Self) -> bool {
+        Self { count: 0, ..*self } == Self { count: 0, ..*other }
+    }
+}
+
+/// What an executable graph does, as far as its nodes were looked at.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GraphContents {
+    /// Its nodes, those of child graphs included.
+    pub nodes: u32,
+    /// How many of them were not looked at.
+    pub unseen: u32,
+    /// Whether single nodes of the executable graph have been changed since. What is listed counts, but for waits and writes.
+    pub changed: bool,
+    /// The nodes that were looked at.
+    pub parts: Vec<GraphPart>,
+}
+
+/// Most parts of one graph, and how many of them may be kernels: what waits is to find room.
+const MOST_PARTS: usize = 128;
+const MOST_KERNELS: usize = 96;
+
+impl GraphContents {
+    /// Takes in what a node does; counts it as not looked at where there are too many different ones.
+    pub fn add(&mut self, part: GraphPart) {
+        if let Some(same) = self.parts.iter_mut().find(|one| one.does_the_same(&part)) {
+            same.count = same.count.saturating_add(part.count);
+            return;
+        }
+        let most = if part.kind == NodeKind::Kernel { MOST_KERNELS } else { MOST_PARTS };
+        if self.parts.len() < most {
+            self.parts.push(part);
+        } else {
+            self.unseen = self.unseen.saturating_add(part.count);
+        }
+    }
+
+    /// Takes in what a single node of the executable graph does by now; whether that is news.
+    pub fn change(&mut self, part: GraphPart) -> bool {
+        let is_known = self.parts.iter().any(|one| one.does_the_same(&part));
+        if !is_known {
+            self.add(part);
+        }
+        // Another kernel leaves the waits as they are.
+        let news = !is_known || part.kind != NodeKind::Kernel && !self.changed;
+        self.changed |= part.kind != NodeKind::Kernel;
+        news
+    }
+
+    /// The nodes of one kind that were looked at.
+    pub fn of(&self, kind: NodeKind) -> impl Iterator<Item = &GraphPart> {
+        self.parts.iter().filter(move |part| part.kind == kind)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_is_the_same_after_a_way_through_its_number() {
+        for kind in NodeKind::NUMBERED.into_iter().chain([NodeKind::Other]) {
+            assert_eq!(NodeKind::from_number(kind.number()), kind);
+        }
+        assert_eq!([NodeKind::of_type(3), NodeKind::of_type(13)], [NodeKind::HostFunction, NodeKind::Conditional]);
+        assert_eq!([-1, 14, 0x100, 0x1_0000].map(NodeKind::of_type), [NodeKind::Other; 4]);
+        assert_eq!(NodeKind::from_number(u16::MAX), NodeKind::Other);
+    }
+
+    #[test]
+    fn nodes_that_do_the_same_are_one_part_and_waits_find_room_beside_many_kernels() {
+        let mut contents = GraphContents::default();
+        for n in 0..300 {
+            contents.add(GraphPart::about(NodeKind::Kernel, n));
+        }
+        contents.add(GraphPart::about(NodeKind::Kernel, 0));
+        contents.add(GraphPart::about(NodeKind::EventWait, 0xe));
+        assert_eq!((contents.parts.len(), contents.unseen), (MOST_KERNELS + 1, 300 - MOST_KERNELS as u32));
+        assert_eq!((contents.parts[0].count, contents.of(NodeKind::EventWait).count()), (2, 1));
+    }
+
+    #[test]
+    fn a_changed_node_is_news_once() {
+        let mut contents = GraphContents::default();
+        contents.add(GraphPart::about(NodeKind::Kernel, 1));
+        assert!(!contents.change(GraphPart::about(NodeKind::Kernel, 1)));
+        assert!(contents.change(GraphPart::about(NodeKind::Kernel, 2)) && !contents.changed);
+        assert!(contents.change(GraphPart::about(NodeKind::EventWait, 2)) && contents.changed);
+        assert!(!contents.change(GraphPart::about(NodeKind::EventWait, 2)));
+    }
+}

@@ -1,0 +1,163 @@
+//! What a launched graph does, as a report names it.
+//!
+//! A graph's launch is one operation of its stream, so that what one of its nodes waits for, the stream waits for. Which of its nodes
+//! run by now is not known.
+
+use crate::api::{counted, GraphContents, GraphPart, NodeKind};
+use crate::demangle::demangle;
+use crate::model::waits_for_peers;
+use serde::{Deserialize, Serialize};
+
+/// What the graph of a launch does, as far as its nodes were looked at when it was instantiated or updated.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GraphSeen {
+    /// The handle of the executable graph.
+    pub handle: u64,
+    /// Its nodes, those of child graphs included.
+    pub nodes: u32,
+    /// How many of them were not looked at.
+    pub unseen: u32,
+    /// Whether single nodes of the executable graph were changed after that.
+    pub changed: bool,
+    /// What the others do; those that do the same together.
+    pub parts: Vec<GraphPartSeen>,
+}
+
+/// Nodes of a graph that do the same.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GraphPartSeen {
+    /// What they do.
+    pub kind: NodeKind,
+    /// How many there are.
+    pub count: u32,
+    /// The kernel, where its name is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub function: Option<String>,
+    /// The address of the host function or of the memory operation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<u64>,
+    /// The event's handle.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event: Option<u64>,
+    /// Of a memory operation the value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<u64>,
+}
+
+/// Kernels of a graph that are named in one line.
+const MOST_NAMED: usize = 3;
+
+impl GraphSeen {
+    /// With the names of functions in the place of numbers.
+    pub fn of(handle: u64, contents: &GraphContents, name: impl Fn(u32) -> Option<String>) -> Self {
+        let part = |part: &GraphPart| {
+            let what = |is_that: bool| is_that.then_some(part.what);
+            let is_operation = matches!(part.kind, NodeKind::ValueWait | NodeKind::ValueWrite);
+            GraphPartSeen {
+                kind: part.kind,
+                count: part.count,
+                function: what(part.kind == NodeKind::Kernel).and_then(|number| name(number as u32)),
+                address: what(is_operation || part.kind == NodeKind::HostFunction),
+                event: what(matches!(part.kind, NodeKind::EventWait | NodeKind::EventRecord)),
+                value: is_operation.then_some(part.value),
+            }
+        };
+        let GraphContents { nodes, unseen, changed, parts } = contents;
+        Self { handle, nodes: *nodes, unseen: *unseen, changed: *changed, parts: parts.iter().map(part).collect() }
+    }
+
+    /// A kernel in it that waits for kernels of other GPUs.
+    pub fn peers_kernel(&self) -> Option<&str> {
+        self.parts.iter().filter_map(|part| part.function.as_deref()).find(|function| waits_for_peers(function))
+    }
+
+    /// Whether it may take time, or write anywhere, beside its waits.
+    pub(super) fn runs_by_itself(&self) -> bool {
+        self.unseen > 0 || self.changed || self.parts.iter().any(|part| part.kind.takes_time())
+    }
+
+    /// What the report calls it: by the kernel that keeps it from ending, where only one may.
+    pub(super) fn name(&self) -> String {
+        let mut takes_time = self.parts.iter().filter(|part| part.kind.takes_time());
+        let only = takes_time.next().filter(|_| self.unseen == 0 && takes_time.next().is_none());
+        match self.peers_kernel().or_else(|| only?.function.as_deref()) {
+            Some(kernel) => format!("the graph with {}", demangle(kernel)),
+            None => format!("the graph of {}", counted(self.nodes, "node")),
+        }
+    }
+
+    /// `10 kernels (first k1, k2), 1 host function, 1 event wait`.
+    pub fn holds(&self) -> String {
+        let mut kinds: Vec<(NodeKind, u64)> = Vec::new();
+        for part in &self.parts {
+            match kinds.iter_mut().find(|(kind, _)| *kind == part.kind) {
+                Some((_, count)) => *count += u64::from(part.count),
+                None => kinds.push((part.kind, part.count.into())),
+            }
+        }
+        let mut kernels: Vec<_> = self.parts.iter().filter_map(|part| part.function.as_deref()).collect();
+        // Which of them waits for peers is to be among those that are named.
+        kernels.sort_by_key(|kernel| !waits_for_peers(kernel));
+        let more = if kernels.len() > MOST_NAMED { ", ..." } else { "" };
+        let names: Vec<_> = kernels.into_iter().take(MOST_NAMED).map(demangle).collect();
+        let mut words: Vec<_> = kinds
+            .into_iter()
+            .map(|(kind, count)| match kind {
+                NodeKind::Kernel if !names.is_empty() => {
+                    format!("{} ({}{more})", counted(count, kind.word()), names.join(", "))
+                }
+                NodeKind::Copy => format!("{count} {}", if count == 1 { "copy" } else { "copies" }),
+                NodeKind::MemoryOperations => {
+                    format!("{count} {} of memory operations", if count == 1 { "node" } else { "nodes" })
+                }
+                NodeKind::Other => format!("{count} {} of another kind", if count == 1 { "node" } else { "nodes" }),
+                _ => counted(count, kind.word()),
+            })
+            .collect();
+        if self.unseen > 0 {
+            words.push(format!("{} that {} not looked at", counted(self.unseen, "node"), was(self.unseen)));
+        }
+        if words.is_empty() {
+            words.push("nothing".to_owned());
+        }
+        let changed = if self.changed { "; single nodes of it were changed after that was seen" } else { "" };
+        format!("{}{changed}", words.join(", "))
+    }
+}
+
+fn was(count: u32) -> &'static str {
+    if count == 1 {
+        "was"
+    } else {
+        "were"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_graph_holds_is_told_in_a_line() {
+        let mut contents = GraphContents { nodes: 15, unseen: 1, ..GraphContents::default() };
+        for kernel in [1, 2, 3, 4, 4] {
+            contents.add(GraphPart::about(NodeKind::Kernel, kernel));
+        }
+        for kind in [NodeKind::Copy, NodeKind::Copy, NodeKind::HostFunction, NodeKind::EventWait] {
+            contents.add(GraphPart::about(kind, 7));
+        }
+        let name = |number: u32| Some(if number == 4 { "ncclDevKernel_x".to_owned() } else { format!("k{number}") });
+        let seen = GraphSeen::of(9, &contents, name);
+        assert_eq!(
+            seen.holds(),
+            "5 kernels (ncclDevKernel_x, k1, k2, ...), 2 copies, 1 host function, 1 event wait, 1 node that was not looked at"
+        );
+        assert_eq!(seen.name(), "the graph with ncclDevKernel_x");
+        let none = |_| None;
+        let one =
+            GraphContents { nodes: 1, parts: vec![GraphPart::about(NodeKind::Kernel, 1)], ..GraphContents::default() };
+        assert_eq!(GraphSeen::of(9, &one, name).name(), "the graph with k1");
+        assert_eq!(GraphSeen::of(9, &contents, none).name(), "the graph of 15 nodes");
+        assert_eq!(GraphSeen::of(9, &GraphContents::default(), none).holds(), "nothing");
+    }
+}
