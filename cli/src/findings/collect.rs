@@ -5,10 +5,9 @@
 
 use super::collectives::Collectives;
 use crate::ends::{self, ProcessEnd};
-use crate::nested_run::{is_nested_in, is_run};
-use crate::process::denied;
 use crate::recorded::{Recorded, StoodStill};
-use crate::source::{is_process_folder, read, Opened, Run, HAZARDS};
+use crate::runs::{is_nested_in, is_run, process_folders};
+use crate::source::{read, Opened, Run, HAZARDS};
 use crate::symbolize::SourceLine;
 use crate::{stacks, Failure};
 use lazyguard_core::diagnose::{ends_of, HowEnded, Status};
@@ -264,28 +263,6 @@ fn all(root: &Path, takes: impl Fn(&Path) -> bool) -> (Vec<Process>, Vec<String>
     (found, problems)
 }
 
-/// The deepest nesting: a shared folder, a rank's run in it, the rank's second run in that, and a run in that one.
-const MOST_RUNS: usize = 5;
-
-/// Ranks have a folder each in a shared one. A second run has its folder in the first one's, and a run that another run's program has
-/// started in that run's. Below that only runs are searched: other folders may belong to any program.
-fn process_folders(root: &Path, problems: &mut Vec<String>, takes: impl Fn(&Path) -> bool) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    let mut within = vec![(root.to_owned(), 0)];
-    while let Some((above, depth)) = within.pop() {
-        for folder in folders(&above, problems).into_iter().filter(|folder| takes(folder)) {
-            if depth == 0 || depth < MOST_RUNS && is_run(&folder) {
-                within.push((folder.clone(), depth + 1));
-            }
-            if is_process_folder(&folder) {
-                found.push(folder);
-            }
-        }
-    }
-    found.sort();
-    found
-}
-
 /// Whether any process has left something under the root.
 pub(crate) fn holds_processes(root: &Path) -> bool {
     !process_folders(root, &mut Vec::new(), |_| true).is_empty()
@@ -296,23 +273,6 @@ pub(crate) fn unreadable_in(root: &Path) -> Vec<String> {
     let mut problems = Vec::new();
     process_folders(root, &mut problems, |_| true);
     problems
-}
-
-fn folders(root: &Path, problems: &mut Vec<String>) -> Vec<PathBuf> {
-    let entries = match std::fs::read_dir(root) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Vec::new(),
-        Err(error) => {
-            let why = denied(root, &error).unwrap_or_else(|| error.to_string());
-            problems.push(format!("{}: {why}", root.display()));
-            return Vec::new();
-        }
-    };
-    // A link may lead out of the root, or back into it.
-    let is_folder = |entry: &std::fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
-    let mut folders: Vec<_> = entries.flatten().filter(is_folder).map(|entry| entry.path()).collect();
-    folders.sort();
-    folders
 }
 
 fn of_folder(folder: &Path) -> Process {

@@ -5,7 +5,7 @@
 
 use super::collect::{Course, Process, Stood};
 use super::judge::{Finding, Status};
-use super::{text, End, Seen};
+use super::{text, End, FailedOn, Seen};
 use crate::files;
 use crate::Failure;
 use chrono::DateTime;
@@ -78,6 +78,9 @@ fn status(kind: NonSuccessKind, ty: &str, message: impl AsRef<str>, description:
 fn of_the_run(seen: &Seen<'_>, end: End) -> TestCaseStatus {
     let lines = text::at_the_end(seen).join("\n");
     match end {
+        End::Exited(0) if seen.failed == Some(FailedOn::Unguarded) => {
+            status(NonSuccessKind::Failure, "unguarded", seen.unguarded().unwrap_or_default(), lines)
+        }
         End::Exited(0) => TestCaseStatus::success(),
         // The process's own case reports the hang.
         End::EndedOnHang if seen.processes.iter().any(|process| process.hang().is_some()) => TestCaseStatus::success(),
