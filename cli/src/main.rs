@@ -26,6 +26,7 @@ mod nvml;
 mod old_runs;
 mod on_hang;
 mod output;
+mod parallel;
 mod process;
 mod recorded;
 mod recording_header;

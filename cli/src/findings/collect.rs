@@ -5,6 +5,7 @@
 
 use super::collectives::Collectives;
 use crate::ends::{self, ProcessEnd};
+use crate::parallel;
 use crate::recorded::{Recorded, StoodStill};
 use crate::runs::{is_nested_in, is_run, process_folders};
 use crate::source::{read, Opened, Run, HAZARDS};
@@ -14,8 +15,8 @@ use lazyguard_core::diagnose::{ends_of, HowEnded, Status};
 use lazyguard_core::hazard::{joined, Gathered, Hazard, HazardFile};
 use lazyguard_core::report::{DumpReport, HangReport, Newest, Outcome, StackSeen, Summary};
 use lazyguard_core::run_folder::file::DUMP;
-use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// The hang or slow operation of a process.
 pub(super) enum Stood {
@@ -167,7 +168,7 @@ pub(super) struct Process {
     /// Whether it is known to have ended.
     pub has_ended: bool,
     /// See [`Process::names`].
-    pub names: OnceCell<Names>,
+    pub names: OnceLock<Names>,
     /// What could not be read; a line each.
     pub problems: Vec<String>,
 }
@@ -185,6 +186,13 @@ impl Process {
     /// The names in its hang. They are looked up when they are first asked for: of a hundred ranks with the same hang, one is printed.
     pub fn names(&self) -> &Names {
         self.names.get_or_init(|| self.look_up(Run::find(&self.folder).ok().as_ref()))
+    }
+
+    /// Looks up the names in the hangs of all of these processes, for a form of output that has them all.
+    pub fn name_all(processes: &[Self]) {
+        parallel::each(processes, |process| {
+            process.names();
+        });
     }
 
     fn look_up(&self, run: Option<&Run>) -> Names {
@@ -254,11 +262,12 @@ pub(super) fn of_run(root: &Path) -> (Vec<Process>, Vec<String>) {
 }
 
 fn all(root: &Path, takes: impl Fn(&Path) -> bool) -> (Vec<Process>, Vec<String>) {
-    let (mut found, mut problems) = (Vec::new(), Vec::new());
-    for folder in process_folders(root, &mut problems, takes) {
-        let name = folder.strip_prefix(root).unwrap_or(&folder).display().to_string();
-        found.push(Process { name, ..of_folder(&folder) });
-    }
+    let mut problems = Vec::new();
+    let folders = process_folders(root, &mut problems, takes);
+    let mut found = parallel::each(&folders, |folder| {
+        let name = folder.strip_prefix(root).unwrap_or(folder).display().to_string();
+        Process { name, ..of_folder(folder) }
+    });
     found.sort_by(|a, b| a.order().cmp(&b.order()));
     (found, problems)
 }

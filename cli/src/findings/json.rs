@@ -162,6 +162,7 @@ struct MetByProcess<'a> {
 
 /// The object, as a file or standard output has it.
 pub(super) fn text(seen: &Seen<'_>) -> String {
+    Process::name_all(&seen.processes);
     format!("{:#}\n", json!(found(seen)))
 }
 

@@ -18,6 +18,7 @@ use std::time::Duration;
 
 /// The file's content.
 pub(super) fn text(seen: &Seen<'_>) -> Result<String, Failure> {
+    Process::name_all(&seen.processes);
     let program = text::program(seen);
     let mut suite = TestSuite::new(&*program);
     let armed = seen.processes.iter().map(|process| process.armed_unix_nanos).filter(|at| *at != 0).min();
