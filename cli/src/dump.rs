@@ -14,7 +14,8 @@ use crate::format::Format;
 use crate::output::{write_line, Output};
 use crate::process::{file_of, maps_of, recording_of, Status};
 use crate::recording_header::header_word;
-use crate::source::{duration, Run, RECORDING};
+use crate::runs::one_process;
+use crate::source::{duration, RECORDING};
 use crate::symbolize::Symbolizer;
 use crate::{Failure, Outcome};
 use lazyguard_core::report::{is_last, DumpReport};
@@ -126,7 +127,7 @@ fn process_meant(what: &Path) -> Result<u32, Failure> {
     if let (false, Some(process)) = (what.exists(), what.to_str().and_then(|text| text.parse().ok())) {
         return Ok(process);
     }
-    let Some(opened) = Run::find(what)?.open()? else {
+    let Some(opened) = one_process(what)?.open()? else {
         return Err(Failure::Input(format!(
             "{shown}: holds no recording that tells whose it is. dump asks a process that runs: lazyguard dump PID; what a folder \
              holds is printed by lazyguard report {shown}"

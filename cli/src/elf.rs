@@ -93,6 +93,17 @@ pub(crate) fn machine_of(path: &Path) -> Option<u16> {
     head.starts_with(b"\x7fELF\x02").then(|| u16::from_le_bytes([head[18], head[19]]))
 }
 
+/// Whether a file says that it uses CUDA: it has device code, or needs the driver or the runtime. Reads little, of any file.
+pub(crate) fn is_built_for_cuda(path: &Path) -> bool {
+    let Ok(file) = files::open(path) else { return false };
+    let cache = ReadCache::new(file);
+    let Ok(file) = ElfFile64::<Endianness, _>::parse(&cache) else { return false };
+    // The names of the libraries that it needs are among those of its symbols.
+    let names = file.section_by_name(".dynstr").and_then(|section| section.data().ok()).unwrap_or_default();
+    [".nv_fatbin", ".nvFatBinSegment"].iter().any(|section| file.section_by_name(section).is_some())
+        || ["libcuda.so", "libcudart.so"].iter().any(|library| holds(names, library.as_bytes()))
+}
+
 /// The machine that this command is for.
 pub(crate) const fn own_machine() -> u16 {
     if cfg!(target_arch = "aarch64") {
@@ -284,6 +295,7 @@ mod tests {
 
     #[test]
     fn this_very_program_is_read() {
+        assert!(!is_built_for_cuda(Path::new("/proc/self/exe")) && !is_built_for_cuda(Path::new("/proc/self/maps")));
         let own = Elf::read(Path::new("/proc/self/exe")).unwrap();
         assert_eq!(own.machine, own_machine());
         assert!(own.has_dynamic && !own.is_library && own.interpreter.is_some(), "{own:?}");

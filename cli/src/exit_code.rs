@@ -6,6 +6,8 @@
 pub(crate) const HANG: u8 = 117;
 /// New hazards were found, and that is a failure here.
 pub(crate) const HAZARD: u8 = 118;
+/// A process used CUDA without the guard, or nothing was recorded, and that is a failure here.
+pub(crate) const UNGUARDED: u8 = 119;
 /// The time was over, as `timeout` has it.
 pub(crate) const TIMED_OUT: u8 = 124;
 /// `lazyguard run` itself could not do its work, as `env` and `timeout` have it, and so are the next two.
@@ -21,6 +23,7 @@ pub(crate) const SIGNAL: u8 = 128;
 pub(crate) const TABLE: &[(&str, &str)] = &[
     ("117", "a hang was found, and `--fail-on hang` or `--on-hang kill` was given"),
     ("118", "the program passed, and hazards were found that `--fail-on` names"),
+    ("119", "the program passed, a process used CUDA without the guard or nothing was recorded, and `--fail-on unguarded` was given"),
     ("124", "`--timeout` was over, and the program was ended"),
     ("125", "`lazyguard run` could not do its work: a bad option, no library, no folder"),
     ("126", "the program cannot be run"),
@@ -35,7 +38,7 @@ mod tests {
 
     #[test]
     fn the_table_has_each_code_once() {
-        let codes = [HANG, HAZARD, TIMED_OUT, OWN_FAILURE, CANNOT_RUN, NOT_FOUND];
+        let codes = [HANG, HAZARD, UNGUARDED, TIMED_OUT, OWN_FAILURE, CANNOT_RUN, NOT_FOUND];
         let told: Vec<_> = TABLE.iter().filter_map(|(code, _)| code.parse::<u8>().ok()).collect();
         assert_eq!(told, codes);
         assert_eq!(SIGNAL, 128);

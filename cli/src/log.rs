@@ -5,7 +5,8 @@
 use crate::format::Took;
 use crate::names::{lane_name, Names};
 use crate::output::{say, write_line, Output};
-use crate::source::{duration, Opened, Run};
+use crate::runs::one_process;
+use crate::source::{duration, Opened};
 use crate::symbolize::Symbolizer;
 use crate::{Failure, Outcome};
 use lazyguard_core::api::{Class, Quantity};
@@ -96,7 +97,7 @@ pub(crate) struct Arguments {
 
 /// Prints records.
 pub(crate) fn log(arguments: &Arguments) -> Outcome {
-    let opened = Run::find(&arguments.what)?.must_open()?;
+    let opened = one_process(&arguments.what)?.must_open()?;
     let mut out = Output::standard();
     let mut printer = Printer::new(&opened, arguments.format, &mut out);
     let filter = Filter::new(arguments, &opened);

@@ -8,6 +8,8 @@
 use lazyguard_core::report::{one_line, Block, MARK};
 use std::fmt;
 use std::io::{self, BufWriter, IsTerminal as _, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 /// Text for a person, or an object for a program.
 pub(crate) struct Output<'a> {
@@ -79,22 +81,32 @@ pub(crate) fn said(text: &str) -> String {
     one_line(&format!("{MARK}{text}")).into_owned()
 }
 
-/// A progress line on standard error; silent where that is not a terminal.
+/// A progress line on standard error, of what takes longer than a second; silent where that is not a terminal, and inside other work that
+/// has one.
 pub(crate) struct Progress {
     shown: Option<u64>,
+    since: Instant,
     silent: bool,
+    is_first: bool,
 }
+
+/// Work that takes less has no progress line.
+const SHOWN_AFTER: Duration = Duration::from_secs(1);
+
+/// Whether there is a progress line, or will be.
+static IN_PROGRESS: AtomicBool = AtomicBool::new(false);
 
 #[allow(clippy::disallowed_methods, reason = "all other code calls this function")]
 impl Progress {
     pub fn new() -> Self {
-        Self { shown: None, silent: !io::stderr().is_terminal() }
+        let is_first = !IN_PROGRESS.swap(true, Ordering::Relaxed);
+        Self { shown: None, since: Instant::now(), silent: !is_first || !io::stderr().is_terminal(), is_first }
     }
 
     /// Shows how much has been read, where that is another number than before.
     pub fn show(&mut self, done: u64, all: u64) {
         let percent = done.saturating_mul(100).checked_div(all).unwrap_or(100).min(100);
-        if self.silent || self.shown == Some(percent) {
+        if self.silent || self.shown == Some(percent) || self.since.elapsed() < SHOWN_AFTER {
             return;
         }
         self.shown = Some(percent);
@@ -107,7 +119,10 @@ impl Progress {
 impl Drop for Progress {
     fn drop(&mut self) {
         if self.shown.is_some() {
-            let _ = write!(io::stderr(), "\r             \r");
+            let _ = write!(io::stderr(), "\r               \r");
+        }
+        if self.is_first {
+            IN_PROGRESS.store(false, Ordering::Relaxed);
         }
     }
 }

@@ -8,6 +8,7 @@ use crate::findings;
 use crate::format::Format;
 use crate::output::{say, write_line, Output};
 use crate::recorded::{write_hang, Recorded, RecordingSeen};
+use crate::runs;
 use crate::source::{hang_in, is_process_folder, read, Opened, Run, RECORDING};
 use crate::timing;
 use crate::{stacks, Failure, Outcome};
@@ -22,9 +23,12 @@ use std::process::ExitCode;
 /// What is asked for.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// A process, a run folder, or a folder that holds those of several processes.
+    /// A process, its folder, the folder of a run, or one that several runs were given: of these, the newest is reported.
     #[arg(value_name = "PID|FOLDER")]
     what: PathBuf,
+    /// List the runs in a folder that several were given, with their start and their command, and report none.
+    #[arg(long, conflicts_with_all = ["hazards", "cold_start", "blocking", "format"])]
+    list: bool,
     /// For a person or for a program.
     #[arg(long, value_enum, default_value = "text")]
     format: findings::Format,
@@ -87,7 +91,11 @@ struct Lasts {
 
 /// Prints the report of a run.
 pub(crate) fn report(arguments: &Arguments) -> Outcome {
-    let Arguments { what, format, hazards, suppress, baseline, timing } = arguments;
+    let Arguments { what, list, format, hazards, suppress, baseline, timing } = arguments;
+    if *list {
+        return runs::list(what);
+    }
+    let what = &runs::newest_in(what);
     let mut out = Output::standard();
     if *hazards {
         let outcome = findings::report_hazards(what, *format, suppress, baseline.as_deref(), &mut out);

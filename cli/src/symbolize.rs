@@ -11,10 +11,12 @@ use addr2line::{Loader, Location};
 use lazyguard_core::report::{demangle, FrameSeen, HangReport};
 use lazyguard_core::stack::{has_fixed_addresses, modules, Module, HEAD_BYTES};
 use lazyguard_core::trace::read::FileSeen;
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, UNIX_EPOCH};
+use std::rc::Rc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Addresses whose names are kept; a program has fewer places from which it calls the driver.
 const MOST_KEPT: usize = 1 << 16;
@@ -47,7 +49,7 @@ pub(crate) struct SourceLine {
 #[derive(Default)]
 pub(crate) struct Symbolizer {
     ranges: Vec<Range>,
-    files: HashMap<String, Option<Loader>>,
+    files: HashMap<String, Option<Rc<Loader>>>,
     names: HashMap<u64, Option<Box<str>>>,
 }
 
@@ -85,7 +87,7 @@ impl Symbolizer {
             .or_insert_with(|| {
                 let range = ranges.iter().find(|range| (range.begin..range.end).contains(&address))?;
                 let file = files.entry(range.path.clone()).or_insert_with(|| load(range));
-                Some(written(range, file.as_ref(), address).into())
+                Some(written(range, file.as_deref(), address).into())
             })
             .as_deref()
     }
@@ -95,7 +97,7 @@ impl Symbolizer {
         let Some(range) = self.ranges.iter().find(|range| (range.begin..range.end).contains(&address)) else {
             return Vec::new();
         };
-        let file = self.files.entry(range.path.clone()).or_insert_with(|| load(range)).as_ref();
+        let file = self.files.entry(range.path.clone()).or_insert_with(|| load(range)).as_deref();
         let offset = address.wrapping_sub(range.bias);
         let mut found = file.zip(offset.checked_sub(1)).map(|(file, call)| functions(file, call)).unwrap_or_default();
         if found.is_empty() {
@@ -197,13 +199,29 @@ fn functions(file: &Loader, address: u64) -> Vec<FrameSeen> {
 }
 
 /// The file's names, if it is still the file that was mapped.
-fn load(range: &Range) -> Option<Loader> {
+fn load(range: &Range) -> Option<Rc<Loader>> {
+    let before = range.written_before;
+    loader(Path::new(&range.path), (before != 0).then(|| UNIX_EPOCH + Duration::from_nanos(before)))
+}
+
+/// A file's path, and when it was written to.
+type Key = (PathBuf, SystemTime);
+
+thread_local! {
+    /// The files that this thread has loaded: hundreds of processes have the same.
+    static LOADERS: RefCell<HashMap<Key, Option<Rc<Loader>>>> = RefCell::default();
+}
+
+/// A file's names, by its debug information and its symbols; `None` if it was written to later than this. Each thread loads a file once.
+pub(crate) fn loader(path: &Path, written_before: Option<SystemTime>) -> Option<Rc<Loader>> {
     // The reader opens the path by itself, and would wait at a FIFO.
-    let modified = files::open(&range.path).and_then(|file| file.metadata()?.modified()).ok()?;
-    if range.written_before != 0 && modified > UNIX_EPOCH + Duration::from_nanos(range.written_before) {
+    let modified = files::open(path).and_then(|file| file.metadata()?.modified()).ok()?;
+    if written_before.is_some_and(|before| modified > before) {
         return None;
     }
-    Loader::new(&range.path).ok()
+    LOADERS.with_borrow_mut(|loaders| {
+        loaders.entry((path.to_owned(), modified)).or_insert_with(|| Loader::new(path).ok().map(Rc::new)).clone()
+    })
 }
 
 /// The files of code in a process's memory. A program that is not position-independent lies at the addresses that it names

@@ -144,6 +144,33 @@ pub fn rank(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
     told.map(|rank| rank.trim().replace('/', "_")).find(|rank| !rank.is_empty())
 }
 
+/// What launchers name a job by, with a word in front of each: the same in all ranks of a job, and different in others.
+const JOBS: [(&str, &[&str]); 4] = [
+    ("slurm", &["SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT"]),
+    ("pmix", &["PMIX_NAMESPACE"]),
+    ("elastic", &["TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"]),
+    ("master", &["MASTER_ADDR", "MASTER_PORT"]),
+];
+
+/// A name of the job that this process is of, as a part of a path; `None` where no launcher gives one. A job can have several: one that
+/// `torchrun` starts in a step of Slurm has both.
+pub fn job(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
+    /// More serves no reader.
+    const MOST_CHARACTERS: usize = 120;
+    let variable = |name: &&str| variable(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
+    let mut words = Vec::new();
+    for (word, names) in JOBS {
+        // `torchrun` says `none` where it was given no name.
+        if names.first().and_then(variable).is_some_and(|first| first != "none") {
+            words.push(word.to_owned());
+            words.extend(names.iter().filter_map(variable));
+        }
+    }
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "._@-".contains(c) { c } else { '_' };
+    let name: String = words.join("-").chars().map(plain).take(MOST_CHARACTERS).collect();
+    (!name.is_empty()).then_some(name)
+}
+
 /// The setting that `lazyguard run` takes one value more of.
 pub const ON_HANG: &str = "LAZYGUARD_ON_HANG";
 
@@ -608,6 +635,20 @@ mod tests {
         for folder in ["/out/100%", "/out/%p", "/plain", "/%%"] {
             assert_eq!(expand_folder(&literal_folder(folder), &facts), folder);
         }
+    }
+
+    #[test]
+    fn a_job_has_the_names_that_its_launchers_give_it() {
+        let job = |variables: &[(&str, &str)]| {
+            job(|name| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned()))
+        };
+        assert_eq!(job(&[("RANK", "3"), ("MASTER_PORT", "29500"), ("SLURM_JOB_ID", "")]), None);
+        let step = [("SLURM_JOB_ID", "17"), ("SLURM_STEP_ID", "0")];
+        assert_eq!(job(&step).as_deref(), Some("slurm-17-0"));
+        let torch = [("TORCHELASTIC_RUN_ID", "none"), ("MASTER_ADDR", "node7"), ("MASTER_PORT", "29500")];
+        assert_eq!(job(&[&step[..], &torch].concat()).as_deref(), Some("slurm-17-0-master-node7-29500"));
+        assert_eq!(job(&[("PMIX_NAMESPACE", "../prterun@1")]).as_deref(), Some("pmix-.._prterun@1"));
+        assert_eq!(job(&[("PMIX_NAMESPACE", &"x".repeat(999))]).map(|name| name.len()), Some(120));
     }
 
     #[test]

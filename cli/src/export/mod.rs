@@ -20,8 +20,9 @@ mod timeline;
 
 use crate::files;
 use crate::output::{write_line, Output};
+use crate::runs::one_process;
+use crate::source::duration;
 use crate::source::hang_in;
-use crate::source::{duration, Run};
 use crate::{Failure, Outcome};
 use judged::{of_recording, Reported};
 use lazyguard_core::diagnose::SnapshotBuilder;
@@ -66,7 +67,7 @@ pub(crate) struct Arguments {
 /// Writes a timeline.
 pub(crate) fn export(arguments: &Arguments) -> Outcome {
     let Format::Perfetto = arguments.to;
-    let run = Run::find(&arguments.what)?;
+    let run = one_process(&arguments.what)?;
     let opened = run.must_open()?;
     let in_folder = || opened.path.with_file_name(TIMELINE);
     let path = arguments.output.clone().unwrap_or_else(in_folder);

@@ -5,18 +5,18 @@
 
 use super::ranks::{Collectives, Communications};
 use crate::ends::{self, ProcessEnd};
-use crate::nested_run::{is_nested_in, is_run};
-use crate::process::denied;
+use crate::parallel;
 use crate::recorded::{Recorded, StoodStill};
-use crate::source::{is_process_folder, read, Opened, Run, HAZARDS};
+use crate::runs::{is_nested_in, is_run, process_folders};
+use crate::source::{read, Opened, Run, HAZARDS};
 use crate::symbolize::SourceLine;
 use crate::{stacks, Failure};
 use lazyguard_core::diagnose::{ends_of, HowEnded, Status};
 use lazyguard_core::hazard::{joined, Gathered, Hazard, HazardFile};
 use lazyguard_core::report::{DumpReport, HangReport, Newest, Outcome, StackSeen, Summary};
 use lazyguard_core::run_folder::file::DUMP;
-use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// The hang or slow operation of a process.
 pub(super) enum Stood {
@@ -170,7 +170,7 @@ pub(super) struct Process {
     /// Whether it is known to have ended.
     pub has_ended: bool,
     /// See [`Process::names`].
-    pub names: OnceCell<Names>,
+    pub names: OnceLock<Names>,
     /// What could not be read; a line each.
     pub problems: Vec<String>,
 }
@@ -188,6 +188,13 @@ impl Process {
     /// The names in its hang. They are looked up when they are first asked for: of a hundred ranks with the same hang, one is printed.
     pub fn names(&self) -> &Names {
         self.names.get_or_init(|| self.look_up(Run::find(&self.folder).ok().as_ref()))
+    }
+
+    /// Looks up the names in the hangs of all of these processes, for a form of output that has them all.
+    pub fn name_all(processes: &[Self]) {
+        parallel::each(processes, |process| {
+            process.names();
+        });
     }
 
     fn look_up(&self, run: Option<&Run>) -> Names {
@@ -257,35 +264,14 @@ pub(super) fn of_run(root: &Path) -> (Vec<Process>, Vec<String>) {
 }
 
 fn all(root: &Path, takes: impl Fn(&Path) -> bool) -> (Vec<Process>, Vec<String>) {
-    let (mut found, mut problems) = (Vec::new(), Vec::new());
-    for folder in process_folders(root, &mut problems, takes) {
-        let name = folder.strip_prefix(root).unwrap_or(&folder).display().to_string();
-        found.push(Process { name, ..of_folder(&folder) });
-    }
+    let mut problems = Vec::new();
+    let folders = process_folders(root, &mut problems, takes);
+    let mut found = parallel::each(&folders, |folder| {
+        let name = folder.strip_prefix(root).unwrap_or(folder).display().to_string();
+        Process { name, ..of_folder(folder) }
+    });
     found.sort_by(|a, b| a.order().cmp(&b.order()));
     (found, problems)
-}
-
-/// The deepest nesting: a shared folder, a rank's run in it, the rank's second run in that, and a run in that one.
-const MOST_RUNS: usize = 5;
-
-/// Ranks have a folder each in a shared one. A second run has its folder in the first one's, and a run that another run's program has
-/// started in that run's. Below that only runs are searched: other folders may belong to any program.
-fn process_folders(root: &Path, problems: &mut Vec<String>, takes: impl Fn(&Path) -> bool) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    let mut within = vec![(root.to_owned(), 0)];
-    while let Some((above, depth)) = within.pop() {
-        for folder in folders(&above, problems).into_iter().filter(|folder| takes(folder)) {
-            if depth == 0 || depth < MOST_RUNS && is_run(&folder) {
-                within.push((folder.clone(), depth + 1));
-            }
-            if is_process_folder(&folder) {
-                found.push(folder);
-            }
-        }
-    }
-    found.sort();
-    found
 }
 
 /// Whether any process has left something under the root.
@@ -298,23 +284,6 @@ pub(crate) fn unreadable_in(root: &Path) -> Vec<String> {
     let mut problems = Vec::new();
     process_folders(root, &mut problems, |_| true);
     problems
-}
-
-fn folders(root: &Path, problems: &mut Vec<String>) -> Vec<PathBuf> {
-    let entries = match std::fs::read_dir(root) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Vec::new(),
-        Err(error) => {
-            let why = denied(root, &error).unwrap_or_else(|| error.to_string());
-            problems.push(format!("{}: {why}", root.display()));
-            return Vec::new();
-        }
-    };
-    // A link may lead out of the root, or back into it.
-    let is_folder = |entry: &std::fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
-    let mut folders: Vec<_> = entries.flatten().filter(is_folder).map(|entry| entry.path()).collect();
-    folders.sort();
-    folders
 }
 
 fn of_folder(folder: &Path) -> Process {

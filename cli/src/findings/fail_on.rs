@@ -17,6 +17,8 @@ pub(crate) struct FailOn {
     pub codes: BTreeSet<Code>,
     /// Every hazard that the guard prevented.
     pub prevented: bool,
+    /// A process that used CUDA without the guard, and a run in which nothing was recorded.
+    pub unguarded: bool,
 }
 
 impl FailOn {
@@ -48,6 +50,7 @@ impl FromStr for FailOn {
                 "hang" => fail_on.hang = true,
                 "hazard" => fail_on.hazard = true,
                 "prevented" => fail_on.prevented = true,
+                "unguarded" => fail_on.unguarded = true,
                 "" => return Err(format!("a part of it is empty; {EXPECTED}")),
                 word => {
                     fail_on.codes.insert(hazard_code(word.strip_prefix("hazard:").unwrap_or(word))?);
@@ -59,7 +62,7 @@ impl FromStr for FailOn {
 }
 
 const EXPECTED: &str =
-    "expected hang, hazard, prevented, or codes such as LG101 or hazard:LG101, with commas between them";
+    "expected hang, hazard, prevented, unguarded, or codes such as LG101 or hazard:LG101, with commas between them";
 
 fn hazard_code(name: &str) -> Result<Code, String> {
     match Code::ALL.iter().find(|code| code.name().eq_ignore_ascii_case(name)) {
@@ -76,7 +79,12 @@ pub(super) fn is_hazard(code: Code) -> bool {
 
 impl fmt::Display for FailOn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let words = [(self.hang, "hang"), (self.hazard, "hazard"), (self.prevented, "prevented")];
+        let words = [
+            (self.hang, "hang"),
+            (self.hazard, "hazard"),
+            (self.prevented, "prevented"),
+            (self.unguarded, "unguarded"),
+        ];
         let words = words.into_iter().filter(|(is_set, _)| *is_set).map(|(_, word)| word);
         f.write_str(&words.chain(self.codes.iter().map(|code| code.name())).collect::<Vec<_>>().join(","))
     }
@@ -93,6 +101,7 @@ mod tests {
             ("hang", "hang"),
             ("hang,hazard:LG101,LG104", "hang,LG101,LG104"),
             (" prevented , hazard", "hazard,prevented"),
+            ("unguarded,hang", "hang,unguarded"),
             ("lg104,hazard:lg101", "LG101,LG104"),
         ] {
             let fail_on: FailOn = text.parse().unwrap();

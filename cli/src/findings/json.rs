@@ -26,7 +26,7 @@ struct Findings<'a> {
     run: Option<RunSeen<'a>>,
     /// The line that `--result` prints.
     result: String,
-    /// What the run fails for, of what `fail_on` names: `hang` or `hazard`.
+    /// What the run fails for, of what `fail_on` names: `hang`, `hazard` or `unguarded`.
     failed: Option<&'static str>,
     /// What `--fail-on` was given.
     fail_on: String,
@@ -59,6 +59,8 @@ struct RunSeen<'a> {
     status: Option<u8>,
     /// The signal that ended it, where one did.
     signal: Option<i32>,
+    /// What of the run was not guarded, in a sentence; null where nothing of that is known.
+    unguarded: Option<String>,
     /// The exit code of `lazyguard run`.
     exit_code: u8,
     /// The rank of `lazyguard run` in its job, where a launcher sets it.
@@ -160,6 +162,7 @@ struct MetByProcess<'a> {
 
 /// The object, as a file or standard output has it.
 pub(super) fn text(seen: &Seen<'_>) -> String {
+    Process::name_all(&seen.processes);
     format!("{:#}\n", json!(found(seen)))
 }
 
@@ -195,6 +198,7 @@ fn run_of<'a>(run: &'a Finished, seen: &Seen<'_>) -> RunSeen<'a> {
         ended,
         status,
         signal,
+        unguarded: seen.unguarded(),
         exit_code: exit_code(run.end, seen.failed),
         rank: run.rank.as_deref(),
     }

@@ -1,11 +1,13 @@
-//! The run as a JUnit file: a test suite with a case for the run, one for each process, and one for each hazard.
+//! The run as a JUnit file: a test suite with a case for the run, one for each process, one for the comparison of the ranks in a job of several,
+//! and one for each hazard.
 //!
 //! A program that behaves the same gets the same case names in every run, so that a CI system can tell a case that passed before from a
 //! new one.
 
 use super::collect::{Course, Process, Stood};
 use super::judge::{Finding, Status};
-use super::{text, End, Seen};
+use super::ranks::compare;
+use super::{text, End, FailedOn, Seen};
 use crate::files;
 use crate::Failure;
 use chrono::DateTime;
@@ -13,11 +15,12 @@ use lazyguard_core::hazard::messages;
 use lazyguard_core::report::Block;
 use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, TestSuite};
 use rustix::process::Signal;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 /// The file's content.
 pub(super) fn text(seen: &Seen<'_>) -> Result<String, Failure> {
+    Process::name_all(&seen.processes);
     let program = text::program(seen);
     let mut suite = TestSuite::new(&*program);
     let armed = seen.processes.iter().map(|process| process.armed_unix_nanos).filter(|at| *at != 0).min();
@@ -37,6 +40,7 @@ pub(super) fn text(seen: &Seen<'_>) -> Result<String, Failure> {
     for process in &seen.processes {
         suite.add_test_case(of_process(process, &program, &mut names));
     }
+    suite.add_test_cases(of_ranks(seen, &program));
     for finding in &seen.judged.hazards {
         suite.add_test_case(of_hazard(finding, &program));
     }
@@ -78,6 +82,9 @@ fn status(kind: NonSuccessKind, ty: &str, message: impl AsRef<str>, description:
 fn of_the_run(seen: &Seen<'_>, end: End) -> TestCaseStatus {
     let lines = text::at_the_end(seen).join("\n");
     match end {
+        End::Exited(0) if seen.failed == Some(FailedOn::Unguarded) => {
+            status(NonSuccessKind::Failure, "unguarded", seen.unguarded().unwrap_or_default(), lines)
+        }
         End::Exited(0) => TestCaseStatus::success(),
         // The process's own case reports the hang.
         End::EndedOnHang if seen.processes.iter().any(|process| process.hang().is_some()) => TestCaseStatus::success(),
@@ -140,6 +147,21 @@ fn of_the_course(process: &Process) -> TestCaseStatus {
             skipped
         }
     }
+}
+
+/// The case of the ranks' comparison, in a job of several: a failure if one of them hangs in a collective.
+fn of_ranks(seen: &Seen<'_>, program: &str) -> Option<TestCase> {
+    let ranks = seen.processes.iter().map(|process| process.rank.as_str()).filter(|rank| !rank.is_empty());
+    if ranks.collect::<HashSet<_>>().len() < 2 {
+        return None;
+    }
+    let result = match compare(&seen.processes) {
+        None => TestCaseStatus::success(),
+        Some(compared) => status(NonSuccessKind::Failure, "ranks", &compared.sentence, compared.lines().join("\n")),
+    };
+    let mut case = TestCase::new("ranks", result);
+    case.set_classname(program).set_time(Duration::ZERO);
+    Some(case)
 }
 
 fn of_hazard(finding: &Finding, program: &str) -> TestCase {

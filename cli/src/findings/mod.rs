@@ -29,7 +29,7 @@ pub(crate) use annotate::Annotations;
 pub(crate) use collect::{hazards_in, holds_processes, unreadable_in};
 pub(crate) use fail_on::FailOn;
 pub(crate) use report::{report_all, report_hazards, Format};
-pub(crate) use seen::{exit_code, End, FailedOn, Finished};
+pub(crate) use seen::{exit_code, End, FailedOn, Finished, Unguarded};
 pub(crate) use text::lines_of;
 
 use crate::output::said;
@@ -100,7 +100,7 @@ pub(crate) fn conclude(run: &Finished, wanted: &Wanted) -> Result<Conclusion, Fa
         true => Some(FailedOn::Hang),
         false => judged.hazards.iter().any(|finding| finding.fails).then_some(FailedOn::Hazard),
     };
-    let seen = Seen {
+    let mut seen = Seen {
         run: Some(run),
         root: &run.root,
         here: std::env::current_dir().unwrap_or_default(),
@@ -111,6 +111,9 @@ pub(crate) fn conclude(run: &Finished, wanted: &Wanted) -> Result<Conclusion, Fa
         failed,
         unreadable,
     };
+    seen.failed =
+        seen.failed.or_else(|| seen.unguarded().filter(|_| wanted.fail_on.unguarded).map(|_| FailedOn::Unguarded));
+    let failed = seen.failed;
     // A file that cannot be written does not change the findings.
     let mut unwritten = write_files(&seen, wanted, &rules);
     // `--fail-on` also fails where a part of the run is unreadable.

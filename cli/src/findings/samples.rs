@@ -2,7 +2,7 @@
 
 use super::collect::{self, Process};
 use super::judge::Rules;
-use super::{hangs, suppress, End, FailOn, FailedOn, Finished, Seen};
+use super::{hangs, suppress, End, FailOn, FailedOn, Finished, Seen, Unguarded};
 use crate::recordings::{ended_process, facts, hanging, Job, SMALL};
 use crate::symbolize::SourceLine;
 use lazyguard_core::diagnose::{snapshot_at, Code};
@@ -197,6 +197,7 @@ pub(super) fn finished(root: PathBuf, end: End) -> Finished {
         nanos: 3_200_000_000,
         end,
         rank: Some("3".to_owned()),
+        unguarded: Unguarded::default(),
     }
 }
 

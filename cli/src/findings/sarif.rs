@@ -1,6 +1,7 @@
 //! The findings as SARIF 2.1.0, for systems that show the results of analyses: a rule for every code, a result for every hang
 //! and every hazard.
 
+use super::collect::Process;
 use super::hangs::{hangs, HangSeen};
 use super::judge::{Finding, Status};
 use super::places::Place;
@@ -22,6 +23,7 @@ const FINGERPRINT: &str = "lazyguardKey/v1";
 
 /// The file's content.
 pub(super) fn text(seen: &Seen<'_>) -> String {
+    Process::name_all(&seen.processes);
     let hangs = hangs(&seen.processes);
     let hangs = hangs.iter().map(|hang| of_hang(hang, seen));
     let results: Vec<_> = hangs.chain(seen.judged.hazards.iter().map(|finding| of_hazard(finding, seen))).collect();

@@ -4,6 +4,7 @@ use super::collect::Process;
 use super::fail_on::FailOn;
 use super::judge::Judged;
 use crate::exit_code;
+use lazyguard_core::api::counted;
 use std::path::{Path, PathBuf};
 
 /// A run that is over.
@@ -20,6 +21,16 @@ pub(crate) struct Finished {
     pub end: End,
     /// The rank of the program in its job, where a launcher sets it.
     pub rank: Option<String>,
+    pub unguarded: Unguarded,
+}
+
+/// The processes of a run that have used CUDA without the guard, as far as `lazyguard run` has seen them.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Unguarded {
+    /// Those that had loaded the driver, and not the guard's library.
+    pub without_guard: Vec<String>,
+    /// Why something should have been recorded, in half a sentence.
+    pub expected: Option<String>,
 }
 
 /// How the program itself ended.
@@ -51,6 +62,7 @@ impl std::fmt::Display for End {
 pub(crate) enum FailedOn {
     Hang,
     Hazard,
+    Unguarded,
 }
 
 impl FailedOn {
@@ -58,16 +70,18 @@ impl FailedOn {
         match self {
             Self::Hang => "hang",
             Self::Hazard => "hazard",
+            Self::Unguarded => "unguarded",
         }
     }
 }
 
-/// The exit code of a run. Precedence: hang, timeout, program failure, hazards.
+/// The exit code of a run. Precedence: hang, timeout, program failure, hazards, unguarded processes.
 pub(crate) fn exit_code(end: End, failed: Option<FailedOn>) -> u8 {
     match (end, failed) {
         (End::EndedOnHang, _) | (_, Some(FailedOn::Hang)) => exit_code::HANG,
         (End::TimedOut, _) => exit_code::TIMED_OUT,
         (End::Exited(0), Some(FailedOn::Hazard)) => exit_code::HAZARD,
+        (End::Exited(0), Some(FailedOn::Unguarded)) => exit_code::UNGUARDED,
         (End::Exited(code), _) => code,
         (End::Signalled(signal), _) => u8::try_from(signal).unwrap_or(0).saturating_add(exit_code::SIGNAL),
     }
@@ -92,5 +106,35 @@ impl Seen<'_> {
     /// Everything that could not be read; a line each.
     pub fn problems(&self) -> impl Iterator<Item = &String> {
         self.unreadable.iter().chain(self.processes.iter().flat_map(|process| &process.problems))
+    }
+
+    /// What of the run was not guarded, in a sentence: processes that used CUDA without the guard, or all of it.
+    pub fn unguarded(&self) -> Option<String> {
+        /// The most processes that are named.
+        const MOST_NAMED: usize = 4;
+        let unguarded = &self.run?.unguarded;
+        let all = &unguarded.without_guard;
+        if !all.is_empty() {
+            let named = all.iter().take(MOST_NAMED).cloned();
+            let more = all.len().saturating_sub(MOST_NAMED);
+            let more = (more > 0).then(|| counted(more as u64, "more process"));
+            let named: Vec<_> = named.chain(more).collect();
+            return Some(format!(
+                "{} loaded the CUDA driver without the guard: nothing is known of what happened there",
+                named.join(", ")
+            ));
+        }
+        if !self.processes.is_empty() {
+            return None;
+        }
+        match &unguarded.expected {
+            Some(why) => {
+                Some(format!("nothing was recorded, although {why}: CUDA was not initialised, or not under the guard"))
+            }
+            None if self.fail_on.unguarded => {
+                Some("nothing was recorded: no process of the run initialised CUDA under the guard".to_owned())
+            }
+            None => None,
+        }
     }
 }

@@ -162,6 +162,10 @@ pub(super) fn at_the_end(seen: &Seen<'_>) -> Vec<String> {
         };
         lines.push(format!("{hazards} the run, as --fail-on {} says", seen.fail_on));
     }
+    lines.extend(seen.unguarded().map(|line| match seen.failed {
+        Some(FailedOn::Unguarded) => format!("{line}; this fails the run, as --fail-on {} says", seen.fail_on),
+        _ => line,
+    }));
     lines.extend(seen.judged.unused.iter().map(|line| format!("unused suppression {line}")));
     lines
 }

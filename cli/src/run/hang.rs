@@ -34,10 +34,8 @@ impl Watch {
     pub fn look(&mut self, root: &Path, of_other_users: Option<&Path>) -> Option<PathBuf> {
         let own: Vec<_> = [root].into_iter().chain(of_other_users).flat_map(folders_in).collect();
         // A `lazyguard run` among the program's processes has a folder in ours, with those of its own processes.
-        let nested = own
-            .iter()
-            .filter(|folder| crate::nested_run::is_nested_in(folder, root))
-            .flat_map(|folder| folders_in(folder));
+        let nested =
+            own.iter().filter(|folder| crate::runs::is_nested_in(folder, root)).flat_map(|folder| folders_in(folder));
         own.iter().cloned().chain(nested).find(|folder| self.is_due(folder))
     }
 

@@ -34,6 +34,7 @@ mod supervise;
 mod system;
 mod terminal;
 mod tree;
+mod unguarded;
 mod unseen;
 
 pub(crate) use options::Options;
@@ -54,6 +55,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use supervise::{Ended, Limits};
+
+/// The longest pause between two looks for processes that use CUDA without the guard, where no option makes them a failure.
+const LOOK_FOR_UNGUARDED_EVERY: Duration = Duration::from_secs(30);
 
 /// Runs the program, and returns the exit code of the run.
 pub(crate) fn run(options: Options) -> ExitCode {
@@ -83,6 +87,9 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
     options.wanted.fill_in(&facts);
     findings::check(&options.wanted)?;
     let library = find_library(&options)?;
+    if options.require_records && library.is_none() {
+        return Err(Failure::Input("--require-records: without the guard, nothing is recorded".to_owned()));
+    }
     let command: Vec<_> = options.program.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let caught = signals::Caught::now();
     caught.complaint().iter().for_each(output::say);
@@ -124,7 +131,12 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
         // A summary of all processes needs the recordings of all of them.
         thin_out: !(options.keep || options.cold_start || options.blocking),
     };
-    let ended = supervise::supervise(child, tree, caught, &root, others.as_ref(), limits)?;
+    let longest_pause = if options.wanted.fail_on.is_anything() { every } else { LOOK_FOR_UNGUARDED_EVERY };
+    // Without a folder or the guard, a line has said so; and a guard that is switched off is to see nothing.
+    let library = library.filter(|_| root.is_there());
+    let watched = library.as_ref().filter(|_| is_switched_on(&options));
+    let unguarded = watched.map(|library| unguarded::Watch::new(longest_pause, library));
+    let mut ended = supervise::supervise(child, tree, caught, &root, others.as_ref(), limits, unguarded)?;
     if let Some(sampler) = sampler {
         sampler.stop();
     }
@@ -136,8 +148,11 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
     let mut unseen: Vec<_> =
         ended.unseen.iter().map(|process| format!("of {process}, whose folder was not in this run's")).collect();
     unseen.extend(unread);
-    if !root.is_there() || library.is_none() {
+    if library.is_none() {
         unseen.push("of the program, which ran without a folder, or without the guard".to_owned());
+    }
+    if watched.is_some() && ended.unguarded.expected.is_none() && !root.holds_anything() {
+        ended.unguarded.expected = options.program.first().and_then(|name| program::uses_cuda(name));
     }
     let run = Finished {
         command,
@@ -146,6 +161,7 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
         nanos: u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX),
         end: ended.end,
         rank,
+        unguarded: std::mem::take(&mut ended.unguarded),
     };
     conclude(&options, root, &run, &ended, &unseen)
 }
@@ -193,6 +209,7 @@ fn needs_this_command(options: &Options) -> bool {
     let files = [&wanted.junit, &wanted.json, &wanted.sarif, &wanted.write_baseline];
     options.timeout.is_some()
         || options.keep
+        || options.require_records
         || options.cold_start
         || options.blocking
         || kills_on_hang(options)
@@ -207,6 +224,11 @@ fn host() -> String {
     Some(host.trim().replace('/', "_")).filter(|host| !host.is_empty()).unwrap_or_else(|| "host".to_owned())
 }
 
+/// What the ranks of a job have in common whose launcher gives it no name: their parent.
+fn started_by(host: &str) -> String {
+    format!("{host}-{}", std::os::unix::process::parent_id())
+}
+
 fn make_root(options: &Options, facts: &FolderFacts<'_>, command: &[String]) -> Result<Root, Failure> {
     let (variable, around) = (variable("LAZYGUARD_OUT"), variable(RUN_ROOT));
     let around = around.as_deref().filter(|around| !around.is_empty());
@@ -215,24 +237,39 @@ fn make_root(options: &Options, facts: &FolderFacts<'_>, command: &[String]) -> 
         field.iter().for_each(|field| output::say(settings::unknown_field_complaint("LAZYGUARD_OUT", field)));
     }
     let for_other_users = self::variable(RUN_OTHER_USERS).filter(|place| !place.is_empty());
+    let job = settings::job(self::variable).unwrap_or_else(|| started_by(facts.host));
     let given = Given {
         option: options.setting("LAZYGUARD_OUT"),
         variable: variable.as_deref(),
         around,
         for_other_users: for_other_users.as_deref(),
+        job: Some(&job),
     };
+    let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let mark = serde_json::json!({
         "schema": 1, "process": facts.process, "host": facts.host, "rank": facts.rank,
-        "started_seconds": facts.start_seconds,
+        "started_unix_ns": u64::try_from(started.as_nanos()).unwrap_or(0),
+        "job": root::shared(given, facts.rank).map(|(job, _)| job),
         "command": command, "around": around,
     });
-    match Root::make(given, facts, &format!("{mark:#}\n")) {
-        // The user has not asked for a folder.
-        Err(failure) if given.template().is_none() => {
+    let mark = format!("{mark:#}\n");
+    let failure = match Root::make(given, facts, &mark) {
+        Err(failure) if !options.require_records => failure,
+        made => return made,
+    };
+    // The program runs without this command, and with it. Where the disk is full, for one, memory may have room.
+    let private = Given { option: None, variable: None, ..given };
+    match given.template().and_then(|_| Root::make(private, facts, &mark).ok()) {
+        Some(root) => {
+            output::say(format!(
+                "{failure}; a private folder takes its place, and is removed after a clean end (--require-records refuses to run)"
+            ));
+            Ok(root)
+        }
+        None => {
             output::say(format!("{failure}; the program runs without one, and nothing is found of it"));
             Ok(Root::nowhere())
         }
-        made => made,
     }
 }
 
@@ -252,6 +289,9 @@ fn variables(
     if root.is_there() {
         variables.push(("LAZYGUARD_OUT", root.template().into()));
         variables.push((RUN_ROOT, root.text().into()));
+    } else {
+        // Where the command could make no folder, a process need not try, and complain again.
+        variables.push(("LAZYGUARD_OUT", "".into()));
     }
     variables.extend(others.map(|others| (RUN_OTHER_USERS, others.path().into())));
     let Some(preload) = preload else { return variables };
@@ -264,6 +304,13 @@ fn variables(
 fn kills_on_hang(options: &Options) -> bool {
     let of_variable = || variable(settings::ON_HANG).is_some_and(|value| value.trim() == crate::on_hang::KILL);
     options.setting(settings::ON_HANG).map_or_else(of_variable, |value| value == crate::on_hang::KILL)
+}
+
+/// Whether the guard in the program's processes is on.
+fn is_switched_on(options: &Options) -> bool {
+    let variable = variable("LAZYGUARD");
+    let value = options.setting("LAZYGUARD").or(variable.as_deref()).unwrap_or_default();
+    settings::Settings::read(std::iter::once(("LAZYGUARD", value))).0.enabled
 }
 
 /// A tenth of the hang threshold, within limits: hundreds of ranks may share the folder.

@@ -64,12 +64,17 @@ pub(crate) const OWN: &[Own] = &[
     Own {
         flag: "--fail-on",
         value: Some("LIST"),
-        values: "hang, hazard, hazard:CODE, CODE, prevented; a list with commas",
+        values: "hang, hazard, hazard:CODE, CODE, prevented, unguarded; a list with commas",
         default: "nothing",
         help: "what makes the run fail although the program has ended with status 0",
         many: false,
     },
     Own { flag: "--keep", help: "keep the folder of the run in any case", ..SWITCH },
+    Own {
+        flag: "--require-records",
+        help: "do not start the program where the folder of the run cannot be made",
+        ..SWITCH
+    },
     Own {
         flag: "--result",
         help: "at the end, write one line to standard error that says what was found, also if that is nothing",
@@ -124,6 +129,7 @@ pub(crate) struct Options {
     pub timeout: Option<Duration>,
     pub kill_after: Duration,
     pub keep: bool,
+    pub require_records: bool,
     pub cold_start: bool,
     pub blocking: bool,
     pub library: Option<PathBuf>,
@@ -254,8 +260,9 @@ fn more_help() -> String {
 
 const FILES_AND_EXAMPLES: &str = "
 Files:
-  Every guarded process of the program has a folder of its own, named rankR-PID, in the folder of the run: the one that --out
-  names, or a private one that is kept if the run fails. `lazyguard report FOLDER` reads both.
+  Every guarded process of the program has a folder of its own, named rankR-PID, in the folder of the run: one in the folder that
+  --out names, or a private one that is kept if the run fails. `lazyguard report FOLDER` reads all of them, of several runs the
+  newest.
 
 Examples:
   lazyguard run -- ./app --its-own-options
@@ -279,6 +286,7 @@ impl FromArgMatches for Options {
             timeout: time("--timeout")?.filter(|time| !time.is_zero()),
             kill_after: time("--kill-after")?.unwrap_or(KILL_AFTER),
             keep: matches.get_flag("--keep"),
+            require_records: matches.get_flag("--require-records"),
             cold_start: matches.get_flag("--cold-start"),
             blocking: matches.get_flag("--blocking"),
             library: file("--library"),

@@ -2,6 +2,7 @@
 //!
 //! Must not: change anything that a program can notice, except the variables that have to be set.
 
+use crate::elf::is_built_for_cuda;
 use crate::exit_code;
 use crate::library::LIBRARY;
 use crate::run::signals;
@@ -155,6 +156,12 @@ pub(super) fn goes_unguarded(name: &OsStr) -> Option<String> {
         let what = if other_user { "set-user-id" } else { "set-group-id" };
         format!("{} is {what}: the dynamic linker ignores LD_PRELOAD there, and it runs unguarded", path.display())
     })
+}
+
+/// Half a sentence if the program's file says that it uses CUDA.
+pub(super) fn uses_cuda(name: &OsStr) -> Option<String> {
+    let path = resolve(name).filter(|path| is_built_for_cuda(path))?;
+    Some(format!("{} is built for CUDA", path.display()))
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The folder of a run, in which every guarded process of the program has a folder of its own.
 //!
-//! With `--out` or `LAZYGUARD_OUT` the user chooses it. Otherwise it is a private folder, where the guard puts its own private folders;
+//! With `--out` or `LAZYGUARD_OUT` the user chooses where it lies: each run has a folder of its own there, named by its start and its
+//! process. Runs that a launcher has started once a rank share the folder of their job, in which each has one named by its rank. Otherwise it is a private folder, where the guard puts its own private folders;
 //! the command removes it at the end unless it holds something worth keeping. A folder that the command made for the user is removed if it
 //! stayed empty. Under another `lazyguard run` it is a folder in the outer run's folder.
 //!
@@ -8,11 +9,12 @@
 
 use crate::ends::{self, ProcessEnd};
 use crate::files::{self, Locked};
-use crate::nested_run::is_run;
 use crate::old_runs;
 use crate::process::exists;
+use crate::runs::is_run;
 use crate::source::{is_process_folder, HAZARDS, RECORDING};
 use crate::Failure;
+use chrono::DateTime;
 use lazyguard_core::old_runs::{namespace, process_of, tidy};
 use lazyguard_core::run_folder::file::KEPT;
 use lazyguard_core::run_folder::{private_bases, private_suffix};
@@ -48,6 +50,8 @@ pub(super) struct Given<'a> {
     pub around: Option<&'a str>,
     /// Where that run has processes of other users put their folders.
     pub for_other_users: Option<&'a str>,
+    /// What the ranks of this run's job have in common.
+    pub job: Option<&'a str>,
 }
 
 impl<'a> Given<'a> {
@@ -57,6 +61,14 @@ impl<'a> Given<'a> {
         let variable = self.variable.filter(|variable| !by_other(variable));
         self.option.or(variable).filter(|template| !template.trim().is_empty())
     }
+}
+
+/// The job and the rank by which a run's folder is named, where a launcher has started `lazyguard run` once a rank, and all were given the
+/// same folder: unless the name in the template differs by rank or process.
+pub(super) fn shared<'a>(given: Given<'a>, rank: Option<&'a str>) -> Option<(&'a str, &'a str)> {
+    let template = given.template()?.replace("%%", "");
+    let told_apart = ["%r", "%p"].iter().any(|field| template.contains(field));
+    given.job.zip(rank).filter(|_| !told_apart)
 }
 
 fn template_in(root: &str) -> String {
@@ -71,7 +83,7 @@ pub(super) struct Root {
     asked_for: bool,
     /// It lies in the folder of another run, whose program has started this one.
     nested: bool,
-    /// The folders that this run made above its own, the outermost first.
+    /// The folders that this run made, its own and those above it, the outermost first.
     made: Vec<PathBuf>,
     /// There is no folder, because none could be made; nothing looks for one.
     absent: bool,
@@ -92,6 +104,11 @@ impl Root {
     /// Whether there is a folder.
     pub fn is_there(&self) -> bool {
         !self.absent
+    }
+
+    /// Whether a process, or a run that the program has started, has a folder here.
+    pub fn holds_anything(&self) -> bool {
+        has_processes(&self.path)
     }
 
     /// Adds to the mark how processes ended that have a folder here.
@@ -119,19 +136,21 @@ impl Root {
         let is_there = |around: &Path| around.is_dir() || for_other_users.is_some();
         let made = match (given.template(), given.around.map(Path::new).filter(|around| is_there(around))) {
             (Some(template), _) => {
-                let mut made = Self::wanted(template, facts, mark);
+                let wanted = || Self::wanted(template, shared(given, facts.rank), facts, mark);
+                let mut made = wanted();
                 // Another run of the job that has nothing to keep may remove the folder while this one moves in.
                 for _ in 0..20 {
                     match made {
                         Err((_, ref error)) if error.kind() == io::ErrorKind::NotFound => {}
                         _ => break,
                     }
-                    made = Self::wanted(template, facts, mark);
+                    made = wanted();
                 }
                 made
             }
             (None, Some(around)) => {
-                let inside = |place: &Path| Self::inside(place, facts.process, mark, false, Vec::new());
+                let name = |again: &str| (format!("run-{}{}", facts.process, again.replace('.', "-")), None);
+                let inside = |place: &Path| Self::new_in(place, mark, false, Vec::new(), name);
                 // A process of the outer run that has changed its user may have started this run.
                 inside(around)
                     .or_else(|error| for_other_users.map_or(Err(error), inside))
@@ -149,51 +168,63 @@ impl Root {
         let marked = files::create_new(&path.join(MARK));
         match marked.and_then(|mut file| file.write_all(mark.as_bytes()).map(|()| file)) {
             Ok(file) => Ok(Self { path, text, asked_for, nested: false, made, absent: false, _mark: lock(file) }),
-            Err(error) => Err((path, error)),
+            Err(error) => {
+                // No room for the mark, perhaps.
+                let _ = fs::remove_file(path.join(MARK));
+                remove_empty(&made);
+                Err((path, error))
+            }
         }
     }
 
-    fn wanted(template: &str, facts: &FolderFacts<'_>, mark: &str) -> Result<Self, (PathBuf, io::Error)> {
+    fn wanted(
+        template: &str,
+        shared: Option<(&str, &str)>,
+        facts: &FolderFacts<'_>,
+        mark: &str,
+    ) -> Result<Self, (PathBuf, io::Error)> {
         let folder = PathBuf::from(expand_folder(template, facts));
-        let mut folder = std::path::absolute(&folder).map_err(|error| (folder, error))?;
-        // The other ranks of the job were given the same folder, unless the name in the template differs by rank or process.
-        let told_apart = ["%r", "%p"].iter().any(|field| template.replace("%%", "").contains(field));
-        if let (Some(rank), false) = (facts.rank, told_apart) {
-            folder.push(format!("rank{rank}"));
-        }
+        let folder = std::path::absolute(&folder).map_err(|error| (folder, error))?;
         let missing: Vec<_> = folder.ancestors().take_while(|path| !path.exists()).map(Path::to_owned).collect();
         let made: Vec<_> = missing.into_iter().rev().collect();
-        fs::create_dir_all(&folder).map_err(|error| (folder.clone(), error))?;
-        if has_processes(&folder) {
-            return Self::inside(&folder, facts.process, mark, true, made);
-        }
-        match Self::at(folder.clone(), mark, true, made.clone()) {
-            // An earlier run, or one at the same time.
-            Err((_, error)) if error.kind() == io::ErrorKind::AlreadyExists => {
-                Self::inside(&folder, facts.process, mark, true, made)
-            }
-            made => made,
-        }
+        let Some((job, rank)) = shared else {
+            let started = i64::try_from(facts.start_seconds).ok().and_then(|at| DateTime::from_timestamp(at, 0));
+            let started = started.unwrap_or_default().format("%Y%m%d-%H%M%S");
+            return Self::new_in(&folder, mark, true, made, |again| {
+                (format!("{started}-{}{again}", facts.process), None)
+            });
+        };
+        // A rank that is there already is an earlier job's with the same name.
+        Self::new_in(&folder, mark, true, made, |again| (format!("job-{job}{again}"), Some(format!("rank{rank}"))))
     }
 
-    /// A folder in one that several runs share.
-    fn inside(
+    /// A folder for this run alone in one that other runs may have too: of this name, or of one inside the folder of this name, which they
+    /// share. `name` is given what tells a further name from the first.
+    fn new_in(
         folder: &Path,
-        process: u32,
         mark: &str,
         asked_for: bool,
-        mut made: Vec<PathBuf>,
+        made: Vec<PathBuf>,
+        name: impl Fn(&str) -> (String, Option<String>),
     ) -> Result<Self, (PathBuf, io::Error)> {
-        for again in 1..100 {
-            let name = if again == 1 { format!("run-{process}") } else { format!("run-{process}-{again}") };
-            let own = folder.join(name);
-            match DirBuilder::new().create(&own) {
-                Ok(()) => {
-                    made.push(own.clone());
-                    return Self::at(own, mark, asked_for, made);
+        for again in 1..1000 {
+            let again = if again == 1 { String::new() } else { format!(".{again}") };
+            let (name, inside) = name(&again);
+            let mut own = folder.join(name);
+            let mut made = made.clone();
+            made.push(own.clone());
+            if let Some(inside) = inside {
+                own.push(inside);
+                made.push(own.clone());
+            }
+            let above = own.parent().unwrap_or(folder);
+            match fs::create_dir_all(above).and_then(|()| DirBuilder::new().create(&own)) {
+                Ok(()) => return Self::at(own, mark, asked_for, made),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && own.is_dir() => {}
+                Err(error) => {
+                    remove_empty(&made);
+                    return Err((own, error));
                 }
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err((own, error)),
             }
         }
         Err((folder.to_owned(), io::Error::new(io::ErrorKind::AlreadyExists, "it is full of other runs")))
@@ -294,7 +325,7 @@ impl Root {
         if self.asked_for {
             // The run's own mark; all else there belongs to others.
             let _ = fs::remove_file(self.path.join(MARK));
-            let _ = self.made.iter().rev().try_for_each(fs::remove_dir);
+            remove_empty(&self.made);
         } else {
             // Made by this process, and for its owner only. Where it is empty, no descriptor is needed to remove it.
             let _ = fs::remove_file(self.path.join(MARK)).and_then(|()| fs::remove_dir(&self.path));
@@ -317,6 +348,16 @@ impl Root {
         }
         any
     }
+}
+
+/// Removes folders that this run has made above its own, and its own, as far as they are empty.
+fn remove_empty(made: &[PathBuf]) {
+    let is_gone = |path: &PathBuf| match fs::remove_dir(path) {
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+        Ok(()) => true,
+    };
+    // What lies above a folder that stays is not empty.
+    let _ = made.iter().rev().all(is_gone);
 }
 
 /// Whether it is the folder of a run that was kept, and whose path was printed.
@@ -390,7 +431,7 @@ mod tests {
     }
 
     fn asked(template: &str, rank: Option<&str>) -> Root {
-        let given = Given { option: Some(template), ..Given::default() };
+        let given = Given { option: Some(template), job: Some("slurm-5"), ..Given::default() };
         Root::make(given, &FolderFacts { rank, ..FACTS }, "{}").unwrap()
     }
 
@@ -421,23 +462,33 @@ mod tests {
         process_in(&first);
         let second = asked(&scratch.path("out"), None);
         let third = asked(&scratch.path("out"), None);
-        assert_eq!(second.path(), scratch.0.join("out/run-42"));
-        assert_eq!(third.path(), scratch.0.join("out/run-42-2"));
+        assert_eq!(first.path(), scratch.0.join("out/19700101-000009-42"));
+        assert_eq!(second.path(), scratch.0.join("out/19700101-000009-42.2"));
+        assert_eq!(third.path(), scratch.0.join("out/19700101-000009-42.3"));
+        let (first_path, second_path) = (first.path().to_owned(), second.path().to_owned());
         assert!(first.finish(false) && !second.finish(false) && !third.finish(false));
-        assert!(scratch.0.join("out/rank0-4194305").exists() && !scratch.0.join("out/run-42").exists());
+        assert!(first_path.join("rank0-4194305").exists() && !second_path.exists());
     }
 
     #[test]
     fn ranks_share_a_folder_unless_the_template_tells_them_apart() {
         let scratch = Scratch::new("ranks");
-        for (template, expect) in
-            [("out", "out/rank3"), ("out-%r", "out-3"), ("out-%h", "out-node7/rank3"), ("%%p", "%p/rank3")]
-        {
+        let (job, own) = ("job-slurm-5/rank3", "19700101-000009-42");
+        for (template, expect) in [
+            ("out", format!("out/{job}")),
+            ("out-%r", format!("out-3/{own}")),
+            ("out-%h", format!("out-node7/{job}")),
+            ("%%p", format!("%p/{job}")),
+        ] {
             let root = asked(&scratch.path(template), Some("3"));
-            assert_eq!(root.path(), scratch.0.join(expect), "{template}");
+            assert_eq!(root.path(), scratch.0.join(&expect), "{template}");
             assert_eq!(expand_folder(&root.template(), &FACTS), scratch.path(&format!("{expect}/rank0-42")));
             root.finish(false);
         }
+        // An earlier job of the same name has this rank already.
+        let (first, second) = (asked(&scratch.path("out"), Some("3")), asked(&scratch.path("out"), Some("3")));
+        assert_eq!(second.path(), scratch.0.join("out/job-slurm-5.2/rank3"));
+        assert!(!second.finish(false) && !first.finish(false) && !scratch.0.join("out").exists());
     }
 
     #[test]
@@ -492,8 +543,7 @@ mod tests {
         let scratch = Scratch::new("nested");
         let outer = asked(&scratch.path("out"), None);
         let template = outer.template();
-        let around =
-            Given { option: None, variable: Some(&template), around: Some(outer.text()), for_other_users: None };
+        let around = Given { variable: Some(&template), around: Some(outer.text()), ..Given::default() };
         let inner = Root::make(around, &FACTS, "{}").unwrap();
         assert_eq!(inner.path(), outer.path().join("run-42"));
         process_in(&inner);
@@ -503,7 +553,7 @@ mod tests {
         // A process in between uses another folder.
         let elsewhere = scratch.path("elsewhere");
         let own = Root::make(Given { variable: Some(&elsewhere), ..around }, &FACTS, "{}").unwrap();
-        assert_eq!(own.path(), scratch.0.join("elsewhere"));
+        assert_eq!(own.path().parent().unwrap(), scratch.0.join("elsewhere"));
         assert!(outer.finish(false));
     }
 }

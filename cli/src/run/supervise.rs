@@ -9,11 +9,12 @@ use super::remembered::{Identity, Remembered};
 use super::root::Root;
 use super::signals::{Caught, Events, Heard};
 use super::tree::{self, Tree};
+use super::unguarded;
 use super::unseen::Unseen;
 use super::{system, terminal};
 use crate::dump::ask_all;
 use crate::ends::ProcessEnd;
-use crate::findings::End;
+use crate::findings::{End, Unguarded};
 use crate::output;
 use crate::Failure;
 use rustix::process::{waitid, Pid, Signal, WaitId, WaitIdOptions};
@@ -56,6 +57,8 @@ pub(super) struct Ended {
     pub processes: Vec<ProcessEnd>,
     /// Guarded processes that could not write into the folder of the run.
     pub unseen: Vec<String>,
+    /// Processes that use CUDA without the guard.
+    pub unguarded: Unguarded,
 }
 
 /// Supervises the program until its end.
@@ -66,6 +69,7 @@ pub(super) fn supervise(
     root: &Root,
     others: Option<&OtherUsers>,
     limits: Limits,
+    unguarded: Option<unguarded::Watch>,
 ) -> Result<Ended, Failure> {
     let events = caught.deliver();
     let program = Pid::from_child(&child);
@@ -75,6 +79,7 @@ pub(super) fn supervise(
         remembered: Remembered::default(),
         unseen: Unseen::default(),
         unseen_looked_at: Instant::now(),
+        unguarded,
         others: others.map(|others| others.path().to_owned()),
         child,
         tree,
@@ -106,6 +111,7 @@ struct Supervisor {
     remembered: Remembered,
     unseen: Unseen,
     unseen_looked_at: Instant,
+    unguarded: Option<unguarded::Watch>,
     /// Where processes that have changed their user put their folders.
     others: Option<PathBuf>,
     status: Option<ExitStatus>,
@@ -150,7 +156,7 @@ impl Supervisor {
         let left = self.limits.timeout.map(|timeout| timeout.saturating_sub(self.started.elapsed()));
         let look = self.limits.look_for_hangs_every.into_iter().chain(self.limits.look_for_unseen_every).min();
         let thin_out = self.thin_out_at.map(|at| at.saturating_duration_since(Instant::now()));
-        left.into_iter().chain(look).chain(thin_out).min()
+        left.into_iter().chain(look).chain(thin_out).chain(self.unguarded.as_ref().map(unguarded::Watch::pause)).min()
     }
 
     fn hear(&mut self, heard: &Heard) {
@@ -235,7 +241,13 @@ impl Supervisor {
     }
 
     fn finished(self, end: End, interrupted: bool) -> Ended {
-        Ended { end, interrupted, processes: self.remembered.all(), unseen: self.unseen.all() }
+        Ended {
+            end,
+            interrupted,
+            processes: self.remembered.all(),
+            unseen: self.unseen.all(),
+            unguarded: self.unguarded.map(unguarded::Watch::found).unwrap_or_default(),
+        }
     }
 
     fn end_if_it_is_time(&mut self, root: &Root) {
@@ -245,6 +257,10 @@ impl Supervisor {
         }
         let is_over = self.limits.timeout.filter(|timeout| self.started.elapsed() >= *timeout);
         self.look_for_the_unseen(root, is_over.is_some());
+        if let Some(watch) = &mut self.unguarded {
+            let places: Vec<_> = [root.path()].into_iter().chain(self.others.as_deref()).collect();
+            watch.look(|| self.tree.processes(), root.text(), &places);
+        }
         if let Some(timeout) = is_over {
             output::say(format!(
                 "the {timeout:?} of --timeout are over: ending the program and everything it has started"

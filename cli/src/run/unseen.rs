@@ -54,7 +54,7 @@ impl Unseen {
 }
 
 /// Whether the process began with this run's folder as its own run's.
-fn is_given(process: Pid, root: &str) -> bool {
+pub(super) fn is_given(process: Pid, root: &str) -> bool {
     let environment = files::read(format!("/proc/{process}/environ")).unwrap_or_default();
     let given = format!("{RUN_ROOT}={root}");
     !root.is_empty() && environment.split(|&b| b == 0).any(|entry| entry == given.as_bytes())
@@ -66,7 +66,8 @@ fn is_armed(process: Pid) -> bool {
     names.into_iter().any(|name| name.trim_end() == THREAD)
 }
 
-fn processes_in(places: &[&Path]) -> HashSet<u32> {
+/// The processes that have folders in these places.
+pub(super) fn processes_in(places: &[&Path]) -> HashSet<u32> {
     let entries = places.iter().filter_map(|place| fs::read_dir(place).ok()).flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     names.filter_map(|name| process_of(&name)).collect()

@@ -5,6 +5,7 @@
 
 use super::dump::Module;
 use crate::files;
+use crate::symbolize::loader;
 use addr2line::{Loader, Location};
 use lazyguard_core::report::{demangle, FrameSeen};
 use lazyguard_core::stack::{undeleted, FileTables};
@@ -12,25 +13,22 @@ use object::elf::{FileHeader64, PT_LOAD};
 use object::read::elf::{ElfFile64, FileHeader as _, ProgramHeader as _};
 use object::{Endianness, Object as _, ObjectSection as _, ObjectSymbol as _, ObjectSymbolTable as _};
 use object::{ReadCache, SymbolIndex, SymbolKind};
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::{Duration, UNIX_EPOCH};
 
 /// The most inlined functions reported for one address.
 const MOST_INLINED: usize = 32;
 
-/// The files that were looked into.
-#[derive(Default)]
-pub(super) struct Files(HashMap<Module, CodeFile>);
+/// What tells a file from others: its path and its build id, or, without one, when the dump was made.
+type Key = (String, Vec<u8>, Option<u32>);
 
-impl Files {
-    pub fn of(&mut self, module: &Module) -> &CodeFile {
-        if !self.0.contains_key(module) {
-            self.0.insert(module.clone(), CodeFile::open(module));
-        }
-        &self.0[module]
-    }
+thread_local! {
+    /// The files that this thread has looked into: hundreds of processes have the same.
+    static FILES: RefCell<HashMap<Key, Rc<CodeFile>>> = RefCell::default();
 }
 
 /// A code file's tables and names, or why they cannot be read.
@@ -38,7 +36,7 @@ pub(super) struct CodeFile {
     /// The file's own address of its first byte.
     first: u64,
     pub tables: Result<FileTables, &'static str>,
-    names: Option<Loader>,
+    names: Option<Rc<Loader>>,
     functions: Functions,
 }
 
@@ -53,6 +51,13 @@ struct Functions {
 type Elf = ElfFile64<'static, Endianness, &'static ReadCache<File>>;
 
 impl CodeFile {
+    /// The file of a module.
+    pub fn of(module: &Module) -> Rc<Self> {
+        let dumped = module.build_id.is_empty().then_some(module.dumped);
+        let key = (module.path.clone(), module.build_id.clone(), dumped);
+        FILES.with_borrow_mut(|files| files.entry(key).or_insert_with(|| Rc::new(Self::open(module))).clone())
+    }
+
     fn open(module: &Module) -> Self {
         let path = undeleted(&module.path);
         Self::read(Path::new(path), module).unwrap_or_else(|why| Self {
@@ -87,7 +92,7 @@ impl CodeFile {
         Ok(Self {
             first,
             tables: Ok(FileTables::new(first, section(".eh_frame"), section(".eh_frame_hdr"))),
-            names: Loader::new(debug.as_deref().unwrap_or(path)).ok(),
+            names: loader(debug.as_deref().unwrap_or(path), None),
             functions,
         })
     }
@@ -205,10 +210,21 @@ mod tests {
     }
 
     #[test]
+    fn a_file_is_read_once_however_many_processes_have_it() {
+        let (module, other) = (own(), Module { base: 0x20_0000, dumped: 7, ..own() });
+        assert!(Rc::ptr_eq(&CodeFile::of(&module), &CodeFile::of(&other)));
+        let names = |before| loader(Path::new(&module.path), before).unwrap();
+        assert!(Rc::ptr_eq(&names(None), &names(Some(std::time::SystemTime::now()))));
+        assert!(loader(Path::new(&module.path), Some(UNIX_EPOCH)).is_none(), "it was written to since");
+        // Without a build id, the time of the dump decides whether it is the file.
+        let (early, late) = (Module { build_id: vec![], ..other }, Module { build_id: vec![], ..module });
+        assert!(!Rc::ptr_eq(&CodeFile::of(&early), &CodeFile::of(&late)));
+    }
+
+    #[test]
     fn a_file_names_functions_only_if_it_is_the_one_that_was_mapped() {
-        let mut files = Files::default();
         let module = own();
-        let file = files.of(&module);
+        let file = CodeFile::of(&module);
         let (begin, end, ..) = *file
             .functions
             .places
@@ -222,9 +238,9 @@ mod tests {
         assert!(file.symbol(end - 1).is_some() && file.tables.is_ok());
 
         let other = Module { build_id: vec![7; 20], ..module.clone() };
-        let other = files.of(&other);
+        let other = CodeFile::of(&other);
         assert!(other.tables.is_err() && other.names(begin + 1).is_empty());
         let gone = Module { path: "/no/such/program".to_owned(), ..module };
-        assert!(files.of(&gone).tables.is_err());
+        assert!(CodeFile::of(&gone).tables.is_err());
     }
 }

@@ -9,7 +9,7 @@ mod dump;
 mod files;
 
 use dump::{Dump, Module, Thread};
-use files::Files;
+use files::CodeFile;
 use lazyguard_core::report::{FrameSeen, HangReport, StackSeen};
 use lazyguard_core::stack::{undeleted, Registers, STACKS};
 use std::io::Read as _;
@@ -57,11 +57,10 @@ pub(crate) fn told_by(hang: &HangReport, stacks: &[StackSeen]) -> HangReport {
 }
 
 fn named(dump: &Dump<'_>, hang: Option<&HangReport>) -> Vec<StackSeen> {
-    let mut files = Files::default();
     dump.threads
         .iter()
         .map(|thread| {
-            let walked = walk(dump, thread, &mut files);
+            let walked = walk(dump, thread);
             let live = hang.and_then(|hang| hang.stacks.iter().find(|stack| stack.thread == thread.thread));
             let live: Vec<_> = live.map_or(Vec::new(), |stack| stack.frames.iter().map(|f| f.address).collect());
             // The process's own unwinding may be longer, if a file is gone now.
@@ -71,13 +70,13 @@ fn named(dump: &Dump<'_>, hang: Option<&HangReport>) -> Vec<StackSeen> {
             if longer {
                 places.extend(live[places.len()..].iter().map(|address| (*address, address.wrapping_sub(1))));
             }
-            stack(dump, thread.thread, &places, &mut files)
+            stack(dump, thread.thread, &places)
         })
         .collect()
 }
 
 /// The return address of each frame, with the address to be named: the call lies before the return address.
-fn walk(dump: &Dump<'_>, thread: &Thread<'_>, files: &mut Files) -> Vec<(u64, u64)> {
+fn walk(dump: &Dump<'_>, thread: &Thread<'_>) -> Vec<(u64, u64)> {
     const MOST_FRAMES: usize = 512;
     let word = |address: u64| {
         let at = usize::try_from(address.checked_sub(thread.memory_at)?).ok()?;
@@ -89,7 +88,7 @@ fn walk(dump: &Dump<'_>, thread: &Thread<'_>, files: &mut Files) -> Vec<(u64, u6
         found.push((now.address(), now.call()));
         let module = dump.module_at(now.call());
         let next = module
-            .and_then(|module| files.of(module).tables.as_ref().ok()?.step(module.base, &now, &word))
+            .and_then(|module| CodeFile::of(module).tables.as_ref().ok()?.step(module.base, &now, &word))
             .filter(|_| found.len() < MOST_FRAMES);
         match next {
             Some(next) => now = next,
@@ -98,14 +97,14 @@ fn walk(dump: &Dump<'_>, thread: &Thread<'_>, files: &mut Files) -> Vec<(u64, u6
     }
 }
 
-fn stack(dump: &Dump<'_>, thread: u32, places: &[(u64, u64)], files: &mut Files) -> StackSeen {
+fn stack(dump: &Dump<'_>, thread: u32, places: &[(u64, u64)]) -> StackSeen {
     let mut seen = StackSeen { thread, ..StackSeen::default() };
     for (address, call) in places {
         let Some(module) = dump.module_at(*call) else {
             seen.frames.push(FrameSeen { address: *address, ..FrameSeen::default() });
             continue;
         };
-        let file = files.of(module);
+        let file = CodeFile::of(module);
         if let Err(why) = &file.tables {
             let note = format!("no names in {}: {why}", file_name(module));
             if !seen.notes.contains(&note) {

@@ -3,11 +3,11 @@
 use super::cards;
 use super::summary::{Blocking, BlockingFold, ColdStart, ColdStartFold};
 use crate::nvml::Cards;
+use crate::runs::process_folders;
 use crate::source::{Opened, Run, RECORDING};
 use crate::Failure;
 use lazyguard_core::trace::read::Entry;
 use lazyguard_core::Nanos;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -36,22 +36,15 @@ pub(super) struct Timed {
     pub cut_short: Option<Failure>,
 }
 
-/// The processes that are meant: one by its id or folder, or all whose folders lie directly in this one.
+/// The processes that are meant: one by its id or folder, or all whose folders lie under this one.
 pub(super) fn processes(what: &Path) -> Result<Vec<Run>, Failure> {
     let run = Run::find(what)?;
     if run.recording.is_some() {
         return Ok(vec![run]);
     }
-    let failure = |error| Failure::Input(format!("{}: {error}", what.display()));
-    let mut folders = Vec::new();
-    for entry in fs::read_dir(what).map_err(failure)? {
-        let path = entry.map_err(failure)?.path();
-        if path.join(RECORDING).is_file() {
-            folders.push(path);
-        }
-    }
-    folders.sort();
-    folders.iter().map(|folder| Run::find(folder)).collect()
+    let folders = process_folders(what, &mut Vec::new(), |_| true);
+    let recorded = folders.iter().filter(|folder| folder.join(RECORDING).is_file());
+    recorded.map(|folder| Run::find(folder)).collect()
 }
 
 impl Timed {

@@ -111,3 +111,13 @@ pub fn number(value: &Json, pointer: &str) -> u64 {
 pub fn text<'a>(value: &'a Json, pointer: &str) -> &'a str {
     value.pointer(pointer).and_then(Json::as_str).unwrap_or_else(|| panic!("no text at {pointer} of {value:#}"))
 }
+
+/// The folder of the one run, or of the one job, in the folder that `--out` named.
+pub fn only_run_in(out: &Path) -> PathBuf {
+    let entries = fs::read_dir(out).unwrap_or_else(|error| panic!("{}: {error}", out.display()));
+    let mut runs: Vec<_> = entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
+    match (runs.pop(), runs.is_empty()) {
+        (Some(run), true) => run,
+        (run, _) => panic!("{}: not one run: {run:?}, {runs:?}", out.display()),
+    }
+}

@@ -22,7 +22,7 @@ pub use artefacts::{
 };
 pub use elf::Elf;
 pub use expect::{calls, expect_a_block, expect_only_slow, expect_slow, expect_uneventful, run, watchdog_blocks};
-pub use folder::{number, text, Folder, Json};
+pub use folder::{number, only_run_in, text, Folder, Json};
 pub use header::{Expect, Group, Header};
 pub use programs::{apps, corpus, hostile, App, Hostile, InCorpus};
 pub use recording::{

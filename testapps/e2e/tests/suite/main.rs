@@ -29,6 +29,7 @@
 //! | `run_ends` | timeouts and hangs: `lazyguard run` ends every process of the program |
 //! | `run_findings` | the findings of a run: exit codes, files by their schemas, suppressions, a baseline, annotations |
 //! | `run_folder` | the folder of a run, ranks, a run in a run |
+//! | `run_unguarded` | programs that use CUDA without the guard, and runs in which nothing is recorded |
 //! | `cold_start` | where the time of a start went, by delays that the tests inject, and the card's state |
 //! | `blocking` | the asynchronous calls that blocked the host, the reason, and the thread to blame |
 //! | `foreign_names` | a program whose names try to forge lines |
@@ -61,6 +62,7 @@ mod run_privileges;
 mod run_processes;
 mod run_sanitizers;
 mod run_terminal;
+mod run_unguarded;
 mod settings;
 mod stacks;
 mod traps;

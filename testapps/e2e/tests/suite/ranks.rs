@@ -11,8 +11,9 @@ const KERNEL: &str = "ncclDevKernel_ReduceScatter_Sum_f32_RING_LL";
 
 struct Job {
     outcome: Outcome,
-    /// What `lazyguard report` says of the folder, and its JSON form.
+    /// What `lazyguard report` says of the folder, and its JSON and JUnit forms.
     report: String,
+    junit: String,
     json: Json,
 }
 
@@ -32,7 +33,7 @@ fn job(work: &Work, fault: &str, options: &[&str]) -> Job {
         String::from_utf8_lossy(&output.unwrap_or_else(|error| panic!("{error}")).stdout).into_owned()
     };
     let json = serde_json::from_str(&said(&["--format", "json"])).unwrap_or_else(|error| panic!("{error}: {outcome}"));
-    Job { report: said(&[]), json, outcome }
+    Job { report: said(&[]), junit: said(&["--hazards", "--format", "junit"]), json, outcome }
 }
 
 impl Job {
@@ -44,6 +45,9 @@ impl Job {
         let first = self.report.lines().nth(2).unwrap_or_default();
         assert!(first.starts_with(sentence), "{sentence}\n{}", self.report);
         assert!(text(&self.json, "/ranks/sentence").starts_with(sentence), "{:#}", self.json["ranks"]);
+        let failure = format!("<failure message=\"{sentence}");
+        let case = self.junit.split("<testcase name=\"ranks\"").nth(1).unwrap_or_default().split("</testcase>").next();
+        assert!(case.is_some_and(|case| case.contains(&failure)), "{failure}\n{}", self.junit);
     }
 
     fn is_behind(&self, doing: &str) {
@@ -110,6 +114,7 @@ fn a_rank_that_is_late_is_no_hang_and_a_job_that_is_well_compares_nothing() {
         well.outcome.sorted_stdout(),
         ["rank 0: 20 collectives", "rank 1: 20 collectives", "rank 2: 20 collectives"]
     );
+    assert!(well.junit.contains("<testcase name=\"ranks\"") && !well.junit.contains("<failure"), "{}", well.junit);
     assert!(late.json["ranks"].is_null() && well.json["ranks"].is_null());
 }
 

@@ -1,7 +1,7 @@
 //! `lazyguard run` ends a program that exceeds its time or hangs, with all processes that it has started.
 
 use crate::run_passes_on::under;
-use lazyguard_e2e::{app, text, Folder, Outcome, Run, Work};
+use lazyguard_e2e::{app, only_run_in, text, Folder, Outcome, Run, Work};
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -119,9 +119,10 @@ fn a_hang_ends_the_program_and_everything_it_has_started() {
     assert_eq!(outcome.code, Some(117), "{outcome}");
     expect_all_gone(&outcome, 2);
     assert!(outcome.stderr.contains("lazyguard: HANG") && outcome.stderr.contains("--on-hang is kill"), "{outcome}");
-    assert!(outcome.stderr.contains(&format!("lazyguard report {out}\n")), "{outcome}");
+    let run = only_run_in(Path::new(&out));
+    assert!(outcome.stderr.contains(&format!("lazyguard report {}\n", run.display())), "{outcome}");
     let process = outcome.stdout.split_whitespace().last().unwrap_or_default();
-    let folder = Folder::at(&Path::new(&out).join(format!("rank0-{process}")));
+    let folder = Folder::at(&run.join(format!("rank0-{process}")));
     let hang = folder.hang();
     assert_eq!((text(&hang, "/verdicts/0/code"), hang["acts"].as_bool()), ("LG201", Some(true)), "{hang:#}");
     assert!(hang["probe"].is_object(), "the report was not complete: {hang:#}");

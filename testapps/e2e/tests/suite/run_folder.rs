@@ -1,7 +1,7 @@
 //! The folder of `lazyguard run`: its contents, its name, and when the command removes it.
 
 use crate::run_passes_on::under;
-use lazyguard_e2e::{app, command, text, Folder, Run, Work};
+use lazyguard_e2e::{app, command, only_run_in, text, Folder, Run, Work};
 use std::fs;
 use std::path::Path;
 
@@ -60,11 +60,12 @@ fn every_process_has_its_folder_also_after_an_exec() {
     let run = under(&work, &["--out", &out.to_string_lossy()], &["python3", "-c", program, &cuda]);
     let outcome = run.finish();
     assert_eq!(outcome.code, Some(0), "{outcome}");
-    let folders = folders_in(&out);
+    let run = only_run_in(&out);
+    let folders = folders_in(&run);
     assert_eq!(folders.len(), 3, "{folders:?}: {outcome}");
     assert!(folders.iter().any(|name| name.ends_with(".2")), "what it was after the exec: {folders:?}");
     for folder in folders {
-        assert!(Folder::at(&out.join(&folder)).holds("trace.lgt"), "{folder}");
+        assert!(Folder::at(&run.join(&folder)).holds("trace.lgt"), "{folder}");
     }
 }
 
@@ -101,7 +102,7 @@ fn the_folders_name_has_its_fields_filled_in_once() {
     let template = format!("{}/100%%-%p/%r", work.path().display());
     let outcome = under(&work, &["--out", &template], &["sh", "-c", &cuda()]).set("RANK", "5").finish();
     assert_eq!(outcome.code, Some(0), "{outcome}");
-    let folders = folders_in(&work.path().join(format!("100%-{}/5", outcome.process)));
+    let folders = folders_in(&only_run_in(&work.path().join(format!("100%-{}/5", outcome.process))));
     assert!(folders.len() == 1 && folders[0].starts_with("rank5-"), "{folders:?}");
 }
 
@@ -114,12 +115,21 @@ fn ranks_share_the_folder_that_they_are_all_given() {
         let run = under(&work, &["--out", &out.to_string_lossy()], &["sh", "-c", &cuda()]).set(variable, rank);
         let outcome = run.finish();
         assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{outcome}");
-        let own = out.join(format!("rank{rank}"));
+        let own = only_run_in(&out).join(format!("rank{rank}"));
         let folders = folders_in(&own);
         assert!(folders.len() == 1 && folders[0].starts_with(&format!("rank{rank}-")), "{folders:?}");
         assert!(Folder::at(&own.join(&folders[0])).holds("run.json"));
     }
-    assert_eq!(names_in(&out), ["rank0", "rank1", "rank2", "rank3"]);
+    assert_eq!(names_in(&only_run_in(&out)), ["rank0", "rank1", "rank2", "rank3"]);
+    // The next job of the same launcher has a folder of its own.
+    let again = under(&work, &["--out", &out.to_string_lossy()], &["sh", "-c", &cuda()]).set("RANK", "2").finish();
+    let jobs = folders_in(&out);
+    assert!(again.code == Some(0) && jobs.len() == 2 && jobs[1] == format!("{}.2", jobs[0]), "{jobs:?}: {again}");
+    assert_eq!(names_in(&out.join(&jobs[1])), ["rank2"]);
+    // The launcher has named the next one.
+    let run = under(&work, &["--out", &out.to_string_lossy()], &["sh", "-c", &cuda()]);
+    let named = run.set("SLURM_PROCID", "0").set("SLURM_JOB_ID", "17").finish();
+    assert!(named.code == Some(0) && out.join("job-slurm-17/rank0").is_dir(), "{:?}: {named}", folders_in(&out));
 }
 
 /// `lazyguard run` runs a launcher, which sets its processes' ranks.
@@ -130,7 +140,7 @@ fn the_processes_of_a_launcher_have_their_ranks_in_their_folders_names() {
     let launcher = format!("for rank in 0 1 2; do RANK=$rank {} & done; wait", cuda());
     let outcome = under(&work, &["--out", &out.to_string_lossy()], &["sh", "-c", &launcher]).finish();
     assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{outcome}");
-    let folders = folders_in(&out);
+    let folders = folders_in(&only_run_in(&out));
     let ranks: Vec<_> = folders.iter().map(|name| name.split('-').next().unwrap_or_default()).collect();
     assert_eq!(ranks, ["rank0", "rank1", "rank2"], "{folders:?}");
 }
@@ -141,13 +151,46 @@ fn a_second_run_does_not_mix_with_the_first() {
     let out = work.path().join("out");
     let run = || under(&work, &["--out", &out.to_string_lossy()], &["sh", "-c", &cuda()]).finish();
     let first = run();
-    let process_of_the_first = folders_in(&out);
+    let old = only_run_in(&out);
     let second = run();
     assert_eq!((first.code, second.code), (Some(0), Some(0)), "{second}");
-    let mut expected = process_of_the_first;
-    expected.push(format!("run-{}", second.process));
-    assert_eq!(folders_in(&out), expected);
-    assert_eq!(folders_in(&out.join(&expected[1])).len(), 1);
+    let new: Vec<_> = folders_in(&out).into_iter().map(|name| out.join(name)).filter(|run| *run != old).collect();
+    assert_eq!((new.len(), folders_in(&old).len(), folders_in(&new[0]).len()), (1, 1, 1), "{new:?}");
+    let said = |arguments: &[&str]| {
+        let outcome = Run::new(&work, command()).args(arguments).args([&out]).finish();
+        assert_eq!(outcome.code, Some(0), "{outcome}");
+        outcome
+    };
+    let report = said(&["report"]);
+    let line =
+        format!("the newest of 2 runs: {}; lazyguard report --list {} lists them", new[0].display(), out.display());
+    assert_eq!(report.stderr.trim_end(), format!("lazyguard: {line}"), "{report}");
+    assert!(report.stdout.contains(": 1 process, no hang"), "{report}");
+    let list = said(&["report", "--list"]);
+    let runs: Vec<_> = list.stdout.lines().collect();
+    assert_eq!((runs.len(), list.stderr.as_str()), (2, ""), "{list}");
+    for (line, run) in runs.iter().zip([&new[0], &old]) {
+        assert!(line.contains(&format!("  {}  sh -c ", run.display())), "{line}");
+    }
+    // A folder with one process of a run serves wherever one process is read.
+    let records = said(&["log", "--event", "launch"]);
+    assert!(records.stdout.contains("cuLaunchKernel"), "{records}");
+    let exported = said(&["export", "--to", "perfetto"]);
+    assert!(exported.stdout.contains(&format!("{}/rank0-", new[0].display())), "{exported}");
+}
+
+#[test]
+fn where_one_process_is_read_a_run_of_several_names_them() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let out = work.path().join("out");
+    let two = format!("{0}; {0}", cuda());
+    let outcome = under(&work, &["--out", &out.to_string_lossy()], &["sh", "-c", &two]).finish();
+    assert_eq!(outcome.code, Some(0), "{outcome}");
+    let run = only_run_in(&out);
+    let names = folders_in(&run).iter().map(|name| run.join(name).display().to_string()).collect::<Vec<_>>().join(", ");
+    let log = Run::new(&work, command()).args(["log"]).args([&out]).finish();
+    let expect = format!("lazyguard: {}: holds 2 processes; name the folder of one of them: {names}\n", run.display());
+    assert_eq!((log.code, log.stdout.as_str(), log.stderr), (Some(1), "", expect));
 }
 
 #[test]
@@ -160,9 +203,10 @@ fn a_run_in_a_run_has_its_folder_in_the_others_and_one_guard() {
     let outcome = under(&work, &["--out", &out.to_string_lossy()], &inner).finish();
     let expected = format!("{}\n", lazyguard_e2e::library().display());
     assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), expected.as_str()), "{outcome}");
-    let folders = folders_in(&out);
+    let outer = only_run_in(&out);
+    let folders = folders_in(&outer);
     assert!(folders.len() == 1 && folders[0].starts_with("run-"), "{folders:?}");
-    assert_eq!(folders_in(&out.join(&folders[0])).len(), 1, "{outcome}");
+    assert_eq!(folders_in(&outer.join(&folders[0])).len(), 1, "{outcome}");
     // Nothing is left of either if nothing is worth it; the inner one's exit code comes out.
     let inner = [lazyguard.as_str(), "run", "--", "sh", "-c", "exit 9"];
     let outcome = under(&work, &[], &inner).finish();
@@ -188,8 +232,8 @@ fn the_mark_says_what_was_run() {
     let out = work.path().join("out");
     let run = under(&work, &["--out", &out.to_string_lossy()], &["sh", "-c", &cuda(), "a word"]).set("PMIX_RANK", "7");
     let outcome = run.finish();
-    let mark =
-        fs::read_to_string(out.join("rank7/supervised.json")).unwrap_or_else(|error| panic!("{error}: {outcome}"));
+    let mark = fs::read_to_string(only_run_in(&out).join("rank7/supervised.json"))
+        .unwrap_or_else(|error| panic!("{error}: {outcome}"));
     let mark: lazyguard_e2e::Json = serde_json::from_str(&mark).unwrap_or_else(|error| panic!("{error}: {mark}"));
     assert_eq!((text(&mark, "/rank"), text(&mark, "/command/3")), ("7", "a word"), "{mark:#}");
 }

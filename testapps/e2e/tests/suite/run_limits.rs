@@ -193,10 +193,44 @@ fn the_library_is_found_without_proc() {
 }
 
 #[test]
-fn what_an_option_asks_for_and_cannot_be_had_is_still_a_failure() {
+fn a_program_runs_where_the_folder_of_the_run_cannot_be_made() {
     let work = Work::new(lazyguard_e2e::this_test!());
-    let outcome = under(&work, &["--out", "/proc/nowhere"], &["echo", "it ran"]).finish();
-    assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(125), ""), "{outcome}");
+    let cuda = app("lazy_pair_single_kernel").to_string_lossy().into_owned();
+    let read_only = work.folder("read-only");
+    let file = work.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let folders = ["/proc/nowhere".to_owned(), file.join("in-it").to_string_lossy().into_owned()];
+    for folder in &folders {
+        let outcome = under(&work, &["--out", folder], &[&cuda]).finish();
+        assert_eq!((outcome.code, outcome.left_behind()), (Some(0), vec![]), "{outcome}");
+        let said = lines(&outcome);
+        assert!(said.len() == 1 && said[0].contains(folder) && said[0].contains("a private folder"), "{outcome}");
+        let refused = under(&work, &["--require-records", "--out", folder], &["echo", "it ran"]).finish();
+        assert_eq!((refused.code, refused.stdout.as_str(), lines(&refused).len()), (Some(125), "", 1), "{refused}");
+    }
+    // What is found is still found.
+    let hangs = app("lazy_pair").to_string_lossy().into_owned();
+    let options = ["--preload", "off", "--hang-after", "400ms", "--on-hang", "kill", "--out", &folders[0]];
+    let outcome = under(&work, &options, &[&hangs]).start().finish_within(LONG);
+    assert_eq!((outcome.code, outcome.left_behind().len()), (Some(117), 1), "{outcome}");
+    // A read-only file system, and a full one.
+    for (mount, line) in [("-o ro,size=64k", "Read-only file system"), ("-o size=16k", "No space left on device")] {
+        let script = format!(
+            "mount -t tmpfs {mount} none \"$0\" && {{ cat /dev/zero > \"$0/filler\"; }} 2>/dev/null; \
+             \"$@\"; code=$?; ls -A \"$0\" | grep -v filler; exit $code"
+        );
+        let run = Run::new(&work, "unshare").args(["-rm", "sh", "-c", &script]).args([&read_only]);
+        let out = read_only.join("out");
+        let run = run.args([command()]).args(["run", "--out"]).args([&out]).args(["--", &cuda]);
+        let outcome = run.finish();
+        if outcome.stderr.contains("unshare:") || outcome.stderr.contains("mount:") {
+            skipped(&format!("needs a namespace of mounts: {outcome}"));
+            return;
+        }
+        assert_eq!((outcome.code, lines(&outcome).len()), (Some(0), 1), "{outcome}");
+        assert!(outcome.stderr.contains(line) && outcome.stderr.contains("a private folder"), "{outcome}");
+        assert!(!outcome.stdout.contains("out"), "something is left there: {outcome}");
+    }
 }
 
 /// `/proc` calls such a process a zombie while its other threads run.

@@ -90,7 +90,7 @@ fn arguments_that_cannot_be_used_are_one_line_and_the_program_does_not_run() {
         &["--library", "/no/such/library"],
         &["--library", "/etc/hostname"],
         &["--library", "/proc/self/exe"],
-        &["--out", "/proc/nowhere"],
+        &["--require-records", "--out", "/proc/nowhere"],
     ] {
         let outcome = under(&work, options, &["echo", "it ran"]).finish();
         assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(125), ""), "{options:?}: {outcome}");

@@ -3,7 +3,9 @@
 //! cannot.
 
 use crate::run_passes_on::under;
-use lazyguard_e2e::{app, command, corpus_program, driver, library, skipped, text, Folder, Outcome, Run, Work};
+use lazyguard_e2e::{
+    app, command, corpus_program, driver, library, only_run_in, skipped, text, Folder, Outcome, Run, Work,
+};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -61,7 +63,7 @@ fn the_folder_that_the_user_named_has_those_of_other_users() {
     let options = [&HANGS[..], &["--out", &named, "--on-hang", "kill"]].concat();
     let outcome = under(&work, &options, &hangs).start().finish_within(LONG);
     assert_eq!((outcome.code, outcome.left_behind()), (Some(117), vec![]), "{outcome}");
-    let entries = fs::read_dir(&out).unwrap().flatten().map(|entry| entry.path());
+    let entries = fs::read_dir(only_run_in(&out)).unwrap().flatten().map(|entry| entry.path());
     let folders: Vec<_> = entries.filter(|path| path.is_dir()).collect();
     assert_eq!(folders.len(), 1, "{folders:?}");
     let folder = Folder::at(&folders[0]);
@@ -95,7 +97,8 @@ fn a_process_that_changes_its_own_user_has_its_folder() {
     let out = work.path().join("out");
     let outcome = under(&work, &["--out", &path(&out)], &["python3", "-c", &program]).finish();
     assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{outcome}");
-    let folders: Vec<_> = fs::read_dir(&out).unwrap().flatten().map(|e| e.path()).filter(|e| e.is_dir()).collect();
+    let folders: Vec<_> =
+        fs::read_dir(only_run_in(&out)).unwrap().flatten().map(|e| e.path()).filter(|e| e.is_dir()).collect();
     assert_eq!(folders.len(), 1, "{folders:?}: {outcome}");
     assert!(folders[0].join("run.json").exists() && folders[0].join("trace.lgt").exists(), "{outcome}");
 }

@@ -2,7 +2,7 @@
 //! well a process that a signal or the command ended, or one with an unknown end.
 
 use crate::run_passes_on::under;
-use lazyguard_e2e::{app, command, root, text, Json, Outcome, Work};
+use lazyguard_e2e::{app, command, only_run_in, root, text, Json, Outcome, Work};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -38,7 +38,7 @@ impl Ran {
         let check = check.unwrap_or_else(|error| panic!("check-schema: {error}"));
         assert!(check.status.success(), "{}", String::from_utf8_lossy(&check.stdout));
         let (junit, json, sarif) = (read(&junit), parsed(&json), parsed(&sarif));
-        Self { out: out.into(), junit, json, sarif, outcome }
+        Self { out: only_run_in(Path::new(&out)), junit, json, sarif, outcome }
     }
 
     fn reported(&self, folder: &Path) -> String {
@@ -135,5 +135,5 @@ fn the_mark_says_how_those_ended_that_have_a_folder() {
     assert_eq!(ended.len(), 1, "{mark:#}");
     assert_eq!((ended[0]["signal"].as_i64(), ended[0]["exit_code"].is_null()), (Some(11), true), "{mark:#}");
     assert_eq!(ended[0]["process"], ran.json["processes"][0]["process"], "{mark:#}");
-    assert!(ended[0]["at_unix_ns"].as_u64() > mark["started_seconds"].as_u64(), "{mark:#}");
+    assert!(ended[0]["at_unix_ns"].as_u64() > mark["started_unix_ns"].as_u64(), "{mark:#}");
 }
