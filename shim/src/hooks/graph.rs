@@ -86,9 +86,11 @@ fn changes(entry: Entry, executable: Handle, real: impl FnOnce() -> i32, means: 
 
 /// Another event for a node of an executable graph.
 pub(super) fn change_event_node(entry: Entry, executable: Handle, event: Handle, real: impl FnOnce() -> i32) -> i32 {
-    let waits = entry.entry_point.symbol().contains("Wait");
-    let kind = if waits { NodeKind::EventWait } else { NodeKind::EventRecord };
-    changes(entry, executable, real, |call| call.changed(executable, GraphPart::about(kind, event as u64)))
+    changes(entry, executable, real, |call| {
+        let waits = call.entry_point.symbol().contains("Wait");
+        let kind = if waits { NodeKind::EventWait } else { NodeKind::EventRecord };
+        call.changed(executable, GraphPart::about(kind, event as u64));
+    })
 }
 
 /// A node of an executable graph does something else, which is not followed.
