@@ -3,7 +3,8 @@
 //!
 //! Must not: fail for the contents of one folder. A missing or damaged file costs its own contents, and one line.
 
-use super::ranks::{Collectives, Communications};
+use super::collectives::Collectives;
+use super::communications::Communications;
 use crate::ends::{self, ProcessEnd};
 use crate::parallel;
 use crate::recorded::{Recorded, StoodStill};

@@ -8,6 +8,8 @@
 mod annotate;
 mod baseline;
 mod collect;
+mod collectives;
+mod communications;
 #[cfg(test)]
 mod conclude_tests;
 mod fail_on;

@@ -144,7 +144,7 @@ impl RawPayload {
 
     /// A stream's wait for a value, or write of one, with the driver's flags.
     pub const fn memory_operation(address: u64, value: u64, driver_flags: u32) -> Self {
-        Self { three: short(driver_flags) as u64, extent: value, detail: address }
+        Self { three: (driver_flags & 0xffff) as u64, extent: value, detail: address }
     }
 
     /// Memory that is copied to, filled, allocated or released.

@@ -2,11 +2,24 @@
 //!
 //! Must not: say of a process what was not seen of it.
 
-use super::standing;
-use crate::findings::collect::{Course, Process};
+use crate::findings::collect::{Course, Process, Stood};
 use lazyguard_core::api::Call;
-use lazyguard_core::diagnose::{Code, ThreadActivity};
+use lazyguard_core::diagnose::{Code, Culprit, ThreadActivity};
 use lazyguard_core::report::HangReport;
+
+/// The hang of a process that has not ended by itself.
+pub(super) fn standing(process: &Process) -> Option<&HangReport> {
+    match &process.stood {
+        Some(Stood::Suspected(report)) => Some(report),
+        _ => process.hang(),
+    }
+}
+
+/// What a process hangs in, if that is a collective.
+pub(super) fn culprit(process: &Process) -> Option<&Culprit> {
+    let culprits = standing(process)?.verdicts.iter().flat_map(|verdict| &verdict.culprits);
+    culprits.into_iter().find(|culprit| culprit.operation.waits_for_peers())
+}
 
 /// Why a process is blocked, where that is no collective.
 pub(super) fn own_verdict(process: &Process) -> Option<String> {
@@ -64,7 +77,7 @@ fn main_thread(process: &Process, asked: &HangReport, python: Option<&str>) -> S
 }
 
 /// What a process did that was ended without having been seen to hang, as far as it has answered.
-pub(in crate::findings) fn when_it_was_ended(process: &Process) -> Option<String> {
+pub(crate) fn when_it_was_ended(process: &Process) -> Option<String> {
     let asked = &process.dump.as_ref()?.hang;
     let who = process.title();
     if process.course != Course::Killed || process.hang().is_some() {

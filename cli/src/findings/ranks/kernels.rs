@@ -7,8 +7,8 @@
 //! Must not: guess. A rank whose oldest records have been overwritten is not compared, and is named. Communicators, sizes, and collectives
 //! in graphs are not seen: a kernel's name and its number are all that is compared.
 
-use super::doing::{doing, own_verdict};
-use super::{behind_sentence, culprit, have, named, waits_in_it, BlockedRank, ComparedBy, OddRank, Ranks};
+use super::doing::{culprit, doing, own_verdict};
+use super::odd_ranks::{behind_sentence, have, named, waits_in_it, BlockedRank, ComparedBy, OddRank, Ranks};
 use crate::findings::collect::{Course, Process};
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 use crate::findings::collect::{Course, Process, Stood};
+use crate::findings::collectives::Collectives;
 use crate::findings::ranks::compare;
-use crate::findings::ranks::Collectives;
 use crate::findings::samples::{hang_report, recording};
 use lazyguard_core::api::{Call, StreamKind};
 use lazyguard_core::diagnose::{Code, Confidence, Culprit, OperationSeen, Status, StreamRef, Verdict};

@@ -13,13 +13,12 @@
 //!
 //! Must not: compare the clocks of two processes.
 
-use super::communicators::{Called, Communications, Member, Peer};
-use super::doing::{doing, own_verdict};
-use super::{
-    behind_sentence, culprit, have, named, standing, waits_in_it, BlockedRank, ComparedBy, NamedCommunicator, OddRank,
-    RankGroup, Ranks,
+use super::doing::{culprit, doing, own_verdict, standing};
+use super::odd_ranks::{
+    behind_sentence, have, named, waits_in_it, BlockedRank, ComparedBy, NamedCommunicator, OddRank, RankGroup, Ranks,
 };
 use crate::findings::collect::{Course, Process};
+use crate::findings::communications::{Called, Communications, Member, Peer};
 use crate::findings::hangs::ranks_in_words;
 use lazyguard_core::api::Class;
 use lazyguard_core::Nanos;

@@ -10,7 +10,7 @@ use lazyguard_core::Nanos;
 use std::collections::HashMap;
 
 /// The collectives of one process.
-pub(in crate::findings) struct Collectives {
+pub(super) struct Collectives {
     pub kernels: Vec<String>,
     /// When each was submitted, and which of the kernels it is, in that order.
     pub launches: Vec<(Nanos, u16)>,

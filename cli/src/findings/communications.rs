@@ -107,7 +107,7 @@ pub(super) struct Meeting {
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(in crate::findings) struct Communications {
+pub(super) struct Communications {
     pub(super) members: Vec<Member>,
     pub(super) meeting: Option<Meeting>,
     /// Whether every record of them is there.
