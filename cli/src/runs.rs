@@ -16,12 +16,14 @@ use crate::process::denied;
 use crate::source::{is_process_folder, Run};
 use crate::{Failure, Outcome};
 use chrono::DateTime;
+use lazyguard_core::api::counted;
 use lazyguard_core::run_folder::file::MARK;
 use serde::Deserialize;
 use std::fs::{self, DirEntry};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::UNIX_EPOCH;
 
 /// The deepest nesting: the folder that `--out` names, a job's, a rank's run in it, a run that its program has started, and one in that.
 const MOST_RUNS: usize = 5;
@@ -80,8 +82,9 @@ pub(crate) struct OneRun {
 impl OneRun {
     fn of(folder: &Path) -> Option<Self> {
         if is_run(folder) {
-            // The program may have overwritten the mark.
+            // The program may have overwritten the mark, or a full disk have cut it.
             let Mark { started_unix_ns, command, .. } = Mark::of(folder).unwrap_or_default();
+            let started_unix_ns = if started_unix_ns == 0 { written_at(&folder.join(MARK)) } else { started_unix_ns };
             return Some(Self { folder: folder.to_owned(), started_unix_ns, command, ranks: 0 });
         }
         let ranks = marks_of_ranks(folder);
@@ -100,6 +103,13 @@ impl OneRun {
         let started = started.format("%Y-%m-%d %H:%M:%SZ");
         format!("{started}  {}{ranks}  {}", self.folder.display(), self.command.join(" "))
     }
+}
+
+/// When a file was written, in nanoseconds since 1970.
+fn written_at(file: &Path) -> u64 {
+    let since = fs::metadata(file).and_then(|about| about.modified()).ok();
+    let since = since.and_then(|at| at.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(0)
 }
 
 /// The marks of the ranks' runs in a job's folder; none in any other folder.
@@ -133,6 +143,10 @@ pub(crate) fn newest_in(what: &Path) -> PathBuf {
             newest.folder.display(),
             what.display()
         ));
+    }
+    let of_processes = folders(what).unwrap_or_default().iter().filter(|folder| is_process_folder(folder)).count();
+    if of_processes > 0 {
+        say(format_args!("not read: what {} left beside it, outside any run", counted(of_processes as u64, "process")));
     }
     newest.folder.clone()
 }
@@ -252,6 +266,10 @@ mod tests {
         assert_eq!(newest_in(&out), new);
         assert_eq!((newest_in(&old), newest_in(&old.join("rank0-7"))), (old.clone(), old.join("rank0-7")));
         assert_eq!(one_process(&out).unwrap().folder, Some(new.join("rank0-7")));
+        // A mark that cannot be read does not hide a run.
+        fs::write(old.join(MARK), "cut").unwrap();
+        assert_eq!(newest_in(&out), old, "it was written to after the other one had started");
+        fs::write(old.join(MARK), "{\"started_unix_ns\": 5}").unwrap();
         // A folder for each machine, in which several runs are.
         assert_eq!(scratch.processes(""), [new.join("rank0-7")]);
     }

@@ -6,7 +6,7 @@
 use super::hangs::hangs;
 use super::judge::Status;
 use super::places::Place;
-use super::{text, Seen};
+use super::{text, FailedOn, Seen};
 use lazyguard_core::hazard::messages;
 use lazyguard_core::report::{one_line, Block};
 use std::borrow::Cow;
@@ -90,7 +90,7 @@ struct Shown<'a> {
     seen: &'a Seen<'a>,
 }
 
-/// The lines for every hang and every new hazard; prevented ones are left out where the run does not fail for them.
+/// The lines for every hang and every new hazard, and for what was not guarded; prevented hazards are left out where the run does not fail for them.
 pub(super) fn lines(seen: &Seen<'_>, annotations: Annotations) -> Vec<String> {
     let Some(system) = annotations.system() else { return Vec::new() };
     shown(seen).iter().filter_map(|shown| shown.line(system)).collect()
@@ -120,7 +120,16 @@ fn shown<'a>(seen: &'a Seen<'a>) -> Vec<Shown<'a>> {
         fails: finding.fails,
         seen,
     });
-    hangs.chain(hazards).collect()
+    let unguarded = seen.unguarded().map(|sentence| Shown {
+        code: "unguarded",
+        title: one_line(&format!("unguarded: {}", text::program(seen))).into_owned(),
+        text: text_of([sentence]),
+        key: "unguarded".to_owned(),
+        place: None,
+        fails: seen.failed == Some(FailedOn::Unguarded),
+        seen,
+    });
+    hangs.chain(hazards).chain(unguarded).collect()
 }
 
 /// Lines in one text, each of which stays one.
@@ -336,6 +345,20 @@ mod tests {
                 "{line}"
             );
         });
+    }
+
+    #[test]
+    fn what_was_not_guarded_is_an_error_where_the_run_fails_for_it() {
+        let told = Told { no_hazard: true, unguarded: true, ..Told::default() };
+        let github = |told: &Told| {
+            let mut line = String::new();
+            seen(told, |seen| line = only(seen, System::Github));
+            line
+        };
+        let expect = "title=unguarded%3A train::process 7 (app) loaded the CUDA driver without the guard";
+        assert!(github(&told).starts_with(&format!("::warning {expect}")), "{}", github(&told));
+        let failing = Told { fail_on: "unguarded".to_owned(), ..told };
+        assert!(github(&failing).starts_with(&format!("::error {expect}")), "{}", github(&failing));
     }
 
     #[test]

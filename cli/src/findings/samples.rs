@@ -133,6 +133,8 @@ pub(super) struct Told {
     pub outside: bool,
     pub hang: bool,
     pub no_hazard: bool,
+    /// Whether a process had loaded the driver without the guard.
+    pub unguarded: bool,
     /// How many processes there are, all alike.
     pub processes: u32,
     /// How the program ended; `None` where it was not run by this command.
@@ -151,6 +153,7 @@ impl Default for Told {
             outside: false,
             hang: false,
             no_hazard: false,
+            unguarded: false,
             processes: 1,
             end: Some(End::Exited(0)),
         }
@@ -212,9 +215,12 @@ pub(super) fn seen(told: &Told, look: impl FnOnce(&Seen<'_>)) {
         baseline: told.known.then(|| [told.hazard().key()].into()),
     };
     let judged = rules.judge(&processes);
-    let run = told.end.map(|end| finished(scratch.path("root"), end));
+    let without_guard = if told.unguarded { vec!["process 7 (app)".to_owned()] } else { Vec::new() };
+    let unguarded = Unguarded { without_guard, expected: None };
+    let run = told.end.map(|end| Finished { unguarded, ..finished(scratch.path("root"), end) });
     let hangs = told.end == Some(End::EndedOnHang) || fail_on.hang && !hangs::hangs(&processes).is_empty();
     let failing = judged.hazards.iter().any(|finding| finding.fails).then_some(FailedOn::Hazard);
+    let failing = failing.or((told.unguarded && fail_on.unguarded).then_some(FailedOn::Unguarded));
     look(&Seen {
         run: run.as_ref(),
         root: &scratch.path("root"),

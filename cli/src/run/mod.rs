@@ -132,9 +132,10 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
         thin_out: !(options.keep || options.cold_start || options.blocking),
     };
     let longest_pause = if options.wanted.fail_on.is_anything() { every } else { LOOK_FOR_UNGUARDED_EVERY };
-    // Without a folder or the guard, a line has said so; and a guard that is switched off is to see nothing.
+    // Without a folder or the guard, a line has said so; a guard that is switched off is to see nothing; and an outer run sees these processes.
     let library = library.filter(|_| root.is_there());
-    let watched = library.as_ref().filter(|_| is_switched_on(&options));
+    let leaves_it = root.is_nested() && !options.wanted.fail_on.unguarded;
+    let watched = library.as_ref().filter(|_| is_switched_on(&options) && !leaves_it);
     let unguarded = watched.map(|library| unguarded::Watch::new(longest_pause, library));
     let mut ended = supervise::supervise(child, tree, caught, &root, others.as_ref(), limits, unguarded)?;
     if let Some(sampler) = sampler {
