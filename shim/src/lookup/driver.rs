@@ -15,18 +15,16 @@ use super::dynamic_linker::{self, open_loaded};
 use super::objects;
 use super::table::{self, hook, hook_at, HookTable};
 use crate::runtime::{door, pass_through};
-use lazyguard_core::api::{EntryPoint, DRIVER_ENTRY_POINTS};
+use lazyguard_core::api::{EntryPoint, DRIVER_ENTRY_POINTS, ENTRY_POINTS};
 use lazyguard_core::report::PassThrough;
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// What the hooks call.
-static REAL: [AtomicPtr<c_void>; DRIVER_ENTRY_POINTS.len()] =
-    [const { AtomicPtr::new(null_mut()) }; DRIVER_ENTRY_POINTS.len()];
+/// What the hooks call; null for what is not of the driver.
+static REAL: [AtomicPtr<c_void>; ENTRY_POINTS.len()] = [const { AtomicPtr::new(null_mut()) }; ENTRY_POINTS.len()];
 /// The driver's own functions, to know its pointers by.
-static EXPORTED: [AtomicPtr<c_void>; DRIVER_ENTRY_POINTS.len()] =
-    [const { AtomicPtr::new(null_mut()) }; DRIVER_ENTRY_POINTS.len()];
+static EXPORTED: [AtomicPtr<c_void>; ENTRY_POINTS.len()] = [const { AtomicPtr::new(null_mut()) }; ENTRY_POINTS.len()];
 static ADOPTED: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
 /// The real function of an entry point, if a driver is loaded that has it. The caller may be the first to look one up, so it passes
