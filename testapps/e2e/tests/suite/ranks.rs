@@ -98,7 +98,7 @@ fn a_rank_that_loads_a_module_behind_the_collective_is_named_beside_those_that_w
     job.expect(&format!("ranks 0-1 have not launched collective 14 ({KERNEL}); rank {ODD} waits in it."));
     let blocked = format!("  rank {ODD} (process ");
     let is_it = |line: &&str| {
-        line.starts_with(&blocked) && line.contains("is blocked since: LG202: cuModuleLoadData cannot return")
+        line.starts_with(&blocked) && line.contains("has joined and is blocked: LG202: cuModuleLoadData cannot return")
     };
     assert!(job.report.lines().any(|line| is_it(&line)), "{}", job.report);
 }
