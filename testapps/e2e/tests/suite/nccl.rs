@@ -32,25 +32,37 @@ const HANGING: [&str; 15] = [
 const KILL: &[&str] = &["--on-hang", "kill"];
 /// For what more than the first process to hang has to say.
 const AT_THE_TIMEOUT: &[&str] = &["--timeout", "8s", "--fail-on", "hang"];
-const REDUCE: &str = "ncclDevKernel_AllReduce_Sum_f32_RING_LL";
+const TWELFTH: &str = "collective 12 of communicator 0";
 
-/// What is said of a job of four ranks whose last rank has the fault at its sixteenth kernel, an all-reduce of all ranks: the options of
+/// What is said of a job of four ranks whose last rank has the fault at its twelfth collective of all ranks: the options of
 /// `lazyguard run`, and how the sentence about the ranks begins.
 fn named() -> Vec<(&'static str, &'static [&'static str], String)> {
-    let behind = |doing: &str| format!("rank 3 has not launched collective 16 ({REDUCE}), {doing}");
-    let instead = format!(
-        "rank 3 has launched ncclDevKernel_AllGather_RING_LL as collective 16, which is {REDUCE}; ranks 0-2 wait in it."
-    );
+    let behind = |doing: &str| format!("rank 3 has not called {TWELFTH} (AllReduce of 1,024 float32, sum), {doing}");
+    let instead = |call: &str, usual: &str| {
+        format!("rank 3 has called {call} as {TWELFTH}, which is {usual}; ranks 0-2 wait in it.")
+    };
+    let reduce = "AllReduce of 1,024 float32, sum";
+    let broadcast = |root: u32| format!("Broadcast of 1,024 float32, root {root}");
     vec![
         ("skip", KILL, behind("and its main thread was waiting, in no driver call; ranks 0-2 wait in it.")),
         ("loop", KILL, behind("and its main thread was computing; ranks 0-2 wait in it.")),
         ("exits", KILL, behind("and ended; ranks 0-2 wait in it.")),
         ("crashes", KILL, behind("and was killed or ended without an exit; ranks 0-2 wait in it.")),
         ("stops", KILL, behind("and did not answer when it was asked for a report; ranks 0-2 wait in it.")),
-        ("other", KILL, instead.clone()),
-        ("order", KILL, instead),
-        ("load", AT_THE_TIMEOUT, format!("ranks 0-2 have not launched collective 16 ({REDUCE}); rank 3 waits in it.")),
+        ("other", KILL, instead("AllGather of 1,024 float32", reduce)),
+        ("size", KILL, instead("AllReduce of 1,025 float32, sum", reduce)),
+        ("type", KILL, instead("AllReduce of 1,024 int32, sum", reduce)),
+        ("root", KILL, instead(&broadcast(1), &broadcast(0))),
+        ("order", AT_THE_TIMEOUT, format!("rank 2 has called {TWELFTH} before collective 1 of communicator ")),
+        ("no_receive", AT_THE_TIMEOUT, "rank 3 has not called the 6th ncclRecv from rank 2 on communicator 0".to_owned()),
+        ("load", AT_THE_TIMEOUT, format!("rank 3 has called {TWELFTH} ({reduce}) and is blocked behind it, LG202: ")),
         ("unwritten", AT_THE_TIMEOUT, behind("and is blocked: LG203: ")),
+        (
+            "behind",
+            AT_THE_TIMEOUT,
+            "every rank that could be compared has made the same calls of NCCL, and rank 3 is blocked by itself: LG203: ".to_owned(),
+        ),
+        ("init", AT_THE_TIMEOUT, "rank 3 has not come to the call that makes communicator 0, ".to_owned()),
     ]
 }
 
@@ -87,9 +99,11 @@ fn said_by_all(outcome: &Outcome, ranks: u32) {
 /// Without the guard, under it, and under it as `LD_PRELOAD` alone.
 fn is_alike(work: &Work, program: &str, ranks: u32) {
     let job = job(work, program, ranks, "steps none");
+    // The recordings of many ranks take a gigabyte of the disk otherwise.
+    let record = if ranks > 8 { "1MiB" } else { "16MiB" };
     said_by_all(&bare(work, &job).finish(), ranks);
-    said_by_all(&under(work, &[], &job).finish(), ranks);
-    said_by_all(&bare(work, &job).guarded().finish(), ranks);
+    said_by_all(&under(work, &["--record", record], &job).finish(), ranks);
+    said_by_all(&bare(work, &job).guarded().set("LAZYGUARD_RECORD", record).finish(), ranks);
 }
 
 #[test]
@@ -191,7 +205,8 @@ fn random_jobs_hang_or_end_as_they_are_described() {
             let job = job(&work, program, ranks, &format!("random {seed}"));
             let run = bare(&work, &job);
             // What it says of a hang is asked elsewhere.
-            let run = if program == "nccl_job" { run } else { run.guarded().hang_after("0") };
+            let run =
+                if program == "nccl_job" { run } else { run.guarded().hang_after("0").set("LAZYGUARD_RECORD", "1MiB") };
             jobs.push((
                 format!("{program}, seed {seed}, {ranks} ranks: {described}"),
                 ENDING.contains(&fault),
@@ -258,7 +273,7 @@ fn have_reported(said: &str) -> bool {
 fn ranks_that_are_killed_leave_what_their_report_needs() {
     let work = Work::new(lazyguard_e2e::this_test!());
     let behind = format!(
-        "rank 3 has not launched collective 16 ({REDUCE}), and was killed or ended without an exit; ranks 0-2 wait in it."
+        "rank 3 has not called {TWELFTH} (AllReduce of 1,024 float32, sum), and was killed or ended without an exit; ranks 0-2 wait in it."
     );
     let job = job(&work, "nccl_job", 4, "steps skip");
 
