@@ -3,10 +3,14 @@
 //
 //   nccl_calls          all of it
 //   nccl_calls submit   two all-reduces of two ranks, for a log of the driver calls
+//   nccl_calls cost     the nanoseconds of a call of an all-reduce of one rank, in place, which submits nothing: with NCCL's own library too
 #include <nccl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <cstdio>
 #include <cstring>
 #include <initializer_list>
 #include <thread>
@@ -226,6 +230,25 @@ void a_rank_waits_for_the_others_to_come() {
   EXPECT(ncclCommInitRank(&first, 2, id, 0) == ncclSystemError);
 }
 
+double cost() {
+  constexpr int kRounds = 30, kCalls = 20000;
+  ncclComm_t comm = nullptr;
+  NK(ncclCommInitAll(&comm, 1, kDevices));
+  const CUstream stream = new_stream();
+  CUdeviceptr memory = 0;
+  CK(cuMemAlloc(&memory, 4096));
+  const auto buffer = reinterpret_cast<void*>(memory);
+  double best = 1e9;
+  for (int round = 0; round < kRounds; ++round) {
+    const auto begin = std::chrono::steady_clock::now();
+    for (int call = 0; call < kCalls; ++call) NK(ncclAllReduce(buffer, buffer, 16, ncclFloat32, ncclSum, comm, stream));
+    const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - begin;
+    best = std::min(best, took.count() / kCalls);
+  }
+  NK(ncclCommDestroy(comm));
+  return best;
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -234,6 +257,10 @@ int main(int count, char** arguments) {
     Two two;
     for (int rank : {0, 1, 0, 1}) NK(two.reduce(rank));
     two.destroy();
+    return 0;
+  }
+  if (count == 2 && std::strcmp(arguments[1], "cost") == 0) {
+    std::printf("%.1f\n", cost());
     return 0;
   }
   says_what_it_is();

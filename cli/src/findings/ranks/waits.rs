@@ -261,7 +261,8 @@ impl<'a> Job<'a> {
 
     /// Ranks that have left nothing to compare.
     fn not_compared(&self) -> Vec<u64> {
-        self.ranks.iter().filter(|(_, process)| !process.is_read).map(|(rank, _)| *rank).collect()
+        let unread = self.ranks.iter().filter(|(_, process)| !process.is_read).map(|(rank, _)| *rank);
+        unread.chain(self.missing()).collect()
     }
 
     /// The ranks at the wait that explains the others.
@@ -450,7 +451,7 @@ impl<'a> Job<'a> {
                 "every rank that could be compared has made the same calls of NCCL, and rank {rank} is blocked by itself: {why}."
             ),
         };
-        let not_compared = self.not_compared().into_iter().chain(missing).collect();
+        let not_compared = self.not_compared();
         Ranks { blocked, not_compared, ..Ranks::new(sentence, ComparedBy::Communicators) }
     }
 

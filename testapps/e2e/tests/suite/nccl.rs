@@ -301,3 +301,76 @@ fn ranks_that_are_killed_before_they_report_are_all_in_the_report() {
         assert!(said.lines().any(is_it), "rank {rank}: {said}");
     }
 }
+
+/// Removes everything but the recordings.
+fn keep_recordings(folder: &Path) {
+    for entry in fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())).flatten() {
+        if entry.path().is_dir() {
+            keep_recordings(&entry.path());
+        } else if entry.file_name() != "trace.lgt" {
+            fs::remove_file(entry.path()).unwrap_or_else(|error| panic!("{error}"));
+        }
+    }
+}
+
+/// Whether a sentence about the ranks blames this one: alone, or as one of two that cannot both be right.
+fn blames(sentence: &str, rank: &str) -> bool {
+    let says = |part: &str| sentence.contains(&part.replace('R', rank));
+    let is_even = says("as collective ") && sentence.starts_with("as collective ") || says("the other way round");
+    sentence.starts_with(&format!("rank {rank} has "))
+        || says("rank R is blocked by itself")
+        || is_even && says("rank R ")
+}
+
+/// A job of random collectives with a fault, killed as a whole once it stands still; the recordings alone say which rank has the fault, and
+/// they still do, or say whose is missing, where those of another rank are gone.
+#[test]
+fn of_random_faults_the_rank_is_named_by_the_recordings_that_a_kill_leaves() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let field = |described: &str, name: &str| {
+        let value = described.split(' ').find_map(|field| field.strip_prefix(name)?.strip_prefix('='));
+        value.unwrap_or_default().to_owned()
+    };
+    let seeds: Vec<_> = (100_u64..118)
+        .map(|seed| (seed, 2 + u32::try_from(seed % 5).unwrap_or_default()))
+        .map(|(seed, ranks)| (seed, ranks, described(seed, ranks)))
+        .filter(|(.., described)| HANGING.contains(&field(described, "fault").as_str()))
+        .collect();
+    assert!(seeds.len() >= 12, "{seeds:?}");
+    for some in seeds.chunks(3) {
+        let out = |seed: u64| work.path().join(format!("out-{seed}"));
+        let start = |(seed, ranks, _): &(u64, u32, String)| {
+            let run = bare(&work, &job(&work, "nccl_job", *ranks, &format!("random {seed}")));
+            let run = run.set("LD_PRELOAD", library()).set("LAZYGUARD_OUT", out(*seed).join("rank%r-%p"));
+            run.hang_after("400ms").set("LAZYGUARD_RECORD", "1MiB").start()
+        };
+        let running: Vec<_> = some.iter().map(start).collect();
+        // Three thresholds, and time to get there.
+        std::thread::sleep(Duration::from_secs(4));
+        for ((seed, ranks, described), running) in some.iter().zip(running) {
+            send("KILL", &format!("-{}", running.process()));
+            running.finish_within(Duration::from_secs(10));
+            keep_recordings(&out(*seed));
+            let rank = field(described, "rank");
+            let said = report(&out(*seed));
+            let sentence = said.lines().nth(2).unwrap_or_default();
+            assert!(blames(sentence, &rank), "seed {seed}, {ranks} ranks, {described}\n{said}");
+            if *ranks < 4 {
+                continue;
+            }
+            let other = if rank == "0" { 1 } else { 0 };
+            let folders = fs::read_dir(out(*seed)).unwrap_or_else(|error| panic!("{error}")).flatten();
+            for folder in
+                folders.filter(|entry| entry.file_name().to_string_lossy().starts_with(&format!("rank{other}-")))
+            {
+                fs::remove_dir_all(folder.path()).unwrap_or_else(|error| panic!("{error}"));
+            }
+            let said = report(&out(*seed));
+            let is_told = said
+                .lines()
+                .take(20)
+                .any(|line| blames(line, &rank) || line.contains(&format!("rank {other} has left no recording")));
+            assert!(is_told, "seed {seed}, {ranks} ranks, without rank {other}, {described}\n{said}");
+        }
+    }
+}
