@@ -400,7 +400,8 @@ impl<'a> Line<'a> {
             Payload::Communication(about) => {
                 line.communicator = Some(about.communicator).filter(|&number| number != 0);
                 line.sequence = Some(about.number).filter(|&number| number != 0);
-                line.about = line.sequence.map(|_| arguments_in_words(record.entry_point, &about));
+                let has_arguments = matches!(class, Class::Collective | Class::PointToPoint);
+                line.about = has_arguments.then(|| arguments_in_words(record.entry_point, &about));
             }
             _ => line.seen = seen(record),
         }

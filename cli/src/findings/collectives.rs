@@ -1,11 +1,12 @@
-//! The collectives of one process: its launches of kernels that wait for peers, in the order of their submission.
+//! The collectives of one process: its launches of kernels that wait for peers, and of graphs with such kernels, in the order of their
+//! submission.
 
 use crate::source::Opened;
 use crate::Failure;
-use lazyguard_core::api::Class;
+use lazyguard_core::api::{Class, GraphPart, NodeKind};
 use lazyguard_core::diagnose::waits_for_peers;
 use lazyguard_core::report::demangle;
-use lazyguard_core::trace::Lane;
+use lazyguard_core::trace::{Lane, Payload};
 use lazyguard_core::Nanos;
 use std::collections::HashMap;
 
@@ -22,8 +23,14 @@ impl Collectives {
     /// Those in a recording; `None` where it has none.
     pub fn of(opened: &Opened) -> Result<Option<Self>, Failure> {
         let strings = opened.recording.strings();
+        let graphs =
+            || strings.graphs().flat_map(|(_, at, graph)| graph.of(NodeKind::Kernel).map(move |part| (part, at)));
+        let is_in_a_graph = |part: &GraphPart, at| {
+            strings.function(part.what as u32, at).and_then(|function| function.name).is_some_and(waits_for_peers)
+        };
         // Most programs have none, and their records need not be read again.
-        if !strings.functions().any(|(.., function)| function.name.is_some_and(waits_for_peers)) {
+        let any = strings.functions().any(|(.., function)| function.name.is_some_and(waits_for_peers));
+        if !any && !graphs().any(|(part, at)| is_in_a_graph(part, at)) {
             return Ok(None);
         }
         // Launches are in two lanes: those that load are rare events.
@@ -35,19 +42,30 @@ impl Collectives {
         opened.each_record(|entry| {
             let record = &entry.record;
             let succeeded = record.result == 0 && record.returned != 0;
-            if record.entry_point.class() != Class::Launch || !record.submitted() || !succeeded {
+            if !record.submitted() || !succeeded {
                 return Ok(());
             }
-            let function = strings.function(record.function, record.meant_at());
-            let Some(name) = function.and_then(|function| function.name).filter(|name| waits_for_peers(name)) else {
-                return Ok(());
+            let named = |number: u32, at: Nanos| {
+                strings.function(number, at).and_then(|function| function.name).filter(|name| waits_for_peers(name))
             };
-            let number = match numbers.get(name) {
+            let name = match (record.entry_point.class(), record.payload()) {
+                (Class::Launch, _) => named(record.function, record.meant_at()).map(demangle),
+                (Class::GraphLaunch, Payload::Graph(handle)) => {
+                    strings.graph(handle, record.entered).and_then(|graph| {
+                        let mut kernels = graph.of(NodeKind::Kernel);
+                        let kernel = kernels.find_map(|part| named(part.what as u32, record.entered))?;
+                        Some(format!("a graph with {}", demangle(kernel)))
+                    })
+                }
+                _ => None,
+            };
+            let Some(name) = name else { return Ok(()) };
+            let number = match numbers.get(&name) {
                 Some(number) => *number,
                 None => {
                     let number = u16::try_from(found.kernels.len()).unwrap_or(u16::MAX);
-                    found.kernels.push(demangle(name));
-                    numbers.insert(name.to_owned(), number);
+                    found.kernels.push(name.clone());
+                    numbers.insert(name, number);
                     number
                 }
             };

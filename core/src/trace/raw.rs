@@ -90,7 +90,7 @@ pub struct Communication {
     /// The communicator's number in the recording, or 0 where it has none.
     pub communicator: u32,
     /// Its number among the collectives of the communicator, the first is 1; of a send or receive, among those of the
-    /// communicator. 0 of another call.
+    /// communicator. 0 of another call, and of what was captured.
     pub number: u32,
     /// Elements, as the program passed them.
     pub count: u64,

@@ -17,6 +17,7 @@ use crate::lookup::driver::Handle;
 use crate::lookup::nccl::{rank_and_count, IN_PROGRESS, SUCCESS};
 use lazyguard_core::api::Class;
 use lazyguard_core::state::Communicator;
+use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::{Communication, Kind, Lane, RawPayload, Record};
 use lazyguard_core::Nanos;
 use std::cell::Cell;
@@ -60,6 +61,7 @@ impl Call {
             result,
             entered: self.entered,
             returned: self.guard.now(),
+            flags: self.about.flags,
             stream: self.about.stream,
             context: self.about.context.min(0xffff) as u16,
             caller: self.caller.address as u64,
@@ -292,10 +294,13 @@ fn operation(
             if !call.enters(communicator) {
                 return false;
             }
-            call.on_stream(stream);
+            call.submits_to(stream);
+            // What is captured runs with the graph, which ranks may capture at different times and as often as they like.
+            let is_captured = call.about.flags & flag::CAPTURED != 0;
+            let counted = communicator.filter(|_| !is_captured);
             let short = |number: i32| u16::try_from(number).ok();
             let about = Communication {
-                number: communicator.map_or(0, |one| count(&one, call.entered)),
+                number: counted.map_or(0, |one| count(&one, call.entered)),
                 count: about.count as u64,
                 data_type: short(about.data_type).unwrap_or(u16::MAX),
                 operator: short(about.operator),
@@ -322,7 +327,8 @@ fn operation(
                 }
                 return;
             }
-            if let (Some(one), Class::Collective) = (of.get(), call.entry_point.class()) {
+            let counted = of.get().filter(|_| call.about.flags & flag::CAPTURED == 0);
+            if let (Some(one), Class::Collective) = (counted, call.entry_point.class()) {
                 one.refused_collective();
             }
             call.push_communication(of.get(), Communication::default(), result);

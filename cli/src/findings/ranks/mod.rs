@@ -47,5 +47,11 @@ pub(super) fn compare(processes: &[Process]) -> Option<Ranks> {
     if ranks.len() < 2 {
         return None;
     }
-    waits::compare(&ranks).or_else(|| kernels::compare(&ranks))
+    let by_calls = waits::compare(&ranks);
+    // Collectives in graphs are no calls.
+    if by_calls.as_ref().is_none_or(|ranks| !ranks.names_one()) {
+        let by_kernels = kernels::compare(&ranks);
+        return by_kernels.filter(|ranks| by_calls.is_none() || ranks.names_one()).or(by_calls);
+    }
+    by_calls
 }

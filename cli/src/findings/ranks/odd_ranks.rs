@@ -95,6 +95,11 @@ pub struct Ranks {
 }
 
 impl Ranks {
+    /// Whether some rank is not where the others are, or is blocked by itself.
+    pub const fn names_one(&self) -> bool {
+        !self.behind.is_empty() || !self.different.is_empty() || !self.blocked.is_empty()
+    }
+
     /// A sentence about nothing further.
     pub const fn new(sentence: String, compared_by: ComparedBy) -> Self {
         Self {
