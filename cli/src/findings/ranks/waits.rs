@@ -488,3 +488,7 @@ impl NamedCommunicator {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "waits_tests.rs"]
+mod tests;

@@ -92,7 +92,8 @@ fn lazyguard_run_is_the_same_as_preloading() {
         (Some(0), "released by occupancy\n", ""),
         "{cuda}"
     );
-    let folder = out.join(format!("rank0-{}", only_process_in(&out)));
+    let of_run = lazyguard_e2e::only_run_in(&out);
+    let folder = of_run.join(format!("rank0-{}", only_process_in(&of_run)));
     assert!(folder.join("run.json").is_file(), "the program ran without the guard");
     let plain = run("sh").args(["-c", "echo \"$1\"; exit 3", "sh", "--help me"]).finish();
     assert_eq!((plain.code, plain.stdout.as_str(), plain.stderr.as_str()), (Some(3), "--help me\n", ""), "{plain}");
