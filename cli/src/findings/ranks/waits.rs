@@ -91,8 +91,10 @@ pub(super) fn compare(ranks: &BTreeMap<u64, &Process>) -> Option<Ranks> {
         .find(|(rank, wait)| matches!(wait.within, In::Collective(_)) && blocked_behind_its_own(ranks[rank]).is_some());
     // A collective that was called differently is the cause of everything behind it.
     let differs = of_reached().find(|(_, wait)| matches!(wait.within, In::Different(_)));
-    let ends_at_one = |wait: &Wait| wait.on.iter().any(|rank| !waits.contains_key(rank));
-    let is_behind = of_reached().find(|(_, wait)| ends_at_one(wait));
+    // The wait that is nearest to the rank that waits for none.
+    let is_first = |rank: &u64| !waits.contains_key(rank);
+    let nearest = of_reached().find(|(_, wait)| wait.on.iter().all(is_first));
+    let is_behind = nearest.or_else(|| of_reached().find(|(_, wait)| wait.on.iter().any(is_first)));
     if let Some((_, wait)) = differs.or(holds_up).or(is_behind) {
         return Some(job.told(wait, &waits));
     }
