@@ -17,7 +17,7 @@ import guard  # noqa: E402
 from tools import ROOT, TARGET, Failure  # noqa: E402
 
 MOST_MIB = 60
-SCRIPTS = ("gpu-check", "bench", "lib/checks.py", "lib/corpus.py", "lib/gpu_probe.py", "lib/guard.py", "lib/hazards.py",
+SCRIPTS = ("gpu-check", "bench", "lib/checks.py", "lib/corpus.py", "lib/frameworks.py", "lib/gpu_probe.py", "lib/guard.py", "lib/hazards.py",
            "lib/processes.py", "lib/ranks.py", "lib/runs.py", "lib/tools.py")
 MARK = "lazyguard-kit"
 # Beside the programs of programs.json.
@@ -41,7 +41,7 @@ def contents():
         for kind in entry["kinds"]:
             files.append(guard.program_path(name, kind, entry).relative_to(ROOT))
             shared_runtime |= kind == "runtime-shared"
-    files += sorted(path.relative_to(ROOT) for path in (ROOT / "testapps" / "frameworks").glob("*.py"))
+    files += sorted(path.relative_to(ROOT) for path in (ROOT / "testapps" / "frameworks").rglob("*.py"))
     # The source of a corpus program states the expected result.
     files += [path.relative_to(ROOT) for path in corpus.SOURCES.glob("*/*.cpp")]
     # Names of one file, which corpus.path_of makes anew there.

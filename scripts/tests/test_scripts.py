@@ -437,6 +437,18 @@ class TheResultsPage(Folder):
         for row in ("| `scripts/demo` | 90 s | 120 s | 170 s |   | PASS |", "| `scripts/test` | 700 s | 600 s | 170 s | 9 passed, 0 failed | MISS |"):
             self.assertIn(row + "\n", page.read_text())
 
+    def test_checks_of_frameworks_are_kept_beside_each_other_each_as_a_table(self):
+        page = self.write("RESULTS.md", "# Results\n")
+        for kind, title in (("frameworks", "Programs of PyTorch, CuPy, Triton and JAX"), ("ranks", "Jobs of two ranks, PyTorch and NCCL")):
+            report = {**self.REPORT, "command": f"scripts/gpu-check --{kind}", kind: [], "table": [[f"{kind}: a", "", "exit 117, 9.0 s", "LG202 k", "PASS"]]}
+            del report["no_harm"]
+            self.assertEqual(self.results(report, page).returncode, 0)
+            self.assertEqual(self.results({**report, "command": report["command"] + " --programs a", "date": "2026-03-04"}, page).returncode, 1)
+            self.assertIn(f"## {title}: NVIDIA X1, driver 580.1\n", page.read_text())
+            self.assertTrue((page.parent / "results" / f"gpu-check-{kind}-nvidia-x1-580.1.json").is_file())
+        self.assertEqual(page.read_text().count("| a | exit 117, 9.0 s | LG202 k | PASS |\n"), 2)
+        self.assertNotIn("2026-03-04", page.read_text())
+
     def test_what_is_no_result_of_a_card_is_refused(self):
         page = self.write("RESULTS.md", "# Results\n")
         partial = {key: value for key, value in self.REPORT.items() if key != "no_harm"}

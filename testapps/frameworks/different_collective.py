@@ -1,6 +1,6 @@
 # The third collective of rank 0 is an all-reduce, that of rank 1 an all-gather.
 # code: LG208
-# blame: rank 1 has launched ncclDevKernel_AllGather_
+# blame: as collective 3 of communicator 0, rank 0 called AllReduce of 1,048,576 float32, sum, and rank 1 AllGather of 1,048,576 float32\.$
 import torch
 from job import dist, rank, values
 

@@ -1,7 +1,6 @@
 # Rank 1 fails before its fifth all-reduce and ends at once; its launcher does not end the other rank.
 # code: LG208
-# blame: rank 1 has not launched collective 5 (ncclDevKernel_AllReduce_Sum_f32_
-# doing: and was killed or ended without an exit
+# blame: rank 1 has not called collective 5 of communicator 0 \(AllReduce of 1,048,576 float32, sum\), and was killed or ended without an exit; rank 0 waits in it\.$
 import os
 import sys
 

@@ -12,3 +12,7 @@ store = dist.distributed_c10d._get_default_store()
 
 def values():
     return torch.ones(1 << 20, device="cuda")
+
+
+def small_network():
+    return torch.nn.Sequential(torch.nn.Linear(256, 512), torch.nn.ReLU(), torch.nn.Linear(512, 1)).cuda()

@@ -1,6 +1,6 @@
 # Each rank uses two process groups, in another order than the other, and synchronizes in between.
 # code: LG208
-# blame: rank 1 has launched ncclDevKernel_AllGather_
+# blame: ranks wait for each other: (rank 0 waits in collective 2 of communicator 1 for rank 1|rank 1 waits in collective 2 of communicator 2 for rank 0|; ){3}\.
 import torch
 from job import dist, rank, values
 

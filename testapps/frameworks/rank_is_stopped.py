@@ -1,0 +1,16 @@
+# Rank 1 is stopped, as by a debugger or a scheduler, before its fifth all-reduce.
+# code: LG208
+# blame: rank 1 has not called collective 5 of communicator 0 \(AllReduce of 1,048,576 float32, sum\), and did not answer when it was asked for a report; rank 0 waits in it\.$
+import os
+import signal
+
+import torch
+from job import dist, rank, values
+
+x = values()
+for step in range(8):
+    if rank == 1 and step == 4:
+        torch.cuda.synchronize()
+        os.kill(os.getpid(), signal.SIGSTOP)
+    dist.all_reduce(x)
+torch.cuda.synchronize()
