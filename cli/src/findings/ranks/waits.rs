@@ -3,7 +3,7 @@
 //! | a rank has called | and waits for the ranks that |
 //! |---|---|
 //! | collective K of a communicator | have called fewer than K on it, or another one as that number |
-//! | a send or receive, the Kth to or from that rank | have called its other end fewer than K times |
+//! | a send or receive, the Kth to or from that rank | have called its other end fewer than K times, or with another size as the Kth |
 //! | the call that makes a communicator | have not come to that call |
 //!
 //! Each is a fact: such a call cannot have ended. Of those of one rank the first one counts, because later ones may wait behind it. From
@@ -20,7 +20,9 @@ use super::odd_ranks::{
 use crate::findings::collect::{Course, Process};
 use crate::findings::communications::{Called, Communications, Member, Peer};
 use crate::findings::hangs::ranks_in_words;
-use lazyguard_core::api::Class;
+use lazyguard_core::api::{ordinal, Class};
+use lazyguard_core::report::arguments_in_words;
+use lazyguard_core::trace::Communication;
 use lazyguard_core::Nanos;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,6 +35,8 @@ enum In {
     Different(u64),
     /// This send to, or receive from, a rank of the communicator.
     Exchange(Peer, u64),
+    /// The same, and the other end has another size or type.
+    Unequal(Peer, u64),
     /// The call that makes the communicator.
     Creation,
     /// A split of the communicator.
@@ -90,7 +94,7 @@ pub(super) fn compare(ranks: &BTreeMap<u64, &Process>) -> Option<Ranks> {
     let holds_up = of_reached()
         .find(|(rank, wait)| matches!(wait.within, In::Collective(_)) && blocked_behind_its_own(ranks[rank]).is_some());
     // A collective that was called differently is the cause of everything behind it.
-    let differs = of_reached().find(|(_, wait)| matches!(wait.within, In::Different(_)));
+    let differs = of_reached().find(|(_, wait)| matches!(wait.within, In::Different(_) | In::Unequal(..)));
     // The wait that is nearest to the rank that waits for none.
     let is_first = |rank: &u64| !waits.contains_key(rank);
     let nearest = of_reached().find(|(_, wait)| wait.on.iter().all(is_first));
@@ -189,13 +193,15 @@ impl<'a> Job<'a> {
             let (other, member) = of_rank(peer.rank)?;
             let is_complete = calls(self.ranks.get(&other)?).is_some_and(|calls| calls.complete);
             let back = Peer { rank: u16::try_from(own_rank).ok()?, sends: !peer.sends };
-            let met = member.exchanges.get(&back).map_or(0, |(count, _)| *count);
-            (is_complete && met < *count).then(|| Wait {
-                at: newest.at,
-                id: own.id,
-                within: In::Exchange(*peer, met + 1),
-                on: vec![other],
-            })
+            let its = member.exchanges.get(&back);
+            let met = its.map_or(0, |(count, _)| *count);
+            let is_unequal = met == *count && its.is_some_and(|(_, its)| amount(its) != amount(newest));
+            let within = match is_unequal {
+                true => In::Unequal(*peer, *count),
+                false if met < *count => In::Exchange(*peer, met + 1),
+                false => return None,
+            };
+            is_complete.then(|| Wait { at: newest.at, id: own.id, within, on: vec![other] })
         });
         unmet.min_by_key(|wait| wait.at)
     }
@@ -332,10 +338,29 @@ impl<'a> Job<'a> {
                     [OddRank { doing: Some(doing), .. }] => format!(", {doing}"),
                     _ => String::new(),
                 };
-                let (odd, times) = (named(&ranks.behind), lazyguard_core::api::ordinal(count));
+                let (odd, times) = (named(&ranks.behind), ordinal(count));
                 ranks.sentence = format!(
                     "{odd} has not called the {times} {missing} rank {waiter} on {of}{doing}; rank {waiter} waits in its {waiting}."
                 );
+            }
+            In::Unequal(peer, count) => {
+                let waiter = waits.iter().find(|(_, other)| other.id == wait.id && other.within == wait.within);
+                let waiter = waiter.map_or(0, |(rank, _)| *rank);
+                let other = wait.on.first().copied().unwrap_or(0);
+                let said = |rank: u64, sends: bool| {
+                    let members = self.members(wait.id).find(|(its, _)| *its == rank);
+                    let mut exchanges = members.into_iter().flat_map(|(_, member)| &member.exchanges);
+                    let own = exchanges.find(|(its, (calls, _))| its.sends == sends && *calls == count);
+                    let amount = own.map(|(_, (_, called))| amount_in_words(called)).unwrap_or_default();
+                    format!("rank {rank} {} {amount}", if sends { "sends" } else { "receives" })
+                };
+                ranks.sentence = format!(
+                    "in their {} exchange on {of}, {}, and {}.",
+                    ordinal(count),
+                    said(waiter, peer.sends),
+                    said(other, !peer.sends)
+                );
+                ranks.different = vec![self.odd(waiter, wait.id, None), self.odd(other, wait.id, None)];
             }
             In::Creation | In::Split => {
                 let call = match wait.within {
@@ -371,7 +396,9 @@ impl<'a> Job<'a> {
         let of = self.named(wait.id).in_words();
         match wait.within {
             In::Collective(number) | In::Different(number) => format!("collective {number} of {of}"),
-            In::Exchange(peer, _) => format!("{} of {of}", if peer.sends { "ncclSend" } else { "ncclRecv" }),
+            In::Exchange(peer, _) | In::Unequal(peer, _) => {
+                format!("{} of {of}", if peer.sends { "ncclSend" } else { "ncclRecv" })
+            }
             In::Creation => format!("the making of {of}"),
             In::Split => format!("ncclCommSplit of {of}"),
         }
@@ -384,9 +411,13 @@ impl<'a> Job<'a> {
             let on = ranks_in_words(wait.on.clone());
             Some(format!("rank {rank} waits in {} for {on}", self.within_in_words(wait)))
         });
+        let of_circle: Vec<_> = circle.iter().filter_map(|rank| waits.get(rank)).collect();
+        let crossed = of_circle.iter().all(|wait| matches!(wait.within, In::Collective(_)))
+            && of_circle.iter().any(|wait| wait.id != of_circle[0].id);
         let sentence = format!(
-            "ranks wait for each other: {}. They use communicators in different orders.",
-            each.collect::<Vec<_>>().join("; ")
+            "ranks wait for each other: {}.{}",
+            each.collect::<Vec<_>>().join("; "),
+            if crossed { " They use communicators in different orders." } else { "" }
         );
         let mut ranks = Ranks::new(sentence, ComparedBy::Communicators);
         ranks.different =
@@ -465,6 +496,16 @@ impl<'a> Job<'a> {
             self.members(largest).filter_map(|(_, member)| Some(u64::from(member.rank?.0))).collect();
         (0..u64::from(size(&largest))).filter(|rank| !there.contains(rank) && !self.ranks.contains_key(rank)).collect()
     }
+}
+
+/// How much a send or receive moves.
+fn amount(called: &Called) -> (u64, u16) {
+    (called.about.count, called.about.data_type)
+}
+
+fn amount_in_words(called: &Called) -> String {
+    let about = Communication { root: None, operator: None, ..called.about };
+    arguments_in_words(called.entry_point, &about)
 }
 
 /// What most ranks have called; of several what the lowest rank has.

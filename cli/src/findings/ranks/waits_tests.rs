@@ -138,6 +138,14 @@ fn a_send_without_its_receive_is_told_unless_records_are_gone() {
         sentence(&ranks),
         "rank 1 has not called the 3rd ncclRecv from rank 0 on communicator 0; rank 0 waits in its ncclSend."
     );
+    let mut unequal = [waits(of(0, 1, true, 2)), waits(of(1, 0, false, 2))];
+    for (_, newest) in unequal[1].communications.as_mut().unwrap().members[0].exchanges.values_mut() {
+        newest.about.count = 32;
+    }
+    assert_eq!(
+        sentence(&unequal),
+        "in their 2nd exchange on communicator 0, rank 0 sends 64 float32, and rank 1 receives 32 float32."
+    );
     ranks[1].communications.as_mut().unwrap().complete = false;
     assert!(sentence(&ranks).starts_with("every rank that could be compared"), "{}", sentence(&ranks));
 }

@@ -79,13 +79,17 @@ fn trap_03_no_thread_starts_before_cu_init() {
 
 /// Trap 7: the library hooks exact names only, and `lazyguard symbols` lists them.
 #[test]
-fn trap_07_only_names_of_the_driver_are_exported() {
+fn trap_07_only_names_of_the_driver_and_of_nccl_are_exported() {
     let output = Command::new(command()).arg("symbols").output().unwrap_or_else(|error| panic!("{error}"));
     let symbols = String::from_utf8_lossy(&output.stdout).into_owned();
     let names: Vec<_> = symbols.lines().collect();
     let unique: BTreeSet<_> = names.iter().collect();
     assert!(names.len() > 100 && unique.len() == names.len(), "{} names, {} different", names.len(), unique.len());
-    assert!(names.iter().all(|name| name.starts_with("cu") && name[2..].starts_with(|c: char| c.is_ascii_uppercase())));
+    let is_known = |name: &&str| {
+        let rest = name.strip_prefix("cu").or_else(|| name.strip_prefix("nccl"));
+        rest.is_some_and(|rest| rest.starts_with(|letter: char| letter.is_ascii_uppercase()))
+    };
+    assert!(names.iter().all(is_known), "{names:?}");
 }
 
 /// Trap 8: a library that needs CUDA could not be preloaded into everything.
