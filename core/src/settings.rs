@@ -7,6 +7,7 @@
 //! Must not: read the environment itself (the pairs are an argument), or fail.
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 
 /// Which functions are loaded before they are first launched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -484,6 +485,17 @@ pub fn literal_folder(folder: &str) -> String {
     folder.replace('%', "%%")
 }
 
+/// The part of `LAZYGUARD_OUT` that is the same for all processes that are given it: what stands before the first part with a field. It is
+/// empty where that is the first one.
+pub fn common_folder(template: &str) -> PathBuf {
+    let has_field = |part: &str| {
+        let part = part.replace("%%", "");
+        ["%h", "%p", "%r", "%t"].iter().any(|field| part.contains(field))
+    };
+    let parts: Vec<_> = template.split_inclusive('/').take_while(|part| !has_field(part)).collect();
+    PathBuf::from(parts.concat().replace("%%", "%"))
+}
+
 /// Fills in the `%` fields of `LAZYGUARD_OUT`. An unknown field stays as it was written.
 pub fn expand_folder(template: &str, facts: &FolderFacts<'_>) -> String {
     let mut folder = String::with_capacity(template.len() + 16);
@@ -634,6 +646,21 @@ mod tests {
         let facts = FolderFacts { host: "node7", process: 42, rank: None, start_seconds: 99 };
         for folder in ["/out/100%", "/out/%p", "/plain", "/%%"] {
             assert_eq!(expand_folder(&literal_folder(folder), &facts), folder);
+        }
+    }
+
+    #[test]
+    fn what_processes_have_in_common_ends_before_the_first_part_that_differs() {
+        for (template, common) in [
+            ("/out/rank%r-%p", "/out"),
+            ("/out/%h/x/%p", "/out"),
+            ("/out", "/out"),
+            ("/100%%/a%%p/%p", "/100%/a%p"),
+            ("/%t", "/"),
+            ("out/%%%p", "out"),
+            ("rank%r", ""),
+        ] {
+            assert_eq!(common_folder(template), PathBuf::from(common), "{template}");
         }
     }
 

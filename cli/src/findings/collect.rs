@@ -168,6 +168,8 @@ pub(super) struct Process {
     pub communications: Option<Communications>,
     /// Its answer to the newest request for a report.
     pub dump: Option<DumpReport>,
+    /// The launches in its recording.
+    pub launches: u64,
     /// Whether it is known to have ended.
     pub has_ended: bool,
     /// See [`Process::names`].
@@ -237,6 +239,13 @@ impl Process {
     /// Hazards that the guard did not prevent.
     pub fn met(&self) -> usize {
         self.hazards.iter().filter(|seen| !seen.hazard.prevented).count()
+    }
+
+    /// Whether it has launched anything, or called NCCL, after its answer to the newest request for a report. Polling does not count.
+    pub fn went_on_after_its_dump(&self) -> bool {
+        let Some(dump) = &self.dump else { return true };
+        let newest_call = self.communications.as_ref().and_then(Communications::newest_call);
+        self.launches > dump.launches || newest_call.is_some_and(|at| at > dump.hang.snapshot.at)
     }
 
     /// The worst first.
@@ -320,6 +329,8 @@ pub(super) fn process(run: &Run) -> Process {
         (found.process, found.program, found.rank) = (facts.process, facts.program.clone(), facts.rank.clone());
         found.host.clone_from(&facts.host);
         found.driver_version = i32::try_from(facts.driver_version).unwrap_or(0);
+        let launches = opened.recording.threads().iter().map(|thread| thread.launches);
+        found.launches = launches.fold(facts.former_launches, u64::saturating_add);
         (found.armed_unix_nanos, found.nanos) = (facts.armed_unix_nanos, facts.last_seen);
         found.ended = opened.state_in_words();
         let is_gone = opened.live_process().is_none();

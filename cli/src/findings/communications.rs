@@ -156,6 +156,13 @@ impl Communications {
         self.members.iter().find(|member| member.id == id && id != 0)
     }
 
+    /// When the newest collective, send or receive was called.
+    pub(super) fn newest_call(&self) -> Option<Nanos> {
+        let exchanges = |member: &Member| member.exchanges.values().map(|(_, newest)| newest.at).max();
+        let newest = |member: &Member| member.calls.back().map(|called| called.at).max(exchanges(member));
+        self.members.iter().filter_map(newest).max()
+    }
+
     /// The process's rank in the communicator with the most ranks.
     pub(super) fn rank_in_the_largest(&self) -> Option<u64> {
         let ranks = self.members.iter().filter_map(|member| member.rank);

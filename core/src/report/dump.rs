@@ -17,7 +17,7 @@ const MOST_CALLS: usize = 32;
 pub struct DumpReport {
     /// 1; raised when a key changes its meaning or goes away.
     pub schema: u32,
-    /// The number of the request that this answers.
+    /// The number of the request that this answers; of the newest one before, where a hang of another process has asked.
     pub request: u64,
     /// How long a call may take before it is looked into, in nanoseconds; 0 is never.
     pub hang_after_nanos: Nanos,

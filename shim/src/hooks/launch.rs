@@ -302,6 +302,7 @@ mod tests {
             loader: Loader::default(),
             folder: None,
             requests: Requests::new(None, &backing),
+            marker: None,
             backing,
             heartbeat: Heartbeat::default(),
             mappings: Mappings::default(),

@@ -11,6 +11,7 @@ use crate::record::hazards::Hazards;
 use crate::record::heartbeat::Heartbeat;
 use crate::record::log::{self, Log};
 use crate::record::mappings::Mappings;
+use crate::record::marker::Marker;
 use crate::record::recording::Backing;
 use crate::record::reports::Reports;
 use crate::record::requests::Requests;
@@ -111,6 +112,7 @@ fn build(initialised: Initialised) {
         recorder.add_setting(0, &format!("{name}={value}"));
     }
     let requests = Requests::new(folder.as_ref(), &backing);
+    let marker = Marker::of(folder.as_ref());
     let guard: &'static Guard = Box::leak(Box::new(Guard {
         loader: Loader::default(),
         folder,
@@ -120,6 +122,7 @@ fn build(initialised: Initialised) {
         log: Log::new(settings.log),
         reports: Reports::default(),
         requests,
+        marker,
         hazards: Hazards::default(),
         process: Process {
             settings,

@@ -9,6 +9,7 @@ use super::hazards::Hazards;
 use super::heartbeat::Heartbeat;
 use super::log::Log;
 use super::mappings::Mappings;
+use super::marker::Marker;
 use super::recording::Backing;
 use super::reports::Reports;
 use super::requests::Requests;
@@ -38,6 +39,8 @@ pub struct Guard {
     pub reports: Reports,
     /// Requests for a report.
     pub requests: Requests,
+    /// The job's marker, where the process is of a job.
+    pub marker: Option<Marker>,
     /// The hazards.
     pub hazards: Hazards,
 }

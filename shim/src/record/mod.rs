@@ -11,6 +11,7 @@
 //! | [`hazards`] | the hazards of the process |
 //! | [`reports`] | the report that is open |
 //! | [`requests`] | requests for a report |
+//! | [`marker`] | the job's marker, by which a hang of one process has the others report |
 //! | `summary` | the summary of the run |
 //! | [`run_folder`] | the run folder |
 //! | `cleanup` | private folders of earlier processes that are left behind |
@@ -30,6 +31,7 @@ pub mod hazards;
 pub mod heartbeat;
 pub mod log;
 pub mod mappings;
+pub mod marker;
 pub mod recording;
 pub mod reports;
 pub mod requests;

@@ -50,13 +50,15 @@ impl Requests {
         }
     }
 
-    /// Answers a request, if there is a new one, by what `report` says of this moment.
+    /// Answers a request, if there is a new one, by what `report` says of this moment; and without a request, as the last one, where another
+    /// process of the job hangs (`for_a_hang`).
     ///
     /// The last one comes before the process is ended: it is answered at once, and again with what `python` says, which may take seconds.
     pub fn serve(
         &self,
         process: &Process,
         folder: Option<&RunFolder>,
+        for_a_hang: bool,
         report: impl FnOnce() -> Option<HangReport>,
         python: fn() -> Option<String>,
     ) {
@@ -71,20 +73,31 @@ impl Requests {
         if !self.announced.swap(true, Ordering::Relaxed) {
             recorder.answered(1);
         }
-        let Some(asked) = asked.filter(|&number| number != self.answered.load(Ordering::Relaxed)) else { return };
+        let answered = self.answered.load(Ordering::Relaxed);
+        let asked = asked.filter(|&number| number != answered);
+        if asked.is_none() && !for_a_hang {
+            return;
+        }
         let Some(report) = report() else { return };
-        let mut dump = DumpReport::new(asked, process.settings.hang_after_nanos, process.tracker.counts(), report);
+        let mut dump = DumpReport::new(
+            asked.unwrap_or(answered),
+            process.settings.hang_after_nanos,
+            process.tracker.counts(),
+            report,
+        );
         // A failed write is not retried: the command sees the number of the answer, and finds no answer.
         let write = |dump: &DumpReport| {
             let _ = folder.replace(DUMP_TEXT, dump.text().as_str()).and_then(|()| folder.replace(DUMP, &dump.json()));
         };
         write(&dump);
-        if is_last(asked) {
+        if for_a_hang || asked.is_some_and(is_last) {
             dump.hang.python = python();
             write(&dump);
         }
-        self.answered.store(asked, Ordering::Relaxed);
-        recorder.answered(asked);
+        if let Some(asked) = asked {
+            self.answered.store(asked, Ordering::Relaxed);
+            recorder.answered(asked);
+        }
     }
 
     /// Stops answering, and removes what is of use only while the process lives. Waits for an answer in progress, but not for long.

@@ -36,6 +36,7 @@ pub struct RunFolder {
     /// Whether the user or `lazyguard run` removes it, and the process does not.
     stays: bool,
     asked_for: bool,
+    shared: Option<PathBuf>,
 }
 
 impl RunFolder {
@@ -47,9 +48,13 @@ impl RunFolder {
         let is_gone = |root: &str| fs::metadata(root).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
         let is_over = || environment::get(RUN_ROOT).is_some_and(|root| is_gone(&root));
         match template.filter(|_| !(is_for_a_run_alone() && is_over())) {
-            None => Self::private(process).map(|path| Self { path, stays: false, asked_for: false }),
+            None => Self::private(process).map(|path| Self { path, stays: false, asked_for: false, shared: None }),
             Some(template) => match Self::wanted(template, process) {
-                Ok(path) => Some(Self { path, stays: true, asked_for: !is_for_a_run_alone() }),
+                Ok(path) => {
+                    let asked_for = !is_for_a_run_alone();
+                    let shared = if asked_for { shared_folder(template) } else { None };
+                    Some(Self { path, stays: true, asked_for, shared })
+                }
                 Err(error) => Self::instead_of(template, process, &error),
             },
         }
@@ -67,10 +72,10 @@ impl RunFolder {
         let for_others = environment::get(RUN_OTHER_USERS).filter(|place| !place.is_empty());
         let there = for_others.map(|place| Self::wanted(&(settings::literal_folder(&place) + own), process));
         if let Some(Ok(path)) = there {
-            return Some(Self { path, stays: true, asked_for: !is_for_a_run_alone() });
+            return Some(Self { path, stays: true, asked_for: !is_for_a_run_alone(), shared: None });
         }
         complain("`lazyguard run` sees nothing of this process");
-        Self::private(process).map(|path| Self { path, stays: false, asked_for: false })
+        Self::private(process).map(|path| Self { path, stays: false, asked_for: false, shared: None })
     }
 
     fn wanted(template: &str, process: u32) -> io::Result<PathBuf> {
@@ -162,6 +167,11 @@ impl RunFolder {
         self.asked_for
     }
 
+    /// The folder that all processes of the job have in common, where the user has named one.
+    pub fn shared(&self) -> Option<&Path> {
+        self.shared.as_deref()
+    }
+
     /// Removes the folder, unless it is to stay.
     pub fn remove_unless_asked_for(&self) {
         if !self.stays {
@@ -186,6 +196,19 @@ pub fn is_for_a_run_alone() -> bool {
     let out = environment::get(OUT).unwrap_or_default();
     let private = Path::new(&root).iter().any(|part| part.to_string_lossy().starts_with(PRIVATE_RUN));
     private && out.starts_with(&settings::literal_folder(&root))
+}
+
+/// What the processes of a job have in common of this template's folder. A `lazyguard run` that a launcher has started once a rank has a
+/// folder named by the rank in that of the job.
+fn shared_folder(template: &str) -> Option<PathBuf> {
+    let folder = std::path::absolute(Path::new(".").join(settings::common_folder(template))).ok()?;
+    let is_named =
+        |path: &Path, prefix| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(prefix));
+    let is_of_a_run = environment::get(RUN_ROOT).is_some_and(|root| folder == Path::new(&root));
+    match folder.parent() {
+        Some(job) if is_of_a_run && is_named(&folder, "rank") && is_named(job, "job-") => Some(job.to_owned()),
+        _ => Some(folder),
+    }
 }
 
 const OUT: &str = "LAZYGUARD_OUT";

@@ -5,15 +5,18 @@
 //! Must not: wait for a thread of the program's.
 
 use super::guard::Guard;
+use super::marker::Marker;
 use crate::runtime::own_memory;
 use crate::runtime::process::retired;
 use lazyguard_core::report::HangReport;
+use lazyguard_core::sync::lock;
 
 /// The body of the thread. `report` makes the report of this moment, which a request asks for, and
 /// `python` gives the stacks of a Python program.
 pub fn run(guard: &'static Guard, report: fn(&'static Guard) -> Option<HangReport>, python: fn() -> Option<String>) {
     leave_descriptors();
     let folder = guard.folder.as_ref();
+    guard.marker.iter().for_each(Marker::begin);
     guard.heartbeat.beat(guard, &guard.backing);
     guard.mappings.note(guard);
     while !guard.log.is_finished() && !retired() {
@@ -21,9 +24,22 @@ pub fn run(guard: &'static Guard, report: fn(&'static Guard) -> Option<HangRepor
         guard.heartbeat.beat(guard, &guard.backing);
         guard.mappings.note_if_due(guard);
         own_memory::look_for_a_filter();
-        guard.requests.serve(guard, folder, || report(guard), python);
+        let for_a_hang = guard.marker.as_ref().is_some_and(|marker| marker.is_raised(guard.now()));
+        if for_a_hang {
+            keep_recording(guard);
+        }
+        guard.requests.serve(guard, folder, for_a_hang, || report(guard), python);
         guard.hazards.write_news(guard, folder);
         guard.log.follow(guard, folder);
+    }
+}
+
+/// A recording in memory would be lost with the process, if the whole job is killed for the hang.
+fn keep_recording(guard: &Guard) {
+    let ended = lock(&guard.reports.ended);
+    if let (Some(folder), false) = (&guard.folder, *ended) {
+        // The answer goes into the same folder, and says as much without it.
+        let _ = guard.backing.save(folder);
     }
 }
 

@@ -30,7 +30,8 @@ pub fn is_file_or_missing(path: &Path) -> bool {
     fs::symlink_metadata(path).map_or_else(|error| error.kind() == io::ErrorKind::NotFound, |about| about.is_file())
 }
 
-fn open_with(path: &Path, options: &mut OpenOptions, flags: i32) -> io::Result<File> {
+/// Opens what these options say, without waiting.
+pub fn open_with(path: &Path, options: &mut OpenOptions, flags: i32) -> io::Result<File> {
     // Looked at before, since opening a device may do something to it, and again, since it may have been exchanged meanwhile.
     if fs::metadata(path).is_ok_and(|about| !about.is_file()) {
         return Err(no_file());

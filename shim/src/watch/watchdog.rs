@@ -315,6 +315,9 @@ impl Watch {
         self.reports += 1;
         if report.status == Status::Hang {
             guard.reports.count_hang();
+            if let Some(marker) = &guard.marker {
+                marker.raise(guard.id, &guard.rank);
+            }
         }
         let (calls, running) = threads_of(guard, &report);
         report.stacks = stacks::save(guard, &calls, &running);

@@ -19,9 +19,15 @@ impl Folder {
         Self(path.to_owned())
     }
 
-    /// The run folder that is the only entry of a folder.
+    /// The run folder that is the only one in a folder. Beside it may lie the marker of a job.
     pub fn only_one_in(parent: &Path) -> Self {
-        let entries: Vec<_> = fs::read_dir(parent).into_iter().flatten().flatten().map(|e| e.path()).collect();
+        let entries: Vec<_> = fs::read_dir(parent)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|e| e.path())
+            .filter(|path| path.is_dir())
+            .collect();
         assert_eq!(entries.len(), 1, "one run folder was expected in {}, found {entries:?}", parent.display());
         Self(entries[0].clone())
     }

@@ -6,6 +6,7 @@ use crate::findings::collect::{Course, Process, Stood};
 use lazyguard_core::api::Call;
 use lazyguard_core::diagnose::{Code, Culprit, ThreadActivity};
 use lazyguard_core::report::HangReport;
+use std::collections::BTreeMap;
 
 /// The hang of a process that has not ended by itself.
 pub(super) fn standing(process: &Process) -> Option<&HangReport> {
@@ -27,8 +28,42 @@ pub(super) fn own_verdict(process: &Process) -> Option<String> {
     Some(format!("{}: {}", verdict.code, verdict.sentence.trim_end_matches('.')))
 }
 
+/// The clocks of two machines differ by no more than this, in nanoseconds.
+const CLOCKS_DIFFER: u64 = 10_000_000_000;
+
+/// What is known of the requests for a report that the processes of a job have had.
+pub(super) struct Asked {
+    /// Whether one has answered that the run has ended.
+    by_the_run: bool,
+    /// When the first hang was reported, in nanoseconds since 1970. Then every process of the job was asked that shares its folder.
+    at_the_hang: Option<u64>,
+}
+
+impl Asked {
+    pub(super) fn of(ranks: &BTreeMap<u64, &Process>) -> Self {
+        let answered = |process: &&Process| process.course == Course::Killed && process.dump.is_some();
+        Self {
+            by_the_run: ranks.values().any(answered),
+            at_the_hang: ranks.values().filter_map(|process| process.hang()).map(unix_nanos).min(),
+        }
+    }
+
+    /// The answer of a process that says what it did instead. The run has asked all of them right before it ended them; another answer has
+    /// to be one to the hang, and the process must not have gone on since.
+    fn answer<'a>(&self, process: &'a Process) -> Option<&'a HangReport> {
+        let answer = &process.dump.as_ref()?.hang;
+        let is_to_the_hang =
+            || self.at_the_hang.is_some_and(|hang| unix_nanos(answer).saturating_add(CLOCKS_DIFFER) >= hang);
+        (process.course == Course::Killed || is_to_the_hang() && !process.went_on_after_its_dump()).then_some(answer)
+    }
+}
+
+fn unix_nanos(report: &HangReport) -> u64 {
+    report.armed_unix_nanos.saturating_add(report.snapshot.at)
+}
+
 /// What a rank does that has not joined.
-pub(super) fn doing(process: &Process, others_answered: bool) -> Option<String> {
+pub(super) fn doing(process: &Process, asked: &Asked) -> Option<String> {
     if let Some(why) = own_verdict(process) {
         return Some(format!("and is blocked: {why}"));
     }
@@ -37,24 +72,20 @@ pub(super) fn doing(process: &Process, others_answered: bool) -> Option<String> 
         Course::Killed => false,
         Course::Well | Course::Unknown => process.has_ended,
     };
-    if ended_itself {
+    let answer = asked.answer(process);
+    if ended_itself && answer.is_none() {
         return Some(format!("and {}", process.ended));
     }
     let report = process.stood.as_ref().map(|stood| stood.report());
-    // The run has asked all of them right before it ended them. An older answer says nothing of this hang.
-    if process.course != Course::Killed {
-        return None;
-    }
-    let asked = process.dump.as_ref().map(|dump| &dump.hang);
-    let Some(asked) = asked else {
-        return (others_answered && report.is_none())
+    let Some(answer) = answer else {
+        return (process.course == Course::Killed && asked.by_the_run && report.is_none())
             .then(|| "and did not answer when it was asked for a report".to_owned());
     };
-    if let Some(call) = call_in_progress(asked) {
+    if let Some(call) = call_in_progress(answer) {
         return Some(format!("and was in {call}"));
     }
-    let python = report.into_iter().chain([asked]).find_map(|report| report.python.as_deref());
-    Some(format!("and its main thread {}", main_thread(process, asked, python)))
+    let python = report.into_iter().chain([answer]).find_map(|report| report.python.as_deref());
+    Some(format!("and its main thread {}", main_thread(process, answer, python)))
 }
 
 /// The driver call that a process was in; polling is none.

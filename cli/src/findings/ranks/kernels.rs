@@ -7,9 +7,9 @@
 //! Must not: guess. A rank whose oldest records have been overwritten is not compared, and is named. Communicators, sizes, and collectives
 //! in graphs are not seen: a kernel's name and its number are all that is compared.
 
-use super::doing::{culprit, doing, own_verdict};
+use super::doing::{culprit, doing, own_verdict, Asked};
 use super::odd_ranks::{behind_sentence, have, named, waits_in_it, BlockedRank, ComparedBy, OddRank, Ranks};
-use crate::findings::collect::{Course, Process};
+use crate::findings::collect::Process;
 use std::collections::BTreeMap;
 
 /// Compares these ranks. `None` where none hangs in a collective.
@@ -29,7 +29,7 @@ pub(super) fn compare(ranks: &BTreeMap<u64, &Process>) -> Option<Ranks> {
     let most = complete().filter_map(|process| Some(process.collectives.as_ref()?.launches.len())).max()?;
     let index = (first..most).find(|index| !agree(*index)).unwrap_or(first);
     let kernel = most_common(at(index).flatten())?.to_owned();
-    let answered = ranks.values().any(|process| process.course == Course::Killed && process.dump.is_some());
+    let asked = Asked::of(ranks);
     let (mut behind, mut different, mut joined) = (Vec::new(), Vec::new(), Vec::new());
     let (mut blocked, mut not_compared) = (Vec::new(), Vec::new());
     for (&rank, process) in ranks {
@@ -41,7 +41,7 @@ pub(super) fn compare(ranks: &BTreeMap<u64, &Process>) -> Option<Ranks> {
             process: process.process,
             launched: launched as u64,
             collective,
-            doing: doing(process, answered),
+            doing: doing(process, &asked),
         };
         match its {
             _ if !can_be_compared(process) => not_compared.push(rank),

@@ -13,11 +13,11 @@
 //!
 //! Must not: compare the clocks of two processes.
 
-use super::doing::{culprit, doing, own_verdict, standing};
+use super::doing::{culprit, doing, own_verdict, standing, Asked};
 use super::odd_ranks::{
     behind_sentence, have, named, waits_in_it, BlockedRank, ComparedBy, NamedCommunicator, OddRank, RankGroup, Ranks,
 };
-use crate::findings::collect::{Course, Process};
+use crate::findings::collect::Process;
 use crate::findings::communications::{Called, Communications, Member, Peer};
 use crate::findings::hangs::ranks_in_words;
 use lazyguard_core::api::{ordinal, Class};
@@ -243,7 +243,6 @@ impl<'a> Job<'a> {
 
     fn odd(&self, rank: u64, id: u64, collective: Option<String>) -> OddRank {
         let process = self.ranks.get(&rank).copied();
-        let answered = self.ranks.values().any(|other| other.course == Course::Killed && other.dump.is_some());
         let its = self.members(id).find(|(other, _)| *other == rank);
         OddRank {
             rank,
@@ -251,7 +250,7 @@ impl<'a> Job<'a> {
             launched: its.map_or(0, |(_, member)| member.collectives),
             collective,
             doing: match process {
-                Some(process) => doing(process, answered),
+                Some(process) => doing(process, &Asked::of(self.ranks)),
                 None => Some("and has left no recording".to_owned()),
             },
         }

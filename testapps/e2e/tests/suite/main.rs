@@ -48,6 +48,7 @@ mod foreign_names;
 mod hazard_files;
 mod left_behind;
 mod lists;
+mod marker;
 mod nccl;
 mod on_hang;
 mod ranks;

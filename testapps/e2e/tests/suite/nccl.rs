@@ -1,6 +1,7 @@
 //! Jobs of several ranks that use NCCL, the simulated one: that the guard changes nothing for them, that each fault hangs its job, and
 //! which rank the report names.
 
+use crate::marker::answered;
 use crate::run_passes_on::{send, under};
 use lazyguard_e2e::{command, library, root, Outcome, Run, Running, Work};
 use std::fs;
@@ -66,12 +67,12 @@ fn named() -> Vec<(&'static str, &'static [&'static str], String)> {
     ]
 }
 
-fn program(name: &str) -> String {
+pub(crate) fn program(name: &str) -> String {
     root().join("target/ranks").join(name).to_string_lossy().into_owned()
 }
 
 /// A shell that starts all ranks and waits for them. It fails where one of them does.
-fn job(work: &Work, program_name: &str, ranks: u32, arguments: &str) -> [String; 3] {
+pub(crate) fn job(work: &Work, program_name: &str, ranks: u32, arguments: &str) -> [String; 3] {
     let shared = work.path().join(format!("shared-{program_name}-{ranks}-{}", arguments.replace(' ', "-")));
     let (program, shared) = (program(program_name), shared.to_string_lossy().into_owned());
     // Each run of it begins without the file of an earlier one.
@@ -84,7 +85,7 @@ fn job(work: &Work, program_name: &str, ranks: u32, arguments: &str) -> [String;
     ["sh".to_owned(), "-c".to_owned(), script]
 }
 
-fn bare<'w>(work: &'w Work, job: &[String; 3]) -> Run<'w> {
+pub(crate) fn bare<'w>(work: &'w Work, job: &[String; 3]) -> Run<'w> {
     Run::new(work, &job[0]).args(&job[1..])
 }
 
@@ -217,7 +218,7 @@ fn random_jobs_hang_or_end_as_they_are_described() {
     end_or_hang(jobs);
 }
 
-fn report(folder: &Path) -> String {
+pub(crate) fn report(folder: &Path) -> String {
     let output = Command::new(command()).arg("report").arg(folder).output().unwrap_or_else(|error| panic!("{error}"));
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
@@ -250,7 +251,7 @@ fn start_faulty(work: &Work, fault: &str, options: &[&str]) -> Running {
 
 /// Starts a job of four ranks whose last one sleeps instead of its collective, waits until all of them stand still and `is_time`, and kills
 /// them as a scheduler does: no process says anything at its end. The report of what is left.
-fn killed(run: Run<'_>, out: &Path, is_time: impl Fn(&str) -> bool) -> String {
+pub(crate) fn killed(run: Run<'_>, out: &Path, is_time: impl Fn(&str) -> bool) -> String {
     let mut running = run.start();
     running.until("that all stand still", Duration::from_secs(30), |running| {
         let (said, heard) = (running.stdout(), running.stderr());
@@ -264,7 +265,7 @@ fn killed(run: Run<'_>, out: &Path, is_time: impl Fn(&str) -> bool) -> String {
 }
 
 /// Whether each rank that waits has reported its hang.
-fn have_reported(said: &str) -> bool {
+pub(crate) fn have_reported(said: &str) -> bool {
     let hangs = |rank: u32| said.lines().any(|line| line.contains("HANG") && line.contains(&format!(" rank {rank} ")));
     (0..3).all(hangs)
 }
@@ -273,18 +274,20 @@ fn have_reported(said: &str) -> bool {
 fn ranks_that_are_killed_leave_what_their_report_needs() {
     let work = Work::new(lazyguard_e2e::this_test!());
     let behind = format!(
-        "rank 3 has not called {TWELFTH} (AllReduce of 1,024 float32, sum), and was killed or ended without an exit; ranks 0-2 wait in it."
+        "rank 3 has not called {TWELFTH} (AllReduce of 1,024 float32, sum), and its main thread was waiting, in no driver call; ranks 0-2 wait in it."
     );
+    let have_answered = |said: &str, out: &Path| have_reported(said) && answered(out, "rank3-");
     let job = job(&work, "nccl_job", 4, "steps skip");
 
     let out = work.path().join("out-preload");
     let alone = bare(&work, &job).set("LD_PRELOAD", library()).set("LAZYGUARD_OUT", out.join("rank%r-%p"));
-    let said = killed(alone.hang_after("400ms"), &out, have_reported);
+    let said = killed(alone.hang_after("400ms"), &out, |said| have_answered(said, &out));
     assert_eq!(said.lines().nth(2), Some(behind.as_str()), "{said}");
 
     let out = work.path().join("out-run");
     let folder = out.to_string_lossy().into_owned();
-    let said = killed(under(&work, &["--hang-after", "400ms", "--out", &folder], &job), &out, have_reported);
+    let run = under(&work, &["--hang-after", "400ms", "--out", &folder], &job);
+    let said = killed(run, &out, |said| have_answered(said, &out));
     assert_eq!(said.lines().nth(2), Some(behind.as_str()), "{said}");
 }
 

@@ -1,0 +1,226 @@
+//! The marker of a job: a file by which a process that hangs has the other processes of its job leave what they do.
+//!
+//! `lazyguard run` asks its descendants itself. Processes that other launchers or other machines have started share only the folder that
+//! `LAZYGUARD_OUT` names; the marker lies there, with the job's name in its own.
+//!
+//! Protocol: the log's thread makes the file, empty, unless it is there. The watchdog writes a line into it when it reports a hang: the
+//! time, the machine, the process and its rank; the last one wins. The log's threads of the others see other content than before, and
+//! answer as they answer the last request for a report ([`super::requests`]).
+//!
+//! Each look opens the file and closes it: at an open, a network file system asks its server, whereas an open descriptor shows for up
+//! to a minute what the client has kept. Besides, the guard holds no file open.
+//!
+//! Must not: believe a file that another user can write, be used on a thread of the program's, or say anything where the folder cannot
+//! be written.
+
+use super::run_folder::{self, RunFolder};
+use crate::runtime::{clock, files};
+use lazyguard_core::settings;
+use lazyguard_core::sync::lock;
+use lazyguard_core::Nanos;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+/// What its name begins with.
+const NAME: &str = ".lazyguard-hang";
+
+/// A hang is seen within two seconds.
+const LOOK_EVERY: Nanos = 1_500_000_000;
+
+/// The ranks of a job report one hang one after the other: for so long after an answer, no other one is made.
+const ONE_HANG: Nanos = 60_000_000_000;
+
+/// The most answers of a process. For Python's stacks it is forked.
+const MOST_ANSWERS: u32 = 3;
+
+/// The most that is read of the file.
+const MOST_BYTES: u64 = 1024;
+
+/// See the module.
+pub struct Marker {
+    path: PathBuf,
+    seen: Mutex<Seen>,
+}
+
+#[derive(Default)]
+struct Seen {
+    content: Vec<u8>,
+    next_look: Nanos,
+    answers: u32,
+    quiet_until: Nanos,
+}
+
+impl Marker {
+    /// The marker of the job of this process; `None` where the process is no rank of a job, or shares no folder with the others.
+    pub fn of(folder: Option<&RunFolder>) -> Option<Self> {
+        let folder = folder?.shared()?;
+        run_folder::rank()?;
+        // A folder such as `/tmp`, of which every user has a part.
+        let is_everybodys = fs::metadata(folder).is_ok_and(|about| about.mode() & 0o1002 == 0o1002);
+        let job = settings::job(|name| std::env::var(name).ok());
+        (!is_everybodys).then(|| Self::in_folder(folder, job.as_deref()))
+    }
+
+    fn in_folder(folder: &Path, job: Option<&str>) -> Self {
+        // Hidden: the folder is the user's, and may hold more than runs.
+        let name = job.map_or_else(|| NAME.to_owned(), |job| format!("{NAME}-{job}"));
+        Self { path: folder.join(name), seen: Mutex::default() }
+    }
+
+    /// Makes the file, unless it is there, and notes its content: an earlier hang.
+    pub fn begin(&self) {
+        // Where this fails, there is nothing to see until another process makes it.
+        let _ = self.open(&mut writing());
+        lock(&self.seen).content = self.read().unwrap_or_default();
+    }
+
+    /// Whether another process has reported a hang since the last look, and an answer is due.
+    pub fn is_raised(&self, now: Nanos) -> bool {
+        let mut seen = lock(&self.seen);
+        if seen.answers == MOST_ANSWERS || now < seen.next_look {
+            return false;
+        }
+        seen.next_look = now + LOOK_EVERY;
+        let Ok(content) = self.read() else { return false };
+        if content == seen.content {
+            return false;
+        }
+        seen.content = content;
+        if now < seen.quiet_until {
+            return false;
+        }
+        seen.quiet_until = now + ONE_HANG;
+        seen.answers += 1;
+        true
+    }
+
+    /// This process hangs: the others are to leave what they do.
+    pub fn raise(&self, process: u32, rank: &str) {
+        let now = clock::unix_nanos() + clock::now();
+        let line = format!("{now} {} {process} {rank}\n", run_folder::host_name());
+        let mut seen = lock(&self.seen);
+        let written = self.open(&mut writing()).and_then(|mut file| {
+            file.write_all(line.as_bytes())?;
+            file.set_len(line.len() as u64)
+        });
+        if written.is_ok() {
+            seen.content = line.into_bytes();
+        }
+    }
+
+    fn read(&self) -> io::Result<Vec<u8>> {
+        let mut content = Vec::new();
+        self.open(OpenOptions::new().read(true))?.take(MOST_BYTES).read_to_end(&mut content)?;
+        Ok(content)
+    }
+
+    /// Opens the file if no other user but the superuser can write it.
+    fn open(&self, options: &mut OpenOptions) -> io::Result<File> {
+        let file = files::open_with(&self.path, options, libc::O_NOFOLLOW)?;
+        let about = file.metadata()?;
+        // SAFETY: takes no arguments and cannot fail.
+        let user = unsafe { libc::geteuid() };
+        match [user, 0].contains(&about.uid()) && about.mode() & 0o022 == 0 {
+            true => Ok(file),
+            false => Err(io::Error::other("another user can write it")),
+        }
+    }
+}
+
+fn writing() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false).mode(0o600);
+    options
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{symlink, PermissionsExt as _};
+
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("lazyguard-marker-{name}-{}", std::process::id()));
+            fs::create_dir(&path).unwrap();
+            Self(path)
+        }
+
+        /// A process's marker, which has begun.
+        fn marker(&self, job: Option<&str>) -> Marker {
+            let marker = Marker::in_folder(&self.0, job);
+            marker.begin();
+            marker
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    const SECOND: Nanos = 1_000_000_000;
+
+    #[test]
+    fn a_hang_is_seen_by_the_others_of_the_job_and_not_by_the_process_itself() {
+        let folder = Folder::new("seen");
+        let [hangs, other, later] = [(); 3].map(|()| folder.marker(Some("slurm-17")));
+        let foreign = folder.marker(Some("slurm-18"));
+        assert!(!other.is_raised(0));
+        hangs.raise(4242, "0");
+        later.begin();
+        assert!(!other.is_raised(SECOND), "it looks again too soon");
+        assert!(other.is_raised(2 * SECOND));
+        for (marker, at) in [(&hangs, 0), (&foreign, 0), (&later, 0), (&other, 4 * SECOND)] {
+            assert!(!marker.is_raised(at), "{}", marker.path.display());
+        }
+        other.raise(4243, "1");
+        assert!(hangs.is_raised(6 * SECOND) && !other.is_raised(6 * SECOND));
+    }
+
+    #[test]
+    fn a_hang_that_many_ranks_report_is_answered_once_and_a_process_answers_three_times() {
+        let folder = Folder::new("often");
+        let (hangs, other) = (folder.marker(None), folder.marker(None));
+        let answers = (0..100).filter(|again| {
+            hangs.raise(4242, &again.to_string());
+            other.is_raised(again * 10 * SECOND)
+        });
+        assert_eq!(answers.collect::<Vec<_>>(), [0, 6, 12]);
+    }
+
+    #[test]
+    fn what_another_user_can_write_and_what_is_no_file_is_not_believed() {
+        let folder = Folder::new("trust");
+        let marker = folder.marker(None);
+        assert!(marker.read().is_ok());
+        for mode in [0o620, 0o602, 0o666] {
+            fs::set_permissions(&marker.path, fs::Permissions::from_mode(mode)).unwrap();
+            assert!(marker.read().is_err() && marker.open(&mut writing()).is_err(), "{mode:o}");
+        }
+        fs::remove_file(&marker.path).unwrap();
+        fs::write(folder.0.join("file"), "another hang\n").unwrap();
+        symlink(folder.0.join("file"), &marker.path).unwrap();
+        assert!(marker.read().is_err() && marker.open(&mut writing()).is_err(), "a link");
+        fs::remove_file(&marker.path).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(&marker.path).status().unwrap().success());
+        assert!(marker.read().is_err() && marker.open(&mut writing()).is_err(), "a FIFO");
+        assert!(!marker.is_raised(0));
+        marker.raise(4242, "0");
+        assert_eq!(fs::read(folder.0.join("file")).unwrap(), b"another hang\n");
+    }
+
+    #[test]
+    fn a_folder_that_is_gone_costs_nothing() {
+        let folder = Folder::new("gone");
+        let marker = folder.marker(None);
+        fs::remove_dir_all(&folder.0).unwrap();
+        marker.raise(4242, "0");
+        assert!(!marker.is_raised(0) && !folder.0.exists());
+    }
+}
