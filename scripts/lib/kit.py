@@ -17,7 +17,7 @@ import guard  # noqa: E402
 from tools import ROOT, TARGET, Failure  # noqa: E402
 
 MOST_MIB = 60
-SCRIPTS = ("gpu-check", "bench", "lib/checks.py", "lib/corpus.py", "lib/frameworks.py", "lib/gpu_probe.py", "lib/guard.py", "lib/hazards.py",
+SCRIPTS = ("gpu-check", "gpu-atlas", "bench", "lib/atlas.py", "lib/checks.py", "lib/corpus.py", "lib/frameworks.py", "lib/gpu_probe.py", "lib/guard.py", "lib/hazards.py",
            "lib/processes.py", "lib/ranks.py", "lib/runs.py", "lib/tools.py")
 MARK = "lazyguard-kit"
 # Beside the programs of programs.json.
@@ -46,6 +46,7 @@ def contents():
     files += [path.relative_to(ROOT) for path in corpus.SOURCES.glob("*/*.cpp")]
     # Names of one file, which corpus.path_of makes anew there.
     files += [path.relative_to(ROOT) for path in corpus.files()]
+    files += [Path("target/atlas/atlas")]
     files += [Path("target/apps") / name for name in ALSO]
     files += [Path("target/bench") / name for name in MEASURING]
     files += sorted(path.relative_to(ROOT) for path in (TARGET / "apps").glob("lib*.so"))

@@ -1,0 +1,206 @@
+"""The atlas of the driver's functions: asks testapps/atlas, and reads, writes and compares tables.
+
+Must not take a call that did not come back for one that returned: a process that ends within a situation has that in its cell.
+"""
+
+import subprocess
+from collections import Counter, namedtuple
+from concurrent.futures import ThreadPoolExecutor
+
+from tools import ROOT, TARGET, Failure
+
+PROGRAM = TARGET / "atlas" / "atlas"
+TABLES = ROOT / "testapps" / "simdriver" / "ground-truth"
+DEVIATIONS = TABLES / "atlas-deviations.tsv"
+SITUATIONS = ("idle", "spin", "wait", "wait_blocking", "load", "capture_thread_local", "capture_global", "capture_blocking",
+              "capture_elsewhere")
+PATIENCE_MS = 700
+PATIENCE_SIMULATED_MS = 250
+# For what differs, asked again by itself: a machine that is busy makes no difference.
+PATIENCE_AGAIN_MS = 2000
+LIMIT_S = 90
+COLUMNS = ("function", "variant", "notes", "idle_us", *SITUATIONS)
+EXPLANATION = """\
+# What does each function of the driver do while something else is in flight in its context?
+# {heading}
+# Situations, each a column: idle: nothing is in flight. spin: a kernel spins on a non-blocking stream. wait: a cuStreamWaitValue32 is not
+# satisfied on a non-blocking stream; wait_blocking: on a stream created with CU_STREAM_DEFAULT. load: a kernel spins, and another thread
+# is blocked in the first launch of a library's kernel behind it. capture_*: this thread captures on a stream: capture_thread_local and
+# capture_global by mode, capture_blocking on a CU_STREAM_DEFAULT stream; capture_elsewhere: another thread does, in global mode.
+# Cells: returns; stalls: returns, and a kernel launched afterwards on another stream does not start until what is in flight has ended;
+# blocks: returns when that has ended; hangs: not even then; crashes: the process ended there; unprepared: what the call needs could not be
+# made; +ends: the capture is invalid afterwards. Behind a colon: the error. The variant says how the call is made; - is the usual way.
+# Notes: blocks: beside the kernel or the wait. blocks_on_default_stream: beside the wait on a blocking stream alone. context_lock: beside the
+# load alone. stalls. loads: a function is loaded by it. ends_capture. refused: by an error, in a capture, which goes on. returns: none of these.
+"""
+
+Call = namedtuple("Call", "function variant")
+# once: each situation in a process of its own.
+Listed = namedtuple("Listed", "call once")
+LeftOut = namedtuple("LeftOut", "function reason")
+# word: as in the table, with "+ends"; error: "" or a name without CUDA_ERROR_.
+Cell = namedtuple("Cell", "word error")
+Row = namedtuple("Row", "idle_us cells loads")
+
+
+def listed(environment):
+    """The calls of the program, and the functions that it leaves out."""
+    result = subprocess.run([str(PROGRAM), "LIST"], env=environment, capture_output=True, text=True, timeout=LIMIT_S)
+    if result.returncode != 0:
+        raise Failure(f"{PROGRAM.name} LIST: {result.stderr.strip()}")
+    calls, left_out = [], []
+    for line in result.stdout.splitlines():
+        function, variant, what = line.split("\t")
+        if what.startswith("called"):
+            calls.append(Listed(Call(function, variant), what == "called once"))
+        else:
+            left_out.append(LeftOut(function, what))
+    return calls, left_out
+
+
+def run(call, situations, environment):
+    """What the program printed in one process, and how it ended: {situation: (Cell, us, loads)}, the situation it was in, the status."""
+    command = [str(PROGRAM), "RUN", call.function, call.variant, *situations]
+    process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        output, _ = process.communicate(timeout=LIMIT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        output, _ = process.communicate()
+    seen, inside = {}, None
+    for line in output.splitlines():
+        words = line.split()
+        if len(words) == 2 and words[0] == "at":
+            inside = words[1]
+        elif len(words) == 5 and words[0] == inside:
+            error = "" if words[2] == "CUDA_SUCCESS" else words[2].removeprefix("CUDA_ERROR_")
+            seen[inside], inside = (Cell(words[1], error), float(words[3]), words[4]), None
+    return seen, inside, process.returncode
+
+
+def ask_one(listed_call, environment):
+    """One call in every situation: in one process as far as it comes, the rest in further ones."""
+    call, once = listed_call
+    left, seen = list(SITUATIONS), {}
+    while left:
+        more, inside, status = run(call, left[:1] if once else left, environment)
+        if not more and inside is None:
+            # It came to no situation: no context, or no room on the card.
+            inside, status = left[0], f"{status} before"
+        seen.update(more)
+        if inside is not None:
+            seen[inside] = (Cell("crashes", str(status)), 0.0, "-")
+        if seen.get("idle", (Cell("", ""),))[0].word in ("unprepared", "crashes"):
+            # What cannot be made while nothing is in flight cannot be made at all.
+            seen.update({situation: seen["idle"] for situation in left if situation not in seen})
+        left = [situation for situation in left if situation not in seen]
+    return Row(seen["idle"][1], {situation: seen[situation][0] for situation in SITUATIONS}, seen["idle"][2])
+
+
+def ask(calls, environment, jobs, patience_ms, progress=lambda text: None):
+    environment = dict(environment, ATLAS_PATIENCE_MS=str(patience_ms))
+    rows = {}
+    with ThreadPoolExecutor(jobs) as pool:
+        for entry, row in zip(calls, pool.map(lambda entry: ask_one(entry, environment), calls)):
+            rows[entry.call] = row
+            if len(rows) % 50 == 0:
+                progress(f"{len(rows)} calls")
+    return rows
+
+
+def notes(row):
+    word = {situation: cell.word for situation, cell in row.cells.items()}
+    blocked = ("blocks", "hangs")
+    found = []
+    if word["idle"] in ("unprepared", "crashes"):
+        return word["idle"]
+    if word["spin"] in blocked or word["wait"] in blocked:
+        found.append("blocks")
+    elif word["wait_blocking"] in blocked:
+        found.append("blocks_on_default_stream")
+    elif word["load"] in blocked:
+        found.append("context_lock")
+    if "stalls" in (word["spin"], word["wait"]):
+        found.append("stalls")
+    if row.loads == "loads":
+        found.append("loads")
+    captures = [cell for situation, cell in row.cells.items() if situation.startswith("capture_")]
+    if any(cell.word.endswith("+ends") for cell in captures):
+        found.append("ends_capture")
+    elif any(cell.error.startswith("STREAM_CAPTURE") for cell in captures):
+        found.append("refused")
+    return ",".join(found) or "returns"
+
+
+def written(cell):
+    return f"{cell.word}:{cell.error}" if cell.error else cell.word
+
+
+def table(heading, rows, left_out):
+    lines = [EXPLANATION.format(heading=heading).rstrip(), "\t".join(COLUMNS)]
+    for call, row in sorted(rows.items()):
+        cells = [written(row.cells[situation]) for situation in SITUATIONS]
+        lines.append("\t".join([call.function, call.variant, notes(row), f"{row.idle_us:.1f}", *cells]))
+    lines += [f"{entry.function}\t-\t{entry.reason}" for entry in sorted(left_out)]
+    return "\n".join(lines) + "\n"
+
+
+def read(path):
+    """{Call: {column: text}} of the calls in a table."""
+    lines = [line.split("\t") for line in path.read_text().splitlines() if line and not line.startswith("#")]
+    if not lines or tuple(lines[0]) != COLUMNS:
+        raise Failure(f"{path}: not a table of the atlas")
+    return {Call(line[0], line[1]): dict(zip(COLUMNS, line)) for line in lines[1:] if len(line) == len(COLUMNS)}
+
+
+def summary(rows, left_out):
+    counts = Counter(note for row in rows.values() for note in notes(row).split(","))
+    yield f"{len(rows)} calls, {len(left_out)} functions not called: " + ", ".join(f"{note} {count}" for note, count in sorted(counts.items()))
+    for call, row in sorted(rows.items()):
+        if row.cells["idle"].error:
+            yield f"  {call.function} ({call.variant}), idle: {written(row.cells['idle'])}"
+
+
+def deviations():
+    """{(function, variant, situation): what the simulated driver does instead} of the file that says why."""
+    found = {}
+    for line in DEVIATIONS.read_text().splitlines():
+        if line and not line.startswith("#"):
+            function, variant, situation, instead, _reason = line.split("\t")
+            found[function, variant, situation] = instead
+    return found
+
+
+def differences(call, row, expected, known):
+    """(situation, expected, seen) of each cell that is otherwise than the table, or than the known deviation."""
+    for situation in SITUATIONS:
+        key = (call.function, call.variant, situation)
+        wanted = known.get(key, expected[call][situation])
+        seen = written(row.cells[situation])
+        if seen != wanted:
+            yield situation, wanted, seen
+
+
+def played(row):
+    return row.cells["idle"].error != "NOT_SUPPORTED"
+
+
+def compare(calls, rows, expected, environment):
+    """Prints each difference that is there again when asked alone, and the count. Functions that the driver does not play are no cells."""
+    known = deviations()
+    passed = failed = 0
+    not_played = [call for call, row in rows.items() if not played(row) and expected[call]["idle"] != written(row.cells["idle"])]
+    for entry in calls:
+        call, row = entry.call, rows[entry.call]
+        if call in not_played:
+            continue
+        if any(differences(call, row, expected, known)):
+            row = ask([entry], environment, 1, PATIENCE_AGAIN_MS)[call]
+        found = list(differences(call, row, expected, known))
+        for situation, wanted, seen in found:
+            print(f"{call.function} ({call.variant}), {situation}: expected {wanted}, seen {seen}")
+        failed += len(found)
+        passed += len(SITUATIONS) - len(found)
+    print(f"{len(not_played)} calls are not played")
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed or not passed else 0
