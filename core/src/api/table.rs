@@ -12,7 +12,7 @@
 //! `lazyguard symbols --ids` prints those in use.
 //!
 //! Arguments are declared by size and kind: `Handle` and `Ptr` are pointers, and `u64` is a `CUdeviceptr` or an eight-byte
-//! structure passed by value. Enums cross as integers, so the shim passes on unchanged a value that this build does not know.
+//! structure passed by value; `IpcHandle` is one of 64 bytes. Enums cross as integers, so the shim passes on unchanged a value that this build does not know.
 
 /// Calls `$callback!` with every row of the table.
 #[macro_export]
@@ -106,6 +106,27 @@ macro_rules! with_driver_api {
                 => context::waits_for_context();
             {
                 21 cuCtxGetLimit cuCtxGetLimit 3010 legacy;
+            }
+            Query (flags: u32)
+                => context::waits_for_context();
+            {
+                259 cuCtxSetFlags cuCtxSetFlags 12010 legacy;
+            }
+            Query (dev: i32, flags: u32)
+                => context::waits_for_context();
+            {
+                260 cuDevicePrimaryCtxSetFlags cuDevicePrimaryCtxSetFlags 7000 legacy;
+                261 cuDevicePrimaryCtxSetFlags_v2 cuDevicePrimaryCtxSetFlags 11000 legacy;
+            }
+            Query (peer_context: Handle, flags: u32)
+                => context::waits_for_context();
+            {
+                262 cuCtxEnablePeerAccess cuCtxEnablePeerAccess 4000 legacy;
+            }
+            Query (peer_context: Handle)
+                => context::waits_for_context();
+            {
+                263 cuCtxDisablePeerAccess cuCtxDisablePeerAccess 4000 legacy;
             }
             EventRecord (context: Handle, event: Handle)
                 => event::record_context(context, event);
@@ -656,6 +677,47 @@ macro_rules! with_driver_api {
                 150 cuMemFreeHost cuMemFreeHost 2000 legacy;
                 151 cuMemHostUnregister cuMemHostUnregister 4000 legacy;
             }
+
+            // Virtual memory, and memory of other processes
+            Query (ptr: u64, size: usize, offset: usize, handle: u64, flags: u64)
+                => context::waits_for_context();
+            {
+                264 cuMemMap cuMemMap 10020 legacy;
+            }
+            Query (ptr: u64, size: usize)
+                => context::waits_for_context();
+            {
+                265 cuMemUnmap cuMemUnmap 10020 legacy;
+                266 cuMemAddressFree cuMemAddressFree 10020 legacy;
+            }
+            Query (ptr: u64, size: usize, desc: Ptr, count: usize)
+                => context::waits_for_context();
+            {
+                267 cuMemSetAccess cuMemSetAccess 10020 legacy;
+            }
+            Query (handle: u64)
+                => context::waits_for_context();
+            {
+                268 cuMemRelease cuMemRelease 10020 legacy;
+            }
+            Query (device_pointer: Ptr, handle: IpcHandle, flags: u32)
+                => context::waits_for_context();
+            {
+                269 cuIpcOpenMemHandle cuIpcOpenMemHandle 4010 legacy;
+                270 cuIpcOpenMemHandle_v2 cuIpcOpenMemHandle 11000 legacy;
+            }
+            Query (device_pointer: u64)
+                => context::waits_for_context();
+            {
+                271 cuIpcCloseMemHandle cuIpcCloseMemHandle 4010 legacy;
+            }
+            Query (event: Ptr, handle: IpcHandle)
+                => context::waits_for_context();
+            {
+                272 cuIpcOpenEventHandle cuIpcOpenEventHandle 4010 legacy;
+            }
+
+            // Allocation in stream order
             AllocateAsync (device_pointer: Ptr, bytesize: usize, stream: Handle)
                 => copy::allocates(bytesize, device_pointer, stream);
             {

@@ -20,6 +20,11 @@ use std::ffi::c_void;
 /// A pointer of the program's; what it points to depends on the function.
 type Ptr = *mut c_void;
 
+/// `CUipcMemHandle` or `CUipcEventHandle`, which the driver takes by value.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct IpcHandle([u8; 64]);
+
 const fn null() -> Handle {
     std::ptr::null_mut()
 }
