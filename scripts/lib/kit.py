@@ -1,4 +1,4 @@
-"""Lays out the kit: the repository's own tree in small, so that gpu-check and bench are the same in both.
+"""Lays out the kit: the repository's own tree in small, so that gpu-check, gpu-atlas and bench are the same in both.
 
 Must not take anything along that they do not use, nor leave files of an earlier kit behind.
 """
@@ -68,7 +68,7 @@ def empty(folder):
             raise Failure(f"{folder} is there, is not empty and is no kit: name another folder")
         shutil.rmtree(folder)
     folder.mkdir(parents=True)
-    (folder / MARK).write_text("Made by scripts/gpu-kit. Run scripts/gpu-check or scripts/bench --card here, on a machine with a GPU.\n")
+    (folder / MARK).write_text("Made by scripts/gpu-kit. Run scripts/gpu-check, scripts/gpu-atlas or scripts/bench --card here, on a machine with a GPU.\n")
 
 
 def main():
@@ -85,7 +85,7 @@ def main():
         largest = sorted(files, key=lambda path: -(folder / path).stat().st_size)[:5]
         raise Failure(f"{size:.1f} MiB is over the limit of {MOST_MIB} MiB; the largest: " + ", ".join(
             f"{path} {(folder / path).stat().st_size / 2**20:.1f}" for path in largest))
-    print(f"{folder}: {len(files)} files, {size:.1f} MiB; there: scripts/gpu-check, scripts/bench --card")
+    print(f"{folder}: {len(files)} files, {size:.1f} MiB; there: scripts/gpu-check, scripts/gpu-atlas, scripts/bench --card")
 
 
 try:

@@ -157,10 +157,10 @@ void loading_calls() {
   CALL(cuOccupancyMaxActiveClusters, "cold", b.new_module(), cuOccupancyMaxActiveClusters(out<int>(), b.unloaded, kept(cluster())));
 
   CALL_ONCE(cuLinkCreate, "-", NOTHING, cuLinkCreate(0, nullptr, nullptr, &b.link));
-  CALL(cuLinkAddData, "-", b.new_link(), link_ptx(b));
-  CALL(cuLinkAddFile, "-", b.new_link(), link_file(b));
-  CALL(cuLinkComplete, "-", (b.new_link(), must(link_ptx(b))), cuLinkComplete(b.link, out<void *>(), out<size_t>()));
-  CALL(cuLinkDestroy, "-", b.new_link(), cuLinkDestroy(b.link));
+  CALL_ONCE(cuLinkAddData, "-", b.new_link(), link_ptx(b));
+  CALL_ONCE(cuLinkAddFile, "-", b.new_link(), link_file(b));
+  CALL_ONCE(cuLinkComplete, "-", (b.new_link(), must(link_ptx(b))), cuLinkComplete(b.link, out<void *>(), out<size_t>()));
+  CALL_ONCE(cuLinkDestroy, "-", b.new_link(), cuLinkDestroy(b.link));
 }
 
 }  // namespace atlas

@@ -23,6 +23,7 @@
 #include <cstdio>
 #include <cstring>
 #include <functional>
+#include <future>
 #include <map>
 #include <memory>
 #include <thread>
@@ -84,33 +85,28 @@ Milliseconds patience_of_caller() {
 const Milliseconds kPatience = patience_of_caller(), kProbe = kPatience / 2;
 constexpr Milliseconds kAfterRelease(5000);
 
-bool wait_for(const std::atomic<bool> &done, Clock::duration longest) {
-  const auto end = Clock::now() + longest;
-  while (!done && Clock::now() < end) std::this_thread::sleep_for(std::chrono::microseconds(200));
-  return done;
-}
-
 // Something done on a thread of its own, which may not come back.
 class Aside {
  public:
-  Aside(CUcontext context, std::function<void()> work) : state_(std::make_shared<State>()) {
+  Aside(CUcontext context, std::function<void()> work) : state_(std::make_shared<State>()), done_(state_->done.get_future()) {
     std::thread([state = state_, context, work = std::move(work)] {
       cuCtxSetCurrent(context);
-      state->ready = true;
-      while (!state->go) std::this_thread::sleep_for(std::chrono::microseconds(50));
+      state->ready.set_value();
+      state->go.get_future().wait();
       work();
-      state->done = true;
+      state->done.set_value();
     }).detach();
-    while (!state_->ready) std::this_thread::sleep_for(std::chrono::microseconds(50));
+    state_->ready.get_future().wait();
   }
-  void begin() { state_->go = true; }
-  bool done_within(Clock::duration longest) const { return wait_for(state_->done, longest); }
+  void begin() { state_->go.set_value(); }
+  bool done_within(Clock::duration longest) const { return done_.wait_for(longest) == std::future_status::ready; }
 
  private:
   struct State {
-    std::atomic<bool> ready{false}, go{false}, done{false};
+    std::promise<void> ready, go, done;
   };
   std::shared_ptr<State> state_;
+  std::future<void> done_;
 };
 
 [[noreturn]] void leave(int status) {

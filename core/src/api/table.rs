@@ -107,26 +107,25 @@ macro_rules! with_driver_api {
             {
                 21 cuCtxGetLimit cuCtxGetLimit 3010 legacy;
             }
-            Query (flags: u32)
-                => context::waits_for_context();
+            ContextWait (flags: u32)
+                => context::sets_flags(flags);
             {
                 259 cuCtxSetFlags cuCtxSetFlags 12010 legacy;
-            }
-            Query (dev: i32, flags: u32)
-                => context::waits_for_context();
-            {
-                260 cuDevicePrimaryCtxSetFlags cuDevicePrimaryCtxSetFlags 7000 legacy;
-                261 cuDevicePrimaryCtxSetFlags_v2 cuDevicePrimaryCtxSetFlags 11000 legacy;
             }
             Query (peer_context: Handle, flags: u32)
                 => context::waits_for_context();
             {
-                262 cuCtxEnablePeerAccess cuCtxEnablePeerAccess 4000 legacy;
+                260 cuCtxEnablePeerAccess cuCtxEnablePeerAccess 4000 legacy;
             }
             Query (peer_context: Handle)
                 => context::waits_for_context();
             {
-                263 cuCtxDisablePeerAccess cuCtxDisablePeerAccess 4000 legacy;
+                261 cuCtxDisablePeerAccess cuCtxDisablePeerAccess 4000 legacy;
+            }
+            ContextWait (ph_ctx: Ptr, desc: Handle, dev: i32, flags: u32)
+                => context::waits_until_idle();
+            {
+                262 cuGreenCtxCreate cuGreenCtxCreate 12040 legacy;
             }
             EventRecord (context: Handle, event: Handle)
                 => event::record_context(context, event);
@@ -217,6 +216,11 @@ macro_rules! with_driver_api {
                 => library::enumerate(lib);
             {
                 39 cuLibraryEnumerateKernels cuLibraryEnumerateKernels 12040 legacy;
+            }
+            LibraryModule (kernel: Handle, param_index: usize, param_offset: Ptr, param_size: Ptr)
+                => library::uses_library_of(kernel);
+            {
+                272 cuKernelGetParamInfo cuKernelGetParamInfo 12040 legacy;
             }
             KernelFunction (p_func: Ptr, kernel: Handle)
                 => library::get_function(p_func, kernel);
@@ -678,43 +682,44 @@ macro_rules! with_driver_api {
                 151 cuMemHostUnregister cuMemHostUnregister 4000 legacy;
             }
 
+            Free (array: Handle)
+                => context::frees(array as u64);
+            {
+                263 cuArrayDestroy cuArrayDestroy 2000 legacy;
+                264 cuMipmappedArrayDestroy cuMipmappedArrayDestroy 5000 legacy;
+            }
+
             // Virtual memory, and memory of other processes
             Query (ptr: u64, size: usize, offset: usize, handle: u64, flags: u64)
                 => context::waits_for_context();
             {
-                264 cuMemMap cuMemMap 10020 legacy;
+                265 cuMemMap cuMemMap 10020 legacy;
             }
             Query (ptr: u64, size: usize)
                 => context::waits_for_context();
             {
-                265 cuMemUnmap cuMemUnmap 10020 legacy;
-                266 cuMemAddressFree cuMemAddressFree 10020 legacy;
+                266 cuMemUnmap cuMemUnmap 10020 legacy;
             }
             Query (ptr: u64, size: usize, desc: Ptr, count: usize)
                 => context::waits_for_context();
             {
                 267 cuMemSetAccess cuMemSetAccess 10020 legacy;
             }
-            Query (handle: u64)
-                => context::waits_for_context();
-            {
-                268 cuMemRelease cuMemRelease 10020 legacy;
-            }
             Query (device_pointer: Ptr, handle: IpcHandle, flags: u32)
                 => context::waits_for_context();
             {
-                269 cuIpcOpenMemHandle cuIpcOpenMemHandle 4010 legacy;
-                270 cuIpcOpenMemHandle_v2 cuIpcOpenMemHandle 11000 legacy;
-            }
-            Query (device_pointer: u64)
-                => context::waits_for_context();
-            {
-                271 cuIpcCloseMemHandle cuIpcCloseMemHandle 4010 legacy;
+                268 cuIpcOpenMemHandle cuIpcOpenMemHandle 4010 legacy;
+                269 cuIpcOpenMemHandle_v2 cuIpcOpenMemHandle 11000 legacy;
             }
             Query (event: Ptr, handle: IpcHandle)
                 => context::waits_for_context();
             {
-                272 cuIpcOpenEventHandle cuIpcOpenEventHandle 4010 legacy;
+                270 cuIpcOpenEventHandle cuIpcOpenEventHandle 4010 legacy;
+            }
+            Free (device_pointer: u64)
+                => context::frees(device_pointer);
+            {
+                271 cuIpcCloseMemHandle cuIpcCloseMemHandle 4010 legacy;
             }
 
             // Allocation in stream order

@@ -30,6 +30,8 @@
 //! Must not: look at live state other than through the recording, or guess: what is not explained is LG299, with the oldest
 //! operation of each busy stream, and what may still end is called slow.
 
+#[cfg(test)]
+mod atlas_tests;
 mod builder;
 #[cfg(test)]
 mod collective_tests;

@@ -270,7 +270,7 @@ impl Words<'_> {
             Code::LG104 => match call {
                 "cuMemFree" => "Release the memory with cuMemFreeAsync (cudaFreeAsync), or after that work has ended."
                     .to_owned(),
-                "cuMemFreeHost" | "cuMemHostUnregister" => {
+                "cuMemFreeHost" | "cuMemHostUnregister" | "cuArrayDestroy" | "cuMipmappedArrayDestroy" | "cuIpcCloseMemHandle" => {
                     "Keep the memory until that work has ended, and release it then.".to_owned()
                 }
                 "cuModuleUnload" | "cuLibraryUnload" => "Unload it after that work has ended, or keep it.".to_owned(),

@@ -129,6 +129,32 @@ pub(super) fn waits_for_context(entry: Entry, real: impl FnOnce() -> i32) -> i32
     published(entry, |call| call.about.context = call.current_context(), real)
 }
 
+/// A call that the driver carries out once everything in flight in the context has ended.
+pub(super) fn waits_until_idle(entry: Entry, real: impl FnOnce() -> i32) -> i32 {
+    waits_if(entry, true, real)
+}
+
+/// Flags of the context are set. The driver waits for the context where synchronous memory operations are asked for (the atlas of the
+/// driver's functions: `testapps/simdriver/ground-truth`).
+pub(super) fn sets_flags(entry: Entry, flags: u32, real: impl FnOnce() -> i32) -> i32 {
+    /// `CU_CTX_SYNC_MEMOPS`.
+    const SYNC_MEMOPS: u32 = 0x80;
+    waits_if(entry, flags & SYNC_MEMOPS != 0, real)
+}
+
+fn waits_if(entry: Entry, waits: bool, real: impl FnOnce() -> i32) -> i32 {
+    published(
+        entry,
+        |call| {
+            call.about.context = call.current_context();
+            if waits {
+                call.waits_for_others();
+            }
+        },
+        real,
+    )
+}
+
 /// A limit of the context is set, for which the driver may block as above. The stack limit sets the local memory of a kernel's threads.
 pub(super) fn sets_limit(entry: Entry, limit: i32, value: usize, real: impl FnOnce() -> i32) -> i32 {
     /// `CU_LIMIT_STACK_SIZE`.
@@ -173,7 +199,7 @@ pub(super) fn gave_out(call: &Call, memory: Handle, result: i32) {
     }
 }
 
-/// Memory is released, for which the driver waits until everything in flight in the context has ended.
+/// Memory or an array is released, for which the driver waits until everything in flight in the context has ended.
 pub(super) fn frees(entry: Entry, address: u64, real: impl FnOnce() -> i32) -> i32 {
     published(
         entry,

@@ -107,21 +107,35 @@ pub(super) fn enumerate(entry: Entry, library: Handle, real: impl FnOnce() -> i3
 
 /// Something of a library is wanted in the current context, which brings the library there.
 pub(super) fn uses_library(entry: Entry, library: Handle, real: impl FnOnce() -> i32) -> i32 {
-    observe(
+    published(entry, |call| brings(call, library as u64), real)
+}
+
+/// Something is asked of a kernel for which its library has to be in the current context; the kernel's function is not loaded.
+pub(super) fn uses_library_of(entry: Entry, kernel: Handle, real: impl FnOnce() -> i32) -> i32 {
+    published(
         entry,
         |call| {
-            call.about.context = call.current_context();
-            call.about.owner = library as u64;
-            if !call.guard.tracker.present(library as u64, call.about.context) {
-                call.load_pending(call.about.context);
-            }
-            if !call.guard.tracker.present(library as u64, call.about.context) {
-                call.loads(ColdKind::Module);
+            let tracker = &call.guard.tracker;
+            let number = tracker.known_function(kernel as u64);
+            let owner = number.and_then(|number| tracker.function_entry(number)).map_or(0, |f| f.owner());
+            if owner != 0 {
+                brings(call, owner);
             }
         },
         real,
-        |_, _| {},
     )
+}
+
+/// The call brings the library into the current context, unless it is there.
+fn brings(call: &mut Call, library: u64) {
+    call.about.context = call.current_context();
+    call.about.owner = library;
+    if !call.guard.tracker.present(library, call.about.context) {
+        call.load_pending(call.about.context);
+    }
+    if !call.guard.tracker.present(library, call.about.context) {
+        call.loads(ColdKind::Module);
+    }
 }
 
 /// A kernel's function in the current context is wanted, which loads it.
