@@ -130,7 +130,7 @@ def lanes():
         step("gpu-check, tried on the simulated driver", [str(scripts / "gpu-check"), "--simulated", "--programs", simulated_programs],
              count_last_line),
         step("the simulated driver against the atlas of a card", [str(scripts / "gpu-atlas"), "--simulated", "--compare", str(atlas)],
-             count_last_line, lacks=file_there(atlas)),
+             count_last_line, 600, lacks=file_there(atlas)),
         step("the commands in the documentation", [sys.executable, str(scripts / "lib" / "doc_commands.py")], count_last_line, 180),
     ]
     return waiting, computing, waiting_after_computing
