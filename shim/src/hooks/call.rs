@@ -13,6 +13,7 @@
 
 use crate::lookup::driver::{self, Handle};
 use crate::preload::gate;
+use crate::preload::loader::Occasion;
 use crate::record::{guard, Guard};
 use crate::runtime::{door, pass_through, process, thread};
 use lazyguard_core::api::{Class, EntryPoint};
@@ -506,7 +507,8 @@ impl Call {
 
     fn load_what_is_pending(&self, context: u32, at_start: bool) {
         if self.guard.loader.has_pending() {
-            self.guard.loader.try_now(self.guard, self.slot, context, self.entry_point, at_start);
+            let occasion = Occasion { entry_point: self.entry_point, entered: self.entered };
+            self.guard.loader.try_now(self.guard, self.slot, context, occasion, at_start);
         }
     }
 }

@@ -107,7 +107,7 @@ impl Call {
     /// What a load of this kind meets, or would have met.
     fn meets(&self, kind: ColdKind, flags: Flags) {
         let About { context, stream, .. } = self.about;
-        let in_flight = idle::in_flight_beside_others(self.guard, context, self.slot.thread(), stream);
+        let in_flight = idle::in_flight_beside_others(self.guard, context, self.slot.thread(), stream, self.entered);
         let Some(first) = in_flight.first() else { return };
         let others = match stream {
             0 => self.guard.tracker.other_stream_exists(context, first.stream),

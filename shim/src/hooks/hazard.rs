@@ -31,7 +31,7 @@ impl Call {
         if idle::probe_lost() {
             return Some(false);
         }
-        idle::is_busy(self.guard, self.current_context(), stream, self.slot.thread(), self.about.stream)
+        idle::is_busy(self.guard, self.current_context(), stream, self.slot.thread(), self.about.stream, self.entered)
     }
 
     // --- LG103: a wait before its write ---
@@ -269,7 +269,7 @@ impl Call {
         if !rules::grows_local_memory(needs, before) || capturing {
             return;
         }
-        let in_flight = idle::in_flight_beside_others(self.guard, context, self.slot.thread(), stream);
+        let in_flight = idle::in_flight_beside_others(self.guard, context, self.slot.thread(), stream, self.entered);
         if let Some(busy) = in_flight.iter().find(|busy| busy.stream != stream) {
             self.hazard(Code::LG107, Flags::default(), busy);
         }
@@ -290,7 +290,7 @@ impl Call {
     pub fn loads_code(&self) {
         if self.about.raw.loaded_image().needs_compiler() {
             // The queries store their answers in the state.
-            let _ = idle::in_flight_beside_others(self.guard, self.about.context, self.slot.thread(), 0);
+            let _ = idle::in_flight_beside_others(self.guard, self.about.context, self.slot.thread(), 0, self.entered);
         }
     }
 

@@ -14,6 +14,7 @@ use lazyguard_core::api::Class;
 use lazyguard_core::hazard::rules::queue_is_deep;
 use lazyguard_core::state::{InFlight, StreamKind};
 use lazyguard_core::sync::lock;
+use lazyguard_core::Nanos;
 use std::collections::HashMap;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -60,7 +61,7 @@ pub struct Questions(Mutex<HashMap<u64, usize>>);
 impl Questions {
     /// Whether nothing at all is in flight in the context, which is current to this thread; `None` if it cannot be asked.
     /// The gate is closed, so no capture can begin in between.
-    pub fn whole_context_idle(&self, process: &Process, context: u32) -> Option<bool> {
+    pub fn whole_context_idle(&self, process: &Process, context: u32, entered: Nanos) -> Option<bool> {
         let entry = process.tracker.context_entry(context)?;
         // A capture in another context is safe from a thread in relaxed mode, by the documentation; it is not tried.
         if process.tracker.contexts().any(|(_, context)| context.capturing()) || captures_may_go_unseen() {
@@ -87,7 +88,7 @@ impl Questions {
         loop {
             match driver::event_query(event)? {
                 SUCCESS => {
-                    process.tracker.context_complete(context, asked);
+                    process.tracker.context_complete(context, asked.min(entered.saturating_sub(1)));
                     return Some(true);
                 }
                 driver::NOT_READY if process.now().saturating_sub(asked) < SOON_NANOS => std::hint::spin_loop(),
@@ -172,8 +173,9 @@ pub fn settle() {
 const SETTLED: Duration = Duration::from_millis(200);
 
 /// What is in flight in the context, which is current to this thread, asking the streams that are not known to be idle. The gate
-/// is closed: no thread submits. A per-thread default stream of another thread cannot be asked and counts as it is known.
-pub fn in_flight(process: &Process, context: u32, thread: u32) -> Vec<InFlight> {
+/// is closed: no thread submits. A per-thread default stream of another thread cannot be asked and counts as it is known. This thread's
+/// call was entered at `entered`, here and in the other questions.
+pub fn in_flight(process: &Process, context: u32, thread: u32, entered: Nanos) -> Vec<InFlight> {
     // Before the streams are listed: one that is destroyed meanwhile is either not in the list, or waits for us.
     let _asking = Asking::new();
     let known = process.tracker.in_flight(context);
@@ -181,24 +183,31 @@ pub fn in_flight(process: &Process, context: u32, thread: u32) -> Vec<InFlight> 
         return known;
     }
     let _mode = Uncaptured::new();
-    known.into_iter().filter(|busy| ask(process, busy.stream, thread) != Some(false)).collect()
+    known.into_iter().filter(|busy| ask(process, busy.stream, thread, entered) != Some(false)).collect()
 }
 
 /// The same while the gate is open, in a call that is about the stream `own`, or 0.
-pub fn in_flight_beside_others(process: &Process, context: u32, thread: u32, own: u32) -> Vec<InFlight> {
+pub fn in_flight_beside_others(
+    process: &Process,
+    context: u32,
+    thread: u32,
+    own: u32,
+    entered: Nanos,
+) -> Vec<InFlight> {
     let _asking = Asking::new();
     let known = process.tracker.in_flight(context);
     if known.is_empty() || known.len() > MOST_STREAMS {
         return known;
     }
     let _mode = Uncaptured::new();
-    let asked = |number| if is_being_filled(process, number, own) { None } else { ask(process, number, thread) };
+    let asked =
+        |number| if is_being_filled(process, number, own) { None } else { ask(process, number, thread, entered) };
     known.into_iter().filter(|busy| asked(busy.stream) != Some(false)).collect()
 }
 
 /// Whether the driver says that a stream is busy; `None` where it cannot be asked. A default stream is asked only if its context
 /// is the one with this number, which is current to this thread. `own` is the stream that the call is about, or 0.
-pub fn is_busy(process: &Process, context: u32, number: u32, thread: u32, own: u32) -> Option<bool> {
+pub fn is_busy(process: &Process, context: u32, number: u32, thread: u32, own: u32, entered: Nanos) -> Option<bool> {
     let _asking = Asking::new();
     let stream = process.tracker.stream_entry(number).filter(|s| s.alive())?;
     if is_being_filled(process, number, own) {
@@ -212,7 +221,7 @@ pub fn is_busy(process: &Process, context: u32, number: u32, thread: u32, own: u
         return None;
     }
     let _mode = Uncaptured::new();
-    ask(process, number, thread)
+    ask(process, number, thread, entered)
 }
 
 /// Whether anything of a context is being captured.
@@ -245,8 +254,9 @@ fn a_thread_submits_to(process: &Process, number: u32) -> bool {
         .any(|(_, slot)| slot.published().is_some_and(|call| call.stream == number && !asks(call.entry_point.class())))
 }
 
-/// Asks one stream, between the marks that a thread looks for before it destroys one.
-fn ask(process: &Process, number: u32, thread: u32) -> Option<bool> {
+/// Asks one stream, between the marks that a thread looks for before it destroys one. What this thread's own call submits is not submitted
+/// yet: an answer says nothing about it, although the call was entered before the question.
+fn ask(process: &Process, number: u32, thread: u32, entered: Nanos) -> Option<bool> {
     let stream = process.tracker.stream_entry(number)?;
     let others = stream.kind() == StreamKind::PerThread && stream.thread() != thread;
     if others || stream.destroyed() || stream.capturing() || a_thread_submits_to(process, number) {
@@ -265,7 +275,7 @@ fn ask(process: &Process, number: u32, thread: u32) -> Option<bool> {
     let asked = process.now();
     let idle = driver::stream_query(handle) == Some(SUCCESS);
     if idle {
-        stream.complete_until(asked);
+        stream.complete_until(asked.min(entered.saturating_sub(1)));
     }
     Some(!idle)
 }

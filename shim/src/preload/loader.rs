@@ -41,6 +41,15 @@ const AT_A_TIME: Duration = Duration::from_millis(200);
 /// The shortest span for which the gate is closed.
 const WORTH_NANOS: u64 = 2_000_000;
 
+/// The call of the program at whose occasion something is loaded.
+#[derive(Clone, Copy)]
+pub struct Occasion {
+    /// The call.
+    pub entry_point: EntryPoint,
+    /// When it was entered.
+    pub entered: Nanos,
+}
+
 /// See the module.
 #[derive(Default)]
 pub struct Loader {
@@ -179,27 +188,20 @@ impl Loader {
     }
 
     /// Loads what is pending for a context, if nothing is in flight there. `slot` is the calling thread's, with no call
-    /// marked in it, inside LazyGuard's code; `entry_point` is the call at whose occasion this happens. What is pending when the
+    /// marked in it, inside LazyGuard's code; `occasion` is the call at which this happens. What is pending when the
     /// context has just been created (`at_start`) is loaded at once, inside the budget; what turns up later, also at a pace.
-    pub fn try_now(&self, process: &Process, slot: &ThreadSlot, context: u32, entry_point: EntryPoint, at_start: bool) {
+    pub fn try_now(&self, process: &Process, slot: &ThreadSlot, context: u32, occasion: Occasion, at_start: bool) {
         let early = !at_start && process.now() < self.not_before.load(Ordering::Relaxed);
         if early || !self.has_pending() || context == 0 || self.busy.swap(true, Ordering::Acquire) {
             return;
         }
         let _turn = Turn(&self.busy);
         // The gate is opened now and then, also where much is to be loaded at once.
-        while self.attempt(process, slot, context, entry_point, at_start) && at_start {}
+        while self.attempt(process, slot, context, occasion, at_start) && at_start {}
     }
 
     /// Returns whether something was loaded, and more may be.
-    fn attempt(
-        &self,
-        process: &Process,
-        slot: &ThreadSlot,
-        context: u32,
-        entry_point: EntryPoint,
-        at_start: bool,
-    ) -> bool {
+    fn attempt(&self, process: &Process, slot: &ThreadSlot, context: u32, occasion: Occasion, at_start: bool) -> bool {
         let pending = || self.queue().pending_for(context);
         let Some(entry) = process.tracker.context_entry(context).filter(|c| c.alive() && !pending().is_empty()) else {
             return false;
@@ -213,7 +215,7 @@ impl Loader {
             return false;
         }
         let Some(_current) = Current::make(handle) else { return false };
-        let idle = clear && self.idle(process, context, slot.thread());
+        let idle = clear && self.idle(process, context, slot.thread(), occasion.entered);
         // Read after the gate is closed: an unload in progress has removed its items, and the next one waits at the gate.
         let items = pending();
         let outcome = if idle {
@@ -247,17 +249,17 @@ impl Loader {
                 left_out: outcome.left_out,
                 owner: if items.iter().all(|item| item.owner() == owner) { owner } else { 0 },
             }),
-            ..Record::of(entry_point)
+            ..Record::of(occasion.entry_point)
         };
         slot.push(&record, Lane::RareEvents);
         outcome.interrupted && outcome.loaded > 0
     }
 
-    fn idle(&self, process: &Process, context: u32, thread: u32) -> bool {
-        match self.questions.whole_context_idle(process, context) {
+    fn idle(&self, process: &Process, context: u32, thread: u32, entered: Nanos) -> bool {
+        match self.questions.whole_context_idle(process, context, entered) {
             Some(idle) => idle,
             // The tables were full: objects without a number are not tracked.
-            None => process.tracker.overflowed() == 0 && idle::in_flight(process, context, thread).is_empty(),
+            None => process.tracker.overflowed() == 0 && idle::in_flight(process, context, thread, entered).is_empty(),
         }
     }
 
