@@ -49,6 +49,7 @@ const LOG: &str = "One object a line. A key that does not apply is absent.
 | `hazard` | the call and the work in flight could have been a hang |
 | `allocation` | memory is allocated or freed |
 | `context`, `stream`, `capture` | one begins or ends |
+| `communication` | a call of NCCL: a communicator is made or ends, a collective, a send or a receive is called |
 | `other` | every other call that took 100 microseconds or more |
 
 Calls that return soon, allocations and frees among them, are recorded if they took 100 microseconds or more. `log.jsonl` in the run
