@@ -92,8 +92,11 @@ impl Call {
 
     /// NCCL has returned from the call that makes the communicator to which `new` points, if it has made one.
     fn made(&self, one: Communicator, new: *const Handle, result: i32) {
-        // SAFETY: where NCCL has accepted the pointer, it has stored there.
-        let handle = unsafe { new.as_ref().copied() }.filter(|handle| begun(result) && !handle.is_null());
+        let handle = match begun(result) {
+            // SAFETY: NCCL has accepted the pointer, and stored there.
+            true => unsafe { new.as_ref().copied() }.filter(|handle| !handle.is_null()),
+            false => None,
+        };
         match handle {
             Some(handle) => self.guard.tracker.communicators().made(one, handle as u64, self.returned),
             None => one.end(self.returned),
@@ -121,13 +124,19 @@ const MAGIC: u32 = 0xcafe_beef;
 
 /// The name that the program gives to a communicator, where its NCCL has names.
 fn name_of(config: Handle) -> Option<String> {
-    // Programs and bindings pass no configuration, or an aligned one.
     let config = config.cast::<Config>().cast_const();
-    // SAFETY: NCCL reads the same from the program's pointer; what lies behind its size is not looked at.
+    if config.is_null() {
+        return None;
+    }
+    // SAFETY: NCCL reads the same from the program's pointer. No reference is made, because an earlier release's is smaller: its size is
+    // read before anything that may lie behind it.
     unsafe {
-        let config = config.as_ref().filter(|_| config.is_aligned())?;
-        let has_name = config.magic == MAGIC && config.size >= size_of::<Config>() && !config.comm_name.is_null();
-        has_name.then(|| CStr::from_ptr(config.comm_name).to_string_lossy().into_owned())
+        let is_one = (&raw const (*config).magic).read_unaligned() == MAGIC;
+        if !is_one || (&raw const (*config).size).read_unaligned() < size_of::<Config>() {
+            return None;
+        }
+        let name = (&raw const (*config).comm_name).read_unaligned();
+        (!name.is_null()).then(|| CStr::from_ptr(name).to_string_lossy().into_owned())
     }
 }
 

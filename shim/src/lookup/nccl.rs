@@ -106,7 +106,14 @@ pub fn find(entry_point: EntryPoint, caller: *const c_void) -> Option<*mut c_voi
 fn in_object(path: &CStr, name: &CStr) -> Option<*mut c_void> {
     // The program itself has no path; its search order is this library's.
     let handle = if path.is_empty() { null_mut() } else { open_loaded(path) };
-    (!handle.is_null()).then(|| dynamic_linker::real(handle, name))
+    if handle.is_null() {
+        return None;
+    }
+    let found = dynamic_linker::real(handle, name);
+    // The program may mean to unload the object.
+    // SAFETY: a handle of `dlopen`'s. The object is in use, by its caller or by whoever loaded it, and stays.
+    unsafe { libc::dlclose(handle) };
+    Some(found)
 }
 
 /// Follows the NCCL that an address lies in; `false` where another one is followed.
