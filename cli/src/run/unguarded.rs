@@ -6,7 +6,7 @@
 //! Must not: look often. The kernel locks a process's memory map while it writes down what is mapped.
 
 use super::remembered::Identity;
-use super::unseen::{is_given, processes_in};
+use super::unseen::{is_given, processes_in, records_elsewhere};
 use crate::files;
 use crate::findings::Unguarded;
 use lazyguard_core::stack::mappings;
@@ -72,7 +72,7 @@ impl Watch {
             if !loaded.guard {
                 self.known.insert(who);
                 self.found.without_guard.push(line);
-            } else if self.found.expected.is_none() && is_given(process, root) {
+            } else if self.found.expected.is_none() && is_given(process, root) && !records_elsewhere(process, root) {
                 // It may yet initialise CUDA, and have a folder from then on.
                 self.found.expected = Some(format!("{line} loaded the CUDA driver"));
             }

@@ -55,9 +55,21 @@ impl Unseen {
 
 /// Whether the process began with this run's folder as its own run's.
 pub(super) fn is_given(process: Pid, root: &str) -> bool {
-    let environment = files::read(format!("/proc/{process}/environ")).unwrap_or_default();
     let given = format!("{RUN_ROOT}={root}");
-    !root.is_empty() && environment.split(|&b| b == 0).any(|entry| entry == given.as_bytes())
+    !root.is_empty() && environment_has(process, |entry| entry == given.as_bytes())
+}
+
+/// Whether the process began with a folder of its own for its recording, outside this run's.
+pub(super) fn records_elsewhere(process: Pid, root: &str) -> bool {
+    environment_has(process, |entry| {
+        let own = entry.strip_prefix(b"LAZYGUARD_OUT=").unwrap_or_default();
+        !own.is_empty() && !own.starts_with(root.as_bytes()) && !root.as_bytes().starts_with(own)
+    })
+}
+
+fn environment_has(process: Pid, is_it: impl Fn(&[u8]) -> bool) -> bool {
+    let environment = files::read(format!("/proc/{process}/environ")).unwrap_or_default();
+    environment.split(|&b| b == 0).any(is_it)
 }
 
 fn is_armed(process: Pid) -> bool {
