@@ -25,14 +25,28 @@ pub(super) struct Called {
 }
 
 impl Called {
-    /// What all ranks have in common: the call, and its arguments. The call without the buffers that differ by rank.
-    pub fn in_words(&self) -> String {
+    /// What all ranks have in common: the call, and its arguments but for the buffers, which differ by rank.
+    pub fn key(&self) -> (&'static str, u64, u16, Option<u16>, Option<u16>) {
+        let Communication { count, data_type, operator, root, .. } = self.about;
+        (self.name(), count, data_type, operator, root)
+    }
+
+    /// Whether another rank's call is the same.
+    pub fn is_like(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+
+    fn name(&self) -> &'static str {
         // Two names for one call.
-        let name = match collective_name(self.entry_point) {
+        match collective_name(self.entry_point) {
             "Bcast" => "Broadcast",
             name => name,
-        };
-        format!("{name} of {}", arguments_in_words(self.entry_point, &self.about))
+        }
+    }
+
+    /// The same in words.
+    pub fn in_words(&self) -> String {
+        format!("{} of {}", self.name(), arguments_in_words(self.entry_point, &self.about))
     }
 }
 

@@ -8,6 +8,7 @@
 //! in graphs are not seen: a kernel's name and its number are all that is compared.
 
 use super::doing::{culprit, doing, own_verdict, Asked};
+use super::most_common::most_common;
 use super::odd_ranks::{behind_sentence, have, named, waits_in_it, BlockedRank, ComparedBy, OddRank, Ranks};
 use crate::findings::collect::Process;
 use std::collections::BTreeMap;
@@ -67,23 +68,10 @@ pub(super) fn compare(ranks: &BTreeMap<u64, &Process>) -> Option<Ranks> {
     })
 }
 
-/// The one that most have; of several the one that comes first.
-fn most_common<'a>(names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let mut counts: Vec<(&str, usize)> = Vec::new();
-    for name in names {
-        match counts.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, count)) => *count += 1,
-            None => counts.push((name, 1)),
-        }
-    }
-    let most = counts.iter().map(|(_, count)| *count).max()?;
-    counts.iter().find(|(_, count)| *count == most).map(|(name, _)| *name)
-}
-
 fn sentence(number: usize, kernel: &str, behind: &[OddRank], different: &[OddRank], joined: &[u64]) -> String {
     let what = format!("collective {number} ({kernel})");
     if !behind.is_empty() {
-        return behind_sentence(behind, &format!("launched {what}"), joined);
+        return behind_sentence(behind, &format!("launched {what}"), &waits_in_it(joined));
     }
     match different {
         [] => format!(

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `waits` | which rank waits for which, by the calls of NCCL, and the rank at the end |
 //! | `kernels` | the ranks compared by the launches of collective kernels, where there are no such calls |
+//! | `most_common` | what most of them have |
 //! | `doing` | what a rank does instead |
 //! | `odd_ranks` | the result, and its words |
 //!
@@ -11,6 +12,7 @@
 
 mod doing;
 mod kernels;
+mod most_common;
 mod odd_ranks;
 mod waits;
 

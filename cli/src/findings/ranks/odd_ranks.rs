@@ -130,22 +130,29 @@ pub const fn have(ranks: usize) -> &'static str {
     }
 }
 
-/// `; ranks 0, 2 wait in it`.
-pub fn waits_in_it(joined: &[u64]) -> String {
-    match joined.len() {
-        0 => String::new(),
-        1 => format!("; {} waits in it", ranks_in_words(joined.to_vec())),
-        _ => format!("; {} wait in it", ranks_in_words(joined.to_vec())),
+pub const fn wait(ranks: usize) -> &'static str {
+    if ranks == 1 {
+        "waits"
+    } else {
+        "wait"
     }
 }
 
-/// `rank 1 has not launched collective 14 (K), and was ended by a signal; ranks 0, 2 wait in it.`
-pub fn behind_sentence(behind: &[OddRank], done: &str, joined: &[u64]) -> String {
+/// `; ranks 0, 2 wait in it`.
+pub fn waits_in_it(joined: &[u64]) -> String {
+    match joined {
+        [] => String::new(),
+        _ => format!("; {} {} in it", ranks_in_words(joined.to_vec()), wait(joined.len())),
+    }
+}
+
+/// `rank 1 has not launched collective 14 (K), and was ended by a signal; ranks 0, 2 wait in it.` The end says what the others do.
+pub fn behind_sentence(behind: &[OddRank], done: &str, others: &str) -> String {
     let doing = match behind {
         [OddRank { doing: Some(doing), .. }] => format!(", {doing}"),
         _ => String::new(),
     };
-    format!("{} {} not {done}{doing}{}.", named(behind), have(behind.len()), waits_in_it(joined))
+    format!("{} {} not {done}{doing}{others}.", named(behind), have(behind.len()))
 }
 
 impl Ranks {

@@ -14,8 +14,10 @@
 //! Must not: compare the clocks of two processes.
 
 use super::doing::{culprit, doing, own_verdict, standing, Asked};
+use super::most_common::most_common;
 use super::odd_ranks::{
-    behind_sentence, have, named, waits_in_it, BlockedRank, ComparedBy, NamedCommunicator, OddRank, RankGroup, Ranks,
+    behind_sentence, have, named, wait, waits_in_it, BlockedRank, ComparedBy, NamedCommunicator, OddRank, RankGroup,
+    Ranks,
 };
 use crate::findings::collect::Process;
 use crate::findings::communications::{Called, Communications, Member, Peer};
@@ -24,7 +26,7 @@ use lazyguard_core::api::{ordinal, Class};
 use lazyguard_core::report::arguments_in_words;
 use lazyguard_core::trace::Communication;
 use lazyguard_core::Nanos;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// What a rank waits in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +57,9 @@ struct Wait {
     on: Vec<u64>,
 }
 
+/// Two ranks, and the collective that each has called first, by communicator and number.
+type Crossing = (u64, u64, (u64, u32), (u64, u32));
+
 /// The job.
 struct Job<'a> {
     ranks: &'a BTreeMap<u64, &'a Process>,
@@ -62,6 +67,11 @@ struct Job<'a> {
     members: BTreeMap<u64, BTreeMap<u64, &'a Member>>,
     /// The communicators' ids in the order of their making on the lowest rank that has them.
     order: Vec<u64>,
+    /// By communicator and rank in it: the job's rank.
+    ranks_in: BTreeMap<(u64, u32), u64>,
+    /// Of each communicator the first collective that its ranks have called differently, and the ranks that differ from most.
+    differences: BTreeMap<u64, (u64, Vec<u64>)>,
+    asked: Asked,
 }
 
 fn calls(process: &Process) -> Option<&Communications> {
@@ -136,11 +146,18 @@ impl<'a> Job<'a> {
                 members.entry(member.id).or_default().insert(rank, member);
             }
         }
-        Self { ranks, members, order }
+        let each = || members.iter().flat_map(|(id, of)| of.iter().map(|(rank, member)| (*id, *rank, *member)));
+        let ranks_in = each().filter_map(|(id, rank, member)| Some(((id, member.rank?.0), rank))).rev().collect();
+        let differences = members.iter().filter_map(|(id, of)| Some((*id, first_difference(of)?))).collect();
+        Self { ranks, members, order, ranks_in, differences, asked: Asked::of(ranks) }
     }
 
     fn members(&self, id: u64) -> impl Iterator<Item = (u64, &'a Member)> + '_ {
         self.members.get(&id).into_iter().flatten().map(|(rank, member)| (*rank, *member))
+    }
+
+    fn member(&self, id: u64, rank: u64) -> Option<&'a Member> {
+        self.members.get(&id)?.get(&rank).copied()
     }
 
     /// The first call of a rank that cannot have ended.
@@ -167,30 +184,19 @@ impl<'a> Job<'a> {
         Some(Wait { at, id: own.id, within: In::Collective(number), on })
     }
 
-    /// The first collective that ranks have called differently.
+    /// The first collective that ranks have called differently, if this one has called it.
     fn different(&self, own: &Member) -> Option<Wait> {
-        let all: Vec<_> = self.members(own.id).collect();
-        let called = |number: u64| all.iter().filter_map(move |(rank, member)| Some((*rank, member.call(number)?)));
-        let first = u64::from(own.calls.front()?.about.number);
-        let number = (first..=own.collectives).find(|number| {
-            let mut words = called(*number).map(|(_, called)| called.in_words());
-            let one = words.next();
-            words.any(|other| one.as_ref() != Some(&other))
-        })?;
-        let usual = usual(called(number));
-        let on = called(number).filter(|(_, called)| called.in_words() != usual).map(|(rank, _)| rank).collect();
-        Some(Wait { at: own.call(number)?.at, id: own.id, within: In::Different(number), on })
+        let (number, on) = self.differences.get(&own.id).filter(|(number, _)| *number <= own.collectives)?;
+        let at = own.call(*number).map_or(own.born, |called| called.at);
+        Some(Wait { at, id: own.id, within: In::Different(*number), on: on.clone() })
     }
 
     /// The first send or receive without its other end.
     fn exchanges(&self, own: &Member, is_complete: bool) -> Option<Wait> {
         let (own_rank, _) = own.rank.filter(|_| is_complete)?;
-        let of_rank = |rank: u16| {
-            let mut all = self.members(own.id);
-            all.find(|(_, member)| member.rank.is_some_and(|(its, _)| its == u32::from(rank)))
-        };
         let unmet = own.exchanges.iter().filter_map(|(peer, (count, newest))| {
-            let (other, member) = of_rank(peer.rank)?;
+            let other = *self.ranks_in.get(&(own.id, peer.rank.into()))?;
+            let member = self.member(own.id, other)?;
             let is_complete = calls(self.ranks.get(&other)?).is_some_and(|calls| calls.complete);
             let back = Peer { rank: u16::try_from(own_rank).ok()?, sends: !peer.sends };
             let its = member.exchanges.get(&back);
@@ -243,27 +249,29 @@ impl<'a> Job<'a> {
 
     fn odd(&self, rank: u64, id: u64, collective: Option<String>) -> OddRank {
         let process = self.ranks.get(&rank).copied();
-        let its = self.members(id).find(|(other, _)| *other == rank);
         OddRank {
             rank,
             process: process.map_or(0, |process| process.process),
-            launched: its.map_or(0, |(_, member)| member.collectives),
+            launched: self.member(id, rank).map_or(0, |member| member.collectives),
             collective,
             doing: match process {
-                Some(process) => doing(process, &Asked::of(self.ranks)),
+                Some(process) => doing(process, &self.asked),
                 None => Some("and has left no recording".to_owned()),
             },
         }
     }
 
-    /// Ranks that have a reason of their own, and are not among these.
-    fn blocked_but(&self, odd: &[OddRank]) -> Vec<BlockedRank> {
-        let is_odd = |rank: u64| odd.iter().any(|odd| odd.rank == rank);
-        let others = self.ranks.iter().filter(|(rank, _)| !is_odd(**rank));
+    /// Ranks that are blocked for a reason of their own.
+    fn blocked(&self) -> Vec<BlockedRank> {
         let blocked = |(rank, process): (&u64, &&Process)| {
             Some(BlockedRank { rank: *rank, process: process.process, why: own_verdict(process)? })
         };
-        others.filter_map(blocked).collect()
+        self.ranks.iter().filter_map(blocked).collect()
+    }
+
+    /// Those of these ranks, as far as they are members of the communicator.
+    fn odd_ones(&self, ranks: &[u64], id: u64) -> Vec<OddRank> {
+        ranks.iter().map(|rank| self.odd(*rank, id, None)).collect()
     }
 
     /// Ranks that have left nothing to compare.
@@ -281,6 +289,10 @@ impl<'a> Job<'a> {
         if !matches!(wait.within, In::Different(_)) && wait.on.iter().any(|rank| !waits.contains_key(rank)) {
             blamed.retain(|rank| !waits.contains_key(rank));
         }
+        // The ranks that wait in the same.
+        let is_this = |other: &Wait| other.id == wait.id && other.within == wait.within;
+        let waiters: Vec<u64> = waits.iter().filter(|(_, other)| is_this(other)).map(|(rank, _)| *rank).collect();
+        let waiter = waiters.first().copied().unwrap_or(0);
         let mut ranks = Ranks::new(String::new(), ComparedBy::Communicators);
         match wait.within {
             In::Collective(number) => {
@@ -288,24 +300,24 @@ impl<'a> Job<'a> {
                 let what = call.map(Called::in_words);
                 let joined = self.members(wait.id).filter(|(_, member)| member.collectives >= number);
                 ranks.joined = joined.map(|(rank, _)| rank).collect();
-                ranks.behind = blamed.iter().map(|rank| self.odd(*rank, wait.id, None)).collect();
+                ranks.behind = self.odd_ones(&blamed, wait.id);
                 let told = what.as_deref().map(|what| format!(" ({what})")).unwrap_or_default();
                 let done = format!("called collective {number} of {of}{told}");
                 let holder =
                     ranks.joined.iter().find_map(|rank| Some((rank, blocked_behind_its_own(self.ranks.get(rank)?)?)));
                 ranks.sentence = match holder {
                     Some((rank, why)) => {
-                        let others = behind_sentence(&ranks.behind, "called it", &[]);
+                        let others = behind_sentence(&ranks.behind, "called it", "");
                         format!("rank {rank} has {done} and is blocked behind it, {why}; {others}")
                     }
-                    None => behind_sentence(&ranks.behind, &done, &ranks.joined),
+                    None => behind_sentence(&ranks.behind, &done, &waits_in_it(&ranks.joined)),
                 };
                 (ranks.number, ranks.collective) = (Some(number), what);
             }
             In::Different(number) => {
                 let called: Vec<_> =
                     self.members(wait.id).filter_map(|(rank, member)| Some((rank, member.call(number)?))).collect();
-                let usual = usual(called.iter().copied());
+                let usual = most_common(called.iter().map(|(_, called)| called.in_words())).unwrap_or_default();
                 let words =
                     |rank: u64| called.iter().find(|(its, _)| *its == rank).map(|(_, called)| called.in_words());
                 ranks.different = blamed.iter().map(|rank| self.odd(*rank, wait.id, words(*rank))).collect();
@@ -329,26 +341,16 @@ impl<'a> Job<'a> {
                     true => ("ncclRecv from", "ncclSend"),
                     false => ("ncclSend to", "ncclRecv"),
                 };
-                let waiter = waits.iter().find(|(_, other)| other.id == wait.id && other.within == wait.within);
-                let waiter = waiter.map_or(0, |(rank, _)| *rank);
                 ranks.joined = vec![waiter];
-                ranks.behind = blamed.iter().map(|rank| self.odd(*rank, wait.id, None)).collect();
-                let doing = match &ranks.behind[..] {
-                    [OddRank { doing: Some(doing), .. }] => format!(", {doing}"),
-                    _ => String::new(),
-                };
-                let (odd, times) = (named(&ranks.behind), ordinal(count));
-                ranks.sentence = format!(
-                    "{odd} has not called the {times} {missing} rank {waiter} on {of}{doing}; rank {waiter} waits in its {waiting}."
-                );
+                ranks.behind = self.odd_ones(&blamed, wait.id);
+                let done = format!("called the {} {missing} rank {waiter} on {of}", ordinal(count));
+                ranks.sentence =
+                    behind_sentence(&ranks.behind, &done, &format!("; rank {waiter} waits in its {waiting}"));
             }
             In::Unequal(peer, count) => {
-                let waiter = waits.iter().find(|(_, other)| other.id == wait.id && other.within == wait.within);
-                let waiter = waiter.map_or(0, |(rank, _)| *rank);
                 let other = wait.on.first().copied().unwrap_or(0);
                 let said = |rank: u64, sends: bool| {
-                    let members = self.members(wait.id).find(|(its, _)| *its == rank);
-                    let mut exchanges = members.into_iter().flat_map(|(_, member)| &member.exchanges);
+                    let mut exchanges = self.member(wait.id, rank).into_iter().flat_map(|member| &member.exchanges);
                     let own = exchanges.find(|(its, (calls, _))| its.sends == sends && *calls == count);
                     let amount = own.map(|(_, (_, called))| amount_in_words(called)).unwrap_or_default();
                     format!("rank {rank} {} {amount}", if sends { "sends" } else { "receives" })
@@ -359,21 +361,22 @@ impl<'a> Job<'a> {
                     said(waiter, peer.sends),
                     said(other, !peer.sends)
                 );
-                ranks.different = vec![self.odd(waiter, wait.id, None), self.odd(other, wait.id, None)];
+                ranks.different = self.odd_ones(&[waiter, other], wait.id);
             }
             In::Creation | In::Split => {
                 let call = match wait.within {
                     In::Split => format!("ncclCommSplit of {of}"),
                     _ => format!("the call that makes {of}"),
                 };
-                let came = waits.iter().filter(|(_, other)| other.id == wait.id && other.within == wait.within);
-                ranks.joined = came.map(|(rank, _)| *rank).collect();
-                ranks.behind = blamed.iter().map(|rank| self.odd(*rank, wait.id, None)).collect();
-                ranks.sentence = behind_sentence(&ranks.behind, &format!("come to {call}"), &ranks.joined);
+                ranks.joined = waiters;
+                ranks.behind = self.odd_ones(&blamed, wait.id);
+                ranks.sentence =
+                    behind_sentence(&ranks.behind, &format!("come to {call}"), &waits_in_it(&ranks.joined));
             }
         }
         let odd: Vec<_> = ranks.behind.iter().chain(&ranks.different).map(|odd| odd.rank).collect();
-        ranks.blocked = self.blocked_but(&[]).into_iter().filter(|blocked| !odd.contains(&blocked.rank)).collect();
+        ranks.blocked = self.blocked();
+        ranks.blocked.retain(|blocked| !odd.contains(&blocked.rank));
         ranks.not_compared = self.not_compared();
         ranks.groups = self.groups(wait.id, waits);
         ranks.communicator = Some(communicator);
@@ -425,59 +428,66 @@ impl<'a> Job<'a> {
         ranks
     }
 
-    /// Two ranks that have called the same collectives of several communicators in different orders: on one stream each waits for the
-    /// other. The first place where they differ.
+    /// Two ranks that have called the same collectives of two communicators in different orders: on one stream each waits for the other.
     fn crossed(&self, stuck: &[u64]) -> Option<Ranks> {
-        let sequence = |rank: u64, other: u64| {
-            let members = calls(self.ranks.get(&rank)?)?.members.iter();
-            let shared = members.filter(|member| self.members(member.id).any(|(its, _)| its == other));
-            let mut all: Vec<_> = shared
-                .flat_map(|member| member.calls.iter().map(|called| (called.at, member.id, called.about.number)))
-                .collect();
-            all.sort_unstable();
-            Some(all)
+        let pairs =
+            self.order.iter().enumerate().flat_map(|(at, a)| self.order[at + 1..].iter().map(move |b| (*a, *b)));
+        let (one, other, first, second) = pairs.filter_map(|pair| self.crossed_in(pair, stuck)).min()?;
+        let say = |(id, number): (u64, u32)| format!("collective {number} of {}", self.named(id).in_words());
+        let sentence = format!(
+            "rank {one} has called {} before {}, and rank {other} the other way round: on one stream each waits for the other.",
+            say(first),
+            say(second)
+        );
+        let mut ranks = Ranks::new(sentence, ComparedBy::Communicators);
+        ranks.different = vec![self.odd(one, first.0, Some(say(first))), self.odd(other, second.0, Some(say(second)))];
+        ranks.not_compared = self.not_compared();
+        Some(ranks)
+    }
+
+    /// The first two ranks that have called the collectives of these two communicators in different orders, and what each called first,
+    /// where they differ. Of what only some ranks have a record nothing can be said.
+    fn crossed_in(&self, (a, b): (u64, u64), stuck: &[u64]) -> Option<Crossing> {
+        let shared = || {
+            let of_both = stuck.iter().filter_map(|rank| Some((*rank, self.member(a, *rank)?, self.member(b, *rank)?)));
+            of_both.filter(|(_, in_a, in_b)| !in_a.calls.is_empty() && !in_b.calls.is_empty())
         };
-        let pairs = stuck
-            .iter()
-            .flat_map(|one| stuck.iter().filter(move |other| *other > one).map(move |other| (*one, *other)));
-        pairs.into_iter().find_map(|(one, other)| {
-            let (own, its) = (sequence(one, other)?, sequence(other, one)?);
-            let difference = own.iter().zip(&its).find(|(a, b)| (a.1, a.2) != (b.1, b.2))?;
-            let ((_, a, number_a), (_, b, number_b)) = difference;
-            if a == b {
-                return None;
-            }
-            let say = |id: u64, number: u32| format!("collective {number} of {}", self.named(id).in_words());
-            let (first, second) = (say(*a, *number_a), say(*b, *number_b));
-            let mut ranks = Ranks::new(
-                format!(
-                    "rank {one} has called {first} before {second}, and rank {other} the other way round: on one stream each \
-                     waits for the other."
-                ),
-                ComparedBy::Communicators,
-            );
-            ranks.different = vec![self.odd(one, *a, Some(first)), self.odd(other, *b, Some(second))];
-            ranks.not_compared = self.not_compared();
-            Some(ranks)
+        let from = |first: fn(&Member) -> Option<u32>| {
+            let firsts = shared().map(move |(_, in_a, in_b)| (first(in_a), first(in_b)));
+            firsts.fold((None, None), |most, one| (most.0.max(one.0), most.1.max(one.1)))
+        };
+        let (from_a, from_b) = from(|member| member.calls.front().map(|called| called.about.number));
+        let sequence = |in_a: &Member, in_b: &Member| {
+            let of = |member: &Member, from: Option<u32>| {
+                let calls = member.calls.iter().map(|called| (called.at, member.id, called.about.number));
+                calls.filter(|(.., number)| Some(*number) >= from).collect::<Vec<_>>()
+            };
+            let mut all = [of(in_a, from_a), of(in_b, from_b)].concat();
+            all.sort_unstable();
+            all.into_iter().map(|(_, id, number)| (id, number)).collect::<Vec<_>>()
+        };
+        let mut sequences = shared().map(|(rank, in_a, in_b)| (rank, sequence(in_a, in_b)));
+        let (one, own) = sequences.next()?;
+        sequences.find_map(|(other, its)| {
+            let (first, second) = own.iter().zip(&its).find(|(own, its)| own != its)?;
+            (first.0 != second.0).then_some((one, other, *first, *second))
         })
     }
 
     /// Every rank that left a recording has called the same.
     fn told_of_none(&self, stuck: &[u64]) -> Ranks {
-        let blocked = self.blocked_but(&[]);
+        let blocked = self.blocked();
         let missing = self.missing();
-        let waiting = ranks_in_words(stuck.to_vec());
+        let waiting = format!("{} {}", ranks_in_words(stuck.to_vec()), wait(stuck.len()));
         let sentence = match (&blocked[..], &missing[..]) {
             ([], []) => format!(
-                "every rank that could be compared has made the same calls of NCCL, and {waiting} {} in a collective: look at the \
-                 network and the devices.",
-                if stuck.len() == 1 { "waits" } else { "wait" }
+                "every rank that could be compared has made the same calls of NCCL, and {waiting} in a collective: look at the \
+                 network and the devices."
             ),
             ([], missing) => format!(
-                "{} {} left no recording; {waiting} {} in a collective, and all others have made the same calls of NCCL.",
+                "{} {} left no recording; {waiting} in a collective, and all others have made the same calls of NCCL.",
                 ranks_in_words(missing.to_vec()),
-                have(missing.len()),
-                if stuck.len() == 1 { "waits" } else { "wait" }
+                have(missing.len())
             ),
             ([BlockedRank { rank, why, .. }, ..], _) => format!(
                 "every rank that could be compared has made the same calls of NCCL, and rank {rank} is blocked by itself: {why}."
@@ -507,18 +517,16 @@ fn amount_in_words(called: &Called) -> String {
     arguments_in_words(called.entry_point, &about)
 }
 
-/// What most ranks have called; of several what the lowest rank has.
-fn usual<'a>(called: impl Iterator<Item = (u64, &'a Called)>) -> String {
-    let mut counts: Vec<(String, usize)> = Vec::new();
-    for (_, called) in called {
-        let words = called.in_words();
-        match counts.iter_mut().find(|(known, _)| *known == words) {
-            Some((_, count)) => *count += 1,
-            None => counts.push((words, 1)),
-        }
-    }
-    let most = counts.iter().map(|(_, count)| *count).max().unwrap_or(0);
-    counts.into_iter().find(|(_, count)| *count == most).map(|(words, _)| words).unwrap_or_default()
+/// The first collective that members of a communicator have called differently, and the ranks that differ from most of them; of as many
+/// against as many, from the lowest rank.
+fn first_difference(members: &BTreeMap<u64, &Member>) -> Option<(u64, Vec<u64>)> {
+    let mut known: HashMap<u32, &Called> = HashMap::new();
+    let all = members.values().flat_map(|member| &member.calls);
+    let differ = all.filter(|called| !known.entry(called.about.number).or_insert(called).is_like(called));
+    let number = u64::from(differ.map(|called| called.about.number).min()?);
+    let called = || members.iter().filter_map(|(rank, member)| Some((*rank, member.call(number)?)));
+    let usual = most_common(called().map(|(_, called)| called.key()))?;
+    Some((number, called().filter(|(_, called)| called.key() != usual).map(|(rank, _)| rank).collect()))
 }
 
 impl NamedCommunicator {

@@ -207,3 +207,17 @@ fn ranks_without_a_launcher_are_known_by_their_largest_communicator() {
     let told = sentence(&[of(0, 1), waits(of(1, 2))]);
     assert!(told.starts_with("rank 0 has not called collective 2 of communicator"), "{told}");
 }
+
+/// Of each communicator the newest calls are there, and of each rank others: the oldest have been overwritten.
+#[test]
+fn ranks_that_have_lost_different_records_are_not_taken_to_have_crossed() {
+    let of = |number: u64, lost: [usize; 2]| {
+        let mut members = [WORLD, HALF].map(|id| member(id, number as u32, 2, 20));
+        for (member, lost) in members.iter_mut().zip(lost) {
+            member.calls.drain(..lost);
+        }
+        waits(rank(number, members.into()))
+    };
+    let told = sentence(&[of(0, [3, 9]), of(1, [8, 2])]);
+    assert!(told.starts_with("every rank that could be compared has made the same calls of NCCL"), "{told}");
+}
