@@ -3,8 +3,8 @@
 //!
 //! Must not: fail for the contents of one folder. A missing or damaged file costs its own contents, and one line.
 
-use super::collectives::Collectives;
-use super::communications::Communications;
+use super::collectives::{self, Collectives};
+use super::communications::{self, Communications};
 use crate::ends::{self, ProcessEnd};
 use crate::parallel;
 use crate::recorded::{Recorded, StoodStill};
@@ -124,6 +124,19 @@ impl Course {
 /// Whether the summary says that the guard has ended the process, as `LAZYGUARD_ON_HANG` says.
 fn is_by_the_guard(summary: &Summary) -> bool {
     summary.ended.starts_with("ended by")
+}
+
+/// What a process has submitted that waits for other ranks: its kernels, and its calls of NCCL.
+fn communication_of(opened: &Opened) -> Result<(Option<Collectives>, Option<Communications>), Failure> {
+    let (mut kernels, mut calls) = (collectives::Reader::new(opened), communications::Reader::new(opened));
+    if kernels.is_some() || calls.is_some() {
+        opened.each_record(|entry| {
+            kernels.iter_mut().for_each(|kernels| kernels.take_in(&entry.record));
+            calls.iter_mut().for_each(|calls| calls.take_in(&entry.record));
+            Ok(())
+        })?;
+    }
+    Ok((kernels.map(collectives::Reader::finish), calls.map(communications::Reader::finish)))
 }
 
 /// A hazard of one process.
@@ -335,11 +348,9 @@ pub(super) fn process(run: &Run) -> Process {
         found.ended = opened.state_in_words();
         let is_gone = opened.live_process().is_none();
         found.has_ended = is_gone && (opened.is_of_this_machine() || opened.state() == "ended");
-        let collectives = Collectives::of(opened);
-        let communications = Communications::of(opened);
-        found.is_read = collectives.is_ok() && communications.is_ok();
-        found.collectives = found.keep(collectives);
-        found.communications = found.keep(communications);
+        let communication = communication_of(opened);
+        found.is_read = communication.is_ok();
+        (found.collectives, found.communications) = found.keep(communication.map(Some)).unwrap_or_default();
     } else if let Some(summary) = &found.summary {
         (found.process, found.program) = (summary.process, summary.program.clone());
         found.driver_version = summary.driver_version;

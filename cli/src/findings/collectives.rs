@@ -2,11 +2,11 @@
 //! submission.
 
 use crate::source::Opened;
-use crate::Failure;
 use lazyguard_core::api::{Class, GraphPart, NodeKind};
 use lazyguard_core::diagnose::waits_for_peers;
 use lazyguard_core::report::demangle;
-use lazyguard_core::trace::{Lane, Payload};
+use lazyguard_core::trace::read::StringTable;
+use lazyguard_core::trace::{Lane, Payload, Record};
 use lazyguard_core::Nanos;
 use std::collections::HashMap;
 
@@ -19,63 +19,74 @@ pub(super) struct Collectives {
     pub complete: bool,
 }
 
-impl Collectives {
-    /// Those in a recording; `None` where it has none.
-    pub fn of(opened: &Opened) -> Result<Option<Self>, Failure> {
+/// Reads them from a recording, record by record.
+pub(super) struct Reader<'o> {
+    strings: &'o StringTable,
+    /// By the kernel's name, and whether a graph has it.
+    numbers: HashMap<(&'o str, bool), u16>,
+    found: Collectives,
+}
+
+impl<'o> Reader<'o> {
+    /// `None` where the recording has none.
+    pub fn new(opened: &'o Opened) -> Option<Self> {
         let strings = opened.recording.strings();
         let graphs =
             || strings.graphs().flat_map(|(_, at, graph)| graph.of(NodeKind::Kernel).map(move |part| (part, at)));
         let is_in_a_graph = |part: &GraphPart, at| {
             strings.function(part.what as u32, at).and_then(|function| function.name).is_some_and(waits_for_peers)
         };
-        // Most programs have none, and their records need not be read again.
+        // Most programs have none, and their records need not be read.
         let any = strings.functions().any(|(.., function)| function.name.is_some_and(waits_for_peers));
         if !any && !graphs().any(|(part, at)| is_in_a_graph(part, at)) {
-            return Ok(None);
+            return None;
         }
         // Launches are in two lanes: those that load are rare events.
         let of_launches = |lane: Lane| matches!(lane, Lane::Work | Lane::RareEvents);
         let complete =
             opened.recording.lanes().iter().all(|summary| summary.overwritten == 0 || !of_launches(summary.lane));
-        let mut found = Self { kernels: Vec::new(), launches: Vec::new(), complete };
-        let mut numbers: HashMap<String, u16> = HashMap::new();
-        opened.each_record(|entry| {
-            let record = &entry.record;
-            let succeeded = record.result == 0 && record.returned != 0;
-            if !record.submitted() || !succeeded {
-                return Ok(());
-            }
-            let named = |number: u32, at: Nanos| {
-                strings.function(number, at).and_then(|function| function.name).filter(|name| waits_for_peers(name))
-            };
-            let name = match (record.entry_point.class(), record.payload()) {
-                (Class::Launch, _) => named(record.function, record.meant_at()).map(demangle),
-                (Class::GraphLaunch, Payload::Graph(handle)) => {
-                    strings.graph(handle, record.entered).and_then(|graph| {
-                        let mut kernels = graph.of(NodeKind::Kernel);
-                        let kernel = kernels.find_map(|part| named(part.what as u32, record.entered))?;
-                        Some(format!("a graph with {}", demangle(kernel)))
-                    })
-                }
-                _ => None,
-            };
-            let Some(name) = name else { return Ok(()) };
-            let number = match numbers.get(&name) {
-                Some(number) => *number,
-                None => {
-                    let number = u16::try_from(found.kernels.len()).unwrap_or(u16::MAX);
-                    found.kernels.push(name.clone());
-                    numbers.insert(name, number);
-                    number
-                }
-            };
-            found.launches.push((record.entered, number));
-            Ok(())
-        })?;
-        found.launches.sort_unstable();
-        Ok(Some(found))
+        let found = Collectives { kernels: Vec::new(), launches: Vec::new(), complete };
+        Some(Self { strings, numbers: HashMap::new(), found })
     }
 
+    /// The next record.
+    pub fn take_in(&mut self, record: &Record) {
+        let succeeded = record.result == 0 && record.returned != 0;
+        if !record.submitted() || !succeeded {
+            return;
+        }
+        let Some((kernel, in_a_graph)) = self.kernel_of(record) else { return };
+        let number = *self.numbers.entry((kernel, in_a_graph)).or_insert_with(|| {
+            let number = u16::try_from(self.found.kernels.len()).unwrap_or(u16::MAX);
+            let kernel = demangle(kernel);
+            self.found.kernels.push(if in_a_graph { format!("a graph with {kernel}") } else { kernel });
+            number
+        });
+        self.found.launches.push((record.entered, number));
+    }
+
+    fn kernel_of(&self, record: &Record) -> Option<(&'o str, bool)> {
+        let named = |number: u32, at: Nanos| {
+            self.strings.function(number, at).and_then(|function| function.name).filter(|name| waits_for_peers(name))
+        };
+        match (record.entry_point.class(), record.payload()) {
+            (Class::Launch, _) => Some((named(record.function, record.meant_at())?, false)),
+            (Class::GraphLaunch, Payload::Graph(handle)) => {
+                let mut kernels = self.strings.graph(handle, record.entered)?.of(NodeKind::Kernel);
+                Some((kernels.find_map(|part| named(part.what as u32, record.entered))?, true))
+            }
+            _ => None,
+        }
+    }
+
+    /// After the last record.
+    pub fn finish(mut self) -> Collectives {
+        self.found.launches.sort_unstable();
+        self.found
+    }
+}
+
+impl Collectives {
     /// The kernel of one of them.
     pub fn name(&self, index: usize) -> Option<&str> {
         let (_, kernel) = self.launches.get(index)?;

@@ -3,10 +3,9 @@
 //! Must not: compare processes, or keep more than a bounded number of calls.
 
 use crate::source::Opened;
-use crate::Failure;
 use lazyguard_core::api::{Class, EntryPoint};
 use lazyguard_core::report::{arguments_in_words, collective_name};
-use lazyguard_core::trace::{Communication, Kind, Lane, Payload};
+use lazyguard_core::trace::{Communication, Kind, Lane, Payload, Record};
 use lazyguard_core::Nanos;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -128,43 +127,55 @@ pub(super) struct Communications {
     pub(super) complete: bool,
 }
 
-impl Communications {
-    /// Those in a recording; `None` where the process was a member of no communicator.
-    pub fn of(opened: &Opened) -> Result<Option<Self>, Failure> {
+/// Reads them from a recording, record by record.
+pub(super) struct Reader<'o> {
+    opened: &'o Opened,
+    members: BTreeMap<u32, Member>,
+}
+
+impl<'o> Reader<'o> {
+    /// `None` where the process was a member of no communicator.
+    pub fn new(opened: &'o Opened) -> Option<Self> {
         let recording = &opened.recording;
-        let seen = recording.communicators();
-        if seen.is_empty() {
-            return Ok(None);
+        let members: BTreeMap<_, _> = recording
+            .communicators()
+            .iter()
+            .map(|one| {
+                let name = recording.strings().communicator(one.number, one.born).map(str::to_owned);
+                let (collectives, splits) = (one.collectives, one.splits);
+                let (id, rank, born) = (one.id, one.rank, one.born);
+                (one.number, Member { id, name, rank, born, collectives, splits, ..Member::default() })
+            })
+            .collect();
+        (!members.is_empty()).then_some(Self { opened, members })
+    }
+
+    /// The next record.
+    pub fn take_in(&mut self, record: &Record) {
+        let (Kind::Communication, Payload::Communication(about)) = (record.kind, record.payload()) else { return };
+        let member = self.members.get_mut(&about.communicator);
+        // An entry that is used again has records of the communicator before.
+        if let Some(member) = member.filter(|member| about.number != 0 && record.entered >= member.born) {
+            let (at, stream, entry_point) = (record.entered, record.stream, record.entry_point);
+            member.take_in(Called { at, stream, entry_point, about });
         }
-        let mut members: BTreeMap<u32, Member> = BTreeMap::new();
-        for one in seen {
-            let name = recording.strings().communicator(one.number, one.born).map(str::to_owned);
-            let (collectives, splits) = (one.collectives, one.splits);
-            let (id, rank, born) = (one.id, one.rank, one.born);
-            members.insert(one.number, Member { id, name, rank, born, collectives, splits, ..Member::default() });
-        }
-        opened.each_record(|entry| {
-            let record = &entry.record;
-            let (Kind::Communication, Payload::Communication(about)) = (record.kind, record.payload()) else {
-                return Ok(());
-            };
-            let member = members.get_mut(&about.communicator);
-            // An entry that is used again has records of the communicator before.
-            if let Some(member) = member.filter(|member| about.number != 0 && record.entered >= member.born) {
-                let (at, stream, entry_point) = (record.entered, record.stream, record.entry_point);
-                member.take_in(Called { at, stream, entry_point, about });
-            }
-            Ok(())
-        })?;
+    }
+
+    /// After the last record.
+    pub fn finish(self) -> Communications {
+        let Self { opened, members } = self;
+        let recording = &opened.recording;
         let meeting = recording.threads().iter().filter_map(|thread| thread.call_in_progress).find_map(|record| {
             let Payload::Communication(about) = record.payload() else { return None };
             let id = members.get(&about.communicator).map_or(0, |member| member.id);
             Some(Meeting { entry_point: record.entry_point, since: record.entered, id })
         });
         let complete = recording.lanes().iter().all(|summary| summary.lane != Lane::Work || summary.overwritten == 0);
-        Ok(Some(Self { members: members.into_values().collect(), meeting, complete }))
+        Communications { members: members.into_values().collect(), meeting, complete }
     }
+}
 
+impl Communications {
     /// The member of the communicator with this id.
     pub(super) fn member(&self, id: u64) -> Option<&Member> {
         self.members.iter().find(|member| member.id == id && id != 0)

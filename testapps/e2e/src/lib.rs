@@ -15,6 +15,7 @@ mod header;
 mod programs;
 mod recording;
 mod run;
+mod standstill;
 mod work;
 
 pub use artefacts::{

@@ -2,6 +2,7 @@
 
 use crate::artefacts::{driver_folder, library, root};
 use crate::folder::Folder;
+use crate::standstill;
 use crate::work::Work;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -129,9 +130,10 @@ impl<'w> Run<'w> {
 
     /// Runs it to its end.
     pub fn finish(self) -> Outcome {
-        let outcome = self.start().finish_within(PATIENCE);
-        assert!(outcome.code.is_some(), "it does not end; {outcome}");
-        outcome
+        let mut running = self.start();
+        let ended = running.ends_within(PATIENCE);
+        assert!(ended, "it does not end; {}\n{}", running.seen(), standstill::of_group(running.process()));
+        running.seen()
     }
 
     /// The command line that does the same in a shell, at the repository's root.
@@ -225,7 +227,7 @@ impl Running {
 
     /// Looks again and again until there is an answer; fails when the program ends first, or when none comes in time.
     pub fn until<T>(&mut self, what: &str, limit: Duration, mut answer: impl FnMut(&mut Self) -> Option<T>) -> T {
-        let begin = Instant::now();
+        let mut waited = Waited::default();
         loop {
             if let Some(answer) = answer(self) {
                 return answer;
@@ -238,7 +240,7 @@ impl Running {
                 }
             }
             assert!(runs, "ended before {what}: {}", self.seen());
-            assert!(begin.elapsed() < limit, "{what}: not within {limit:?}: {}", self.seen());
+            assert!(waited.so_far() < limit, "{what}: not within {limit:?}: {}", self.seen());
             std::thread::sleep(POLL);
         }
     }
@@ -257,11 +259,16 @@ impl Running {
 
     /// Waits for its end, for so long, and stops it then.
     pub fn finish_within(mut self, limit: Duration) -> Outcome {
-        let begin = Instant::now();
-        while self.runs() && begin.elapsed() < limit {
+        self.ends_within(limit);
+        self.seen()
+    }
+
+    fn ends_within(&mut self, limit: Duration) -> bool {
+        let mut waited = Waited::default();
+        while self.runs() && waited.so_far() < limit {
             std::thread::sleep(POLL);
         }
-        self.stop()
+        self.status.is_some()
     }
 
     /// Stops it where it is.
@@ -292,6 +299,28 @@ impl Drop for Running {
         }
         // Nothing waits for it once it is killed, but the system.
         let _ = self.child.wait();
+    }
+}
+
+/// How long something was waited for. A pause of the whole machine, in which the program could not run either, counts as one turn of the
+/// waiting: virtual machines stand still for half a minute now and then.
+#[derive(Debug, Default)]
+struct Waited {
+    last: Option<Instant>,
+    so_far: Duration,
+}
+
+impl Waited {
+    /// The longest that a turn counts for. On a busy machine a turn takes some tens of milliseconds.
+    const MOST_A_TURN: Duration = Duration::from_millis(500);
+
+    /// To be asked once a turn.
+    fn so_far(&mut self) -> Duration {
+        let now = Instant::now();
+        if let Some(last) = self.last.replace(now) {
+            self.so_far += (now - last).min(Self::MOST_A_TURN);
+        }
+        self.so_far
     }
 }
 

@@ -121,8 +121,7 @@ fn a_hang_ends_the_program_and_everything_it_has_started() {
     assert!(outcome.stderr.contains("lazyguard: HANG") && outcome.stderr.contains("--on-hang is kill"), "{outcome}");
     let run = only_run_in(Path::new(&out));
     assert!(outcome.stderr.contains(&format!("lazyguard report {}\n", run.display())), "{outcome}");
-    let process = outcome.stdout.split_whitespace().last().unwrap_or_default();
-    let folder = Folder::at(&run.join(format!("rank0-{process}")));
+    let folder = Folder::only_one_in(&run);
     let hang = folder.hang();
     assert_eq!((text(&hang, "/verdicts/0/code"), hang["acts"].as_bool()), ("LG201", Some(true)), "{hang:#}");
     assert!(hang["probe"].is_object(), "the report was not complete: {hang:#}");
