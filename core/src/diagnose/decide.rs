@@ -94,14 +94,20 @@ impl<'a> Decision<'a> {
         let same = |call: &BlockedCall| call.context == 0 || context == 0 || call.context == context;
         let mut holder = findings.remove(holder);
         // The thread that blocks the context may be the one that would satisfy the other waits.
-        let explained = |finding: &Finding<'a>| {
-            matches!(finding.code, Code::LG203 | Code::LG208 | Code::LG299 | Code::LG204)
-                && !matches!(finding.path.end, End::Cycle(_))
-                && finding.calls.iter().all(|call| same(call))
+        let explained = |holder: &Finding<'a>, finding: &Finding<'a>| {
+            let may_be = matches!(finding.code, Code::LG203 | Code::LG208 | Code::LG299 | Code::LG204)
+                // It would block by itself as well, but the holder's call was there first.
+                || holds_up(finding) && finding.culprits.first() == holder.culprits.first();
+            may_be && !matches!(finding.path.end, End::Cycle(_)) && finding.calls.iter().all(|call| same(call))
         };
         findings.retain_mut(|finding| {
-            let explained = explained(finding);
+            let explained = explained(&holder, finding);
             if explained {
+                if holds_up(finding) && finding.fix != holder.fix {
+                    // Once the holder's call is gone, this one takes its place.
+                    holder.fix = format!("{}; {}", holder.fix, finding.fix);
+                }
+                holder.conclusive |= holds_up(finding) && finding.conclusive;
                 holder.calls.append(&mut finding.calls);
             }
             !explained

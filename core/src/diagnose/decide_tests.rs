@@ -181,6 +181,21 @@ fn the_legacy_stream_orders_what_is_beside_it() {
 }
 
 #[test]
+fn of_two_calls_that_block_the_context_the_first_is_blamed_and_both_are_to_be_mended() {
+    let (free, load) = ("cuMemFree_v2", "cuModuleLoadData");
+    for (first, second, code) in [(free, load, Code::LG204), (load, free, Code::LG202)] {
+        let story = TestTrace::new().patient(20 * SECOND);
+        let kind = |call| if call == load { Kind::ColdModule } else { Kind::Call };
+        story.launch(0, 10, "spin");
+        story.blocked(1, 30, first, None, kind(first), "").blocked(2, 40, second, None, kind(second), "");
+        story.check(&[(code, "spin")]);
+        let verdict = &story.diagnosis().verdicts[0];
+        assert_eq!(verdict.threads, [1, 2], "{verdict:#?}");
+        assert!(verdict.fix.contains("cuMemFree") && verdict.fix.contains(load), "{verdict:#?}");
+    }
+}
+
+#[test]
 fn calls_that_wait_for_the_whole_context_are_named_for_it() {
     for call in ["cuMemFree_v2", "cuMemHostUnregister", "cuModuleUnload", "cuCtxSetLimit", "cuMemFreeHost"] {
         let story = TestTrace::new();

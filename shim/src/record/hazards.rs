@@ -9,8 +9,9 @@
 //! Must not: be asked on the path of an ordinary launch.
 
 use super::run_folder::{RunFolder, HAZARDS};
+use crate::runtime::door::{self, EXIT_PAUSES};
 use crate::runtime::process::Process;
-use crate::runtime::{door, standard_error};
+use crate::runtime::standard_error;
 use lazyguard_core::api::{Code, ValueWrite};
 use lazyguard_core::hazard::{messages, Aggregator, HazardEvent, HazardFile, Names, Outstanding, Waits};
 use lazyguard_core::report::SCHEMA;
@@ -21,7 +22,6 @@ use lazyguard_core::Nanos;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::Mutex;
-use std::time::Duration;
 
 /// See the module.
 #[derive(Default)]
@@ -253,12 +253,8 @@ impl Hazards {
 
     /// Stops the log's thread from writing the file. Waits for a write in progress, but not for long.
     pub fn end(&self) {
-        for _ in 0..25 {
-            if let Ok(mut ended) = self.ended.try_lock() {
-                *ended = true;
-                return;
-            }
-            door::pause(Duration::from_millis(2));
+        if let Some(mut ended) = door::lock_soon(&self.ended, EXIT_PAUSES) {
+            *ended = true;
         }
     }
 

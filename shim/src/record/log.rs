@@ -9,8 +9,9 @@
 //! Must not: become the process's global subscriber, or hold the file open (see [`super::run_folder`]).
 
 use super::run_folder::{RunFolder, LOG};
+use crate::runtime::door::{self, EXIT_PAUSES};
+use crate::runtime::files;
 use crate::runtime::process::Process;
-use crate::runtime::{door, files};
 use lazyguard_core::api::Class;
 use lazyguard_core::hazard::{Flags, HazardEvent};
 use lazyguard_core::report::demangle;
@@ -163,12 +164,9 @@ impl Log {
     pub fn finish(&self, process: &Process, folder: Option<&RunFolder>) {
         self.stopped.store(true, Ordering::Relaxed);
         // A log of every launch has the last ones too, and they may be many.
-        for _ in 0..if self.level == LogLevel::Launch { 500 } else { 25 } {
-            if let Ok(mut follower) = self.draining.try_lock() {
-                self.drain(process, folder, &mut follower);
-                return;
-            }
-            door::pause(Duration::from_millis(2));
+        let pauses = if self.level == LogLevel::Launch { 500 } else { EXIT_PAUSES };
+        if let Some(mut follower) = door::lock_soon(&self.draining, pauses) {
+            self.drain(process, folder, &mut follower);
         }
     }
 

@@ -15,7 +15,6 @@ use lazyguard_core::sync::lock;
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Mutex;
-use std::time::Duration;
 
 /// See the module.
 #[derive(Default)]
@@ -49,13 +48,7 @@ impl Mappings {
     /// For an orderly end: in a short process, the log's thread may not have read the mappings yet.
     pub fn at_the_end(&self, process: &Process) {
         // If the log's thread is reading them now, the exiting thread waits for it, but not for long.
-        let nothing_is_noted = (0..10).find_map(|_| match self.noted.try_lock() {
-            Ok(noted) => Some(noted.is_empty()),
-            Err(_) => {
-                door::pause(Duration::from_millis(2));
-                None
-            }
-        });
+        let nothing_is_noted = door::lock_soon(&self.noted, 10).map(|noted| noted.is_empty());
         if nothing_is_noted.is_some_and(|nothing| nothing || self.wanted.swap(false, Ordering::Relaxed)) {
             self.note(process);
         }

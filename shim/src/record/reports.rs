@@ -5,14 +5,13 @@
 //!
 //! Must not: block the exiting thread for more than 50 ms.
 
-use crate::runtime::door;
+use crate::runtime::door::{self, EXIT_PAUSES};
 use lazyguard_core::diagnose::ThreadActivity;
 use lazyguard_core::report::HangReport;
 use lazyguard_core::Nanos;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Mutex;
-use std::time::Duration;
 
 /// A call in which a thread waits, or repeated queries: the thread, and when it began.
 pub type Waiting = (u32, Nanos);
@@ -48,14 +47,15 @@ impl Reports {
         self.hangs.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Takes the open report. Waits for the watchdog, which holds it while it writes the report's lines, but not for long.
+    pub fn take_open(&self) -> Option<Reported> {
+        door::lock_soon(&self.open, EXIT_PAUSES)?.take()
+    }
+
     /// Stops the watchdog from writing into the run folder. Waits for a write in progress, but not for long.
     pub fn end(&self) {
-        for _ in 0..25 {
-            if let Ok(mut ended) = self.ended.try_lock() {
-                *ended = true;
-                return;
-            }
-            door::pause(Duration::from_millis(2));
+        if let Some(mut ended) = door::lock_soon(&self.ended, EXIT_PAUSES) {
+            *ended = true;
         }
     }
 }

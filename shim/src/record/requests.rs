@@ -12,7 +12,7 @@
 
 use super::recording::Backing;
 use super::run_folder::{RunFolder, DUMP, DUMP_TEXT, REQUEST};
-use crate::runtime::door;
+use crate::runtime::door::{self, EXIT_PAUSES};
 use crate::runtime::process::Process;
 use lazyguard_core::report::{is_last, DumpReport, HangReport};
 use lazyguard_core::sync::lock;
@@ -21,7 +21,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Mutex;
-use std::time::Duration;
 
 /// See the module.
 pub struct Requests {
@@ -102,14 +101,9 @@ impl Requests {
 
     /// Stops answering, and removes what is of use only while the process lives. Waits for an answer in progress, but not for long.
     pub fn end(&self) {
-        for _ in 0..25 {
-            if let Ok(mut ended) = self.ended.try_lock() {
-                if !std::mem::replace(&mut *ended, true) {
-                    self.file.iter().for_each(RequestFile::remove);
-                }
-                return;
-            }
-            door::pause(Duration::from_millis(2));
+        let Some(mut ended) = door::lock_soon(&self.ended, EXIT_PAUSES) else { return };
+        if !std::mem::replace(&mut *ended, true) {
+            self.file.iter().for_each(RequestFile::remove);
         }
     }
 }

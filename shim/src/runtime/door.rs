@@ -28,6 +28,7 @@
 use super::process;
 use super::tls::{self, Door};
 use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
 
 extern "C-unwind" {
@@ -120,6 +121,22 @@ pub fn pause(span: Duration) {
     unsafe { libc::syscall(libc::SYS_nanosleep, &span, std::ptr::null_mut::<libc::timespec>()) };
 }
 
+/// The value of a lock, on a thread that exits: it waits for another thread that holds the lock, but no longer than for so many pauses of
+/// two milliseconds. That thread may be stopped, or stuck in a file system.
+pub fn lock_soon<T>(mutex: &Mutex<T>, pauses: u32) -> Option<MutexGuard<'_, T>> {
+    for _ in 0..pauses {
+        match mutex.try_lock() {
+            Ok(value) => return Some(value),
+            Err(TryLockError::Poisoned(value)) => return Some(value.into_inner()),
+            Err(TryLockError::WouldBlock) => pause(Duration::from_millis(2)),
+        }
+    }
+    None
+}
+
+/// The most pauses of an exit for one lock: 50 ms.
+pub const EXIT_PAUSES: u32 = 25;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -139,6 +156,16 @@ mod tests {
         assert_eq!(state(), 0);
         assert_eq!(inside(|| (state(), inside(state), is_interrupted())), Some((DISABLE, Some(DISABLE), true)));
         assert_eq!((state(), is_interrupted()), (0, false));
+    }
+
+    #[test]
+    fn a_lock_that_another_thread_keeps_is_given_up() {
+        let mutex = Mutex::new(1);
+        assert_eq!(lock_soon(&mutex, 1).as_deref(), Some(&1));
+        let kept = mutex.lock().unwrap();
+        assert!(lock_soon(&mutex, 2).is_none());
+        drop(kept);
+        assert!(lock_soon(&mutex, 1).is_some());
     }
 
     #[test]

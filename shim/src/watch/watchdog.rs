@@ -322,7 +322,12 @@ impl Watch {
         let (calls, running) = threads_of(guard, &report);
         report.stacks = stacks::save(guard, &calls, &running);
         report.places = stacks::places(report.addresses());
-        standard_error::write(&report.text());
+        {
+            // From its first line on, an exit says that it is over.
+            let mut open = lock(&guard.reports.open);
+            standard_error::write(&report.text());
+            *open = Some(Reported { report: report.clone(), waiting: waiting.clone() });
+        }
         if report.status == Status::Hang {
             // A child process writes the stacks, which may take long.
             keep(guard, &report);
@@ -330,8 +335,10 @@ impl Watch {
         }
         standard_error::write(&report.stacks_text());
         keep(guard, &report);
+        if let Some(reported) = lock(&guard.reports.open).as_mut() {
+            reported.report = report.clone();
+        }
         let now = guard.now();
-        *lock(&guard.reports.open) = Some(Reported { report: report.clone(), waiting: waiting.clone() });
         self.incident = Some(Incident {
             next: now + self.pause_of(&report),
             report,
@@ -369,11 +376,7 @@ impl Watch {
 
 /// At an orderly exit: a reported standstill whose calls have returned is over.
 pub fn at_exit(guard: &Guard) {
-    // The watchdog holds it for a moment only; an exit waits for no more.
-    let Some(Reported { mut report, waiting }) = guard.reports.open.try_lock().ok().and_then(|mut open| open.take())
-    else {
-        return;
-    };
+    let Some(Reported { mut report, waiting }) = guard.reports.take_open() else { return };
     let still = |(thread, entered): &Waiting| {
         let mut calls = guard.tracker.threads().filter_map(|(_, slot)| slot.published());
         calls.any(|call| call.thread == *thread && call.entered == *entered)
