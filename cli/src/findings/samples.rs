@@ -1,11 +1,11 @@
 //! Sample runs for tests: folders as processes leave them, and the facts of each run.
 
-use super::collect::{self, Process};
+use super::collect::{self, Process, Stood};
 use super::judge::Rules;
 use super::{hangs, suppress, End, FailOn, FailedOn, Finished, Seen, Unguarded};
 use crate::recordings::{ended_process, facts, hanging, Job, SMALL};
 use crate::symbolize::SourceLine;
-use lazyguard_core::diagnose::{snapshot_at, Code};
+use lazyguard_core::diagnose::{snapshot_at, Code, Confidence, Culprit, Status, Verdict};
 use lazyguard_core::hazard::{FirstOccurrence, Hazard, StreamClass};
 use lazyguard_core::report::{HangReport, PreloadSummary};
 use lazyguard_core::trace::read::Recording;
@@ -232,4 +232,24 @@ pub(super) fn seen(told: &Told, look: impl FnOnce(&Seen<'_>)) {
         failed: if hangs { Some(FailedOn::Hang) } else { failing },
         unreadable: Vec::new(),
     });
+}
+
+/// A process that hangs with one verdict: this code, and these culprits.
+pub(super) fn hanging_in(process: Process, code: Code, culprits: Vec<Culprit>) -> Process {
+    let verdict = Verdict {
+        code,
+        title: code.title().to_owned(),
+        confidence: Confidence::Likely,
+        sentence: "it waits.".to_owned(),
+        held_back: None,
+        fed: Vec::new(),
+        threads: vec![1],
+        chain: Vec::new(),
+        evidence: Vec::new(),
+        culprits,
+        fix: String::new(),
+    };
+    let mut report = hang_report(&recording("0", true), Path::new("/out"));
+    (report.status, report.verdicts) = (Status::Hang, vec![verdict]);
+    Process { stood: Some(Stood::Hang(report)), ..process }
 }

@@ -77,7 +77,7 @@ const DATA_TYPES: [&str; 12] = [
 
 /// The name of a value of `ncclDataType_t`.
 pub fn data_type_name(number: u16) -> String {
-    DATA_TYPES.get(usize::from(number)).map_or_else(|| format!("data type {number}"), |name| (*name).to_owned())
+    name_of(number, &DATA_TYPES, "data type")
 }
 
 /// The names of `ncclRedOp_t`, by its numbers. An operator that the program has made has a larger one.
@@ -85,5 +85,9 @@ const OPERATORS: [&str; 5] = ["sum", "prod", "max", "min", "avg"];
 
 /// The name of a value of `ncclRedOp_t`.
 pub fn operator_name(number: u16) -> String {
-    OPERATORS.get(usize::from(number)).map_or_else(|| format!("operator {number}"), |name| (*name).to_owned())
+    name_of(number, &OPERATORS, "operator")
+}
+
+fn name_of(number: u16, names: &[&str], what: &str) -> String {
+    names.get(usize::from(number)).map_or_else(|| format!("{what} {number}"), |name| (*name).to_owned())
 }

@@ -11,13 +11,13 @@
 //!
 //! Must not: replace the adopted driver, or allocate.
 
-use super::dynamic_linker::{self, open_loaded};
+use super::dynamic_linker::{self, open_loaded, Symbol};
 use super::objects;
 use super::table::{self, hook, hook_at, HookTable};
 use crate::runtime::{door, pass_through};
 use lazyguard_core::api::{EntryPoint, DRIVER_ENTRY_POINTS, ENTRY_POINTS};
 use lazyguard_core::report::PassThrough;
-use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
+use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -82,27 +82,6 @@ pub fn adopted() -> bool {
 fn next(entry_point: EntryPoint) -> Option<*mut c_void> {
     let found = dynamic_linker::real(libc::RTLD_NEXT, Symbol::of(entry_point)?.name());
     (!found.is_null() && found != hook(entry_point)).then_some(found)
-}
-
-/// Room for a symbol's name, with a zero at its end.
-const LONGEST: usize = 96;
-
-/// A symbol as the loader wants it, without allocating.
-pub struct Symbol([u8; LONGEST]);
-
-impl Symbol {
-    /// The symbol of an entry point; `None` if it is too long.
-    pub fn of(entry_point: EntryPoint) -> Option<Self> {
-        let symbol = entry_point.symbol().as_bytes();
-        let mut room = [0; LONGEST];
-        room[..LONGEST - 1].get_mut(..symbol.len())?.copy_from_slice(symbol);
-        Some(Self(room))
-    }
-
-    /// Its name.
-    pub fn name(&self) -> &CStr {
-        CStr::from_bytes_until_nul(&self.0).unwrap_or_default()
-    }
 }
 
 /// Adopts the driver if one is loaded under its usual name.

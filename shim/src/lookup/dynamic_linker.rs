@@ -2,6 +2,7 @@
 //!
 //! Must not: allocate, lock, or use thread-local storage with a destructor.
 
+use lazyguard_core::api::EntryPoint;
 use std::ffi::{c_char, c_int, c_void, CStr};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -51,6 +52,27 @@ pub fn real(handle: *mut c_void, name: &CStr) -> *mut c_void {
     // SAFETY: a terminated name, and a handle the caller vouches for. The black box keeps this from becoming a jump, which
     // would make the real function see our caller's return address, and with it our caller's place in the search order.
     std::hint::black_box(unsafe { function(handle, name.as_ptr()) })
+}
+
+/// Room for a symbol's name, with a zero at its end.
+const LONGEST: usize = 96;
+
+/// A symbol as the loader wants it, without allocating.
+pub struct Symbol([u8; LONGEST]);
+
+impl Symbol {
+    /// The symbol of an entry point; `None` if it is too long.
+    pub fn of(entry_point: EntryPoint) -> Option<Self> {
+        let symbol = entry_point.symbol().as_bytes();
+        let mut room = [0; LONGEST];
+        room[..LONGEST - 1].get_mut(..symbol.len())?.copy_from_slice(symbol);
+        Some(Self(room))
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &CStr {
+        CStr::from_bytes_until_nul(&self.0).unwrap_or_default()
+    }
 }
 
 /// Looks the real `dlsym` up ahead of the first use.

@@ -12,7 +12,7 @@
 //!
 //! Must not: load NCCL, or need it.
 
-use super::dynamic_linker::{self, open_loaded};
+use super::dynamic_linker::{self, open_loaded, Symbol};
 use super::objects;
 use super::table::{self, hook, HookTable};
 use crate::runtime::{door, pass_through};
@@ -91,7 +91,7 @@ fn first(entry_point: EntryPoint, site: usize, hooks: &'static HookTable) -> Opt
 
 /// What a caller would find without this library, or what its look-ups have found.
 pub fn find(entry_point: EntryPoint, caller: *const c_void) -> Option<*mut c_void> {
-    let (symbol, own) = (super::driver::Symbol::of(entry_point)?, hook(entry_point));
+    let (symbol, own) = (Symbol::of(entry_point)?, hook(entry_point));
     let is_real = |found: &*mut c_void| !found.is_null() && *found != own;
     let next = || Some(dynamic_linker::real(libc::RTLD_NEXT, symbol.name())).filter(is_real);
     let by_caller = || in_object(objects::object_of(caller)?.path(), symbol.name()).filter(is_real);
@@ -137,7 +137,7 @@ pub fn adopt_at(address: *const c_void) -> bool {
     for (index, place) in REAL.iter().enumerate() {
         let entry_point = EntryPoint::from_index(DRIVER_ENTRY_POINTS.len() + index);
         let found = entry_point.and_then(|entry_point| {
-            let found = look_up(super::driver::Symbol::of(entry_point)?.name())?;
+            let found = look_up(Symbol::of(entry_point)?.name())?;
             (found != hook(entry_point)).then_some(found)
         });
         place.store(found.unwrap_or(null_mut()), Ordering::Relaxed);

@@ -1,11 +1,10 @@
 use crate::findings::collect::{Course, Process, Stood};
 use crate::findings::collectives::Collectives;
 use crate::findings::ranks::compare;
-use crate::findings::samples::{hang_report, recording};
+use crate::findings::samples::hanging_in;
 use lazyguard_core::api::{Call, StreamKind};
-use lazyguard_core::diagnose::{Code, Confidence, Culprit, OperationSeen, Status, StreamRef, Verdict};
+use lazyguard_core::diagnose::{Code, Culprit, OperationSeen, StreamRef};
 use lazyguard_core::Nanos;
-use std::path::Path;
 
 const REDUCE: &str = "ncclDevKernel_AllReduce_Sum_f32_RING_LL";
 const GATHER: &str = "ncclDevKernel_AllGather_RING_LL";
@@ -33,22 +32,7 @@ fn hangs(number: u64, kernels: &[&str], in_collective: usize, code: Code) -> Pro
     }))
     .unwrap();
     let stream = StreamRef { number: 1, handle: 1, kind: StreamKind::Legacy, context: 1 };
-    let verdict = Verdict {
-        code,
-        title: code.title().to_owned(),
-        confidence: Confidence::Likely,
-        sentence: "it waits.".to_owned(),
-        held_back: None,
-        fed: Vec::new(),
-        threads: vec![1],
-        chain: Vec::new(),
-        evidence: Vec::new(),
-        culprits: vec![Culprit { stream, operation }],
-        fix: String::new(),
-    };
-    let mut report = hang_report(&recording("0", true), Path::new("/out"));
-    (report.status, report.verdicts) = (Status::Hang, vec![verdict]);
-    Process { stood: Some(Stood::Hang(report)), ..process }
+    hanging_in(process, code, vec![Culprit { stream, operation }])
 }
 
 fn said(processes: &[Process]) -> String {

@@ -1,11 +1,10 @@
-use crate::findings::collect::{Process, Stood};
+use crate::findings::collect::Process;
 use crate::findings::communications::{Called, Communications, Meeting, Member, Peer};
 use crate::findings::ranks::compare;
-use crate::findings::samples::{hang_report, recording};
+use crate::findings::samples::hanging_in;
 use lazyguard_core::api::EntryPoint;
-use lazyguard_core::diagnose::{Code, Confidence, Status, Verdict};
+use lazyguard_core::diagnose::Code;
 use lazyguard_core::trace::Communication;
-use std::path::Path;
 
 const WORLD: u64 = 0x77;
 const HALF: u64 = 0x88;
@@ -36,22 +35,7 @@ fn rank(number: u64, members: Vec<Member>) -> Process {
 
 /// The same, with a hang of this code.
 fn hangs(process: Process, code: Code) -> Process {
-    let verdict = Verdict {
-        code,
-        title: code.title().to_owned(),
-        confidence: Confidence::Likely,
-        sentence: "it waits.".to_owned(),
-        held_back: None,
-        fed: Vec::new(),
-        threads: vec![1],
-        chain: Vec::new(),
-        evidence: Vec::new(),
-        culprits: Vec::new(),
-        fix: String::new(),
-    };
-    let mut report = hang_report(&recording("0", true), Path::new("/out"));
-    (report.status, report.verdicts) = (Status::Hang, vec![verdict]);
-    Process { stood: Some(Stood::Hang(report)), ..process }
+    hanging_in(process, code, Vec::new())
 }
 
 fn waits(process: Process) -> Process {
