@@ -27,6 +27,7 @@ pub mod hazard;
 pub mod model;
 pub mod old_runs;
 pub mod preload;
+pub mod profile;
 pub mod report;
 pub mod run_folder;
 pub mod settings;

@@ -90,6 +90,8 @@ pub struct Settings {
     pub on_hang: OnHang,
     /// `LAZYGUARD_OUT`: where the run folder goes; `None` is a private one that a clean exit removes.
     pub out: Option<String>,
+    /// `LAZYGUARD_PROFILE`: the folder of the profile; `None` is none.
+    pub profile: Option<String>,
     /// `LAZYGUARD_RECORD`: the size of the recording, in bytes; 0 is none.
     pub record_bytes: u64,
     /// `LAZYGUARD_LOG`.
@@ -268,6 +270,14 @@ pub const SETTINGS: &[Setting] = &[
         apply: |s, v| set(&mut s.out, Some(Some(v.to_owned()))),
     },
     Setting {
+        name: "LAZYGUARD_PROFILE",
+        flag: "--profile",
+        values: "a folder, or off",
+        default: "off",
+        help: "the folder in which the program's runs keep which modules they load, and from which the guard loads these in the next run before the program does",
+        apply: |s, v| set(&mut s.profile, Some((v != "off").then(|| v.to_owned()))),
+    },
+    Setting {
         name: "LAZYGUARD_RECORD",
         flag: "--record",
         values: "a size from 1MiB to 64GiB, or off",
@@ -318,6 +328,7 @@ impl Default for Settings {
             hang_after_nanos: 0,
             on_hang: OnHang::Report,
             out: None,
+            profile: None,
             record_bytes: 0,
             log: LogLevel::Load,
             summary: false,

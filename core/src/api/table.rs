@@ -140,22 +140,22 @@ macro_rules! with_driver_api {
 
             // Modules
             ModuleLoad (module: Ptr, fname: Ptr)
-                => module::load(module, null());
+                => module::load_file(module);
             {
                 24 cuModuleLoad cuModuleLoad 2000 legacy;
             }
             ModuleLoad (module: Ptr, image: Ptr)
-                => module::load(module, image);
+                => module::load_data(module, image, 0, null(), null());
             {
                 25 cuModuleLoadData cuModuleLoadData 2000 legacy;
             }
             ModuleLoad (module: Ptr, image: Ptr, num_options: u32, options: Ptr, option_values: Ptr)
-                => module::load(module, image);
+                => module::load_data(module, image, num_options, options, option_values);
             {
                 26 cuModuleLoadDataEx cuModuleLoadDataEx 2010 legacy;
             }
             ModuleLoad (module: Ptr, fat_cubin: Ptr)
-                => module::load(module, fat_cubin);
+                => module::load_data(module, fat_cubin, 0, null(), null());
             {
                 27 cuModuleLoadFatBinary cuModuleLoadFatBinary 2000 legacy;
             }

@@ -37,6 +37,12 @@ pub struct PreloadSummary {
     pub nanos: u64,
     /// Device memory it took, in bytes, as far as was measured.
     pub bytes: u64,
+    /// Modules that were loaded before the program loaded them, by the profile.
+    #[serde(default)]
+    pub modules_ahead: u64,
+    /// How many of them the program has got when it loaded them.
+    #[serde(default)]
+    pub modules_handed_over: u64,
     /// What was left out.
     pub skipped: Vec<SkipCount>,
     /// What still waits for the context to be idle, or for its turn: libraries, modules and kernels.
@@ -56,6 +62,13 @@ impl PreloadSummary {
             counted(self.kernels, "kernel"),
             self.nanos as f64 / 1e6
         )];
+        if self.modules_ahead > 0 {
+            lines.push(format!(
+                "  {} loaded ahead of the program by its profile, {} of which it has got since",
+                counted(self.modules_ahead, "module"),
+                self.modules_handed_over
+            ));
+        }
         for skip in &self.skipped {
             lines.push(format!("  left out {}: {}", skip.count, skip.reason.text()));
         }

@@ -118,6 +118,14 @@ impl Call {
         }
     }
 
+    /// The call gets a module that the guard has loaded ahead: the hook notes the hazard that this prevented.
+    pub fn meets_ahead(&self, module: u64) {
+        self.guard.tracker.take_present_preloaded(module, self.about.context);
+        if !self.guard.tracker.context_entry(self.about.context).is_some_and(|context| context.capturing()) {
+            self.meets(ColdKind::Module, Flags::PREVENTED);
+        }
+    }
+
     /// The call has resolved a function of a module, and the function is loaded. Drivers load it with this call, unless it was
     /// loaded before. It does not count as a load by this call if the module is not present, or the driver loads eagerly.
     pub fn got_loaded(&self, number: u32) {

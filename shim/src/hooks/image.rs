@@ -3,6 +3,7 @@
 //! Must not: read more than the driver has to read itself to learn the same.
 
 use crate::lookup::driver::Handle;
+use lazyguard_core::profile::{size_of, Head, LoadOptions, HEAD_BYTES, MOST_IMAGE_BYTES};
 use lazyguard_core::trace::layout::image;
 
 /// A fat binary begins with this number; a reference to one, as compilers put into programs, with that.
@@ -61,6 +62,30 @@ unsafe fn elf_size(code: *const u8) -> usize {
         // The table is at the end of what compilers write.
         at.saturating_add(bytes.saturating_mul(count))
     }
+}
+
+/// The content of an image and the options of its load, where the profile keeps such: machine code and text, and options that the driver only
+/// reads. A fat binary may hold compressed code, of which nothing can be said.
+pub(super) fn given<'a>(code: Handle, count: u32, options: Handle, values: Handle) -> Option<(&'a [u8], LoadOptions)> {
+    if code.is_null() || count > 0 && (options.is_null() || values.is_null()) {
+        return None;
+    }
+    let given = (0..count as usize).map(|at| {
+        // SAFETY: the program gives the driver so many options, and as many values.
+        unsafe { (options.cast::<i32>().add(at).read_unaligned(), values.cast::<u64>().add(at).read_unaligned()) }
+    });
+    let options = LoadOptions::new(given)?;
+    let code = code.cast::<u8>();
+    // SAFETY: the program gives this to the driver as an image, of which the first byte is read. An ELF file has its head.
+    let head = unsafe { std::slice::from_raw_parts(code, if code.read() == 0x7f { HEAD_BYTES } else { 1 }) };
+    let bytes = match size_of(head)? {
+        Head::Whole(bytes) => bytes,
+        // SAFETY: text, which ends with a zero for the driver.
+        Head::Text => unsafe { libc::strlen(code.cast()) as u64 },
+    };
+    let length = usize::try_from(bytes).ok().filter(|_| bytes <= MOST_IMAGE_BYTES)?;
+    // SAFETY: so many bytes belong to the image, as it says itself, and the driver reads them. It is read during the program's call alone.
+    Some((unsafe { std::slice::from_raw_parts(code, length) }, options))
 }
 
 /// The kind, as records have it; 0 for none that is known.

@@ -309,6 +309,7 @@ mod tests {
             log: Log::new(settings.log),
             reports: Reports::default(),
             hazards: Hazards::default(),
+            profile: None,
             process: Process {
                 settings,
                 tracker: Tracker::new(Box::leak(Box::new(recorder))),

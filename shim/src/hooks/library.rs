@@ -48,6 +48,7 @@ pub(super) fn unload(entry: Entry, owner: Handle, real: impl FnOnce() -> i32) ->
             call.waits_for_others();
             call.guard.hazards.owner_gone(owner as u64);
             call.guard.loader.owner_goes(owner as u64);
+            call.guard.profile.iter().for_each(|profile| profile.gone(owner as u64));
             // Before the call: once it has returned, the driver may reuse the handles for another thread's functions.
             call.guard.tracker.owner_gone(owner as u64);
             // No thread may query the driver about them while they are destroyed.

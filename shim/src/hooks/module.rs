@@ -1,5 +1,7 @@
 //! Modules: loading, resolving, unloading.
 //!
+//! A load of code that the guard has loaded ahead, by the profile, gets that module, and the driver is not called ([`crate::preload::ahead`]).
+//!
 //! Must not: let the driver unload a module before its functions are taken out of the state.
 
 use super::call::{observe, published, Entry};
@@ -9,17 +11,51 @@ use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::preload::queue::Item;
 use lazyguard_core::state::{ColdKind, FunctionKind};
 use lazyguard_core::trace::{Image, RawPayload};
+use std::cell::Cell;
+use std::ffi::{c_char, CStr};
+use std::ptr::null_mut;
+
+/// A module is loaded from a file.
+pub(super) fn load_file(entry: Entry, module: Handle, real: impl FnOnce() -> i32) -> i32 {
+    load_data(entry, module, null_mut(), 0, null_mut(), null_mut(), real)
+}
 
 /// A module is loaded into the current context: the driver waits until everything in flight there has ended.
-pub(super) fn load(entry: Entry, module: Handle, image: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn load_data(
+    entry: Entry,
+    module: Handle,
+    image: Handle,
+    count: u32,
+    options: Handle,
+    values: Handle,
+    real: impl FnOnce() -> i32,
+) -> i32 {
+    let (handed_over, of_image) = (Cell::new(0), Cell::new(None));
     observe(
         entry,
         |call| {
             call.about.context = call.current_context();
             call.about.raw = RawPayload::image(Image::of(image::kind(image)));
+            if let Some(profile) = &call.guard.profile {
+                if let Some((content, options)) = image::given(image, count, options, values) {
+                    of_image.set(Some(profile.loads(call.about.context, content, &options)));
+                    let ahead = call.guard.loader.ahead.take(call.about.context, content, &options);
+                    if let (Some(ahead), false) = (ahead, module.is_null()) {
+                        handed_over.set(ahead);
+                        return call.meets_ahead(ahead);
+                    }
+                }
+            }
             call.loads(ColdKind::Module);
         },
-        real,
+        || match handed_over.get() {
+            0 => real(),
+            ahead => {
+                // SAFETY: where the driver puts the module, and not null.
+                unsafe { module.cast::<Handle>().write(ahead as Handle) };
+                SUCCESS
+            }
+        },
         |call, result| {
             if result != SUCCESS || module.is_null() {
                 return;
@@ -27,6 +63,9 @@ pub(super) fn load(entry: Entry, module: Handle, image: Handle, real: impl FnOnc
             // SAFETY: the driver has just filled it in.
             let module = unsafe { *module.cast::<Handle>() } as u64;
             call.gave_out(module);
+            if let (Some(profile), Some(id)) = (&call.guard.profile, of_image.get()) {
+                profile.is_of(module, id);
+            }
             call.guard.tracker.set_present(module, call.about.context);
             call.guard.loader.module_loaded(call.guard, call.about.context, module);
             call.load_pending(call.about.context);
@@ -47,6 +86,11 @@ pub(super) fn get_function(
         |call| {
             call.about.context = call.current_context();
             call.about.owner = module as u64;
+            if let (Some(profile), false) = (&call.guard.profile, name.is_null()) {
+                // SAFETY: the name that the driver is about to read.
+                let name = unsafe { CStr::from_ptr(name.cast::<c_char>()) };
+                profile.uses(module as u64, &name.to_string_lossy());
+            }
         },
         real,
         |call, result| {

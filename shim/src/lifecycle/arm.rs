@@ -6,12 +6,13 @@
 //! Must not: allocate or lock in [`forked`], or fail the program's `cuInit`.
 
 use crate::lookup::{driver, dynamic_linker};
-use crate::preload::{gate, loader::Loader, nudge};
+use crate::preload::{ahead::Ahead, gate, loader::Loader, nudge};
 use crate::record::hazards::Hazards;
 use crate::record::heartbeat::Heartbeat;
 use crate::record::log::{self, Log};
 use crate::record::mappings::Mappings;
 use crate::record::marker::Marker;
+use crate::record::profile::Notes;
 use crate::record::recording::Backing;
 use crate::record::reports::Reports;
 use crate::record::requests::Requests;
@@ -20,7 +21,7 @@ use crate::record::{upkeep, Guard};
 use crate::runtime::process::{self, Process};
 use crate::runtime::{clock, door, environment, fault, memory, own_thread, standard_error, tasks, thread};
 use crate::watch::{live_report, python, watchdog};
-use lazyguard_core::settings::{OnHang, Settings, RUN_ROOT};
+use lazyguard_core::settings::{OnHang, Policy, Settings, RUN_ROOT};
 use lazyguard_core::state::Tracker;
 use lazyguard_core::trace::{ProcessFacts, Recorder, StartFacts};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -113,8 +114,11 @@ fn build(initialised: Initialised) {
     }
     let requests = Requests::new(folder.as_ref(), &backing);
     let marker = Marker::of(folder.as_ref());
+    let started = clock::unix_nanos();
+    let profile = settings.profile.as_deref().and_then(|folder| Notes::open(folder, &facts.host, started));
+    let ahead = profile.as_ref().filter(|_| settings.preload != Policy::Off).map(Notes::ahead).unwrap_or_default();
     let guard: &'static Guard = Box::leak(Box::new(Guard {
-        loader: Loader::default(),
+        loader: Loader::new(Ahead::new(ahead)),
         folder,
         backing,
         heartbeat: Heartbeat::default(),
@@ -124,6 +128,7 @@ fn build(initialised: Initialised) {
         requests,
         marker,
         hazards: Hazards::default(),
+        profile,
         process: Process {
             settings,
             tracker: Tracker::new(Box::leak(Box::new(recorder))),

@@ -216,6 +216,11 @@ own_calls! {
     primary_state = c"cuDevicePrimaryCtxGetState" (device: c_int, flags: *mut c_uint, active: *mut c_int);
     /// The loading mode: 1 eager, 2 lazy.
     loading_mode = c"cuModuleGetLoadingMode" (mode: *mut c_int);
+    /// Loads a module into the current context.
+    module_load_data = c"cuModuleLoadDataEx"
+        (module: *mut Handle, image: *const c_void, count: c_uint, options: *mut c_int, values: *mut Handle);
+    /// A function of a module by its name; loads it.
+    module_function = c"cuModuleGetFunction" (function: *mut Handle, module: Handle, name: *const c_char);
     /// How many functions a module has.
     module_function_count = c"cuModuleGetFunctionCount" (count: *mut c_uint, module: Handle);
     /// The functions of a module, without loading them.

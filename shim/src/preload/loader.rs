@@ -8,6 +8,7 @@
 //!
 //! Must not: load while anything is in flight in the context, or hold a lock across a driver call.
 
+use super::ahead::Ahead;
 use super::gate::Closed;
 use super::idle::{self, Questions, Uncaptured};
 use super::queue::{Item, Queue};
@@ -53,6 +54,8 @@ pub struct Occasion {
 /// See the module.
 #[derive(Default)]
 pub struct Loader {
+    /// Modules that the program is expected to load itself.
+    pub ahead: Ahead,
     queue: Mutex<Queue>,
     pending: AtomicUsize,
     /// Not tried again before this moment: the pace is not met before it, or the context was busy a moment ago.
@@ -77,6 +80,11 @@ struct Outcome {
 }
 
 impl Loader {
+    /// One that loads these modules ahead.
+    pub fn new(ahead: Ahead) -> Self {
+        Self { ahead, ..Self::default() }
+    }
+
     fn queue(&self) -> MutexGuard<'_, Queue> {
         lock(&self.queue)
     }
@@ -148,8 +156,9 @@ impl Loader {
         by_policy
     }
 
-    /// A context was created: every library that is there concerns it.
+    /// A context was created: every library that is there concerns it, and every module that is expected.
     pub fn context_came(&self, context: u32) {
+        self.ahead.all().for_each(|(image, nth)| self.add(context, Item::Ahead(image, nth)));
         let libraries = self.queue().libraries.clone();
         libraries.into_iter().for_each(|library| self.add(context, Item::Library(library)));
     }
@@ -163,6 +172,7 @@ impl Loader {
     /// A context is gone.
     pub fn context_gone(&self, context: u32, handle: u64) {
         self.questions.forget(handle);
+        self.ahead.context_gone(context);
         self.change(|queue| queue.context_gone(context));
     }
 
@@ -270,24 +280,40 @@ impl Loader {
             if outcome.interrupted {
                 break;
             }
+            let before = free_memory();
+            let since = Instant::now();
+            let mut spent = self.queue().spent(context);
+            if let (Item::Ahead(..), Err(reason)) = (item, within_budget(&process.settings, &spent)) {
+                self.skip(reason, 1);
+                self.done(context, *item);
+                continue;
+            }
             let (owner, found) = match *item {
                 Item::Library(library) => (library, kernels_of(library)),
                 Item::Module(module) => (module, functions_of(module)),
                 Item::Kernel(kernel, library) => (library, Some(vec![kernel])),
                 Item::Function(function, module) => (module, Some(vec![function])),
+                Item::Ahead(image, nth) => match self.ahead.load(context, image, nth) {
+                    Some((module, functions)) => {
+                        process.tracker.set_present_preloaded(module, context);
+                        (module, Some(functions))
+                    }
+                    None => {
+                        outcome.refused += 1;
+                        self.done(context, *item);
+                        continue;
+                    }
+                },
             };
             let kind = match item {
                 Item::Library(_) | Item::Kernel(..) => FunctionKind::Kernel,
-                Item::Module(_) | Item::Function(..) => FunctionKind::Function,
+                Item::Module(_) | Item::Function(..) | Item::Ahead(..) => FunctionKind::Function,
             };
             let Some(found) = found else {
                 self.skip(Skip::CannotEnumerate, 1);
                 self.done(context, *item);
                 continue;
             };
-            let before = free_memory();
-            let since = Instant::now();
-            let mut spent = self.queue().spent(context);
             let (nanos_before, late_before) = (spent.nanos, self.queue().late);
             let mut late = late_before;
             let took = || since.elapsed().as_nanos() as u64;
@@ -340,10 +366,12 @@ impl Loader {
     /// The summary of it.
     pub fn summary(&self, policy: Policy) -> PreloadSummary {
         // The watchdog asks too: it must not wait for a thread that was stopped while it held the queue's lock.
-        match self.queue.try_lock() {
+        let summary = match self.queue.try_lock() {
             Ok(queue) => queue.summary(policy),
             Err(_) => PreloadSummary { policy: PreloadSummary::policy_name(policy), ..PreloadSummary::default() },
-        }
+        };
+        let (modules_ahead, modules_handed_over) = self.ahead.counts();
+        PreloadSummary { modules_ahead, modules_handed_over, ..summary }
     }
 }
 

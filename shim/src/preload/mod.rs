@@ -3,6 +3,7 @@
 //! | file | |
 //! |---|---|
 //! | [`loader`] | loads what is pending at a good moment |
+//! | [`ahead`] | modules that the program loads itself, loaded before it does, and handed over to it |
 //! | [`queue`] | what waits to be loaded, what was spent, what was left out |
 //! | [`gate`] | holds other threads' submissions back meanwhile |
 //! | [`idle`] | whether anything is in flight in a context |
@@ -15,6 +16,7 @@
 //!
 //! Must not: know the recording, the watchdog or the hooks.
 
+pub mod ahead;
 pub mod gate;
 pub mod idle;
 pub mod loader;

@@ -18,13 +18,16 @@ pub enum Item {
     Kernel(u64, u64),
     /// One function, of a module.
     Function(u64, u64),
+    /// A module that the program is expected to load itself: the image, and which of the image's it is.
+    Ahead(u32, u32),
 }
 
 impl Item {
-    /// The library's or module's handle.
+    /// The library's or module's handle; 0 for one that is not there yet.
     pub fn owner(self) -> u64 {
         match self {
             Self::Library(owner) | Self::Module(owner) | Self::Kernel(_, owner) | Self::Function(_, owner) => owner,
+            Self::Ahead(..) => 0,
         }
     }
 }
@@ -126,6 +129,8 @@ impl Queue {
             kernels: sum(|s| s.kernels),
             nanos: sum(|s| s.nanos),
             bytes: sum(|s| s.bytes),
+            modules_ahead: 0,
+            modules_handed_over: 0,
             skipped: self.skipped.iter().map(|(&reason, &count)| SkipCount { reason, count }).collect(),
             pending: self.pending.len() as u64,
             runtimes: self.runtimes.clone(),

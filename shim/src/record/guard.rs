@@ -10,6 +10,7 @@ use super::heartbeat::Heartbeat;
 use super::log::Log;
 use super::mappings::Mappings;
 use super::marker::Marker;
+use super::profile;
 use super::recording::Backing;
 use super::reports::Reports;
 use super::requests::Requests;
@@ -43,6 +44,8 @@ pub struct Guard {
     pub marker: Option<Marker>,
     /// The hazards.
     pub hazards: Hazards,
+    /// The profile, if one is kept.
+    pub profile: Option<profile::Notes>,
 }
 
 impl Deref for Guard {

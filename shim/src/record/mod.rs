@@ -11,6 +11,7 @@
 //! | [`hazards`] | the hazards of the process |
 //! | [`reports`] | the report that is open |
 //! | [`requests`] | requests for a report |
+//! | [`profile`] | what this run loads, for the next one |
 //! | [`marker`] | the job's marker, by which a hang of one process has the others report |
 //! | `summary` | the summary of the run |
 //! | [`run_folder`] | the run folder |
@@ -32,6 +33,7 @@ pub mod heartbeat;
 pub mod log;
 pub mod mappings;
 pub mod marker;
+pub mod profile;
 pub mod recording;
 pub mod reports;
 pub mod requests;

@@ -3,6 +3,7 @@
 //! Must not: wait for a lock that a stopped thread can hold.
 
 use super::guard::Guard;
+use super::profile::Notes;
 use crate::lookup::unhooked;
 use crate::runtime::{fault, memory, pass_through};
 use lazyguard_core::report::{PreloadSummary, RecordingSummary, Summary, SCHEMA};
@@ -54,6 +55,8 @@ impl Guard {
 
     /// The preloading part of the summary.
     pub fn preload_summary(&self) -> PreloadSummary {
-        self.loader.summary(self.settings.preload)
+        let mut summary = self.loader.summary(self.settings.preload);
+        summary.notes.extend(self.profile.as_ref().and_then(Notes::complaint));
+        summary
     }
 }

@@ -6,6 +6,7 @@
 
 use super::guard::Guard;
 use super::marker::Marker;
+use super::profile::Notes;
 use crate::runtime::own_memory;
 use crate::runtime::process::retired;
 use lazyguard_core::report::HangReport;
@@ -30,6 +31,7 @@ pub fn run(guard: &'static Guard, report: fn(&'static Guard) -> Option<HangRepor
         }
         guard.requests.serve(guard, folder, for_a_hang, || report(guard), python);
         guard.hazards.write_news(guard, folder);
+        guard.profile.iter().for_each(Notes::write_news);
         guard.log.follow(guard, folder);
     }
 }

@@ -1,0 +1,252 @@
+//! The profile of a program: what its runs have loaded, so that the next run loads it ahead.
+//!
+//! A profile is a folder that any number of processes share, at once and one after the other. Each process that learns something new
+//! writes a part of its own ([`text`]); nobody changes another's. What is known is the union of all parts. [`Profile::merge`] is
+//! commutative, associative and idempotent: a part that is read twice, or a merged one beside those that it was made of, changes nothing. The
+//! bytes of images lie beside, by content ([`ImageId`]).
+//!
+//! | file of the folder | holds |
+//! |---|---|
+//! | `NAME.profile` | a part |
+//! | `images/ID` | the bytes of an image that the program loads itself |
+//!
+//! Must not: read or write files, or believe a part whose end is missing.
+
+mod image;
+mod text;
+
+pub use image::{size_of, Head, ImageId, HEAD_BYTES};
+pub use text::Damage;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How the names of parts end.
+pub const PART: &str = ".profile";
+
+/// The folder of the images in a profile.
+pub const IMAGES: &str = "images";
+
+/// The largest image that is kept, in bytes. Kernels that are compiled at run time have some hundred kilobytes at most.
+pub const MOST_IMAGE_BYTES: u64 = 32 << 20;
+
+/// The most that all images of a profile take, in bytes.
+pub const MOST_BYTES: u64 = 512 << 20;
+
+/// The most modules of one image that are loaded ahead into a context, one for each time that the program loads it.
+pub const MOST_AHEAD: u32 = 8;
+
+/// The options of a load (`CUjit_option`) with their values, in the order of the options.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LoadOptions(Vec<(i32, u64)>);
+
+impl LoadOptions {
+    /// `None` where one of them makes the driver write to the program's memory, where its meaning is not known, or where one is given twice:
+    /// such a load is the program's own.
+    pub fn new(options: impl IntoIterator<Item = (i32, u64)>) -> Option<Self> {
+        let mut all: Vec<_> = options.into_iter().collect();
+        all.sort_unstable();
+        let differ = all.windows(2).all(|two| two[0].0 != two[1].0);
+        (differ && all.iter().all(|(option, _)| is_plain(*option))).then_some(Self(all))
+    }
+
+    /// Each with its value.
+    pub fn all(&self) -> &[(i32, u64)] {
+        &self.0
+    }
+}
+
+/// Whether an option of `CUjit_option` is a number that the driver only reads: registers, optimization level, target, fallback strategy,
+/// debug and line information, cache mode, fast math (cuda.h of CUDA 13). The others are buffers, their sizes, and places for results.
+fn is_plain(option: i32) -> bool {
+    const MAX_REGISTERS: i32 = 0;
+    const OPTIMIZATION_LEVEL: i32 = 7;
+    const TARGET_FROM_CUCONTEXT: i32 = 8;
+    const TARGET: i32 = 9;
+    const FALLBACK_STRATEGY: i32 = 10;
+    const GENERATE_DEBUG_INFO: i32 = 11;
+    const GENERATE_LINE_INFO: i32 = 13;
+    const CACHE_MODE: i32 = 14;
+    matches!(
+        option,
+        MAX_REGISTERS
+            | OPTIMIZATION_LEVEL
+            | TARGET_FROM_CUCONTEXT
+            | TARGET
+            | FALLBACK_STRATEGY
+            | GENERATE_DEBUG_INFO
+            | GENERATE_LINE_INFO
+            | CACHE_MODE
+    )
+}
+
+/// What is known of one image.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Image {
+    /// The last day on which it was used, counted from 1970.
+    pub day: u32,
+    /// With which options it was loaded, and how often at most in one context of one run.
+    pub loads: BTreeMap<LoadOptions, u32>,
+    /// The kernels of it that were used.
+    pub kernels: BTreeSet<String>,
+}
+
+impl Image {
+    fn merge(&mut self, other: &Self) {
+        self.day = self.day.max(other.day);
+        for (options, &most) in &other.loads {
+            let known = self.loads.entry(options.clone()).or_default();
+            *known = most.max(*known);
+        }
+        self.kernels.extend(other.kernels.iter().cloned());
+    }
+
+    fn adds_to(&self, known: &Self) -> bool {
+        self.day > known.day
+            || !self.kernels.is_subset(&known.kernels)
+            || self.loads.iter().any(|(options, most)| known.loads.get(options).is_none_or(|known| most > known))
+    }
+}
+
+/// What is known of a program.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Profile {
+    /// The images that it loads itself.
+    pub images: BTreeMap<ImageId, Image>,
+}
+
+impl Profile {
+    /// Takes in what another one knows.
+    pub fn merge(&mut self, other: &Self) {
+        for (id, image) in &other.images {
+            self.images.entry(*id).or_default().merge(image);
+        }
+    }
+
+    /// Whether it knows something that `known` does not.
+    pub fn adds_to(&self, known: &Self) -> bool {
+        self.images.iter().any(|(id, image)| known.images.get(id).is_none_or(|known| image.adds_to(known)))
+    }
+
+    /// A program has loaded an image for the `time`th time in one context.
+    pub fn loaded(&mut self, id: ImageId, options: LoadOptions, time: u32, day: u32) {
+        let image = self.images.entry(id).or_default();
+        image.day = image.day.max(day);
+        let most = image.loads.entry(options).or_default();
+        *most = time.max(*most);
+    }
+
+    /// A kernel of an image is used.
+    pub fn used(&mut self, id: ImageId, kernel: &str) {
+        if let Some(image) = self.images.get_mut(&id) {
+            if !image.kernels.contains(kernel) {
+                image.kernels.insert(kernel.to_owned());
+            }
+        }
+    }
+
+    /// The images by when they were used last, the newest first: in this order they are kept, and loaded ahead.
+    pub fn newest_first(&self) -> Vec<ImageId> {
+        let mut all: Vec<_> = self.images.iter().map(|(id, image)| (std::cmp::Reverse(image.day), *id)).collect();
+        all.sort_unstable();
+        all.into_iter().map(|(_, id)| id).collect()
+    }
+
+    /// The images whose bytes have no room, the ones used longest ago; and takes them out.
+    pub fn prune(&mut self, most_bytes: u64) -> Vec<ImageId> {
+        let mut bytes = 0_u64;
+        let has_room = |id: &ImageId| {
+            bytes = bytes.saturating_add(id.bytes);
+            bytes > most_bytes
+        };
+        let gone: Vec<_> = self.newest_first().into_iter().filter(has_room).collect();
+        gone.iter().for_each(|id| drop(self.images.remove(id)));
+        gone
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    pub(super) fn id(content: &[u8]) -> ImageId {
+        ImageId::of(content)
+    }
+
+    fn options(all: &[(i32, u64)]) -> LoadOptions {
+        LoadOptions::new(all.iter().copied()).unwrap()
+    }
+
+    fn sample(seed: u32) -> Profile {
+        let mut profile = Profile::default();
+        for n in 0..3_u32 {
+            let one = id(&(seed % 2 * 7 + n).to_le_bytes());
+            profile.loaded(one, options(&[(0, u64::from(n % 2))]), 1 + (seed + n) % 4, 20_000 + (seed * 3 + n) % 5);
+            profile.used(one, &format!("kernel_{}", (seed + n) % 3));
+        }
+        profile
+    }
+
+    #[test]
+    fn the_order_and_the_number_of_merges_change_nothing() {
+        let [a, b, c] = [1, 2, 3].map(sample);
+        let merged = |parts: &[&Profile]| {
+            let mut all = Profile::default();
+            parts.iter().for_each(|part| all.merge(part));
+            all
+        };
+        let all = merged(&[&a, &b, &c]);
+        assert_eq!(all, merged(&[&c, &a, &b, &a, &all]));
+        assert_ne!(all, merged(&[&a, &b]));
+        for part in [&a, &b, &c] {
+            assert!(!part.adds_to(&all) && all.adds_to(part));
+        }
+        assert!(!all.adds_to(&all));
+    }
+
+    #[test]
+    fn each_new_fact_adds_something() {
+        let (one, plain) = (id(b"one"), LoadOptions::default());
+        let mut known = Profile::default();
+        known.loaded(one, plain.clone(), 2, 100);
+        known.used(one, "k");
+        let with = |change: fn(&mut Profile, ImageId)| {
+            let mut more = known.clone();
+            change(&mut more, one);
+            more.adds_to(&known)
+        };
+        assert!(with(|p, one| p.loaded(one, LoadOptions::default(), 3, 0)), "more often");
+        assert!(with(|p, one| p.loaded(one, LoadOptions::default(), 1, 101)), "later");
+        assert!(with(|p, one| p.loaded(one, LoadOptions::new([(0, 32)]).unwrap(), 1, 0)), "with other options");
+        assert!(with(|p, one| p.used(one, "k2")), "another kernel");
+        assert!(with(|p, _| p.loaded(id(b"two"), LoadOptions::default(), 1, 0)), "another image");
+        assert!(!with(|p, one| p.loaded(one, LoadOptions::default(), 1, 99)), "nothing");
+        assert!(!with(|p, _| p.used(id(b"three"), "k")), "a kernel of no image");
+    }
+
+    #[test]
+    fn options_that_are_written_to_or_not_known_are_the_programs_own() {
+        assert_eq!(LoadOptions::new([(9, 90), (0, 32)]), LoadOptions::new([(0, 32), (9, 90)]));
+        // The log buffers and their sizes, the time, the verbose log, a place for symbols, one that is to come.
+        for option in [1, 2, 3, 4, 5, 6, 12, 17, 18, 19, 1000, -1] {
+            assert_eq!(LoadOptions::new([(0, 32), (option, 1)]), None, "{option}");
+        }
+        assert_eq!(LoadOptions::new([(0, 32), (0, 33)]), None);
+        for option in [0, 7, 8, 9, 10, 11, 13, 14] {
+            assert_eq!(LoadOptions::new([(option, 1)]).unwrap().all(), [(option, 1)]);
+        }
+    }
+
+    #[test]
+    fn what_was_used_longest_ago_goes_first() {
+        let mut profile = Profile::default();
+        let [old, new, newest] = [[1_u8; 100], [2; 100], [3; 100]].map(|content| id(&content));
+        for (image, day) in [(new, 20), (old, 10), (newest, 30)] {
+            profile.loaded(image, LoadOptions::default(), 1, day);
+        }
+        assert_eq!(profile.newest_first(), [newest, new, old]);
+        assert_eq!(profile.prune(300), []);
+        assert_eq!(profile.prune(299), [old]);
+        assert_eq!(profile.newest_first(), [newest, new]);
+        assert_eq!(profile.prune(0), [newest, new]);
+    }
+}

@@ -1,0 +1,194 @@
+//! A part of a profile as text, which a person can read and compare.
+//!
+//! ```text
+//! lazyguard profile 1
+//! image   5d41402abc4b2a76b9719d911017c592-4096   20770
+//! load    2   0=32,9=90
+//! kernel  spin(int*)
+//! end     3   1f2e3d4c5b6a7988
+//! ```
+//!
+//! Fields are separated by tabs. `image` has the image's name in the folder of images, and the day since 1970 on which it was used last. What
+//! follows is of that image: `load` has how often it was loaded at most, and the options, or `-`. `end` has the number of lines between it and
+//! the first one, and their XXH3: a part that was cut off is not believed.
+//!
+//! Must not: fail for bytes of any kind, or read a part in part.
+
+use super::{Image, ImageId, LoadOptions, Profile};
+use std::fmt::{self, Write as _};
+use twox_hash::XxHash3_64;
+
+const FIRST: &str = "lazyguard profile 1";
+
+/// Why a part is not believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Damage {
+    /// It begins as something else.
+    Foreign,
+    /// Its end is missing, or its content is not what the end says.
+    CutOff,
+    /// This line, counted from 1, means nothing.
+    Line(usize),
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Foreign => write!(f, "its first line is not \"{FIRST}\""),
+            Self::CutOff => f.write_str("it was cut off, or changed"),
+            Self::Line(line) => write!(f, "line {line} means nothing"),
+        }
+    }
+}
+
+impl Profile {
+    /// As a part.
+    pub fn text(&self) -> String {
+        let mut lines = String::new();
+        for (id, Image { day, loads, kernels }) in &self.images {
+            let _ = writeln!(lines, "image\t{id}\t{day}");
+            for (options, most) in loads {
+                let options: Vec<_> = options.all().iter().map(|(option, value)| format!("{option}={value}")).collect();
+                let options = if options.is_empty() { "-".to_owned() } else { options.join(",") };
+                let _ = writeln!(lines, "load\t{most}\t{options}");
+            }
+            for kernel in kernels {
+                let _ = writeln!(lines, "kernel\t{}", kernel.escape_debug());
+            }
+        }
+        let (count, hash) = (lines.lines().count(), XxHash3_64::oneshot(lines.as_bytes()));
+        format!("{FIRST}\n{lines}end\t{count}\t{hash:016x}\n")
+    }
+
+    /// Of a part.
+    pub fn parse(part: &[u8]) -> Result<Self, Damage> {
+        let text = part.strip_prefix(FIRST.as_bytes()).and_then(|rest| rest.strip_prefix(b"\n"));
+        let text = std::str::from_utf8(text.ok_or(Damage::Foreign)?).map_err(|_| Damage::CutOff)?;
+        let end = text.strip_suffix('\n').map(|text| text.rfind('\n').map_or(0, |at| at + 1));
+        let (lines, end) = text.split_at(end.ok_or(Damage::CutOff)?);
+        let (count, hash) = (lines.lines().count(), XxHash3_64::oneshot(lines.as_bytes()));
+        if end != format!("end\t{count}\t{hash:016x}\n") {
+            return Err(Damage::CutOff);
+        }
+        let mut profile = Self::default();
+        let mut current = None;
+        for (at, line) in lines.lines().enumerate() {
+            profile.take_in(line, &mut current).ok_or(Damage::Line(at + 2))?;
+        }
+        Ok(profile)
+    }
+
+    fn take_in(&mut self, line: &str, current: &mut Option<ImageId>) -> Option<()> {
+        let fields: Vec<_> = line.split('\t').collect();
+        match fields[..] {
+            ["image", id, day] => {
+                let id = id.parse().ok()?;
+                let image = self.images.entry(id).or_default();
+                image.day = image.day.max(day.parse().ok()?);
+                *current = Some(id);
+            }
+            ["load", most, options] => {
+                let image = self.images.get_mut(&(*current)?)?;
+                image.loads.insert(options_of(options)?, most.parse().ok()?);
+            }
+            ["kernel", name] => {
+                let image = self.images.get_mut(&(*current)?)?;
+                image.kernels.insert(unescaped(name)?);
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
+fn options_of(text: &str) -> Option<LoadOptions> {
+    if text == "-" {
+        return Some(LoadOptions::default());
+    }
+    let all: Option<Vec<_>> = text
+        .split(',')
+        .map(|one| one.split_once('=').and_then(|(option, value)| Some((option.parse().ok()?, value.parse().ok()?))))
+        .collect();
+    LoadOptions::new(all?)
+}
+
+/// What [`str::escape_debug`] has written.
+fn unescaped(text: &str) -> Option<String> {
+    let mut name = String::new();
+    let mut rest = text.chars();
+    while let Some(c) = rest.next() {
+        if c != '\\' {
+            name.push(c);
+            continue;
+        }
+        name.push(match rest.next()? {
+            'n' => '\n',
+            't' => '\t',
+            'r' => '\r',
+            '0' => '\0',
+            'u' => {
+                let digits: String = rest.by_ref().skip_while(|c| *c == '{').take_while(|c| *c != '}').collect();
+                u32::from_str_radix(&digits, 16).ok().and_then(char::from_u32)?
+            }
+            plain @ ('\\' | '\'' | '"') => plain,
+            _ => return None,
+        });
+    }
+    Some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Profile {
+        let mut profile = Profile::default();
+        let [one, two] = [ImageId::of(b"one"), ImageId::of(b"two")];
+        profile.loaded(one, LoadOptions::new([(0, 32), (9, u64::MAX)]).unwrap(), 2, 20_770);
+        profile.loaded(one, LoadOptions::default(), 1, 3);
+        profile.loaded(two, LoadOptions::default(), 7, 20_771);
+        for kernel in ["spin(int*)", "a name\twith \"every\"\nthing \\ in it \u{7f}\u{202e}", "größe", ""] {
+            profile.used(one, kernel);
+        }
+        profile
+    }
+
+    #[test]
+    fn a_part_is_read_as_it_was_written() {
+        for profile in [Profile::default(), sample()] {
+            assert_eq!(Profile::parse(profile.text().as_bytes()), Ok(profile.clone()), "{}", profile.text());
+        }
+    }
+
+    #[test]
+    fn a_part_that_was_cut_off_or_changed_anywhere_is_not_believed() {
+        let whole = sample().text();
+        for end in 0..whole.len() {
+            assert!(Profile::parse(&whole.as_bytes()[..end]).is_err(), "cut off at {end}");
+        }
+        for at in 0..whole.len() {
+            let mut changed = whole.clone().into_bytes();
+            changed[at] ^= 1;
+            assert!(Profile::parse(&changed).is_err(), "changed at {at}");
+        }
+        assert_eq!(Profile::parse(b"lazyguard profile 2\n"), Err(Damage::Foreign));
+    }
+
+    #[test]
+    fn a_line_that_means_nothing_is_named() {
+        let image = format!("image\t{}\t1\n", ImageId::of(b"x"));
+        for lines in ["nonsense\n", "kernel\tk\n", "load\t1\t-\n", "\n"] {
+            assert_eq!(damage(lines), Damage::Line(2), "{lines:?}");
+        }
+        for line in
+            ["load\t1\t3=5\n", "load\tx\t-\n", "load\t1\t0=32,\n", "kernel\ta\tb\n", "kernel\t\\x\n", "image\tx\t1\n"]
+        {
+            assert_eq!(damage(&format!("{image}{line}")), Damage::Line(3), "{line:?}");
+        }
+    }
+
+    fn damage(lines: &str) -> Damage {
+        let (count, hash) = (lines.lines().count(), XxHash3_64::oneshot(lines.as_bytes()));
+        Profile::parse(format!("{FIRST}\n{lines}end\t{count}\t{hash:016x}\n").as_bytes()).unwrap_err()
+    }
+}

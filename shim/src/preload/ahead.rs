@@ -1,0 +1,188 @@
+//! Modules that are loaded ahead of the program's own load, and handed over to it.
+//!
+//! What a program loads itself, such as the kernels that Triton, CuPy or PyTorch compile at run time, nobody can find in a library; and to load
+//! it the driver waits until everything in flight in the context has ended. The profile of earlier runs knows the bytes. The loader loads each
+//! image into each context once the context is idle, as often as the program did at most. When the program then loads the same bytes with the
+//! same options into the same context, the hook gives it that module, and does not call the driver.
+//!
+//! A module is given to one load only. It is as a fresh one, since nothing has used it: its variables have their first values. It is the
+//! program's own from then on, which unloads it as any other.
+//!
+//! Must not: give out a module for bytes that are not the same in full, in another context, or after its context has gone; or hold the lock
+//! across a driver call.
+
+use crate::lookup::driver::{self, Handle, SUCCESS};
+use lazyguard_core::profile::LoadOptions;
+use lazyguard_core::sync::lock;
+use std::ffi::CString;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Mutex;
+
+/// An image that is to be loaded ahead.
+pub struct Image {
+    /// Its content, and a zero behind it, where text ends for the driver.
+    pub terminated: Box<[u8]>,
+    /// The options that the program loads it with.
+    pub options: LoadOptions,
+    /// How many modules of it a context gets.
+    pub most: u32,
+    /// The kernels that the program uses.
+    pub kernels: Vec<CString>,
+}
+
+impl Image {
+    fn content(&self) -> &[u8] {
+        &self.terminated[..self.terminated.len() - 1]
+    }
+}
+
+/// A module that is there, by the context's number, the image, and which of the image's it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Ready {
+    context: u32,
+    image: u32,
+    nth: u32,
+    module: u64,
+    /// It is the program's now.
+    given: bool,
+}
+
+/// See the module.
+#[derive(Default)]
+pub struct Ahead {
+    images: Vec<Image>,
+    ready: Mutex<Vec<Ready>>,
+    loaded: AtomicU64,
+    given: AtomicU64,
+}
+
+impl Ahead {
+    /// Of these images.
+    pub fn new(images: Vec<Image>) -> Self {
+        Self { images, ..Self::default() }
+    }
+
+    /// Each module that a context gets: the image, and which of the image's it is.
+    pub fn all(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        (0..).zip(&self.images).flat_map(|(number, image)| (0..image.most).map(move |nth| (number, nth)))
+    }
+
+    /// Modules that were loaded ahead, and how many of them the program has got.
+    pub fn counts(&self) -> (u64, u64) {
+        (self.loaded.load(Ordering::Relaxed), self.given.load(Ordering::Relaxed))
+    }
+
+    /// Loads a module into the current context, which has this number, unless it is there. Returns its handle and the functions of it that the
+    /// program uses; `None` if the driver refuses.
+    pub fn load(&self, context: u32, image: u32, nth: u32) -> Option<(u64, Vec<u64>)> {
+        let wanted = self.images.get(image as usize)?;
+        let here = |ready: &&Ready| (ready.context, ready.image, ready.nth) == (context, image, nth);
+        let known = lock(&self.ready).iter().find(here).copied();
+        let module = match known {
+            // Its functions are the program's.
+            Some(Ready { given: true, module, .. }) => return Some((module, Vec::new())),
+            Some(ready) => ready.module,
+            None => {
+                let module = load_module(wanted)?;
+                self.loaded.fetch_add(1, Ordering::Relaxed);
+                lock(&self.ready).push(Ready { context, image, nth, module, given: false });
+                module
+            }
+        };
+        let functions = wanted.kernels.iter().filter_map(|name| {
+            let mut function = null_mut();
+            let found = driver::module_function(&mut function, module as Handle, name.as_ptr()) == Some(SUCCESS);
+            found.then_some(function as u64)
+        });
+        Some((module, functions.collect()))
+    }
+
+    /// A module of the same content and options that is there in this context, which is the caller's from now on.
+    pub fn take(&self, context: u32, content: &[u8], options: &LoadOptions) -> Option<u64> {
+        if context == 0 || self.images.is_empty() {
+            return None;
+        }
+        let same = |image: &Image| image.options == *options && image.content() == content;
+        let number = self.images.iter().position(same)?;
+        let mut ready = lock(&self.ready);
+        let free = |ready: &&mut Ready| !ready.given && ready.context == context && ready.image as usize == number;
+        let taken = ready.iter_mut().find(free)?;
+        taken.given = true;
+        self.given.fetch_add(1, Ordering::Relaxed);
+        Some(taken.module)
+    }
+
+    /// A context is gone, and its modules with it.
+    pub fn context_gone(&self, context: u32) {
+        lock(&self.ready).retain(|ready| ready.context != context);
+    }
+}
+
+fn load_module(image: &Image) -> Option<u64> {
+    let mut module = null_mut();
+    let (mut options, mut values): (Vec<i32>, Vec<u64>) = image.options.all().iter().copied().unzip();
+    let bytes = image.terminated.as_ptr().cast();
+    let loaded = driver::module_load_data(
+        &mut module,
+        bytes,
+        options.len() as u32,
+        options.as_mut_ptr().cast(),
+        values.as_mut_ptr().cast(),
+    );
+    (loaded == Some(SUCCESS)).then_some(module as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn image(content: &[u8], options: &[(i32, u64)]) -> Image {
+        let options = LoadOptions::new(options.iter().copied()).unwrap();
+        let terminated = [content, b"\0"].concat().into();
+        Image { terminated, options, most: 2, kernels: Vec::new() }
+    }
+
+    fn ahead() -> Ahead {
+        let ahead = Ahead::new(vec![image(b"one", &[]), image(b"two", &[(0, 32)])]);
+        // As `load` leaves them.
+        let modules = [(1, 0, 0, 0xa), (1, 0, 1, 0xb), (2, 0, 0, 0xc), (1, 1, 0, 0xd)];
+        let ready = modules.map(|(context, image, nth, module)| Ready { context, image, nth, module, given: false });
+        lock(&ahead.ready).extend(ready);
+        ahead
+    }
+
+    #[test]
+    fn each_module_is_given_once_in_its_context_for_the_same_bytes_and_options() {
+        let (ahead, plain) = (ahead(), LoadOptions::default());
+        let registers = LoadOptions::new([(0, 32)]).unwrap();
+        for (context, content, options) in [
+            (1, &b"tow"[..], &registers),
+            (1, b"two", &plain),
+            (1, b"tw", &registers),
+            (1, b"two\0", &registers),
+            (2, b"two", &registers),
+            (0, b"two", &registers),
+        ] {
+            assert_eq!(ahead.take(context, content, options), None, "{context} {content:?} {options:?}");
+        }
+        assert_eq!(ahead.take(1, b"two", &registers), Some(0xd));
+        assert_eq!(ahead.take(1, b"two", &registers), None);
+        assert_eq!([0; 3].map(|_| ahead.take(1, b"one", &plain)), [Some(0xa), Some(0xb), None]);
+        assert_eq!(ahead.take(2, b"one", &plain), Some(0xc));
+        assert_eq!(ahead.counts(), (0, 4));
+    }
+
+    #[test]
+    fn a_context_that_is_gone_takes_its_modules_along() {
+        let (ahead, plain) = (ahead(), LoadOptions::default());
+        ahead.context_gone(1);
+        assert_eq!(ahead.take(1, b"one", &plain), None);
+        assert_eq!(ahead.take(2, b"one", &plain), Some(0xc));
+    }
+
+    #[test]
+    fn each_context_gets_as_many_modules_of_an_image_as_the_profile_says() {
+        assert_eq!(ahead().all().collect::<Vec<_>>(), [(0, 0), (0, 1), (1, 0), (1, 1)]);
+    }
+}

@@ -1,0 +1,437 @@
+//! The profile: what this run loads, for the next one, and what earlier runs have loaded ([`lazyguard_core::profile`]).
+//!
+//! Protocol: the folder is read once, when the guard is armed. Hooks note what the program loads, before the driver is called: the load that
+//! hangs is in it. The log's thread writes the notes, and the exiting thread the last ones. A process writes a part of its own, and only if it
+//! knows something that the folder did not; where there are many parts it writes one for all that it has read, and removes those.
+//!
+//! Must not: believe a file or a folder that another user can write, write on a thread of the program's but at its exit, or fail the program
+//! for the folder's sake.
+
+use crate::preload::ahead;
+use crate::runtime::door::{self, EXIT_PAUSES};
+use crate::runtime::{files, standard_error};
+use lazyguard_core::profile::{
+    Image, ImageId, LoadOptions, Profile, IMAGES, MOST_AHEAD, MOST_BYTES, MOST_IMAGE_BYTES, PART,
+};
+use lazyguard_core::sync::lock;
+use std::collections::HashMap;
+use std::ffi::CString;
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+/// The most bytes of a part that are read, and the most parts. A part of ten thousand kernels has a megabyte.
+const MOST_PART_BYTES: u64 = 16 << 20;
+const MOST_PARTS: usize = 4096;
+
+/// The most parts that a process leaves as they are.
+const MANY_PARTS: usize = 32;
+
+/// The most bytes of images that are read, to be loaded ahead.
+const MOST_AHEAD_BYTES: u64 = 256 << 20;
+
+/// The most bytes of new images that wait to be written.
+const MOST_UNSAVED_BYTES: u64 = 64 << 20;
+
+/// See the module.
+pub struct Notes {
+    folder: PathBuf,
+    /// The name of this process's part.
+    part: String,
+    /// What the folder knew at the start, and in which parts.
+    known: Profile,
+    parts: Vec<PathBuf>,
+    day: u32,
+    noted: Mutex<Noted>,
+    /// Held while files are written.
+    writing: Mutex<()>,
+}
+
+/// An image that the folder does not have.
+type NewImage = (ImageId, Box<[u8]>);
+
+#[derive(Default)]
+struct Noted {
+    own: Profile,
+    /// Whether `own` has grown since it was written.
+    is_new: bool,
+    /// How often an image was loaded into a context.
+    times: HashMap<(u32, ImageId, LoadOptions), u32>,
+    /// The images of the program's modules.
+    modules: HashMap<u64, ImageId>,
+    unsaved: Vec<NewImage>,
+    unsaved_bytes: u64,
+    /// Images and parts that could not be written, and why the last one could not.
+    failed: u64,
+    why: Option<String>,
+}
+
+impl Notes {
+    /// Reads the folder; `None`, and a line, where it cannot be used. Makes it if it is not there.
+    pub fn open(folder: &str, host: &str, started: u64) -> Option<Self> {
+        let complain = |why: &io::Error| {
+            standard_error::line(&format!("LAZYGUARD_PROFILE={folder:?} cannot be used: {why}; there is no profile"));
+        };
+        let path = std::path::absolute(folder).and_then(|path| usable(&path).map(|()| path));
+        let path = path.inspect_err(complain).ok()?;
+        let mut known = Profile::default();
+        let mut parts = Vec::new();
+        for part in parts_in(&path) {
+            match read(&part, MOST_PART_BYTES)
+                .and_then(|bytes| Profile::parse(&bytes).map_err(|damage| io::Error::other(damage.to_string())))
+            {
+                Ok(one) => {
+                    known.merge(&one);
+                    parts.push(part);
+                }
+                // Another process has replaced it by one for all.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => standard_error::line(&format!("{}: not a part of a profile: {error}", part.display())),
+            }
+        }
+        let part = format!("{host}-{}-{started}{PART}", std::process::id());
+        let day = u32::try_from(started / 86_400_000_000_000).unwrap_or(0);
+        Some(Self { folder: path, part, known, parts, day, noted: Mutex::default(), writing: Mutex::default() })
+    }
+
+    /// The images that are to be loaded ahead, the newest first. Each that cannot be read costs a line.
+    pub fn ahead(&self) -> Vec<ahead::Image> {
+        let mut bytes = 0;
+        let mut found = Vec::new();
+        for id in self.known.newest_first() {
+            let Some(image) = self.known.images.get(&id) else { continue };
+            bytes += id.bytes;
+            if bytes > MOST_AHEAD_BYTES {
+                break;
+            }
+            let path = self.image(id);
+            match read(&path, MOST_IMAGE_BYTES) {
+                Ok(content) if ImageId::of(&content) == id => found.extend(images_of(image, &content)),
+                Ok(_) => standard_error::line(&format!("{}: not the image of that name", path.display())),
+                // It has not been kept: too large, or pruned.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => standard_error::line(&format!("{}: {error}", path.display())),
+            }
+        }
+        found
+    }
+
+    fn image(&self, id: ImageId) -> PathBuf {
+        self.folder.join(IMAGES).join(id.to_string())
+    }
+
+    // --- on threads of the program ---
+
+    /// The program is about to load an image into a context.
+    pub fn loads(&self, context: u32, content: &[u8], options: &LoadOptions) -> ImageId {
+        let id = ImageId::of(content);
+        let is_kept = self.known.images.contains_key(&id);
+        let mut noted = lock(&self.noted);
+        let is_first = !is_kept && !noted.own.images.contains_key(&id);
+        let time = noted.times.entry((context, id, options.clone())).or_default();
+        *time = (*time + 1).min(MOST_AHEAD);
+        let time = *time;
+        noted.own.loaded(id, options.clone(), time, self.day);
+        noted.is_new = true;
+        if is_first && noted.unsaved_bytes + id.bytes <= MOST_UNSAVED_BYTES {
+            noted.unsaved_bytes += id.bytes;
+            noted.unsaved.push((id, content.into()));
+        }
+        id
+    }
+
+    /// The program has a module of this image.
+    pub fn is_of(&self, module: u64, id: ImageId) {
+        lock(&self.noted).modules.insert(module, id);
+    }
+
+    /// The program is about to look a function of a module up.
+    pub fn uses(&self, module: u64, kernel: &str) {
+        let mut noted = lock(&self.noted);
+        if let Some(id) = noted.modules.get(&module).copied() {
+            noted.own.used(id, kernel);
+            noted.is_new = true;
+        }
+    }
+
+    /// A module is about to be unloaded.
+    pub fn gone(&self, module: u64) {
+        lock(&self.noted).modules.remove(&module);
+    }
+
+    // --- on the log's thread, and at the exit ---
+
+    /// Writes what is new.
+    pub fn write_news(&self) {
+        let _writing = lock(&self.writing);
+        self.write();
+    }
+
+    /// The same on the exiting thread, which does not wait for long.
+    pub fn finish(&self) {
+        if let Some(_writing) = door::lock_soon(&self.writing, EXIT_PAUSES) {
+            self.write();
+        }
+    }
+
+    /// What could not be written, in words.
+    pub fn complaint(&self) -> Option<String> {
+        let noted = self.noted.try_lock().ok()?;
+        let why = noted.why.as_ref()?;
+        Some(format!("of the profile, {} could not be written: {why}", noted.failed))
+    }
+
+    /// The notes are not locked meanwhile: threads of the program take them.
+    fn write(&self) {
+        let Some((images, own)) = lock(&self.noted).take_news() else { return };
+        // An image first: a part does not name what is not there.
+        for (id, content) in images {
+            let written = self.has_room(id).and_then(|()| self.keep(IMAGES, &id.to_string(), &content));
+            lock(&self.noted).count(written);
+        }
+        if !own.adds_to(&self.known) {
+            return;
+        }
+        let many = self.parts.len() > MANY_PARTS;
+        let mut part = own;
+        if many {
+            part.merge(&self.known);
+        }
+        let written = self.keep("", &self.part, part.text().as_bytes());
+        if written.is_ok() && many {
+            // All that they say is in this one.
+            self.parts.iter().for_each(|part| drop(fs::remove_file(part)));
+        }
+        lock(&self.noted).count(written);
+    }
+
+    /// Whether an image may be kept: all of them together have a bound.
+    fn has_room(&self, id: ImageId) -> io::Result<()> {
+        let kept = fs::read_dir(self.folder.join(IMAGES)).into_iter().flatten().flatten();
+        let bytes: u64 = kept.filter_map(|entry| Some(entry.metadata().ok()?.len())).sum();
+        match bytes + id.bytes <= MOST_BYTES {
+            true => Ok(()),
+            false => Err(io::Error::other("the images of the profile have no room (lazyguard profile prune)")),
+        }
+    }
+
+    /// Writes a file that no reader sees before it is whole.
+    fn keep(&self, folder: &str, name: &str, content: &[u8]) -> io::Result<()> {
+        let folder = if folder.is_empty() { self.folder.clone() } else { self.folder.join(folder) };
+        if !folder.exists() {
+            DirBuilder::new().mode(0o700).recursive(true).create(&folder)?;
+        }
+        // Its own name: several processes may write one image at a time.
+        let fresh = folder.join(format!(".{}.new", self.part));
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true).mode(0o600);
+        let written = files::open_with(&fresh, &mut options, libc::O_NOFOLLOW)
+            .and_then(|mut file| file.write_all(content))
+            .and_then(|()| fs::rename(&fresh, folder.join(name)));
+        if written.is_err() {
+            let _ = fs::remove_file(&fresh);
+        }
+        written
+    }
+}
+
+impl Noted {
+    /// The images that are not written yet, and all that this run knows.
+    fn take_news(&mut self) -> Option<(Vec<NewImage>, Profile)> {
+        if !std::mem::take(&mut self.is_new) {
+            return None;
+        }
+        self.unsaved_bytes = 0;
+        Some((std::mem::take(&mut self.unsaved), self.own.clone()))
+    }
+
+    fn count(&mut self, written: io::Result<()>) {
+        // A folder that is shipped with the program is only read.
+        let only_read = |error: &io::Error| {
+            matches!(error.kind(), io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied)
+        };
+        if let Some(error) = written.err().filter(|error| !only_read(error)) {
+            self.failed += 1;
+            self.why = Some(error.to_string());
+        }
+    }
+}
+
+/// One for each way in which the program loads it.
+fn images_of(image: &Image, content: &[u8]) -> Vec<ahead::Image> {
+    let kernels: Vec<_> = image.kernels.iter().filter_map(|name| CString::new(name.as_str()).ok()).collect();
+    if has_a_heap(content) {
+        return Vec::new();
+    }
+    let of_load = |(options, most): (&LoadOptions, &u32)| ahead::Image {
+        terminated: [content, b"\0"].concat().into(),
+        options: options.clone(),
+        most: (*most).min(MOST_AHEAD),
+        kernels: kernels.clone(),
+    };
+    image.loads.iter().map(of_load).collect()
+}
+
+/// Whether kernels of an image may allocate on the device. The size of the heap that they allocate from cannot be set once such an image is
+/// loaded: a program that sets it before it loads the image would fail.
+fn has_a_heap(content: &[u8]) -> bool {
+    memchr::memmem::find(content, b"malloc").is_some()
+}
+
+/// Whether a folder can be used; makes it, if it is not there.
+fn usable(path: &Path) -> io::Result<()> {
+    if !path.exists() {
+        DirBuilder::new().mode(0o700).recursive(true).create(path)?;
+    }
+    let about = fs::metadata(path)?;
+    match about.is_dir() && is_trusted(&about) {
+        true => Ok(()),
+        false if about.is_dir() => Err(io::Error::other("another user can write to it")),
+        false => Err(io::Error::other("it is no folder")),
+    }
+}
+
+/// Whether only this user or the superuser can have written it.
+fn is_trusted(about: &fs::Metadata) -> bool {
+    // SAFETY: takes no arguments and cannot fail.
+    let user = unsafe { libc::geteuid() };
+    [user, 0].contains(&about.uid()) && about.mode() & 0o022 == 0
+}
+
+fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let file = files::open_unlinked(path)?;
+    let about = file.metadata()?;
+    if !is_trusted(&about) {
+        return Err(io::Error::other("another user can write it"));
+    }
+    if about.len() > most {
+        return Err(io::Error::other("it is too large"));
+    }
+    let mut content = Vec::new();
+    file.take(most).read_to_end(&mut content)?;
+    Ok(content)
+}
+
+fn parts_in(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let is_part = |path: &PathBuf| {
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        name.ends_with(PART) && !name.starts_with('.')
+    };
+    let mut parts: Vec<_> = entries.map(|entry| entry.path()).filter(is_part).collect();
+    parts.sort_unstable();
+    parts.truncate(MOST_PARTS);
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("lazyguard-profile-{name}-{}", std::process::id()));
+            let _ = fs::remove_dir_all(&path);
+            Self(path)
+        }
+
+        fn open(&self, started: u64) -> Notes {
+            Notes::open(self.0.to_str().unwrap(), "host", started).unwrap()
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    const DAY: u64 = 86_400_000_000_000;
+
+    fn run(notes: &Notes, content: &[u8], kernel: &str) {
+        let id = notes.loads(1, content, &LoadOptions::default());
+        notes.is_of(0xa, id);
+        notes.uses(0xa, kernel);
+        notes.gone(0xa);
+        notes.uses(0xa, "of another module");
+        notes.write_news();
+    }
+
+    #[test]
+    fn the_next_run_knows_what_this_one_has_loaded() {
+        let folder = Folder::new("next");
+        assert!(folder.open(DAY).ahead().is_empty());
+        run(&folder.open(DAY), b"code", "k");
+        let next = folder.open(DAY + 1);
+        let ahead = next.ahead();
+        assert_eq!(ahead.len(), 1);
+        assert_eq!((&*ahead[0].terminated, ahead[0].most), (&b"code\0"[..], 1));
+        assert_eq!(ahead[0].kernels, [c"k".to_owned()]);
+        // It learns nothing, and writes nothing.
+        run(&next, b"code", "k");
+        next.finish();
+        assert_eq!(parts_in(&folder.0).len(), 1);
+        run(&folder.open(2 * DAY), b"code", "k");
+        assert_eq!(parts_in(&folder.0).len(), 2, "another day");
+    }
+
+    #[test]
+    fn many_parts_become_one() {
+        let folder = Folder::new("many");
+        for n in 0..=MANY_PARTS as u64 {
+            run(&folder.open(DAY + n), format!("code {n}").as_bytes(), "k");
+        }
+        assert_eq!(parts_in(&folder.0).len(), MANY_PARTS + 1);
+        run(&folder.open(3 * DAY), b"one more", "k");
+        assert_eq!(parts_in(&folder.0).len(), 1);
+        assert_eq!(folder.open(4 * DAY).ahead().len(), MANY_PARTS + 2);
+    }
+
+    #[test]
+    fn what_is_damaged_or_of_another_user_costs_itself_alone() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = Folder::new("damaged");
+        run(&folder.open(DAY), b"one", "k");
+        run(&folder.open(DAY + 1), b"two", "k");
+        let parts = parts_in(&folder.0);
+        let whole = fs::read(&parts[0]).unwrap();
+        fs::write(&parts[0], &whole[..whole.len() - 1]).unwrap();
+        assert_eq!(folder.open(DAY).ahead().len(), 1, "a part that was cut off");
+        fs::write(&parts[0], &whole).unwrap();
+        fs::set_permissions(&parts[0], fs::Permissions::from_mode(0o602)).unwrap();
+        assert_eq!(folder.open(DAY).ahead().len(), 1, "a part that everybody can write");
+        fs::set_permissions(&parts[0], fs::Permissions::from_mode(0o600)).unwrap();
+        let image = folder.0.join(IMAGES).join(ImageId::of(b"one").to_string());
+        fs::write(&image, b"0ne").unwrap();
+        assert_eq!(folder.open(DAY).ahead().len(), 1, "an image with other content");
+        fs::remove_file(&image).unwrap();
+        std::os::unix::fs::symlink("/proc/self/exe", &image).unwrap();
+        assert_eq!(folder.open(DAY).ahead().len(), 1, "a link");
+        fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(Notes::open(folder.0.to_str().unwrap(), "host", 1).is_none(), "a folder that everybody can write to");
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_written_is_used_and_says_nothing() {
+        let folder = Folder::new("shipped");
+        run(&folder.open(DAY), b"one", "k");
+        let notes = folder.open(DAY);
+        // As on a disk that is only read: whatever is to be written has no place.
+        fs::remove_dir_all(&folder.0).unwrap();
+        fs::write(&folder.0, "").unwrap();
+        run(&notes, b"two", "k");
+        assert!(notes.complaint().is_some(), "no folder: that is said");
+        fs::remove_file(&folder.0).unwrap();
+    }
+
+    #[test]
+    fn an_image_that_may_allocate_on_the_device_is_not_loaded_ahead() {
+        let folder = Folder::new("heap");
+        run(&folder.open(DAY), b"\x7fELF with malloc in it", "k");
+        assert!(folder.open(DAY).ahead().is_empty());
+    }
+}
