@@ -47,6 +47,8 @@ pub(crate) enum Command {
     ///
     /// Of living processes, of other users, and where --out or LAZYGUARD_OUT said, nothing is removed.
     Clean(crate::clean::Arguments),
+    /// Look into a profile, by which a program's next run has its modules before it loads them, and keep it small.
+    Profile(crate::profile::Arguments),
     /// Print the table of settings.
     Settings,
     /// Print a manual page, for `man -l -`.

@@ -28,6 +28,7 @@ mod on_hang;
 mod output;
 mod parallel;
 mod process;
+mod profile;
 mod recorded;
 mod recording_header;
 #[cfg(test)]
@@ -65,6 +66,7 @@ fn main() -> ExitCode {
         Command::Explain { code } => explain::explain(code.as_deref()),
         Command::Doctor(arguments) => doctor::doctor(arguments),
         Command::Clean(arguments) => clean::clean(&arguments),
+        Command::Profile(arguments) => profile::profile(&arguments),
         Command::Settings => manual::settings(),
         Command::Man { command, out } => manual::man(command.as_deref(), out.as_deref()),
         Command::Completions { shell } => manual::completions(shell),

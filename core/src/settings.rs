@@ -442,7 +442,7 @@ pub fn duration(value: &str) -> Option<u64> {
 }
 
 /// A size in bytes: a number, and `KiB`, `MiB` or `GiB` (also `K`, `M`, `G`).
-fn size(value: &str) -> Option<u64> {
+pub fn size(value: &str) -> Option<u64> {
     let split = value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len());
     let (number, unit) = value.split_at(split);
     let scale: u64 = match unit.trim() {

@@ -1,7 +1,8 @@
 //! The exported functions, made from the one table.
 //!
 //! Every export is three lines: find the real function, hand the arguments that matter to its family, return what the real
-//! function returned. A family's hook takes the real call as a closure and calls it exactly once.
+//! function returned. A family's hook takes the real call as a closure and calls it exactly once
+//! (a module that was loaded ahead is handed over instead: [`super::module`]).
 //!
 //! Must not: hold any logic of a family.
 

@@ -36,11 +36,11 @@ pub(super) fn load_data(
         |call| {
             call.about.context = call.current_context();
             call.about.raw = RawPayload::image(Image::of(image::kind(image)));
-            if let Some(profile) = &call.guard.profile {
+            // A load that the driver refuses for want of a place for the module is none.
+            if let Some(profile) = call.guard.profile.as_ref().filter(|_| !module.is_null()) {
                 if let Some((content, options)) = image::given(image, count, options, values) {
                     of_image.set(Some(profile.loads(call.about.context, content, &options)));
-                    let ahead = call.guard.loader.ahead.take(call.about.context, content, &options);
-                    if let (Some(ahead), false) = (ahead, module.is_null()) {
+                    if let Some(ahead) = call.guard.loader.ahead.take(call.about.context, content, &options) {
                         handed_over.set(ahead);
                         return call.meets_ahead(ahead);
                     }

@@ -13,6 +13,7 @@
 //! | `findings_report` | the findings of a run of several processes, in every form |
 //! | `ranks` | jobs of several ranks that hang in a collective: which rank is to blame |
 //! | `nccl` | jobs of several ranks that use NCCL: unchanged by the guard, hanging by each fault, and the rank that is named |
+//! | `profile` | modules that one run has loaded, and the next has ahead |
 //! | `on_hang` | the action after a reported hang |
 //! | `dump` | a report of a live process, on request |
 //! | `hazard_files` | hazards in the folder: counted, grouped, from the file and from the recording |
@@ -51,6 +52,7 @@ mod lists;
 mod marker;
 mod nccl;
 mod on_hang;
+mod profile;
 mod ranks;
 mod recorder;
 mod recording;

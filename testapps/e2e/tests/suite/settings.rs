@@ -11,9 +11,10 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-/// Settings that a test below is about; those of `LAZYGUARD_RECORD` are in `recorder`, those of `LAZYGUARD_ON_HANG` in `on_hang`. `every_setting_has_its_test` compares
+/// Settings that a test below is about; those of `LAZYGUARD_RECORD` are in `recorder`,
+/// those of `LAZYGUARD_ON_HANG` in `on_hang`, those of `LAZYGUARD_PROFILE` in `profile`. `every_setting_has_its_test` compares
 /// them with what the command lists.
-const TESTED: [&str; 13] = [
+const TESTED: [&str; 14] = [
     "LAZYGUARD",
     "LAZYGUARD_PRELOAD",
     "LAZYGUARD_PRELOAD_KERNELS",
@@ -24,6 +25,7 @@ const TESTED: [&str; 13] = [
     "LAZYGUARD_HANG_AFTER",
     "LAZYGUARD_ON_HANG",
     "LAZYGUARD_OUT",
+    "LAZYGUARD_PROFILE",
     "LAZYGUARD_LOG",
     "LAZYGUARD_RECORD",
     "LAZYGUARD_SUMMARY",

@@ -1,0 +1,238 @@
+//! `lazyguard profile`: what a profile holds, whether it is whole, and how it is kept small.
+//!
+//! Must not: change a part that it cannot read, or remove an image that a part names.
+
+use crate::files;
+use crate::format::size;
+use crate::output::{say, write_line, Output};
+use crate::{Failure, Outcome};
+use lazyguard_core::api::counted;
+use lazyguard_core::profile::{ImageId, Profile, IMAGES, MOST_BYTES, PART};
+use lazyguard_core::report::demangle;
+use lazyguard_core::settings;
+use std::collections::HashSet;
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// What to do with a profile.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(clap::Subcommand)]
+enum Action {
+    /// Print the modules that the program loads itself, and their kernels.
+    Show {
+        /// The folder of the profile.
+        folder: PathBuf,
+    },
+    /// Check every file of a profile. The exit code is 1 if one cannot be used.
+    Verify {
+        /// The folder of the profile.
+        folder: PathBuf,
+    },
+    /// Bring profiles together in the first folder, and make one part of its parts.
+    Merge {
+        /// The folder that gets all, and the others, which stay as they are.
+        #[arg(required = true)]
+        folders: Vec<PathBuf>,
+    },
+    /// Remove the images that were used longest ago, and those that no part names.
+    Prune {
+        /// The folder of the profile.
+        folder: PathBuf,
+        /// How much its images may take.
+        #[arg(long, value_name = "SIZE", value_parser = bytes, default_value_t = MOST_BYTES)]
+        most: u64,
+    },
+}
+
+fn bytes(text: &str) -> Result<u64, String> {
+    settings::size(text).ok_or_else(|| "not a size: 64MiB, 1GiB".to_owned())
+}
+
+/// A profile as it lies in its folder.
+struct Folder {
+    path: PathBuf,
+    known: Profile,
+    parts: Vec<PathBuf>,
+    /// A line for each part that cannot be read.
+    damaged: Vec<String>,
+}
+
+impl Folder {
+    fn read(path: &Path) -> Result<Self, Failure> {
+        let failed = |error: io::Error| Failure::Input(format!("{}: {error}", path.display()));
+        let mut found =
+            Self { path: path.to_owned(), known: Profile::default(), parts: Vec::new(), damaged: Vec::new() };
+        for entry in fs::read_dir(path).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let (part, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
+            if !name.ends_with(PART) || name.starts_with('.') {
+                continue;
+            }
+            match files::read_in(path, &name)
+                .and_then(|bytes| Profile::parse(&bytes).map_err(|damage| io::Error::other(damage.to_string())))
+            {
+                Ok(one) => {
+                    found.known.merge(&one);
+                    found.parts.push(part);
+                }
+                // A process has made one of several parts.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => found.damaged.push(format!("{}: not a part of a profile: {error}", part.display())),
+            }
+        }
+        Ok(found)
+    }
+
+    fn image(&self, id: ImageId) -> PathBuf {
+        self.path.join(IMAGES).join(id.to_string())
+    }
+
+    /// The images in the folder; of a file with another name `None` with its path.
+    fn images(&self) -> Vec<(Option<ImageId>, PathBuf)> {
+        let entries = fs::read_dir(self.path.join(IMAGES)).into_iter().flatten().flatten();
+        let all = entries
+            .map(|entry| entry.path())
+            .filter(|path| !path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.')));
+        let id = |path: &PathBuf| path.file_name().and_then(|name| name.to_str()?.parse().ok());
+        let mut all: Vec<_> = all.map(|path| (id(&path), path)).collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// Writes one part for all of them, and removes those.
+    fn make_one_part(&self) -> io::Result<()> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+        let one = self.path.join(format!("merged-{}-{now}{PART}", std::process::id()));
+        let fresh = self.path.join(format!(".{}-{now}.new", std::process::id()));
+        let written = write(&fresh, self.known.text().as_bytes()).and_then(|()| fs::rename(&fresh, one));
+        if written.is_err() {
+            let _ = fs::remove_file(&fresh);
+        }
+        written?;
+        self.parts.iter().try_for_each(fs::remove_file)
+    }
+
+    fn say_what_is_damaged(&self) {
+        self.damaged.iter().for_each(say);
+    }
+}
+
+/// What a file of the profile holds, which is no link.
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    files::read_in(path.parent().unwrap_or(Path::new(".")), &name)
+}
+
+fn write(path: &Path, content: &[u8]) -> io::Result<()> {
+    files::create_new_for_its_owner(path)?.write_all(content)
+}
+
+/// Carries it out.
+pub(crate) fn profile(arguments: &Arguments) -> Outcome {
+    let mut out = Output::standard();
+    let code = match &arguments.action {
+        Action::Show { folder } => show(&Folder::read(folder)?, &mut out)?,
+        Action::Verify { folder } => verify(&Folder::read(folder)?, &mut out)?,
+        Action::Merge { folders } => merge(folders, &mut out)?,
+        Action::Prune { folder, most } => prune(Folder::read(folder)?, *most, &mut out)?,
+    };
+    out.flush()?;
+    Ok(code)
+}
+
+fn show(folder: &Folder, out: &mut Output<'_>) -> Outcome {
+    let kept: HashSet<_> = folder.images().into_iter().filter_map(|(id, _)| id).collect();
+    let images = &folder.known.images;
+    let bytes: u64 = kept.iter().map(|id| id.bytes).sum();
+    write_line!(
+        out,
+        "{} that the program loads itself, {} in {}",
+        counted(images.len(), "image"),
+        size(bytes),
+        counted(folder.parts.len(), "part")
+    )?;
+    for id in folder.known.newest_first() {
+        let Some(image) = images.get(&id) else { continue };
+        let state = if kept.contains(&id) { "" } else { ", not kept" };
+        write_line!(out, "{id}: last used on day {} since 1970{state}", image.day)?;
+        for (options, most) in &image.loads {
+            let options: Vec<_> = options.all().iter().map(|(option, value)| format!("{option}={value}")).collect();
+            let with = if options.is_empty() { String::new() } else { format!(" with options {}", options.join(",")) };
+            write_line!(out, "  loaded {} in a context{with}", counted(u64::from(*most), "time"))?;
+        }
+        for kernel in &image.kernels {
+            write_line!(out, "  {}", demangle(kernel))?;
+        }
+    }
+    folder.say_what_is_damaged();
+    Ok(ExitCode::SUCCESS)
+}
+
+fn verify(folder: &Folder, out: &mut Output<'_>) -> Outcome {
+    let mut damaged = folder.damaged.clone();
+    let images = folder.images();
+    for (id, path) in &images {
+        let content = read(path);
+        match (id, content) {
+            (Some(id), Ok(content)) if ImageId::of(&content) == *id => {}
+            (_, Err(error)) => damaged.push(format!("{}: {error}", path.display())),
+            _ => damaged.push(format!("{}: not the image of that name", path.display())),
+        }
+    }
+    damaged.iter().for_each(say);
+    let whole = folder.parts.len() + folder.damaged.len() + images.len() - damaged.len();
+    write_line!(out, "{} whole, {} cannot be used", counted(whole, "file"), damaged.len())?;
+    Ok(if damaged.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn merge(folders: &[PathBuf], out: &mut Output<'_>) -> Outcome {
+    let Some((into, others)) = folders.split_first() else { return Ok(ExitCode::SUCCESS) };
+    let failed = |error: io::Error| Failure::Input(format!("{}: {error}", into.display()));
+    fs::create_dir_all(into.join(IMAGES)).map_err(failed)?;
+    let mut all = Folder::read(into)?;
+    for other in others {
+        let other = Folder::read(other)?;
+        other.say_what_is_damaged();
+        all.known.merge(&other.known);
+        for (id, path) in other.images() {
+            let Some(id) = id.filter(|id| !all.image(*id).exists()) else { continue };
+            let content = read(&path).map_err(failed)?;
+            if ImageId::of(&content) == id {
+                let fresh = into.join(IMAGES).join(format!(".{}.new", std::process::id()));
+                write(&fresh, &content).and_then(|()| fs::rename(&fresh, all.image(id))).map_err(failed)?;
+            }
+        }
+    }
+    all.make_one_part().map_err(failed)?;
+    all.say_what_is_damaged();
+    write_line!(out, "{}: {}", into.display(), counted(all.known.images.len(), "image"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn prune(mut folder: Folder, most: u64, out: &mut Output<'_>) -> Outcome {
+    let failed = |path: &Path, error: io::Error| Failure::Input(format!("{}: {error}", path.display()));
+    if let Some(first) = folder.damaged.first() {
+        // It may name images that no other part names.
+        return Err(Failure::Input(format!("{first}; nothing is removed before that file is")));
+    }
+    folder.known.prune(most);
+    folder.make_one_part().map_err(|error| failed(&folder.path, error))?;
+    let (mut removed, mut bytes) = (0_u64, 0_u64);
+    for (id, path) in folder.images() {
+        if id.is_none_or(|id| !folder.known.images.contains_key(&id)) {
+            bytes += fs::symlink_metadata(&path).map_or(0, |about| about.len());
+            fs::remove_file(&path).map_err(|error| failed(&path, error))?;
+            removed += 1;
+        }
+    }
+    write_line!(out, "removed {}, {} freed", counted(removed, "image"), size(bytes))?;
+    Ok(ExitCode::SUCCESS)
+}

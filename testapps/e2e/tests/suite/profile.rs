@@ -1,0 +1,136 @@
+//! A profile: what one run has loaded, the next has ahead.
+
+use lazyguard_e2e::{command, corpus_program, hostile_program, Outcome, Run, Work};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Programs that hang in the load of a module of their own.
+const LOAD_A_MODULE: [&str; 5] = [
+    "module_load",
+    "module_load_behind_collective",
+    "ptx_load",
+    "worker_loads_main_polls",
+    "worker_loads_others_launch",
+];
+
+fn profiled<'w>(work: &'w Work, program: PathBuf, profile: &Path) -> Run<'w> {
+    Run::new(work, program).guarded().kept().set("LAZYGUARD_PROFILE", profile)
+}
+
+/// Modules that were loaded ahead, and how many of them the program has got.
+fn ahead(outcome: &Outcome) -> (u64, u64) {
+    let preload = &outcome.out().summary()["preload"];
+    let number = |name: &str| preload[name].as_u64().unwrap_or_else(|| panic!("{name}: {outcome}"));
+    (number("modules_ahead"), number("modules_handed_over"))
+}
+
+fn lazyguard(work: &Work, arguments: &[&str]) -> Outcome {
+    Run::new(work, command()).args(arguments).finish()
+}
+
+#[test]
+fn a_program_that_hangs_in_a_load_of_its_own_completes_in_its_second_run() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    for name in LOAD_A_MODULE {
+        let profile = work.path().join(name);
+        let eager = Run::new(&work, corpus_program(name)).set("CUDA_MODULE_LOADING", "EAGER");
+        assert_eq!(eager.start().finish_within(Duration::from_secs(1)).code, None, "{name}: it hangs with EAGER too");
+        let mut first = profiled(&work, corpus_program(name), &profile).hang_after("300ms").start();
+        first.until_a_hang_is_reported();
+        // Not even its guard's exit handlers run.
+        drop(first);
+        for _ in 0..2 {
+            let next = profiled(&work, corpus_program(name), &profile).finish();
+            assert_eq!((next.code, next.stderr.as_str()), (Some(0), ""), "{name}: {next}");
+            assert!(ahead(&next).1 >= 1, "{name}: {next}");
+        }
+    }
+}
+
+#[test]
+fn each_load_gets_a_module_of_its_own_and_the_program_notices_nothing() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let profile = work.path().join("profile");
+    let bare = Run::new(&work, hostile_program("modules_twice")).finish();
+    let runs: Vec<_> = (0..3)
+        .map(|_| {
+            let run = profiled(&work, hostile_program("modules_twice"), &profile).finish();
+            run.expect_same_as(&bare);
+            ahead(&run).1
+        })
+        .collect();
+    // Three without options, one with, and one in the other context: not the one with a log.
+    assert_eq!(runs, [0, 5, 5]);
+    let off = profiled(&work, hostile_program("modules_twice"), &profile).set("LAZYGUARD_PRELOAD", "off").finish();
+    assert_eq!(ahead(&off), (0, 0), "nothing is loaded with LAZYGUARD_PRELOAD=off");
+}
+
+#[test]
+fn a_folder_that_only_can_be_read_is_used_and_one_that_anybody_can_write_to_is_not() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let profile = work.path().join("profile");
+    let first = profiled(&work, hostile_program("modules_twice"), &profile).finish();
+    assert_eq!(first.code, Some(0), "{first}");
+    let mode = |bits| fs::set_permissions(&profile, fs::Permissions::from_mode(bits)).unwrap();
+    mode(0o500);
+    let shipped = profiled(&work, hostile_program("modules_twice"), &profile).powerless().finish();
+    assert_eq!((ahead(&shipped).1, shipped.stderr.as_str()), (5, ""), "{shipped}");
+    mode(0o777);
+    let open = profiled(&work, hostile_program("modules_twice"), &profile).finish();
+    assert_eq!(ahead(&open), (0, 0), "{open}");
+    assert!(open.stderr.starts_with("lazyguard: LAZYGUARD_PROFILE=") && open.stderr.lines().count() == 1, "{open}");
+    mode(0o700);
+}
+
+#[test]
+fn processes_that_share_a_folder_and_are_killed_at_any_time_leave_it_whole() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let profile = work.path().join("profile");
+    for round in 0..4_u64 {
+        let all: Vec<_> =
+            (0..16).map(|_| profiled(&work, hostile_program("modules_twice"), &profile).start()).collect();
+        for (n, running) in (0..).zip(all) {
+            running.finish_within(Duration::from_millis((round * 37 + n * 13) % 150));
+        }
+        let seen = lazyguard(&work, &["profile", "verify", &profile.to_string_lossy()]);
+        assert_eq!(seen.code, Some(0), "{seen}");
+    }
+    let whole = profiled(&work, hostile_program("modules_twice"), &profile).finish();
+    assert_eq!(whole.code, Some(0), "{whole}");
+    let next = profiled(&work, hostile_program("modules_twice"), &profile).finish();
+    assert_eq!((ahead(&next).1, next.stderr.as_str()), (5, ""), "{next}");
+}
+
+#[test]
+fn the_command_shows_checks_merges_and_prunes_a_profile() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let [one, other, all] = ["one", "other", "all"].map(|name| work.path().join(name));
+    let text = |path: &Path| path.to_string_lossy().into_owned();
+    profiled(&work, hostile_program("modules_twice"), &one).finish();
+    let mut hangs = profiled(&work, corpus_program("module_load"), &other).hang_after("300ms").start();
+    hangs.until_a_hang_is_reported();
+    drop(hangs);
+    let shown = lazyguard(&work, &["profile", "show", &text(&one)]);
+    for line in ["1 image that the program loads itself", "  loaded 1 time in a context with options 0=32", "\n  k2\n"]
+    {
+        assert!(shown.stdout.contains(line), "{line}: {shown}");
+    }
+    let merged = lazyguard(&work, &["profile", "merge", &text(&all), &text(&one), &text(&other)]);
+    assert_eq!(merged.code, Some(0), "{merged}");
+    assert!(lazyguard(&work, &["profile", "show", &text(&all)]).stdout.starts_with("3 images"), "{merged}");
+    let next = profiled(&work, corpus_program("module_load"), &all).finish();
+    assert!(next.code == Some(0) && ahead(&next).1 >= 1, "{next}");
+    let pruned = lazyguard(&work, &["profile", "prune", "--most", "0", &text(&all)]);
+    assert!(pruned.stdout.starts_with("removed 3 images"), "{pruned}");
+    assert!(lazyguard(&work, &["profile", "show", &text(&all)]).stdout.starts_with("0 images"));
+    let part = fs::read_dir(&one).unwrap().flatten().find(|entry| entry.path().is_file()).unwrap().path();
+    let content = fs::read(&part).unwrap();
+    fs::write(&part, &content[..content.len() / 2]).unwrap();
+    let seen = lazyguard(&work, &["profile", "verify", &text(&one)]);
+    assert!(seen.code == Some(1) && seen.stderr.contains("it was cut off, or changed"), "{seen}");
+    let pruned = lazyguard(&work, &["profile", "prune", &text(&one)]);
+    assert!(pruned.code == Some(1) && pruned.stderr.contains("nothing is removed"), "{pruned}");
+    assert_eq!(lazyguard(&work, &["profile", "show", "/nowhere"]).code, Some(1));
+}

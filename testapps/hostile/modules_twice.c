@@ -1,0 +1,86 @@
+/* Modules of the same image: two at a time, one with an option, one with a log, in two contexts, from two threads, and once more after all
+ * were unloaded. Each has a variable of its own, which is 0 when the module is new.
+ *
+ * bare and guarded: prints the same lines, exit 0. With a profile of an earlier run, too. */
+#include "driver.h"
+
+static struct job j;
+static CUresult (*load)(CUmodule *, const void *);
+static CUresult (*load_with)(CUmodule *, const void *, unsigned, CUjit_option *, void **);
+static CUresult (*unload)(CUmodule);
+static CUresult (*function_of)(CUfunction *, CUmodule, const char *);
+static CUresult (*global_of)(CUdeviceptr *, size_t *, CUmodule, const char *);
+static void *image;
+
+/* The variable of a module, before and after its kernel has set it. */
+static void use(const char *what, CUmodule module) {
+  CUfunction set;
+  CUdeviceptr variable;
+  size_t size = 0;
+  int before = -1, after = -1;
+  CK(function_of(&set, module, "k2"));
+  CK(global_of(&variable, &size, module, "s"));
+  CK(j.d.copy_back(&before, variable, sizeof before));
+  CK(job_launch(&j, set, NULL, NULL, NULL));
+  CK(j.d.ctx_synchronize());
+  CK(j.d.copy_back(&after, variable, sizeof after));
+  printf("%s: %d of %zu bytes, then %d\n", what, before, size, after);
+}
+
+static void *in_a_thread(void *context) {
+  CUmodule module;
+  CK(j.d.set_current(context));
+  CK(load(&module, image));
+  use("in a second context, from a thread", module);
+  CK(unload(module));
+  return NULL;
+}
+
+int main(void) {
+  job_begin(&j);
+  image = driver_image(&j.d, "lazy_pair");
+#define FUNCTION(to, name) EXPECT((to = (__typeof__(to))dlsym(j.d.handle, name)) != NULL)
+  FUNCTION(load, "cuModuleLoadData");
+  FUNCTION(load_with, "cuModuleLoadDataEx");
+  FUNCTION(unload, "cuModuleUnload");
+  FUNCTION(function_of, "cuModuleGetFunction");
+  FUNCTION(global_of, "cuModuleGetGlobal_v2");
+  CUmodule modules[4];
+  CK(load(&modules[0], image));
+  CK(load(&modules[1], image));
+  CUjit_option registers[] = {CU_JIT_MAX_REGISTERS};
+  void *thirty_two[] = {(void *)32};
+  CK(load_with(&modules[2], image, 1, registers, thirty_two));
+  char log[64] = "";
+  CUjit_option logged[] = {CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES};
+  void *into[] = {log, (void *)sizeof log};
+  CK(load_with(&modules[3], image, 2, logged, into));
+  for (int one = 0; one < 4; one++) {
+    for (int other = 0; other < one; other++) EXPECT(modules[one] != modules[other]);
+  }
+  use("the first", modules[0]);
+  use("the second", modules[1]);
+  use("with fewer registers", modules[2]);
+  use("with a log", modules[3]);
+  for (int one = 0; one < 4; one++) CK(unload(modules[one]));
+  CK(load(&modules[0], image));
+  use("once more", modules[0]);
+  CK(unload(modules[0]));
+  CUcontext second;
+  CUresult (*create)(CUcontext *, CUctxCreateParams *, unsigned, CUdevice);
+  CUresult (*destroy)(CUcontext);
+  FUNCTION(create, "cuCtxCreate_v4");
+  FUNCTION(destroy, "cuCtxDestroy_v2");
+  CK(create(&second, NULL, 0, j.device));
+  pthread_t thread;
+  EXPECT(pthread_create(&thread, NULL, in_a_thread, second) == 0);
+  EXPECT(pthread_join(thread, NULL) == 0);
+  CK(destroy(second));
+  CK(j.d.set_current(j.context));
+  CUmodule none = NULL;
+  EXPECT(load(&none, "nothing that the driver knows") != CUDA_SUCCESS);
+  EXPECT(load(NULL, image) != CUDA_SUCCESS);
+  free(image);
+  job_end(&j);
+  return 0;
+}
