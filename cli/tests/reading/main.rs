@@ -5,6 +5,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod anonymise;
 mod bad_input;
 mod big;
 mod clean;
