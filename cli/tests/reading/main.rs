@@ -16,6 +16,7 @@ mod in_the_way;
 mod log;
 mod permissions;
 mod process;
+mod real_runs;
 mod reference;
 mod report;
 mod timing;
