@@ -6,7 +6,7 @@
 
 use crate::files;
 use crate::format::size;
-use crate::output::{write_line, Output};
+use crate::output::{say, write_line, Output};
 use crate::runs::{newest_in, process_folders};
 use crate::source::{is_process_folder, Opened, Run, RECORDING};
 use crate::{Failure, Outcome};
@@ -43,23 +43,9 @@ pub(crate) fn anonymise(arguments: &Arguments) -> Outcome {
         pseudonyms: Pseudonyms::new(arguments.keep_kernel_names),
         out: &mut out,
     };
-    let what = newest_in(&arguments.what);
-    let run = Run::find(&what)?;
-    match &run.folder {
-        None => copier.copy(&run.must_open()?, &arguments.out)?,
-        Some(folder) if run.process.is_some() || is_process_folder(folder) => {
-            let opened = run.must_open()?;
-            make_empty(&arguments.out)?;
-            copier.copy(&opened, &arguments.out.join(RECORDING))?;
-        }
-        Some(folder) => copier.copy_all(folder, &arguments.out)?,
-    }
-    write_line!(
-        out,
-        "times and process ids stay. Look through it before you post it: lazyguard log prints every record and name that is in it"
-    )?;
+    let outcome = copier.copy_what(&newest_in(&arguments.what), &arguments.out);
     out.flush()?;
-    Ok(ExitCode::SUCCESS)
+    outcome.map(|()| ExitCode::SUCCESS)
 }
 
 struct Copier<'a> {
@@ -69,19 +55,33 @@ struct Copier<'a> {
 }
 
 impl Copier<'_> {
-    /// Copies the recordings of all processes of a run.
+    fn copy_what(&mut self, what: &Path, out: &Path) -> Result<(), Failure> {
+        let run = Run::find(what)?;
+        match &run.folder {
+            Some(folder) if run.process.is_none() && !is_process_folder(folder) => return self.copy_all(folder, out),
+            Some(_) => {
+                let opened = run.must_open()?;
+                make_empty(out)?;
+                self.copy(&opened, &out.join(RECORDING))?;
+            }
+            None => self.copy(&run.must_open()?, out)?,
+        }
+        self.say_what_stays()
+    }
+
+    /// Copies the recordings of all processes of a run. One that cannot be read does not keep the others from being copied.
     fn copy_all(&mut self, folder: &Path, out: &Path) -> Result<(), Failure> {
         let mut problems = Vec::new();
         let folders = process_folders(folder, &mut problems, |_| true);
-        let mut opened = Vec::new();
-        for folder in &folders {
-            match Run::find(folder).and_then(|run| run.must_open()) {
-                Ok(one) => opened.push(one),
-                Err(failure) => problems.push(failure.to_string()),
-            }
-        }
-        problems.iter().for_each(crate::output::say);
+        let opened: Vec<_> = folders
+            .iter()
+            .filter_map(|folder| {
+                let opened = Run::find(folder).and_then(|run| run.must_open());
+                opened.map_err(|failure| problems.push(failure.to_string())).ok()
+            })
+            .collect();
         if opened.is_empty() {
+            problems.iter().for_each(say);
             return Err(Failure::Input(format!("{}: holds no recording that can be read", folder.display())));
         }
         make_empty(out)?;
@@ -89,7 +89,15 @@ impl Copier<'_> {
             let to = make_one_of(out, &name_of(one))?;
             self.copy(one, &to.join(RECORDING))?;
         }
-        Ok(())
+        self.say_what_stays()?;
+        let last = problems.pop();
+        problems.iter().for_each(say);
+        last.map_or(Ok(()), |last| Err(Failure::Input(last)))
+    }
+
+    fn say_what_stays(&mut self) -> Result<(), Failure> {
+        let line = "times and process ids stay. Look through it before you post it: lazyguard log prints its records and names";
+        Ok(write_line!(self.out, "{line}")?)
     }
 
     /// Copies one recording.
@@ -138,17 +146,14 @@ fn make_empty(folder: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Makes a folder of this name: processes of two machines may have one id.
+/// Makes a folder of this name in one that this command has made: processes of two machines may have one id.
 fn make_one_of(folder: &Path, name: &str) -> Result<PathBuf, Failure> {
-    let names = std::iter::once(name.to_owned()).chain((2..).map(|number| format!("{name}-{number}")));
-    for path in names.map(|name| folder.join(name)) {
-        match fs::create_dir(&path) {
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-            made => {
-                made.map_err(|error| Failure::Input(format!("{}: {error}", path.display())))?;
-                return Ok(path);
-            }
-        }
+    let mut path = folder.join(name);
+    let mut number = 1;
+    while path.exists() {
+        number += 1;
+        path = folder.join(format!("{name}-{number}"));
     }
-    unreachable!("names without end")
+    fs::create_dir(&path).map_err(|error| Failure::Input(format!("{}: {error}", path.display())))?;
+    Ok(path)
 }

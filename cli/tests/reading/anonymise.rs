@@ -108,6 +108,26 @@ fn the_copy_of_a_run_has_the_same_verdicts_and_none_of_its_names() {
 }
 
 #[test]
+fn processes_of_one_id_stay_apart_and_a_recording_that_cannot_be_read_is_said_to_lack() {
+    let folder = Folder::new("anonymise_two");
+    let run = run(&folder);
+    let (one, other) = (run.join("other-machine"), run.join("unreadable"));
+    fs::create_dir(&one).unwrap();
+    fs::copy(run.join(format!("{MARK}-0/trace.lgt")), one.join("trace.lgt")).unwrap();
+    fs::create_dir(&other).unwrap();
+    fs::write(other.join("trace.lgt"), "nonsense").unwrap();
+    let out = folder.of("out");
+    let output = lazyguard(&["anonymise", run.to_str().unwrap(), out.to_str().unwrap()]).output().unwrap();
+    let (lines, errors) = texts(&output);
+    assert_eq!((output.status.code(), errors.lines().count()), (Some(1), 1), "{errors}");
+    assert!(errors.contains("unreadable/trace.lgt: this is not a recording"), "{errors}");
+    assert_eq!(lines.lines().count(), 4, "{lines}");
+    let copied: Vec<_> =
+        files(&out).iter().map(|file| file.strip_prefix(&out).unwrap().display().to_string()).collect();
+    assert_eq!(copied, ["rank0-4242/trace.lgt", "rank0-4242-2/trace.lgt", "rank1-4243/trace.lgt"]);
+}
+
+#[test]
 fn of_a_recording_a_recording_is_written_with_the_names_of_kernels_where_they_are_wanted() {
     let folder = Folder::new("anonymise_one");
     let recording = run(&folder).join(format!("{MARK}-0/trace.lgt"));
