@@ -13,6 +13,7 @@ Must not: leave what a run is to say to what it says. An expectation is written 
 
 import json
 import re
+import shutil
 
 import guard
 from tools import ROOT
@@ -20,6 +21,8 @@ from tools import ROOT
 FOLDER = ROOT / "testapps" / "frameworks" / "recordings"
 EXPECTED = "expected.json"
 LIMIT_S = 60.0
+# Records of each kind: the first of these from which the statements of the program follow, else all of them.
+LAST = (300, 2000, None)
 OF_RANKS = ("behind", "different", "blocked")
 # What a rank does that is behind is in its stacks and its answers, which are no part of a recording.
 BESIDE_RECORDINGS = re.compile(r", and (its main thread|did not answer|was killed).*")
@@ -40,18 +43,29 @@ def keep(program, run, into, scratch, judge):
 
     judge: of a report, what is expected, and what is not as the program states it."""
     # The commands run in the scratch folder.
-    into = into.resolve()
-    to = into / program.path.stem
-    into.mkdir(parents=True, exist_ok=True)
+    to = into.resolve() / program.path.stem
+    if to.exists():
+        return [f"not kept: {to} is there already"]
+    to.parent.mkdir(parents=True, exist_ok=True)
+    for last in LAST:
+        shutil.rmtree(to, ignore_errors=True)
+        faults, expected = copied(run, to, last, scratch, judge)
+        if not faults:
+            (to / EXPECTED).write_text(json.dumps({"program": program.path.stem, "code": program.code, **expected}, indent=1) + "\n")
+            return []
+    return faults
+
+
+def copied(run, to, last, scratch, judge):
+    """Copies so many records of each kind; returns what is wrong with them, and what is expected."""
     # The programs are ours: their kernels may be named.
-    copied = scratch.run([guard.COMMAND, "anonymise", "--keep-kernel-names", run, to], guard.clean_environment(), LIMIT_S)
-    if copied.code != 0:
-        return [f"not kept: {copied.stderr[-500:].strip()}"]
+    options = ["--keep-kernel-names", *(["--last", str(last)] if last else [])]
+    copy = scratch.run([guard.COMMAND, "anonymise", *options, run, to], guard.clean_environment(), LIMIT_S)
+    if copy.code != 0:
+        return [f"not kept: {copy.stderr[-500:].strip()}"], None
     read = scratch.run([guard.COMMAND, "report", "--format", "json", to], guard.clean_environment(), LIMIT_S)
     try:
         expected, faults = judge(json.loads(read.stdout))
     except ValueError:
-        return [f"kept, and cannot be read: {read.stderr[-500:].strip()}"]
-    if not faults:
-        (to / EXPECTED).write_text(json.dumps({"program": program.path.stem, "code": program.code, **expected}, indent=1) + "\n")
-    return [f"from the kept recordings: {fault}" for fault in faults]
+        return [f"kept, and cannot be read: {read.stderr[-500:].strip()}"], None
+    return [f"from the kept recordings: {fault}" for fault in faults], expected

@@ -7,8 +7,8 @@ use serde_json::{json, Map, Value};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A fixture is small.
-const MOST_BYTES: u64 = 128 << 10;
+/// Of a process.
+const MOST_BYTES: u64 = 256 << 10;
 
 fn runs() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testapps/frameworks/recordings");
