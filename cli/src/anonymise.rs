@@ -26,8 +26,8 @@ pub(crate) struct Arguments {
     /// The folder to write, which must not be there yet or be empty; of a recording, the file to write, which must not be there.
     #[arg(value_name = "OUT")]
     out: PathBuf,
-    /// Of each kind of record (work, waits, rare events) keep only so many, the newest. Ranks that lack their oldest records are not
-    /// compared in everything.
+    /// Of each kind of record (work, waits, rare events) keep only so many, the newest. A rank that lacks its oldest records is not
+    /// compared in full.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     last: Option<u32>,
     /// Keep the names of all kernels, also of the program's own.
