@@ -36,6 +36,13 @@ pub(crate) enum Command {
     Log(crate::log::Arguments),
     /// Write a recording as a timeline that a viewer opens.
     Export(crate::export::Arguments),
+    /// Copy the recordings of a run, without what names the user, the machine or the program's own code.
+    ///
+    /// The copy gives the same verdict and names the same rank, and is small: it can be posted. Names of hosts, programs, threads, files,
+    /// communicators and kernels become numbers, the same in all processes of the run; kernels of public libraries keep theirs. Environment,
+    /// notes, stacks and all files but the recordings are left out. Times and process ids stay.
+    #[command(alias = "anonymize")]
+    Anonymise(crate::anonymise::Arguments),
     /// Explain a code, or a word that a report uses: HANG, SLOW, likely.
     Explain {
         /// The code or the word, such as LG201; without one, all of them in a line each.

@@ -5,6 +5,7 @@
 
 #![cfg_attr(test, allow(clippy::disallowed_methods, clippy::print_stderr))]
 
+mod anonymise;
 mod arguments;
 mod clean;
 mod doctor;
@@ -63,6 +64,7 @@ fn main() -> ExitCode {
         Command::Dump(arguments) => dump::dump(&arguments),
         Command::Log(arguments) => log::log(&arguments),
         Command::Export(arguments) => export::export(&arguments),
+        Command::Anonymise(arguments) => anonymise::anonymise(&arguments),
         Command::Explain { code } => explain::explain(code.as_deref()),
         Command::Doctor(arguments) => doctor::doctor(arguments),
         Command::Clean(arguments) => clean::clean(&arguments),

@@ -12,6 +12,7 @@
 //! * [`hazard`] turns the occurrences noted in a run that passed into hazards.
 //! * [`stack`] reads a blocked thread's stack, and writes it down.
 //! * [`report`] writes verdicts for people and for programs.
+//! * [`anonymise`] copies a recording without what names the user, the machine or the program's code.
 //! * [`tasks`] says how many more threads may be started.
 //!
 //! Must not: link CUDA, read the environment, hold globals, or look at a clock. Times are arguments, in nanoseconds
@@ -20,6 +21,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod anonymise;
 pub mod api;
 mod demangle;
 pub mod diagnose;

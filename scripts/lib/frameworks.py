@@ -21,6 +21,7 @@ from collections import namedtuple
 from concurrent.futures import ThreadPoolExecutor
 
 import guard
+import recordings
 from checks import Row, Scratch, as_data, judge, verdict_codes
 from tools import ROOT
 
@@ -82,11 +83,12 @@ def of_text(outcome):
     return f"{ended}, {outcome.seconds:.1f} s"
 
 
-Hang = namedtuple("Hang", "outcome report text unread")
+Hang = namedtuple("Hang", "outcome report text faults")
 
 
-def hang(program, command):
-    """The program under `lazyguard run`, which ends it once it hangs, and the report of its run."""
+def hang(program, command, keep, judge):
+    """The program under `lazyguard run`, which ends it once it hangs, and the report of its run; its recordings are kept in the folder
+    `keep`, if there is one."""
     with Scratch() as scratch:
         out = scratch.path / "run"
         options = ["--out", out, "--keep", "--hang-after", program.hang_after, "--on-hang", "kill", "--timeout", "75s"]
@@ -94,10 +96,11 @@ def hang(program, command):
         outcome = scratch.run([guard.COMMAND, "run", *options, "--", *command], environment, LIMIT_S)
         report = scratch.run([guard.COMMAND, "report", "--format", "json", out], guard.clean_environment(), LIMIT_S)
         text = scratch.run([guard.COMMAND, "report", out], guard.clean_environment(), LIMIT_S)
+        faults = recordings.keep(program, out, keep, scratch, judge) if keep else []
     try:
-        return Hang(outcome, json.loads(report.stdout), text.stdout, "")
+        return Hang(outcome, json.loads(report.stdout), text.stdout, faults)
     except ValueError:
-        return Hang(outcome, {"processes": []}, text.stdout, report.stderr[-500:])
+        return Hang(outcome, {"processes": []}, text.stdout, [*faults, report.stderr[-500:]])
 
 
 def first_verdicts(report):
@@ -108,7 +111,7 @@ def first_verdicts(report):
 
 def hang_row(title, program, seen, note, faults, data):
     """The row and the data of a program that hangs."""
-    faults = faults + ([] if seen.outcome.code == OF_A_HANG else [of_text(seen.outcome)]) + ([seen.unread] if seen.unread else [])
+    faults = faults + ([] if seen.outcome.code == OF_A_HANG else [of_text(seen.outcome)]) + seen.faults
     data = {"program": program.path.stem, "expected": expected(program), "exit": seen.outcome.code, "seconds": round(seen.outcome.seconds, 1), **data}
     if faults:
         data.update(faults=faults, stdout=seen.outcome.stdout[-1000:], stderr=seen.outcome.stderr[-6000:], report=seen.text[:6000])
@@ -119,17 +122,26 @@ def expected(program):
     return {name: value for name, value in (("code", program.code), ("culprit", program.culprit), ("blame", program.blame)) if value}
 
 
-def ending(title, program, command, rounds):
-    """A program that ends, bare and guarded in turn: the same output and status each time, and nothing said."""
+def says_nothing(report):
+    """What is expected of the recordings of a program that ends, and what is said all the same."""
+    return {}, [f"said {verdict['code']}" for verdict in first_verdicts(report)]
+
+
+def ending(title, program, command, rounds, keep):
+    """A program that ends, bare and guarded in turn: the same output and status each time, and nothing said. Of the first guarded run the
+    recordings are kept in the folder `keep`, if there is one."""
     faults, bare, kept = [], [], []
-    for _ in range(rounds):
+    for round_ in range(rounds):
         with Scratch() as scratch:
             bare.append(scratch.run(command(), with_own_caches(guard.bare(), scratch), LIMIT_S))
         with Scratch() as scratch:
             out = scratch.path / "run"
-            settings = guard.guarded(HANG_AFTER=program.hang_after, OUT=str(out))
+            # A folder for each process.
+            settings = guard.guarded(HANG_AFTER=program.hang_after, OUT=str(out / "%p") if keep else str(out))
             kept.append(scratch.run(command(), with_own_caches(settings, scratch), LIMIT_S))
             faults += [f"said {code}" for code in verdict_codes(out)]
+            if keep and round_ == 0:
+                faults += recordings.keep(program, out, keep, scratch, says_nothing)
     printed = [(sorted(outcome.stdout.splitlines()), outcome.code) for outcome in bare + kept]
     if not bare[0].stdout or any(one != printed[0] for one in printed) or bare[0].code != 0:
         faults.append(f"bare {', '.join(map(of_text, bare))}; guarded {', '.join(map(of_text, kept))}; not the same output and status 0")
@@ -159,11 +171,18 @@ def faults_of_verdict(program, verdicts):
     return ([] if good else [f"{words}, expected {program.code} {program.culprit}"]), f"{words}: {first['sentence']}"
 
 
-def check_one(program):
+def judged(program, report):
+    """What is expected of the recordings of a program that hangs, and what is not as it states it."""
+    verdicts = first_verdicts(report)
+    culprits = [blamed(verdict)[:1] for verdict in verdicts if verdict["code"] == program.code]
+    return {"culprit": culprits[0][0] if culprits and culprits[0] else None}, faults_of_verdict(program, verdicts)[0]
+
+
+def check_one(program, keep):
     command = [sys.executable, program.path]
     if program.code == "none":
-        return ending("frameworks", program, lambda: command, ROUNDS)
-    seen = hang(program, command)
+        return ending("frameworks", program, lambda: command, ROUNDS, keep)
+    seen = hang(program, command, keep, lambda report: judged(program, report))
     verdicts = first_verdicts(seen.report)
     faults, words = faults_of_verdict(program, verdicts)
     return hang_row("frameworks", program, seen, words, faults, {"verdicts": verdicts})
@@ -190,7 +209,7 @@ def absent(packages):
         return scratch.run([sys.executable, "-c", question, *packages], guard.bare(), LIMIT_S).stdout.split()
 
 
-def check(progress, wanted=None):
+def check(progress, wanted=None, keep=None):
     chosen = chosen_of(programs(SOURCES), wanted)
     lacking = absent(sorted({package for program in chosen for package in program.needs}))
     found, rows = [], []
@@ -201,5 +220,5 @@ def check(progress, wanted=None):
         else:
             found.append(program)
 
-    done, data = each(found, check_one, (HANGING_AT_A_TIME, ENDING_AT_A_TIME), progress)
+    done, data = each(found, lambda program: check_one(program, keep), (HANGING_AT_A_TIME, ENDING_AT_A_TIME), progress)
     return sorted(rows + done), data

@@ -12,6 +12,7 @@ import socket
 import sys
 
 import frameworks
+import recordings
 from tools import ROOT
 
 SOURCES = ROOT / "testapps" / "frameworks"
@@ -52,18 +53,29 @@ def faults_of_ranks(program, codes, sentence):
     return faults
 
 
-def check_one(program):
+def codes_of(report):
+    return [verdict["code"] for verdict in frameworks.first_verdicts(report)]
+
+
+def judged(program, report):
+    """What is expected of the recordings of a job that hangs, and what is not as it states it."""
+    ranks = report.get("ranks") or {}
+    stated = program._replace(blame=recordings.of_recordings(program.blame))
+    return {"ranks": recordings.of_ranks(ranks)}, faults_of_ranks(stated, codes_of(report), ranks.get("sentence", ""))
+
+
+def check_one(program, keep):
     if program.code == "none":
-        return frameworks.ending("ranks", program, lambda: job(program.path), 1)
-    seen = frameworks.hang(program, job(program.path))
-    codes = [verdict["code"] for verdict in frameworks.first_verdicts(seen.report)]
+        return frameworks.ending("ranks", program, lambda: job(program.path), 1, keep)
+    seen = frameworks.hang(program, job(program.path), keep, lambda report: judged(program, report))
+    codes = codes_of(seen.report)
     ranks = seen.report.get("ranks") or {}
     sentence = ranks.get("sentence", "")
     faults = faults_of_ranks(program, codes, sentence)
     return frameworks.hang_row("ranks", program, seen, sentence, faults, {"codes": codes, "ranks": ranks})
 
 
-def check(progress, wanted=None):
+def check(progress, wanted=None, keep=None):
     chosen = frameworks.chosen_of(frameworks.programs(SOURCES), wanted)
-    rows, data = frameworks.each(chosen, check_one, (HANGING_AT_A_TIME, 1), progress)
+    rows, data = frameworks.each(chosen, lambda program: check_one(program, keep), (HANGING_AT_A_TIME, 1), progress)
     return sorted(rows), data

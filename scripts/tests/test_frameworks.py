@@ -1,5 +1,6 @@
 """Tests of how the programs of frameworks are read and judged. They need no card, no framework and nothing of the project built."""
 
+import json
 import os
 import re
 import sys
@@ -10,8 +11,10 @@ from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "lib"))
 
+import checks  # noqa: E402
 import frameworks  # noqa: E402
 import ranks  # noqa: E402
+import recordings  # noqa: E402
 
 PATH = Path("a.py")
 
@@ -79,7 +82,7 @@ class TheJudgement(unittest.TestCase):
             path.write_text(script)
             program = frameworks.stated(path, "# code: none\n")
             with mock.patch.object(frameworks.guard, "guarded", lambda **settings: {**os.environ, **guarded, "OUT": settings["OUT"]}):
-                row, data = frameworks.ending("frameworks", program, lambda: [sys.executable, path], 2)
+                row, data = frameworks.ending("frameworks", program, lambda: [sys.executable, path], 2, None)
         self.assertEqual(row.verdict == "FAIL", "faults" in data)
         return row.verdict
 
@@ -92,6 +95,134 @@ class TheJudgement(unittest.TestCase):
                        said + "import json, pathlib; f = pathlib.Path(os.environ['OUT'], 'p'); f.mkdir(parents=True); "
                        "(f / 'hang.json').write_text(json.dumps({'verdicts': [{'code': 'LG208'}]}))\nprint(1)"):
             self.assertEqual(self.ended(script, GUARD="1"), "FAIL", script)
+
+
+# In place of the command: a run leaves a report, which it copies and prints.
+COMMAND = """#!{python}
+import pathlib, shutil, sys
+if sys.argv[1] == "run":
+    out = pathlib.Path(sys.argv[sys.argv.index("--out") + 1])
+    shutil.copytree(pathlib.Path(__file__).with_name("run"), out)
+    sys.exit(117)
+elif sys.argv[1] == "anonymise":
+    run, out = map(pathlib.Path, sys.argv[-2:])
+    # Of a long run the last records do not say everything.
+    if run.joinpath("long").exists() and "--last" in sys.argv:
+        run = run / "long"
+    out.mkdir()
+    (out / "report").write_text((run / "report").read_text())
+    (out / "options").write_text(" ".join(sys.argv[2:-2]))
+else:
+    assert sys.argv[1] == "report"
+    print((pathlib.Path(sys.argv[-1]) / "report").read_text())
+"""
+
+
+class TheKeptRecordings(unittest.TestCase):
+    BLAME = r"rank 1 has not called collective \d+ of communicator 0 \(AllReduce of 4 float32, sum\), and its main thread was at a\.py:7 .*; rank 0 waits in it\.$"
+
+    def stub(self, scratch, report):
+        """The command, of whose runs this is said; and such a run."""
+        command, run = scratch.path / "lazyguard", scratch.path / "run"
+        command.write_text(COMMAND.format(python=sys.executable))
+        command.chmod(0o700)
+        run.mkdir()
+        (run / "report").write_text(json.dumps(report))
+        return mock.patch.object(recordings.guard, "COMMAND", command), run
+
+    def kept(self, head, report, judge, times=1):
+        """What is wrong with the recordings of a run of which this is said, and what is expected of them from then on."""
+        with checks.Scratch() as scratch:
+            stub, run = self.stub(scratch, report)
+            program, into = frameworks.stated(PATH, head), scratch.path / "all" / "of_them"
+            with stub:
+                for _ in range(times):
+                    faults = recordings.keep(program, run, into, scratch, lambda found: judge(program, found))
+            written = into / "a" / "expected.json"
+            return faults, json.loads(written.read_text()) if written.exists() else None
+
+    def report(self, code, sentence="", **ranks):
+        culprit = {"operation": {"function": "spin", "call": "cuLaunchKernel"}}
+        verdict = {"code": code, "sentence": "It waits.", "culprits": [culprit]}
+        return {"processes": [{"hang": {"verdicts": [verdict]}}, {"hang": None}], "ranks": {"sentence": sentence, **ranks}}
+
+    def test_of_a_job_the_ranks_to_blame_are_expected_where_its_statement_holds(self):
+        head = f"# code: LG208\n# blame: {self.BLAME}\n"
+        sentence = 'rank 1 has not called collective 9 of communicator 0 "group 1" (AllReduce of 4 float32, sum); rank 0 waits in it.'
+        report = self.report("LG208", sentence, number=9, behind=[{"rank": 1}], different=[], joined=[0])
+        expected = {"program": "a", "code": "LG208", "ranks": {"number": 9, "behind": [1], "different": [], "blocked": []}}
+        self.assertEqual(self.kept(head, report, ranks.judged), ([], expected))
+        other = self.report("LG208", sentence.replace("rank 1 has", "rank 0 has"), number=9, behind=[{"rank": 0}])
+        for wrong in (other, self.report("LG299", sentence), {"processes": []}):
+            faults, expected = self.kept(head, wrong, ranks.judged)
+            self.assertTrue(faults and all(fault.startswith("from the kept recordings: ") for fault in faults), faults)
+            self.assertIsNone(expected)
+
+    def test_of_one_process_its_culprit_is_expected_and_of_one_that_ends_nothing(self):
+        head = "# code: LG202\n# culprit: spin\n"
+        self.assertEqual(self.kept(head, self.report("LG202"), frameworks.judged), ([], {"program": "a", "code": "LG202", "culprit": "spin"}))
+        faults, expected = self.kept(head, self.report("LG201"), frameworks.judged)
+        self.assertEqual((len(faults), expected), (1, None))
+        nothing = lambda _, report: frameworks.says_nothing(report)
+        self.assertEqual(self.kept("# code: none\n", {"processes": [{"hang": None}]}, nothing), ([], {"program": "a", "code": "none"}))
+        self.assertEqual(self.kept("# code: none\n", self.report("LG208"), nothing), (["from the kept recordings: said LG208"], None))
+
+    def test_a_check_keeps_the_recordings_where_that_is_asked_for_and_fails_where_they_say_something_else(self):
+        sentence = "rank 1 has not called collective 9 of communicator 0 (AllReduce of 4 float32, sum), and its main thread was at a.py:7 in f; rank 0 waits in it."
+        for check, head, report in ((frameworks.check_one, "# code: LG202\n# culprit: spin\n", self.report("LG202")),
+                                    (ranks.check_one, f"# code: LG208\n# blame: {self.BLAME}\n", self.report("LG208", sentence, behind=[{"rank": 1}]))):
+            with checks.Scratch() as scratch:
+                stub, _ = self.stub(scratch, report)
+                program, into = frameworks.stated(PATH, head), scratch.path / "kept"
+                with stub:
+                    self.assertEqual(check(program, None)[0].verdict, "PASS")
+                    self.assertFalse(into.exists())
+                    self.assertEqual(check(program, into)[0].verdict, "PASS")
+                    self.assertEqual(json.loads((into / "a" / "expected.json").read_text())["code"], program.code)
+                    row, data = check(program, into)
+                self.assertEqual((row.verdict, data["faults"]), ("FAIL", [f"not kept: {into / 'a'} is there already"]))
+
+    def test_as_few_records_are_kept_as_its_statements_follow_from(self):
+        for is_long, options in ((False, "--keep-kernel-names --last 300"), (True, "--keep-kernel-names")):
+            with checks.Scratch() as scratch:
+                stub, run = self.stub(scratch, self.report("LG202"))
+                if is_long:
+                    (run / "long").mkdir()
+                    (run / "long" / "report").write_text('{"processes": []}')
+                program = frameworks.stated(PATH, "# code: LG202\n# culprit: spin\n")
+                with stub:
+                    self.assertEqual(recordings.keep(program, run, scratch.path / "all", scratch, lambda found: frameworks.judged(program, found)), [])
+                self.assertEqual((scratch.path / "all" / "a" / "options").read_text(), options)
+
+    def test_nothing_is_written_over(self):
+        faults, _ = self.kept("# code: none\n", {"processes": []}, lambda _, report: frameworks.says_nothing(report), times=2)
+        self.assertEqual(len(faults), 1)
+        self.assertRegex(faults[0], "^not kept: .*/a is there already$")
+
+    def test_what_recordings_do_not_show_is_not_expected_of_them(self):
+        for program in frameworks.programs(ranks.SOURCES).values():
+            if program.blame:
+                of_recordings = recordings.of_recordings(program.blame)
+                re.compile(of_recordings)
+                self.assertTrue(program.blame.startswith(of_recordings))
+                self.assertNotRegex(of_recordings, r"\.py|main thread|answer")
+                self.assertRegex(of_recordings, r"^rank|^in their|^as collective")
+
+    def test_what_is_expected_of_each_run_is_what_its_program_states(self):
+        programs = {**frameworks.programs(frameworks.SOURCES), **frameworks.programs(ranks.SOURCES)}
+        runs = [path for path in recordings.FOLDER.iterdir() if path.is_dir()]
+        self.assertTrue(runs)
+        for run in runs:
+            expected = json.loads((run / recordings.EXPECTED).read_text())
+            program = programs[expected["program"]]
+            self.assertTrue(run.name.startswith(program.path.stem), run)
+            self.assertLessEqual(expected.keys(), {"program", "code", "culprit", "ranks", "differs"})
+            if expected.get("differs") is None:
+                self.assertEqual(expected["code"], program.code, run)
+                self.assertTrue(not program.culprit or re.fullmatch(program.culprit, expected["culprit"]), run)
+                self.assertTrue(not program.blame or any(expected["ranks"][name] for name in recordings.OF_RANKS), run)
+            else:
+                self.assertNotEqual(expected["code"], program.code, run)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ use super::common::Job;
 use super::{lazyguard, texts, Folder};
 use std::fs;
 use std::io::Read as _;
+use std::path::Path;
 use std::process::Stdio;
 
 /// Fails with this code, one line of explanation, and nothing on standard output.
@@ -21,6 +22,9 @@ fn each(what: &str, expect: &str) {
     refused(&["report", what, "--format", "json"], 1, expect);
     refused(&["log", what], 1, expect);
     refused(&["export", what, "--to", "perfetto"], 1, expect);
+    let copy = concat!(env!("CARGO_TARGET_TMPDIR"), "/never-made");
+    refused(&["anonymise", what, copy], 1, expect);
+    assert!(!Path::new(copy).exists());
 }
 
 #[test]
@@ -30,6 +34,7 @@ fn there_is_nothing_there() {
     refused(&["log", folder.path()], 1, "holds no recording (trace.lgt)");
     refused(&["export", folder.path(), "--to", "perfetto"], 1, "holds no recording (trace.lgt)");
     refused(&["report", folder.path()], 1, "not a run folder");
+    refused(&["anonymise", folder.path(), "copy"], 1, "holds no recording that can be read");
 }
 
 #[test]
@@ -68,9 +73,13 @@ fn a_long_recording_that_takes_next_to_no_room_is_read_at_once_and_in_little_mem
     fs::write(folder.of("trace.lgt"), bytes).unwrap();
     let file = fs::OpenOptions::new().write(true).open(folder.of("trace.lgt")).unwrap();
     file.set_len(64 << 30).unwrap();
-    let line = format!("ulimit -v 400000 -t 20; exec {} report {}", env!("CARGO_BIN_EXE_lazyguard"), folder.path());
-    let output = std::process::Command::new("bash").args(["-c", &line]).output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", texts(&output).1);
+    let copy = folder.of("copy");
+    for arguments in [format!("report {}", folder.path()), format!("anonymise {} {}", folder.path(), copy.display())] {
+        let line = format!("ulimit -v 400000 -t 20; exec {} {arguments}", env!("CARGO_BIN_EXE_lazyguard"));
+        let output = std::process::Command::new("bash").args(["-c", &line]).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", texts(&output).1);
+    }
+    assert!(fs::metadata(copy.join("trace.lgt")).is_ok_and(|about| about.len() < 16 << 10));
     file.set_len(7 << 40).unwrap();
     each(folder.path(), "trace.lgt: this is no recording: it has 7696581394432 bytes");
 }
@@ -109,6 +118,8 @@ fn unusable_arguments_are_told_from_what_is_not_there() {
         &["log", "/", "--last", "few"],
         &["log", "/", "--stream", "main"],
         &["log", "/", "--format", "xml"],
+        &["anonymise", "/"],
+        &["anonymise", "/", "copy", "--last", "0"],
         &["symbols", "--name"],
     ] {
         refused(arguments, 2, "error: ");

@@ -138,6 +138,7 @@ fn what_the_user_says_and_what_is_not_there_is_a_part_of_a_line() {
         &["log", missing, "--event", FORGED],
         &["log", missing, "--since", FORGED],
         &["dump", missing],
+        &["anonymise", missing, missing],
         &[missing],
         &runs,
     ] {

@@ -32,6 +32,8 @@ fn at_once(arguments: &[&str]) -> Output {
 }
 
 fn each_command(folder: &str) {
+    let copy = format!("{}-copy", folder.trim_end_matches('/'));
+    let _ = fs::remove_dir_all(&copy);
     for arguments in [
         &["report", folder][..],
         &["report", folder, "--format", "json"],
@@ -41,12 +43,14 @@ fn each_command(folder: &str) {
         &["log", folder],
         &["export", folder, "--to", "perfetto", "-o", "/dev/null"],
         &["dump", folder],
+        &["anonymise", folder, &copy],
     ] {
         let output = at_once(arguments);
         let (_, errors) = texts(&output);
         assert!(output.status.code().is_some_and(|code| code < 2), "{arguments:?}: {errors}");
         assert!(errors.lines().all(|line| line.starts_with("lazyguard: ")), "{arguments:?}: {errors}");
     }
+    let _ = fs::remove_dir_all(&copy);
 }
 
 #[test]

@@ -5,6 +5,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod anonymise;
 mod bad_input;
 mod big;
 mod clean;
@@ -15,6 +16,7 @@ mod in_the_way;
 mod log;
 mod permissions;
 mod process;
+mod real_runs;
 mod reference;
 mod report;
 mod timing;

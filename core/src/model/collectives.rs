@@ -27,7 +27,12 @@ const NAMES: &[&str] = &[
 
 /// Whether a kernel of this name waits for kernels of other GPUs.
 pub fn waits_for_peers(kernel: &str) -> bool {
-    NAMES.iter().any(|name| kernel.contains(name))
+    part_of_waiting(kernel).is_some()
+}
+
+/// The part of a kernel's name that shows that it does.
+pub fn part_of_waiting(kernel: &str) -> Option<&'static str> {
+    NAMES.iter().copied().find(|name| kernel.contains(name))
 }
 
 #[cfg(test)]

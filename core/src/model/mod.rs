@@ -23,7 +23,7 @@ mod remembered;
 mod rules;
 mod streams;
 
-pub use collectives::waits_for_peers;
+pub use collectives::{part_of_waiting, waits_for_peers};
 pub use images::Images;
 pub use proofs::{proves, Proofs, Proven, Recorded, Scope};
 pub use remembered::Remembered;

@@ -4,6 +4,7 @@ use crate::artefacts::command;
 use crate::folder::{number, text, Json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Whether the command's standard error holds nothing but hints: which of several runs it took, or that a filter matched nothing.
@@ -30,6 +31,13 @@ fn printed(subcommand: &str, whose: &OsStr, more: &[&str]) -> String {
 pub fn report_of(whose: impl AsRef<OsStr>) -> Json {
     let said = printed("report", whose.as_ref(), &["--format", "json"]);
     serde_json::from_str(&said).unwrap_or_else(|error| panic!("lazyguard report: {error}\n{said}"))
+}
+
+/// What `lazyguard anonymise` makes of a run folder or a recording; `to` is where.
+pub fn anonymised(from: &Path, to: &Path, options: &[&str]) -> PathBuf {
+    let to_text = to.to_string_lossy();
+    printed("anonymise", from.as_os_str(), &[&[to_text.as_ref()], options].concat());
+    to.to_owned()
 }
 
 /// `lazyguard report` for a person.

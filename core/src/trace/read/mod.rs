@@ -31,7 +31,7 @@ pub use defects::Defect;
 pub use header::{Facts, LaneUse, ProcessState};
 pub use records::{Entry, Records};
 pub use source::{Source, Words};
-pub use strings::{FileSeen, FunctionSeen, StreamText, StringTable, TextSeen};
+pub use strings::{FileSeen, FunctionSeen, StreamText, StringTable, Text, TextSeen};
 pub use tables::{CommunicatorSeen, ContextSeen, StreamSeen, ThreadSeen, ThreadState};
 pub use unreadable::Unreadable;
 

@@ -73,6 +73,26 @@ pub struct StringTable {
     settings: Vec<TextSeen>,
     notes: Vec<TextSeen>,
     unknown: u64,
+    bytes: usize,
+}
+
+/// One of the texts that [`StringTable::each`] hands out, with the time of its making.
+#[derive(Clone, Copy, Debug)]
+pub enum Text<'a> {
+    /// A function, with its number and its name.
+    Function(u32, Nanos, FunctionSeen<'a>),
+    /// A stream, with its number.
+    Stream(u32, Nanos, StreamText),
+    /// The name of the communicator with this number.
+    Communicator(u32, Nanos, &'a str),
+    /// What the executable graph with this handle does.
+    Graph(u64, Nanos, &'a GraphContents),
+    /// A program file.
+    File(&'a FileSeen),
+    /// A setting.
+    Setting(&'a TextSeen),
+    /// A note of the guard's.
+    Note(&'a TextSeen),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -155,6 +175,28 @@ impl StringTable {
         self.unknown
     }
 
+    /// How many bytes they take in the file.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Every text. Those of a kind that this build knows not are none of them, and neither is a name that no function has.
+    pub fn each(&self) -> impl Iterator<Item = Text<'_>> {
+        // No `..`: a new kind of text has to be handed out too.
+        let Self { names: _, functions, streams, communicators, graphs, files, settings, notes, unknown: _, bytes: _ } =
+            self;
+        let of_functions = functions.entries.iter().map(|(number, at, f)| Text::Function(*number, *at, self.named(f)));
+        let of_communicators =
+            communicators.entries.iter().map(|(number, at, name)| Text::Communicator(*number, *at, name));
+        of_functions
+            .chain(streams.entries.iter().map(|(number, at, stream)| Text::Stream(*number, *at, *stream)))
+            .chain(of_communicators)
+            .chain(graphs.entries.iter().map(|(handle, at, contents)| Text::Graph(*handle, *at, contents)))
+            .chain(files.iter().map(Text::File))
+            .chain(settings.iter().map(Text::Setting))
+            .chain(notes.iter().map(Text::Note))
+    }
+
     fn named(&self, function: &FunctionText) -> FunctionSeen<'_> {
         FunctionSeen {
             name: self.names.get(&function.name).map(AsRef::as_ref),
@@ -205,6 +247,7 @@ impl StringTable {
                 defects.note(place, || format!("a text of kind {} in {size} bytes", word(entry, 0) as u16));
             }
             consumed += size;
+            strings.bytes += size;
             place += size as u64;
         }
         strings.functions.sort();

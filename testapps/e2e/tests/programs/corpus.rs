@@ -2,7 +2,9 @@
 //! result; no other file does.
 
 use crate::{ask, part_of_corpus, questions, Question};
-use lazyguard_e2e::{expect_uneventful, report_of, Expect, Folder, Header, InCorpus, Json, Run, Running, Work};
+use lazyguard_e2e::{
+    anonymised, expect_uneventful, report_of, Expect, Folder, Header, InCorpus, Json, Run, Running, Work,
+};
 use libtest_mimic::Trial;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -155,7 +157,10 @@ fn expect_the_verdict(work: &Work, program: &InCorpus, code: &str, run: Run<'_>)
     let folder = until_the_final_verdict(&mut running);
     let said = running.stop().stderr;
     let reported = report_of(folder.path());
-    let recorded = report_of(without_the_report(work, folder.path()));
+    let alone = without_the_report(work, folder.path());
+    let recorded = report_of(&alone);
+    let copy = anonymised(&alone.join("trace.lgt"), &work.path().join("copy.lgt"), &["--keep-kernel-names"]);
+    let copied = report_of(copy);
 
     let mut wrong = Vec::new();
     if reported["hang"] != folder.hang() {
@@ -163,6 +168,10 @@ fn expect_the_verdict(work: &Work, program: &InCorpus, code: &str, run: Run<'_>)
     }
     wrong.extend(differences(program, code, "live", &reported["hang"]["verdicts"]));
     wrong.extend(differences(program, code, "from the recording alone", &recorded["recording"]["verdicts"]));
+    let [verdicts, of_copy] = [&recorded, &copied].map(|report| in_short(&report["recording"]["verdicts"]));
+    if verdicts != of_copy {
+        wrong.push(format!("from the anonymised recording: {of_copy:#?}, and from the recording: {verdicts:#?}"));
+    }
     if !said.contains(&format!("lazyguard: {code} (")) {
         wrong.push(format!("{code} is not on standard error"));
     }
@@ -224,6 +233,15 @@ fn differences(program: &InCorpus, code: &str, whence: &str, verdicts: &Json) ->
         |key: &str| first[key].as_array().is_none_or(Vec::is_empty) && first[key].as_str().is_none_or(str::is_empty);
     wrong.extend(["chain", "fix"].iter().filter(|key| empty(key)).map(|key| format!("{whence}: there is no {key}")));
     wrong
+}
+
+/// What verdicts say, but for the numbers of streams.
+fn in_short(verdicts: &Json) -> Vec<String> {
+    let in_short = |verdict: &Json| {
+        let at: Vec<_> = verdict["evidence"].as_array().into_iter().flatten().map(|fact| fact["at"].clone()).collect();
+        format!("{} {} {:?} {:?} {at:?}", verdict["code"], verdict["confidence"], verdict["threads"], culprits(verdict))
+    };
+    verdicts.as_array().into_iter().flatten().map(in_short).collect()
 }
 
 /// What a verdict blames: kernels by name, other operations by the call that submitted them.

@@ -3,7 +3,7 @@
 
 use crate::marker::answered;
 use crate::run_passes_on::{send, under};
-use lazyguard_e2e::{command, library, root, Outcome, Run, Running, Work};
+use lazyguard_e2e::{anonymised, command, library, root, Outcome, Run, Running, Work};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -358,6 +358,10 @@ fn of_random_faults_the_rank_is_named_by_the_recordings_that_a_kill_leaves() {
             let said = report(&out(*seed));
             let sentence = said.lines().nth(2).unwrap_or_default();
             assert!(blames(sentence, &rank), "seed {seed}, {ranks} ranks, {described}\n{said}");
+            let copy = anonymised(&out(*seed), &work.path().join(format!("copy-{seed}")), &[]);
+            let of_copy = report(&copy);
+            let sentence = of_copy.lines().nth(2).unwrap_or_default();
+            assert!(blames(sentence, &rank), "anonymised: seed {seed}, {ranks} ranks, {described}\n{of_copy}\n{said}");
             if *ranks < 4 {
                 continue;
             }

@@ -1,0 +1,123 @@
+//! What of a recording is kept: the newest records of each lane, and the streams and functions that they, and what is still in
+//! progress, are about.
+//!
+//! A program may make hundreds of streams and use two, as PyTorch does. Streams are numbered anew, so that the table is as short as those
+//! that were used.
+
+use crate::api::{Class, NodeKind};
+use crate::trace::layout::LANES;
+use crate::trace::read::{Entry, Recording, Source, StreamSeen};
+use crate::trace::{Kind, Payload, RawPayload, Record};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::io;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    /// The records, by thread, lane and number.
+    pub entries: Vec<Entry>,
+    /// Older records of each lane.
+    pub older: [u64; LANES],
+    /// Segments that could not be read.
+    pub passed_over: u64,
+    /// The streams whose entries are kept, in the order of their new numbers.
+    pub streams: Vec<u32>,
+    /// New numbers by old ones.
+    numbers: HashMap<u32, u32>,
+    /// Numbers of functions.
+    pub functions: HashSet<u32>,
+    /// Return addresses.
+    pub callers: BTreeSet<u64>,
+}
+
+impl Kept {
+    pub fn of<S: Source>(recording: &Recording<S>, most: usize) -> io::Result<Self> {
+        let mut lanes: [VecDeque<Entry>; LANES] = Default::default();
+        let mut older = [0; LANES];
+        let mut records = recording.records();
+        for entry in &mut records {
+            let lane = &mut lanes[entry.lane as usize];
+            lane.push_back(entry);
+            if lane.len() > most {
+                lane.pop_front();
+                older[entry.lane as usize] += 1;
+            }
+        }
+        if let Some(error) = records.error() {
+            return Err(io::Error::new(error.kind(), error.to_string()));
+        }
+        let passed_over = records.passed_over();
+        let mut entries: Vec<_> = lanes.into_iter().flatten().collect();
+        entries.sort_by_key(|entry| (entry.thread_number, entry.thread, entry.lane, entry.number));
+
+        let in_progress: Vec<_> = recording.threads().iter().filter_map(|thread| thread.call_in_progress).collect();
+        let mut kept = Self { older, passed_over, ..Self::default() };
+        let records = entries.iter().map(|entry| &entry.record).chain(&in_progress);
+        kept.take_streams(recording.streams(), records.clone());
+        kept.take_functions(recording, records.clone());
+        kept.callers = records.map(|record| record.caller).collect();
+        kept.entries = entries;
+        Ok(kept)
+    }
+
+    fn take_streams<'r>(&mut self, table: &[StreamSeen], records: impl Iterator<Item = &'r Record> + Clone) {
+        let named: BTreeSet<u32> = records.clone().flat_map(streams_of).filter(|number| *number != 0).collect();
+        // Of a stream that was made and never used, the record is all there is to say.
+        let is_made = |record: &&Record| record.entry_point.class() == Class::StreamCreate;
+        let used: HashSet<u32> = records.filter(|record| !is_made(record)).flat_map(streams_of).collect();
+        let has_entry = |s: &&StreamSeen| s.submitted != 0 || s.capturing || s.destroyed || used.contains(&s.number);
+        self.streams = table.iter().filter(has_entry).map(|stream| stream.number).collect();
+        let without = named.iter().filter(|number| !self.streams.contains(number));
+        self.numbers = self.streams.iter().chain(without).copied().zip(1..).collect();
+    }
+
+    fn take_functions<'r, S: Source>(&mut self, recording: &Recording<S>, records: impl Iterator<Item = &'r Record>) {
+        self.functions.extend(records.flat_map(functions_of));
+        for stream in recording.streams() {
+            let operations = stream.recent.iter().chain([&stream.first_since_idle]);
+            self.functions.extend(operations.map(|operation| operation.function));
+        }
+        for (.., contents) in recording.strings().graphs() {
+            self.functions.extend(contents.of(NodeKind::Kernel).map(|part| part.what as u32));
+        }
+    }
+
+    /// The new number of a stream; 0 where it has none.
+    pub fn stream(&self, number: u32) -> u32 {
+        self.numbers.get(&number).copied().unwrap_or(0)
+    }
+
+    /// Whether a record or an entry names the stream.
+    pub fn names_stream(&self, number: u32) -> bool {
+        self.numbers.contains_key(&number)
+    }
+
+    /// The record with the new numbers of its streams.
+    pub fn renumbered(&self, record: &Record) -> Record {
+        let raw = match (record.kind, record.payload()) {
+            (Kind::Hazard, Payload::Hazard(numbers)) => {
+                let mut numbers = numbers;
+                numbers.other_stream = self.stream(numbers.other_stream);
+                RawPayload::hazard(numbers)
+            }
+            _ => record.raw,
+        };
+        Record { stream: self.stream(record.stream), raw, ..*record }
+    }
+}
+
+/// The streams that a record names; 0 is none.
+fn streams_of(record: &Record) -> [u32; 2] {
+    match record.payload() {
+        Payload::Hazard(numbers) => [record.stream, numbers.other_stream],
+        _ => [record.stream, 0],
+    }
+}
+
+/// The functions that a record names; 0 is none.
+fn functions_of(record: &Record) -> [u32; 2] {
+    match record.payload() {
+        Payload::Hazard(numbers) => [record.function, numbers.function_or_thread],
+        _ => [record.function, 0],
+    }
+}

@@ -1,0 +1,57 @@
+//! A copy of a recording in which nothing names the user, the machine, or the program's own code. Users post it, and it is small.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `pseudonyms` | what stands for a name |
+//! | `kept` | what of a recording is kept |
+//! | `written` | the copy, made with the library's own writer |
+//!
+//! The copy is made of what the reader understands, and no byte is copied as it lies: what the format does not know, and what lies in
+//! unused parts of the file, is not in it. Whoever adds a text to the format has to say here what becomes of it, or this does not compile.
+//!
+//! Times, process and thread ids, numbers, addresses, handles and the ids of communicators stay: the ids are hashes, and by them the ranks of a
+//! job that were anonymised on several machines can still be compared.
+//!
+//! Must not: copy a text that no rule in `pseudonyms` keeps; or change the verdict.
+
+mod kept;
+mod pseudonyms;
+mod written;
+
+pub use pseudonyms::Pseudonyms;
+
+use crate::trace::read::{Recording, Source};
+use kept::Kept;
+use std::io;
+
+/// The copy.
+#[derive(Debug)]
+pub struct Anonymised {
+    /// The file.
+    pub bytes: Vec<u8>,
+    /// Records in it.
+    pub records: u64,
+    /// Older records that were left out. The copy counts them as overwritten.
+    pub older: u64,
+    /// Records and texts that were left out because this build does not know their kind.
+    pub unknown: u64,
+    /// Segments that could not be read: their process has taken them again meanwhile.
+    pub passed_over: u64,
+}
+
+/// Copies a recording; of each lane at most the last `most` records.
+pub fn anonymise<S: Source>(
+    recording: &Recording<S>,
+    most: usize,
+    pseudonyms: &mut Pseudonyms,
+) -> io::Result<Anonymised> {
+    let kept = Kept::of(recording, most)?;
+    let bytes = written::written(recording, &kept, pseudonyms);
+    Ok(Anonymised {
+        bytes,
+        records: kept.entries.len() as u64,
+        older: kept.older.iter().sum(),
+        unknown: recording.unknown_records().saturating_add(recording.strings().unknown()),
+        passed_over: kept.passed_over,
+    })
+}
