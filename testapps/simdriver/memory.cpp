@@ -1,6 +1,7 @@
 // Allocation: device, pinned, managed and stream-ordered memory, registration, and what can be asked about a pointer.
 //
-// cuMemFree, cuMemFreeHost and cuMemHostUnregister wait for the whole context with its lock held, whatever the loading mode.
+// cuMemFree, cuMemFreeHost and cuMemHostUnregister wait for the whole context with its lock held, whatever the loading mode; cuMemFree of
+// memory that came from a stream does neither.
 // Stream-ordered allocation takes no context lock.
 #include "memory.hpp"
 
@@ -49,7 +50,7 @@ void give_back(const Allocation &a) {
     free(reinterpret_cast<void *>(a.base));
 }
 
-CUresult allocate(Context &context, size_t bytes, Memory kind, unsigned flags, uintptr_t &base) {
+CUresult allocate(Context &context, size_t bytes, Memory kind, unsigned flags, uintptr_t &base, bool from_stream = false) {
   if (!bytes) return CUDA_ERROR_INVALID_VALUE;
   {
     std::lock_guard<std::mutex> hold(allocations().mutex);
@@ -58,7 +59,7 @@ CUresult allocate(Context &context, size_t bytes, Memory kind, unsigned flags, u
   void *at = take(bytes);
   if (!at) return CUDA_ERROR_OUT_OF_MEMORY;
   base = reinterpret_cast<uintptr_t>(at);
-  add_allocation({base, bytes, kind, flags, &context, 0});
+  add_allocation({base, bytes, kind, flags, &context, 0, from_stream});
   return CUDA_SUCCESS;
 }
 
@@ -128,8 +129,6 @@ namespace {
 
 CUresult allocate_now(size_t bytes, Memory kind, unsigned flags, uintptr_t &base) {
   NEED_CONTEXT(context);
-  CUresult r = unsafe_call();
-  if (r != CUDA_SUCCESS) return r;
   Alone hold(context->api_lock);
   return allocate(*context, bytes, kind, flags, base);
 }
@@ -154,10 +153,14 @@ CUresult allocate_host(void **result, size_t bytes, unsigned flags) {
 // What cuMemFree, cuMemFreeHost and cuMemHostUnregister have in common: the whole context is waited for.
 template <class Accept> CUresult release(uintptr_t base, CUresult unknown, Accept accept) {
   NEED_CONTEXT(context);
-  CUresult r = unsafe_call();
-  if (r != CUDA_SUCCESS) return r;
-  Alone hold(context->api_lock);
   Allocation a;
+  if (find_allocation(base, a) && a.base == base && a.from_stream) {
+    // The host does not wait; what is in flight may still use the memory.
+    if (!remove_allocation(base, a)) return unknown;
+    mark_context(*a.context, [a] { give_back(a); });
+    return CUDA_SUCCESS;
+  }
+  Alone hold(context->api_lock);
   if (!find_allocation(base, a) || a.base != base || !accept(a.kind)) return unknown;
   wait_for_context(*context);
   if (a.context != context && a.context->alive) wait_for_context(*a.context);
@@ -174,7 +177,7 @@ CUresult allocate_in_stream(CUdeviceptr *result, size_t bytes, CUstream handle, 
   if (r != CUDA_SUCCESS) return r;
   if (is_capturing(stream)) return whole_context_call(stream->context);
   uintptr_t base = 0;
-  r = allocate(stream->context, bytes, Memory::device, 0, base);
+  r = allocate(stream->context, bytes, Memory::device, 0, base, true);
   if (r != CUDA_SUCCESS) return r;
   submit(stream, make_op(Op::Kind::marker));
   *result = base;

@@ -17,6 +17,7 @@ struct Allocation {
   unsigned flags = 0;
   Context *context = nullptr;
   uint64_t id = 0;
+  bool from_stream = false;  // by cuMemAllocAsync and its like
 };
 
 void add_allocation(const Allocation &allocation);
