@@ -530,7 +530,7 @@ CUresult cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent) {
     streams.push_back(context->legacy);
     recorded = event->recorded;
   }
-  // Without the context lock, and without having to wait for it.
+  // Without the context lock: it answered while another thread held it.
   if (recorded)
     for (const StreamRef &stream : streams) submit(stream, make_op(Op::Kind::marker), {recorded});
   return CUDA_SUCCESS;

@@ -877,8 +877,10 @@ CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec *phGraphExec, CUgraph hGr
 }
 CUresult cuGraphExecDestroy(CUgraphExec hGraphExec) {
   ENTER();
-  NEED_CONTEXT(context);
-  Alone hold(context->api_lock);
+  // Without a current context there is no lock to take, and it is destroyed all the same.
+  Context *context = nullptr;
+  Alone hold;
+  if (current_context(context) == CUDA_SUCCESS) hold = Alone(context->api_lock);
   return registry().remove<GraphExec>(hGraphExec) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 CUresult cuGraphExecGetFlags(CUgraphExec hGraphExec, cuuint64_t *flags) {
