@@ -111,6 +111,7 @@ def lanes():
     """The two lanes: steps that wait; steps that compute, and those that follow them there."""
     scripts = ROOT / "scripts"
     simulated_programs = "lazy_pair,lazy_pair_single_kernel"
+    atlas = ROOT / "testapps" / "simdriver" / "ground-truth" / "atlas-580.159.04.tsv"
     waiting = [
         # Most of them wait most of the time: two processors are not busy with six.
         rust_tests("end to end", "package(lazyguard-e2e)", ["-p", "lazyguard-e2e"], 720, 6),
@@ -126,6 +127,8 @@ def lanes():
         step("documentation", ["cargo", "doc", *JOBS, "--quiet", "--workspace", "--no-deps", "--document-private-items"], environment={"RUSTDOCFLAGS": "-D warnings"}),
     ]
     waiting_after_computing = [
+        step("the simulated driver against the atlas of a card", [str(scripts / "gpu-atlas"), "--simulated", "--compare", str(atlas)],
+             count_last_line),
         step("gpu-check, tried on the simulated driver", [str(scripts / "gpu-check"), "--simulated", "--programs", simulated_programs],
              count_last_line),
         step("the commands in the documentation", [sys.executable, str(scripts / "lib" / "doc_commands.py")], count_last_line, 180),
@@ -136,11 +139,8 @@ def lanes():
 def on_request():
     """Steps that take too long for every run."""
     scripts = ROOT / "scripts"
-    atlas = ROOT / "testapps" / "simdriver" / "ground-truth" / "atlas-580.159.04.tsv"
     return [
         step("the recording's algorithm under loom", [str(scripts / "loom")], count_cargo_test_or_none, 900),
-        step("the simulated driver against the atlas of a card", [str(scripts / "gpu-atlas"), "--simulated", "--compare", str(atlas)],
-             count_last_line, 900),
         step("the reader fuzzed for a minute", [str(scripts / "fuzz"), "60"], limit_s=600),
         step("everything at once, for ten minutes", [str(scripts / "soak")], count_last_line, 1500),
         step("the library and the command as they ship", [str(scripts / "build"), "--release"], limit_s=900),

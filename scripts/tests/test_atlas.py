@@ -15,6 +15,8 @@ sys.path.insert(0, str(SCRIPTS / "lib"))
 import atlas  # noqa: E402
 import guard  # noqa: E402
 
+REFUSED = "returns+ends:STREAM_CAPTURE_UNSUPPORTED"
+CAPTURE_CHECKS = atlas.ROOT / "testapps" / "simdriver" / "capture-checks.inc"
 SYMBOLS = atlas.ROOT / "testapps" / "simdriver" / "symbols.inc"
 
 
@@ -57,6 +59,16 @@ class Tables(unittest.TestCase):
             self.assertGreater(len(reason.split()), 2, cells)
             for path in tables():
                 self.assertNotEqual(atlas.read(path)[atlas.Call(function, variant)][situation], instead, f"no deviation: {cells}")
+
+    def test_the_simulated_driver_checks_for_captures_where_a_card_does(self):
+        # These are forbidden by a capture in the context that they name, in every mode, and by no other.
+        by_context = {"cuCtxRecordEvent", "cuCtxWaitEvent"}
+        listed = re.findall(r"^CHECKS_CAPTURE\((cu\w+)\)$", CAPTURE_CHECKS.read_text(), re.M)
+        for path in tables():
+            free = {call.function for call, row in atlas.read(path).items()
+                    if {row[situation] for situation in atlas.SITUATIONS if situation.startswith("capture_")} != {REFUSED}}
+            called = {call.function for call in atlas.read(path)}
+            self.assertEqual(listed, sorted(called - free - by_context - atlas.not_played()), path.name)
 
     def test_notes_say_what_a_row_means(self):
         for expect, cells in (

@@ -39,6 +39,7 @@ T *kept(const T &value) {
 constexpr size_t k4K = 4096, k1M = 1 << 20, k2M = 2 << 20, k16M = 16 << 20;
 
 struct Bench {
+  bool simulated = false;  // the driver
   CUdevice device = 0;
   CUcontext context = nullptr;
   std::string image_path;

@@ -20,7 +20,7 @@ void Bench::make() {
   context = session.context;
   char name[256] = "";
   CK(cuDeviceGetName(name, sizeof name, device));
-  const bool simulated = std::strncmp(name, "Simulated", 9) == 0;
+  simulated = std::strncmp(name, "Simulated", 9) == 0;
   image = lg::image("probes", name);
   image_path = lg::folder_of_executable() + "/../kernels/probes" + (simulated ? ".host.so" : ".fatbin");
   CK(cuModuleLoadData(&module, image.data()));
@@ -44,11 +44,11 @@ void Bench::make() {
   CK(cuMemHostGetDevicePointer(&flag_on_device, page, 0));
   flag = static_cast<volatile int *>(page);
   CK(cuMemAlloc(&buffer, 64 * k1M));
-  CK(cuMemsetD8(buffer, 0, 64 * k1M));
+  CK(cuMemsetD8(buffer, 0, k1M));
   void *locked;
   CK(cuMemHostAlloc(&locked, k16M, 0));
   pinned = static_cast<char *>(locked);
-  pageable.assign(k16M, 1);
+  pageable.assign(k2M, 1);
   for (CUstream on : {idle, blocking, probe}) CK(launch(warm, on));
   CK(cuEventRecord(event, idle));
   CK(cuCtxSynchronize());

@@ -96,7 +96,7 @@ void copy_calls() {
   CALL(cuMemcpyHtoDAsync, "pinned, busy", NOTHING, cuMemcpyHtoDAsync(b.buffer, b.pinned, k1M, b.busy));
   CALL(cuMemcpyHtoDAsync, "pageable", NOTHING, cuMemcpyHtoDAsync(b.buffer, b.pageable.data(), k4K, b.idle));
   CALL(cuMemcpyHtoDAsync, "pageable 4K, busy", NOTHING, cuMemcpyHtoDAsync(b.buffer, b.pageable.data(), k4K, b.busy));
-  CALL(cuMemcpyHtoDAsync, "pageable 16M, busy", NOTHING, cuMemcpyHtoDAsync(b.buffer, b.pageable.data(), k16M, b.busy));
+  CALL(cuMemcpyHtoDAsync, "pageable 16M, busy", b.pageable.resize(k16M, 1), cuMemcpyHtoDAsync(b.buffer, b.pageable.data(), k16M, b.busy));
   CALL(cuMemcpyDtoHAsync, "-", NOTHING, cuMemcpyDtoHAsync(b.pinned, b.buffer, k1M, b.idle));
   CALL(cuMemcpyDtoHAsync, "pinned, busy", NOTHING, cuMemcpyDtoHAsync(b.pinned, b.buffer, k1M, b.busy));
   CALL(cuMemcpyDtoHAsync, "pageable", NOTHING, cuMemcpyDtoHAsync(b.pageable.data(), b.buffer, k4K, b.idle));

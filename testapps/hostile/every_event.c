@@ -107,6 +107,32 @@ static void allocations(void) {
   CK(cuStreamSynchronize(second));
 }
 
+/* Calls that may have to wait for the context. Which of them the driver carries out is its own affair: what is asked of it harms nothing. */
+static void may_wait(void) {
+  unsigned flags;
+  size_t offset, bytes;
+  CUdeviceptr memory;
+  CUevent event;
+  CUgreenCtx green;
+  CUmemAccessDesc access = {0};
+  CUipcMemHandle memory_handle = {{0}};
+  CUipcEventHandle event_handle = {{0}};
+  CK(cuCtxGetFlags(&flags));
+  CK(cuCtxSetFlags(flags));
+  CK(cuKernelGetParamInfo((CUkernel)j.add, 0, &offset, &bytes));
+  (void)cuCtxEnablePeerAccess(j.context, 0);
+  (void)cuCtxDisablePeerAccess(j.context);
+  (void)cuGreenCtxCreate(&green, NULL, j.device, 0);
+  (void)cuArrayDestroy(NULL);
+  (void)cuMipmappedArrayDestroy(NULL);
+  (void)cuMemMap(0, 0, 0, 0, 0);
+  (void)cuMemUnmap(0, 0);
+  (void)cuMemSetAccess(0, 0, &access, 0);
+  (void)cuIpcOpenMemHandle(&memory, memory_handle, 0);
+  (void)cuIpcOpenEventHandle(&event, event_handle);
+  (void)cuIpcCloseMemHandle(0);
+}
+
 /* A graph of a node of each kind that something may be waited for in, updated by itself. */
 static void makes_graph(void) {
   static int ran;
@@ -175,7 +201,8 @@ int main(int argc, char **argv) {
     const char *what;
     void (*make)(void);
   } kinds[] = {{"launches", launches},       {"memory operations", memory_operations}, {"events", events}, {"copies", copies},
-               {"host functions", host_functions}, {"allocations", allocations},       {"captures", captures}, {"lives", lives}};
+               {"host functions", host_functions}, {"allocations", allocations},       {"calls that may wait", may_wait},
+               {"captures", captures},       {"lives", lives}};
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
     kinds[i].make();
     puts(kinds[i].what);

@@ -25,17 +25,31 @@ uint64_t next_capture_id() {
 
 // The following want capture_mutex() held.
 
+void count_captures() {
+  const size_t count = captures().size();
+  capturing.store(static_cast<unsigned>(count), std::memory_order_relaxed);
+  if (count != 0)
+    slow_entry |= kCaptureOpen;
+  else
+    slow_entry &= static_cast<unsigned char>(~kCaptureOpen);
+}
+
 void end(const CaptureRef &capture) {
   for (auto &[stream, nodes] : capture->frontier) stream->capture = nullptr;
   auto &all = captures();
   all.erase(std::remove(all.begin(), all.end(), capture), all.end());
-  capturing.store(static_cast<unsigned>(all.size()), std::memory_order_relaxed);
+  count_captures();
 }
 
 bool forbids(const Capture &c, CUstreamCaptureMode mode, uint64_t thread) {
   if (mode == CU_STREAM_CAPTURE_MODE_RELAXED) return false;
   if (c.thread == thread) return c.mode != CU_STREAM_CAPTURE_MODE_RELAXED;
   return mode == CU_STREAM_CAPTURE_MODE_GLOBAL && c.mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
+}
+
+bool captures_blocking_stream(const Capture &c, const Context &context) {
+  return c.context == &context &&
+         std::any_of(c.frontier.begin(), c.frontier.end(), [](const auto &captured) { return captured.first->blocking(); });
 }
 
 void follow(std::vector<NodeRef> &frontier, const std::vector<NodeRef> &nodes) {
@@ -98,12 +112,9 @@ CUresult legacy_call(const StreamRef &stream) {
   CUresult result = CUDA_SUCCESS;
   std::lock_guard<std::mutex> hold(capture_mutex());
   for (const CaptureRef &c : captures()) {
-    if (c->context != &stream->context) continue;
-    for (const auto &[captured, nodes] : c->frontier) {
-      if (!captured->blocking()) continue;
-      c->invalidated = true;
-      result = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
-    }
+    if (!captures_blocking_stream(*c, stream->context)) continue;
+    c->invalidated = true;
+    result = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
   }
   return result;
 }
@@ -196,7 +207,7 @@ CUresult begin(CUstream handle, bool per_thread, CUstreamCaptureMode mode, const
   c->frontier[stream] = after;
   stream->capture = c;
   captures().push_back(c);
-  capturing.store(static_cast<unsigned>(captures().size()), std::memory_order_relaxed);
+  count_captures();
   return CUDA_SUCCESS;
 }
 
@@ -243,9 +254,12 @@ CUresult status(CUstream handle, bool per_thread, CUstreamCaptureStatus *result,
   if (!result) return CUDA_ERROR_INVALID_VALUE;
   StreamRef stream;
   CUresult r = find_stream(handle, per_thread, stream);
-  if (r == CUDA_SUCCESS) r = legacy_call(stream);
   if (r != CUDA_SUCCESS) return r;
   std::lock_guard<std::mutex> hold(capture_mutex());
+  // A question about the legacy stream has no answer beside a blocking stream that captures, and does that capture no harm.
+  if (stream->legacy && std::any_of(captures().begin(), captures().end(),
+                                    [&](const CaptureRef &c) { return captures_blocking_stream(*c, stream->context); }))
+    return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
   const CaptureRef c = stream->capture;
   *result = !c               ? CU_STREAM_CAPTURE_STATUS_NONE
             : c->invalidated ? CU_STREAM_CAPTURE_STATUS_INVALIDATED

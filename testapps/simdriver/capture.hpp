@@ -27,11 +27,12 @@ std::mutex &capture_mutex();
 extern std::atomic<unsigned> capturing;
 
 // For calls that the documentation names potentially unsafe: CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, and the capture invalidated,
-// when the calling thread's mode forbids them now.
+// when the calling thread's mode forbids them now. Made for those of capture-checks.inc before they begin.
 CUresult unsafe_call();
 // For calls that reach into every stream of a context: forbidden while anything in it is being captured, in every mode.
 CUresult whole_context_call(Context &context);
-// For work on the legacy stream, which would have to wait for a capturing blocking stream.
+// For work on the legacy stream, which would have to wait for a capturing blocking stream: CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, and the
+// capture invalidated.
 CUresult legacy_call(const StreamRef &stream);
 
 // CUDA_SUCCESS and captured set when the stream records: the node was then added to its graph. `make` makes the node.

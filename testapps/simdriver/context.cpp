@@ -226,7 +226,6 @@ CUresult set_primary_flags(CUdevice device, unsigned flags) {
 
 CUresult synchronize(Context &context) {
   CUresult r = whole_context_call(context);
-  if (r == CUDA_SUCCESS) r = unsafe_call();
   if (r != CUDA_SUCCESS) return r;
   // Without the context lock: other threads submit meanwhile.
   wait_until_done(mark_context(context));
@@ -389,6 +388,7 @@ CUresult cuCtxGetFlags(unsigned int *flags) {
   ENTER();
   if (!flags) return CUDA_ERROR_INVALID_VALUE;
   NEED_CONTEXT(context);
+  Alone hold(context->api_lock);
   *flags = context->flags;
   return CUDA_SUCCESS;
 }
@@ -396,6 +396,12 @@ CUresult cuCtxSetFlags(unsigned int flags) {
   ENTER();
   if (flags & ~static_cast<unsigned>(CU_CTX_FLAGS_MASK)) return CUDA_ERROR_INVALID_VALUE;
   NEED_CONTEXT(context);
+  if (flags & CU_CTX_SYNC_MEMOPS) {
+    CUresult r = unsafe_call();
+    if (r != CUDA_SUCCESS) return r;
+  }
+  Alone hold(context->api_lock);
+  if (flags & CU_CTX_SYNC_MEMOPS) wait_for_context(*context);
   context->flags = flags;
   return CUDA_SUCCESS;
 }
@@ -455,12 +461,14 @@ CUresult cuCtxGetCacheConfig(CUfunc_cache *pconfig) {
   ENTER();
   if (!pconfig) return CUDA_ERROR_INVALID_VALUE;
   NEED_CONTEXT(context);
+  Alone hold(context->api_lock);
   *pconfig = context->cache_config;
   return CUDA_SUCCESS;
 }
 CUresult cuCtxSetCacheConfig(CUfunc_cache config) {
   ENTER();
   NEED_CONTEXT(context);
+  Alone hold(context->api_lock);
   context->cache_config = config;
   return CUDA_SUCCESS;
 }
@@ -487,6 +495,8 @@ CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest) {
 CUresult cuCtxResetPersistingL2Cache(void) {
   ENTER();
   NEED_CONTEXT(context);
+  Alone hold(context->api_lock);
+  raise_barrier(*context);
   return CUDA_SUCCESS;
 }
 CUresult cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent) {
@@ -520,7 +530,7 @@ CUresult cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent) {
     streams.push_back(context->legacy);
     recorded = event->recorded;
   }
-  Shared hold(context->api_lock);
+  // Without the context lock: it answered while another thread held it.
   if (recorded)
     for (const StreamRef &stream : streams) submit(stream, make_op(Op::Kind::marker), {recorded});
   return CUDA_SUCCESS;

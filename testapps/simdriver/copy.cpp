@@ -2,9 +2,10 @@
 //
 // When the host waits. A copy that is not asynchronous waits for itself; on the legacy stream that is for every blocking stream
 // before it. An asynchronous copy waits for itself, too, when it touches pageable memory, except a small one to the device, whose
-// source is staged. A fill never waits.
+// source is staged. A fill waits for itself when it is not asynchronous and is of managed or of pinned memory.
 //
 // What is asynchronous shares the context lock and keeps it while it waits; what is not holds it alone.
+#include <algorithm>
 #include <cstring>
 
 #include "capture.hpp"
@@ -44,6 +45,15 @@ bool pageable(uintptr_t address) {
   return !find_allocation(address, a);
 }
 
+bool on_device(uintptr_t address) {
+  Allocation a;
+  return find_allocation(address, a) && a.kind == Memory::device;
+}
+
+bool on_device(CUmemorytype type, uintptr_t address) {
+  return type == CU_MEMORYTYPE_DEVICE || (type == CU_MEMORYTYPE_UNIFIED && on_device(address));
+}
+
 bool side_is_good(CUmemorytype type, uintptr_t at, size_t bytes) {
   if (type == CU_MEMORYTYPE_HOST) return at != 0;
   if (type == CU_MEMORYTYPE_DEVICE) return device_reaches(at, bytes);
@@ -72,8 +82,15 @@ void do_copy(const CUDA_MEMCPY3D &c) {
 }
 
 void do_fill(const CUDA_MEMSET_NODE_PARAMS &f) {
+  unsigned char bytes[sizeof f.value];
+  memcpy(bytes, &f.value, sizeof bytes);
+  const bool alike = std::all_of(bytes, bytes + f.elementSize, [&](unsigned char byte) { return byte == bytes[0]; });
   for (size_t y = 0; y < f.height; y++) {
     auto *at = reinterpret_cast<unsigned char *>(f.dst + y * f.pitch);
+    if (alike) {
+      memset(at, static_cast<int>(f.value & 0xff), f.width * f.elementSize);
+      continue;
+    }
     for (size_t x = 0; x < f.width; x++) memcpy(at + x * f.elementSize, &f.value, f.elementSize);
   }
 }
@@ -181,7 +198,6 @@ CUresult copy(const CUDA_MEMCPY3D &c, CUstream handle, bool per_thread, bool asy
   StreamRef stream;
   CUresult r = find_stream(handle, per_thread, stream);
   if (r == CUDA_SUCCESS) r = legacy_call(stream);
-  if (r == CUDA_SUCCESS && !asynchronous) r = unsafe_call();
   if (r == CUDA_SUCCESS) r = check_copy(c);
   if (r != CUDA_SUCCESS) return r;
   Alone alone(stream->context.api_lock, std::defer_lock);
@@ -200,9 +216,9 @@ CUresult copy(const CUDA_MEMCPY3D &c, CUstream handle, bool per_thread, bool asy
       }, captured);
   if (r != CUDA_SUCCESS || captured) return r;
 
-  const bool from_pageable = pageable(base_of(c.srcMemoryType, c.srcHost, c.srcDevice));
-  const bool to_pageable = pageable(base_of(c.dstMemoryType, c.dstHost, c.dstDevice));
-  const bool between_devices = c.srcMemoryType == CU_MEMORYTYPE_DEVICE && c.dstMemoryType == CU_MEMORYTYPE_DEVICE;
+  const uintptr_t from = base_of(c.srcMemoryType, c.srcHost, c.srcDevice), to = base_of(c.dstMemoryType, c.dstHost, c.dstDevice);
+  const bool from_pageable = pageable(from), to_pageable = pageable(to);
+  const bool between_devices = on_device(c.srcMemoryType, from) && on_device(c.dstMemoryType, to);
   if (asynchronous && from_pageable && !to_pageable && c.WidthInBytes * c.Height * c.Depth <= kStagedBytes) {
     auto staged = stage(c);
     submit(stream, make_op(Op::Kind::work, [staged] { do_copy(staged->copy); }));
@@ -244,7 +260,10 @@ CUresult fill(CUdeviceptr to, size_t pitch, unsigned value, unsigned element_byt
   // A device that is free begins a fill within microseconds. A worker thread may start it milliseconds later, and programs that fill on
   // the legacy stream and continue in another would see results that no card shows.
   const auto kind = width * element_bytes * height <= kSmallFillBytes ? Op::Kind::quick : Op::Kind::work;
-  submit(stream, make_op(kind, [f] { do_fill(f); }));
+  OpRef op = make_op(kind, [f] { do_fill(f); });
+  submit(stream, op);
+  Allocation a;
+  if (!asynchronous && find_allocation(to, a) && a.kind != Memory::device && a.kind != Memory::global) wait_until_done(op);
   return CUDA_SUCCESS;
 }
 

@@ -171,5 +171,5 @@ CUresult cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTable
   if (!ppExportTable || !pExportTableId) return CUDA_ERROR_INVALID_VALUE;
   // What is behind export tables is undocumented, and this driver plays the documented calls only.
   *ppExportTable = nullptr;
-  return CUDA_ERROR_NOT_FOUND;
+  return CUDA_ERROR_INVALID_VALUE;
 }

@@ -260,8 +260,8 @@ void submit_steps(const StreamRef &stream, const std::vector<Step> &steps, const
   for (const OpRef &op : ready) start(op);
 }
 
-OpRef mark_context(Context &context) {
-  OpRef marker = make_op(Op::Kind::marker);
+OpRef mark_context(Context &context, std::function<void()> run) {
+  OpRef marker = make_op(run ? Op::Kind::quick : Op::Kind::marker, std::move(run));
   if (settings().free_running) {
     run_now(marker);
     return marker;

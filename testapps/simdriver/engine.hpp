@@ -76,8 +76,8 @@ struct Step {
 };
 void submit_steps(const StreamRef &stream, const std::vector<Step> &steps, const OpRef &end, OpRef &previous);
 
-// A marker that completes when all that is in flight in the context now has completed.
-OpRef mark_context(Context &context);
+// A marker that completes when all that is in flight in the context now has completed. `run`, of no time, is done then.
+OpRef mark_context(Context &context, std::function<void()> run = {});
 // A marker for what a synchronize of the stream waits for; for the legacy stream that is every blocking stream, too.
 OpRef mark_stream(const StreamRef &stream);
 // Nothing submitted to the context from now on starts until all that is in flight in it now has completed, which is when the

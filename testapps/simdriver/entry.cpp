@@ -7,13 +7,16 @@
 #include <atomic>
 #include <cstdio>
 #include <ctime>
+#include <string>
+#include <unordered_set>
 
+#include "capture.hpp"
 #include "lookup.hpp"
 #include "settings.hpp"
 
 namespace lgsim {
 
-unsigned char slow_entry = 1;
+std::atomic<unsigned char> slow_entry{kUnusual};
 
 namespace {
 
@@ -26,7 +29,17 @@ struct Plan {
   bool never_returns = false;
   unsigned delay_ms = 0;
   bool too_new = false;
+  bool checks_capture = false;
 };
+
+bool is_among_capture_checks(const char *symbol) {
+  static const auto *const names = new std::unordered_set<std::string>{
+#define CHECKS_CAPTURE(base) #base,
+#include "capture-checks.inc"
+#undef CHECKS_CAPTURE
+  };
+  return names->count(base_name(symbol)) != 0;
+}
 
 const Plan *make_plan(const char *symbol) {
   const Settings &s = settings();
@@ -38,6 +51,7 @@ const Plan *make_plan(const char *symbol) {
   plan->never_returns = s.never_return.count(symbol) != 0;
   if (auto it = s.delay_ms.find(symbol); it != s.delay_ms.end()) plan->delay_ms = it->second;
   plan->too_new = introduced_in(symbol) > s.driver_version;
+  plan->checks_capture = is_among_capture_checks(symbol);
   return plan;
 }
 
@@ -52,7 +66,7 @@ void log_call(int fd, const char *symbol) {
 void in_forked_child() {
   if (!initialised_.load(std::memory_order_relaxed)) return;
   forked_.store(true, std::memory_order_relaxed);
-  slow_entry = 1;
+  slow_entry |= kUnusual;
 }
 
 __attribute__((constructor)) void when_loaded() {
@@ -89,12 +103,15 @@ bool enter_slowly(Call &call, bool needs_init, CUresult &answer) {
     answer = CUDA_ERROR_NOT_INITIALIZED;
     return true;
   }
-  return false;
+  // A thread without a context gets the error for that from the call itself.
+  Context *context = nullptr;
+  if (plan->checks_capture && current_context(context) == CUDA_SUCCESS) answer = unsafe_call();
+  return answer != CUDA_SUCCESS;
 }
 
 void initialised() {
   initialised_.store(true, std::memory_order_relaxed);
-  slow_entry = settings().plain() ? 0 : 1;
+  if (settings().plain()) slow_entry &= static_cast<unsigned char>(~kUnusual);
 }
 bool is_initialised() { return initialised_.load(std::memory_order_relaxed); }
 bool is_forked_child() { return forked_.load(std::memory_order_relaxed); }

@@ -36,7 +36,6 @@ CUresult destroy(CUevent handle) {
 // What the event was last recorded as; CUDA_ERROR_CAPTURED_EVENT when that was in a capture.
 CUresult recorded_op(CUevent handle, EventRef &event, OpRef &op) {
   CUresult r = find_event(handle, event);
-  if (r == CUDA_SUCCESS) r = unsafe_call();
   if (r != CUDA_SUCCESS) return r;
   {
     std::lock_guard<std::mutex> hold(capture_mutex());

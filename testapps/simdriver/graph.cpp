@@ -296,7 +296,9 @@ CUresult instantiate(CUgraphExec *result, CUgraph handle, unsigned long long fla
 
 CUresult instantiate_with(CUgraphExec *result, CUgraph handle, CUDA_GRAPH_INSTANTIATE_PARAMS *p) {
   if (!p) return CUDA_ERROR_INVALID_VALUE;
-  CUresult r = instantiate(result, handle, p->flags);
+  // A capture was seen not to forbid it where the graph is uploaded, too.
+  CUresult r = p->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD ? CUDA_SUCCESS : unsafe_call();
+  if (r == CUDA_SUCCESS) r = instantiate(result, handle, p->flags);
   p->hErrNode_out = nullptr;
   p->result_out = r == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS : CUDA_GRAPH_INSTANTIATE_ERROR;
   return r;
@@ -875,6 +877,10 @@ CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec *phGraphExec, CUgraph hGr
 }
 CUresult cuGraphExecDestroy(CUgraphExec hGraphExec) {
   ENTER();
+  // Without a current context there is no lock to take, and it is destroyed all the same.
+  Context *context = nullptr;
+  Alone hold;
+  if (current_context(context) == CUDA_SUCCESS) hold = Alone(context->api_lock);
   return registry().remove<GraphExec>(hGraphExec) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 CUresult cuGraphExecGetFlags(CUgraphExec hGraphExec, cuuint64_t *flags) {

@@ -50,17 +50,6 @@ CUresult find_kernel(CUkernel handle, KernelRef &kernel) {
 
 const KernelInfo &info(const Kernel &kernel) { return kernel.library.image->kernels[kernel.index]; }
 
-CUresult global_of(CUlibrary handle, const char *name, CUdeviceptr *address, size_t *bytes) {
-  LibraryRef library;
-  CUresult r = find_library(handle, library);
-  if (r != CUDA_SUCCESS) return r;
-  NEED_CONTEXT(context);
-  Alone hold(context->api_lock);
-  ModuleRef module;
-  r = library_module(*context, *library, module);
-  return r == CUDA_SUCCESS ? module_global(*module, name, address, bytes) : r;
-}
-
 }  // namespace
 
 CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jitOptions, void **jitOptionsValues,
@@ -86,6 +75,8 @@ CUresult cuLibraryUnload(CUlibrary handle) {
   CUresult r = find_library(handle, library);
   if (r != CUDA_SUCCESS) return r;
   each_context([&](Context &context) {
+    // Where no context has its module, there is nothing to wait for.
+    if (!module_there(context, *library)) return;
     Alone hold(context.api_lock);
     ModuleRef there;
     for (const ModuleRef &module : context.modules)
@@ -146,18 +137,28 @@ CUresult cuLibraryGetModule(CUmodule *pMod, CUlibrary handle) {
 }
 CUresult cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name) {
   ENTER();
-  return global_of(library, name, dptr, bytes);
+  LibraryRef found;
+  CUresult r = find_library(library, found);
+  if (r != CUDA_SUCCESS) return r;
+  NEED_CONTEXT(context);
+  ModuleRef module;
+  r = find_or_load_module(*context, *found, module);
+  return r == CUDA_SUCCESS ? module_global(*module, name, dptr, bytes) : r;
 }
 CUresult cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name) {
   ENTER();
-  return global_of(library, name, dptr, bytes);
+  if (!name || (!dptr && !bytes)) return CUDA_ERROR_INVALID_VALUE;
+  LibraryRef found;
+  CUresult r = find_library(library, found);
+  // An image compiled for the host has no managed variables. The library need not be brought into a context to know.
+  return r == CUDA_SUCCESS ? CUDA_ERROR_NOT_FOUND : r;
 }
 CUresult cuLibraryGetUnifiedFunction(void **fptr, CUlibrary handle, const char *symbol) {
   ENTER();
   if (!fptr || !symbol) return CUDA_ERROR_INVALID_VALUE;
   LibraryRef library;
   CUresult r = find_library(handle, library);
-  return r == CUDA_SUCCESS ? CUDA_ERROR_NOT_FOUND : r;
+  return r == CUDA_SUCCESS ? CUDA_ERROR_INVALID_VALUE : r;  // as a card answers to a name that is not there
 }
 CUresult cuKernelGetFunction(CUfunction *pFunc, CUkernel handle) {
   ENTER();
@@ -203,7 +204,6 @@ CUresult cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel han
   FunctionRef function;
   r = loaded_function(*context, handle, function);
   if (r != CUDA_SUCCESS) return r;
-  Alone hold(context->api_lock);
   function->max_dynamic_shared = kernel->max_dynamic_shared.load();
   return CUDA_SUCCESS;
 }
@@ -232,6 +232,13 @@ CUresult cuKernelGetParamInfo(CUkernel handle, size_t paramIndex, size_t *paramO
   KernelRef kernel;
   CUresult r = find_kernel(handle, kernel);
   if (r != CUDA_SUCCESS) return r;
+  // The kernel's library is brought into the context for it.
+  Context *context = nullptr;
+  if (current_context(context) == CUDA_SUCCESS) {
+    ModuleRef module;
+    r = find_or_load_module(*context, kernel->library, module);
+    if (r != CUDA_SUCCESS) return r;
+  }
   const KernelInfo &k = info(*kernel);
   if (paramIndex >= k.sizes.size()) return CUDA_ERROR_INVALID_VALUE;
   *paramOffset = k.offsets[paramIndex];

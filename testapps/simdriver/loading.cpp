@@ -85,7 +85,7 @@ CUresult load_module(Context &context, const ImageRef &image, ModuleRef &module)
   return CUDA_SUCCESS;
 }
 
-static ModuleRef module_there(Context &context, const Library &library) {
+ModuleRef module_there(Context &context, const Library &library) {
   std::lock_guard<std::mutex> hold(context.libraries_mutex);
   auto it = context.libraries.find(&library);
   return it == context.libraries.end() ? nullptr : it->second;
@@ -141,7 +141,10 @@ void unload_module(Context &context, const ModuleRef &module) {
   count_code(-bytes);
   registry().remove<Module>(module.get());
   Allocation gone;
-  for (uintptr_t address : module->globals) remove_allocation(address, gone);
+  {
+    std::lock_guard<std::mutex> hold(module->globals_mutex);
+    for (uintptr_t address : module->globals) remove_allocation(address, gone);
+  }
   context.modules.erase(std::remove(context.modules.begin(), context.modules.end(), module), context.modules.end());
   if (module->library) {
     std::lock_guard<std::mutex> hold(context.libraries_mutex);
@@ -231,6 +234,7 @@ CUresult module_global(Module &module, const char *name, CUdeviceptr *address, s
     return CUDA_ERROR_NOT_FOUND;
   const auto at = reinterpret_cast<uintptr_t>(symbol);
   Allocation known;
+  std::lock_guard<std::mutex> hold(module.globals_mutex);
   if (!find_allocation(at, known)) {
     add_allocation({at, entry->st_size, Memory::global, 0, &module.context, 0});
     module.globals.push_back(at);

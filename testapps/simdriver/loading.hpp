@@ -56,6 +56,7 @@ struct Module : Object {
   const Library *library = nullptr;  // set when it is a library's module, which only the library can unload
   void *object = nullptr;            // from dlopen; null for PTX
   std::vector<FunctionRef> functions;
+  std::mutex globals_mutex;          // guards what follows; a leaf but for the allocation table's
   std::vector<uintptr_t> globals;    // addresses handed out, in the allocation table while the module is there
 };
 using ModuleRef = std::shared_ptr<Module>;
@@ -97,6 +98,8 @@ void unload_everything(Context &context);
 
 // The following want no lock, and take it, alone, only when something has to be loaded.
 
+// The library's module in the context, if it is there; it is not brought there.
+ModuleRef module_there(Context &context, const Library &library);
 // The library's module in the context.
 CUresult find_or_load_module(Context &context, Library &library, ModuleRef &module);
 // The function that a handle means in the context, loaded: a CUfunction of that context, or a CUkernel.

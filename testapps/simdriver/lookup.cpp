@@ -146,6 +146,11 @@ int introduced_in(const char *symbol) {
   return it == lookup().by_symbol.end() ? 0 : it->second->version;
 }
 
+const char *base_name(const char *symbol) {
+  auto it = lookup().by_symbol.find(symbol);
+  return it == lookup().by_symbol.end() ? symbol : it->second->base;
+}
+
 }  // namespace lgsim
 
 using namespace lgsim;

@@ -1,6 +1,7 @@
 // Allocation: device, pinned, managed and stream-ordered memory, registration, and what can be asked about a pointer.
 //
-// cuMemFree, cuMemFreeHost and cuMemHostUnregister wait for the whole context with its lock held, whatever the loading mode.
+// cuMemFree, cuMemFreeHost and cuMemHostUnregister wait for the whole context with its lock held, whatever the loading mode; cuMemFree of
+// memory that came from a stream does neither.
 // Stream-ordered allocation takes no context lock.
 #include "memory.hpp"
 
@@ -49,7 +50,7 @@ void give_back(const Allocation &a) {
     free(reinterpret_cast<void *>(a.base));
 }
 
-CUresult allocate(Context &context, size_t bytes, Memory kind, unsigned flags, uintptr_t &base) {
+CUresult allocate(Context &context, size_t bytes, Memory kind, unsigned flags, uintptr_t &base, CUmemoryPool pool = nullptr) {
   if (!bytes) return CUDA_ERROR_INVALID_VALUE;
   {
     std::lock_guard<std::mutex> hold(allocations().mutex);
@@ -58,7 +59,7 @@ CUresult allocate(Context &context, size_t bytes, Memory kind, unsigned flags, u
   void *at = take(bytes);
   if (!at) return CUDA_ERROR_OUT_OF_MEMORY;
   base = reinterpret_cast<uintptr_t>(at);
-  add_allocation({base, bytes, kind, flags, &context, 0});
+  add_allocation({base, bytes, kind, flags, &context, 0, pool});
   return CUDA_SUCCESS;
 }
 
@@ -128,8 +129,6 @@ namespace {
 
 CUresult allocate_now(size_t bytes, Memory kind, unsigned flags, uintptr_t &base) {
   NEED_CONTEXT(context);
-  CUresult r = unsafe_call();
-  if (r != CUDA_SUCCESS) return r;
   Alone hold(context->api_lock);
   return allocate(*context, bytes, kind, flags, base);
 }
@@ -154,10 +153,14 @@ CUresult allocate_host(void **result, size_t bytes, unsigned flags) {
 // What cuMemFree, cuMemFreeHost and cuMemHostUnregister have in common: the whole context is waited for.
 template <class Accept> CUresult release(uintptr_t base, CUresult unknown, Accept accept) {
   NEED_CONTEXT(context);
-  CUresult r = unsafe_call();
-  if (r != CUDA_SUCCESS) return r;
-  Alone hold(context->api_lock);
   Allocation a;
+  if (find_allocation(base, a) && a.base == base && a.pool) {
+    // The host does not wait; what is in flight may still use the memory.
+    if (!remove_allocation(base, a)) return unknown;
+    mark_context(*a.context, [a] { give_back(a); });
+    return CUDA_SUCCESS;
+  }
+  Alone hold(context->api_lock);
   if (!find_allocation(base, a) || a.base != base || !accept(a.kind)) return unknown;
   wait_for_context(*context);
   if (a.context != context && a.context->alive) wait_for_context(*a.context);
@@ -166,7 +169,7 @@ template <class Accept> CUresult release(uintptr_t base, CUresult unknown, Accep
   return CUDA_SUCCESS;
 }
 
-CUresult allocate_in_stream(CUdeviceptr *result, size_t bytes, CUstream handle, bool per_thread) {
+CUresult allocate_in_stream(CUdeviceptr *result, size_t bytes, CUmemoryPool pool, CUstream handle, bool per_thread) {
   if (!result) return CUDA_ERROR_INVALID_VALUE;
   StreamRef stream;
   CUresult r = find_stream(handle, per_thread, stream);
@@ -174,7 +177,7 @@ CUresult allocate_in_stream(CUdeviceptr *result, size_t bytes, CUstream handle, 
   if (r != CUDA_SUCCESS) return r;
   if (is_capturing(stream)) return whole_context_call(stream->context);
   uintptr_t base = 0;
-  r = allocate(stream->context, bytes, Memory::device, 0, base);
+  r = allocate(stream->context, bytes, Memory::device, 0, base, pool);
   if (r != CUDA_SUCCESS) return r;
   submit(stream, make_op(Op::Kind::marker));
   *result = base;
@@ -221,6 +224,7 @@ CUresult pointer_attribute(void *data, CUpointer_attribute attribute, uintptr_t 
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE: return put(a.bytes);
     case CU_POINTER_ATTRIBUTE_MAPPED: return put(1u);
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: return put(0u);
+    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE: return put(a.pool);
     default: return CUDA_ERROR_INVALID_VALUE;
   }
 }
@@ -317,21 +321,21 @@ CUresult cuMemHostUnregister(void *p) {
 }
 CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream) {
   ENTER();
-  return allocate_in_stream(dptr, bytesize, hStream, false);
+  return allocate_in_stream(dptr, bytesize, current_pool(), hStream, false);
 }
 CUresult cuMemAllocAsync_ptsz(CUdeviceptr *dptr, size_t bytesize, CUstream hStream) {
   ENTER();
-  return allocate_in_stream(dptr, bytesize, hStream, true);
+  return allocate_in_stream(dptr, bytesize, current_pool(), hStream, true);
 }
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream) {
   ENTER();
   if (check_pool(pool) != CUDA_SUCCESS) return CUDA_ERROR_INVALID_VALUE;
-  return allocate_in_stream(dptr, bytesize, hStream, false);
+  return allocate_in_stream(dptr, bytesize, pool, hStream, false);
 }
 CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream) {
   ENTER();
   if (check_pool(pool) != CUDA_SUCCESS) return CUDA_ERROR_INVALID_VALUE;
-  return allocate_in_stream(dptr, bytesize, hStream, true);
+  return allocate_in_stream(dptr, bytesize, pool, hStream, true);
 }
 CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
   ENTER();

@@ -17,6 +17,7 @@ struct Allocation {
   unsigned flags = 0;
   Context *context = nullptr;
   uint64_t id = 0;
+  CUmemoryPool pool = nullptr;  // of what was allocated in a stream
 };
 
 void add_allocation(const Allocation &allocation);
@@ -26,7 +27,9 @@ bool find_allocation(uintptr_t address, Allocation &found);
 bool device_reaches(uintptr_t address, size_t bytes);
 void free_context_memory(Context &context);
 
-CUresult check_pool(CUmemoryPool handle);  // in pool.cpp
+// In pool.cpp.
+CUresult check_pool(CUmemoryPool handle);
+CUmemoryPool current_pool();
 
 constexpr uint64_t kDeviceBytes = 141ull << 30;
 // Device memory that loaded code takes; counted so that cuMemGetInfo shows what loading costs.

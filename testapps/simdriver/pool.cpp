@@ -61,6 +61,11 @@ CUresult check_pool(CUmemoryPool handle) {
   return find_pool(handle, pool);
 }
 
+CUmemoryPool current_pool() {
+  std::lock_guard<std::mutex> hold(pools().mutex);
+  return handle_of<CUmemoryPool>(pools().current);
+}
+
 }  // namespace lgsim
 
 using namespace lgsim;
@@ -76,8 +81,7 @@ CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev) {
   ENTER();
   if (!pool) return CUDA_ERROR_INVALID_VALUE;
   if (!is_device(dev)) return CUDA_ERROR_INVALID_DEVICE;
-  std::lock_guard<std::mutex> hold(pools().mutex);
-  *pool = handle_of<CUmemoryPool>(pools().current);
+  *pool = current_pool();
   return CUDA_SUCCESS;
 }
 CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool handle) {

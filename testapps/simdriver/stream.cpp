@@ -35,8 +35,8 @@ CUresult synchronize(CUstream handle, bool per_thread) {
   StreamRef stream;
   CUresult r = find_stream(handle, per_thread, stream);
   if (r == CUDA_SUCCESS && is_capturing(stream)) r = whole_context_call(stream->context);
-  if (r == CUDA_SUCCESS) r = unsafe_call();
   if (r == CUDA_SUCCESS) r = legacy_call(stream);
+  if (r == CUDA_SUCCESS) r = unsafe_call();
   if (r != CUDA_SUCCESS) return r;
   wait_until_done(mark_stream(stream));
   return CUDA_SUCCESS;
@@ -46,8 +46,8 @@ CUresult query(CUstream handle, bool per_thread) {
   StreamRef stream;
   CUresult r = find_stream(handle, per_thread, stream);
   if (r == CUDA_SUCCESS && is_capturing(stream)) r = whole_context_call(stream->context);
-  if (r == CUDA_SUCCESS) r = unsafe_call();
   if (r == CUDA_SUCCESS) r = legacy_call(stream);
+  if (r == CUDA_SUCCESS) r = unsafe_call();
   if (r != CUDA_SUCCESS) return r;
   std::lock_guard<std::mutex> hold(engine_mutex());
   bool busy = stream->depth != 0;
@@ -111,6 +111,7 @@ CUresult attach(CUstream handle, bool per_thread, CUdeviceptr address) {
 
 CUresult set_attribute(CUstream handle, bool per_thread, int attribute, const CUstreamAttrValue *value) {
   return with_stream(handle, per_thread, value, [&](Stream &s) {
+    Alone hold_context(s.context.api_lock);
     std::lock_guard<std::mutex> hold(engine_mutex());
     s.attributes[attribute] = *value;
   });
@@ -118,6 +119,7 @@ CUresult set_attribute(CUstream handle, bool per_thread, int attribute, const CU
 
 CUresult get_attribute(CUstream handle, bool per_thread, int attribute, CUstreamAttrValue *value) {
   return with_stream(handle, per_thread, value, [&](Stream &s) {
+    Alone hold_context(s.context.api_lock);
     std::lock_guard<std::mutex> hold(engine_mutex());
     auto it = s.attributes.find(attribute);
     *value = it == s.attributes.end() ? CUstreamAttrValue{} : it->second;

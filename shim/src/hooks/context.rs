@@ -208,7 +208,7 @@ pub(super) fn frees(entry: Entry, address: u64, real: impl FnOnce() -> i32) -> i
             call.about.raw = RawPayload::memory(address, 0);
             // A release of address 0 waits for nothing.
             if address != 0 {
-                call.waits_for_others();
+                call.releases(address);
             }
         },
         real,

@@ -113,6 +113,15 @@ impl Call {
 
     /// The call may wait for work that it is not about. Asked before it is made.
     pub fn waits_for_others(&self) {
+        self.waits_unless(|| false);
+    }
+
+    /// The call releases memory. The driver waits for nothing where that is of a pool (the atlas of the driver's functions).
+    pub fn releases(&self, address: u64) {
+        self.waits_unless(|| driver_queries::is_of_a_pool(address));
+    }
+
+    fn waits_unless(&self, returns: impl FnOnce() -> bool) {
         let About { context, stream_entry, .. } = self.about;
         let Some(waits_for) = rules::waits_for(self.entry_point.class(), stream_entry.map(Stream::kind)) else {
             return;
@@ -124,7 +133,7 @@ impl Call {
             WaitsFor::Context => self.long_in_flight().map(|busy| (Flags::default(), busy)),
             WaitsFor::Blocking => None,
         });
-        if let Some((flags, other)) = found {
+        if let Some((flags, other)) = found.filter(|_| !returns()) {
             self.note_hazard(Code::LG104, flags, other, self.guard.now());
         }
     }

@@ -10,6 +10,7 @@ use lazyguard_core::diagnose::{Device, Needs};
 const MEMORY_TYPE: i32 = 2;
 const HOST_POINTER: i32 = 4;
 const IS_MANAGED: i32 = 8;
+const MEMPOOL_HANDLE: i32 = 17;
 /// Of `CUmemorytype`.
 const HOST: u32 = 1;
 /// `CUDA_ERROR_INVALID_VALUE`: the address is none that the driver knows.
@@ -67,6 +68,12 @@ pub fn host_memory(address: u64, wide: bool) -> Held {
 pub fn is_pageable(address: u64) -> bool {
     let mut kind = 0u32;
     address != 0 && driver::pointer_attribute((&raw mut kind).cast(), MEMORY_TYPE, address) == Some(INVALID_VALUE)
+}
+
+/// Whether the driver says that this is memory of a pool, as memory is that was allocated in the order of a stream.
+pub fn is_of_a_pool(address: u64) -> bool {
+    let mut pool = 0u64;
+    driver::pointer_attribute((&raw mut pool).cast(), MEMPOOL_HANDLE, address) == Some(SUCCESS) && pool != 0
 }
 
 fn attribute(handle: Handle, kernel: bool, device: i32, which: i32) -> Option<u32> {

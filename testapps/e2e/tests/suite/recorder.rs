@@ -212,6 +212,33 @@ fn an_allocation_is_recorded_if_it_blocked() {
 }
 
 #[test]
+fn a_call_that_may_wait_for_the_context_is_recorded_if_it_was_slow() {
+    const CALLS: [&str; 13] = [
+        "cuCtxSetFlags",
+        "cuKernelGetParamInfo",
+        "cuCtxEnablePeerAccess",
+        "cuCtxDisablePeerAccess",
+        "cuGreenCtxCreate",
+        "cuArrayDestroy",
+        "cuMipmappedArrayDestroy",
+        "cuMemMap",
+        "cuMemUnmap",
+        "cuMemSetAccess",
+        "cuIpcOpenMemHandle_v2",
+        "cuIpcOpenEventHandle",
+        "cuIpcCloseMemHandle",
+    ];
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let (log, facts) = every_event(&work, "off", &CALLS.map(|call| format!("{call}=20")).join(","));
+    for call in CALLS {
+        let lines = of(&log, call);
+        assert_eq!(lines.len(), 1, "{call}: {lines:?}");
+        assert_eq!((text(lines[0], "/lane"), number(lines[0], "/thread")), ("rare_events", facts["thread"]), "{call}");
+        assert!(number(lines[0], "/took_ns") >= 20_000_000, "{}", lines[0]);
+    }
+}
+
+#[test]
 fn what_is_captured_is_told_from_what_is_submitted() {
     let work = Work::new(lazyguard_e2e::this_test!());
     let (log, facts) = every_event(&work, "off", "");
