@@ -56,8 +56,12 @@ impl Profile {
                 let _ = writeln!(lines, "kernel\t{}", kernel.escape_debug());
             }
         }
-        let (count, hash) = (lines.lines().count(), XxHash3_64::oneshot(lines.as_bytes()));
-        format!("{FIRST}\n{lines}end\t{count}\t{hash:016x}\n")
+        Self::part_of(&lines)
+    }
+
+    /// A part of these lines, with its first and its last one.
+    pub fn part_of(lines: &str) -> String {
+        format!("{FIRST}\n{lines}{}", end_of(lines))
     }
 
     /// Of a part.
@@ -66,8 +70,7 @@ impl Profile {
         let text = std::str::from_utf8(text.ok_or(Damage::Foreign)?).map_err(|_| Damage::CutOff)?;
         let end = text.strip_suffix('\n').map(|text| text.rfind('\n').map_or(0, |at| at + 1));
         let (lines, end) = text.split_at(end.ok_or(Damage::CutOff)?);
-        let (count, hash) = (lines.lines().count(), XxHash3_64::oneshot(lines.as_bytes()));
-        if end != format!("end\t{count}\t{hash:016x}\n") {
+        if end != end_of(lines) {
             return Err(Damage::CutOff);
         }
         let mut profile = Self::default();
@@ -99,6 +102,10 @@ impl Profile {
         }
         Some(())
     }
+}
+
+fn end_of(lines: &str) -> String {
+    format!("end\t{}\t{:016x}\n", lines.lines().count(), XxHash3_64::oneshot(lines.as_bytes()))
 }
 
 fn options_of(text: &str) -> Option<LoadOptions> {
@@ -188,7 +195,6 @@ mod tests {
     }
 
     fn damage(lines: &str) -> Damage {
-        let (count, hash) = (lines.lines().count(), XxHash3_64::oneshot(lines.as_bytes()));
-        Profile::parse(format!("{FIRST}\n{lines}end\t{count}\t{hash:016x}\n").as_bytes()).unwrap_err()
+        Profile::parse(Profile::part_of(lines).as_bytes()).unwrap_err()
     }
 }
