@@ -1,7 +1,7 @@
 //! The profile of a program: what its runs have loaded, so that the next run loads it ahead.
 //!
 //! A profile is a folder that any number of processes share, at once and one after the other. Each process that learns something new
-//! writes a part of its own ([`text`]); nobody changes another's. What is known is the union of all parts. [`Profile::merge`] is
+//! writes a part of its own (`text`); nobody changes another's. What is known is the union of all parts. [`Profile::merge`] is
 //! commutative, associative and idempotent: a part that is read twice, or a merged one beside those that it was made of, changes nothing. The
 //! bytes of images lie beside, by content ([`ImageId`]).
 //!

@@ -30,7 +30,7 @@ pub use recording::{
     anonymised, calls_in, gapless_numbers, hazards_of, in_progress, is_call, log_of, numbers_in, report_of,
     text_report_of, timing_of, timing_text_of, Lane, Numbers, Recording,
 };
-pub use run::{Outcome, Run, Running};
+pub use run::{Outcome, Run, Running, PATIENCE};
 pub use work::{skipped, Work};
 
 /// The path of the test function that contains the call, as the harness lists it.

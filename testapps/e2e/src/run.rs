@@ -15,8 +15,10 @@ use std::time::{Duration, Instant};
 
 /// What a person's shell may set and a run must not see: ours, CUDA's, the loader's, and the ranks of a job.
 const NOT_INHERITED: [&str; 8] = ["LAZYGUARD", "LGSIM_", "CUDA_", "LD_", "RANK", "SLURM_", "OMPI_", "PMI"];
-/// A program that ends takes milliseconds; this is for a machine that is busy with something else.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// A program that ends takes milliseconds, and a report a second. This is for a machine that is busy with something else, and for virtual
+/// ones: their processors stand still for up to a minute, one of them or both, with whatever waits there (seen several times; the kernel says
+/// `workqueue lockup` and `rcu_preempt kthread starved`, and a program that only sleeps for 5 ms at a time loses as much).
+pub const PATIENCE: Duration = Duration::from_secs(120);
 const POLL: Duration = Duration::from_millis(5);
 
 /// A run that is being prepared.
@@ -248,7 +250,7 @@ impl Running {
     /// Waits until the report of a hang, the driver asked, is on standard error and in the run folder.
     pub fn until_a_hang_is_reported(&mut self) -> Folder {
         let out = self.out();
-        self.until("the report of a hang", Duration::from_secs(20), |running| {
+        self.until("the report of a hang", PATIENCE, |running| {
             // The summary is written behind the report, and counts hangs that were reported; what is only slow is none.
             let summary: serde_json::Value = serde_json::from_slice(&fs::read(out.join("run.json")).ok()?).ok()?;
             let counted = summary["hangs"].as_u64().is_some_and(|hangs| hangs > 0);

@@ -17,7 +17,7 @@ const HANGS: Duration = Duration::from_millis(1200);
 /// The final verdict is there after three times the threshold and the driver's answers; the program has to start first.
 const VERDICT: Duration = Duration::from_millis(3 * T.as_millis() as u64 + 3000 + 1000);
 /// The longest program lasts four times the pace, on a machine that may be busy with something else.
-const ENDS: Duration = Duration::from_secs(20);
+const ENDS: Duration = lazyguard_e2e::PATIENCE;
 
 pub(crate) fn trials() -> Vec<Trial> {
     let programs = ["hang", "slow"].into_iter().flat_map(part_of_corpus);

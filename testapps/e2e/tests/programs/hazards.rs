@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The longest takes half a second, on a machine that may be busy with something else.
-const ENDS: Duration = Duration::from_secs(20);
+const ENDS: Duration = lazyguard_e2e::PATIENCE;
 /// Programs of `testapps/apps` that hang for a reason that no hazard announces.
 const HANGS_WITHOUT_HAZARD: [&str; 2] = ["plain_spin", "wait_never_written"];
 

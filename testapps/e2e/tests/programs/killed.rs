@@ -37,7 +37,7 @@ fn killed_at_standstill(work: &Work, app: &App) -> Outcome {
     let log = work.path().join("calls");
     let mut running = without_preloading(work, app, "60s").set("LGSIM_CALL_LOG", &log).start();
     let (mut since, mut length) = (Instant::now(), 0);
-    running.until("the standstill", Duration::from_secs(20), |_| {
+    running.until("the standstill", lazyguard_e2e::PATIENCE, |_| {
         let now = fs::metadata(&log).map_or(0, |metadata| metadata.len());
         if now != length {
             (since, length) = (Instant::now(), now);

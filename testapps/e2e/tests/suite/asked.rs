@@ -3,7 +3,6 @@
 use lazyguard_e2e::{command, hostile_program, run, App, Folder, Outcome, Run, Work};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// A command of `lazyguard`, run to its end.
 fn asked<'w, A: AsRef<std::ffi::OsStr>>(work: &'w Work, args: impl IntoIterator<Item = A>) -> Run<'w> {
@@ -31,7 +30,7 @@ impl Drop for InMemory {
 /// A program that hangs, killed by SIGKILL once that has been reported.
 fn killed_in_its_hang(run: Run<'_>) -> Outcome {
     let mut running = run.set("LAZYGUARD_PRELOAD", "off").hang_after("300ms").guarded().start();
-    running.until("the report", Duration::from_secs(20), |running| {
+    running.until("the report", lazyguard_e2e::PATIENCE, |running| {
         running.stderr().contains("lazyguard: HANG").then_some(())
     });
     running.stop()
@@ -70,7 +69,7 @@ fn what_a_kill_has_lost_is_said() {
     let temporary = running.temporary();
     let made =
         |name: &str| fs::read_dir(&temporary).into_iter().flatten().flatten().any(|e| e.path().join(name).exists());
-    running.until("the private folder", Duration::from_secs(20), |_| made("log.jsonl").then_some(()));
+    running.until("the private folder", lazyguard_e2e::PATIENCE, |_| made("log.jsonl").then_some(()));
     let is_kept_in_memory = !made("trace.lgt");
     let process = running.stop().process.to_string();
     let report = asked(&work, ["report", &process]).set("TMPDIR", &temporary).finish();
@@ -166,7 +165,7 @@ fn a_dump_is_asked_for_by_the_folder_as_well_and_says_what_else_to_do() {
     let out = running.out();
     let dump = |what: &Path| asked(&work, ["dump".as_ref(), what.as_os_str()]).finish();
     let alive =
-        running.until("an answer", Duration::from_secs(20), |_| Some(dump(&out)).filter(|dump| dump.code == Some(0)));
+        running.until("an answer", lazyguard_e2e::PATIENCE, |_| Some(dump(&out)).filter(|dump| dump.code == Some(0)));
     assert_eq!(alive.stderr, "", "{alive}");
     assert!(alive.stdout.contains("plain_spin"), "{alive}");
     let process = running.stop().process;

@@ -159,7 +159,7 @@ fn a_process_that_is_killed_has_its_hazards_in_the_recording() {
     let work = Work::new(lazyguard_e2e::this_test!());
     let mut running = rank(&work, loads_beside_work(), "0").start();
     let recording = || fs::read_dir(out(&work)).ok()?.flatten().map(|entry| entry.path()).find(|path| path.is_dir());
-    let found = running.until("the hazard", std::time::Duration::from_secs(20), |_| {
+    let found = running.until("the hazard", lazyguard_e2e::PATIENCE, |_| {
         let (_, said, _) = report(&["--hazards"], &recording()?);
         said.starts_with("hazard LG102").then_some(said)
     });

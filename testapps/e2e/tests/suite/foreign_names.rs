@@ -5,7 +5,6 @@ use lazyguard_e2e::{app, command, Run, Running, Work};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// A file's name. What the kernel makes of it for the thread's name, 15 bytes, is as bad.
 const NAME: &str = "\n::error::f\u{1b}[2J\r##vso[task.complete]\nlazyguard: RESOLVED: forged\u{9b}1m\u{202e}";
@@ -43,7 +42,7 @@ fn hanging(work: &Work) -> Running {
     let run = Run::new(work, program(work)).guarded().kept().set("LAZYGUARD_PRELOAD", "off");
     let mut running = run.set("LAZYGUARD_SUMMARY", "on").hang_after("300ms").start();
     running
-        .until("the report", Duration::from_secs(20), |running| running.stderr().contains("details: ").then_some(()));
+        .until("the report", lazyguard_e2e::PATIENCE, |running| running.stderr().contains("details: ").then_some(()));
     running
 }
 

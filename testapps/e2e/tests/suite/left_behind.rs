@@ -82,7 +82,7 @@ fn failed_processes_do_not_fill_the_memory() {
     let mut living =
         run(&work, &App::named("plain_spin")).guarded().set("TMPDIR", &memory.0).hang_after("200ms").start();
     living
-        .until("the verdict", Duration::from_secs(20), |running| running.stderr().contains("details: ").then_some(()));
+        .until("the verdict", lazyguard_e2e::PATIENCE, |running| running.stderr().contains("details: ").then_some(()));
     assert_eq!(there(&failed), (20 - (MOST - 1)..20).collect::<Vec<_>>(), "the newest stay");
     let own: Vec<_> = memory.folders().into_iter().filter(|folder| !failed.contains(folder)).collect();
     assert_eq!(own.len(), 1, "{own:?}");
@@ -115,7 +115,7 @@ fn clean_gives_back_what_a_killed_process_has_left_and_spares_the_living() {
     let start = || {
         let run = run(&work, &App::named("plain_spin")).guarded().set("TMPDIR", &memory.0).hang_after("200ms");
         let mut running = run.start();
-        running.until("the verdict", Duration::from_secs(20), |running| {
+        running.until("the verdict", lazyguard_e2e::PATIENCE, |running| {
             running.stderr().contains("details: ").then_some(())
         });
         running

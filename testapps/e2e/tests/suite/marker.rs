@@ -27,11 +27,11 @@ fn the_ranks_of_the_job_answer_within_three_seconds_and_those_of_another_job_in_
         run.set("LAZYGUARD_OUT", out.join(format!("{job_name}%r-%p"))).hang_after(hang_after).start()
     };
     let mut other = start("nccl_job_plugin", "other", "0");
-    other.until("that the other job stands still", Duration::from_secs(30), |other| {
+    other.until("that the other job stands still", lazyguard_e2e::PATIENCE, |other| {
         other.stdout().contains("rank 2: skip").then_some(())
     });
     let mut hangs = start("nccl_job", "hangs", "400ms");
-    hangs.until("the hang", Duration::from_secs(30), |hangs| hangs.stderr().contains("HANG").then_some(()));
+    hangs.until("the hang", lazyguard_e2e::PATIENCE, |hangs| hangs.stderr().contains("HANG").then_some(()));
     hangs.until("the answer of the rank that sleeps", Duration::from_secs(3), |_| {
         answered(&out, "hangs2-").then_some(())
     });
@@ -79,7 +79,7 @@ fn a_process_that_shares_no_folder_with_a_job_makes_no_marker() {
         let run = Run::new(&work, app("lazy_pair")).guarded().set("LAZYGUARD_PRELOAD", "off").hang_after("300ms");
         let folder = if setting == "TMPDIR" { place.clone() } else { place.join("%p") };
         let mut running = run.set("RANK", rank).set(setting, folder).start();
-        running.until("the hang", Duration::from_secs(20), |running| running.stderr().contains("HANG").then_some(()));
+        running.until("the hang", lazyguard_e2e::PATIENCE, |running| running.stderr().contains("HANG").then_some(()));
         running.stop();
         let entries = fs::read_dir(&place).unwrap_or_else(|error| panic!("{}: {error}", place.display())).flatten();
         let names: Vec<_> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();

@@ -253,7 +253,7 @@ fn start_faulty(work: &Work, fault: &str, options: &[&str]) -> Running {
 /// them as a scheduler does: no process says anything at its end. The report of what is left.
 pub(crate) fn killed(run: Run<'_>, out: &Path, is_time: impl Fn(&str) -> bool) -> String {
     let mut running = run.start();
-    running.until("that all stand still", Duration::from_secs(30), |running| {
+    running.until("that all stand still", lazyguard_e2e::PATIENCE, |running| {
         let (said, heard) = (running.stdout(), running.stderr());
         let still =
             (0..3).all(|rank| said.contains(&format!("rank {rank}: submitted"))) && said.contains("rank 3: skip");

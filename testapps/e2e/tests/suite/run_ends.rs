@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-const LONG: Duration = Duration::from_secs(25);
+const LONG: Duration = lazyguard_e2e::PATIENCE;
 
 /// Every process whose id the program has printed is gone.
 fn expect_all_gone(outcome: &Outcome, most: usize) {

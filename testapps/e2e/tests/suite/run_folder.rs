@@ -222,8 +222,7 @@ fn a_run_in_a_run_has_its_folder_in_the_others_and_one_guard() {
     // The outer one ends a hang in the inner one's.
     let hangs = app("lazy_pair").to_string_lossy().into_owned();
     let inner = [lazyguard.as_str(), "run", "--preload", "off", "--hang-after", "300ms", "--", &hangs];
-    let outcome =
-        under(&work, &["--on-hang", "kill"], &inner).start().finish_within(std::time::Duration::from_secs(20));
+    let outcome = under(&work, &["--on-hang", "kill"], &inner).start().finish_within(lazyguard_e2e::PATIENCE);
     assert_eq!(outcome.code, Some(117), "{outcome}");
 }
 

@@ -6,7 +6,7 @@ use lazyguard_e2e::{app, command, library, skipped, Outcome, Run, Work};
 use std::process::Command;
 use std::time::Duration;
 
-const LONG: Duration = Duration::from_secs(20);
+const LONG: Duration = lazyguard_e2e::PATIENCE;
 
 /// A shell that sets a limit and becomes `lazyguard run` with these arguments.
 fn limited<'w>(work: &'w Work, limit: &str, arguments: &[&str]) -> Run<'w> {

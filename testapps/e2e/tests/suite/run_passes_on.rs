@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::process::Command;
 use std::time::Duration;
 
-const LONG: Duration = Duration::from_secs(20);
+const LONG: Duration = lazyguard_e2e::PATIENCE;
 
 /// `lazyguard run` of a program.
 pub(crate) fn under<'w, A: AsRef<OsStr>>(work: &'w Work, options: &[&str], program: &[A]) -> Run<'w> {

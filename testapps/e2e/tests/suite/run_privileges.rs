@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-const LONG: Duration = Duration::from_secs(25);
+const LONG: Duration = lazyguard_e2e::PATIENCE;
 /// The user `nobody`, which owns nothing.
 const USER: &str = "65534";
 const HANGS: [&str; 4] = ["--preload", "off", "--hang-after", "400ms"];

@@ -6,7 +6,6 @@ use lazyguard_e2e::{app, command, only_run_in, root, text, Json, Outcome, Work};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 /// A guarded process that comes to the end that `how` says, in Python.
 fn ends(how: &str) -> String {
@@ -31,7 +30,7 @@ impl Ran {
         // Written by the one before.
         let _ = fs::remove_dir_all(&out);
         let run = under(work, &[&files[..], options].concat(), &["sh", "-c", script]);
-        let outcome = run.start().finish_within(Duration::from_secs(25));
+        let outcome = run.start().finish_within(lazyguard_e2e::PATIENCE);
         let read = |path: &str| fs::read_to_string(path).unwrap_or_else(|error| panic!("{path}: {error}: {outcome}"));
         let parsed = |path: &str| serde_json::from_str(&read(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
         let check = Command::new("python3").arg(root().join("scripts/check-schema")).args([&sarif, &junit]).output();

@@ -7,7 +7,6 @@ use crate::run_passes_on::under;
 use lazyguard_e2e::{command, root, skipped, target, Outcome, Run, Work};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 /// Compiles; `None`, and why, where the sanitizer is not there.
 fn compiled(work: &Work, sanitizer: &str, name: &str, more: &[&str]) -> Option<String> {
@@ -138,7 +137,7 @@ fn a_cuda_program_with_a_sanitizer_is_guarded() {
         assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{sanitizer}: {outcome}");
         let options = ["--preload", "off", "--hang-after", "500ms", "--on-hang", "kill", "--timeout", "20s"];
         let run = under(&work, &options, &[&program]).set("ASAN_OPTIONS", NO_LEAKS);
-        let outcome = run.start().finish_within(Duration::from_secs(25));
+        let outcome = run.start().finish_within(lazyguard_e2e::PATIENCE);
         assert_eq!(outcome.code, Some(117), "{sanitizer}: {outcome}");
         assert!(outcome.stderr.contains("LG201"), "{sanitizer}: {outcome}");
     }

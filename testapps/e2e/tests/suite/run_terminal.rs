@@ -5,7 +5,7 @@ use crate::run_passes_on::{send, under};
 use lazyguard_e2e::{command, root, Run, Work};
 use std::time::Duration;
 
-const LONG: Duration = Duration::from_secs(20);
+const LONG: Duration = lazyguard_e2e::PATIENCE;
 
 fn play(test: &str, what: &str) {
     let work = Work::new(test);

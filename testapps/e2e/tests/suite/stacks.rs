@@ -4,7 +4,6 @@ use lazyguard_e2e::{number, root, stack_program, text, Folder, Json, Run, Work};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 /// A frame: the function, and the file's name and the line. Nothing of it where it is not known.
 type Frame = (String, String, u64);
@@ -29,7 +28,7 @@ impl Hung {
         let mut running = run.guarded().kept().hang_after("200ms").start();
         let folder = running.until_a_hang_is_reported();
         // The stacks come behind the report: what Python says of its threads comes before them.
-        let said = running.until("the stacks", Duration::from_secs(20), |running| {
+        let said = running.until("the stacks", lazyguard_e2e::PATIENCE, |running| {
             let kept = folder.hang()["stacks"].as_array().is_some_and(|stacks| !stacks.is_empty());
             (kept && running.stderr().contains("lazyguard: stack of thread ")).then(|| running.stderr())
         });
@@ -281,7 +280,7 @@ fn python_tells_its_threads_and_the_program_sees_no_child_and_no_signal() {
         let mut running = run.start();
         let folder = running.until_a_hang_is_reported();
         // Another process is asked, so it is said behind the report.
-        running.until("what Python says", Duration::from_secs(20), |running| {
+        running.until("what Python says", lazyguard_e2e::PATIENCE, |running| {
             let told = folder.hang()["python"].is_string();
             (told && running.stderr().contains("lazyguard: python: ")).then_some(())
         });
@@ -289,7 +288,7 @@ fn python_tells_its_threads_and_the_program_sees_no_child_and_no_signal() {
         let children = fs::read_to_string(format!("/proc/{process}/task/{process}/children"));
         assert!(children.is_ok_and(|children| children.trim().is_empty()), "a child was left");
         fs::write(&end, "").unwrap_or_else(|error| panic!("{error}"));
-        let outcome = running.finish_within(Duration::from_secs(20));
+        let outcome = running.finish_within(lazyguard_e2e::PATIENCE);
         assert_eq!(outcome.code, Some(0), "{outcome}");
         assert_eq!(outcome.stdout, "children before: 0, signals before: 0, own child: 7, signals: 1\n", "{outcome}");
         expect_python_stacks(&folder, &said);

@@ -3,7 +3,6 @@
 use lazyguard_e2e::{apps, calls, command, hostile_program, library, run, App, Elf, Run, Work};
 use std::collections::BTreeSet;
 use std::process::Command;
-use std::time::Duration;
 
 /// Trap 1: a driver call from the watchdog could be the one that never returns. What the driver is asked about a hang is asked by a
 /// thread that does nothing else, and is of the kinds that were seen to be answered.
@@ -203,7 +202,7 @@ fn trap_17_nothing_is_recorded_into_a_capture() {
     for policy in ["resolve", "library", "auto", "eager"] {
         let log = work.path().join(format!("calls-{policy}"));
         let outcome = run(&work, &app).guarded().set("LAZYGUARD_PRELOAD", policy).set("LGSIM_CALL_LOG", &log);
-        let outcome = outcome.start().finish_within(Duration::from_secs(20));
+        let outcome = outcome.start().finish_within(lazyguard_e2e::PATIENCE);
         assert_eq!(outcome.code, Some(0), "under {policy}: {outcome}");
         let text = std::fs::read_to_string(&log).unwrap_or_else(|error| panic!("{error}"));
         let symbols: Vec<_> = text.lines().filter_map(|line| line.split_whitespace().nth(1)).collect();

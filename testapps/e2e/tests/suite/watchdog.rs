@@ -19,7 +19,7 @@ fn seconds_to(work: &Work, name: &str, threshold: &str, headings: &[&str]) -> Ve
     let mut running = off.start();
     let own = format!("{} ", running.process());
     let (mut blocked_since, mut calls, mut took) = (Instant::now(), 0, Vec::new());
-    running.until("the reports", Duration::from_secs(30), |running| {
+    running.until("the reports", lazyguard_e2e::PATIENCE, |running| {
         // The program has one thread. What another one asks is the guard's question.
         let now = fs::read_to_string(&log).map_or(0, |log| log.lines().filter(|line| line.starts_with(&own)).count());
         if now != calls {
@@ -571,7 +571,7 @@ fn nothing_is_written_to_another_file_that_took_the_place_of_standard_error() {
         Run::new(&work, "python3").args(["-c", program]).args([&own]).guarded().kept().hang_after("200ms").start();
     let out = hanging.out();
     let mut hanging = hanging;
-    hanging.until("the report of a hang", Duration::from_secs(20), |_| out.join("run.json").is_file().then_some(()));
+    hanging.until("the report of a hang", lazyguard_e2e::PATIENCE, |_| out.join("run.json").is_file().then_some(()));
     let outcome = hanging.stop();
     assert_eq!((outcome.code, outcome.stderr.as_str()), (None, ""), "{outcome}");
     assert_eq!(
