@@ -127,21 +127,19 @@ impl Profile {
         self.images.iter().any(|(id, image)| known.images.get(id).is_none_or(|known| image.adds_to(known)))
     }
 
-    /// A program has loaded an image for the `time`th time in one context.
-    pub fn loaded(&mut self, id: ImageId, options: LoadOptions, time: u32, day: u32) {
+    /// A program has loaded an image for the `time`th time in one context. Returns whether that is new.
+    pub fn loaded(&mut self, id: ImageId, options: LoadOptions, time: u32, day: u32) -> bool {
         let image = self.images.entry(id).or_default();
-        image.day = image.day.max(day);
         let most = image.loads.entry(options).or_default();
-        *most = time.max(*most);
+        let is_new = time > *most || day > image.day;
+        (*most, image.day) = (time.max(*most), day.max(image.day));
+        is_new
     }
 
-    /// A kernel of an image is used.
-    pub fn used(&mut self, id: ImageId, kernel: &str) {
-        if let Some(image) = self.images.get_mut(&id) {
-            if !image.kernels.contains(kernel) {
-                image.kernels.insert(kernel.to_owned());
-            }
-        }
+    /// A kernel of an image is used. Returns whether that is new.
+    pub fn used(&mut self, id: ImageId, kernel: &str) -> bool {
+        let image = self.images.get_mut(&id).filter(|image| !image.kernels.contains(kernel));
+        image.is_some_and(|image| image.kernels.insert(kernel.to_owned()))
     }
 
     /// The images by when they were used last, the newest first: in this order they are kept, and loaded ahead.
@@ -204,12 +202,23 @@ mod tests {
     }
 
     #[test]
+    fn what_is_known_is_not_new() {
+        let (one, mut known) = (id(b"one"), Profile::default());
+        assert!(!known.used(one, "k"), "of no image");
+        assert!(known.loaded(one, LoadOptions::default(), 2, 100));
+        for (time, day, is_new) in [(2, 100, false), (1, 99, false), (3, 1, true), (1, 101, true), (3, 101, false)] {
+            assert_eq!(known.loaded(one, LoadOptions::default(), time, day), is_new, "{time} {day}");
+        }
+        assert!(known.used(one, "k") && !known.used(one, "k") && known.used(one, "k2"));
+    }
+
+    #[test]
     fn each_new_fact_adds_something() {
         let (one, plain) = (id(b"one"), LoadOptions::default());
         let mut known = Profile::default();
         known.loaded(one, plain.clone(), 2, 100);
         known.used(one, "k");
-        let with = |change: fn(&mut Profile, ImageId)| {
+        let with = |change: fn(&mut Profile, ImageId) -> bool| {
             let mut more = known.clone();
             change(&mut more, one);
             more.adds_to(&known)

@@ -48,6 +48,16 @@ struct Ready {
     given: bool,
 }
 
+/// A module that is in a context.
+pub struct There {
+    /// Its handle.
+    pub module: u64,
+    /// The functions of it that the program uses; none once the module is the program's.
+    pub functions: Vec<u64>,
+    /// Whether it was loaded just now.
+    pub is_new: bool,
+}
+
 /// See the module.
 #[derive(Default)]
 pub struct Ahead {
@@ -73,15 +83,15 @@ impl Ahead {
         (self.loaded.load(Ordering::Relaxed), self.given.load(Ordering::Relaxed))
     }
 
-    /// Loads a module into the current context, which has this number, unless it is there. Returns its handle and the functions of it that the
-    /// program uses; `None` if the driver refuses.
-    pub fn load(&self, context: u32, image: u32, nth: u32) -> Option<(u64, Vec<u64>)> {
+    /// Loads a module into the current context, which has this number, unless it is there; `None` if the driver refuses.
+    pub fn load(&self, context: u32, image: u32, nth: u32) -> Option<There> {
         let wanted = self.images.get(image as usize)?;
         let here = |ready: &&Ready| (ready.context, ready.image, ready.nth) == (context, image, nth);
         let known = lock(&self.ready).iter().find(here).copied();
         let module = match known {
-            // Its functions are the program's.
-            Some(Ready { given: true, module, .. }) => return Some((module, Vec::new())),
+            Some(Ready { given: true, module, .. }) => {
+                return Some(There { module, functions: Vec::new(), is_new: false });
+            }
             Some(ready) => ready.module,
             None => {
                 let module = load_module(wanted)?;
@@ -95,7 +105,7 @@ impl Ahead {
             let found = driver::module_function(&mut function, module as Handle, name.as_ptr()) == Some(SUCCESS);
             found.then_some(function as u64)
         });
-        Some((module, functions.collect()))
+        Some(There { module, functions: functions.collect(), is_new: known.is_none() })
     }
 
     /// A module of the same content and options that is there in this context, which is the caller's from now on.

@@ -71,6 +71,8 @@ pub struct Loader {
 #[derive(Default)]
 struct Outcome {
     loaded: u64,
+    /// Modules that the program is expected to load itself.
+    modules: u64,
     refused: u64,
     /// The budget ended the attempt.
     stopped: Option<Skip>,
@@ -241,7 +243,7 @@ impl Loader {
             self.loaded.fetch_max(process.now(), Ordering::Relaxed);
         }
         if outcome.loaded + outcome.refused + outcome.left_out == 0 {
-            return false;
+            return outcome.interrupted && outcome.modules > 0;
         }
         self.skip(Skip::DriverRefused, outcome.refused);
         if let Some(reason) = outcome.stopped {
@@ -262,7 +264,7 @@ impl Loader {
             ..Record::of(occasion.entry_point)
         };
         slot.push(&record, Lane::RareEvents);
-        outcome.interrupted && outcome.loaded > 0
+        outcome.interrupted && outcome.loaded + outcome.modules > 0
     }
 
     fn idle(&self, process: &Process, context: u32, thread: u32, entered: Nanos) -> bool {
@@ -283,10 +285,20 @@ impl Loader {
             let before = free_memory();
             let since = Instant::now();
             let mut spent = self.queue().spent(context);
-            if let (Item::Ahead(..), Err(reason)) = (item, within_budget(&process.settings, &spent)) {
-                self.skip(reason, 1);
-                self.done(context, *item);
-                continue;
+            if let Item::Ahead(..) = item {
+                // The module is loaded before its functions can be asked for.
+                let late = self.queue().late;
+                let out_of_pace = !at_start && !within_pace(&process.settings, process.now(), &late);
+                if out_of_pace || closed.breached() || begun.elapsed() > AT_A_TIME {
+                    outcome.interrupted = true;
+                    self.wait_for_the_pace(process, late.nanos);
+                    break;
+                }
+                if let Err(reason) = within_budget(&process.settings, &spent) {
+                    self.skip(reason, 1);
+                    self.done(context, *item);
+                    continue;
+                }
             }
             let (owner, found) = match *item {
                 Item::Library(library) => (library, kernels_of(library)),
@@ -294,9 +306,10 @@ impl Loader {
                 Item::Kernel(kernel, library) => (library, Some(vec![kernel])),
                 Item::Function(function, module) => (module, Some(vec![function])),
                 Item::Ahead(image, nth) => match self.ahead.load(context, image, nth) {
-                    Some((module, functions)) => {
-                        process.tracker.set_present_preloaded(module, context);
-                        (module, Some(functions))
+                    Some(there) => {
+                        outcome.modules += u64::from(there.is_new);
+                        process.tracker.set_present_preloaded(there.module, context);
+                        (there.module, Some(there.functions))
                     }
                     None => {
                         outcome.refused += 1;
@@ -350,13 +363,18 @@ impl Loader {
                 self.queue().late = late;
             }
             if outcome.interrupted {
-                let again = pace_reaches(&process.settings, late.nanos + WORTH_NANOS);
-                self.not_before.store(again.unwrap_or(u64::MAX), Ordering::Relaxed);
+                self.wait_for_the_pace(process, late.nanos);
             } else {
                 self.done(context, *item);
             }
         }
         outcome
+    }
+
+    /// Leaves the rest until so much more may have been spent that it is worth to close the gate.
+    fn wait_for_the_pace(&self, process: &Process, spent: Nanos) {
+        let again = pace_reaches(&process.settings, spent + WORTH_NANOS);
+        self.not_before.store(again.unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
     fn done(&self, context: u32, item: Item) {

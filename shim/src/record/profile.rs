@@ -14,7 +14,7 @@ use lazyguard_core::profile::{
     Image, ImageId, LoadOptions, Profile, IMAGES, MOST_AHEAD, MOST_BYTES, MOST_IMAGE_BYTES, PART,
 };
 use lazyguard_core::sync::lock;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::CString;
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -43,6 +43,8 @@ pub struct Notes {
     /// What the folder knew at the start, and in which parts.
     known: Profile,
     parts: Vec<PathBuf>,
+    /// The images that it has.
+    kept: HashSet<ImageId>,
     day: u32,
     noted: Mutex<Noted>,
     /// Held while files are written.
@@ -61,6 +63,8 @@ struct Noted {
     times: HashMap<(u32, ImageId, LoadOptions), u32>,
     /// The images of the program's modules.
     modules: HashMap<u64, ImageId>,
+    /// Images that were taken to be written, in this run.
+    copied: HashSet<ImageId>,
     unsaved: Vec<NewImage>,
     unsaved_bytes: u64,
     /// Images and parts that could not be written, and why the last one could not.
@@ -93,7 +97,9 @@ impl Notes {
         }
         let part = format!("{host}-{}-{started}{PART}", std::process::id());
         let day = u32::try_from(started / 86_400_000_000_000).unwrap_or(0);
-        Some(Self { folder: path, part, known, parts, day, noted: Mutex::default(), writing: Mutex::default() })
+        let images = fs::read_dir(path.join(IMAGES)).into_iter().flatten().flatten();
+        let kept = images.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+        Some(Self { folder: path, part, known, parts, kept, day, noted: Mutex::default(), writing: Mutex::default() })
     }
 
     /// The images that are to be loaded ahead, the newest first. Each that cannot be read costs a line.
@@ -127,17 +133,16 @@ impl Notes {
     /// The program is about to load an image into a context.
     pub fn loads(&self, context: u32, content: &[u8], options: &LoadOptions) -> ImageId {
         let id = ImageId::of(content);
-        let is_kept = self.known.images.contains_key(&id);
         let mut noted = lock(&self.noted);
-        let is_first = !is_kept && !noted.own.images.contains_key(&id);
         let time = noted.times.entry((context, id, options.clone())).or_default();
         *time = (*time + 1).min(MOST_AHEAD);
         let time = *time;
-        noted.own.loaded(id, options.clone(), time, self.day);
-        noted.is_new = true;
-        if is_first && noted.unsaved_bytes + id.bytes <= MOST_UNSAVED_BYTES {
+        noted.is_new |= noted.own.loaded(id, options.clone(), time, self.day);
+        let has_room = noted.unsaved_bytes + id.bytes <= MOST_UNSAVED_BYTES;
+        if has_room && !self.kept.contains(&id) && noted.copied.insert(id) {
             noted.unsaved_bytes += id.bytes;
             noted.unsaved.push((id, content.into()));
+            noted.is_new = true;
         }
         id
     }
@@ -151,8 +156,7 @@ impl Notes {
     pub fn uses(&self, module: u64, kernel: &str) {
         let mut noted = lock(&self.noted);
         if let Some(id) = noted.modules.get(&module).copied() {
-            noted.own.used(id, kernel);
-            noted.is_new = true;
+            noted.is_new |= noted.own.used(id, kernel);
         }
     }
 
@@ -377,6 +381,17 @@ mod tests {
         assert_eq!(parts_in(&folder.0).len(), 1);
         run(&folder.open(2 * DAY), b"code", "k");
         assert_eq!(parts_in(&folder.0).len(), 2, "another day");
+    }
+
+    #[test]
+    fn an_image_that_the_folder_has_lost_is_kept_again() {
+        let folder = Folder::new("lost");
+        run(&folder.open(DAY), b"code", "k");
+        fs::remove_dir_all(folder.0.join(IMAGES)).unwrap();
+        let next = folder.open(DAY + 1);
+        assert!(next.ahead().is_empty());
+        run(&next, b"code", "k");
+        assert_eq!(folder.open(DAY + 2).ahead().len(), 1);
     }
 
     #[test]

@@ -265,7 +265,8 @@ impl Running {
         self.seen()
     }
 
-    fn ends_within(&mut self, limit: Duration) -> bool {
+    /// Whether it ends in that time.
+    pub fn ends_within(&mut self, limit: Duration) -> bool {
         let mut waited = Waited::default();
         while self.runs() && waited.so_far() < limit {
             std::thread::sleep(POLL);

@@ -163,12 +163,8 @@ type Jobs = Vec<(String, bool, Running)>;
 /// All run beside each other. Those that hang are given two seconds more than those that end, of which one sleeps for two.
 fn end_or_hang(mut jobs: Jobs) {
     for (name, ends, running) in &mut jobs {
-        let mut patience = 600;
-        while *ends && running.runs() && patience > 0 {
-            std::thread::sleep(Duration::from_millis(50));
-            patience -= 1;
-        }
-        assert!(!*ends || !running.runs(), "{name} does not end: {}", running.stderr());
+        let ended = !*ends || running.ends_within(lazyguard_e2e::PATIENCE);
+        assert!(ended, "{name} does not end: {}", running.stderr());
     }
     std::thread::sleep(Duration::from_secs(2));
     for (name, ends, mut running) in jobs {
@@ -230,7 +226,7 @@ fn the_rank_with_the_fault_is_named() {
     for some in named().chunks(3) {
         let running: Vec<_> = some.iter().map(|(fault, options, _)| start_faulty(&work, fault, options)).collect();
         for ((fault, _, sentence), running) in some.iter().zip(running) {
-            let outcome = running.finish_within(Duration::from_secs(40));
+            let outcome = running.finish_within(lazyguard_e2e::PATIENCE);
             assert_eq!(outcome.code, Some(117), "{fault}: {outcome}");
             let said = report(&out_of(&work, fault));
             let first = said.lines().nth(2).unwrap_or_default();
