@@ -15,6 +15,7 @@ import contextlib
 import re
 import shlex
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -34,6 +35,9 @@ COMMAND_LIMIT_S = 30
 PAGE_LIMIT_S = 120
 # The time that a person who types takes until the next command.
 NEXT_COMMAND_S = 1.0
+# What a shell says of a command that SIGKILL has ended, and how long the killed program is waited for.
+KILLED = 128 + signal.SIGKILL
+GONE_WITHIN_S = 10
 SESSIONS_AT_A_TIME = 4
 LAUNCHERS = ("srun", "sbatch", "mpirun", "torchrun")
 # The CI system or launcher of this run itself must not matter.
@@ -249,15 +253,35 @@ class Session:
                 processes.kill_group(self.bash.pid)
                 return None, self.printed(out)
             time.sleep(0.01)
+        status = int(over.read_text())
         if command.rstrip().endswith("&"):
             time.sleep(NEXT_COMMAND_S)
-        return int(over.read_text()), self.printed(out)
+        elif status == KILLED:
+            self.wait_for_the_killed()
+        return status, self.printed(out)
+
+    def wait_for_the_killed(self):
+        """`timeout -s KILL` kills itself with its program, which may take a moment longer to go."""
+        deadline = time.monotonic() + GONE_WITHIN_S
+        while time.monotonic() < deadline and any(is_killed(process) for process in processes.of_session(self.bash.pid)):
+            time.sleep(0.02)
 
     def printed(self, out):
         """What was printed, with the names that the documentation uses for this machine's."""
         text = out.read_text(errors="replace") if out.exists() else ""
         text = text.replace(str(guard.LIBRARY.parent), "target/release")
         return text.replace(str(self.root) + "/", "").replace(str(ROOT) + "/", "").replace(socket.gethostname(), HOST)
+
+
+def is_killed(process):
+    """Whether SIGKILL has been sent to a process that is still there."""
+    try:
+        status = Path(f"/proc/{process}/status").read_text()
+    except OSError:
+        return False
+    pending = re.findall(r"^S[ih][gd]Pnd:\s*([0-9a-f]+)", status, re.M)
+    ends = re.search(r"^State:\s*[ZX]", status, re.M) is None
+    return ends and any(int(signals, 16) >> (signal.SIGKILL - 1) & 1 for signals in pending)
 
 
 def names_in_the_checkout():

@@ -46,6 +46,16 @@ def wait(process, deadline, stop):
                 return False
 
 
+def of_session(session):
+    """The processes of a session, but for its first."""
+    for entry in os.scandir("/proc"):
+        try:
+            if entry.name.isdigit() and int(entry.name) != session and os.getsid(int(entry.name)) == session:
+                yield int(entry.name)
+        except OSError:
+            continue
+
+
 def kill_group(group):
     try:
         os.killpg(group, signal.SIGKILL)

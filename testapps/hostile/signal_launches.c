@@ -22,6 +22,7 @@ int main(void) {
   struct itimerval timer = {{0, 1000}, {0, 1000}};
   const struct itimerval off = {{0, 0}, {0, 0}};
   struct timespec begin, now;
+  long elapsed_ms;
   job_begin(&j);
   CK(job_launch(&j, j.nothing, j.stream, NULL, NULL));
   memset(&action, 0, sizeof action);
@@ -33,7 +34,9 @@ int main(void) {
   do {
     for (int i = 0; i < 100; i++) CK(job_launch(&j, j.nothing, j.stream, NULL, NULL));
     clock_gettime(CLOCK_MONOTONIC, &now);
-  } while ((now.tv_sec - begin.tv_sec) * 1000 + (now.tv_nsec - begin.tv_nsec) / 1000000 < 500);
+    elapsed_ms = (now.tv_sec - begin.tv_sec) * 1000 + (now.tv_nsec - begin.tv_nsec) / 1000000;
+    /* On a busy machine the timer's signals come when the program does. */
+  } while (elapsed_ms < 500 || (atomic_load(&from_handler) <= 50 && elapsed_ms < 20000));
   EXPECT(setitimer(ITIMER_REAL, &off, NULL) == 0);
   CK(j.d.stream_synchronize(j.stream));
   printf("launches from the handler: %s\n", atomic_load(&from_handler) > 50 ? "many" : "too few");
