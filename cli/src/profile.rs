@@ -7,7 +7,7 @@ use crate::format::size;
 use crate::output::{say, write_line, Output};
 use crate::{Failure, Outcome};
 use lazyguard_core::api::counted;
-use lazyguard_core::profile::{ImageId, Profile, IMAGES, MOST_BYTES, PART};
+use lazyguard_core::profile::{is_part, ImageId, Profile, IMAGES, MOST_BYTES, PART};
 use lazyguard_core::report::demangle;
 use lazyguard_core::settings;
 use std::collections::HashSet;
@@ -73,18 +73,12 @@ impl Folder {
         for entry in fs::read_dir(path).map_err(failed)? {
             let entry = entry.map_err(failed)?;
             let (part, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
-            if !name.ends_with(PART) || name.starts_with('.') {
+            if !is_part(&name) {
                 continue;
             }
-            match files::read_in(path, &name)
-                .and_then(|bytes| Profile::parse(&bytes).map_err(|damage| io::Error::other(damage.to_string())))
-            {
-                Ok(one) => {
-                    found.known.merge(&one);
-                    found.parts.push(part);
-                }
-                // A process has made one of several parts.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            match found.known.take_part(files::read_in(path, &name)) {
+                Ok(true) => found.parts.push(part),
+                Ok(false) => {}
                 Err(error) => found.damaged.push(format!("{}: not a part of a profile: {error}", part.display())),
             }
         }
@@ -111,12 +105,7 @@ impl Folder {
     fn make_one_part(&self) -> io::Result<()> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
         let one = self.path.join(format!("merged-{}-{now}{PART}", std::process::id()));
-        let fresh = self.path.join(format!(".{}-{now}.new", std::process::id()));
-        let written = write(&fresh, self.known.text().as_bytes()).and_then(|()| fs::rename(&fresh, one));
-        if written.is_err() {
-            let _ = fs::remove_file(&fresh);
-        }
-        written?;
+        write_whole(&one, self.known.text().as_bytes())?;
         self.parts.iter().try_for_each(fs::remove_file)
     }
 
@@ -131,8 +120,15 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     files::read_in(path.parent().unwrap_or(Path::new(".")), &name)
 }
 
-fn write(path: &Path, content: &[u8]) -> io::Result<()> {
-    files::create_new_for_its_owner(path)?.write_all(content)
+/// Writes a file that no reader sees before it is whole.
+fn write_whole(path: &Path, content: &[u8]) -> io::Result<()> {
+    let fresh = path.with_file_name(format!(".{}.new", std::process::id()));
+    let mut file = files::create_new_for_its_owner(&fresh)?;
+    let written = file.write_all(content).and_then(|()| fs::rename(&fresh, path));
+    if written.is_err() {
+        let _ = fs::remove_file(&fresh);
+    }
+    written
 }
 
 /// Carries it out.
@@ -164,8 +160,7 @@ fn show(folder: &Folder, out: &mut Output<'_>) -> Outcome {
         let state = if kept.contains(&id) { "" } else { ", not kept" };
         write_line!(out, "{id}: last used on day {} since 1970{state}", image.day)?;
         for (options, most) in &image.loads {
-            let options: Vec<_> = options.all().iter().map(|(option, value)| format!("{option}={value}")).collect();
-            let with = if options.is_empty() { String::new() } else { format!(" with options {}", options.join(",")) };
+            let with = if options.all().is_empty() { String::new() } else { format!(" with options {options}") };
             write_line!(out, "  loaded {} in a context{with}", counted(u64::from(*most), "time"))?;
         }
         for kernel in &image.kernels {
@@ -206,8 +201,7 @@ fn merge(folders: &[PathBuf], out: &mut Output<'_>) -> Outcome {
             let Some(id) = id.filter(|id| !all.image(*id).exists()) else { continue };
             let content = read(&path).map_err(failed)?;
             if ImageId::of(&content) == id {
-                let fresh = into.join(IMAGES).join(format!(".{}.new", std::process::id()));
-                write(&fresh, &content).and_then(|()| fs::rename(&fresh, all.image(id))).map_err(failed)?;
+                write_whole(&all.image(id), &content).map_err(failed)?;
             }
         }
     }

@@ -38,6 +38,8 @@ NEXT_COMMAND_S = 1.0
 # What a shell says of a command that SIGKILL has ended, and how long the killed program is waited for.
 KILLED = 128 + signal.SIGKILL
 GONE_WITHIN_S = 10
+# Of the flags in proc(5)'s stat.
+PF_EXITING = 0x4
 SESSIONS_AT_A_TIME = 4
 LAUNCHERS = ("srun", "sbatch", "mpirun", "torchrun")
 # The CI system or launcher of this run itself must not matter.
@@ -274,14 +276,14 @@ class Session:
 
 
 def is_killed(process):
-    """Whether SIGKILL has been sent to a process that is still there."""
+    """Whether SIGKILL has been sent to a process that is still there, or it is ending."""
     try:
-        status = Path(f"/proc/{process}/status").read_text()
+        status, stat = (Path(f"/proc/{process}/{name}").read_text() for name in ("status", "stat"))
     except OSError:
         return False
-    pending = re.findall(r"^S[ih][gd]Pnd:\s*([0-9a-f]+)", status, re.M)
-    ends = re.search(r"^State:\s*[ZX]", status, re.M) is None
-    return ends and any(int(signals, 16) >> (signal.SIGKILL - 1) & 1 for signals in pending)
+    pending = re.findall(r"^(?:Sig|Shd)Pnd:\s*([0-9a-f]+)", status, re.M)
+    flags = int(stat.rsplit(")", 1)[1].split()[6])
+    return flags & PF_EXITING != 0 or any(int(signals, 16) >> (signal.SIGKILL - 1) & 1 for signals in pending)
 
 
 def names_in_the_checkout():

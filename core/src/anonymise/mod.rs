@@ -7,7 +7,7 @@
 //! | `written` | the copy, made with the library's own writer |
 //!
 //! The copy is made of what the reader understands, and no byte is copied as it lies: what the format does not know, and what lies in
-//! unused parts of the file, is not in it. Whoever adds a text to the format has to say here what becomes of it, or this does not compile.
+//! unused parts of the file, is not in it. A new kind of text does not compile before this module has a rule for it.
 //!
 //! Times, process and thread ids, numbers, addresses, handles and the ids of communicators stay: the ids are hashes, and by them the ranks of a
 //! job that were anonymised on several machines can still be compared.

@@ -89,7 +89,7 @@ fn pair(low: u32, high: u32) -> u64 {
 }
 
 fn facts(seen: &Facts, pseudonyms: &mut Pseudonyms) -> ProcessFacts {
-    // No `..` here and below: whoever adds a fact decides whether it stays.
+    // No `..` here and below: a new fact does not compile before it has a rule.
     let Facts {
         version: _,
         process,

@@ -1,7 +1,7 @@
 //! The profile of a program: what its runs have loaded, so that the next run loads it ahead.
 //!
 //! A profile is a folder that any number of processes share, at once and one after the other. Each process that learns something new
-//! writes a part of its own (`text`); nobody changes another's. What is known is the union of all parts. [`Profile::merge`] is
+//! writes a part of its own (`text`); no process changes the part of another. What is known is the union of all parts. [`Profile::merge`] is
 //! commutative, associative and idempotent: a part that is read twice, or a merged one beside those that it was made of, changes nothing. The
 //! bytes of images lie beside, by content ([`ImageId`]).
 //!
@@ -19,9 +19,16 @@ pub use image::{size_of, Head, ImageId, HEAD_BYTES};
 pub use text::Damage;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::io;
 
 /// How the names of parts end.
 pub const PART: &str = ".profile";
+
+/// Whether a file of the folder is a part, by its name. A hidden one is still being written.
+pub fn is_part(name: &str) -> bool {
+    name.ends_with(PART) && !name.starts_with('.')
+}
 
 /// The folder of the images in a profile.
 pub const IMAGES: &str = "images";
@@ -52,6 +59,14 @@ impl LoadOptions {
     /// Each with its value.
     pub fn all(&self) -> &[(i32, u64)] {
         &self.0
+    }
+}
+
+/// As in a part.
+impl fmt::Display for LoadOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all: Vec<_> = self.0.iter().map(|(option, value)| format!("{option}={value}")).collect();
+        f.write_str(if all.is_empty() { "-".to_owned() } else { all.join(",") }.as_str())
     }
 }
 
@@ -120,6 +135,16 @@ impl Profile {
         for (id, image) in &other.images {
             self.images.entry(*id).or_default().merge(image);
         }
+    }
+
+    /// Takes in a part as it was read. Returns `false` where it is gone: a process has made one of several parts.
+    pub fn take_part(&mut self, read: io::Result<Vec<u8>>) -> io::Result<bool> {
+        match read {
+            Ok(bytes) => self.merge(&Self::parse(&bytes).map_err(|damage| io::Error::other(damage.to_string()))?),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(error),
+        }
+        Ok(true)
     }
 
     /// Whether it knows something that `known` does not.

@@ -48,8 +48,6 @@ impl Profile {
         for (id, Image { day, loads, kernels }) in &self.images {
             let _ = writeln!(lines, "image\t{id}\t{day}");
             for (options, most) in loads {
-                let options: Vec<_> = options.all().iter().map(|(option, value)| format!("{option}={value}")).collect();
-                let options = if options.is_empty() { "-".to_owned() } else { options.join(",") };
                 let _ = writeln!(lines, "load\t{most}\t{options}");
             }
             for kernel in kernels {

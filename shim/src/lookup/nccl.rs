@@ -111,7 +111,7 @@ fn in_object(path: &CStr, name: &CStr) -> Option<*mut c_void> {
     }
     let found = dynamic_linker::real(handle, name);
     // The program may mean to unload the object.
-    // SAFETY: a handle of `dlopen`'s. The object is in use, by its caller or by whoever loaded it, and stays.
+    // SAFETY: a handle of `dlopen`'s. The object is in use, by its caller or by the code that loaded it, and stays.
     unsafe { libc::dlclose(handle) };
     Some(found)
 }

@@ -11,14 +11,14 @@ use crate::preload::ahead;
 use crate::runtime::door::{self, EXIT_PAUSES};
 use crate::runtime::{files, standard_error};
 use lazyguard_core::profile::{
-    Image, ImageId, LoadOptions, Profile, IMAGES, MOST_AHEAD, MOST_BYTES, MOST_IMAGE_BYTES, PART,
+    is_part, Image, ImageId, LoadOptions, Profile, IMAGES, MOST_AHEAD, MOST_BYTES, MOST_IMAGE_BYTES, PART,
 };
 use lazyguard_core::sync::lock;
 use std::collections::{HashMap, HashSet};
 use std::ffi::CString;
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, DirBuilder};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -83,15 +83,9 @@ impl Notes {
         let mut known = Profile::default();
         let mut parts = Vec::new();
         for part in parts_in(&path) {
-            match read(&part, MOST_PART_BYTES)
-                .and_then(|bytes| Profile::parse(&bytes).map_err(|damage| io::Error::other(damage.to_string())))
-            {
-                Ok(one) => {
-                    known.merge(&one);
-                    parts.push(part);
-                }
-                // Another process has replaced it by one for all.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            match known.take_part(read(&part, MOST_PART_BYTES)) {
+                Ok(true) => parts.push(part),
+                Ok(false) => {}
                 Err(error) => standard_error::line(&format!("{}: not a part of a profile: {error}", part.display())),
             }
         }
@@ -191,9 +185,14 @@ impl Notes {
     fn write(&self) {
         let Some((images, own)) = lock(&self.noted).take_news() else { return };
         // An image first: a part does not name what is not there.
-        for (id, content) in images {
-            let written = self.has_room(id).and_then(|()| self.keep(IMAGES, &id.to_string(), &content));
-            lock(&self.noted).count(written);
+        if !images.is_empty() {
+            let folder = self.folder.join(IMAGES);
+            let mut bytes = bytes_in(&folder);
+            for (id, content) in images {
+                let written = has_room(bytes + id.bytes).and_then(|()| self.keep(&folder, &id.to_string(), &content));
+                bytes += if written.is_ok() { id.bytes } else { 0 };
+                lock(&self.noted).count(written);
+            }
         }
         if !own.adds_to(&self.known) {
             return;
@@ -203,7 +202,7 @@ impl Notes {
         if many {
             part.merge(&self.known);
         }
-        let written = self.keep("", &self.part, part.text().as_bytes());
+        let written = self.keep(&self.folder, &self.part, part.text().as_bytes());
         if written.is_ok() && many {
             // All that they say is in this one.
             self.parts.iter().for_each(|part| drop(fs::remove_file(part)));
@@ -211,33 +210,12 @@ impl Notes {
         lock(&self.noted).count(written);
     }
 
-    /// Whether an image may be kept: all of them together have a bound.
-    fn has_room(&self, id: ImageId) -> io::Result<()> {
-        let kept = fs::read_dir(self.folder.join(IMAGES)).into_iter().flatten().flatten();
-        let bytes: u64 = kept.filter_map(|entry| Some(entry.metadata().ok()?.len())).sum();
-        match bytes + id.bytes <= MOST_BYTES {
-            true => Ok(()),
-            false => Err(io::Error::other("the images of the profile have no room (lazyguard profile prune)")),
-        }
-    }
-
     /// Writes a file that no reader sees before it is whole.
-    fn keep(&self, folder: &str, name: &str, content: &[u8]) -> io::Result<()> {
-        let folder = if folder.is_empty() { self.folder.clone() } else { self.folder.join(folder) };
-        if !folder.exists() {
-            DirBuilder::new().mode(0o700).recursive(true).create(&folder)?;
-        }
+    fn keep(&self, folder: &Path, name: &str, content: &[u8]) -> io::Result<()> {
+        make(folder)?;
         // Its own name: several processes may write one image at a time.
         let fresh = folder.join(format!(".{}.new", self.part));
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(true).mode(0o600);
-        let written = files::open_with(&fresh, &mut options, libc::O_NOFOLLOW)
-            .and_then(|mut file| file.write_all(content))
-            .and_then(|()| fs::rename(&fresh, folder.join(name)));
-        if written.is_err() {
-            let _ = fs::remove_file(&fresh);
-        }
-        written
+        files::replace(&folder.join(name), &fresh, 0o600, &mut |file| file.write_all(content))
     }
 }
 
@@ -265,10 +243,10 @@ impl Noted {
 
 /// One for each way in which the program loads it.
 fn images_of(image: &Image, content: &[u8]) -> Vec<ahead::Image> {
-    let kernels: Vec<_> = image.kernels.iter().filter_map(|name| CString::new(name.as_str()).ok()).collect();
     if has_a_heap(content) {
         return Vec::new();
     }
+    let kernels: Vec<_> = image.kernels.iter().filter_map(|name| CString::new(name.as_str()).ok()).collect();
     let of_load = |(options, most): (&LoadOptions, &u32)| ahead::Image {
         terminated: [content, b"\0"].concat().into(),
         options: options.clone(),
@@ -286,28 +264,41 @@ fn has_a_heap(content: &[u8]) -> bool {
 
 /// Whether a folder can be used; makes it, if it is not there.
 fn usable(path: &Path) -> io::Result<()> {
-    if !path.exists() {
-        DirBuilder::new().mode(0o700).recursive(true).create(path)?;
-    }
+    make(path)?;
     let about = fs::metadata(path)?;
-    match about.is_dir() && is_trusted(&about) {
+    match about.is_dir() && files::is_trusted(&about) {
         true => Ok(()),
         false if about.is_dir() => Err(io::Error::other("another user can write to it")),
         false => Err(io::Error::other("it is no folder")),
     }
 }
 
-/// Whether only this user or the superuser can have written it.
-fn is_trusted(about: &fs::Metadata) -> bool {
-    // SAFETY: takes no arguments and cannot fail.
-    let user = unsafe { libc::geteuid() };
-    [user, 0].contains(&about.uid()) && about.mode() & 0o022 == 0
+/// Makes a folder for this user, unless there is something.
+fn make(path: &Path) -> io::Result<()> {
+    match path.exists() {
+        true => Ok(()),
+        false => DirBuilder::new().mode(0o700).recursive(true).create(path),
+    }
+}
+
+/// How much the files of a folder have.
+fn bytes_in(folder: &Path) -> u64 {
+    let files = fs::read_dir(folder).into_iter().flatten().flatten();
+    files.filter_map(|entry| Some(entry.metadata().ok()?.len())).sum()
+}
+
+/// Whether the images may take so many bytes, all together.
+fn has_room(bytes: u64) -> io::Result<()> {
+    match bytes <= MOST_BYTES {
+        true => Ok(()),
+        false => Err(io::Error::other("the images of the profile have no room (lazyguard profile prune)")),
+    }
 }
 
 fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let file = files::open_unlinked(path)?;
     let about = file.metadata()?;
-    if !is_trusted(&about) {
+    if !files::is_trusted(&about) {
         return Err(io::Error::other("another user can write it"));
     }
     if about.len() > most {
@@ -320,11 +311,8 @@ fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 
 fn parts_in(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let is_part = |path: &PathBuf| {
-        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        name.ends_with(PART) && !name.starts_with('.')
-    };
-    let mut parts: Vec<_> = entries.map(|entry| entry.path()).filter(is_part).collect();
+    let parts = entries.filter(|entry| is_part(&entry.file_name().to_string_lossy()));
+    let mut parts: Vec<_> = parts.map(|entry| entry.path()).collect();
     parts.sort_unstable();
     parts.truncate(MOST_PARTS);
     parts

@@ -150,16 +150,7 @@ impl RunFolder {
 
     /// The same with what `write` writes.
     pub fn replace_by(&self, name: &str, write: &mut dyn FnMut(&mut File) -> io::Result<()>) -> io::Result<()> {
-        let fresh = self.path.join(format!(".{name}.new"));
-        let mut file = files::rewrite(&fresh)?;
-        let written = write(&mut file);
-        drop(file);
-        let replaced = written.and_then(|()| fs::rename(&fresh, self.path.join(name)));
-        if replaced.is_err() {
-            // No incomplete file is left.
-            let _ = fs::remove_file(&fresh);
-        }
-        replaced
+        files::replace(&self.path.join(name), &self.path.join(format!(".{name}.new")), 0o666, write)
     }
 
     /// Whether it is where the user wants it.

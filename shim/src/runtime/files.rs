@@ -7,7 +7,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 /// Opens a file to read it; where the path is a link, what it leads to.
@@ -21,8 +21,8 @@ pub fn open_unlinked(path: &Path) -> io::Result<File> {
 }
 
 /// Opens a file to write it anew, which may be there already, as no link.
-pub fn rewrite(path: &Path) -> io::Result<File> {
-    open_with(path, OpenOptions::new().write(true).create(true).truncate(true), libc::O_NOFOLLOW)
+fn rewrite(path: &Path, mode: u32) -> io::Result<File> {
+    open_with(path, OpenOptions::new().write(true).create(true).truncate(true).mode(mode), libc::O_NOFOLLOW)
 }
 
 /// Whether the path is a regular file or missing: a library that opens it does not block then.
@@ -43,6 +43,31 @@ pub fn open_with(path: &Path, options: &mut OpenOptions, flags: i32) -> io::Resu
     }
 }
 
+/// Writes a file that no reader sees before it is whole: under another name, `fresh`, in the same folder, from which it is renamed.
+pub fn replace(
+    to: &Path,
+    fresh: &Path,
+    mode: u32,
+    write: &mut dyn FnMut(&mut File) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut file = rewrite(fresh, mode)?;
+    let written = write(&mut file);
+    drop(file);
+    let replaced = written.and_then(|()| fs::rename(fresh, to));
+    if replaced.is_err() {
+        // No incomplete file is left.
+        let _ = fs::remove_file(fresh);
+    }
+    replaced
+}
+
+/// Whether only this user or the superuser can have written a file or a folder.
+pub fn is_trusted(about: &fs::Metadata) -> bool {
+    // SAFETY: takes no arguments and cannot fail.
+    let user = unsafe { libc::geteuid() };
+    [user, 0].contains(&about.uid()) && about.mode() & 0o022 == 0
+}
+
 fn no_file() -> io::Error {
     io::Error::other("something that is no file is in the way")
 }
@@ -57,15 +82,15 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("lazyguard-shim-files-{}", std::process::id()));
         fs::create_dir(&folder).unwrap();
         let (file, fifo, link) = (folder.join("file"), folder.join("fifo"), folder.join("link"));
-        rewrite(&file).unwrap().write_all(b"text").unwrap();
+        rewrite(&file, 0o666).unwrap().write_all(b"text").unwrap();
         std::os::unix::fs::symlink(&file, &link).unwrap();
         assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
         assert!(open(&file).is_ok() && open(&link).is_ok() && open_unlinked(&file).is_ok());
         assert!(open("/proc/self/exe").is_ok() && open("/proc/self/maps").is_ok());
-        assert!(open_unlinked(&link).is_err() && rewrite(&link).is_err());
+        assert!(open_unlinked(&link).is_err() && rewrite(&link, 0o666).is_err());
         for path in [&fifo, Path::new("/dev/null"), &folder] {
             assert!(
-                open(path).is_err() && open_unlinked(path).is_err() && rewrite(path).is_err(),
+                open(path).is_err() && open_unlinked(path).is_err() && rewrite(path, 0o666).is_err(),
                 "{}",
                 path.display()
             );
