@@ -34,10 +34,11 @@ def free_port():
 
 
 def job(path):
-    """A shell that starts all ranks and waits for them."""
+    """A shell that starts all ranks, waits for them, and fails where one does."""
     python, program = shlex.quote(sys.executable), shlex.quote(str(path))
-    start = f"for rank in $(seq 0 {RANKS - 1}); do RANK=$rank LOCAL_RANK=$rank {python} {program} & done; wait"
-    return ["sh", "-c", f"export WORLD_SIZE={RANKS} MASTER_ADDR=127.0.0.1 MASTER_PORT={free_port()} NCCL_NVLS_ENABLE=0; {start}"]
+    start = f"for rank in $(seq 0 {RANKS - 1}); do RANK=$rank LOCAL_RANK=$rank {python} {program} & pids=\"$pids $!\"; done"
+    wait = "for pid in $pids; do wait $pid || failed=1; done; exit ${failed:-0}"
+    return ["sh", "-c", f"export WORLD_SIZE={RANKS} MASTER_ADDR=127.0.0.1 MASTER_PORT={free_port()} NCCL_NVLS_ENABLE=0; {start}; {wait}"]
 
 
 def without_names(sentence):

@@ -75,6 +75,14 @@ class TheJudgement(unittest.TestCase):
                                  ([verdict("LG201", function="spin")], 1), ([{"code": "LG202", "sentence": "It waits.", "culprits": []}], 1), ([], 1)):
             self.assertEqual(len(frameworks.faults_of_verdict(program, verdicts)[0]), faults, verdicts)
 
+    def test_a_job_fails_where_one_of_its_ranks_does(self):
+        for failing, status in (("7", 0), ("1", 1), ("0", 1)):
+            with checks.Scratch() as scratch:
+                path = scratch.path / "a.py"
+                path.write_text(f"import os, sys\nprint(os.environ['RANK'])\nsys.exit(3 if os.environ['RANK'] == '{failing}' else 0)\n")
+                outcome = scratch.run(ranks.job(path), dict(os.environ), 30)
+            self.assertEqual((outcome.code, sorted(outcome.stdout.split())), (status, ["0", "1"]))
+
     def ended(self, script, **guarded):
         """The verdict on this program, where a run with the guard has these variables besides."""
         with tempfile.TemporaryDirectory() as folder:
