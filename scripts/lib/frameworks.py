@@ -9,6 +9,7 @@ lines of each say what it does, and what is expected of it:
     # blame: REGEX          of a job of ranks that hangs: how the sentence about the ranks begins; names of communicators are left out
     # needs: cupy jax       the packages without which it is not tried; `torch` where it is not stated
     # hang-after: 20s       the guard's threshold, where it is not that of the others
+    # with-profile: completes   it hangs because something is loaded and for no other reason: scripts/lib/profiles.py
 
 Must not: know of one program by its name.
 """
@@ -35,12 +36,12 @@ HANGING_AT_A_TIME, ENDING_AT_A_TIME = 6, 3
 ROUNDS = 2
 CACHES = ("CUDA_CACHE_PATH", "TRITON_CACHE_DIR", "CUPY_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR")
 
-Program = namedtuple("Program", "path code culprit blame needs hang_after")
+Program = namedtuple("Program", "path code culprit blame needs hang_after completes_with_profile")
 
 
 def stated(path, text):
     """The program with the statements of its first lines; ValueError where they cannot be meant so."""
-    known = {"code": None, "culprit": None, "blame": None, "needs": "torch", "hang-after": HANG_AFTER}
+    known = {"code": None, "culprit": None, "blame": None, "needs": "torch", "hang-after": HANG_AFTER, "with-profile": None}
     for line in text.splitlines():
         if not line.startswith("#"):
             break
@@ -56,7 +57,9 @@ def stated(path, text):
         raise ValueError(f"{path.name}: a program that hangs states a culprit or a rank to blame, and no other one does")
     for regex in named:
         re.compile(regex)
-    return Program(path, known["code"], known["culprit"], known["blame"], known["needs"].split(), known["hang-after"])
+    if known["with-profile"] not in (None, "completes") or known["with-profile"] and known["code"] == "none":
+        raise ValueError(f"{path.name}: `with-profile` is `completes`, of a program that hangs")
+    return Program(path, known["code"], known["culprit"], known["blame"], known["needs"].split(), known["hang-after"], known["with-profile"] is not None)
 
 
 def programs(folder):
@@ -83,24 +86,29 @@ def of_text(outcome):
     return f"{ended}, {outcome.seconds:.1f} s"
 
 
+GuardedRun = namedtuple("GuardedRun", "outcome report faults")
 Hang = namedtuple("Hang", "outcome report text faults")
 
 
+def under_run(command, hang_after, out, environment, scratch):
+    """The command under `lazyguard run`, which ends it once it hangs, and the report of the run, which is in the folder `out`."""
+    options = ["--out", out, "--keep", "--hang-after", hang_after, "--on-hang", "kill", "--timeout", "75s"]
+    outcome = scratch.run([guard.COMMAND, "run", *options, "--", *command], environment, LIMIT_S)
+    report = scratch.run([guard.COMMAND, "report", "--format", "json", out], guard.clean_environment(), LIMIT_S)
+    try:
+        return GuardedRun(outcome, json.loads(report.stdout), [])
+    except ValueError:
+        return GuardedRun(outcome, {"processes": []}, [report.stderr[-500:]])
+
+
 def hang(program, command, keep, judge):
-    """The program under `lazyguard run`, which ends it once it hangs, and the report of its run; its recordings are kept in the folder
-    `keep`, if there is one."""
+    """The program under `lazyguard run`, and what is said of it; its recordings are kept in the folder `keep`, if there is one."""
     with Scratch() as scratch:
         out = scratch.path / "run"
-        options = ["--out", out, "--keep", "--hang-after", program.hang_after, "--on-hang", "kill", "--timeout", "75s"]
-        environment = with_own_caches(guard.clean_environment(), scratch)
-        outcome = scratch.run([guard.COMMAND, "run", *options, "--", *command], environment, LIMIT_S)
-        report = scratch.run([guard.COMMAND, "report", "--format", "json", out], guard.clean_environment(), LIMIT_S)
+        seen = under_run(command, program.hang_after, out, with_own_caches(guard.clean_environment(), scratch), scratch)
         text = scratch.run([guard.COMMAND, "report", out], guard.clean_environment(), LIMIT_S)
         faults = recordings.keep(program, out, keep, scratch, judge) if keep else []
-    try:
-        return Hang(outcome, json.loads(report.stdout), text.stdout, faults)
-    except ValueError:
-        return Hang(outcome, {"processes": []}, text.stdout, [*faults, report.stderr[-500:]])
+    return Hang(seen.outcome, seen.report, text.stdout, faults + seen.faults)
 
 
 def first_verdicts(report):
@@ -192,7 +200,7 @@ def each(chosen, check_one, at_a_time, progress):
     """The rows and data of these programs: first of those that hang, so many at a time, then of those that end."""
     def one(program):
         row, about = check_one(program)
-        progress(f"{row.what}: {row.verdict}" + ("" if row.verdict == "PASS" else f" ({row.third})"))
+        progress(f"{row.what}: {row.verdict}" + ("" if row.verdict == "PASS" else f" ({row[-2]})"))
         return row, about
 
     results = []
@@ -209,16 +217,17 @@ def absent(packages):
         return scratch.run([sys.executable, "-c", question, *packages], guard.bare(), LIMIT_S).stdout.split()
 
 
+def lacking(programs):
+    """What those of the programs lack that cannot be tried on this machine, by program."""
+    missing = absent(sorted({package for program in programs for package in program.needs}))
+    lacks = {program.path.stem: [package for package in program.needs if package in missing] for program in programs}
+    return {name: f"no {', '.join(packages)} on this machine" for name, packages in lacks.items() if packages}
+
+
 def check(progress, wanted=None, keep=None):
     chosen = chosen_of(programs(SOURCES), wanted)
-    lacking = absent(sorted({package for program in chosen for package in program.needs}))
-    found, rows = [], []
-    for program in chosen:
-        missing = [package for package in program.needs if package in lacking]
-        if missing:
-            rows.append(Row(f"frameworks: {program.path.stem}", "", "", f"no {', '.join(missing)} on this machine", "SKIP"))
-        else:
-            found.append(program)
-
+    lacks = lacking(chosen)
+    rows = [Row(f"frameworks: {name}", "", "", what, "SKIP") for name, what in lacks.items()]
+    found = [program for program in chosen if program.path.stem not in lacks]
     done, data = each(found, lambda program: check_one(program, keep), (HANGING_AT_A_TIME, ENDING_AT_A_TIME), progress)
     return sorted(rows + done), data

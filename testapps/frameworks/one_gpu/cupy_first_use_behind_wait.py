@@ -2,6 +2,7 @@
 # code: LG202
 # culprit: cuStreamWaitValue32(_v2)?
 # needs: cupy
+# with-profile: completes
 import cupy
 import persistent
 

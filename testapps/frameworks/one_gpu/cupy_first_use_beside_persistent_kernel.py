@@ -2,6 +2,7 @@
 # code: LG202
 # culprit: spin_until
 # needs: cupy
+# with-profile: completes
 import cupy
 import numpy
 

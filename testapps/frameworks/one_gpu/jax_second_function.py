@@ -2,6 +2,7 @@
 # code: LG202
 # culprit: spin_until
 # needs: jax
+# with-profile: completes
 import os
 
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")

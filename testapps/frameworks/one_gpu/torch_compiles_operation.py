@@ -1,6 +1,7 @@
 # PyTorch compiles an operation when it is first used (bessel_j0 has no machine code in it), while a persistent kernel runs.
 # code: LG202
 # culprit: spin_until
+# with-profile: completes
 import persistent
 import torch
 

@@ -1,6 +1,7 @@
 # PyTorch uses an operation for the first time while a persistent kernel runs, which is ended only after that.
 # code: LG202
 # culprit: spin_until
+# with-profile: completes
 import persistent
 import torch
 

@@ -2,6 +2,7 @@
 # code: LG202
 # culprit: wait_for_flag
 # needs: torch triton
+# with-profile: completes
 import torch
 import triton
 import triton.language as tl
