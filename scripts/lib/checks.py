@@ -30,6 +30,7 @@ PAIRS = 5
 LAUNCH_PAIRS = 15
 EAGER_RUNS = 2
 TORCH_LIMIT_S = 90.0
+TORCH_CHECK = [sys.executable, ROOT / "scripts" / "gpu" / "torch_check.py"]
 MOST_COLD_START_RATIO = 1.1
 MOST_MEMORY_RATIO = 1.1
 MOST_ADDED_LAUNCH_NS = 30.0
@@ -220,11 +221,12 @@ def launches(simulated):
 
 def torch_run(environment):
     with Scratch() as scratch:
-        outcome = scratch.run([sys.executable, str(ROOT / "scripts" / "gpu" / "torch_check.py")], environment, TORCH_LIMIT_S)
+        outcome = scratch.run(TORCH_CHECK, environment, TORCH_LIMIT_S)
     lines = outcome.stdout.strip().splitlines()
     try:
-        data = json.loads(lines[-1])
-    except (IndexError, ValueError):
+        # Said on stderr by the guard alone, or by both.
+        data = {**json.loads(lines[-1]), "stderr": outcome.stderr[-1000:]}
+    except (IndexError, ValueError, TypeError):
         data = None
     return (data if outcome.code == 0 else None), outcome
 
@@ -250,8 +252,6 @@ def torch():
             data, outcome = torch_run(environment)
             if data is None:
                 return [Row("PyTorch", "", "", f"{name}: {describe(outcome)}", "FAIL")], {"failed": as_data(outcome)}
-            # Said on stderr by the guard alone, or by both.
-            data["stderr"] = outcome.stderr[-1000:]
             found[name].append(data)
     rows = [torch_results_row(found)]
     rows += [torch_figure_row("PyTorch cold start", "s", "cold_start_s", MOST_COLD_START_RATIO, found, "{:.2f}"),

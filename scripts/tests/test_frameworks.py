@@ -13,6 +13,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "lib"))
 
 import checks  # noqa: E402
 import frameworks  # noqa: E402
+import processes  # noqa: E402
+import profiles  # noqa: E402
 import ranks  # noqa: E402
 import recordings  # noqa: E402
 
@@ -22,13 +24,15 @@ PATH = Path("a.py")
 class TheStatements(unittest.TestCase):
     def test_they_are_in_the_first_lines_and_regular_expressions(self):
         text = "# Sleeps, and: waits.\n# code: LG202\n# culprit: spin.*\n# needs: jax cupy\n# hang-after: 20s\nimport jax\n# code: LG203\n"
-        self.assertEqual(frameworks.stated(PATH, text), frameworks.Program(PATH, "LG202", "spin.*", None, ["jax", "cupy"], "20s"))
+        self.assertEqual(frameworks.stated(PATH, text), frameworks.Program(PATH, "LG202", "spin.*", None, ["jax", "cupy"], "20s", False))
         ends = frameworks.stated(PATH, "# Trains.\n# code: none\n")
         self.assertEqual((ends.code, ends.culprit, ends.blame, ends.needs), ("none", None, None, ["torch"]))
+        self.assertTrue(frameworks.stated(PATH, "# code: LG202\n# culprit: spin\n# with-profile: completes\n").completes_with_profile)
 
     def test_what_cannot_be_meant_so_is_refused(self):
         for text in ("# No code.\n", "# code: LG999\n# culprit: a\n", "# code: LG202\n", "# code: none\n# blame: rank 1\n",
-                     "# code: LG202\n# culprit: a\n# blame: b\n", "# code: LG202\n# cluprit: a\n", ""):
+                     "# code: LG202\n# culprit: a\n# blame: b\n", "# code: LG202\n# cluprit: a\n", "",
+                     "# code: LG202\n# culprit: a\n# with-profile: hangs\n", "# code: none\n# with-profile: completes\n"):
             with self.assertRaises(ValueError, msg=text):
                 frameworks.stated(PATH, text)
         with self.assertRaises(re.error):
@@ -41,6 +45,9 @@ class TheStatements(unittest.TestCase):
         hang = sum(program.code != "none" for program in [*of_one.values(), *of_two.values()])
         self.assertGreaterEqual(hang, 16)
         self.assertGreaterEqual(len(of_one) + len(of_two) - hang, 8)
+        with_profile = profiles.programs().values()
+        self.assertEqual({program.code for program in with_profile}, {"LG202"})
+        self.assertTrue(any(program.blame for program in with_profile) and any(program.culprit for program in with_profile))
 
     def test_a_line_that_a_rank_is_said_to_be_at_is_one_where_it_waits(self):
         checked = 0
@@ -231,6 +238,80 @@ class TheKeptRecordings(unittest.TestCase):
                 self.assertTrue(not program.blame or any(expected["ranks"][name] for name in recordings.OF_RANKS), run)
             else:
                 self.assertNotEqual(expected["code"], program.code, run)
+
+
+# In place of the command: a run hangs unless it finds as many notes of others in the profile, and their cache.
+LEARNS = """#!{python}
+import json, os, pathlib, sys
+if sys.argv[1] == "report":
+    print(pathlib.Path(sys.argv[-1]).read_text())
+    sys.exit()
+profile, cache = pathlib.Path(os.environ["LAZYGUARD_PROFILE"]), pathlib.Path(os.environ["TRITON_CACHE_DIR"])
+assert profile.stat().st_mode & 0o777 == 0o700
+notes = len(list(profile.iterdir()))
+run = {{"preload": {{"modules_ahead": notes, "modules_handed_over": notes}}}}
+pathlib.Path(sys.argv[sys.argv.index("--out") + 1]).write_text(json.dumps({{"processes": [{{"hang": None, "run": run}}]}}))
+if notes == {after} and (not notes or cache.is_dir()):
+    print("a result")
+    sys.exit()
+cache.mkdir(exist_ok=True)
+(profile / str(notes)).write_text("")
+sys.exit(117)
+"""
+
+
+class TheProfiles(unittest.TestCase):
+    HANGS, ENDS = processes.Outcome(None, 25.0, "", ""), processes.Outcome(0, 3.0, "b\na\n", "")
+    REPORT = {"processes": [{"hang": None}]}
+
+    def runs(self, *outcomes, report=None):
+        return [frameworks.GuardedRun(outcome, report or self.REPORT, []) for outcome in outcomes]
+
+    def learned(self, after):
+        """The runs of a program that completes once so many runs have left something."""
+        with checks.Scratch() as scratch:
+            command = scratch.path / "lazyguard"
+            command.write_text(LEARNS.format(python=sys.executable, after=after))
+            command.chmod(0o700)
+            with mock.patch.object(profiles.guard, "COMMAND", command):
+                return profiles.until_it_completes(lambda: ["program"], "2s")
+
+    def test_runs_share_a_profile_and_caches_until_one_completes(self):
+        for after, exits in ((0, [0]), (2, [117, 117, 0]), (9, [117] * 5)):
+            self.assertEqual([run.outcome.code for run in self.learned(after)], exits)
+
+    def test_the_row_says_in_which_run_it_completes_and_what_was_handed_over(self):
+        program = frameworks.stated(PATH, "# code: LG202\n# culprit: spin\n")
+        row, data = profiles.judged(program, self.HANGS, self.HANGS, self.learned(2))
+        self.assertRegex(row.later, r"^completes in run 3, \d+\.\d s: 2 of 2 modules, 0 of 0 libraries handed over$")
+        self.assertEqual((row.what, row.bare, row.eager, row.verdict), ("a", "hangs (25 s)", "hangs (25 s)", "PASS"))
+        self.assertEqual([run["modules_ahead"] for run in data["runs"]], [0, 1, 2])
+
+    def test_what_was_handed_over_is_summed_and_what_a_build_does_not_say_is_none(self):
+        process = lambda **preload: {"run": {"preload": preload}}
+        report = {"processes": [process(modules_ahead=2, modules_handed_over=1), process(modules_ahead=3, libraries_ahead=4, libraries_handed_over=4), {"run": None}]}
+        self.assertEqual(profiles.handed_over(report),
+                         {"modules_ahead": 5, "modules_handed_over": 1, "libraries_ahead": 4, "libraries_handed_over": 4})
+
+    def test_a_program_passes_that_hangs_bare_and_completes_with_what_it_prints_with_eager(self):
+        hung, crashed = processes.Outcome(117, 9.0, "", ""), processes.Outcome(1, 2.0, "", "")
+        said = {"processes": [{"hang": {"verdicts": [{"code": "LG202"}]}}]}
+        self.assertEqual(profiles.faults_of(self.HANGS, self.HANGS, self.runs(hung, self.ENDS)), [])
+        self.assertEqual(profiles.faults_of(self.HANGS, self.ENDS._replace(stdout="a\nb\n"), self.runs(self.ENDS)), [])
+        for bare, eager, seen in ((self.ENDS, self.HANGS, self.runs(self.ENDS)), (crashed, self.HANGS, self.runs(self.ENDS)),
+                                  (self.HANGS, self.HANGS, self.runs(*[hung] * 5)), (self.HANGS, self.HANGS, self.runs(crashed, self.ENDS)),
+                                  (self.HANGS, self.ENDS._replace(stdout="a\n"), self.runs(self.ENDS)),
+                                  (self.HANGS, self.HANGS, self.runs(self.ENDS, report=said))):
+            self.assertEqual(len(profiles.faults_of(bare, eager, seen)), 1, (bare, eager, seen))
+
+    def test_a_cold_start_is_as_promised_up_to_two_percent_and_one_for_writing(self):
+        def verdict(guard, writing, profile):
+            figures = {"bare": (100, 200), "guard": guard, "writing": writing, "profile": profile}
+            return profiles.figure_row("PyTorch", "s", "{:.1f} s", {mode: [{"s": s} for s in of_mode] for mode, of_mode in figures.items()})
+        row = verdict((110, 220), (111, 222), (102, 204))
+        self.assertEqual((row.verdict, row.bare, row.later), ("PASS", "150.0 s", "153.0 s, x1.020 (1.02 to 1.02) of bare"))
+        self.assertEqual(verdict((110, 220), (111, 222), (103, 206)).verdict, "MISS")
+        self.assertEqual(verdict((110, 220), (112, 224), (102, 204)).verdict, "MISS")
 
 
 if __name__ == "__main__":

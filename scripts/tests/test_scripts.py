@@ -449,6 +449,17 @@ class TheResultsPage(Folder):
         self.assertEqual(page.read_text().count("| a | exit 117, 9.0 s | LG202 k | PASS |\n"), 2)
         self.assertNotIn("2026-03-04", page.read_text())
 
+    def test_what_profiles_do_is_a_table_with_all_its_columns(self):
+        page = self.write("RESULTS.md", "# Results\n")
+        report = {**self.REPORT, "command": "scripts/gpu-check --profiles", "profiles": {"programs": [], "cold_start": None},
+                  "header": ["check", "bare", "EAGER", "first", "later", "result"], "table": [["a", "hangs (25 s)", "ok 9.00 s", "exit 117, 9.0 s", "completes in run 2", "PASS"]]}
+        del report["no_harm"]
+        self.assertEqual(self.results({**report, "command": report["command"] + " --programs a"}, page).returncode, 1)
+        self.assertEqual(self.results(report, page).returncode, 0)
+        self.assertIn("## Programs that hang in a load, and the profile of their runs: NVIDIA X1, driver 580.1\n\n| check | bare | EAGER | first | later | result |\n", page.read_text())
+        self.assertIn("| a | hangs (25 s) | ok 9.00 s | exit 117, 9.0 s | completes in run 2 | PASS |\n", page.read_text())
+        self.assertTrue((page.parent / "results" / "gpu-check-profiles-nvidia-x1-580.1.json").is_file())
+
     def test_what_is_no_result_of_a_card_is_refused(self):
         page = self.write("RESULTS.md", "# Results\n")
         partial = {key: value for key, value in self.REPORT.items() if key != "no_harm"}

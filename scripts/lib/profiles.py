@@ -1,0 +1,178 @@
+"""Does a profile make the next run of a program safe that hangs because something is loaded, and what does a profile cost?
+
+The programs of testapps/frameworks that state `# with-profile: completes` run bare, with CUDA_MODULE_LOADING=EAGER, and then guarded, again and
+again with one profile, until a run completes. PyTorch's cold start is measured bare, guarded, with a profile, and with an empty one.
+
+Must not: call it a success that a program ended which does not hang bare, or that it printed something else.
+"""
+
+import random
+import shutil
+import statistics
+import sys
+from collections import namedtuple
+
+import checks
+import frameworks
+import guard
+import ranks
+from checks import Scratch, as_data, describe, judge
+from frameworks import of_text
+
+Row = namedtuple("Row", "what bare eager first later verdict")
+HEADER = Row("check", "bare", "EAGER", "guard, first run", "guard, with the profile of the runs before", "result")
+MOST_RUNS = 5
+AT_A_TIME = 5
+# What has not ended by then hangs, bare and with EAGER: most of the time is the import of a framework; two ranks start NCCL as well.
+LIMITS_S, LIMITS_OF_RANKS_S = (25.0, 35.0), (35.0, 45.0)
+COUNTS = ("modules_ahead", "modules_handed_over", "libraries_ahead", "libraries_handed_over")
+ROUNDS = 8
+# writing: the profile is empty, as in a first run.
+MODES = ("bare", "guard", "writing", "profile")
+MOST_RATIO = 1.02
+MOST_ADDED_BY_WRITING = 1.01
+
+
+def new_profile(folder):
+    folder.mkdir(mode=0o700)
+    return folder
+
+
+def unguarded(command, loading, limit_s):
+    with Scratch() as scratch:
+        return scratch.run(command, frameworks.with_own_caches(guard.bare(loading), scratch), limit_s)
+
+
+def until_it_completes(command, hang_after):
+    """Guarded runs with one profile until one ends with status 0. They share their compilation caches as well, as those of a user do."""
+    seen = []
+    with Scratch() as scratch:
+        settings = {"LAZYGUARD_PROFILE": str(new_profile(scratch.path / "profile"))}
+        environment = frameworks.with_own_caches({**guard.clean_environment(), **settings}, scratch)
+        while len(seen) < MOST_RUNS and not (seen and seen[-1].outcome.code == 0):
+            seen.append(frameworks.under_run(command(), hang_after, scratch.path / f"run{len(seen)}", environment, scratch))
+    return seen
+
+
+def handed_over(report):
+    """What the profile has loaded ahead in the processes of a run, and what of it they have got."""
+    preloads = [(process.get("run") or {}).get("preload") or {} for process in report["processes"]]
+    return {name: sum(preload.get(name, 0) for preload in preloads) for name in COUNTS}
+
+
+def faults_of(bare, eager, seen):
+    """What is not as a program states it that completes with a profile."""
+    faults = [] if bare.code is None else [f"bare it does not hang: {of_text(bare)}"]
+    *before, last = seen
+    faults += [f"run {number}: {of_text(run.outcome)}" for number, run in enumerate(before, 1) if run.outcome.code != frameworks.OF_A_HANG]
+    if last.outcome.code != 0:
+        faults.append(f"run {len(seen)}: {of_text(last.outcome)}")
+    else:
+        faults += frameworks.says_nothing(last.report)[1]
+        if eager.code == 0 and sorted(eager.stdout.splitlines()) != sorted(last.outcome.stdout.splitlines()):
+            faults.append("prints something else than with EAGER")
+    return faults + [fault for run in seen for fault in run.faults]
+
+
+def in_words(counts):
+    return ", ".join(f"{counts[f'{what}_handed_over']} of {counts[f'{what}_ahead']} {what}" for what in ("modules", "libraries")) + " handed over"
+
+
+def judged(program, bare, eager, seen):
+    faults = faults_of(bare, eager, seen)
+    counts = [handed_over(run.report) for run in seen]
+    runs = [{"exit": run.outcome.code, "seconds": round(run.outcome.seconds, 1), **count} for run, count in zip(seen, counts)]
+    later = "; ".join(faults) or f"completes in run {len(seen)}, {seen[-1].outcome.seconds:.1f} s: {in_words(counts[-1])}"
+    data = {"program": program.path.stem, "bare": describe(bare), "eager": describe(eager), "runs": runs}
+    if faults:
+        data.update(faults=faults, outcomes=[as_data(outcome) for outcome in (bare, eager, *(run.outcome for run in seen))])
+    return Row(program.path.stem, describe(bare), describe(eager), of_text(seen[0].outcome), later, judge(not faults)), data
+
+
+def check_one(program):
+    # A job of ranks states which one is to blame.
+    command = (lambda: ranks.job(program.path)) if program.blame else (lambda: [sys.executable, program.path])
+    limits = LIMITS_OF_RANKS_S if program.blame else LIMITS_S
+    bare, eager = (unguarded(command(), loading, limit_s) for loading, limit_s in zip(("LAZY", "EAGER"), limits))
+    return judged(program, bare, eager, until_it_completes(command, program.hang_after))
+
+
+def taught(profile, scratch):
+    """Two runs of PyTorch's cold start that fill a profile."""
+    environment = {**guard.clean_environment(), "LAZYGUARD_PROFILE": str(profile)}
+    return [frameworks.under_run(checks.TORCH_CHECK, frameworks.HANG_AFTER, scratch.path / f"run{number}", environment, scratch) for number in range(2)]
+
+
+def measured(mode, profile):
+    """One cold start; with a copy of the profile, as each of these runs may add to it."""
+    if mode in ("bare", "guard"):
+        return checks.torch_run(guard.bare("LAZY") if mode == "bare" else guard.guarded())
+    with Scratch() as scratch:
+        own = scratch.path / "profile"
+        shutil.copytree(profile, own) if mode == "profile" else new_profile(own)
+        return checks.torch_run(guard.guarded(PROFILE=str(own)))
+
+
+def cold_start(progress):
+    if not checks.torch_is_there():
+        return [Row("PyTorch cold start", "", "", "", "no torch on this machine", "SKIP")], None
+    failed = lambda outcome: ([Row("PyTorch cold start", "", "", "", describe(outcome), "FAIL")], {"failed": as_data(outcome)})
+    found = {mode: [] for mode in MODES}
+    with Scratch() as scratch:
+        profile = new_profile(scratch.path / "profile")
+        runs = taught(profile, scratch)
+        for run in runs:
+            if run.outcome.code != 0:
+                return failed(run.outcome)
+        for number in range(ROUNDS):
+            for mode in random.sample(MODES, len(MODES)):
+                data, outcome = measured(mode, profile)
+                if data is None:
+                    return failed(outcome)
+                found[mode].append(data)
+            progress(f"PyTorch cold start: round {number + 1} of {ROUNDS}")
+    counts = handed_over(runs[-1].report)
+    same = checks.torch_results_row({"LAZY": found["bare"], "guard": found["guard"] + found["writing"] + found["profile"]})
+    rows = [figure_row("PyTorch cold start", "cold_start_s", "{:.3f} s", found), figure_row("PyTorch device memory", "device_memory_mb", "{:.0f} MB", found),
+            Row(same.what, same.bare, "", "", "; ".join(filter(None, (same.guard, same.third, in_words(counts)))), same.verdict)]
+    return rows, {"rounds": found, **counts}
+
+
+def ratios(found, key, mode, to):
+    """Round by round, as what drifts is the same in one round."""
+    return [one[key] / other[key] for one, other in zip(found[mode], found[to])]
+
+
+def figure_row(what, key, form, found):
+    middles = {mode: form.format(statistics.median(run[key] for run in found[mode])) for mode in MODES}
+
+    def beside(mode, to):
+        values = ratios(found, key, mode, to)
+        return f"x{statistics.median(values):.3f} ({min(values):.2f} to {max(values):.2f})"
+
+    good = (statistics.median(ratios(found, key, "profile", "bare")) <= MOST_RATIO
+            and statistics.median(ratios(found, key, "writing", "guard")) <= MOST_ADDED_BY_WRITING)
+    first = (f"no profile: {middles['guard']}, {beside('guard', 'bare')} of bare; "
+             f"an empty one: {middles['writing']}, {beside('writing', 'guard')} of no profile")
+    return Row(f"{what}, median of {len(found['bare'])}", middles["bare"], "", first,
+               f"{middles['profile']}, {beside('profile', 'bare')} of bare", "PASS" if good else "MISS")
+
+
+def programs():
+    """Those of one GPU and those of two ranks, by name."""
+    both = {**frameworks.programs(frameworks.SOURCES), **frameworks.programs(ranks.SOURCES)}
+    return {name: program for name, program in both.items() if program.completes_with_profile}
+
+
+def check(progress, wanted, cards):
+    """The rows and data; of chosen programs without the cold start, which is measured first, alone."""
+    chosen = frameworks.chosen_of(programs(), wanted)
+    of_torch, start = ([], None) if wanted else cold_start(progress)
+    lacks = frameworks.lacking(chosen)
+    if cards < ranks.RANKS:
+        lacks.update({program.path.stem: f"needs {ranks.RANKS} GPUs" for program in chosen if program.blame})
+    # The longest first.
+    found = sorted((program for program in chosen if program.path.stem not in lacks), key=lambda program: program.blame is None)
+    rows, data = frameworks.each(found, check_one, (AT_A_TIME, 1), progress)
+    rows += [Row(name, "", "", "", what, "SKIP") for name, what in lacks.items()]
+    return sorted(rows) + of_torch, {"programs": data, "cold_start": start}
