@@ -161,6 +161,8 @@ pub fn nudge(settings: &Settings, instance: &RuntimeInstance) -> Nudge {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::SETTINGS;
+    use std::collections::HashSet;
 
     #[test]
     fn only_small_instances_are_nudged_unless_everything_is() {
@@ -191,8 +193,12 @@ mod tests {
             assert!(pace(&settings, when) >= spent, "{spent}");
         }
         assert_eq!(pace_reaches(&settings, 0), Some(0));
+        assert_eq!(pace_reaches(&settings, FREE_NANOS + 40_000_000), Some(1_000_000_000), "no later than that");
         let never = Settings { budget_share_percent: 0, ..Settings::default() };
-        assert_eq!(pace_reaches(&never, FREE_NANOS + 1), None);
+        assert_eq!(pace_reaches(&never, FREE_NANOS - 1), Some(0));
+        assert_eq!(pace_reaches(&never, FREE_NANOS), None, "the free time is spent, and there is no other");
+        let blanket = Settings { preload: Policy::Eager, ..never };
+        assert_eq!((pace(&blanket, 0), pace_reaches(&blanket, Nanos::MAX)), (Nanos::MAX, Some(0)));
     }
 
     #[test]
@@ -202,6 +208,37 @@ mod tests {
         assert!(within(3, FREE_NANOS * 10) && !within(FREE_KERNELS, FREE_NANOS), "by the kernel");
         assert!(!within(3, FREE_KERNELS_NANOS), "but not without end");
         assert!(within(1000, FREE_NANOS - 1), "by the clock");
+    }
+
+    #[test]
+    fn each_policy_loads_what_its_name_says() {
+        for (policy, libraries, resolved) in [
+            (Policy::Off, false, false),
+            (Policy::Resolve, false, true),
+            (Policy::Library, true, true),
+            (Policy::Auto, true, true),
+            (Policy::Eager, true, true),
+        ] {
+            assert_eq!((loads_libraries(policy), loads_resolved(policy)), (libraries, resolved), "{policy:?}");
+        }
+    }
+
+    #[test]
+    fn each_reason_differs_and_a_spent_budget_names_its_setting() {
+        let spent = [
+            (Skip::BudgetKernels, "LAZYGUARD_PRELOAD_KERNELS"),
+            (Skip::BudgetTime, "LAZYGUARD_PRELOAD_TIME"),
+            (Skip::BudgetMemory, "LAZYGUARD_PRELOAD_MEMORY"),
+        ];
+        for (budget, setting) in spent {
+            assert!(
+                budget.text().contains(setting) && SETTINGS.iter().any(|known| known.name == setting),
+                "{budget:?}"
+            );
+        }
+        let others = [Skip::InFlight, Skip::Gone, Skip::CannotEnumerate, Skip::DriverRefused, Skip::AlreadyEager];
+        let texts: HashSet<_> = spent.map(|(budget, _)| budget).iter().chain(&others).map(|skip| skip.text()).collect();
+        assert_eq!(texts.len(), spent.len() + others.len());
     }
 
     #[test]
