@@ -12,6 +12,8 @@
 //!
 //! Must not: read or write files, or believe a part whose end is missing.
 
+#[cfg(test)]
+mod folder_tests;
 mod image;
 mod text;
 

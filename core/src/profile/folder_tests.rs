@@ -1,0 +1,89 @@
+//! What is taken from the files of a profile's folder: which are parts, what each part adds, and which heads are of an image.
+
+use super::*;
+
+fn part(image: &[u8], kernel: &str) -> Profile {
+    let mut profile = Profile::default();
+    profile.loaded(ImageId::of(image), LoadOptions::default(), 1, 100);
+    profile.used(ImageId::of(image), kernel);
+    profile
+}
+
+#[test]
+fn parts_are_known_by_their_names_and_those_being_written_are_none() {
+    for name in ["node7-4242-17.profile", "merged-1-2.profile", "a.new.profile"] {
+        assert!(is_part(name), "{name}");
+    }
+    for name in ["", "images", "notes.txt", "node7.profile.new", ".4242.profile", ".profile", ".4242.new"] {
+        assert!(!is_part(name), "{name}");
+    }
+}
+
+#[test]
+fn a_part_adds_what_it_holds_to_what_is_known() {
+    let [one, two] = [part(b"one", "k"), part(b"two", "k2")];
+    let mut known = one.clone();
+    assert_eq!(known.take_part(Ok(two.text().into_bytes())).ok(), Some(true));
+    let mut both = one;
+    both.merge(&two);
+    assert_eq!(known, both);
+}
+
+#[test]
+fn a_part_that_is_gone_is_no_error_and_one_that_cannot_be_read_is() {
+    let before = part(b"one", "k");
+    let mut known = before.clone();
+    assert_eq!(known.take_part(Err(io::ErrorKind::NotFound.into())).ok(), Some(false));
+    let denied = known.take_part(Err(io::ErrorKind::PermissionDenied.into()));
+    assert_eq!(denied.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+    let mut cut_off = part(b"two", "k2").text();
+    cut_off.pop();
+    let damaged = known.take_part(Ok(cut_off.into_bytes()));
+    assert_eq!(damaged.unwrap_err().to_string(), Damage::CutOff.to_string());
+    assert_eq!(known, before, "nothing is taken from any of them");
+}
+
+#[test]
+fn a_kernel_of_any_name_is_read_as_it_was_written() {
+    for name in ["", "\r", "\0", "\n\t", "a\\b'c\"d", "\\r", "\u{7f}\u{202e}", "größe"] {
+        let written = part(b"one", name);
+        assert_eq!(Profile::parse(written.text().as_bytes()), Ok(written), "{name:?}");
+    }
+}
+
+#[test]
+fn a_header_with_nothing_behind_it_is_no_image() {
+    let elf = |end: u64| {
+        let mut head = [0_u8; HEAD_BYTES];
+        head[..5].copy_from_slice(b"\x7fELF\x02");
+        head[0x20..0x28].copy_from_slice(&end.to_le_bytes());
+        size_of(&head)
+    };
+    assert_eq!((elf(64), elf(65)), (None, Some(Head::Whole(65))));
+    let fat = |behind: u8| {
+        let mut head = [0_u8; HEAD_BYTES];
+        head[..4].copy_from_slice(&0xBA55_ED50_u32.to_le_bytes());
+        (head[6], head[8]) = (16, behind);
+        size_of(&head)
+    };
+    assert_eq!((fat(0), fat(1)), (None, Some(Head::Whole(17))));
+}
+
+#[test]
+fn each_damage_is_said_in_words_of_its_own() {
+    let said = |bytes: &[u8]| Profile::parse(bytes).unwrap_err().to_string();
+    assert!(said(b"\x7fELF").contains("first line is not \"lazyguard profile 1\""));
+    assert!(said(b"lazyguard profile 1\n").contains("cut off"));
+    assert!(said(Profile::part_of("nonsense\n").as_bytes()).contains("line 2 "));
+}
+
+#[test]
+fn the_limits_are_those_that_the_documentation_names() {
+    let page = include_str!("../../../docs/CONFIGURATION.md").split_whitespace().collect::<Vec<_>>().join(" ");
+    let limits = format!(
+        "Images of up to {} MiB each are kept, and {} MiB of them in all",
+        MOST_IMAGE_BYTES >> 20,
+        MOST_BYTES >> 20
+    );
+    assert!(page.contains(&limits), "{limits}");
+}
