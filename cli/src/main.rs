@@ -30,6 +30,7 @@ mod output;
 mod parallel;
 mod process;
 mod profile;
+mod profile_cache;
 mod recorded;
 mod recording_header;
 #[cfg(test)]

@@ -5,6 +5,7 @@
 use crate::files;
 use crate::format::size;
 use crate::output::{say, write_line, Output};
+use crate::profile_cache;
 use crate::{Failure, Outcome};
 use lazyguard_core::api::counted;
 use lazyguard_core::profile::{is_part, ImageId, Profile, IMAGES, MOST_BYTES, PART};
@@ -28,8 +29,8 @@ pub(crate) struct Arguments {
 enum Action {
     /// Print the modules that the program loads itself, and their kernels.
     Show {
-        /// The folder of the profile.
-        folder: PathBuf,
+        /// The folder of the profile; without it, the profiles in the user's cache are listed.
+        folder: Option<PathBuf>,
     },
     /// Check every file of a profile. The exit code is 1 if one cannot be used.
     Verify {
@@ -47,12 +48,12 @@ enum Action {
         /// The folder of the profile.
         folder: PathBuf,
         /// How much its images may take.
-        #[arg(long, value_name = "SIZE", value_parser = bytes, default_value_t = MOST_BYTES)]
+        #[arg(long, value_name = "SIZE", value_parser = most_bytes, default_value_t = MOST_BYTES)]
         most: u64,
     },
 }
 
-fn bytes(text: &str) -> Result<u64, String> {
+fn most_bytes(text: &str) -> Result<u64, String> {
     settings::size(text).ok_or_else(|| "not a size: 64MiB, 1GiB".to_owned())
 }
 
@@ -101,6 +102,11 @@ impl Folder {
         all
     }
 
+    /// The images that it has the bytes of.
+    fn kept(&self) -> HashSet<ImageId> {
+        self.images().into_iter().filter_map(|(id, _)| id).collect()
+    }
+
     /// Writes one part for all of them, and removes those.
     fn make_one_part(&self) -> io::Result<()> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
@@ -135,7 +141,8 @@ fn write_whole(path: &Path, content: &[u8]) -> io::Result<()> {
 pub(crate) fn profile(arguments: &Arguments) -> Outcome {
     let mut out = Output::standard();
     let code = match &arguments.action {
-        Action::Show { folder } => show(&Folder::read(folder)?, &mut out)?,
+        Action::Show { folder: Some(folder) } => show(&Folder::read(folder)?, &mut out)?,
+        Action::Show { folder: None } => list(&mut out)?,
         Action::Verify { folder } => verify(&Folder::read(folder)?, &mut out)?,
         Action::Merge { folders } => merge(folders, &mut out)?,
         Action::Prune { folder, most } => prune(Folder::read(folder)?, *most, &mut out)?,
@@ -145,14 +152,13 @@ pub(crate) fn profile(arguments: &Arguments) -> Outcome {
 }
 
 fn show(folder: &Folder, out: &mut Output<'_>) -> Outcome {
-    let kept: HashSet<_> = folder.images().into_iter().filter_map(|(id, _)| id).collect();
+    let kept = folder.kept();
     let images = &folder.known.images;
-    let bytes: u64 = kept.iter().map(|id| id.bytes).sum();
     write_line!(
         out,
         "{} that the program loads itself, {} in {}",
         counted(images.len(), "image"),
-        size(bytes),
+        size(bytes(&kept)),
         counted(folder.parts.len(), "part")
     )?;
     for id in folder.known.newest_first() {
@@ -168,6 +174,31 @@ fn show(folder: &Folder, out: &mut Output<'_>) -> Outcome {
         }
     }
     folder.say_what_is_damaged();
+    Ok(ExitCode::SUCCESS)
+}
+
+fn bytes(images: &HashSet<ImageId>) -> u64 {
+    images.iter().map(|id| id.bytes).sum()
+}
+
+/// A line for each profile in the user's cache.
+fn list(out: &mut Output<'_>) -> Outcome {
+    let cache = profile_cache::folder().ok_or_else(|| Failure::Input(profile_cache::NONE.to_owned()))?;
+    let entries = fs::read_dir(&cache).into_iter().flatten().flatten();
+    let mut folders: Vec<_> = entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
+    folders.sort_unstable();
+    write_line!(out, "{} in {}", counted(folders.len(), "profile"), cache.display())?;
+    for path in folders {
+        match Folder::read(&path) {
+            Ok(folder) => {
+                let [parts, images] = [(folder.parts.len(), "part"), (folder.known.images.len(), "image")]
+                    .map(|(count, what)| counted(count, what));
+                write_line!(out, "{}: {parts}, {images}, {}", path.display(), size(bytes(&folder.kept())))?;
+                folder.say_what_is_damaged();
+            }
+            Err(failure) => say(failure.to_string()),
+        }
+    }
     Ok(ExitCode::SUCCESS)
 }
 

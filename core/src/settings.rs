@@ -177,6 +177,9 @@ pub fn job(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
 /// The setting that `lazyguard run` takes one value more of.
 pub const ON_HANG: &str = "LAZYGUARD_ON_HANG";
 
+/// The setting whose option `lazyguard run` also takes without a value.
+pub const PROFILE: &str = "LAZYGUARD_PROFILE";
+
 /// The table of settings.
 pub const SETTINGS: &[Setting] = &[
     Setting {
@@ -270,7 +273,7 @@ pub const SETTINGS: &[Setting] = &[
         apply: |s, v| set(&mut s.out, Some(Some(v.to_owned()))),
     },
     Setting {
-        name: "LAZYGUARD_PROFILE",
+        name: PROFILE,
         flag: "--profile",
         values: "a folder, or off",
         default: "off",

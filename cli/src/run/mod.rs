@@ -44,8 +44,8 @@ use crate::exit_code;
 use crate::files;
 use crate::findings::{self, Annotations, Finished};
 use crate::nvml::Sampler;
-use crate::{library, output, timing, Failure};
-use lazyguard_core::settings::{self, FolderFacts, RUN_OTHER_USERS, RUN_ROOT};
+use crate::{library, output, profile_cache, timing, Failure};
+use lazyguard_core::settings::{self, FolderFacts, PROFILE, RUN_OTHER_USERS, RUN_ROOT};
 use other_users::OtherUsers;
 use program::NotStarted;
 use root::{Given, Root};
@@ -103,6 +103,9 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
     }
     let others = root.is_there().then(|| OtherUsers::make(facts.process)).flatten();
     let preload = library.as_ref().map(|library| program::preload(library, std::env::var_os("LD_PRELOAD")));
+    if options.own_profile {
+        options.settings.push((PROFILE, own_profile(&options.program)));
+    }
     let variables = variables(&options, &root, others.as_ref(), preload);
     options.program.first().and_then(|name| program::goes_unguarded(name)).iter().for_each(output::say);
     // Before the program, so that the first sample precedes it. The sampler's thread inherits this thread's signal mask.
@@ -165,6 +168,20 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
         unguarded: std::mem::take(&mut ended.unguarded),
     };
     conclude(&options, root, &run, &ended, &unseen)
+}
+
+/// The folder of the program's own profile, for `--profile` without one. Where there is none, the program runs without a profile, as it does
+/// where the guard cannot use a folder. What `LAZYGUARD_PROFILE` says does not count: the option overrides it.
+fn own_profile(program: &[OsString]) -> String {
+    let name = profile_cache::name_of(program, program::resolve);
+    match profile_cache::folder().zip(name) {
+        Some((folder, name)) => folder.join(name).display().to_string(),
+        None => {
+            let why = profile_cache::NONE;
+            output::say(format!("--profile: {why}; the program runs without a profile (--profile=FOLDER names one)"));
+            "off".to_owned()
+        }
+    }
 }
 
 /// The library to preload. If this command's own path is unknown and the user has named no library, the program runs without the guard.

@@ -10,9 +10,9 @@ use crate::on_hang::KILL;
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches, ValueHint};
-use lazyguard_core::settings::{self, Setting, ON_HANG, SETTINGS};
+use lazyguard_core::settings::{self, Setting, ON_HANG, PROFILE, SETTINGS};
 use std::ffi::{OsStr, OsString};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -125,6 +125,8 @@ pub(crate) const OWN: &[Own] = &[
 pub(crate) struct Options {
     /// The settings that options give, by their variables.
     pub settings: Vec<(&'static str, String)>,
+    /// `--profile` without a folder: the profile is the program's own in the user's cache.
+    pub own_profile: bool,
     /// See [`OWN`].
     pub timeout: Option<Duration>,
     pub kill_after: Duration,
@@ -154,6 +156,9 @@ fn long(flag: &'static str) -> &'static str {
 pub(crate) fn values_of(setting: &Setting) -> String {
     match setting.name {
         ON_HANG => format!("{}, {KILL}", setting.values),
+        PROFILE => {
+            format!("{}; without a value, the program's own in the user's cache: --profile -- PROGRAM", setting.values)
+        }
         _ => setting.values.to_owned(),
     }
 }
@@ -190,9 +195,11 @@ fn of_setting(setting: &'static Setting) -> Arg {
     words.0.extend((setting.name == ON_HANG).then_some(KILL));
     let details =
         format!("{}\n[values: {}] [default: {}] [variable: {}]", setting.help, values, setting.default, setting.name);
-    let hint = if setting.name == "LAZYGUARD_OUT" { ValueHint::DirPath } else { ValueHint::Other };
+    let hint = if ["LAZYGUARD_OUT", PROFILE].contains(&setting.name) { ValueHint::DirPath } else { ValueHint::Other };
+    let least_values = if setting.name == PROFILE { 0 } else { 1 };
     // The last occurrence counts, so that a later option overrides a script's.
     Arg::new(setting.name)
+        .num_args(least_values..=1)
         .long(long(setting.flag))
         .value_name("VALUE")
         .help(details)
@@ -267,6 +274,7 @@ Files:
 Examples:
   lazyguard run -- ./app --its-own-options
   lazyguard run --timeout 20m --on-hang kill --fail-on hang -- python train.py
+  lazyguard run --profile -- ./app
   lazyguard run --out /logs/%h -- torchrun --nproc-per-node 8 train.py
   srun lazyguard run --out /shared/logs -- python train.py";
 
@@ -283,6 +291,8 @@ impl FromArgMatches for Options {
         let time = |flag| given(flag).map(|value| duration(flag, value)).transpose();
         Ok(Self {
             settings,
+            // An empty value is one.
+            own_profile: matches.contains_id(PROFILE) && matches.get_one::<String>(PROFILE).is_none(),
             timeout: time("--timeout")?.filter(|time| !time.is_zero()),
             kill_after: time("--kill-after")?.unwrap_or(KILL_AFTER),
             keep: matches.get_flag("--keep"),
@@ -326,6 +336,9 @@ fn check(setting: &Setting, value: &str) -> Result<(), clap::Error> {
             Some(field) => Err(unusable(setting.flag, value, &format!("{field} is no field; {}", setting.values))),
             None => Ok(()),
         };
+    }
+    if setting.name == PROFILE && Path::new(value).is_file() {
+        return Err(unusable(setting.flag, value, "it is a file; without a folder, write --profile -- PROGRAM"));
     }
     if setting.takes(value) || (setting.name == ON_HANG && value == KILL) {
         return Ok(());
@@ -387,6 +400,29 @@ mod tests {
     }
 
     #[test]
+    fn a_profile_has_a_folder_or_is_the_programs_own() {
+        for (given, folder, own) in [
+            (&["--profile", "dir", "--"][..], Some("dir"), false),
+            (&["--profile", "dir"], Some("dir"), false),
+            (&["--profile=dir"], Some("dir"), false),
+            (&["--profile", "off"], Some("off"), false),
+            (&["--profile", "--"], None, true),
+            (&["--profile", "--keep"], None, true),
+            (&["--profile", "--out", "logs"], None, true),
+            (&["--profile", "dir", "--profile", "--"], None, true),
+            (&["--profile", "--profile", "dir"], Some("dir"), false),
+            (&["--profile="], None, false),
+            (&["--profile", ""], None, false),
+            (&[], None, false),
+        ] {
+            let options = parse(&[given, &["app", "--profile"]].concat()).unwrap();
+            assert_eq!((options.setting(PROFILE), options.own_profile), (folder, own), "{given:?}");
+            assert_eq!(options.program, ["app", "--profile"], "{given:?}");
+        }
+        assert!(parse(&["--profile", "app"]).unwrap_err().contains("PROGRAM"));
+    }
+
+    #[test]
     fn durations_are_seconds_without_a_unit() {
         let options = parse(&["--timeout", "2m", "--kill-after", "3", "app"]).unwrap();
         assert_eq!((options.timeout, options.kill_after), (Some(Duration::from_secs(120)), Duration::from_secs(3)));
@@ -403,6 +439,7 @@ mod tests {
             &["--on-hang", "exit:300", "app"],
             &["--fail-on", "rain", "app"],
             &["--annotations", "smoke", "app"],
+            &["--profile", "/proc/self/exe", "app"],
         ] {
             let said = parse(bad).unwrap_err();
             assert!(said.contains(bad[0]) && said.contains(bad[1]) && said.trim_end().lines().count() == 1, "{said}");

@@ -138,7 +138,7 @@ fn is_a_program(name: &OsStr) -> bool {
 }
 
 /// The program's path, according to the search path.
-fn resolve(name: &OsStr) -> Option<PathBuf> {
+pub(super) fn resolve(name: &OsStr) -> Option<PathBuf> {
     if name.as_bytes().contains(&b'/') {
         return Some(PathBuf::from(name));
     }

@@ -134,3 +134,68 @@ fn the_command_shows_checks_merges_and_prunes_a_profile() {
     assert!(pruned.code == Some(1) && pruned.stderr.contains("nothing is removed"), "{pruned}");
     assert_eq!(lazyguard(&work, &["profile", "show", "/nowhere"]).code, Some(1));
 }
+
+/// A line for each profile in a cache, without the paths: parts, images and bytes.
+fn listed(work: &Work, cache: &Path) -> Vec<(String, String)> {
+    let seen = Run::new(work, command()).set("XDG_CACHE_HOME", cache).args(["profile", "show"]).finish();
+    let mut lines = seen.stdout.lines();
+    let (count, folder) = lines.next().and_then(|line| line.split_once(" in ")).unwrap_or_else(|| panic!("{seen}"));
+    assert_eq!(Path::new(folder), cache.join("lazyguard/profiles"));
+    let line = |line: &str| {
+        let (path, holds) = line.strip_prefix(folder)?.split_once(": ")?;
+        Some((path.strip_prefix('/')?.rsplit_once('-')?.0.to_owned(), holds.to_owned()))
+    };
+    let found: Vec<_> = lines.map(|text| line(text).unwrap_or_else(|| panic!("{text}: {seen}"))).collect();
+    assert!((seen.code, found.len()) == (Some(0), count.split(' ').next().unwrap().parse().unwrap()), "{seen}");
+    found
+}
+
+#[test]
+fn without_a_folder_each_program_has_a_profile_of_its_own_in_the_users_cache() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let cache = work.path().join("cache");
+    let program = corpus_program("module_load").to_string_lossy().into_owned();
+    let cached = |options: &[&str], program: &[&str]| {
+        crate::run_passes_on::under(&work, options, program).set("XDG_CACHE_HOME", &cache)
+    };
+    assert_eq!(listed(&work, &cache), []);
+    let hangs = ["--profile", "--hang-after", "300ms", "--on-hang", "kill", "--kill-after", "0"];
+    let first = cached(&hangs, &[&program]).finish();
+    assert_eq!(first.code, Some(117), "{first}");
+    let second = cached(&["--profile"], &[&program]).finish();
+    assert_eq!((second.code, second.stderr.as_str()), (Some(0), ""), "{second}");
+    assert_eq!(listed(&work, &cache).iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["module_load"]);
+    let profiles = cache.join("lazyguard/profiles");
+    let own = fs::read_dir(&profiles).unwrap().flatten().map(|entry| entry.path());
+    for made in own.chain([cache.clone(), cache.join("lazyguard"), profiles.clone()]) {
+        let mode = fs::metadata(&made).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700, "{}", made.display());
+    }
+    // The run inside has a folder of its own, and one that asks for none has that of the run around it.
+    let (lazyguard, twice) = (command().to_string_lossy().into_owned(), hostile_program("modules_twice"));
+    let twice = twice.to_string_lossy().into_owned();
+    for (options, script) in [(&["run", "--profile", "--"][..], "inner.sh"), (&["run", "--"], "outer.sh")] {
+        let path = work.path().join(script);
+        fs::write(&path, format!("'{lazyguard}' {} '{twice}'", options.join(" "))).unwrap();
+        let nested = cached(&["--profile"], &["sh", &path.to_string_lossy()]).finish();
+        assert_eq!(nested.code, Some(0), "{nested}");
+    }
+    let listed = listed(&work, &cache);
+    assert_eq!(
+        listed.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(),
+        ["module_load", "modules_twice", "outer.sh"]
+    );
+    assert!(listed.iter().skip(1).all(|(_, holds)| holds.starts_with("1 part, 1 image, ")), "{listed:?}");
+}
+
+#[test]
+fn without_a_cache_the_program_runs_without_a_profile() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let tells = ["sh", "-c", "echo $LAZYGUARD_PROFILE"];
+    let run =
+        crate::run_passes_on::under(&work, &["--profile"], &tells).set("XDG_CACHE_HOME", "relative").set("HOME", "");
+    let outcome = run.set("LAZYGUARD_PROFILE", work.path()).finish();
+    assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), "off\n"), "{outcome}");
+    assert!(outcome.stderr.contains("XDG_CACHE_HOME") && outcome.stderr.lines().count() == 1, "{outcome}");
+}
