@@ -8,7 +8,7 @@ use crate::output::{say, write_line, Output};
 use crate::profile_cache;
 use crate::{Failure, Outcome};
 use lazyguard_core::api::counted;
-use lazyguard_core::profile::{is_part, ImageId, Profile, IMAGES, MOST_BYTES, PART};
+use lazyguard_core::profile::{is_part, ImageId, Place, Profile, IMAGES, MOST_BYTES, PART};
 use lazyguard_core::report::demangle;
 use lazyguard_core::settings;
 use std::collections::HashSet;
@@ -173,6 +173,16 @@ fn show(folder: &Folder, out: &mut Output<'_>) -> Outcome {
             write_line!(out, "  {}", demangle(kernel))?;
         }
     }
+    let libraries = &folder.known.libraries;
+    write_line!(out, "{} that CUDA runtimes load", counted(libraries.len(), "library"))?;
+    for (Place { object, offset, image }, library) in libraries {
+        let object = if object.is_empty() { "the program" } else { object };
+        let about = format!("{} at {object}+{offset:#x}", size(image.bytes));
+        write_line!(out, "{about}: last used on day {} since 1970", library.day)?;
+        for kernel in &library.kernels {
+            write_line!(out, "  {}", demangle(kernel))?;
+        }
+    }
     folder.say_what_is_damaged();
     Ok(ExitCode::SUCCESS)
 }
@@ -191,9 +201,11 @@ fn list(out: &mut Output<'_>) -> Outcome {
     for path in folders {
         match Folder::read(&path) {
             Ok(folder) => {
-                let [parts, images] = [(folder.parts.len(), "part"), (folder.known.images.len(), "image")]
-                    .map(|(count, what)| counted(count, what));
-                write_line!(out, "{}: {parts}, {images}, {}", path.display(), size(bytes(&folder.kept())))?;
+                let Folder { parts, known, .. } = &folder;
+                let counts = [(parts.len(), "part"), (known.libraries.len(), "library"), (known.images.len(), "image")];
+                let [parts, libraries, images] = counts.map(|(count, what)| counted(count, what));
+                let bytes = size(bytes(&folder.kept()));
+                write_line!(out, "{}: {parts}, {libraries}, {images}, {bytes}", path.display())?;
                 folder.say_what_is_damaged();
             }
             Err(failure) => say(failure.to_string()),
@@ -238,7 +250,9 @@ fn merge(folders: &[PathBuf], out: &mut Output<'_>) -> Outcome {
     }
     all.make_one_part().map_err(failed)?;
     all.say_what_is_damaged();
-    write_line!(out, "{}: {}", into.display(), counted(all.known.images.len(), "image"))?;
+    let libraries = counted(all.known.libraries.len(), "library");
+    let images = counted(all.known.images.len(), "image");
+    write_line!(out, "{}: {libraries}, {images}", into.display())?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 
 #include <cstdint>
+#include <cstring>
 #include <tuple>
 
 #include "image.hpp"
@@ -32,12 +33,40 @@ std::vector<Unit*>& units() {
   return all;
 }
 
+// What a fat binary begins with, and each code in it.
+struct FatbinHead {
+  unsigned magic;
+  unsigned short version, head_bytes;
+  unsigned long long bytes;
+};
+struct CodeHead {
+  unsigned short kind, version;
+  unsigned head_bytes;
+  unsigned long long bytes;
+};
+
+// Puts a fat binary, or machine code as one, where it is to be.
+void fill(Fatbin& fatbin, const std::vector<char>& image) {
+  char* to = fatbin.bytes;
+  const bool is_machine_code = std::memcmp(image.data(), "\177ELF", 4) == 0;
+  if (is_machine_code) {
+    const FatbinHead head = {0xba55ed50, 1, sizeof head, sizeof(CodeHead) + image.size()};
+    const CodeHead code = {2, 1, sizeof code, image.size()};
+    std::memcpy(to, &head, sizeof head);
+    std::memcpy(to + sizeof head, &code, sizeof code);
+    to += sizeof head + sizeof code;
+  }
+  EXPECT(image.size() <= static_cast<size_t>(fatbin.bytes + sizeof fatbin.bytes - to));
+  std::memcpy(to, image.data(), image.size());
+}
+
 // Set while this thread is known to have the primary context current.
 thread_local bool bound = false;
 
 }  // namespace
 
-Unit::Unit(const char* image_name, const FatbinWrapper* wrapper) : image_name_(image_name), wrapper_(wrapper) {
+Unit::Unit(const char* image_name, const FatbinWrapper* wrapper, Fatbin* fatbin)
+    : image_name_(image_name), wrapper_(wrapper), fatbin_(fatbin) {
   units().push_back(this);
 }
 
@@ -139,6 +168,7 @@ class Runtime {
     CK(need<PFN_cuDeviceTotalMem_v3020>("cuDeviceTotalMem", 3020)(&bytes, device_));
     CUuuid uuid;
     CK(need<PFN_cuDeviceGetUuid_v9020>("cuDeviceGetUuid", 9020)(&uuid, device_));
+    for (Unit* unit : units()) fill(*unit->fatbin_, lg::image(unit->image_name_, device_name_));
     eager_ = mode == CU_MODULE_EAGER_LOADING;
     // No context exists yet: a guard that wants the kernels loaded has to wait for one.
     if (eager_ && has_libraries()) load_all();
@@ -163,11 +193,12 @@ class Runtime {
 
   void load(Unit& unit) {
     if (unit.library_ != nullptr || unit.module_ != nullptr) return;
-    unit.image_ = lg::image(unit.image_name_, device_name_);
     if (const auto load_library = find<PFN_cuLibraryLoadData_v12000>("cuLibraryLoadData", 12000)) {
-      CK(load_library(&unit.library_, unit.image_.data(), nullptr, nullptr, 0, nullptr, nullptr, 0));
+      CUlibraryOption preserved = CU_LIBRARY_BINARY_IS_PRESERVED;
+      void* yes = reinterpret_cast<void*>(1);
+      CK(load_library(&unit.library_, unit.wrapper_, nullptr, nullptr, 0, &preserved, &yes, 1));
     } else {
-      CK(need<PFN_cuModuleLoadData_v2000>("cuModuleLoadData", 2000)(&unit.module_, unit.image_.data()));
+      CK(need<PFN_cuModuleLoadData_v2000>("cuModuleLoadData", 2000)(&unit.module_, unit.wrapper_));
     }
   }
 

@@ -20,7 +20,7 @@
 
 namespace twin {
 
-// What nvcc leaves in .nvFatBinSegment for each translation unit. `data` and `unused` stay null here: the image comes from a file.
+// What nvcc leaves in .nvFatBinSegment for each translation unit: a reference to its fat binary.
 struct FatbinWrapper {
   int magic;
   int version;
@@ -29,19 +29,22 @@ struct FatbinWrapper {
 };
 static_assert(sizeof(FatbinWrapper) == 24, "the size by which wrappers are counted");
 
+// Room for a fat binary. nvcc writes it into the object; here it is filled from a file as soon as the driver is known, which is before there
+// is a context.
+struct Fatbin {
+  alignas(8) char bytes[256 << 10];
+};
+
 // One translation unit with device code. Registers itself before main, as __cudaRegisterFatBinary does.
 class Unit {
  public:
-  Unit(const char* image_name, const FatbinWrapper* wrapper);
-  const char* image_name() const { return image_name_; }
-  const FatbinWrapper* wrapper() const { return wrapper_; }
+  Unit(const char* image_name, const FatbinWrapper* wrapper, Fatbin* fatbin);
 
  private:
   friend class Runtime;
   const char* image_name_;
   const FatbinWrapper* wrapper_;
-  // The driver keeps reading a lazily loaded image, so it lives as long as the process.
-  std::vector<char> image_;
+  Fatbin* fatbin_;
   CUlibrary library_ = nullptr;
   CUmodule module_ = nullptr;  // only with a driver that has no libraries
   std::map<std::string, CUfunction> kernels_;
@@ -50,9 +53,10 @@ class Unit {
 // Defines the translation unit NAME, whose device code is kernels/NAME.cu. The alignment is said because compilers like to give a
 // structure of this size more, and wrappers then no longer lie 24 bytes apart.
 #define TWIN_UNIT(NAME)                                                                       \
+  static ::twin::Fatbin fatbin_##NAME;                                                        \
   __attribute__((section(".nvFatBinSegment"), used, aligned(8))) static ::twin::FatbinWrapper \
-      fatbin_wrapper_##NAME = {0x466243b1, 1, nullptr, nullptr};                              \
-  static ::twin::Unit NAME(#NAME, &fatbin_wrapper_##NAME)
+      fatbin_wrapper_##NAME = {0x466243b1, 1, &fatbin_##NAME, nullptr};                       \
+  static ::twin::Unit NAME(#NAME, &fatbin_wrapper_##NAME, &fatbin_##NAME)
 
 struct MappedMemory {
   void* host;

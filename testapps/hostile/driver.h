@@ -108,11 +108,16 @@ static inline const char *beside(const char *name) {
 }
 
 /* The device code of NAME, for the driver that is there. The caller keeps it as long as anything is loaded from it. */
-static inline void *driver_image(const struct driver *d, const char *name) {
-  char device_name[256] = "", folder[4096], path[4608];
+static inline void driver_image_path(const struct driver *d, const char *name, char *path, size_t size) {
+  char device_name[256] = "", folder[4096];
   CK(d->device_get_name(device_name, sizeof device_name, 0));
   folder_of_executable(folder, sizeof folder);
-  snprintf(path, sizeof path, "%s/../kernels/%s%s", folder, name, strncmp(device_name, "Simulated", 9) == 0 ? ".host.so" : ".fatbin");
+  snprintf(path, size, "%s/../kernels/%s%s", folder, name, strncmp(device_name, "Simulated", 9) == 0 ? ".host.so" : ".fatbin");
+}
+
+static inline void *driver_image(const struct driver *d, const char *name) {
+  char path[4608];
+  driver_image_path(d, name, path, sizeof path);
   FILE *file = fopen(path, "rb");
   EXPECT(file != NULL);
   EXPECT(fseek(file, 0, SEEK_END) == 0);

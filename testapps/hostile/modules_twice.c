@@ -1,5 +1,5 @@
 /* Modules of the same image: two at a time, one with an option, one with a log, in two contexts, from two threads, and once more after all
- * were unloaded. Each has a variable of its own, which is 0 when the module is new.
+ * were unloaded, the last time from a file. Each has a variable of its own, which is 0 when the module is new.
  *
  * bare and guarded: prints the same lines, exit 0. With a profile of an earlier run, too. */
 #include "driver.h"
@@ -7,6 +7,7 @@
 static struct job j;
 static CUresult (*load)(CUmodule *, const void *);
 static CUresult (*load_with)(CUmodule *, const void *, unsigned, CUjit_option *, void **);
+static CUresult (*load_file)(CUmodule *, const char *);
 static CUresult (*unload)(CUmodule);
 static CUresult (*function_of)(CUfunction *, CUmodule, const char *);
 static CUresult (*global_of)(CUdeviceptr *, size_t *, CUmodule, const char *);
@@ -42,6 +43,7 @@ int main(void) {
 #define FUNCTION(to, name) EXPECT((to = (__typeof__(to))dlsym(j.d.handle, name)) != NULL)
   FUNCTION(load, "cuModuleLoadData");
   FUNCTION(load_with, "cuModuleLoadDataEx");
+  FUNCTION(load_file, "cuModuleLoad");
   FUNCTION(unload, "cuModuleUnload");
   FUNCTION(function_of, "cuModuleGetFunction");
   FUNCTION(global_of, "cuModuleGetGlobal_v2");
@@ -66,6 +68,12 @@ int main(void) {
   CK(load(&modules[0], image));
   use("once more", modules[0]);
   CK(unload(modules[0]));
+  char path[4608];
+  driver_image_path(&j.d, "lazy_pair", path, sizeof path);
+  CK(load_file(&modules[0], path));
+  use("from a file", modules[0]);
+  CK(unload(modules[0]));
+  EXPECT(load_file(&modules[0], "/nowhere/nothing") != CUDA_SUCCESS);
   CUcontext second;
   CUresult (*create)(CUcontext *, CUctxCreateParams *, unsigned, CUdevice);
   CUresult (*destroy)(CUcontext);

@@ -22,6 +22,7 @@ namespace {
 
 constexpr uint32_t kFatbinMagic = 0xBA55ED50;
 constexpr uint32_t kFatbinWrapperMagic = 0x466243B1;
+constexpr uint16_t kMachineCode = 2;
 
 size_t elf_bytes(const Elf64_Ehdr &header, const char *data) {
   size_t end = header.e_shoff + static_cast<size_t>(header.e_shnum) * header.e_shentsize;
@@ -137,6 +138,33 @@ bool looks_like_ptx(const char *data) {
   return !strncmp(at, ".version", 8);
 }
 
+// The first machine code of a fat binary, or of the one that a wrapper refers to, that is for this driver; null where there is none. What a
+// compiler for real devices has made is compressed, or for another machine.
+const char *machine_code(const char *data) {
+  uint32_t magic;
+  memcpy(&magic, data, sizeof magic);
+  if (magic == kFatbinWrapperMagic) memcpy(&data, data + 8, sizeof data);
+  struct {
+    uint32_t magic;
+    uint16_t version, head_bytes;
+    uint64_t bytes;
+  } fatbin;
+  struct {
+    uint16_t kind, version;
+    uint32_t head_bytes;
+    uint64_t bytes;
+  } code;
+  memcpy(&fatbin, data, sizeof fatbin);
+  if (fatbin.magic != kFatbinMagic) return nullptr;
+  const char *at = data + fatbin.head_bytes;
+  for (const char *end = at + fatbin.bytes; at + sizeof code <= end; at += code.head_bytes + code.bytes) {
+    memcpy(&code, at, sizeof code);
+    if (code.head_bytes == 0) break;
+    if (code.kind == kMachineCode && code.bytes > sizeof(Elf64_Ehdr) && !memcmp(at + code.head_bytes, ELFMAG, SELFMAG)) return at + code.head_bytes;
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 // An instance of its own of a shared object held in memory; null when the loader refuses it.
@@ -165,7 +193,10 @@ CUresult copy_image(const void *data, ImageRef &image) {
   }
   uint32_t magic;
   memcpy(&magic, bytes, sizeof magic);
-  if (magic == kFatbinMagic || magic == kFatbinWrapperMagic) return CUDA_ERROR_NO_BINARY_FOR_GPU;
+  if (magic == kFatbinMagic || magic == kFatbinWrapperMagic) {
+    bytes = machine_code(bytes);
+    if (!bytes) return CUDA_ERROR_NO_BINARY_FOR_GPU;
+  }
   if (memcmp(bytes, ELFMAG, SELFMAG)) return CUDA_ERROR_INVALID_IMAGE;
   Elf64_Ehdr header;
   memcpy(&header, bytes, sizeof header);

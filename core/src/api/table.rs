@@ -140,7 +140,7 @@ macro_rules! with_driver_api {
 
             // Modules
             ModuleLoad (module: Ptr, fname: Ptr)
-                => module::load_file(module);
+                => module::load_file(module, fname);
             {
                 24 cuModuleLoad cuModuleLoad 2000 legacy;
             }
@@ -177,12 +177,12 @@ macro_rules! with_driver_api {
 
             // Libraries and kernels
             LibraryLoad (library: Ptr, code: Ptr, jit_options: Ptr, jit_options_values: Ptr, num_jit_options: u32, library_options: Ptr, library_option_values: Ptr, num_library_options: u32)
-                => library::load(library, code);
+                => library::load(library, code, num_jit_options, library_options, library_option_values, num_library_options);
             {
                 31 cuLibraryLoadData cuLibraryLoadData 12000 legacy;
             }
             LibraryLoad (library: Ptr, file_name: Ptr, jit_options: Ptr, jit_options_values: Ptr, num_jit_options: u32, library_options: Ptr, library_option_values: Ptr, num_library_options: u32)
-                => library::load(library, null());
+                => library::load_file(library);
             {
                 32 cuLibraryLoadFromFile cuLibraryLoadFromFile 12000 legacy;
             }

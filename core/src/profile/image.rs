@@ -20,7 +20,23 @@ impl ImageId {
     pub fn of(content: &[u8]) -> Self {
         Self { hash: XxHash3_128::oneshot(content), bytes: content.len() as u64 }
     }
+
+    /// Of samples of a content: its beginning, its end, and some in between. A fat binary may have a hundred megabytes that are not in memory
+    /// yet; of code that was compiled anew nearly all bytes differ, since it is compressed.
+    pub fn of_samples(content: &[u8]) -> Self {
+        let step = content.len().saturating_sub(SAMPLE_BYTES) / (SAMPLES - 1);
+        if step <= SAMPLE_BYTES {
+            return Self::of(content);
+        }
+        let begins = (0..SAMPLES - 1).map(|n| n * step).chain([content.len() - SAMPLE_BYTES]);
+        let samples: Vec<u8> = begins.flat_map(|at| &content[at..at + SAMPLE_BYTES]).copied().collect();
+        Self { bytes: content.len() as u64, ..Self::of(&samples) }
+    }
 }
+
+/// How many samples identify a long content, and their length in bytes.
+const SAMPLES: usize = 16;
+const SAMPLE_BYTES: usize = 4096;
 
 impl fmt::Display for ImageId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -46,6 +62,17 @@ impl FromStr for ImageId {
 pub const HEAD_BYTES: usize = 64;
 
 const FAT_BINARY: u32 = 0xBA55_ED50;
+const REFERENCE: u32 = 0x4662_43B1;
+
+/// The length of a reference to a fat binary, as compilers put one into an object for each translation unit.
+pub const REFERENCE_BYTES: usize = 24;
+
+/// The address of the fat binary that a reference is to; `None` if it is none.
+pub fn fat_binary_of(reference: &[u8; REFERENCE_BYTES]) -> Option<u64> {
+    let is_one = reference.starts_with(&REFERENCE.to_le_bytes());
+    let address = reference[8..16].try_into().map(u64::from_le_bytes).ok()?;
+    (is_one && address != 0).then_some(address)
+}
 
 /// What the first bytes of an image are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +124,46 @@ mod tests {
             assert_eq!(text.parse::<ImageId>(), Err(()), "{text}");
         }
         assert_ne!(ImageId::of(b"x"), ImageId::of(b"y"));
+    }
+
+    #[test]
+    fn samples_tell_contents_apart_that_differ_in_length_at_either_end_or_in_much() {
+        let most = SAMPLES * SAMPLE_BYTES;
+        for length in [0, 1, SAMPLE_BYTES, most, most + SAMPLES, 3 * most, 1_000_003] {
+            let content: Vec<u8> = (0..length).map(|n| (n * n % 251) as u8).collect();
+            let id = ImageId::of_samples(&content);
+            assert_eq!(id.bytes, length as u64);
+            assert_eq!(id == ImageId::of(&content), length <= most, "{length}");
+            let differs = |change: &dyn Fn(&mut Vec<u8>)| {
+                let mut other = content.clone();
+                change(&mut other);
+                ImageId::of_samples(&other) != id
+            };
+            assert!(differs(&|other| other.push(0)), "{length}");
+            for at in [0, length / 2, length.saturating_sub(1)].into_iter().filter(|_| length > 0) {
+                // A part as long as what lies between two samples.
+                let end = length.min(at + length / (SAMPLES - 1) + 1);
+                assert!(differs(&|other| other[at..end].iter_mut().for_each(|byte| *byte ^= 1)), "{length}: {at}");
+            }
+        }
+    }
+
+    /// Ids are in profiles that other versions of the library have written.
+    #[test]
+    fn the_samples_are_the_same_in_every_version() {
+        let content: Vec<u8> = (0..1_000_003_u32).map(|n| (n % 251) as u8).collect();
+        assert_eq!(ImageId::of_samples(&content).to_string(), "76ac21b6d5227d4bbffe95574f3e2820-1000003");
+    }
+
+    #[test]
+    fn a_reference_has_the_address_of_its_fat_binary() {
+        let mut reference = [0_u8; REFERENCE_BYTES];
+        reference[..4].copy_from_slice(&REFERENCE.to_le_bytes());
+        assert_eq!(fat_binary_of(&reference), None);
+        reference[8..16].copy_from_slice(&0x1234_u64.to_le_bytes());
+        assert_eq!(fat_binary_of(&reference), Some(0x1234));
+        reference[0] ^= 1;
+        assert_eq!(fat_binary_of(&reference), None);
     }
 
     #[test]

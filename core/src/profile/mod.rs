@@ -17,7 +17,7 @@ mod folder_tests;
 mod image;
 mod text;
 
-pub use image::{size_of, Head, ImageId, HEAD_BYTES};
+pub use image::{fat_binary_of, size_of, Head, ImageId, HEAD_BYTES, REFERENCE_BYTES};
 pub use text::Damage;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,6 +40,9 @@ pub const MOST_IMAGE_BYTES: u64 = 32 << 20;
 
 /// The most that all images of a profile take, in bytes.
 pub const MOST_BYTES: u64 = 512 << 20;
+
+/// How long a library is kept that is not used while others are, in days.
+pub const MOST_DAYS: u32 = 90;
 
 /// The most modules of one image that are loaded ahead into a context, one for each time that the program loads it.
 pub const MOST_AHEAD: u32 = 8;
@@ -124,11 +127,44 @@ impl Image {
     }
 }
 
+/// Where a CUDA runtime finds the fat binary that it makes a library of.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place {
+    /// The file name of the object that it is linked into; empty for the program itself.
+    pub object: String,
+    /// Where the reference to it lies (in `.nvFatBinSegment`), in bytes from the object's load address.
+    pub offset: u64,
+    /// The fat binary, by samples ([`ImageId::of_samples`]).
+    pub image: ImageId,
+}
+
+/// What is known of one library.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Library {
+    /// The last day on which it was used, counted from 1970.
+    pub day: u32,
+    /// The kernels of it that were used.
+    pub kernels: BTreeSet<String>,
+}
+
+impl Library {
+    fn merge(&mut self, other: &Self) {
+        self.day = self.day.max(other.day);
+        self.kernels.extend(other.kernels.iter().cloned());
+    }
+
+    fn adds_to(&self, known: &Self) -> bool {
+        self.day > known.day || !self.kernels.is_subset(&known.kernels)
+    }
+}
+
 /// What is known of a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Profile {
     /// The images that it loads itself.
     pub images: BTreeMap<ImageId, Image>,
+    /// The libraries that its CUDA runtimes load.
+    pub libraries: BTreeMap<Place, Library>,
 }
 
 impl Profile {
@@ -136,6 +172,9 @@ impl Profile {
     pub fn merge(&mut self, other: &Self) {
         for (id, image) in &other.images {
             self.images.entry(*id).or_default().merge(image);
+        }
+        for (place, library) in &other.libraries {
+            self.libraries.entry(place.clone()).or_default().merge(library);
         }
     }
 
@@ -151,7 +190,10 @@ impl Profile {
 
     /// Whether it knows something that `known` does not.
     pub fn adds_to(&self, known: &Self) -> bool {
-        self.images.iter().any(|(id, image)| known.images.get(id).is_none_or(|known| image.adds_to(known)))
+        let adds_image = |(id, image): (_, &Image)| known.images.get(id).is_none_or(|known| image.adds_to(known));
+        let adds_library =
+            |(place, library): (_, &Library)| known.libraries.get(place).is_none_or(|known| library.adds_to(known));
+        self.images.iter().any(adds_image) || self.libraries.iter().any(adds_library)
     }
 
     /// A program has loaded an image for the `time`th time in one context. Returns whether that is new.
@@ -169,6 +211,21 @@ impl Profile {
         image.is_some_and(|image| image.kernels.insert(kernel.to_owned()))
     }
 
+    /// A runtime loads a library. Returns whether that is new.
+    pub fn library_loaded(&mut self, place: &Place, day: u32) -> bool {
+        let is_new = self.libraries.get(place).is_none_or(|library| library.day < day);
+        if is_new {
+            self.libraries.entry(place.clone()).or_default().day = day;
+        }
+        is_new
+    }
+
+    /// A kernel of a library is used. Returns whether that is new.
+    pub fn library_used(&mut self, place: &Place, kernel: &str) -> bool {
+        let library = self.libraries.get_mut(place).filter(|library| !library.kernels.contains(kernel));
+        library.is_some_and(|library| library.kernels.insert(kernel.to_owned()))
+    }
+
     /// The images by when they were used last, the newest first: in this order they are kept, and loaded ahead.
     pub fn newest_first(&self) -> Vec<ImageId> {
         let mut all: Vec<_> = self.images.iter().map(|(id, image)| (std::cmp::Reverse(image.day), *id)).collect();
@@ -176,7 +233,8 @@ impl Profile {
         all.into_iter().map(|(_, id)| id).collect()
     }
 
-    /// The images whose bytes have no room, the ones used longest ago; and takes them out.
+    /// The images whose bytes have no room, the ones used longest ago; and takes them out, and the libraries that have not been used for
+    /// [`MOST_DAYS`] when others were.
     pub fn prune(&mut self, most_bytes: u64) -> Vec<ImageId> {
         let mut bytes = 0_u64;
         let has_room = |id: &ImageId| {
@@ -185,6 +243,8 @@ impl Profile {
         };
         let gone: Vec<_> = self.newest_first().into_iter().filter(has_room).collect();
         gone.iter().for_each(|id| drop(self.images.remove(id)));
+        let newest = self.libraries.values().map(|library| library.day).max().unwrap_or(0);
+        self.libraries.retain(|_, library| newest - library.day <= MOST_DAYS);
         gone
     }
 }
@@ -197,6 +257,10 @@ mod tests {
         ImageId::of(content)
     }
 
+    pub(super) fn place(object: &str, offset: u64) -> Place {
+        Place { object: object.to_owned(), offset, image: id(object.as_bytes()) }
+    }
+
     fn options(all: &[(i32, u64)]) -> LoadOptions {
         LoadOptions::new(all.iter().copied()).unwrap()
     }
@@ -207,6 +271,9 @@ mod tests {
             let one = id(&(seed % 2 * 7 + n).to_le_bytes());
             profile.loaded(one, options(&[(0, u64::from(n % 2))]), 1 + (seed + n) % 4, 20_000 + (seed * 3 + n) % 5);
             profile.used(one, &format!("kernel_{}", (seed + n) % 3));
+            let place = place("lib.so", u64::from(seed % 2 + n));
+            profile.library_loaded(&place, 20_000 + (seed + n) % 4);
+            profile.library_used(&place, &format!("kernel_{}", (seed * n) % 3));
         }
         profile
     }
@@ -237,6 +304,38 @@ mod tests {
             assert_eq!(known.loaded(one, LoadOptions::default(), time, day), is_new, "{time} {day}");
         }
         assert!(known.used(one, "k") && !known.used(one, "k") && known.used(one, "k2"));
+    }
+
+    #[test]
+    fn what_is_known_of_a_library_is_not_new() {
+        let (one, mut known) = (place("lib.so", 24), Profile::default());
+        assert!(!known.library_used(&one, "k"), "of no library");
+        for (day, is_new) in [(100, true), (100, false), (99, false), (101, true), (100, false)] {
+            assert_eq!(known.library_loaded(&one, day), is_new, "{day}");
+        }
+        assert!(known.library_used(&one, "k") && !known.library_used(&one, "k") && known.library_used(&one, "k2"));
+        let adds = |change: &dyn Fn(&mut Profile) -> bool| {
+            let mut more = known.clone();
+            change(&mut more);
+            more.adds_to(&known)
+        };
+        assert!(adds(&|p| p.library_loaded(&one, 102)) && !adds(&|p| p.library_loaded(&one, 1)), "later");
+        assert!(adds(&|p| p.library_used(&one, "k3")) && !adds(&|p| p.library_used(&one, "k")), "another kernel");
+        for other in [place("lib.so", 48), place("lib2.so", 24), Place { image: id(b"other"), ..one.clone() }] {
+            assert!(adds(&|p| p.library_loaded(&other, 1)), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn a_library_that_has_not_been_used_for_long_is_pruned_and_time_without_runs_is_none() {
+        let mut profile = Profile::default();
+        for (offset, day) in [(0, 10), (24, 10 + MOST_DAYS), (48, 9)] {
+            profile.library_loaded(&place("lib.so", offset), day);
+        }
+        assert_eq!(profile.prune(0), []);
+        let left: Vec<_> = profile.libraries.keys().map(|place| place.offset).collect();
+        assert_eq!(left, [0, 24]);
+        assert_eq!(Profile::default().prune(0), []);
     }
 
     #[test]

@@ -5,16 +5,20 @@
 //! image   5d41402abc4b2a76b9719d911017c592-4096   20770
 //! load    2   0=32,9=90
 //! kernel  spin(int*)
+//! library 4a2b1d414d9b9119e2d1c0525d41402a-81920  3f8  20770  libdecode.so
+//! kernel  _Z6decodePi
 //! end     3   1f2e3d4c5b6a7988
 //! ```
 //!
 //! Fields are separated by tabs. `image` has the image's name in the folder of images, and the day since 1970 on which it was used last. What
-//! follows is of that image: `load` has how often it was loaded at most, and the options, or `-`. `end` has the number of lines between it and
+//! follows is of that image: `load` has how often it was loaded at most, and the options, or `-`. `library` has the samples of a fat binary,
+//! the offset of its reference in hexadecimal digits, the day, and the object, which is `-` for the program itself; its kernels follow. `end` has the number of lines between it and
 //! the first one, and their XXH3: a part that was cut off is not believed.
 //!
 //! Must not: fail for bytes of any kind, or read a part in part.
 
-use super::{Image, ImageId, LoadOptions, Profile};
+use super::{Image, ImageId, Library, LoadOptions, Place, Profile};
+use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
 use twox_hash::XxHash3_64;
 
@@ -41,18 +45,35 @@ impl fmt::Display for Damage {
     }
 }
 
+/// The program itself, in place of the object's name.
+const PROGRAM: &str = "-";
+
+/// What the lines are about.
+enum Subject {
+    Image(ImageId),
+    Library(Place),
+}
+
 impl Profile {
     /// As a part.
     pub fn text(&self) -> String {
         let mut lines = String::new();
+        let add_kernels = |lines: &mut String, kernels: &BTreeSet<String>| {
+            for kernel in kernels {
+                let _ = writeln!(lines, "kernel\t{}", kernel.escape_debug());
+            }
+        };
         for (id, Image { day, loads, kernels }) in &self.images {
             let _ = writeln!(lines, "image\t{id}\t{day}");
             for (options, most) in loads {
                 let _ = writeln!(lines, "load\t{most}\t{options}");
             }
-            for kernel in kernels {
-                let _ = writeln!(lines, "kernel\t{}", kernel.escape_debug());
-            }
+            add_kernels(&mut lines, kernels);
+        }
+        for (Place { object, offset, image }, Library { day, kernels }) in &self.libraries {
+            let object = if object.is_empty() { PROGRAM } else { object };
+            let _ = writeln!(lines, "library\t{image}\t{offset:x}\t{day}\t{}", object.escape_debug());
+            add_kernels(&mut lines, kernels);
         }
         Self::part_of(&lines)
     }
@@ -79,22 +100,33 @@ impl Profile {
         Ok(profile)
     }
 
-    fn take_in(&mut self, line: &str, current: &mut Option<ImageId>) -> Option<()> {
+    fn take_in(&mut self, line: &str, current: &mut Option<Subject>) -> Option<()> {
         let fields: Vec<_> = line.split('\t').collect();
         match fields[..] {
             ["image", id, day] => {
                 let id = id.parse().ok()?;
                 let image = self.images.entry(id).or_default();
                 image.day = image.day.max(day.parse().ok()?);
-                *current = Some(id);
+                *current = Some(Subject::Image(id));
+            }
+            ["library", image, offset, day, object] => {
+                let object = if object == PROGRAM { String::new() } else { unescaped(object)? };
+                let offset = u64::from_str_radix(offset, 16).ok()?;
+                let place = Place { object, offset, image: image.parse().ok()? };
+                let library = self.libraries.entry(place.clone()).or_default();
+                library.day = library.day.max(day.parse().ok()?);
+                *current = Some(Subject::Library(place));
             }
             ["load", most, options] => {
-                let image = self.images.get_mut(&(*current)?)?;
-                image.loads.insert(options_of(options)?, most.parse().ok()?);
+                let Some(Subject::Image(id)) = current else { return None };
+                self.images.get_mut(id)?.loads.insert(options_of(options)?, most.parse().ok()?);
             }
             ["kernel", name] => {
-                let image = self.images.get_mut(&(*current)?)?;
-                image.kernels.insert(unescaped(name)?);
+                let kernels = match current.as_ref()? {
+                    Subject::Image(id) => &mut self.images.get_mut(id)?.kernels,
+                    Subject::Library(place) => &mut self.libraries.get_mut(place)?.kernels,
+                };
+                kernels.insert(unescaped(name)?);
             }
             _ => return None,
         }
@@ -155,6 +187,11 @@ mod tests {
         for kernel in ["spin(int*)", "a name\twith \"every\"\nthing \\ in it \u{7f}\u{202e}", "größe", ""] {
             profile.used(one, kernel);
         }
+        for (object, offset) in [("", 24), ("lib\tdecode.so", u64::MAX), ("lib\tdecode.so", 0)] {
+            let place = Place { object: object.to_owned(), offset, image: two };
+            profile.library_loaded(&place, 20_770);
+            profile.library_used(&place, "_Z6decodePi");
+        }
         profile
     }
 
@@ -182,7 +219,15 @@ mod tests {
     #[test]
     fn a_line_that_means_nothing_is_named() {
         let image = format!("image\t{}\t1\n", ImageId::of(b"x"));
-        for lines in ["nonsense\n", "kernel\tk\n", "load\t1\t-\n", "\n"] {
+        let library = format!("library\t{}\t18\t1\t-\n", ImageId::of(b"x"));
+        for lines in [
+            "nonsense\n",
+            "kernel\tk\n",
+            "load\t1\t-\n",
+            "\n",
+            &library.replace("18", "x"),
+            &library.replace("\t-", ""),
+        ] {
             assert_eq!(damage(lines), Damage::Line(2), "{lines:?}");
         }
         for line in
@@ -190,6 +235,7 @@ mod tests {
         {
             assert_eq!(damage(&format!("{image}{line}")), Damage::Line(3), "{line:?}");
         }
+        assert_eq!(damage(&format!("{library}load\t1\t-\n")), Damage::Line(3), "a library is not loaded with options");
     }
 
     fn damage(lines: &str) -> Damage {

@@ -43,6 +43,12 @@ pub struct PreloadSummary {
     /// How many of them the program has got when it loaded them.
     #[serde(default)]
     pub modules_handed_over: u64,
+    /// Libraries that were loaded before a CUDA runtime loaded them, by the profile.
+    #[serde(default)]
+    pub libraries_ahead: u64,
+    /// How many of them a runtime has got when it loaded them.
+    #[serde(default)]
+    pub libraries_handed_over: u64,
     /// What was left out.
     pub skipped: Vec<SkipCount>,
     /// What still waits for the context to be idle, or for its turn: libraries, modules and kernels.
@@ -62,11 +68,14 @@ impl PreloadSummary {
             counted(self.kernels, "kernel"),
             self.nanos as f64 / 1e6
         )];
-        if self.modules_ahead > 0 {
+        let ahead = [
+            (self.modules_ahead, "module", self.modules_handed_over),
+            (self.libraries_ahead, "library", self.libraries_handed_over),
+        ];
+        for (ahead, what, handed_over) in ahead.into_iter().filter(|(ahead, ..)| *ahead > 0) {
+            let ahead = counted(ahead, what);
             lines.push(format!(
-                "  {} loaded ahead of the program by its profile, {} of which it has got since",
-                counted(self.modules_ahead, "module"),
-                self.modules_handed_over
+                "  {ahead} loaded ahead of the program by its profile, {handed_over} of which it has got since"
             ));
         }
         for skip in &self.skipped {

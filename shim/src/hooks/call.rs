@@ -506,6 +506,7 @@ impl Call {
     }
 
     fn load_what_is_pending(&self, context: u32, at_start: bool) {
+        self.guard.loader.look_for_libraries(self.guard);
         if self.guard.loader.has_pending() {
             let occasion = Occasion { entry_point: self.entry_point, entered: self.entered };
             self.guard.loader.try_now(self.guard, self.slot, context, occasion, at_start);

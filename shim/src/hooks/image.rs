@@ -3,8 +3,15 @@
 //! Must not: read more than the driver has to read itself to learn the same.
 
 use crate::lookup::driver::Handle;
-use lazyguard_core::profile::{size_of, Head, LoadOptions, HEAD_BYTES, MOST_IMAGE_BYTES};
+use crate::preload::libraries;
+use crate::runtime::files;
+use lazyguard_core::profile::{size_of, Head, LoadOptions, Place, HEAD_BYTES, MOST_IMAGE_BYTES};
 use lazyguard_core::trace::layout::image;
+use std::borrow::Cow;
+use std::ffi::{c_char, CStr, OsStr};
+use std::io::Read as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
 /// A fat binary begins with this number; a reference to one, as compilers put into programs, with that.
 const FAT_BINARY: u32 = 0xBA55_ED50;
@@ -66,7 +73,12 @@ unsafe fn elf_size(code: *const u8) -> usize {
 
 /// The content of an image and the options of its load, where the profile keeps such: machine code and text, and options that the driver only
 /// reads. A fat binary may hold compressed code, of which nothing can be said.
-pub(super) fn given<'a>(code: Handle, count: u32, options: Handle, values: Handle) -> Option<(&'a [u8], LoadOptions)> {
+pub(super) fn given<'a>(
+    code: Handle,
+    count: u32,
+    options: Handle,
+    values: Handle,
+) -> Option<(Cow<'a, [u8]>, LoadOptions)> {
     if code.is_null() || count > 0 && (options.is_null() || values.is_null()) {
         return None;
     }
@@ -85,7 +97,45 @@ pub(super) fn given<'a>(code: Handle, count: u32, options: Handle, values: Handl
     };
     let length = usize::try_from(bytes).ok().filter(|_| bytes <= MOST_IMAGE_BYTES)?;
     // SAFETY: so many bytes belong to the image, as it says itself, and the driver reads them. It is read during the program's call alone.
-    Some((unsafe { std::slice::from_raw_parts(code, length) }, options))
+    Some((unsafe { std::slice::from_raw_parts(code, length) }.into(), options))
+}
+
+/// The same of a file whose path the program gives to the driver, which reads it once more.
+pub(super) fn in_file<'a>(path: Handle) -> Option<(Cow<'a, [u8]>, LoadOptions)> {
+    if path.is_null() {
+        return None;
+    }
+    // SAFETY: a path that the driver is about to read.
+    let path = unsafe { CStr::from_ptr(path.cast::<c_char>()) };
+    let file = files::open(Path::new(OsStr::from_bytes(path.to_bytes()))).ok()?;
+    let mut content = Vec::new();
+    file.take(MOST_IMAGE_BYTES + 1).read_to_end(&mut content).ok()?;
+    let head = content.get(..HEAD_BYTES).filter(|head| head[0] == 0x7f).unwrap_or(content.get(..1)?);
+    let length = match size_of(head)? {
+        Head::Whole(bytes) => usize::try_from(bytes).ok()?,
+        Head::Text => memchr::memchr(0, &content).unwrap_or(content.len()),
+    };
+    if length > content.len() || length as u64 > MOST_IMAGE_BYTES {
+        return None;
+    }
+    content.truncate(length);
+    Some((content.into(), LoadOptions::default()))
+}
+
+/// Where the fat binary is that a CUDA runtime gives to the driver, with an option that asks for less memory at most. `None` for what is no
+/// runtime's: the driver is asked as the program asks it.
+pub(super) fn place(code: Handle, count: u32, options: Handle, values: Handle) -> Option<Place> {
+    const IS_PRESERVED: i32 = 1;
+    if code.is_null() || count > 1 || count == 1 && (options.is_null() || values.is_null()) {
+        return None;
+    }
+    // SAFETY: the program gives the driver so many options.
+    let is_known = count == 0 || unsafe { options.cast::<i32>().read_unaligned() } == IS_PRESERVED;
+    // SAFETY: the program gives this to the driver as an image, of which the first byte is read; what begins so is longer than a number.
+    let is_reference = unsafe {
+        code.cast::<u8>().read() == REFERENCE.to_le_bytes()[0] && code.cast::<u32>().read_unaligned() == REFERENCE
+    };
+    (is_known && is_reference).then(|| libraries::place_of(code as u64))?
 }
 
 /// The kind, as records have it; 0 for none that is known.

@@ -9,18 +9,51 @@ use crate::preload::idle;
 use crate::preload::queue::Item;
 use lazyguard_core::state::{ColdKind, FunctionKind};
 use lazyguard_core::trace::{Image, RawPayload};
+use std::cell::Cell;
 use std::ffi::{c_char, CStr};
+use std::ptr::null_mut;
+
+/// A library is loaded from a file.
+pub(super) fn load_file(entry: Entry, library: Handle, real: impl FnOnce() -> i32) -> i32 {
+    load(entry, library, null_mut(), 0, null_mut(), null_mut(), 0, real)
+}
 
 /// A library is loaded: it belongs to no context and loads nothing into any, yet.
-pub(super) fn load(entry: Entry, library: Handle, code: Handle, real: impl FnOnce() -> i32) -> i32 {
+#[expect(clippy::too_many_arguments, reason = "the driver's function has as many")]
+pub(super) fn load(
+    entry: Entry,
+    library: Handle,
+    code: Handle,
+    jit_count: u32,
+    options: Handle,
+    values: Handle,
+    count: u32,
+    real: impl FnOnce() -> i32,
+) -> i32 {
+    let (handed_over, of_place) = (Cell::new(0), Cell::new(None));
     observe(
         entry,
         |call| {
             call.about.context = call.current_context();
             call.about.raw = RawPayload::image(Image::of(image::kind(code)));
             call.loads_code();
+            if let Some(profile) = call.guard.profile.as_ref().filter(|_| !library.is_null() && jit_count == 0) {
+                if let Some(place) = image::place(code, count, options, values) {
+                    let expected = call.guard.loader.libraries.number_of(&place);
+                    let ahead = expected.and_then(|number| call.guard.loader.libraries.take(number, code as u64));
+                    handed_over.set(ahead.unwrap_or(0));
+                    of_place.set(Some((profile.loads_library(place), expected)));
+                }
+            }
         },
-        real,
+        || match handed_over.get() {
+            0 => real(),
+            ahead => {
+                // SAFETY: where the driver puts the library, and not null.
+                unsafe { library.cast::<Handle>().write(ahead as Handle) };
+                SUCCESS
+            }
+        },
         |call, result| {
             if result != SUCCESS || library.is_null() {
                 return;
@@ -31,6 +64,12 @@ pub(super) fn load(entry: Entry, library: Handle, code: Handle, real: impl FnOnc
             if call.about.raw.loaded_image().needs_compiler() {
                 call.guard.hazards.is_to_be_compiled(library);
                 call.compiled();
+            }
+            if let (Some(profile), Some((place, expected))) = (&call.guard.profile, of_place.get()) {
+                profile.is_at(library, place);
+                if let Some(number) = expected.filter(|_| handed_over.get() == 0) {
+                    call.guard.loader.is_the_runtimes(call.guard, number, library);
+                }
             }
             call.guard.loader.library_loaded(call.guard, library);
             call.load_pending(call.about.context);
@@ -72,6 +111,7 @@ pub(super) fn get_kernel(
         |call| {
             call.about.context = call.current_context();
             call.about.owner = library as u64;
+            notes_use(call, library, name);
         },
         real,
         |call, result| {
@@ -87,6 +127,15 @@ pub(super) fn get_kernel(
             }
         },
     )
+}
+
+/// A function of a module is about to be looked up, or a kernel of a library: the profile has it from now on.
+pub(super) fn notes_use(call: &Call, owner: Handle, name: Handle) {
+    if let (Some(profile), false) = (&call.guard.profile, name.is_null()) {
+        // SAFETY: the name that the driver is about to read.
+        let name = unsafe { CStr::from_ptr(name.cast::<c_char>()) };
+        profile.uses(owner as u64, &name.to_string_lossy());
+    }
 }
 
 /// What a call that succeeded has resolved by name: the handle, and the number it is known by from now on.

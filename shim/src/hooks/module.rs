@@ -6,21 +6,22 @@
 
 use super::call::{observe, published, Entry};
 use super::image;
-use super::library::resolved;
+use super::library::{notes_use, resolved};
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::preload::queue::Item;
+use lazyguard_core::profile::LoadOptions;
 use lazyguard_core::state::{ColdKind, FunctionKind};
 use lazyguard_core::trace::{Image, RawPayload};
+use std::borrow::Cow;
 use std::cell::Cell;
-use std::ffi::{c_char, CStr};
 use std::ptr::null_mut;
 
-/// A module is loaded from a file.
-pub(super) fn load_file(entry: Entry, module: Handle, real: impl FnOnce() -> i32) -> i32 {
-    load_data(entry, module, null_mut(), 0, null_mut(), null_mut(), real)
+/// A module is loaded from a file, as the compilers of Triton and PyTorch leave them.
+pub(super) fn load_file(entry: Entry, module: Handle, path: Handle, real: impl FnOnce() -> i32) -> i32 {
+    load(entry, module, null_mut(), || image::in_file(path), real)
 }
 
-/// A module is loaded into the current context: the driver waits until everything in flight there has ended.
+/// A module is loaded into the current context.
 pub(super) fn load_data(
     entry: Entry,
     module: Handle,
@@ -28,6 +29,17 @@ pub(super) fn load_data(
     count: u32,
     options: Handle,
     values: Handle,
+    real: impl FnOnce() -> i32,
+) -> i32 {
+    load(entry, module, image, || image::given(image, count, options, values), real)
+}
+
+/// The driver waits until everything in flight in the context has ended. `given` is asked where there is a profile.
+fn load<'a>(
+    entry: Entry,
+    module: Handle,
+    image: Handle,
+    given: impl FnOnce() -> Option<(Cow<'a, [u8]>, LoadOptions)>,
     real: impl FnOnce() -> i32,
 ) -> i32 {
     let (handed_over, of_image) = (Cell::new(0), Cell::new(None));
@@ -38,9 +50,9 @@ pub(super) fn load_data(
             call.about.raw = RawPayload::image(Image::of(image::kind(image)));
             // A load that the driver refuses for want of a place for the module is none.
             if let Some(profile) = call.guard.profile.as_ref().filter(|_| !module.is_null()) {
-                if let Some((content, options)) = image::given(image, count, options, values) {
-                    of_image.set(Some(profile.loads(call.about.context, content, &options)));
-                    if let Some(ahead) = call.guard.loader.ahead.take(call.about.context, content, &options) {
+                if let Some((content, options)) = given() {
+                    of_image.set(Some(profile.loads(call.about.context, &content, &options)));
+                    if let Some(ahead) = call.guard.loader.ahead.take(call.about.context, &content, &options) {
                         handed_over.set(ahead);
                         return call.meets_ahead(ahead);
                     }
@@ -86,11 +98,7 @@ pub(super) fn get_function(
         |call| {
             call.about.context = call.current_context();
             call.about.owner = module as u64;
-            if let (Some(profile), false) = (&call.guard.profile, name.is_null()) {
-                // SAFETY: the name that the driver is about to read.
-                let name = unsafe { CStr::from_ptr(name.cast::<c_char>()) };
-                profile.uses(module as u64, &name.to_string_lossy());
-            }
+            notes_use(call, module, name);
         },
         real,
         |call, result| {

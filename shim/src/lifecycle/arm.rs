@@ -6,7 +6,7 @@
 //! Must not: allocate or lock in [`forked`], or fail the program's `cuInit`.
 
 use crate::lookup::{driver, dynamic_linker};
-use crate::preload::{ahead::Ahead, gate, loader::Loader, nudge};
+use crate::preload::{ahead::Ahead, gate, libraries::Libraries, loader::Loader, nudge};
 use crate::record::hazards::Hazards;
 use crate::record::heartbeat::Heartbeat;
 use crate::record::log::{self, Log};
@@ -116,9 +116,11 @@ fn build(initialised: Initialised) {
     let marker = Marker::of(folder.as_ref());
     let started = clock::unix_nanos();
     let profile = settings.profile.as_deref().and_then(|folder| Notes::open(folder, &facts.host, started));
-    let ahead = profile.as_ref().filter(|_| settings.preload != Policy::Off).map(Notes::ahead).unwrap_or_default();
+    let used = profile.as_ref().filter(|_| settings.preload != Policy::Off);
+    let ahead = Ahead::new(used.map(Notes::ahead).unwrap_or_default());
+    let libraries = Libraries::new(used.map(Notes::libraries_ahead).unwrap_or_default());
     let guard: &'static Guard = Box::leak(Box::new(Guard {
-        loader: Loader::new(Ahead::new(ahead)),
+        loader: Loader::new(ahead, libraries),
         folder,
         backing,
         heartbeat: Heartbeat::default(),

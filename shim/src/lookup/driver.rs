@@ -183,6 +183,7 @@ macro_rules! own_calls {
 
         $(
             $(#[$doc])*
+            #[allow(clippy::too_many_arguments, reason = "the driver's functions have as many")]
             pub fn $field($($arg: $ty),*) -> Option<i32> {
                 let function = OWN.$field.load(Ordering::Relaxed);
                 if function.is_null() {
@@ -225,6 +226,12 @@ own_calls! {
     module_function_count = c"cuModuleGetFunctionCount" (count: *mut c_uint, module: Handle);
     /// The functions of a module, without loading them.
     module_functions = c"cuModuleEnumerateFunctions" (functions: *mut Handle, count: c_uint, module: Handle);
+    /// Makes a library of an image.
+    library_load_data = c"cuLibraryLoadData"
+        (library: *mut Handle, code: *const c_void, options: *mut c_int, values: *mut Handle, count: c_uint,
+         library_options: *mut c_int, library_values: *mut Handle, library_count: c_uint);
+    /// A kernel of a library by its name.
+    library_kernel = c"cuLibraryGetKernel" (kernel: *mut Handle, library: Handle, name: *const c_char);
     /// How many kernels a library has.
     library_kernel_count = c"cuLibraryGetKernelCount" (count: *mut c_uint, library: Handle);
     /// The kernels of a library.

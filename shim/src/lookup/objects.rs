@@ -57,6 +57,11 @@ impl LinkMap {
         unsafe { CStr::from_ptr(self.name) }
     }
 
+    /// The name of its file; empty for the program itself.
+    pub fn file_name(&self) -> &[u8] {
+        file_name(self.path().to_bytes())
+    }
+
     fn strings_with_tag(&self, tag: i64) -> impl Iterator<Item = &CStr> {
         let entries = || {
             let first = self.dynamic;
@@ -107,6 +112,64 @@ impl LinkMap {
             |map| unsafe { map.next.as_ref() },
         )
     }
+}
+
+/// A loaded object, while the loader's lock is held.
+pub struct Loaded<'a>(&'a libc::dl_phdr_info);
+
+impl Loaded<'_> {
+    /// The name of its file; empty for the program itself.
+    pub fn file_name(&self) -> &[u8] {
+        if self.0.dlpi_name.is_null() {
+            return b"";
+        }
+        // SAFETY: the loader keeps a terminated string there as long as the object is loaded.
+        file_name(unsafe { CStr::from_ptr(self.0.dlpi_name) }.to_bytes())
+    }
+
+    /// The address of what lies so far from its load address.
+    pub fn address(&self, offset: u64) -> Option<u64> {
+        self.0.dlpi_addr.checked_add(offset)
+    }
+
+    /// So many of its bytes from an address on; `None` where they are not all in one of its readable segments.
+    pub fn bytes(&self, address: u64, length: usize) -> Option<&[u8]> {
+        let end = address.checked_add(length as u64)?;
+        // SAFETY: the loader gives the object's program headers, as many as there are.
+        let headers = unsafe { std::slice::from_raw_parts(self.0.dlpi_phdr, usize::from(self.0.dlpi_phnum)) };
+        let holds = |header: &&libc::Elf64_Phdr| {
+            let begin = self.0.dlpi_addr.wrapping_add(header.p_vaddr);
+            let is_readable = header.p_type == libc::PT_LOAD && header.p_flags & libc::PF_R != 0;
+            is_readable && begin <= address && end <= begin.saturating_add(header.p_memsz)
+        };
+        headers.iter().find(holds)?;
+        // SAFETY: inside a segment that is mapped for reading, of an object that is not unloaded meanwhile.
+        Some(unsafe { std::slice::from_raw_parts(address as *const u8, length) })
+    }
+}
+
+type Visit<'a> = &'a mut dyn FnMut(&Loaded<'_>) -> bool;
+
+unsafe extern "C" fn visit_one(info: *mut libc::dl_phdr_info, _: usize, visit: *mut c_void) -> c_int {
+    // SAFETY: the loader's own record, and what `each` has given.
+    let (info, visit) = unsafe { (&*info, &mut *visit.cast::<Visit<'_>>()) };
+    c_int::from(!visit(&Loaded(info)))
+}
+
+/// Visits the loaded objects until one visit returns `false`. No object is loaded or unloaded meanwhile.
+pub fn each(mut visit: Visit<'_>) {
+    // SAFETY: the callback has the type that is asked for, and its argument lives as long as this call.
+    unsafe { libc::dl_iterate_phdr(Some(visit_one), std::ptr::from_mut(&mut visit).cast()) };
+}
+
+/// How many objects have been loaded so far.
+pub fn count_of_loads() -> u64 {
+    let mut count = 0;
+    each(&mut |object| {
+        count = object.0.dlpi_adds;
+        false
+    });
+    count
 }
 
 fn file_name(path: &[u8]) -> &[u8] {

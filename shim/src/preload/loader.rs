@@ -11,6 +11,7 @@
 use super::ahead::Ahead;
 use super::gate::Closed;
 use super::idle::{self, Questions, Uncaptured};
+use super::libraries::Libraries;
 use super::queue::{Item, Queue};
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::runtime::process::Process;
@@ -56,6 +57,8 @@ pub struct Occasion {
 pub struct Loader {
     /// Modules that the program is expected to load itself.
     pub ahead: Ahead,
+    /// Libraries that a runtime is expected to load.
+    pub libraries: Libraries,
     queue: Mutex<Queue>,
     pending: AtomicUsize,
     /// Not tried again before this moment: the pace is not met before it, or the context was busy a moment ago.
@@ -71,7 +74,7 @@ pub struct Loader {
 #[derive(Default)]
 struct Outcome {
     loaded: u64,
-    /// Modules that the program is expected to load itself.
+    /// Modules and libraries that the program is expected to load itself.
     modules: u64,
     refused: u64,
     /// The budget ended the attempt.
@@ -82,9 +85,9 @@ struct Outcome {
 }
 
 impl Loader {
-    /// One that loads these modules ahead.
-    pub fn new(ahead: Ahead) -> Self {
-        Self { ahead, ..Self::default() }
+    /// One that loads these modules and libraries ahead.
+    pub fn new(ahead: Ahead, libraries: Libraries) -> Self {
+        Self { ahead, libraries, ..Self::default() }
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
@@ -132,7 +135,27 @@ impl Loader {
             return;
         }
         self.queue().libraries.push(library);
-        process.tracker.contexts().for_each(|(context, _)| self.add(context, Item::Library(library)));
+        self.add_everywhere(process, Item::Library(library));
+    }
+
+    /// A runtime has loaded a fat binary itself: the kernels of it that the program is expected to use are loaded first.
+    pub fn is_the_runtimes(&self, process: &Process, number: u32, library: u64) {
+        if self.libraries.is_the_runtimes(number, library) {
+            self.add_everywhere(process, Item::AheadLibrary(number));
+        }
+    }
+
+    /// Looks whether objects have come whose libraries are expected to be loaded.
+    #[inline]
+    pub fn look_for_libraries(&self, process: &Process) {
+        if self.driver_eager() {
+            return;
+        }
+        self.libraries.look().into_iter().for_each(|number| self.add_everywhere(process, Item::AheadLibrary(number)));
+    }
+
+    fn add_everywhere(&self, process: &Process, item: Item) {
+        process.tracker.contexts().for_each(|(context, _)| self.add(context, item));
     }
 
     /// A module was loaded into a context.
@@ -161,6 +184,7 @@ impl Loader {
     /// A context was created: every library that is there concerns it, and every module that is expected.
     pub fn context_came(&self, context: u32) {
         self.ahead.all().for_each(|(image, nth)| self.add(context, Item::Ahead(image, nth)));
+        self.libraries.all().into_iter().for_each(|number| self.add(context, Item::AheadLibrary(number)));
         let libraries = self.queue().libraries.clone();
         libraries.into_iter().for_each(|library| self.add(context, Item::Library(library)));
     }
@@ -180,6 +204,7 @@ impl Loader {
 
     /// A module or library is about to be unloaded.
     pub fn owner_goes(&self, owner: u64) {
+        self.libraries.gone(owner);
         self.change(|queue| queue.owner_goes(owner));
     }
 
@@ -285,8 +310,8 @@ impl Loader {
             let before = free_memory();
             let since = Instant::now();
             let mut spent = self.queue().spent(context);
-            if let Item::Ahead(..) = item {
-                // The module is loaded before its functions can be asked for.
+            if matches!(item, Item::Ahead(..) | Item::AheadLibrary(_)) {
+                // The module or library is loaded before its functions can be asked for.
                 let late = self.queue().late;
                 let out_of_pace = !at_start && !within_pace(&process.settings, process.now(), &late);
                 if out_of_pace || closed.breached() || begun.elapsed() > AT_A_TIME {
@@ -300,32 +325,13 @@ impl Loader {
                     continue;
                 }
             }
-            let (owner, found) = match *item {
-                Item::Library(library) => (library, kernels_of(library)),
-                Item::Module(module) => (module, functions_of(module)),
-                Item::Kernel(kernel, library) => (library, Some(vec![kernel])),
-                Item::Function(function, module) => (module, Some(vec![function])),
-                Item::Ahead(image, nth) => match self.ahead.load(context, image, nth) {
-                    Some(there) => {
-                        outcome.modules += u64::from(there.is_new);
-                        process.tracker.set_present_preloaded(there.module, context);
-                        (there.module, Some(there.functions))
-                    }
-                    None => {
-                        outcome.refused += 1;
-                        self.done(context, *item);
-                        continue;
-                    }
-                },
-            };
-            let kind = match item {
-                Item::Library(_) | Item::Kernel(..) => FunctionKind::Kernel,
-                Item::Module(_) | Item::Function(..) | Item::Ahead(..) => FunctionKind::Function,
-            };
-            let Some(found) = found else {
-                self.skip(Skip::CannotEnumerate, 1);
-                self.done(context, *item);
-                continue;
+            let Content { kind, owner, handles: found } = match self.content(process, context, *item, &mut outcome) {
+                Ok(content) => content,
+                Err(reason) => {
+                    self.skip(reason, 1);
+                    self.done(context, *item);
+                    continue;
+                }
             };
             let (nanos_before, late_before) = (spent.nanos, self.queue().late);
             let mut late = late_before;
@@ -371,6 +377,28 @@ impl Loader {
         outcome
     }
 
+    /// What an item stands for. A module or library that is expected is loaded for it.
+    fn content(&self, process: &Process, context: u32, item: Item, outcome: &mut Outcome) -> Result<Content, Skip> {
+        let (owner, kind, handles) = match item {
+            Item::Library(library) => (library, FunctionKind::Kernel, kernels_of(library)),
+            Item::Module(module) => (module, FunctionKind::Function, functions_of(module)),
+            Item::Kernel(kernel, library) => (library, FunctionKind::Kernel, Some(vec![kernel])),
+            Item::Function(function, module) => (module, FunctionKind::Function, Some(vec![function])),
+            Item::Ahead(image, nth) => {
+                let there = self.ahead.load(context, image, nth).ok_or(Skip::DriverRefused)?;
+                outcome.modules += u64::from(there.is_new);
+                process.tracker.set_present_preloaded(there.module, context);
+                (there.module, FunctionKind::Function, Some(there.functions))
+            }
+            Item::AheadLibrary(number) => {
+                let there = self.libraries.load(number)?;
+                outcome.modules += u64::from(there.is_new);
+                (there.library, FunctionKind::Kernel, Some(there.kernels))
+            }
+        };
+        handles.map(|handles| Content { kind, owner, handles }).ok_or(Skip::CannotEnumerate)
+    }
+
     /// Leaves the rest until so much more may have been spent that it is worth to close the gate.
     fn wait_for_the_pace(&self, process: &Process, spent: Nanos) {
         let again = pace_reaches(&process.settings, spent + WORTH_NANOS);
@@ -389,8 +417,18 @@ impl Loader {
             Err(_) => PreloadSummary { policy: PreloadSummary::policy_name(policy), ..PreloadSummary::default() },
         };
         let (modules_ahead, modules_handed_over) = self.ahead.counts();
-        PreloadSummary { modules_ahead, modules_handed_over, ..summary }
+        let (libraries_ahead, libraries_handed_over) = self.libraries.counts();
+        PreloadSummary { modules_ahead, modules_handed_over, libraries_ahead, libraries_handed_over, ..summary }
     }
+}
+
+/// What an item stands for.
+struct Content {
+    kind: FunctionKind,
+    /// The library or module.
+    owner: u64,
+    /// The functions or kernels.
+    handles: Vec<u64>,
 }
 
 /// This thread's turn at loading.

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`loader`] | loads what is pending at a good moment |
 //! | [`ahead`] | modules that the program loads itself, loaded before it does, and handed over to it |
+//! | [`libraries`] | libraries that a CUDA runtime loads, likewise |
 //! | [`queue`] | what waits to be loaded, what was spent, what was left out |
 //! | [`gate`] | holds other threads' submissions back meanwhile |
 //! | [`idle`] | whether anything is in flight in a context |
@@ -19,6 +20,7 @@
 pub mod ahead;
 pub mod gate;
 pub mod idle;
+pub mod libraries;
 pub mod loader;
 pub mod nudge;
 pub mod queue;

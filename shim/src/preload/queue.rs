@@ -20,6 +20,8 @@ pub enum Item {
     Function(u64, u64),
     /// A module that the program is expected to load itself: the image, and which of the image's it is.
     Ahead(u32, u32),
+    /// A library that a runtime is expected to load, with the kernels that the program is expected to use: its number.
+    AheadLibrary(u32),
 }
 
 impl Item {
@@ -27,7 +29,7 @@ impl Item {
     pub fn owner(self) -> u64 {
         match self {
             Self::Library(owner) | Self::Module(owner) | Self::Kernel(_, owner) | Self::Function(_, owner) => owner,
-            Self::Ahead(..) => 0,
+            Self::Ahead(..) | Self::AheadLibrary(_) => 0,
         }
     }
 }
@@ -131,6 +133,8 @@ impl Queue {
             bytes: sum(|s| s.bytes),
             modules_ahead: 0,
             modules_handed_over: 0,
+            libraries_ahead: 0,
+            libraries_handed_over: 0,
             skipped: self.skipped.iter().map(|(&reason, &count)| SkipCount { reason, count }).collect(),
             pending: self.pending.len() as u64,
             runtimes: self.runtimes.clone(),

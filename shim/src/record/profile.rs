@@ -7,14 +7,14 @@
 //! Must not: believe a file or a folder that another user can write, write on a thread of the program's but at its exit, or fail the program
 //! for the folder's sake.
 
-use crate::preload::ahead;
+use crate::preload::{ahead, libraries};
 use crate::runtime::door::{self, EXIT_PAUSES};
 use crate::runtime::{files, standard_error};
 use lazyguard_core::profile::{
-    is_part, Image, ImageId, LoadOptions, Profile, IMAGES, MOST_AHEAD, MOST_BYTES, MOST_IMAGE_BYTES, PART,
+    is_part, Image, ImageId, LoadOptions, Place, Profile, IMAGES, MOST_AHEAD, MOST_BYTES, MOST_IMAGE_BYTES, PART,
 };
 use lazyguard_core::sync::lock;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::CString;
 use std::fs::{self, DirBuilder};
 use std::io::{self, Read as _, Write as _};
@@ -54,6 +54,13 @@ pub struct Notes {
 /// An image that the folder does not have.
 type NewImage = (ImageId, Box<[u8]>);
 
+/// What a module or library was made of.
+enum Origin {
+    Image(ImageId),
+    /// By its number in the list of places.
+    Place(u32),
+}
+
 #[derive(Default)]
 struct Noted {
     own: Profile,
@@ -61,8 +68,10 @@ struct Noted {
     is_new: bool,
     /// How often an image was loaded into a context.
     times: HashMap<(u32, ImageId, LoadOptions), u32>,
-    /// The images of the program's modules.
-    modules: HashMap<u64, ImageId>,
+    /// What the program's modules and libraries were made of.
+    owners: HashMap<u64, Origin>,
+    /// Where fat binaries were that CUDA runtimes have loaded.
+    places: Vec<Place>,
     /// Images that were taken to be written, in this run.
     copied: HashSet<ImageId>,
     unsaved: Vec<NewImage>,
@@ -118,6 +127,16 @@ impl Notes {
         found
     }
 
+    /// The libraries that are to be loaded ahead, the newest first.
+    pub fn libraries_ahead(&self) -> Vec<libraries::Wanted> {
+        let mut all: Vec<_> = self.known.libraries.iter().collect();
+        all.sort_by_key(|(_, library)| std::cmp::Reverse(library.day));
+        let wanted = all
+            .into_iter()
+            .map(|(place, library)| libraries::Wanted { place: place.clone(), kernels: names(&library.kernels) });
+        wanted.collect()
+    }
+
     fn image(&self, id: ImageId) -> PathBuf {
         self.folder.join(IMAGES).join(id.to_string())
     }
@@ -143,20 +162,41 @@ impl Notes {
 
     /// The program has a module of this image.
     pub fn is_of(&self, module: u64, id: ImageId) {
-        lock(&self.noted).modules.insert(module, id);
+        lock(&self.noted).owners.insert(module, Origin::Image(id));
     }
 
-    /// The program is about to look a function of a module up.
-    pub fn uses(&self, module: u64, kernel: &str) {
+    /// A CUDA runtime is about to load a fat binary. Returns the number by which its place is known from now on.
+    pub fn loads_library(&self, place: Place) -> u32 {
         let mut noted = lock(&self.noted);
-        if let Some(id) = noted.modules.get(&module).copied() {
-            noted.is_new |= noted.own.used(id, kernel);
+        noted.is_new |= noted.own.library_loaded(&place, self.day);
+        let known = noted.places.iter().position(|known| *known == place);
+        let number = known.unwrap_or(noted.places.len());
+        if known.is_none() {
+            noted.places.push(place);
         }
+        u32::try_from(number).unwrap_or(u32::MAX)
     }
 
-    /// A module is about to be unloaded.
-    pub fn gone(&self, module: u64) {
-        lock(&self.noted).modules.remove(&module);
+    /// A CUDA runtime has a library of the fat binary at this place.
+    pub fn is_at(&self, library: u64, place: u32) {
+        lock(&self.noted).owners.insert(library, Origin::Place(place));
+    }
+
+    /// The program is about to look a function of a module up, or a kernel of a library.
+    pub fn uses(&self, owner: u64, kernel: &str) {
+        let noted = &mut *lock(&self.noted);
+        noted.is_new |= match noted.owners.get(&owner) {
+            Some(Origin::Image(id)) => noted.own.used(*id, kernel),
+            Some(Origin::Place(number)) => {
+                noted.places.get(*number as usize).is_some_and(|place| noted.own.library_used(place, kernel))
+            }
+            None => false,
+        };
+    }
+
+    /// A module or library is about to be unloaded.
+    pub fn gone(&self, owner: u64) {
+        lock(&self.noted).owners.remove(&owner);
     }
 
     // --- on the log's thread, and at the exit ---
@@ -241,12 +281,13 @@ impl Noted {
     }
 }
 
+fn names(kernels: &BTreeSet<String>) -> Vec<CString> {
+    kernels.iter().filter_map(|name| CString::new(name.as_str()).ok()).collect()
+}
+
 /// One for each way in which the program loads it.
 fn images_of(image: &Image, content: &[u8]) -> Vec<ahead::Image> {
-    if has_a_heap(content) {
-        return Vec::new();
-    }
-    let kernels: Vec<_> = image.kernels.iter().filter_map(|name| CString::new(name.as_str()).ok()).collect();
+    let kernels = names(&image.kernels);
     let of_load = |(options, most): (&LoadOptions, &u32)| ahead::Image {
         terminated: [content, b"\0"].concat().into(),
         options: options.clone(),
@@ -254,12 +295,6 @@ fn images_of(image: &Image, content: &[u8]) -> Vec<ahead::Image> {
         kernels: kernels.clone(),
     };
     image.loads.iter().map(of_load).collect()
-}
-
-/// Whether kernels of an image may allocate on the device. The size of the heap that they allocate from cannot be set once such an image is
-/// loaded: a program that sets it before it loads the image would fail.
-fn has_a_heap(content: &[u8]) -> bool {
-    memchr::memmem::find(content, b"malloc").is_some()
 }
 
 /// Whether a folder can be used; makes it, if it is not there.
@@ -371,6 +406,31 @@ mod tests {
         assert_eq!(parts_in(&folder.0).len(), 2, "another day");
     }
 
+    fn place(offset: u64) -> Place {
+        Place { object: "lib.so".to_owned(), offset, image: ImageId::of(b"fat binary") }
+    }
+
+    #[test]
+    fn the_next_run_knows_the_libraries_and_their_kernels_the_newest_first() {
+        let folder = Folder::new("libraries");
+        for (day, offset, library) in [(1, 24, 0xa), (2, 48, 0xb), (3, 0, 0xc)] {
+            let notes = folder.open(day * DAY);
+            let number = notes.loads_library(place(offset));
+            assert_eq!(notes.loads_library(place(offset)), number, "known by one number");
+            assert_ne!(notes.loads_library(place(1000)), number);
+            notes.uses(library, "before there is a library");
+            notes.is_at(library, number);
+            notes.uses(library, "k");
+            notes.gone(library);
+            notes.uses(library, "of another library");
+            notes.write_news();
+        }
+        let wanted = folder.open(4 * DAY).libraries_ahead();
+        let found: Vec<_> = wanted.iter().map(|one| (one.place.offset, one.kernels.clone())).collect();
+        let k = vec![c"k".to_owned()];
+        assert_eq!(found, [(0, k.clone()), (1000, Vec::new()), (48, k.clone()), (24, k)]);
+    }
+
     #[test]
     fn an_image_that_the_folder_has_lost_is_kept_again() {
         let folder = Folder::new("lost");
@@ -429,12 +489,5 @@ mod tests {
         run(&notes, b"two", "k");
         assert!(notes.complaint().is_some(), "no folder: that is said");
         fs::remove_file(&folder.0).unwrap();
-    }
-
-    #[test]
-    fn an_image_that_may_allocate_on_the_device_is_not_loaded_ahead() {
-        let folder = Folder::new("heap");
-        run(&folder.open(DAY), b"\x7fELF with malloc in it", "k");
-        assert!(folder.open(DAY).ahead().is_empty());
     }
 }

@@ -1,6 +1,6 @@
 //! A profile: what one run has loaded, the next has ahead.
 
-use lazyguard_e2e::{command, corpus_program, hostile_program, Outcome, Run, Work};
+use lazyguard_e2e::{app, command, corpus_program, hostile_program, Outcome, Run, Work};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -48,6 +48,33 @@ fn a_program_that_hangs_in_a_load_of_its_own_completes_in_its_second_run() {
     }
 }
 
+/// Without the nudge, as where a runtime holds hundreds of fat binaries: the second library comes with a kernel that is launched too late.
+#[test]
+fn a_program_whose_runtime_loads_a_library_too_late_completes_in_its_second_run() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    for (name, hangs) in [("persistent_two_libraries", true), ("lazy_pair", false)] {
+        let profile = work.path().join(name);
+        let run = || profiled(&work, app(name), &profile).set("LAZYGUARD_NUDGE", "0");
+        let mut first = run().hang_after("300ms").start();
+        if hangs {
+            first.until_a_hang_is_reported();
+            drop(first);
+        } else {
+            // Its only library is there, with all kernels, before anything is in flight.
+            first.finish_within(lazyguard_e2e::PATIENCE);
+        }
+        let expected = Run::new(&work, app(name)).set("CUDA_MODULE_LOADING", "EAGER").finish();
+        for _ in 0..2 {
+            let next = run().finish();
+            next.expect_same_as(&expected);
+            let preload = &next.out().summary()["preload"];
+            let number = |name: &str| preload[name].as_u64().unwrap_or_else(|| panic!("{name}: {next}"));
+            assert!(number("libraries_ahead") >= 1, "{name}: {next}");
+            assert_eq!(number("libraries_ahead"), number("libraries_handed_over"), "{name}: {next}");
+        }
+    }
+}
+
 #[test]
 fn each_load_gets_a_module_of_its_own_and_the_program_notices_nothing() {
     let work = Work::new(lazyguard_e2e::this_test!());
@@ -60,8 +87,8 @@ fn each_load_gets_a_module_of_its_own_and_the_program_notices_nothing() {
             ahead(&run).1
         })
         .collect();
-    // Three without options, one with, and one in the other context: not the one with a log.
-    assert_eq!(runs, [0, 5, 5]);
+    // Four without options, one of these from a file, one with, and one in the other context: not the one with a log.
+    assert_eq!(runs, [0, 6, 6]);
     let off = profiled(&work, hostile_program("modules_twice"), &profile).set("LAZYGUARD_PRELOAD", "off").finish();
     assert_eq!(ahead(&off), (0, 0), "nothing is loaded with LAZYGUARD_PRELOAD=off");
 }
@@ -76,7 +103,7 @@ fn a_folder_that_only_can_be_read_is_used_and_one_that_anybody_can_write_to_is_n
     let mode = |bits| fs::set_permissions(&profile, fs::Permissions::from_mode(bits)).unwrap();
     mode(0o500);
     let shipped = profiled(&work, hostile_program("modules_twice"), &profile).powerless().finish();
-    assert_eq!((ahead(&shipped).1, shipped.stderr.as_str()), (5, ""), "{shipped}");
+    assert_eq!((ahead(&shipped).1, shipped.stderr.as_str()), (6, ""), "{shipped}");
     mode(0o777);
     let open = profiled(&work, hostile_program("modules_twice"), &profile).finish();
     assert_eq!(ahead(&open), (0, 0), "{open}");
@@ -100,7 +127,7 @@ fn processes_that_share_a_folder_and_are_killed_at_any_time_leave_it_whole() {
     let whole = profiled(&work, hostile_program("modules_twice"), &profile).finish();
     assert_eq!(whole.code, Some(0), "{whole}");
     let next = profiled(&work, hostile_program("modules_twice"), &profile).finish();
-    assert_eq!((ahead(&next).1, next.stderr.as_str()), (5, ""), "{next}");
+    assert_eq!((ahead(&next).1, next.stderr.as_str()), (6, ""), "{next}");
 }
 
 #[test]
