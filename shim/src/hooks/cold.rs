@@ -50,6 +50,9 @@ impl Call {
         self.about.owner = self.guard.tracker.function_entry(number).map_or(0, |f| f.owner());
         if self.guard.tracker.introduce_function(number, self.entered) {
             self.guard.mappings.called_from(self.caller.address as u64);
+            if let (Some(profile), Some(name)) = (&self.guard.profile, self.guard.tracker.function_name(number)) {
+                profile.uses(self.about.owner, name);
+            }
         }
         if !self.is_loaded(function) {
             // With nothing in flight, loading now is safe, and the loader may load everything else that is pending.

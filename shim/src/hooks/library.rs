@@ -111,7 +111,6 @@ pub(super) fn get_kernel(
         |call| {
             call.about.context = call.current_context();
             call.about.owner = library as u64;
-            notes_use(call, library, name);
         },
         real,
         |call, result| {
@@ -127,15 +126,6 @@ pub(super) fn get_kernel(
             }
         },
     )
-}
-
-/// A function of a module is about to be looked up, or a kernel of a library: the profile has it from now on.
-pub(super) fn notes_use(call: &Call, owner: Handle, name: Handle) {
-    if let (Some(profile), false) = (&call.guard.profile, name.is_null()) {
-        // SAFETY: the name that the driver is about to read.
-        let name = unsafe { CStr::from_ptr(name.cast::<c_char>()) };
-        profile.uses(owner as u64, &name.to_string_lossy());
-    }
 }
 
 /// What a call that succeeded has resolved by name: the handle, and the number it is known by from now on.
@@ -180,6 +170,7 @@ pub(super) fn uses_library_of(entry: Entry, kernel: Handle, real: impl FnOnce() 
 fn brings(call: &mut Call, library: u64) {
     call.about.context = call.current_context();
     call.about.owner = library;
+    call.guard.profile.iter().for_each(|profile| profile.brings(library));
     if !call.guard.tracker.present(library, call.about.context) {
         call.load_pending(call.about.context);
     }

@@ -6,7 +6,7 @@
 
 use super::call::{observe, published, Entry};
 use super::image;
-use super::library::{notes_use, resolved};
+use super::library::resolved;
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::preload::queue::Item;
 use lazyguard_core::profile::LoadOptions;
@@ -14,6 +14,7 @@ use lazyguard_core::state::{ColdKind, FunctionKind};
 use lazyguard_core::trace::{Image, RawPayload};
 use std::borrow::Cow;
 use std::cell::Cell;
+use std::ffi::{c_char, CStr};
 use std::ptr::null_mut;
 
 /// A module is loaded from a file, as the compilers of Triton and PyTorch leave them.
@@ -98,7 +99,11 @@ pub(super) fn get_function(
         |call| {
             call.about.context = call.current_context();
             call.about.owner = module as u64;
-            notes_use(call, module, name);
+            if let (Some(profile), false) = (&call.guard.profile, name.is_null()) {
+                // SAFETY: the name that the driver is about to read.
+                let name = unsafe { CStr::from_ptr(name.cast::<c_char>()) };
+                profile.looks_up(module as u64, &name.to_string_lossy());
+            }
         },
         real,
         |call, result| {

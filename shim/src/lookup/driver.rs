@@ -230,6 +230,8 @@ own_calls! {
     library_load_data = c"cuLibraryLoadData"
         (library: *mut Handle, code: *const c_void, options: *mut c_int, values: *mut Handle, count: c_uint,
          library_options: *mut c_int, library_values: *mut Handle, library_count: c_uint);
+    /// The module of a library in the current context; brings it there.
+    library_module = c"cuLibraryGetModule" (module: *mut Handle, library: Handle);
     /// A kernel of a library by its name.
     library_kernel = c"cuLibraryGetKernel" (kernel: *mut Handle, library: Handle, name: *const c_char);
     /// How many kernels a library has.

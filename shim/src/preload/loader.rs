@@ -393,6 +393,11 @@ impl Loader {
             Item::AheadLibrary(number) => {
                 let there = self.libraries.load(number)?;
                 outcome.modules += u64::from(there.is_new);
+                // Without kernels, something else of it was wanted in a context, such as a variable.
+                let brings = there.kernels.is_empty();
+                if brings && driver::library_module(&mut null_mut(), there.library as Handle) == Some(SUCCESS) {
+                    process.tracker.set_present_preloaded(there.library, context);
+                }
                 (there.library, FunctionKind::Kernel, Some(there.kernels))
             }
         };

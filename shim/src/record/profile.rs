@@ -165,10 +165,17 @@ impl Notes {
         lock(&self.noted).owners.insert(module, Origin::Image(id));
     }
 
-    /// A CUDA runtime is about to load a fat binary. Returns the number by which its place is known from now on.
+    /// The program is about to look a function of a module up, which loads it.
+    pub fn looks_up(&self, module: u64, function: &str) {
+        let noted = &mut *lock(&self.noted);
+        if let Some(Origin::Image(id)) = noted.owners.get(&module) {
+            noted.is_new |= noted.own.used(*id, function);
+        }
+    }
+
+    /// A CUDA runtime loads a fat binary. Returns the number by which its place is known from now on.
     pub fn loads_library(&self, place: Place) -> u32 {
         let mut noted = lock(&self.noted);
-        noted.is_new |= noted.own.library_loaded(&place, self.day);
         let known = noted.places.iter().position(|known| *known == place);
         let number = known.unwrap_or(noted.places.len());
         if known.is_none() {
@@ -182,16 +189,14 @@ impl Notes {
         lock(&self.noted).owners.insert(library, Origin::Place(place));
     }
 
-    /// The program is about to look a function of a module up, or a kernel of a library.
-    pub fn uses(&self, owner: u64, kernel: &str) {
-        let noted = &mut *lock(&self.noted);
-        noted.is_new |= match noted.owners.get(&owner) {
-            Some(Origin::Image(id)) => noted.own.used(*id, kernel),
-            Some(Origin::Place(number)) => {
-                noted.places.get(*number as usize).is_some_and(|place| noted.own.library_used(place, kernel))
-            }
-            None => false,
-        };
+    /// The program is about to use a kernel of a library, for the first time. What a runtime looks up is not used by that: it may look all up.
+    pub fn uses(&self, library: u64, kernel: &str) {
+        lock(&self.noted).is_used(library, Some(kernel), self.day);
+    }
+
+    /// A library is about to come into a context.
+    pub fn brings(&self, library: u64) {
+        lock(&self.noted).is_used(library, None, self.day);
     }
 
     /// A module or library is about to be unloaded.
@@ -260,6 +265,13 @@ impl Notes {
 }
 
 impl Noted {
+    fn is_used(&mut self, library: u64, kernel: Option<&str>, day: u32) {
+        let Some(Origin::Place(number)) = self.owners.get(&library) else { return };
+        let Some(place) = self.places.get(*number as usize) else { return };
+        self.is_new |= self.own.library_loaded(place, day);
+        self.is_new |= kernel.is_some_and(|kernel| self.own.library_used(place, kernel));
+    }
+
     /// The images that are not written yet, and all that this run knows.
     fn take_news(&mut self) -> Option<(Vec<NewImage>, Profile)> {
         if !std::mem::take(&mut self.is_new) {
@@ -382,9 +394,9 @@ mod tests {
     fn run(notes: &Notes, content: &[u8], kernel: &str) {
         let id = notes.loads(1, content, &LoadOptions::default());
         notes.is_of(0xa, id);
-        notes.uses(0xa, kernel);
+        notes.looks_up(0xa, kernel);
         notes.gone(0xa);
-        notes.uses(0xa, "of another module");
+        notes.looks_up(0xa, "of another module");
         notes.write_news();
     }
 
@@ -417,18 +429,22 @@ mod tests {
             let notes = folder.open(day * DAY);
             let number = notes.loads_library(place(offset));
             assert_eq!(notes.loads_library(place(offset)), number, "known by one number");
-            assert_ne!(notes.loads_library(place(1000)), number);
             notes.uses(library, "before there is a library");
             notes.is_at(library, number);
+            notes.is_at(0xf, notes.loads_library(place(1000)));
+            notes.looks_up(library, "what is looked up alone");
             notes.uses(library, "k");
             notes.gone(library);
             notes.uses(library, "of another library");
+            if day == 2 {
+                notes.brings(0xf);
+            }
             notes.write_news();
         }
         let wanted = folder.open(4 * DAY).libraries_ahead();
         let found: Vec<_> = wanted.iter().map(|one| (one.place.offset, one.kernels.clone())).collect();
         let k = vec![c"k".to_owned()];
-        assert_eq!(found, [(0, k.clone()), (1000, Vec::new()), (48, k.clone()), (24, k)]);
+        assert_eq!(found, [(0, k.clone()), (48, k.clone()), (1000, Vec::new()), (24, k)]);
     }
 
     #[test]

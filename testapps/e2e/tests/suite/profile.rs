@@ -73,6 +73,16 @@ fn a_program_whose_runtime_loads_a_library_too_late_completes_in_its_second_run(
             assert_eq!(number("libraries_ahead"), number("libraries_handed_over"), "{name}: {next}");
         }
     }
+    let profile = work.path().join("persistent_two_libraries").to_string_lossy().into_owned();
+    let shown = lazyguard(&work, &["profile", "show", &profile]);
+    for line in [
+        "\n2 libraries that CUDA runtimes load\n",
+        " KiB at the program+0x",
+        "\n  persistent_kernel\n",
+        "\n  one_time_kernel\n",
+    ] {
+        assert!(shown.stdout.contains(line), "{line}: {shown}");
+    }
 }
 
 #[test]
@@ -213,7 +223,7 @@ fn without_a_folder_each_program_has_a_profile_of_its_own_in_the_users_cache() {
         listed.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(),
         ["module_load", "modules_twice", "outer.sh"]
     );
-    assert!(listed.iter().skip(1).all(|(_, holds)| holds.starts_with("1 part, 1 image, ")), "{listed:?}");
+    assert!(listed.iter().skip(1).all(|(_, holds)| holds.starts_with("1 part, 0 libraries, 1 image, ")), "{listed:?}");
 }
 
 #[test]
