@@ -11,6 +11,7 @@ import shutil
 import statistics
 import sys
 from collections import namedtuple
+from concurrent.futures import ThreadPoolExecutor
 
 import checks
 import frameworks
@@ -26,7 +27,7 @@ AT_A_TIME = 5
 # What has not ended by then hangs, bare and with EAGER: most of the time is the import of a framework; two ranks start NCCL as well.
 LIMITS_S, LIMITS_OF_RANKS_S = (25.0, 35.0), (35.0, 45.0)
 COUNTS = ("modules_ahead", "modules_handed_over", "libraries_ahead", "libraries_handed_over")
-ROUNDS = 8
+ROUNDS = 5
 # writing: the profile is empty, as in a first run.
 MODES = ("bare", "guard", "writing", "profile")
 MOST_RATIO = 1.02
@@ -93,7 +94,9 @@ def check_one(program):
     # A job of ranks states which one is to blame.
     command = (lambda: ranks.job(program.path)) if program.blame else (lambda: [sys.executable, program.path])
     limits = LIMITS_OF_RANKS_S if program.blame else LIMITS_S
-    bare, eager = (unguarded(command(), loading, limit_s) for loading, limit_s in zip(("LAZY", "EAGER"), limits))
+    # Both hang, most of them, and wait.
+    with ThreadPoolExecutor() as both:
+        bare, eager = both.map(lambda loading, limit_s: unguarded(command(), loading, limit_s), ("LAZY", "EAGER"), limits)
     return judged(program, bare, eager, until_it_completes(command, program.hang_after))
 
 
@@ -130,7 +133,8 @@ def cold_start(progress):
                 if data is None:
                     return failed(outcome)
                 found[mode].append(data)
-            progress(f"PyTorch cold start: round {number + 1} of {ROUNDS}")
+            seconds = ", ".join(f"{mode} {found[mode][-1]['cold_start_s']:.3f} s" for mode in MODES)
+            progress(f"PyTorch cold start, round {number + 1} of {ROUNDS}: {seconds}")
     counts = handed_over(runs[-1].report)
     same = checks.torch_results_row({"LAZY": found["bare"], "guard": found["guard"] + found["writing"] + found["profile"]})
     rows = [figure_row("PyTorch cold start", "cold_start_s", "{:.3f} s", found), figure_row("PyTorch device memory", "device_memory_mb", "{:.0f} MB", found),
@@ -165,9 +169,8 @@ def programs():
 
 
 def check(progress, wanted, cards):
-    """The rows and data; of chosen programs without the cold start, which is measured first, alone."""
+    """The rows and data; of chosen programs without the cold start, which is measured last, alone."""
     chosen = frameworks.chosen_of(programs(), wanted)
-    of_torch, start = ([], None) if wanted else cold_start(progress)
     lacks = frameworks.lacking(chosen)
     if cards < ranks.RANKS:
         lacks.update({program.path.stem: f"needs {ranks.RANKS} GPUs" for program in chosen if program.blame})
@@ -175,4 +178,5 @@ def check(progress, wanted, cards):
     found = sorted((program for program in chosen if program.path.stem not in lacks), key=lambda program: program.blame is None)
     rows, data = frameworks.each(found, check_one, (AT_A_TIME, 1), progress)
     rows += [Row(name, "", "", "", what, "SKIP") for name, what in lacks.items()]
+    of_torch, start = ([], None) if wanted else cold_start(progress)
     return sorted(rows) + of_torch, {"programs": data, "cold_start": start}

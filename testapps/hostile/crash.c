@@ -93,10 +93,13 @@ int main(int argc, char **argv) {
   facts_open(argc > 2 ? argv[2] : NULL);
   fact("main_thread", (unsigned long long)own_thread());
   counted_begin(&j);
-  // The simulated driver loads code through a file in memory, for which the limit counts as well.
-  counted_launch(j.nothing, j.stream, NULL);
-  if (argc > 3 && strcmp(argv[3], "limit") == 0) EXPECT(setrlimit(RLIMIT_FSIZE, &a_page) == 0);
-  else if (argc > 3) fill(argv[3]);
+  if (argc > 3 && strcmp(argv[3], "limit") == 0) {
+    // The simulated driver loads code through a file in memory, for which the limit counts as well.
+    counted_launch(j.nothing, j.stream, NULL);
+    EXPECT(setrlimit(RLIMIT_FSIZE, &a_page) == 0);
+  } else if (argc > 3) {
+    fill(argv[3]);
+  }
   work(j.stream);
   EXPECT(pthread_create(&thread, NULL, block, NULL) == 0);
   until_asleep(&blocked_thread);
