@@ -27,7 +27,7 @@ pub(crate) struct Arguments {
 
 #[derive(clap::Subcommand)]
 enum Action {
-    /// Print the modules that the program loads itself, and their kernels.
+    /// Print the modules that the program loads itself, the libraries that CUDA runtimes load, and their kernels.
     Show {
         /// The folder of the profile; without it, the profiles in the user's cache are listed.
         folder: Option<PathBuf>,

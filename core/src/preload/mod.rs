@@ -29,6 +29,8 @@ pub enum Skip {
     Gone,
     /// The driver is too old to list a library's kernels or a module's functions (12.4).
     CannotEnumerate,
+    /// Something else is in the place of a library that the profile knows.
+    NotTheSame,
     /// The driver refused to load the kernel.
     DriverRefused,
     /// The process runs under `CUDA_MODULE_LOADING=EAGER`: the driver has loaded it already.
@@ -45,6 +47,7 @@ impl Skip {
             Self::InFlight => "work was in flight in the context, and loading would have waited for it",
             Self::Gone => "its module, library or context was gone before its turn came",
             Self::CannotEnumerate => "the driver cannot list kernels (before 12.4): only resolved ones are loaded",
+            Self::NotTheSame => "the object has other code there than in the run that the profile is of",
             Self::DriverRefused => "the driver refused to load it",
             Self::AlreadyEager => "the driver loads eagerly already (CUDA_MODULE_LOADING=EAGER)",
         }

@@ -87,3 +87,47 @@ fn the_limits_are_those_that_the_documentation_names() {
     );
     assert!(page.contains(&limits), "{limits}");
 }
+
+#[test]
+fn a_part_that_would_be_too_large_leaves_out_what_was_used_longest_ago() {
+    let mut profile = Profile::default();
+    for day in [30, 10, 20] {
+        let place = Place { object: format!("lib{day}.so"), offset: 0, image: ImageId::of(b"") };
+        profile.library_loaded(&place, day);
+        profile.loaded(ImageId::of(&[day as u8]), LoadOptions::default(), 1, day);
+    }
+    let whole = profile.text();
+    assert_eq!(profile.text_within(whole.len()), whole);
+    let days_within = |bytes: usize| {
+        let text = profile.text_within(bytes);
+        let left = Profile::parse(text.as_bytes()).unwrap();
+        assert!(text.len() <= bytes || left == Profile::default(), "{bytes}: {text}");
+        let days = left.libraries.values().map(|library| library.day);
+        assert_eq!(left.images.len(), left.libraries.len(), "both of a day");
+        days.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>()
+    };
+    assert_eq!(days_within(whole.len() - 1), [20, 30]);
+    assert_eq!(days_within(whole.len() / 2), [30]);
+    assert!(days_within(0).is_empty());
+    // Of one day, too.
+    let mut many = Profile::default();
+    (0..100).for_each(|offset| {
+        _ = many.library_loaded(&Place { object: "lib.so".into(), offset, image: ImageId::of(b"") }, 1)
+    });
+    let half = many.text_within(many.text().len() - 1);
+    assert_eq!(Profile::parse(half.as_bytes()).unwrap().libraries.len(), 50);
+}
+
+#[test]
+fn a_day_that_is_to_come_is_today() {
+    let mut profile = Profile::default();
+    for (offset, day) in [(0, 50), (24, 200)] {
+        profile.library_loaded(&Place { object: String::new(), offset, image: ImageId::of(b"") }, day);
+        profile.loaded(ImageId::of(&[day as u8]), LoadOptions::default(), 1, day);
+    }
+    profile.ends_on(100);
+    assert_eq!(profile.libraries.values().map(|library| library.day).collect::<Vec<_>>(), [50, 100]);
+    let mut days: Vec<_> = profile.images.values().map(|image| image.day).collect();
+    days.sort_unstable();
+    assert_eq!(days, [50, 100]);
+}

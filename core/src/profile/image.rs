@@ -1,6 +1,7 @@
 //! What identifies an image of code, and where one ends that a program gives by its address alone.
 //!
-//! Must not: take two images for one. The bytes are compared in full before a module of one is handed out for the other.
+//! Must not: take two images for one. The bytes are compared in full before a module of one is handed out for the other; samples of a fat
+//! binary only tell whether it may be the one that an earlier run used.
 
 use std::fmt;
 use std::str::FromStr;
@@ -21,22 +22,50 @@ impl ImageId {
         Self { hash: XxHash3_128::oneshot(content), bytes: content.len() as u64 }
     }
 
-    /// Of samples of a content: its beginning, its end, and some in between. A fat binary may have a hundred megabytes that are not in memory
-    /// yet; of code that was compiled anew nearly all bytes differ, since it is compressed.
+    /// Of samples of a content ([`Samples`]).
     pub fn of_samples(content: &[u8]) -> Self {
-        let step = content.len().saturating_sub(SAMPLE_BYTES) / (SAMPLES - 1);
-        if step <= SAMPLE_BYTES {
-            return Self::of(content);
-        }
-        let begins = (0..SAMPLES - 1).map(|n| n * step).chain([content.len() - SAMPLE_BYTES]);
-        let samples: Vec<u8> = begins.flat_map(|at| &content[at..at + SAMPLE_BYTES]).copied().collect();
-        Self { bytes: content.len() as u64, ..Self::of(&samples) }
+        let mut samples = Samples::with_room();
+        samples.take(content);
+        samples.id()
     }
 }
 
 /// How many samples identify a long content, and their length in bytes.
 const SAMPLES: usize = 16;
 const SAMPLE_BYTES: usize = 4096;
+
+/// Samples of a content: its beginning, its end, and some in between; a short one as a whole. A fat binary may have a hundred megabytes that
+/// are not in memory yet.
+#[derive(Debug)]
+pub struct Samples {
+    taken: Vec<u8>,
+    of_bytes: u64,
+}
+
+impl Samples {
+    /// None yet. Taking them allocates nothing more.
+    pub fn with_room() -> Self {
+        Self { taken: Vec::with_capacity(SAMPLES * SAMPLE_BYTES), of_bytes: 0 }
+    }
+
+    /// Takes them.
+    pub fn take(&mut self, content: &[u8]) {
+        self.of_bytes = content.len() as u64;
+        self.taken.clear();
+        let step = content.len().saturating_sub(SAMPLE_BYTES) / (SAMPLES - 1);
+        if content.len() <= SAMPLES * SAMPLE_BYTES {
+            self.taken.extend_from_slice(content);
+            return;
+        }
+        let begins = (0..SAMPLES - 1).map(|n| n * step).chain([content.len() - SAMPLE_BYTES]);
+        begins.for_each(|at| self.taken.extend_from_slice(&content[at..at + SAMPLE_BYTES]));
+    }
+
+    /// What they identify.
+    pub fn id(&self) -> ImageId {
+        ImageId { bytes: self.of_bytes, ..ImageId::of(&self.taken) }
+    }
+}
 
 impl fmt::Display for ImageId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -67,9 +96,12 @@ const REFERENCE: u32 = 0x4662_43B1;
 /// The length of a reference to a fat binary, as compilers put one into an object for each translation unit.
 pub const REFERENCE_BYTES: usize = 24;
 
-/// The address of the fat binary that a reference is to; `None` if it is none.
+/// The first version of references: to one fat binary, which is complete. The second one has a list of others that are linked with it.
+const VERSION: u32 = 1;
+
+/// The address of the fat binary that a reference is to; `None` if it is none, or not complete by itself.
 pub fn fat_binary_of(reference: &[u8; REFERENCE_BYTES]) -> Option<u64> {
-    let is_one = reference.starts_with(&REFERENCE.to_le_bytes());
+    let is_one = reference.starts_with(&REFERENCE.to_le_bytes()) && reference[4..8] == VERSION.to_le_bytes();
     let address = reference[8..16].try_into().map(u64::from_le_bytes).ok()?;
     (is_one && address != 0).then_some(address)
 }
@@ -159,11 +191,15 @@ mod tests {
     fn a_reference_has_the_address_of_its_fat_binary() {
         let mut reference = [0_u8; REFERENCE_BYTES];
         reference[..4].copy_from_slice(&REFERENCE.to_le_bytes());
+        reference[4] = 1;
         assert_eq!(fat_binary_of(&reference), None);
         reference[8..16].copy_from_slice(&0x1234_u64.to_le_bytes());
         assert_eq!(fat_binary_of(&reference), Some(0x1234));
-        reference[0] ^= 1;
-        assert_eq!(fat_binary_of(&reference), None);
+        for (at, what) in [(0, "something else"), (4, "the second version")] {
+            reference[at] ^= 3;
+            assert_eq!(fat_binary_of(&reference), None, "{what}");
+            reference[at] ^= 3;
+        }
     }
 
     #[test]

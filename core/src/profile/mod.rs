@@ -17,7 +17,7 @@ mod folder_tests;
 mod image;
 mod text;
 
-pub use image::{fat_binary_of, size_of, Head, ImageId, HEAD_BYTES, REFERENCE_BYTES};
+pub use image::{fat_binary_of, size_of, Head, ImageId, Samples, HEAD_BYTES, REFERENCE_BYTES};
 pub use text::Damage;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,6 +40,14 @@ pub const MOST_IMAGE_BYTES: u64 = 32 << 20;
 
 /// The most that all images of a profile take, in bytes.
 pub const MOST_BYTES: u64 = 512 << 20;
+
+/// The largest fat binary of a library that is loaded ahead, in bytes, the most that all of them have, and how many there are at most. The driver
+/// keeps a copy of each in memory.
+pub const MOST_LIBRARY_BYTES: u64 = 64 << 20;
+/// See [`MOST_LIBRARY_BYTES`].
+pub const MOST_BYTES_OF_LIBRARIES: u64 = 256 << 20;
+/// See [`MOST_LIBRARY_BYTES`].
+pub const MOST_LIBRARIES: usize = 1024;
 
 /// How long a library is kept that is not used while others are, in days.
 pub const MOST_DAYS: u32 = 90;
@@ -231,6 +239,34 @@ impl Profile {
         let mut all: Vec<_> = self.images.iter().map(|(id, image)| (std::cmp::Reverse(image.day), *id)).collect();
         all.sort_unstable();
         all.into_iter().map(|(_, id)| id).collect()
+    }
+
+    /// Without days that are to come, as a clock that was wrong has left them: nothing would ever be newer.
+    pub fn ends_on(&mut self, today: u32) {
+        self.images.values_mut().for_each(|image| image.day = image.day.min(today));
+        self.libraries.values_mut().for_each(|library| library.day = library.day.min(today));
+    }
+
+    /// As a part of so many bytes at most; what was used longest ago is left out.
+    pub fn text_within(&self, most_bytes: usize) -> String {
+        let mut left = self.clone();
+        loop {
+            let text = left.text();
+            let days = || left.images.values().map(|image| image.day).chain(left.libraries.values().map(|l| l.day));
+            let (oldest, newest) = (days().min(), days().max());
+            if text.len() <= most_bytes || oldest.is_none() {
+                return text;
+            }
+            if oldest < newest {
+                left.images.retain(|_, image| Some(image.day) > oldest);
+                left.libraries.retain(|_, library| Some(library.day) > oldest);
+            } else {
+                // All of one day: half of it.
+                let (images, libraries) = (left.images.len() / 2, left.libraries.len() / 2);
+                left.images = left.images.into_iter().take(images).collect();
+                left.libraries = left.libraries.into_iter().take(libraries).collect();
+            }
+        }
     }
 
     /// The images whose bytes have no room, the ones used longest ago; and takes them out, and the libraries that have not been used for

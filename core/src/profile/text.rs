@@ -7,13 +7,13 @@
 //! kernel  spin(int*)
 //! library 4a2b1d414d9b9119e2d1c0525d41402a-81920  3f8  20770  libdecode.so
 //! kernel  _Z6decodePi
-//! end     3   1f2e3d4c5b6a7988
+//! end     5   1f2e3d4c5b6a7988
 //! ```
 //!
 //! Fields are separated by tabs. `image` has the image's name in the folder of images, and the day since 1970 on which it was used last. What
-//! follows is of that image: `load` has how often it was loaded at most, and the options, or `-`. `library` has the samples of a fat binary,
-//! the offset of its reference in hexadecimal digits, the day, and the object, which is `-` for the program itself; its kernels follow. `end` has the number of lines between it and
-//! the first one, and their XXH3: a part that was cut off is not believed.
+//! follows is of that image: `load` has how often it was loaded at most, and the options, or `-`. `library` has the identity of a fat binary's
+//! samples, the offset of its reference in hexadecimal digits, the day, and the object, which is `-` for the program itself; its kernels
+//! follow. `end` has the number of lines between it and the first one, and their XXH3: a part that was cut off is not believed.
 //!
 //! Must not: fail for bytes of any kind, or read a part in part.
 

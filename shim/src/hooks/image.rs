@@ -107,11 +107,13 @@ pub(super) fn in_file<'a>(path: Handle) -> Option<(Cow<'a, [u8]>, LoadOptions)> 
     }
     // SAFETY: a path that the driver is about to read.
     let path = unsafe { CStr::from_ptr(path.cast::<c_char>()) };
-    let file = files::open(Path::new(OsStr::from_bytes(path.to_bytes()))).ok()?;
+    let mut file = files::open(Path::new(OsStr::from_bytes(path.to_bytes()))).ok()?;
     let mut content = Vec::new();
-    file.take(MOST_IMAGE_BYTES + 1).read_to_end(&mut content).ok()?;
+    file.by_ref().take(HEAD_BYTES as u64).read_to_end(&mut content).ok()?;
     let head = content.get(..HEAD_BYTES).filter(|head| head[0] == 0x7f).unwrap_or(content.get(..1)?);
-    let length = match size_of(head)? {
+    let head = size_of(head)?;
+    file.take(MOST_IMAGE_BYTES).read_to_end(&mut content).ok()?;
+    let length = match head {
         Head::Whole(bytes) => usize::try_from(bytes).ok()?,
         Head::Text => memchr::memchr(0, &content).unwrap_or(content.len()),
     };
@@ -122,8 +124,8 @@ pub(super) fn in_file<'a>(path: Handle) -> Option<(Cow<'a, [u8]>, LoadOptions)> 
     Some((content.into(), LoadOptions::default()))
 }
 
-/// Where the fat binary is that a CUDA runtime gives to the driver, with an option that asks for less memory at most. `None` for what is no
-/// runtime's: the driver is asked as the program asks it.
+/// Where the fat binary is that a CUDA runtime gives to the driver, with no other option than that it is preserved, which runtimes state.
+/// `None` for what is not in an object: the driver is asked as the program asks it.
 pub(super) fn place(code: Handle, count: u32, options: Handle, values: Handle) -> Option<Place> {
     const IS_PRESERVED: i32 = 1;
     if code.is_null() || count > 1 || count == 1 && (options.is_null() || values.is_null()) {

@@ -3,6 +3,7 @@
 //! Must not: allocate in what [`super::dlsym`] uses ([`object_of`], [`is_driver`]).
 
 use std::ffi::{c_char, c_int, c_void, CStr};
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::ptr::null_mut;
 
 /// The loader's record of a loaded object (`struct link_map`): the public part.
@@ -55,11 +56,6 @@ impl LinkMap {
         }
         // SAFETY: the loader keeps a terminated string there as long as the object is loaded.
         unsafe { CStr::from_ptr(self.name) }
-    }
-
-    /// The name of its file; empty for the program itself.
-    pub fn file_name(&self) -> &[u8] {
-        file_name(self.path().to_bytes())
     }
 
     fn strings_with_tag(&self, tag: i64) -> impl Iterator<Item = &CStr> {
@@ -127,14 +123,27 @@ impl Loaded<'_> {
         file_name(unsafe { CStr::from_ptr(self.0.dlpi_name) }.to_bytes())
     }
 
+    /// How many objects have been loaded and unloaded so far.
+    pub fn counts(&self) -> (u64, u64) {
+        (self.0.dlpi_adds, self.0.dlpi_subs)
+    }
+
     /// The address of what lies so far from its load address.
     pub fn address(&self, offset: u64) -> Option<u64> {
         self.0.dlpi_addr.checked_add(offset)
     }
 
+    /// How far an address is from its load address; `None` where it is not in one of its readable segments.
+    pub fn offset_of(&self, address: u64) -> Option<u64> {
+        self.bytes(address, 1).and_then(|_| address.checked_sub(self.0.dlpi_addr))
+    }
+
     /// So many of its bytes from an address on; `None` where they are not all in one of its readable segments.
     pub fn bytes(&self, address: u64, length: usize) -> Option<&[u8]> {
         let end = address.checked_add(length as u64)?;
+        if self.0.dlpi_phdr.is_null() {
+            return None;
+        }
         // SAFETY: the loader gives the object's program headers, as many as there are.
         let headers = unsafe { std::slice::from_raw_parts(self.0.dlpi_phdr, usize::from(self.0.dlpi_phnum)) };
         let holds = |header: &&libc::Elf64_Phdr| {
@@ -153,23 +162,27 @@ type Visit<'a> = &'a mut dyn FnMut(&Loaded<'_>) -> bool;
 unsafe extern "C" fn visit_one(info: *mut libc::dl_phdr_info, _: usize, visit: *mut c_void) -> c_int {
     // SAFETY: the loader's own record, and what `each` has given.
     let (info, visit) = unsafe { (&*info, &mut *visit.cast::<Visit<'_>>()) };
-    c_int::from(!visit(&Loaded(info)))
+    let goes_on = catch_unwind(AssertUnwindSafe(|| visit(&Loaded(info))));
+    c_int::from(!goes_on.unwrap_or(false))
 }
 
-/// Visits the loaded objects until one visit returns `false`. No object is loaded or unloaded meanwhile.
+/// Visits the loaded objects until one visit returns `false`. No object is mapped or unmapped meanwhile: the loader holds the lock of its list,
+/// which it does not hold while constructors and destructors run, as it holds the one that `dladdr` takes.
+///
+/// A visit must not allocate: an allocator may visit the objects itself, under a lock of its own.
 pub fn each(mut visit: Visit<'_>) {
     // SAFETY: the callback has the type that is asked for, and its argument lives as long as this call.
     unsafe { libc::dl_iterate_phdr(Some(visit_one), std::ptr::from_mut(&mut visit).cast()) };
 }
 
-/// How many objects have been loaded so far.
-pub fn count_of_loads() -> u64 {
-    let mut count = 0;
+/// How many objects have been loaded and unloaded so far.
+pub fn counts() -> (u64, u64) {
+    let mut counts = (0, 0);
     each(&mut |object| {
-        count = object.0.dlpi_adds;
+        counts = object.counts();
         false
     });
-    count
+    counts
 }
 
 fn file_name(path: &[u8]) -> &[u8] {

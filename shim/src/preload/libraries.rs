@@ -6,17 +6,25 @@
 //! driver. A runtime loads each fat binary once in a process, and a library is given to one load only. Where the runtime comes first, its
 //! library is used: the kernels of the profile are loaded from that.
 //!
-//! The driver makes a copy of what it needs of a fat binary (no `CU_LIBRARY_BINARY_IS_PRESERVED`): an object whose fat binary was never asked
-//! for may be unloaded at any time.
+//! An object may be unloaded at any time, by any thread. So its memory is read only while the dynamic loader's list is locked, and the driver is
+//! given a copy. A library is given out for the address that it was copied from: as it is where no object has been unloaded since, and else
+//! after the bytes there have been compared in full.
 //!
-//! Must not: give out a library for another fat binary than the one it was made of, or hold the lock across a driver call.
+//! Must not: give out a library for another fat binary than the one it was made of; hold its lock across a driver call; or call `dladdr`, which
+//! waits while another thread's `dlopen` runs constructors: the CUDA runtime holds a lock of its own when it loads a library, and a
+//! constructor that registers a kernel takes that lock.
 
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::lookup::objects::{self, Loaded};
 use lazyguard_core::preload::Skip;
-use lazyguard_core::profile::{fat_binary_of, size_of, Head, ImageId, Place, HEAD_BYTES, REFERENCE_BYTES};
+use lazyguard_core::profile::{
+    fat_binary_of, size_of, Head, ImageId, Place, Samples, HEAD_BYTES, MOST_LIBRARY_BYTES, REFERENCE_BYTES,
+};
 use lazyguard_core::sync::lock;
+use lazyguard_core::Nanos;
+use std::collections::HashMap;
 use std::ffi::CString;
+use std::mem::size_of as size_in_memory;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::Mutex;
@@ -33,14 +41,25 @@ pub struct Wanted {
 enum State {
     /// Its object is not loaded.
     Absent,
-    /// A reference to its fat binary is at this address.
-    Found(u64),
+    /// Its object seems to be loaded.
+    Found,
     /// The guard has loaded it.
-    Ready { reference: u64, library: u64 },
+    Ready(Ready),
     /// It is the runtime's.
     Given(u64),
-    /// The driver has refused it, or the program has unloaded it.
+    /// The driver has refused it, there is something else in its place, or the program has unloaded it.
     Gone,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Ready {
+    library: u64,
+    /// The address of the reference to the fat binary.
+    reference: u64,
+    /// What the fat binary was.
+    content: ImageId,
+    /// How many objects had been unloaded when it was copied.
+    unloads: u64,
 }
 
 /// A library that is loaded.
@@ -49,6 +68,8 @@ pub struct There {
     pub library: u64,
     /// Its kernels that the program uses.
     pub kernels: Vec<u64>,
+    /// Whether only something else of it is wanted, such as a variable.
+    pub is_without_kernels: bool,
     /// Whether it was loaded just now.
     pub is_new: bool,
 }
@@ -60,8 +81,10 @@ pub struct Libraries {
     states: Mutex<Vec<State>>,
     /// How many are absent.
     absent: AtomicUsize,
-    /// How many objects had been loaded when they were looked for.
-    looked_at: AtomicU64,
+    /// How many objects had been loaded when they were looked for, when that has changed, and when they were looked for.
+    loads: AtomicU64,
+    changed: AtomicU64,
+    looked: AtomicU64,
     loaded: AtomicU64,
     given: AtomicU64,
 }
@@ -80,38 +103,48 @@ impl Libraries {
 
     /// Looks for those whose objects have come since it last looked. Returns the numbers of those that were found now.
     #[inline]
-    pub fn look(&self) -> Vec<u32> {
-        if self.absent.load(Ordering::Relaxed) == 0 {
+    pub fn look(&self, now: Nanos) -> Vec<u32> {
+        let looked = self.looked.load(Ordering::Relaxed);
+        if self.absent.load(Ordering::Relaxed) == 0 || looked > 0 && now < looked + PAUSE_NANOS {
             return Vec::new();
         }
-        self.look_again()
+        self.look_again(now)
     }
 
-    fn look_again(&self) -> Vec<u32> {
-        let count = objects::count_of_loads();
-        if self.looked_at.swap(count, Ordering::Relaxed) == count {
+    fn look_again(&self, now: Nanos) -> Vec<u32> {
+        self.looked.store(now.max(1), Ordering::Relaxed);
+        let (loads, _) = objects::counts();
+        if self.loads.swap(loads, Ordering::Relaxed) != loads {
+            self.changed.store(now, Ordering::Relaxed);
+        }
+        // An object is in the list before the addresses in it are right.
+        if now > self.changed.load(Ordering::Relaxed) + SETTLES_NANOS {
             return Vec::new();
         }
-        let mut states = lock(&self.states).clone();
-        let mut found = Vec::new();
+        let mut by_object: HashMap<&[u8], Vec<(u32, &Place)>> = HashMap::new();
+        for ((number, wanted), state) in (0..).zip(&self.wanted).zip(&*lock(&self.states)) {
+            if *state == State::Absent {
+                by_object.entry(wanted.place.object.as_bytes()).or_default().push((number, &wanted.place));
+            }
+        }
+        let mut found = Vec::with_capacity(self.wanted.len());
         objects::each(&mut |object| {
-            for (number, (wanted, state)) in (0..).zip(self.wanted.iter().zip(&mut states)) {
-                let may_be = *state == State::Absent && wanted.place.object.as_bytes() == object.file_name();
-                if let Some(reference) = Some(object).filter(|_| may_be).and_then(|o| reference_of(o, &wanted.place)) {
-                    *state = State::Found(reference);
-                    found.push((number, *state));
+            let here = by_object.get(object.file_name()).into_iter().flatten();
+            for (number, _) in here.filter(|(_, place)| seems_to_be(object, place)) {
+                if found.len() < found.capacity() && !found.contains(number) {
+                    found.push(*number);
                 }
             }
             true
         });
         let mut states = lock(&self.states);
         // Meanwhile a runtime may have loaded one.
-        found.retain(|(number, now)| {
+        found.retain(|number| {
             let state = states.get_mut(*number as usize).filter(|state| **state == State::Absent);
-            state.map(|state| *state = *now).is_some()
+            state.map(|state| *state = State::Found).is_some()
         });
         self.absent.fetch_sub(found.len(), Ordering::Relaxed);
-        found.into_iter().map(|(number, _): (u32, _)| number).collect()
+        found
     }
 
     /// The numbers of those that can be loaded into a context that has just come.
@@ -128,15 +161,21 @@ impl Libraries {
         let (Some(wanted), Some(state)) = (self.wanted.get(at), state) else { return Err(Skip::Gone) };
         let (library, is_new) = match state {
             State::Absent | State::Gone => return Err(Skip::Gone),
-            State::Ready { library, .. } | State::Given(library) => (library, false),
-            State::Found(reference) => {
-                let library = load_library(reference);
+            State::Ready(Ready { library, .. }) | State::Given(library) => (library, false),
+            State::Found => {
+                let loaded = load_library(&wanted.place);
                 let mut states = lock(&self.states);
                 // Meanwhile a runtime may have loaded it itself: then that one counts.
-                let state = states.get_mut(at).filter(|state| **state == State::Found(reference)).ok_or(Skip::Gone)?;
-                *state = library.map_or(State::Gone, |library| State::Ready { reference, library });
-                self.loaded.fetch_add(u64::from(library.is_some()), Ordering::Relaxed);
-                (library.ok_or(Skip::DriverRefused)?, true)
+                let state = states.get_mut(at).filter(|state| **state == State::Found).ok_or(Skip::Gone)?;
+                *state = match loaded {
+                    Ok(ready) => State::Ready(ready),
+                    // It may come back.
+                    Err(Skip::Gone) => State::Absent,
+                    Err(_) => State::Gone,
+                };
+                self.absent.fetch_add(usize::from(*state == State::Absent), Ordering::Relaxed);
+                self.loaded.fetch_add(u64::from(loaded.is_ok()), Ordering::Relaxed);
+                (loaded?.library, true)
             }
         };
         let kernels = wanted.kernels.iter().filter_map(|name| {
@@ -144,7 +183,8 @@ impl Libraries {
             let found = driver::library_kernel(&mut kernel, library as Handle, name.as_ptr()) == Some(SUCCESS);
             found.then_some(kernel as u64)
         });
-        Ok(There { library, kernels: kernels.collect(), is_new })
+        let is_without_kernels = wanted.kernels.is_empty();
+        Ok(There { library, kernels: kernels.collect(), is_without_kernels, is_new })
     }
 
     /// The number of the one whose fat binary is there.
@@ -155,16 +195,23 @@ impl Libraries {
 
     /// The library that is there of the fat binary to which the reference at this address is, and which is the caller's from now on.
     pub fn take(&self, number: u32, reference: u64) -> Option<u64> {
-        let mut states = lock(&self.states);
-        let state = states.get_mut(number as usize)?;
-        match *state {
-            State::Ready { reference: known, library } if known == reference => {
-                *state = State::Given(library);
-                self.given.fetch_add(1, Ordering::Relaxed);
-                Some(library)
-            }
-            _ => None,
+        let Some(State::Ready(ready)) = lock(&self.states).get(number as usize).copied() else { return None };
+        if ready.reference != reference || !self.is_still_there(number, &ready) {
+            return None;
         }
+        let mut states = lock(&self.states);
+        let state = states.get_mut(number as usize).filter(|state| **state == State::Ready(ready))?;
+        *state = State::Given(ready.library);
+        self.given.fetch_add(1, Ordering::Relaxed);
+        Some(ready.library)
+    }
+
+    /// Whether what is at the address of the reference is still what was copied.
+    fn is_still_there(&self, number: u32, ready: &Ready) -> bool {
+        let (_, unloads) = objects::counts();
+        let Some(wanted) = self.wanted.get(number as usize).filter(|_| unloads != ready.unloads) else { return true };
+        let same = |now: &Copied| now.reference == ready.reference && now.content() == ready.content;
+        Copied::of(&wanted.place).is_ok_and(|now| same(&now))
     }
 
     /// A runtime has loaded the fat binary itself. Returns whether kernels are to be loaded from that library.
@@ -172,9 +219,10 @@ impl Libraries {
         let mut states = lock(&self.states);
         let Some(state) = states.get_mut(number as usize) else { return false };
         match *state {
-            State::Given(_) | State::Gone | State::Ready { .. } => return false,
+            State::Given(_) | State::Gone => return false,
             State::Absent => drop(self.absent.fetch_sub(1, Ordering::Relaxed)),
-            State::Found(_) => {}
+            // The guard's own came a moment too late, or is of what was there before: nobody will ask for it.
+            State::Found | State::Ready(_) => {}
         }
         *state = State::Given(library);
         true
@@ -187,43 +235,106 @@ impl Libraries {
     }
 }
 
+/// How long it does not look again.
+const PAUSE_NANOS: Nanos = 10_000_000;
+
+/// How long after an object was loaded it is looked at.
+const SETTLES_NANOS: Nanos = 1_000_000_000;
+
+/// Names of files that are longer are of no library that was linked.
+const MOST_NAME_BYTES: usize = 255;
+
 /// Where the fat binary is that the runtime is about to load; `None` where that is not in an object, or cannot be told.
 pub fn place_of(reference: u64) -> Option<Place> {
-    let map = objects::object_of(reference as *const _)?;
-    let (object, offset) = (map.file_name(), reference.checked_sub(map.base as u64)?);
-    let mut place = None;
-    objects::each(&mut |loaded| {
-        let is_it = loaded.address(0) == Some(map.base as u64) && loaded.file_name() == object;
-        if is_it {
-            place = image_at(loaded, reference).map(|image| Place {
-                object: String::from_utf8_lossy(object).into_owned(),
-                offset,
-                image,
-            });
+    let mut name = Vec::with_capacity(MOST_NAME_BYTES);
+    let mut samples = Samples::with_room();
+    let mut offset = None;
+    objects::each(&mut |object| {
+        let Some(here) = object.offset_of(reference) else { return true };
+        if let Some(content) = fat_binary_at(object, reference).filter(|_| object.file_name().len() <= MOST_NAME_BYTES)
+        {
+            name.extend_from_slice(object.file_name());
+            samples.take(content);
+            offset = Some(here);
         }
-        !is_it
+        false
     });
-    place
+    Some(Place { object: String::from_utf8(name).ok()?, offset: offset?, image: samples.id() })
 }
 
-/// The address of the reference in an object, where the fat binary is that of the profile.
-fn reference_of(object: &Loaded<'_>, place: &Place) -> Option<u64> {
-    let reference = object.address(place.offset)?;
-    (image_at(object, reference)? == place.image).then_some(reference)
+/// Whether there is a fat binary of this length at that place. Reads no more than its beginning.
+fn seems_to_be(object: &Loaded<'_>, place: &Place) -> bool {
+    let reference = object.address(place.offset);
+    let content = reference.and_then(|reference| fat_binary_at(object, reference));
+    content.is_some_and(|content| content.len() as u64 == place.image.bytes)
 }
 
-/// What fat binary the reference at this address is to.
-fn image_at(object: &Loaded<'_>, reference: u64) -> Option<ImageId> {
+/// The fat binary that the reference at this address is to.
+fn fat_binary_at<'a>(object: &'a Loaded<'_>, reference: u64) -> Option<&'a [u8]> {
     let begin = fat_binary_of(object.bytes(reference, REFERENCE_BYTES)?.try_into().ok()?)?;
     let Head::Whole(length) = size_of(object.bytes(begin, HEAD_BYTES)?)? else { return None };
-    Some(ImageId::of_samples(object.bytes(begin, usize::try_from(length).ok()?)?))
+    object.bytes(begin, usize::try_from(length).ok()?)
 }
 
-fn load_library(reference: u64) -> Option<u64> {
+/// A copy of a fat binary.
+struct Copied {
+    /// Aligned as fat binaries are.
+    words: Vec<u64>,
+    bytes: usize,
+    /// The address of the reference to it.
+    reference: u64,
+    unloads: u64,
+}
+
+impl Copied {
+    /// Of the one that is at this place, and is the one that the profile means.
+    fn of(place: &Place) -> Result<Self, Skip> {
+        let bytes = usize::try_from(place.image.bytes.min(MOST_LIBRARY_BYTES)).unwrap_or(0);
+        let mut copy =
+            Self { words: vec![0; bytes.div_ceil(size_in_memory::<u64>())], bytes, reference: 0, unloads: 0 };
+        objects::each(&mut |object| {
+            if object.file_name() != place.object.as_bytes() || !seems_to_be(object, place) {
+                return true;
+            }
+            copy.reference = object.address(place.offset).unwrap_or(0);
+            (_, copy.unloads) = object.counts();
+            if let Some(content) = fat_binary_at(object, copy.reference).filter(|content| content.len() == bytes) {
+                copy.as_bytes_mut().copy_from_slice(content);
+            }
+            false
+        });
+        if copy.reference == 0 {
+            return Err(Skip::Gone);
+        }
+        let is_it = ImageId::of_samples(copy.as_bytes()) == place.image;
+        is_it.then_some(copy).ok_or(Skip::NotTheSame)
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        // SAFETY: the words have at least so many bytes, which are initialised.
+        unsafe { std::slice::from_raw_parts(self.words.as_ptr().cast(), self.bytes) }
+    }
+
+    fn as_bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and they are borrowed for as long as the slice.
+        unsafe { std::slice::from_raw_parts_mut(self.words.as_mut_ptr().cast(), self.bytes) }
+    }
+
+    fn content(&self) -> ImageId {
+        ImageId::of(self.as_bytes())
+    }
+}
+
+fn load_library(place: &Place) -> Result<Ready, Skip> {
+    let copy = Copied::of(place)?;
     let mut library = null_mut();
     let (none, nowhere) = (null_mut(), null_mut());
-    let loaded = driver::library_load_data(&mut library, reference as *const _, none, nowhere, 0, none, nowhere, 0);
-    (loaded == Some(SUCCESS)).then_some(library as u64)
+    // The driver makes a copy of its own of what it needs: it is not asked to rely on this one (CU_LIBRARY_BINARY_IS_PRESERVED).
+    let loaded =
+        driver::library_load_data(&mut library, copy.words.as_ptr().cast(), none, nowhere, 0, none, nowhere, 0);
+    let Copied { reference, unloads, .. } = copy;
+    let ready = Ready { library: library as u64, reference, content: copy.content(), unloads };
+    (loaded == Some(SUCCESS)).then_some(ready).ok_or(Skip::DriverRefused)
 }
 
 #[cfg(test)]
@@ -267,9 +378,16 @@ mod tests {
     fn libraries() -> Libraries {
         let place = |number| place_of(address(number)).unwrap();
         let absent = Place { object: "liblater.so".to_owned(), ..place(0) };
-        let changed = Place { image: ImageId::of(b"other code"), ..place(0) };
-        let wanted = [place(1), absent, changed, place(0)];
+        let longer = Place { image: ImageId { bytes: 101, ..place(0).image }, ..place(0) };
+        let wanted = [place(1), absent, longer, place(0)];
         Libraries::new(wanted.map(|place| Wanted { place, kernels: Vec::new() }).into())
+    }
+
+    /// As `load` leaves it.
+    fn ready(libraries: &Libraries, number: u32, library: u64, of: usize) {
+        let copy = Copied::of(&libraries.wanted[number as usize].place).ok().unwrap();
+        let ready = Ready { library, reference: address(of), content: copy.content(), unloads: copy.unloads };
+        lock(&libraries.states)[number as usize] = State::Ready(ready);
     }
 
     #[test]
@@ -285,26 +403,49 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_with_the_same_content_is_found_once() {
+    fn what_is_copied_is_what_the_profile_means() {
+        let place = place_of(address(1)).unwrap();
+        let copy = Copied::of(&place).ok().unwrap();
+        assert_eq!((copy.as_bytes(), copy.reference), (&CODE[1].0[..], address(1)));
+        for (other, why) in [
+            (Place { image: ImageId { hash: 1, ..place.image }, ..place.clone() }, Skip::NotTheSame),
+            (Place { offset: place.offset - REFERENCE_BYTES as u64, ..place.clone() }, Skip::NotTheSame),
+            (Place { image: ImageId { bytes: 101, ..place.image }, ..place.clone() }, Skip::Gone),
+            (Place { image: ImageId { bytes: u64::MAX, ..place.image }, ..place.clone() }, Skip::Gone),
+            (Place { offset: u64::MAX, ..place.clone() }, Skip::Gone),
+            (Place { object: "libother.so".to_owned(), ..place.clone() }, Skip::Gone),
+        ] {
+            assert_eq!(Copied::of(&other).err(), Some(why), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_there_is_found_once_and_not_looked_for_all_the_time() {
         let libraries = libraries();
         assert!(libraries.all().is_empty());
-        assert_eq!(libraries.look(), [0, 3]);
-        assert!(libraries.look().is_empty());
+        assert_eq!(libraries.look(0), [0, 3]);
         assert_eq!(libraries.all(), [0, 3]);
         assert_eq!(libraries.absent.load(Ordering::Relaxed), 2);
-        // Another object is loaded, in which there is nothing.
-        libraries.looked_at.store(0, Ordering::Relaxed);
-        assert!(libraries.look().is_empty());
-        assert!(Libraries::default().look().is_empty());
+        // One that is found is not found again, whenever that is.
+        for now in [1, PAUSE_NANOS + 1, SETTLES_NANOS / 2, 2 * SETTLES_NANOS] {
+            assert!(libraries.look(now).is_empty(), "{now}");
+        }
+        assert!(Libraries::default().look(0).is_empty());
+        let later = self::libraries();
+        later.looked.store(5, Ordering::Relaxed);
+        assert!(later.look(PAUSE_NANOS).is_empty(), "a moment ago");
+        later.loads.store(objects::counts().0, Ordering::Relaxed);
+        assert!(later.look(2 * SETTLES_NANOS).is_empty(), "no object has come for long");
+        later.loads.store(0, Ordering::Relaxed);
+        assert_eq!(later.look(4 * SETTLES_NANOS), [0, 3], "an object has come");
     }
 
     #[test]
     fn a_library_is_given_once_to_the_load_of_its_own_fat_binary() {
         let libraries = libraries();
-        libraries.look();
+        libraries.look(0);
         assert_eq!(libraries.take(0, address(1)), None, "not loaded yet");
-        // As `load` leaves it.
-        lock(&libraries.states)[0] = State::Ready { reference: address(1), library: 0xa };
+        ready(&libraries, 0, 0xa, 1);
         assert_eq!(libraries.take(0, address(0)), None, "at another address");
         assert_eq!([0; 2].map(|_| libraries.take(0, address(1))), [Some(0xa), None]);
         assert_eq!(libraries.counts(), (0, 1));
@@ -316,6 +457,25 @@ mod tests {
     }
 
     #[test]
+    fn where_an_object_has_been_unloaded_since_a_library_is_given_for_the_same_content_only() {
+        let libraries = libraries();
+        let change = |change: fn(&mut Ready)| {
+            ready(&libraries, 0, 0xa, 1);
+            if let State::Ready(ready) = &mut lock(&libraries.states)[0] {
+                ready.unloads += 1;
+                change(ready);
+            }
+        };
+        change(|ready| ready.content = ImageId::of(&CODE[0].0));
+        assert_eq!(libraries.take(0, address(1)), None);
+        // The runtime loads it then; nobody gets the guard's.
+        assert!(libraries.is_the_runtimes(0, 0xb));
+        assert_eq!((libraries.take(0, address(1)), libraries.counts()), (None, (0, 0)));
+        change(|_| ());
+        assert_eq!(libraries.take(0, address(1)), Some(0xa));
+    }
+
+    #[test]
     fn where_the_runtime_comes_first_its_library_is_used() {
         let libraries = libraries();
         let number = |of| libraries.number_of(&place_of(address(of)).unwrap());
@@ -323,11 +483,11 @@ mod tests {
         // Absent as far as was looked, and found.
         assert!(libraries.is_the_runtimes(3, 0xc));
         assert_eq!(libraries.absent.load(Ordering::Relaxed), 3);
-        assert_eq!(libraries.look(), [0]);
+        assert_eq!(libraries.look(0), [0]);
         assert!(libraries.is_the_runtimes(0, 0xd) && !libraries.is_the_runtimes(0, 0xe));
         assert_eq!(libraries.take(0, address(1)), None);
         let there = libraries.load(0).unwrap_or_else(|_| panic!("it is there"));
-        assert_eq!((there.library, there.is_new, there.kernels.len()), (0xd, false, 0));
+        assert_eq!((there.library, there.is_new, there.kernels.len(), there.is_without_kernels), (0xd, false, 0, true));
         assert_eq!(libraries.counts(), (0, 0));
     }
 
@@ -335,7 +495,11 @@ mod tests {
     fn what_the_driver_refuses_is_not_tried_again() {
         let libraries = libraries();
         assert_eq!(libraries.load(1).err(), Some(Skip::Gone), "absent");
-        libraries.look();
+        libraries.look(0);
+        // Its object has gone meanwhile; it is looked for again.
+        lock(&libraries.states)[1] = State::Found;
+        libraries.absent.store(1, Ordering::Relaxed);
+        assert_eq!((libraries.load(1).err(), libraries.absent.load(Ordering::Relaxed)), (Some(Skip::Gone), 2));
         // There is no driver here.
         assert_eq!(libraries.load(3).err(), Some(Skip::DriverRefused));
         assert_eq!((libraries.load(3).err(), libraries.all()), (Some(Skip::Gone), vec![0]));

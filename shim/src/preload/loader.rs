@@ -151,7 +151,10 @@ impl Loader {
         if self.driver_eager() {
             return;
         }
-        self.libraries.look().into_iter().for_each(|number| self.add_everywhere(process, Item::AheadLibrary(number)));
+        self.libraries
+            .look(process.now())
+            .into_iter()
+            .for_each(|number| self.add_everywhere(process, Item::AheadLibrary(number)));
     }
 
     fn add_everywhere(&self, process: &Process, item: Item) {
@@ -393,9 +396,9 @@ impl Loader {
             Item::AheadLibrary(number) => {
                 let there = self.libraries.load(number)?;
                 outcome.modules += u64::from(there.is_new);
-                // Without kernels, something else of it was wanted in a context, such as a variable.
-                let brings = there.kernels.is_empty();
-                if brings && driver::library_module(&mut null_mut(), there.library as Handle) == Some(SUCCESS) {
+                if there.is_without_kernels
+                    && driver::library_module(&mut null_mut(), there.library as Handle) == Some(SUCCESS)
+                {
                     process.tracker.set_present_preloaded(there.library, context);
                 }
                 (there.library, FunctionKind::Kernel, Some(there.kernels))

@@ -11,7 +11,8 @@ use crate::preload::{ahead, libraries};
 use crate::runtime::door::{self, EXIT_PAUSES};
 use crate::runtime::{files, standard_error};
 use lazyguard_core::profile::{
-    is_part, Image, ImageId, LoadOptions, Place, Profile, IMAGES, MOST_AHEAD, MOST_BYTES, MOST_IMAGE_BYTES, PART,
+    is_part, Image, ImageId, LoadOptions, Place, Profile, IMAGES, MOST_AHEAD, MOST_BYTES, MOST_BYTES_OF_LIBRARIES,
+    MOST_IMAGE_BYTES, MOST_LIBRARIES, MOST_LIBRARY_BYTES, PART,
 };
 use lazyguard_core::sync::lock;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -100,6 +101,7 @@ impl Notes {
         }
         let part = format!("{host}-{}-{started}{PART}", std::process::id());
         let day = u32::try_from(started / 86_400_000_000_000).unwrap_or(0);
+        known.ends_on(day);
         let images = fs::read_dir(path.join(IMAGES)).into_iter().flatten().flatten();
         let kept = images.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
         Some(Self { folder: path, part, known, parts, kept, day, noted: Mutex::default(), writing: Mutex::default() })
@@ -131,9 +133,15 @@ impl Notes {
     pub fn libraries_ahead(&self) -> Vec<libraries::Wanted> {
         let mut all: Vec<_> = self.known.libraries.iter().collect();
         all.sort_by_key(|(_, library)| std::cmp::Reverse(library.day));
-        let wanted = all
-            .into_iter()
-            .map(|(place, library)| libraries::Wanted { place: place.clone(), kernels: names(&library.kernels) });
+        let mut bytes = 0;
+        let has_room = |(place, _): &(&Place, _)| {
+            let fits = place.image.bytes <= MOST_LIBRARY_BYTES && bytes + place.image.bytes <= MOST_BYTES_OF_LIBRARIES;
+            bytes += if fits { place.image.bytes } else { 0 };
+            fits
+        };
+        let wanted = all.into_iter().filter(has_room).take(MOST_LIBRARIES);
+        let wanted =
+            wanted.map(|(place, library)| libraries::Wanted { place: place.clone(), kernels: names(&library.kernels) });
         wanted.collect()
     }
 
@@ -246,10 +254,13 @@ impl Notes {
         let mut part = own;
         if many {
             part.merge(&self.known);
+            part.prune(MOST_BYTES);
         }
-        let written = self.keep(&self.folder, &self.part, part.text().as_bytes());
+        // One that is larger would not be read.
+        let text = part.text_within(MOST_PART_BYTES as usize);
+        let written = self.keep(&self.folder, &self.part, text.as_bytes());
         if written.is_ok() && many {
-            // All that they say is in this one.
+            // All that they say, and there is room for, is in this one.
             self.parts.iter().for_each(|part| drop(fs::remove_file(part)));
         }
         lock(&self.noted).count(written);

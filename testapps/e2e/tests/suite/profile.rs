@@ -85,6 +85,35 @@ fn a_program_whose_runtime_loads_a_library_too_late_completes_in_its_second_run(
     }
 }
 
+/// A CUDA runtime loads its libraries in whatever thread needs one: also in one that a constructor waits for, while `dlopen` runs. Nothing is
+/// loaded ahead here: the simulated driver cannot bring code into a context without the dynamic loader, as a real one can.
+#[test]
+fn a_thread_that_a_constructor_waits_for_is_not_held() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let profile = work.path().join("profile");
+    let program = || hostile_program("plugin_with_code");
+    let bare = Run::new(&work, program()).args(["constructor"]).finish();
+    assert_eq!(bare.code, Some(0), "{bare}");
+    for _ in 0..2 {
+        let noted = profiled(&work, program(), &profile).args(["constructor"]).set("LAZYGUARD_PRELOAD", "off");
+        noted.finish().expect_same_as(&bare);
+    }
+}
+
+#[test]
+fn an_object_may_be_unloaded_at_any_time_and_come_back() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let profile = work.path().join("profile");
+    let run = |does: &str| profiled(&work, hostile_program("plugin_with_code"), &profile).args([does]).finish();
+    let bare = |does: &str| Run::new(&work, hostile_program("plugin_with_code")).args([does]).finish();
+    run("use").expect_same_as(&bare("use"));
+    let shown = lazyguard(&work, &["profile", "show", &profile.to_string_lossy()]);
+    assert!(shown.stdout.contains(" at libplugin_with_code.so+0x"), "{shown}");
+    for does in ["idle", "use"] {
+        run(does).expect_same_as(&bare(does));
+    }
+}
+
 #[test]
 fn each_load_gets_a_module_of_its_own_and_the_program_notices_nothing() {
     let work = Work::new(lazyguard_e2e::this_test!());
