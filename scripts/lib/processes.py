@@ -14,6 +14,8 @@ from collections import namedtuple
 # code is None when the limit (or `stop`) ended the program.
 Outcome = namedtuple("Outcome", "code seconds stdout stderr")
 POLL_S = 0.05
+# A machine that runs this no more often stands still, as virtual ones do; the program could do nothing either, and gets that time back.
+STANDSTILL_S = 1.0
 # A killed process that holds a GPU is gone once the driver has cleaned up after it.
 CLEAN_UP_S = 30
 
@@ -37,11 +39,14 @@ def run(command, environment, limit_s, folder, stop=None):
 def wait(process, deadline, stop):
     """True when the program ended by itself before the deadline."""
     while True:
+        asked = time.monotonic()
         try:
             # A short wait returns at once when the program ends, so fast programs are timed well.
             process.wait(timeout=max(0.0, min(POLL_S, deadline - time.monotonic())))
             return True
         except subprocess.TimeoutExpired:
+            late = time.monotonic() - asked - POLL_S
+            deadline += late if late > STANDSTILL_S else 0.0
             if time.monotonic() >= deadline or (stop is not None and stop()):
                 return False
 

@@ -231,6 +231,22 @@ class Corpus(unittest.TestCase):
     HANGS = ("// Waits\n// for ever.\n// expect: LG204 culprit=spin innocent=busy\n// env: A=b C=d\n// default: completes\n"
              "// card: yes, alone\n#include <x>\n// card: later lines say nothing\n")
 
+
+    def test_a_machine_that_stands_still_takes_nothing_from_the_limit(self):
+        class Program:
+            """The machine stands still in the first wait; the program ends in the third."""
+            waits = 0
+
+            def wait(self, timeout):
+                self.waits += 1
+                if self.waits == 3:
+                    return 0
+                time.sleep(processes.STANDSTILL_S + 0.3 if self.waits == 1 else timeout)
+                raise subprocess.TimeoutExpired("program", timeout)
+
+        self.assertTrue(processes.wait(Program(), time.monotonic() + 0.5, None))
+        self.assertFalse(processes.wait(Program(), time.monotonic() - 10.0, None))
+
     def test_the_first_lines_are_read(self):
         program = corpus.parsed("any", self.HANGS)
         self.assertEqual(program, corpus.Program("any", "Waits for ever.", "LG204", "spin", "busy", None, {"A": "b", "C": "d"}, "yes, alone", None))
