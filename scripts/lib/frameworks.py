@@ -200,7 +200,8 @@ def each(chosen, check_one, at_a_time, progress):
     """The rows and data of these programs: first of those that hang, so many at a time, then of those that end."""
     def one(program):
         row, about = check_one(program)
-        progress(f"{row.what}: {row.verdict}" + ("" if row.verdict == "PASS" else f" ({row[-2]})"))
+        # All of it: a run that its limit ends has no table.
+        progress(f"{row.what}: {row.verdict}" + (f" ({row[-2]})" if row[-2] else ""))
         return row, about
 
     results = []

@@ -144,7 +144,9 @@ fn the_log_survives_sigkill() {
     assert_eq!(outcome.code, Some(-9), "{outcome}");
     let folder = outcome.out();
     expect_well_formed(&folder.log());
-    assert!(!folder.events("load").is_empty() && folder.events("launch").len() == 1, "{:?}", folder.log());
+    // On a machine that stood still for a moment, the kernel may not have been loaded ahead: then its launch is a load.
+    let launches = folder.log().into_iter().filter(|line| line["call"] == "cuLaunchKernel").count();
+    assert!(!folder.events("load").is_empty() && launches == 1, "{:?}", folder.log());
     assert!(folder.report("text").contains("no summary"), "{}", folder.report("text"));
     let report: Json = serde_json::from_str(&folder.report("json")).unwrap_or_else(|error| panic!("{error}"));
     assert!(report["run"].is_null() && report["hang"].is_null());
