@@ -86,9 +86,9 @@ pub fn within_budget(settings: &Settings, spent: &Spent) -> Result<(), Skip> {
 const FREE_NANOS: Nanos = 5_000_000;
 
 /// So many kernels are in pace whatever the clock says, up to so much time: a small program's are to be there also on a machine
-/// that is busy with something else. Virtual machines stand still for tenths of a second now and then, and what is left out then is missed.
+/// that is busy with something else.
 const FREE_KERNELS: u64 = 64;
-const FREE_KERNELS_NANOS: Nanos = 500_000_000;
+const FREE_KERNELS_NANOS: Nanos = 100_000_000;
 
 /// How much time may have been spent on loading what turned up after a context was created, `elapsed` nanoseconds into the
 /// run. What is there when the context is created is loaded at once; a large framework brings libraries with thousands of
