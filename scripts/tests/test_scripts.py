@@ -224,14 +224,6 @@ class RunningAProgram(Folder):
         self.assertIsNone(outcome.code)
         self.assertLess(outcome.seconds, 10)
 
-
-class Corpus(unittest.TestCase):
-    """What the corpus states, and how it is compared."""
-
-    HANGS = ("// Waits\n// for ever.\n// expect: LG204 culprit=spin innocent=busy\n// env: A=b C=d\n// default: completes\n"
-             "// card: yes, alone\n#include <x>\n// card: later lines say nothing\n")
-
-
     def test_a_machine_that_stands_still_takes_nothing_from_the_limit(self):
         class Program:
             """The machine stands still in the first wait; the program ends in the third."""
@@ -246,6 +238,13 @@ class Corpus(unittest.TestCase):
 
         self.assertTrue(processes.wait(Program(), time.monotonic() + 0.5, None))
         self.assertFalse(processes.wait(Program(), time.monotonic() - 10.0, None))
+
+
+class Corpus(unittest.TestCase):
+    """What the corpus states, and how it is compared."""
+
+    HANGS = ("// Waits\n// for ever.\n// expect: LG204 culprit=spin innocent=busy\n// env: A=b C=d\n// default: completes\n"
+             "// card: yes, alone\n#include <x>\n// card: later lines say nothing\n")
 
     def test_the_first_lines_are_read(self):
         program = corpus.parsed("any", self.HANGS)

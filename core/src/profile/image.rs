@@ -52,11 +52,11 @@ impl Samples {
     pub fn take(&mut self, content: &[u8]) {
         self.of_bytes = content.len() as u64;
         self.taken.clear();
-        let step = content.len().saturating_sub(SAMPLE_BYTES) / (SAMPLES - 1);
         if content.len() <= SAMPLES * SAMPLE_BYTES {
             self.taken.extend_from_slice(content);
             return;
         }
+        let step = (content.len() - SAMPLE_BYTES) / (SAMPLES - 1);
         let begins = (0..SAMPLES - 1).map(|n| n * step).chain([content.len() - SAMPLE_BYTES]);
         begins.for_each(|at| self.taken.extend_from_slice(&content[at..at + SAMPLE_BYTES]));
     }

@@ -133,11 +133,7 @@ pub(super) fn place(code: Handle, count: u32, options: Handle, values: Handle) -
     }
     // SAFETY: the program gives the driver so many options.
     let is_known = count == 0 || unsafe { options.cast::<i32>().read_unaligned() } == IS_PRESERVED;
-    // SAFETY: the program gives this to the driver as an image, of which the first byte is read; what begins so is longer than a number.
-    let is_reference = unsafe {
-        code.cast::<u8>().read() == REFERENCE.to_le_bytes()[0] && code.cast::<u32>().read_unaligned() == REFERENCE
-    };
-    (is_known && is_reference).then(|| libraries::place_of(code as u64))?
+    is_known.then(|| libraries::place_of(code as u64))?
 }
 
 /// The kind, as records have it; 0 for none that is known.

@@ -46,14 +46,7 @@ pub(super) fn load(
                 }
             }
         },
-        || match handed_over.get() {
-            0 => real(),
-            ahead => {
-                // SAFETY: where the driver puts the library, and not null.
-                unsafe { library.cast::<Handle>().write(ahead as Handle) };
-                SUCCESS
-            }
-        },
+        || given_ahead(library, handed_over.get(), real),
         |call, result| {
             if result != SUCCESS || library.is_null() {
                 return;
@@ -75,6 +68,16 @@ pub(super) fn load(
             call.load_pending(call.about.context);
         },
     )
+}
+
+/// Puts what the guard has loaded ahead where the driver would put its own, which is not null; 0 is nothing, and the driver is called.
+pub(super) fn given_ahead(to: Handle, ahead: u64, real: impl FnOnce() -> i32) -> i32 {
+    if ahead == 0 {
+        return real();
+    }
+    // SAFETY: the driver would write there, and the caller has seen that it is not null.
+    unsafe { to.cast::<Handle>().write(ahead as Handle) };
+    SUCCESS
 }
 
 /// A module is unloaded, or a library, from every context; and its functions or kernels with it.

@@ -6,7 +6,7 @@
 
 use super::call::{observe, published, Entry};
 use super::image;
-use super::library::resolved;
+use super::library::{given_ahead, resolved};
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::preload::queue::Item;
 use lazyguard_core::profile::LoadOptions;
@@ -61,14 +61,7 @@ fn load<'a>(
             }
             call.loads(ColdKind::Module);
         },
-        || match handed_over.get() {
-            0 => real(),
-            ahead => {
-                // SAFETY: where the driver puts the module, and not null.
-                unsafe { module.cast::<Handle>().write(ahead as Handle) };
-                SUCCESS
-            }
-        },
+        || given_ahead(module, handed_over.get(), real),
         |call, result| {
             if result != SUCCESS || module.is_null() {
                 return;

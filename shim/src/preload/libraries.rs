@@ -24,7 +24,6 @@ use lazyguard_core::sync::lock;
 use lazyguard_core::Nanos;
 use std::collections::HashMap;
 use std::ffi::CString;
-use std::mem::size_of as size_in_memory;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::Mutex;
@@ -221,7 +220,7 @@ impl Libraries {
         match *state {
             State::Given(_) | State::Gone => return false,
             State::Absent => drop(self.absent.fetch_sub(1, Ordering::Relaxed)),
-            // The guard's own came a moment too late, or is of what was there before: nobody will ask for it.
+            // The runtime did not get the guard's library: that was loaded meanwhile, or is of an object that has been unloaded.
             State::Found | State::Ready(_) => {}
         }
         *state = State::Given(library);
@@ -291,7 +290,7 @@ impl Copied {
     fn of(place: &Place) -> Result<Self, Skip> {
         let bytes = usize::try_from(place.image.bytes.min(MOST_LIBRARY_BYTES)).unwrap_or(0);
         let mut copy =
-            Self { words: vec![0; bytes.div_ceil(size_in_memory::<u64>())], bytes, reference: 0, unloads: 0 };
+            Self { words: vec![0; bytes.div_ceil(std::mem::size_of::<u64>())], bytes, reference: 0, unloads: 0 };
         objects::each(&mut |object| {
             if object.file_name() != place.object.as_bytes() || !seems_to_be(object, place) {
                 return true;
@@ -468,7 +467,7 @@ mod tests {
         };
         change(|ready| ready.content = ImageId::of(&CODE[0].0));
         assert_eq!(libraries.take(0, address(1)), None);
-        // The runtime loads it then; nobody gets the guard's.
+        // The runtime loads its own library then, and the guard's is given to no load.
         assert!(libraries.is_the_runtimes(0, 0xb));
         assert_eq!((libraries.take(0, address(1)), libraries.counts()), (None, (0, 0)));
         change(|_| ());

@@ -16,7 +16,7 @@ use super::queue::{Item, Queue};
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::runtime::process::Process;
 use lazyguard_core::api::EntryPoint;
-use lazyguard_core::preload::{loads_libraries, loads_resolved, pace_reaches, within_budget, within_pace, Skip};
+use lazyguard_core::preload::{loads_libraries, loads_resolved, pace_reaches, within_budget, within_pace, Skip, Spent};
 use lazyguard_core::report::{NudgeAnswer, PreloadSummary};
 use lazyguard_core::settings::Policy;
 use lazyguard_core::state::{FunctionKind, ThreadSlot};
@@ -306,6 +306,11 @@ impl Loader {
     fn load(&self, process: &Process, context: u32, items: &[Item], at_start: bool, closed: &Closed) -> Outcome {
         let mut outcome = Outcome::default();
         let begun = Instant::now();
+        // The pace is met, or the gate has to be opened.
+        let turn_is_over = |late: &Spent| {
+            let out_of_pace = !at_start && !within_pace(&process.settings, process.now(), late);
+            out_of_pace || closed.breached() || begun.elapsed() > AT_A_TIME
+        };
         for item in items {
             if outcome.interrupted {
                 break;
@@ -316,8 +321,7 @@ impl Loader {
             if matches!(item, Item::Ahead(..) | Item::AheadLibrary(_)) {
                 // The module or library is loaded before its functions can be asked for.
                 let late = self.queue().late;
-                let out_of_pace = !at_start && !within_pace(&process.settings, process.now(), &late);
-                if out_of_pace || closed.breached() || begun.elapsed() > AT_A_TIME {
+                if turn_is_over(&late) {
                     outcome.interrupted = true;
                     self.wait_for_the_pace(process, late.nanos);
                     break;
@@ -346,8 +350,7 @@ impl Loader {
                 }
                 spent.nanos = nanos_before + took();
                 late.nanos = late_before.nanos + took();
-                let out_of_pace = !at_start && !within_pace(&process.settings, process.now(), &late);
-                if out_of_pace || closed.breached() || begun.elapsed() > AT_A_TIME {
+                if turn_is_over(&late) {
                     outcome.interrupted = true;
                     break;
                 }
