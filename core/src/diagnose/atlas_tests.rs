@@ -12,13 +12,10 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// The functions that a table says block or hold work back, and that are not held to it, each with the reason.
-const EXCUSED: &[(&str, &str)] = &[
-    ("cuCtxCreate", "it takes longer than the run of the table waited: by blocking-matrix.tsv it returns"),
-    (
-        "cuCtxResetPersistingL2Cache",
-        "it returns; what it holds back is LG299, with the oldest operation, as no load explains it",
-    ),
-];
+const EXCUSED: &[(&str, &str)] = &[(
+    "cuCtxResetPersistingL2Cache",
+    "it returns; what it holds back is LG299, with the oldest operation, as no load explains it",
+)];
 
 /// A call that blocks, or that holds back what is submitted after it, as the atlas has it.
 struct Blocks {
