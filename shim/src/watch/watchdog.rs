@@ -93,6 +93,8 @@ struct Watch {
     /// Since when the process has not been stopped as a whole.
     awake_since: Nanos,
     incident: Option<Incident>,
+    /// Whether the incident was over at the last look.
+    was_over: bool,
     /// The earliest time of the next look.
     look_at: Nanos,
     /// The number of calls, when it last changed, and whether a snapshot was taken since.
@@ -115,6 +117,7 @@ impl Watch {
             threshold,
             awake_since: 0,
             incident: None,
+            was_over: false,
             look_at: 0,
             calls: 0,
             quiet_since: 0,
@@ -137,9 +140,12 @@ impl Watch {
 
     fn tick(&mut self, now: Nanos) {
         let waiting = self.waiting(now);
-        if self.incident.as_ref().is_some_and(|incident| self.is_over(incident, &waiting)) {
+        let over = self.incident.as_ref().is_some_and(|incident| self.is_over(incident, &waiting));
+        // A thread that polls does not do so while the process is stopped, which may have been during the last look.
+        if over && self.was_over {
             self.went_on(now);
         }
+        self.was_over = over && self.incident.is_some();
         let quiet = self.is_quiet(now);
         self.act(now);
         match &self.incident {
@@ -153,23 +159,25 @@ impl Watch {
 
     // --- at each look: a few words of each thread ---
 
-    /// What is past the threshold.
+    /// What is past the threshold, or was when it was reported and still waits.
     fn waiting(&self, now: Nanos) -> Vec<Waiting> {
-        let past = |since: Nanos| now.saturating_sub(since.max(self.awake_since)) >= self.threshold;
+        let awake = |since: Nanos| now.saturating_sub(since.max(self.awake_since));
+        // A process that was stopped has not gone on by that: what is reported stays so until its call returns.
         let known = |waiting: &Waiting| self.incident.as_ref().is_some_and(|i| i.waiting.contains(waiting));
+        let past = |waiting: &Waiting| awake(waiting.1) >= self.threshold;
         let slots = self.guard.tracker.threads().filter(|(_, slot)| slot.in_use());
         slots
             .filter_map(|(_, slot)| match slot.published() {
-                Some(call) if past(call.entered) => {
+                Some(call) => {
                     let waiting = (call.thread, call.entered);
                     // `still_inside` reads a file, so it is called once.
-                    (known(&waiting) || still_inside(&call)).then_some(waiting)
+                    (known(&waiting) || past(&waiting) && still_inside(&call)).then_some(waiting)
                 }
-                Some(_) => None,
                 None => {
                     let (first, last) = slot.asking()?;
-                    let asks = now.saturating_sub(last) <= self.threshold.max(ASKS_NO_MORE_NANOS);
-                    (asks && past(first)).then(|| (slot.thread(), first))
+                    let waiting = (slot.thread(), first);
+                    let asks = awake(last) <= self.threshold.max(ASKS_NO_MORE_NANOS);
+                    (asks && (known(&waiting) || past(&waiting))).then_some(waiting)
                 }
             })
             .collect()
@@ -261,7 +269,9 @@ impl Watch {
             self.tell(report, waiting);
             return;
         }
-        if now.saturating_sub(incident.told) >= incident.pause {
+        // Else the process was stopped a moment ago, and has not been awake for a threshold again.
+        let stands = report.status == incident.report.status;
+        if stands && now.saturating_sub(incident.told) >= incident.pause {
             incident.told = now;
             incident.pause = incident.pause.saturating_mul(2).min(LONGEST_PAUSE);
             standard_error::write(&report.repeated());

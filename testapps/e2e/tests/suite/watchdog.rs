@@ -1,8 +1,8 @@
 //! The verdict: its time, its destinations and its text.
 
 use lazyguard_e2e::{
-    app, expect_a_block, expect_slow, expect_uneventful, log_of, number, run, text, watchdog_blocks, App, Folder, Json,
-    Run, Running, Work,
+    app, corpus_program, expect_a_block, expect_slow, expect_uneventful, log_of, number, run, text, watchdog_blocks,
+    App, Folder, Json, Run, Running, Work,
 };
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -171,8 +171,7 @@ fn the_block_names_the_cold_kernel_and_what_it_is_behind() {
 #[test]
 fn a_host_function_is_named_and_its_own_thread_comes_first() {
     let work = Work::new(lazyguard_e2e::this_test!());
-    let run =
-        Run::new(&work, lazyguard_e2e::corpus_program("host_function_waits")).guarded().kept().hang_after("300ms");
+    let run = Run::new(&work, corpus_program("host_function_waits")).guarded().kept().hang_after("300ms");
     let mut running = run.start();
     let folder = running.until_a_hang_is_reported();
     let hang = folder.hang();
@@ -463,6 +462,27 @@ fn the_time_for_which_a_process_was_stopped_is_no_hang() {
     release(&file);
     let outcome = running.finish_within(20 * SECOND);
     assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), "released\n"), "{outcome}");
+}
+
+#[test]
+fn a_hang_in_a_process_that_is_stopped_and_continued_is_not_over() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    // One is blocked in a call; the other polls.
+    for program in [app("lazy_pair"), corpus_program("polls_stream_behind_load")] {
+        let off = Run::new(&work, program).guarded().kept().hang_after("1s").set("LAZYGUARD_PRELOAD", "off");
+        let mut running = off.start();
+        let folder = running.until_a_hang_is_reported();
+        signal(&running, libc::SIGSTOP);
+        std::thread::sleep(2 * SECOND);
+        signal(&running, libc::SIGCONT);
+        // The guard has looked at it again, before and after a whole threshold of being awake.
+        std::thread::sleep(3 * SECOND);
+        let hang = folder.hang();
+        assert_eq!(hang["resolved"], serde_json::Value::Null, "{hang:#}");
+        let stderr = running.stop().stderr;
+        assert_eq!(stderr.matches("details: ").count(), 1, "{stderr}");
+        assert!(!stderr.contains("RESOLVED") && !stderr.contains("SLOW"), "{stderr}");
+    }
 }
 
 /// The threads of a process, with their names.
