@@ -299,7 +299,12 @@ class JudgingAProgram(unittest.TestCase):
     CONTROL = {"hangs_bare": False, "expected_code": None, "expected_output": "done\n", "kinds": ["app"]}
 
     def judge(self, entry, outcomes, codes=()):
-        with mock.patch.object(checks.Scratch, "run", side_effect=list(outcomes)), \
+        bare, kept, off = outcomes
+
+        def played(_command, environment, _limit_s, _stop=None):
+            return off if "LAZYGUARD_PRELOAD" in environment else kept if "LD_PRELOAD" in environment else bare
+
+        with mock.patch.object(checks.Scratch, "run", side_effect=played), \
                 mock.patch.object(checks, "verdict_codes", return_value=list(codes)):
             return checks.program("any", "app", entry, True)[0].verdict
 
