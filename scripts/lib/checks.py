@@ -31,10 +31,12 @@ PAIRS = 5
 LAUNCH_PAIRS = 15
 EAGER_RUNS = 2
 TORCH_LIMIT_S = 90.0
+COLLECTIVE_COST = [sys.executable, ROOT / "scripts" / "gpu" / "collective_cost.py"]
 TORCH_CHECK = [sys.executable, ROOT / "scripts" / "gpu" / "torch_check.py"]
 MOST_COLD_START_RATIO = 1.1
 MOST_MEMORY_RATIO = 1.1
 MOST_ADDED_LAUNCH_NS = 30.0
+MOST_ADDED_COLLECTIVE_NS = 200.0
 MOST_ADDED_START_MS = 1.0
 VERDICT_LINE = "lazyguard: HANG"
 
@@ -213,26 +215,37 @@ def start_cost():
     return row, {"bare_ms": bare, "guard_ms": kept}
 
 
-def launches(simulated):
-    """Host nanoseconds of one launch, bare and guarded in turn."""
-    path = TARGET / "apps" / "launch_bench"
+def host_time(what, command, unit, most_added, simulated):
+    """Host nanoseconds of one call, bare and guarded in turn, as a program prints them."""
     figures = {"bare": [], "guard": []}
     for _ in range(LAUNCH_PAIRS):
         for name, environment in (("bare", guard.bare(None, simulated)), ("guard", guard.guarded(simulated))):
             if simulated:
                 environment["LGSIM_FREE_RUNNING"] = "1"
             with Scratch() as scratch:
-                outcome = scratch.run([path], environment, COMPLETE_LIMIT_S)
-            match = re.match(r"launch_ns median=([0-9.]+)", outcome.stdout)
+                outcome = scratch.run(command, environment, COMPLETE_LIMIT_S)
+            match = re.match(rf"{unit} median=([0-9.]+)", outcome.stdout)
+            if outcome.code == 0 and outcome.stdout.startswith("no "):
+                return [Row(what, "", "", outcome.stdout.strip(), "SKIP")], None
             if outcome.code != 0 or not match:
-                row = Row("launch, host time", "", "", f"{name}: {describe(outcome)}", "FAIL")
+                row = Row(what, "", "", f"{name}: {describe(outcome)}", "FAIL")
                 return [row], {"failed": as_data(outcome)}
             figures[name].append(float(match.group(1)))
     bare, kept = statistics.median(figures["bare"]), statistics.median(figures["guard"])
     added = kept - bare
-    row = Row(f"launch, host time, median of {LAUNCH_PAIRS}", f"{bare:.0f} ns", f"{kept:.0f} ns",
-              f"{added:+.0f} ns, x{kept / bare:.3f}", "PASS" if added <= MOST_ADDED_LAUNCH_NS else "MISS")
+    row = Row(f"{what}, median of {LAUNCH_PAIRS}", f"{bare:.0f} ns", f"{kept:.0f} ns",
+              f"{added:+.0f} ns, x{kept / bare:.3f}", "PASS" if added <= most_added else "MISS")
     return [row], {"bare_ns": figures["bare"], "guard_ns": figures["guard"], "added_ns": added, "ratio": kept / bare}
+
+
+def launches(simulated):
+    """One launch."""
+    return host_time("launch, host time", [TARGET / "apps" / "launch_bench"], "launch_ns", MOST_ADDED_LAUNCH_NS, simulated)
+
+
+def collectives():
+    """One collective of one rank, in place: what following NCCL adds to a call."""
+    return host_time("collective of one rank, host time", COLLECTIVE_COST, "collective_ns", MOST_ADDED_COLLECTIVE_NS, False)
 
 
 def torch_run(environment):

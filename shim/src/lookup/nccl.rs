@@ -3,11 +3,12 @@
 //! A process may load NCCL with a library that only that library sees (`RTLD_LOCAL`, as Python does), so the search order of this
 //! library does not lead there. The real function is what the caller would have found without this library: what comes next in the
 //! search order; else what the caller's own object and the objects that it needs have; else what the look-ups of the program have
-//! found. The answer is kept by call site.
+//! found. The answer is kept by call site and function: whatever calls through `libffi`, as Python's `ctypes` does, calls all functions from
+//! one site.
 //!
 //! The guard follows one NCCL, the first that it sees. Calls into a second copy pass through.
 //!
-//! Protocol: [`SITES`] pairs a call site with its function. Two threads may store into one entry at a time, so the site is stored
+//! Protocol: [`SITES`] pairs a call with its function. Two threads may store into one entry at a time, so the call is stored
 //! combined with the function, and a reader that finds halves of two entries finds that they do not fit.
 //!
 //! Must not: load NCCL, or need it.
@@ -41,7 +42,7 @@ static ADOPTED: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 const MOST_SITES: usize = 64;
 
 struct Site {
-    /// The return address, combined with the function.
+    /// The call, as [`call_from`] numbers it, combined with the function.
     key: AtomicUsize,
     function: AtomicUsize,
 }
@@ -61,15 +62,26 @@ pub struct Found {
 /// The real function for a call that returns to `site`, or 0 where that is not known.
 #[inline]
 pub fn real(entry_point: EntryPoint, site: usize, hooks: &'static HookTable) -> Option<Found> {
-    let slot = &SITES[(site >> 2 ^ site >> 8) % MOST_SITES];
+    let call = call_from(entry_point, site);
+    let slot = &SITES[(call >> 2 ^ call >> 8 ^ call >> NUMBER_AT) % MOST_SITES];
     let function = slot.function.load(Ordering::Relaxed);
-    if site != 0 && function != 0 && slot.key.load(Ordering::Relaxed) == site ^ function {
+    if site != 0 && function != 0 && slot.key.load(Ordering::Relaxed) == call ^ function {
         return Some(found(entry_point, function as *mut c_void));
     }
     let function = first(entry_point, site, hooks)?;
     slot.function.store(function as usize, Ordering::Relaxed);
-    slot.key.store(site ^ function as usize, Ordering::Relaxed);
+    slot.key.store(call ^ function as usize, Ordering::Relaxed);
     Some(found(entry_point, function))
+}
+
+/// No address of a program uses the bits from this one on.
+const NUMBER_AT: u32 = 57;
+const _: () = assert!(NCCL_ENTRY_POINTS.len() < 1 << (usize::BITS - NUMBER_AT));
+
+/// A number for calls of one function from one site, and for no others.
+#[inline]
+fn call_from(entry_point: EntryPoint, site: usize) -> usize {
+    site ^ entry_point.index().wrapping_sub(DRIVER_ENTRY_POINTS.len()) << NUMBER_AT
 }
 
 fn found(entry_point: EntryPoint, function: *mut c_void) -> Found {

@@ -3,7 +3,7 @@
 
 use crate::marker::answered;
 use crate::run_passes_on::{send, under};
-use lazyguard_e2e::{anonymised, command, library, root, Outcome, Run, Running, Work};
+use lazyguard_e2e::{anonymised, command, library, log_of, root, Outcome, Run, Running, Work};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -128,6 +128,35 @@ fn the_simulated_library_keeps_its_promises_with_and_without_the_guard() {
     for run in [Run::new(&work, program("nccl_calls")), Run::new(&work, program("nccl_calls")).guarded()] {
         let outcome = run.finish();
         assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), "as expected\n"), "{outcome}");
+    }
+}
+
+/// Python's `ctypes` calls every function from one place in `libffi`. So does vLLM's use of NCCL.
+#[test]
+fn calls_of_different_functions_from_one_site_reach_their_functions() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let text = "import ctypes, sys\n\
+        nccl, driver = ctypes.CDLL(sys.argv[1]), ctypes.CDLL('libcuda.so.1')\n\
+        device, communicator, stream, memory = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()\n\
+        ranks, context, bytes = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_size_t(4096)\n\
+        print(driver.cuInit(0), driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0), driver.cuCtxSetCurrent(context))\n\
+        print(driver.cuMemAlloc_v2(ctypes.byref(memory), bytes), driver.cuStreamCreate(ctypes.byref(stream), 1))\n\
+        print(nccl.ncclCommInitAll(ctypes.byref(communicator), 1, (ctypes.c_int * 1)(0)))\n\
+        count = ctypes.c_size_t(1024)\n\
+        for _ in range(2):\n\
+        \x20   print(nccl.ncclAllReduce(memory, memory, count, 7, 0, communicator, stream))\n\
+        \x20   print(nccl.ncclBroadcast(memory, memory, count, 7, 0, communicator, stream))\n\
+        \x20   print(nccl.ncclGroupStart(), nccl.ncclAllGather(memory, memory, count, 7, communicator, stream), nccl.ncclGroupEnd())\n\
+        print(nccl.ncclCommCount(communicator, ctypes.byref(ranks)), ranks.value)\n\
+        print(driver.cuStreamSynchronize(stream), nccl.ncclCommDestroy(communicator))\n";
+    let library = root().join("target/simnccl/libnccl.so.2").to_string_lossy().into_owned();
+    let run = || Run::new(&work, "python3").args(["-c", text, &library]);
+    let (bare, guarded) = (run().finish(), run().guarded().kept().finish());
+    assert_eq!((bare.code, bare.stderr.as_str()), (Some(0), ""), "{bare}");
+    assert_eq!((guarded.code, &guarded.stdout, &guarded.stderr), (bare.code, &bare.stdout, &bare.stderr), "{guarded}");
+    let log = log_of(guarded.out().path(), &[]);
+    for call in ["ncclAllReduce", "ncclBroadcast", "ncclAllGather"] {
+        assert_eq!(log.iter().filter(|record| record["call"] == call).count(), 2, "{call}: {log:?}");
     }
 }
 
