@@ -58,13 +58,15 @@ pub(super) fn load(
                 call.guard.hazards.is_to_be_compiled(library);
                 call.compiled();
             }
+            let mut is_expected = false;
             if let (Some(profile), Some((place, expected))) = (&call.guard.profile, of_place.get()) {
                 profile.is_at(library, place);
+                is_expected = expected.is_some();
                 if let Some(number) = expected.filter(|_| handed_over.get() == 0) {
                     call.guard.loader.is_the_runtimes(call.guard, number, library);
                 }
             }
-            call.guard.loader.library_loaded(call.guard, library);
+            call.guard.loader.library_loaded(call.guard, library, is_expected);
             call.load_pending(call.about.context);
         },
     )

@@ -16,7 +16,9 @@ use super::queue::{Item, Queue};
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::runtime::process::Process;
 use lazyguard_core::api::EntryPoint;
-use lazyguard_core::preload::{loads_libraries, loads_resolved, pace_reaches, within_budget, within_pace, Skip, Spent};
+use lazyguard_core::preload::{
+    loads_libraries, loads_resolved, pace_reaches, rest_waits, within_budget, within_pace, Skip, Spent,
+};
 use lazyguard_core::report::{NudgeAnswer, PreloadSummary};
 use lazyguard_core::settings::Policy;
 use lazyguard_core::state::{FunctionKind, ThreadSlot};
@@ -129,13 +131,18 @@ impl Loader {
         self.change(|queue| queue.add(context, item));
     }
 
-    /// A library was loaded; it concerns every context there is, and every one to come.
-    pub fn library_loaded(&self, process: &Process, library: u64) {
+    /// A library was loaded; it concerns every context there is, and every one to come. Of one that is expected the profile names the kernels that
+    /// the program uses.
+    pub fn library_loaded(&self, process: &Process, library: u64, is_expected: bool) {
         if !self.wanted(loads_libraries(process.settings.preload)) {
             return;
         }
-        self.queue().libraries.push(library);
-        self.add_everywhere(process, Item::Library(library));
+        let is_late = || process.tracker.contexts().next().is_some();
+        let waits =
+            is_expected && is_late() && rest_waits(&process.settings, kernel_count(library).unwrap_or(0).into());
+        let item = if waits { Item::Rest(library) } else { Item::Library(library) };
+        self.queue().libraries.push(item);
+        self.add_everywhere(process, item);
     }
 
     /// A runtime has loaded a fat binary itself: the kernels of it that the program is expected to use are loaded first.
@@ -189,7 +196,7 @@ impl Loader {
         self.ahead.all().for_each(|(image, nth)| self.add(context, Item::Ahead(image, nth)));
         self.libraries.all().into_iter().for_each(|number| self.add(context, Item::AheadLibrary(number)));
         let libraries = self.queue().libraries.clone();
-        libraries.into_iter().for_each(|library| self.add(context, Item::Library(library)));
+        libraries.into_iter().for_each(|library| self.add(context, library));
     }
 
     /// Whether this is the first context on a device. Each library that retains the primary one again makes the same call,
@@ -242,7 +249,7 @@ impl Loader {
 
     /// Returns whether something was loaded, and more may be.
     fn attempt(&self, process: &Process, slot: &ThreadSlot, context: u32, occasion: Occasion, at_start: bool) -> bool {
-        let pending = || self.queue().pending_for(context);
+        let pending = || self.queue().pending_for(context, process.now());
         let Some(entry) = process.tracker.context_entry(context).filter(|c| c.alive() && !pending().is_empty()) else {
             return false;
         };
@@ -386,7 +393,7 @@ impl Loader {
     /// What an item stands for. A module or library that is expected is loaded for it.
     fn content(&self, process: &Process, context: u32, item: Item, outcome: &mut Outcome) -> Result<Content, Skip> {
         let (owner, kind, handles) = match item {
-            Item::Library(library) => (library, FunctionKind::Kernel, kernels_of(library)),
+            Item::Library(library) | Item::Rest(library) => (library, FunctionKind::Kernel, kernels_of(library)),
             Item::Module(module) => (module, FunctionKind::Function, functions_of(module)),
             Item::Kernel(kernel, library) => (library, FunctionKind::Kernel, Some(vec![kernel])),
             Item::Function(function, module) => (module, FunctionKind::Function, Some(vec![function])),
@@ -500,11 +507,13 @@ const LISTS_SINCE: i32 = 12040;
 /// `CUDA_ERROR_NOT_SUPPORTED`.
 const NOT_SUPPORTED: i32 = 801;
 
-fn kernels_of(library: u64) -> Option<Vec<u64>> {
+fn kernel_count(library: u64) -> Option<u32> {
     let mut count = 0;
-    if driver::library_kernel_count(&mut count, library as Handle)? != SUCCESS {
-        return None;
-    }
+    (driver::library_kernel_count(&mut count, library as Handle)? == SUCCESS).then_some(count)
+}
+
+fn kernels_of(library: u64) -> Option<Vec<u64>> {
+    let count = kernel_count(library)?;
     let mut kernels = vec![null_mut(); count as usize];
     if driver::library_kernels(kernels.as_mut_ptr(), count, library as Handle)? != SUCCESS {
         return None;

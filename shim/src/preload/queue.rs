@@ -2,9 +2,10 @@
 //!
 //! Must not: lose an item silently. Each one is loaded, or counted under the reason why it is not.
 
-use lazyguard_core::preload::{Skip, Spent};
+use lazyguard_core::preload::{rest_is_due, Skip, Spent};
 use lazyguard_core::report::{NudgeAnswer, PreloadSummary, SkipCount};
 use lazyguard_core::settings::Policy;
+use lazyguard_core::Nanos;
 use std::collections::{BTreeMap, HashSet};
 
 /// What can be preloaded. Numbers are driver handles.
@@ -12,6 +13,8 @@ use std::collections::{BTreeMap, HashSet};
 pub enum Item {
     /// All kernels of a library.
     Library(u64),
+    /// The same, once the start is over: the profile names those that the program uses.
+    Rest(u64),
     /// All functions of a module.
     Module(u64),
     /// One kernel, of a library.
@@ -28,7 +31,11 @@ impl Item {
     /// The library's or module's handle; 0 for one that is not there yet.
     pub fn owner(self) -> u64 {
         match self {
-            Self::Library(owner) | Self::Module(owner) | Self::Kernel(_, owner) | Self::Function(_, owner) => owner,
+            Self::Library(owner)
+            | Self::Rest(owner)
+            | Self::Module(owner)
+            | Self::Kernel(_, owner)
+            | Self::Function(_, owner) => owner,
             Self::Ahead(..) | Self::AheadLibrary(_) => 0,
         }
     }
@@ -40,7 +47,7 @@ pub struct Queue {
     /// What waits for its context (by number) to be idle.
     pending: Vec<(u32, Item)>,
     /// Libraries that are loaded, for the contexts still to come.
-    pub libraries: Vec<u64>,
+    pub libraries: Vec<Item>,
     /// The spent budget of each context.
     spent: BTreeMap<u32, Spent>,
     skipped: BTreeMap<Skip, u64>,
@@ -62,9 +69,10 @@ impl Queue {
         self.pending.len()
     }
 
-    /// What waits for a context.
-    pub fn pending_for(&self, context: u32) -> Vec<Item> {
-        self.pending.iter().filter(|(c, _)| *c == context).map(|(_, item)| *item).collect()
+    /// What waits for a context, and is not left for after the start.
+    pub fn pending_for(&self, context: u32, elapsed: Nanos) -> Vec<Item> {
+        let here = self.pending.iter().filter(|(c, _)| *c == context).map(|(_, item)| *item);
+        here.filter(|item| !matches!(item, Item::Rest(_)) || rest_is_due(elapsed)).collect()
     }
 
     /// Something is to be loaded into a context.
@@ -88,7 +96,7 @@ impl Queue {
 
     /// A module or library is about to be unloaded.
     pub fn owner_goes(&mut self, owner: u64) {
-        self.libraries.retain(|l| *l != owner);
+        self.libraries.retain(|library| library.owner() != owner);
         self.met_work.retain(|(_, item)| item.owner() != owner);
         self.forget(|(_, item)| item.owner() == owner);
     }
@@ -140,5 +148,27 @@ impl Queue {
             runtimes: self.runtimes.clone(),
             notes: self.notes.clone(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rest_of_a_library_is_pending_and_has_its_turn_after_the_start() {
+        let mut queue = Queue::default();
+        for item in [Item::Rest(0xa), Item::Library(0xb)] {
+            queue.add(1, item);
+            queue.libraries.push(item);
+        }
+        assert_eq!((queue.pending_count(), queue.pending_for(2, Nanos::MAX)), (2, Vec::new()));
+        assert_eq!(queue.pending_for(1, 0), [Item::Library(0xb)]);
+        assert_eq!(queue.pending_for(1, Nanos::MAX), [Item::Rest(0xa), Item::Library(0xb)]);
+        queue.owner_goes(0xa);
+        assert_eq!(
+            (queue.pending_for(1, Nanos::MAX), queue.libraries),
+            (vec![Item::Library(0xb)], vec![Item::Library(0xb)])
+        );
     }
 }
