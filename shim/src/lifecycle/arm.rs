@@ -46,7 +46,7 @@ pub struct Initialised {
 /// and does nothing else. The program has no second thread then that could cancel this one.
 #[ctor::ctor(unsafe)]
 fn loaded() {
-    LOADED.store(clock::system_nanos(), Ordering::Relaxed);
+    LOADED.store(clock::first_look(), Ordering::Relaxed);
     dynamic_linker::prepare();
     standard_error::at_start();
     environment::switched_on();

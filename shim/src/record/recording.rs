@@ -134,6 +134,11 @@ fn map(bytes: usize, flags: i32, file: i32) -> io::Result<&'static [AtomicU64]> 
     if start == libc::MAP_FAILED {
         return Err(last_error());
     }
+    if file >= 0 {
+        // The kernel would read the surroundings of each of the first few pages, which are zero: megabytes, on the program's thread.
+        // SAFETY: of the mapping that was just made.
+        unsafe { libc::madvise(start, bytes, libc::MADV_RANDOM) };
+    }
     // SAFETY: the mapping is that long, page-aligned, zero, and is never taken away; all accesses are atomic.
     Ok(unsafe { std::slice::from_raw_parts(start.cast::<AtomicU64>(), bytes / layout::WORD) })
 }
