@@ -2,7 +2,7 @@
 //!
 //! Must not: read more than the driver has to read itself to learn the same.
 
-use crate::lookup::driver::Handle;
+use crate::lookup::driver::{self, Handle};
 use crate::preload::libraries;
 use crate::runtime::files;
 use lazyguard_core::profile::{size_of, Head, LoadOptions, Place, HEAD_BYTES, MOST_IMAGE_BYTES};
@@ -127,12 +127,11 @@ pub(super) fn in_file<'a>(path: Handle) -> Option<(Cow<'a, [u8]>, LoadOptions)> 
 /// Where the fat binary is that a CUDA runtime gives to the driver, with no other option than that it is preserved, which runtimes state.
 /// `None` for what is not in an object: the driver is asked as the program asks it.
 pub(super) fn place(code: Handle, count: u32, options: Handle, values: Handle) -> Option<Place> {
-    const IS_PRESERVED: i32 = 1;
     if code.is_null() || count > 1 || count == 1 && (options.is_null() || values.is_null()) {
         return None;
     }
     // SAFETY: the program gives the driver so many options.
-    let is_known = count == 0 || unsafe { options.cast::<i32>().read_unaligned() } == IS_PRESERVED;
+    let is_known = count == 0 || unsafe { options.cast::<i32>().read_unaligned() } == driver::BINARY_IS_PRESERVED;
     is_known.then(|| libraries::place_of(code as u64))?
 }
 

@@ -55,8 +55,8 @@ struct Ready {
     library: u64,
     /// The address of the reference to the fat binary.
     reference: u64,
-    /// What the fat binary was.
-    content: ImageId,
+    /// The copy of the fat binary.
+    content: &'static [u8],
     /// How many objects had been unloaded when it was copied.
     unloads: u64,
 }
@@ -209,7 +209,7 @@ impl Libraries {
     fn is_still_there(&self, number: u32, ready: &Ready) -> bool {
         let (_, unloads) = objects::counts();
         let Some(wanted) = self.wanted.get(number as usize).filter(|_| unloads != ready.unloads) else { return true };
-        let same = |now: &Copied| now.reference == ready.reference && now.content() == ready.content;
+        let same = |now: &Copied| now.reference == ready.reference && now.as_bytes() == ready.content;
         Copied::of(&wanted.place).is_ok_and(|now| same(&now))
     }
 
@@ -319,8 +319,12 @@ impl Copied {
         unsafe { std::slice::from_raw_parts_mut(self.words.as_mut_ptr().cast(), self.bytes) }
     }
 
-    fn content(&self) -> ImageId {
-        ImageId::of(self.as_bytes())
+    /// What lives as long as the process.
+    fn leak(self) -> &'static [u8] {
+        let bytes = self.bytes;
+        let words: &'static [u64] = Vec::leak(self.words);
+        // SAFETY: the words have at least so many bytes, which are initialised.
+        unsafe { std::slice::from_raw_parts(words.as_ptr().cast(), bytes) }
     }
 }
 
@@ -328,12 +332,23 @@ fn load_library(place: &Place) -> Result<Ready, Skip> {
     let copy = Copied::of(place)?;
     let mut library = null_mut();
     let (none, nowhere) = (null_mut(), null_mut());
-    // The driver makes a copy of its own of what it needs: it is not asked to rely on this one (CU_LIBRARY_BINARY_IS_PRESERVED).
-    let loaded =
-        driver::library_load_data(&mut library, copy.words.as_ptr().cast(), none, nowhere, 0, none, nowhere, 0);
+    let (mut options, mut values) = ([driver::BINARY_IS_PRESERVED], [1u64]);
+    let loaded = driver::library_load_data(
+        &mut library,
+        copy.words.as_ptr().cast(),
+        none,
+        nowhere,
+        0,
+        options.as_mut_ptr().cast(),
+        values.as_mut_ptr().cast(),
+        1,
+    );
+    if loaded != Some(SUCCESS) {
+        return Err(Skip::DriverRefused);
+    }
+    // A runtime unloads its libraries at the exit alone, and nobody tells when the driver has finished with one.
     let Copied { reference, unloads, .. } = copy;
-    let ready = Ready { library: library as u64, reference, content: copy.content(), unloads };
-    (loaded == Some(SUCCESS)).then_some(ready).ok_or(Skip::DriverRefused)
+    Ok(Ready { library: library as u64, reference, content: copy.leak(), unloads })
 }
 
 #[cfg(test)]
@@ -385,7 +400,8 @@ mod tests {
     /// As `load` leaves it.
     fn ready(libraries: &Libraries, number: u32, library: u64, of: usize) {
         let copy = Copied::of(&libraries.wanted[number as usize].place).ok().unwrap();
-        let ready = Ready { library, reference: address(of), content: copy.content(), unloads: copy.unloads };
+        let unloads = copy.unloads;
+        let ready = Ready { library, reference: address(of), content: copy.leak(), unloads };
         lock(&libraries.states)[number as usize] = State::Ready(ready);
     }
 
@@ -465,7 +481,7 @@ mod tests {
                 change(ready);
             }
         };
-        change(|ready| ready.content = ImageId::of(&CODE[0].0));
+        change(|ready| ready.content = &CODE[0].0);
         assert_eq!(libraries.take(0, address(1)), None);
         // The runtime loads its own library then, and the guard's is given to no load.
         assert!(libraries.is_the_runtimes(0, 0xb));
