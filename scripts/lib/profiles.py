@@ -28,6 +28,7 @@ AT_A_TIME = 5
 LIMITS_S, LIMITS_OF_RANKS_S = (25.0, 35.0), (35.0, 45.0)
 COUNTS = ("modules_ahead", "modules_handed_over", "libraries_ahead", "libraries_handed_over")
 ROUNDS = 5
+COLD_START = "cold_start"
 # writing: the profile is empty, as in a first run.
 MODES = ("bare", "guard", "writing", "profile")
 MOST_RATIO = 1.02
@@ -169,8 +170,9 @@ def programs():
 
 
 def check(progress, wanted, cards):
-    """The rows and data; of chosen programs without the cold start, which is measured last, alone."""
-    chosen = frameworks.chosen_of(programs(), wanted)
+    """The rows and data. The cold start is measured last, alone; among chosen programs it has a name like theirs."""
+    names = [name for name in wanted or [] if name != COLD_START]
+    chosen = frameworks.chosen_of(programs(), names) if names or not wanted else []
     lacks = frameworks.lacking(chosen)
     if cards < ranks.RANKS:
         lacks.update({program.path.stem: f"needs {ranks.RANKS} GPUs" for program in chosen if program.blame})
@@ -178,5 +180,5 @@ def check(progress, wanted, cards):
     found = sorted((program for program in chosen if program.path.stem not in lacks), key=lambda program: program.blame is None)
     rows, data = frameworks.each(found, check_one, (AT_A_TIME, 1), progress)
     rows += [Row(name, "", "", "", what, "SKIP") for name, what in lacks.items()]
-    of_torch, start = ([], None) if wanted else cold_start(progress)
+    of_torch, start = cold_start(progress) if not wanted or COLD_START in wanted else ([], None)
     return sorted(rows) + of_torch, {"programs": data, "cold_start": start}

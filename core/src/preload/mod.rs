@@ -7,7 +7,7 @@
 //! one as it first uses them, two hundred kernels each; loading each as it comes costs 12 to 15 % of its cold start (measured). So
 //! late arrivals are loaded within 5 ms and a share of the run's time, and the rest stays pending until the context is idle. The
 //! first few dozen are in pace by their number, not by the clock: on a busy machine a small program would lose one otherwise.
-//! Where a profile names the kernels that the program uses of a library, the rest of a large library comes after the start.
+//! Where a profile names the kernels that the program uses of a library, the rest of a library comes after the start.
 //!
 //! Must not: call the driver, or decide by anything but its arguments.
 
@@ -123,9 +123,12 @@ pub fn loads_libraries(policy: Policy) -> bool {
 /// the rest costs its share of the run and nothing of the start.
 const REST_AFTER_NANOS: Nanos = 10_000_000_000;
 
+/// A library that has no more kernels than these is loaded at once: less than a millisecond in all.
+const FEW_KERNELS: u64 = 8;
+
 /// Whether the rest of such a library is left for after the start, by how many kernels the library has.
 pub fn rest_waits(settings: &Settings, kernels: u64) -> bool {
-    settings.preload != Policy::Eager && kernels > FREE_KERNELS
+    settings.preload != Policy::Eager && kernels > FEW_KERNELS
 }
 
 /// Whether it is time for that, so long after the process was armed.
@@ -232,7 +235,7 @@ mod tests {
     fn the_rest_of_a_large_library_waits_until_the_start_is_over() {
         let auto = Settings::default();
         let eager = Settings { preload: Policy::Eager, ..Settings::default() };
-        assert_eq!([1, FREE_KERNELS, FREE_KERNELS + 1].map(|kernels| rest_waits(&auto, kernels)), [false, false, true]);
+        assert_eq!([1, FEW_KERNELS, FEW_KERNELS + 1].map(|kernels| rest_waits(&auto, kernels)), [false, false, true]);
         assert!(!rest_waits(&eager, u64::MAX), "it loads everything at once");
         assert_eq!([0, 9_999_999_999, 10_000_000_000, Nanos::MAX].map(rest_is_due), [false, false, true, true]);
     }

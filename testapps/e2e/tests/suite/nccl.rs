@@ -243,6 +243,40 @@ fn random_jobs_hang_or_end_as_they_are_described() {
     end_or_hang(jobs);
 }
 
+/// As PyTorch's jiterator and Triton load a kernel that they have compiled, while a collective waits for another rank.
+#[test]
+fn a_job_that_hangs_in_a_load_under_a_collective_completes_with_the_profile_of_its_first_run() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let profile = work.path().join("profile").to_string_lossy().into_owned();
+    let job = job(&work, "nccl_job", 4, "steps load");
+    let out = work.path().join("out");
+    let run = || {
+        let _ = fs::remove_dir_all(&out);
+        let folder = out.to_string_lossy().into_owned();
+        let options = [&["--profile", &profile, "--out", &folder, "--hang-after", "500ms"][..], KILL].concat();
+        under(&work, &options, &job).finish()
+    };
+    let first = run();
+    assert_eq!(first.code, Some(117), "{first}");
+    for _ in 0..2 {
+        let next = run();
+        let ended = next.stdout.lines().filter(|line| line.ends_with(": 31 operations"));
+        assert_eq!((next.code, next.stderr.as_str(), ended.count()), (Some(0), "", 4), "{next}");
+        let ahead: Vec<_> = processes_of(&out).map(|process| process["preload"]["modules_ahead"].as_u64()).collect();
+        let got = processes_of(&out).filter_map(|process| process["preload"]["modules_handed_over"].as_u64());
+        // Every rank loads two of the simulated NCCL, and one of them the third.
+        assert_eq!((ahead, got.sum::<u64>()), (vec![Some(3); 4], 4 * 2 + 1));
+    }
+}
+
+/// What the processes of the only run there have summed up.
+fn processes_of(out: &Path) -> impl Iterator<Item = serde_json::Value> {
+    let run = fs::read_dir(out).unwrap().flatten().map(|entry| entry.path()).find(|path| path.is_dir()).unwrap();
+    let summaries =
+        fs::read_dir(run).unwrap().flatten().filter_map(|entry| fs::read(entry.path().join("run.json")).ok());
+    summaries.map(|bytes| serde_json::from_slice(&bytes).unwrap())
+}
+
 pub(crate) fn report(folder: &Path) -> String {
     let output = Command::new(command()).arg("report").arg(folder).output().unwrap_or_else(|error| panic!("{error}"));
     String::from_utf8_lossy(&output.stdout).into_owned()
