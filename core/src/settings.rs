@@ -39,6 +39,16 @@ pub enum LogLevel {
     Launch,
 }
 
+/// Which calls return at once that would wait for work in flight, and are made later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Defer {
+    /// None.
+    Off,
+    /// Those that release memory, modules and libraries.
+    Free,
+}
+
 /// What is done about a hang once it has been reported.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -84,6 +94,8 @@ pub struct Settings {
     pub budget_bytes: u64,
     /// `LAZYGUARD_NUDGE`: the most fat binaries a runtime instance may hold and still be told to register them at start.
     pub nudge_fat_binaries: u64,
+    /// `LAZYGUARD_DEFER`.
+    pub defer: Defer,
     /// `LAZYGUARD_HANG_AFTER`: how long something may stand still before it is looked into, in nanoseconds; 0 is never.
     pub hang_after_nanos: u64,
     /// `LAZYGUARD_ON_HANG`.
@@ -249,6 +261,17 @@ pub const SETTINGS: &[Setting] = &[
         apply: |s, v| set(&mut s.nudge_fat_binaries, v.parse().ok()),
     },
     Setting {
+        name: "LAZYGUARD_DEFER",
+        flag: "--defer",
+        values: "off, free",
+        default: "off",
+        help: "free: a release of memory, a module or a library that would wait for work in flight returns at once, and is made once the context is idle",
+        apply: |s, v| {
+            let defer = [("off", Defer::Off), ("free", Defer::Free)].into_iter().find(|(name, _)| *name == v);
+            set(&mut s.defer, defer.map(|(_, defer)| defer))
+        },
+    },
+    Setting {
         name: "LAZYGUARD_HANG_AFTER",
         flag: "--hang-after",
         values: "a duration; 0 or off is never",
@@ -328,6 +351,7 @@ impl Default for Settings {
             budget_share_percent: 0,
             budget_bytes: 0,
             nudge_fat_binaries: 0,
+            defer: Defer::Off,
             hang_after_nanos: 0,
             on_hang: OnHang::Report,
             out: None,

@@ -49,6 +49,15 @@ pub struct PreloadSummary {
     /// How many of them a runtime has got when it loaded them.
     #[serde(default)]
     pub libraries_handed_over: u64,
+    /// Releases that were put off (`LAZYGUARD_DEFER`).
+    #[serde(default)]
+    pub releases_put_off: u64,
+    /// How many of them have been made since.
+    #[serde(default)]
+    pub releases_made: u64,
+    /// How many of them the driver has refused.
+    #[serde(default)]
+    pub releases_refused: u64,
     /// What was left out.
     pub skipped: Vec<SkipCount>,
     /// What still waits for the context to be idle, or for its turn: libraries, modules and kernels.
@@ -76,6 +85,17 @@ impl PreloadSummary {
             let ahead = counted(ahead, what);
             lines.push(format!(
                 "  {ahead} loaded ahead of the program by its profile, {handed_over} of which it has got since"
+            ));
+        }
+        if self.releases_put_off > 0 {
+            let refused = match self.releases_refused {
+                0 => String::new(),
+                refused => format!(", {refused} were refused"),
+            };
+            lines.push(format!(
+                "  {} put off, {} made since{refused} (LAZYGUARD_DEFER)",
+                counted(self.releases_put_off, "release"),
+                self.releases_made
             ));
         }
         for skip in &self.skipped {

@@ -3,11 +3,14 @@
 //! Must not: arm before `cuInit` has succeeded.
 
 use super::call::{observe, published, Call, Entry};
+use super::release::releases_now;
 use crate::lifecycle::arm;
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::preload::idle;
+use crate::preload::releases::may_be_for_lack_of_releases;
 use crate::runtime::clock;
 use lazyguard_core::trace::RawPayload;
+use std::cell::Cell;
 
 /// The driver is initialised; from here on the process is guarded.
 pub(super) fn init(_entry: Entry, _flags: u32, real: impl FnOnce() -> i32) -> i32 {
@@ -179,14 +182,17 @@ pub(super) fn sets_limit(entry: Entry, limit: i32, value: usize, real: impl FnOn
 }
 
 /// Memory is allocated, which may wait for the context.
-pub(super) fn allocates(entry: Entry, bytes: usize, memory: Handle, real: impl FnOnce() -> i32) -> i32 {
+pub(super) fn allocates(entry: Entry, bytes: usize, memory: Handle, real: impl Fn() -> i32) -> i32 {
     observe(
         entry,
         |call| {
             call.about.context = call.current_context();
             call.about.raw = RawPayload::memory(0, bytes as u64);
         },
-        real,
+        || match real() {
+            result if may_be_for_lack_of_releases(result) && releases_now() => real(),
+            result => result,
+        },
         |call, result| gave_out(call, memory, result),
     )
 }
@@ -201,17 +207,19 @@ pub(super) fn gave_out(call: &Call, memory: Handle, result: i32) {
 
 /// Memory or an array is released, for which the driver waits until everything in flight in the context has ended.
 pub(super) fn frees(entry: Entry, address: u64, real: impl FnOnce() -> i32) -> i32 {
+    let put_off = Cell::new(None);
     published(
         entry,
         |call| {
             call.about.context = call.current_context();
             call.about.raw = RawPayload::memory(address, 0);
+            put_off.set(call.puts_off(address));
             // A release of address 0 waits for nothing.
-            if address != 0 {
+            if address != 0 && put_off.get().is_none() {
                 call.releases(address);
             }
         },
-        real,
+        || put_off.get().unwrap_or_else(real),
     )
 }
 

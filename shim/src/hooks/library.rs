@@ -84,12 +84,18 @@ pub(super) fn given_ahead(to: Handle, ahead: u64, real: impl FnOnce() -> i32) ->
 
 /// A module is unloaded, or a library, from every context; and its functions or kernels with it.
 pub(super) fn unload(entry: Entry, owner: Handle, real: impl FnOnce() -> i32) -> i32 {
+    let put_off = Cell::new(None);
     observe(
         entry,
         |call| {
             call.about.context = call.current_context();
             call.about.owner = owner as u64;
-            call.waits_for_others();
+            put_off.set(call.puts_off(owner as u64));
+            match put_off.get() {
+                None => call.waits_for_others(),
+                Some(SUCCESS) => {}
+                Some(_) => return,
+            }
             call.guard.hazards.owner_gone(owner as u64);
             call.guard.loader.owner_goes(owner as u64);
             call.guard.profile.iter().for_each(|profile| profile.gone(owner as u64));
@@ -98,7 +104,7 @@ pub(super) fn unload(entry: Entry, owner: Handle, real: impl FnOnce() -> i32) ->
             // No thread may query the driver about them while they are destroyed.
             idle::settle();
         },
-        real,
+        || put_off.get().unwrap_or_else(real),
         |_, _| {},
     )
 }

@@ -16,6 +16,7 @@
 //! | `proc_address` | `cuGetProcAddress` |
 //! | `stream`, `event`, `memop`, `copy` | streams and what is submitted to them |
 //! | `context` | contexts, and everything that waits for one as a whole |
+//! | `release` | releases that are put off |
 //! | `graph` | graphs |
 //! | `nccl` | communicators of NCCL, and the collectives on them |
 
@@ -38,4 +39,5 @@ mod memop;
 mod module;
 mod nccl;
 mod proc_address;
+mod release;
 mod stream;

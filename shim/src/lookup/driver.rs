@@ -261,6 +261,16 @@ own_calls! {
     device_attribute = c"cuDeviceGetAttribute" (value: *mut c_int, attribute: c_int, device: c_int);
     /// An attribute of what lies at an address.
     pointer_attribute = c"cuPointerGetAttribute" (value: *mut c_void, attribute: c_int, address: u64);
+    /// Releases device memory.
+    mem_free = c"cuMemFree_v2" (address: u64);
+    /// Releases host memory.
+    mem_free_host = c"cuMemFreeHost" (address: Handle);
+    /// Ends the registration of host memory.
+    mem_host_unregister = c"cuMemHostUnregister" (address: Handle);
+    /// Unloads a module.
+    module_unload = c"cuModuleUnload" (module: Handle);
+    /// Unloads a library.
+    library_unload = c"cuLibraryUnload" (library: Handle);
     /// Free and total device memory.
     memory_info = c"cuMemGetInfo_v2" (free: *mut usize, total: *mut usize);
     /// Makes an event.

@@ -7,9 +7,11 @@ use crate::runtime::own_memory::{self, Unread};
 use lazyguard_core::diagnose::{Device, Needs};
 
 /// Of `CUpointer_attribute`.
+const CONTEXT: i32 = 1;
 const MEMORY_TYPE: i32 = 2;
 const HOST_POINTER: i32 = 4;
 const IS_MANAGED: i32 = 8;
+const RANGE_START_ADDR: i32 = 11;
 const MEMPOOL_HANDLE: i32 = 17;
 /// Of `CUmemorytype`.
 const HOST: u32 = 1;
@@ -74,6 +76,15 @@ pub fn is_pageable(address: u64) -> bool {
 pub fn is_of_a_pool(address: u64) -> bool {
     let mut pool = 0u64;
     driver::pointer_attribute((&raw mut pool).cast(), MEMPOOL_HANDLE, address) == Some(SUCCESS) && pool != 0
+}
+
+/// Whether the driver says that memory which was allocated or registered in this context begins at this address.
+pub fn is_allocated_in(address: u64, context: Handle) -> bool {
+    let (mut start, mut whose) = (0u64, 0u64);
+    driver::pointer_attribute((&raw mut start).cast(), RANGE_START_ADDR, address) == Some(SUCCESS)
+        && start == address
+        && driver::pointer_attribute((&raw mut whose).cast(), CONTEXT, address) == Some(SUCCESS)
+        && whose == context as u64
 }
 
 fn attribute(handle: Handle, kernel: bool, device: i32, which: i32) -> Option<u32> {

@@ -13,6 +13,7 @@ use super::gate::Closed;
 use super::idle::{self, Questions, Uncaptured};
 use super::libraries::Libraries;
 use super::queue::{Item, Queue};
+use super::releases::Release;
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::runtime::process::Process;
 use lazyguard_core::api::EntryPoint;
@@ -125,6 +126,27 @@ impl Loader {
 
     fn skip(&self, reason: Skip, count: u64) {
         self.queue().skip(reason, count);
+    }
+
+    /// The program has released something, which waits until the context is idle. `false` if that waits already.
+    pub fn put_off(&self, context: u32, release: Release) -> bool {
+        let mut is_new = false;
+        self.change(|queue| is_new = queue.put_off(context, release));
+        is_new
+    }
+
+    /// Whether a release waits for the context.
+    pub fn waits(&self, context: u32, release: Release) -> bool {
+        self.has_pending() && self.queue().waits(context, release)
+    }
+
+    /// Makes the oldest release that waits for the context, which is current; `false` where none waits.
+    pub fn make_next_release(&self, context: u32) -> bool {
+        let mut next = None;
+        self.change(|queue| next = queue.next_release(context));
+        let made = next.map(Release::make);
+        made.into_iter().for_each(|succeeded| self.queue().released(succeeded));
+        made.is_some()
     }
 
     fn add(&self, context: u32, item: Item) {
@@ -322,6 +344,14 @@ impl Loader {
             if outcome.interrupted {
                 break;
             }
+            if let Item::Release(_) = item {
+                if closed.breached() || begun.elapsed() > AT_A_TIME {
+                    outcome.interrupted = true;
+                } else {
+                    self.make_next_release(context);
+                }
+                continue;
+            }
             let before = free_memory();
             let since = Instant::now();
             let mut spent = self.queue().spent(context);
@@ -397,6 +427,8 @@ impl Loader {
             Item::Module(module) => (module, FunctionKind::Function, functions_of(module)),
             Item::Kernel(kernel, library) => (library, FunctionKind::Kernel, Some(vec![kernel])),
             Item::Function(function, module) => (module, FunctionKind::Function, Some(vec![function])),
+            // Made by the caller.
+            Item::Release(_) => (0, FunctionKind::Function, Some(Vec::new())),
             Item::Ahead(image, nth) => {
                 let there = self.ahead.load(context, image, nth).ok_or(Skip::DriverRefused)?;
                 outcome.modules += u64::from(there.is_new);

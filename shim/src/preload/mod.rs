@@ -5,7 +5,8 @@
 //! | [`loader`] | loads what is pending at a good moment |
 //! | [`ahead`] | modules that the program loads itself, loaded before it does, and handed over to it |
 //! | [`libraries`] | libraries that a CUDA runtime loads, likewise |
-//! | [`queue`] | what waits to be loaded, what was spent, what was left out |
+//! | [`releases`] | releases that are put off until their context is idle |
+//! | [`queue`] | what waits to be loaded or released, what was spent, what was left out |
 //! | [`gate`] | holds other threads' submissions back meanwhile |
 //! | [`idle`] | whether anything is in flight in a context |
 //! | [`nudge`] | what a CUDA runtime is answered that asks for the loading mode |
@@ -24,3 +25,4 @@ pub mod libraries;
 pub mod loader;
 pub mod nudge;
 pub mod queue;
+pub mod releases;

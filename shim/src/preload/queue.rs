@@ -2,6 +2,7 @@
 //!
 //! Must not: lose an item silently. Each one is loaded, or counted under the reason why it is not.
 
+use super::releases::Release;
 use lazyguard_core::preload::{rest_is_due, Skip, Spent};
 use lazyguard_core::report::{NudgeAnswer, PreloadSummary, SkipCount};
 use lazyguard_core::settings::Policy;
@@ -25,6 +26,8 @@ pub enum Item {
     Ahead(u32, u32),
     /// A library that a runtime is expected to load, with the kernels that the program is expected to use: its number.
     AheadLibrary(u32),
+    /// Something that the program has released.
+    Release(Release),
 }
 
 impl Item {
@@ -36,7 +39,7 @@ impl Item {
             | Self::Module(owner)
             | Self::Kernel(_, owner)
             | Self::Function(_, owner) => owner,
-            Self::Ahead(..) | Self::AheadLibrary(_) => 0,
+            Self::Ahead(..) | Self::AheadLibrary(_) | Self::Release(_) => 0,
         }
     }
 }
@@ -55,6 +58,10 @@ pub struct Queue {
     met_work: HashSet<(u32, Item)>,
     /// Kernels and time spent on what turned up late, in all contexts.
     pub late: Spent,
+    /// Releases that were put off, and how many of them were made and refused.
+    put_off: u64,
+    made: u64,
+    refused: u64,
     /// Devices that have had a context: a further context does not start the device.
     pub started: HashSet<i32>,
     /// What the CUDA runtime instances were answered.
@@ -82,6 +89,37 @@ impl Queue {
         }
     }
 
+    /// The program has released something, which waits. `false` if that waits already.
+    pub fn put_off(&mut self, context: u32, release: Release) -> bool {
+        let before = self.pending.len();
+        self.add(context, Item::Release(release));
+        let is_new = self.pending.len() > before;
+        self.put_off += u64::from(is_new);
+        is_new
+    }
+
+    /// Whether a release waits for a context.
+    pub fn waits(&self, context: u32, release: Release) -> bool {
+        self.pending.contains(&(context, Item::Release(release)))
+    }
+
+    /// The next release that waits for a context, which the caller makes.
+    pub fn next_release(&mut self, context: u32) -> Option<Release> {
+        let release = |&(c, item): &(u32, Item)| match item {
+            Item::Release(release) if c == context => Some(release),
+            _ => None,
+        };
+        let release = self.pending.iter().find_map(release)?;
+        self.done(context, Item::Release(release));
+        Some(release)
+    }
+
+    /// A release was made, or refused.
+    pub fn released(&mut self, succeeded: bool) {
+        self.made += u64::from(succeeded);
+        self.refused += u64::from(!succeeded);
+    }
+
     /// Something was loaded, or cannot be.
     pub fn done(&mut self, context: u32, item: Item) {
         self.pending.retain(|entry| *entry != (context, item));
@@ -103,9 +141,11 @@ impl Queue {
 
     /// Takes pending items away that can no longer be loaded.
     fn forget(&mut self, gone: impl Fn(&(u32, Item)) -> bool) {
-        let before = self.pending.len();
+        // What was put off goes with its context.
+        let is_load = |(_, item): &(u32, Item)| !matches!(item, Item::Release(_));
+        let loads = self.pending.iter().filter(|entry| is_load(entry) && gone(entry)).count();
         self.pending.retain(|entry| !gone(entry));
-        self.skip(Skip::Gone, (before - self.pending.len()) as u64);
+        self.skip(Skip::Gone, loads as u64);
     }
 
     /// So many were left out for this reason.
@@ -117,7 +157,8 @@ impl Queue {
 
     /// These could not be loaded because work was in flight; each is counted once.
     pub fn met_work(&mut self, context: u32, items: &[Item]) {
-        let fresh = items.iter().filter(|item| self.met_work.insert((context, **item))).count() as u64;
+        let loads = items.iter().filter(|item| !matches!(item, Item::Release(_)));
+        let fresh = loads.filter(|item| self.met_work.insert((context, **item))).count() as u64;
         self.skip(Skip::InFlight, fresh);
     }
 
@@ -143,6 +184,9 @@ impl Queue {
             modules_handed_over: 0,
             libraries_ahead: 0,
             libraries_handed_over: 0,
+            releases_put_off: self.put_off,
+            releases_made: self.made,
+            releases_refused: self.refused,
             skipped: self.skipped.iter().map(|(&reason, &count)| SkipCount { reason, count }).collect(),
             pending: self.pending.len() as u64,
             runtimes: self.runtimes.clone(),

@@ -41,6 +41,7 @@ mod asked;
 mod blocking;
 mod cold_start;
 mod crash;
+mod defer;
 mod doctor;
 mod drivers;
 mod dump;

@@ -12,9 +12,10 @@ use std::process::Command;
 use std::time::Duration;
 
 /// Settings that a test below is about; those of `LAZYGUARD_RECORD` are in `recorder`,
-/// those of `LAZYGUARD_ON_HANG` in `on_hang`, those of `LAZYGUARD_PROFILE` in `profile`. `every_setting_has_its_test` compares
+/// those of `LAZYGUARD_ON_HANG` in `on_hang`, those of `LAZYGUARD_PROFILE` in `profile`,
+/// those of `LAZYGUARD_DEFER` in `defer`. `every_setting_has_its_test` compares
 /// them with what the command lists.
-const TESTED: [&str; 14] = [
+const TESTED: [&str; 15] = [
     "LAZYGUARD",
     "LAZYGUARD_PRELOAD",
     "LAZYGUARD_PRELOAD_KERNELS",
@@ -22,6 +23,7 @@ const TESTED: [&str; 14] = [
     "LAZYGUARD_PRELOAD_SHARE",
     "LAZYGUARD_PRELOAD_MEMORY",
     "LAZYGUARD_NUDGE",
+    "LAZYGUARD_DEFER",
     "LAZYGUARD_HANG_AFTER",
     "LAZYGUARD_ON_HANG",
     "LAZYGUARD_OUT",

@@ -1,0 +1,45 @@
+//! Releases that are put off (`LAZYGUARD_DEFER`).
+//!
+//! Must not: put off anything unless the user has asked for it.
+
+use super::call::Call;
+use crate::lookup::driver::{self, SUCCESS};
+use crate::preload::idle;
+use crate::preload::releases::Release;
+use crate::record::guard;
+use crate::runtime::door;
+use lazyguard_core::settings::Defer;
+
+impl Call {
+    /// What the program is answered at once where its release is put off, by `LAZYGUARD_DEFER`: of memory, a module or a library.
+    pub(super) fn puts_off(&self, of: u64) -> Option<i32> {
+        let (guard, context) = (self.guard, self.about.context);
+        if guard.settings.defer == Defer::Off || context == 0 {
+            return None;
+        }
+        let release = Release::of_call(self.entry_point, of)?;
+        if guard.loader.waits(context, release) {
+            return Some(release.repeated());
+        }
+        let captures = guard.tracker.contexts().any(|(_, context)| context.capturing());
+        if captures || !release.concerns(guard, context, driver::current_context()) {
+            return None;
+        }
+        let busy = idle::in_flight_beside_others(guard, context, self.slot.thread(), 0, self.entered);
+        (!busy.is_empty() && guard.loader.put_off(context, release)).then_some(SUCCESS)
+    }
+}
+
+/// Makes the releases that were put off in the current context, which waits for what is in flight there, as the program's own calls would have;
+/// `false` where there are none.
+#[cold]
+pub(super) fn releases_now() -> bool {
+    let Some(guard) = guard().filter(|guard| guard.settings.defer != Defer::Off) else { return false };
+    let context = door::inside(|| guard.tracker.known_context(driver::current_context() as u64)).flatten();
+    let Some(context) = context else { return false };
+    let mut any = false;
+    while door::inside(|| guard.loader.make_next_release(context)) == Some(true) {
+        any = true;
+    }
+    any
+}

@@ -1,0 +1,117 @@
+//! Releases that are put off until their context is idle (`LAZYGUARD_DEFER=free`).
+//!
+//! The driver releases memory, modules and libraries only while the context is idle: a thread that releases something beside a kernel that
+//! does not end is blocked, and the kernel may wait for that thread. Such a call returns at once instead, and the driver's is made when the
+//! context is idle the next time, or when the driver has no room: in order, each once.
+//!
+//! What a program may notice: the memory comes back later, and a release does not wait for the work before it. What the driver would refuse is
+//! refused at once where it can be told; the guard counts what the driver refuses later.
+//!
+//! Must not: put off a release that would return at once, of something that the driver does not know, or that concerns a second context; or release
+//! something twice.
+
+use crate::lookup::driver::{self, Handle, SUCCESS};
+use crate::lookup::driver_queries;
+use crate::runtime::process::Process;
+use lazyguard_core::api::EntryPoint;
+
+/// What is released.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum What {
+    /// `cuMemFree`.
+    Memory,
+    /// `cuMemFreeHost`.
+    HostMemory,
+    /// `cuMemHostUnregister`.
+    Registration,
+    /// `cuModuleUnload`.
+    Module,
+    /// `cuLibraryUnload`.
+    Library,
+}
+
+/// A release: an address, or a handle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Release {
+    what: What,
+    of: u64,
+}
+
+impl Release {
+    /// The one that a call makes; `None` of a call that is never put off.
+    pub fn of_call(entry_point: EntryPoint, of: u64) -> Option<Self> {
+        let what = match entry_point.info().base {
+            "cuMemFree" => What::Memory,
+            "cuMemFreeHost" => What::HostMemory,
+            "cuMemHostUnregister" => What::Registration,
+            "cuModuleUnload" => What::Module,
+            "cuLibraryUnload" => What::Library,
+            _ => return None,
+        };
+        (of != 0).then_some(Self { what, of })
+    }
+
+    /// The driver's answer where it is asked for the same a second time.
+    pub fn repeated(self) -> i32 {
+        /// `CUDA_ERROR_INVALID_VALUE`, `CUDA_ERROR_INVALID_HANDLE` and `CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED`.
+        const INVALID_VALUE: i32 = 1;
+        const INVALID_HANDLE: i32 = 400;
+        const NOT_REGISTERED: i32 = 713;
+        match self.what {
+            What::Memory | What::HostMemory => INVALID_VALUE,
+            What::Registration => NOT_REGISTERED,
+            What::Module | What::Library => INVALID_HANDLE,
+        }
+    }
+
+    /// Whether the driver will carry it out, and waits for this context, which is current, and no other one.
+    pub fn concerns(self, process: &Process, context: u32, handle: Handle) -> bool {
+        match self.what {
+            What::Memory => driver_queries::is_allocated_in(self.of, handle) && !driver_queries::is_of_a_pool(self.of),
+            What::HostMemory | What::Registration => driver_queries::is_allocated_in(self.of, handle),
+            What::Module => process.tracker.present(self.of, context),
+            What::Library => process.tracker.present(self.of, context) && process.tracker.contexts().nth(1).is_none(),
+        }
+    }
+
+    /// Makes the driver's call in the current context. Returns whether it succeeded.
+    pub fn make(self) -> bool {
+        let result = match self.what {
+            What::Memory => driver::mem_free(self.of),
+            What::HostMemory => driver::mem_free_host(self.of as Handle),
+            What::Registration => driver::mem_host_unregister(self.of as Handle),
+            What::Module => driver::module_unload(self.of as Handle),
+            What::Library => driver::library_unload(self.of as Handle),
+        };
+        result == Some(SUCCESS)
+    }
+}
+
+/// Whether the driver's answer to an allocation or a registration may be due to releases that were put off: `CUDA_ERROR_OUT_OF_MEMORY`, and
+/// `CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED`.
+pub fn may_be_for_lack_of_releases(result: i32) -> bool {
+    matches!(result, 2 | 712)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_call_that_releases_something_is_known_by_its_function() {
+        let of = |symbol: &str, of: u64| Release::of_call(EntryPoint::by_symbol(symbol.as_bytes()).unwrap(), of);
+        for (symbol, what, repeated) in [
+            ("cuMemFree_v2", What::Memory, 1),
+            ("cuMemFreeHost", What::HostMemory, 1),
+            ("cuMemHostUnregister", What::Registration, 713),
+            ("cuModuleUnload", What::Module, 400),
+            ("cuLibraryUnload", What::Library, 400),
+        ] {
+            assert_eq!(of(symbol, 5), Some(Release { what, of: 5 }), "{symbol}");
+            assert_eq!(of(symbol, 5).map(Release::repeated), Some(repeated), "{symbol}");
+            assert_eq!(of(symbol, 0), None, "{symbol}: nothing is released");
+        }
+        assert_eq!((of("cuArrayDestroy", 5), of("cuMemFreeAsync", 5)), (None, None));
+        assert_eq!([0, 1, 2, 712].map(may_be_for_lack_of_releases), [false, false, true, true]);
+    }
+}
