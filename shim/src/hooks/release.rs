@@ -18,7 +18,7 @@ impl Call {
             return None;
         }
         let release = Release::of_call(self.entry_point, of)?;
-        if guard.loader.waits(context, release) {
+        if guard.loader.waits(release) {
             return Some(release.repeated());
         }
         let captures = guard.tracker.contexts().any(|(_, context)| context.capturing());

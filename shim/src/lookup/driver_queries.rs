@@ -78,13 +78,16 @@ pub fn is_of_a_pool(address: u64) -> bool {
     driver::pointer_attribute((&raw mut pool).cast(), MEMPOOL_HANDLE, address) == Some(SUCCESS) && pool != 0
 }
 
-/// Whether the driver says that memory which was allocated or registered in this context begins at this address.
-pub fn is_allocated_in(address: u64, context: Handle) -> bool {
-    let (mut start, mut whose) = (0u64, 0u64);
-    driver::pointer_attribute((&raw mut start).cast(), RANGE_START_ADDR, address) == Some(SUCCESS)
+/// Whether the driver says that memory which was allocated or registered in this context, of the host or not, begins at this address.
+pub fn is_allocated_in(address: u64, context: Handle, of_host: bool) -> bool {
+    let (mut start, mut whose, mut kind) = (0u64, 0u64, 0u32);
+    let attribute = |what: *mut libc::c_void, which: i32| driver::pointer_attribute(what, which, address);
+    attribute((&raw mut start).cast(), RANGE_START_ADDR) == Some(SUCCESS)
         && start == address
-        && driver::pointer_attribute((&raw mut whose).cast(), CONTEXT, address) == Some(SUCCESS)
+        && attribute((&raw mut whose).cast(), CONTEXT) == Some(SUCCESS)
         && whose == context as u64
+        && attribute((&raw mut kind).cast(), MEMORY_TYPE) == Some(SUCCESS)
+        && (kind == HOST) == of_host
 }
 
 fn attribute(handle: Handle, kernel: bool, device: i32, which: i32) -> Option<u32> {

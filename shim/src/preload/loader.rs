@@ -135,9 +135,9 @@ impl Loader {
         is_new
     }
 
-    /// Whether a release waits for the context.
-    pub fn waits(&self, context: u32, release: Release) -> bool {
-        self.has_pending() && self.queue().waits(context, release)
+    /// Whether a release of the same waits.
+    pub fn waits(&self, release: Release) -> bool {
+        self.has_pending() && self.queue().waits(release)
     }
 
     /// Makes the oldest release that waits for the context, which is current; `false` where none waits.

@@ -98,9 +98,10 @@ impl Queue {
         is_new
     }
 
-    /// Whether a release waits for a context.
-    pub fn waits(&self, context: u32, release: Release) -> bool {
-        self.pending.contains(&(context, Item::Release(release)))
+    /// Whether a release of the same waits, for any context.
+    pub fn waits(&self, release: Release) -> bool {
+        let is_same = |item: &Item| matches!(item, Item::Release(other) if release.repeats(*other));
+        self.pending.iter().any(|(_, item)| is_same(item))
     }
 
     /// The next release that waits for a context, which the caller makes.

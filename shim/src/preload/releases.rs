@@ -64,11 +64,19 @@ impl Release {
         }
     }
 
+    /// Whether it is of what another one releases already.
+    pub fn repeats(self, other: Self) -> bool {
+        let is_memory = |release: Self| !matches!(release.what, What::Module | What::Library);
+        self.of == other.of && is_memory(self) == is_memory(other)
+    }
+
     /// Whether the driver will carry it out, and waits for this context, which is current, and no other one.
     pub fn concerns(self, process: &Process, context: u32, handle: Handle) -> bool {
         match self.what {
-            What::Memory => driver_queries::is_allocated_in(self.of, handle) && !driver_queries::is_of_a_pool(self.of),
-            What::HostMemory | What::Registration => driver_queries::is_allocated_in(self.of, handle),
+            What::Memory => {
+                driver_queries::is_allocated_in(self.of, handle, false) && !driver_queries::is_of_a_pool(self.of)
+            }
+            What::HostMemory | What::Registration => driver_queries::is_allocated_in(self.of, handle, true),
             What::Module => process.tracker.present(self.of, context),
             What::Library => process.tracker.present(self.of, context) && process.tracker.contexts().nth(1).is_none(),
         }
@@ -111,6 +119,10 @@ mod tests {
             assert_eq!(of(symbol, 5).map(Release::repeated), Some(repeated), "{symbol}");
             assert_eq!(of(symbol, 0), None, "{symbol}: nothing is released");
         }
+        let [free, unregister, unload] =
+            ["cuMemFreeHost", "cuMemHostUnregister", "cuModuleUnload"].map(|symbol| of(symbol, 5).unwrap());
+        assert_eq!([free, unregister, unload].map(|other| unregister.repeats(other)), [true, true, false]);
+        assert!(!free.repeats(of("cuMemFreeHost", 6).unwrap()));
         assert_eq!((of("cuArrayDestroy", 5), of("cuMemFreeAsync", 5)), (None, None));
         assert_eq!([0, 1, 2, 712].map(may_be_for_lack_of_releases), [false, false, true, true]);
     }

@@ -30,3 +30,86 @@ fn a_program_that_hangs_in_a_release_completes_and_the_release_is_made_once() {
         assert_eq!(calls(&log).get(function), Some(&1), "{name}: {outcome}");
     }
 }
+
+/// The stream waits for a word in the host's memory, so that everything in the context has to wait for that.
+const WAITS: &str = "import ctypes, threading, time\n\
+    d, p = ctypes.CDLL('libcuda.so.1'), ctypes.c_void_p\n\
+    def made(function, *arguments):\n\
+    \x20   out = p()\n\
+    \x20   assert getattr(d, function)(ctypes.byref(out), *arguments) == 0, function\n\
+    \x20   return out\n\
+    d.cuInit(0)\n\
+    d.cuCtxSetCurrent(made('cuDevicePrimaryCtxRetain', 0))\n\
+    word, stream, size = made('cuMemHostAlloc', p(8), 3), made('cuStreamCreate', 1), p(4096)\n\
+    there = made('cuMemHostGetDevicePointer_v2', word, 0)\n\
+    def begin():\n\
+    \x20   ctypes.c_uint.from_address(word.value).value = 0\n\
+    \x20   assert d.cuStreamWaitValue32_v2(stream, there, 1, 1) == 0\n\
+    def end():\n\
+    \x20   ctypes.c_uint.from_address(word.value).value = 1\n\
+    def wait():\n\
+    \x20   assert d.cuStreamSynchronize(stream) == 0\n";
+
+fn told(work: &Work, text: &str, defer: &str) -> Outcome {
+    let run = Run::new(work, "python3").args(["-c", &format!("{WAITS}{text}")]).guarded().kept();
+    let outcome = run.set("LAZYGUARD_DEFER", defer).finish();
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{outcome}");
+    outcome
+}
+
+#[test]
+fn what_the_driver_refuses_is_refused_at_once_and_nothing_is_released_twice() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let text = "memory, host = made('cuMemAlloc_v2', size), made('cuMemAllocHost_v2', size)\n\
+        begin()\n\
+        print(d.cuMemFree_v2(memory), d.cuMemFree_v2(memory), d.cuMemFree_v2(p(memory.value + 256)), d.cuMemFree_v2(p()))\n\
+        print(d.cuMemFreeHost(host), d.cuMemFreeHost(host), d.cuMemHostUnregister(host), d.cuMemFreeHost(p(memory.value)))\n\
+        end()\n\
+        wait()\n\
+        print(d.cuMemFree_v2(memory), d.cuMemFreeHost(host), d.cuMemFree_v2(made('cuMemAlloc_v2', size)))\n";
+    let outcome = told(&work, text, "free");
+    assert_eq!(outcome.stdout, "0 1 1 0\n0 1 713 1\n1 1 0\n", "{outcome}");
+    assert_eq!(releases(&outcome), (2, 2, 0), "{outcome}");
+}
+
+#[test]
+fn where_there_is_no_room_the_releases_are_made_first() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    // More than half of the simulated card, twice.
+    let text = "large = p(80 << 30)\n\
+        first, registered = made('cuMemAlloc_v2', large), ctypes.create_string_buffer(8192)\n\
+        assert d.cuMemHostRegister_v2(registered, p(8192), 0) == 0\n\
+        begin()\n\
+        print(d.cuMemHostUnregister(registered), d.cuMemFree_v2(first))\n\
+        threading.Timer(0.2, end).start()\n\
+        print(d.cuMemHostRegister_v2(registered, p(8192), 0))\n\
+        wait()\n\
+        begin()\n\
+        second = made('cuMemAlloc_v2', large)\n\
+        print(d.cuMemFree_v2(second))\n\
+        threading.Timer(0.2, end).start()\n\
+        made('cuMemAlloc_v2', large)\n\
+        wait()\n";
+    let outcome = told(&work, text, "free");
+    assert_eq!(outcome.stdout, "0 0\n0\n0\n", "{outcome}");
+    assert_eq!(releases(&outcome), (3, 3, 0), "{outcome}");
+}
+
+#[test]
+fn in_an_idle_context_or_unless_it_is_asked_for_nothing_is_put_off() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let text = "memory = made('cuMemAlloc_v2', size)\n\
+        begin()\n\
+        end()\n\
+        wait()\n\
+        print(d.cuMemFree_v2(memory), d.cuMemFree_v2(memory))\n";
+    let waits = "memory = made('cuMemAlloc_v2', size)\n\
+        begin()\n\
+        threading.Timer(0.1, end).start()\n\
+        print(d.cuMemFree_v2(memory), d.cuMemFree_v2(memory))\n\
+        wait()\n";
+    for (text, defer) in [(text, "free"), (waits, "off")] {
+        let outcome = told(&work, text, defer);
+        assert_eq!((outcome.stdout.as_str(), releases(&outcome)), ("0 1\n", (0, 0, 0)), "{defer}: {outcome}");
+    }
+}
