@@ -173,6 +173,11 @@ impl Notes {
         lock(&self.noted).owners.insert(module, Origin::Image(id));
     }
 
+    /// A context is gone; another one may get its number.
+    pub fn context_gone(&self, context: u32) {
+        lock(&self.noted).times.retain(|(of, ..), _| *of != context);
+    }
+
     /// The program is about to look a function of a module up, which loads it.
     pub fn looks_up(&self, module: u64, function: &str) {
         let noted = &mut *lock(&self.noted);
@@ -456,6 +461,19 @@ mod tests {
         let found: Vec<_> = wanted.iter().map(|one| (one.place.offset, one.kernels.clone())).collect();
         let k = vec![c"k".to_owned()];
         assert_eq!(found, [(0, k.clone()), (48, k.clone()), (1000, Vec::new()), (24, k)]);
+    }
+
+    #[test]
+    fn loads_into_contexts_that_follow_each_other_count_for_each() {
+        let folder = Folder::new("contexts");
+        let notes = folder.open(DAY);
+        for _ in 0..3 {
+            notes.loads(1, b"code", &LoadOptions::default());
+            notes.loads(1, b"code", &LoadOptions::default());
+            notes.context_gone(1);
+        }
+        notes.write_news();
+        assert_eq!(folder.open(DAY).ahead()[0].most, 2);
     }
 
     #[test]
