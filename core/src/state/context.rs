@@ -57,7 +57,7 @@ impl Context {
     }
 
     /// It is a context of this device: the primary one, or one of its own.
-    pub fn set_device(&self, device: i32, primary: bool) {
+    pub(super) fn set_device(&self, device: i32, primary: bool) {
         self.words[place::ALIVE].store(Self::status(self.alive(), device), Ordering::Relaxed);
         self.primary.store(primary, Ordering::Relaxed);
     }

@@ -54,6 +54,8 @@ pub struct Tracker {
     streams: Slab<Stream>,
     pub(super) functions: Slab<Function>,
     context_numbers: DashMap<u64, u32, ByHandle>,
+    // The handle of each device's primary context. One that is reset comes back under its handle, without another retain.
+    primaries: Mutex<HashMap<i32, u64>>,
     stream_numbers: DashMap<StreamKey, u32, ByHandle>,
     pub(super) function_numbers: DashMap<u64, u32, ByHandle>,
     events: DashMap<u64, EventState, ByHandle>,
@@ -103,6 +105,7 @@ impl Tracker {
             streams: Slab::made_by(move |at| Stream::over(recorder.stream_entry(at).unwrap_or_else(elsewhere))),
             functions: Slab::default(),
             context_numbers: DashMap::default(),
+            primaries: Mutex::default(),
             stream_numbers: DashMap::default(),
             function_numbers: DashMap::default(),
             events: DashMap::default(),
@@ -207,11 +210,25 @@ impl Tracker {
             let number = self.taken(self.contexts.take(), self.recorder.shape().contexts);
             if let Some(context) = self.contexts.get(number) {
                 context.begin(handle, now);
+                let primaries = lock(&self.primaries);
+                let device = primaries.iter().find(|(_, known)| **known == handle);
+                device.into_iter().for_each(|(device, _)| context.set_device(*device, true));
             }
             // A default stream's handle means more than one stream from now on.
             self.next_epoch();
             number
         })
+    }
+
+    /// A context is this device's: its primary one, or one of its own.
+    pub fn is_context_of(&self, device: i32, number: u32, primary: bool) {
+        let Some(context) = self.contexts.get(number) else { return };
+        context.set_device(device, primary);
+        let mut primaries = lock(&self.primaries);
+        primaries.retain(|_, known| *known != context.handle());
+        if primary {
+            primaries.insert(device, context.handle());
+        }
     }
 
     /// Whether every launch has to take the slow path, from now on or no more.

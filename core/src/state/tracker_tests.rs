@@ -153,6 +153,20 @@ fn a_stream_destroyed_under_work_counts_until_its_context_is_idle() {
 }
 
 #[test]
+fn a_primary_context_that_was_reset_is_one_again_and_a_created_one_in_its_place_is_not() {
+    let tracker = Tracker::default();
+    let is_primary = |context| tracker.context_entry(context).is_some_and(|entry| entry.is_primary_of(1));
+    tracker.is_context_of(1, tracker.context(0xa, 0), true);
+    for _ in 0..2 {
+        tracker.context_gone(0xa);
+        assert!(is_primary(tracker.context(0xa, 1)) && !is_primary(tracker.context(0xb, 1)));
+    }
+    tracker.is_context_of(1, tracker.context(0xa, 2), false);
+    tracker.context_gone(0xa);
+    assert!(!is_primary(tracker.context(0xa, 3)));
+}
+
+#[test]
 fn a_lost_context_takes_its_streams_along_and_leaves_the_kernels() {
     let tracker = Tracker::default();
     let c = tracker.context(0xa, 0);

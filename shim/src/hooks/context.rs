@@ -44,9 +44,7 @@ fn came(entry: Entry, context: Handle, device: i32, primary: bool, real: impl Fn
             // SAFETY: the driver has just filled it in.
             let number = call.context_number(unsafe { *context.cast::<Handle>() });
             call.got_context(number);
-            if let Some(entry) = call.guard.tracker.context_entry(number) {
-                entry.set_device(device, primary);
-            }
+            call.guard.tracker.is_context_of(device, number, primary);
             // Libraries that a runtime registered before there was a context are loaded into it now.
             match call.guard.loader.starts_on(device) {
                 true => call.load_at_start(number),
@@ -65,6 +63,7 @@ pub(super) fn destroy(entry: Entry, context: Handle, real: impl FnOnce() -> i32)
             call.about.context = call.guard.tracker.known_context(context as u64).unwrap_or(0);
             call.waits_for_others();
             call.guard.loader.context_gone(call.about.context, context as u64);
+            call.guard.profile.iter().for_each(|profile| profile.context_gone(call.about.context));
             call.guard.tracker.context_gone(context as u64);
             idle::settle();
         },
@@ -98,6 +97,7 @@ pub(super) fn primary_gone(entry: Entry, device: i32, real: impl FnOnce() -> i32
                 tracker.contexts().filter(|(_, c)| c.is_primary_of(device)).map(|(n, c)| (n, c.handle())).collect();
             for (number, handle) in gone {
                 call.guard.loader.context_gone(number, handle);
+                call.guard.profile.iter().for_each(|profile| profile.context_gone(number));
                 tracker.context_gone(handle);
             }
         },

@@ -138,20 +138,28 @@ impl Loaded<'_> {
         self.bytes(address, 1).and_then(|_| address.checked_sub(self.0.dlpi_addr))
     }
 
-    /// So many of its bytes from an address on; `None` where they are not all in one of its readable segments.
-    pub fn bytes(&self, address: u64, length: usize) -> Option<&[u8]> {
+    /// Whether an address is in one of its segments that can be written to, be it only until it is relocated.
+    pub fn is_writable(&self, address: u64) -> bool {
+        self.segment(address, 1, libc::PF_W).is_some()
+    }
+
+    fn segment(&self, address: u64, length: usize, access: u32) -> Option<&libc::Elf64_Phdr> {
         let end = address.checked_add(length as u64)?;
         if self.0.dlpi_phdr.is_null() {
             return None;
         }
         // SAFETY: the loader gives the object's program headers, as many as there are.
         let headers = unsafe { std::slice::from_raw_parts(self.0.dlpi_phdr, usize::from(self.0.dlpi_phnum)) };
-        let holds = |header: &&libc::Elf64_Phdr| {
+        headers.iter().find(|header| {
             let begin = self.0.dlpi_addr.wrapping_add(header.p_vaddr);
-            let is_readable = header.p_type == libc::PT_LOAD && header.p_flags & libc::PF_R != 0;
-            is_readable && begin <= address && end <= begin.saturating_add(header.p_memsz)
-        };
-        headers.iter().find(holds)?;
+            let is_one = header.p_type == libc::PT_LOAD && header.p_flags & access != 0;
+            is_one && begin <= address && end <= begin.saturating_add(header.p_memsz)
+        })
+    }
+
+    /// So many of its bytes from an address on; `None` where they are not all in one of its readable segments.
+    pub fn bytes(&self, address: u64, length: usize) -> Option<&[u8]> {
+        self.segment(address, length, libc::PF_R)?;
         // SAFETY: inside a segment that is mapped for reading, of an object that is not unloaded meanwhile.
         Some(unsafe { std::slice::from_raw_parts(address as *const u8, length) })
     }

@@ -7,8 +7,8 @@
 //! library is used: the kernels of the profile are loaded from that.
 //!
 //! An object may be unloaded at any time, by any thread. So its memory is read only while the dynamic loader's list is locked, and the driver is
-//! given a copy. A library is given out for the address that it was copied from: as it is where no object has been unloaded since, and else
-//! after the bytes there have been compared in full.
+//! given a copy. A library is given out for the address that it was copied from: as it is where no object has been unloaded since and the bytes
+//! cannot be written to, and else after the bytes there have been compared in full.
 //!
 //! Must not: give out a library for another fat binary than the one it was made of; hold its lock across a driver call; or call `dladdr`, which
 //! waits while another thread's `dlopen` runs constructors: the CUDA runtime holds a lock of its own when it loads a library, and a
@@ -55,6 +55,8 @@ struct Ready {
     library: u64,
     /// The address of the reference to the fat binary.
     reference: u64,
+    /// The address of the fat binary, where nobody can write to it.
+    constant: Option<u64>,
     /// The copy of the fat binary.
     content: &'static [u8],
     /// How many objects had been unloaded when it was copied.
@@ -208,7 +210,12 @@ impl Libraries {
     /// Whether what is at the address of the reference is still what was copied.
     fn is_still_there(&self, number: u32, ready: &Ready) -> bool {
         let (_, unloads) = objects::counts();
-        let Some(wanted) = self.wanted.get(number as usize).filter(|_| unloads != ready.unloads) else { return true };
+        // SAFETY: a reference that the program gives to the driver, which reads it too.
+        let reference = unsafe { (ready.reference as *const [u8; REFERENCE_BYTES]).read_unaligned() };
+        if unloads == ready.unloads && ready.constant.is_some() && ready.constant == fat_binary_of(&reference) {
+            return true;
+        }
+        let Some(wanted) = self.wanted.get(number as usize) else { return false };
         let same = |now: &Copied| now.reference == ready.reference && now.as_bytes() == ready.content;
         Copied::of(&wanted.place).is_ok_and(|now| same(&now))
     }
@@ -282,6 +289,8 @@ struct Copied {
     bytes: usize,
     /// The address of the reference to it.
     reference: u64,
+    /// Its own, where nobody can write to it.
+    constant: Option<u64>,
     unloads: u64,
 }
 
@@ -289,8 +298,12 @@ impl Copied {
     /// Of the one that is at this place, and is the one that the profile means.
     fn of(place: &Place) -> Result<Self, Skip> {
         let bytes = usize::try_from(place.image.bytes.min(MOST_LIBRARY_BYTES)).unwrap_or(0);
-        let mut copy =
-            Self { words: vec![0; bytes.div_ceil(std::mem::size_of::<u64>())], bytes, reference: 0, unloads: 0 };
+        let length = bytes.div_ceil(std::mem::size_of::<u64>());
+        let mut words = Vec::new();
+        // The driver has nothing to load without a copy.
+        words.try_reserve_exact(length).map_err(|_| Skip::DriverRefused)?;
+        words.resize(length, 0);
+        let mut copy = Self { words, bytes, reference: 0, constant: None, unloads: 0 };
         objects::each(&mut |object| {
             if object.file_name() != place.object.as_bytes() || !seems_to_be(object, place) {
                 return true;
@@ -299,6 +312,8 @@ impl Copied {
             (_, copy.unloads) = object.counts();
             if let Some(content) = fat_binary_at(object, copy.reference).filter(|content| content.len() == bytes) {
                 copy.as_bytes_mut().copy_from_slice(content);
+                let address = content.as_ptr() as u64;
+                copy.constant = (!object.is_writable(address)).then_some(address);
             }
             false
         });
@@ -347,13 +362,14 @@ fn load_library(place: &Place) -> Result<Ready, Skip> {
         return Err(Skip::DriverRefused);
     }
     // A runtime unloads its libraries at the exit alone, and nobody tells when the driver has finished with one.
-    let Copied { reference, unloads, .. } = copy;
-    Ok(Ready { library: library as u64, reference, content: copy.leak(), unloads })
+    let Copied { reference, constant, unloads, .. } = copy;
+    Ok(Ready { library: library as u64, reference, constant, content: copy.leak(), unloads })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::UnsafeCell;
 
     /// As a compiler leaves them in an object.
     #[repr(C, align(8))]
@@ -363,9 +379,17 @@ mod tests {
     struct Reference {
         magic: u32,
         version: u32,
-        fat_binary: &'static FatBinary,
+        fat_binary: *const FatBinary,
         unused: u64,
     }
+
+    // SAFETY: one test alone changes one of the fat binaries.
+    unsafe impl Sync for Reference {}
+
+    struct Changing(UnsafeCell<FatBinary>);
+
+    // SAFETY: as above.
+    unsafe impl Sync for Changing {}
 
     const fn fat_binary(content: u8) -> FatBinary {
         let mut bytes = [content; 100];
@@ -378,12 +402,13 @@ mod tests {
         FatBinary(bytes)
     }
 
-    const fn reference(fat_binary: &'static FatBinary) -> Reference {
+    const fn reference(fat_binary: *const FatBinary) -> Reference {
         Reference { magic: 0x4662_43b1, version: 1, fat_binary, unused: 0 }
     }
 
     static CODE: [FatBinary; 2] = [fat_binary(1), fat_binary(2)];
-    static REFERENCES: [Reference; 2] = [reference(&CODE[0]), reference(&CODE[1])];
+    static CHANGING: Changing = Changing(UnsafeCell::new(fat_binary(3)));
+    static REFERENCES: [Reference; 3] = [reference(&CODE[0]), reference(&CODE[1]), reference(CHANGING.0.get())];
 
     fn address(number: usize) -> u64 {
         std::ptr::from_ref(&REFERENCES[number]) as u64
@@ -400,8 +425,8 @@ mod tests {
     /// As `load` leaves it.
     fn ready(libraries: &Libraries, number: u32, library: u64, of: usize) {
         let copy = Copied::of(&libraries.wanted[number as usize].place).ok().unwrap();
-        let unloads = copy.unloads;
-        let ready = Ready { library, reference: address(of), content: copy.leak(), unloads };
+        let Copied { constant, unloads, .. } = copy;
+        let ready = Ready { library, reference: address(of), constant, content: copy.leak(), unloads };
         lock(&libraries.states)[number as usize] = State::Ready(ready);
     }
 
@@ -488,6 +513,17 @@ mod tests {
         assert_eq!((libraries.take(0, address(1)), libraries.counts()), (None, (0, 0)));
         change(|_| ());
         assert_eq!(libraries.take(0, address(1)), Some(0xa));
+    }
+
+    #[test]
+    fn a_library_of_a_fat_binary_that_can_be_written_to_is_given_while_that_has_the_same_content() {
+        let libraries = Libraries::new(vec![Wanted { place: place_of(address(2)).unwrap(), kernels: Vec::new() }]);
+        ready(&libraries, 0, 0xa, 2);
+        assert_eq!(libraries.take(0, address(2)), Some(0xa));
+        ready(&libraries, 0, 0xb, 2);
+        // SAFETY: no other test reads or writes it.
+        unsafe { (*CHANGING.0.get()).0[50] = 4 };
+        assert_eq!(libraries.take(0, address(2)), None);
     }
 
     #[test]

@@ -9,7 +9,7 @@
 
 use crate::preload::{ahead, libraries};
 use crate::runtime::door::{self, EXIT_PAUSES};
-use crate::runtime::{files, standard_error};
+use crate::runtime::{files, memory, standard_error};
 use lazyguard_core::profile::{
     is_part, Image, ImageId, LoadOptions, Place, Profile, IMAGES, MOST_AHEAD, MOST_BYTES, MOST_BYTES_OF_LIBRARIES,
     MOST_IMAGE_BYTES, MOST_LIBRARIES, MOST_LIBRARY_BYTES, PART,
@@ -53,7 +53,7 @@ pub struct Notes {
 }
 
 /// An image that the folder does not have.
-type NewImage = (ImageId, Box<[u8]>);
+type NewImage = (ImageId, Vec<u8>);
 
 /// What a module or library was made of.
 enum Origin {
@@ -160,10 +160,13 @@ impl Notes {
         let time = *time;
         noted.is_new |= noted.own.loaded(id, options.clone(), time, self.day);
         let has_room = noted.unsaved_bytes + id.bytes <= MOST_UNSAVED_BYTES;
-        if has_room && !self.kept.contains(&id) && noted.copied.insert(id) {
-            noted.unsaved_bytes += id.bytes;
-            noted.unsaved.push((id, content.into()));
-            noted.is_new = true;
+        if has_room && !self.kept.contains(&id) && !noted.copied.contains(&id) {
+            if let Some(copy) = memory::copy_of(content, 0) {
+                noted.copied.insert(id);
+                noted.unsaved_bytes += id.bytes;
+                noted.unsaved.push((id, copy));
+                noted.is_new = true;
+            }
         }
         id
     }
@@ -171,6 +174,11 @@ impl Notes {
     /// The program has a module of this image.
     pub fn is_of(&self, module: u64, id: ImageId) {
         lock(&self.noted).owners.insert(module, Origin::Image(id));
+    }
+
+    /// A context is gone; another one may get its number.
+    pub fn context_gone(&self, context: u32) {
+        lock(&self.noted).times.retain(|(of, ..), _| *of != context);
     }
 
     /// The program is about to look a function of a module up, which loads it.
@@ -308,16 +316,16 @@ fn names(kernels: &BTreeSet<String>) -> Vec<CString> {
     kernels.iter().filter_map(|name| CString::new(name.as_str()).ok()).collect()
 }
 
-/// One for each way in which the program loads it.
+/// One for each way in which the program loads it, as far as there is memory.
 fn images_of(image: &Image, content: &[u8]) -> Vec<ahead::Image> {
     let kernels = names(&image.kernels);
-    let of_load = |(options, most): (&LoadOptions, &u32)| ahead::Image {
-        terminated: [content, b"\0"].concat().into(),
-        options: options.clone(),
-        most: (*most).min(MOST_AHEAD),
-        kernels: kernels.clone(),
+    let of_load = |(options, most): (&LoadOptions, &u32)| {
+        let mut terminated = memory::copy_of(content, 1)?;
+        terminated.push(0);
+        let most = (*most).min(MOST_AHEAD);
+        Some(ahead::Image { terminated: terminated.into(), options: options.clone(), most, kernels: kernels.clone() })
     };
-    image.loads.iter().map(of_load).collect()
+    image.loads.iter().filter_map(of_load).collect()
 }
 
 /// Whether a folder can be used; makes it, if it is not there.
@@ -456,6 +464,19 @@ mod tests {
         let found: Vec<_> = wanted.iter().map(|one| (one.place.offset, one.kernels.clone())).collect();
         let k = vec![c"k".to_owned()];
         assert_eq!(found, [(0, k.clone()), (48, k.clone()), (1000, Vec::new()), (24, k)]);
+    }
+
+    #[test]
+    fn loads_into_contexts_that_follow_each_other_count_for_each() {
+        let folder = Folder::new("contexts");
+        let notes = folder.open(DAY);
+        for _ in 0..3 {
+            notes.loads(1, b"code", &LoadOptions::default());
+            notes.loads(1, b"code", &LoadOptions::default());
+            notes.context_gone(1);
+        }
+        notes.write_news();
+        assert_eq!(folder.open(DAY).ahead()[0].most, 2);
     }
 
     #[test]

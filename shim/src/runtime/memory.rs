@@ -2,7 +2,7 @@
 //!
 //! Rust ends a process whose allocation fails, but the program may well live on. So when the C library refuses, the memory comes
 //! from a reserve, and the guard is disarmed: what is in progress ends, and nothing follows. The reserve is address space only
-//! until then.
+//! until then. What may be larger than the reserve, such as a copy of a program's code, is asked for by [`copy_of`], and done without.
 //!
 //! Must not: end the process, or give out a byte of the reserve twice.
 
@@ -38,11 +38,19 @@ fn is_reserved(pointer: *mut u8) -> bool {
     (start..start + RESERVE).contains(&(pointer as usize))
 }
 
+/// A copy of bytes, with room for so many more; `None` where there is no memory for it.
+pub fn copy_of(bytes: &[u8], more: usize) -> Option<Vec<u8>> {
+    let mut copy = Vec::new();
+    copy.try_reserve_exact(bytes.len().checked_add(more)?).ok()?;
+    copy.extend_from_slice(bytes);
+    Some(copy)
+}
+
 #[cold]
 fn from_reserve(layout: Layout) -> *mut u8 {
-    process::disarm();
     let align = layout.align().max(16);
-    let Some(size) = layout.size().checked_add(align) else { return null_mut() };
+    let Some(size) = layout.size().checked_add(align).filter(|size| *size <= RESERVE) else { return null_mut() };
+    process::disarm();
     let at = USED.fetch_add(size, Ordering::Relaxed);
     if at.saturating_add(size) > RESERVE {
         return null_mut();
@@ -98,5 +106,19 @@ unsafe impl GlobalAlloc for Reserved {
             unsafe { std::ptr::copy_nonoverlapping(pointer, fresh, layout.size().min(size)) };
         }
         fresh
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_for_which_there_is_no_memory_is_none_and_the_guard_goes_on() {
+        assert_eq!(copy_of(b"code", 1).map(|copy| (copy.capacity(), copy)), Some((5, b"code".to_vec())));
+        for more in [isize::MAX as usize - 64, usize::MAX] {
+            assert_eq!(copy_of(b"code", more), None);
+        }
+        assert!(!exhausted());
     }
 }

@@ -133,6 +133,17 @@ fn each_load_gets_a_module_of_its_own_and_the_program_notices_nothing() {
 }
 
 #[test]
+fn a_primary_context_that_is_reset_while_it_is_retained_takes_its_modules_along() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let profile = work.path().join("profile");
+    let bare = Run::new(&work, hostile_program("primary_context_reset")).finish();
+    assert_eq!(bare.code, Some(0), "{bare}");
+    for _ in 0..3 {
+        profiled(&work, hostile_program("primary_context_reset"), &profile).finish().expect_same_as(&bare);
+    }
+}
+
+#[test]
 fn a_folder_that_only_can_be_read_is_used_and_one_that_anybody_can_write_to_is_not() {
     use std::os::unix::fs::PermissionsExt as _;
     let work = Work::new(lazyguard_e2e::this_test!());
