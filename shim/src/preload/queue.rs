@@ -53,6 +53,8 @@ pub struct Queue {
     pub libraries: Vec<Item>,
     /// The spent budget of each context.
     spent: BTreeMap<u32, Spent>,
+    /// What was spent in contexts that are gone.
+    spent_before: Spent,
     skipped: BTreeMap<Skip, u64>,
     /// Items already counted as not loaded because of work in flight.
     met_work: HashSet<(u32, Item)>,
@@ -128,7 +130,10 @@ impl Queue {
 
     /// A context is gone.
     pub fn context_gone(&mut self, context: u32) {
-        self.spent.remove(&context);
+        let spent = self.spent.remove(&context).unwrap_or_default();
+        self.spent_before.kernels += spent.kernels;
+        self.spent_before.nanos += spent.nanos;
+        self.spent_before.bytes += spent.bytes;
         self.met_work.retain(|(c, _)| *c != context);
         self.forget(|(c, _)| *c == context);
     }
@@ -175,7 +180,7 @@ impl Queue {
 
     /// The summary of it.
     pub fn summary(&self, policy: Policy) -> PreloadSummary {
-        let sum = |field: fn(&Spent) -> u64| self.spent.values().map(field).sum();
+        let sum = |field: fn(&Spent) -> u64| self.spent.values().chain([&self.spent_before]).map(field).sum();
         PreloadSummary {
             policy: PreloadSummary::policy_name(policy),
             kernels: sum(|s| s.kernels),
@@ -286,7 +291,17 @@ mod tests {
         queue.set_spent(1, one);
         queue.set_spent(2, other);
         assert_eq!([1, 2, 3].map(|context| queue.spent(context)), [one, other, Spent::default()]);
-        let all = queue.summary(Policy::Auto);
-        assert_eq!((all.kernels, all.nanos, all.bytes), (5, 70, 900));
+        let in_all = |queue: &Queue| {
+            let all = queue.summary(Policy::Auto);
+            (all.kernels, all.nanos, all.bytes)
+        };
+        assert_eq!(in_all(&queue), (5, 70, 900));
+        queue.context_gone(1);
+        queue.context_gone(2);
+        assert_eq!(
+            (queue.spent(1), in_all(&queue)),
+            (Spent::default(), (5, 70, 900)),
+            "another context of that number"
+        );
     }
 }
