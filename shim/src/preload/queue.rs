@@ -271,17 +271,18 @@ mod tests {
 
     #[test]
     fn each_item_that_met_work_in_flight_is_counted_once_while_it_is_there() {
-        let (mut queue, [a, b]) = (Queue::default(), [Item::Library(0xa), Item::Library(0xb)]);
+        let mut queue = Queue::default();
+        let items = [Item::Library(0xa), Item::Kernel(0xc, 0xa), Item::Library(0xb)];
         let met = |queue: &mut Queue, context| {
-            queue.met_work(context, &[a, b]);
+            queue.met_work(context, &items);
             skipped(queue)
         };
-        assert_eq!([1, 1, 2].map(|context| met(&mut queue, context)), [2, 2, 4].map(|count| [(Skip::InFlight, count)]));
+        assert_eq!([1, 1, 2].map(|context| met(&mut queue, context)), [3, 3, 6].map(|count| [(Skip::InFlight, count)]));
         queue.context_gone(2);
-        assert_eq!(met(&mut queue, 1), [(Skip::InFlight, 4)]);
-        assert_eq!(met(&mut queue, 2), [(Skip::InFlight, 6)], "another context of that number");
+        assert_eq!(met(&mut queue, 1), [(Skip::InFlight, 6)]);
+        assert_eq!(met(&mut queue, 2), [(Skip::InFlight, 9)], "another context of that number");
         queue.owner_goes(0xa);
-        assert_eq!(met(&mut queue, 1), [(Skip::InFlight, 7)], "another library at that address");
+        assert_eq!(met(&mut queue, 1), [(Skip::InFlight, 11)], "another library at that address");
     }
 
     #[test]
