@@ -80,12 +80,14 @@ fn each_damage_is_said_in_words_of_its_own() {
 #[test]
 fn the_limits_are_those_that_the_documentation_names() {
     let page = include_str!("../../../docs/CONFIGURATION.md").split_whitespace().collect::<Vec<_>>().join(" ");
-    let limits = format!(
-        "Images of up to {} MiB each are kept, and {} MiB of them in all",
-        MOST_IMAGE_BYTES >> 20,
-        MOST_BYTES >> 20
-    );
-    assert!(page.contains(&limits), "{limits}");
+    let [image, images, library, libraries] =
+        [MOST_IMAGE_BYTES, MOST_BYTES, MOST_LIBRARY_BYTES, MOST_BYTES_OF_LIBRARIES].map(|bytes| bytes >> 20);
+    for limits in [
+        format!("Images of up to {image} MiB each are kept, and {images} MiB of them in all"),
+        format!("more than {library} MiB are left alone, and the others are loaded up to {libraries} MiB in all"),
+    ] {
+        assert!(page.contains(&limits), "{limits}");
+    }
 }
 
 #[test]
@@ -109,13 +111,18 @@ fn a_part_that_would_be_too_large_leaves_out_what_was_used_longest_ago() {
     assert_eq!(days_within(whole.len() - 1), [20, 30]);
     assert_eq!(days_within(whole.len() / 2), [30]);
     assert!(days_within(0).is_empty());
-    // Of one day, too.
-    let mut many = Profile::default();
-    (0..100).for_each(|offset| {
-        _ = many.library_loaded(&Place { object: "lib.so".into(), offset, image: ImageId::of(b"") }, 1)
-    });
-    let half = many.text_within(many.text().len() - 1);
-    assert_eq!(Profile::parse(half.as_bytes()).unwrap().libraries.len(), 50);
+}
+
+#[test]
+fn of_one_day_half_of_the_images_and_of_the_libraries_is_left_out() {
+    let mut profile = Profile::default();
+    for n in 0..100_u8 {
+        let place = Place { object: "lib.so".into(), offset: n.into(), image: ImageId::of(b"") };
+        profile.library_loaded(&place, 1);
+        profile.loaded(ImageId::of(&[n]), LoadOptions::default(), 1, 1);
+    }
+    let half = Profile::parse(profile.text_within(profile.text().len() - 1).as_bytes()).unwrap();
+    assert_eq!((half.images.len(), half.libraries.len()), (50, 50));
 }
 
 #[test]

@@ -110,9 +110,6 @@ impl Ahead {
 
     /// A module of the same content and options that is there in this context, which is the caller's from now on.
     pub fn take(&self, context: u32, content: &[u8], options: &LoadOptions) -> Option<u64> {
-        if context == 0 || self.images.is_empty() {
-            return None;
-        }
         let same = |image: &Image| image.options == *options && image.content() == content;
         let number = self.images.iter().position(same)?;
         let mut ready = lock(&self.ready);
@@ -150,7 +147,7 @@ mod tests {
     fn image(content: &[u8], options: &[(i32, u64)]) -> Image {
         let options = LoadOptions::new(options.iter().copied()).unwrap();
         let terminated = [content, b"\0"].concat().into();
-        Image { terminated, options, most: 2, kernels: Vec::new() }
+        Image { terminated, options, most: 2, kernels: vec![c"kernel".to_owned()] }
     }
 
     fn ahead() -> Ahead {
@@ -181,6 +178,25 @@ mod tests {
         assert_eq!([0; 3].map(|_| ahead.take(1, b"one", &plain)), [Some(0xa), Some(0xb), None]);
         assert_eq!(ahead.take(2, b"one", &plain), Some(0xc));
         assert_eq!(ahead.counts(), (0, 4));
+    }
+
+    #[test]
+    fn a_module_that_is_there_is_not_loaded_again() {
+        let ahead = ahead();
+        let there = |nth| ahead.load(1, 0, nth).map(|there| (there.module, there.is_new));
+        assert_eq!(ahead.take(1, b"one", &LoadOptions::default()), Some(0xa));
+        assert_eq!([0, 1].map(there), [Some((0xa, false)), Some((0xb, false))]);
+        assert_eq!(ahead.counts(), (0, 1));
+    }
+
+    #[test]
+    fn what_the_driver_does_not_load_or_have_is_not_there() {
+        let ahead = ahead();
+        // There is no driver here.
+        assert!(ahead.load(3, 0, 0).is_none(), "no module");
+        assert!(ahead.load(1, 2, 0).is_none(), "no such image");
+        assert_eq!(ahead.load(1, 0, 1).map(|there| there.functions), Some(Vec::new()));
+        assert_eq!(ahead.counts(), (0, 0));
     }
 
     #[test]

@@ -132,7 +132,8 @@ impl Libraries {
         objects::each(&mut |object| {
             let here = by_object.get(object.file_name()).into_iter().flatten();
             for (number, _) in here.filter(|(_, place)| seems_to_be(object, place)) {
-                if found.len() < found.capacity() && !found.contains(number) {
+                // Each number once: so the list has room for all, and does not grow here.
+                if !found.contains(number) {
                     found.push(*number);
                 }
             }
@@ -481,6 +482,25 @@ mod tests {
     }
 
     #[test]
+    fn it_looks_again_when_the_pause_is_over() {
+        let libraries = libraries();
+        libraries.looked.store(5, Ordering::Relaxed);
+        assert!(libraries.look(PAUSE_NANOS + 4).is_empty());
+        assert_eq!(libraries.look(PAUSE_NANOS + 5), [0, 3]);
+    }
+
+    #[test]
+    fn an_object_is_looked_at_until_it_has_settled() {
+        let found = |now: Nanos| {
+            let libraries = libraries();
+            libraries.loads.store(objects::counts().0, Ordering::Relaxed);
+            libraries.changed.store(5, Ordering::Relaxed);
+            libraries.look(now).len()
+        };
+        assert_eq!([SETTLES_NANOS + 5, SETTLES_NANOS + 6].map(found), [2, 0]);
+    }
+
+    #[test]
     fn a_library_is_given_once_to_the_load_of_its_own_fat_binary() {
         let libraries = libraries();
         libraries.look(0);
@@ -528,7 +548,8 @@ mod tests {
 
     #[test]
     fn where_the_runtime_comes_first_its_library_is_used() {
-        let libraries = libraries();
+        let mut libraries = libraries();
+        libraries.wanted[3].kernels.push(c"kernel".to_owned());
         let number = |of| libraries.number_of(&place_of(address(of)).unwrap());
         assert_eq!((number(0), number(1)), (Some(3), Some(0)));
         // Absent as far as was looked, and found.
@@ -539,6 +560,9 @@ mod tests {
         assert_eq!(libraries.take(0, address(1)), None);
         let there = libraries.load(0).unwrap_or_else(|_| panic!("it is there"));
         assert_eq!((there.library, there.is_new, there.kernels.len(), there.is_without_kernels), (0xd, false, 0, true));
+        let with_kernels = libraries.load(3).unwrap_or_else(|_| panic!("it is there"));
+        // There is no driver here that has one.
+        assert_eq!((with_kernels.library, with_kernels.kernels, with_kernels.is_without_kernels), (0xc, vec![], false));
         assert_eq!(libraries.counts(), (0, 0));
     }
 

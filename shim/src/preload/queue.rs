@@ -53,6 +53,8 @@ pub struct Queue {
     pub libraries: Vec<Item>,
     /// The spent budget of each context.
     spent: BTreeMap<u32, Spent>,
+    /// What was spent in contexts that are gone.
+    spent_before: Spent,
     skipped: BTreeMap<Skip, u64>,
     /// Items already counted as not loaded because of work in flight.
     met_work: HashSet<(u32, Item)>,
@@ -128,7 +130,10 @@ impl Queue {
 
     /// A context is gone.
     pub fn context_gone(&mut self, context: u32) {
-        self.spent.remove(&context);
+        let spent = self.spent.remove(&context).unwrap_or_default();
+        self.spent_before.kernels += spent.kernels;
+        self.spent_before.nanos += spent.nanos;
+        self.spent_before.bytes += spent.bytes;
         self.met_work.retain(|(c, _)| *c != context);
         self.forget(|(c, _)| *c == context);
     }
@@ -175,7 +180,7 @@ impl Queue {
 
     /// The summary of it.
     pub fn summary(&self, policy: Policy) -> PreloadSummary {
-        let sum = |field: fn(&Spent) -> u64| self.spent.values().map(field).sum();
+        let sum = |field: fn(&Spent) -> u64| self.spent.values().chain([&self.spent_before]).map(field).sum();
         PreloadSummary {
             policy: PreloadSummary::policy_name(policy),
             kernels: sum(|s| s.kernels),
@@ -214,6 +219,90 @@ mod tests {
         assert_eq!(
             (queue.pending_for(1, Nanos::MAX), queue.libraries),
             (vec![Item::Library(0xb)], vec![Item::Library(0xb)])
+        );
+    }
+
+    fn skipped(queue: &Queue) -> Vec<(Skip, u64)> {
+        queue.summary(Policy::Auto).skipped.iter().map(|skip| (skip.reason, skip.count)).collect()
+    }
+
+    #[test]
+    fn an_item_belongs_to_a_library_or_module_if_that_is_there() {
+        for (item, owner) in [
+            (Item::Library(0xa), 0xa),
+            (Item::Rest(0xa), 0xa),
+            (Item::Module(0xa), 0xa),
+            (Item::Kernel(0xb, 0xa), 0xa),
+            (Item::Function(0xb, 0xa), 0xa),
+            (Item::Ahead(0xb, 0xa), 0),
+            (Item::AheadLibrary(0xa), 0),
+        ] {
+            assert_eq!(item.owner(), owner, "{item:?}");
+        }
+    }
+
+    #[test]
+    fn an_item_is_pending_once_in_its_context_until_it_is_done() {
+        let (mut queue, item) = (Queue::default(), Item::Module(0xa));
+        for context in [0, 1, 1, 2] {
+            queue.add(context, item);
+        }
+        assert_eq!([0, 1, 2].map(|context| queue.pending_for(context, 0)), [vec![], vec![item], vec![item]]);
+        assert_eq!((queue.pending_count(), queue.summary(Policy::Auto).pending), (2, 2));
+        queue.done(1, item);
+        assert_eq!([1, 2].map(|context| queue.pending_for(context, 0)), [vec![], vec![item]]);
+        assert_eq!(skipped(&queue), []);
+    }
+
+    #[test]
+    fn what_is_gone_before_its_turn_is_counted() {
+        let mut queue = Queue::default();
+        let [of_a, also_of_a, of_b] = [Item::Library(0xa), Item::Kernel(0xc, 0xa), Item::Module(0xb)];
+        for (context, item) in [(1, of_a), (1, also_of_a), (1, of_b), (2, of_b)] {
+            queue.add(context, item);
+        }
+        queue.owner_goes(0xc);
+        assert_eq!((queue.pending_count(), skipped(&queue)), (4, vec![]), "nothing of it was pending");
+        queue.owner_goes(0xa);
+        assert_eq!((queue.pending_count(), skipped(&queue)), (2, vec![(Skip::Gone, 2)]));
+        queue.context_gone(1);
+        assert_eq!((queue.pending_for(2, 0), skipped(&queue)), (vec![of_b], vec![(Skip::Gone, 3)]));
+    }
+
+    #[test]
+    fn each_item_that_met_work_in_flight_is_counted_once_while_it_is_there() {
+        let mut queue = Queue::default();
+        let items = [Item::Library(0xa), Item::Kernel(0xc, 0xa), Item::Library(0xb)];
+        let met = |queue: &mut Queue, context| {
+            queue.met_work(context, &items);
+            skipped(queue)
+        };
+        assert_eq!([1, 1, 2].map(|context| met(&mut queue, context)), [3, 3, 6].map(|count| [(Skip::InFlight, count)]));
+        queue.context_gone(2);
+        assert_eq!(met(&mut queue, 1), [(Skip::InFlight, 6)]);
+        assert_eq!(met(&mut queue, 2), [(Skip::InFlight, 9)], "another context of that number");
+        queue.owner_goes(0xa);
+        assert_eq!(met(&mut queue, 1), [(Skip::InFlight, 11)], "another library at that address");
+    }
+
+    #[test]
+    fn what_was_spent_is_known_for_each_context_and_in_all() {
+        let mut queue = Queue::default();
+        let [one, other] = [Spent { kernels: 1, nanos: 20, bytes: 300 }, Spent { kernels: 4, nanos: 50, bytes: 600 }];
+        queue.set_spent(1, one);
+        queue.set_spent(2, other);
+        assert_eq!([1, 2, 3].map(|context| queue.spent(context)), [one, other, Spent::default()]);
+        let in_all = |queue: &Queue| {
+            let all = queue.summary(Policy::Auto);
+            (all.kernels, all.nanos, all.bytes)
+        };
+        assert_eq!(in_all(&queue), (5, 70, 900));
+        queue.context_gone(1);
+        queue.context_gone(2);
+        assert_eq!(
+            (queue.spent(1), in_all(&queue)),
+            (Spent::default(), (5, 70, 900)),
+            "another context of that number"
         );
     }
 }

@@ -24,7 +24,8 @@ pub fn first_look() -> u64 {
 
 /// Starts the clock at 0 and measures the counter, for a millisecond at most.
 pub fn start() {
-    let scale = measure().unwrap_or(0);
+    let first = (LOADED[0].load(Ordering::Relaxed), LOADED[1].load(Ordering::Relaxed));
+    let scale = measure(first).unwrap_or(0);
     let base = if scale == 0 { system_nanos() } else { ticks() };
     HOT.clock_base.store(base, Ordering::Relaxed);
     HOT.clock_scale.store(scale, Ordering::Relaxed);
@@ -38,7 +39,13 @@ pub fn now() -> Nanos {
     if scale == 0 {
         return system_since(base);
     }
-    ((u128::from(ticks().saturating_sub(base)) * u128::from(scale)) >> 32) as u64
+    scaled(ticks().saturating_sub(base), scale)
+}
+
+/// So many ticks in nanoseconds, where 2^32 ticks take `scale`.
+#[inline(always)]
+fn scaled(ticks: u64, scale: u64) -> Nanos {
+    ((u128::from(ticks) * u128::from(scale)) >> 32) as u64
 }
 
 #[cold]
@@ -98,11 +105,21 @@ fn ticks() -> u64 {
 #[cfg(target_arch = "x86_64")]
 fn counter_is_steady() -> bool {
     use std::arch::x86_64::__cpuid;
-    // Leaf 0x80000007, EDX bit 8: the counter's rate does not depend on power states.
-    let steady = __cpuid(0x8000_0000).eax >= 0x8000_0007 && __cpuid(0x8000_0007).edx & (1 << 8) != 0;
+    let (last_leaf, power) = (__cpuid(0x8000_0000).eax, __cpuid(POWER_LEAF).edx);
+    let clock_source = std::fs::read("/sys/devices/system/clocksource/clocksource0/current_clocksource");
+    clock_source.is_ok_and(|clock_source| is_steady(last_leaf, power, &clock_source))
+}
+
+#[cfg(target_arch = "x86_64")]
+const POWER_LEAF: u32 = 0x8000_0007;
+
+/// Whether the counter is steady, by the number of the processor's last leaf, EDX of [`POWER_LEAF`], and the name of the kernel's clock source.
+#[cfg(target_arch = "x86_64")]
+fn is_steady(last_leaf: u32, power: u32, clock_source: &[u8]) -> bool {
+    // Bit 8: the counter's rate does not depend on power states.
+    let is_invariant = last_leaf >= POWER_LEAF && power & (1 << 8) != 0;
     // The kernel has checked whether the counters of all processors agree, and goes by another clock if they do not.
-    let trusted = std::fs::read("/sys/devices/system/clocksource/clocksource0/current_clocksource");
-    steady && trusted.is_ok_and(|clock| clock.trim_ascii() == b"tsc")
+    is_invariant && clock_source.trim_ascii() == b"tsc"
 }
 
 #[cfg(target_arch = "aarch64")]
@@ -112,13 +129,17 @@ fn counter_is_steady() -> bool {
 
 /// The counter, and nanoseconds of the system's clock, at one moment.
 fn pair() -> (u64, u64) {
-    // The reading of the system clock that took the fewest ticks is the one that was not interrupted.
-    let read = || {
+    least_interrupted([(); 5].map(|()| {
         let before = ticks();
         let nanos = system_nanos();
         (ticks().saturating_sub(before), before, nanos)
-    };
-    let (took, before, nanos) = (1..5).map(|_| read()).fold(read(), Ord::min);
+    }))
+}
+
+/// Of readings of the system's clock, each with the ticks that it took and the counter before it. The one that took the fewest ticks is the one
+/// that was not interrupted; the counter is that of its middle.
+fn least_interrupted(readings: [(u64, u64, u64); 5]) -> (u64, u64) {
+    let (took, before, nanos) = readings.into_iter().fold(readings[0], Ord::min);
     (before + took / 2, nanos)
 }
 
@@ -140,13 +161,13 @@ fn confirmed(first: (u64, u64), begin: (u64, u64), end: (u64, u64)) -> Option<u6
     (long.abs_diff(short) <= short / DIFFERS).then_some(long)
 }
 
-fn measure() -> Option<u64> {
+/// The scale; `first` is the reading at the load of the library.
+fn measure(first: (u64, u64)) -> Option<u64> {
     const SHORT_NANOS: u64 = 50_000;
     const LONG_NANOS: u64 = 1_000_000;
     if !counter_is_steady() {
         return None;
     }
-    let first = (LOADED[0].load(Ordering::Relaxed), LOADED[1].load(Ordering::Relaxed));
     let begin = pair();
     let after = |nanos: u64| {
         while system_nanos() - begin.1 < nanos {
@@ -172,12 +193,70 @@ mod tests {
         // The machine slept, and the counter went on.
         assert_eq!(confirmed((1_000, 1_000), (70_000_000, 5_000_000), (70_100_000, 5_050_000)), None);
         assert_eq!(scale_of(at(1_000_000), at(2_000_000)), Some(half));
-        assert_eq!((scale_of(at(2_000), at(2_100)), scale_of(at(2_000), at(1_000))), (None, None));
+        assert_eq!((scale_of(at(2_000), at(2_500)), scale_of(at(2_000), at(1_000))), (None, None));
+        assert_eq!(confirmed(at(1_000), at(950_000), at(1_000_999)), None, "a nanosecond too near");
+        assert_eq!(confirmed(at(1_000), at(950_000), at(1_001_000)), Some(half));
+    }
+
+    #[test]
+    fn a_short_measurement_agrees_that_differs_by_one_part_in_two_hundred() {
+        // The short one says two ticks a nanosecond.
+        let confirmed = |nanos: u64| {
+            let end = (20_000_000_001, 20_000_000_000);
+            let begin = (end.0 - 100_000, end.1 - 50_000);
+            confirmed((1, end.1 - nanos), begin, end)
+        };
+        assert_eq!([10_050_000_000, 10_050_000_010].map(|nanos| confirmed(nanos).is_some()), [true, false]);
+    }
+
+    #[test]
+    fn ticks_are_scaled_to_nanoseconds() {
+        assert_eq!((scaled(10, 1 << 31), scaled(u64::MAX, 1 << 31)), (5, u64::MAX / 2));
+    }
+
+    #[test]
+    fn the_reading_that_took_the_fewest_ticks_counts() {
+        let readings = [(9, 100, 1), (8, 200, 2), (4, 300, 3), (5, 400, 4), (9, 500, 5)];
+        assert_eq!(least_interrupted(readings), (302, 3));
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn a_counter_is_steady_if_the_processor_and_the_kernel_say_so() {
+        const INVARIANT: u32 = 1 << 8;
+        assert!(is_steady(POWER_LEAF, INVARIANT, b"tsc\n") && is_steady(POWER_LEAF + 1, u32::MAX, b"tsc\n"));
+        assert!(!is_steady(POWER_LEAF - 1, INVARIANT, b"tsc\n"), "the processor has no such leaf");
+        assert!(!is_steady(POWER_LEAF, !INVARIANT, b"tsc\n"), "it depends on power states");
+        assert!(!is_steady(POWER_LEAF, INVARIANT, b"hpet\n"), "the kernel does not trust it");
+    }
+
+    #[test]
+    fn where_the_load_was_not_seen_a_steady_counter_is_measured_for_a_millisecond() {
+        let before = system_nanos();
+        let scale = measure((0, 0));
+        assert_eq!(scale.is_some_and(|scale| scale > 1), counter_is_steady());
+        assert!(scale.is_none() || system_nanos() - before >= 1_000_000);
+    }
+
+    #[test]
+    fn a_second_of_the_systems_ticks_is_a_second() {
+        // SAFETY: asks for a number.
+        let a_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) } as u64;
+        let [early, late] = [1 << 32, (1 << 32) + a_second].map(of_ticks);
+        // The clocks are not read at one moment.
+        assert!((late - early).abs_diff(1_000_000_000) < 500_000_000, "{early} {late}");
     }
 
     #[test]
     fn the_clock_keeps_time_with_the_system() {
+        let (before, wall) = (system_nanos(), std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64);
+        let loaded = first_look();
         start();
+        assert!((before..=system_nanos()).contains(&loaded));
+        // This thread may have to wait for a processor.
+        let is_near = |one: u64, other: u64| one.abs_diff(other) < 5_000_000_000;
+        assert!(is_near(monotonic_nanos(), before) && is_near(unix_nanos(), wall));
+        assert!(system_since(before) >= loaded - before && is_near(system_since(before), 0));
         let (a, sys_a) = (now(), system_nanos());
         std::thread::sleep(std::time::Duration::from_millis(50));
         let (b, sys_b) = (now(), system_nanos());
