@@ -308,6 +308,12 @@ fn start_faulty(work: &Work, fault: &str, options: &[&str]) -> Running {
     under(work, &options, &job(work, "nccl_job", 4, &format!("steps {fault}"))).start()
 }
 
+/// Whether a process of this group is there.
+fn is_there(group: u32) -> bool {
+    let asked = Command::new("sh").args(["-c", &format!("kill -s 0 -- -{group} 2>&-")]).status();
+    asked.is_ok_and(|status| status.success())
+}
+
 /// Starts a job of four ranks whose last one sleeps instead of its collective, waits until all of them stand still and `is_time`, and kills
 /// them as a scheduler does: no process says anything at its end. The report of what is left.
 pub(crate) fn killed(run: Run<'_>, out: &Path, is_time: impl Fn(&str) -> bool) -> String {
@@ -318,8 +324,14 @@ pub(crate) fn killed(run: Run<'_>, out: &Path, is_time: impl Fn(&str) -> bool) -
             (0..3).all(|rank| said.contains(&format!("rank {rank}: submitted"))) && said.contains("rank 3: skip");
         (still && is_time(&heard)).then_some(())
     });
-    send("KILL", &format!("-{}", running.process()));
+    let group = running.process();
+    send("KILL", &format!("-{group}"));
     running.finish_within(Duration::from_secs(10));
+    // On a busy machine the ranks have not all ended when their parent has.
+    let since = std::time::Instant::now();
+    while is_there(group) && since.elapsed() < lazyguard_e2e::PATIENCE {
+        std::thread::sleep(Duration::from_millis(10));
+    }
     report(out)
 }
 
