@@ -139,7 +139,7 @@ def program(name, kind, entry, simulated):
             return outcome, verdict_codes(folder)
 
     if hangs:
-        # Two that hang disturb nobody. What has to complete, and in time, has the card for itself.
+        # The two runs that hang may share the card. The guarded run has to complete in time, so that nothing runs beside it.
         with ThreadPoolExecutor(2) as pool:
             hanging = [pool.submit(run_bare), pool.submit(run_off)]
             bare, (off, codes) = (run.result() for run in hanging)

@@ -55,7 +55,7 @@ struct Ready {
     library: u64,
     /// The address of the reference to the fat binary.
     reference: u64,
-    /// The address of the fat binary, where nobody can write to it.
+    /// The address of the fat binary; `None` where its segment can be written to.
     constant: Option<u64>,
     /// The copy of the fat binary.
     content: &'static [u8],
@@ -290,7 +290,7 @@ struct Copied {
     bytes: usize,
     /// The address of the reference to it.
     reference: u64,
-    /// Its own, where nobody can write to it.
+    /// The address of the fat binary itself; `None` where its segment can be written to.
     constant: Option<u64>,
     unloads: u64,
 }
@@ -362,7 +362,7 @@ fn load_library(place: &Place) -> Result<Ready, Skip> {
     if loaded != Some(SUCCESS) {
         return Err(Skip::DriverRefused);
     }
-    // A runtime unloads its libraries at the exit alone, and nobody tells when the driver has finished with one.
+    // CUDA's runtimes unload their libraries only at the exit, and the driver does not say when it no longer reads the bytes.
     let Copied { reference, constant, unloads, .. } = copy;
     Ok(Ready { library: library as u64, reference, constant, content: copy.leak(), unloads })
 }
