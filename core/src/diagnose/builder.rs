@@ -90,7 +90,9 @@ impl SnapshotBuilder {
         for thread in recording.threads() {
             if let Some(record) = &thread.call_in_progress {
                 builder.last = builder.last.max(record.entered);
-                builder.activity = builder.activity.max(record.entered);
+                if record.kind != Kind::Queries {
+                    builder.activity = builder.activity.max(record.entered);
+                }
                 if matches!(record.kind, Kind::ColdFunction | Kind::ColdModule) {
                     builder.load(thread.thread, record, false);
                 }

@@ -91,6 +91,20 @@ fn queries_without_end_are_a_wait_and_those_that_stopped_are_none() {
 }
 
 #[test]
+fn a_query_in_progress_belongs_to_its_poll_until_it_blocks_itself() {
+    let (now, second) = (super::super::test_trace::NOW, super::super::test_trace::SECOND);
+    let blocked = |last: Nanos, query: Nanos| {
+        let story = TestTrace::new();
+        story.launch(0, 10, "k").polls_until(7, [20, last], "cuStreamQuery", 0, 0, Some(query));
+        let blocked = story.snapshot().blocked;
+        blocked.iter().map(|call| (call.entered, call.queries)).collect::<Vec<_>>()
+    };
+    assert_eq!(blocked(now - 1000, now - 100), [(20, Some(3))], "it asks again");
+    let blocks = now - 2 * second;
+    assert_eq!(blocked(blocks - 100, blocks), [(blocks, None)]);
+}
+
+#[test]
 fn an_event_is_what_was_recorded_last_before_it_was_waited_for() {
     let story = TestTrace::new();
     story.launch(0, 10, "k").about(0, 20, "cuEventRecord", 0xe, 0);

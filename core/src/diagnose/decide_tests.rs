@@ -275,9 +275,12 @@ fn what_has_no_pattern_is_slow_first_and_what_moves_is_slow() {
 
 #[test]
 fn polling_is_waiting() {
-    let story = TestTrace::new();
-    story.launch(0, 10, "k1").cold(1, 20, "k2").polls(7, 30, NOW - 1000, "cuStreamQuery", 1, 0);
-    story.check(&[(Code::LG201, "k1")]);
+    let between = TestTrace::new();
+    between.launch(0, 10, "k1").cold(1, 20, "k2").polls(7, 30, NOW - 1000, "cuStreamQuery", 1, 0);
+    let inside = TestTrace::new();
+    inside.launch(0, 10, "k1").polls_until(7, [30, NOW - 1000], "cuStreamQuery", 0, 0, Some(NOW - 100));
+    between.check(&[(Code::LG201, "k1")]);
+    inside.check(&[(Code::LG299, "k1")]);
     let story = TestTrace::new();
     story.wait(0, 10, 0xa, 1).about(0, 12, "cuEventRecord", 0xe, 0);
     story.polls(7, 30, NOW - 1000, "cuEventQuery", 0, 0xe);

@@ -144,15 +144,33 @@ impl TestTrace {
 
     /// A thread polls.
     pub fn polls(&self, id: u32, from: u64, to: u64, call: &str, stream: usize, event: u64) -> &Self {
+        self.polls_until(id, [from, to], call, stream, event, None)
+    }
+
+    /// A thread polls, and the newest query may be in progress since a time.
+    pub fn polls_until(
+        &self,
+        id: u32,
+        [from, to]: [u64; 2],
+        call: &str,
+        stream: usize,
+        event: u64,
+        in_progress: Option<u64>,
+    ) -> &Self {
         let slot = self.tracker.thread(Self::begin_thread(&self.tracker, id)).unwrap();
-        for at in [from, from / 2 + to / 2, to] {
+        let enter = |at| {
             let raw = RawPayload::about(event).with_queries(1);
-            let facts = Record { raw, ..self.facts(call, at, Some(stream)) };
+            let facts = Record { kind: Kind::Queries, raw, ..self.facts(call, at, Some(stream)) };
             let open = slot.open(&facts, facts.entry_point.class());
             slot.mark(&open);
-            slot.close(open, facts.entry_point.class(), at + 1, NOT_READY);
+            (open, facts.entry_point.class())
+        };
+        for at in [from, from / 2 + to / 2, to] {
+            let (open, class) = enter(at);
+            slot.close(open, class, at + 1, NOT_READY);
             slot.unmark();
         }
+        in_progress.map(enter);
         self
     }
 

@@ -178,18 +178,19 @@ impl<S: Source> View<'_, S> {
     }
 
     pub fn blocked(&self, threshold: Nanos) -> Vec<BlockedCall> {
-        let threads = self.recording.threads();
-        let mut blocked: Vec<_> = threads
-            .iter()
-            .filter_map(|thread| Some(self.blocked_call(thread, thread.call_in_progress.as_ref()?, threshold)))
-            .collect();
-        for thread in threads.iter().filter(|thread| thread.call_in_progress.is_none()) {
-            let last = self.builder.last;
-            let asks = |poll: &&Poll| {
-                poll.count > 1 && last.saturating_sub(poll.record.returned) <= threshold.max(ASKS_NO_MORE_NANOS)
-            };
-            let polls = self.builder.polls.get(&thread.number).into_iter().flatten().filter(asks);
-            blocked.extend(polls.map(|poll| {
+        let last = self.builder.last;
+        let recently = |at: Nanos| last.saturating_sub(at) <= threshold.max(ASKS_NO_MORE_NANOS);
+        let mut blocked = Vec::new();
+        for thread in self.recording.threads() {
+            let call = thread.call_in_progress.as_ref();
+            // A query in progress is the next one of a poll, unless it blocks itself.
+            let may_poll = call.is_none_or(|call| call.kind == Kind::Queries && recently(call.entered));
+            let asks = |poll: &&Poll| may_poll && poll.count > 1 && recently(poll.record.returned);
+            let polls: Vec<_> = self.builder.polls.get(&thread.number).into_iter().flatten().filter(asks).collect();
+            if polls.is_empty() {
+                blocked.extend(call.map(|call| self.blocked_call(thread, call, threshold)));
+            }
+            blocked.extend(polls.into_iter().map(|poll| {
                 let call = self.blocked_call(thread, &poll.record, threshold);
                 let event_recorded = poll.recorded.or(call.event_recorded);
                 BlockedCall { queries: Some(poll.count), event_recorded, ..call }

@@ -38,7 +38,9 @@ use crate::runtime::thread;
 use lazyguard_core::diagnose::{Confidence, Status, ASKS_NO_MORE_NANOS};
 use lazyguard_core::report::HangReport;
 use lazyguard_core::settings::OnHang;
+use lazyguard_core::state::ThreadSlot;
 use lazyguard_core::sync::lock;
+use lazyguard_core::trace::Keep;
 use lazyguard_core::Nanos;
 use std::cell::Cell;
 use std::time::Duration;
@@ -161,26 +163,45 @@ impl Watch {
 
     /// What is past the threshold, or was when it was reported and still waits.
     fn waiting(&self, now: Nanos) -> Vec<Waiting> {
-        let awake = |since: Nanos| now.saturating_sub(since.max(self.awake_since));
-        // A process that was stopped has not gone on by that: what is reported stays so until its call returns.
-        let known = |waiting: &Waiting| self.incident.as_ref().is_some_and(|i| i.waiting.contains(waiting));
-        let past = |waiting: &Waiting| awake(waiting.1) >= self.threshold;
         let slots = self.guard.tracker.threads().filter(|(_, slot)| slot.in_use());
         slots
-            .filter_map(|(_, slot)| match slot.published() {
-                Some(call) => {
-                    let waiting = (call.thread, call.entered);
-                    // `still_inside` reads a file, so it is called once.
-                    (known(&waiting) || past(&waiting) && still_inside(&call)).then_some(waiting)
-                }
-                None => {
-                    let (first, last) = slot.asking()?;
-                    let waiting = (slot.thread(), first);
-                    let asks = awake(last) <= self.threshold.max(ASKS_NO_MORE_NANOS);
-                    (asks && (known(&waiting) || past(&waiting))).then_some(waiting)
-                }
-            })
+            .filter_map(|(_, slot)| self.waits_in_a_call(slot, now).or_else(|| self.waits_in_a_poll(slot, now)))
             .collect()
+    }
+
+    fn waits_in_a_call(&self, slot: &ThreadSlot, now: Nanos) -> Option<Waiting> {
+        let call = slot.published()?;
+        let waiting = (call.thread, call.entered);
+        // `still_inside` reads a file, so it is called once.
+        let waits = self.is_known(&waiting) || self.is_past(&waiting, now) && still_inside(&call);
+        // A query that belongs to a poll is none by itself.
+        let asks = Keep::of(call.entry_point.class()) == Keep::Folded && slot.asking().is_some();
+        (waits && !asks).then_some(waiting)
+    }
+
+    fn waits_in_a_poll(&self, slot: &ThreadSlot, now: Nanos) -> Option<Waiting> {
+        let (first, last) = slot.asking()?;
+        let waiting = (slot.thread(), first);
+        // The thread is in the next query, or was in one a moment ago.
+        let asks = || match slot.published() {
+            Some(call) => Keep::of(call.entry_point.class()) == Keep::Folded && still_inside(&call),
+            None => self.awake(last, now) <= self.threshold.max(ASKS_NO_MORE_NANOS),
+        };
+        ((self.is_known(&waiting) || self.is_past(&waiting, now)) && asks()).then_some(waiting)
+    }
+
+    /// How long the process has been awake since then.
+    fn awake(&self, since: Nanos, now: Nanos) -> Nanos {
+        now.saturating_sub(since.max(self.awake_since))
+    }
+
+    fn is_past(&self, waiting: &Waiting, now: Nanos) -> bool {
+        self.awake(waiting.1, now) >= self.threshold
+    }
+
+    /// A process that was stopped has not gone on by that: what is reported stays so until its call returns.
+    fn is_known(&self, waiting: &Waiting) -> bool {
+        self.incident.as_ref().is_some_and(|incident| incident.waiting.contains(waiting))
     }
 
     /// Whether what was reported is no longer so.

@@ -485,6 +485,20 @@ fn a_hang_in_a_process_that_is_stopped_and_continued_is_not_over() {
     }
 }
 
+/// A look at the thread nearly always finds it in a query.
+#[test]
+fn a_poll_of_slow_queries_is_a_hang_and_is_not_over_while_the_thread_asks() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let polls = Run::new(&work, corpus_program("polls_stream_behind_load")).guarded().kept().hang_after("1s");
+    let mut running = polls.set("LAZYGUARD_PRELOAD", "off").set("LGSIM_DELAY", "cuStreamQuery=20").start();
+    let hang = running.until_a_hang_is_reported().hang();
+    assert!(number(&hang, "/blocked/0/queries") > 2, "{hang:#}");
+    std::thread::sleep(3 * SECOND);
+    let stderr = running.stop().stderr;
+    assert!(!stderr.contains("RESOLVED"), "{stderr}");
+    assert_eq!(stderr.matches("details: ").count(), 1, "{stderr}");
+}
+
 /// The threads of a process, with their names.
 pub(crate) fn threads_of(process: u32) -> Vec<(String, String)> {
     let tasks = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
