@@ -260,19 +260,40 @@ impl Loader {
     /// marked in it, inside LazyGuard's code; `occasion` is the call at which this happens. What is pending when the
     /// context has just been created (`at_start`) is loaded at once, inside the budget; what turns up later, also at a pace.
     pub fn try_now(&self, process: &Process, slot: &ThreadSlot, context: u32, occasion: Occasion, at_start: bool) {
-        let early = !at_start && process.now() < self.not_before.load(Ordering::Relaxed);
-        if early || !self.has_pending() || context == 0 || self.busy.swap(true, Ordering::Acquire) {
+        if !self.has_pending() || context == 0 {
             return;
         }
-        let _turn = Turn(&self.busy);
-        // The gate is opened now and then, also where much is to be loaded at once.
-        while self.attempt(process, slot, context, occasion, at_start) && at_start {}
+        let early = !at_start && process.now() < self.not_before.load(Ordering::Relaxed);
+        if early && !self.releases_are_due(process, context) {
+            return;
+        }
+        // Twice: another thread's work may have ended in the first turn, in which that thread finds the loader busy.
+        for _ in 0..2 {
+            if self.busy.swap(true, Ordering::Acquire) {
+                return;
+            }
+            let turn = Turn(&self.busy);
+            // The gate is opened now and then, also where much is to be loaded at once.
+            while self.attempt(process, slot, context, occasion, at_start) && at_start {}
+            drop(turn);
+            if !self.releases_are_due(process, context) {
+                return;
+            }
+        }
+    }
+
+    /// Whether a release waits for the context, in which nothing is in flight as far as the guard knows. The program may make no
+    /// further call.
+    fn releases_are_due(&self, process: &Process, context: u32) -> bool {
+        let waits = self.has_pending() && self.queue().has_releases(context);
+        waits && process.tracker.in_flight(context).is_empty()
     }
 
     /// Returns whether something was loaded, and more may be.
     fn attempt(&self, process: &Process, slot: &ThreadSlot, context: u32, occasion: Occasion, at_start: bool) -> bool {
         let pending = || self.queue().pending_for(context, process.now());
-        let Some(entry) = process.tracker.context_entry(context).filter(|c| c.alive() && !pending().is_empty()) else {
+        let waits = || !pending().is_empty() || self.queue().has_releases(context);
+        let Some(entry) = process.tracker.context_entry(context).filter(|c| c.alive() && waits()) else {
             return false;
         };
         let handle = entry.handle() as Handle;
@@ -288,6 +309,8 @@ impl Loader {
         // Read after the gate is closed: an unload in progress has removed its items, and the next one waits at the gate.
         let items = pending();
         let outcome = if idle {
+            let begun = Instant::now();
+            while begun.elapsed() <= AT_A_TIME && !closed.breached() && self.make_next_release(context) {}
             self.load(process, context, &items, at_start, &closed)
         } else {
             self.queue().met_work(context, &items);
@@ -343,14 +366,6 @@ impl Loader {
         for item in items {
             if outcome.interrupted {
                 break;
-            }
-            if let Item::Release(_) = item {
-                if closed.breached() || begun.elapsed() > AT_A_TIME {
-                    outcome.interrupted = true;
-                } else {
-                    self.make_next_release(context);
-                }
-                continue;
             }
             let before = free_memory();
             let since = Instant::now();
@@ -427,8 +442,6 @@ impl Loader {
             Item::Module(module) => (module, FunctionKind::Function, functions_of(module)),
             Item::Kernel(kernel, library) => (library, FunctionKind::Kernel, Some(vec![kernel])),
             Item::Function(function, module) => (module, FunctionKind::Function, Some(vec![function])),
-            // Made by the caller.
-            Item::Release(_) => (0, FunctionKind::Function, Some(Vec::new())),
             Item::Ahead(image, nth) => {
                 let there = self.ahead.load(context, image, nth).ok_or(Skip::DriverRefused)?;
                 outcome.modules += u64::from(there.is_new);

@@ -26,8 +26,6 @@ pub enum Item {
     Ahead(u32, u32),
     /// A library that a runtime is expected to load, with the kernels that the program is expected to use: its number.
     AheadLibrary(u32),
-    /// Something that the program has released.
-    Release(Release),
 }
 
 impl Item {
@@ -39,7 +37,7 @@ impl Item {
             | Self::Module(owner)
             | Self::Kernel(_, owner)
             | Self::Function(_, owner) => owner,
-            Self::Ahead(..) | Self::AheadLibrary(_) | Self::Release(_) => 0,
+            Self::Ahead(..) | Self::AheadLibrary(_) => 0,
         }
     }
 }
@@ -60,7 +58,9 @@ pub struct Queue {
     met_work: HashSet<(u32, Item)>,
     /// Kernels and time spent on what turned up late, in all contexts.
     pub late: Spent,
-    /// Releases that were put off, and how many of them were made and refused.
+    /// Releases that were put off and wait for their context, by number, to be idle: the oldest first.
+    releases: Vec<(u32, Release)>,
+    /// How many were put off, made and refused.
     put_off: u64,
     made: u64,
     refused: u64,
@@ -75,7 +75,7 @@ pub struct Queue {
 impl Queue {
     /// How much waits, in all contexts.
     pub fn pending_count(&self) -> usize {
-        self.pending.len()
+        self.pending.len() + self.releases.len()
     }
 
     /// What waits for a context, and is not left for after the start.
@@ -93,28 +93,28 @@ impl Queue {
 
     /// The program has released something, which waits. `false` if that waits already.
     pub fn put_off(&mut self, context: u32, release: Release) -> bool {
-        let before = self.pending.len();
-        self.add(context, Item::Release(release));
-        let is_new = self.pending.len() > before;
-        self.put_off += u64::from(is_new);
+        let is_new = !self.waits(release);
+        if is_new {
+            self.releases.push((context, release));
+            self.put_off += 1;
+        }
         is_new
     }
 
     /// Whether a release of the same waits, for any context.
     pub fn waits(&self, release: Release) -> bool {
-        let is_same = |item: &Item| matches!(item, Item::Release(other) if release.repeats(*other));
-        self.pending.iter().any(|(_, item)| is_same(item))
+        self.releases.iter().any(|(_, other)| release.repeats(*other))
     }
 
     /// The next release that waits for a context, which the caller makes.
     pub fn next_release(&mut self, context: u32) -> Option<Release> {
-        let release = |&(c, item): &(u32, Item)| match item {
-            Item::Release(release) if c == context => Some(release),
-            _ => None,
-        };
-        let release = self.pending.iter().find_map(release)?;
-        self.done(context, Item::Release(release));
-        Some(release)
+        let at = self.releases.iter().position(|(c, _)| *c == context)?;
+        Some(self.releases.remove(at).1)
+    }
+
+    /// Whether a release waits for a context.
+    pub fn has_releases(&self, context: u32) -> bool {
+        self.releases.iter().any(|(c, _)| *c == context)
     }
 
     /// A release was made, or refused.
@@ -135,6 +135,8 @@ impl Queue {
         self.spent_before.nanos += spent.nanos;
         self.spent_before.bytes += spent.bytes;
         self.met_work.retain(|(c, _)| *c != context);
+        // What was put off goes with its context.
+        self.releases.retain(|(c, _)| *c != context);
         self.forget(|(c, _)| *c == context);
     }
 
@@ -147,11 +149,9 @@ impl Queue {
 
     /// Takes pending items away that can no longer be loaded.
     fn forget(&mut self, gone: impl Fn(&(u32, Item)) -> bool) {
-        // What was put off goes with its context.
-        let is_load = |(_, item): &(u32, Item)| !matches!(item, Item::Release(_));
-        let loads = self.pending.iter().filter(|entry| is_load(entry) && gone(entry)).count();
+        let before = self.pending.len();
         self.pending.retain(|entry| !gone(entry));
-        self.skip(Skip::Gone, loads as u64);
+        self.skip(Skip::Gone, (before - self.pending.len()) as u64);
     }
 
     /// So many were left out for this reason.
@@ -163,8 +163,7 @@ impl Queue {
 
     /// These could not be loaded because work was in flight; each is counted once.
     pub fn met_work(&mut self, context: u32, items: &[Item]) {
-        let loads = items.iter().filter(|item| !matches!(item, Item::Release(_)));
-        let fresh = loads.filter(|item| self.met_work.insert((context, **item))).count() as u64;
+        let fresh = items.iter().filter(|item| self.met_work.insert((context, **item))).count() as u64;
         self.skip(Skip::InFlight, fresh);
     }
 
@@ -194,7 +193,7 @@ impl Queue {
             releases_made: self.made,
             releases_refused: self.refused,
             skipped: self.skipped.iter().map(|(&reason, &count)| SkipCount { reason, count }).collect(),
-            pending: self.pending.len() as u64,
+            pending: self.pending_count() as u64,
             runtimes: self.runtimes.clone(),
             notes: self.notes.clone(),
         }
@@ -204,6 +203,7 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lazyguard_core::api::EntryPoint;
 
     #[test]
     fn the_rest_of_a_library_is_pending_and_has_its_turn_after_the_start() {
@@ -283,6 +283,25 @@ mod tests {
         assert_eq!(met(&mut queue, 2), [(Skip::InFlight, 9)], "another context of that number");
         queue.owner_goes(0xa);
         assert_eq!(met(&mut queue, 1), [(Skip::InFlight, 11)], "another library at that address");
+    }
+
+    #[test]
+    fn releases_wait_for_their_context_in_order_and_go_with_it() {
+        let entry_point = EntryPoint::by_symbol(b"cuMemFreeHost").unwrap();
+        let [one, two, other] = [1, 2, 3].map(|address| Release::of_call(entry_point, address).unwrap());
+        let mut queue = Queue::default();
+        let put_off = [(1, one), (2, other), (1, two), (1, one)];
+        assert_eq!(put_off.map(|(context, release)| queue.put_off(context, release)), [true, true, true, false]);
+        assert_eq!(
+            (queue.pending_count(), queue.pending_for(1, Nanos::MAX)),
+            (3, Vec::new()),
+            "nothing is loaded for it"
+        );
+        assert_eq!([1, 2, 3].map(|context| queue.has_releases(context)), [true, true, false]);
+        assert_eq!([queue.next_release(1), queue.next_release(1), queue.next_release(1)], [Some(one), Some(two), None]);
+        assert_eq!((queue.waits(one), queue.waits(other)), (false, true));
+        queue.context_gone(2);
+        assert_eq!((queue.pending_count(), queue.waits(other), skipped(&queue)), (0, false, vec![]));
     }
 
     #[test]

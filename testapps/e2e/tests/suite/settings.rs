@@ -163,16 +163,24 @@ fn each_budget_stops_the_loading_and_the_account_says_so() {
     }
 }
 
-/// A library that turns up after the context was created is loaded at a pace. Each kernel takes longer here than what is
-/// free at any time.
+/// Each kernel takes longer than what is free at any time.
+const SLOWLY: (&str, &str) = ("LGSIM_DELAY", "cuKernelGetFunction=450");
+/// Each kernel takes its part of the time for which the gate may be closed.
+const NOT_QUITE_SO_SLOWLY: (&str, &str) = ("LGSIM_DELAY", "cuKernelGetFunction=120");
+const NO_BUDGET: (&str, &str) = ("LAZYGUARD_PRELOAD_TIME", "60s");
+
+/// A library that turns up after the context was created is loaded at a pace.
 #[test]
 fn the_share_sets_the_pace_for_what_turns_up_late() {
     let work = Work::new(lazyguard_e2e::this_test!());
-    let slowly = ("LGSIM_DELAY", "cuKernelGetFunction=120");
-    let outcome = completed(&work, "cold_trigger_occupancy", &[("LAZYGUARD_PRELOAD_SHARE", "100%"), slowly]);
+    let outcome = completed(
+        &work,
+        "cold_trigger_occupancy",
+        &[("LAZYGUARD_PRELOAD_SHARE", "100%"), NOT_QUITE_SO_SLOWLY, NO_BUDGET],
+    );
     let summary = expect_uneventful(&outcome.out());
     assert!(number(&summary, "/preload/kernels") > 2 && number(&summary, "/preload/pending") == 0, "{summary:#}");
-    let folder = hung(&work, "cold_trigger_occupancy", &[("LAZYGUARD_PRELOAD_SHARE", "0"), slowly]);
+    let folder = hung(&work, "cold_trigger_occupancy", &[("LAZYGUARD_PRELOAD_SHARE", "0"), SLOWLY, NO_BUDGET]);
     let preload = &folder.summary()["preload"];
     assert_eq!((number(preload, "/kernels"), number(preload, "/pending")), (1, 1), "{preload:#}");
     assert!(folder.report("text").contains("LAZYGUARD_PRELOAD_SHARE"), "the report names the setting to change");
@@ -183,8 +191,8 @@ fn the_share_sets_the_pace_for_what_turns_up_late() {
 #[test]
 fn a_context_that_is_retained_again_is_no_start() {
     let work = Work::new(lazyguard_e2e::this_test!());
-    let slowly = ("LGSIM_DELAY", "cuKernelGetFunction=120");
-    let summary = completed(&work, "retains_again", &[("LAZYGUARD_PRELOAD_SHARE", "0"), slowly]).out().summary();
+    let settings = [("LAZYGUARD_PRELOAD_SHARE", "0"), SLOWLY, NO_BUDGET];
+    let summary = completed(&work, "retains_again", &settings).out().summary();
     assert_eq!((number(&summary, "/preload/kernels"), number(&summary, "/preload/pending")), (1, 4), "{summary:#}");
 }
 
