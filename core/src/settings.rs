@@ -21,8 +21,43 @@ pub enum Policy {
     Library,
     /// `Library`, and make small runtime instances register all their libraries at start, inside a budget.
     Auto,
+    /// `Auto`, and of the libraries of large instances the module, without its kernels.
+    Modules,
     /// Everything, without a budget: what `CUDA_MODULE_LOADING=EAGER` does, for comparison.
     Eager,
+}
+
+/// What is loaded of the libraries of large runtime instances once the program shows that work may wait behind other work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AtDanger {
+    /// Nothing.
+    Off,
+    /// The module of each.
+    Modules,
+    /// All kernels, without a budget.
+    Eager,
+}
+
+/// `POLICY`, or `auto,danger=WHAT`.
+fn policy(value: &str) -> Option<(Policy, AtDanger)> {
+    let (policy, danger) = value.split_once(",danger=").unwrap_or((value, "off"));
+    let policy = match policy {
+        "off" => Policy::Off,
+        "resolve" => Policy::Resolve,
+        "library" => Policy::Library,
+        "auto" => Policy::Auto,
+        "modules" => Policy::Modules,
+        "eager" | "full" => Policy::Eager,
+        _ => return None,
+    };
+    let danger = match danger {
+        "off" => AtDanger::Off,
+        "modules" => AtDanger::Modules,
+        "eager" | "full" => AtDanger::Eager,
+        _ => return None,
+    };
+    (danger == AtDanger::Off || policy == Policy::Auto).then_some((policy, danger))
 }
 
 /// How much the log says.
@@ -84,6 +119,8 @@ pub struct Settings {
     pub enabled: bool,
     /// `LAZYGUARD_PRELOAD`.
     pub preload: Policy,
+    /// What is loaded of large runtime instances once the program shows danger.
+    pub at_danger: AtDanger,
     /// `LAZYGUARD_PRELOAD_KERNELS`: the most kernels preloaded.
     pub budget_kernels: u64,
     /// `LAZYGUARD_PRELOAD_TIME`: the most time spent preloading, in nanoseconds.
@@ -205,19 +242,12 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "LAZYGUARD_PRELOAD",
         flag: "--preload",
-        values: "off, resolve, library, auto, eager",
+        values: "off, resolve, library, auto, modules, eager; auto,danger=modules or auto,danger=eager",
         default: "auto",
         help: "which functions the guard loads before the program first launches them",
         apply: |s, v| {
-            let policy = match v {
-                "off" => Some(Policy::Off),
-                "resolve" => Some(Policy::Resolve),
-                "library" => Some(Policy::Library),
-                "auto" => Some(Policy::Auto),
-                "eager" => Some(Policy::Eager),
-                _ => None,
-            };
-            set(&mut s.preload, policy)
+            (s.preload, s.at_danger) = policy(v)?;
+            Some(())
         },
     },
     Setting {
@@ -257,7 +287,7 @@ pub const SETTINGS: &[Setting] = &[
         flag: "--nudge",
         values: "a count; 0 is never",
         default: "32",
-        help: "under `auto`, the most fat binaries of a CUDA runtime instance that the guard makes it register at start",
+        help: "under `auto` and `modules`, the most fat binaries of a CUDA runtime instance whose kernels are all loaded at start",
         apply: |s, v| set(&mut s.nudge_fat_binaries, v.parse().ok()),
     },
     Setting {
@@ -346,6 +376,7 @@ impl Default for Settings {
         let mut settings = Self {
             enabled: true,
             preload: Policy::Auto,
+            at_danger: AtDanger::Off,
             budget_kernels: 0,
             budget_nanos: 0,
             budget_share_percent: 0,
@@ -574,6 +605,30 @@ mod tests {
         assert_eq!((s.budget_nanos, s.budget_bytes), (500_000_000, 128 << 20));
         assert_eq!((s.preload, s.log, s.enabled), (Policy::Auto, LogLevel::Load, true));
         assert_eq!(s.record_bytes, 16 << 20);
+    }
+
+    #[test]
+    fn what_is_loaded_at_danger_belongs_to_one_policy() {
+        let read = |value: &str| {
+            let (settings, complaints) = Settings::read([("LAZYGUARD_PRELOAD", value)].into_iter());
+            complaints.is_empty().then_some((settings.preload, settings.at_danger))
+        };
+        for (value, expect) in [
+            ("auto", Some((Policy::Auto, AtDanger::Off))),
+            ("auto,danger=off", Some((Policy::Auto, AtDanger::Off))),
+            ("auto,danger=modules", Some((Policy::Auto, AtDanger::Modules))),
+            ("auto,danger=eager", Some((Policy::Auto, AtDanger::Eager))),
+            ("auto,danger=full", Some((Policy::Auto, AtDanger::Eager))),
+            ("modules", Some((Policy::Modules, AtDanger::Off))),
+            ("full", Some((Policy::Eager, AtDanger::Off))),
+            ("modules,danger=eager", None),
+            ("off,danger=modules", None),
+            ("auto,", None),
+            ("auto,danger=", None),
+            (",danger=modules", None),
+        ] {
+            assert_eq!(read(value), expect, "{value}");
+        }
     }
 
     #[test]

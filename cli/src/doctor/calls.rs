@@ -164,6 +164,7 @@ fn data_and_weak_references(file: &Elf, found: &mut Findings) {
 /// Files that hold device code, and whether that is registered at start.
 fn device_code(closure: &Closure, settings: &Settings, found: &mut Findings) {
     let most = settings.nudge_fat_binaries;
+    let registers_small = matches!(settings.preload, Policy::Auto | Policy::Modules);
     for file in closure.files.iter().filter(|file| file.has_device_code) {
         let (name, count) = (file.name(), file.fat_binaries);
         let binaries = if count == 1 { "fat binary" } else { "fat binaries" };
@@ -176,7 +177,7 @@ fn device_code(closure: &Closure, settings: &Settings, found: &mut Findings) {
                 About::Program,
                 format!("{name} holds device code that no CUDA runtime registers; it loads it itself"),
             );
-        } else if settings.preload == Policy::Eager || settings.preload == Policy::Auto && count <= most {
+        } else if settings.preload == Policy::Eager || registers_small && count <= most {
             found.ok(
                 About::Program,
                 format!("{name} holds {count} {binaries}, with {runtime}: all are registered at start (LAZYGUARD_NUDGE is {most})"),

@@ -11,7 +11,7 @@
 //!
 //! Must not: call the driver, or decide by anything but its arguments.
 
-use crate::settings::{Policy, Settings};
+use crate::settings::{AtDanger, Policy, Settings};
 use crate::Nanos;
 
 /// Why something was not preloaded. Each stands in the summary with its count.
@@ -66,11 +66,14 @@ pub struct Spent {
     pub bytes: u64,
 }
 
-/// Whether the budget lets another kernel in; the blanket policy knows no budget.
+/// Whether everything is loaded, without a budget and a pace; `is_danger` is whether the program has shown that work may wait behind
+/// other work.
+pub fn is_blanket(settings: &Settings, is_danger: bool) -> bool {
+    settings.preload == Policy::Eager || is_danger && settings.at_danger == AtDanger::Eager
+}
+
+/// Whether the budget lets another kernel in.
 pub fn within_budget(settings: &Settings, spent: &Spent) -> Result<(), Skip> {
-    if settings.preload == Policy::Eager {
-        return Ok(());
-    }
     if spent.kernels >= settings.budget_kernels {
         return Err(Skip::BudgetKernels);
     }
@@ -96,9 +99,6 @@ const FREE_KERNELS_NANOS: Nanos = 400_000_000;
 /// run. What is there when the context is created is loaded at once; a large framework brings libraries with thousands of
 /// kernels one by one, and loading them all as they come would be felt in its start-up.
 pub fn pace(settings: &Settings, elapsed: Nanos) -> Nanos {
-    if settings.preload == Policy::Eager {
-        return Nanos::MAX;
-    }
     FREE_NANOS.saturating_add(elapsed / 100 * settings.budget_share_percent)
 }
 
@@ -109,7 +109,7 @@ pub fn within_pace(settings: &Settings, elapsed: Nanos, late: &Spent) -> bool {
 
 /// When that much time may have been spent: the moment at which [`pace`] reaches it; `None` if it never does.
 pub fn pace_reaches(settings: &Settings, spent: Nanos) -> Option<Nanos> {
-    if settings.preload == Policy::Eager || spent < FREE_NANOS {
+    if spent < FREE_NANOS {
         return Some(0);
     }
     (spent - FREE_NANOS).checked_mul(100)?.checked_div(settings.budget_share_percent)
@@ -117,7 +117,7 @@ pub fn pace_reaches(settings: &Settings, spent: Nanos) -> Option<Nanos> {
 
 /// Whether a policy loads whole libraries and modules.
 pub fn loads_libraries(policy: Policy) -> bool {
-    matches!(policy, Policy::Library | Policy::Auto | Policy::Eager)
+    matches!(policy, Policy::Library | Policy::Auto | Policy::Modules | Policy::Eager)
 }
 
 /// When the rest of a library is loaded that came late, and of which a profile names the used kernels: the start of most programs is over, so that
@@ -158,6 +158,8 @@ pub struct RuntimeInstance {
 pub enum Nudge {
     /// EAGER: it registers all its libraries now, and the driver stays lazy.
     RegisterNow,
+    /// The same, of an instance that is too large for all its kernels to be loaded: of its libraries the modules are, now or later.
+    RegisterModules,
     /// The driver's own answer: the policy does not nudge.
     PolicyLeavesAlone,
     /// The driver's own answer: the instance holds too many fat binaries.
@@ -173,10 +175,32 @@ pub fn nudge(settings: &Settings, instance: &RuntimeInstance) -> Nudge {
     match settings.preload {
         _ if instance.driver_eager => Nudge::AlreadyEager,
         Policy::Eager => Nudge::RegisterNow,
-        Policy::Auto if instance.fat_binaries == 0 => Nudge::NothingFound,
-        Policy::Auto if instance.fat_binaries > settings.nudge_fat_binaries => Nudge::TooMany,
-        Policy::Auto => Nudge::RegisterNow,
+        Policy::Auto | Policy::Modules if instance.fat_binaries == 0 => Nudge::NothingFound,
+        Policy::Auto | Policy::Modules if instance.fat_binaries <= settings.nudge_fat_binaries => Nudge::RegisterNow,
+        Policy::Auto if settings.at_danger == AtDanger::Off => Nudge::TooMany,
+        Policy::Auto | Policy::Modules => Nudge::RegisterModules,
         Policy::Off | Policy::Resolve | Policy::Library => Nudge::PolicyLeavesAlone,
+    }
+}
+
+/// What is loaded of a library that an instance has registered which is too large for all its kernels to be loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OfLarge {
+    /// Nothing, until the program uses one of its kernels.
+    Nothing,
+    /// Its module. A load that holds the context's lock is over then, and the load of a kernel puts a barrier on the device at most.
+    Module,
+    /// All its kernels, whatever the budget says.
+    Kernels,
+}
+
+/// Decides that; `is_danger` is whether the program has shown that work may wait behind other work.
+pub fn of_large(settings: &Settings, is_danger: bool) -> OfLarge {
+    match settings.at_danger {
+        _ if settings.preload == Policy::Modules => OfLarge::Module,
+        AtDanger::Modules if is_danger => OfLarge::Module,
+        AtDanger::Eager if is_danger => OfLarge::Kernels,
+        _ => OfLarge::Nothing,
     }
 }
 
@@ -194,12 +218,20 @@ mod tests {
             (Policy::Auto, 32, Nudge::RegisterNow),
             (Policy::Auto, 33, Nudge::TooMany),
             (Policy::Auto, 0, Nudge::NothingFound),
+            (Policy::Modules, 0, Nudge::NothingFound),
+            (Policy::Modules, 32, Nudge::RegisterNow),
+            (Policy::Modules, 33, Nudge::RegisterModules),
             (Policy::Eager, 5000, Nudge::RegisterNow),
             (Policy::Library, 1, Nudge::PolicyLeavesAlone),
             (Policy::Off, 1, Nudge::PolicyLeavesAlone),
         ] {
             let settings = Settings { preload: policy, ..Settings::default() };
             assert_eq!(nudge(&settings, &instance(count)), expect, "{policy:?} {count}");
+        }
+        for at_danger in [AtDanger::Modules, AtDanger::Eager] {
+            let settings = Settings { at_danger, ..Settings::default() };
+            let answers = [0, 32, 33].map(|count| nudge(&settings, &instance(count)));
+            assert_eq!(answers, [Nudge::NothingFound, Nudge::RegisterNow, Nudge::RegisterModules], "{at_danger:?}");
         }
         let eager = RuntimeInstance { fat_binaries: 1, driver_eager: true };
         assert_eq!(nudge(&Settings::default(), &eager), Nudge::AlreadyEager);
@@ -219,8 +251,6 @@ mod tests {
         let never = Settings { budget_share_percent: 0, ..Settings::default() };
         assert_eq!(pace_reaches(&never, FREE_NANOS - 1), Some(0));
         assert_eq!(pace_reaches(&never, FREE_NANOS), None, "the free time is spent, and there is no other");
-        let blanket = Settings { preload: Policy::Eager, ..never };
-        assert_eq!((pace(&blanket, 0), pace_reaches(&blanket, Nanos::MAX)), (Nanos::MAX, Some(0)));
     }
 
     #[test]
@@ -243,12 +273,27 @@ mod tests {
     }
 
     #[test]
+    fn of_what_a_large_instance_registers_the_settings_and_danger_say_what_is_loaded() {
+        for (preload, at_danger, safe, danger) in [
+            (Policy::Auto, AtDanger::Off, OfLarge::Nothing, OfLarge::Nothing),
+            (Policy::Auto, AtDanger::Modules, OfLarge::Nothing, OfLarge::Module),
+            (Policy::Auto, AtDanger::Eager, OfLarge::Nothing, OfLarge::Kernels),
+            (Policy::Modules, AtDanger::Off, OfLarge::Module, OfLarge::Module),
+        ] {
+            let settings = Settings { preload, at_danger, ..Settings::default() };
+            let loaded = [false, true].map(|is_danger| of_large(&settings, is_danger));
+            assert_eq!(loaded, [safe, danger], "{preload:?} {at_danger:?}");
+        }
+    }
+
+    #[test]
     fn each_policy_loads_what_its_name_says() {
         for (policy, libraries, resolved) in [
             (Policy::Off, false, false),
             (Policy::Resolve, false, true),
             (Policy::Library, true, true),
             (Policy::Auto, true, true),
+            (Policy::Modules, true, true),
             (Policy::Eager, true, true),
         ] {
             assert_eq!((loads_libraries(policy), loads_resolved(policy)), (libraries, resolved), "{policy:?}");
@@ -281,7 +326,20 @@ mod tests {
         assert_eq!(within_budget(&settings, &spent(10, 0, 0)), Err(Skip::BudgetKernels));
         assert_eq!(within_budget(&settings, &spent(0, 100, 0)), Err(Skip::BudgetTime));
         assert_eq!(within_budget(&settings, &spent(0, 0, 1000)), Err(Skip::BudgetMemory));
-        let blanket = Settings { preload: Policy::Eager, ..settings };
-        assert_eq!(within_budget(&blanket, &spent(99, 999, 9999)), Ok(()));
+    }
+
+    #[test]
+    fn the_blanket_knows_no_budget_and_may_come_with_danger() {
+        for (preload, at_danger, safe, danger) in [
+            (Policy::Auto, AtDanger::Off, false, false),
+            (Policy::Auto, AtDanger::Modules, false, false),
+            (Policy::Auto, AtDanger::Eager, false, true),
+            (Policy::Modules, AtDanger::Off, false, false),
+            (Policy::Eager, AtDanger::Off, true, true),
+        ] {
+            let settings = Settings { preload, at_danger, ..Settings::default() };
+            let blanket = [false, true].map(|is_danger| is_blanket(&settings, is_danger));
+            assert_eq!(blanket, [safe, danger], "{preload:?} {at_danger:?}");
+        }
     }
 }

@@ -505,6 +505,15 @@ impl Call {
         self.load_what_is_pending(context, true);
     }
 
+    /// Work may wait behind other work from this call on: the last moment to load what may be needed then.
+    #[inline(always)]
+    pub fn shows_danger(&self) {
+        if self.guard.loader.shows_danger(self.guard, self.entry_point, self.entered) {
+            let context = if self.about.context == 0 { self.current_context() } else { self.about.context };
+            self.load_what_is_pending(context, true);
+        }
+    }
+
     fn load_what_is_pending(&self, context: u32, at_start: bool) {
         self.guard.loader.look_for_libraries(self.guard);
         if self.guard.loader.has_pending() {

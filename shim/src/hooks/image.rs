@@ -127,12 +127,16 @@ pub(super) fn in_file<'a>(path: Handle) -> Option<(Cow<'a, [u8]>, LoadOptions)> 
 /// Where the fat binary is that a CUDA runtime gives to the driver, with no other option than that it is preserved, which runtimes state.
 /// `None` for what is not in an object: the driver is asked as the program asks it.
 pub(super) fn place(code: Handle, count: u32, options: Handle, values: Handle) -> Option<Place> {
+    is_a_runtimes(code, count, options, values).then(|| libraries::place_of(code as u64))?
+}
+
+/// Whether a library is loaded as CUDA's runtimes do it: with no other option than that the image is preserved.
+pub(super) fn is_a_runtimes(code: Handle, count: u32, options: Handle, values: Handle) -> bool {
     if code.is_null() || count > 1 || count == 1 && (options.is_null() || values.is_null()) {
-        return None;
+        return false;
     }
     // SAFETY: the program gives the driver so many options.
-    let is_known = count == 0 || unsafe { options.cast::<i32>().read_unaligned() } == driver::BINARY_IS_PRESERVED;
-    is_known.then(|| libraries::place_of(code as u64))?
+    count == 0 || unsafe { options.cast::<i32>().read_unaligned() } == driver::BINARY_IS_PRESERVED
 }
 
 /// The kind, as records have it; 0 for none that is known.

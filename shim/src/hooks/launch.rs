@@ -168,7 +168,10 @@ pub(super) fn cooperative(
 fn together(entry: Entry, function: Handle, stream: Handle, size: Extent, real: impl FnOnce() -> i32) -> i32 {
     observe(
         entry,
-        |call| launches(call, function, stream, size),
+        |call| {
+            call.shows_danger();
+            launches(call, function, stream, size);
+        },
         real,
         |call, result| {
             call.launched(result);

@@ -66,7 +66,9 @@ pub(super) fn load(
                     call.guard.loader.is_the_runtimes(call.guard, number, library);
                 }
             }
-            call.guard.loader.library_loaded(call.guard, library, is_expected);
+            let is_of_large = image::is_a_runtimes(code, count, options, values)
+                && call.guard.loader.large.registers(call.caller.address as u64, library);
+            call.guard.loader.library_loaded(call.guard, library, is_expected, is_of_large);
             call.load_pending(call.about.context);
         },
     )

@@ -59,6 +59,7 @@ pub(super) fn wait(
         entry,
         |call| {
             call.submits_to(stream);
+            call.shows_danger();
             describe(call, wide, true, flags, address, value);
         },
         real,
@@ -151,6 +152,9 @@ pub(super) fn batch(entry: Entry, stream: Handle, count: u32, list: Handle, real
             let mut first = true;
             for MemoryOperation { waits, wide, address, value, flags } in operations(count, list) {
                 one_of(call, &mut first, wide, waits, flags, address, value);
+                if waits {
+                    call.shows_danger();
+                }
                 submitted.push(if waits {
                     Submitted::Wait(ValueWait { at: call.entered, address, value, flags, wide })
                 } else {

@@ -153,6 +153,7 @@ fn makes(
     around(
         entry,
         |call| {
+            call.shows_danger();
             if !call.enters(None) {
                 return false;
             }
@@ -200,7 +201,10 @@ pub(super) fn create(
 pub(super) fn create_all(entry: Entry, new: *mut c_void, devices: i32, real: impl FnOnce() -> i32) -> i32 {
     around(
         entry,
-        |call| call.enters(None),
+        |call| {
+            call.shows_danger();
+            call.enters(None)
+        },
         real,
         |_| true,
         |call, result| {

@@ -3,6 +3,7 @@
 //! Must not: allocate in what [`super::dlsym`] uses ([`object_of`], [`is_driver`]).
 
 use std::ffi::{c_char, c_int, c_void, CStr};
+use std::ops::Range;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::ptr::null_mut;
 
@@ -128,6 +129,22 @@ impl Loaded<'_> {
         (self.0.dlpi_adds, self.0.dlpi_subs)
     }
 
+    /// The addresses from its first segment's to its last one's end.
+    pub fn addresses(&self) -> Range<u64> {
+        let loads = self.headers().iter().filter(|header| header.p_type == libc::PT_LOAD);
+        let begin = |header: &libc::Elf64_Phdr| self.0.dlpi_addr.wrapping_add(header.p_vaddr);
+        let end = loads.clone().map(|header| begin(header).saturating_add(header.p_memsz)).max();
+        loads.map(begin).min().unwrap_or(0)..end.unwrap_or(0)
+    }
+
+    fn headers(&self) -> &[libc::Elf64_Phdr] {
+        if self.0.dlpi_phdr.is_null() {
+            return &[];
+        }
+        // SAFETY: the loader gives the object's program headers, as many as there are.
+        unsafe { std::slice::from_raw_parts(self.0.dlpi_phdr, usize::from(self.0.dlpi_phnum)) }
+    }
+
     /// The address of what lies so far from its load address.
     pub fn address(&self, offset: u64) -> Option<u64> {
         self.0.dlpi_addr.checked_add(offset)
@@ -145,12 +162,7 @@ impl Loaded<'_> {
 
     fn segment(&self, address: u64, length: usize, access: u32) -> Option<&libc::Elf64_Phdr> {
         let end = address.checked_add(length as u64)?;
-        if self.0.dlpi_phdr.is_null() {
-            return None;
-        }
-        // SAFETY: the loader gives the object's program headers, as many as there are.
-        let headers = unsafe { std::slice::from_raw_parts(self.0.dlpi_phdr, usize::from(self.0.dlpi_phnum)) };
-        headers.iter().find(|header| {
+        self.headers().iter().find(|header| {
             let begin = self.0.dlpi_addr.wrapping_add(header.p_vaddr);
             let is_one = header.p_type == libc::PT_LOAD && header.p_flags & access != 0;
             is_one && begin <= address && end <= begin.saturating_add(header.p_memsz)
@@ -191,6 +203,19 @@ pub fn counts() -> (u64, u64) {
         false
     });
     counts
+}
+
+/// The addresses of the object that holds this one; none where no object does.
+pub fn addresses_around(address: u64) -> Range<u64> {
+    let mut addresses = 0..0;
+    each(&mut |object| {
+        let is_it = object.offset_of(address).is_some();
+        if is_it {
+            addresses = object.addresses();
+        }
+        !is_it
+    });
+    addresses
 }
 
 fn file_name(path: &[u8]) -> &[u8] {

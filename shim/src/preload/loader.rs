@@ -11,6 +11,7 @@
 use super::ahead::Ahead;
 use super::gate::Closed;
 use super::idle::{self, Questions, Uncaptured};
+use super::large::Large;
 use super::libraries::Libraries;
 use super::queue::{Item, Queue};
 use super::releases::Release;
@@ -18,7 +19,8 @@ use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::runtime::process::Process;
 use lazyguard_core::api::EntryPoint;
 use lazyguard_core::preload::{
-    loads_libraries, loads_resolved, pace_reaches, rest_waits, within_budget, within_pace, Skip, Spent,
+    is_blanket, loads_libraries, loads_resolved, of_large, pace_reaches, rest_waits, within_budget, within_pace,
+    OfLarge, Skip, Spent,
 };
 use lazyguard_core::report::{NudgeAnswer, PreloadSummary};
 use lazyguard_core::settings::Policy;
@@ -62,6 +64,8 @@ pub struct Loader {
     pub ahead: Ahead,
     /// Libraries that a runtime is expected to load.
     pub libraries: Libraries,
+    /// CUDA runtime instances that are too large for all their kernels to be loaded.
+    pub large: Large,
     queue: Mutex<Queue>,
     pending: AtomicUsize,
     /// Not tried again before this moment: the pace is not met before it, or the context was busy a moment ago.
@@ -154,15 +158,55 @@ impl Loader {
     }
 
     /// A library was loaded; it concerns every context there is, and every one to come. Of one that is expected the profile names the kernels that
-    /// the program uses.
-    pub fn library_loaded(&self, process: &Process, library: u64, is_expected: bool) {
+    /// the program uses. One that a large instance registers waits for its first use.
+    pub fn library_loaded(&self, process: &Process, library: u64, is_expected: bool, is_of_large: bool) {
         if !self.wanted(loads_libraries(process.settings.preload)) {
+            return;
+        }
+        if is_of_large {
+            self.load_of_large(process, library);
             return;
         }
         let is_late = || process.tracker.contexts().next().is_some();
         let waits =
             is_expected && is_late() && rest_waits(&process.settings, kernel_count(library).unwrap_or(0).into());
-        let item = if waits { Item::Rest(library) } else { Item::Library(library) };
+        self.concerns_every_context(process, if waits { Item::Rest(library) } else { Item::Library(library) });
+    }
+
+    /// The program is about to use a kernel of a library: the first use of one of a large instance is what its load is elsewhere.
+    pub fn is_used(&self, process: &Process, library: u64) {
+        if self.large.is_first_use(library) {
+            self.library_loaded(process, library, false, false);
+        }
+    }
+
+    /// Work may wait behind other work from now on, because of this call. Returns whether there is something to load before it.
+    #[inline]
+    pub fn shows_danger(&self, process: &Process, entry_point: EntryPoint, at: Nanos) -> bool {
+        !self.large.is_danger() && self.shows_danger_first(process, entry_point, at)
+    }
+
+    #[cold]
+    fn shows_danger_first(&self, process: &Process, entry_point: EntryPoint, at: Nanos) -> bool {
+        let is_first = self.large.shows_danger(entry_point, at);
+        let before = of_large(&process.settings, false);
+        if !is_first || self.driver_eager() || of_large(&process.settings, true) == before {
+            return false;
+        }
+        self.large.libraries().into_iter().for_each(|library| self.load_of_large(process, library));
+        self.has_pending()
+    }
+
+    fn load_of_large(&self, process: &Process, library: u64) {
+        match of_large(&process.settings, self.large.is_danger()) {
+            OfLarge::Nothing => {}
+            OfLarge::Module => self.concerns_every_context(process, Item::Bare(library)),
+            OfLarge::Kernels => self.concerns_every_context(process, Item::Library(library)),
+        }
+    }
+
+    /// Something of a library is to be loaded into each context there is, and each one to come.
+    fn concerns_every_context(&self, process: &Process, item: Item) {
         self.queue().libraries.push(item);
         self.add_everywhere(process, item);
     }
@@ -237,6 +281,7 @@ impl Loader {
     /// A module or library is about to be unloaded.
     pub fn owner_goes(&self, owner: u64) {
         self.libraries.gone(owner);
+        self.large.gone(owner);
         self.change(|queue| queue.owner_goes(owner));
     }
 
@@ -358,27 +403,33 @@ impl Loader {
     fn load(&self, process: &Process, context: u32, items: &[Item], at_start: bool, closed: &Closed) -> Outcome {
         let mut outcome = Outcome::default();
         let begun = Instant::now();
-        // The pace is met, or the gate has to be opened.
-        let turn_is_over = |late: &Spent| {
-            let out_of_pace = !at_start && !within_pace(&process.settings, process.now(), late);
-            out_of_pace || closed.breached() || begun.elapsed() > AT_A_TIME
-        };
+        let must_open = || closed.breached() || begun.elapsed() > AT_A_TIME;
+        let is_blanket = is_blanket(&process.settings, self.large.is_danger());
         for item in items {
             if outcome.interrupted {
                 break;
             }
+            let is_blanket = is_blanket || matches!(item, Item::Bare(_));
+            // The pace is met, or the gate has to be opened.
+            let turn_is_over = |late: &Spent| {
+                let out_of_pace = !at_start && !is_blanket && !within_pace(&process.settings, process.now(), late);
+                out_of_pace || must_open()
+            };
+            let budget = |spent: &Spent| if is_blanket { Ok(()) } else { within_budget(&process.settings, spent) };
             let before = free_memory();
             let since = Instant::now();
             let mut spent = self.queue().spent(context);
-            if matches!(item, Item::Ahead(..) | Item::AheadLibrary(_)) {
+            if matches!(item, Item::Ahead(..) | Item::AheadLibrary(_) | Item::Bare(_)) {
                 // The module or library is loaded before its functions can be asked for.
                 let late = self.queue().late;
                 if turn_is_over(&late) {
                     outcome.interrupted = true;
-                    self.wait_for_the_pace(process, late.nanos);
+                    if !is_blanket {
+                        self.wait_for_the_pace(process, late.nanos);
+                    }
                     break;
                 }
-                if let Err(reason) = within_budget(&process.settings, &spent) {
+                if let Err(reason) = budget(&spent) {
                     self.skip(reason, 1);
                     self.done(context, *item);
                     continue;
@@ -392,6 +443,11 @@ impl Loader {
                     continue;
                 }
             };
+            if let Item::Bare(_) = item {
+                // It takes nothing of what kernels may take.
+                self.done(context, *item);
+                continue;
+            }
             let (nanos_before, late_before) = (spent.nanos, self.queue().late);
             let mut late = late_before;
             let took = || since.elapsed().as_nanos() as u64;
@@ -406,7 +462,7 @@ impl Loader {
                     outcome.interrupted = true;
                     break;
                 }
-                if let Err(reason) = within_budget(&process.settings, &spent) {
+                if let Err(reason) = budget(&spent) {
                     outcome.stopped = Some(reason);
                     outcome.left_out += (found.len() - n) as u64;
                     break;
@@ -426,10 +482,10 @@ impl Loader {
                 late.nanos = late_before.nanos + took();
                 self.queue().late = late;
             }
-            if outcome.interrupted {
-                self.wait_for_the_pace(process, late.nanos);
-            } else {
+            if !outcome.interrupted {
                 self.done(context, *item);
+            } else if !is_blanket {
+                self.wait_for_the_pace(process, late.nanos);
             }
         }
         outcome
@@ -439,6 +495,11 @@ impl Loader {
     fn content(&self, process: &Process, context: u32, item: Item, outcome: &mut Outcome) -> Result<Content, Skip> {
         let (owner, kind, handles) = match item {
             Item::Library(library) | Item::Rest(library) => (library, FunctionKind::Kernel, kernels_of(library)),
+            Item::Bare(library) => {
+                self.bring_bare(process, context, library)?;
+                outcome.modules += 1;
+                (library, FunctionKind::Kernel, Some(Vec::new()))
+            }
             Item::Module(module) => (module, FunctionKind::Function, functions_of(module)),
             Item::Kernel(kernel, library) => (library, FunctionKind::Kernel, Some(vec![kernel])),
             Item::Function(function, module) => (module, FunctionKind::Function, Some(vec![function])),
@@ -451,15 +512,23 @@ impl Loader {
             Item::AheadLibrary(number) => {
                 let there = self.libraries.load(number)?;
                 outcome.modules += u64::from(there.is_new);
-                if there.is_without_kernels
-                    && driver::library_module(&mut null_mut(), there.library as Handle) == Some(SUCCESS)
-                {
-                    process.tracker.set_present_preloaded(there.library, context);
+                if there.is_without_kernels {
+                    bring(process, context, there.library);
                 }
                 (there.library, FunctionKind::Kernel, Some(there.kernels))
             }
         };
         handles.map(|handles| Content { kind, owner, handles }).ok_or(Skip::CannotEnumerate)
+    }
+
+    /// Brings the module of a large instance's library, unless the program has brought it itself.
+    fn bring_bare(&self, process: &Process, context: u32, library: u64) -> Result<(), Skip> {
+        let since = Instant::now();
+        if !process.tracker.present(library, context) {
+            bring(process, context, library).then_some(()).ok_or(Skip::DriverRefused)?;
+            self.large.brought(since.elapsed());
+        }
+        Ok(())
     }
 
     /// Leaves the rest until so much more may have been spent that it is worth to close the gate.
@@ -481,6 +550,7 @@ impl Loader {
         };
         let (modules_ahead, modules_handed_over) = self.ahead.counts();
         let (libraries_ahead, libraries_handed_over) = self.libraries.counts();
+        let summary = self.large.account(summary);
         PreloadSummary { modules_ahead, modules_handed_over, libraries_ahead, libraries_handed_over, ..summary }
     }
 }
@@ -581,6 +651,15 @@ fn functions_of(module: u64) -> Option<Vec<u64>> {
 fn free_memory() -> Option<usize> {
     let (mut free, mut total) = (0, 0);
     (driver::memory_info(&mut free, &mut total)? == SUCCESS).then_some(free)
+}
+
+/// Brings a library's module into the current context. Returns whether it is there.
+fn bring(process: &Process, context: u32, library: u64) -> bool {
+    let is_there = driver::library_module(&mut null_mut(), library as Handle) == Some(SUCCESS);
+    if is_there {
+        process.tracker.set_present_preloaded(library, context);
+    }
+    is_there
 }
 
 /// Loads one kernel or function into the current context.

@@ -9,6 +9,7 @@
 //! | [`queue`] | what waits to be loaded or released, what was spent, what was left out |
 //! | [`gate`] | holds other threads' submissions back meanwhile |
 //! | [`idle`] | whether anything is in flight in a context |
+//! | [`large`] | CUDA runtime instances that are too large for all their kernels to be loaded |
 //! | [`nudge`] | what a CUDA runtime is answered that asks for the loading mode |
 //!
 //! What a program may notice: `cuFuncIsLoaded` says 1 earlier, and what was loaded takes free device memory. One kind of program
@@ -21,6 +22,7 @@
 pub mod ahead;
 pub mod gate;
 pub mod idle;
+pub mod large;
 pub mod libraries;
 pub mod loader;
 pub mod nudge;

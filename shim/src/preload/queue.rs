@@ -16,6 +16,8 @@ pub enum Item {
     Library(u64),
     /// The same, once the start is over: the profile names those that the program uses.
     Rest(u64),
+    /// A library's module without its kernels, whatever the budget and the pace say.
+    Bare(u64),
     /// All functions of a module.
     Module(u64),
     /// One kernel, of a library.
@@ -34,6 +36,7 @@ impl Item {
         match self {
             Self::Library(owner)
             | Self::Rest(owner)
+            | Self::Bare(owner)
             | Self::Module(owner)
             | Self::Kernel(_, owner)
             | Self::Function(_, owner) => owner,
@@ -81,7 +84,10 @@ impl Queue {
     /// What waits for a context, and is not left for after the start.
     pub fn pending_for(&self, context: u32, elapsed: Nanos) -> Vec<Item> {
         let here = self.pending.iter().filter(|(c, _)| *c == context).map(|(_, item)| *item);
-        here.filter(|item| !matches!(item, Item::Rest(_)) || rest_is_due(elapsed)).collect()
+        let mut here: Vec<_> = here.filter(|item| !matches!(item, Item::Rest(_)) || rest_is_due(elapsed)).collect();
+        // Nothing that waits for its pace holds them up.
+        here.sort_by_key(|item| !matches!(item, Item::Bare(_)));
+        here
     }
 
     /// Something is to be loaded into a context.
@@ -185,10 +191,6 @@ impl Queue {
             kernels: sum(|s| s.kernels),
             nanos: sum(|s| s.nanos),
             bytes: sum(|s| s.bytes),
-            modules_ahead: 0,
-            modules_handed_over: 0,
-            libraries_ahead: 0,
-            libraries_handed_over: 0,
             releases_put_off: self.put_off,
             releases_made: self.made,
             releases_refused: self.refused,
@@ -196,6 +198,7 @@ impl Queue {
             pending: self.pending_count() as u64,
             runtimes: self.runtimes.clone(),
             notes: self.notes.clone(),
+            ..PreloadSummary::default()
         }
     }
 }
@@ -215,6 +218,8 @@ mod tests {
         assert_eq!((queue.pending_count(), queue.pending_for(2, Nanos::MAX)), (2, Vec::new()));
         assert_eq!(queue.pending_for(1, 0), [Item::Library(0xb)]);
         assert_eq!(queue.pending_for(1, Nanos::MAX), [Item::Rest(0xa), Item::Library(0xb)]);
+        queue.add(1, Item::Bare(0xa));
+        assert_eq!(queue.pending_for(1, 0), [Item::Bare(0xa), Item::Library(0xb)], "a module first");
         queue.owner_goes(0xa);
         assert_eq!(
             (queue.pending_for(1, Nanos::MAX), queue.libraries),
@@ -231,6 +236,7 @@ mod tests {
         for (item, owner) in [
             (Item::Library(0xa), 0xa),
             (Item::Rest(0xa), 0xa),
+            (Item::Bare(0xa), 0xa),
             (Item::Module(0xa), 0xa),
             (Item::Kernel(0xb, 0xa), 0xa),
             (Item::Function(0xb, 0xa), 0xa),

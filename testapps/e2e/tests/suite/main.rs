@@ -7,6 +7,7 @@
 //! | `without_cuda` | the guard does not affect processes that never touch CUDA |
 //! | `drivers` | older, newer and failing drivers |
 //! | `settings` | each setting has its effect |
+//! | `danger` | what is loaded of large CUDA runtime instances, and when |
 //! | `recording` | the log and the summary |
 //! | `warm_path` | the warm path of a launch: no allocation, no lock, no system call |
 //! | `watchdog` | the verdict: when, where and what |
@@ -41,6 +42,7 @@ mod asked;
 mod blocking;
 mod cold_start;
 mod crash;
+mod danger;
 mod defer;
 mod doctor;
 mod drivers;

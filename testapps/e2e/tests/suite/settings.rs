@@ -357,6 +357,8 @@ fn an_unusable_value_is_one_line_and_the_default() {
     for (setting, value) in [
         ("LAZYGUARD", "perhaps"),
         ("LAZYGUARD_PRELOAD", "sometimes"),
+        ("LAZYGUARD_PRELOAD", "auto,danger=sometimes"),
+        ("LAZYGUARD_PRELOAD", "library,danger=modules"),
         ("LAZYGUARD_PRELOAD_KERNELS", "-1"),
         ("LAZYGUARD_PRELOAD_TIME", "soon"),
         ("LAZYGUARD_PRELOAD_SHARE", "101"),
