@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "lib"))
 import checks  # noqa: E402
 import frameworks  # noqa: E402
 import processes  # noqa: E402
+import policies  # noqa: E402
 import profiles  # noqa: E402
 import ranks  # noqa: E402
 import recordings  # noqa: E402
@@ -312,6 +313,41 @@ class TheProfiles(unittest.TestCase):
         self.assertEqual((row.verdict, row.bare, row.later), ("PASS", "150.0 s", "153.0 s, x1.020 (1.02 to 1.02) of bare"))
         self.assertEqual(verdict((110, 220), (111, 222), (103, 206)).verdict, "MISS")
         self.assertEqual(verdict((110, 220), (112, 224), (102, 204)).verdict, "MISS")
+
+
+class ThePolicies(unittest.TestCase):
+    """What is measured is a card's; here its places are taken by numbers."""
+
+    def checked(self, cards, results=None):
+        seconds = {"bare": 2.0, "modules": 4.0}
+        start = lambda mode: {"cold_start_s": seconds.get(mode, 3.0), "device_memory_mb": 700, "stderr": "", "results": {"sum": (results or {}).get(mode, 1)}}
+        with mock.patch.multiple(policies, start=start, training=lambda mode: seconds.get(mode, 3.0), end=lambda program, policy: f"ends under {policy}"):
+            return policies.check(lambda _: None, None, cards)
+
+    def test_each_mode_is_a_row_beside_bare(self):
+        rows, data = self.checked(2)
+        self.assertEqual([row.policy for row in rows], list(policies.MODES))
+        by_mode = {row.policy: row for row in rows}
+        self.assertEqual(by_mode["modules"][1:4], ("4.00 s, x2.00", "700 MB, x1.00", "4.0 s, x2.00"))
+        self.assertEqual(by_mode["bare"].programs, "")
+        self.assertEqual(by_mode["eager"].programs, "; ".join(f"{name}: ends under eager" for name in policies.HANGING))
+        self.assertEqual({row.verdict for row in rows}, {"PASS"})
+        self.assertEqual(len(data["starts"]["bare"]), policies.ROUNDS)
+
+    def test_on_one_gpu_there_is_no_job_and_no_program_of_two_ranks(self):
+        rows, data = self.checked(1)
+        self.assertEqual({row.ranks for row in rows}, {"needs two GPUs"})
+        self.assertEqual(rows[-1].programs, "torch_first_use_of_operation: ends under eager")
+        self.assertIsNone(data["jobs"])
+
+    def test_another_result_fails_its_row(self):
+        rows, _ = self.checked(1, {"modules": 2})
+        self.assertEqual([row.policy for row in rows if row.verdict == "FAIL"], ["modules"])
+
+    def test_what_fails_is_said(self):
+        failed = processes.Outcome(1, 2.0, "", "")
+        with mock.patch.object(policies.checks, "torch_run", lambda environment: (None, failed)):
+            self.assertRaisesRegex(ValueError, "PyTorch under modules: ", policies.start, "modules")
 
 
 if __name__ == "__main__":
