@@ -6,7 +6,7 @@ use super::closure::Closure;
 use super::driver::Driver;
 use super::finding::{About, Findings};
 use crate::elf::{is_followed, Elf};
-use lazyguard_core::settings::{Policy, Settings};
+use lazyguard_core::settings::{AtDanger, Policy, Settings};
 
 /// Examines every file of the closure.
 pub(super) fn look(closure: &Closure, driver: Option<&Driver>, settings: &Settings, found: &mut Findings) {
@@ -181,6 +181,16 @@ fn device_code(closure: &Closure, settings: &Settings, found: &mut Findings) {
             found.ok(
                 About::Program,
                 format!("{name} holds {count} {binaries}, with {runtime}: all are registered at start (LAZYGUARD_NUDGE is {most})"),
+            );
+        } else if settings.preload == Policy::Modules || settings.at_danger != AtDanger::Off {
+            let what = match settings.at_danger {
+                AtDanger::Off => "of each the module is loaded, without its kernels",
+                AtDanger::Modules => "of each the module is loaded when the program shows danger",
+                AtDanger::Eager => "their kernels are loaded when the program shows danger",
+            };
+            found.ok(
+                About::Program,
+                format!("{name} holds {count} {binaries}, with {runtime}: all are registered at start, and {what}"),
             );
         } else {
             let why = match settings.preload {

@@ -305,6 +305,14 @@ fn fat_binaries_are_counted_against_the_nudge_in_force() {
     with("LAZYGUARD_NUDGE", "1").expect("ok", "program", "lazy_pair holds 1 fat binary");
     with("LAZYGUARD_NUDGE", "0").expect("note", "program", "more than LAZYGUARD_NUDGE (0)");
     with("LAZYGUARD_PRELOAD", "library").expect("note", "program", "LAZYGUARD_PRELOAD is not auto");
+    for (preload, what) in [
+        ("modules", "of each the module is loaded, without its kernels"),
+        ("auto,danger=modules", "of each the module is loaded when the program shows danger"),
+        ("auto,danger=eager", "their kernels are loaded when the program shows danger"),
+    ] {
+        let said = doctor(&work, Some(&program)).set("LAZYGUARD_NUDGE", "0").set("LAZYGUARD_PRELOAD", preload);
+        found(said).expect("ok", "program", what);
+    }
 }
 
 #[test]
