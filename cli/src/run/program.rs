@@ -54,13 +54,17 @@ impl NotStarted {
     }
 }
 
-/// Starts the program.
+/// Starts the program; `just_before` is called right before that.
 pub(super) fn start(
     program: &[OsString],
     variables: &[(&str, OsString)],
     to_ignore: &[Signal],
+    mut just_before: impl FnMut(),
 ) -> Result<Child, NotStarted> {
-    run(program, variables, to_ignore, Command::spawn)
+    run(program, variables, to_ignore, |command| {
+        just_before();
+        command.spawn()
+    })
 }
 
 /// Replaces this process by the program. Returns only where that fails.
@@ -80,7 +84,7 @@ fn run<T>(
     program: &[OsString],
     variables: &[(&str, OsString)],
     to_ignore: &[Signal],
-    start: impl Fn(&mut Command) -> io::Result<T>,
+    mut start: impl FnMut(&mut Command) -> io::Result<T>,
 ) -> Result<T, NotStarted> {
     let Some((name, arguments)) = program.split_first() else {
         let line = "no program was given".to_owned();
@@ -184,7 +188,7 @@ mod tests {
 
     #[test]
     fn a_program_that_is_not_there_and_one_that_cannot_be_run_have_codes_of_their_own() {
-        let why = |name: &str| start(&[name.into()], &[], &[]).map(|_| ()).unwrap_err();
+        let why = |name: &str| start(&[name.into()], &[], &[], || ()).map(|_| ()).unwrap_err();
         for (name, code) in
             [("/no/such/program", 127), ("no-such-program-anywhere", 127), ("/etc/passwd", 126), ("/", 126)]
         {

@@ -114,6 +114,14 @@ impl Caught {
         [(children, Signal::CHILD), (pipes, Signal::PIPE)].into_iter().filter(|(is, _)| *is).map(|(_, s)| s).collect()
     }
 
+    /// The signals that have come since the last call. Before the program is there, not even the terminal's have reached it.
+    pub fn so_far(&mut self) -> Vec<Heard> {
+        match &mut self.by {
+            By::Flags(flags) => flags.take().collect(),
+            By::Pipe(signals) => signals.pending().map(|origin| Heard::of(&origin)).collect(),
+        }
+    }
+
     /// Starts to deliver signals, once the program has been started.
     pub fn deliver(self) -> Events {
         // The program has inherited the blocked signals, and may unblock them.
@@ -175,9 +183,14 @@ impl Heard {
         self.from == From::Kernel && self.signal == Signal::INT.as_raw()
     }
 
+    /// The signal.
+    pub fn signal(&self) -> Option<Signal> {
+        Signal::from_named_raw(self.signal)
+    }
+
     /// What to pass on to the program, if anything.
     pub fn passed_on(&self, program: Pid) -> Option<Signal> {
-        let signal = Signal::from_named_raw(self.signal)?;
+        let signal = self.signal()?;
         let from = match self.from {
             From::Kernel => Sender::Kernel,
             From::Process(sender) if sender == program.as_raw_pid() || tree::descends(sender) => Sender::Descendant,

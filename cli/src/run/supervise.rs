@@ -61,11 +61,12 @@ pub(super) struct Ended {
     pub unguarded: Unguarded,
 }
 
-/// Supervises the program until its end.
+/// Supervises the program until its end. The program gets the signals that came `early`, before it was there.
 pub(super) fn supervise(
     child: Child,
     tree: Tree,
     caught: Caught,
+    early: &[Heard],
     root: &Root,
     others: Option<&OtherUsers>,
     limits: Limits,
@@ -91,7 +92,7 @@ pub(super) fn supervise(
         interrupted: false,
         thin_out_at: limits.thin_out.then(|| Instant::now() + THIN_OUT_EVERY),
     }
-    .run(&events, root)
+    .run(&events, early, root)
 }
 
 /// Everything is to end, and how far that is.
@@ -125,7 +126,11 @@ struct Supervisor {
 }
 
 impl Supervisor {
-    fn run(mut self, events: &Events, root: &Root) -> Result<Ended, Failure> {
+    fn run(mut self, events: &Events, early: &[Heard], root: &Root) -> Result<Ended, Failure> {
+        for heard in early.iter().filter(|heard| !heard.is_own()) {
+            self.interrupted |= heard.is_ctrl_c();
+            heard.signal().into_iter().for_each(|signal| tree::send(self.program, signal));
+        }
         loop {
             self.reap()?;
             match self.ending {

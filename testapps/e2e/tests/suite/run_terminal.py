@@ -103,6 +103,18 @@ def ctrl_c_ends_a_program_and_the_script_around_it(term, before, folder):
     assert term.status() == "130" and "begin2" not in term.screen, term.screen
 
 
+def ctrl_c_before_the_program_is_there_ends_it(term, before, folder):
+    # Before it starts the program, the command asks `env` whether it can have SIGPIPE ignored.
+    os.chmod(program(folder, "env", "#!/bin/bash\necho asked > /dev/tty\nsleep 20\n"), 0o755)
+    term.runs(f"(trap '' PIPE; PATH={folder}:$PATH; exec {before} sleep 60)")
+    if before:
+        term.expect("asked")
+    time.sleep(0.3)
+    term.types("\x03")
+    term.expect(r"\$ ")
+    assert term.status() == "130", term.screen
+
+
 def ctrl_z_stops_the_job_and_fg_continues_it(term, before, folder):
     text = "import sys\nprint('ready', flush=True)\nfor line in sys.stdin: print('got', line, end='', flush=True)\n"
     term.runs(f"{before} python3 {program(folder, 'reads.py', text)}")
