@@ -112,8 +112,8 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
     let sampler = options.cold_start.then(|| Sampler::start(root.path()));
     let since = Instant::now();
     let tree = tree::Tree::before_the_program();
-    let (to_ignore, mut early) = (caught.to_ignore(), Vec::new());
-    let child = match program::start(&options.program, &variables, &to_ignore, || early.extend(caught.so_far())) {
+    let to_ignore = caught.to_ignore();
+    let child = match program::start(&options.program, &variables, &to_ignore, || caught.program_starts()) {
         Ok(child) => child,
         Err(not_started) => {
             if let Some(sampler) = sampler {
@@ -141,7 +141,7 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
     let leaves_it = root.is_nested() && !options.wanted.fail_on.unguarded;
     let watched = library.as_ref().filter(|_| is_switched_on(&options) && !leaves_it);
     let unguarded = watched.map(|library| unguarded::Watch::new(longest_pause, library));
-    let mut ended = supervise::supervise(child, tree, caught, &early, &root, others.as_ref(), limits, unguarded)?;
+    let mut ended = supervise::supervise(child, tree, caught, &root, others.as_ref(), limits, unguarded)?;
     if let Some(sampler) = sampler {
         sampler.stop();
     }

@@ -48,6 +48,8 @@ const PASSED_ON: [Signal; 15] = [
 pub(super) struct Caught {
     by: By,
     ignored: u64,
+    /// Those that came before the program was there.
+    early: Vec<Heard>,
 }
 
 enum By {
@@ -95,7 +97,7 @@ impl Caught {
         let wanted: Vec<_> = wanted.collect();
         let pipe = has_descriptors().then(|| SignalsInfo::new(&wanted).ok()).flatten();
         let by = pipe.map_or_else(|| By::Flags(Flags::new(&wanted)), By::Pipe);
-        Self { by, ignored }
+        Self { by, ignored, early: Vec::new() }
     }
 
     /// What does not work without descriptors.
@@ -114,20 +116,20 @@ impl Caught {
         [(children, Signal::CHILD), (pipes, Signal::PIPE)].into_iter().filter(|(is, _)| *is).map(|(_, s)| s).collect()
     }
 
-    /// The signals that have come since the last call. Before the program is there, not even the terminal's have reached it.
-    pub fn so_far(&mut self) -> Vec<Heard> {
+    /// The program is about to be started. What has come so far has not reached it, the terminal's signals neither.
+    pub fn program_starts(&mut self) {
         match &mut self.by {
-            By::Flags(flags) => flags.take().collect(),
-            By::Pipe(signals) => signals.pending().map(|origin| Heard::of(&origin)).collect(),
+            By::Flags(flags) => self.early.extend(flags.take()),
+            By::Pipe(signals) => self.early.extend(signals.pending().map(|origin| Heard::of(&origin))),
         }
     }
 
-    /// Starts to deliver signals, once the program has been started.
-    pub fn deliver(self) -> Events {
+    /// Starts to deliver signals, once the program has been started. Also gives those that came before, which are the program's.
+    pub fn deliver(self) -> (Vec<Heard>, Events) {
         // The program has inherited the blocked signals, and may unblock them.
         system::unblock_all();
         let signals = match self.by {
-            By::Flags(flags) => return Events::Flags(flags),
+            By::Flags(flags) => return (self.early, Events::Flags(flags)),
             By::Pipe(signals) => Arc::new(Mutex::new(signals)),
         };
         let (sender, receiver) = channel();
@@ -140,11 +142,12 @@ impl Caught {
                 }
             }
         };
-        match std::thread::Builder::new().name("signals".to_owned()).spawn(listen) {
+        let events = match std::thread::Builder::new().name("signals".to_owned()).spawn(listen) {
             Ok(_) => Events::Thread(receiver),
             // No room for a thread of this user's (ulimit -u), or no memory.
             Err(_) => Events::Polled(signals),
-        }
+        };
+        (self.early, events)
     }
 }
 

@@ -61,18 +61,17 @@ pub(super) struct Ended {
     pub unguarded: Unguarded,
 }
 
-/// Supervises the program until its end. The program gets the signals that came `early`, before it was there.
+/// Supervises the program until its end.
 pub(super) fn supervise(
     child: Child,
     tree: Tree,
     caught: Caught,
-    early: &[Heard],
     root: &Root,
     others: Option<&OtherUsers>,
     limits: Limits,
     unguarded: Option<unguarded::Watch>,
 ) -> Result<Ended, Failure> {
-    let events = caught.deliver();
+    let (early, events) = caught.deliver();
     let program = Pid::from_child(&child);
     Supervisor {
         program,
@@ -92,7 +91,7 @@ pub(super) fn supervise(
         interrupted: false,
         thin_out_at: limits.thin_out.then(|| Instant::now() + THIN_OUT_EVERY),
     }
-    .run(&events, early, root)
+    .run(&events, &early, root)
 }
 
 /// Everything is to end, and how far that is.

@@ -31,6 +31,9 @@ const MOST_STREAMS: usize = 64;
 /// How long an event that was recorded in an idle context may take to be done.
 const SOON_NANOS: u64 = 60_000;
 
+/// The same of a context that has just been created: where nothing can be in flight yet, only the machine is busy.
+const SOON_AT_START_NANOS: u64 = 5_000_000;
+
 /// The thread's capture mode, exchanged until this is dropped: the guard's own calls concern no capture.
 pub struct Uncaptured {
     /// The mode to go back to, if it was exchanged.
@@ -61,7 +64,7 @@ pub struct Questions(Mutex<HashMap<u64, usize>>);
 impl Questions {
     /// Whether nothing at all is in flight in the context, which is current to this thread; `None` if it cannot be asked.
     /// The gate is closed, so no capture can begin in between.
-    pub fn whole_context_idle(&self, process: &Process, context: u32, entered: Nanos) -> Option<bool> {
+    pub fn whole_context_idle(&self, process: &Process, context: u32, entered: Nanos, at_start: bool) -> Option<bool> {
         let entry = process.tracker.context_entry(context)?;
         // A capture in another context is safe from a thread in relaxed mode, by the documentation; it is not tried.
         if process.tracker.contexts().any(|(_, context)| context.capturing()) || captures_may_go_unseen() {
@@ -84,14 +87,18 @@ impl Questions {
         if driver::ctx_record_event(handle as Handle, event)? != SUCCESS {
             return None;
         }
+        let patience = if at_start { SOON_AT_START_NANOS } else { SOON_NANOS };
         // An idle context has the event done within microseconds; a first "not ready" may only mean "not yet".
         loop {
+            // Before the question, so that the last one comes after the whole span, however late this thread is.
+            let waited = process.now().saturating_sub(asked);
             match driver::event_query(event)? {
                 SUCCESS => {
                     process.tracker.context_complete(context, asked.min(entered.saturating_sub(1)));
                     return Some(true);
                 }
-                driver::NOT_READY if process.now().saturating_sub(asked) < SOON_NANOS => std::hint::spin_loop(),
+                driver::NOT_READY if waited < SOON_NANOS => std::hint::spin_loop(),
+                driver::NOT_READY if waited < patience => std::thread::yield_now(),
                 driver::NOT_READY => return Some(false),
                 _ => return None,
             }

@@ -350,7 +350,7 @@ impl Loader {
             return false;
         }
         let Some(_current) = Current::make(handle) else { return false };
-        let idle = clear && self.idle(process, context, slot.thread(), occasion.entered);
+        let idle = clear && self.idle(process, context, slot.thread(), occasion.entered, at_start);
         // Read after the gate is closed: an unload in progress has removed its items, and the next one waits at the gate.
         let items = pending();
         let outcome = if idle {
@@ -392,8 +392,8 @@ impl Loader {
         outcome.interrupted && outcome.loaded + outcome.modules > 0
     }
 
-    fn idle(&self, process: &Process, context: u32, thread: u32, entered: Nanos) -> bool {
-        match self.questions.whole_context_idle(process, context, entered) {
+    fn idle(&self, process: &Process, context: u32, thread: u32, entered: Nanos, at_start: bool) -> bool {
+        match self.questions.whole_context_idle(process, context, entered, at_start) {
             Some(idle) => idle,
             // The tables were full: objects without a number are not tracked.
             None => process.tracker.overflowed() == 0 && idle::in_flight(process, context, thread, entered).is_empty(),
