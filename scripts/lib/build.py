@@ -38,6 +38,11 @@ def native(say):
     native_build.build(say)
 
 
+def native_for_tests(say):
+    fetch_cuda(say)
+    native_build.build(say, architectures=native_build.as_it_is(native_build.OF_THE_TESTS))
+
+
 def everyday(say):
     rust_build.everyday(say, under_way)
 
@@ -61,7 +66,7 @@ def check_library(say):
     say("target/release/liblazyguard.so", "checked", time.monotonic() - started)
 
 
-PARTS = {"native": (native, "the simulated driver and the test programs"),
+PARTS = {"native": (native, "the simulated driver and the test programs; with --tested alone, device code for one architecture"),
          "rust": (everyday, "target/debug/liblazyguard.so and lazyguard: the inner loop's"),
          "tested": (tested, "target/tested/liblazyguard.so as it ships and lazyguard, and all tests: what scripts/test runs"),
          "release": (released, "target/release/liblazyguard.so and lazyguard, as they ship")}
@@ -72,7 +77,9 @@ def main():
     parser = argparse.ArgumentParser(prog="scripts/build", description="Build into target/. Without an option: what the tests need, native and Rust.")
     for name, (_, what) in PARTS.items():
         parser.add_argument(f"--{name}", action="append_const", const=name, dest="parts", help=what)
-    run([PARTS[name][0] for name in parser.parse_args().parts or USUAL])
+    parts = parser.parse_args().parts or USUAL
+    of_tests = {"native": native_for_tests} if "tested" in parts and "release" not in parts else {}
+    run([of_tests.get(name, PARTS[name][0]) for name in parts])
 
 
 def run(sides):

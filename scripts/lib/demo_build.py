@@ -15,7 +15,7 @@ ON_A_CARD = ("runtime/lazy_pair",)
 def simulated(say):
     build.fetch_cuda(say, "--headers")
     build.under_way("compiling the simulated driver and lazy_pair with g++")
-    native_build.build(say, SIMULATED)
+    native_build.build(say, SIMULATED, native_build.as_it_is(native_build.OF_THE_TESTS))
 
 
 def on_a_card(architecture):

@@ -19,6 +19,8 @@ import time
 from tools import ROOT, TARGET, Failure, c_compiler, cxx
 
 STATE = TARGET / "native"
+# One architecture is enough to see that the device code compiles: nvcc takes most of the time of a build, and as much for each of them.
+OF_THE_TESTS = ("90",)
 TOOLS = TARGET / "tools" / "bin"
 
 
@@ -57,13 +59,22 @@ def configure(architectures=()):
     wanted = compilers()
     if not record.is_file() or record.read_text() != wanted:
         shutil.rmtree(STATE, ignore_errors=True)
-    made_for = STATE / "architectures"
     chosen = ";".join(architectures)
-    if not made_for.is_file() or made_for.read_text() != chosen:
+    if not made_for().is_file() or made_for().read_text() != chosen:
         choice = [f"-DARCHITECTURES={chosen}"] if chosen else ["-U", "ARCHITECTURES"]
         run([TOOLS / "cmake", "--preset", "default", f"-DCMAKE_MAKE_PROGRAM={TOOLS / 'ninja'}", *choice])
-        made_for.write_text(chosen)
+        made_for().write_text(chosen)
         record.write_text(wanted)
+
+
+def made_for():
+    """Says the architectures that machine code is made for, where they are not the usual ones of testapps/nvcc.cmake."""
+    return STATE / "architectures"
+
+
+def as_it_is(otherwise=()):
+    """The architectures of the build that is there."""
+    return tuple(filter(None, made_for().read_text().split(";"))) if made_for().is_file() else otherwise
 
 
 def build(say, targets=(), architectures=()):
@@ -82,7 +93,7 @@ def main():
     # The lock of scripts/build: two builds at a time would write the same files.
     with open(TARGET / ".build.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        build(lambda title, outcome, seconds: print(f"build: {title}: {outcome} ({seconds:.1f} s)", flush=True), sys.argv[1:])
+        build(lambda title, outcome, seconds: print(f"build: {title}: {outcome} ({seconds:.1f} s)", flush=True), sys.argv[1:], as_it_is())
 
 
 if __name__ == "__main__":

@@ -82,6 +82,16 @@ class TheNativeBuild(Folder):
                 self.assertEqual((len(commands), (state / "object").exists()), (times, kept))
                 self.write("native/object", "")
 
+    def test_the_tests_build_for_one_architecture_and_leave_what_is_there(self):
+        state = self.folder / "native"
+        with mock.patch.object(native_build, "STATE", state), mock.patch.object(native_build, "run", lambda _: state.mkdir(exist_ok=True)), \
+                mock.patch.object(native_build.subprocess, "run", return_value=mock.Mock(returncode=0)), \
+                mock.patch.object(native_build, "compilers", return_value="gcc 1"):
+            self.assertEqual((native_build.as_it_is(("90",)), native_build.as_it_is()), (("90",), ()))
+            for architectures in (("90",), ("80", "100"), ()):
+                native_build.configure(architectures)
+                self.assertEqual(native_build.as_it_is(("120",)), architectures)
+
     def test_a_failure_is_said_from_the_first_failed_step_on_and_without_the_others(self):
         output = "[0/1] Re-checking globbed directories...\n[1/3] Building a\nwarning of a\nFAILED: b.o\ng++ b\nb.cpp:1: error: no\n[2/3] Building c\nninja: build stopped\n"
         self.assertEqual(native_build.reason(output), "FAILED: b.o\ng++ b\nb.cpp:1: error: no\nninja: build stopped")
