@@ -179,6 +179,7 @@ mod tests {
         assert_eq!((large.is_danger(), account().danger), (false, None));
         let signs = ["cuStreamWaitValue32_v2", "cuLaunchCooperativeKernel"].map(call);
         assert_eq!(signs.map(|sign| large.shows_danger(sign, 7)), [true, false]);
+        assert!(large.is_danger());
         large.registers(150, 0xb);
         assert_eq!(account().danger, Some(DangerSeen { call: signs[0].into(), at: 7, unregistered: 399 }));
         large.brought(Duration::from_nanos(5));

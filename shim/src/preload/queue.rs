@@ -207,6 +207,7 @@ impl Queue {
 mod tests {
     use super::*;
     use lazyguard_core::api::EntryPoint;
+    use lazyguard_core::preload::Nudge;
 
     #[test]
     fn the_rest_of_a_library_is_pending_and_has_its_turn_after_the_start() {
@@ -305,9 +306,21 @@ mod tests {
         );
         assert_eq!([1, 2, 3].map(|context| queue.has_releases(context)), [true, true, false]);
         assert_eq!([queue.next_release(1), queue.next_release(1), queue.next_release(1)], [Some(one), Some(two), None]);
+        [true, false, true].into_iter().for_each(|succeeded| queue.released(succeeded));
+        let counts = queue.summary(Policy::Auto);
+        assert_eq!((counts.releases_put_off, counts.releases_made, counts.releases_refused), (3, 2, 1));
         assert_eq!((queue.waits(one), queue.waits(other)), (false, true));
         queue.context_gone(2);
         assert_eq!((queue.pending_count(), queue.waits(other), skipped(&queue)), (0, false, vec![]));
+    }
+
+    #[test]
+    fn the_summary_has_the_policy_the_answers_and_the_notes() {
+        let answer = NudgeAnswer { object: "app".to_owned(), fat_binaries: 2, answer: Nudge::RegisterNow };
+        let queue = Queue { runtimes: vec![answer.clone()], notes: vec!["a note".to_owned()], ..Queue::default() };
+        let summary = queue.summary(Policy::Modules);
+        assert_eq!((summary.policy.as_str(), summary.runtimes), ("modules", vec![answer]));
+        assert_eq!(summary.notes, ["a note"]);
     }
 
     #[test]

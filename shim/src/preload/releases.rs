@@ -66,8 +66,8 @@ impl Release {
 
     /// Whether it is of what another one releases already.
     pub fn repeats(self, other: Self) -> bool {
-        let is_memory = |release: Self| !matches!(release.what, What::Module | What::Library);
-        self.of == other.of && is_memory(self) == is_memory(other)
+        let is_code = |release: Self| matches!(release.what, What::Module | What::Library);
+        self.of == other.of && is_code(self) == is_code(other)
     }
 
     /// Whether the driver will carry it out, and waits for this context, which is current, and no other one.
