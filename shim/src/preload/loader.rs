@@ -203,6 +203,9 @@ impl Loader {
         match of_large(&process.settings, self.large.is_danger()) {
             OfLarge::Nothing => {}
             OfLarge::Module => self.concerns_every_context(process, Item::Bare(library)),
+            OfLarge::Kernels if process.driver_version < LISTS_SINCE => {
+                self.concerns_every_context(process, Item::Bare(library));
+            }
             OfLarge::Kernels => self.concerns_every_context(process, Item::Library(library)),
         }
     }
