@@ -1,5 +1,5 @@
 // Shows by its first argument that work may wait behind other work from then on, while nothing is in flight: communicator,
-// communicators, wait, batch, cooperative, launch_ex, or nothing. Then as persistent_two_libraries.
+// communicators, wait, batch, cooperative, launch_ex, elsewhere (in another context), or nothing. Then as persistent_two_libraries.
 //
 // bare:    hangs in the one-time kernel's cuLaunchKernel (its module cannot enter the context)
 // guarded: completes, prints "one-time kernel wrote 42"
@@ -51,6 +51,20 @@ void launch_cooperative(CUfunction function, CUstream stream, bool by_attribute)
   CK(cuLaunchKernelEx(&config, function, nullptr, nullptr));
 }
 
+// The word is 0.
+void wait_in_another_context(CUdeviceptr word) {
+  CUcontext own, other;
+  CUdevice device;
+  CUstream stream;
+  CK(cuCtxGetCurrent(&own));
+  CK(cuCtxGetDevice(&device));
+  CK(cuCtxCreate(&other, nullptr, 0, device));
+  CK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+  CK(cuStreamWaitValue32(stream, word, 0, CU_STREAM_WAIT_VALUE_EQ));
+  CK(cuStreamSynchronize(stream));
+  CK(cuCtxSetCurrent(own));
+}
+
 }  // namespace
 
 int main(int, char** arguments) {
@@ -76,6 +90,14 @@ int main(int, char** arguments) {
     CK(cuModuleLoadData(&module, code.data()));
     CK(cuModuleGetFunction(&nothing, module, "nothing"));
     launch_cooperative(nothing, persistent, sign == "launch_ex");
+  }
+  if (sign == "elsewhere") {
+    // The primary context has everything that the persistent kernel needs, so that its launch loads nothing.
+    *stop = 1;
+    twin::launch(persistent_kernel, "persistent_kernel", 1, 1, persistent, words.device);
+    twin::cudaStreamSynchronize(persistent);
+    *stop = 0;
+    wait_in_another_context(words.device);
   }
   twin::cudaStreamSynchronize(persistent);
 

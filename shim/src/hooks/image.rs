@@ -130,13 +130,16 @@ pub(super) fn place(code: Handle, count: u32, options: Handle, values: Handle) -
     is_a_runtimes(code, count, options, values).then(|| libraries::place_of(code as u64))?
 }
 
-/// Whether a library is loaded as CUDA's runtimes do it: with no other option than that the image is preserved.
+/// Whether a library is loaded as CUDA's runtimes do it: by a reference to a fat binary, with no other option than that the image is preserved.
 pub(super) fn is_a_runtimes(code: Handle, count: u32, options: Handle, values: Handle) -> bool {
     if code.is_null() || count > 1 || count == 1 && (options.is_null() || values.is_null()) {
         return false;
     }
+    // SAFETY: the program gives this to the driver as an image. It is read up to the first byte that is none of a reference's.
+    let byte = |n: usize| unsafe { code.cast::<u8>().add(n).read() };
+    let is_reference = REFERENCE.to_le_bytes().into_iter().enumerate().all(|(n, expected)| byte(n) == expected);
     // SAFETY: the program gives the driver so many options.
-    count == 0 || unsafe { options.cast::<i32>().read_unaligned() } == driver::BINARY_IS_PRESERVED
+    is_reference && (count == 0 || unsafe { options.cast::<i32>().read_unaligned() } == driver::BINARY_IS_PRESERVED)
 }
 
 /// The kind, as records have it; 0 for none that is known.
@@ -259,6 +262,27 @@ mod tests {
         elf[..5].copy_from_slice(b"\x7fELF\x02");
         assert_eq!(kind_of(&elf), image::MACHINE_CODE);
         assert_eq!(kind_of(b"\x7fELK\x02"), 0);
+    }
+
+    #[test]
+    fn a_runtime_gives_a_reference_and_no_option_but_one() {
+        let runtimes =
+            |image: &[u8], count| is_a_runtimes(image.as_ptr().cast_mut().cast(), count, null_mut(), null_mut());
+        let reference = REFERENCE.to_le_bytes();
+        assert_eq!([0, 1, 2].map(|count| runtimes(&reference, count)), [true, false, false]);
+        assert!(!runtimes(&FAT_BINARY.to_le_bytes(), 0) && !runtimes(b"//", 0));
+        let (mut option, mut value) = (driver::BINARY_IS_PRESERVED, 1u64);
+        let with = |option: &mut i32, value: &mut u64| {
+            is_a_runtimes(
+                reference.as_ptr().cast_mut().cast(),
+                1,
+                std::ptr::from_mut(option).cast(),
+                std::ptr::from_mut(value).cast(),
+            )
+        };
+        assert!(with(&mut option, &mut value));
+        option += 1;
+        assert!(!with(&mut option, &mut value));
     }
 
     #[test]

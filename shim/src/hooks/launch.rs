@@ -257,6 +257,7 @@ pub(super) fn multi_device(entry: Entry, list: Handle, count: u32, real: impl Fn
     observe(
         entry,
         |call| {
+            call.shows_danger();
             each(call, &|one| {
                 if let Some(stream) = one.about.stream_entry {
                     let op = one.operation();

@@ -113,8 +113,9 @@ impl Large {
             return false;
         }
         let mut known = lock(&self.known);
+        // One that registers everything has done so at its start; for a driver before 12.0 as modules.
         let missing = |one: &Instance| one.fat_binaries.saturating_sub(one.registered);
-        let unregistered = known.instances.iter().map(missing).sum();
+        let unregistered = known.instances.iter().filter(|one| !one.registers).map(missing).sum();
         known.danger = Some(DangerSeen { call: entry_point.into(), at, unregistered });
         true
     }
@@ -175,6 +176,7 @@ mod tests {
         let large = Large::default();
         let account = || large.account(PreloadSummary::default());
         large.add(100..200, 400, false);
+        large.add(300..400, 50, true);
         large.registers(150, 0xa);
         assert_eq!((large.is_danger(), account().danger), (false, None));
         let signs = ["cuStreamWaitValue32_v2", "cuLaunchCooperativeKernel"].map(call);

@@ -68,8 +68,10 @@ pub struct Loader {
     pub large: Large,
     queue: Mutex<Queue>,
     pending: AtomicUsize,
-    /// Not tried again before this moment: the pace is not met before it, or the context was busy a moment ago.
+    /// The pace is not met before this moment.
     not_before: AtomicU64,
+    /// Nothing is tried before this moment: the context was busy a moment ago.
+    busy_until: AtomicU64,
     busy: AtomicBool,
     driver_eager: AtomicBool,
     questions: Questions,
@@ -201,6 +203,9 @@ impl Loader {
         match of_large(&process.settings, self.large.is_danger()) {
             OfLarge::Nothing => {}
             OfLarge::Module => self.concerns_every_context(process, Item::Bare(library)),
+            OfLarge::Kernels if process.driver_version < LISTS_SINCE => {
+                self.concerns_every_context(process, Item::Bare(library));
+            }
             OfLarge::Kernels => self.concerns_every_context(process, Item::Library(library)),
         }
     }
@@ -308,8 +313,7 @@ impl Loader {
         if !self.has_pending() || context == 0 {
             return;
         }
-        let early = !at_start && process.now() < self.not_before.load(Ordering::Relaxed);
-        if early && !self.releases_are_due(process, context) {
+        if !at_start && self.is_early(process, context) && !self.releases_are_due(process, context) {
             return;
         }
         // Twice: another thread's work may have ended in the first turn, in which that thread finds the loader busy.
@@ -325,6 +329,14 @@ impl Loader {
                 return;
             }
         }
+    }
+
+    /// Whether the context was busy a moment ago, or what waits for it is out of pace.
+    fn is_early(&self, process: &Process, context: u32) -> bool {
+        let now = process.now();
+        let knows_no_pace = || is_blanket(&process.settings, self.large.is_danger()) || self.queue().has_bare(context);
+        now < self.busy_until.load(Ordering::Relaxed)
+            || now < self.not_before.load(Ordering::Relaxed) && !knows_no_pace()
     }
 
     /// Whether a release waits for the context, in which nothing is in flight as far as the guard knows. The program may make no
@@ -360,7 +372,7 @@ impl Loader {
         } else {
             self.queue().met_work(context, &items);
             let took = process.now() - entered;
-            self.not_before.store(process.now() + WHILE_BUSY_NANOS.max(BACK_OFF * took), Ordering::Relaxed);
+            self.busy_until.store(process.now() + WHILE_BUSY_NANOS.max(BACK_OFF * took), Ordering::Relaxed);
             Outcome::default()
         };
         drop(closed);

@@ -90,6 +90,11 @@ impl Queue {
         here
     }
 
+    /// Whether a module without its kernels waits for a context.
+    pub fn has_bare(&self, context: u32) -> bool {
+        self.pending.iter().any(|(c, item)| *c == context && matches!(item, Item::Bare(_)))
+    }
+
     /// Something is to be loaded into a context.
     pub fn add(&mut self, context: u32, item: Item) {
         if context != 0 && !self.pending.contains(&(context, item)) {
@@ -220,6 +225,7 @@ mod tests {
         assert_eq!(queue.pending_for(1, 0), [Item::Library(0xb)]);
         assert_eq!(queue.pending_for(1, Nanos::MAX), [Item::Rest(0xa), Item::Library(0xb)]);
         queue.add(1, Item::Bare(0xa));
+        assert_eq!([1, 2].map(|context| queue.has_bare(context)), [true, false]);
         assert_eq!(queue.pending_for(1, 0), [Item::Bare(0xa), Item::Library(0xb)], "a module first");
         queue.owner_goes(0xa);
         assert_eq!(

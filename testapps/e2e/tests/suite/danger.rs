@@ -3,13 +3,14 @@
 use lazyguard_e2e::{app, Folder, Outcome, Run, Work};
 
 /// How a program shows that work may wait behind other work, and the call by which it does.
-const SIGNS: [(&str, &str); 6] = [
+const SIGNS: [(&str, &str); 7] = [
     ("communicator", "ncclCommInitRank"),
     ("communicators", "ncclCommInitAll"),
     ("wait", "cuStreamWaitValue32_v2"),
     ("batch", "cuStreamBatchMemOp_v2"),
     ("cooperative", "cuLaunchCooperativeKernel"),
     ("launch_ex", "cuLaunchKernelEx"),
+    ("elsewhere", "cuStreamWaitValue32_v2"),
 ];
 
 /// Every instance is large.

@@ -115,6 +115,15 @@ def ctrl_c_before_the_program_is_there_ends_it(term, before, folder):
     assert term.status() == "130", term.screen
 
 
+def a_stop_that_ends_before_the_program_is_there_does_not_stop_it(term, before, folder):
+    # As above.
+    os.chmod(program(folder, "env", "#!/bin/bash\nsleep 2\n"), 0o755)
+    term.runs(f"(trap '' PIPE; PATH={folder}:$PATH; exec {before} sh -c 'sleep 2; echo $((41 + 1))-ended') &")
+    time.sleep(1)
+    term.runs("kill -TSTP $!; sleep 0.3; kill -CONT $!")
+    term.expect("42-ended")
+
+
 def ctrl_z_stops_the_job_and_fg_continues_it(term, before, folder):
     text = "import sys\nprint('ready', flush=True)\nfor line in sys.stdin: print('got', line, end='', flush=True)\n"
     term.runs(f"{before} python3 {program(folder, 'reads.py', text)}")

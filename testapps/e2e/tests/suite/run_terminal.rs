@@ -30,6 +30,7 @@ played! {
     ctrl_c_reaches_the_program_once
     ctrl_c_ends_a_program_and_the_script_around_it
     ctrl_c_before_the_program_is_there_ends_it
+    a_stop_that_ends_before_the_program_is_there_does_not_stop_it
     ctrl_z_stops_the_job_and_fg_continues_it
     a_pipeline_keeps_the_terminal
     a_program_reads_the_terminal_at_once
