@@ -48,8 +48,9 @@ struct Known {
 #[derive(Default)]
 pub struct Large {
     known: Mutex<Known>,
-    /// Whether there is an instance.
+    /// Whether there is an instance, and one that registers everything.
     is_any: AtomicBool,
+    registers_any: AtomicBool,
     /// Whether the program has shown danger.
     is_danger: AtomicBool,
     modules: AtomicU64,
@@ -61,6 +62,12 @@ impl Large {
     pub fn add(&self, object: Range<u64>, fat_binaries: u64, registers: bool) {
         lock(&self.known).instances.push(Instance { object, fat_binaries, registers, registered: 0 });
         self.is_any.store(true, Ordering::Relaxed);
+        self.registers_any.fetch_or(registers, Ordering::Relaxed);
+    }
+
+    /// Whether there is an instance that registers everything.
+    pub fn registers_any(&self) -> bool {
+        self.registers_any.load(Ordering::Relaxed)
     }
 
     /// A runtime has loaded a library; its call came from `caller`. Whether it is of an instance that registers everything: of those the
@@ -151,8 +158,10 @@ mod tests {
     fn a_library_belongs_to_the_instance_whose_code_has_loaded_it() {
         let large = Large::default();
         assert!(!large.registers(150, 0xa), "there is no instance");
-        large.add(100..200, 400, true);
         large.add(300..400, 50, false);
+        assert!(!large.registers_any());
+        large.add(100..200, 400, true);
+        assert!(large.registers_any());
         assert_eq!(
             [99, 100, 199, 200, 350].map(|caller| large.registers(caller, caller)),
             [false, true, true, false, false]

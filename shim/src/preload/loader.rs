@@ -334,7 +334,8 @@ impl Loader {
     /// Whether the context was busy a moment ago, or what waits for it is out of pace.
     fn is_early(&self, process: &Process, context: u32) -> bool {
         let now = process.now();
-        let knows_no_pace = || is_blanket(&process.settings, self.large.is_danger()) || self.queue().has_bare(context);
+        let has_bare = || self.large.registers_any() && self.queue().has_bare(context);
+        let knows_no_pace = || is_blanket(&process.settings, self.large.is_danger()) || has_bare();
         now < self.busy_until.load(Ordering::Relaxed)
             || now < self.not_before.load(Ordering::Relaxed) && !knows_no_pace()
     }
