@@ -34,15 +34,18 @@ fn without_preloading<'w>(work: &'w Work, app: &App, hang_after: &str) -> Run<'w
 /// Waits until the program has made no driver call for a while, and kills it.
 fn killed_at_standstill(work: &Work, app: &App) -> Outcome {
     const STANDSTILL: Duration = Duration::from_millis(800);
+    // Not by the clock alone: after a pause of the whole machine the guard has to have come to its heartbeat again.
+    const TURNS: u32 = 80;
     let log = work.path().join("calls");
     let mut running = without_preloading(work, app, "60s").set("LGSIM_CALL_LOG", &log).start();
-    let (mut since, mut length) = (Instant::now(), 0);
+    let (mut since, mut turns, mut length) = (Instant::now(), 0, 0);
     running.until("the standstill", lazyguard_e2e::PATIENCE, |_| {
         let now = fs::metadata(&log).map_or(0, |metadata| metadata.len());
         if now != length {
-            (since, length) = (Instant::now(), now);
+            (since, turns, length) = (Instant::now(), 0, now);
         }
-        (length > 0 && since.elapsed() >= STANDSTILL).then_some(())
+        turns += 1;
+        (length > 0 && since.elapsed() >= STANDSTILL && turns >= TURNS).then_some(())
     });
     assert!(!running.out().join("hang.json").exists(), "it was reported, and the threshold was not past");
     running.stop()
