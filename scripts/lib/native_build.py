@@ -60,7 +60,7 @@ def configure(architectures=()):
     if not record.is_file() or record.read_text() != wanted:
         shutil.rmtree(STATE, ignore_errors=True)
     chosen = ";".join(architectures)
-    if not made_for().is_file() or made_for().read_text() != chosen:
+    if as_it_is(otherwise=None) != tuple(architectures):
         choice = [f"-DARCHITECTURES={chosen}"] if chosen else ["-U", "ARCHITECTURES"]
         run([TOOLS / "cmake", "--preset", "default", f"-DCMAKE_MAKE_PROGRAM={TOOLS / 'ninja'}", *choice])
         made_for().write_text(chosen)

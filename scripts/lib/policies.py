@@ -8,7 +8,6 @@ Must not: judge a figure: the table is there to choose a default by. What is jud
 
 import random
 import statistics
-import sys
 from collections import namedtuple
 from concurrent.futures import ThreadPoolExecutor
 
@@ -36,10 +35,6 @@ def environment(mode):
     return guard.guarded(PRELOAD=mode)
 
 
-def sources():
-    return {**frameworks.programs(frameworks.SOURCES), **frameworks.programs(ranks.SOURCES)}
-
-
 def start(mode):
     """One start: its seconds, device memory and results."""
     data, outcome = checks.torch_run(environment(mode))
@@ -51,7 +46,7 @@ def start(mode):
 def training(mode):
     """Seconds of one job, from the start of its processes to their end."""
     with Scratch() as scratch:
-        outcome = scratch.run(ranks.job(sources()[JOB].path), environment(mode), LIMIT_S)
+        outcome = scratch.run(ranks.job(ranks.sources()[JOB].path), environment(mode), LIMIT_S)
     if outcome.code != 0:
         raise ValueError(f"{JOB} under {mode}: {describe(outcome)}")
     return outcome.seconds
@@ -69,10 +64,9 @@ def in_rounds(measure, rounds, told):
 
 def end(program, policy):
     """How the program ends."""
-    command = ranks.job(program.path) if program.blame else [sys.executable, program.path]
     with Scratch() as scratch:
         own = frameworks.with_own_caches({**guard.clean_environment(), "LAZYGUARD_PRELOAD": policy}, scratch)
-        seen = frameworks.under_run(command, program.hang_after, scratch.path / "run", own, scratch)
+        seen = frameworks.under_run(ranks.command_of(program), program.hang_after, scratch.path / "run", own, scratch)
     codes = ranks.codes_of(seen.report)
     return frameworks.of_text(seen.outcome) + (f" {' '.join(codes)}" if codes else "")
 
@@ -89,11 +83,8 @@ def beside(values, bare, form):
 
 def check(progress, wanted, cards):
     """The rows and data."""
-    programs = sources()
-    unknown = [name for name in (*HANGING, JOB) if name not in programs]
-    if unknown:
-        raise ValueError(f"{', '.join(unknown)}: not in testapps/frameworks")
-    chosen = [programs[name] for name in HANGING if not wanted or name in wanted]
+    *hanging, _ = frameworks.chosen_of(ranks.sources(), (*HANGING, JOB))
+    chosen = [program for program in hanging if not wanted or program.path.stem in wanted]
     chosen = [program for program in chosen if cards >= ranks.RANKS or not program.blame]
     starts = in_rounds(start, ROUNDS, lambda told: progress(f"PyTorch, {told}"))
     jobs = in_rounds(training, ROUNDS_OF_RANKS, lambda told: progress(f"{JOB}, {told}")) if cards >= ranks.RANKS else None

@@ -9,7 +9,6 @@ Must not: call it a success that a program ended which does not hang bare, or th
 import random
 import shutil
 import statistics
-import sys
 from collections import namedtuple
 from concurrent.futures import ThreadPoolExecutor
 
@@ -92,8 +91,7 @@ def judged(program, bare, eager, seen):
 
 
 def check_one(program):
-    # A job of ranks states which one is to blame.
-    command = (lambda: ranks.job(program.path)) if program.blame else (lambda: [sys.executable, program.path])
+    command = lambda: ranks.command_of(program)
     limits = LIMITS_OF_RANKS_S if program.blame else LIMITS_S
     # Both hang, most of them, and wait.
     with ThreadPoolExecutor() as both:
@@ -165,8 +163,7 @@ def figure_row(what, key, form, found):
 
 def programs():
     """Those of one GPU and those of two ranks, by name."""
-    both = {**frameworks.programs(frameworks.SOURCES), **frameworks.programs(ranks.SOURCES)}
-    return {name: program for name, program in both.items() if program.completes_with_profile}
+    return {name: program for name, program in ranks.sources().items() if program.completes_with_profile}
 
 
 def check(progress, wanted, cards):

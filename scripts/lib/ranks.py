@@ -41,6 +41,16 @@ def job(path):
     return ["sh", "-c", f"export WORLD_SIZE={RANKS} MASTER_ADDR=127.0.0.1 MASTER_PORT={free_port()} NCCL_NVLS_ENABLE=0; {start}; {wait}"]
 
 
+def sources():
+    """The programs of one GPU and those of two ranks, by name."""
+    return {**frameworks.programs(frameworks.SOURCES), **frameworks.programs(SOURCES)}
+
+
+def command_of(program):
+    """A job, or the program alone: a job of ranks states which one is to blame."""
+    return job(program.path) if program.blame else [sys.executable, program.path]
+
+
 def without_names(sentence):
     """Which communicators PyTorch names, and how, differs by its release."""
     return re.sub(r'(communicator \d+) "[^"]*"', r"\1", sentence)

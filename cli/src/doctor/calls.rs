@@ -6,7 +6,8 @@ use super::closure::Closure;
 use super::driver::Driver;
 use super::finding::{About, Findings};
 use crate::elf::{is_followed, Elf};
-use lazyguard_core::settings::{AtDanger, Policy, Settings};
+use lazyguard_core::preload::{nudge, Nudge, RuntimeInstance};
+use lazyguard_core::settings::{AtDanger, Settings};
 
 /// Examines every file of the closure.
 pub(super) fn look(closure: &Closure, driver: Option<&Driver>, settings: &Settings, found: &mut Findings) {
@@ -164,7 +165,6 @@ fn data_and_weak_references(file: &Elf, found: &mut Findings) {
 /// Files that hold device code, and whether that is registered at start.
 fn device_code(closure: &Closure, settings: &Settings, found: &mut Findings) {
     let most = settings.nudge_fat_binaries;
-    let registers_small = matches!(settings.preload, Policy::Auto | Policy::Modules);
     for file in closure.files.iter().filter(|file| file.has_device_code) {
         let (name, count) = (file.name(), file.fat_binaries);
         let binaries = if count == 1 { "fat binary" } else { "fat binaries" };
@@ -177,34 +177,34 @@ fn device_code(closure: &Closure, settings: &Settings, found: &mut Findings) {
                 About::Program,
                 format!("{name} holds device code that no CUDA runtime registers; it loads it itself"),
             );
-        } else if settings.preload == Policy::Eager || registers_small && count <= most {
-            found.ok(
-                About::Program,
-                format!("{name} holds {count} {binaries}, with {runtime}: all are registered at start (LAZYGUARD_NUDGE is {most})"),
-            );
-        } else if settings.preload == Policy::Modules || settings.at_danger != AtDanger::Off {
-            let what = match settings.at_danger {
-                AtDanger::Off => "of each the module is loaded, without its kernels",
-                AtDanger::Modules => "of each the module is loaded when the program shows danger",
-                AtDanger::Eager => "their kernels are loaded when the program shows danger",
-            };
-            found.ok(
-                About::Program,
-                format!("{name} holds {count} {binaries}, with {runtime}: all are registered at start, and {what}"),
-            );
-        } else {
-            let why = match settings.preload {
-                Policy::Auto => format!("more than LAZYGUARD_NUDGE ({most})"),
-                _ => "and LAZYGUARD_PRELOAD is not auto".to_owned(),
-            };
-            found.note(
-                About::Program,
-                format!(
-                    "{name} holds {count} {binaries}, with {runtime}, {why}: kernels of a translation unit that is first used \
-                     under a persistent kernel are not preloaded"
-                ),
-                format!("LAZYGUARD_PRELOAD=auto and LAZYGUARD_NUDGE={count}, if that happens; the first start then takes longer"),
-            );
+            continue;
         }
+        let holds = format!("{name} holds {count} {binaries}, with {runtime}");
+        let why = match nudge(settings, &RuntimeInstance { fat_binaries: count, driver_eager: false }) {
+            Nudge::RegisterNow => {
+                found.ok(About::Program, format!("{holds}: all are registered at start (LAZYGUARD_NUDGE is {most})"));
+                continue;
+            }
+            Nudge::RegisterModules => {
+                let what = match settings.at_danger {
+                    AtDanger::Off => "of each the module is loaded, without its kernels",
+                    AtDanger::Modules => "of each the module is loaded when the program shows danger",
+                    AtDanger::Eager => "their kernels are loaded when the program shows danger",
+                };
+                found.ok(About::Program, format!("{holds}: all are registered at start, and {what}"));
+                continue;
+            }
+            Nudge::TooMany => format!("more than LAZYGUARD_NUDGE ({most})"),
+            Nudge::PolicyLeavesAlone | Nudge::NothingFound | Nudge::AlreadyEager => {
+                "and LAZYGUARD_PRELOAD is not auto".to_owned()
+            }
+        };
+        found.note(
+            About::Program,
+            format!(
+                "{holds}, {why}: kernels of a translation unit that is first used under a persistent kernel are not preloaded"
+            ),
+            format!("LAZYGUARD_PRELOAD=auto and LAZYGUARD_NUDGE={count}, if that happens; the first start then takes longer"),
+        );
     }
 }

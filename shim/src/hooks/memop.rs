@@ -152,10 +152,8 @@ pub(super) fn batch(entry: Entry, stream: Handle, count: u32, list: Handle, real
             let mut first = true;
             for MemoryOperation { waits, wide, address, value, flags } in operations(count, list) {
                 one_of(call, &mut first, wide, waits, flags, address, value);
-                if waits {
-                    call.shows_danger();
-                }
                 submitted.push(if waits {
+                    call.shows_danger();
                     Submitted::Wait(ValueWait { at: call.entered, address, value, flags, wide })
                 } else {
                     let write = ValueWrite { at: call.entered, address, value, stream: call.about.stream, wide };

@@ -6,7 +6,7 @@
 //! behind other work from now on (`auto,danger=modules`): a communicator is created, a stream waits for a value, a grid is launched
 //! whose blocks wait for one another. That moment stands in the account in any case, with what was not registered then.
 //!
-//! A library is told by who loads it: the code of the instance has called `cuLibraryLoadData`, as a runtime does.
+//! The guard knows the libraries of an instance by the caller: the object in which the instance is calls `cuLibraryLoadData` for each.
 //!
 //! Must not: cost anything where no instance is large.
 

@@ -202,11 +202,10 @@ impl Loader {
     fn load_of_large(&self, process: &Process, library: u64) {
         match of_large(&process.settings, self.large.is_danger()) {
             OfLarge::Nothing => {}
-            OfLarge::Module => self.concerns_every_context(process, Item::Bare(library)),
-            OfLarge::Kernels if process.driver_version < LISTS_SINCE => {
-                self.concerns_every_context(process, Item::Bare(library));
+            OfLarge::Kernels if process.driver_version >= LISTS_SINCE => {
+                self.concerns_every_context(process, Item::Library(library));
             }
-            OfLarge::Kernels => self.concerns_every_context(process, Item::Library(library)),
+            OfLarge::Module | OfLarge::Kernels => self.concerns_every_context(process, Item::Bare(library)),
         }
     }
 
@@ -335,7 +334,7 @@ impl Loader {
     fn is_early(&self, process: &Process, context: u32) -> bool {
         let now = process.now();
         let has_bare = || self.large.registers_any() && self.queue().has_bare(context);
-        let knows_no_pace = || is_blanket(&process.settings, self.large.is_danger()) || has_bare();
+        let knows_no_pace = || self.is_blanket(process) || has_bare();
         now < self.busy_until.load(Ordering::Relaxed)
             || now < self.not_before.load(Ordering::Relaxed) && !knows_no_pace()
     }
@@ -417,29 +416,37 @@ impl Loader {
         let mut outcome = Outcome::default();
         let begun = Instant::now();
         let must_open = || closed.breached() || begun.elapsed() > AT_A_TIME;
-        let is_blanket = is_blanket(&process.settings, self.large.is_danger());
+        let is_blanket = self.is_blanket(process);
+        // The pace is met, or the gate has to be opened.
+        let turn_is_over = |late: &Spent| {
+            let out_of_pace = !at_start && !is_blanket && !within_pace(&process.settings, process.now(), late);
+            out_of_pace || must_open()
+        };
+        let budget = |spent: &Spent| if is_blanket { Ok(()) } else { within_budget(&process.settings, spent) };
         for item in items {
             if outcome.interrupted {
                 break;
             }
-            let is_blanket = is_blanket || matches!(item, Item::Bare(_));
-            // The pace is met, or the gate has to be opened.
-            let turn_is_over = |late: &Spent| {
-                let out_of_pace = !at_start && !is_blanket && !within_pace(&process.settings, process.now(), late);
-                out_of_pace || must_open()
-            };
-            let budget = |spent: &Spent| if is_blanket { Ok(()) } else { within_budget(&process.settings, spent) };
+            if let Item::Bare(_) = item {
+                // No budget and no pace holds it back, and it takes nothing of what kernels may take.
+                outcome.interrupted = must_open();
+                if !outcome.interrupted {
+                    if let Err(reason) = self.content(process, context, *item, &mut outcome) {
+                        self.skip(reason, 1);
+                    }
+                    self.done(context, *item);
+                }
+                continue;
+            }
             let before = free_memory();
             let since = Instant::now();
             let mut spent = self.queue().spent(context);
-            if matches!(item, Item::Ahead(..) | Item::AheadLibrary(_) | Item::Bare(_)) {
+            if matches!(item, Item::Ahead(..) | Item::AheadLibrary(_)) {
                 // The module or library is loaded before its functions can be asked for.
                 let late = self.queue().late;
                 if turn_is_over(&late) {
                     outcome.interrupted = true;
-                    if !is_blanket {
-                        self.wait_for_the_pace(process, late.nanos);
-                    }
+                    self.wait_for_the_pace(process, late.nanos);
                     break;
                 }
                 if let Err(reason) = budget(&spent) {
@@ -456,11 +463,6 @@ impl Loader {
                     continue;
                 }
             };
-            if let Item::Bare(_) = item {
-                // It takes nothing of what kernels may take.
-                self.done(context, *item);
-                continue;
-            }
             let (nanos_before, late_before) = (spent.nanos, self.queue().late);
             let mut late = late_before;
             let took = || since.elapsed().as_nanos() as u64;
@@ -495,10 +497,10 @@ impl Loader {
                 late.nanos = late_before.nanos + took();
                 self.queue().late = late;
             }
-            if !outcome.interrupted {
-                self.done(context, *item);
-            } else if !is_blanket {
+            if outcome.interrupted {
                 self.wait_for_the_pace(process, late.nanos);
+            } else {
+                self.done(context, *item);
             }
         }
         outcome
@@ -546,8 +548,15 @@ impl Loader {
 
     /// Leaves the rest until so much more may have been spent that it is worth to close the gate.
     fn wait_for_the_pace(&self, process: &Process, spent: Nanos) {
-        let again = pace_reaches(&process.settings, spent + WORTH_NANOS);
-        self.not_before.store(again.unwrap_or(u64::MAX), Ordering::Relaxed);
+        if !self.is_blanket(process) {
+            let again = pace_reaches(&process.settings, spent + WORTH_NANOS);
+            self.not_before.store(again.unwrap_or(u64::MAX), Ordering::Relaxed);
+        }
+    }
+
+    /// Whether everything is loaded, without a budget and a pace.
+    fn is_blanket(&self, process: &Process) -> bool {
+        is_blanket(&process.settings, self.large.is_danger())
     }
 
     fn done(&self, context: u32, item: Item) {

@@ -38,7 +38,7 @@ use crate::runtime::thread;
 use lazyguard_core::diagnose::{Confidence, Status, ASKS_NO_MORE_NANOS};
 use lazyguard_core::report::HangReport;
 use lazyguard_core::settings::OnHang;
-use lazyguard_core::state::ThreadSlot;
+use lazyguard_core::state::{PublishedCall, ThreadSlot};
 use lazyguard_core::sync::lock;
 use lazyguard_core::trace::Keep;
 use lazyguard_core::Nanos;
@@ -175,7 +175,7 @@ impl Watch {
         // `still_inside` reads a file, so it is called once.
         let waits = self.is_known(&waiting) || self.is_past(&waiting, now) && still_inside(&call);
         // A query that belongs to a poll is none by itself.
-        let asks = Keep::of(call.entry_point.class()) == Keep::Folded && slot.asking().is_some();
+        let asks = is_query(&call) && slot.asking().is_some();
         (waits && !asks).then_some(waiting)
     }
 
@@ -184,7 +184,7 @@ impl Watch {
         let waiting = (slot.thread(), first);
         // The thread is in the next query, or was in one a moment ago.
         let asks = || match slot.published() {
-            Some(call) => Keep::of(call.entry_point.class()) == Keep::Folded && still_inside(&call),
+            Some(call) => is_query(&call) && still_inside(&call),
             None => self.awake(last, now) <= self.threshold.max(ASKS_NO_MORE_NANOS),
         };
         ((self.is_known(&waiting) || self.is_past(&waiting, now)) && asks()).then_some(waiting)
@@ -403,6 +403,10 @@ impl Watch {
         *lock(&self.guard.reports.open) = None;
         self.look_at = self.guard.now() + self.threshold;
     }
+}
+
+fn is_query(call: &PublishedCall) -> bool {
+    Keep::of(call.entry_point.class()) == Keep::Folded
 }
 
 /// At an orderly exit: a reported standstill whose calls have returned is over.
