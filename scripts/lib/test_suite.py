@@ -10,8 +10,11 @@ lane the second runs steps that wait too, and those give way to nothing.
 
 `quick` runs the steps that a change needs first, with the everyday build.
 
-Must not: hang (each step has a time limit and is killed with everything it started), or count a
-step as passed that printed no summary.
+What failed while the machine stood still (standstills.py) is made again, alone, and the suite says so:
+a single test where that can be told, else the step.
+
+Must not: hang (each step has a time limit and is killed with everything it started), count a step
+as passed that printed no summary, or repeat what failed while the machine got on.
 """
 
 import os
@@ -23,19 +26,29 @@ import time
 from collections import namedtuple
 from concurrent.futures import ThreadPoolExecutor
 
+import nextest
 import processes
+import standstills
 from tools import ROOT, TARGET
 
 # counter: reads (passed, failed) off the step's output; None for a step that is one test as a whole.
 # lacks: says what the machine lacks for the step, "" when nothing.
-Step = namedtuple("Step", "title command counter limit_s environment lacks")
+# disturbed: of the step, a watch and the moment of its begin, the Repeat of what failed while the machine stood still, or None.
+Step = namedtuple("Step", "title command counter limit_s environment lacks disturbed")
+# step: what to run; what: what it runs again, for a person; instead: whether it stands for the whole first result.
+Repeat = namedtuple("Repeat", "step what instead")
 Result = namedtuple("Result", "passed failed")
 LINT_FLAGS = ["--", "-D", "warnings"]
 JOBS = ["-j", "2"]
+MOST_REPEATS = 2
 
 
-def step(title, command, counter=None, limit_s=300, environment=None, lacks=lambda: ""):
-    return Step(title, command, counter, limit_s, environment or {}, lacks)
+def step(title, command, counter=None, limit_s=300, environment=None, lacks=lambda: "", disturbed=None):
+    return Step(title, command, counter, limit_s, environment or {}, lacks, disturbed or disturbed_as_a_whole)
+
+
+def disturbed_as_a_whole(one, watch, since):
+    return Repeat(one, "the step", True) if watch.lost(since, time.time()) else None
 
 
 def answers(*command):
@@ -62,12 +75,8 @@ def count_last_line(output):
 
 
 def count_nextest(output):
-    """`Summary [ 1.2s] 12 tests run: 10 passed (1 slow), 1 failed, 1 timed out, 3 skipped`"""
-    summary = re.search(r"Summary \[.*?\] +\d+(?:/\d+)? tests? run: (.*)", output)
-    if not summary:
-        return None
-    numbers = {word: int(number) for number, word in re.findall(r"(\d+) (passed|failed|timed out|exec failed)", summary.group(1))}
-    return Result(numbers.get("passed", 0), sum(number for word, number in numbers.items() if word != "passed"))
+    numbers = nextest.summary(output)
+    return numbers and Result(*numbers)
 
 
 def count_cargo_test(output):
@@ -83,11 +92,15 @@ def count_unittest(output):
     return Result(int(ran.group(1)) - bad, bad)
 
 
-def rust_tests(title, nextest_filter, cargo_test_arguments, limit_s, threads, environment=None, packages=("--workspace",)):
+def rust_tests(title, nextest_filter, cargo_test_arguments, limit_s, threads, environment=None, packages=("--workspace",), profile="default"):
     if answers("cargo", "nextest", "--version"):
-        command = ["cargo", "nextest", "run", *packages, "--build-jobs", "2", "--no-fail-fast", "--cargo-quiet", "--status-level", "fail",
-                   "--final-status-level", "slow", "--test-threads", str(threads), "-E", nextest_filter]
-        return step(title, command, count_nextest, limit_s, environment)
+        def disturbed(one, watch, since):
+            tests = [test for test in nextest.failed(profile, since) if watch.lost(test.begin, test.end)]
+            alone = nextest.command(profile, packages, nextest.exactly(tests), 1)
+            return Repeat(one._replace(command=alone), ", ".join(test.name for test in tests), False) if tests else None
+
+        command = nextest.command(profile, packages, nextest_filter, threads)
+        return step(title, command, count_nextest, limit_s, environment, disturbed=disturbed)
     # Named kinds of target, so that documentation examples are left to their own step.
     command = ["cargo", "test", *JOBS, "--no-fail-fast", "--quiet", "--lib", "--bins", "--tests", *cargo_test_arguments]
     return step(title, command, count_cargo_test, limit_s, environment)
@@ -121,7 +134,7 @@ def lanes():
         step("the library as a file", [str(scripts / "check-library")], count_last_line),
         step("the scripts' own tests", [sys.executable, "-m", "unittest", "discover", "-s", str(scripts / "tests")], count_unittest),
         formatted(),
-        rust_tests("unit tests", "not package(lazyguard-e2e)", ["--workspace", "--exclude", "lazyguard-e2e"], 480, 2),
+        rust_tests("unit tests", "not package(lazyguard-e2e)", ["--workspace", "--exclude", "lazyguard-e2e"], 480, 2, profile="units"),
         step("documentation examples", ["cargo", "test", *JOBS, "--quiet", "--workspace", "--doc"], count_cargo_test_or_none),
         step("lints", ["cargo", "clippy", *JOBS, "--quiet", "--workspace", "--all-targets", *LINT_FLAGS], lacks=component("clippy")),
         step("documentation", ["cargo", "doc", *JOBS, "--quiet", "--workspace", "--no-deps", "--document-private-items"], environment={"RUSTDOCFLAGS": "-D warnings"}),
@@ -189,6 +202,23 @@ def run(one):
     return counted, output
 
 
+def run_undisturbed(one, watch):
+    """As run(); what failed while the machine stood still is made again. The output has all attempts."""
+    since = time.time()
+    result, output = run(one)
+    for _ in range(MOST_REPEATS):
+        repeat = one.disturbed(one, watch, since) if result.failed else None
+        if repeat is None:
+            break
+        since = time.time()
+        again, more = run(repeat.step)
+        said = f"The machine stood still. Made again: {repeat.what}: {again.passed} passed, {again.failed} failed"
+        output += f"{said}\n{more}"
+        print(f"test: {one.title}: {said}", flush=True)
+        result = again if repeat.instead else Result(result.passed + again.passed, result.failed - again.passed)
+    return result, output
+
+
 def rerun(one):
     settings = [f"{name}='{value}'" for name, value in {"GUARD_BUILD": os.environ.get("GUARD_BUILD", "debug"), **one.environment}.items()]
     return " ".join([*settings, quote_all(one.command)])
@@ -215,32 +245,32 @@ class Report:
             if result.failed:
                 print(output, flush=True)
 
-    def close(self, begin):
+    def close(self, begin, watch):
         for one, result in self.results:
             if result.failed:
                 print(f"FAILED: {one.title}; rerun: {rerun(one)}")
         passed, failed = (sum(result[at] for _, result in self.results) for at in (0, 1))
-        print(f"test: {time.monotonic() - begin:.0f} s in all")
+        print(", ".join(filter(None, [f"test: {time.monotonic() - begin:.0f} s in all", watch.summary()])))
         print(f"{passed} passed, {failed} failed")
         return 1 if failed else 0
 
 
-def run_lane(lane, report, gives_way=False):
+def run_lane(lane, report, watch, gives_way=False):
     for one in lane:
         started = time.monotonic()
         nicely = ["nice", "-n", "19"] if gives_way else []
-        result, output = run(one._replace(command=[*nicely, *one.command]))
+        result, output = run_undisturbed(one._replace(command=[*nicely, *one.command]), watch)
         report.add(one, result, output, time.monotonic() - started)
 
 
-def run_beside(waiting, computing, waiting_after_computing, report):
+def run_beside(waiting, computing, waiting_after_computing, report, watch):
     """Runs both lanes to their ends. An exception in a lane is one of the suite."""
     def second():
-        run_lane(computing, report, gives_way=True)
-        run_lane(waiting_after_computing, report)
+        run_lane(computing, report, watch, gives_way=True)
+        run_lane(waiting_after_computing, report, watch)
 
     with ThreadPoolExecutor(2) as pool:
-        for lane in [pool.submit(run_lane, waiting, report), pool.submit(second)]:
+        for lane in [pool.submit(run_lane, waiting, report, watch), pool.submit(second)]:
             lane.result()
 
 
@@ -256,14 +286,15 @@ def main():
         return 1
     os.environ["GUARD_BUILD"] = "debug" if is_quick else "tested"
     report = Report()
-    if is_quick:
-        run_lane(quick(), report)
-    else:
-        run_lane(alone(), report)
-        run_beside(*lanes(), report)
-        if os.environ.get("LAZYGUARD_TEST_LONG"):
-            run_lane(on_request(), report)
-    return report.close(begin)
+    with standstills.Watch(TARGET) as watch:
+        if is_quick:
+            run_lane(quick(), report, watch)
+        else:
+            run_lane(alone(), report, watch)
+            run_beside(*lanes(), report, watch)
+            if os.environ.get("LAZYGUARD_TEST_LONG"):
+                run_lane(on_request(), report, watch)
+    return report.close(begin, watch)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,5 @@
 """Tests of the scripts' own logic. They build nothing of the project and touch nothing outside a temporary folder."""
 
-import contextlib
-import io
 import json
 import os
 import subprocess
@@ -22,7 +20,6 @@ import guard  # noqa: E402
 import hazards  # noqa: E402
 import native_build  # noqa: E402
 import processes  # noqa: E402
-import test_suite  # noqa: E402
 from elf import Elf, version_key  # noqa: E402
 from tools import Failure, c_compiler  # noqa: E402
 
@@ -359,52 +356,6 @@ class TheProgramTable(unittest.TestCase):
                 self.assertLessEqual(set(entry["kinds"]), set(guard.FOLDERS))
                 self.assertEqual(entry["expected_code"] is not None, entry["hangs_bare"])
                 self.assertEqual(entry["expected_output"] is None, entry.get("hangs_guarded", False))
-
-
-class CountingTests(unittest.TestCase):
-    def test_each_summary_is_read(self):
-        nextest = "     Summary [   1.234s] 12 tests run: 9 passed (1 slow), 2 failed, 1 timed out, 3 skipped\n"
-        self.assertEqual(test_suite.count_nextest(nextest), (9, 3))
-        cargo = "test result: ok. 3 passed; 0 failed; 0 ignored\n\ntest result: FAILED. 1 passed; 2 failed; 0 ignored\n"
-        self.assertEqual(test_suite.count_cargo_test(cargo), (4, 2))
-        self.assertEqual(test_suite.count_unittest("Ran 5 tests in 0.1s\n\nFAILED (failures=1, errors=1)\n"), (3, 2))
-        self.assertEqual(test_suite.count_last_line("x\n3 passed, 1 failed (2 figures)\n"), (3, 1))
-
-    def test_a_step_without_a_summary_or_with_an_exit_code_is_no_success(self):
-        silent = test_suite.step("x", ["true"], test_suite.count_last_line)
-        self.assertEqual(test_suite.run(silent)[0].failed, 1)
-        lying = test_suite.step("x", ["bash", "-c", "echo 3 passed, 0 failed; exit 1"], test_suite.count_last_line)
-        self.assertEqual(test_suite.run(lying)[0], (3, 1))
-        self.assertEqual(test_suite.run(test_suite.step("x", ["true"]))[0], (1, 0))
-        self.assertEqual(test_suite.run(test_suite.step("x", ["false"]))[0], (0, 1))
-        self.assertEqual(test_suite.run(test_suite.step("x", ["echo", "warning: output filename collision"]))[0], (0, 1))
-        slow = test_suite.step("x", ["sleep", "60"], limit_s=0.2)
-        self.assertEqual(test_suite.run(slow)[0].failed, 1)
-        lacking = test_suite.step("x", ["true"], lacks=lambda: "no such tool")
-        self.assertEqual(test_suite.run(lacking), ((0, 1), "no such tool\n"))
-
-
-class TheLanes(unittest.TestCase):
-    def summary(self, waiting, computing, afterwards=()):
-        said = io.StringIO()
-        with contextlib.redirect_stdout(said):
-            report = test_suite.Report()
-            test_suite.run_beside(waiting, computing, afterwards, report)
-            code = report.close(time.monotonic())
-        return code, said.getvalue().splitlines()
-
-    def test_both_run_to_their_ends_beside_each_other_and_are_summed(self):
-        begin = time.monotonic()
-        counted = test_suite.step("b", ["bash", "-c", "sleep 1; echo 3 passed, 1 failed; exit 1"], test_suite.count_last_line)
-        fails_if_nice = test_suite.step("d", ["bash", "-c", f"test $(nice) = {os.nice(0)}"])
-        code, lines = self.summary([test_suite.step("a", ["sleep", "1"])], [counted, test_suite.step("c", ["true"])], [fails_if_nice])
-        self.assertLess(time.monotonic() - begin, 1.9)
-        self.assertEqual((code, lines[-1]), (1, "6 passed, 1 failed"))
-        self.assertTrue(any(line.startswith("FAILED: b; rerun: GUARD_BUILD=") and "nice" not in line for line in lines), lines)
-
-    def test_a_fault_in_a_lane_is_not_lost(self):
-        with mock.patch.object(test_suite, "run", side_effect=OSError), self.assertRaises(OSError):
-            self.summary([test_suite.step("a", ["true"])], [])
 
 
 class TheResultsPage(Folder):
