@@ -13,6 +13,7 @@ from collections import namedtuple
 from pathlib import Path
 
 import build_note
+import dist_sbom
 import rust_build
 from tools import ROOT, TARGET, Failure
 
@@ -29,6 +30,8 @@ Content = namedtuple("Content", "architecture version commit epoch command libra
 
 COMPLETIONS = ("bash", "zsh", "fish")
 LICENCES = ("LICENSE-APACHE", "LICENSE-MIT")
+# The licences of the packages that are linked.
+OTHERS = "LICENSES-THIRD-PARTY"
 SHIPPED, TESTED = "shipped", "tested"
 SUMMARY = "Keeps CUDA programs from deadlocking on lazy loading, and says why they hang"
 # The earliest time that a zip archive can hold.
@@ -51,6 +54,8 @@ def built(of, architecture, folder):
     command = without_debug(command, folder, debug)
     version = build_note.read(library).version
     licences = {name: ROOT / name for name in LICENCES}
+    licences[OTHERS] = folder / OTHERS
+    licences[OTHERS].write_text(dist_sbom.notices())
     return Content(ARCHITECTURES[architecture], version, commit, epoch(), command, library, debug, manual_pages(command, folder / "man"),
                    {shell: answer(command, "completions", shell) for shell in COMPLETIONS}, licences, of == SHIPPED, 9 if of == SHIPPED else 1)
 

@@ -7,7 +7,7 @@ import hashlib
 from email.utils import formatdate
 
 import dist_archive as archive
-from dist_content import SUMMARY
+from dist_content import OTHERS, SUMMARY
 from tools import ROOT
 
 COMPLETIONS = {"bash": "bash-completion/completions/lazyguard", "zsh": "zsh/vendor-completions/_lazyguard",
@@ -41,6 +41,7 @@ def entries(content):
         *packed,
         *(archive.text(f"{share}/{COMPLETIONS[shell]}", script) for shell, script in content.completions.items()),
         archive.text(f"{documents}/copyright", copyright_of(content)),
+        archive.file(f"{documents}/{OTHERS}", content.licences[OTHERS]),
         archive.Entry(f"{documents}/changelog.gz", archive.compressed(history(content).encode(), content.level)),
         archive.Entry(f"{documents}/NEWS.gz", archive.compressed((ROOT / "CHANGELOG.md").read_bytes(), content.level)),
     ]
@@ -81,7 +82,8 @@ def copyright_of(content):
         "Upstream-Name: LazyGuard\n\n"
         "Files: *\n"
         "Copyright: The LazyGuard authors\n"
-        "License: Apache-2.0 or Expat\n\n"
+        "License: Apache-2.0 or Expat\n"
+        f"Comment: {OTHERS} has the licences of the packages that are linked.\n\n"
         f"License: Apache-2.0\n{indented(apache)}\n\n"
         f"License: Expat\n{indented(mit)}\n"
     )

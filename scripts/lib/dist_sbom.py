@@ -11,10 +11,13 @@ import subprocess
 import uuid
 from datetime import datetime, timezone
 from functools import cache
+from pathlib import Path
 
 import rust_build
 from tools import ROOT, Failure
 
+# How the files begin in which a package has its licence.
+NOTICES = ("LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE", "UNLICENSE")
 # The package, its artefact, and the target that it is built for.
 BUILT = (("lazyguard-shim", "liblazyguard.so", "x86_64-unknown-linux-gnu"), ("lazyguard-cli", "lazyguard", rust_build.STATIC))
 
@@ -64,13 +67,32 @@ def is_macro(package):
     return any("proc-macro" in target["kind"] for target in package["targets"])
 
 
+@cache
+def graphs():
+    return [Graph(metadata(target), package) for package, _, target in BUILT]
+
+
+def notices():
+    """The licences of all packages that are linked, as their sources have them; texts that are alike, once."""
+    packages = {id: package for graph in graphs() for id, package in graph.packages.items() if id in graph.linked and package["source"]}
+    texts = {}
+    for package in sorted(packages.values(), key=lambda package: (package["name"], package["version"])):
+        folder = Path(package["manifest_path"]).parent
+        files = sorted(path for path in folder.iterdir() if path.is_file() and path.name.upper().startswith(NOTICES))
+        name = f"{package['name']} {package['version']} ({package['license']})"
+        for text in [path.read_text(errors="replace").strip() for path in files] or ["Its source has no file with the text of its licence."]:
+            texts.setdefault(text, []).append(name)
+    head = ("What is linked into LazyGuard, beside the packages below: the standard library of Rust (MIT OR Apache-2.0) and, in a static command, musl (MIT).")
+    parts = ["\n".join([*dict.fromkeys(names), "", text]) for text, names in texts.items()]
+    return f"\n\n{'-' * 80}\n\n".join([head, *parts]) + "\n"
+
+
 def of(content):
-    graphs = [Graph(metadata(target), package) for package, _, target in BUILT]
-    packages = {id: package for graph in graphs for id, package in graph.packages.items()}
-    linked = set().union(*(graph.linked for graph in graphs))
-    compiled = set().union(*(graph.only_compiled for graph in graphs)) - linked
+    packages = {id: package for graph in graphs() for id, package in graph.packages.items()}
+    linked = set().union(*(graph.linked for graph in graphs()))
+    compiled = set().union(*(graph.only_compiled for graph in graphs())) - linked
     needs = {}
-    for graph in graphs:
+    for graph in graphs():
         for id, those in graph.needs.items():
             needs[id] = sorted(set(needs.get(id, [])) | set(those))
     own = {"type": "application", "bom-ref": "lazyguard", "name": "lazyguard", "version": content.version, "licenses": licence("MIT OR Apache-2.0"),

@@ -132,6 +132,7 @@ def lanes():
     ]
     computing = [
         step("the library as a file", [str(scripts / "check-library")], count_last_line),
+        step("licences and bans of the dependencies", [str(scripts / "check-dependencies")], count_last_line),
         step("the scripts' own tests", [sys.executable, "-m", "unittest", "discover", "-s", str(scripts / "tests")], count_unittest),
         formatted(),
         rust_tests("unit tests", "not package(lazyguard-e2e)", ["--workspace", "--exclude", "lazyguard-e2e"], 480, 2, profile="units"),
@@ -162,6 +163,7 @@ def on_request():
         rust_tests("end to end, as they ship", "package(lazyguard-e2e)", ["-p", "lazyguard-e2e"], 720, 6, {"GUARD_BUILD": "release"}),
         step("the packages, as they ship", [str(scripts / "dist")], limit_s=900),
         step("the packages that ship, installed and used", [str(scripts / "check-packages")], count_last_line, environment={"GUARD_BUILD": "release"}),
+        step("the packages built again, the same bytes", [str(scripts / "check-reproducible")], count_last_line, 1800),
         step("bench, tried on the simulated driver", [str(scripts / "bench"), "--quick"], environment={"GUARD_BUILD": "release"}),
     ]
 
