@@ -1,25 +1,16 @@
 //! The commands and their arguments.
 
+use crate::version;
 use clap::{Parser, Subcommand};
-use lazyguard_core::trace::layout;
 use std::path::PathBuf;
-use std::sync::LazyLock;
 
 /// Keeps CUDA programs from deadlocking on lazy loading, and says why they hang.
 #[derive(Parser)]
-#[command(name = "lazyguard", version = VERSION.as_str(), propagate_version = true)]
+#[command(name = "lazyguard", version = version::COMMAND.as_str(), propagate_version = true)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub command: Command,
 }
-
-/// The version, the commit of a released build (an everyday one is not compiled again for every commit), and the recordings that this
-/// build reads.
-static VERSION: LazyLock<String> = LazyLock::new(|| {
-    let commit = option_env!("LAZYGUARD_COMMIT").filter(|commit| !commit.is_empty());
-    let build = commit.map_or_else(|| "development build".to_owned(), |commit| format!("commit {commit}"));
-    format!("{} ({build}, recording format {})", env!("CARGO_PKG_VERSION"), layout::VERSION)
-});
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
@@ -56,6 +47,10 @@ pub(crate) enum Command {
     Clean(crate::clean::Arguments),
     /// Look into a profile, by which a program's next run has its modules before it loads them, and keep it small.
     Profile(crate::profile::Arguments),
+    /// Print the path of the library, for LD_PRELOAD.
+    Path,
+    /// Copy this command and its library into a folder, as an init container does for the containers of its pod.
+    Install(crate::install::Arguments),
     /// Print the table of settings.
     Settings,
     /// Print a manual page, for `man -l -`.

@@ -19,6 +19,7 @@ mod failure;
 mod files;
 mod findings;
 mod format;
+mod install;
 mod library;
 mod log;
 mod manual;
@@ -43,9 +44,10 @@ mod source;
 mod stacks;
 mod symbolize;
 mod timing;
+mod version;
 
 use arguments::{Arguments, Command};
-use clap::error::ContextValue;
+use clap::error::{ContextValue, ErrorKind};
 use clap::Parser;
 use failure::{Failure, Outcome};
 use lazyguard_core::api::ENTRY_POINTS;
@@ -70,6 +72,8 @@ fn main() -> ExitCode {
         Command::Doctor(arguments) => doctor::doctor(arguments),
         Command::Clean(arguments) => clean::clean(&arguments),
         Command::Profile(arguments) => profile::profile(&arguments),
+        Command::Path => library::path(),
+        Command::Install(arguments) => install::install(&arguments),
         Command::Settings => manual::settings(),
         Command::Man { command, out } => manual::man(command.as_deref(), out.as_deref()),
         Command::Completions { shell } => manual::completions(shell),
@@ -86,9 +90,14 @@ fn main() -> ExitCode {
     }
 }
 
-/// Arguments that cannot be used, or a question for help. Of `lazyguard run`, one line, and the code that says that the program
+/// Arguments that cannot be used, or a question for help or the version. Of `lazyguard run`, one line, and the code that says that the program
 /// has not run.
 fn unusable(error: clap::Error) -> ExitCode {
+    if error.kind() == ErrorKind::DisplayVersion {
+        // A line that cannot be written has no reader.
+        let _ = version::print();
+        return ExitCode::SUCCESS;
+    }
     if !error.use_stderr() || std::env::args_os().nth(1).is_none_or(|command| command != "run") {
         // As the parser itself does; where it cannot be printed, there is no reader.
         let _ = error.print();

@@ -194,7 +194,7 @@ fn find_library(options: &Options) -> Result<Option<PathBuf>, Failure> {
         return Ok(None);
     }
     let library = library::find(options.library.clone())?;
-    // The library beside this command is of the same build, and is not checked.
+    // The command's own library is of the same build, and is not checked.
     if options.library.is_some() {
         library::look_into(&library).map_err(Failure::Input)?;
     }

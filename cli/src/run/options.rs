@@ -114,7 +114,7 @@ pub(crate) const OWN: &[Own] = &[
         flag: "--library",
         value: Some("FILE"),
         values: "a file",
-        default: "liblazyguard.so beside this command",
+        default: "that of this command, which `lazyguard path` prints",
         help: "the guard's library",
         many: false,
     },
