@@ -19,9 +19,12 @@ mod failure;
 mod files;
 mod findings;
 mod format;
+mod health;
 mod library;
+mod live;
 mod log;
 mod manual;
+mod metrics;
 mod names;
 mod nvml;
 mod old_runs;
@@ -62,6 +65,8 @@ fn main() -> ExitCode {
     let outcome = match arguments.command {
         Command::Run(options) => return run::run(*options),
         Command::Report(arguments) => report::report(&arguments),
+        Command::Health(arguments) => health::health(arguments),
+        Command::Metrics(arguments) => metrics::metrics(arguments),
         Command::Dump(arguments) => dump::dump(&arguments),
         Command::Log(arguments) => log::log(&arguments),
         Command::Export(arguments) => export::export(&arguments),
