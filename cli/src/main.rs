@@ -46,6 +46,7 @@ mod source;
 mod stacks;
 mod symbolize;
 mod timing;
+mod top;
 
 use arguments::{Arguments, Command};
 use clap::error::ContextValue;
@@ -65,6 +66,7 @@ fn main() -> ExitCode {
     let outcome = match arguments.command {
         Command::Run(options) => return run::run(*options),
         Command::Report(arguments) => report::report(&arguments),
+        Command::Top(arguments) => top::top(&arguments),
         Command::Health(arguments) => health::health(arguments),
         Command::Metrics(arguments) => metrics::metrics(arguments),
         Command::Dump(arguments) => dump::dump(&arguments),

@@ -22,6 +22,8 @@ mod tally;
 pub(crate) use hang::HangNow;
 pub(crate) use job::Job;
 pub(crate) use life::Life;
+#[cfg(test)]
+pub(crate) use process::WaitNow;
 pub(crate) use process::{Depth, OutstandingNow, ProcessNow};
 pub(crate) use tally::{Cause, LoadKind};
 

@@ -1,7 +1,7 @@
-//! A run that is watched from outside: `lazyguard health`, `lazyguard metrics`, `lazyguard run --metrics`.
+//! A run that is watched from outside: `lazyguard health`, `lazyguard metrics`, `lazyguard run --metrics`, `lazyguard top`.
 
 use crate::run_passes_on::{send, under};
-use lazyguard_e2e::{command, root, Running, Work, PATIENCE};
+use lazyguard_e2e::{command, root, Run, Running, Work, PATIENCE};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -110,6 +110,34 @@ fn health_and_metrics_follow_a_run_from_its_start_to_its_end() {
     let check = Command::new("python3").arg(root().join("scripts/check-schema")).arg(&file).output();
     let check = check.unwrap_or_else(|error| panic!("check-schema: {error}"));
     assert!(check.status.success(), "{}", String::from_utf8_lossy(&check.stdout));
+}
+
+#[test]
+fn top_is_a_table_and_at_a_terminal_a_live_one() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let out = work.path().join("out");
+    fs::write(work.path().join("hang"), "").unwrap_or_else(|error| panic!("{error}"));
+    let (folder, arguments) = (out.to_string_lossy().into_owned(), work.path().to_string_lossy().into_owned());
+    let options = ["--out", &folder, "--hang-after", "300ms"];
+    let mut running = under(&work, &options, &["python3", "-c", PROGRAM, &arguments]).start();
+    until(&mut running, &out, 117);
+    let top = format!("{} top --interval 200ms {folder}", command().display());
+    let table = Run::new(&work, command()).args(["top", &folder]).finish();
+    assert_eq!((table.code, table.stderr.as_str()), (Some(0), ""), "{table}");
+    let lines: Vec<_> = table.stdout.lines().collect();
+    assert!(lines[0].starts_with("lazyguard top: 1 process, 1 hangs, ") && lines[1].starts_with("RANK  "), "{table}");
+    assert!(lines[2].contains("HANG LG203") && lines[2].contains("cuStreamWaitValue32_v2 on stream"), "{table}");
+    assert!(
+        lines[4].starts_with("  HANG LG203: ") && table.stdout.contains("): cuStreamSynchronize on stream"),
+        "{table}"
+    );
+    let twice = Run::new(&work, "sh").args(["-c", &format!("{top} | grep -m 2 '^lazyguard top: 1 process'")]).finish();
+    assert_eq!((twice.stdout.lines().count(), twice.stderr.as_str()), (2, ""), "{twice}");
+    let player = root().join("testapps/e2e/tests/suite/run_terminal.py");
+    let player =
+        Run::new(&work, "python3").args([player.as_os_str()]).args(["a_live_table_gives_the_terminal_back", &top]);
+    let outcome = player.args([work.path()]).finish();
+    assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), "as expected\n"), "{outcome}");
 }
 
 #[test]
