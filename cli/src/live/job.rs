@@ -91,7 +91,7 @@ fn runs_of(what: &Path, problems: &mut Vec<String>) -> Result<Vec<(PathBuf, Run)
         (place, run)
     };
     if !what.is_dir() || is_process_folder(&what) {
-        return Run::find(&what).map(|run| vec![one(run)]).map_err(|failure| failure.to_string());
+        return Run::find_quietly(&what).map(|run| vec![one(run)]).map_err(|failure| failure.to_string());
     }
     let mut unreadable = Vec::new();
     let folders = runs::process_folders(&what, &mut unreadable, |_| true);

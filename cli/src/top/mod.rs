@@ -61,7 +61,8 @@ pub(crate) fn top(arguments: &Arguments) -> Outcome {
     if !is_terminal() {
         return plain(&mut job, &mut look, interval, arguments.interval.is_some());
     }
-    let screen = Screen::enter().map_err(Failure::Output)?;
+    // Without a terminal of its own, as after setsid, a process has no keys.
+    let Ok(screen) = Screen::enter() else { return plain(&mut job, &mut look, interval, arguments.interval.is_some()) };
     loop {
         let processes = look(&mut job);
         loop {

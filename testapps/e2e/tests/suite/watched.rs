@@ -1,7 +1,7 @@
 //! A run that is watched from outside: `lazyguard health`, `lazyguard metrics`, `lazyguard run --metrics`, `lazyguard top`.
 
 use crate::run_passes_on::{send, under};
-use lazyguard_e2e::{command, root, Run, Running, Work, PATIENCE};
+use lazyguard_e2e::{command, root, skipped, Run, Running, Work, PATIENCE};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -162,6 +162,19 @@ fn of_two_ranks_the_one_that_hangs_is_named() {
     let hangs = |rank: &str| value(&text, "lazyguard_hang", &format!("rank=\"{rank}\""));
     assert_eq!((hangs("0"), hangs("1")), (Some(0.0), Some(1.0)), "{text}");
     let processes: Vec<_> = running.stdout().lines().filter(|line| *line != "ready").map(str::to_owned).collect();
+    // In another container the processes have other ids, and are there by their heartbeats.
+    let elsewhere = ["--pid", "--fork", "--mount-proc"];
+    let asked_elsewhere = || {
+        let unshare = Command::new("unshare").args(elsewhere).arg(command()).arg("health").arg(&out).output();
+        unshare.ok().filter(|output| output.stdout.ends_with(b"\n"))
+    };
+    match asked_elsewhere() {
+        Some(output) => {
+            let line = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert!(output.status.code() == Some(117) && line.starts_with("hang: rank 1, process "), "{line}");
+        }
+        None => skipped("a namespace of process ids needs root, and unshare"),
+    }
     send("KILL", &processes[1]);
     let line = until(&mut running, &out, 0);
     assert_eq!(line, "well: 1 process; 1 was killed or ended without an exit\n");
