@@ -356,3 +356,67 @@ impl ProcessNow {
         format!("{rank}process {}{program}", self.process)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tally::{Cause, LoadKind};
+    use super::*;
+    use crate::recordings::{facts, hazard, launch, Job};
+    use lazyguard_core::diagnose::{Snapshot, Status as Verdict};
+    use lazyguard_core::report::{HangReport, PreloadSummary};
+    use lazyguard_core::trace::Kind;
+    use std::fs;
+
+    #[test]
+    fn a_process_is_followed_while_its_recording_grows() {
+        let folder = std::env::temp_dir().join(format!("lazyguard-followed-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let job = Job::new();
+        let (main, stream, kernel) = (job.thread(100, "main"), job.stream(0x51), job.function("_Z2k1v"));
+        for at in [1_000, 3_000, 5_000] {
+            job.make(main, &launch(stream, kernel, at), 500, 0);
+        }
+        job.make(main, &Record { kind: Kind::ColdFunction, ..launch(stream, kernel, 9_000) }, 2_000_000, 0);
+        job.synchronize(main, stream, 10_000_000, 3_000_000);
+        job.save(&folder, 20_000_000);
+        let (mut followed, why) = Followed::open(&Run::find_quietly(&folder).unwrap());
+        assert!(why.is_none() && followed.is_undecided());
+        let now = followed.look(Depth::Records).unwrap();
+        assert_eq!((now.launches, now.calls, now.launches_per_second), (4, 5, None));
+        let sums = |now: &ProcessNow| [Cause::Synchronize, Cause::Load].map(|cause| now.tally.blocked(cause));
+        assert_eq!((sums(&now), now.tally.loads(LoadKind::Function)), ([3_000_000, 2_000_000], 1));
+        assert!(now.waits.is_empty() && now.outstanding.is_empty() && now.hazards.is_empty());
+
+        job.make(main, &launch(stream, kernel, 30_000_000), 500, 0);
+        job.note(main, &hazard(101, stream, kernel, facts("cuLaunchKernel", 35_000_000)));
+        job.hold(main, &facts("cuCtxSynchronize", 40_000_000));
+        job.save(&folder, 1_040_000_000);
+        let report = HangReport::new(4242, "train", None, Snapshot::default(), PreloadSummary::default());
+        let mut report = HangReport { status: Verdict::Hang, ..report };
+        fs::write(folder.join("hang.json"), report.json()).unwrap();
+        let now = followed.look(Depth::Records).unwrap();
+        assert_eq!((now.life, now.launches, now.hangs()), (Life::Runs, 5, true));
+        assert!(now.launches_per_second.is_some_and(|rate| rate > 0.0));
+        let wait = &now.waits[0];
+        assert_eq!((wait.thread, wait.what.as_str(), wait.nanos), (100, "cuCtxSynchronize", 1_000_000_000));
+        let outstanding = &now.outstanding[&StreamClass::NonBlocking];
+        assert_eq!((outstanding.streams, outstanding.nanos), (1, 1_010_000_000));
+        assert_eq!(outstanding.what, "cuLaunchKernel of k1 on stream 1");
+        assert_eq!(now.hazards, BTreeMap::from([((Code::LG101, false), 1)]));
+        // The call in progress counts, and its record does not count once more.
+        assert_eq!(sums(&now), [1_003_000_000, 2_000_000]);
+        let same = followed.look(Depth::Records).unwrap();
+        assert_eq!((sums(&same), same.hazards, same.lost_records), (sums(&now), now.hazards, 0));
+
+        report.resolved = Some(2_000_000_000);
+        // Another file, as the guard puts it there.
+        fs::write(folder.join("new"), report.json()).unwrap();
+        fs::rename(folder.join("new"), folder.join("hang.json")).unwrap();
+        job.ended();
+        job.save(&folder, 2_000_000_000);
+        let now = followed.look(Depth::Records).unwrap();
+        assert_eq!((now.life, now.hangs(), now.waits.len(), now.outstanding.len()), (Life::Ended, false, 0, 0));
+        assert_eq!(now.launches_per_second, None);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}
