@@ -123,7 +123,7 @@ impl<S: Source> LiveRecording<S> {
     /// next look.
     pub fn lost(&self, lane: Lane) -> u64 {
         let news = &self.lanes[lane as usize];
-        self.recording.header.lanes[lane as usize].released.saturating_sub(news.read - news.growing)
+        self.recording.header.lanes[lane as usize].released.saturating_sub(news.read.saturating_sub(news.growing))
     }
 }
 
