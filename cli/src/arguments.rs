@@ -21,6 +21,14 @@ pub(crate) enum Command {
     Run(Box<crate::run::Options>),
     /// Print what is known of a run: the hang, if there is one, how the process ended, the hazards, and the summary.
     Report(crate::report::Arguments),
+    /// Show what the processes of a run do: launches a second, who waits for what and since when, hazards, hangs.
+    ///
+    /// In a terminal again and again until q; else as plain text, once or every --interval. No process is stopped or asked.
+    Top(crate::top::Arguments),
+    /// Say in one line whether the processes of a run are well, with an exit code for liveness probes.
+    Health(crate::health::Arguments),
+    /// Print what the processes of a run do, as metrics for Prometheus; or write them to a file, or send them to a collector.
+    Metrics(crate::metrics::Arguments),
     /// Ask a running process what it is doing now, and print its answer. No thread of it is stopped.
     Dump(crate::dump::Arguments),
     /// Print the records of a recording, one a line.

@@ -19,10 +19,13 @@ mod failure;
 mod files;
 mod findings;
 mod format;
+mod health;
 mod install;
 mod library;
+mod live;
 mod log;
 mod manual;
+mod metrics;
 mod names;
 mod nvml;
 mod old_runs;
@@ -44,6 +47,7 @@ mod source;
 mod stacks;
 mod symbolize;
 mod timing;
+mod top;
 mod version;
 
 use arguments::{Arguments, Command};
@@ -64,6 +68,9 @@ fn main() -> ExitCode {
     let outcome = match arguments.command {
         Command::Run(options) => return run::run(*options),
         Command::Report(arguments) => report::report(&arguments),
+        Command::Top(arguments) => top::top(&arguments),
+        Command::Health(arguments) => health::health(arguments),
+        Command::Metrics(arguments) => metrics::metrics(arguments),
         Command::Dump(arguments) => dump::dump(&arguments),
         Command::Log(arguments) => log::log(&arguments),
         Command::Export(arguments) => export::export(&arguments),
