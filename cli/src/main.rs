@@ -7,6 +7,7 @@
 
 mod anonymise;
 mod arguments;
+mod attach;
 mod clean;
 mod doctor;
 mod dump;
@@ -63,6 +64,7 @@ fn main() -> ExitCode {
         Command::Run(options) => return run::run(*options),
         Command::Report(arguments) => report::report(&arguments),
         Command::Dump(arguments) => dump::dump(&arguments),
+        Command::Attach(arguments) => attach::attach(&arguments),
         Command::Log(arguments) => log::log(&arguments),
         Command::Export(arguments) => export::export(&arguments),
         Command::Anonymise(arguments) => anonymise::anonymise(&arguments),

@@ -1,0 +1,177 @@
+//! `lazyguard attach`: looks at a process that runs without the guard: which threads are in the CUDA driver, in which function, on which
+//! stacks, and what follows from that.
+//!
+//! The process is looked at twice. A thread that is in the same driver function in the same frame both times is taken to be blocked in it.
+//! Stacks come from `/proc/PID`, as long as a thread sleeps and the unwind tables are enough. Only a thread that runs, or whose stack cannot be
+//! followed without its registers, is stopped for a moment (`tracer.rs`).
+//!
+//! Must not: write to the process, send it a signal, call a function in it, or stop a thread for longer than it takes to copy its registers and
+//! its stack. Say more than a look from outside shows: which kernel does not end is not visible.
+
+mod judge;
+mod look;
+mod refused;
+mod target;
+mod text;
+mod tracer;
+
+use crate::format::Format;
+use crate::output::Output;
+use crate::process::Status;
+use crate::source::duration;
+use crate::{Failure, Outcome};
+use judge::Candidate;
+use lazyguard_core::report::FrameSeen;
+use look::{Look, Looker};
+use serde::Serialize;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use target::Target;
+
+/// Which process to look at.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The process.
+    #[arg(value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
+    process: u32,
+    /// For a person or for a program.
+    #[arg(long, value_enum, default_value = "text")]
+    format: Format,
+    /// How long to wait between the two looks at the process: 1s, 500ms; in seconds without a unit.
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "1s")]
+    between: u64,
+    /// Print the stacks of all threads, not only of those that are in the driver.
+    #[arg(long)]
+    all: bool,
+}
+
+/// What `lazyguard attach --format json` prints.
+#[derive(Serialize)]
+struct Attached {
+    /// The process.
+    process: u32,
+    /// Its command line.
+    command: Vec<String>,
+    /// The path of the driver's library that it has mapped; null where it has none.
+    driver: Option<String>,
+    /// Whether the process has mapped `liblazyguard.so`: then `lazyguard dump` says more.
+    guarded: bool,
+    /// Whether the process was stopped, as by Ctrl-Z, when it was looked at.
+    stopped: bool,
+    /// The time between the two looks, in nanoseconds.
+    between_nanos: u64,
+    /// The threads: first those in driver calls, then the others.
+    threads: Vec<ThreadSeen>,
+    /// The hang codes that fit what was seen.
+    candidates: Vec<Candidate>,
+    /// What could not be looked at, and the setting that forbids it.
+    refused: Vec<String>,
+}
+
+/// A thread.
+#[derive(Clone, Debug, Serialize)]
+struct ThreadSeen {
+    /// The thread's id.
+    thread: u32,
+    /// Its name.
+    name: String,
+    /// `asleep in futex`, `running`, `stopped`: what it did at the first look.
+    state: String,
+    /// The driver call that it is in; null where it is in none.
+    call: Option<DriverCall>,
+    /// Whether it was started by the driver and runs nothing else.
+    is_the_drivers: bool,
+    /// Whether it is a thread of the driver that runs a host function of the program.
+    runs_host_function: bool,
+    /// Whether the thread was stopped for a moment for this stack; else the stack was read while it slept.
+    was_stopped: bool,
+    /// Whether the stack was followed to its first frame.
+    is_whole: bool,
+    /// The frames, the innermost first.
+    frames: Vec<FrameSeen>,
+    /// What there is to say about them.
+    notes: Vec<String>,
+}
+
+/// A driver call that a thread is in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+struct DriverCall {
+    /// The function's name; null where the driver exports no function there.
+    function: Option<String>,
+    /// What kind of call that is: a word of `lazyguard log --event`, or null for a function that LazyGuard does not know.
+    event: Option<&'static str>,
+    /// What the call waits for, in words.
+    waits_for: Option<&'static str>,
+    /// Whether the thread was in the same call in the same frame at the second look.
+    lasts: bool,
+}
+
+/// Looks at a process, and prints what was seen.
+pub(crate) fn attach(arguments: &Arguments) -> Outcome {
+    let process = arguments.process;
+    let failure = |text: String| Failure::Input(format!("process {process}: {text}"));
+    let stopped = match Status::of(process) {
+        Status::Gone => return Err(failure("there is no process with this id".to_owned())),
+        status => matches!(status, Status::Stopped(_)),
+    };
+    if process == std::process::id() {
+        return Err(failure("that is this command itself".to_owned()));
+    }
+    let target = Target::open(process).map_err(failure)?;
+    let looker = Looker::new(&target);
+    let first = looker.look_at_all();
+    let begin = Instant::now();
+    let calls: Vec<u32> =
+        first.iter().filter(|look| look.place().call_frame.is_some()).map(|look| look.thread).collect();
+    if !calls.is_empty() {
+        std::thread::sleep(Duration::from_nanos(arguments.between));
+    }
+    let between = begin.elapsed();
+    let second: Vec<Look> = calls.iter().filter_map(|thread| looker.look_at(*thread)).collect();
+    if !target.is_still_there() {
+        return Err(failure("it has ended while it was looked at".to_owned()));
+    }
+    let mut threads: Vec<ThreadSeen> = first.into_iter().map(|look| seen(look, &second)).collect();
+    threads.sort_by_key(|thread| {
+        (thread.call.is_none(), !thread.runs_host_function, thread.is_the_drivers, thread.thread)
+    });
+    let candidates = judge::candidates(&threads, target.has_nccl());
+    let attached = Attached {
+        process,
+        command: target.command(),
+        driver: target.driver().map(str::to_owned),
+        guarded: target.is_guarded(),
+        stopped,
+        between_nanos: if calls.is_empty() { 0 } else { between.as_nanos() as u64 },
+        threads,
+        candidates,
+        refused: looker.refused(),
+    };
+    let mut out = Output::standard();
+    match arguments.format {
+        Format::Json => writeln!(out.raw(), "{:#}", serde_json::json!(attached))?,
+        Format::Text => text::write(&attached, arguments.all, &mut out)?,
+    }
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What two looks at a thread come to.
+fn seen(first: Look, second: &[Look]) -> ThreadSeen {
+    let place = first.place();
+    let again = second.iter().find(|look| look.thread == first.thread);
+    let lasts = again.is_some_and(|again| again.place().call_frame == place.call_frame);
+    let call = place.call_frame.as_ref().map(|frame| judge::call(frame.function.as_deref(), lasts));
+    ThreadSeen {
+        thread: first.thread,
+        call,
+        is_the_drivers: place.is_the_drivers,
+        runs_host_function: place.runs_host_function,
+        was_stopped: first.was_stopped,
+        is_whole: first.is_whole,
+        name: first.name,
+        state: first.state,
+        frames: first.stack.frames,
+        notes: first.stack.notes,
+    }
+}
