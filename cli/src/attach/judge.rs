@@ -138,6 +138,7 @@ mod tests {
             was_stopped: false,
             is_whole: true,
             frames: Vec::new(),
+            python: Vec::new(),
             notes: Vec::new(),
         }
     }

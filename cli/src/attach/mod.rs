@@ -10,6 +10,7 @@
 
 mod judge;
 mod look;
+mod python;
 mod refused;
 mod target;
 mod text;
@@ -23,6 +24,7 @@ use crate::{Failure, Outcome};
 use judge::Candidate;
 use lazyguard_core::report::FrameSeen;
 use look::{Look, Looker};
+use python::{Python, PythonFrame};
 use serde::Serialize;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -60,11 +62,13 @@ struct Attached {
     stopped: bool,
     /// The time between the two looks, in nanoseconds.
     between_nanos: u64,
+    /// The version of its Python interpreter; null where it has none.
+    python: Option<String>,
     /// The threads: first those in driver calls, then the others.
     threads: Vec<ThreadSeen>,
     /// The hang codes that fit what was seen.
     candidates: Vec<Candidate>,
-    /// What could not be looked at, and the setting that forbids it.
+    /// What could not be looked at, with the setting that forbids it.
     refused: Vec<String>,
 }
 
@@ -89,7 +93,9 @@ struct ThreadSeen {
     is_whole: bool,
     /// The frames, the innermost first.
     frames: Vec<FrameSeen>,
-    /// What there is to say about them.
+    /// The Python frames, the innermost first; empty where it runs no Python, or it cannot be read.
+    python: Vec<PythonFrame>,
+    /// What there is to say about the frames.
     notes: Vec<String>,
 }
 
@@ -120,6 +126,7 @@ pub(crate) fn attach(arguments: &Arguments) -> Outcome {
     let target = Target::open(process).map_err(failure)?;
     let looker = Looker::new(&target);
     let first = looker.look_at_all();
+    let python = Python::of(&target);
     let begin = Instant::now();
     let calls: Vec<u32> =
         first.iter().filter(|look| look.place().call_frame.is_some()).map(|look| look.thread).collect();
@@ -131,7 +138,7 @@ pub(crate) fn attach(arguments: &Arguments) -> Outcome {
     if !target.is_still_there() {
         return Err(failure("it has ended while it was looked at".to_owned()));
     }
-    let mut threads: Vec<ThreadSeen> = first.into_iter().map(|look| seen(look, &second)).collect();
+    let mut threads: Vec<ThreadSeen> = first.into_iter().map(|look| seen(look, &second, python.as_ref())).collect();
     threads.sort_by_key(|thread| {
         (thread.call.is_none(), !thread.runs_host_function, thread.is_the_drivers, thread.thread)
     });
@@ -143,9 +150,10 @@ pub(crate) fn attach(arguments: &Arguments) -> Outcome {
         guarded: target.is_guarded(),
         stopped,
         between_nanos: if calls.is_empty() { 0 } else { between.as_nanos() as u64 },
+        python: python.as_ref().map(|python| python.version.clone()),
         threads,
         candidates,
-        refused: looker.refused(),
+        refused: looker.refused().into_iter().chain(python.and_then(|python| python.note)).collect(),
     };
     let mut out = Output::standard();
     match arguments.format {
@@ -157,11 +165,16 @@ pub(crate) fn attach(arguments: &Arguments) -> Outcome {
 }
 
 /// What two looks at a thread come to.
-fn seen(first: Look, second: &[Look]) -> ThreadSeen {
+fn seen(first: Look, second: &[Look], python: Option<&Python>) -> ThreadSeen {
     let place = first.place();
     let again = second.iter().find(|look| look.thread == first.thread);
     let lasts = again.is_some_and(|again| again.place().call_frame == place.call_frame);
     let call = place.call_frame.as_ref().map(|frame| judge::call(frame.function.as_deref(), lasts));
+    let mut notes = first.stack.notes;
+    if python.is_some_and(|python| python.moving.contains(&first.thread)) {
+        notes.push("its Python frames changed while they were read: they may be wrong".to_owned());
+    }
+    let python = python.and_then(|python| python.threads.get(&first.thread)).cloned().unwrap_or_default();
     ThreadSeen {
         thread: first.thread,
         call,
@@ -172,6 +185,7 @@ fn seen(first: Look, second: &[Look]) -> ThreadSeen {
         name: first.name,
         state: first.state,
         frames: first.stack.frames,
-        notes: first.stack.notes,
+        python,
+        notes,
     }
 }

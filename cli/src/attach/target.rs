@@ -118,7 +118,7 @@ impl Target {
 
     /// The path of the driver's library.
     pub fn driver(&self) -> Option<&str> {
-        self.modules.iter().find(|module| is_of_the_driver(module.name())).map(|module| undeleted(&module.path))
+        self.modules.iter().find(|module| module.name().starts_with("libcuda.so")).map(|module| undeleted(&module.path))
     }
 
     /// Whether the guard is in the process.
@@ -132,9 +132,9 @@ impl Target {
     }
 }
 
-/// Whether a file belongs to the driver: `libcuda.so.1`, and the compiler that it loads.
+/// Whether a file belongs to the driver: `libcuda.so.1`, the compiler that it loads, and the device code that the simulated driver runs.
 pub(super) fn is_of_the_driver(file: &str) -> bool {
-    file.starts_with("libcuda.so") || file.starts_with("libnvidia-")
+    ["libcuda.so", "libnvidia-", "memfd:lgsim-image"].iter().any(|name| file.starts_with(name))
 }
 
 /// What leads from this command's root to the files of a process: nothing, where both have the same root.

@@ -2,15 +2,19 @@
 //!
 //! Must not: say anything that the JSON form lacks, except what to do next.
 
+use super::python::PythonFrame;
 use super::{Attached, DriverCall, ThreadSeen};
 use crate::format::Took;
 use crate::output::{write_line, Output};
 use lazyguard_core::api::counted;
-use lazyguard_core::report::StackSeen;
+use lazyguard_core::report::{FrameSeen, StackSeen};
 use std::io;
 
 /// Threads shown of a process none of whose threads is in the driver.
 const MOST_SHOWN: usize = 4;
+
+/// Python frames shown of a thread.
+const MOST_PYTHON: usize = 12;
 
 /// Writes it.
 pub(super) fn write(attached: &Attached, all: bool, out: &mut Output<'_>) -> io::Result<()> {
@@ -37,7 +41,7 @@ pub(super) fn write(attached: &Attached, all: bool, out: &mut Output<'_>) -> io:
         }
         (Some(_), 0) => write_line!(
             out,
-            "none of its {of} is in a driver call{others}: what it waits for is on the host, not in the driver"
+            "none of its {of} is in a driver call{others}: it waits for something on the host, or polls and was seen between two questions"
         )?,
         (Some(driver), _) => {
             let between = Took(attached.between_nanos);
@@ -93,8 +97,21 @@ fn write_thread(thread: &ThreadSeen, out: &mut Output<'_>) -> io::Result<()> {
         about = format!("runs a host function of the program on a thread of the driver{and}{about}");
     }
     write_line!(out, "thread {id} \"{name}\", {state}: {about}")?;
-    let stack = StackSeen { thread: *id, frames: thread.frames.clone(), notes: thread.notes.clone() };
-    stack.lines().iter().try_for_each(|line| write_line!(out, "{line}"))
+    // Where there is Python and nothing else of the program, the frames are those of the interpreter.
+    let frames = match thread.python.is_empty() || thread.frames.iter().any(FrameSeen::is_of_the_program) {
+        true => thread.frames.clone(),
+        false => Vec::new(),
+    };
+    let stack = StackSeen { thread: *id, frames, notes: thread.notes.clone() };
+    stack.lines().iter().try_for_each(|line| write_line!(out, "{line}"))?;
+    let python = &thread.python;
+    for PythonFrame { file, line, function } in python.iter().take(MOST_PYTHON) {
+        write_line!(out, "    python: File \"{file}\", line {line}, in {function}")?;
+    }
+    match python.len().saturating_sub(MOST_PYTHON) {
+        0 => Ok(()),
+        more => write_line!(out, "    python: and {}", counted(more as u64, "more frame")),
+    }
 }
 
 fn in_words(call: &DriverCall) -> String {
