@@ -26,7 +26,7 @@ struct Facts {
     /// The process's user ids and group ids: real, effective, saved; empty where they cannot be read.
     users: Vec<u32>,
     groups: Vec<u32>,
-    /// The owner of its files in `/proc`: root for a process that may not be dumped.
+    /// The owner of its files in `/proc/PID`: root for a process that may not be dumped.
     owner: Option<u32>,
     /// The process that traces it already, or 0.
     tracer: u32,
@@ -61,7 +61,8 @@ impl Facts {
             may_trace: effective >> SYS_PTRACE & 1 == 1,
             users: three("Uid:"),
             groups: three("Gid:"),
-            owner: fs::metadata(format!("/proc/{process}")).ok().map(|about| about.uid()),
+            // The folder itself belongs to the process's user in any case.
+            owner: fs::metadata(format!("/proc/{process}/stat")).ok().map(|about| about.uid()),
             tracer: field(&status, "TracerPid:").and_then(|id| id.parse().ok()).unwrap_or(0),
             other_namespace: namespace(&process.to_string()).is_some_and(|other| Some(other) != namespace("self")),
             yama: read("/proc/sys/kernel/yama/ptrace_scope".to_owned()).trim().parse().ok(),
