@@ -153,7 +153,7 @@ const FILTER: &str = "a seccomp filter is on this command, as container engines 
 
 /// The option with which `/proc` was mounted, where it hides processes of other users.
 fn hidepid(mounts: &str) -> Option<String> {
-    let proc = mounts.lines().filter(|line| line.split(' ').nth(4) == Some("/proc")).last()?;
+    let proc = mounts.lines().rfind(|line| line.split(' ').nth(4) == Some("/proc"))?;
     let option = proc.split([' ', ',']).find(|option| option.starts_with("hidepid="))?;
     (!matches!(option, "hidepid=0" | "hidepid=off")).then(|| option.to_owned())
 }

@@ -83,6 +83,7 @@ impl Registers {
 
 /// What the tables say of a frame's caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "it lies on a thread's stack: nothing is allocated here")]
 pub(super) enum Caller {
     /// It is this one.
     Is(Registers),

@@ -150,7 +150,7 @@ fn undisturbed(work: &Work, more: &[&str]) -> (Running, PathBuf) {
 #[test]
 fn the_process_goes_on_as_before_also_when_the_command_is_killed() {
     let work = Work::new(lazyguard_e2e::this_test!());
-    let (mut running, end) = undisturbed(&work, &[]);
+    let (running, end) = undisturbed(&work, &[]);
     let process = running.process();
     for _ in 0..3 {
         let all = said(process, &["--all"]);
