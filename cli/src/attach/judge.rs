@@ -2,27 +2,9 @@
 //!
 //! Must not: name a stream, a kernel or an operation: none is visible from outside. Promise that a call never ends.
 
-use super::{DriverCall, ThreadSeen};
+use super::seen::{Candidate, DriverCall, ThreadSeen};
 use lazyguard_core::api::{Class, Code, EntryPoint};
 use lazyguard_core::report::event_of;
-use serde::Serialize;
-
-/// A code of a hang that fits what was seen.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Candidate {
-    /// The code.
-    code: Code,
-    /// What it means, in one line.
-    title: &'static str,
-    /// What was seen that fits it.
-    because: String,
-}
-
-impl Candidate {
-    pub fn text(&self) -> String {
-        format!("{}: {}: {}", self.code, self.title, self.because)
-    }
-}
 
 /// A call of the driver's function of this name.
 pub(super) fn call(function: Option<&str>, lasts: bool) -> DriverCall {

@@ -12,6 +12,7 @@ mod judge;
 mod look;
 mod python;
 mod refused;
+mod seen;
 mod target;
 mod text;
 mod tracer;
@@ -21,11 +22,9 @@ use crate::output::Output;
 use crate::process::Status;
 use crate::source::duration;
 use crate::{Failure, Outcome};
-use judge::Candidate;
-use lazyguard_core::report::FrameSeen;
 use look::{Look, Looker};
-use python::{Python, PythonFrame};
-use serde::Serialize;
+use python::Python;
+use seen::{Attached, ThreadSeen};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use target::Target;
@@ -45,71 +44,6 @@ pub(crate) struct Arguments {
     /// Print the stacks of all threads, not only of those that are in the driver.
     #[arg(long)]
     all: bool,
-}
-
-/// What `lazyguard attach --format json` prints.
-#[derive(Serialize)]
-struct Attached {
-    /// The process.
-    process: u32,
-    /// Its command line.
-    command: Vec<String>,
-    /// The path of the driver's library that it has mapped; null where it has none.
-    driver: Option<String>,
-    /// Whether the process has mapped `liblazyguard.so`: then `lazyguard dump` says more.
-    guarded: bool,
-    /// Whether the process was stopped, as by Ctrl-Z, when it was looked at.
-    stopped: bool,
-    /// The time between the two looks, in nanoseconds.
-    between_nanos: u64,
-    /// The version of its Python interpreter; null where it has none.
-    python: Option<String>,
-    /// The threads: first those in driver calls, then the others.
-    threads: Vec<ThreadSeen>,
-    /// The hang codes that fit what was seen.
-    candidates: Vec<Candidate>,
-    /// What could not be looked at, with the setting that forbids it.
-    refused: Vec<String>,
-}
-
-/// A thread.
-#[derive(Clone, Debug, Serialize)]
-struct ThreadSeen {
-    /// The thread's id.
-    thread: u32,
-    /// Its name.
-    name: String,
-    /// `asleep in futex`, `running`, `stopped`: what it did at the first look.
-    state: String,
-    /// The driver call that it is in; null where it is in none.
-    call: Option<DriverCall>,
-    /// Whether it was started by the driver and runs nothing else.
-    is_the_drivers: bool,
-    /// Whether it is a thread of the driver that runs a host function of the program.
-    runs_host_function: bool,
-    /// Whether the thread was stopped for a moment for this stack; else the stack was read while it slept.
-    was_stopped: bool,
-    /// Whether the stack was followed to its first frame.
-    is_whole: bool,
-    /// The frames, the innermost first.
-    frames: Vec<FrameSeen>,
-    /// The Python frames, the innermost first; empty where it runs no Python, or it cannot be read.
-    python: Vec<PythonFrame>,
-    /// What there is to say about the frames.
-    notes: Vec<String>,
-}
-
-/// A driver call that a thread is in.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-struct DriverCall {
-    /// The function's name; null where the driver exports no function there.
-    function: Option<String>,
-    /// What kind of call that is: a word of `lazyguard log --event`, or null for a function that LazyGuard does not know.
-    event: Option<&'static str>,
-    /// What the call waits for, in words.
-    waits_for: Option<&'static str>,
-    /// Whether the thread was in the same call in the same frame at the second look.
-    lasts: bool,
 }
 
 /// Looks at a process, and prints what was seen.
@@ -138,7 +72,8 @@ pub(crate) fn attach(arguments: &Arguments) -> Outcome {
     if !target.is_still_there() {
         return Err(failure("it has ended while it was looked at".to_owned()));
     }
-    let mut threads: Vec<ThreadSeen> = first.into_iter().map(|look| seen(look, &second, python.as_ref())).collect();
+    let mut threads: Vec<ThreadSeen> =
+        first.into_iter().map(|look| thread_seen(look, &second, python.as_ref())).collect();
     threads.sort_by_key(|thread| {
         (thread.call.is_none(), !thread.runs_host_function, thread.is_the_drivers, thread.thread)
     });
@@ -165,7 +100,7 @@ pub(crate) fn attach(arguments: &Arguments) -> Outcome {
 }
 
 /// What two looks at a thread come to.
-fn seen(first: Look, second: &[Look], python: Option<&Python>) -> ThreadSeen {
+fn thread_seen(first: Look, second: &[Look], python: Option<&Python>) -> ThreadSeen {
     let place = first.place();
     let again = second.iter().find(|look| look.thread == first.thread);
     let lasts = again.is_some_and(|again| again.place().call_frame == place.call_frame);

@@ -3,7 +3,7 @@
 //! Must not: say anything that the JSON form lacks, except what to do next.
 
 use super::python::PythonFrame;
-use super::{Attached, DriverCall, ThreadSeen};
+use super::seen::{Attached, DriverCall, ThreadSeen};
 use crate::format::Took;
 use crate::output::{write_line, Output};
 use lazyguard_core::api::counted;
