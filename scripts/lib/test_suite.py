@@ -114,7 +114,7 @@ def alone():
     """The steps before both lanes: a fetch, whose failure the tests would repeat, and one that tells calls that block by the time they take."""
     conformance = TARGET / "simdriver" / "conformance"
     return [
-        step("the schemas of JUnit and SARIF", [str(ROOT / "scripts" / "fetch-schemas")]),
+        step("the schemas of JUnit, SARIF, CI systems and Kubernetes", [str(ROOT / "scripts" / "fetch-schemas")]),
         step("the simulated driver's conformance", [str(conformance)], count_last_line,
              environment={"LD_LIBRARY_PATH": str(TARGET / "simdriver")}, lacks=file_there(conformance)),
     ]
@@ -144,6 +144,7 @@ def lanes():
              count_last_line),
         step("gpu-check, tried on the simulated driver", [str(scripts / "gpu-check"), "--simulated", "--programs", simulated_programs],
              count_last_line),
+        step("the recipes for clusters and CI systems", [str(scripts / "check-recipes")], count_last_line),
         step("the commands in the documentation", [sys.executable, str(scripts / "lib" / "doc_commands.py")], count_last_line, 180),
     ]
     return waiting, computing, waiting_after_computing
