@@ -180,7 +180,7 @@ pub(super) fn why_not_stopped(process: u32, error: Errno) -> String {
 
 fn not_stopped(facts: &Facts, error: Errno) -> String {
     let why = match (error, facts.tracer) {
-        (Errno::ENOSYS, _) => "stacks are followed on x86-64 alone".to_owned(),
+        (Errno::ENOSYS, _) => "this kernel, or what stands in for one, has no ptrace".to_owned(),
         (_, tracer @ 1..) => format!("process {tracer} traces it already, as a debugger does"),
         _ if facts.filtered => FILTER.to_owned(),
         _ => facts.rule(),
@@ -237,7 +237,7 @@ mod tests {
         };
         says(Facts { tracer: 12, filtered: true, ..own() }, Errno::EPERM, "process 12 traces it");
         says(Facts { filtered: true, ..own() }, Errno::EPERM, "seccomp");
-        says(own(), Errno::ENOSYS, "x86-64");
+        says(own(), Errno::ENOSYS, "has no ptrace");
     }
 
     #[test]
