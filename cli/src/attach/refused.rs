@@ -148,6 +148,9 @@ impl Facts {
     }
 }
 
+/// Why there is nothing to be read.
+pub(super) const NO_MEMORY: &str = "it has no memory of its own: it is a thread of the kernel, or has ended";
+
 const FILTER: &str = "a seccomp filter is on this command, as container engines set one: docker run --security-opt seccomp=unconfined or --cap-add \
                       SYS_PTRACE; Kubernetes: securityContext.seccompProfile.type: Unconfined";
 
@@ -169,6 +172,8 @@ pub(super) fn why(process: u32, error: &io::Error) -> String {
         io::ErrorKind::PermissionDenied | io::ErrorKind::NotFound => {
             format!("runs, and may not be looked into: {}", Facts::of(process).rule())
         }
+        // What has no memory is no program, though it has a number.
+        _ if error.raw_os_error() == Some(Errno::ESRCH as i32) => NO_MEMORY.to_owned(),
         _ => format!("cannot be looked into: {error}"),
     }
 }

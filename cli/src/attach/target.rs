@@ -48,7 +48,7 @@ impl Target {
         let (maps, memory) = read.map_err(|error| refused::why(process, &error))?;
         let maps = String::from_utf8_lossy(&maps).into_owned();
         if maps.is_empty() {
-            return Err("it has no memory of its own: it is a thread of the kernel, or has ended".to_owned());
+            return Err(refused::NO_MEMORY.to_owned());
         }
         let mut modules = modules(&maps);
         modules.extend(mappings(&maps).filter(|mapping| mapping.path == VDSO).map(|mapping| Module {
@@ -137,12 +137,14 @@ pub(super) fn is_of_the_driver(file: &str) -> bool {
     ["libcuda.so", "libnvidia-", "memfd:lgsim-image"].iter().any(|name| file.starts_with(name))
 }
 
-/// What leads from this command's root to the files of a process: nothing, where both have the same root.
+/// What leads from this command's root to the files of a process: nothing, where both have the same root and the same mounts.
 fn root_of(process: u32) -> String {
     let root = format!("/proc/{process}/root");
     let number = |path: &str| fs::metadata(path).ok().map(|about| (about.dev(), about.ino()));
-    match number(&root) {
-        Some(own) if number("/") != Some(own) => root,
-        _ => String::new(),
+    let mounts = |who: &str| fs::read_link(format!("/proc/{who}/ns/mnt")).ok();
+    let is_same = number(&root) == number("/") && mounts(&process.to_string()) == mounts("self");
+    match is_same || number(&root).is_none() {
+        true => String::new(),
+        false => root,
     }
 }
