@@ -31,6 +31,11 @@ pub(crate) enum Command {
     Metrics(crate::metrics::Arguments),
     /// Ask a running process what it is doing now, and print its answer. No thread of it is stopped.
     Dump(crate::dump::Arguments),
+    /// Look at a process that runs without the guard: which threads are in the CUDA driver, in which function, and on which stacks.
+    ///
+    /// The process goes on as before. A thread is stopped only where its stack cannot be read without, and then for the time that it takes to
+    /// copy its registers and its stack.
+    Attach(crate::attach::Arguments),
     /// Print the records of a recording, one a line.
     Log(crate::log::Arguments),
     /// Write a recording as a timeline that a viewer opens.

@@ -7,6 +7,7 @@
 
 mod anonymise;
 mod arguments;
+mod attach;
 mod clean;
 mod doctor;
 mod dump;
@@ -72,6 +73,7 @@ fn main() -> ExitCode {
         Command::Health(arguments) => health::health(arguments),
         Command::Metrics(arguments) => metrics::metrics(arguments),
         Command::Dump(arguments) => dump::dump(&arguments),
+        Command::Attach(arguments) => attach::attach(&arguments),
         Command::Log(arguments) => log::log(&arguments),
         Command::Export(arguments) => export::export(&arguments),
         Command::Anonymise(arguments) => anonymise::anonymise(&arguments),

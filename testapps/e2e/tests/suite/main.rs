@@ -40,6 +40,7 @@
 //! | `crash` | what a process that was cut off leaves |
 
 mod asked;
+mod attach;
 mod blocking;
 mod cold_start;
 mod crash;
