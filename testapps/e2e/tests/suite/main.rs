@@ -32,6 +32,7 @@
 //! | `run_findings` | the findings of a run: exit codes, files by their schemas, suppressions, a baseline, annotations |
 //! | `run_folder` | the folder of a run, ranks, a run in a run |
 //! | `run_unguarded` | programs that use CUDA without the guard, and runs in which nothing is recorded |
+//! | `watched` | a run that is watched from outside: health and metrics |
 //! | `cold_start` | where the time of a start went, by delays that the tests inject, and the card's state |
 //! | `blocking` | the asynchronous calls that blocked the host, the reason, and the thread to blame |
 //! | `foreign_names` | a program whose names try to forge lines |
@@ -75,4 +76,5 @@ mod stacks;
 mod traps;
 mod warm_path;
 mod watchdog;
+mod watched;
 mod without_cuda;
