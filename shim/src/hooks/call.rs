@@ -380,6 +380,11 @@ impl Call {
         self.push(one.facts(self.entry_point));
     }
 
+    /// Leaves a record of what the call has turned out to load.
+    pub fn push_load(&self) {
+        self.push(self.facts(self.entry_point));
+    }
+
     /// The number of the context that is current to the calling thread, or 0.
     pub fn current_context(&self) -> u32 {
         self.context_number(driver::current_context())
