@@ -380,9 +380,14 @@ impl Call {
         self.push(one.facts(self.entry_point));
     }
 
-    /// Leaves a record of what the call has turned out to load.
-    pub fn push_load(&self) {
-        self.push(self.facts(self.entry_point));
+    /// The call has turned out to load this function: its record says so. A call that took too little time to leave a record leaves one.
+    pub fn has_loaded(&self, function: u32) {
+        if let Some(open) = &self.open {
+            return self.slot.amend_load(open, function);
+        }
+        let about = About { function, cold: Some(ColdKind::Function), ..self.about };
+        let one = Call { about, ..*self };
+        self.push(one.facts(self.entry_point));
     }
 
     /// The number of the context that is current to the calling thread, or 0.

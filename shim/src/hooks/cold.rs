@@ -145,10 +145,9 @@ impl Call {
             one.about.function = number;
             tracker.introduce_function(number, self.entered);
             let beside_work = one.meets(ColdKind::Function, if ahead { Flags::PREVENTED } else { Flags::default() });
-            // Its barrier is what the diagnosis of a hang needs to know. The call's own record is of no load, or there is none.
+            // The diagnosis of a hang needs to know of the barrier.
             if by_this && beside_work {
-                one.about.cold = Some(ColdKind::Function);
-                one.push_load();
+                self.has_loaded(number);
             }
         }
     }
