@@ -1,25 +1,16 @@
 //! The commands and their arguments.
 
+use crate::version;
 use clap::{Parser, Subcommand};
-use lazyguard_core::trace::layout;
 use std::path::PathBuf;
-use std::sync::LazyLock;
 
 /// Keeps CUDA programs from deadlocking on lazy loading, and says why they hang.
 #[derive(Parser)]
-#[command(name = "lazyguard", version = VERSION.as_str(), propagate_version = true)]
+#[command(name = "lazyguard", version = version::COMMAND.as_str(), propagate_version = true)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub command: Command,
 }
-
-/// The version, the commit of a released build (an everyday one is not compiled again for every commit), and the recordings that this
-/// build reads.
-static VERSION: LazyLock<String> = LazyLock::new(|| {
-    let commit = option_env!("LAZYGUARD_COMMIT").filter(|commit| !commit.is_empty());
-    let build = commit.map_or_else(|| "development build".to_owned(), |commit| format!("commit {commit}"));
-    format!("{} ({build}, recording format {})", env!("CARGO_PKG_VERSION"), layout::VERSION)
-});
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
@@ -30,8 +21,21 @@ pub(crate) enum Command {
     Run(Box<crate::run::Options>),
     /// Print what is known of a run: the hang, if there is one, how the process ended, the hazards, and the summary.
     Report(crate::report::Arguments),
+    /// Show what the processes of a run do: launches a second, who waits for what and since when, hazards, hangs.
+    ///
+    /// In a terminal again and again until q; else as plain text, once or every --interval. No process is stopped or asked.
+    Top(crate::top::Arguments),
+    /// Say in one line whether the processes of a run are well, with an exit code for liveness probes.
+    Health(crate::health::Arguments),
+    /// Print what the processes of a run do, as metrics for Prometheus; or write them to a file, or send them to a collector.
+    Metrics(crate::metrics::Arguments),
     /// Ask a running process what it is doing now, and print its answer. No thread of it is stopped.
     Dump(crate::dump::Arguments),
+    /// Look at a process that runs without the guard: which threads are in the CUDA driver, in which function, and on which stacks.
+    ///
+    /// The process goes on as before. A thread is stopped only where its stack cannot be read without, and then for the time that it takes to
+    /// copy its registers and its stack.
+    Attach(crate::attach::Arguments),
     /// Print the records of a recording, one a line.
     Log(crate::log::Arguments),
     /// Write a recording as a timeline that a viewer opens.
@@ -56,6 +60,10 @@ pub(crate) enum Command {
     Clean(crate::clean::Arguments),
     /// Look into a profile, by which a program's next run has its modules before it loads them, and keep it small.
     Profile(crate::profile::Arguments),
+    /// Print the path of the library, for LD_PRELOAD.
+    Path,
+    /// Copy this command and its library into a folder, as an init container does for the containers of its pod.
+    Install(crate::install::Arguments),
     /// Print the table of settings.
     Settings,
     /// Print a manual page, for `man -l -`.

@@ -104,6 +104,14 @@ pub(crate) fn is_built_for_cuda(path: &Path) -> bool {
         || ["libcuda.so", "libcudart.so"].iter().any(|library| holds(names, library.as_bytes()))
 }
 
+/// A section's content; `None` where there is none of this name, or the file is no ELF file.
+pub(crate) fn section(path: &Path, name: &str) -> Option<Vec<u8>> {
+    let cache = ReadCache::new(files::open(path).ok()?);
+    let file = ElfFile64::<Endianness, _>::parse(&cache).ok()?;
+    let section = file.section_by_name(name)?;
+    section.data().ok().map(<[u8]>::to_vec)
+}
+
 /// The machine that this command is for.
 pub(crate) const fn own_machine() -> u16 {
     if cfg!(target_arch = "aarch64") {

@@ -7,6 +7,7 @@
 
 mod anonymise;
 mod arguments;
+mod attach;
 mod clean;
 mod doctor;
 mod dump;
@@ -19,9 +20,13 @@ mod failure;
 mod files;
 mod findings;
 mod format;
+mod health;
+mod install;
 mod library;
+mod live;
 mod log;
 mod manual;
+mod metrics;
 mod names;
 mod nvml;
 mod old_runs;
@@ -43,9 +48,11 @@ mod source;
 mod stacks;
 mod symbolize;
 mod timing;
+mod top;
+mod version;
 
 use arguments::{Arguments, Command};
-use clap::error::ContextValue;
+use clap::error::{ContextValue, ErrorKind};
 use clap::Parser;
 use failure::{Failure, Outcome};
 use lazyguard_core::api::ENTRY_POINTS;
@@ -62,7 +69,11 @@ fn main() -> ExitCode {
     let outcome = match arguments.command {
         Command::Run(options) => return run::run(*options),
         Command::Report(arguments) => report::report(&arguments),
+        Command::Top(arguments) => top::top(&arguments),
+        Command::Health(arguments) => health::health(arguments),
+        Command::Metrics(arguments) => metrics::metrics(arguments),
         Command::Dump(arguments) => dump::dump(&arguments),
+        Command::Attach(arguments) => attach::attach(&arguments),
         Command::Log(arguments) => log::log(&arguments),
         Command::Export(arguments) => export::export(&arguments),
         Command::Anonymise(arguments) => anonymise::anonymise(&arguments),
@@ -70,6 +81,8 @@ fn main() -> ExitCode {
         Command::Doctor(arguments) => doctor::doctor(arguments),
         Command::Clean(arguments) => clean::clean(&arguments),
         Command::Profile(arguments) => profile::profile(&arguments),
+        Command::Path => library::path(),
+        Command::Install(arguments) => install::install(&arguments),
         Command::Settings => manual::settings(),
         Command::Man { command, out } => manual::man(command.as_deref(), out.as_deref()),
         Command::Completions { shell } => manual::completions(shell),
@@ -86,9 +99,14 @@ fn main() -> ExitCode {
     }
 }
 
-/// Arguments that cannot be used, or a question for help. Of `lazyguard run`, one line, and the code that says that the program
+/// Arguments that cannot be used, or a question for help or the version. Of `lazyguard run`, one line, and the code that says that the program
 /// has not run.
 fn unusable(error: clap::Error) -> ExitCode {
+    if error.kind() == ErrorKind::DisplayVersion {
+        // A line that cannot be written has no reader.
+        let _ = version::print();
+        return ExitCode::SUCCESS;
+    }
     if !error.use_stderr() || std::env::args_os().nth(1).is_none_or(|command| command != "run") {
         // As the parser itself does; where it cannot be printed, there is no reader.
         let _ = error.print();

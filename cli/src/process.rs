@@ -105,6 +105,19 @@ pub(crate) fn recording_of(process: u32, maps: &str) -> Result<Option<PathBuf>, 
     }
 }
 
+/// The guarded processes of this machine that this user may look into and that keep a recording, by their ids.
+pub(crate) fn guarded() -> Vec<u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let processes = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let has_recording = |process: &u32| {
+        let maps = files::read(format!("/proc/{process}/maps")).unwrap_or_default();
+        recording_of(*process, &String::from_utf8_lossy(&maps)).is_ok_and(|recording| recording.is_some())
+    };
+    let mut guarded: Vec<_> = processes.filter(has_recording).collect();
+    guarded.sort_unstable();
+    guarded
+}
+
 /// The path of a file that a process has mapped, in the process's own mount namespace.
 pub(crate) fn file_of(process: u32, maps: &str, name: &str) -> Option<PathBuf> {
     let mapping = mapped(maps, name).next()?;

@@ -151,6 +151,11 @@ pub(crate) fn newest_in(what: &Path) -> PathBuf {
     newest.folder.clone()
 }
 
+/// The same without a line, for what looks again and again.
+pub(crate) fn newest_quietly(what: &Path) -> PathBuf {
+    runs_in(what).into_iter().next().map_or_else(|| what.to_owned(), |newest| newest.folder)
+}
+
 /// Prints a line for each run in a folder, the newest first.
 pub(crate) fn list(what: &Path) -> Outcome {
     let runs = runs_in(what);

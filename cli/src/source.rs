@@ -18,7 +18,7 @@ use crate::Failure;
 use lazyguard_core::diagnose::{Snapshot, SnapshotBuilder};
 use lazyguard_core::report::{HangReport, Newest};
 use lazyguard_core::settings::{self, Settings};
-use lazyguard_core::trace::read::{Entry, ProcessState, Recording, Source, Unreadable};
+use lazyguard_core::trace::read::{Entry, LiveRecording, ProcessState, Recording, Source, Unreadable};
 use lazyguard_core::trace::{Kind, Lane, Record};
 use lazyguard_core::Nanos;
 use rustix::fs::SeekFrom;
@@ -51,8 +51,17 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Finds the run of a process id, a run folder, or the path of a recording.
+    /// Finds the run of a process id, a run folder, or the path of a recording, and says what else is in that folder.
     pub fn find(what: &Path) -> Result<Self, Failure> {
+        let run = Self::find_quietly(what)?;
+        if run.process.is_none() && run.folder.is_some() && what.is_dir() {
+            old_runs::say_what_else_is_in(what);
+        }
+        Ok(run)
+    }
+
+    /// The same without a line.
+    pub fn find_quietly(what: &Path) -> Result<Self, Failure> {
         match fs::metadata(what) {
             Ok(found) if found.is_dir() => {
                 let recording = what.join(RECORDING);
@@ -63,7 +72,6 @@ impl Run {
                         None => false,
                     },
                 };
-                old_runs::say_what_else_is_in(what);
                 return Ok(Self {
                     folder: Some(what.to_owned()),
                     recording: is_there.then_some(recording),
@@ -117,23 +125,36 @@ impl Run {
 
     /// Opens the recording.
     pub fn open(&self) -> Result<Option<Opened>, Failure> {
+        let Some((path, recording)) = self.open_as(Recording::open)? else { return Ok(None) };
+        let status = Status::of(self.process.unwrap_or(recording.facts().process));
+        let alive = status.started() == Some(recording.facts().process_start_ticks);
+        let (path, process) = (path.clone(), self.process);
+        Ok(Some(Opened { path, recording, alive, hidden: status == Status::Hidden, process }))
+    }
+
+    /// Opens the recording to follow it while it is written.
+    pub fn open_live(&self) -> Result<Option<LiveRecording<RecordingFile>>, Failure> {
+        Ok(self.open_as(LiveRecording::open)?.map(|(_, live)| live))
+    }
+
+    fn open_as<T>(
+        &self,
+        read: impl FnOnce(RecordingFile) -> Result<T, Unreadable>,
+    ) -> Result<Option<(&PathBuf, T)>, Failure> {
         let Some(path) = &self.recording else { return Ok(None) };
         let failure = |error: &dyn std::fmt::Display| Failure::Input(format!("{}: {error}", path.display()));
         let file = self.open_file(path).map_err(|error| match denied(path, &error) {
             Some(why) => failure(&why),
             None => failure(&error),
         })?;
-        let recording = Recording::open(RecordingFile::of(file)).map_err(|error| match error {
+        let read = read(RecordingFile::of(file)).map_err(|error| match error {
             // For a file of another name, zeros mean nothing.
             Unreadable::NeverBegun if path.file_name().is_none_or(|name| name != RECORDING) => {
                 failure(&Unreadable::NotARecording)
             }
             error => failure(&error),
         })?;
-        let status = Status::of(self.process.unwrap_or(recording.facts().process));
-        let alive = status.started() == Some(recording.facts().process_start_ticks);
-        let (path, process) = (path.clone(), self.process);
-        Ok(Some(Opened { path, recording, alive, hidden: status == Status::Hidden, process }))
+        Ok(Some((path, read)))
     }
 
     /// A file of a run folder is no link; what the user names, and what a process has mapped, may be reached by one.

@@ -13,6 +13,7 @@
 //! * [`stack`] reads a blocked thread's stack, and writes it down.
 //! * [`report`] writes verdicts for people and for programs.
 //! * [`anonymise`] copies a recording without what names the user, the machine or the program's code.
+//! * [`build_note`] is what a built library says of itself: version, formats, commit.
 //! * [`tasks`] says how many more threads may be started.
 //!
 //! Must not: link CUDA, read the environment, hold globals, or look at a clock. Times are arguments, in nanoseconds
@@ -23,6 +24,7 @@
 
 pub mod anonymise;
 pub mod api;
+pub mod build_note;
 mod demangle;
 pub mod diagnose;
 pub mod hazard;

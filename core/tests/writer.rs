@@ -2,9 +2,9 @@
 
 mod support;
 
-use lazyguard_core::state::Tracker;
+use lazyguard_core::state::{FunctionKind, Tracker};
 use lazyguard_core::trace::layout::{flag, record, Shape};
-use lazyguard_core::trace::read::{Entry, Recording, Source};
+use lazyguard_core::trace::read::{Entry, LiveRecording, Recording, Source};
 use lazyguard_core::trace::{Kind, Lane, ProcessFacts, RawPayload, Record, StartFacts};
 use std::collections::BTreeMap;
 use std::io;
@@ -175,6 +175,73 @@ fn a_recording_that_is_read_while_it_is_written_shows_no_record_in_part() {
         }
     });
     assert!(seen > 0, "nothing was read while it was written");
+}
+
+/// The times of the records of a lane that are new.
+fn news<S: Source>(live: &mut LiveRecording<S>, lane: Lane, most: u64) -> Vec<u64> {
+    let mut times = Vec::new();
+    live.refresh().expect("a recording");
+    live.news(lane, most, &mut |_, entry| times.push(entry.record.entered));
+    times
+}
+
+#[test]
+fn of_a_recording_that_grows_each_record_is_new_once_and_each_text() {
+    let tracker = tracker(SHAPE);
+    let mut live = LiveRecording::open(Memory(tracker.recorder().words())).expect("a recording");
+    assert!(news(&mut live, Lane::Work, u64::MAX).is_empty());
+    let number = tracker.begin_thread(101, 1).expect("a slot");
+    let launch = |at| make(tracker, number, &facts("cuLaunchKernel", at), 0);
+    (1..4).for_each(launch);
+    make(tracker, number, &facts("cuStreamSynchronize", 5), 0);
+    assert_eq!(news(&mut live, Lane::Work, u64::MAX), [1, 2, 3]);
+    assert!(news(&mut live, Lane::Work, u64::MAX).is_empty());
+    assert_eq!(news(&mut live, Lane::Waits, 1), [5]);
+    let function = tracker.function(0xf001, FunctionKind::Kernel, 0xb001);
+    tracker.name_function(function, "_Z6kernelPf");
+    tracker.introduce_function(function, 6);
+    // Into the next segment.
+    (10..30).for_each(launch);
+    assert_eq!(news(&mut live, Lane::Work, u64::MAX), (10..30).collect::<Vec<_>>());
+    assert_eq!(live.tables().strings().function(function, 7).and_then(|function| function.name), Some("_Z6kernelPf"));
+    assert_eq!(live.tables().threads()[0].calls, 24);
+    // More than there is room for: what was overwritten before it was looked at is counted.
+    (1_000..2_000).for_each(launch);
+    let found = news(&mut live, Lane::Work, u64::MAX);
+    assert_eq!(found.last(), Some(&1_999));
+    assert_eq!(found.len() as u64 + live.lost(Lane::Work), 1_000);
+    (2_000..2_100).for_each(launch);
+    let found = news(&mut live, Lane::Work, 2);
+    assert!((1..=32).contains(&found.len()) && found.last() == Some(&2_099), "{found:?}");
+}
+
+#[test]
+fn what_is_new_is_whole_while_threads_write_and_all_of_it_is_handed_out_or_lost() {
+    const THREADS: u64 = 3;
+    let tracker = tracker(SHAPE);
+    let mut live = LiveRecording::open(Memory(tracker.recorder().words())).expect("a recording");
+    let mut count = 0;
+    let mut look = |live: &mut LiveRecording<Memory>| {
+        let mut last = BTreeMap::new();
+        live.refresh().expect("a recording");
+        live.news(Lane::Work, u64::MAX, &mut |_, entry| {
+            whole(entry);
+            count += 1;
+            if let Some(former) = last.insert(entry.thread_number, entry.number) {
+                assert!(former < entry.number, "{former} before {entry:?}");
+            }
+        });
+    };
+    std::thread::scope(|scope| {
+        let writers: Vec<_> =
+            (0..THREADS).map(|thread| scope.spawn(move || calls_of(tracker, thread, 0..CALLS))).collect();
+        while !writers.iter().all(|writer| writer.is_finished()) {
+            look(&mut live);
+        }
+    });
+    look(&mut live);
+    let dropped = live.tables().lanes()[Lane::Work as usize].dropped;
+    assert_eq!(count + live.lost(Lane::Work) + dropped, THREADS * CALLS / 10 * 9);
 }
 
 /// Says so when it goes.

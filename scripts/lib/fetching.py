@@ -44,9 +44,10 @@ def persistently(command, what, folder=None):
     raise Failure(4, f"{what} ({errors[-1]}); the network or the package index cannot be reached")
 
 
-def download_wheels(packages, folder, what):
-    """Fetch wheels, `name==version` each, without what they depend on."""
+def download_wheels(packages, folder, what, machine=""):
+    """Fetch wheels, `name==version` each, without what they depend on; those for another machine where one is named."""
     command = [python_with_pip(), "-m", "pip", "download", "--quiet", "--no-deps", "--no-cache-dir"]
+    command += [f"--platform={tag}_{machine}" for tag in ("manylinux2014", "manylinux_2_27", "manylinux_2_28") if machine]
     command += ["--only-binary=:all:", "--dest", str(folder), *packages]
     persistently(command, f"pip could not download {what}")
 

@@ -16,12 +16,13 @@ import subprocess
 import sys
 import time
 
-from tools import ROOT, TARGET, Failure, c_compiler, cxx
+from tools import MACHINE, ROOT, TARGET, TOOLS, Failure, c_compiler, cxx
 
 STATE = TARGET / "native"
 # One architecture is enough to see that the device code compiles: nvcc takes most of the time of a build, and as much for each of them.
 OF_THE_TESTS = ("90",)
-TOOLS = TARGET / "tools" / "bin"
+# What CMake has to be told of another machine.
+FOR_ANOTHER = ["-DCMAKE_SYSTEM_NAME=Linux", f"-DCMAKE_SYSTEM_PROCESSOR={MACHINE}", f"-DTARGET_DIR={TARGET}", f"-DCUDA_DIR={TARGET / 'cuda'}"]
 
 
 def compilers():
@@ -62,7 +63,8 @@ def configure(architectures=()):
     chosen = ";".join(architectures)
     if as_it_is(otherwise=None) != tuple(architectures):
         choice = [f"-DARCHITECTURES={chosen}"] if chosen else ["-U", "ARCHITECTURES"]
-        run([TOOLS / "cmake", "--preset", "default", f"-DCMAKE_MAKE_PROGRAM={TOOLS / 'ninja'}", *choice])
+        another = FOR_ANOTHER if MACHINE else []
+        run([TOOLS / "cmake", "--preset", "default", "-B", STATE, f"-DCMAKE_MAKE_PROGRAM={TOOLS / 'ninja'}", *another, *choice])
         made_for().write_text(chosen)
         record.write_text(wanted)
 

@@ -24,25 +24,32 @@ import shutil
 import subprocess
 import threading
 import time
+from pathlib import Path
 
+import build_note
 import glibc_floor
-from tools import ROOT, TARGET, Failure
+from tools import ROOT, TARGET, Failure, c_compiler
 
 JOBS = "2"
 EVERYDAY, RELEASED, TESTED = "debug", "release", "tested"
 # How often a build that takes long says how far it is.
 SAY_EVERY_S = 10
-ARTEFACTS = ("lazyguard", "liblazyguard.so")
+LIBRARY = "liblazyguard.so"
+ARTEFACTS = ("lazyguard", LIBRARY)
+# The command in packages: it needs no C library, so that one file does for every machine and for an image that holds nothing else.
+STATIC = "x86_64-unknown-linux-musl"
 
 # The exports find their caller by the frame pointer; the second option announces that there is one.
 FRAMES = ["-C", "force-frame-pointers=yes", "--cfg", "lazyguard_frames"]
-AS_A_WHOLE = ["-C", "lto=fat"]
+# With the limit of 225 instructions that is usual, the library has 200 KB more, none of it for the path of a launch: what that needs is marked
+# `#[inline]`, for which another limit holds. testapps/bench/warm_path counts as many instructions with one as with the other.
+AS_A_WHOLE = ["-C", "lto=fat", "-C", "llvm-args=-inline-threshold=75"]
 
 
 def cargo(*arguments, under_way=None, **environment):
     """Runs cargo; `under_way(text)` is called every few seconds with what it does."""
     command = ["cargo", *arguments]
-    inherited = {key: value for key, value in os.environ.items() if key not in ("CARGO_TARGET_DIR", "RUSTFLAGS")}
+    inherited = {key: value for key, value in os.environ.items() if key not in ("CARGO_TARGET_DIR", "RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS")}
     environment = {**inherited, "CARGO_TERM_COLOR": "never", **environment}
     process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     output, over = [], threading.Event()
@@ -84,18 +91,48 @@ def everyday(say, under_way=None):
 
 def released(say, under_way=None):
     library(say, under_way)
+    # Cargo puts its own file back before it builds again, so a commit that is no longer true does not stay.
+    build_note.stamp(TARGET / RELEASED / LIBRARY, commit())
     started = time.monotonic()
-    cargo("build", "--release", "-j", JOBS, "-p", "lazyguard-cli", under_way=under_way, RUSTFLAGS="", LAZYGUARD_COMMIT=commit())
+    cargo("build", "--release", "-j", JOBS, "-p", "lazyguard-cli", under_way=under_way, CARGO_ENCODED_RUSTFLAGS=remapped(), LAZYGUARD_COMMIT=commit())
     there(RELEASED)
     say("target/release/lazyguard", "built", time.monotonic() - started)
+
+
+def can_be_static():
+    """Whether the toolchain has the standard library of the static command."""
+    result = subprocess.run(["rustc", "--print", "target-libdir", "--target", STATIC], capture_output=True, text=True)
+    return result.returncode == 0 and Path(result.stdout.strip()).is_dir()
+
+
+def static_command(say, under_way=None):
+    """The command without a C library, as packages have it."""
+    started = time.monotonic()
+    folder = f"{STATIC}/release"
+    if not can_be_static():
+        raise Failure(f"the Rust toolchain lacks {STATIC}: rustup target add {STATIC}")
+    # One dependency has a file in C. It takes constants and the layout of siginfo_t from the headers, which are the kernel's in every C
+    # library, and calls nothing; so the machine's own compiler and headers do for it.
+    suffix = STATIC.replace("-", "_")
+    cargo("build", "--release", "-j", JOBS, "-p", "lazyguard-cli", "--target", STATIC, under_way=under_way, CARGO_ENCODED_RUSTFLAGS=remapped(),
+          LAZYGUARD_COMMIT=commit(), **{f"CC_{suffix}": c_compiler(), f"CFLAGS_{suffix}": "-g0"})
+    say(f"target/{folder}/lazyguard", "built", time.monotonic() - started)
+    return TARGET / folder / "lazyguard"
+
+
+def remapped():
+    """The flags by which no path of this machine gets into a file: the same sources make the same bytes in any folder."""
+    home = Path(os.environ.get("CARGO_HOME") or Path.home() / ".cargo")
+    # The last that fits is taken. Between them the byte that CARGO_ENCODED_RUSTFLAGS is divided at: a path may have blanks.
+    return "\x1f".join(f"--remap-path-prefix={path}={name}" for path, name in ((home, "/cargo"), (ROOT, "/lazyguard")))
 
 
 def library(say, under_way=None):
     started = time.monotonic()
     floor = glibc_floor.ensure(TARGET / "glibc-floor")
-    # Set and empty: the flags of .cargo/config.toml are for everything, and only the exports need a frame pointer.
+    # In place of the flags of .cargo/config.toml, which are for everything: only the exports need a frame pointer.
     cargo("rustc", "--release", "-j", JOBS, "-p", "lazyguard-shim", "--lib", "--", *floor, *FRAMES, *AS_A_WHOLE,
-          under_way=under_way, RUSTFLAGS="")
+          under_way=under_way, CARGO_ENCODED_RUSTFLAGS=remapped())
     say("target/release/liblazyguard.so", "built", time.monotonic() - started)
 
 

@@ -114,7 +114,7 @@ def alone():
     """The steps before both lanes: fetches, whose failure the tests would repeat, and one that tells calls that block by the time they take."""
     conformance = TARGET / "simdriver" / "conformance"
     return [
-        step("the schemas of JUnit and SARIF", [str(ROOT / "scripts" / "fetch-schemas")]),
+        step("the schemas that files are checked by", [str(ROOT / "scripts" / "fetch-schemas")]),
         step("CUDA runtimes of several versions", [str(ROOT / "scripts" / "fetch-cuda-versions")]),
         step("the simulated driver's conformance", [str(conformance)], count_last_line,
              environment={"LD_LIBRARY_PATH": str(TARGET / "simdriver")}, lacks=file_there(conformance)),
@@ -133,9 +133,11 @@ def lanes():
     ]
     computing = [
         step("the library as a file", [str(scripts / "check-library")], count_last_line),
+        step("licences and bans of the dependencies", [str(scripts / "check-dependencies")], count_last_line),
         step("the scripts' own tests", [sys.executable, "-m", "unittest", "discover", "-s", str(scripts / "tests")], count_unittest),
         formatted(),
         rust_tests("unit tests", "not package(lazyguard-e2e)", ["--workspace", "--exclude", "lazyguard-e2e"], 480, 2, profile="units"),
+        step("aarch64, a few programs under an emulator", [str(scripts / "aarch64")], count_last_line, 600),
         step("documentation examples", ["cargo", "test", *JOBS, "--quiet", "--workspace", "--doc"], count_cargo_test_or_none),
         step("lints", ["cargo", "clippy", *JOBS, "--quiet", "--workspace", "--all-targets", *LINT_FLAGS], lacks=component("clippy")),
         step("documentation", ["cargo", "doc", *JOBS, "--quiet", "--workspace", "--no-deps", "--document-private-items"], environment={"RUSTDOCFLAGS": "-D warnings"}),
@@ -145,6 +147,9 @@ def lanes():
              count_last_line),
         step("gpu-check, tried on the simulated driver", [str(scripts / "gpu-check"), "--simulated", "--programs", simulated_programs],
              count_last_line),
+        # It packs what the build has made.
+        step("the packages, installed and used", [str(scripts / "check-packages")], count_last_line),
+        step("the recipes for clusters and CI systems", [str(scripts / "check-recipes")], count_last_line),
         step("the commands in the documentation", [sys.executable, str(scripts / "lib" / "doc_commands.py")], count_last_line, 180),
     ]
     return waiting, computing, waiting_after_computing
@@ -159,6 +164,10 @@ def on_request():
         step("everything at once, for ten minutes", [str(scripts / "soak")], count_last_line, 1500),
         step("the library and the command as they ship", [str(scripts / "build"), "--release"], limit_s=900),
         rust_tests("end to end, as they ship", "package(lazyguard-e2e)", ["-p", "lazyguard-e2e"], 720, 6, {"GUARD_BUILD": "release"}),
+        step("the packages, as they ship", [str(scripts / "dist")], limit_s=900),
+        step("the packages that ship, installed and used", [str(scripts / "check-packages")], count_last_line, environment={"GUARD_BUILD": "release"}),
+        step("the packages built again, the same bytes", [str(scripts / "check-reproducible")], count_last_line, 1800),
+        step("aarch64, everything under an emulator", [str(scripts / "aarch64"), "--all"], count_last_line, 3600),
         step("bench, tried on the simulated driver", [str(scripts / "bench"), "--quick"], environment={"GUARD_BUILD": "release"}),
     ]
 

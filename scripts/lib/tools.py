@@ -5,7 +5,11 @@ import shutil
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-TARGET = ROOT / "target"
+# The machine that is built for, where it is another than this one. scripts/aarch64 sets it, with CC and CXX.
+MACHINE = os.environ.get("LAZYGUARD_MACHINE", "")
+TARGET = ROOT / "target" / MACHINE
+# What builds: programs of this machine.
+TOOLS = ROOT / "target" / "tools" / "bin"
 
 
 class Failure(Exception):

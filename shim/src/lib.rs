@@ -42,5 +42,10 @@ mod record;
 mod runtime;
 mod watch;
 
+/// What `lazyguard --version` says of this library. It lies in the file, for readers that do not load it.
+#[used]
+#[link_section = ".note.lazyguard"]
+static BUILD_NOTE: lazyguard_core::build_note::BuildNote = lazyguard_core::build_note::BuildNote::new();
+
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 compile_error!("LazyGuard gets between programs and the driver by the rules of the GNU C library's dynamic linker");

@@ -23,6 +23,12 @@ namespace {
 constexpr uint32_t kFatbinMagic = 0xBA55ED50;
 constexpr uint32_t kFatbinWrapperMagic = 0x466243B1;
 constexpr uint16_t kMachineCode = 2;
+// The machine code that the simulated cards run is the host's.
+#if defined(__aarch64__)
+constexpr uint16_t kHostMachine = EM_AARCH64;
+#else
+constexpr uint16_t kHostMachine = EM_X86_64;
+#endif
 
 size_t elf_bytes(const Elf64_Ehdr &header, const char *data) {
   size_t end = header.e_shoff + static_cast<size_t>(header.e_shnum) * header.e_shentsize;
@@ -200,7 +206,7 @@ CUresult copy_image(const void *data, ImageRef &image) {
   if (memcmp(bytes, ELFMAG, SELFMAG)) return CUDA_ERROR_INVALID_IMAGE;
   Elf64_Ehdr header;
   memcpy(&header, bytes, sizeof header);
-  if (header.e_machine != EM_X86_64 || header.e_type != ET_DYN || header.e_ident[EI_CLASS] != ELFCLASS64)
+  if (header.e_machine != kHostMachine || header.e_type != ET_DYN || header.e_ident[EI_CLASS] != ELFCLASS64)
     return CUDA_ERROR_NO_BINARY_FOR_GPU;
   image->bytes.assign(bytes, elf_bytes(header, bytes));
   return CUDA_SUCCESS;

@@ -103,6 +103,12 @@ void *private_pointer(void *target) {
   memcpy(at, move_to_rax, 2);
   memcpy(at + 2, &target, sizeof target);
   memcpy(at + 10, jump_rax, 2);
+#elif defined(__aarch64__)
+  const uint32_t load_x16_from_8_bytes_on = 0x58000050, jump_x16 = 0xd61f0200;
+  memcpy(at, &load_x16_from_8_bytes_on, 4);
+  memcpy(at + 4, &jump_x16, 4);
+  memcpy(at + 8, &target, sizeof target);
+  __builtin___clear_cache(reinterpret_cast<char *>(at), reinterpret_cast<char *>(at + kBytes));
 #else
 #error "write the jump for this architecture"
 #endif

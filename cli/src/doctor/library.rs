@@ -13,7 +13,7 @@ pub(super) fn look(named: Option<PathBuf>, found: &mut Findings) -> Option<Elf> 
             found.problem(
                 About::Library,
                 failure.to_string(),
-                "name it with --library FILE, or put liblazyguard.so beside this command",
+                "name it with --library FILE, or put liblazyguard.so beside this command or into ../lib",
             );
             return None;
         }

@@ -48,7 +48,7 @@ use std::time::Duration;
 /// What to look at.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The guard's library, if it is not beside this command.
+    /// The guard's library, if it is not where this command's is (lazyguard path).
     #[arg(long, value_name = "FILE")]
     library: Option<PathBuf>,
     /// For a person or for a program.

@@ -36,6 +36,13 @@ const ADVICE: [(i32, &str); 8] = [
 
 /// Starts the driver, and reports the outcome. `needed` says whether there is a program that needs the driver.
 pub(super) fn look(driver: &Driver, limit: Duration, needed: bool, found: &mut Findings) {
+    if cfg!(target_feature = "crt-static") {
+        return found.note(
+            About::Start,
+            "whether the driver starts was not tried: this command is linked statically, and can load no library",
+            "run a program that uses CUDA, such as nvidia-smi",
+        );
+    }
     let begin = Instant::now();
     match tried(driver, limit) {
         Ok(Tried { status: None, .. }) => found.note_or_problem(

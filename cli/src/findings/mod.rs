@@ -61,12 +61,15 @@ impl Wanted {
     /// Fills in the fields of the files' names, so that ranks with the same options write different files.
     pub fn fill_in(&mut self, facts: &FolderFacts<'_>) {
         let files = [&mut self.junit, &mut self.json, &mut self.sarif, &mut self.baseline, &mut self.write_baseline];
-        for path in files.into_iter().flatten() {
-            // A name that is not UTF-8 has no fields.
-            if let Some(template) = path.to_str() {
-                *path = expand_folder(template, facts).into();
-            }
-        }
+        files.into_iter().flatten().for_each(|path| fill_in(path, facts));
+    }
+}
+
+/// Puts the facts of the run into the fields of a file's name.
+pub(crate) fn fill_in(path: &mut PathBuf, facts: &FolderFacts<'_>) {
+    // A name that is not UTF-8 has no fields.
+    if let Some(template) = path.to_str() {
+        *path = expand_folder(template, facts).into();
     }
 }
 

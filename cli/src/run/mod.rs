@@ -43,6 +43,7 @@ use crate::doctor::sanitizer;
 use crate::exit_code;
 use crate::files;
 use crate::findings::{self, Annotations, Finished};
+use crate::metrics::Writer;
 use crate::nvml::Sampler;
 use crate::{library, output, profile_cache, timing, Failure};
 use lazyguard_core::settings::{self, FolderFacts, PROFILE, RUN_OTHER_USERS, RUN_ROOT};
@@ -85,6 +86,9 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
         start_seconds: started.as_secs(),
     };
     options.wanted.fill_in(&facts);
+    if let Some(path) = &mut options.metrics {
+        findings::fill_in(path, &facts);
+    }
     findings::check(&options.wanted)?;
     let library = find_library(&options)?;
     if options.require_records && library.is_none() {
@@ -110,6 +114,8 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
     options.program.first().and_then(|name| program::goes_unguarded(name)).iter().for_each(output::say);
     // Before the program, so that the first sample precedes it. The sampler's thread inherits this thread's signal mask.
     let sampler = options.cold_start.then(|| Sampler::start(root.path()));
+    // A folder that is not there has no processes: an empty file says so.
+    let metrics = options.metrics.clone().map(|file| Writer::start(root.path(), file));
     let since = Instant::now();
     let tree = tree::Tree::before_the_program();
     let to_ignore = caught.to_ignore();
@@ -119,6 +125,7 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
             if let Some(sampler) = sampler {
                 sampler.stop();
             }
+            metrics.into_iter().for_each(Writer::stop);
             root.finish(false);
             drop(others);
             // A program that replaces this process would keep the flag.
@@ -145,6 +152,7 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
     if let Some(sampler) = sampler {
         sampler.stop();
     }
+    metrics.into_iter().for_each(Writer::stop);
     let unread = others.map(|others| others.bring_into(root.path())).unwrap_or_default();
     unread
         .iter()
@@ -194,7 +202,7 @@ fn find_library(options: &Options) -> Result<Option<PathBuf>, Failure> {
         return Ok(None);
     }
     let library = library::find(options.library.clone())?;
-    // The library beside this command is of the same build, and is not checked.
+    // The command's own library is of the same build, and is not checked.
     if options.library.is_some() {
         library::look_into(&library).map_err(Failure::Input)?;
     }
@@ -231,6 +239,7 @@ fn needs_this_command(options: &Options) -> bool {
         || options.require_records
         || options.cold_start
         || options.blocking
+        || options.metrics.is_some()
         || kills_on_hang(options)
         || wanted.result
         || wanted.fail_on.is_anything()

@@ -108,13 +108,18 @@ pub(crate) const OWN: &[Own] = &[
         many: false,
     },
     Own { flag: "--write-baseline", help: "write the hazards of this run as a baseline", ..FILE },
+    Own {
+        flag: "--metrics",
+        help: "write what the processes do as metrics for Prometheus, every two seconds and at the end",
+        ..FILE
+    },
     Own { flag: "--cold-start", help: "at the end, say what the program's start spent its time on", ..SWITCH },
     Own { flag: "--blocking", help: "at the end, say which asynchronous calls blocked the host, and why", ..SWITCH },
     Own {
         flag: "--library",
         value: Some("FILE"),
         values: "a file",
-        default: "liblazyguard.so beside this command",
+        default: "that of this command, which `lazyguard path` prints",
         help: "the guard's library",
         many: false,
     },
@@ -134,6 +139,7 @@ pub(crate) struct Options {
     pub require_records: bool,
     pub cold_start: bool,
     pub blocking: bool,
+    pub metrics: Option<PathBuf>,
     pub library: Option<PathBuf>,
     /// What is wanted of the findings.
     pub wanted: Wanted,
@@ -299,6 +305,7 @@ impl FromArgMatches for Options {
             require_records: matches.get_flag("--require-records"),
             cold_start: matches.get_flag("--cold-start"),
             blocking: matches.get_flag("--blocking"),
+            metrics: file("--metrics"),
             library: file("--library"),
             wanted: Wanted {
                 fail_on: parsed("--fail-on", given("--fail-on").unwrap_or_default())?,

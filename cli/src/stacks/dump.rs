@@ -38,19 +38,13 @@ pub(super) struct Thread<'a> {
 
 /// A file of code.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Module {
+pub(crate) struct Module {
     pub base: u64,
     pub end: u64,
     pub path: String,
     pub build_id: Vec<u8>,
     /// When the dump was made, in seconds since 1970.
     pub dumped: u32,
-}
-
-impl Dump<'_> {
-    pub fn module_at(&self, address: u64) -> Option<&Module> {
-        self.modules.iter().find(|module| (module.base..module.end).contains(&address))
-    }
 }
 
 /// Reads one.
@@ -206,8 +200,6 @@ mod tests {
                 (0x7f00_0000, 0x7f00_1000, "/lib/a.so", b""),
             ]
         );
-        assert_eq!(dump.module_at(0x7f00_0fff).map(|m| m.base), Some(0x7f00_0000));
-        assert_eq!(dump.module_at(0x7f00_1000), None);
     }
 
     /// Another reader of the format finds the same in it.

@@ -8,6 +8,7 @@
 mod dump;
 mod files;
 
+pub(crate) use dump::Module as CodeModule;
 use dump::{Dump, Module, Thread};
 use files::CodeFile;
 use lazyguard_core::report::{FrameSeen, HangReport, StackSeen};
@@ -70,7 +71,7 @@ fn named(dump: &Dump<'_>, hang: Option<&HangReport>) -> Vec<StackSeen> {
             if longer {
                 places.extend(live[places.len()..].iter().map(|address| (*address, address.wrapping_sub(1))));
             }
-            stack(dump, thread.thread, &places)
+            stack(&dump.modules, thread.thread, &places)
         })
         .collect()
 }
@@ -86,7 +87,7 @@ fn walk(dump: &Dump<'_>, thread: &Thread<'_>) -> Vec<(u64, u64)> {
     let mut found = Vec::new();
     loop {
         found.push((now.address(), now.call()));
-        let module = dump.module_at(now.call());
+        let module = module_at(&dump.modules, now.call());
         let next = module
             .and_then(|module| CodeFile::of(module).tables.as_ref().ok()?.step(module.base, &now, &word))
             .filter(|_| found.len() < MOST_FRAMES);
@@ -97,15 +98,16 @@ fn walk(dump: &Dump<'_>, thread: &Thread<'_>) -> Vec<(u64, u64)> {
     }
 }
 
-fn stack(dump: &Dump<'_>, thread: u32, places: &[(u64, u64)]) -> StackSeen {
+/// The frames of a stack with their names. A place is a return address, and the address to be named.
+pub(crate) fn stack(modules: &[CodeModule], thread: u32, places: &[(u64, u64)]) -> StackSeen {
     let mut seen = StackSeen { thread, ..StackSeen::default() };
     for (address, call) in places {
-        let Some(module) = dump.module_at(*call) else {
+        let Some(module) = module_at(modules, *call) else {
             seen.frames.push(FrameSeen { address: *address, ..FrameSeen::default() });
             continue;
         };
         let file = CodeFile::of(module);
-        if let Err(why) = &file.tables {
+        if let (Err(why), true) = (&file.tables, module.path.starts_with('/')) {
             let note = format!("no names in {}: {why}", file_name(module));
             if !seen.notes.contains(&note) {
                 seen.notes.push(note);
@@ -129,6 +131,10 @@ fn stack(dump: &Dump<'_>, thread: u32, places: &[(u64, u64)]) -> StackSeen {
         }
     }
     seen
+}
+
+fn module_at(modules: &[Module], address: u64) -> Option<&Module> {
+    modules.iter().find(|module| (module.base..module.end).contains(&address))
 }
 
 fn file_name(module: &Module) -> &str {

@@ -109,6 +109,9 @@ fn a_name_is_a_part_of_a_line_in_every_text_form() {
             &["report", one, "--cold-start"],
             &["report", one, "--blocking", "--slower-than", "1us"],
             &["log", one],
+            &["health", one],
+            &["metrics", one],
+            &["top", one],
         ] {
             let (out, errors) = texts(&lazyguard(arguments).output().unwrap());
             expect_plain(&format!("{arguments:?}"), &(out + &errors));
@@ -138,6 +141,10 @@ fn what_the_user_says_and_what_is_not_there_is_a_part_of_a_line() {
         &["log", missing, "--event", FORGED],
         &["log", missing, "--since", FORGED],
         &["dump", missing],
+        &["health", missing],
+        &["metrics", missing],
+        &["metrics", missing, "--otlp", FORGED],
+        &["top", missing],
         &["anonymise", missing, missing],
         &[missing],
         &runs,

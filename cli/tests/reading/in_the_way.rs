@@ -43,6 +43,8 @@ fn each_command(folder: &str) {
         &["log", folder],
         &["export", folder, "--to", "perfetto", "-o", "/dev/null"],
         &["dump", folder],
+        &["health", folder],
+        &["metrics", folder],
         &["anonymise", folder, &copy],
     ] {
         let output = at_once(arguments);

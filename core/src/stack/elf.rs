@@ -37,6 +37,7 @@ const MOST_SYMBOL_BYTES: u64 = 32 << 20;
 const CHUNK: usize = 24 << 10;
 
 const SYMBOL_BYTES: u64 = 24;
+const OBJECT: u8 = 1;
 const FUNCTION: u8 = 2;
 
 /// See the module.
@@ -86,6 +87,15 @@ impl Image {
 
     /// The address of a function that the file exports, by the table of hashes that the dynamic linker uses.
     pub fn function(&self, memory: &impl Memory, name: &str) -> Option<u64> {
+        self.symbol(memory, name, FUNCTION)
+    }
+
+    /// The address of a variable that the file exports, by the same table.
+    pub fn variable(&self, memory: &impl Memory, name: &str) -> Option<u64> {
+        self.symbol(memory, name, OBJECT)
+    }
+
+    fn symbol(&self, memory: &impl Memory, name: &str, kind: u8) -> Option<u64> {
         let dynamic = self.dynamic?;
         let (mut strings, mut symbols, mut hashes) = (None, None, None);
         for entry in memory.bytes(dynamic, MOST_DYNAMIC * 16).as_chunks::<16>().0 {
@@ -115,7 +125,7 @@ impl Image {
                 let entry: [u8; 24] = memory.array(symbols.wrapping_add(u64::from(symbol) * SYMBOL_BYTES))?;
                 let said = memory.bytes(strings.wrapping_add(u64::from(u32_at(&entry, 0))), name.len() + 1);
                 let is_it = said.strip_suffix(b"\0") == Some(name.as_bytes());
-                if is_it && entry[4] & 0xf == FUNCTION && u16_at(&entry, 6) != 0 {
+                if is_it && entry[4] & 0xf == kind && u16_at(&entry, 6) != 0 {
                     return Some(self.bias.wrapping_add(u64_at(&entry, 8)));
                 }
             }
@@ -239,6 +249,8 @@ mod tests {
         assert_ne!(image.function(&memory, "getpid"), Some(found));
         assert_eq!(image.function(&memory, "no_such_function"), None);
         assert_eq!(image.function(&memory, "environ"), None, "it is no function");
+        assert!(image.variable(&memory, "environ").is_some_and(|at| memory.word(at).is_some()));
+        assert_eq!(image.variable(&memory, "getppid"), None, "it is no variable");
     }
 
     #[test]

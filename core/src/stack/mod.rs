@@ -17,7 +17,7 @@ pub use dump::{DumpFile, DumpModule, DumpThread, STACKS};
 pub use elf::{has_fixed_addresses, unexported_function, Image, HEAD_BYTES};
 pub use maps::{mappings, modules, own_maps, undeleted, Mapping, Module};
 pub use unwind::{FileTables, Registers};
-pub use walk::{walk, Stack, MOST_FRAMES};
+pub use walk::{walk, walk_from, Stack, Walked, MOST_FRAMES};
 
 /// Memory that can be read, or not.
 pub trait Memory {

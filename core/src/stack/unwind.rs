@@ -1,6 +1,6 @@
 //! One step up a stack, by the tables that a file carries for exceptions (`.eh_frame`, of the DWARF kind), which `gimli` reads.
 //!
-//! The library reads the tables as they lie in its process's memory ([`step`]), the command those of a file ([`FileTables`]). Frame
+//! The library reads the tables as they lie in its process's memory ([`caller`]), the command those of a file ([`FileTables`]). Frame
 //! pointers alone are not followed: a chain of them skips the functions that were built without one, and shows no sign of it.
 //!
 //! Must not: guess: where the tables do not say, or a register that they need is not known, the stack ends. Allocate: the
@@ -48,6 +48,19 @@ impl Registers {
         Self { known, returns: true }
     }
 
+    /// Those of a thread where it stands: it may be at the first instruction of a function. `others` are the further registers that are
+    /// known, by their numbers in DWARF.
+    pub fn of_thread(address: u64, stack: u64, others: impl IntoIterator<Item = (u16, u64)>) -> Self {
+        let mut known = [None; REGISTERS];
+        for (number, value) in others {
+            if let Some(place) = known.get_mut(usize::from(number)) {
+                *place = Some(value);
+            }
+        }
+        (known[RETURN], known[STACK]) = (Some(address), Some(stack));
+        Self { known, returns: false }
+    }
+
     /// The program counter or return address.
     pub fn address(&self) -> u64 {
         self.known[RETURN].unwrap_or(0)
@@ -59,7 +72,7 @@ impl Registers {
     }
 
     /// The stack pointer.
-    pub(super) fn stack(&self) -> u64 {
+    pub fn stack(&self) -> u64 {
         self.known[STACK].unwrap_or(0)
     }
 
@@ -68,8 +81,33 @@ impl Registers {
     }
 }
 
-/// The frame that called this one, by the tables in memory; `None` where they do not say, or say that there is none.
-pub(super) fn step(memory: &impl Memory, image: &Image, now: &Registers) -> Option<Registers> {
+/// What the tables say of a frame's caller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "it lies on a thread's stack: nothing is allocated here")]
+pub(super) enum Caller {
+    /// It is this one.
+    Is(Registers),
+    /// There is none: the frame is the thread's first.
+    None,
+    /// They do not say.
+    Unknown,
+}
+
+impl Caller {
+    fn known(self) -> Option<Registers> {
+        match self {
+            Self::Is(registers) => Some(registers),
+            Self::None | Self::Unknown => None,
+        }
+    }
+}
+
+/// The frame that called this one, by the tables in memory.
+pub(super) fn caller(memory: &impl Memory, image: &Image, now: &Registers) -> Caller {
+    caller_in_memory(memory, image, now).unwrap_or(Caller::Unknown)
+}
+
+fn caller_in_memory(memory: &impl Memory, image: &Image, now: &Registers) -> Option<Caller> {
     let window = Window::new(memory);
     let index_at = image.unwind_index?;
     let index = EhFrameHdr::from(InMemory::from(&window, index_at));
@@ -101,7 +139,7 @@ impl FileTables {
         let bases = BaseAddresses::default().set_eh_frame(*frames_at).set_eh_frame_hdr(self.index.0);
         let index = parsed(&index, &bases);
         let tables = Tables { frames: EhFrame::new(frames, LittleEndian), frames_at: *frames_at, index, bases };
-        tables.step(base.wrapping_sub(self.first), now, word)
+        tables.step(base.wrapping_sub(self.first), now, word)?.known()
     }
 }
 
@@ -121,7 +159,7 @@ struct Tables<R: Reader> {
 
 impl<R: Reader<Offset = usize>> Tables<R> {
     /// The caller's registers. `bias` is what has to be added to an address of the tables to get the one in memory.
-    fn step(&self, bias: u64, now: &Registers, word: &dyn Fn(u64) -> Option<u64>) -> Option<Registers> {
+    fn step(&self, bias: u64, now: &Registers, word: &dyn Fn(u64) -> Option<u64>) -> Option<Caller> {
         let at = now.call().wrapping_sub(bias);
         let (frames, bases) = (&self.frames, &self.bases);
         let entry = match self.index.as_ref().and_then(ParsedEhFrameHdr::table) {
@@ -166,7 +204,13 @@ impl<R: Reader<Offset = usize>> Tables<R> {
         }
         // A frame lies further out than the one it called, but for one that was interrupted on a stack of its own.
         let outwards = !next.returns || cfa > now.stack();
-        (outwards && next.address() != 0).then_some(next)
+        let is_first =
+            matches!(row.register(X86_64::RA), Some(RegisterRule::Undefined)) || next.known[RETURN] == Some(0);
+        Some(match outwards && next.address() != 0 {
+            true => Caller::Is(next),
+            false if is_first => Caller::None,
+            false => Caller::Unknown,
+        })
     }
 }
 
@@ -232,6 +276,10 @@ mod tests {
     use super::super::{modules, own_maps, walk, Stack};
     use super::*;
     use std::cell::Cell;
+
+    fn step(memory: &impl Memory, image: &Image, now: &Registers) -> Option<Registers> {
+        caller(memory, image, now).known()
+    }
 
     fn now() -> Registers {
         Registers::new(0x40_1011, 0x7000, 0x7100)
@@ -302,6 +350,19 @@ mod tests {
         assert_eq!(stepped(&[0x0c, 7, 0, 0x90, 1], &now(), (0x6ff8, &[1, 2])), None, "no further out");
         assert_eq!(stepped(&[0x0c, 7, 16, 0x07, 16], &now(), (0x7000, &[1, 2])), None, "it says that it is the last");
         assert_eq!(stepped(&[0x3f], &now(), (0x7000, &[1, 2])), None, "no such operation");
+    }
+
+    #[test]
+    fn a_stack_says_where_it_begins() {
+        let (frames, index) = tables(&[0x0c, 7, 16, 0x07, 16]);
+        let image = Image { bias: 0, build_id: Vec::new(), unwind_index: Some(INDEX), dynamic: None };
+        let stack: Vec<u8> = [1_u64, 0x1234].iter().flat_map(|word| word.to_le_bytes()).collect();
+        let memory = Parts([At(FRAMES, &frames), At(INDEX, &index), At(0x7000, &stack)]);
+        assert_eq!(caller(&memory, &image, &now()), Caller::None);
+        let elsewhere = Registers::new(CODE + 0x101 + 1, 0x7000, 0);
+        assert_eq!(caller(&memory, &image, &elsewhere), Caller::Unknown);
+        let stands = Registers::of_thread(CODE, 0x7000, [(6, 5), (99, 6)]);
+        assert_eq!((stands.call(), stands.get(X86_64::RBP), stands.get(X86_64::RBX)), (CODE, Some(5), None));
     }
 
     #[test]

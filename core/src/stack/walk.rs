@@ -4,7 +4,7 @@
 
 use super::elf::Image;
 use super::maps::Module;
-use super::unwind::{step, Registers};
+use super::unwind::{caller, Caller, Registers};
 use super::Memory;
 
 /// The most frames of one stack.
@@ -30,19 +30,47 @@ pub fn walk<'a>(
     image: &dyn Fn(usize) -> Option<&'a Image>,
     stack: &Stack,
 ) -> Vec<u64> {
-    let mut now = Registers::new(stack.address, stack.begin, stack.frame);
-    let mut found = vec![now.address()];
-    while found.len() < MOST_FRAMES {
-        let Some(module) = modules.iter().position(|module| module.has_code_at(now.call())) else {
-            break;
+    let begin = Registers::new(stack.address, stack.begin, stack.frame);
+    let walked = walk_from(memory, modules, image, begin, stack.end, MOST_FRAMES);
+    walked.frames.iter().map(Registers::address).collect()
+}
+
+/// The frames of a stack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Walked {
+    /// Each frame's registers, as far as they are known, the innermost first.
+    pub frames: Vec<Registers>,
+    /// Whether the last one is the thread's first: the tables say that it has no caller.
+    pub is_whole: bool,
+}
+
+/// The frames from these registers outwards, of a stack that ends at `end`, and at most so many.
+pub fn walk_from<'a>(
+    memory: &impl Memory,
+    modules: &[Module],
+    image: &dyn Fn(usize) -> Option<&'a Image>,
+    begin: Registers,
+    end: u64,
+    most: usize,
+) -> Walked {
+    let mut now = begin;
+    let mut walked = Walked { frames: vec![now.clone()], is_whole: false };
+    while walked.frames.len() < most {
+        let Some(module) = modules.iter().position(|module| module.has_code_at(now.call())) else { break };
+        let next = match image(module).map(|image| caller(memory, image, &now)) {
+            Some(Caller::Is(next)) => next,
+            Some(Caller::None) => {
+                walked.is_whole = true;
+                break;
+            }
+            Some(Caller::Unknown) | None => break,
         };
-        let Some(next) = image(module).and_then(|image| step(memory, image, &now)) else { break };
         let goes_on_in_code = modules.iter().any(|module| module.has_code_at(next.call()));
-        if next.stack() <= now.stack() || next.stack() > stack.end || !goes_on_in_code {
+        if next.stack() <= now.stack() || next.stack() > end || !goes_on_in_code {
             break;
         }
-        found.push(next.address());
+        walked.frames.push(next.clone());
         now = next;
     }
-    found
+    walked
 }

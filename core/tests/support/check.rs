@@ -3,8 +3,8 @@
 //! Shared with the fuzz target.
 
 use lazyguard_core::trace::layout::{context, stream, thread, WORD};
-use lazyguard_core::trace::read::Recording;
-use lazyguard_core::trace::WORDS;
+use lazyguard_core::trace::read::{LiveRecording, Recording};
+use lazyguard_core::trace::{Lane, WORDS};
 
 /// Reads all there is and checks what has to hold; returns how many records there were, if it is a recording.
 pub fn check(bytes: &[u8]) -> Option<u64> {
@@ -40,4 +40,18 @@ pub fn check(bytes: &[u8]) -> Option<u64> {
     }
     let _ = (texts.functions().count(), texts.streams().count(), texts.setting("LAZYGUARD_HANG_AFTER"));
     Some(count)
+}
+
+/// The same for a reader that follows the recording: it finds no more than fits, and nothing twice.
+pub fn check_followed(bytes: &[u8]) {
+    let Ok(mut live) = LiveRecording::open(bytes) else { return };
+    for lane in Lane::ALL {
+        let (mut first, mut second) = (0, 0);
+        live.news(lane, u64::MAX, &mut |_, _| first += 1);
+        assert!(first * WORDS * WORD <= bytes.len(), "{first} records of {lane:?}");
+        live.news(lane, u64::MAX, &mut |_, _| second += 1);
+        assert_eq!(second, 0);
+        let _ = live.lost(lane);
+    }
+    assert!(live.refresh().is_ok());
 }

@@ -224,16 +224,7 @@ impl Log {
 
 /// Appends whole lines to the log file, which is opened for this and closed again.
 fn append(folder: &RunFolder, lines: &[u8]) -> io::Result<()> {
-    use tracing_appender::rolling::{RollingFileAppender, Rotation};
-    if !files::is_file_or_missing(&folder.path().join(LOG)) {
-        return Err(io::Error::other("something that is no file is in the way"));
-    }
-    let mut file = RollingFileAppender::builder()
-        .rotation(Rotation::NEVER)
-        .filename_prefix(LOG)
-        .build(folder.path())
-        .map_err(io::Error::other)?;
-    file.write_all(lines)
+    files::append(&folder.path().join(LOG))?.write_all(lines)
 }
 
 /// Logs one record. The field names are the log's format: `docs/CONFIGURATION.md` lists them.

@@ -25,9 +25,9 @@ fn rewrite(path: &Path, mode: u32) -> io::Result<File> {
     open_with(path, OpenOptions::new().write(true).create(true).truncate(true).mode(mode), libc::O_NOFOLLOW)
 }
 
-/// Whether the path is a regular file or missing: a library that opens it does not block then.
-pub fn is_file_or_missing(path: &Path) -> bool {
-    fs::symlink_metadata(path).map_or_else(|error| error.kind() == io::ErrorKind::NotFound, |about| about.is_file())
+/// Opens a file to write at its end; makes it where it is missing. A link is not followed.
+pub fn append(path: &Path) -> io::Result<File> {
+    open_with(path, OpenOptions::new().append(true).create(true), libc::O_NOFOLLOW)
 }
 
 /// Opens what these options say, without waiting.
@@ -94,9 +94,13 @@ mod tests {
                 "{}",
                 path.display()
             );
-            assert!(!is_file_or_missing(path));
+            assert!(append(path).is_err(), "{}", path.display());
         }
-        assert!(is_file_or_missing(&file) && is_file_or_missing(&folder.join("none")) && !is_file_or_missing(&link));
+        assert!(append(&link).is_err());
+        for (path, expect) in [(&file, "text more"), (&folder.join("none"), " more")] {
+            append(path).unwrap().write_all(b" more").unwrap();
+            assert_eq!(fs::read_to_string(path).unwrap(), expect);
+        }
         fs::remove_dir_all(&folder).unwrap();
     }
 }

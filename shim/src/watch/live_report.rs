@@ -2,13 +2,14 @@
 //!
 //! Must not: wait for a thread of the program's, or call the driver.
 
-use super::{stacks, thread_activity};
+use super::{stacks, system_call, thread_activity};
 use crate::record::reports::Waiting;
 use crate::record::Guard;
 use crate::runtime::thread;
 use lazyguard_core::api::{Class, EntryPoint};
 use lazyguard_core::diagnose::{ends_of, snapshot_at, CallEnd, ThreadActivity};
 use lazyguard_core::report::HangReport;
+use lazyguard_core::stack::{mappings, own_maps};
 use lazyguard_core::state::{PublishedCall, ThreadSlot};
 use lazyguard_core::trace::read::{Recording, Words};
 use lazyguard_core::trace::{Kind, Lane, RawPayload, Record};
@@ -110,9 +111,45 @@ fn note_activity(guard: &Guard, slot: &ThreadSlot) {
 /// Whether a thread can still be inside a call, by where its stack ends: a jump may have led it out. Where the kernel does
 /// not say, or the thread is running, it is taken to be inside.
 pub(super) fn still_inside(call: &PublishedCall) -> bool {
-    let told = std::fs::read_to_string(format!("/proc/self/task/{}/syscall", call.thread)).unwrap_or_default();
-    let mut fields = told.split_whitespace().rev();
-    // The last two fields are the stack pointer and the program counter.
-    let stack = fields.nth(1).and_then(|f| usize::from_str_radix(f.trim_start_matches("0x"), 16).ok());
-    stack.is_none_or(|stack| stack <= call.frame)
+    let told = system_call::line(call.thread);
+    told.and_then(|line| stack_pointer(&line)).is_none_or(|pointer| !has_left(pointer, call.frame as u64, own_maps))
+}
+
+/// The stack pointer in the kernel's line on a thread that sleeps: the last field but one, before the program counter.
+fn stack_pointer(line: &str) -> Option<u64> {
+    u64::from_str_radix(line.split_whitespace().rev().nth(1)?.trim_start_matches("0x"), 16).ok()
+}
+
+/// Whether a stack that ends at `pointer` has no room left for the frame of a call. An end on another stack says nothing of the call: a
+/// signal's handler may run there.
+fn has_left(pointer: u64, frame: u64, maps: impl FnOnce() -> String) -> bool {
+    pointer > frame
+        && mappings(&maps()).any(|mapping| (mapping.begin..mapping.end).contains(&frame) && pointer < mapping.end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STACK: &str = "1000-3000 rw-p 00000000 00:00 0\n5000-6000 rw-p 00000000 00:00 0\n";
+
+    #[test]
+    fn a_call_is_left_where_its_own_stack_ends_above_it() {
+        let left = |pointer| has_left(pointer, 0x2000, || STACK.to_owned());
+        assert!(left(0x2001) && left(0x2fff));
+        assert!(!left(0x2000) && !left(0x1800), "below it: deeper calls");
+        assert!(!left(0x3000) && !left(0x5800) && !left(0x800), "another stack");
+    }
+
+    #[test]
+    fn where_nothing_is_mapped_around_the_frame_the_thread_is_taken_to_be_inside() {
+        assert!(!has_left(0x4800, 0x4000, || STACK.to_owned()));
+        assert!(!has_left(0x2800, 0x2000, String::new));
+    }
+
+    #[test]
+    fn the_stack_pointer_stands_before_the_program_counter() {
+        assert_eq!(stack_pointer("202 0x7f01 0x189 0x0 0x0 0x0 0xffffffff 0x7ffd12 0x7f34\n"), Some(0x7ffd12));
+        assert_eq!((stack_pointer("running\n"), stack_pointer("")), (None, None));
+    }
 }

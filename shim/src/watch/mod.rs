@@ -19,5 +19,6 @@ mod on_hang;
 mod probe;
 pub mod python;
 mod stacks;
+mod system_call;
 mod thread_activity;
 pub mod watchdog;

@@ -9,6 +9,7 @@
 //! Must not: take a lock that the program can hold, the dynamic linker's least of all; follow a pointer that was found in memory;
 //! or open a file other than those of `/proc/self` and its own.
 
+use super::system_call;
 use crate::record::Guard;
 use crate::runtime::own_memory::OwnMemory;
 use crate::runtime::{clock, thread};
@@ -105,7 +106,7 @@ impl Found {
 
 /// The stack pointer and the program counter of a thread that sleeps in the kernel.
 fn asleep(thread: u32) -> Option<(u64, u64)> {
-    let text = std::fs::read_to_string(format!("/proc/self/task/{thread}/syscall")).ok()?;
+    let text = system_call::line(thread)?;
     let mut fields = text.split_whitespace().rev();
     let mut field = || u64::from_str_radix(fields.next()?.strip_prefix("0x")?, 16).ok();
     let address = field()?;

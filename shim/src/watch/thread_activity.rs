@@ -6,6 +6,7 @@
 //!
 //! Must not: disturb a thread, or report anything where the kernel does not answer.
 
+use super::system_call;
 use crate::runtime::thread;
 use lazyguard_core::diagnose::ThreadActivity;
 
@@ -28,7 +29,7 @@ fn doing(thread: u32, wanted: bool) -> Option<ThreadActivity> {
     if name.starts_with(OWN) || !wanted && name.starts_with(THE_DRIVERS) {
         return None;
     }
-    in_call(&std::fs::read_to_string(format!("/proc/self/task/{thread}/syscall")).ok()?)
+    in_call(&system_call::line(thread)?)
 }
 
 /// What a thread does by the line that the kernel has for it: `running`, or the number of the system call, its arguments, the

@@ -13,6 +13,11 @@ pub fn target() -> PathBuf {
     std::env::var_os("E2E_TARGET").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
+/// How many times slower than this machine's what is tested runs: `E2E_SLOWER`, for an emulator; else once.
+pub fn slower() -> u32 {
+    std::env::var("E2E_SLOWER").ok().and_then(|times| times.parse().ok()).unwrap_or(1)
+}
+
 fn built(path: PathBuf) -> PathBuf {
     assert!(path.is_file(), "{} is not there; scripts/build makes it", path.display());
     path

@@ -131,6 +131,8 @@ pub(super) struct Header {
     pub lanes: [LaneUse; LANES],
     /// First segment and number of segments of each lane.
     pub lane_segments: [(u64, u64); LANES],
+    /// How many times a segment of each lane was looked at to be taken.
+    pub hands: [u64; LANES],
     /// Bytes that the source holds.
     pub length: u64,
 }
@@ -183,7 +185,26 @@ impl Header {
         ];
         overlaps(parts, defects);
         let (lanes, lane_segments) = lanes(&head, defects);
-        Ok(Self { facts, threads, contexts, streams, communicators, strings, segments, lanes, lane_segments, length })
+        let hands = std::array::from_fn(|number| at(header::LANES + number * header::LANE_WORDS + lane::HAND));
+        Ok(Self {
+            facts,
+            threads,
+            contexts,
+            streams,
+            communicators,
+            strings,
+            segments,
+            lanes,
+            lane_segments,
+            hands,
+            length,
+        })
+    }
+
+    /// The first segment of a lane and how many it has, as far as they lie inside the file.
+    pub(super) fn segments_of(&self, lane: Lane) -> (u64, u64) {
+        let (first, count) = self.lane_segments[lane as usize];
+        (first, count.min(self.segments.area.count.saturating_sub(first)))
     }
 }
 

@@ -9,6 +9,7 @@
 //! | `texts` | names and other long things |
 //! | `segments` | which records are where |
 //! | `records` | all of them, in the order of their calls |
+//! | `live` | those that are new, of a recording that is being written |
 //! | `defects` | what did not make sense |
 //!
 //! Must not: panic, loop or allocate more than in proportion to the bytes that are there, whatever they are, and however long a
@@ -20,6 +21,7 @@
 mod calls;
 mod defects;
 mod header;
+mod live;
 mod records;
 mod segments;
 mod source;
@@ -29,6 +31,7 @@ mod unreadable;
 
 pub use defects::Defect;
 pub use header::{Facts, LaneUse, ProcessState};
+pub use live::LiveRecording;
 pub use records::{Entry, Records};
 pub use source::{Source, Words};
 pub use strings::{FileSeen, FunctionSeen, StreamText, StringTable, Text, TextSeen};
@@ -57,24 +60,64 @@ impl<S: Source> Recording<S> {
     /// Reads everything but the records.
     pub fn open(source: S) -> Result<Self, Unreadable> {
         let mut defects = Defects::default();
-        let mut header = Header::read(&source, &mut defects)?;
-        let entries = tables::threads(&source, &header, &mut defects);
+        let header = Header::read(&source, &mut defects)?;
+        let mut recording = Self::with_tables(source, header, defects);
+        recording.index = Index::read(&recording.source, &mut recording.header, &mut recording.defects);
+        // Last, so that what the records mean has been named.
+        recording.strings.read_on(&recording.source, recording.header.strings, &mut recording.defects);
+        Ok(recording)
+    }
+
+    /// Reads everything but the segments: such a recording has no records.
+    fn tables_of(source: S) -> Result<Self, Unreadable> {
+        let mut defects = Defects::default();
+        let header = Header::read(&source, &mut defects)?;
+        let mut recording = Self::with_tables(source, header, defects);
+        recording.strings.read_on(&recording.source, recording.header.strings, &mut recording.defects);
+        Ok(recording)
+    }
+
+    /// Reads that again, as it is now.
+    fn refresh_tables(&mut self) -> Result<(), Unreadable> {
+        let mut defects = Defects::default();
+        self.header = Header::read(&self.source, &mut defects)?;
+        self.defects = defects;
+        self.read_tables();
+        self.strings.read_on(&self.source, self.header.strings, &mut self.defects);
+        Ok(())
+    }
+
+    fn with_tables(source: S, header: Header, defects: Defects) -> Self {
+        let mut recording = Self {
+            source,
+            header,
+            threads: Vec::new(),
+            contexts: Vec::new(),
+            streams: Vec::new(),
+            communicators: Vec::new(),
+            strings: StringTable::default(),
+            index: Index::default(),
+            defects,
+        };
+        recording.read_tables();
+        recording
+    }
+
+    fn read_tables(&mut self) {
+        let Self { source, header, defects, .. } = self;
+        let entries = tables::threads(source, header, defects);
         let threads = entries
             .into_iter()
             .map(|entry| ThreadSeen {
                 // A driver call, or the call of NCCL around it.
-                call_in_progress: calls::in_progress(&source, &header, &entry, &mut defects)
-                    .or(entry.seen.call_in_progress),
+                call_in_progress: calls::in_progress(source, header, &entry, defects).or(entry.seen.call_in_progress),
                 ..entry.seen
             })
             .collect();
-        let contexts = tables::contexts(&source, &header, &mut defects);
-        let streams = tables::streams(&source, &header, &mut defects);
-        let communicators = tables::communicators(&source, &header, &mut defects);
-        let index = Index::read(&source, &mut header, &mut defects);
-        // Last, so that what the records mean has been named.
-        let strings = StringTable::read(&source, header.strings, &mut defects);
-        Ok(Self { source, header, threads, contexts, streams, communicators, strings, index, defects })
+        self.threads = threads;
+        self.contexts = tables::contexts(source, header, defects);
+        self.streams = tables::streams(source, header, defects);
+        self.communicators = tables::communicators(source, header, defects);
     }
 
     /// What the header says of the process.

@@ -206,11 +206,17 @@ impl StringTable {
         }
     }
 
-    pub(super) fn read<S: Source>(source: &S, (offset, used): (u64, u64), defects: &mut Defects) -> Self {
-        let mut strings = Self::default();
+    /// Takes in the texts from the area's offset on, of which so many bytes are in use; those that it has taken in before are not read
+    /// again.
+    pub(super) fn read_on<S: Source>(&mut self, source: &S, (offset, used): (u64, u64), defects: &mut Defects) {
+        let strings = self;
+        let before = strings.bytes as u64;
         // What was read and not yet taken in begins here in the file.
-        let mut place = offset;
-        let mut unread = used;
+        let mut place = offset.saturating_add(before);
+        let mut unread = used.saturating_sub(before);
+        if unread == 0 {
+            return;
+        }
         let mut buffer = Vec::new();
         let mut consumed = 0;
         loop {
@@ -254,7 +260,6 @@ impl StringTable {
         strings.streams.sort();
         strings.communicators.sort();
         strings.graphs.sort();
-        strings
     }
 
     /// Takes in one entry; `None` if it is too small for what it holds.

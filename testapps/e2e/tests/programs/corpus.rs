@@ -3,7 +3,7 @@
 
 use crate::{ask, part_of_corpus, questions, Question};
 use lazyguard_e2e::{
-    anonymised, expect_uneventful, report_of, Expect, Folder, Header, InCorpus, Json, Run, Running, Work,
+    anonymised, expect_uneventful, report_of, slower, Expect, Folder, Header, InCorpus, Json, Run, Running, Work,
 };
 use libtest_mimic::Trial;
 use std::fs;
@@ -11,13 +11,22 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The pace, and the threshold: slow programs last so many of it.
-const T: Duration = Duration::from_millis(800);
+const PACE: Duration = Duration::from_millis(800);
 /// A program that completes does so in a fraction of this; one that is still there hangs.
 const HANGS: Duration = Duration::from_millis(1200);
-/// The final verdict is there after three times the threshold and the driver's answers; the program has to start first.
-const VERDICT: Duration = Duration::from_millis(3 * T.as_millis() as u64 + 3000 + 1000);
+/// The driver's answers, and the program's start.
+const ANSWERS: Duration = Duration::from_millis(3000 + 1000);
 /// The longest program lasts four times the pace, on a machine that may be busy with something else.
 const ENDS: Duration = lazyguard_e2e::PATIENCE;
+
+fn pace() -> Duration {
+    PACE * slower()
+}
+
+/// The final verdict is there after three times the threshold.
+fn verdict() -> Duration {
+    3 * pace() + ANSWERS * slower()
+}
 
 pub(crate) fn trials() -> Vec<Trial> {
     let programs = ["hang", "slow"].into_iter().flat_map(part_of_corpus);
@@ -48,7 +57,7 @@ fn questions_of(header: &Header) -> &'static [Question] {
 }
 
 fn run<'w>(work: &'w Work, program: &InCorpus) -> Run<'w> {
-    at_pace(work, program, T)
+    at_pace(work, program, pace())
 }
 
 fn at_pace<'w>(work: &'w Work, program: &InCorpus, pace: Duration) -> Run<'w> {
@@ -60,7 +69,7 @@ fn guarded<'w>(work: &'w Work, program: &InCorpus, pace: Duration) -> Run<'w> {
 }
 
 fn guarded_as_it_says<'w>(work: &'w Work, program: &InCorpus) -> Run<'w> {
-    as_it_says(guarded(work, program, T), program)
+    as_it_says(guarded(work, program, pace()), program)
 }
 
 fn as_it_says<'w>(run: Run<'w>, program: &InCorpus) -> Run<'w> {
@@ -83,12 +92,12 @@ fn the_verdict_is_right_live_and_from_its_folder(test: &str, name: &str) {
 fn under_the_default_settings_the_verdict_is_right(test: &str, name: &str) {
     let (work, program) = (Work::new(test), InCorpus::named(name));
     let code = program.header.default.as_deref().unwrap_or_default();
-    expect_the_verdict(&work, &program, code, guarded(&work, &program, T));
+    expect_the_verdict(&work, &program, code, guarded(&work, &program, pace()));
 }
 
 fn under_the_default_settings_it_completes(test: &str, name: &str) {
     let (work, program) = (Work::new(test), InCorpus::named(name));
-    let outcome = guarded(&work, &program, T).start().finish_within(ENDS);
+    let outcome = guarded(&work, &program, pace()).start().finish_within(ENDS);
     assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "it should complete: {outcome}");
     expect_uneventful(&outcome.out());
 }
@@ -103,7 +112,7 @@ fn it_ends_and_is_never_called_a_hang(test: &str, name: &str) {
     assert_eq!((bare.code, bare.stderr.as_str()), (Some(0), ""), "it should end by itself: {bare}");
     if kept.stderr.is_empty() && !may_be_silent {
         // On a busy machine the program may end before the watchdog's thread gets to run. Then it is tried at half the pace.
-        kept = as_it_says(guarded(&work, &program, T * 2), &program).start().finish_within(ENDS);
+        kept = as_it_says(guarded(&work, &program, pace() * 2), &program).start().finish_within(ENDS);
     }
     assert_eq!((kept.code, &kept.stdout), (bare.code, &bare.stdout), "the guard changes what it does: {kept}");
 
@@ -140,7 +149,7 @@ fn what_is_said_of_it_is_known(test: &str, name: &str) {
     let told = program.header.told.as_deref().unwrap_or_default();
     let mut running = guarded_as_it_says(&work, &program).start();
     if told == "nothing" {
-        std::thread::sleep(VERDICT);
+        std::thread::sleep(verdict());
         let outcome = running.stop();
         assert_eq!(outcome.stderr, "", "{outcome}");
         return;
@@ -188,7 +197,7 @@ fn expect_the_verdict(work: &Work, program: &InCorpus, code: &str, run: Run<'_>)
 
 fn until_the_final_verdict(running: &mut Running) -> Folder {
     let out = running.out();
-    running.until("the final verdict, the driver asked", VERDICT, |running| {
+    running.until("the final verdict, the driver asked", verdict(), |running| {
         // It is replaced, never changed, but may not be there yet.
         let hang: Json = serde_json::from_slice(&fs::read(out.join("hang.json")).ok()?).ok()?;
         let final_one = hang["status"] == "hang" && !hang["probe"].is_null();

@@ -33,6 +33,7 @@
 //! | `run_findings` | the findings of a run: exit codes, files by their schemas, suppressions, a baseline, annotations |
 //! | `run_folder` | the folder of a run, ranks, a run in a run |
 //! | `run_unguarded` | programs that use CUDA without the guard, and runs in which nothing is recorded |
+//! | `watched` | a run that is watched from outside: health and metrics |
 //! | `cold_start` | where the time of a start went, by delays that the tests inject, and the card's state |
 //! | `blocking` | the asynchronous calls that blocked the host, the reason, and the thread to blame |
 //! | `foreign_names` | a program whose names try to forge lines |
@@ -40,6 +41,7 @@
 //! | `crash` | what a process that was cut off leaves |
 
 mod asked;
+mod attach;
 mod blocking;
 mod cold_start;
 mod crash;
@@ -76,4 +78,5 @@ mod stacks;
 mod traps;
 mod warm_path;
 mod watchdog;
+mod watched;
 mod without_cuda;

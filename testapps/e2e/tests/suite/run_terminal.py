@@ -202,6 +202,37 @@ def a_background_job_comes_to_the_front(term, before, folder):
     term.expect(r"\$ ")
 
 
+def a_live_table_gives_the_terminal_back(term, before, folder):
+    enters, leaves = r"\x1b\[\?1049h", r"\x1b\[\?1049l"
+    is_whole = "stty -a | tr ' ' '\\n' | grep -xE -- '-?(icanon|echo)' | tr '\\n' '+'; echo"
+    term.runs(before)
+    term.expect(enters)
+    term.expect("lazyguard top: 1 process, 1 hangs")
+    term.expect("HANG LG203")
+    fcntl.ioctl(term.screen_file, termios.TIOCSWINSZ, struct.pack("HHHH", 3, 10, 0, 0))
+    term.expect(r"\x1b\[Hlazyguard \x1b\[K.*\n.*\n\x1b\[J\x1b\[3;1H\d+ more lines; q quits")
+    fcntl.ioctl(term.screen_file, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 1000, 0, 0))
+    term.expect("HANG LG203")
+    term.types("\x1a")
+    term.expect(leaves)
+    term.expect("Stopped")
+    term.runs(is_whole)
+    term.expect(r"icanon\+echo\+")
+    term.runs("fg")
+    term.expect(enters)
+    term.expect("HANG LG203")
+    for key in ("q", "\x03"):
+        term.types(key)
+        term.expect(leaves)
+        term.expect(r"\$ ")
+        assert term.status() == "0", term.screen
+        term.runs(is_whole)
+        term.expect(r"icanon\+echo\+")
+        if key == "q":
+            term.runs(before)
+            term.expect(enters)
+
+
 def main():
     what, before, folder = sys.argv[1:]
     globals()[what](Terminal(), before, folder)

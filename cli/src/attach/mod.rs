@@ -1,0 +1,129 @@
+//! `lazyguard attach`: looks at a process that runs without the guard: which threads are in the CUDA driver, in which function, on which
+//! stacks, and what follows from that.
+//!
+//! The process is looked at twice. A thread that is in the same driver function in the same frame both times is taken to be blocked in it.
+//! Stacks come from `/proc/PID`, as long as a thread sleeps and the unwind tables are enough. Only a thread that runs, or whose stack cannot be
+//! followed without its registers, is stopped for a moment (`tracer.rs`).
+//!
+//! Must not: write to the process, send it a signal, call a function in it, or stop a thread for longer than it takes to copy its registers and
+//! its stack. Say more than a look from outside shows: which kernel does not end is not visible.
+
+mod judge;
+mod look;
+mod python;
+mod refused;
+mod seen;
+mod target;
+mod text;
+mod tracer;
+
+use crate::format::Format;
+use crate::output::Output;
+use crate::process::Status;
+use crate::source::duration;
+use crate::{Failure, Outcome};
+use look::{Look, Looker};
+use python::Python;
+use seen::{Attached, ThreadSeen};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use target::Target;
+
+/// Which process to look at.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The process.
+    #[arg(value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
+    process: u32,
+    /// For a person or for a program.
+    #[arg(long, value_enum, default_value = "text")]
+    format: Format,
+    /// How long to wait between the two looks at the process: 1s, 500ms; in seconds without a unit.
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "1s")]
+    between: u64,
+    /// Print the stacks of all threads, not only of those that are in the driver.
+    #[arg(long)]
+    all: bool,
+}
+
+/// Looks at a process, and prints what was seen.
+pub(crate) fn attach(arguments: &Arguments) -> Outcome {
+    let process = arguments.process;
+    let failure = |text: String| Failure::Input(format!("process {process}: {text}"));
+    let stopped = match Status::of(process) {
+        Status::Gone => return Err(failure("there is no process with this id".to_owned())),
+        status => matches!(status, Status::Stopped(_)),
+    };
+    if !cfg!(target_arch = "x86_64") {
+        return Err(failure("its stacks cannot be followed: this build's unwinder knows x86-64 alone".to_owned()));
+    }
+    if process == std::process::id() {
+        return Err(failure("that is this command itself".to_owned()));
+    }
+    let target = Target::open(process).map_err(failure)?;
+    let looker = Looker::new(&target);
+    let first = looker.look_at_all();
+    let python = Python::of(&target);
+    let begin = Instant::now();
+    let calls: Vec<u32> =
+        first.iter().filter(|look| look.place().call_frame.is_some()).map(|look| look.thread).collect();
+    if !calls.is_empty() {
+        std::thread::sleep(Duration::from_nanos(arguments.between));
+    }
+    let between = begin.elapsed();
+    let second: Vec<Look> = calls.iter().filter_map(|thread| looker.look_at(*thread)).collect();
+    if !target.is_still_there() {
+        return Err(failure("it has ended while it was looked at".to_owned()));
+    }
+    let mut threads: Vec<ThreadSeen> =
+        first.into_iter().map(|look| thread_seen(look, &second, python.as_ref())).collect();
+    threads.sort_by_key(|thread| {
+        (thread.call.is_none(), !thread.runs_host_function, thread.is_the_drivers, thread.thread)
+    });
+    let candidates = judge::candidates(&threads, target.has_nccl());
+    let attached = Attached {
+        process,
+        command: target.command(),
+        driver: target.driver().map(str::to_owned),
+        guarded: target.is_guarded(),
+        stopped,
+        between_nanos: if calls.is_empty() { 0 } else { between.as_nanos() as u64 },
+        python: python.as_ref().map(|python| python.version.clone()),
+        threads,
+        candidates,
+        refused: looker.refused().into_iter().chain(python.and_then(|python| python.note)).collect(),
+    };
+    let mut out = Output::standard();
+    match arguments.format {
+        Format::Json => writeln!(out.raw(), "{:#}", serde_json::json!(attached))?,
+        Format::Text => text::write(&attached, arguments.all, &mut out)?,
+    }
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What two looks at a thread come to.
+fn thread_seen(first: Look, second: &[Look], python: Option<&Python>) -> ThreadSeen {
+    let place = first.place();
+    let again = second.iter().find(|look| look.thread == first.thread);
+    let lasts = again.is_some_and(|again| again.place().call_frame == place.call_frame);
+    let call = place.call_frame.as_ref().map(|frame| judge::call(frame.function.as_deref(), lasts));
+    let mut notes = first.stack.notes;
+    if python.is_some_and(|python| python.moving.contains(&first.thread)) {
+        notes.push("its Python frames changed while they were read: they may be wrong".to_owned());
+    }
+    let python = python.and_then(|python| python.threads.get(&first.thread)).cloned().unwrap_or_default();
+    ThreadSeen {
+        thread: first.thread,
+        call,
+        is_the_drivers: place.is_the_drivers,
+        runs_host_function: place.runs_host_function,
+        was_stopped: first.was_stopped,
+        is_whole: first.is_whole,
+        name: first.name,
+        state: first.state,
+        frames: first.stack.frames,
+        python,
+        notes,
+    }
+}

@@ -1,0 +1,422 @@
+//! One process, followed: its tables as they are, and the sums over its records.
+//!
+//! Must not: read the segments of a lane that the caller does not need; the work of a busy process is most of its recording.
+
+use super::hang::{HangNow, Watch};
+use super::life::{Heartbeat, Life};
+use super::tally::Tally;
+use crate::process::Status;
+use crate::source::{self, RecordingFile, Run, HAZARDS};
+use crate::Failure;
+use lazyguard_core::api::{Class, Code};
+use lazyguard_core::hazard::{joined, Gathered, Hazard, HazardFile, StreamClass};
+use lazyguard_core::report::demangle;
+use lazyguard_core::settings::Settings;
+use lazyguard_core::trace::read::{LiveRecording, Recording, Source};
+use lazyguard_core::trace::{Lane, Payload, Record};
+use lazyguard_core::Nanos;
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::time::{Instant, SystemTime};
+
+/// Segments of work that are read at a time: 16 MiB. Of more, the newest are read, and the others counted.
+const MOST_SEGMENTS: u64 = 4096;
+
+/// How much is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Depth {
+    /// The tables and the reports.
+    Tables,
+    /// The records as well.
+    Records,
+}
+
+/// What a process does now.
+#[derive(Clone, Debug)]
+pub(crate) struct ProcessNow {
+    /// The process id, as the process knows it.
+    pub process: u32,
+    /// The name of the program's file.
+    pub program: String,
+    /// The machine's name.
+    pub host: String,
+    /// The rank in the job, or nothing.
+    pub rank: String,
+    pub life: Life,
+    /// Driver calls made, and launches among them.
+    pub calls: u64,
+    pub launches: u64,
+    /// Launches a second since the last look; `None` at the first.
+    pub launches_per_second: Option<f64>,
+    /// The calls that threads are in, the longest first.
+    pub waits: Vec<WaitNow>,
+    /// By class of stream what is outstanding.
+    pub outstanding: BTreeMap<StreamClass, OutstandingNow>,
+    /// The sums over the records; nothing without [`Depth::Records`].
+    pub tally: Tally,
+    /// Hazards by code: what was prevented apart. The counts of a process that runs are lower bounds.
+    pub hazards: BTreeMap<(Code, bool), u64>,
+    /// What stands still, as the process's watchdog has reported it.
+    pub hang: Option<HangNow>,
+    /// For how long that has lasted.
+    pub hang_nanos: Nanos,
+    /// Whether the process's watchdog looks for hangs.
+    pub looks_for_hangs: bool,
+    /// Records that could not be read: overwritten before, or too many at a time; and those that the process did not keep.
+    pub lost_records: u64,
+}
+
+/// A thread in a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct WaitNow {
+    pub thread: u32,
+    pub thread_name: String,
+    /// The call, with what it is about.
+    pub what: String,
+    /// For how long.
+    pub nanos: Nanos,
+}
+
+/// What is outstanding on streams of one class.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct OutstandingNow {
+    /// Streams with work that is not known to have ended.
+    pub streams: u64,
+    /// For how long the oldest of it has been submitted.
+    pub nanos: Nanos,
+    /// What that is.
+    pub what: String,
+}
+
+/// A process that is followed.
+pub(super) struct Followed {
+    folder: Option<PathBuf>,
+    live: Option<LiveRecording<RecordingFile>>,
+    /// The process by the number that the user has named.
+    named: Option<u32>,
+    heartbeat: Heartbeat,
+    hang: Watch,
+    tally: Tally,
+    gathered: Gathered,
+    hazards: (Option<SystemTime>, Vec<Hazard>),
+    before: Option<(Instant, ProcessNow)>,
+}
+
+impl Followed {
+    /// Opens its recording. Without one its reports are followed; the line says why.
+    pub fn open(run: &Run) -> (Self, Option<Failure>) {
+        let (live, why) = match run.open_live() {
+            Ok(live) => (live, None),
+            Err(failure) => (None, Some(failure)),
+        };
+        let followed = Self {
+            folder: run.folder.clone(),
+            live,
+            named: run.process,
+            heartbeat: Heartbeat::default(),
+            hang: Watch::default(),
+            tally: Tally::default(),
+            gathered: Gathered::default(),
+            hazards: (None, Vec::new()),
+            before: None,
+        };
+        (followed, why)
+    }
+
+    /// Whether it has its recording.
+    pub fn is_recorded(&self) -> bool {
+        self.live.is_some()
+    }
+
+    /// Whether another look, in a moment, may tell more about whether it runs.
+    pub fn is_undecided(&self) -> bool {
+        self.live.as_ref().is_some_and(|live| {
+            let facts = live.tables().facts();
+            self.heartbeat.is_undecided(facts, Status::of(self.named.unwrap_or(facts.process)))
+        })
+    }
+
+    /// Reads what is new, and says what the process does.
+    pub fn look(&mut self, depth: Depth) -> Option<ProcessNow> {
+        if let Some(before) = self.over() {
+            return Some(before);
+        }
+        if let Some(folder) = &self.folder {
+            self.hang.look(folder);
+        }
+        let Some(live) = &mut self.live else { return self.unrecorded() };
+        // What cannot be read any more stays as it was.
+        let _ = live.refresh();
+        self.heartbeat.see(live.tables().facts().last_seen);
+        let mut in_progress = HashMap::new();
+        if depth == Depth::Records {
+            for thread in live.tables().threads() {
+                in_progress.extend(thread.call_in_progress.map(|call| ((thread.number, call.entered), call)));
+            }
+            let (tally, gathered) = (&mut self.tally, &mut self.gathered);
+            for (lane, most) in [(Lane::RareEvents, u64::MAX), (Lane::Waits, u64::MAX), (Lane::Work, MOST_SEGMENTS)] {
+                live.news(lane, most, &mut |recording, entry| {
+                    tally.see(&entry.record);
+                    gathered.see(recording, entry);
+                    in_progress.remove(&(entry.thread_number, entry.record.entered));
+                });
+            }
+        }
+        let mut now = self.now()?;
+        for call in in_progress.values() {
+            now.tally.blocked_for(call, self.since(call.entered));
+        }
+        if let Some((at, before)) = &self.before {
+            let seconds = at.elapsed().as_secs_f64();
+            // Counts of threads that end are moved from one place to another, and may be in neither for a moment.
+            now.launches = now.launches.max(before.launches);
+            now.calls = now.calls.max(before.calls);
+            now.tally.at_least(&before.tally);
+            now.launches_per_second = (seconds > 0.0)
+                .then(|| (now.launches - before.launches) as f64 / seconds)
+                .filter(|_| now.life.is_there());
+        }
+        self.before = Some((Instant::now(), now.clone()));
+        Some(now)
+    }
+
+    /// The last that is known of a process that is over.
+    fn over(&self) -> Option<ProcessNow> {
+        let (_, before) = self.before.as_ref()?;
+        (before.life == Life::Ended).then(|| ProcessNow { launches_per_second: None, ..before.clone() })
+    }
+
+    /// For how long something has lasted that began then.
+    fn since(&self, begin: Nanos) -> Nanos {
+        self.live.as_ref().map_or(0, |live| live.tables().facts().last_seen.saturating_sub(begin))
+    }
+
+    fn now(&mut self) -> Option<ProcessNow> {
+        let folder = self.folder.clone();
+        if let Some(folder) = &folder {
+            self.read_hazards(folder);
+        }
+        let recording = self.live.as_ref()?.tables();
+        let facts = recording.facts();
+        let life = self.heartbeat.life(facts, Status::of(self.named.unwrap_or(facts.process)));
+        let threads = recording.threads();
+        let sum = |first: u64, all: &mut dyn Iterator<Item = u64>| all.fold(first, u64::saturating_add);
+        // Of a process that has ended nothing is in progress.
+        let goes_on = life != Life::Ended;
+        let settings = recording.strings().settings().iter();
+        let settings = Settings::read(settings.filter_map(|setting| setting.text.split_once('='))).0;
+        let hang = self.hang.now().filter(|_| goes_on).cloned();
+        Some(ProcessNow {
+            process: facts.process,
+            program: facts.program.clone(),
+            host: facts.host.clone(),
+            rank: facts.rank.clone(),
+            life,
+            calls: sum(facts.former_calls, &mut threads.iter().map(|thread| thread.calls)),
+            launches: sum(facts.former_launches, &mut threads.iter().map(|thread| thread.launches)),
+            launches_per_second: None,
+            waits: if goes_on { waits(recording) } else { Vec::new() },
+            outstanding: if goes_on { outstanding(recording) } else { BTreeMap::new() },
+            tally: self.tally.clone(),
+            hazards: by_code(joined(self.hazards.1.clone(), self.gathered.hazards(recording))),
+            hang_nanos: hang.as_ref().map_or(0, |hang| self.since(hang.since)),
+            hang,
+            looks_for_hangs: settings.hang_after_nanos != 0 && settings.enabled,
+            lost_records: self.live.as_ref().map_or(0, |live| {
+                let lost = Lane::ALL.map(|lane| live.lost(lane) + recording.lanes()[lane as usize].dropped);
+                lost.into_iter().fold(0, u64::saturating_add)
+            }),
+        })
+    }
+
+    /// What is known of a process that keeps no recording in a file: its reports.
+    fn unrecorded(&self) -> Option<ProcessNow> {
+        let process = self.hang.process()?;
+        let is_there = Status::of(process) != Status::Gone;
+        Some(ProcessNow {
+            process,
+            program: String::new(),
+            host: String::new(),
+            rank: String::new(),
+            life: if is_there { Life::Unrecorded } else { Life::Gone },
+            calls: 0,
+            launches: 0,
+            launches_per_second: None,
+            waits: Vec::new(),
+            outstanding: BTreeMap::new(),
+            tally: Tally::default(),
+            hazards: BTreeMap::new(),
+            hang: self.hang.now().cloned(),
+            hang_nanos: 0,
+            looks_for_hangs: true,
+            lost_records: 0,
+        })
+    }
+
+    fn read_hazards(&mut self, folder: &Path) {
+        let Ok(changed) = std::fs::symlink_metadata(folder.join(HAZARDS)).and_then(|about| about.modified()) else {
+            return;
+        };
+        if self.hazards.0 == Some(changed) {
+            return;
+        }
+        // It is replaced as a whole; what cannot be read is read the next time, or not.
+        if let Ok(Some(file)) = source::read::<HazardFile>(folder, HAZARDS) {
+            self.hazards = (Some(changed), file.hazards);
+        }
+    }
+}
+
+fn by_code(hazards: Vec<Hazard>) -> BTreeMap<(Code, bool), u64> {
+    let mut counts = BTreeMap::<_, u64>::new();
+    for hazard in hazards {
+        let count = counts.entry((hazard.code, hazard.prevented)).or_default();
+        *count = count.saturating_add(hazard.count);
+    }
+    counts
+}
+
+fn waits<S: Source>(recording: &Recording<S>) -> Vec<WaitNow> {
+    let now = recording.facts().last_seen;
+    let threads = recording.threads().iter();
+    let mut waits: Vec<_> = threads
+        .filter_map(|thread| {
+            let call = thread.call_in_progress?;
+            Some(WaitNow {
+                thread: thread.thread,
+                thread_name: thread.name.clone(),
+                what: what_of(recording, &call),
+                nanos: now.saturating_sub(call.entered),
+            })
+        })
+        .collect();
+    waits.sort_by_key(|wait| (std::cmp::Reverse(wait.nanos), wait.thread));
+    waits
+}
+
+/// A call, with the stream and the function that it is about.
+fn what_of<S: Source>(recording: &Recording<S>, call: &Record) -> String {
+    let mut what = call.entry_point.symbol().to_owned();
+    if let Some(name) = function(recording, call.function) {
+        what += &format!(" of {name}");
+    }
+    if let (Payload::Communication(about), Class::Collective) = (call.payload(), call.entry_point.class()) {
+        what += &format!(" on communicator {}", about.communicator);
+    }
+    if call.stream != 0 {
+        what += &format!(" on stream {}", call.stream);
+    }
+    what
+}
+
+fn function<S: Source>(recording: &Recording<S>, number: u32) -> Option<String> {
+    let function = recording.strings().function(number, Nanos::MAX).filter(|_| number != 0)?;
+    Some(function.name.map_or_else(|| format!("function {:#x}", function.handle), demangle))
+}
+
+fn outstanding<S: Source>(recording: &Recording<S>) -> BTreeMap<StreamClass, OutstandingNow> {
+    let now = recording.facts().last_seen;
+    let idle: HashMap<_, _> = recording.contexts().iter().map(|c| (c.number, c.idle_until)).collect();
+    let mut classes = BTreeMap::<_, OutstandingNow>::new();
+    for stream in recording.streams() {
+        let Some(oldest) = stream.oldest(idle.get(&stream.context).copied().unwrap_or(0)) else { continue };
+        let nanos = now.saturating_sub(oldest.at);
+        let class = StreamClass::of(Some(stream.kind));
+        let what = || {
+            let symbol = lazyguard_core::api::EntryPoint::by_id(oldest.entry_point).map_or("", |e| e.symbol());
+            let of = function(recording, oldest.function).map(|name| format!(" of {name}")).unwrap_or_default();
+            format!("{symbol}{of} on stream {}", stream.number)
+        };
+        match classes.get_mut(&class) {
+            None => {
+                classes.insert(class, OutstandingNow { streams: 1, nanos, what: what() });
+            }
+            Some(known) => {
+                known.streams += 1;
+                if nanos > known.nanos {
+                    (known.nanos, known.what) = (nanos, what());
+                }
+            }
+        }
+    }
+    classes
+}
+
+impl ProcessNow {
+    /// Whether a process that exists hangs.
+    pub fn hangs(&self) -> bool {
+        let exists = self.life.is_there() || self.life == Life::Unrecorded;
+        exists && self.hang.as_ref().is_some_and(|hang| hang.is_hang)
+    }
+
+    /// `rank 3, process 4242 (train)`.
+    pub fn who(&self) -> String {
+        let rank = if self.rank.is_empty() { String::new() } else { format!("rank {}, ", self.rank) };
+        let program = if self.program.is_empty() { String::new() } else { format!(" ({})", self.program) };
+        format!("{rank}process {}{program}", self.process)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tally::{Cause, LoadKind};
+    use super::*;
+    use crate::recordings::{facts, hazard, launch, Job};
+    use lazyguard_core::diagnose::{Snapshot, Status as Verdict};
+    use lazyguard_core::report::{HangReport, PreloadSummary};
+    use lazyguard_core::trace::Kind;
+    use std::fs;
+
+    #[test]
+    fn a_process_is_followed_while_its_recording_grows() {
+        let folder = std::env::temp_dir().join(format!("lazyguard-followed-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let job = Job::new();
+        let (main, stream, kernel) = (job.thread(100, "main"), job.stream(0x51), job.function("_Z2k1v"));
+        for at in [1_000, 3_000, 5_000] {
+            job.make(main, &launch(stream, kernel, at), 500, 0);
+        }
+        job.make(main, &Record { kind: Kind::ColdFunction, ..launch(stream, kernel, 9_000) }, 2_000_000, 0);
+        job.synchronize(main, stream, 10_000_000, 3_000_000);
+        job.save(&folder, 20_000_000);
+        let (mut followed, why) = Followed::open(&Run::find_quietly(&folder).unwrap());
+        assert!(why.is_none() && followed.is_undecided());
+        let now = followed.look(Depth::Records).unwrap();
+        assert_eq!((now.launches, now.calls, now.launches_per_second), (4, 5, None));
+        let sums = |now: &ProcessNow| [Cause::Synchronize, Cause::Load].map(|cause| now.tally.blocked(cause));
+        assert_eq!((sums(&now), now.tally.loads(LoadKind::Function)), ([3_000_000, 2_000_000], 1));
+        assert!(now.waits.is_empty() && now.outstanding.is_empty() && now.hazards.is_empty());
+
+        job.make(main, &launch(stream, kernel, 30_000_000), 500, 0);
+        job.note(main, &hazard(101, stream, kernel, facts("cuLaunchKernel", 35_000_000)));
+        job.hold(main, &facts("cuCtxSynchronize", 40_000_000));
+        job.save(&folder, 1_040_000_000);
+        let report = HangReport::new(4242, "train", None, Snapshot::default(), PreloadSummary::default());
+        let mut report = HangReport { status: Verdict::Hang, ..report };
+        fs::write(folder.join("hang.json"), report.json()).unwrap();
+        let now = followed.look(Depth::Records).unwrap();
+        assert_eq!((now.life, now.launches, now.hangs()), (Life::Runs, 5, true));
+        assert!(now.launches_per_second.is_some_and(|rate| rate > 0.0));
+        let wait = &now.waits[0];
+        assert_eq!((wait.thread, wait.what.as_str(), wait.nanos), (100, "cuCtxSynchronize", 1_000_000_000));
+        let outstanding = &now.outstanding[&StreamClass::NonBlocking];
+        assert_eq!((outstanding.streams, outstanding.nanos), (1, 1_010_000_000));
+        assert_eq!(outstanding.what, "cuLaunchKernel of k1 on stream 1");
+        assert_eq!(now.hazards, BTreeMap::from([((Code::LG101, false), 1)]));
+        // The call in progress counts, and its record does not count once more.
+        assert_eq!(sums(&now), [1_003_000_000, 2_000_000]);
+        let same = followed.look(Depth::Records).unwrap();
+        assert_eq!((sums(&same), same.hazards, same.lost_records), (sums(&now), now.hazards, 0));
+
+        report.resolved = Some(2_000_000_000);
+        // Another file, as the guard puts it there.
+        fs::write(folder.join("new"), report.json()).unwrap();
+        fs::rename(folder.join("new"), folder.join("hang.json")).unwrap();
+        job.ended();
+        job.save(&folder, 2_000_000_000);
+        let now = followed.look(Depth::Records).unwrap();
+        assert_eq!((now.life, now.hangs(), now.waits.len(), now.outstanding.len()), (Life::Ended, false, 0, 0));
+        assert_eq!(now.launches_per_second, None);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}

@@ -1,0 +1,143 @@
+//! What a built library says of itself: its version, the recordings that it writes, the CUDA headers and the commit that it was built from.
+//!
+//! The text is an ELF note of the library (section `.note.lazyguard`), so that `lazyguard --version` reads it from the file, without loading
+//! it, and so that it survives `strip`. The note has four lines, in this order: version, format of recordings, CUDA headers, commit. The
+//! commit is empty when the library is compiled: `scripts/lib/build_note.py` writes it into the file that ships. So a commit that
+//! changes no code of the library compiles nothing again.
+//!
+//! Must not: allocate while the library is compiled; everything there is `const`.
+
+use crate::trace::layout;
+
+/// The name of the note's section.
+pub const SECTION: &str = ".note.lazyguard";
+
+/// The owner of the note, with the zero that ends it and the zeros that fill its last four bytes.
+pub const OWNER: [u8; 12] = *b"LazyGuard\0\0\0";
+
+/// The version of the CUDA headers by which the arguments of the driver's functions were checked.
+pub const CUDA_HEADERS: &str = "13.0";
+
+/// The room for the text, in bytes; the rest is zeros.
+const ROOM: usize = 128;
+
+/// The note as it lies in the file: `Elf64_Nhdr`, owner, text.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct BuildNote {
+    owner_size: u32,
+    text_size: u32,
+    kind: u32,
+    owner: [u8; 12],
+    text: [u8; ROOM],
+}
+
+impl BuildNote {
+    /// The note of this build, without a commit.
+    pub const fn new() -> Self {
+        let mut text = [0; ROOM];
+        let end = put(&mut text, 0, env!("CARGO_PKG_VERSION").as_bytes());
+        let end = put_number(&mut text, end, layout::VERSION);
+        put(&mut text, end, CUDA_HEADERS.as_bytes());
+        // "LazyGuard" and its zero; the fill is not counted.
+        Self { owner_size: 10, text_size: ROOM as u32, kind: 1, owner: OWNER, text }
+    }
+}
+
+impl Default for BuildNote {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Writes a line; returns where the next one begins.
+const fn put(text: &mut [u8; ROOM], start: usize, line: &[u8]) -> usize {
+    let mut at = 0;
+    while at < line.len() {
+        text[start + at] = line[at];
+        at += 1;
+    }
+    text[start + at] = b'\n';
+    start + at + 1
+}
+
+const fn put_number(text: &mut [u8; ROOM], start: usize, number: u32) -> usize {
+    let mut digits = [0; 10];
+    let (mut first, mut rest) = (digits.len(), number);
+    loop {
+        first -= 1;
+        digits[first] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            return put(text, start, digits.split_at(first).1);
+        }
+    }
+}
+
+/// What a library's note says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Build {
+    /// The version of LazyGuard.
+    pub version: String,
+    /// The format of the recordings that the library writes.
+    pub format: u32,
+    /// The version of the CUDA headers.
+    pub cuda_headers: String,
+    /// The commit, with a plus where the files differed from it; `None` of a build that does not ship.
+    pub commit: Option<String>,
+}
+
+impl Build {
+    /// Reads a section that holds the note; `None` where it holds something else.
+    pub fn read(section: &[u8]) -> Option<Self> {
+        let rest = section.get(12..)?.strip_prefix(&OWNER)?;
+        let text = std::str::from_utf8(rest.get(..ROOM)?).ok()?;
+        let mut lines = text.trim_end_matches('\0').lines().map(str::to_owned);
+        let (version, format, cuda_headers) = (lines.next()?, lines.next()?.parse().ok()?, lines.next()?);
+        Some(Self { version, format, cuda_headers, commit: lines.next().filter(|commit| !commit.is_empty()) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(note: &BuildNote, commit: &str) -> Vec<u8> {
+        let head = [note.owner_size, note.text_size, note.kind].map(u32::to_le_bytes).concat();
+        let mut bytes = [&head[..], &note.owner, &note.text].concat();
+        let end = bytes.iter().rposition(|&b| b != 0).unwrap() + 1;
+        bytes[end..end + commit.len()].copy_from_slice(commit.as_bytes());
+        bytes
+    }
+
+    #[test]
+    fn what_is_compiled_in_is_read_with_and_without_a_commit() {
+        let mut expect = Build {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            format: layout::VERSION,
+            cuda_headers: CUDA_HEADERS.to_owned(),
+            commit: None,
+        };
+        assert_eq!(Build::read(&bytes(&BuildNote::new(), "")), Some(expect.clone()));
+        expect.commit = Some("0123456789ab+".to_owned());
+        assert_eq!(Build::read(&bytes(&BuildNote::new(), "0123456789ab+")), Some(expect));
+    }
+
+    #[test]
+    fn a_number_has_all_its_digits() {
+        for number in [0, 7, 10, 4_294_967_295] {
+            let mut text = [0; ROOM];
+            let end = put_number(&mut text, 3, number);
+            assert_eq!(&text[3..end], format!("{number}\n").as_bytes());
+        }
+    }
+
+    #[test]
+    fn what_is_no_note_of_ours_is_nothing() {
+        let whole = bytes(&BuildNote::new(), "");
+        assert_eq!(Build::read(&[]), None);
+        assert_eq!(Build::read(&whole[..whole.len() - 1]), None);
+        let foreign = [&whole[..12], b"GNU\0", &whole[16..]].concat();
+        assert_eq!(Build::read(&foreign), None);
+    }
+}

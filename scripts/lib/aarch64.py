@@ -1,0 +1,172 @@
+"""Builds for aarch64 with a cross compiler, and tests that under qemu-user: what scripts/aarch64 does.
+
+The end-to-end harness and the command run on this machine; the library and the programs that it guards are emulated. So that a program
+starts by its name, as the harness starts it, the tests run in a user namespace with a binfmt_misc of its own: nothing of the machine
+changes. Not emulated, because they start this machine's programs with the library of the other: the end-to-end tests of the command.
+
+What is missing is said in a line that begins with `skipped: `; then no test has run, and none has failed.
+
+Must not: change the machine's own binfmt_misc, or count a test that did not run.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import cross_tools
+import fetching
+import nextest
+import rust_build
+from tools import ROOT, Failure
+
+FOLDER = ROOT / "target" / "aarch64"
+GROUND_TRUTH = ROOT / "testapps" / "simdriver" / "ground-truth"
+TESTED = FOLDER / rust_build.TESTED
+# An emulated library that is not optimised takes a second to read a recording.
+OPTIMISED = ["--config", "profile.dev.package.lazyguard-core.opt-level=1"]
+# Of the harness: so many times slower than this machine's is an emulated program taken to be.
+SLOWER = "3"
+
+FEW_FILES = ("simdriver", *(f"apps/{name}" for name in ("lazy_pair", "plain_spin", "module_pair")),
+             *(f"kernels/{name}.host.so" for name in ("lazy_pair", "persistent_kernel", "one_time_kernel")))
+FEW_TESTS = "test(/^(apps|killed)::(lazy_pair|plain_spin|module_pair)::/)"
+
+# What the emulator does otherwise than a machine, or needs a file of the other machine, each with the reason.
+NOT_EMULATED = {
+    "cuda_runtime_start": "the runtime in target/cuda is for this machine",
+}
+
+# Registers the emulator ($1) for files that begin like a program or a library for aarch64. F: the kernel opens the emulator now.
+CANNOT_REGISTER = 96
+REGISTER = rf"""
+mount -t binfmt_misc binfmt_misc /proc/sys/fs/binfmt_misc || exit {CANNOT_REGISTER}
+magic='\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00'
+mask='\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff'
+printf '%s' ":aarch64:M::$magic:$mask:$1:F" > /proc/sys/fs/binfmt_misc/register || exit {CANNOT_REGISTER}
+shift
+exec "$@"
+"""
+
+
+class Skipped(Exception):
+    """Why nothing can be tested on this machine."""
+
+
+def say(text):
+    print(f"aarch64: {text} ...", flush=True)
+
+
+def build_native(tools, *files):
+    environment = dict(os.environ, LAZYGUARD_MACHINE="aarch64", CC=tools.c_compiler, CXX=tools.cxx)
+    for command in ([ROOT / "scripts" / "fetch-cuda", "--headers"], [ROOT / "scripts" / "lib" / "native_build.py", *files]):
+        if subprocess.run([sys.executable, *command], env=environment).returncode != 0:
+            raise Failure(f"{command[0].name} failed")
+
+
+def cargo(tools, *arguments, **environment):
+    under = cross_tools.TRIPLE.replace("-", "_")
+    environment = {f"CARGO_TARGET_{under.upper()}_LINKER": tools.c_compiler, f"CC_{under}": tools.c_compiler, **environment}
+    rust_build.cargo(*arguments, "-j", rust_build.JOBS, "--target", cross_tools.TRIPLE, under_way=say, **environment)
+
+
+def build_library(tools):
+    cargo(tools, "build", "-p", "lazyguard-shim", *OPTIMISED)
+    TESTED.mkdir(parents=True, exist_ok=True)
+    shutil.copy2(ROOT / "target" / cross_tools.TRIPLE / rust_build.EVERYDAY / "liblazyguard.so", TESTED)
+    command = ROOT / "target" / os.environ.get("GUARD_BUILD", rust_build.EVERYDAY) / "lazyguard"
+    if not command.is_file():
+        raise Failure(f"{command.relative_to(ROOT)} is not there: scripts/build")
+    # It reads the recordings of either machine.
+    shutil.copy2(command, TESTED)
+
+
+def emulated(tools, command, limit_s, **environment):
+    """What the command prints, with every program for aarch64 that it starts emulated."""
+    environment = dict(os.environ, QEMU_LD_PREFIX=tools.libraries, **environment)
+    wrapped = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", REGISTER, "sh", tools.emulator, *map(str, command)]
+    try:
+        result = subprocess.run(wrapped, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                errors="replace", timeout=limit_s)
+    except FileNotFoundError:
+        raise Skipped("unshare is not there")
+    except subprocess.TimeoutExpired as expired:
+        return f"{expired.stdout or ''}\nstopped after {limit_s} s"
+    if result.returncode == CANNOT_REGISTER:
+        raise Skipped(f"this machine gives a user namespace no emulator of its own: {result.stdout.strip()}")
+    return result.stdout
+
+
+def conformance(tools):
+    simulated = FOLDER / "simdriver"
+    return emulated(tools, [simulated / "conformance", GROUND_TRUTH], 240, LD_LIBRARY_PATH=str(simulated))
+
+
+def programs(tools, which):
+    expression = f"binary_id(lazyguard-e2e::programs) & ({which})"
+    command = nextest.command("aarch64", ["--workspace"], expression, 4)
+    return emulated(tools, command, 2400, E2E_TARGET=str(FOLDER), GUARD_BUILD=rust_build.TESTED, E2E_SLOWER=SLOWER)
+
+
+def unit_tests(tools):
+    """The crates' own tests, whose processes the emulator runs."""
+    packages = ["-p", "lazyguard-core", "-p", "lazyguard-shim", "--lib"]
+    cargo(tools, "test", "--no-run", *packages)
+    under = cross_tools.TRIPLE.replace("-", "_").upper()
+    command = nextest.command("aarch64", [*packages, "--target", cross_tools.TRIPLE], "all()", 2)
+    return emulated(tools, command, 1200, **{f"CARGO_TARGET_{under}_LINKER": tools.c_compiler})
+
+
+def counted(title, output, count):
+    """Prints what failed; the numbers."""
+    passed, failed = count(output) or (0, 1)
+    if failed:
+        print(output)
+    print(f"aarch64: {title}: {passed} passed, {failed} failed", flush=True)
+    return passed, failed
+
+
+def last_line(output):
+    found = re.findall(r"^(\d+) passed, (\d+) failed", output, re.M)
+    return tuple(map(int, found[-1])) if found else None
+
+
+def few(tools):
+    build_native(tools, *FEW_FILES)
+    build_library(tools)
+    yield "the simulated driver's conformance", conformance(tools), last_line
+    yield "programs", programs(tools, FEW_TESTS), nextest.summary
+
+
+def everything(tools):
+    build_native(tools)
+    build_library(tools)
+    yield "the simulated driver's conformance", conformance(tools), last_line
+    left_out = " | ".join(f"test({test})" for test in NOT_EMULATED)
+    yield "programs", programs(tools, f"not ({left_out})" if left_out else "all()"), nextest.summary
+    yield "unit tests", unit_tests(tools), nextest.summary
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="scripts/aarch64", description="Build for aarch64, and test that under an emulator.")
+    parser.add_argument("--all", action="store_true", help="every program, and the unit tests")
+    every = parser.parse_args().all
+    numbers = []
+    try:
+        tools = cross_tools.find()
+        for title, output, count in (everything if every else few)(tools):
+            numbers.append(counted(title, output, count))
+    except (fetching.Failure, Skipped) as missing:
+        print(f"skipped: aarch64: {missing}")
+    except Failure as failure:
+        print(f"aarch64: {failure}")
+        numbers.append((0, 1))
+    passed, failed = (sum(number[at] for number in numbers) for at in (0, 1))
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

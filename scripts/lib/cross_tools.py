@@ -1,0 +1,93 @@
+"""A compiler for aarch64, that machine's libraries, an emulator, and Rust's library for it.
+
+What is on PATH is used. Where it is not, and the machine has Debian's package tools, the packages are unpacked into
+target/tools/aarch64. Rust's library is the exception: rustup adds it to the toolchain.
+
+Must not: install a package on the machine, or need root.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+from collections import namedtuple
+
+import fetching
+from tools import ROOT
+
+TRIPLE = "aarch64-unknown-linux-gnu"
+PREFIX = "aarch64-linux-gnu"
+FOLDER = ROOT / "target" / "tools" / "aarch64"
+UNPACKED = FOLDER / "root"
+EMULATOR = "qemu-aarch64-static"
+# The programs, each with the package that has it.
+PACKAGES = {f"{PREFIX}-gcc": f"gcc-{PREFIX}", f"{PREFIX}-g++": f"g++-{PREFIX}", EMULATOR: "qemu-user-static"}
+
+# libraries: the folder beneath which lie lib/ld-linux-aarch64.so.1 and what programs need.
+Tools = namedtuple("Tools", "c_compiler cxx emulator libraries")
+
+
+def find():
+    """The tools, fetched where they were not there; a fetching.Failure says what the machine lacks."""
+    rust_library()
+    if all(shutil.which(name) for name in PACKAGES):
+        return tools([shutil.which(name) for name in PACKAGES], f"/usr/{PREFIX}")
+    fetched = [FOLDER / "bin" / f"{PREFIX}-gcc", FOLDER / "bin" / f"{PREFIX}-g++", UNPACKED / "usr" / "bin" / EMULATOR]
+    if not all(program.is_file() for program in fetched):
+        fetch()
+    return tools(fetched, UNPACKED / "usr" / PREFIX)
+
+
+def tools(programs, libraries):
+    if not os.path.isfile(f"{libraries}/lib/ld-linux-aarch64.so.1"):
+        raise fetching.Failure(5, f"{libraries} has no ld-linux-aarch64.so.1")
+    return Tools(*map(str, programs), str(libraries))
+
+
+def rust_library():
+    listed = output(["rustup", "target", "list", "--installed"])
+    if TRIPLE not in listed.split():
+        fetching.persistently(["rustup", "target", "add", TRIPLE], f"rustup could not add {TRIPLE}")
+
+
+def output(command):
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    except FileNotFoundError:
+        raise fetching.Failure(3, f"{command[0]} is not there")
+    except subprocess.CalledProcessError as failure:
+        raise fetching.Failure(3, f"{' '.join(command[:2])} failed: {failure.stderr.strip().splitlines()[-1:]}")
+
+
+def fetch():
+    if not shutil.which("apt-get") or not shutil.which("dpkg-deb"):
+        raise fetching.Failure(3, f"{', '.join(PACKAGES)} are not there, nor Debian's package tools to fetch them with")
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    packages, lists = FOLDER / "packages", FOLDER / "lists"
+    for folder in (packages, lists / "partial", FOLDER / "cache" / "archives" / "partial", FOLDER / "bin"):
+        folder.mkdir(parents=True)
+    # Lists of its own: the machine's may be old, or missing, and only root may write them.
+    apt = ["apt-get", "-qq", "-o", f"Dir::State::Lists={lists}", "-o", f"Dir::Cache={FOLDER / 'cache'}", "-o", "Debug::NoLocking=1"]
+    fetching.persistently([*apt, "update"], "apt-get could not fetch the lists of packages")
+    wanted = absent(output([*apt, "--no-install-recommends", "--print-uris", "install", *PACKAGES.values()]))
+    fetching.persistently([*apt, "download", *wanted], "apt-get could not fetch the compiler for aarch64", packages)
+    for package in packages.glob("*.deb"):
+        subprocess.run(["dpkg-deb", "-x", package, UNPACKED], check=True)
+    shutil.rmtree(packages)
+    for name in (f"{PREFIX}-gcc", f"{PREFIX}-g++"):
+        wrap(name)
+
+
+def absent(uris):
+    """The packages, `name=version`, of lines like `'http://.../gcc_12%3a12.2_amd64.deb' gcc_12%3a12.2_amd64.deb 123 SHA256:...`."""
+    found = re.findall(r"^'[^']*' ([^_ ]+)_([^_ ]+)_[^ ]* ", uris, re.M)
+    return [f"{name}={version.replace('%3a', ':')}" for name, version in found]
+
+
+def wrap(name):
+    """A compiler in bin/ that starts the unpacked one with the libraries that were unpacked beside it."""
+    program = UNPACKED / "usr" / "bin" / name
+    beside = UNPACKED / "usr" / "lib" / f"{os.uname().machine}-linux-gnu"
+    wrapper = FOLDER / "bin" / name
+    wrapper.write_text(f"#!/bin/sh\nLD_LIBRARY_PATH='{beside}' exec '{program}' --sysroot='{UNPACKED}' \"$@\"\n")
+    wrapper.chmod(0o755)

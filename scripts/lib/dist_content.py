@@ -1,0 +1,115 @@
+"""What goes into a package: the library and the command as they ship, and what comes with them.
+
+Of the library and the command, a package has copies without debug information. That lies in a file beside the packages, which
+debuggers find by the build id or the name (`.gnu_debuglink`).
+
+Must not: depend on the time, on the folder it is built in, or on the order in which a file system lists files.
+"""
+
+import os
+import shutil
+import subprocess
+from collections import namedtuple
+from pathlib import Path
+
+import build_note
+import dist_sbom
+import rust_build
+from tools import ROOT, TARGET, Failure
+
+# machine: of ELF files. deb, oci: what these packages call the architecture. wheel: what its tag says, newest first.
+Architecture = namedtuple("Architecture", "name machine deb oci wheel")
+ARCHITECTURES = {
+    "x86_64": Architecture("x86_64", 62, "amd64", "amd64", ("manylinux_2_17_x86_64", "manylinux2014_x86_64")),
+}
+
+# command, library: stripped files. debug: their debug information. man: {name: path}. completions: {shell: text}.
+# licences: {name: path}. note: of the library. epoch: the time of all files, in seconds since 1970. is_static: of the command.
+# level: how much archives are compressed; one that ships as much as can be, one that is only tested as fast as can be.
+Content = namedtuple("Content", "architecture version commit epoch command library debug man completions licences is_static level")
+
+COMPLETIONS = ("bash", "zsh", "fish")
+LICENCES = ("LICENSE-APACHE", "LICENSE-MIT")
+# The licences of the packages that are linked.
+OTHERS = "LICENSES-THIRD-PARTY"
+SHIPPED, TESTED = "shipped", "tested"
+SUMMARY = "Keeps CUDA programs from deadlocking on lazy loading, and says why they hang"
+# The earliest time that a zip archive can hold.
+EARLIEST = 315532800
+
+
+def built(of, architecture, folder):
+    """The content of a package, put into `folder`.
+
+    of: `shipped`, the library and the static command of target/release; or `tested`, the same library with the everyday command, which
+    the suite has built anyway.
+    """
+    if architecture not in ARCHITECTURES:
+        raise Failure(f"there is no build for {architecture}; there is one for {', '.join(ARCHITECTURES)}")
+    command, library = files_of(of)
+    commit = rust_build.commit()
+    folder = fresh(folder)
+    debug = fresh(folder / "debug")
+    library = without_debug(library, folder, debug, commit)
+    command = without_debug(command, folder, debug)
+    version = build_note.read(library).version
+    licences = {name: ROOT / name for name in LICENCES}
+    licences[OTHERS] = folder / OTHERS
+    licences[OTHERS].write_text(dist_sbom.notices())
+    return Content(ARCHITECTURES[architecture], version, commit, epoch(), command, library, debug, manual_pages(command, folder / "man"),
+                   {shell: answer(command, "completions", shell) for shell in COMPLETIONS}, licences, of == SHIPPED, 9 if of == SHIPPED else 1)
+
+
+def files_of(of):
+    """The command and the library, with their debug information."""
+    places = {SHIPPED: (TARGET / rust_build.STATIC / "release", TARGET / "release"), TESTED: (TARGET / "tested", TARGET / "tested")}
+    command, library = (folder / name for folder, name in zip(places[of], rust_build.ARTEFACTS))
+    for path in (command, library):
+        if not path.is_file():
+            raise Failure(f"{path.relative_to(ROOT)} is not there; scripts/dist makes it, or scripts/build --tested")
+    return command, library
+
+
+def fresh(folder):
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
+
+
+def without_debug(path, folder, debug, commit=None):
+    """A copy without debug information and without the table of symbols for debuggers, which go into a file of their own."""
+    kept, copy = debug / f"{path.name}.debug", folder / path.name
+    run("objcopy", "--only-keep-debug", path, kept)
+    kept.chmod(0o644)
+    run("objcopy", "--strip-all", "--remove-section=.comment", f"--add-gnu-debuglink={kept}", path, copy)
+    copy.chmod(0o755)
+    if commit is not None:
+        build_note.stamp(copy, commit)
+    return copy
+
+
+def manual_pages(command, folder):
+    run(command, "man", "--out", folder)
+    return {path.name: path for path in sorted(folder.iterdir())}
+
+
+def answer(command, *arguments):
+    return run(command, *arguments).stdout
+
+
+def run(*command):
+    result = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=120)
+    if result.returncode != 0:
+        raise Failure(f"{' '.join(map(str, command))} failed (exit {result.returncode}): {result.stderr.strip()}")
+    return result
+
+
+def epoch():
+    """The time of every file in a package: SOURCE_DATE_EPOCH, else that of the commit."""
+    given = os.environ.get("SOURCE_DATE_EPOCH")
+    if given:
+        if not given.isdigit():
+            raise Failure(f"SOURCE_DATE_EPOCH is {given!r}, and no number of seconds since 1970")
+        return max(int(given), EARLIEST)
+    result = subprocess.run(["git", "log", "-1", "--format=%ct"], cwd=ROOT, capture_output=True, text=True)
+    return max(int(result.stdout), EARLIEST) if result.returncode == 0 and result.stdout.strip() else EARLIEST

@@ -1,0 +1,39 @@
+//! The kernel's line on the system call that a thread is in: its number and arguments, the stack pointer, the program counter.
+//!
+//! A process that runs on an emulator of another machine sees its own files in `/proc/self`, and below `/proc/self/task` those of the
+//! emulator: there the line is the emulator's, with the system calls and addresses of the machine beneath.
+//!
+//! Must not: answer for an emulator.
+
+use std::fs::{read_link, read_to_string};
+use std::sync::OnceLock;
+
+/// The line, as proc_pid_syscall(5) has it; `None` where the kernel does not say.
+pub(super) fn line(thread: u32) -> Option<String> {
+    static EMULATED: OnceLock<bool> = OnceLock::new();
+    if *EMULATED.get_or_init(|| is_emulated(std::process::id())) {
+        return None;
+    }
+    read_to_string(format!("/proc/self/task/{thread}/syscall")).ok()
+}
+
+/// Whether the kernel knows the process by another program than the process does.
+fn is_emulated(process: u32) -> bool {
+    let (own, kernels) = (read_link("/proc/self/exe"), read_link(format!("/proc/self/task/{process}/exe")));
+    own.ok().zip(kernels.ok()).is_some_and(|(own, kernels)| own != kernels)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_is_that_of_a_thread_of_this_process() {
+        assert!(!is_emulated(std::process::id()));
+        // SAFETY: takes no arguments and cannot fail.
+        let own = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
+        // Where the kernel does not answer, there is nothing to test.
+        assert!(line(own).is_none_or(|line| line.starts_with("running")));
+        assert_eq!(line(0), None);
+    }
+}
