@@ -7,6 +7,7 @@ Must not: depend on the time, on the folder it is built in, or on the order in w
 """
 
 import os
+import re
 import shutil
 import subprocess
 from collections import namedtuple
@@ -24,7 +25,7 @@ ARCHITECTURES = {
 }
 
 # command, library: stripped files. debug: their debug information. man: {name: path}. completions: {shell: text}.
-# licences: {name: path}. note: of the library. epoch: the time of all files, in seconds since 1970. is_static: of the command.
+# licences: {name: path}. epoch: the time of all files, in seconds since 1970. is_static: of the command.
 # level: how much archives are compressed; one that ships as much as can be, one that is only tested as fast as can be.
 Content = namedtuple("Content", "architecture version commit epoch command library debug man completions licences is_static level")
 
@@ -47,7 +48,8 @@ def built(of, architecture, folder):
     if architecture not in ARCHITECTURES:
         raise Failure(f"there is no build for {architecture}; there is one for {', '.join(ARCHITECTURES)}")
     command, library = files_of(of)
-    commit = rust_build.commit()
+    # The commit is compiled into a command that ships. The everyday one has none.
+    commit = commit_of(command) if of == SHIPPED else rust_build.commit()
     folder = fresh(folder)
     debug = fresh(folder / "debug")
     library = without_debug(library, folder, debug, commit)
@@ -56,7 +58,7 @@ def built(of, architecture, folder):
     licences = {name: ROOT / name for name in LICENCES}
     licences[OTHERS] = folder / OTHERS
     licences[OTHERS].write_text(dist_sbom.notices())
-    return Content(ARCHITECTURES[architecture], version, commit, epoch(), command, library, debug, manual_pages(command, folder / "man"),
+    return Content(ARCHITECTURES[architecture], version, commit, epoch(commit), command, library, debug, manual_pages(command, folder / "man"),
                    {shell: answer(command, "completions", shell) for shell in COMPLETIONS}, licences, of == SHIPPED, 9 if of == SHIPPED else 1)
 
 
@@ -104,12 +106,19 @@ def run(*command):
     return result
 
 
-def epoch():
+def commit_of(command):
+    """The commit in the first line of a command's version; nothing where it was built outside of a checkout."""
+    found = re.match(r"lazyguard \S+ \(commit (\w+\+?),", answer(command, "--version"))
+    return found.group(1) if found else ""
+
+
+def epoch(commit):
     """The time of every file in a package: SOURCE_DATE_EPOCH, else that of the commit."""
     given = os.environ.get("SOURCE_DATE_EPOCH")
     if given:
         if not given.isdigit():
             raise Failure(f"SOURCE_DATE_EPOCH is {given!r}, and no number of seconds since 1970")
         return max(int(given), EARLIEST)
-    result = subprocess.run(["git", "log", "-1", "--format=%ct"], cwd=ROOT, capture_output=True, text=True)
+    named = [commit.rstrip("+")] if commit else []
+    result = subprocess.run(["git", "log", "-1", "--format=%ct", *named], cwd=ROOT, capture_output=True, text=True)
     return max(int(result.stdout), EARLIEST) if result.returncode == 0 and result.stdout.strip() else EARLIEST

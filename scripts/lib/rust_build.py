@@ -5,6 +5,7 @@ everyday   target/debug     cargo's dev profile: no optimisation, overflow check
                             the same files: .cargo/config.toml holds the flags that the library needs.
 released   target/release   what ships: the command optimised, the library optimised as a whole (fat link-time optimisation) and
                             linked against the glibc floor (glibc_floor.py). The command takes most of the time.
+packed     target/dist      the released library and a static command (target/x86_64-unknown-linux-musl), without debug information: dist.py.
 tested     target/tested    the released library beside the everyday command, which is what scripts/test tests.
 
 Why so: the library is what must not harm a program, so the file that ships is the one that is tested. It also has to be fast:

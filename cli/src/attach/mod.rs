@@ -29,6 +29,9 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use target::Target;
 
+/// How often all is looked at again because the process has opened a library meanwhile.
+const MOST_OPENED: usize = 3;
+
 /// Which process to look at.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -60,9 +63,21 @@ pub(crate) fn attach(arguments: &Arguments) -> Outcome {
     if process == std::process::id() {
         return Err(failure("that is this command itself".to_owned()));
     }
-    let target = Target::open(process).map_err(failure)?;
+    let mut target = Target::open(process).map_err(failure)?;
+    let all = |target: &Target| {
+        let looker = Looker::new(target);
+        (looker.look_at_all(), looker.refused())
+    };
+    let (mut first, mut refused) = all(&target);
+    for _ in 0..MOST_OPENED {
+        // A library that was opened since then has the frames at which a stack ends.
+        if first.iter().all(|look| look.is_whole) || !target.has_other_modules_now() {
+            break;
+        }
+        target = Target::open(process).map_err(failure)?;
+        (first, refused) = all(&target);
+    }
     let looker = Looker::new(&target);
-    let first = looker.look_at_all();
     let python = Python::of(&target);
     let begin = Instant::now();
     let calls: Vec<u32> =
@@ -80,6 +95,7 @@ pub(crate) fn attach(arguments: &Arguments) -> Outcome {
     threads.sort_by_key(|thread| {
         (thread.call.is_none(), !thread.runs_host_function, thread.is_the_drivers, thread.thread)
     });
+    refused.extend(python.as_ref().and_then(|python| python.note.clone()));
     let candidates = judge::candidates(&threads, target.has_nccl());
     let attached = Attached {
         process,
@@ -91,7 +107,7 @@ pub(crate) fn attach(arguments: &Arguments) -> Outcome {
         python: python.as_ref().map(|python| python.version.clone()),
         threads,
         candidates,
-        refused: looker.refused().into_iter().chain(python.and_then(|python| python.note)).collect(),
+        refused,
     };
     let mut out = Output::standard();
     match arguments.format {

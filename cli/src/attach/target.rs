@@ -50,17 +50,17 @@ impl Target {
         if maps.is_empty() {
             return Err(refused::NO_MEMORY.to_owned());
         }
-        let mut modules = modules(&maps);
-        modules.extend(mappings(&maps).filter(|mapping| mapping.path == VDSO).map(|mapping| Module {
-            base: mapping.begin,
-            end: mapping.end,
-            path: VDSO.to_owned(),
-            code: vec![(mapping.begin, mapping.end)],
-        }));
+        let modules = with_code(&maps);
         let regions = mappings(&maps).map(|mapping| (mapping.begin, mapping.end)).collect();
         let images = modules.iter().map(|_| OnceCell::new()).collect();
         let started = Status::of(process).started();
         Ok(Self { process, started, memory: ProcessMemory(memory), regions, modules, images, named: OnceCell::new() })
+    }
+
+    /// Whether it has opened or closed a library since it was opened here.
+    pub fn has_other_modules_now(&self) -> bool {
+        let maps = files::read(format!("/proc/{}/maps", self.process));
+        maps.is_ok_and(|maps| with_code(&String::from_utf8_lossy(&maps)) != self.modules)
     }
 
     /// Whether it is still the process that was opened: ids are used again.
@@ -130,6 +130,18 @@ impl Target {
     pub fn has_nccl(&self) -> bool {
         self.modules.iter().any(|module| module.name().starts_with("libnccl"))
     }
+}
+
+/// The files with code, and the kernel's page.
+fn with_code(maps: &str) -> Vec<Module> {
+    let mut found = modules(maps);
+    found.extend(mappings(maps).filter(|mapping| mapping.path == VDSO).map(|mapping| Module {
+        base: mapping.begin,
+        end: mapping.end,
+        path: VDSO.to_owned(),
+        code: vec![(mapping.begin, mapping.end)],
+    }));
+    found
 }
 
 /// Whether a file belongs to the driver: `libcuda.so.1`, the compiler that it loads, and the device code that the simulated driver runs.
