@@ -34,8 +34,9 @@ FEW_FILES = ("simdriver", *(f"apps/{name}" for name in ("lazy_pair", "plain_spin
              *(f"kernels/{name}.host.so" for name in ("lazy_pair", "persistent_kernel", "one_time_kernel")))
 FEW_TESTS = "test(/^(apps|killed)::(lazy_pair|plain_spin|module_pair)::/)"
 
-# What the emulator does otherwise than a machine, each with the reason.
+# What the emulator does otherwise than a machine, or needs a file of the other machine, each with the reason.
 NOT_EMULATED = {
+    "cuda_runtime_start": "the runtime in target/cuda is for this machine",
 }
 
 # Registers the emulator ($1) for files that begin like a program or a library for aarch64. F: the kernel opens the emulator now.

@@ -111,10 +111,11 @@ def formatted():
 
 
 def alone():
-    """The steps before both lanes: a fetch, whose failure the tests would repeat, and one that tells calls that block by the time they take."""
+    """The steps before both lanes: fetches, whose failure the tests would repeat, and one that tells calls that block by the time they take."""
     conformance = TARGET / "simdriver" / "conformance"
     return [
         step("the schemas that files are checked by", [str(ROOT / "scripts" / "fetch-schemas")]),
+        step("CUDA runtimes of several versions", [str(ROOT / "scripts" / "fetch-cuda-versions")]),
         step("the simulated driver's conformance", [str(conformance)], count_last_line,
              environment={"LD_LIBRARY_PATH": str(TARGET / "simdriver")}, lacks=file_there(conformance)),
     ]

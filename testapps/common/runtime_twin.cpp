@@ -1,11 +1,13 @@
-// See runtime_twin.hpp. The order of the calls follows a trace of the real runtime in a program that creates two streams and launches
-// two kernels; each function here does what the trace shows and nothing more.
+// See runtime_twin.hpp. The order of the calls follows a trace of the real runtime 13.0 in a program that creates two streams and launches
+// two kernels; each function here does what the trace shows and nothing more. What the older runtimes look up was recorded of them; that
+// they then call what they have found as 13.0 does, but for libraries where they have not asked for those, is assumed.
 #include "runtime_twin.hpp"
 
 #include <cudaTypedefs.h>
 #include <dlfcn.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <tuple>
 
@@ -19,13 +21,16 @@ struct Lookup {
   const char* symbol;
   int version;
   unsigned flags;
+  int first_runtime, last_runtime;
 };
 
 const Lookup kLookups[] = {
-#define LOOKUP(symbol, version, flags) {symbol, version, flags},
+#define LOOKUP(symbol, version, flags, first_runtime, last_runtime) {symbol, version, flags, first_runtime, last_runtime},
 #include "runtime_lookups.inc"
 #undef LOOKUP
 };
+constexpr int kNewestRuntime = 13000;
+constexpr int kRuntimes[] = {11080, 12000, 12040, 12090, kNewestRuntime};
 
 // Function-local, because units register from static constructors of other files.
 std::vector<Unit*>& units() {
@@ -131,27 +136,42 @@ class Runtime {
       std::fprintf(stderr, "no CUDA driver: %s\n", dlerror());
       std::_Exit(3);
     }
-    if (const auto look_up = reinterpret_cast<PFN_cuGetProcAddress_v12000>(dlsym(driver, "cuGetProcAddress_v2"))) {
-      for (const Lookup& lookup : kLookups) {
-        void* function = nullptr;
+    const int runtime = played_runtime();
+    // 11.8 has the four-argument form only.
+    const auto newer = runtime < 12000 ? nullptr : reinterpret_cast<PFN_cuGetProcAddress_v12000>(dlsym(driver, "cuGetProcAddress_v2"));
+    if (newer != nullptr) {
+      look_up_all(runtime, [newer](const Lookup& lookup, void** function) {
         CUdriverProcAddressQueryResult status;
-        if (look_up(lookup.symbol, &function, lookup.version, lookup.flags, &status) == CUDA_SUCCESS) keep(lookup, function);
-      }
+        return newer(lookup.symbol, function, lookup.version, lookup.flags, &status);
+      });
     }
-    // Drivers before 12.0 have the four-argument form only. (The simulated one of that age exports the other too, and it fails.)
+    // Drivers before 12.0 have no other. (The simulated one of that age exports the newer form too, and it fails.)
     if (functions_.empty()) {
-      const auto look_up = reinterpret_cast<PFN_cuGetProcAddress_v11030>(dlsym(driver, "cuGetProcAddress"));
-      EXPECT(look_up != nullptr);
-      for (const Lookup& lookup : kLookups) {
-        void* function = nullptr;
-        if (look_up(lookup.symbol, &function, lookup.version, lookup.flags) == CUDA_SUCCESS) keep(lookup, function);
-      }
+      const auto older = reinterpret_cast<PFN_cuGetProcAddress_v11030>(dlsym(driver, "cuGetProcAddress"));
+      EXPECT(older != nullptr);
+      look_up_all(runtime, [older](const Lookup& lookup, void** function) { return older(lookup.symbol, function, lookup.version, lookup.flags); });
     }
     start();
   }
 
-  void keep(const Lookup& lookup, void* function) {
-    if (function != nullptr) functions_[std::make_tuple(std::string(lookup.symbol), lookup.version, lookup.flags)] = function;
+  // 11080 for 11.8, as in CUDART_VERSION.
+  static int played_runtime() {
+    const char* const asked = std::getenv("LG_RUNTIME");
+    const int runtime = asked == nullptr ? kNewestRuntime : std::atoi(asked);
+    for (const int known : kRuntimes)
+      if (runtime == known) return runtime;
+    std::fprintf(stderr, "LG_RUNTIME=%s is no runtime whose look-ups were recorded\n", asked);
+    std::_Exit(3);
+  }
+
+  template <class Question>
+  void look_up_all(int runtime, Question question) {
+    for (const Lookup& lookup : kLookups) {
+      if (runtime < lookup.first_runtime || lookup.last_runtime < runtime) continue;
+      void* function = nullptr;
+      if (question(lookup, &function) != CUDA_SUCCESS || function == nullptr) continue;
+      functions_[std::make_tuple(std::string(lookup.symbol), lookup.version, lookup.flags)] = function;
+    }
   }
 
   void start() {

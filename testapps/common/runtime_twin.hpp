@@ -1,13 +1,14 @@
-// A small runtime that makes the driver calls of NVIDIA's static CUDA runtime 13.0, in the same order.
+// A small runtime that makes the driver calls of NVIDIA's static CUDA runtime 13.0, in the same order. With LG_RUNTIME=11080, 12000, 12040 or
+// 12090 it looks up what the runtime of that version looks up, and uses no other function.
 //
-// It exists because the simulated driver plays the documented driver API only, while NVIDIA's runtime also needs undocumented export
-// tables. A program on top of this one reaches the driver as nvcc's output does: dlopen of libcuda.so.1, dlsym of cuGetProcAddress_v2,
-// everything else through that; one 24-byte fat binary wrapper a translation unit in .nvFatBinSegment; the library of a translation unit
-// loaded at its first launch, or all of them before there is a context when cuModuleGetLoadingMode answers EAGER.
+// It exists because NVIDIA's runtime has the driver prove that NVIDIA made it, which the simulated driver cannot. A program on top of this
+// one reaches the driver as nvcc's output does: dlopen of libcuda.so.1, dlsym of cuGetProcAddress_v2, everything else through that; one
+// 24-byte fat binary wrapper a translation unit in .nvFatBinSegment; the library of a translation unit loaded at its first launch, or all of
+// them before there is a context when cuModuleGetLoadingMode answers EAGER.
 //
 // Must not link the driver, must not load anything earlier than the real runtime does, and must not hold a lock across a launch.
 //
-// Where it differs, and why: the real runtime also calls cuGetExportTable (left out: no documented tables exist), and makes the primary
+// Where it differs, and why: the real runtime also calls cuGetExportTable (left out: nothing documents the tables), and makes the primary
 // context current through such a table, where this one calls cuCtxSetCurrent.
 #pragma once
 #include <cuda.h>

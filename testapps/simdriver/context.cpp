@@ -296,6 +296,8 @@ void each_context(const std::function<void(Context &)> &f) {
     if (context->alive) f(*context);
 }
 
+CUresult retain_primary(CUcontext *result, CUdevice device) { return retain(result, device); }
+
 void wait_for_context(Context &context) { wait_until_done(mark_context(context)); }
 void stop_context(Context &context) { wait_until_done(raise_barrier(context)); }
 

@@ -113,6 +113,8 @@ CUresult find_event(CUevent handle, EventRef &event);
 
 StreamRef make_stream(Context &context, unsigned flags, int priority);
 void each_context(const std::function<void(Context &)> &f);
+// What cuDevicePrimaryCtxRetain does, also for the runtime's way to it.
+CUresult retain_primary(CUcontext *result, CUdevice device);
 
 using Alone = std::unique_lock<std::shared_mutex>;   // holding the context lock as the only one
 using Shared = std::shared_lock<std::shared_mutex>;  // holding it beside others

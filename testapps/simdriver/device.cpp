@@ -166,10 +166,3 @@ CUresult cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDe
   *canAccessPeer = 0;
   return CUDA_SUCCESS;
 }
-CUresult cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableId) {
-  ENTER_BEFORE_INIT();
-  if (!ppExportTable || !pExportTableId) return CUDA_ERROR_INVALID_VALUE;
-  // What is behind export tables is undocumented, and this driver plays the documented calls only.
-  *ppExportTable = nullptr;
-  return CUDA_ERROR_INVALID_VALUE;
-}

@@ -5,7 +5,10 @@
 #include "lookup.hpp"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <mutex>
 #include <string>
@@ -114,7 +117,18 @@ void *private_pointer(void *target) {
   return jump;
 }
 
+void log_question(const char *symbol, int version, cuuint64_t flags) {
+  const int fd = settings().lookup_log_fd;
+  if (fd < 0) return;
+  char line[160];
+  const int length = snprintf(line, sizeof line, "%d %llu %s\n", version, static_cast<unsigned long long>(flags), symbol ? symbol : "");
+  // One write a line, as in the log of the calls.
+  ssize_t written = write(fd, line, static_cast<size_t>(std::min<int>(length, sizeof line - 1)));
+  (void)written;
+}
+
 CUresult find(const char *symbol, void **pointer, int version, cuuint64_t flags, CUdriverProcAddressQueryResult &status) {
+  log_question(symbol, version, flags);
   constexpr cuuint64_t known = CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
   const Settings &s = settings();
   // Nothing is written when the question itself is wrong.

@@ -50,6 +50,14 @@ template <class F> void each_item(const char *value, F f) {
   }
 }
 
+// -1 where there is none.
+int open_log(const std::string &name, const char *value) {
+  if (!*value) return -1;
+  const int fd = open(value, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  if (fd < 0) complain(name + ": cannot open " + value + ": " + strerror(errno));
+  return fd;
+}
+
 void read_one(Settings &s, const std::string &name, const char *value) {
   if (name == "LGSIM_DRIVER_VERSION") {
     int version = 0;
@@ -76,9 +84,9 @@ void read_one(Settings &s, const std::string &name, const char *value) {
         complain(name + ": " + symbol + "=" + delay + " names no number of milliseconds; ignored");
     });
   } else if (name == "LGSIM_CALL_LOG") {
-    if (!*value) return;
-    s.call_log_fd = open(value, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-    if (s.call_log_fd < 0) complain(name + ": cannot open " + value + ": " + strerror(errno));
+    s.call_log_fd = open_log(name, value);
+  } else if (name == "LGSIM_LOOKUP_LOG") {
+    s.lookup_log_fd = open_log(name, value);
   } else if (name == "LGSIM_FREE_RUNNING") {
     s.free_running = parse_flag(name.c_str(), value);
   } else if (name == "LGSIM_PRIVATE_POINTERS") {

@@ -17,6 +17,7 @@ struct Settings {
   std::unordered_set<std::string> never_return;        // symbols
   std::unordered_map<std::string, unsigned> delay_ms;  // symbol -> milliseconds
   int call_log_fd = -1;
+  int lookup_log_fd = -1;
   bool free_running = false;
   bool private_pointers = false;
   bool unknown_symbol = false;

@@ -8,7 +8,6 @@
  *
  * usage: undisturbed FILE [undumpable]
  * build: -pthread */
-#define _GNU_SOURCE
 #include "stuck.h"
 
 #include <errno.h>

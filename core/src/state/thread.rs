@@ -78,9 +78,12 @@ pub struct ThreadSlot {
     caches: OnceLock<Caches>,
 }
 
-/// In the head of a record: the bits of the flags, and where the result begins.
+/// In the head of a record: where the kind, the flags and the result begin.
+const KIND_AT: u32 = 16;
 const FLAGS_AT: u32 = 24;
 const RESULT_AT: u32 = 32;
+/// In the subject of a record: where the function begins, behind the stream.
+const FUNCTION_AT: u32 = 32;
 /// In a mark: where the lane begins, and where the record's number does.
 const LANE_AT: u32 = 16;
 const NUMBER_AT: u32 = 32;
@@ -356,7 +359,7 @@ impl ThreadSlot {
     /// Adds a query to the record of an equal one shortly before; `false` if there is none, or none to add to.
     #[cold]
     fn fold(&self, open: OpenRecord, head: u64, returned: Nanos) -> bool {
-        const KIND: u64 = 0xff << 16;
+        const KIND: u64 = 0xff << KIND_AT;
         let same = |word: usize, other: Place<'_>| {
             open.place[word].load(Ordering::Relaxed) == other[word].load(Ordering::Relaxed)
         };
@@ -405,6 +408,16 @@ impl ThreadSlot {
     /// Adds to the newest record, of a call that has just returned, what it gave out.
     pub fn amend_detail(&self, open: &OpenRecord, detail: u64) {
         open.place[record::DETAIL].store(detail, Ordering::Relaxed);
+    }
+
+    /// Adds to the newest record, of a call that has just returned, that it has loaded a function, and which.
+    pub fn amend_load(&self, open: &OpenRecord, function: u32) {
+        let amend = |word: usize, mask: u64, value: u64| {
+            let old = open.place[word].load(Ordering::Relaxed);
+            open.place[word].store(old & !mask | value, Ordering::Relaxed);
+        };
+        amend(record::HEAD, 0xff << KIND_AT, (Kind::ColdFunction as u64) << KIND_AT);
+        amend(record::SUBJECT, !0 << FUNCTION_AT, u64::from(function) << FUNCTION_AT);
     }
 
     /// A record of something that is over.

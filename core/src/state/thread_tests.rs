@@ -145,3 +145,17 @@ fn the_caches_forget_when_the_epoch_moves_and_keep_contexts_apart() {
     assert_eq!(slot.cached_loaded_function(0x6000, 1, 1), Some(4));
     assert_eq!(slot.cached_loaded_function(0x6000, 2, 1), None);
 }
+
+#[test]
+fn a_call_that_turns_out_to_have_loaded_says_so_and_keeps_its_other_facts() {
+    let slot = slot();
+    let facts = Record { function: 0, ..facts(b"cuModuleGetFunction", 100, 2) };
+    let open = slot.open(&facts, facts.entry_point.class());
+    slot.mark(&open);
+    // A quick one leaves no record.
+    assert!(slot.close(open, facts.entry_point.class(), 100 + SLOW_NANOS, -3));
+    slot.amend_load(&open, 7);
+    slot.unmark();
+    let expect = Record { returned: 100 + SLOW_NANOS, result: -3, kind: Kind::ColdFunction, function: 7, ..facts };
+    assert_eq!(records(&slot, Lane::of(facts.entry_point.class())), [expect]);
+}

@@ -380,6 +380,16 @@ impl Call {
         self.push(one.facts(self.entry_point));
     }
 
+    /// The call has turned out to load this function: its record says so. A call that took too little time to leave a record leaves one.
+    pub fn has_loaded(&self, function: u32) {
+        if let Some(open) = &self.open {
+            return self.slot.amend_load(open, function);
+        }
+        let about = About { function, cold: Some(ColdKind::Function), ..self.about };
+        let one = Call { about, ..*self };
+        self.push(one.facts(self.entry_point));
+    }
+
     /// The number of the context that is current to the calling thread, or 0.
     pub fn current_context(&self) -> u32 {
         self.context_number(driver::current_context())

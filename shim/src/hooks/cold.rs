@@ -108,11 +108,11 @@ impl Call {
         self.meets(kind, Flags::default());
     }
 
-    /// What a load of this kind meets, or would have met.
-    fn meets(&self, kind: ColdKind, flags: Flags) {
+    /// What a load of this kind meets, or would have met. Returns whether anything is in flight.
+    fn meets(&self, kind: ColdKind, flags: Flags) -> bool {
         let About { context, stream, .. } = self.about;
         let in_flight = idle::in_flight_beside_others(self.guard, context, self.slot.thread(), stream, self.entered);
-        let Some(first) = in_flight.first() else { return };
+        let Some(first) = in_flight.first() else { return false };
         let others = match stream {
             0 => self.guard.tracker.other_stream_exists(context, first.stream),
             own => self.guard.tracker.submitted_elsewhere(context, own),
@@ -120,6 +120,7 @@ impl Call {
         if let Some((code, busy)) = rules::load_meets(kind, stream, others, &in_flight) {
             self.hazard(code, flags, &busy);
         }
+        true
     }
 
     /// The call gets a module that the guard has loaded ahead: the hook notes the hazard that this prevented.
@@ -143,7 +144,11 @@ impl Call {
             let mut one = *self;
             one.about.function = number;
             tracker.introduce_function(number, self.entered);
-            one.meets(ColdKind::Function, if ahead { Flags::PREVENTED } else { Flags::default() });
+            let beside_work = one.meets(ColdKind::Function, if ahead { Flags::PREVENTED } else { Flags::default() });
+            // The diagnosis of a hang needs to know of the barrier.
+            if by_this && beside_work {
+                self.has_loaded(number);
+            }
         }
     }
 

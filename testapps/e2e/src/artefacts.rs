@@ -58,6 +58,19 @@ pub fn hostile_program(name: &str) -> PathBuf {
     built(target().join("hostile").join(name))
 }
 
+/// A program on NVIDIA's runtime 13.0: of `runtime` with the static one, of `runtime-shared` with the shared one.
+pub fn runtime_program(folder: &str, name: &str) -> PathBuf {
+    built(target().join(folder).join(name))
+}
+
+/// NVIDIA's shared runtime of a version other than 13.0.
+pub fn cuda_runtime(version: &str) -> PathBuf {
+    let name = if version.starts_with("11.") { "libcudart.so.11.0" } else { "libcudart.so.12" };
+    let path = target().join("cuda-versions").join(version).join("lib").join(name);
+    assert!(path.is_file(), "{} is not there; scripts/fetch-cuda-versions fetches it", path.display());
+    path
+}
+
 /// A program for the tests of stacks.
 pub fn stack_program(name: &str) -> PathBuf {
     built(target().join("stacks").join(name))

@@ -19,7 +19,8 @@ mod standstill;
 mod work;
 
 pub use artefacts::{
-    app, command, corpus_program, driver, driver_folder, hostile_program, library, root, slower, stack_program, target,
+    app, command, corpus_program, cuda_runtime, driver, driver_folder, hostile_program, library, root, runtime_program,
+    slower, stack_program, target,
 };
 pub use elf::Elf;
 pub use expect::{calls, expect_a_block, expect_only_slow, expect_slow, expect_uneventful, run, watchdog_blocks};

@@ -6,6 +6,7 @@
 //! | `lists` | the lists name every built program, and every listed program is built |
 //! | `without_cuda` | the guard does not affect processes that never touch CUDA |
 //! | `drivers` | older, newer and failing drivers |
+//! | `runtimes` | CUDA runtimes of several versions, real ones as far as they start here, and played ones |
 //! | `settings` | each setting has its effect |
 //! | `danger` | what is loaded of large CUDA runtime instances, and when |
 //! | `recording` | the log and the summary |
@@ -71,6 +72,7 @@ mod run_processes;
 mod run_sanitizers;
 mod run_terminal;
 mod run_unguarded;
+mod runtimes;
 mod settings;
 mod stacks;
 mod traps;
