@@ -139,9 +139,15 @@ fn adopt(handle: *mut c_void) -> bool {
     true
 }
 
-/// The entry point among `candidates` whose real function a pointer is.
+/// The entry point among `candidates` whose real function a pointer is: the driver's, or that of an interposer behind this library.
 pub fn form_of(pointer: *mut c_void, candidates: impl Iterator<Item = EntryPoint>) -> Option<EntryPoint> {
-    candidates.into_iter().find(|entry_point| EXPORTED[entry_point.index()].load(Ordering::Relaxed) == pointer)
+    let is = |table: &[AtomicPtr<c_void>], entry_point: EntryPoint| table[entry_point.index()].load(Ordering::Relaxed) == pointer;
+    candidates.into_iter().find(|&entry_point| is(&EXPORTED, entry_point) || is(&REAL, entry_point))
+}
+
+/// Whether a function that lies outside the driver is what the hook of this entry point calls: that of an interposer behind this library.
+pub fn calls(entry_point: EntryPoint, function: *mut c_void) -> bool {
+    adopt_loaded() && known(entry_point) == Some(function)
 }
 
 /// Remembers a function that the driver gave out but does not export.
