@@ -6,6 +6,7 @@
 //!
 //! Must not: allocate, lock, or use thread-local storage with a destructor.
 
+use super::objects;
 use lazyguard_core::api::EntryPoint;
 use std::ffi::{c_char, c_int, c_void, CStr};
 use std::ptr::null_mut;
@@ -62,6 +63,12 @@ pub extern "C-unwind" fn find_next() -> *mut c_void {
 /// Whether another interposer's `dlsym` comes between this library and the C library.
 pub fn another_is_next() -> bool {
     next_dlsym() != real_dlsym()
+}
+
+/// Whether a function lies in the object of that other `dlsym`.
+pub fn is_of_the_next(function: *const c_void) -> bool {
+    let object = |address| objects::object_of(address).map(std::ptr::from_ref);
+    another_is_next() && object(function).is_some_and(|it| object(next_dlsym()) == Some(it))
 }
 
 fn real_dlsym() -> *mut c_void {
