@@ -34,6 +34,8 @@ VERSIONS = FETCHED / "versions.json"
 PROGRAMS = ("lazy_pair", "persistent_one_time", "value_fence", "blocking_async")
 # In the everyday suite: one that hangs without the guard, and one that does not.
 FEW = ("lazy_pair", "blocking_async")
+# Whether a program runs beside a neighbour without the guard is asked of this one.
+ALONE = "blocking_async"
 # Runs that wait more than they compute.
 SIDE_BY_SIDE = 4
 HANG_AFTER = "1s"
@@ -150,13 +152,13 @@ def environment(neighbour, preloaded, **settings):
 
 def alone(neighbour, place):
     """What the neighbour writes to standard error beside a program without the guard; a Skipped if the program does not complete."""
-    entry = guard.programs()["blocking_async"]
-    command = guard.program_command("blocking_async", KIND, entry)
+    entry = guard.programs()[ALONE]
+    command = guard.program_command(ALONE, KIND, entry)
     with checks.Scratch() as scratch:
         outcome = scratch.run(command, environment(neighbour, [place.library]), checks.COMPLETE_LIMIT_S)
     if not checks.completes(outcome._replace(stderr=""), entry):
         said = (outcome.stderr.strip().splitlines() or [""])[0]
-        raise Skipped(f"without the guard, blocking_async does not complete beside it: {checks.describe(outcome)} {said}".rstrip())
+        raise Skipped(f"without the guard, {ALONE} does not complete beside it: {checks.describe(outcome)} {said}".rstrip())
     return outcome.stderr
 
 
