@@ -97,7 +97,7 @@ fn registers(thread: Pid) -> nix::Result<Registers> {
     Ok(Registers::of_thread(Machine::OWN, now.rip, now.rsp, others))
 }
 
-/// The unwinder knows one processor.
+/// The other parts of `attach` know one processor, so it has refused before.
 #[cfg(not(target_arch = "x86_64"))]
 fn registers(_: Pid) -> nix::Result<Registers> {
     Err(Errno::ENOSYS)

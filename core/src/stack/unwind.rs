@@ -546,7 +546,7 @@ mod tests {
             let (begin, end) = module.code[0];
             let address = begin + 1 + round.wrapping_mul(0x9e37_79b9_7f4a_7c15) % (end - begin);
             let at = (stack.end - 4096 + round % 509 * 8) & !7;
-            let now = Registers::new(Machine::X86_64, address, at, at + 64);
+            let now = Registers::new(Machine::OWN, address, at, at + 64);
             if let Some(image) = image(round as usize % modules.len()) {
                 steps += u32::from(step(&memory, image, &now).is_some());
             }
