@@ -7,11 +7,11 @@ Must not: install a package on the machine, or need root.
 """
 
 import os
-import re
 import shutil
 import subprocess
 from collections import namedtuple
 
+import debian
 import fetching
 from tools import ROOT
 
@@ -62,28 +62,13 @@ def output(command):
 
 
 def fetch():
-    if not shutil.which("apt-get") or not shutil.which("dpkg-deb"):
+    if not debian.is_there():
         raise fetching.Failure(3, f"{', '.join(PACKAGES)} are not there, nor Debian's package tools to fetch them with")
     shutil.rmtree(FOLDER, ignore_errors=True)
-    packages, lists = FOLDER / "packages", FOLDER / "lists"
-    for folder in (packages, lists / "partial", FOLDER / "cache" / "archives" / "partial", FOLDER / "bin"):
-        folder.mkdir(parents=True)
-    # Lists of its own: the machine's may be old, or missing, and only root may write them.
-    apt = ["apt-get", "-qq", "-o", f"Dir::State::Lists={lists}", "-o", f"Dir::Cache={FOLDER / 'cache'}", "-o", "Debug::NoLocking=1"]
-    fetching.persistently([*apt, "update"], "apt-get could not fetch the lists of packages")
-    wanted = absent(output([*apt, "--no-install-recommends", "--print-uris", "install", *PACKAGES.values()]))
-    fetching.persistently([*apt, "download", *wanted], "apt-get could not fetch the compiler for aarch64", packages)
-    for package in packages.glob("*.deb"):
-        subprocess.run(["dpkg-deb", "-x", package, UNPACKED], check=True)
-    shutil.rmtree(packages)
+    debian.unpack(list(PACKAGES.values()), UNPACKED, "the compiler for aarch64")
+    (FOLDER / "bin").mkdir(parents=True)
     for name in WRAPPED:
         wrap(name)
-
-
-def absent(uris):
-    """The packages, `name=version`, of lines like `'http://.../gcc_12%3a12.2_amd64.deb' gcc_12%3a12.2_amd64.deb 123 SHA256:...`."""
-    found = re.findall(r"^'[^']*' ([^_ ]+)_([^_ ]+)_[^ ]* ", uris, re.M)
-    return [f"{name}={version.replace('%3a', ':')}" for name, version in found]
 
 
 def wrap(name):

@@ -150,6 +150,7 @@ def lanes():
         # It packs what the build has made.
         step("the packages, installed and used", [str(scripts / "check-packages")], count_last_line),
         step("the recipes for clusters and CI systems", [str(scripts / "check-recipes")], count_last_line),
+        step("beside other preloaded libraries", [str(scripts / "check-neighbours")], count_last_line, 300),
         step("the commands in the documentation", [sys.executable, str(scripts / "lib" / "doc_commands.py")], count_last_line, 180),
     ]
     return waiting, computing, waiting_after_computing
@@ -168,6 +169,7 @@ def on_request():
         step("the packages that ship, installed and used", [str(scripts / "check-packages")], count_last_line, environment={"GUARD_BUILD": "release"}),
         step("the packages built again, the same bytes", [str(scripts / "check-reproducible")], count_last_line, 1800),
         step("aarch64, everything under an emulator", [str(scripts / "aarch64"), "--all"], count_last_line, 3600),
+        step("beside other preloaded libraries, every program", [str(scripts / "check-neighbours"), "--all"], count_last_line, 600),
         step("bench, tried on the simulated driver", [str(scripts / "bench"), "--quick"], environment={"GUARD_BUILD": "release"}),
     ]
 

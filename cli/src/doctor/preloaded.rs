@@ -1,4 +1,6 @@
 //! What the environment, the system or the driver loads into programs beside the guard.
+//!
+//! docs/NEIGHBOURS.md has which orders of LD_PRELOAD work; scripts/check-neighbours runs them.
 
 use super::finding::{About, Findings};
 use super::linker::Linker;
@@ -8,6 +10,15 @@ use crate::elf::Elf;
 /// The guard's own file name.
 const OWN: &str = "liblazyguard.so";
 
+/// Where another library is in the search order of the dynamic linker, seen from the guard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    InFront,
+    Behind,
+    /// The guard is not preloaded here; `lazyguard run` puts it in front.
+    GuardIsMissing,
+}
+
 /// Examines everything that is preloaded.
 pub(super) fn look(machine: &Machine, linker: &Linker<'_>, found: &mut Findings) {
     let by_environment = names(&machine.told("LD_PRELOAD").unwrap_or_default());
@@ -15,10 +26,23 @@ pub(super) fn look(machine: &Machine, linker: &Linker<'_>, found: &mut Findings)
     if by_environment.is_empty() && by_system.is_empty() {
         found.ok(About::Preloaded, "nothing else is preloaded");
     }
-    for (place, names) in [("LD_PRELOAD", &by_environment), ("/etc/ld.so.preload", &by_system)] {
-        for (position, name) in names.iter().enumerate() {
-            one(name, place, position, linker, found);
+    let guard = by_environment.iter().position(|name| is_own(name));
+    for (position, name) in by_environment.iter().enumerate() {
+        if is_own(name) {
+            own(name, position, found);
+            continue;
         }
+        let order = match guard {
+            None => Order::GuardIsMissing,
+            Some(guard) if position < guard => Order::InFront,
+            Some(_) => Order::Behind,
+        };
+        one(name, "LD_PRELOAD", order, linker, found);
+    }
+    // The linker loads these behind those of the environment.
+    let order = if guard.is_some() { Order::Behind } else { Order::GuardIsMissing };
+    for name in &by_system {
+        one(name, "/etc/ld.so.preload", order, linker, found);
     }
     for (name, what, todo) in [
         (
@@ -45,18 +69,22 @@ pub(super) fn look(machine: &Machine, linker: &Linker<'_>, found: &mut Findings)
     }
 }
 
-fn one(name: &str, place: &str, position: usize, linker: &Linker<'_>, found: &mut Findings) {
-    let file_name = name.rsplit('/').next().unwrap_or(name);
-    if file_name == OWN && place == "LD_PRELOAD" {
-        return match position {
-            0 => found.ok(About::Preloaded, format!("{place} has the guard already: {name}")),
-            _ => found.note(
-                About::Preloaded,
-                format!("{place} has the guard behind another library: {name}"),
-                "put it first, so that it sees the calls as the program makes them",
-            ),
-        };
+fn is_own(name: &str) -> bool {
+    name.rsplit('/').next() == Some(OWN)
+}
+
+fn own(name: &str, position: usize, found: &mut Findings) {
+    match position {
+        0 => found.ok(About::Preloaded, format!("LD_PRELOAD has the guard already: {name}")),
+        _ => found.note(
+            About::Preloaded,
+            format!("LD_PRELOAD has the guard behind another library: {name}"),
+            "put it first, so that it sees the calls as the program makes them",
+        ),
     }
+}
+
+fn one(name: &str, place: &str, order: Order, linker: &Linker<'_>, found: &mut Findings) {
     let elf = linker.find(name).and_then(|place| Elf::read(&place.path).ok());
     let Some(elf) = elf else {
         return found.note(
@@ -67,29 +95,46 @@ fn one(name: &str, place: &str, position: usize, linker: &Linker<'_>, found: &mu
             "correct the name, or take it out",
         );
     };
-    let stands_between: Vec<_> = elf
-        .symbols
-        .iter()
-        .filter(|symbol| symbol.defined && (symbol.name == "dlsym" || symbol.is_the_drivers()))
-        .map(|symbol| symbol.name.as_str())
-        .collect();
-    match stands_between.first() {
-        None => found.note(
+    let drivers = elf.symbols.iter().filter(|symbol| symbol.defined && symbol.is_the_drivers());
+    let drivers: Vec<_> = drivers.map(|symbol| symbol.name.as_str()).collect();
+    let functions = match drivers[..] {
+        [] => None,
+        [one] => Some(format!("defines {one}")),
+        [first, ..] => Some(format!("defines {} of the driver's functions ({first}, …)", drivers.len())),
+    };
+    let defines = match (functions, elf.exports("dlsym")) {
+        (None, false) => {
+            let what = "which defines neither functions of the driver nor dlsym: it gets between no driver call";
+            return found.ok(About::Preloaded, format!("{place} names {name}, {what}"));
+        }
+        (Some(functions), false) => {
+            let what = match order {
+                Order::InFront => "both orders work; here the guard sees its calls instead of the program's",
+                Order::Behind => "both orders work; here the guard sees the program's calls, and calls it",
+                Order::GuardIsMissing => "both orders work",
+            };
+            let todo = "put liblazyguard.so first, as `lazyguard run` does, to see the calls as the program makes them";
+            return found.note(About::Preloaded, format!("{place} names {name}, which {functions}: {what}"), todo);
+        }
+        (None, true) => "defines dlsym".to_owned(),
+        (Some(functions), true) => format!("defines dlsym, and {functions}"),
+    };
+    let what = format!("{place} names {name}, which {defines}: it works behind the guard alone");
+    match order {
+        Order::InFront => found.problem(
             About::Preloaded,
-            format!("{place} names {name}, which gets between no driver call"),
-            "put liblazyguard.so first all the same",
+            format!("{what}; here it is in front, and what programs look up goes past the guard"),
+            "put liblazyguard.so first, or start the program with `lazyguard run`, which does",
         ),
-        Some(first) => found.note(
+        Order::Behind => found.note(
             About::Preloaded,
-            format!(
-                "{place} names {name}, which gets between programs and the driver as well ({first}{}): behind the guard its \
-                 own look-ups are not asked, before it the guard sees its calls instead of the program's",
-                match stands_between.len() {
-                    1 => String::new(),
-                    more => format!(" and {} more functions", more - 1),
-                }
-            ),
-            "put liblazyguard.so first, and see in `lazyguard report` that driver calls are counted; else run without the other",
+            format!("{what}, as it is here"),
+            "see in `lazyguard report` that driver calls are counted",
+        ),
+        Order::GuardIsMissing => found.note(
+            About::Preloaded,
+            what,
+            "start the program with `lazyguard run`, which puts the guard in front; with LD_PRELOAD alone, name liblazyguard.so first",
         ),
     }
 }
@@ -108,6 +153,7 @@ mod tests {
     use super::super::finding::Level;
     use super::*;
     use crate::elf::own_machine;
+    use std::path::Path;
 
     #[test]
     fn what_is_preloaded_is_named_and_the_guards_place_matters() {
@@ -130,5 +176,22 @@ mod tests {
         assert_eq!(system.len(), 3, "{system:?}");
         assert!(system[0].1.contains("/etc/ld.so.preload names /nowhere/libsystem.so"), "{system:?}");
         std::fs::remove_dir_all(&root).unwrap();
+    }
+
+    #[test]
+    fn a_library_that_defines_nothing_of_the_drivers_is_well_in_any_order() {
+        let libc = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let libc =
+            libc.lines().filter_map(|line| line.split_whitespace().nth(5)).find(|path| path.contains("libgcc_s"));
+        let library = libc.expect("Rust's programs load libgcc_s");
+        for list in
+            [library.to_owned(), format!("{library} /x/liblazyguard.so"), format!("/x/liblazyguard.so:{library}")]
+        {
+            let machine = Machine::played(Path::new("/"), &[("LD_PRELOAD", &list)]);
+            let mut found = Findings::default();
+            look(&machine, &Linker::new(&machine, own_machine()), &mut found);
+            let said = found.all().iter().find(|finding| finding.what.contains(library)).unwrap();
+            assert_eq!(said.level, Level::Ok, "{said:?}");
+        }
     }
 }

@@ -1,14 +1,15 @@
 //! The export that precedes the C library's `dlsym`.
 //!
 //! The real function's answer for `RTLD_NEXT` and `RTLD_DEFAULT` depends on its caller, which it reads off the return address. So
-//! the export is a naked function: it jumps to the real `dlsym`, with the stack as the caller left it, for everything that does not
-//! concern the driver or NCCL. [`crate::lookup::dlsym`] answers only names that begin with `cu` or `nc` and are in a table of functions.
+//! the export is a naked function: it jumps to the next `dlsym` (the C library's, or another interposer's), with the stack as the caller
+//! left it, for everything that does not concern the driver or NCCL. [`crate::lookup::dlsym`] answers only names that begin with `cu` or
+//! `nc` and are in a table of functions.
 //!
 //! Must not: allocate, lock, or use thread-local storage with a destructor.
 
 use super::exports::HOOKS;
 use crate::lookup::dlsym::answer;
-use crate::lookup::dynamic_linker::{find_real, real, REAL};
+use crate::lookup::dynamic_linker::{find_next, next, NEXT};
 use crate::lookup::table;
 use crate::runtime::{door, environment};
 use lazyguard_core::api::EntryPoint;
@@ -53,13 +54,13 @@ pub unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut
         "mov rdx, [rsp]",
         "jmp {substitute}",
         "2:",
-        "mov rax, [rip + {real}]",
+        "mov rax, [rip + {next}]",
         "test rax, rax",
         "jnz 3f",
         "push rdi",
         "push rsi",
         "sub rsp, 8",
-        "call {find_real}",
+        "call {find_next}",
         "add rsp, 8",
         "pop rsi",
         "pop rdi",
@@ -67,8 +68,8 @@ pub unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut
         "jmp rax",
         concerns_driver = sym concerns_driver,
         substitute = sym substitute,
-        find_real = sym find_real,
-        real = sym REAL,
+        find_next = sym find_next,
+        next = sym NEXT,
     )
 }
 
@@ -111,12 +112,12 @@ pub unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut
         "mov x2, x30",
         "b {substitute}",
         "2:",
-        "adrp x9, {real}",
-        "ldr x9, [x9, :lo12:{real}]",
+        "adrp x9, {next}",
+        "ldr x9, [x9, :lo12:{next}]",
         "cbnz x9, 3f",
         "stp x29, x30, [sp, #-32]!",
         "stp x0, x1, [sp, #16]",
-        "bl {find_real}",
+        "bl {find_next}",
         "mov x9, x0",
         "ldp x0, x1, [sp, #16]",
         "ldp x29, x30, [sp], #32",
@@ -124,8 +125,8 @@ pub unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut
         "br x9",
         concerns_driver = sym concerns_driver,
         substitute = sym substitute,
-        find_real = sym find_real,
-        real = sym REAL,
+        find_next = sym find_next,
+        next = sym NEXT,
     )
 }
 
@@ -136,10 +137,10 @@ extern "C-unwind" fn concerns_driver(name: *const c_char) -> bool {
     environment::switched_on() && EntryPoint::by_symbol(name.to_bytes()).is_some()
 }
 
-/// Answers a look-up of such a function; with the real answer, should the guard fail at it.
+/// Answers a look-up of such a function; as without the guard, should it fail at that.
 extern "C-unwind" fn substitute(handle: *mut c_void, name: *const c_char, caller: *const c_void) -> *mut c_void {
     // SAFETY: as in `concerns_driver`.
     let name = unsafe { CStr::from_ptr(name) };
     table::register(&HOOKS);
-    door::inside(|| answer(handle, name, caller)).unwrap_or_else(|| real(handle, name))
+    door::inside(|| answer(handle, name, caller)).unwrap_or_else(|| next(handle, name))
 }

@@ -6,11 +6,14 @@
 //! | `RTLD_DEFAULT`, or one whose search meets this library first | the hook if a driver is loaded; else what there would be without this library |
 //! | any other | the real answer, replaced by the hook if it lies in the driver |
 //!
+//! The real answer is what the next `dlsym` in the search order gives: the C library's, or that of another interposer. Where it is the
+//! interposer's own function, and that is what the hook calls, the hook takes its place as well.
+//!
 //! A look-up by the driver itself is never replaced. After a replaced look-up `dlerror` is as the real one left it.
 //!
 //! Must not: allocate, lock, or use thread-local storage with a destructor.
 
-use super::dynamic_linker::real;
+use super::dynamic_linker::{another_is_next, next, real};
 use super::table::hook;
 use super::{driver, nccl, objects};
 use crate::runtime::pass_through;
@@ -20,7 +23,7 @@ use std::ffi::{c_void, CStr};
 
 /// The answer to a look-up that `caller` makes.
 pub fn answer(handle: *mut c_void, name: &CStr, caller: *const c_void) -> *mut c_void {
-    let found = real(handle, name);
+    let found = next(handle, name);
     let Some(entry_point) = EntryPoint::by_symbol(name.to_bytes()) else { return found };
     if found.is_null() {
         return found;
@@ -38,11 +41,10 @@ pub fn answer(handle: *mut c_void, name: &CStr, caller: *const c_void) -> *mut c
             None => return real(libc::RTLD_NEXT, name),
         }
     } else {
-        driver::adopt_at(found)
+        driver::adopt_at(found) || driver::calls(entry_point, found)
     };
     let by_driver = objects::object_of(caller).is_some_and(objects::is_driver);
-    // The look-ups above may have failed at something else and left that as `dlerror`; this one succeeds and clears it.
-    let found = real(handle, name);
+    let found = again(handle, name, found);
     if by_driver {
         pass_through::note(PassThrough::AskedByDriver);
     }
@@ -53,6 +55,16 @@ pub fn answer(handle: *mut c_void, name: &CStr, caller: *const c_void) -> *mut c
     } else {
         found
     }
+}
+
+/// The answer again, after look-ups that may have failed at something else and left that as `dlerror`: this one succeeds and clears it.
+fn again(handle: *mut c_void, name: &CStr, found: *mut c_void) -> *mut c_void {
+    if another_is_next() {
+        // Another interposer may count what it is asked, or answer once.
+        real(libc::RTLD_NEXT, c"dlsym");
+        return found;
+    }
+    real(handle, name)
 }
 
 /// The same for a function of NCCL: the hook if the answer lies in the NCCL that the guard follows.
@@ -73,8 +85,7 @@ fn of_nccl(
         },
         false => nccl::adopt_at(found),
     };
-    // As for the driver: `dlerror` is that of a look-up that succeeds.
-    let found = real(handle, name);
+    let found = again(handle, name, found);
     if follow {
         hook
     } else {

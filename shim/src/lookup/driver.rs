@@ -120,9 +120,9 @@ pub fn adopt_at(address: *const c_void) -> bool {
 }
 
 fn adopt(handle: *mut c_void) -> bool {
-    // Only a driver in the global scope can have an interposer ahead of it.
+    // Only a driver in the global scope can have an interposer ahead of it, but for one that answers look-ups as well.
     let probe = dynamic_linker::real(libc::RTLD_NEXT, c"cuDriverGetVersion");
-    let in_scope = !probe.is_null();
+    let in_scope = !probe.is_null() || dynamic_linker::another_is_next();
     for index in 0..DRIVER_ENTRY_POINTS.len() {
         let Some(symbol) = EntryPoint::from_index(index).and_then(Symbol::of) else { continue };
         let exported = dynamic_linker::real(handle, symbol.name());
@@ -139,9 +139,27 @@ fn adopt(handle: *mut c_void) -> bool {
     true
 }
 
-/// The entry point among `candidates` whose real function a pointer is.
+/// The entry point among `candidates` whose real function a pointer is: the driver's, or that of an interposer behind this library.
 pub fn form_of(pointer: *mut c_void, candidates: impl Iterator<Item = EntryPoint>) -> Option<EntryPoint> {
-    candidates.into_iter().find(|entry_point| EXPORTED[entry_point.index()].load(Ordering::Relaxed) == pointer)
+    let is = |table: &[AtomicPtr<c_void>], entry_point: EntryPoint| {
+        table[entry_point.index()].load(Ordering::Relaxed) == pointer
+    };
+    candidates.into_iter().find(|&entry_point| is(&EXPORTED, entry_point) || is(&REAL, entry_point))
+}
+
+/// Whether the hook of this entry point calls a function that lies outside the driver, with which the next `dlsym` has answered. It does from
+/// now on if the function lies in the object of that `dlsym`: an interposer's own, be it exported or not.
+pub fn calls(entry_point: EntryPoint, function: *mut c_void) -> bool {
+    if !adopt_loaded() {
+        return false;
+    }
+    if known(entry_point) != Some(function) {
+        if !dynamic_linker::is_of_the_next(function) {
+            return false;
+        }
+        REAL[entry_point.index()].store(function, Ordering::Relaxed);
+    }
+    true
 }
 
 /// Remembers a function that the driver gave out but does not export.

@@ -1,7 +1,12 @@
 //! The dynamic linker's own functions: the real `dlsym`, and objects that are loaded already.
 //!
+//! Two `dlsym` come behind this library's: the C library's ([`REAL`]), which the guard's own look-ups call, and the one that the program
+//! would call without this library ([`NEXT`]). They differ where another interposer exports one, such as HAMi-core's. That one has to see
+//! every look-up of the program: it may start itself at the first, and answer with functions of its own.
+//!
 //! Must not: allocate, lock, or use thread-local storage with a destructor.
 
+use super::objects;
 use lazyguard_core::api::EntryPoint;
 use std::ffi::{c_char, c_int, c_void, CStr};
 use std::ptr::null_mut;
@@ -9,8 +14,11 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 type Dlsym = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
 
-/// Read by the assembly of the exported `dlsym`; written once by [`find_real`].
-pub static REAL: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+/// The C library's `dlsym`; written once by [`find_real`].
+static REAL: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+
+/// The next `dlsym` in the search order. Read by the assembly of the exported `dlsym`; written once by [`find_next`].
+pub static NEXT: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
 extern "C" {
     fn dlvsym(handle: *mut c_void, symbol: *const c_char, version: *const c_char) -> *mut c_void;
@@ -23,7 +31,7 @@ const VERSIONS: [&CStr; 2] = [c"GLIBC_2.34", c"GLIBC_2.2.5"];
 const VERSIONS: [&CStr; 2] = [c"GLIBC_2.34", c"GLIBC_2.17"];
 
 /// Finds the real `dlsym`, asking by version because asking by name would find this library's.
-pub extern "C-unwind" fn find_real() -> *mut c_void {
+fn find_real() -> *mut c_void {
     for version in VERSIONS {
         // SAFETY: terminated strings; RTLD_NEXT searches behind this library, whose code calls here.
         let found = unsafe { dlvsym(libc::RTLD_NEXT, c"dlsym".as_ptr(), version.as_ptr()) };
@@ -41,13 +49,56 @@ extern "C" fn unavailable(_: *mut c_void, _: *const c_char) -> *mut c_void {
     null_mut()
 }
 
-/// The real `dlsym`, called from this library.
-pub fn real(handle: *mut c_void, name: &CStr) -> *mut c_void {
-    let mut function = REAL.load(Ordering::Acquire);
-    if function.is_null() {
-        function = find_real();
+/// Finds the next `dlsym` in the search order: the C library's, where no other interposer exports one.
+pub extern "C-unwind" fn find_next() -> *mut c_void {
+    let mut found = real(libc::RTLD_NEXT, c"dlsym");
+    if found.is_null() {
+        found = find_real();
     }
-    // SAFETY: `find_real` gives a function of this type.
+    // Every thread finds the same address, so it does not matter whose store is last.
+    NEXT.store(found, Ordering::Release);
+    found
+}
+
+/// Whether another interposer's `dlsym` comes between this library and the C library.
+pub fn another_is_next() -> bool {
+    next_dlsym() != real_dlsym()
+}
+
+/// Whether a function lies in the object of that other `dlsym`.
+pub fn is_of_the_next(function: *const c_void) -> bool {
+    let object = |address| objects::object_of(address).map(std::ptr::from_ref);
+    another_is_next() && object(function).is_some_and(|it| object(next_dlsym()) == Some(it))
+}
+
+fn real_dlsym() -> *mut c_void {
+    let function = REAL.load(Ordering::Acquire);
+    if function.is_null() {
+        return find_real();
+    }
+    function
+}
+
+fn next_dlsym() -> *mut c_void {
+    let function = NEXT.load(Ordering::Acquire);
+    if function.is_null() {
+        return find_next();
+    }
+    function
+}
+
+/// The C library's `dlsym`, called from this library.
+pub fn real(handle: *mut c_void, name: &CStr) -> *mut c_void {
+    call(real_dlsym(), handle, name)
+}
+
+/// What the program's look-up would find without this library.
+pub fn next(handle: *mut c_void, name: &CStr) -> *mut c_void {
+    call(next_dlsym(), handle, name)
+}
+
+fn call(function: *mut c_void, handle: *mut c_void, name: &CStr) -> *mut c_void {
+    // SAFETY: `find_real` and `find_next` give functions of this type.
     let function: Dlsym = unsafe { std::mem::transmute(function) };
     // SAFETY: a terminated name, and a handle the caller vouches for. The black box keeps this from becoming a jump, which
     // would make the real function see our caller's return address, and with it our caller's place in the search order.
@@ -75,9 +126,10 @@ impl Symbol {
     }
 }
 
-/// Looks the real `dlsym` up ahead of the first use.
+/// Looks both `dlsym` up ahead of the first use.
 pub fn prepare() {
     find_real();
+    find_next();
 }
 
 /// Opens an object that is loaded already, without loading any; null if it is not.

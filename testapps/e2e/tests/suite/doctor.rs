@@ -330,11 +330,20 @@ fn what_else_is_preloaded_is_named() {
     let work = Work::new(lazyguard_e2e::this_test!());
     let other = app("libroute_interposer.so");
     let found = found(doctor(&work, None).beside(vec![other.clone()], Vec::new()));
-    found.expect("note", "preloaded", &format!("LD_PRELOAD names {}, which gets between", other.display()));
+    let named = format!("LD_PRELOAD names {}, which defines cuLaunchKernel: both orders work", other.display());
+    found.expect("note", "preloaded", &named);
     let guarded = self::found(doctor(&work, None).guarded());
     guarded.expect("ok", "preloaded", "has the guard already");
     let behind = self::found(doctor(&work, None).beside(vec![other], Vec::new()).guarded());
     behind.expect("note", "preloaded", "behind another library");
+    behind.expect("note", "preloaded", "here the guard sees its calls instead of the program's");
+    // One that answers look-ups itself has to be behind the guard.
+    let asked = app("libroute_dlsym_interposer.so");
+    let with = |before: Vec<PathBuf>, after: Vec<PathBuf>| doctor(&work, None).beside(before, after);
+    let defines = "which defines dlsym, and defines cuLaunchKernel: it works behind the guard alone";
+    self::found(with(vec![asked.clone()], Vec::new())).expect("note", "preloaded", defines);
+    self::found(with(Vec::new(), vec![asked.clone()]).guarded()).expect("note", "preloaded", "as it is here");
+    self::found(with(vec![asked], Vec::new()).guarded()).expect_problem("preloaded", "here it is in front");
     self::found(doctor(&work, None).set("CUDA_INJECTION64_PATH", "/opt/tool.so")).expect(
         "note",
         "preloaded",
