@@ -25,6 +25,7 @@ from tools import ROOT, Failure
 FOLDER = ROOT / "target" / "aarch64"
 GROUND_TRUTH = ROOT / "testapps" / "simdriver" / "ground-truth"
 TESTED = FOLDER / rust_build.TESTED
+MUSL = "aarch64-unknown-linux-musl"
 # An emulated library that is not optimised takes a second to read a recording.
 OPTIMISED = ["--config", "profile.dev.package.lazyguard-core.opt-level=1"]
 # Of the harness: so many times slower than this machine's is an emulated program taken to be.
@@ -59,17 +60,25 @@ def say(text):
     print(f"aarch64: {text} ...", flush=True)
 
 
+def of_the_machine(tools):
+    """The environment in which the scripts build for aarch64."""
+    return dict(os.environ, LAZYGUARD_MACHINE="aarch64", LAZYGUARD_RUNNER=tools.emulator, CC=tools.c_compiler, CXX=tools.cxx, OBJCOPY=tools.objcopy)
+
+
+def script(tools, *command):
+    if subprocess.run([sys.executable, *command], env=of_the_machine(tools)).returncode != 0:
+        raise Failure(f"{command[0].name} failed")
+
+
 def build_native(tools, *files):
-    environment = dict(os.environ, LAZYGUARD_MACHINE="aarch64", CC=tools.c_compiler, CXX=tools.cxx)
-    for command in ([ROOT / "scripts" / "fetch-cuda", "--headers"], [ROOT / "scripts" / "lib" / "native_build.py", *files]):
-        if subprocess.run([sys.executable, *command], env=environment).returncode != 0:
-            raise Failure(f"{command[0].name} failed")
+    script(tools, ROOT / "scripts" / "fetch-cuda", "--headers")
+    script(tools, ROOT / "scripts" / "lib" / "native_build.py", *files)
 
 
-def cargo(tools, *arguments, **environment):
+def cargo(tools, *arguments):
     under = cross_tools.TRIPLE.replace("-", "_")
-    environment = {f"CARGO_TARGET_{under.upper()}_LINKER": tools.c_compiler, f"CC_{under}": tools.c_compiler, **environment}
-    rust_build.cargo(*arguments, "-j", rust_build.JOBS, "--target", cross_tools.TRIPLE, under_way=say, **environment)
+    compiler = {f"CARGO_TARGET_{under.upper()}_LINKER": tools.c_compiler, f"CC_{under}": tools.c_compiler}
+    rust_build.cargo(*arguments, "-j", rust_build.JOBS, "--target", cross_tools.TRIPLE, under_way=say, **compiler)
 
 
 def build_library(tools):
@@ -149,17 +158,29 @@ def everything(tools):
     yield "unit tests", unit_tests(tools), nextest.summary
 
 
+def packages(tools):
+    """Builds what ships into target/aarch64/dist."""
+    cross_tools.rust_library(MUSL)
+    script(tools, ROOT / "scripts" / "lib" / "dist.py")
+
+
 def main():
     parser = argparse.ArgumentParser(prog="scripts/aarch64", description="Build for aarch64, and test that under an emulator.")
     parser.add_argument("--all", action="store_true", help="every program, and the unit tests")
-    every = parser.parse_args().all
-    numbers = []
+    parser.add_argument("--dist", action="store_true", help="the packages, into target/aarch64/dist; no tests")
+    options = parser.parse_args()
+    every, numbers = options.all, []
     try:
         tools = cross_tools.find()
+        if options.dist:
+            packages(tools)
+            return 0
         for title, output, count in (everything if every else few)(tools):
             numbers.append(counted(title, output, count))
     except (fetching.Failure, Skipped) as missing:
         print(f"skipped: aarch64: {missing}")
+        if options.dist:
+            return 1
     except Failure as failure:
         print(f"aarch64: {failure}")
         numbers.append((0, 1))

@@ -21,10 +21,12 @@ FOLDER = ROOT / "target" / "tools" / "aarch64"
 UNPACKED = FOLDER / "root"
 EMULATOR = "qemu-aarch64-static"
 # The programs, each with the package that has it.
-PACKAGES = {f"{PREFIX}-gcc": f"gcc-{PREFIX}", f"{PREFIX}-g++": f"g++-{PREFIX}", EMULATOR: "qemu-user-static"}
+PACKAGES = {f"{PREFIX}-gcc": f"gcc-{PREFIX}", f"{PREFIX}-g++": f"g++-{PREFIX}", f"{PREFIX}-objcopy": f"binutils-{PREFIX}",
+            EMULATOR: "qemu-user-static"}
+WRAPPED = (f"{PREFIX}-gcc", f"{PREFIX}-g++", f"{PREFIX}-objcopy")
 
 # libraries: the folder beneath which lie lib/ld-linux-aarch64.so.1 and what programs need.
-Tools = namedtuple("Tools", "c_compiler cxx emulator libraries")
+Tools = namedtuple("Tools", "c_compiler cxx objcopy emulator libraries")
 
 
 def find():
@@ -32,7 +34,7 @@ def find():
     rust_library()
     if all(shutil.which(name) for name in PACKAGES):
         return tools([shutil.which(name) for name in PACKAGES], f"/usr/{PREFIX}")
-    fetched = [FOLDER / "bin" / f"{PREFIX}-gcc", FOLDER / "bin" / f"{PREFIX}-g++", UNPACKED / "usr" / "bin" / EMULATOR]
+    fetched = [*(FOLDER / "bin" / name for name in WRAPPED), UNPACKED / "usr" / "bin" / EMULATOR]
     if not all(program.is_file() for program in fetched):
         fetch()
     return tools(fetched, UNPACKED / "usr" / PREFIX)
@@ -44,10 +46,10 @@ def tools(programs, libraries):
     return Tools(*map(str, programs), str(libraries))
 
 
-def rust_library():
-    listed = output(["rustup", "target", "list", "--installed"])
-    if TRIPLE not in listed.split():
-        fetching.persistently(["rustup", "target", "add", TRIPLE], f"rustup could not add {TRIPLE}")
+def rust_library(triple=TRIPLE):
+    """Has rustup add the standard library for a target where it is not there."""
+    if triple not in output(["rustup", "target", "list", "--installed"]).split():
+        fetching.persistently(["rustup", "target", "add", triple], f"rustup could not add {triple}")
 
 
 def output(command):
@@ -65,14 +67,15 @@ def fetch():
     shutil.rmtree(FOLDER, ignore_errors=True)
     debian.unpack(list(PACKAGES.values()), UNPACKED, "the compiler for aarch64")
     (FOLDER / "bin").mkdir(parents=True)
-    for name in (f"{PREFIX}-gcc", f"{PREFIX}-g++"):
+    for name in WRAPPED:
         wrap(name)
 
 
 def wrap(name):
-    """A compiler in bin/ that starts the unpacked one with the libraries that were unpacked beside it."""
+    """A program in bin/ that starts the unpacked one with the libraries that were unpacked beside it."""
     program = UNPACKED / "usr" / "bin" / name
     beside = UNPACKED / "usr" / "lib" / f"{os.uname().machine}-linux-gnu"
+    options = "" if name.endswith("objcopy") else f" --sysroot='{UNPACKED}'"
     wrapper = FOLDER / "bin" / name
-    wrapper.write_text(f"#!/bin/sh\nLD_LIBRARY_PATH='{beside}' exec '{program}' --sysroot='{UNPACKED}' \"$@\"\n")
+    wrapper.write_text(f"#!/bin/sh\nLD_LIBRARY_PATH='{beside}' exec '{program}'{options} \"$@\"\n")
     wrapper.chmod(0o755)

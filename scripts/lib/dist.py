@@ -29,17 +29,17 @@ FOLDERS = {dist_content.SHIPPED: TARGET / "dist", dist_content.TESTED: TARGET / 
 
 def compile_all():
     """The library and the static command, in target/release and the target's own folder."""
-    TARGET.mkdir(exist_ok=True)
+    TARGET.mkdir(parents=True, exist_ok=True)
     with open(TARGET / ".build.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         rust_build.library(build.say, build.under_way)
         rust_build.static_command(build.say, build.under_way)
 
 
-def packed(of, architecture):
+def packed(of):
     """Writes the packages of what is built; returns the content and the files."""
     folder = dist_content.fresh(FOLDERS[of])
-    content = dist_content.built(of, architecture, folder / "content")
+    content = dist_content.built(of, folder / "content")
     check_sizes(content)
     files = [write(content, folder) for write in
              (dist_wheel.write, dist_tarball.write, dist_deb.write, dist_image.write, dist_sbom.write, dist_tarball.write_debug)]
@@ -60,13 +60,12 @@ def check_sizes(content):
 def main():
     parser = argparse.ArgumentParser(prog="scripts/dist", description="Build the packages into target/dist.")
     parser.add_argument("--tested", action="store_true", help="pack what scripts/build --tested has made, into target/dist-tested; compiles nothing")
-    parser.add_argument("--architecture", default="x86_64", choices=dist_content.ARCHITECTURES, help="of the machine that the packages are for")
     arguments = parser.parse_args()
     of = dist_content.TESTED if arguments.tested else dist_content.SHIPPED
     if of == dist_content.SHIPPED:
         compile_all()
     started = time.monotonic()
-    content, files = packed(of, arguments.architecture)
+    content, files = packed(of)
     for path in (content.library, content.command, *files):
         print(f"dist: {path.relative_to(ROOT)}: {path.stat().st_size:,} bytes")
     build.say("packages", "written", time.monotonic() - started)

@@ -7,6 +7,7 @@ Must not: depend on the time, on the folder it is built in, or on the order in w
 """
 
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -16,13 +17,15 @@ from pathlib import Path
 import build_note
 import dist_sbom
 import rust_build
-from tools import ROOT, TARGET, Failure
+from tools import MACHINE, ROOT, RUNNER, TARGET, Failure
 
 # machine: of ELF files. deb, oci: what these packages call the architecture. wheel: what its tag says, newest first.
 Architecture = namedtuple("Architecture", "name machine deb oci wheel")
 ARCHITECTURES = {
     "x86_64": Architecture("x86_64", 62, "amd64", "amd64", ("manylinux_2_17_x86_64", "manylinux2014_x86_64")),
+    "aarch64": Architecture("aarch64", 183, "arm64", "arm64", ("manylinux_2_17_aarch64", "manylinux2014_aarch64")),
 }
+OBJCOPY = os.environ.get("OBJCOPY") or "objcopy"
 
 # command, library: stripped files. debug: their debug information. man: {name: path}. completions: {shell: text}.
 # licences: {name: path}. epoch: the time of all files, in seconds since 1970. is_static: of the command.
@@ -39,14 +42,20 @@ SUMMARY = "Keeps CUDA programs from deadlocking on lazy loading, and says why th
 EARLIEST = 315532800
 
 
-def built(of, architecture, folder):
+def architecture():
+    """That of what is built."""
+    name = MACHINE or platform.machine()
+    if name not in ARCHITECTURES:
+        raise Failure(f"there is no build for {name}; there is one for {', '.join(ARCHITECTURES)}")
+    return ARCHITECTURES[name]
+
+
+def built(of, folder):
     """The content of a package, put into `folder`.
 
     of: `shipped`, the library and the static command of target/release; or `tested`, the same library with the everyday command, which
     the suite has built anyway.
     """
-    if architecture not in ARCHITECTURES:
-        raise Failure(f"there is no build for {architecture}; there is one for {', '.join(ARCHITECTURES)}")
     command, library = files_of(of)
     # The commit is compiled into a command that ships. The everyday one has none.
     commit = commit_of(command) if of == SHIPPED else rust_build.commit()
@@ -58,13 +67,13 @@ def built(of, architecture, folder):
     licences = {name: ROOT / name for name in LICENCES}
     licences[OTHERS] = folder / OTHERS
     licences[OTHERS].write_text(dist_sbom.notices())
-    return Content(ARCHITECTURES[architecture], version, commit, epoch(commit), command, library, debug, manual_pages(command, folder / "man"),
+    return Content(architecture(), version, commit, epoch(commit), command, library, debug, manual_pages(command, folder / "man"),
                    {shell: answer(command, "completions", shell) for shell in COMPLETIONS}, licences, of == SHIPPED, 9 if of == SHIPPED else 1)
 
 
 def files_of(of):
     """The command and the library, with their debug information."""
-    places = {SHIPPED: (TARGET / rust_build.STATIC / "release", TARGET / "release"), TESTED: (TARGET / "tested", TARGET / "tested")}
+    places = {SHIPPED: (rust_build.OF_CARGO / rust_build.STATIC / "release", TARGET / "release"), TESTED: (TARGET / "tested", TARGET / "tested")}
     command, library = (folder / name for folder, name in zip(places[of], rust_build.ARTEFACTS))
     for path in (command, library):
         if not path.is_file():
@@ -81,9 +90,9 @@ def fresh(folder):
 def without_debug(path, folder, debug, commit=None):
     """A copy without debug information and without the table of symbols for debuggers, which go into a file of their own."""
     kept, copy = debug / f"{path.name}.debug", folder / path.name
-    run("objcopy", "--only-keep-debug", path, kept)
+    run(OBJCOPY, "--only-keep-debug", path, kept)
     kept.chmod(0o644)
-    run("objcopy", "--strip-all", "--remove-section=.comment", f"--add-gnu-debuglink={kept}", path, copy)
+    run(OBJCOPY, "--strip-all", "--remove-section=.comment", f"--add-gnu-debuglink={kept}", path, copy)
     copy.chmod(0o755)
     if commit is not None:
         build_note.stamp(copy, commit)
@@ -91,12 +100,12 @@ def without_debug(path, folder, debug, commit=None):
 
 
 def manual_pages(command, folder):
-    run(command, "man", "--out", folder)
+    run(*RUNNER, command, "man", "--out", folder)
     return {path.name: path for path in sorted(folder.iterdir())}
 
 
 def answer(command, *arguments):
-    return run(command, *arguments).stdout
+    return run(*RUNNER, command, *arguments).stdout
 
 
 def run(*command):

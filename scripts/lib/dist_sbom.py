@@ -19,7 +19,7 @@ from tools import ROOT, Failure
 # How the files begin in which a package has its licence.
 NOTICES = ("LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE", "UNLICENSE")
 # The package, its artefact, and the target that it is built for.
-BUILT = (("lazyguard-shim", "liblazyguard.so", "x86_64-unknown-linux-gnu"), ("lazyguard-cli", "lazyguard", rust_build.STATIC))
+BUILT = (("lazyguard-shim", "liblazyguard.so", rust_build.TRIPLE), ("lazyguard-cli", "lazyguard", rust_build.STATIC))
 
 
 def write(content, folder):

@@ -16,7 +16,8 @@ from tools import ROOT, Failure
 
 FLOOR = (2, 17)
 # What the tags let a file of a wheel need: PEP 599 and PEP 600.
-ALLOWED = {"libc.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1", "libm.so.6", "ld-linux-x86-64.so.2", "libgcc_s.so.1"}
+ALLOWED = {"libc.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1", "libm.so.6", "libgcc_s.so.1",
+           "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
 PYTHON = ROOT / "scripts" / "lib" / "wheel"
 
 

@@ -21,6 +21,7 @@ needs the build machine's glibc; the next `scripts/build --release` puts the rel
 """
 
 import os
+import platform
 import shutil
 import subprocess
 import threading
@@ -29,7 +30,7 @@ from pathlib import Path
 
 import build_note
 import glibc_floor
-from tools import ROOT, TARGET, Failure, c_compiler
+from tools import MACHINE, ROOT, TARGET, Failure, c_compiler
 
 JOBS = "2"
 EVERYDAY, RELEASED, TESTED = "debug", "release", "tested"
@@ -38,7 +39,11 @@ SAY_EVERY_S = 10
 LIBRARY = "liblazyguard.so"
 ARTEFACTS = ("lazyguard", LIBRARY)
 # The command in packages: it needs no C library, so that one file does for every machine and for an image that holds nothing else.
-STATIC = "x86_64-unknown-linux-musl"
+STATIC = f"{MACHINE or platform.machine()}-unknown-linux-musl"
+TRIPLE = f"{MACHINE or platform.machine()}-unknown-linux-gnu"
+# For another machine cargo is told which, and puts what it makes into a folder of that machine.
+FOR_ANOTHER = ["--target", TRIPLE] if MACHINE else []
+OF_CARGO = ROOT / "target"
 
 # The exports find their caller by the frame pointer; the second option announces that there is one.
 FRAMES = ["-C", "force-frame-pointers=yes", "--cfg", "lazyguard_frames"]
@@ -51,7 +56,7 @@ def cargo(*arguments, under_way=None, **environment):
     """Runs cargo; `under_way(text)` is called every few seconds with what it does."""
     command = ["cargo", *arguments]
     inherited = {key: value for key, value in os.environ.items() if key not in ("CARGO_TARGET_DIR", "RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS")}
-    environment = {**inherited, "CARGO_TERM_COLOR": "never", **environment}
+    environment = {**inherited, **linkers(), "CARGO_TERM_COLOR": "never", **environment}
     process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     output, over = [], threading.Event()
     if under_way:
@@ -61,6 +66,12 @@ def cargo(*arguments, under_way=None, **environment):
     over.set()
     if process.wait() != 0:
         raise Failure(f"{' '.join(command)} failed (exit {process.returncode}):\n{''.join(output)}")
+
+
+def linkers():
+    """What cargo has to be told of the compiler for another machine."""
+    of_triple = {triple.replace("-", "_"): c_compiler() for triple in (TRIPLE, STATIC) if MACHINE}
+    return {name: compiler for triple, compiler in of_triple.items() for name in (f"CARGO_TARGET_{triple.upper()}_LINKER", f"CC_{triple}")}
 
 
 def say_how_far(output, over, under_way):
@@ -118,7 +129,7 @@ def static_command(say, under_way=None):
     cargo("build", "--release", "-j", JOBS, "-p", "lazyguard-cli", "--target", STATIC, under_way=under_way, CARGO_ENCODED_RUSTFLAGS=remapped(),
           LAZYGUARD_COMMIT=commit(), **{f"CC_{suffix}": c_compiler(), f"CFLAGS_{suffix}": "-g0"})
     say(f"target/{folder}/lazyguard", "built", time.monotonic() - started)
-    return TARGET / folder / "lazyguard"
+    return OF_CARGO / folder / "lazyguard"
 
 
 def remapped():
@@ -132,8 +143,11 @@ def library(say, under_way=None):
     started = time.monotonic()
     floor = glibc_floor.ensure(TARGET / "glibc-floor")
     # In place of the flags of .cargo/config.toml, which are for everything: only the exports need a frame pointer.
-    cargo("rustc", "--release", "-j", JOBS, "-p", "lazyguard-shim", "--lib", "--", *floor, *FRAMES, *AS_A_WHOLE,
+    cargo("rustc", "--release", *FOR_ANOTHER, "-j", JOBS, "-p", "lazyguard-shim", "--lib", "--", *floor, *FRAMES, *AS_A_WHOLE,
           under_way=under_way, CARGO_ENCODED_RUSTFLAGS=remapped())
+    if MACHINE:
+        (TARGET / RELEASED).mkdir(parents=True, exist_ok=True)
+        shutil.copy2(OF_CARGO / TRIPLE / RELEASED / LIBRARY, TARGET / RELEASED)
     say("target/release/liblazyguard.so", "built", time.monotonic() - started)
 
 

@@ -1,6 +1,7 @@
 """Shared by the scripts: paths, compilers, and the form of a failure."""
 
 import os
+import shlex
 import shutil
 from pathlib import Path
 
@@ -8,6 +9,8 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 # The machine that is built for, where it is another than this one. scripts/aarch64 sets it, with CC and CXX.
 MACHINE = os.environ.get("LAZYGUARD_MACHINE", "")
 TARGET = ROOT / "target" / MACHINE
+# What starts a program of that machine here, where something has to.
+RUNNER = shlex.split(os.environ.get("LAZYGUARD_RUNNER", ""))
 # What builds: programs of this machine.
 TOOLS = ROOT / "target" / "tools" / "bin"
 

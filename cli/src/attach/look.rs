@@ -10,7 +10,7 @@ use super::target::{is_of_the_driver, Target};
 use super::tracer::{self, Copied, NotCopied};
 use crate::stacks;
 use lazyguard_core::report::{FrameSeen, StackSeen};
-use lazyguard_core::stack::{walk_from, Memory, Registers, Walked};
+use lazyguard_core::stack::{walk_from, Machine, Memory, Registers, Walked};
 use nix::errno::Errno;
 use std::cell::Cell;
 
@@ -154,7 +154,7 @@ impl<'a> Looker<'a> {
             let Some(now) = doing() else { break };
             state.get_or_insert_with(|| now.in_words());
             if let Doing::Sleeps { stack, address, .. } = now {
-                let walked = self.walk(Registers::of_thread(address, stack, []), &self.copy(stack));
+                let walked = self.walk(Registers::of_thread(Machine::OWN, address, stack, []), &self.copy(stack));
                 if doing() != Some(now) {
                     continue;
                 }

@@ -58,7 +58,9 @@ pub(crate) fn attach(arguments: &Arguments) -> Outcome {
         status => matches!(status, Status::Stopped(_)),
     };
     if !cfg!(target_arch = "x86_64") {
-        return Err(failure("its stacks cannot be followed: this build's unwinder knows x86-64 alone".to_owned()));
+        return Err(failure(
+            "its threads cannot be read: this build knows the registers and system calls of x86-64 alone".to_owned(),
+        ));
     }
     if process == std::process::id() {
         return Err(failure("that is this command itself".to_owned()));

@@ -7,7 +7,7 @@
 //!
 //! Must not: write to the thread's memory or registers, or hold it while anything is looked up.
 
-use lazyguard_core::stack::{Memory, Registers};
+use lazyguard_core::stack::{Machine, Memory, Registers};
 use nix::errno::Errno;
 use nix::sys::ptrace;
 use nix::sys::wait::{waitpid, WaitPidFlag, WaitStatus};
@@ -94,10 +94,10 @@ fn registers(thread: Pid) -> nix::Result<Registers> {
         (14, now.r14),
         (15, now.r15),
     ];
-    Ok(Registers::of_thread(now.rip, now.rsp, others))
+    Ok(Registers::of_thread(Machine::OWN, now.rip, now.rsp, others))
 }
 
-/// The unwinder knows one processor.
+/// The other parts of `attach` know one processor, so it has refused before.
 #[cfg(not(target_arch = "x86_64"))]
 fn registers(_: Pid) -> nix::Result<Registers> {
     Err(Errno::ENOSYS)

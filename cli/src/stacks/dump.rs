@@ -5,6 +5,8 @@
 //! Why no library: `minidump` adds 32 crates that the command does not have otherwise, for 22 s of processor time in a cold build
 //! (36 s with optimisation), and refuses a whole list whose count is damaged. The tests read the written dumps with it.
 
+use lazyguard_core::stack::{DumpContext, Machine};
+
 /// Limits on counts: a larger one is damage.
 const MOST_THREADS: u32 = 1 << 12;
 const MOST_MODULES: u32 = 1 << 16;
@@ -15,12 +17,12 @@ const THREADS: u32 = 3;
 const MODULES: u32 = 4;
 const SYSTEM: u32 = 7;
 
-const X86_64: u16 = 9;
 const BUILD_ID: u32 = 0x4270_454c;
 
 /// A dump.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Dump<'a> {
+    pub machine: Machine,
     pub threads: Vec<Thread<'a>>,
     pub modules: Vec<Module>,
 }
@@ -61,11 +63,11 @@ pub(super) fn read(bytes: &[u8]) -> Result<Dump<'_>, &'static str> {
             .find(|at| bytes.u32(*at) == Some(wanted))
             .and_then(|at| bytes.part(bytes.u32(at + 8)?, bytes.u32(at + 4)?))
     };
-    match stream(SYSTEM).and_then(|system| system.u16(0)) {
-        Some(X86_64) => {}
-        Some(_) => return Err("of a processor that this build does not know"),
+    let machine = match stream(SYSTEM).and_then(|system| system.u16(0)) {
+        Some(number) => DumpContext::of_number(number).ok_or("of a processor that this build does not know")?,
         None => return Err("it does not say of which processor it is"),
-    }
+    };
+    let context = DumpContext::of(machine);
     let list = |kind, most: u32, size: usize| {
         let stream = stream(kind).unwrap_or(Bytes(&[]));
         let count = stream.u32(0).unwrap_or(0).min(most) as usize;
@@ -75,9 +77,9 @@ pub(super) fn read(bytes: &[u8]) -> Result<Dump<'_>, &'static str> {
         let registers = bytes.part(entry.u32(44)?, entry.u32(40)?)?;
         Some(Thread {
             thread: entry.u32(0)?,
-            address: registers.u64(0xf8)?,
-            stack: registers.u64(0x98)?,
-            frame: registers.u64(0xa0)?,
+            address: registers.u64(context.address)?,
+            stack: registers.u64(context.stack)?,
+            frame: registers.u64(context.frame)?,
             memory_at: entry.u64(24)?,
             memory: bytes.part(entry.u32(36)?, entry.u32(32)?).map_or(&[], |part| part.0),
         })
@@ -94,6 +96,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Dump<'_>, &'static str> {
         })
     };
     Ok(Dump {
+        machine,
         threads: list(THREADS, MOST_THREADS, 48).filter_map(thread).collect(),
         modules: list(MODULES, MOST_MODULES, 108).filter_map(module).collect(),
     })

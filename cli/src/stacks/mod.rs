@@ -83,7 +83,7 @@ fn walk(dump: &Dump<'_>, thread: &Thread<'_>) -> Vec<(u64, u64)> {
         let at = usize::try_from(address.checked_sub(thread.memory_at)?).ok()?;
         thread.memory.get(at..)?.first_chunk().map(|word| u64::from_le_bytes(*word))
     };
-    let mut now = Registers::new(thread.address, thread.stack, thread.frame);
+    let mut now = Registers::new(dump.machine, thread.address, thread.stack, thread.frame);
     let mut found = Vec::new();
     loop {
         found.push((now.address(), now.call()));

@@ -8,7 +8,7 @@
 //!
 //! Must not: take more of a stack than the caller names.
 
-use super::{Memory, Module};
+use super::{Machine, Memory, Module};
 use std::io::{self, Seek, SeekFrom, Write};
 
 /// The file's name in a run folder.
@@ -34,7 +34,6 @@ mod stream {
 }
 
 const PLATFORM_LINUX: u32 = 0x8201;
-const ARCHITECTURE: u16 = if cfg!(target_arch = "x86_64") { 9 } else { 12 };
 /// What a build id's record begins with: `BpEL`.
 const BUILD_ID: u32 = 0x4270_454c;
 
@@ -142,7 +141,13 @@ impl<W: Write + Seek> DumpFile<W> {
         self.put_stream(stream::MEMORY, &list.0)?;
         let version = self.put_name("")?;
         // Architecture; level, revision, processors and product; three numbers of a version; platform; the version's text.
-        let system = Bytes::default().u16(ARCHITECTURE).zeros(6).zeros(12).u32(PLATFORM_LINUX).u32(version).zeros(28);
+        let system = Bytes::default()
+            .u16(DumpContext::of(Machine::OWN).number)
+            .zeros(6)
+            .zeros(12)
+            .u32(PLATFORM_LINUX)
+            .u32(version)
+            .zeros(28);
         self.put_stream(stream::SYSTEM, &system.0)?;
         let misc = Bytes::default().u32(24).u32(1).u32(process).zeros(12);
         self.put_stream(stream::MISC, &misc.0)?;
@@ -161,7 +166,7 @@ impl<W: Write + Seek> DumpFile<W> {
         let mut list = Bytes::default().u32(threads.len() as u32);
         let mut names = Bytes::default().u32(threads.len() as u32);
         for thread in threads {
-            let registers = context(thread);
+            let registers = DumpContext::of(Machine::OWN).registers(thread);
             let at = self.put(&registers)?;
             list = list.u32(thread.thread).zeros(12).u64(0).place(thread.memory).u32(registers.len() as u32).u32(at);
             let name = self.put_name(&thread.name)?;
@@ -185,32 +190,56 @@ impl<W: Write + Seek> DumpFile<W> {
     }
 }
 
-/// The registers, as a debugger takes them for x86-64.
-#[cfg(target_arch = "x86_64")]
-fn context(thread: &DumpThread) -> Vec<u8> {
-    const BYTES: usize = 1232;
-    /// Which of the registers are said: those of control, and the other integers.
-    const FLAGS: (usize, u32) = (0x30, 0x0010_0003);
-    let mut bytes = vec![0; BYTES];
-    bytes[FLAGS.0..FLAGS.0 + 4].copy_from_slice(&FLAGS.1.to_le_bytes());
-    for (at, value) in [(0x98, thread.stack), (0xa0, thread.frame), (0xf8, thread.address)] {
-        bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
-    }
-    bytes
+/// How the registers of a processor lie in the file, in bytes from their begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DumpContext {
+    /// The processor's number in the file.
+    pub number: u16,
+    /// How many bytes there are in all.
+    bytes: usize,
+    /// Where it says which of the registers are said, and what: those of control, and the other integers.
+    flags: (usize, u32),
+    /// The program counter.
+    pub address: usize,
+    /// The stack pointer.
+    pub stack: usize,
+    /// The frame pointer.
+    pub frame: usize,
 }
 
-/// The same for AArch64.
-#[cfg(not(target_arch = "x86_64"))]
-fn context(thread: &DumpThread) -> Vec<u8> {
-    const BYTES: usize = 912;
-    const FLAGS: u32 = 0x0040_0003;
-    let mut bytes = vec![0; BYTES];
-    bytes[..4].copy_from_slice(&FLAGS.to_le_bytes());
-    // x0 is at 8; x29 is the frame pointer; x30 and the stack and program counters follow.
-    for (at, value) in [(8 + 29 * 8, thread.frame), (8 + 31 * 8, thread.stack), (8 + 32 * 8, thread.address)] {
-        bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+impl DumpContext {
+    /// That of a processor.
+    pub const fn of(machine: Machine) -> Self {
+        match machine {
+            Machine::X86_64 => {
+                Self { number: 9, bytes: 1232, flags: (0x30, 0x0010_0003), address: 0xf8, stack: 0x98, frame: 0xa0 }
+            }
+            // x0 is at 8, and 31 registers of eight bytes before the stack pointer.
+            Machine::Aarch64 => Self {
+                number: 12,
+                bytes: 912,
+                flags: (0, 0x0040_0003),
+                address: 8 + 32 * 8,
+                stack: 8 + 31 * 8,
+                frame: 8 + 29 * 8,
+            },
+        }
     }
-    bytes
+
+    /// The processor with this number in the file.
+    pub fn of_number(number: u16) -> Option<Machine> {
+        [Machine::X86_64, Machine::Aarch64].into_iter().find(|machine| Self::of(*machine).number == number)
+    }
+
+    /// A thread's registers, as a debugger takes them.
+    fn registers(self, thread: &DumpThread) -> Vec<u8> {
+        let mut bytes = vec![0; self.bytes];
+        bytes[self.flags.0..self.flags.0 + 4].copy_from_slice(&self.flags.1.to_le_bytes());
+        for (at, value) in [(self.stack, thread.stack), (self.frame, thread.frame), (self.address, thread.address)] {
+            bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+        }
+        bytes
+    }
 }
 
 /// Bytes, put one behind the other.

@@ -9,14 +9,16 @@
 mod dump;
 mod elf;
 mod in_memory;
+mod machine;
 mod maps;
 mod unwind;
 mod walk;
 
-pub use dump::{DumpFile, DumpModule, DumpThread, STACKS};
+pub use dump::{DumpContext, DumpFile, DumpModule, DumpThread, STACKS};
 pub use elf::{has_fixed_addresses, unexported_function, Image, HEAD_BYTES};
+pub use machine::Machine;
 pub use maps::{mappings, modules, own_maps, undeleted, Mapping, Module};
-pub use unwind::{FileTables, Registers};
+pub use unwind::{above_frame_pointer, FileTables, Registers};
 pub use walk::{walk, walk_from, Stack, Walked, MOST_FRAMES};
 
 /// Memory that can be read, or not.

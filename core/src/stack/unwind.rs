@@ -9,19 +9,17 @@
 
 use super::elf::Image;
 use super::in_memory::{InMemory, Window};
+use super::machine::Machine;
 use super::Memory;
 use gimli::{
     BaseAddresses, CfaRule, EhFrame, EhFrameHdr, EhFrameOffset, Encoding, Error, Evaluation, EvaluationResult,
-    EvaluationStorage, Format, LittleEndian, Location, ParsedEhFrameHdr, Piece, Reader, Register, RegisterRule,
-    Section as _, UnwindContext, UnwindContextStorage, UnwindExpression, UnwindSection as _, UnwindTableRow, Value,
-    X86_64,
+    EvaluationStorage, Format, FrameDescriptionEntry, LittleEndian, Location, ParsedEhFrameHdr, Piece, Reader,
+    Register, RegisterRule, Section as _, UnwindContext, UnwindContextStorage, UnwindExpression, UnwindSection as _,
+    UnwindTableRow, Value,
 };
 
-/// The registers that have numbers in the tables.
-const REGISTERS: usize = 17;
-const FRAME: usize = X86_64::RBP.0 as usize;
-const STACK: usize = X86_64::RSP.0 as usize;
-const RETURN: usize = X86_64::RA.0 as usize;
+/// The registers that have numbers in the tables, on the processor that has the most.
+const REGISTERS: usize = 32;
 
 const MOST_OPERATIONS: u32 = 1 << 10;
 /// Registers and words that one expression asks for.
@@ -35,6 +33,8 @@ const SORTED: u8 = 0x3b;
 /// The registers of a frame, as far as they are known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Registers {
+    machine: Machine,
+    /// In the return address' place is the address at which the frame continues.
     known: [Option<u64>; REGISTERS],
     /// Whether a call returns to the address; else a signal came in before it.
     returns: bool,
@@ -42,28 +42,29 @@ pub struct Registers {
 
 impl Registers {
     /// Those of a frame that has called another one.
-    pub fn new(address: u64, stack: u64, frame: u64) -> Self {
-        let mut known = [None; REGISTERS];
-        (known[RETURN], known[STACK], known[FRAME]) = (Some(address), Some(stack), Some(frame));
-        Self { known, returns: true }
+    pub fn new(machine: Machine, address: u64, stack: u64, frame: u64) -> Self {
+        let mut registers = Self { machine, known: [None; REGISTERS], returns: true };
+        registers.set(machine.returns(), machine.unsigned(address));
+        registers.set(machine.stack(), stack);
+        registers.set(machine.frame(), frame);
+        registers
     }
 
     /// Those of a thread where it stands: it may be at the first instruction of a function. `others` are the further registers that are
     /// known, by their numbers in DWARF.
-    pub fn of_thread(address: u64, stack: u64, others: impl IntoIterator<Item = (u16, u64)>) -> Self {
-        let mut known = [None; REGISTERS];
+    pub fn of_thread(machine: Machine, address: u64, stack: u64, others: impl IntoIterator<Item = (u16, u64)>) -> Self {
+        let mut registers = Self { machine, known: [None; REGISTERS], returns: false };
         for (number, value) in others {
-            if let Some(place) = known.get_mut(usize::from(number)) {
-                *place = Some(value);
-            }
+            registers.set(Register(number), value);
         }
-        (known[RETURN], known[STACK]) = (Some(address), Some(stack));
-        Self { known, returns: false }
+        registers.set(machine.returns(), address);
+        registers.set(machine.stack(), stack);
+        registers
     }
 
     /// The program counter or return address.
     pub fn address(&self) -> u64 {
-        self.known[RETURN].unwrap_or(0)
+        self.get(self.machine.returns()).unwrap_or(0)
     }
 
     /// Where it is: a call is what lies before the address it returns to.
@@ -73,11 +74,24 @@ impl Registers {
 
     /// The stack pointer.
     pub fn stack(&self) -> u64 {
-        self.known[STACK].unwrap_or(0)
+        self.get(self.machine.stack()).unwrap_or(0)
     }
 
     fn get(&self, register: Register) -> Option<u64> {
         self.known.get(usize::from(register.0)).copied().flatten()
+    }
+
+    fn set_unsigned_return(&mut self) {
+        let returns = self.machine.returns();
+        if let Some(address) = self.get(returns) {
+            self.set(returns, self.machine.unsigned(address));
+        }
+    }
+
+    fn set(&mut self, register: Register, value: u64) {
+        if let Some(place) = self.known.get_mut(usize::from(register.0)) {
+            *place = Some(value);
+        }
     }
 }
 
@@ -109,13 +123,26 @@ pub(super) fn caller(memory: &impl Memory, image: &Image, now: &Registers) -> Ca
 
 fn caller_in_memory(memory: &impl Memory, image: &Image, now: &Registers) -> Option<Caller> {
     let window = Window::new(memory);
-    let index_at = image.unwind_index?;
-    let index = EhFrameHdr::from(InMemory::from(&window, index_at));
-    // The section is all of the memory, so that an offset in it is an address.
-    let frames = EhFrame::from(InMemory::from(&window, 0));
-    let bases = BaseAddresses::default().set_eh_frame(0).set_eh_frame_hdr(index_at);
-    let index = Some(parsed(&index, &bases)?);
-    Tables { frames, frames_at: 0, index, bases }.step(0, now, &|address| memory.word(address))
+    Tables::in_memory(&window, image, now.machine)?.step(0, now, &|address| memory.word(address))
+}
+
+/// How far above the frame pointer the frame of a function ends, once the function has set the pointer up; `function` is its first
+/// instruction.
+pub fn above_frame_pointer(memory: &impl Memory, image: &Image, machine: Machine, function: u64) -> Option<u64> {
+    let window = Window::new(memory);
+    let tables = Tables::in_memory(&window, image, machine)?;
+    let entry = tables.entry(function)?;
+    let mut context = UnwindContext::<usize, OnStack>::new_in();
+    let mut rows = entry.rows(&tables.frames, &tables.bases, &mut context).ok()?;
+    while let Some(row) = rows.next_row().ok()? {
+        match row.cfa() {
+            CfaRule::RegisterAndOffset { register, offset } if *register == machine.frame() => {
+                return u64::try_from(*offset).ok()
+            }
+            _ => {}
+        }
+    }
+    None
 }
 
 /// The tables of a file.
@@ -138,7 +165,9 @@ impl FileTables {
         let index = EhFrameHdr::new(&self.index.1, LittleEndian);
         let bases = BaseAddresses::default().set_eh_frame(*frames_at).set_eh_frame_hdr(self.index.0);
         let index = parsed(&index, &bases);
-        let tables = Tables { frames: EhFrame::new(frames, LittleEndian), frames_at: *frames_at, index, bases };
+        let mut frames = EhFrame::new(frames, LittleEndian);
+        frames.set_vendor(now.machine.vendor());
+        let tables = Tables { frames, frames_at: *frames_at, index, bases, machine: now.machine };
         tables.step(base.wrapping_sub(self.first), now, word)?.known()
     }
 }
@@ -155,12 +184,25 @@ struct Tables<R: Reader> {
     /// Without one, entries are looked at one by one.
     index: Option<ParsedEhFrameHdr<R>>,
     bases: BaseAddresses,
+    machine: Machine,
+}
+
+impl<'a, M: Memory> Tables<InMemory<'a, M>> {
+    /// The tables of a file as they lie in memory. The section is all of the memory, so that an offset in it is an address.
+    fn in_memory(window: &'a Window<'a, M>, image: &Image, machine: Machine) -> Option<Self> {
+        let index_at = image.unwind_index?;
+        let index = EhFrameHdr::from(InMemory::from(window, index_at));
+        let mut frames = EhFrame::from(InMemory::from(window, 0));
+        frames.set_vendor(machine.vendor());
+        let bases = BaseAddresses::default().set_eh_frame(0).set_eh_frame_hdr(index_at);
+        let index = Some(parsed(&index, &bases)?);
+        Some(Self { frames, frames_at: 0, index, bases, machine })
+    }
 }
 
 impl<R: Reader<Offset = usize>> Tables<R> {
-    /// The caller's registers. `bias` is what has to be added to an address of the tables to get the one in memory.
-    fn step(&self, bias: u64, now: &Registers, word: &dyn Fn(u64) -> Option<u64>) -> Option<Caller> {
-        let at = now.call().wrapping_sub(bias);
+    /// The entry of the function that holds an address.
+    fn entry(&self, at: u64) -> Option<FrameDescriptionEntry<R>> {
         let (frames, bases) = (&self.frames, &self.bases);
         let entry = match self.index.as_ref().and_then(ParsedEhFrameHdr::table) {
             Some(table) => {
@@ -171,10 +213,14 @@ impl<R: Reader<Offset = usize>> Tables<R> {
             None => frames.fde_for_address(bases, at, EhFrame::cie_from_offset),
         };
         // The index names the nearest entry.
-        let entry = entry.ok().filter(|entry| entry.contains(at))?;
-        if entry.cie().return_address_register() != X86_64::RA {
-            return None;
-        }
+        entry.ok().filter(|entry| entry.contains(at) && entry.cie().return_address_register() == self.machine.returns())
+    }
+
+    /// The caller's registers. `bias` is what has to be added to an address of the tables to get the one in memory.
+    fn step(&self, bias: u64, now: &Registers, word: &dyn Fn(u64) -> Option<u64>) -> Option<Caller> {
+        let at = now.call().wrapping_sub(bias);
+        let (frames, bases) = (&self.frames, &self.bases);
+        let entry = self.entry(at)?;
         let mut context = UnwindContext::<usize, OnStack>::new_in();
         let row = entry.unwind_info_for_address(frames, bases, &mut context, at).ok()?;
         let expression =
@@ -183,15 +229,14 @@ impl<R: Reader<Offset = usize>> Tables<R> {
             CfaRule::RegisterAndOffset { register, offset } => now.get(*register)?.wrapping_add_signed(*offset),
             CfaRule::Expression(e) => expression(*e, None)?,
         };
-        let mut next = Registers { known: [None; REGISTERS], returns: !entry.is_signal_trampoline() };
+        let machine = self.machine;
+        let mut next = Registers { machine, known: [None; REGISTERS], returns: !entry.is_signal_trampoline() };
         for (number, place) in next.known.iter_mut().enumerate() {
             let register = Register(number as u16);
-            // Callee-saved registers keep their values; the others are unknown.
-            let kept =
-                matches!(register, X86_64::RBX | X86_64::RBP | X86_64::R12 | X86_64::R13 | X86_64::R14 | X86_64::R15);
             *place = match row.register(register) {
-                None if number == STACK => Some(cfa),
-                None if kept => now.get(register),
+                None if register == machine.stack() => Some(cfa),
+                // What a function gives back keeps its value; the others are unknown.
+                None if machine.keeps(register) => now.get(register),
                 None | Some(RegisterRule::Undefined) => None,
                 Some(RegisterRule::SameValue) => now.get(register),
                 Some(RegisterRule::Offset(offset)) => word(cfa.wrapping_add_signed(offset)),
@@ -202,10 +247,11 @@ impl<R: Reader<Offset = usize>> Tables<R> {
                 Some(_) => None,
             };
         }
+        next.set_unsigned_return();
         // A frame lies further out than the one it called, but for one that was interrupted on a stack of its own.
         let outwards = !next.returns || cfa > now.stack();
-        let is_first =
-            matches!(row.register(X86_64::RA), Some(RegisterRule::Undefined)) || next.known[RETURN] == Some(0);
+        let returns = machine.returns();
+        let is_first = matches!(row.register(returns), Some(RegisterRule::Undefined)) || next.get(returns) == Some(0);
         Some(match outwards && next.address() != 0 {
             true => Caller::Is(next),
             false if is_first => Caller::None,
@@ -275,6 +321,7 @@ mod tests {
     use super::super::tests::{At, Own};
     use super::super::{modules, own_maps, walk, Stack};
     use super::*;
+    use gimli::X86_64;
     use std::cell::Cell;
 
     fn step(memory: &impl Memory, image: &Image, now: &Registers) -> Option<Registers> {
@@ -282,7 +329,7 @@ mod tests {
     }
 
     fn now() -> Registers {
-        Registers::new(0x40_1011, 0x7000, 0x7100)
+        Registers::new(Machine::X86_64, 0x40_1011, 0x7000, 0x7100)
     }
 
     const CODE: u64 = 0x40_1000;
@@ -291,13 +338,17 @@ mod tests {
 
     /// Tables with one function, whose common part says `common`, with its index.
     fn tables(common: &[u8]) -> (Vec<u8>, Vec<u8>) {
+        tables_of(Machine::X86_64, common)
+    }
+
+    fn tables_of(machine: Machine, common: &[u8]) -> (Vec<u8>, Vec<u8>) {
         let entry = |mut bytes: Vec<u8>| {
             bytes.resize(bytes.len().next_multiple_of(4), 0);
             [&(bytes.len() as u32).to_le_bytes()[..], &bytes].concat()
         };
         let words = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>();
-        // Version 1, "zR", factors 1 and -8, return address in 16, four-byte differences.
-        let head = [&[0, 0, 0, 0, 1], &b"zR\0"[..], &[1, 0x78, 16, 1, 0x1b], common].concat();
+        // Version 1, "zR", factors 1 and -8, the return address' column, four-byte differences.
+        let head = [&[0, 0, 0, 0, 1], &b"zR\0"[..], &[1, 0x78, machine.returns().0 as u8, 1, 0x1b], common].concat();
         let mut frames = entry(head);
         let own = frames.len() as u64;
         let begin = CODE.wrapping_sub(FRAMES + own + 8) as u32;
@@ -311,7 +362,7 @@ mod tests {
 
     /// The caller's registers by these tables, which the file's and the memory's reader have to agree on.
     fn stepped(common: &[u8], now: &Registers, stack: (u64, &[u64])) -> Option<Registers> {
-        let (frames, index) = tables(common);
+        let (frames, index) = tables_of(now.machine, common);
         let stack: (u64, Vec<u8>) = (stack.0, stack.1.iter().flat_map(|word| word.to_le_bytes()).collect());
         let on_stack = |address| At(stack.0, &stack.1).word(address);
         let of = |index| FileTables::new(0, Some((FRAMES, frames.clone())), index).step(0, now, &on_stack);
@@ -341,7 +392,7 @@ mod tests {
         assert_eq!(next.get(X86_64::RAX), None);
         assert_eq!(stepped(PLAIN, &now(), (0x7000, &[1])), None, "the word is not there");
         assert_eq!(stepped(PLAIN, &now(), (0x7000, &[1, 0])), None, "the outermost frame");
-        let elsewhere = Registers::new(CODE + 0x101 + 1, 0x7000, 0);
+        let elsewhere = Registers::new(Machine::X86_64, CODE + 0x101 + 1, 0x7000, 0);
         assert_eq!(stepped(PLAIN, &elsewhere, (0x7000, &[1, 2])), None, "code without an entry");
         // By the frame pointer, which lies below the return address.
         let framed = stepped(&[0x0c, 6, 16, 0x90, 1, 0x86, 2], &now(), (0x7100, &[0x7200, 0x1234])).unwrap();
@@ -359,10 +410,36 @@ mod tests {
         let stack: Vec<u8> = [1_u64, 0x1234].iter().flat_map(|word| word.to_le_bytes()).collect();
         let memory = Parts([At(FRAMES, &frames), At(INDEX, &index), At(0x7000, &stack)]);
         assert_eq!(caller(&memory, &image, &now()), Caller::None);
-        let elsewhere = Registers::new(CODE + 0x101 + 1, 0x7000, 0);
+        let elsewhere = Registers::new(Machine::X86_64, CODE + 0x101 + 1, 0x7000, 0);
         assert_eq!(caller(&memory, &image, &elsewhere), Caller::Unknown);
-        let stands = Registers::of_thread(CODE, 0x7000, [(6, 5), (99, 6)]);
+        let stands = Registers::of_thread(Machine::X86_64, CODE, 0x7000, [(6, 5), (99, 6)]);
         assert_eq!((stands.call(), stands.get(X86_64::RBP), stands.get(X86_64::RBX)), (CODE, Some(5), None));
+    }
+
+    /// Signed, the frame 32 bytes above the frame pointer, which is kept at its begin beside the return address.
+    const RECORD: &[u8] = &[0x2d, 0x0c, 29, 32, 0x9d, 4, 0x9e, 3];
+
+    #[test]
+    fn a_frame_of_aarch64_is_left_by_its_frame_record() {
+        let blocked = Registers::new(Machine::Aarch64, 0x40_1011, 0x7000, 0x7000);
+        let next = stepped(RECORD, &blocked, (0x7000, &[0x7100, 0x00bf_0000_0000_1234])).unwrap();
+        let frame = next.get(Machine::Aarch64.frame());
+        assert_eq!((next.address(), next.stack(), frame), (0x1234, 0x7020, Some(0x7100)), "without the signature");
+        let kept = Registers::of_thread(Machine::Aarch64, 0x40_1010, 0x7000, [(19, 5), (18, 6), (29, 0x7000)]);
+        let next = stepped(RECORD, &kept, (0x7000, &[0x7100, 0x1234])).unwrap();
+        assert_eq!((next.get(gimli::AArch64::X19), next.get(gimli::AArch64::X18)), (Some(5), None));
+        assert_eq!(stepped(&[0x0c, 31, 16], &blocked, (0x7000, &[1, 2])), None, "a return address that was not kept");
+    }
+
+    #[test]
+    fn how_far_a_frame_ends_above_its_pointer_is_in_the_tables() {
+        for (common, expect) in [(RECORD, Some(32)), (&[0x0c, 31, 16], None), (&[0x3f], None)] {
+            let (frames, index) = tables_of(Machine::Aarch64, common);
+            let memory = Parts([At(FRAMES, &frames), At(INDEX, &index), At(0, &[])]);
+            let image = Image { bias: 0, build_id: Vec::new(), unwind_index: Some(INDEX), dynamic: None };
+            let above = |function| above_frame_pointer(&memory, &image, Machine::Aarch64, function);
+            assert_eq!((above(CODE), above(CODE + 0x1000)), (expect, None));
+        }
     }
 
     #[test]
@@ -371,7 +448,8 @@ mod tests {
         let expression = [0x77, 0x08, 0x80, 0x00, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22];
         let program = [&[0x0f, expression.len() as u8][..], &expression, &[0x90, 1]].concat();
         let at = |address| {
-            let next = stepped(&program, &Registers::new(address, 0x7000, 0), (0x7000, &[0x11, 0x22]))?;
+            let next =
+                stepped(&program, &Registers::new(Machine::X86_64, address, 0x7000, 0), (0x7000, &[0x11, 0x22]))?;
             Some((next.stack(), next.address()))
         };
         assert_eq!((at(0x40_1010), at(0x40_101b)), (Some((0x7008, 0x11)), Some((0x7010, 0x22))));
@@ -468,7 +546,7 @@ mod tests {
             let (begin, end) = module.code[0];
             let address = begin + 1 + round.wrapping_mul(0x9e37_79b9_7f4a_7c15) % (end - begin);
             let at = (stack.end - 4096 + round % 509 * 8) & !7;
-            let now = Registers::new(address, at, at + 64);
+            let now = Registers::new(Machine::OWN, address, at, at + 64);
             if let Some(image) = image(round as usize % modules.len()) {
                 steps += u32::from(step(&memory, image, &now).is_some());
             }

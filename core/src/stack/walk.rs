@@ -3,6 +3,7 @@
 //! Must not: continue at a doubt. Each frame has to lie further out than the last, on the same stack, with a return address in code.
 
 use super::elf::Image;
+use super::machine::Machine;
 use super::maps::Module;
 use super::unwind::{caller, Caller, Registers};
 use super::Memory;
@@ -30,7 +31,7 @@ pub fn walk<'a>(
     image: &dyn Fn(usize) -> Option<&'a Image>,
     stack: &Stack,
 ) -> Vec<u64> {
-    let begin = Registers::new(stack.address, stack.begin, stack.frame);
+    let begin = Registers::new(Machine::OWN, stack.address, stack.begin, stack.frame);
     let walked = walk_from(memory, modules, image, begin, stack.end, MOST_FRAMES);
     walked.frames.iter().map(Registers::address).collect()
 }

@@ -2,7 +2,8 @@
 //!
 //! The real function's answer for `RTLD_NEXT` and `RTLD_DEFAULT` depends on its caller, which it reads off the return address. So
 //! the export is a naked function: it jumps to the next `dlsym` (the C library's, or another interposer's), with the stack as the caller
-//! left it, for everything that does not concern the driver or NCCL. [`crate::lookup::dlsym`] answers only names that begin with `cu` or `nc` and are in a table of functions.
+//! left it, for everything that does not concern the driver or NCCL. [`crate::lookup::dlsym`] answers only names that begin with `cu` or
+//! `nc` and are in a table of functions.
 //!
 //! Must not: allocate, lock, or use thread-local storage with a destructor.
 

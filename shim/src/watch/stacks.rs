@@ -15,7 +15,8 @@ use crate::runtime::own_memory::OwnMemory;
 use crate::runtime::{clock, thread};
 use lazyguard_core::report::{FrameSeen, StackSeen};
 use lazyguard_core::stack::{
-    mappings, modules, own_maps, walk, DumpFile, DumpModule, DumpThread, Image, Memory, Module, Stack, STACKS,
+    above_frame_pointer, mappings, modules, own_maps, walk, DumpFile, DumpModule, DumpThread, Image, Machine, Memory,
+    Module, Stack, STACKS,
 };
 use lazyguard_core::state::PublishedCall;
 use std::cell::OnceCell;
@@ -134,8 +135,20 @@ impl<'a> Space<'a> {
         if !is_of_nccl(call) && address != call.caller as u64 {
             return None;
         }
+        let begin = match Machine::OWN {
+            Machine::X86_64 => begin,
+            Machine::Aarch64 => self.end_of_hook(call).unwrap_or(begin),
+        };
         let stack = Stack { address, begin, end: mapping.end, frame: call.frame_register as u64 };
         Some(self.found(call.thread, Some(*call), stack))
+    }
+
+    /// Where the stack of the caller ends. On AArch64 the return address lies at the lower end of the hook's frame, beside the frame pointer.
+    fn end_of_hook(&self, call: &PublishedCall) -> Option<u64> {
+        let hook = crate::lookup::table::hook(call.entry_point) as u64;
+        let library = self.modules.iter().position(|module| module.has_code_at(hook))?;
+        let frame_pointer = (call.frame as u64).checked_sub(16)?;
+        frame_pointer.checked_add(above_frame_pointer(&self.memory, self.image(library)?, Machine::OWN, hook)?)
     }
 
     /// The stack of a thread that sleeps in the kernel.
@@ -147,11 +160,7 @@ impl<'a> Space<'a> {
     }
 
     fn found(&self, thread: u32, call: Option<PublishedCall>, stack: Stack) -> Found {
-        let walked = if cfg!(target_arch = "x86_64") {
-            walk(&self.memory, &self.modules, &|number| self.image(number), &stack)
-        } else {
-            vec![stack.address]
-        };
+        let walked = walk(&self.memory, &self.modules, &|number| self.image(number), &stack);
         let frames = walked.into_iter().map(|address| self.frame(address)).collect();
         Found { call, stack, seen: StackSeen { thread, frames, notes: Vec::new() } }
     }

@@ -1,0 +1,69 @@
+//! What differs between processors in reading a stack: which registers the tables name by which number, and how a function is entered.
+//!
+//! Sources: the System V ABI's AMD64 supplement, and "DWARF for the Arm 64-bit Architecture".
+
+use gimli::{AArch64, Register, Vendor, X86_64};
+
+/// The processors whose stacks can be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Machine {
+    /// x86-64: a call pushes the return address.
+    X86_64,
+    /// AArch64: a call leaves the return address in a register.
+    Aarch64,
+}
+
+impl Machine {
+    /// The one that this is built for.
+    pub const OWN: Self = if cfg!(target_arch = "aarch64") { Self::Aarch64 } else { Self::X86_64 };
+
+    /// The register that holds the frame pointer.
+    pub(super) const fn frame(self) -> Register {
+        match self {
+            Self::X86_64 => X86_64::RBP,
+            Self::Aarch64 => AArch64::X29,
+        }
+    }
+
+    /// The stack pointer.
+    pub(super) const fn stack(self) -> Register {
+        match self {
+            Self::X86_64 => X86_64::RSP,
+            Self::Aarch64 => AArch64::SP,
+        }
+    }
+
+    /// The column in which the tables have the return address.
+    pub(super) const fn returns(self) -> Register {
+        match self {
+            Self::X86_64 => X86_64::RA,
+            Self::Aarch64 => AArch64::X30,
+        }
+    }
+
+    /// Whether a function gives the register back as it got it.
+    pub(super) fn keeps(self, register: Register) -> bool {
+        match self {
+            Self::X86_64 => {
+                matches!(register, X86_64::RBX | X86_64::RBP | X86_64::R12 | X86_64::R13 | X86_64::R14 | X86_64::R15)
+            }
+            Self::Aarch64 => (AArch64::X19.0..=AArch64::X29.0).contains(&register.0),
+        }
+    }
+
+    /// The code of a return address as it lies on a stack: AArch64 may have signed it in the bits that no address of a program has.
+    pub(super) const fn unsigned(self, address: u64) -> u64 {
+        match self {
+            Self::X86_64 => address,
+            Self::Aarch64 => address & ((1 << 48) - 1),
+        }
+    }
+
+    /// Whose extensions the tables have.
+    pub(super) const fn vendor(self) -> Vendor {
+        match self {
+            Self::X86_64 => Vendor::Default,
+            Self::Aarch64 => Vendor::AArch64,
+        }
+    }
+}
