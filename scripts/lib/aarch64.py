@@ -31,8 +31,7 @@ OPTIMISED = ["--config", "profile.dev.package.lazyguard-core.opt-level=1"]
 # Of the harness: so many times slower than this machine's is an emulated program taken to be.
 SLOWER = "3"
 
-FEW_FILES = ("simdriver", *(f"apps/{name}" for name in ("lazy_pair", "plain_spin", "module_pair")),
-             *(f"kernels/{name}.host.so" for name in ("lazy_pair", "persistent_kernel", "one_time_kernel")))
+FEW_FILES = ("simdriver", "kernels", *(f"apps/{name}" for name in ("lazy_pair", "plain_spin", "module_pair")))
 FEW_TESTS = "test(/^(apps|killed)::(lazy_pair|plain_spin|module_pair)::/)"
 
 # What an emulator cannot show: why, and the tests. Every other one of the programs' is run.
