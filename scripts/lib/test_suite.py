@@ -130,6 +130,10 @@ def lanes():
         # Most of them wait most of the time: two processors are not busy with six.
         rust_tests("end to end", "package(lazyguard-e2e)", ["-p", "lazyguard-e2e"], 720, 6),
         step("everything at once, for seconds", [str(scripts / "soak"), "--seconds", "5", "--side-by-side"], count_last_line),
+        # It packs what the build has made.
+        step("the packages, installed and used", [str(scripts / "check-packages")], count_last_line),
+        step("the recipes for clusters and CI systems", [str(scripts / "check-recipes")], count_last_line),
+        step("beside other preloaded libraries", [str(scripts / "check-neighbours")], count_last_line, 300),
     ]
     computing = [
         step("the library as a file", [str(scripts / "check-library")], count_last_line),
@@ -147,10 +151,6 @@ def lanes():
              count_last_line),
         step("gpu-check, tried on the simulated driver", [str(scripts / "gpu-check"), "--simulated", "--programs", simulated_programs],
              count_last_line),
-        # It packs what the build has made.
-        step("the packages, installed and used", [str(scripts / "check-packages")], count_last_line),
-        step("the recipes for clusters and CI systems", [str(scripts / "check-recipes")], count_last_line),
-        step("beside other preloaded libraries", [str(scripts / "check-neighbours")], count_last_line, 300),
         step("the commands in the documentation", [sys.executable, str(scripts / "lib" / "doc_commands.py")], count_last_line, 180),
     ]
     return waiting, computing, waiting_after_computing
