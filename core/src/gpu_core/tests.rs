@@ -284,6 +284,67 @@ fn damage_anywhere_is_taken() {
     assert!(outcomes[&true] > 100, "{outcomes:?}");
 }
 
+#[test]
+fn verdicts_are_told_what_was_on_the_device() {
+    use crate::api::{Call, Code, NodeKind, StreamKind};
+    use crate::diagnose::{Confidence, Culprit, GraphPartSeen, GraphSeen, OperationSeen, StreamRef, Verdict};
+    let stream = StreamRef { number: 1, handle: 0, kind: StreamKind::Blocking, context: 0 };
+    let verdict = |code: Code, function: Option<&str>, graph: &[&str]| {
+        let mut operation =
+            OperationSeen::new(0, Call::from("cuLaunchKernel".to_owned()), function.map(str::to_owned), 0);
+        let part = |name: &&str| GraphPartSeen {
+            kind: NodeKind::Kernel,
+            count: 1,
+            function: Some((*name).to_owned()),
+            address: None,
+            event: None,
+            value: None,
+        };
+        operation.graph = (!graph.is_empty()).then(|| GraphSeen {
+            handle: 1,
+            nodes: graph.len() as u32,
+            unseen: 0,
+            changed: false,
+            parts: graph.iter().map(part).collect(),
+        });
+        vec![Verdict {
+            code,
+            title: String::new(),
+            confidence: Confidence::Likely,
+            sentence: String::new(),
+            held_back: None,
+            threads: Vec::new(),
+            chain: Vec::new(),
+            culprits: vec![Culprit { stream: stream.clone(), operation }],
+            fed: Vec::new(),
+            evidence: Vec::new(),
+            fix: String::new(),
+        }]
+    };
+    let mut core = core("barrier_and_spin");
+    let launch = "barrier_and_spin<<<(2,1,1), (64,1,1)>>>";
+    let named = "_Z16barrier_and_spinPViPi";
+    for (verdict, expect) in [
+        (verdict(Code::LG201, Some(named), &[]), format!("LG201: what does not end is on the device: {launch}")),
+        (verdict(Code::LG299, None, &["_Z3fewv", named]), format!("LG299: what does not end in the graph is {launch}")),
+        (verdict(Code::LG201, Some("_Z5otherv"), &[]), format!("LG201: other was not on the device, but {launch} was")),
+        // The device has room.
+        (verdict(Code::LG206, Some(named), &[]), format!("LG206: what does not end is on the device: {launch}")),
+    ] {
+        assert_eq!(core.beside(&verdict), [expect]);
+    }
+    assert_eq!(core.beside(&verdict(Code::LG203, None, &[])), [""; 0]);
+    core.devices[0].warps = core.devices[0].warps_most;
+    core.devices[0].kernels[0].blocks_not_begun = Some(3);
+    let filled = format!(
+        "LG206 is certain: {launch} fills GPU 0, all 8448 warps that fit, and 3 blocks of its own have found no room"
+    );
+    assert_eq!(core.beside(&verdict(Code::LG206, Some(named), &[])), [filled]);
+    core.devices[0].kernels.clear();
+    let none = "LG201: no kernel was on the device: what does not end waits, or has ended since";
+    assert_eq!(core.beside(&verdict(Code::LG201, Some(named), &[])), [none]);
+}
+
 /// From cubins that `ptxas` of CUDA 13.0 has made, with what `nvdisasm` of CUDA 13.5 calls them.
 #[test]
 fn instructions_are_read_as_nvdisasm_reads_them() {
