@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
     /// A process, its folder, the folder of a run, or one that several runs were given: of these, the newest is reported.
     #[arg(value_name = "PID|FOLDER", required_unless_present = "gpu_core")]
     what: Option<PathBuf>,
-    /// Report a core dump of a GPU, whoever made it: its kernels, and where their threads stand.
+    /// Report a core dump of a GPU: its kernels, and where their threads stand. Any that the driver has made is read.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["what", "list", "hazards", "cold_start", "blocking"])]
     gpu_core: Option<PathBuf>,
     /// List the runs in a folder that several were given, with their start and their command, and report none.
