@@ -74,7 +74,7 @@ class Browser:
             self.close()
             raise
 
-    session = None
+    session, scripts = None, True
 
     def __enter__(self):
         return self
@@ -119,14 +119,17 @@ class Browser:
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         self.call("Emulation.setEmulatedMedia", media=media, features=[{"name": "prefers-color-scheme", "value": scheme}])
         self.call("Emulation.setScriptExecutionDisabled", value=not scripts)
+        self.scripts = scripts
 
     def open(self, path):
-        """Opens a file, and waits until it is loaded and drawn; how long that took in the browser, in seconds."""
+        """Opens a file, and waits until it is loaded and drawn; how long that took, in seconds, where scripts are run."""
         self.events.clear()
         self.call("Page.navigate", url=f"file://{path}")
         until = time.monotonic() + WAIT_S
         while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
             self.events.append(self.message(until))
+        if not self.scripts:
+            return None
         timing = "new Promise(done => requestAnimationFrame(() => setTimeout(() => done(performance.now()), 0)))"
         return self.ask(timing) / 1000
 

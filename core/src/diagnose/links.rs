@@ -72,9 +72,12 @@ fn how(finding: &Finding<'_>, call: &BlockedCall) -> &'static str {
     }
 }
 
+/// Parties, each with how it waits or is waited for.
+type Parties = Vec<(Party, &'static str)>;
+
 /// The parties of the steps, each with how it waits for the next one; and those at the end of the path, each with how it is waited for.
-fn along(path: &Path<'_>) -> (Vec<(Party, &'static str)>, Vec<(Party, &'static str)>) {
-    let mut chain: Vec<(Party, &'static str)> = Vec::new();
+fn along(path: &Path<'_>) -> (Parties, Parties) {
+    let mut chain = Parties::new();
     for step in &path.steps {
         chain.extend(match step {
             Step::Barrier(load) => {

@@ -30,7 +30,6 @@ use super::{text, Seen};
 use lazyguard_core::api::counted;
 use lazyguard_core::report::{HangReport, StackSeen};
 use markup::{short, Markup};
-use std::fmt::Display;
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
@@ -135,24 +134,6 @@ fn section(page: &mut Markup, id: &'static str, title: &'static str) {
 /// A line of text, which may be long.
 fn line(page: &mut Markup, class: &'static str, text: &str) {
     page.element("p", &[("class", &class)], short(text, MOST_LETTERS));
-}
-
-/// The first row of a table.
-fn head(page: &mut Markup, columns: &[&'static str]) {
-    page.open("thead", &[]).open("tr", &[]);
-    for column in columns {
-        page.element("th", &[("scope", &"col")], column);
-    }
-    page.close().close();
-}
-
-/// A row of a table.
-fn row(page: &mut Markup, cells: &[&dyn Display]) {
-    page.open("tr", &[]);
-    for cell in cells {
-        page.element("td", &[], cell);
-    }
-    page.close();
 }
 
 fn head_of_page(page: &mut Markup, seen: &Seen<'_>, sections: &[(&'static str, &'static str)]) {
@@ -356,30 +337,35 @@ fn processes(page: &mut Markup, seen: &Seen<'_>) {
     );
     page.open("table", &[]);
     page.element("caption", &[], "The processes of the run, the worst first");
-    head(
-        page,
-        &["rank", "process", "program", "machine", "state", "how it ended", "cause", "launches", "hazards", "folder"],
-    );
+    page.head(&[
+        "rank",
+        "process",
+        "program",
+        "machine",
+        "state",
+        "how it ended",
+        "cause",
+        "launches",
+        "hazards",
+        "folder",
+    ]);
     page.open("tbody", &[]);
     for process in seen.processes.iter().take(MOST_PROCESSES) {
         let cause = process.stood.as_ref().and_then(|stood| stood.report().verdicts.first());
         let cause = cause.map(|verdict| format!("{}: {}", verdict.code, verdict.title)).unwrap_or_default();
         let launches = process.summary.as_ref().map(|summary| summary.launches.to_string()).unwrap_or_default();
-        row(
-            page,
-            &[
-                &short(&process.rank, 40),
-                &process.process,
-                &short(&process.program, 80),
-                &short(&process.host, 80),
-                &process.word(),
-                &short(&process.ended, 200),
-                &cause,
-                &launches,
-                &process.met(),
-                &short(&process.name, 120),
-            ],
-        );
+        page.row(&[
+            &short(&process.rank, 40),
+            &process.process,
+            &short(&process.program, 80),
+            &short(&process.host, 80),
+            &process.word(),
+            &short(&process.ended, 200),
+            &cause,
+            &launches,
+            &process.met(),
+            &short(&process.name, 120),
+        ]);
     }
     page.close().close().close();
     left_out(page, seen.processes.len(), MOST_PROCESSES, "more process");

@@ -1,7 +1,7 @@
 //! What the processes of a run did in the last seconds before the hang, thinned until a page can hold it.
 //!
 //! A lane is a thread with its calls, or a stream with the operations that are not known to have ended. Calls that follow each other closely
-//! are one slice that says how many they are: the further from the hang, the more. Loads, and calls in progress, stay apart from the others.
+//! are one slice that says how many they are: the further from the hang, the more. Loads, calls of NCCL, and calls in progress stay apart from the others.
 //! What is still too much is left out by its length, and counted.
 //!
 //! Must not: keep more than a bounded number of slices, whatever the recordings' sizes; or judge.
@@ -121,8 +121,13 @@ impl What {
         }
     }
 
-    const fn is_load(self) -> bool {
-        matches!(self, Self::Load | Self::Preload)
+    /// Only slices of one kind become one: loads and calls of NCCL are what a reader looks for.
+    const fn kind(self) -> u8 {
+        match self {
+            Self::Load | Self::Preload => 2,
+            Self::Communication => 1,
+            _ => 0,
+        }
     }
 
     const fn stays_apart(self) -> bool {
@@ -280,14 +285,14 @@ impl Thread {
         let close = distance / (share.slices as u64).max(1) * 8;
         let fits = |old: &&mut Growing| {
             let short = |slice: &Growing| slice.end.is_some_and(|end| end - slice.start.min(end) <= close);
-            old.what.is_load() == new.what.is_load()
+            old.what.kind() == new.what.kind()
                 && !old.what.stays_apart()
                 && !new.what.stays_apart()
                 && new.start.saturating_sub(old.end.unwrap_or(u64::MAX)) <= close
                 && short(old)
                 && short(&new)
         };
-        match self.slices.iter_mut().rev().take(2).find(fits) {
+        match self.slices.iter_mut().rev().take(3).find(fits) {
             Some(old) => {
                 old.end = old.end.max(new.end);
                 old.count += 1;
@@ -309,7 +314,7 @@ impl Thread {
         }
         let weight = |slice: &Growing| {
             let apart = slice.what.stays_apart() || slice.end.is_none();
-            (apart, slice.what.is_load(), slice.end.map_or(u64::MAX, |end| end.saturating_sub(slice.start)))
+            (apart, slice.what.kind(), slice.end.map_or(u64::MAX, |end| end.saturating_sub(slice.start)))
         };
         let mut weights: Vec<_> = self.slices.iter().enumerate().map(|(at, slice)| (weight(slice), at)).collect();
         weights.sort_unstable_by(|a, b| b.cmp(a));
@@ -468,3 +473,7 @@ impl Growing {
         Slice { what: self.what, start: self.start, end: self.end, label, text }
     }
 }
+
+#[cfg(test)]
+#[path = "moments_tests.rs"]
+mod tests;

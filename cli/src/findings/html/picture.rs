@@ -282,10 +282,10 @@ fn table(page: &mut Markup, report: &HangReport, verdict: &Verdict, links: &[Lin
     page.element("summary", &[], "The picture as a table");
     page.open("div", &[("class", &"scroll")]).open("table", &[]);
     page.element("caption", &[], "Who waits for whom");
-    super::head(page, &["who", "waits for", "how"]);
+    page.head(&["who", "waits for", "how"]);
     page.open("tbody", &[]);
     for link in links {
-        super::row(page, &[&short(&words(&link.from), 300), &short(&words(&link.to), 300), &link.how]);
+        page.row(&[&short(&words(&link.from), 300), &short(&words(&link.to), 300), &link.how]);
     }
     page.close().close().close().close();
 }

@@ -262,7 +262,7 @@ fn table(page: &mut Markup, moments: &Moments, scale: &Scale) {
     );
     page.open("table", &[("id", &"events")]);
     page.element("caption", &[], format!("What was done, by thread and stream; time 0 is {}", moments.zero_is));
-    super::head(page, &["where", "when", "how long", "kind", "what"]);
+    page.head(&["where", "when", "how long", "kind", "what"]);
     page.open("tbody", &[]);
     for lane in &moments.lanes {
         for slice in &lane.slices {
@@ -271,7 +271,7 @@ fn table(page: &mut Markup, moments: &Moments, scale: &Scale) {
                 None => "no end is known".to_owned(),
             };
             let lane = short(&lane.name, 80);
-            super::row(page, &[&lane, &since_zero(scale.at(slice.start)), &long, &slice.what.words(), &slice.text]);
+            page.row(&[&lane, &since_zero(scale.at(slice.start)), &long, &slice.what.words(), &slice.text]);
         }
     }
     page.close().close().close().close();
