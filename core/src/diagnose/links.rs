@@ -35,7 +35,7 @@ pub(super) fn links(finding: &Finding<'_>) -> Vec<Link> {
         ends.windows(2).for_each(|pair| links.add(pair[0].0.clone(), pair[1].0.clone(), pair[1].1));
     }
     // The load of a module waits for everything in flight.
-    if finding.code == Code::LG202 {
+    if finding.code == Code::LG202 && !matches!(path.end, End::Fed(..)) {
         let thread = finding.calls.first().map(|call| Party::Thread { thread: call.thread });
         for culprit in &finding.culprits {
             let at = operation(culprit);

@@ -176,6 +176,8 @@ struct Window {
     is_hang: bool,
     from: u64,
     until: u64,
+    /// When the last of the blocked calls was entered.
+    all_blocked: u64,
 }
 
 impl Window {
@@ -187,12 +189,16 @@ impl Window {
             let entered = report.waited_in().map(|call| call.entered).min().unwrap_or(report.snapshot.last_activity);
             wall(process, entered)
         };
+        let blocked =
+            reports().flat_map(|(process, report)| report.waited_in().map(|call| wall(process, call.entered)));
+        let all_blocked = blocked.max();
         let last = known().map(|process| wall(process, process.nanos)).max()?;
         let began = reports().map(began).min();
         let zero = began.unwrap_or(last);
         let seen = reports().map(|(process, report)| wall(process, report.snapshot.at)).max();
         let until = seen.unwrap_or(last).max(zero).saturating_add(1);
-        Some(Self { zero, is_hang: began.is_some(), from: zero.saturating_sub(BEFORE), until })
+        let (from, all_blocked) = (zero.saturating_sub(BEFORE), all_blocked.unwrap_or(zero).clamp(zero, until));
+        Some(Self { zero, is_hang: began.is_some(), from, until, all_blocked })
     }
 
     fn shows(&self, start: u64, end: Option<u64>) -> bool {
@@ -221,7 +227,9 @@ pub(super) fn of(processes: &[Process]) -> Option<Moments> {
     let slices = || all.lanes.iter().flat_map(|lane| &lane.slices);
     let first = slices().map(|slice| slice.start.max(window.from)).min().filter(|first| *first < window.zero);
     let lead = window.zero - first.unwrap_or(window.from).min(window.zero);
-    let tail = (window.until - window.zero).min((lead / 3).max(2_000_000));
+    // What is blocked last is to be seen as well.
+    let blocked = (window.all_blocked - window.zero).saturating_mul(5) / 4;
+    let tail = (window.until - window.zero).min((lead / 3).max(2_000_000).max(blocked));
     let view = (window.zero.saturating_sub(lead + lead / 20), window.zero.saturating_add(tail));
     let whole = (window.from.min(view.0), window.until);
     let sentences = [

@@ -6,7 +6,7 @@ const SECOND: u64 = 1_000_000_000;
 const ZERO: u64 = 100 * SECOND;
 
 fn window() -> Window {
-    Window { zero: ZERO, is_hang: true, from: ZERO - BEFORE, until: ZERO + 30 * SECOND }
+    Window { zero: ZERO, is_hang: true, from: ZERO - BEFORE, until: ZERO + 30 * SECOND, all_blocked: ZERO }
 }
 
 fn call(symbol: &str, what: What, start: u64, took: Option<u64>) -> Growing {

@@ -100,17 +100,17 @@ pub(super) fn waits(page: &mut Markup, report: &HangReport, verdict: &Verdict, i
         said.push((from.row, &link.how));
     }
     nodes.iter().for_each(|node| draw(page, node));
-    if more > 0 {
-        let more = format!("and {}", counted(more as u64, "more thread"));
-        page.element("text", &[("x", &(WIDTH - 8)), ("y", &(GAP / 2 - 10)), ("text-anchor", &"end")], more);
+    for (row, count) in more {
+        let y = GAP / 2 - 10 + row as i64 * (HIGH + GAP);
+        page.element("text", &[("x", &(WIDTH - 8)), ("y", &y), ("text-anchor", &"end")], format!("and {count} more"));
     }
     page.close().close();
     table(page, report, verdict, &links);
     true
 }
 
-/// The boxes in rows: each below the first that waits for it. Threads beyond those that fit are counted.
-fn place(report: &HangReport, verdict: &Verdict, links: &[Link]) -> (Vec<Node>, usize) {
+/// The boxes in rows: each below the first that waits for it. Those beyond what fits into a row are counted.
+fn place(report: &HangReport, verdict: &Verdict, links: &[Link]) -> (Vec<Node>, Vec<(usize, usize)>) {
     let mut rows: Vec<(Party, usize)> = Vec::new();
     for link in links {
         let from = match rows.iter().find(|(party, _)| *party == link.from) {
@@ -126,10 +126,10 @@ fn place(report: &HangReport, verdict: &Verdict, links: &[Link]) -> (Vec<Node>, 
     }
     let mut in_row: BTreeMap<usize, Vec<Party>> = BTreeMap::new();
     rows.into_iter().for_each(|(party, row)| in_row.entry(row).or_default().push(party));
-    let (mut nodes, mut more) = (Vec::new(), 0);
+    let (mut nodes, mut more) = (Vec::new(), Vec::new());
     for (row, parties) in in_row {
         let count = parties.len().min(MOST_IN_ROW);
-        more += parties.len() - count;
+        more.extend((parties.len() > count).then(|| (row, parties.len() - count)));
         let step = WIDTH / count as i64;
         for (at, party) in (0..).zip(parties.into_iter().take(count)) {
             let (lines, class) = describe(report, verdict, &party);
@@ -237,7 +237,8 @@ fn arrow_between(page: &mut Markup, from: &Node, to: &Node, tip: &str, how: &str
         let (start, end) = (from.top() + HIGH, to.top() - 2);
         let line = format!("M{} {start}L{} {end}", from.x, to.x);
         // Near the tail, so that arrows that meet do not share a place; and on the side from which the arrow leads away.
-        let (side, anchor) = if to.x > from.x { (-12, "end") } else { (12, "start") };
+        let side = 12 + (to.x - from.x).abs() / 16;
+        let (side, anchor) = if to.x > from.x { (-side, "end") } else { (side, "start") };
         (line, (from.x * 2 + to.x) / 3 + side, start + (end - start) / 3 + 6, anchor)
     } else {
         let left = from.x.min(to.x) - BOX / 2;

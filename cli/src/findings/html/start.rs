@@ -31,6 +31,7 @@ pub(super) fn of(processes: &[Process]) -> Vec<Start> {
         // What cannot be read has been said.
         let opened = process.run()?.must_open().ok()?;
         let name = match process.rank.as_str() {
+            "" if processes.len() == 1 => process.program.clone(),
             "" => process.title(),
             rank => format!("rank {rank}"),
         };
