@@ -15,6 +15,7 @@ from pathlib import Path
 import bench_cupti
 import checks
 import guard
+import spare_time
 from checks import Scratch, as_data, describe, judge
 
 Row = namedtuple("Row", "what alone around inside verdict")
@@ -114,7 +115,7 @@ def check(progress, wanted=None):
         jobs += [(tool, PYTORCH, checks.TORCH_CHECK, LIMIT_OF_PYTORCH_S, digests) for tool in found]
     rows, data = [], []
     with ThreadPoolExecutor(AT_A_TIME) as pool:
-        for row, of_row in pool.map(lambda job: one(*job), jobs):
+        for row, of_row in filter(None, pool.map(lambda job: None if spare_time.is_over() else one(*job), jobs)):
             progress(f"{row.what}: {row.verdict}")
             rows.append(row)
             data.append(of_row)
