@@ -4,6 +4,7 @@
 //! * [`settings`] is the one table of settings and its parser.
 //! * [`state`] holds what is known of threads, contexts, streams and functions, folded from calls.
 //! * [`trace`] is the recording: what outlives the process, its writer and its reader.
+//! * [`gpu_dump`] says where the driver is asked for no GPU core dump, and when one is whole.
 //! * [`run_folder`] says where a recording may be mapped.
 //! * [`old_runs`] says which private folders are removed, and removes them.
 //! * [`model`] folds records into what streams are busy with, and what has ended.
@@ -27,6 +28,7 @@ pub mod api;
 pub mod build_note;
 mod demangle;
 pub mod diagnose;
+pub mod gpu_dump;
 pub mod hazard;
 pub mod model;
 pub mod old_runs;
