@@ -235,7 +235,7 @@ fn without_a_second_process(
 /// Whether an option asks for something that this command has to do while the program runs, or at its end.
 fn needs_this_command(options: &Options) -> bool {
     let wanted = &options.wanted;
-    let files = [&wanted.junit, &wanted.json, &wanted.sarif, &wanted.write_baseline];
+    let files = [&wanted.junit, &wanted.json, &wanted.sarif, &wanted.html, &wanted.write_baseline];
     options.timeout.is_some()
         || options.keep
         || options.require_records

@@ -83,6 +83,7 @@ pub(crate) const OWN: &[Own] = &[
     Own { flag: "--junit", help: "write what was found as a JUnit report", ..FILE },
     Own { flag: "--json", help: "write what was found as JSON", ..FILE },
     Own { flag: "--sarif", help: "write what was found as SARIF", ..FILE },
+    Own { flag: "--html", help: "write what was found as one page for a browser", ..FILE },
     Own {
         flag: "--annotations",
         value: Some("SYSTEM"),
@@ -312,6 +313,7 @@ impl FromArgMatches for Options {
                 junit: file("--junit"),
                 json: file("--json"),
                 sarif: file("--sarif"),
+                html: file("--html"),
                 suppressions: matches
                     .get_many::<OsString>("--suppress")
                     .into_iter()

@@ -11,6 +11,7 @@
 //! Must not: look at anything but the snapshot.
 
 use super::finding::Finding;
+use super::links::links;
 use super::messages;
 use super::needs::{may_have_passed, Decision};
 use super::paths::End;
@@ -195,6 +196,7 @@ impl<'a> Decision<'a> {
             fed,
             threads: finding.calls.iter().map(|call| call.thread).collect(),
             chain: self.chain(&finding),
+            links: links(&finding),
             evidence: calls.chain(messages::evidence(&finding.path)).collect(),
             culprits: finding.culprits,
             fix: finding.fix,

@@ -14,6 +14,7 @@
 //! | `paths` | the operation at which each stream stands, and its wait-for path |
 //! | `decide` | the pattern of a path, and the fix |
 //! | `messages` | the sentences |
+//! | `links` | who waits for whom, as data |
 //! | `verdict` | the result |
 //! | `ends` | how the calls of a report ended |
 //!
@@ -42,6 +43,7 @@ mod gathered;
 mod graph;
 #[cfg(test)]
 mod graph_tests;
+mod links;
 pub(crate) mod messages;
 mod needs;
 mod occupancy;
@@ -64,4 +66,4 @@ pub use snapshot::{
     BlockedCall, BusyStream, ColdLoadSeen, EventWaitSeen, Extent, FedStream, Feeder, HostFunctionSeen, OperationSeen,
     RunnableThread, Snapshot, StreamRef, WaitSeen, WriteSeen,
 };
-pub use verdict::{Confidence, Culprit, Diagnosis, Evidence, Status, Verdict};
+pub use verdict::{Confidence, Culprit, Diagnosis, Evidence, Link, Party, Status, Verdict};

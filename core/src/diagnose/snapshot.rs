@@ -83,6 +83,11 @@ impl OperationSeen {
         Self { at, call, function, extent: None, launches: None, graph: None, caller, launch: None }
     }
 
+    /// The kernel's name, the graph's, or the call that submitted it.
+    pub fn name(&self) -> String {
+        super::messages::name_of(self)
+    }
+
     /// Whether it waits for kernels of other GPUs.
     pub fn waits_for_peers(&self) -> bool {
         self.peers_kernel().is_some()

@@ -23,7 +23,7 @@ pub use pass_through::{PassThrough, PassedThrough};
 pub use probe::ProbeSeen;
 pub use stack::{FrameSeen, StackSeen};
 pub use summary::{DangerSeen, NudgeAnswer, PreloadSummary, RecordingSummary, SkipCount, Summary, GPU_DUMP_ARMED};
-pub use text::{one_line, Block, MARK};
+pub use text::{misleads, one_line, Block, MARK};
 
 /// The version of the JSON forms; raised when a field changes its meaning or goes away.
 pub const SCHEMA: u32 = 1;
