@@ -72,9 +72,11 @@ fn how(finding: &Finding<'_>, call: &BlockedCall) -> &'static str {
     }
 }
 
+type Waiting = (Party, &'static str);
+
 /// The parties of the steps, each with how it waits for the next one; and those at the end of the path, each with how it is waited for.
-fn along(path: &Path<'_>) -> (Vec<(Party, &'static str)>, Vec<(Party, &'static str)>) {
-    let mut chain: Vec<(Party, &'static str)> = Vec::new();
+fn along(path: &Path<'_>) -> (Vec<Waiting>, Vec<Waiting>) {
+    let mut chain: Vec<Waiting> = Vec::new();
     for step in &path.steps {
         chain.extend(match step {
             Step::Barrier(load) => {
