@@ -44,7 +44,7 @@ def tools():
         else:
             found.append(Tool(f"CUPTI, {way}", variables={"CUDA_INJECTION64_PATH": str(library), "BENCH_CUPTI": way}))
     for name, words, own_lines in (("compute-sanitizer", ["--tool", "memcheck"], ("=",)),
-                                   ("ncu", ["--target-processes", "all", "--section", "LaunchStats", "--launch-count", "3"], ("=", " ")),
+                                   ("ncu", ["--target-processes", "all", "--section", "LaunchStats", "--launch-count", "3"], ("=", " ", "[")),
                                    ("nsys", ["profile", "--force-overwrite", "true", "-o", "profile"], ("Generating", "Generated", "Collecting", "[", "\t"))):
         path = path_of(name)
         if path is None:
