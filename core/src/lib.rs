@@ -12,6 +12,7 @@
 //! * [`diagnose`] turns a [`diagnose::Snapshot`] into verdicts.
 //! * [`hazard`] turns the occurrences noted in a run that passed into hazards.
 //! * [`stack`] reads a blocked thread's stack, and writes it down.
+//! * [`gpu_core`] reads core dumps of GPUs: where the threads of each kernel stand.
 //! * [`report`] writes verdicts for people and for programs.
 //! * [`anonymise`] copies a recording without what names the user, the machine or the program's code.
 //! * [`build_note`] is what a built library says of itself: version, formats, commit.
@@ -28,6 +29,7 @@ pub mod api;
 pub mod build_note;
 mod demangle;
 pub mod diagnose;
+pub mod gpu_core;
 pub mod gpu_dump;
 pub mod hazard;
 pub mod model;

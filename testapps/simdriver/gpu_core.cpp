@@ -96,7 +96,7 @@ class Elf {
   uint32_t add(const std::string &name, uint32_t type, std::string bytes, uint64_t entry = 0, uint32_t link = 0, uint32_t info = 0, uint64_t address = 0,
                uint64_t flags = 0) {
     Section section;
-    section.header.sh_name = static_cast<uint32_t>(strings.add(name));
+    section.header.sh_name = static_cast<uint32_t>(names_.add(name));
     section.header.sh_type = type;
     section.header.sh_flags = flags;
     section.header.sh_addr = address;
@@ -110,10 +110,10 @@ class Elf {
     return static_cast<uint32_t>(sections_.size() - 1);
   }
 
-  // The table of names is added here; nothing may be added afterwards.
+  // The table of the sections' names is added here; nothing may be added afterwards.
   std::string finish() {
-    strings.add(".strtab");
-    uint32_t names = add(".strtab", SHT_STRTAB, strings.bytes);
+    names_.add(".shstrtab");
+    uint32_t names = add(".shstrtab", SHT_STRTAB, names_.bytes);
     std::string file(sizeof(Elf64_Ehdr), '\0');
     for (Section &section : sections_) {
       file.resize((file.size() + 15) / 16 * 16);
@@ -149,8 +149,6 @@ class Elf {
     return file;
   }
 
-  Strings strings;
-
  private:
   struct Section {
     Elf64_Shdr header{};
@@ -158,6 +156,7 @@ class Elf {
   };
   unsigned char abi_, abi_version_;
   uint16_t type_;
+  Strings names_;
   std::vector<Section> sections_;
 };
 
@@ -243,10 +242,11 @@ class Writer {
     for (size_t i = 0; i < core_.devices.size(); i++) device_tables(core_.devices[i], "dev" + std::to_string(i), devices, static_cast<uint32_t>(i));
     if (core_.entries != Entries::r346) {
       Bytes meta;
-      meta.u64(elf_.strings.add("simulated driver")).u32(core_.driver).u32(core_.driver_minor).u32(core_.cuda).u32(core_.cuda_minor);
+      meta.u64(strings_.add("simulated driver")).u32(core_.driver).u32(core_.driver_minor).u32(core_.cuda).u32(core_.cuda_minor);
       meta.u32(core_.flags).u32(core_.timestamp);
-      elf_.add(".cudbg.meta", kMetadata, meta.bytes, 32);
+      elf_.add(".cudbg.meta", kMetadata, meta.bytes);
     }
+    elf_.add(".strtab", SHT_STRTAB, strings_.bytes);
     return elf_.finish();
   }
 
@@ -267,7 +267,7 @@ class Writer {
 
   Bytes row(const Device &device) {
     Bytes row;
-    row.u64(elf_.strings.add(device.name)).u64(elf_.strings.add(device.chip)).u64(elf_.strings.add(device.target));
+    row.u64(strings_.add(device.name)).u64(strings_.add(device.chip)).u64(strings_.add(device.target));
     row.u32(device.id).u32(device.bus).u32(device.slot).u32(device.multiprocessors).u32(device.warps);
     return row.u32(32).u32(255).u32(7).u32(device.major).u32(device.minor).u32(kInstructionBytes).u32(0).u32(63).u32(7).u32(16).u32(0);
   }
@@ -298,9 +298,9 @@ class Writer {
     for (const Multiprocessor &sm : device.busy) {
       Bytes row;
       row.u32(sm.id).u32(0).u32(sm.exception).u32(sm.error_address != 0).u64(sm.error_address);
-      multiprocessors.bytes += sized(row, 8, 40);
+      multiprocessors.bytes += sized(row, 8, 48);
     }
-    uint32_t sm_table = table(".cudbg.smtbl." + tag, kMultiprocessors, multiprocessors, 8, 40, devices, index);
+    uint32_t sm_table = table(".cudbg.smtbl." + tag, kMultiprocessors, multiprocessors, 8, 48, devices, index);
     for (size_t i = 0; i < device.busy.size(); i++) block_tables(device.busy[i], tag + ".sm" + std::to_string(i), sm_table, static_cast<uint32_t>(i));
   }
 
@@ -348,6 +348,7 @@ class Writer {
 
   const Core &core_;
   Elf elf_;
+  Strings strings_;  // those that entries name
 };
 
 }  // namespace

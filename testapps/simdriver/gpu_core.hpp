@@ -1,8 +1,9 @@
 // Writes GPU core dumps: files in the format that NVIDIA's driver writes when it is asked where a device's threads stand.
 //
 // Self-contained: it knows nothing of the simulated driver's objects. The caller describes devices, images, grids and blocks, and has
-// the bytes of a file. What the tables hold, and their order, is NVIDIA's `cudacoredump.h` (the public description of the format, in the open
-// sources of cuda-gdb); what is in an image, and the line table with its two extended opcodes, is as `ptxas` of CUDA 13.0 writes it.
+// the bytes of a file. What the tables hold is NVIDIA's `cudacoredump.h` (the public description of the format, in the open sources of cuda-gdb);
+// how they lie in the file is as in the cores of an H200 by driver 580; what is in an image, and the line table with its extended operation for
+// inlined calls, is as `ptxas` of CUDA 13.0 writes it.
 //
 // Must not: check what it is given. A test may describe what no device can be in, and wants it in the file.
 #pragma once
@@ -65,8 +66,9 @@ struct Grid {
   uint32_t thread = 0;  // the host's, which launched it
 };
 
-// What the convergence barrier unit says of a lane.
-enum class LaneState : uint32_t { exited = 0, ready = 1, yielded = 2, sleeping = 3, blocked = 9 };
+// What the convergence barrier unit says of a lane. `blocked` are those that wait for others of their warp; those at a barrier of their block are
+// `ready`, and one or two instructions behind it.
+enum class LaneState : uint32_t { exited = 0, ready = 1, yielded = 2, sleeping = 3, blocked = 6 };
 
 struct Frame {
   uint64_t offset = 0;   // of the return address, from the start of the caller

@@ -7,7 +7,7 @@
 //   outer-older.core    the same by a driver of r346, with its shorter entries and no metadata
 //   outer-longer.core   the same by a driver that appends fields to every entry
 //   outer-bare.core     the same, compiled without -lineinfo
-//   filled.core         a grid fills the device; a second one has found no room, and a third runs beside the first with half of its blocks
+//   filled.core         eight blocks of a grid fill the device, and two have found no room; a second grid has not begun
 //   fault.core          a lane has read a bad address
 //   idle.core           no grid
 #include <cstdio>
@@ -21,9 +21,9 @@ namespace {
 using namespace lgsim::gpu_core;
 
 constexpr uint64_t kOuter = 0x7f5a10000000, kOther = 0x7f5a10002000;
-constexpr uint64_t kSpin = 0x20, kReconvergence = 0x40, kBarrierAt = 0x50;
+constexpr uint64_t kSpin = 0x20, kReconvergence = 0x40, kBarrierAt = 0x50, kBehindTheBarrier = 0x60;
 constexpr uint32_t kIllegalAddress = 14;
-constexpr uint32_t kPending = 1, kActive = 2;
+constexpr uint32_t kPending = 1;
 
 Function outer(bool lines) {
   Function function;
@@ -80,7 +80,7 @@ Core two_blocks(bool lines) {
   card.grids = {grid(1, kOuter, {2, 1, 1}, {64, 1, 1})};
   for (uint32_t i = 0; i < 2; i++) {
     Block block = filled_block(card.grids[0], {i, 0, 0}, kOuter);
-    stand(block.warps[0], kBarrierAt);
+    stand(block.warps[0], kBehindTheBarrier);
     stand(block.warps[1], kReconvergence);
     block.warps[1].lanes[5].offset = kSpin;
     block.warps[1].lanes[5].address = kOuter + kSpin;
@@ -94,16 +94,14 @@ Core two_blocks(bool lines) {
 
 Core filled() {
   Core core;
-  core.devices = {device({other("_Z4fillPVi", kOther), other("_Z4latePVi", kOther + 0x100), other("_Z4sidePVi", kOther + 0x200)})};
+  core.devices = {device({other("_Z4fillPVi", kOther), other("_Z4latePVi", kOther + 0x100)})};
   Device &card = core.devices[0];
   card.multiprocessors = 4;
-  card.grids = {grid(7, kOther, {8, 1, 1}, {512, 1, 1}), grid(8, kOther + 0x100, {16, 2, 1}, {256, 1, 1}), grid(9, kOther + 0x200, {4, 1, 1}, {32, 1, 1})};
-  card.grids[0].status = card.grids[2].status = kActive;
+  card.grids = {grid(7, kOther, {10, 1, 1}, {1024, 1, 1}), grid(8, kOther + 0x100, {16, 2, 1}, {256, 1, 1})};
   card.grids[1].status = kPending;
   for (uint32_t i = 0; i < 4; i++) {
     Multiprocessor sm{i, 0, 0, {}};
     for (uint32_t k = 0; k < 2; k++) sm.blocks.push_back(filled_block(card.grids[0], {2 * i + k, 0, 0}, kOther + 0x10));
-    if (i < 2) sm.blocks.push_back(filled_block(card.grids[2], {i, 0, 0}, kOther + 0x210));
     card.busy.push_back(sm);
   }
   return core;
