@@ -6,12 +6,14 @@
 use crate::ends;
 use crate::findings;
 use crate::format::Format;
+use crate::gpu_core;
 use crate::output::{say, write_line, Output};
 use crate::recorded::{write_hang, Recorded, RecordingSeen};
 use crate::runs;
 use crate::source::{hang_in, is_process_folder, read, Opened, Run, RECORDING};
 use crate::timing;
 use crate::{stacks, Failure, Outcome};
+use lazyguard_core::gpu_core::GpuCore;
 use lazyguard_core::hazard::Hazard;
 use lazyguard_core::report::{HangReport, StackSeen, Summary};
 use lazyguard_core::trace::read::ProcessState;
@@ -24,8 +26,11 @@ use std::process::ExitCode;
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// A process, its folder, the folder of a run, or one that several runs were given: of these, the newest is reported.
-    #[arg(value_name = "PID|FOLDER")]
-    what: PathBuf,
+    #[arg(value_name = "PID|FOLDER", required_unless_present = "gpu_core")]
+    what: Option<PathBuf>,
+    /// Report a core dump of a GPU, whoever made it: its kernels, and where their threads stand.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["what", "list", "hazards", "cold_start", "blocking"])]
+    gpu_core: Option<PathBuf>,
     /// List the runs in a folder that several were given, with their start and their command, and report none.
     #[arg(long, conflicts_with_all = ["hazards", "cold_start", "blocking", "format"])]
     list: bool,
@@ -62,6 +67,8 @@ struct Found {
     hazards: Result<Vec<Hazard>, Failure>,
     /// The stacks that were kept when a hang was reported.
     stacks: Option<Result<Vec<StackSeen>, String>>,
+    /// What the core dump of the GPU says.
+    gpu: Option<Result<GpuCore, String>>,
 }
 
 /// What `lazyguard report --format json` prints of one process.
@@ -77,6 +84,8 @@ struct ProcessReport<'a> {
     recording: Option<RecordingSeen<'a>>,
     /// The stacks in `stacks.dmp`, with functions and lines; null where there is none that can be read.
     stacks: Option<&'a [StackSeen]>,
+    /// What the core dump of the GPU in `gpu.core` says; null where there is none that can be read.
+    gpu: Option<&'a GpuCore>,
     /// The hazards that the process met; null where they cannot be read.
     hazards: Option<&'a [Hazard]>,
 }
@@ -94,7 +103,12 @@ struct Lasts {
 
 /// Prints the report of a run.
 pub(crate) fn report(arguments: &Arguments) -> Outcome {
-    let Arguments { what, list, format, hazards, suppress, baseline, html, timing } = arguments;
+    let Arguments { what, gpu_core, list, format, hazards, suppress, baseline, html, timing } = arguments;
+    if let Some(file) = gpu_core {
+        return gpu_core::report(file, plain(*format)?);
+    }
+    // There is one, or the options were refused.
+    let Some(what) = what else { return Ok(ExitCode::FAILURE) };
     if *list {
         return runs::list(what);
     }
@@ -110,13 +124,7 @@ pub(crate) fn report(arguments: &Arguments) -> Outcome {
         out.flush()?;
         return outcome;
     }
-    let format = match format {
-        findings::Format::Text => Format::Text,
-        findings::Format::Json => Format::Json,
-        findings::Format::Sarif | findings::Format::Junit => {
-            return Err(Failure::Input("this format is of the hazards alone: say --hazards".to_owned()));
-        }
-    };
+    let format = plain(*format)?;
     if timing.wanted() {
         drop(out);
         return timing::report(what, timing, format);
@@ -130,6 +138,17 @@ pub(crate) fn report(arguments: &Arguments) -> Outcome {
     let outcome = report_one(run, format, &mut out);
     out.flush()?;
     outcome
+}
+
+/// The format of a report that is not of hazards.
+fn plain(format: findings::Format) -> Result<Format, Failure> {
+    match format {
+        findings::Format::Text => Ok(Format::Text),
+        findings::Format::Json => Ok(Format::Json),
+        findings::Format::Sarif | findings::Format::Junit => {
+            Err(Failure::Input("this format is of the hazards alone: say --hazards".to_owned()))
+        }
+    }
 }
 
 /// Prints the report of one process. An unreadable part does not prevent the rest; without a rest, its failure is the whole report.
@@ -171,6 +190,7 @@ fn report_one(run: Run, format: Format, out: &mut Output<'_>) -> Outcome {
         hazards = findings::hazards_in(None, Some(opened));
     }
     let stacks = run.folder.as_deref().and_then(|folder| stacks::of_folder(folder, hang.as_ref()));
+    let gpu = run.folder.as_deref().and_then(gpu_core::of_folder);
     let found = Found {
         folder: run.folder,
         hang,
@@ -181,6 +201,7 @@ fn report_one(run: Run, format: Format, out: &mut Output<'_>) -> Outcome {
         account_is_unreadable,
         hazards,
         stacks,
+        gpu,
     };
     match format {
         Format::Json => writeln!(out.raw(), "{:#}", found.json())?,
@@ -209,6 +230,7 @@ impl Found {
             run: self.run.as_ref(),
             recording: self.recorded.as_ref().map(Recorded::json),
             stacks: self.stacks.as_ref().and_then(|stacks| stacks.as_deref().ok()),
+            gpu: self.gpu.as_ref().and_then(|gpu| gpu.as_ref().ok()),
             hazards: self.hazards.as_deref().ok(),
         })
     }
@@ -276,6 +298,15 @@ impl Found {
             }
             (None, Some(recorded)) => recorded.write_standstill(out)?,
             (None, None) => {}
+        }
+        match &self.gpu {
+            Some(Ok(core)) => {
+                write_line!(out, "where the device stood when its core dump was taken:")?;
+                gpu_core::write_text(core, out)?;
+                write_line!(out, "")?;
+            }
+            Some(Err(unreadable)) => write_line!(out, "the core dump of the GPU cannot be told: {unreadable}")?,
+            None => {}
         }
         if let Some(recorded) = &self.recorded {
             let by_the_guard = self.ended_by_the_guard().map(|ended| format!("was {ended}"));

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "capture.hpp"
+#include "coredump.hpp"
 #include "entry.hpp"
 #include "loading.hpp"
 #include "memory.hpp"
@@ -89,6 +90,7 @@ CUresult new_context(std::shared_ptr<Context> &context, unsigned flags, bool is_
     std::lock_guard<std::mutex> hold(contexts_mutex());
     contexts().push_back(context);
   }
+  a_context_is_there();
   return CUDA_SUCCESS;
 }
 
@@ -105,6 +107,7 @@ void tear_down(Context &context) {
   each_context([](Context &other) { wait_for_context(other); });
   context.alive = false;
   unload_everything(context);
+  if (work_is_lost()) return;
   std::vector<StreamRef> streams;
   {
     std::lock_guard<std::mutex> hold_engine(engine_mutex());
@@ -229,7 +232,7 @@ CUresult synchronize(Context &context) {
   if (r != CUDA_SUCCESS) return r;
   // Without the context lock: other threads submit meanwhile.
   wait_until_done(mark_context(context));
-  return CUDA_SUCCESS;
+  return outcome();
 }
 
 }  // namespace
@@ -405,7 +408,7 @@ CUresult cuCtxSetFlags(unsigned int flags) {
   Alone hold(context->api_lock);
   if (flags & CU_CTX_SYNC_MEMOPS) wait_for_context(*context);
   context->flags = flags;
-  return CUDA_SUCCESS;
+  return outcome();
 }
 CUresult cuCtxGetId(CUcontext ctx, unsigned long long *ctxId) {
   ENTER();
@@ -457,7 +460,7 @@ CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
     context->local_bytes = value;
   }
   it->second = value;
-  return CUDA_SUCCESS;
+  return outcome();
 }
 CUresult cuCtxGetCacheConfig(CUfunc_cache *pconfig) {
   ENTER();

@@ -1,4 +1,5 @@
-//! For `--on-hang kill`: whether a process of the run hangs, and the action that the user chose is due.
+//! For `--on-hang kill` and `fail`: whether a process of the run hangs, and the action that the user chose is due; and whether the program
+//! then answers the error.
 //!
 //! The guard in the process decides that and writes it into its report, which it always replaces as a whole.
 //!
@@ -20,6 +21,24 @@ struct Told {
     acts: bool,
     #[serde(default)]
     resolved: Option<u64>,
+    #[serde(default)]
+    gpu_dump: Option<Failed>,
+}
+
+/// Of a hang whose blocked calls return an error on purpose.
+#[derive(Deserialize)]
+struct Failed {
+    #[serde(default)]
+    ignored: bool,
+}
+
+/// Whether a process handles the error that its blocked calls return on purpose: none of them is blocked any more, and it does not launch
+/// work as before.
+pub(super) fn answers(folder: &Path) -> bool {
+    let text = files::open_unlinked(&folder.join(HANG)).and_then(files::all_of_short);
+    let told = text.ok().and_then(|text| serde_json::from_slice::<Told>(&text).ok());
+    // Where the report cannot be read, nothing says that the process hangs.
+    told.is_none_or(|told| told.resolved.is_some() && !told.gpu_dump.is_some_and(|failed| failed.ignored))
 }
 
 /// Reads reports, each version only once.

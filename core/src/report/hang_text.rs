@@ -6,7 +6,7 @@
 //! Must not: decide anything, or leave out of the JSON what it says.
 
 use super::probe::ProbeSeen;
-use super::{Block, FrameSeen, HangReport, StackSeen};
+use super::{Block, FrameSeen, GpuDumpSeen, HangReport, StackSeen};
 use crate::api::{counted, lasted, time_of_day, StreamKind};
 use crate::demangle::demangle;
 use crate::diagnose::{messages, BlockedCall, BusyStream, Code, Culprit, Status, StreamRef, Verdict, WaitSeen};
@@ -214,6 +214,7 @@ impl HangReport {
         lines.extend(self.blocked_calls());
         lines.extend(self.outstanding());
         lines.extend(self.probe.iter().flat_map(ProbeSeen::lines));
+        lines.extend(self.gpu_dump.iter().filter_map(GpuDumpSeen::missing_in_words));
         let loads = self.verdicts.iter().any(|verdict| matches!(verdict.code, Code::LG201 | Code::LG202));
         let preload = self.preload.lines();
         lines.extend(preload.into_iter().take(if loads { usize::MAX } else { 1 }));

@@ -314,6 +314,7 @@ mod tests {
             reports: Reports::default(),
             hazards: Hazards::default(),
             profile: None,
+            gpu_dump: crate::record::gpu_dump::GpuDump::default(),
             process: Process {
                 settings,
                 tracker: Tracker::new(Box::leak(Box::new(recorder))),

@@ -7,6 +7,7 @@
 
 use crate::lookup::{driver, dynamic_linker};
 use crate::preload::{ahead::Ahead, gate, libraries::Libraries, loader::Loader, nudge};
+use crate::record::gpu_dump::GpuDump;
 use crate::record::hazards::Hazards;
 use crate::record::heartbeat::Heartbeat;
 use crate::record::log::{self, Log};
@@ -126,6 +127,7 @@ fn build(initialised: Initialised) {
         heartbeat: Heartbeat::default(),
         mappings: Mappings::default(),
         log: Log::new(settings.log),
+        gpu_dump: GpuDump::default(),
         reports: Reports::default(),
         requests,
         marker,
