@@ -16,6 +16,7 @@
 //! | `ranks` | jobs of several ranks that hang in a collective: which rank is to blame |
 //! | `nccl` | jobs of several ranks that use NCCL: unchanged by the guard, hanging by each fault, and the rank that is named |
 //! | `profile` | modules that one run has loaded, and the next has ahead |
+//! | `gpu_dump` | where the device's threads stand, and a hang that becomes an error |
 //! | `on_hang` | the action after a reported hang |
 //! | `dump` | a report of a live process, on request |
 //! | `hazard_files` | hazards in the folder: counted, grouped, from the file and from the recording |
@@ -52,6 +53,7 @@ mod drivers;
 mod dump;
 mod findings_report;
 mod foreign_names;
+mod gpu_dump;
 mod hazard_files;
 mod left_behind;
 mod lists;
