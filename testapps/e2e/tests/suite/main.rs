@@ -19,6 +19,7 @@
 //! | `gpu_dump` | where the device's threads stand, and a hang that becomes an error |
 //! | `on_hang` | the action after a reported hang |
 //! | `dump` | a report of a live process, on request |
+//! | `gpu_core` | core dumps of GPUs: of older and newer drivers, damaged, huge, and in the folder of a process |
 //! | `hazard_files` | hazards in the folder: counted, grouped, from the file and from the recording |
 //! | `recorder` | the recording: what it holds of each kind of event, and that it accounts for every record |
 //! | `doctor` | the prediction of what the guard will and will not see |
@@ -53,6 +54,7 @@ mod drivers;
 mod dump;
 mod findings_report;
 mod foreign_names;
+mod gpu_core;
 mod gpu_dump;
 mod hazard_files;
 mod left_behind;
