@@ -7,6 +7,7 @@ use crate::format::Format;
 use crate::output::{write_line, Output};
 use crate::{Failure, Outcome};
 use lazyguard_core::gpu_core::{self, GpuCore};
+use lazyguard_core::report::HangReport;
 use object::ReadCache;
 use std::fs::File;
 use std::io;
@@ -23,7 +24,7 @@ pub(crate) fn report(path: &Path, format: Format) -> Outcome {
     let mut out = Output::standard();
     match format {
         Format::Json => writeln!(out.raw(), "{:#}", serde_json::json!(core))?,
-        Format::Text => write_text(&core, &mut out)?,
+        Format::Text => core.lines().iter().try_for_each(|line| write_line!(out, "{line}"))?,
     }
     out.flush()?;
     // The readable part has been reported; the exit code tells a script that there was another.
@@ -44,8 +45,20 @@ fn read(file: File) -> Result<GpuCore, String> {
     gpu_core::read(&cache).map_err(|refused| refused.to_string())
 }
 
-/// The lines for a person.
-pub(crate) fn write_text(core: &GpuCore, out: &mut Output<'_>) -> Result<(), Failure> {
-    core.lines().iter().try_for_each(|line| write_line!(out, "{line}"))?;
-    Ok(())
+/// The lines about the core dump in a process's folder, beside those about the process's hang.
+pub(crate) fn lines(core: &Result<GpuCore, String>, hang: Option<&HangReport>) -> Vec<String> {
+    match core {
+        Ok(core) => {
+            let mut lines = vec!["where the device stood when its core dump was taken:".to_owned()];
+            lines.extend(core.lines());
+            lines.extend(said(core, hang));
+            lines
+        }
+        Err(unreadable) => vec![format!("the core dump of the GPU cannot be told: {unreadable}")],
+    }
+}
+
+/// What a core dump adds to the verdicts of a hang.
+pub(crate) fn said(core: &GpuCore, hang: Option<&HangReport>) -> Vec<String> {
+    hang.map_or_else(Vec::new, |hang| core.beside(&hang.verdicts))
 }

@@ -234,15 +234,11 @@ impl Found {
             stacks: self.stacks.as_ref().and_then(|stacks| stacks.as_deref().ok()),
             gpu: self.gpu.as_ref().and_then(|gpu| gpu.as_ref().ok()),
             gpu_says: match &self.gpu {
-                Some(Ok(core)) => self.said_by_the_core(core),
+                Some(Ok(core)) => gpu_core::said(core, self.hang.as_ref()),
                 _ => Vec::new(),
             },
             hazards: self.hazards.as_deref().ok(),
         })
-    }
-
-    fn said_by_the_core(&self, core: &GpuCore) -> Vec<String> {
-        self.hang.as_ref().map_or_else(Vec::new, |hang| core.beside(&hang.verdicts))
     }
 
     fn lasts(&self) -> Option<Lasts> {
@@ -309,15 +305,9 @@ impl Found {
             (None, Some(recorded)) => recorded.write_standstill(out)?,
             (None, None) => {}
         }
-        match &self.gpu {
-            Some(Ok(core)) => {
-                write_line!(out, "where the device stood when its core dump was taken:")?;
-                gpu_core::write_text(core, out)?;
-                self.said_by_the_core(core).iter().try_for_each(|line| write_line!(out, "{line}"))?;
-                write_line!(out, "")?;
-            }
-            Some(Err(unreadable)) => write_line!(out, "the core dump of the GPU cannot be told: {unreadable}")?,
-            None => {}
+        if let Some(core) = &self.gpu {
+            gpu_core::lines(core, self.hang.as_ref()).iter().try_for_each(|line| write_line!(out, "{line}"))?;
+            write_line!(out, "")?;
         }
         if let Some(recorded) = &self.recorded {
             let by_the_guard = self.ended_by_the_guard().map(|ended| format!("was {ended}"));

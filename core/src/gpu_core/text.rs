@@ -11,14 +11,30 @@ const MOST_PLACES: usize = 6;
 impl GpuCore {
     /// The core in lines for a person: those of each device and of its kernels, and what could not be read.
     pub fn lines(&self) -> Vec<String> {
-        let mut lines: Vec<_> = self.devices.iter().flat_map(GpuDevice::lines).collect();
+        // Of several devices, those with nothing to say share a line.
+        let (idle, busy): (Vec<_>, Vec<_>) = self.devices.iter().partition(|device| device.is_idle());
+        let mut lines: Vec<_> = busy.into_iter().flat_map(GpuDevice::lines).collect();
+        match idle.as_slice() {
+            [] => {}
+            [device] => lines.extend(device.lines()),
+            [first, .., last] => lines.push(format!(
+                "{}, GPU {} to {}: no kernel",
+                counted(idle.len() as u64, "device"),
+                first.id,
+                last.id
+            )),
+        }
         lines.extend(self.defects.iter().map(|defect| format!("not all of the file could be read: {defect}")));
         lines
     }
 }
 
 impl GpuDevice {
-    /// A line of the device, those of its faults, and at most eight of each kernel. Nothing of a device that was never used.
+    fn is_idle(&self) -> bool {
+        self.kernels.is_empty() && self.faults.is_empty()
+    }
+
+    /// A line of the device, those of its faults, and at most eight of each kernel.
     fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
         let kernels = match self.kernels.len() {

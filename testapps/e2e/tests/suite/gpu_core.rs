@@ -120,8 +120,12 @@ fn what_is_no_core_costs_one_line() {
 fn the_report_of_a_process_has_the_core_in_its_folder() {
     let work = Work::new(lazyguard_e2e::this_test!());
     let folder = cores(&work);
-    let mut running =
-        run(&work, &App::named("lazy_pair")).set("LAZYGUARD_PRELOAD", "off").hang_after("300ms").guarded().start();
+    let mut running = run(&work, &App::named("lazy_pair"))
+        .set("LAZYGUARD_PRELOAD", "off")
+        .hang_after("300ms")
+        .guarded()
+        .kept()
+        .start();
     let own = running.until_a_hang_is_reported();
     running.stop();
     assert!(!own.report("text").contains("where the device stood"));
