@@ -31,7 +31,7 @@ use std::fmt::Display;
 use std::fs::{self, OpenOptions};
 use std::io::{Read as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{symlink, FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::OnceLock;
@@ -100,6 +100,8 @@ struct Ready {
 
 impl GpuDump {
     /// A context is about to be made: the driver is made ready if a dump is to be had in this process, and nothing speaks against it.
+    #[cold]
+    #[inline(never)]
     pub fn before_a_context(&self, guard: &Guard) {
         if self.decided.load(Ordering::Relaxed) || self.decided.swap(true, Ordering::Relaxed) {
             return;
@@ -223,11 +225,10 @@ fn make_ready(guard: &Guard) -> Result<Ready, String> {
 }
 
 fn what_surrounds() -> Option<String> {
-    let variables: Vec<_> = std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned()).collect();
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let (variable, folder, control) = MPS_FOLDER;
-    let mps = std::env::var_os(variable).map_or_else(|| PathBuf::from(folder), PathBuf::from).join(control).exists();
-    obstacle(variables.iter().map(String::as_str), &status, mps)
+    let mps = Path::new(environment::of_tools(variable).as_deref().unwrap_or(folder)).join(control).exists();
+    obstacle(environment::tools().iter().map(String::as_str), &status, mps)
 }
 
 /// What speaks against it in the devices: a context that is there already, or a virtual one.
@@ -359,7 +360,7 @@ impl Ready {
         }
         let Some(folder) = guard.folder.as_ref().filter(|_| !self.own_file) else { return Ok(()) };
         let to = folder.path().join(GPU_CORE);
-        let brought = fs::hard_link(&self.file, &to).or_else(|_| fs::copy(&self.file, &to).map(|_| ()));
+        let brought = fs::hard_link(&self.file, &to).or_else(|_| symlink(&self.file, &to));
         brought.map_err(|error| format!("{}: {error}", to.display()))
     }
 }
