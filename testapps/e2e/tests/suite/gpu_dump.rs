@@ -235,7 +235,10 @@ fn what_the_program_has_set_itself_is_used() {
     let mut running = hanging("skip_global_memory", "fail").start();
     let line = "the blocked calls cannot be failed: the program's own dumps are without skip_abort";
     running.until("the line", LONG, |running| running.stderr().contains(line).then_some(()));
-    let report: Json = running.until_a_hang_is_reported().hang();
+    let folder = running.until_a_hang_is_reported();
+    let report: Json = running.until("the report that is acted on", LONG, |_| {
+        Some(folder.hang()).filter(|report| report["acts"].as_bool() == Some(true))
+    });
     assert_eq!(report["gpu_dump"]["taken"].as_bool(), Some(false), "{report:#}");
     drop(running);
 }
