@@ -16,6 +16,11 @@ pub const MPS_FOLDER: (&str, &str, &str) = ("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvi
 /// The longest path that the driver takes, in bytes.
 pub const LONGEST_PATH: usize = 1023;
 
+/// Whether a variable of this name counts for [`obstacle`], or for where MPS is.
+pub fn is_of_a_tool(name: &str) -> bool {
+    name == INJECTION || name == MPS_FOLDER.0 || name.starts_with(DEBUGGER)
+}
+
 /// Why the driver is not asked for GPU core dumps in a process, by what surrounds the process: the names of its variables, its
 /// `/proc/self/status`, and whether there is a server of MPS. `None` where nothing speaks against it.
 pub fn obstacle<'a>(mut variables: impl Iterator<Item = &'a str>, status: &str, mps: bool) -> Option<String> {

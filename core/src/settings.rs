@@ -236,7 +236,7 @@ pub fn job(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
 /// The setting that `lazyguard run` takes one value more of.
 pub const ON_HANG: &str = "LAZYGUARD_ON_HANG";
 
-/// The setting that asks for GPU core dumps.
+/// The setting that asks for GPU core dumps, whose option `lazyguard run` also takes without a value.
 pub const GPU_DUMP: &str = "LAZYGUARD_GPU_DUMP";
 
 /// The setting whose option `lazyguard run` also takes without a value.

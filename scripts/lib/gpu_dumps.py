@@ -97,9 +97,9 @@ def at_its_source(kernel, lines):
     return any(frame["file"] and os.path.basename(frame["file"]) == name and first <= frame["line"] <= last for frame in frames), words
 
 
-def dump(program, known):
+def dump(program, known, simulated):
     with Scratch() as scratch:
-        environment, _ = corpus.environment(program, False, scratch.path / "unused")
+        environment, _ = corpus.environment(program, simulated, scratch.path / "unused")
         environment = {key: value for key, value in environment.items() if key not in ("LAZYGUARD_OUT", "LAZYGUARD_HANG_AFTER", "LD_PRELOAD")}
         outcome, cores, _, _ = under_run([corpus.path_of(program)], scratch, environment, "--on-hang", "kill", "--kill-after", "2s", "--gpu-dump")
         title, expected = f"dump: {program.name}", f"{program.code} {program.culprit}"
@@ -110,7 +110,7 @@ def dump(program, known):
         ours = [kernel for kernel in resident if kernel["name"] == program.culprit]
         found = [at_its_source(kernel, known.get(kernel["name"])) for kernel in resident]
         good = not fault and (bool(ours) if program.culprit in known else True) and all(right for right, _ in found)
-        beside = seen_by_debugger(cores[0], scratch)
+        beside = None if simulated else seen_by_debugger(cores[0], scratch)
         addresses = {address for kernel in resident for place in kernel["places"] for address in place["addresses"]}
         agrees = beside is None or (sorted({kernel["name"] for kernel in resident}) == beside[0] and addresses == beside[1])
         note = "no cuda-gdb" if beside is None else ("the same" if agrees else f"other: {' '.join(beside[0])} {' '.join(map(hex, sorted(beside[1])))}")
@@ -138,9 +138,9 @@ def with_own_error(outcome):
     return outcome.code not in (0, 117, 125) and bool(LAUNCH_FAILED.search(outcome.stderr))
 
 
-def cost():
+def cost(simulated):
     """A launch, and a short program, ready for a dump and not."""
-    ready, not_ready = guard.guarded(ON_HANG="fail"), guard.guarded()
+    ready, not_ready = guard.guarded(simulated, ON_HANG="fail"), guard.guarded(simulated)
     rows, data = [], {}
     for what, command, of in (("a launch", [TARGET / "apps" / "launch_bench"], lambda outcome: float(re.match(r"launch_ns median=([0-9.]+)", outcome.stdout).group(1))),
                               ("a short program", guard.program_command("lazy_pair_single_kernel", "app", guard.programs()["lazy_pair_single_kernel"]), lambda outcome: outcome.seconds * 1e3)):
@@ -157,17 +157,17 @@ def cost():
     return rows, data
 
 
-def check(progress, wanted=None):
+def check(progress, wanted, simulated):
     listed, known = corpus.programs(), sources()
     hanging = [program for program in listed.values() if program.code and (program.card or "yes").startswith("yes")]
-    jobs = [("alone" in (program.card or ""), f"dump: {program.name}", lambda program=program: dump(program, known)) for program in hanging]
+    jobs = [("alone" in (program.card or ""), f"dump: {program.name}", lambda program=program: dump(program, known, simulated)) for program in hanging]
     for name in FAILING:
         program = listed[name]
-        environment = {**guard.clean_environment(), "LG_SCALE_MS": str(corpus.CARD_MS), **program.env}
+        environment = {**guard.clean_environment(simulated), "LG_SCALE_MS": str(corpus.SIMULATED_MS if simulated else corpus.CARD_MS), **program.env}
         most = MOST_SECONDS_OF_A_FILLED_DEVICE if "alone" in (program.card or "") else MOST_SECONDS_TO_FAIL
         jobs.append((most != MOST_SECONDS_TO_FAIL, f"fail: {name}",
                      lambda name=name, path=corpus.path_of(program), environment=environment, most=most: fail(name, [path], environment, HANG_AFTER, most, with_own_error)))
-    of_frameworks = [frameworks.programs(frameworks.SOURCES)[name] for name in FAILING_FRAMEWORKS]
+    of_frameworks = [] if simulated else [frameworks.programs(frameworks.SOURCES)[name] for name in FAILING_FRAMEWORKS]
     lacks = frameworks.lacking(of_frameworks)
     for program in of_frameworks:
         if program.path.stem not in lacks:
@@ -189,6 +189,6 @@ def check(progress, wanted=None):
                 rows.append(done[0])
                 data[done[0].what] = done[1]
     if not wanted or "cost" in wanted:
-        more, data["cost"] = cost()
+        more, data["cost"] = cost(simulated)
         rows += more
     return rows, data

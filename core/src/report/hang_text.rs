@@ -10,6 +10,7 @@ use super::{Block, FrameSeen, GpuDumpSeen, HangReport, StackSeen};
 use crate::api::{counted, lasted, time_of_day, StreamKind};
 use crate::demangle::demangle;
 use crate::diagnose::{messages, BlockedCall, BusyStream, Code, Culprit, Status, StreamRef, Verdict, WaitSeen};
+use crate::order;
 use crate::Nanos;
 
 /// Waits, streams and calls listed in the text; the JSON form has them all.
@@ -363,7 +364,7 @@ impl HangReport {
         let runs_it = |thread: u32| self.snapshot.host_functions.iter().any(|host| host.thread == thread);
         let is_explained = |thread: u32| self.verdicts.iter().any(|verdict| verdict.threads.contains(&thread));
         let mut stacks: Vec<_> = self.stacks.iter().collect();
-        stacks.sort_by_key(|stack| (!runs_it(stack.thread), !is_explained(stack.thread)));
+        order::sort_by_key(&mut stacks, |stack| (!runs_it(stack.thread), !is_explained(stack.thread)));
         // Threads at the same place are one stack.
         let mut groups: Vec<(Vec<String>, Vec<&StackSeen>)> = Vec::new();
         for stack in stacks {

@@ -284,6 +284,7 @@ pub(super) fn multi_device(entry: Entry, list: Handle, count: u32, real: impl Fn
 mod tests {
     use super::*;
     use crate::preload::loader::Loader;
+    use crate::record::gpu_dump::GpuDump;
     use crate::record::hazards::Hazards;
     use crate::record::heartbeat::Heartbeat;
     use crate::record::log::Log;
@@ -315,10 +316,10 @@ mod tests {
             heartbeat: Heartbeat::default(),
             mappings: Mappings::default(),
             log: Log::new(settings.log),
+            gpu_dump: GpuDump::default(),
             reports: Reports::default(),
             hazards: Hazards::default(),
             profile: None,
-            gpu_dump: crate::record::gpu_dump::GpuDump::default(),
             process: Process {
                 settings,
                 tracker: Tracker::new(Box::leak(Box::new(recorder))),

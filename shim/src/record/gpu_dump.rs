@@ -19,9 +19,9 @@
 //!
 //! Must not: ask the driver for anything before `cuInit` has succeeded, or wait in a thread of the program's.
 
-use super::guard::Guard;
-use super::run_folder::{GPU_CORE, GPU_PIPE};
+use super::run_folder::{RunFolder, GPU_CORE, GPU_PIPE};
 use crate::lookup::driver::{self, SUCCESS};
+use crate::runtime::process::Process;
 use crate::runtime::{environment, files};
 use lazyguard_core::gpu_dump::{is_virtual, is_whole, obstacle, HEAD, LONGEST_PATH, MPS_FOLDER};
 use lazyguard_core::report::{GpuDumpSeen, GPU_DUMP_ARMED};
@@ -31,7 +31,7 @@ use std::fmt::Display;
 use std::fs::{self, OpenOptions};
 use std::io::{Read as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{symlink, FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::OnceLock;
@@ -100,18 +100,20 @@ struct Ready {
 
 impl GpuDump {
     /// A context is about to be made: the driver is made ready if a dump is to be had in this process, and nothing speaks against it.
-    pub fn before_a_context(&self, guard: &Guard) {
+    #[cold]
+    #[inline(never)]
+    pub fn before_a_context(&self, process: &Process, folder: Option<&RunFolder>) {
         if self.decided.load(Ordering::Relaxed) || self.decided.swap(true, Ordering::Relaxed) {
             return;
         }
-        let settings = &guard.settings;
+        let settings = &process.settings;
         let ends = match settings.on_hang {
             OnHang::Fail => true,
             OnHang::Abort | OnHang::Exit(_) => settings.gpu_dump,
             OnHang::Report | OnHang::Command(_) => settings.gpu_dump && run_kills(),
         };
         if ends {
-            _ = self.ready.set(make_ready(guard));
+            _ = self.ready.set(make_ready(folder));
         } else if settings.gpu_dump {
             _ = self.ready.set(Err("LAZYGUARD_ON_HANG leaves the program as it is".to_owned()));
         }
@@ -132,16 +134,16 @@ impl GpuDump {
     }
 
     /// Whether that has been asked for since the last time.
-    pub fn takes_part_in_a_failure(&self, guard: &Guard) -> bool {
+    pub fn takes_part_in_a_failure(&self, process: &Process) -> bool {
         self.job_fails.swap(false, Ordering::Relaxed)
-            && guard.settings.on_hang == OnHang::Fail
+            && process.settings.on_hang == OnHang::Fail
             && !self.taken.load(Ordering::Relaxed)
     }
 
     /// What a request would come to: `taken` where the driver can be asked. `None` where no dump is to be had, or one was taken.
-    pub fn is_due(&self, guard: &Guard) -> Option<GpuDumpSeen> {
-        let fails = guard.settings.on_hang == OnHang::Fail;
-        if !(fails || guard.settings.gpu_dump) || self.taken.swap(true, Ordering::Relaxed) {
+    pub fn is_due(&self, process: &Process) -> Option<GpuDumpSeen> {
+        let fails = process.settings.on_hang == OnHang::Fail;
+        if !(fails || process.settings.gpu_dump) || self.taken.swap(true, Ordering::Relaxed) {
             return None;
         }
         let why = match self.ready.get() {
@@ -151,13 +153,14 @@ impl GpuDump {
             Some(Ok(_)) => None,
         };
         let missing = why.map(str::to_owned);
-        Some(GpuDumpSeen { at: guard.now(), taken: missing.is_none(), fails, bytes: None, missing, ignored: false })
+        Some(GpuDumpSeen { at: process.now(), taken: missing.is_none(), fails, bytes: None, missing, ignored: false })
     }
 
     /// Asks the driver, where it can be asked, and waits for the file.
-    pub fn take(&self, guard: &Guard, seen: &mut GpuDumpSeen) {
+    pub fn take(&self, process: &Process, folder: Option<&RunFolder>, seen: &mut GpuDumpSeen) {
         let Some(Ok(ready)) = self.ready.get().filter(|_| seen.taken) else { return };
-        match ready.ask(!seen.fails).and_then(|before| ready.wait(guard, before)) {
+        let limit = Duration::from_nanos(process.settings.gpu_dump_wait_nanos);
+        match ready.ask(!seen.fails).and_then(|before| ready.wait(folder, before, limit)) {
             Ok(bytes) => seen.bytes = Some(bytes),
             Err(Missing { why, taken }) => (seen.missing, seen.taken) = (Some(why), taken),
         }
@@ -176,9 +179,9 @@ fn run_kills() -> bool {
     environment::get(RUN_KILLS).is_some_and(|value| !value.is_empty())
 }
 
-fn make_ready(guard: &Guard) -> Result<Ready, String> {
+fn make_ready(folder: Option<&RunFolder>) -> Result<Ready, String> {
     let no = |why: &str| Err(why.to_owned());
-    let Some(folder) = &guard.folder else { return no("there is no run folder") };
+    let Some(folder) = folder else { return no("there is no run folder") };
     let (own_pipe, own_file) = (folder.path().join(GPU_PIPE), folder.path().join(GPU_CORE));
     if own_file.as_os_str().len() > LONGEST_PATH {
         return no("the run folder's path is longer than the driver takes");
@@ -223,11 +226,10 @@ fn make_ready(guard: &Guard) -> Result<Ready, String> {
 }
 
 fn what_surrounds() -> Option<String> {
-    let variables: Vec<_> = std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned()).collect();
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let (variable, folder, control) = MPS_FOLDER;
-    let mps = std::env::var_os(variable).map_or_else(|| PathBuf::from(folder), PathBuf::from).join(control).exists();
-    obstacle(variables.iter().map(String::as_str), &status, mps)
+    let mps = Path::new(environment::of_tools(variable).as_deref().unwrap_or(folder)).join(control).exists();
+    obstacle(environment::tools().iter().map(String::as_str), &status, mps)
 }
 
 /// What speaks against it in the devices: a context that is there already, or a virtual one.
@@ -317,8 +319,8 @@ impl Ready {
     }
 
     /// Waits for the file; returns its size.
-    fn wait(&self, guard: &Guard, before: Option<SystemTime>) -> Result<u64, Missing> {
-        let (since, limit) = (Instant::now(), Duration::from_nanos(guard.settings.gpu_dump_wait_nanos));
+    fn wait(&self, folder: Option<&RunFolder>, before: Option<SystemTime>, limit: Duration) -> Result<u64, Missing> {
+        let since = Instant::now();
         let (mut size, mut stands_since) = (0, since);
         loop {
             std::thread::sleep(LOOK_EVERY);
@@ -337,7 +339,7 @@ impl Ready {
                 return Err(Missing { why, taken: true });
             }
         }
-        self.bring_into(guard, size).map(|()| size).map_err(|why| Missing { why, taken: true })
+        self.bring_into(folder, size).map(|()| size).map_err(|why| Missing { why, taken: true })
     }
 
     fn is_whole(&self, size: u64) -> bool {
@@ -352,14 +354,14 @@ impl Ready {
     }
 
     /// A file that the program has named stays there, and has its name in the run folder as well.
-    fn bring_into(&self, guard: &Guard, size: u64) -> Result<(), String> {
+    fn bring_into(&self, folder: Option<&RunFolder>, size: u64) -> Result<(), String> {
         self.remove_own_if(size > MOST_BYTES);
         if size > MOST_BYTES {
             return Err(format!("it has {} MiB, more than is kept", size >> 20));
         }
-        let Some(folder) = guard.folder.as_ref().filter(|_| !self.own_file) else { return Ok(()) };
+        let Some(folder) = folder.filter(|_| !self.own_file) else { return Ok(()) };
         let to = folder.path().join(GPU_CORE);
-        let brought = fs::hard_link(&self.file, &to).or_else(|_| fs::copy(&self.file, &to).map(|_| ()));
+        let brought = fs::hard_link(&self.file, &to).or_else(|_| symlink(&self.file, &to));
         brought.map_err(|error| format!("{}: {error}", to.display()))
     }
 }

@@ -479,7 +479,7 @@ fn take_gpu_dump(guard: &Guard, mut report: Option<&mut HangReport>) {
         report.gpu_dump = Some(seen.clone());
         say_that_it_is_due(guard, report);
     }
-    guard.gpu_dump.take(guard, &mut seen);
+    guard.gpu_dump.take(guard, guard.folder.as_ref(), &mut seen);
     if seen.fails && seen.taken {
         standard_error::line("the blocked calls return error 719, as LAZYGUARD_ON_HANG=fail says");
     }

@@ -123,7 +123,7 @@ fn all_ranks_of_a_job_fail_and_what_stays_behind_is_ended() {
 fn the_device_is_looked_at_before_a_hanging_program_is_ended() {
     let work = Work::new(lazyguard_e2e::this_test!());
     let out = work.path().join("out").to_string_lossy().into_owned();
-    let options = [&HANGS[..], &["--gpu-dump", "on", "--on-hang", "kill", "--kill-after", "0", "--out", &out]].concat();
+    let options = [&HANGS[..], &["--gpu-dump", "--on-hang", "kill", "--kill-after", "0", "--out", &out]].concat();
     let outcome = under(&work, &options, &[app("lazy_pair")]).start().finish_within(LONG);
     assert_eq!(outcome.code, Some(117), "{outcome}");
     let folder = Folder::only_one_in(&only_run_in(Path::new(&out)));
@@ -235,7 +235,10 @@ fn what_the_program_has_set_itself_is_used() {
     let mut running = hanging("skip_global_memory", "fail").start();
     let line = "the blocked calls cannot be failed: the program's own dumps are without skip_abort";
     running.until("the line", LONG, |running| running.stderr().contains(line).then_some(()));
-    let report: Json = running.until_a_hang_is_reported().hang();
+    let folder = running.until_a_hang_is_reported();
+    let report: Json = running.until("the report that is acted on", LONG, |_| {
+        Some(folder.hang()).filter(|report| report["acts"].as_bool() == Some(true))
+    });
     assert_eq!(report["gpu_dump"]["taken"].as_bool(), Some(false), "{report:#}");
     drop(running);
 }
