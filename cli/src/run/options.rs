@@ -58,7 +58,8 @@ pub(crate) const OWN: &[Own] = &[
         value: Some("DURATION"),
         values: "a duration; 0 is at once",
         default: "10s",
-        help: "how long run waits between SIGTERM and SIGKILL when it ends a process, and with --on-hang fail before that",
+        help:
+            "how long run waits between SIGTERM and SIGKILL when it ends a process, and with --on-hang fail before that",
         many: false,
     },
     Own {

@@ -19,7 +19,7 @@ impl GpuCore {
 
 impl GpuDevice {
     /// A line of the device, those of its faults, and at most eight of each kernel. Nothing of a device that was never used.
-    fn lines(&self) -> Vec<String> {
+    pub fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
         let kernels = match self.kernels.len() {
             0 => "no kernel".to_owned(),
