@@ -86,6 +86,8 @@ struct ProcessReport<'a> {
     stacks: Option<&'a [StackSeen]>,
     /// What the core dump of the GPU in `gpu.core` says; null where there is none that can be read.
     gpu: Option<&'a GpuCore>,
+    /// What that core dump adds to the verdicts of the hang, a sentence each.
+    gpu_says: Vec<String>,
     /// The hazards that the process met; null where they cannot be read.
     hazards: Option<&'a [Hazard]>,
 }
@@ -231,8 +233,16 @@ impl Found {
             recording: self.recorded.as_ref().map(Recorded::json),
             stacks: self.stacks.as_ref().and_then(|stacks| stacks.as_deref().ok()),
             gpu: self.gpu.as_ref().and_then(|gpu| gpu.as_ref().ok()),
+            gpu_says: match &self.gpu {
+                Some(Ok(core)) => self.said_by_the_core(core),
+                _ => Vec::new(),
+            },
             hazards: self.hazards.as_deref().ok(),
         })
+    }
+
+    fn said_by_the_core(&self, core: &GpuCore) -> Vec<String> {
+        self.hang.as_ref().map_or_else(Vec::new, |hang| core.beside(&hang.verdicts))
     }
 
     fn lasts(&self) -> Option<Lasts> {
@@ -303,6 +313,7 @@ impl Found {
             Some(Ok(core)) => {
                 write_line!(out, "where the device stood when its core dump was taken:")?;
                 gpu_core::write_text(core, out)?;
+                self.said_by_the_core(core).iter().try_for_each(|line| write_line!(out, "{line}"))?;
                 write_line!(out, "")?;
             }
             Some(Err(unreadable)) => write_line!(out, "the core dump of the GPU cannot be told: {unreadable}")?,

@@ -237,6 +237,11 @@ CUresult synchronize(Context &context) {
 
 }  // namespace
 
+// A real driver's release of a context whose work was lost under a kernel that does not end was not seen to return.
+static void never_after_a_loss() {
+  while (work_is_lost()) pause();
+}
+
 CUresult current_context(Context *&context) {
   ThreadState &state = thread_state();
   if (!state.depth) {
@@ -546,10 +551,12 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev) {
 }
 CUresult cuDevicePrimaryCtxRelease(CUdevice dev) {
   ENTER();
+  never_after_a_loss();
   return release(dev);
 }
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev) {
   ENTER();
+  never_after_a_loss();
   return release(dev);
 }
 CUresult cuDevicePrimaryCtxReset(CUdevice dev) {

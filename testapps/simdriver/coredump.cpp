@@ -173,6 +173,18 @@ void *listen(void *argument) {
   return nullptr;
 }
 
+// What one attribute makes of others.
+void follow(Attributes &a, int which) {
+  auto make = [&](int other, bool value) {
+    if (!a.fixed.count(other)) a.switches[other] = value;
+  };
+  if (which == CU_COREDUMP_ENABLE_USER_TRIGGER && a.switches[which]) make(CU_COREDUMP_ENABLE_ON_EXCEPTION, true);
+  if (which == CU_COREDUMP_GENERATION_FLAGS) {
+    make(CU_COREDUMP_TRIGGER_HOST, !(a.flags & CU_COREDUMP_SKIP_ABORT));
+    make(CU_COREDUMP_LIGHTWEIGHT, (a.flags & CU_COREDUMP_LIGHTWEIGHT_FLAGS) == CU_COREDUMP_LIGHTWEIGHT_FLAGS);
+  }
+}
+
 CUresult set(CUcoredumpSettings which, void *value, size_t *size, bool global) {
   Attributes &a = attributes();
   std::lock_guard<std::mutex> hold(a.mutex);
@@ -186,12 +198,14 @@ CUresult set(CUcoredumpSettings which, void *value, size_t *size, bool global) {
   if (!global && (which == CU_COREDUMP_PIPE || which == CU_COREDUMP_ENABLE_USER_TRIGGER)) return CUDA_ERROR_NOT_PERMITTED;
   // Too late, or the environment's to say: it answers as if it had done something.
   if (a.fixed.count(which) || (global && a.context_is_there)) return CUDA_SUCCESS;
+  if (which == CU_COREDUMP_PIPE && a.switches[CU_COREDUMP_ENABLE_USER_TRIGGER]) return CUDA_ERROR_NOT_SUPPORTED;
   if (is_text)
     a.texts[which] = filled_in(std::string(static_cast<const char *>(value), strnlen(static_cast<const char *>(value), *size)));
   else if (is_switch)
     a.switches[which] = *static_cast<const bool *>(value);
   else
     a.flags = *static_cast<const unsigned *>(value);
+  follow(a, which);
   return CUDA_SUCCESS;
 }
 

@@ -45,7 +45,7 @@ bool is_among_capture_checks(const char *symbol) {
 // What answers as before when the context's work is lost: it is about no context, or about which one is current.
 bool asks_no_context(const std::string &base) {
   auto begins = [&](const char *with) { return base.rfind(with, 0) == 0; };
-  return (begins("cuDevice") && !begins("cuDevicePrimaryCtx")) || base == "cuDevicePrimaryCtxGetState" || begins("cuCoredump") || begins("cuGet") ||
+  return (begins("cuDevice") && base != "cuDevicePrimaryCtxRetain" && base != "cuDevicePrimaryCtxReset") || begins("cuCoredump") || begins("cuGet") ||
          begins("cuCtxPush") || begins("cuCtxPop") || base == "cuCtxSetCurrent" || base == "cuCtxGetCurrent" || base == "cuCtxGetDevice" ||
          base == "cuModuleGetLoadingMode";
 }

@@ -284,7 +284,7 @@ impl Supervisor {
         } else if let Some(folder) = self.look_for_a_hang(root) {
             let process = name_of(&folder);
             if self.limits.fails {
-                self.failure_begins(folder, &process);
+                self.failure_begins(root, folder, &process);
                 return;
             }
             output::say(format!(
@@ -303,7 +303,7 @@ impl Supervisor {
 
     /// The guard in a process has its blocked calls return an error. The other processes of the run are to do the same, so that none of
     /// them waits for this one.
-    fn failure_begins(&mut self, folder: PathBuf, process: &str) {
+    fn failure_begins(&mut self, root: &Root, folder: PathBuf, process: &str) {
         if self.failing.is_empty() {
             output::say(format!(
                 "{process} hangs, and --on-hang is fail: its blocked calls return an error, and those of the other processes do; what \
@@ -311,8 +311,12 @@ impl Supervisor {
                 self.limits.kill_after
             ));
             let hangs = process_of(process);
+            let others = hang::with_contexts(root.path(), self.others.as_deref());
             self.ask_processes(|other| Some(other) != hangs, Last::Fails);
+            let until = Instant::now() + self.limits.kill_after;
+            self.failing.extend(others.into_iter().filter(|other| *other != folder).map(|other| (other, until)));
         }
+        self.failing.retain(|(known, _)| *known != folder);
         self.failing.push((folder, Instant::now() + self.limits.kill_after));
     }
 

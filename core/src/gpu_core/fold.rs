@@ -1,10 +1,10 @@
 //! From threads to places: the threads of a device, counted by kernel and by where they stand. A *point* is one instruction; points of the same
 //! line and meaning are one place.
 //!
-//! No field of a core says that a thread waits at a barrier of its block, and its program counter is not the barrier's. A warp that has come
-//! to a barrier may execute a few instructions behind it before it stands (`BAR.SYNC.DEFER_BLOCKING`; one and two were seen on an H200). So a warp counts as
-//! waiting at a barrier where one of the few instructions before its program counter is one, nothing branches in between, and its block has
-//! other threads that are not there: these have not come. Where all of a block's threads are there, the barrier has let them go.
+//! No field of a core says that a thread waits at a barrier of its block, and its program counter is not the barrier's: a warp that has come to
+//! one goes on until it needs something that takes time (`sass::is_held` has what was seen). So a warp counts as waiting where nothing but what
+//! it goes on with is between a barrier and its program counter, and its block has other threads that are not there: these have not come.
+//! Where all threads of a block are there, the barrier has let them go; and so it has where another one is further on in the same loop.
 //!
 //! That threads wait for others of their warp, the driver says itself since 575: they are blocked in the convergence barrier unit. The
 //! instruction at which they stand says it, too.
@@ -13,7 +13,7 @@
 
 use super::image::{Function, Image};
 use super::lines::Lines;
-use super::sass::{self, Instruction};
+use super::sass::Instruction;
 use super::{Doing, GpuFault, GpuFrame, GpuKernel, GpuPlace, GridStatus};
 use crate::demangle::demangle;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -28,8 +28,6 @@ const MOST_SETS: usize = 1 << 16;
 const MOST_ADDRESSES: usize = 16;
 /// The most exceptions of multiprocessors.
 const MOST_FAULTS: usize = 16;
-/// The most instructions that a warp was thought to execute behind a barrier at which it waits.
-const MOST_BEHIND: u64 = 4;
 /// The states of a thread in the convergence barrier unit, in which it is blocked (`CUDBGCbuThreadState` of `cudadebugger.h`).
 const BLOCKED: RangeInclusive<u32> = 6..=24;
 
@@ -329,19 +327,31 @@ fn count<T: Clone + Eq + Hash>(counts: &mut HashMap<Vec<T>, u64>, parts: Vec<T>)
 
 /// Settles which points are at a barrier. Gives the points that keep others of their block waiting, with the number of blocks.
 fn find_barriers(blocks: &HashMap<Vec<usize>, u64>, standing: &mut [Standing]) -> Vec<(usize, u64)> {
-    let barrier = |point: usize| standing[point].barrier;
     let mut waiting = vec![false; standing.len()];
     let mut kept = BTreeMap::new();
     for (points, blocks) in blocks {
-        let differs = points.iter().any(|point| barrier(*point) != barrier(points[0]));
-        if !differs || !points.iter().any(|point| barrier(*point).is_some()) {
-            continue;
-        }
-        for &point in points {
-            match barrier(point) {
-                Some(_) => waiting[point] = true,
-                None if standing[point].doing == Doing::WaitsForLanes => {}
-                None => *kept.entry(point).or_default() += blocks,
+        let candidates: BTreeSet<_> = points.iter().filter_map(|point| standing[*point].barrier).collect();
+        // The barriers that have let threads of this block go, which are further on in a loop behind it.
+        let passed = |barrier: u64| {
+            let of_barrier = points.iter().filter(|point| standing[**point].barrier == Some(barrier));
+            let starts: BTreeSet<_> =
+                of_barrier.filter_map(|point| standing[*point].loop_start).filter(|start| *start > barrier).collect();
+            points.iter().any(|point| {
+                standing[*point].barrier.is_none()
+                    && standing[*point].loop_start.is_some_and(|start| starts.contains(&start))
+            })
+        };
+        let holding: BTreeSet<_> = candidates
+            .into_iter()
+            .filter(|barrier| {
+                points.iter().any(|point| standing[*point].barrier != Some(*barrier)) && !passed(*barrier)
+            })
+            .collect();
+        for &point in points.iter().filter(|_| !holding.is_empty()) {
+            match standing[point].barrier {
+                Some(barrier) if holding.contains(&barrier) => waiting[point] = true,
+                _ if standing[point].doing == Doing::WaitsForLanes => {}
+                _ => *kept.entry(point).or_default() += blocks,
             }
         }
     }
@@ -441,19 +451,8 @@ impl<'i, 'a> Code<'i, 'a> {
             Instruction::Sleep => Doing::Sleeps,
             _ => Doing::Stands,
         };
-        for behind in 0..=MOST_BEHIND {
-            let Some(address) = key.address.checked_sub(behind * sass::BYTES) else { break };
-            match function.instruction(address, major) {
-                // In a loop that begins behind the barrier, it is let go by that; at the first instruction of one, it may be either.
-                Instruction::Barrier => {
-                    standing.barrier =
-                        (in_loop.is_none_or(|start| start <= address || start == key.address)).then_some(address);
-                    break;
-                }
-                Instruction::Branch(_) if behind > 0 => break,
-                Instruction::WarpBarrier | Instruction::ClusterBarrier => break,
-                _ => {}
-            }
+        if standing.doing != Doing::WaitsForLanes {
+            standing.barrier = function.barrier_before(key.address, major);
         }
         standing
     }

@@ -17,6 +17,8 @@ const ENDIAN: LittleEndian = LittleEndian;
 
 /// The most functions of an image.
 const MOST_FUNCTIONS: usize = 1 << 20;
+/// How many instructions are looked at for a barrier at which a warp waits.
+const MOST_BEHIND_A_BARRIER: usize = 256;
 /// How many instructions are looked at for the end of a loop.
 const MOST_OF_A_LOOP: usize = 1 << 14;
 
@@ -89,11 +91,31 @@ impl<'a> Image<'a> {
 }
 
 impl Function<'_> {
+    fn bytes_at(&self, address: u64) -> Option<[u8; 16]> {
+        let at = usize::try_from(address.checked_sub(self.address)?).ok()?;
+        self.code.get(at..)?.get(..16)?.try_into().ok()
+    }
+
     /// The instruction at an address.
     pub fn instruction(&self, address: u64, major: u32) -> Instruction {
-        let at = address.checked_sub(self.address).and_then(|at| usize::try_from(at).ok());
-        let bytes = at.and_then(|at| self.code.get(at..)?.get(..16)?.try_into().ok());
-        bytes.map_or(Instruction::Other, |bytes| sass::decode(bytes, major))
+        self.bytes_at(address).map_or(Instruction::Other, |bytes| sass::decode(bytes, major))
+    }
+
+    /// The address of the barrier at which a warp may wait whose next instruction is at an address: this instruction, or one before it with nothing
+    /// in between that such a warp would have stood at.
+    pub fn barrier_before(&self, address: u64, major: u32) -> Option<u64> {
+        let mut before = address;
+        for _ in 0..MOST_BEHIND_A_BARRIER {
+            before = before.checked_sub(sass::BYTES)?;
+            let bytes = self.bytes_at(before)?;
+            match sass::decode(bytes, major) {
+                Instruction::Barrier { .. } => return Some(before),
+                _ if sass::is_held(bytes) => break,
+                _ => {}
+            }
+        }
+        // One that does not defer holds its warp itself.
+        (self.instruction(address, major) == Instruction::Barrier { defers: false }).then_some(address)
     }
 
     /// The address at which the innermost loop begins that the instruction at an address is in.

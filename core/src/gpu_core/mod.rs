@@ -2,7 +2,7 @@
 //!
 //! * [`read()`] goes through the tables of a file and gives a [`GpuCore`]: devices, kernels, and the places at which threads stand.
 //! * `tables` has the layout of the file, `image` the functions of the device code in it, `lines` their line tables, `sass` the few instructions
-//!   that say what a thread waits for, `fold` the counting, `text` the sentences.
+//!   that say what a thread waits for, `fold` the counting, `text` the sentences, `beside` what a core adds to a hang's verdicts.
 //!
 //! The layout is that of `cudacoredump.h`, NVIDIA's public description of the format (in the open sources of cuda-gdb), held against cores of an
 //! H200 by driver 580. Entries grow at their end from driver to driver, and each table says how long its entries are: longer ones are read
@@ -13,6 +13,7 @@
 //!
 //! Must not: be used by the library. It is for the command, and `scripts/check-library` looks that nothing of it is in `liblazyguard.so`.
 
+mod beside;
 mod fold;
 mod image;
 mod lines;

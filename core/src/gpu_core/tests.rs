@@ -1,5 +1,6 @@
 //! Cores of an H200, taken by driver 580.159 and reduced by `core/tests/gpu_cores/reduce.py`; `spin.cu` beside them is the program, and
-//! `cuda-gdb.tsv` what cuda-gdb 13.0 says of them. `testapps/simdriver/gpu_core.cpp` writes cores of other drivers, for the end-to-end tests.
+//! `cuda-gdb.tsv` what cuda-gdb 13.0 says of them. The three of barriers are of PTX: the second of two warps loops, the first comes to `bar.sync 0` and has
+//! behind it a read of `%clock` and 24 `mad.lo`, a loop around a load, or two more barriers. `testapps/simdriver/gpu_core.cpp` writes cores of other drivers, for the end-to-end tests.
 
 use super::*;
 use crate::report::one_line;
@@ -147,6 +148,26 @@ fn the_sentences_name_who_waits_and_who_never_came() {
 }
 
 #[test]
+fn a_warp_is_at_the_barrier_behind_which_it_was_held() {
+    // The barrier and the loop of the other warp, as offsets in the kernel; and where the warp at the barrier was held.
+    for (name, barrier, held, other) in [
+        ("arithmetic_behind_barrier", 0xb0, 0x200, 0x60),
+        ("loop_behind_barrier", 0xc0, 0xd0, 0x70),
+        ("barriers_in_a_row", 0xc0, 0xd0, 0x70),
+    ] {
+        let kernel = only_kernel(name);
+        let entry = kernel.places[1].barrier.unwrap() - barrier;
+        assert_eq!(kernel.places[1].addresses, [entry + held], "{name}");
+        let lines = kernel.lines();
+        let expect = [
+            format!("  1 warp loops in k+{other:#x}; a barrier of the block waits for it"),
+            format!("  1 warp waits at the barrier in k+{barrier:#x}"),
+        ];
+        assert_eq!(lines[1..], expect, "{name}");
+    }
+}
+
+#[test]
 fn what_else_a_core_says_is_kept() {
     let core = core("barrier_and_spin");
     assert_eq!((core.driver.as_deref(), core.cuda.as_deref()), (Some("580.159"), Some("13.0")));
@@ -263,17 +284,91 @@ fn damage_anywhere_is_taken() {
     assert!(outcomes[&true] > 100, "{outcomes:?}");
 }
 
+#[test]
+fn verdicts_are_told_what_was_on_the_device() {
+    use crate::api::{Call, Code, NodeKind, StreamKind};
+    use crate::diagnose::{Confidence, Culprit, GraphPartSeen, GraphSeen, OperationSeen, StreamRef, Verdict};
+    let stream = StreamRef { number: 1, handle: 0, kind: StreamKind::Blocking, context: 0 };
+    let verdict = |code: Code, function: Option<&str>, graph: &[&str]| {
+        let mut operation =
+            OperationSeen::new(0, Call::from("cuLaunchKernel".to_owned()), function.map(str::to_owned), 0);
+        let part = |name: &&str| GraphPartSeen {
+            kind: NodeKind::Kernel,
+            count: 1,
+            function: Some((*name).to_owned()),
+            address: None,
+            event: None,
+            value: None,
+        };
+        operation.graph = (!graph.is_empty()).then(|| GraphSeen {
+            handle: 1,
+            nodes: graph.len() as u32,
+            unseen: 0,
+            changed: false,
+            parts: graph.iter().map(part).collect(),
+        });
+        vec![Verdict {
+            code,
+            title: String::new(),
+            confidence: Confidence::Likely,
+            sentence: String::new(),
+            held_back: None,
+            threads: Vec::new(),
+            chain: Vec::new(),
+            culprits: vec![Culprit { stream: stream.clone(), operation }],
+            fed: Vec::new(),
+            links: Vec::new(),
+            evidence: Vec::new(),
+            fix: String::new(),
+        }]
+    };
+    let mut core = core("barrier_and_spin");
+    let launch = "barrier_and_spin<<<(2,1,1), (64,1,1)>>>";
+    let named = "_Z16barrier_and_spinPViPi";
+    for (verdict, expect) in [
+        (verdict(Code::LG201, Some(named), &[]), format!("LG201: what does not end is on the device: {launch}")),
+        (verdict(Code::LG299, None, &["_Z3fewv", named]), format!("LG299: what does not end in the graph is {launch}")),
+        (verdict(Code::LG201, Some("_Z5otherv"), &[]), format!("LG201: other was not on the device, but {launch} was")),
+        // The device has room.
+        (verdict(Code::LG206, Some(named), &[]), format!("LG206: what does not end is on the device: {launch}")),
+    ] {
+        assert_eq!(core.beside(&verdict), [expect]);
+    }
+    assert_eq!(core.beside(&verdict(Code::LG203, None, &[])), [""; 0]);
+    core.devices[0].warps = core.devices[0].warps_most;
+    core.devices[0].kernels[0].blocks_not_begun = Some(3);
+    let filled = format!(
+        "LG206 is certain: {launch} fills GPU 0, all 8448 warps that fit, and 3 blocks of its own have found no room"
+    );
+    assert_eq!(core.beside(&verdict(Code::LG206, Some(named), &[])), [filled]);
+    core.devices[0].kernels.clear();
+    let none = "LG201: no kernel was on the device: what does not end waits, or has ended since";
+    assert_eq!(core.beside(&verdict(Code::LG201, Some(named), &[])), [none]);
+}
+
 /// From cubins that `ptxas` of CUDA 13.0 has made, with what `nvdisasm` of CUDA 13.5 calls them.
 #[test]
 fn instructions_are_read_as_nvdisasm_reads_them() {
     use sass::{decode, Instruction};
     for (major, low, high, name, expect) in [
-        (7, 0x0000_0000_0000_7b1d_u64, 0x000f_ea00_0000_0000_u64, "BAR.SYNC 0x0", Instruction::Barrier),
-        (7, 0x0000_0000_0000_7b1d, 0x000f_ea00_0000_4000, "BAR.RED.POPC 0x0, P0", Instruction::Barrier),
-        (7, 0x0000_0000_0000_7b1d, 0x000f_ea00_0000_4800, "BAR.RED.OR 0x0, P0", Instruction::Barrier),
-        (7, 0x0000_0000_0000_751d, 0x000f_ea00_0000_0000, "BAR.SYNC R0", Instruction::Barrier),
-        (7, 0x0000_0003_0000_731d, 0x000f_ea00_0000_0000, "BAR.SYNC R3, R3", Instruction::Barrier),
-        (7, 0x00c0_0000_0000_791d, 0x000f_ea00_0000_0000, "BAR.SYNC 0x3, R0", Instruction::Barrier),
+        (
+            7,
+            0x0000_0000_0000_7b1d_u64,
+            0x000f_ea00_0000_0000_u64,
+            "BAR.SYNC 0x0",
+            Instruction::Barrier { defers: false },
+        ),
+        (
+            7,
+            0x0000_0000_0000_7b1d,
+            0x000f_ea00_0000_4000,
+            "BAR.RED.POPC 0x0, P0",
+            Instruction::Barrier { defers: false },
+        ),
+        (7, 0x0000_0000_0000_7b1d, 0x000f_ea00_0000_4800, "BAR.RED.OR 0x0, P0", Instruction::Barrier { defers: false }),
+        (7, 0x0000_0000_0000_751d, 0x000f_ea00_0000_0000, "BAR.SYNC R0", Instruction::Barrier { defers: false }),
+        (7, 0x0000_0003_0000_731d, 0x000f_ea00_0000_0000, "BAR.SYNC R3, R3", Instruction::Barrier { defers: false }),
+        (7, 0x00c0_0000_0000_791d, 0x000f_ea00_0000_0000, "BAR.SYNC 0x3, R0", Instruction::Barrier { defers: false }),
         (7, 0x01c1_8000_0000_7b1d, 0x000f_ea00_0000_2000, "BAR.ARV 0x7, 0x60", Instruction::Other),
         (7, 0x0000_0005_0000_731d, 0x0001_ea00_0000_2000, "BAR.ARV R5, R5", Instruction::Other),
         (7, 0xffff_ffff_0000_7948, 0x000f_e800_0380_0000, "WARPSYNC 0xffffffff", Instruction::WarpBarrier),
@@ -283,9 +378,27 @@ fn instructions_are_read_as_nvdisasm_reads_them() {
         (7, 0x0000_00b0_0000_0947, 0x000f_ea00_0380_0000, "@P0 BRA +0xb0", Instruction::Branch(0xb0)),
         (7, 0xffff_ff81_0000_8947, 0x000f_ea00_0383_ffff, "@!P0 BRA.U -0x80", Instruction::Branch(-0x80)),
         (7, 0xffff_fab0_0000_7947, 0x001f_ea00_0383_ffff, "BRA -0x550", Instruction::Branch(-0x550)),
-        (9, 0x0000_0000_0000_7b1d, 0x000f_ec00_0001_0000, "BAR.SYNC.DEFER_BLOCKING 0x0", Instruction::Barrier),
-        (9, 0x0000_0000_0000_7b1d, 0x000f_ec00_0001_4000, "BAR.RED.POPC.DEFER_BLOCKING 0x0, P0", Instruction::Barrier),
-        (9, 0x0141_8000_0000_7b1d, 0x000f_f000_0001_0000, "BAR.SYNC.DEFER_BLOCKING 0x5, 0x60", Instruction::Barrier),
+        (
+            9,
+            0x0000_0000_0000_7b1d,
+            0x000f_ec00_0001_0000,
+            "BAR.SYNC.DEFER_BLOCKING 0x0",
+            Instruction::Barrier { defers: true },
+        ),
+        (
+            9,
+            0x0000_0000_0000_7b1d,
+            0x000f_ec00_0001_4000,
+            "BAR.RED.POPC.DEFER_BLOCKING 0x0, P0",
+            Instruction::Barrier { defers: true },
+        ),
+        (
+            9,
+            0x0141_8000_0000_7b1d,
+            0x000f_f000_0001_0000,
+            "BAR.SYNC.DEFER_BLOCKING 0x5, 0x60",
+            Instruction::Barrier { defers: true },
+        ),
         (9, 0x01c1_8000_0000_7b1d, 0x000f_ec00_0000_2000, "BAR.ARV 0x7, 0x60", Instruction::Other),
         (9, 0x0000_0000_0000_7948, 0x000f_ea00_0380_0000, "WARPSYNC.ALL", Instruction::WarpBarrier),
         (9, 0x0000_0000_0900_7348, 0x000f_f000_0380_0000, "WARPSYNC R9", Instruction::WarpBarrier),
@@ -296,7 +409,13 @@ fn instructions_are_read_as_nvdisasm_reads_them() {
         (9, 0xffff_fffc_00f0_8947, 0x000f_ea00_0383_ffff, "@!P0 BRA -0x40", Instruction::Branch(-0x40)),
         (9, 0xffff_fffc_00fc_7947, 0x000f_c000_0383_ffff, "BRA -0x10", Instruction::Branch(-0x10)),
         (10, 0xffff_fffc_00a4_7947, 0x000f_ea00_0383_ffff, "BRA -0x170", Instruction::Branch(-0x170)),
-        (12, 0x0000_0000_0000_7b1d, 0x000f_ec00_0001_0000, "BAR.SYNC.DEFER_BLOCKING 0x0", Instruction::Barrier),
+        (
+            12,
+            0x0000_0000_0000_7b1d,
+            0x000f_ec00_0001_0000,
+            "BAR.SYNC.DEFER_BLOCKING 0x0",
+            Instruction::Barrier { defers: true },
+        ),
         (
             9,
             0x0000_00ff_ff00_75a7,

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Makes a fixture of a GPU core dump: leaves out what is not ours, and what the reader does not look at.
 
-Left out: images without a line table, which are the driver's own kernels; registers, predicates, parameters and memory; empty tables of blocks.
+Left out: images that neither a grid is of nor have a line table, which are the driver's own kernels; registers, predicates, parameters and
+memory; empty tables of blocks.
 Of an image, the sections stay that have functions, symbols and lines. A text can be replaced by one of the same length, as in paths.
 
 Usage: reduce.py CORE FIXTURE [OLD=NEW]...
@@ -12,7 +13,7 @@ import sys
 from pathlib import Path
 
 HEADER, SECTION, SYMBOL = "<16sHHIQQQIHHHHHH", "<IIQQQQIIQQ", "<IBBHQQ"
-IMAGE = 0x80000007
+IMAGE, GRIDS, MODULES = 0x80000007, 0x8000000C, 0x80000010
 KEPT = {0x80000000 + kind for kind in (7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 22)}
 BLOCKS, CALLERS = 0x8000000D, 0x80000008
 SYMBOLS, STRINGS = 2, 3
@@ -76,16 +77,25 @@ def reduced_image(data):
 
 def main(source, fixture, *replacements):
     core = Elf(Path(source).read_bytes())
-    has_lines = lambda at: b".debug_line" in core.content[at]
+    entries = {kind: [at for at, s in enumerate(core.sections) if s[1] == kind] for kind in (GRIDS, MODULES)}
+    of_grids = set()
+    for at in entries[GRIDS]:
+        size = core.sections[at][9]
+        of_grids |= {core.content[at][row + 32 : row + 40] for row in range(0, len(core.content[at]), size)}
+
+    def is_ours(at):
+        link, info = core.sections[at][6], core.sections[at][7]
+        handle = core.content[link][8 * info : 8 * info + 8] if link in entries[MODULES] else None
+        return handle in of_grids or b".debug_line" in core.content[at]
 
     def wanted(at):
         kind = core.sections[at][1]
         if kind == IMAGE:
-            return has_lines(at)
+            return is_ours(at)
         return kind == STRINGS or kind in KEPT and not (kind in (BLOCKS, CALLERS) and not core.content[at])
 
     for at, section in enumerate(core.sections):
-        if section[1] == IMAGE and has_lines(at):
+        if section[1] == IMAGE and is_ours(at):
             core.content[at] = reduced_image(core.content[at])
     core.keep(wanted)
     data = core.bytes()

@@ -3,8 +3,9 @@
 //! Must not: cost a launch on the fast path an allocation, a lock or a system call.
 
 use super::call::{observe, seen_again, Call, Entry, PER_THREAD};
-use crate::lookup::driver::{Handle, SUCCESS};
+use crate::lookup::driver::{Handle, LAUNCH_FAILED, SUCCESS};
 use crate::preload::gate;
+use crate::record::gpu_dump::stays_blocked;
 use crate::record::{guard, Guard};
 use crate::runtime::{clock, door, pass_through, thread};
 use cudarc::driver::sys::{CUlaunchAttribute, CUlaunchConfig};
@@ -36,6 +37,9 @@ fn launch(entry: Entry, function: Handle, stream: Handle, size: Extent, real: im
         return launch_observed(entry, function, stream, size, real);
     };
     let result = real();
+    if result == LAUNCH_FAILED {
+        stays_blocked();
+    }
     CallStep::Call.taken();
     // See `observe`.
     if guard.is_armed() {

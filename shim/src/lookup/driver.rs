@@ -179,6 +179,8 @@ pub const NOT_FOUND: i32 = 500;
 /// `CU_LIBRARY_BINARY_IS_PRESERVED`: the driver may rely on the bytes until the library is unloaded, and makes no copy of its own. CUDA's
 /// runtimes state it.
 pub const BINARY_IS_PRESERVED: i32 = 1;
+/// `CUDA_ERROR_LAUNCH_FAILED`.
+pub const LAUNCH_FAILED: i32 = 719;
 /// `CUDA_ERROR_NOT_READY`.
 pub const NOT_READY: i32 = 600;
 

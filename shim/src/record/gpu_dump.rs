@@ -7,9 +7,13 @@
 //! |---|---|
 //! | attributes that are set before `cuInit` end the process; those that are set once there is a context have no effect | they are set right before the first context is made, by when the program may have set its own |
 //! | variables of the environment (`CUDA_COREDUMP_*`) have precedence over attributes | what is in force is asked for afterwards, and used |
+//! | the trigger enables dumps at exceptions as well, and a synchronize over a faulting kernel then returns success | these are disabled again, and the trigger if that fails |
+//! | the pipe cannot be changed once the trigger is set | see the first row |
 //! | without `skip_abort` the driver aborts the process after the dump | the driver is not made ready without; what the program has set itself is used as it is, but not to fail calls |
 //! | the driver truncates a file that is there, and keeps its mode | the guard makes the file first, for its owner alone |
 //! | the driver removes the pipe when the file is complete | the file counts as complete then, if its table of sections is there; or once that is there and the size has not changed for half a second |
+//!
+//! Without `fail` the program does not see the error: its call stays blocked in the hook ([`stays_blocked`]) until the process is ended.
 //!
 //! Protocol: [`GpuDump::before_a_context`] decides once in a process, on a thread of the program's. The watchdog alone takes a dump, once.
 //!
@@ -62,6 +66,25 @@ pub struct GpuDump {
     taken: AtomicBool,
     /// Another process of the job has failed its blocked calls.
     job_fails: AtomicBool,
+}
+
+/// Whether the process is ended after the dump: what the dump makes of calls is not for the program to see.
+static ENDS: AtomicBool = AtomicBool::new(false);
+
+/// A call has returned the error that a dump leaves behind. Where the process is to be ended for its hang, the call stays blocked until then,
+/// as it would without a dump: else the program would come first, with an end of its own.
+#[cold]
+#[inline(never)]
+pub fn stays_blocked() {
+    while ENDS.load(Ordering::Relaxed) {
+        // SAFETY: takes an integer only.
+        unsafe { libc::usleep(10_000) };
+    }
+}
+
+/// This is a forked child, which nothing ends. Only a store: the caller is the handler of a fork.
+pub fn forked() {
+    ENDS.store(false, Ordering::Relaxed);
 }
 
 /// What the driver is ready for.
@@ -134,7 +157,7 @@ impl GpuDump {
     /// Asks the driver, where it can be asked, and waits for the file.
     pub fn take(&self, guard: &Guard, seen: &mut GpuDumpSeen) {
         let Some(Ok(ready)) = self.ready.get().filter(|_| seen.taken) else { return };
-        match ready.ask().and_then(|before| ready.wait(guard, before)) {
+        match ready.ask(!seen.fails).and_then(|before| ready.wait(guard, before)) {
             Ok(bytes) => seen.bytes = Some(bytes),
             Err(Missing { why, taken }) => (seen.missing, seen.taken) = (Some(why), taken),
         }
@@ -181,7 +204,14 @@ fn make_ready(guard: &Guard) -> Result<Ready, String> {
         if flags & SKIP_ABORT == 0 {
             return no(ABORTS);
         }
+        let own_exceptions = switch(ENABLE_ON_EXCEPTION);
         set(ENABLE_USER_TRIGGER, &mut [1]);
+        // The trigger brings dumps at exceptions along, and with them other results than the program's.
+        set(ENABLE_ON_EXCEPTION, &mut [u8::from(own_exceptions)]);
+        if switch(ENABLE_ON_EXCEPTION) != own_exceptions {
+            set(ENABLE_USER_TRIGGER, &mut [0]);
+            return no("the driver would also dump at exceptions of the device");
+        }
     }
     match (switch(ENABLE_USER_TRIGGER), text(PIPE), text(FILE)) {
         (true, Some(pipe), Some(file)) => {
@@ -267,8 +297,8 @@ struct Missing {
 }
 
 impl Ready {
-    /// Asks for the dump; gives when the file that lies there already was written, if one does.
-    fn ask(&self) -> Result<Option<SystemTime>, Missing> {
+    /// Asks for the dump, after which the process ends or not; gives when the file that lies there already was written, if one does.
+    fn ask(&self, ends: bool) -> Result<Option<SystemTime>, Missing> {
         let missing = |why: &dyn Display| Missing { why: format!("{}: {why}", self.pipe.display()), taken: false };
         let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW | libc::O_CLOEXEC;
         // Without a reader this fails.
@@ -281,6 +311,7 @@ impl Ready {
             let _ = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&self.file);
         }
         let before = modified(&self.file);
+        ENDS.store(ends, Ordering::Relaxed);
         (&pipe).write_all(b"x").map_err(|e| missing(&e))?;
         Ok(before)
     }
