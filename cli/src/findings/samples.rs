@@ -248,7 +248,6 @@ pub(super) fn hanging_in(process: Process, code: Code, culprits: Vec<Culprit>) -
         fed: Vec::new(),
         threads: vec![1],
         chain: Vec::new(),
-        links: Vec::new(),
         evidence: Vec::new(),
         culprits,
         fix: String::new(),
