@@ -1,16 +1,68 @@
 //! Who waits for whom, one link each, from the blocked threads to what does not end: the path of a finding as data, for a picture.
 //!
+//! The command asks for them, and the library does not: they follow from the snapshot as the verdict does.
+//!
 //! Must not: say anything that the sentences of [`super::messages`] do not say, or name what the snapshot does not hold.
 
 use super::finding::Finding;
-use super::needs::loads_module;
+use super::needs::{loads_module, Decision};
 use super::paths::{End, Path, Step};
-use super::snapshot::{BlockedCall, ColdLoadSeen};
-use super::verdict::{Culprit, Link, Party};
+use super::snapshot::{BlockedCall, ColdLoadSeen, Snapshot};
+use super::verdict::{Culprit, Verdict};
 use crate::api::Code;
+use crate::Nanos;
+
+/// Who waits, or is waited for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Party {
+    /// A thread of the process.
+    Thread {
+        /// Its id.
+        thread: u32,
+    },
+    /// An operation on a stream.
+    Operation {
+        /// The stream's number.
+        stream: u32,
+        /// When the call that submitted it was entered.
+        at: Nanos,
+    },
+    /// A stream, with all that is submitted to it.
+    Stream {
+        /// Its number.
+        stream: u32,
+    },
+    /// A write that no submitted operation makes.
+    Write {
+        /// The device address.
+        address: u64,
+    },
+    /// Other ranks of the job.
+    Ranks,
+}
+
+/// One waits for another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Who waits.
+    pub from: Party,
+    /// For whom.
+    pub to: Party,
+    /// How, in a few words.
+    pub how: &'static str,
+}
+
+/// Who waits for whom in a verdict about this snapshot. Nothing where another build has made the verdict, and this one decides otherwise.
+pub fn links_of(snapshot: &Snapshot, verdict: &Verdict) -> Vec<Link> {
+    let findings = Decision::new(snapshot).findings();
+    let same = |finding: &&Finding<'_>| {
+        finding.code == verdict.code && finding.calls.iter().map(|call| call.thread).eq(verdict.threads.iter().copied())
+    };
+    findings.iter().find(same).map(links).unwrap_or_default()
+}
 
 /// The links of a finding. Where the path is a cycle, the last one leads back to an earlier party.
-pub(super) fn links(finding: &Finding<'_>) -> Vec<Link> {
+fn links(finding: &Finding<'_>) -> Vec<Link> {
     let mut links = Links(Vec::new());
     let path = &finding.path;
     let (chain, ends) = along(path);
@@ -53,10 +105,10 @@ const FED: &str = "needs an idle context, and work is submitted there without a 
 struct Links(Vec<Link>);
 
 impl Links {
-    fn add(&mut self, from: Party, to: Party, how: &str) {
+    fn add(&mut self, from: Party, to: Party, how: &'static str) {
         let known = self.0.iter().any(|link| link.from == from && link.to == to);
         if from != to && !known {
-            self.0.push(Link { from, to, how: how.to_owned() });
+            self.0.push(Link { from, to, how });
         }
     }
 }
@@ -101,8 +153,8 @@ fn along(path: &Path<'_>) -> (Parties, Parties) {
     }
     let ends = match &path.end {
         End::Runs(culprit) => vec![(operation(culprit), "")],
-        End::Peers(peers) => vec![(operation(&peers.culprit), ""), (Party::Ranks {}, "waits for other ranks")],
-        End::Meeting => vec![(Party::Ranks {}, "")],
+        End::Peers(peers) => vec![(operation(&peers.culprit), ""), (Party::Ranks, "waits for other ranks")],
+        End::Meeting => vec![(Party::Ranks, "")],
         End::Unwritten(wait, _) => vec![
             (Party::Operation { stream: wait.stream.number, at: wait.at }, ""),
             (Party::Write { address: wait.address }, "waits for a value that no submitted operation writes"),

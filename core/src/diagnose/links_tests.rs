@@ -1,5 +1,5 @@
 use super::super::test_trace::TestTrace;
-use super::super::Party;
+use super::{links_of, Party};
 
 const SYNC: &str = "cuStreamSynchronize";
 
@@ -12,10 +12,10 @@ fn links(story: &TestTrace) -> Vec<String> {
         }
         Party::Stream { stream } => format!("stream {}", story.streams.iter().position(|s| s == stream).unwrap()),
         Party::Write { address } => format!("write {address:#x}"),
-        Party::Ranks {} => "ranks".to_owned(),
+        Party::Ranks => "ranks".to_owned(),
     };
-    let diagnosis = story.diagnosis();
-    diagnosis.verdicts[0].links.iter().map(|link| format!("{} -> {}", name(&link.from), name(&link.to))).collect()
+    let links = links_of(&story.snapshot(), &story.diagnosis().verdicts[0]);
+    links.iter().map(|link| format!("{} -> {}", name(&link.from), name(&link.to))).collect()
 }
 
 #[test]

@@ -61,9 +61,10 @@ pub use decide::diagnose;
 pub use ends::{ends_of, CallEnd, HowEnded};
 pub use gathered::{SnapshotBuilder, ASKS_NO_MORE_NANOS};
 pub use graph::{GraphPartSeen, GraphSeen};
+pub use links::{links_of, Link, Party};
 pub use occupancy::{resident_blocks, Device, Needs};
 pub use snapshot::{
     BlockedCall, BusyStream, ColdLoadSeen, EventWaitSeen, Extent, FedStream, Feeder, HostFunctionSeen, OperationSeen,
     RunnableThread, Snapshot, StreamRef, WaitSeen, WriteSeen,
 };
-pub use verdict::{Confidence, Culprit, Diagnosis, Evidence, Link, Party, Status, Verdict};
+pub use verdict::{Confidence, Culprit, Diagnosis, Evidence, Status, Verdict};

@@ -61,47 +61,6 @@ pub struct Evidence {
     pub stream: Option<u32>,
 }
 
-/// Who waits, or is waited for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Party {
-    /// A thread of the process.
-    Thread {
-        /// Its id.
-        thread: u32,
-    },
-    /// An operation on a stream.
-    Operation {
-        /// The stream's number.
-        stream: u32,
-        /// When the call that submitted it was entered.
-        at: Nanos,
-    },
-    /// A stream, with all that is submitted to it.
-    Stream {
-        /// Its number.
-        stream: u32,
-    },
-    /// A write that no submitted operation makes.
-    Write {
-        /// The device address.
-        address: u64,
-    },
-    /// Other ranks of the job.
-    Ranks {},
-}
-
-/// One waits for another.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Link {
-    /// Who waits.
-    pub from: Party,
-    /// For whom.
-    pub to: Party,
-    /// How, in a few words.
-    pub how: String,
-}
-
 /// A cause, with its chain and its remedy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
@@ -122,9 +81,6 @@ pub struct Verdict {
     pub threads: Vec<u32>,
     /// The wait-for path, down to what does not end; one fact each.
     pub chain: Vec<String>,
-    /// The same path as data: who waits for whom, from the blocked threads to what does not end. Of a cycle the last link leads back.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub links: Vec<Link>,
     /// What does not end.
     pub culprits: Vec<Culprit>,
     /// Of a call that waits in vain for its context to be idle: the streams that are submitted to without a pause, the busiest

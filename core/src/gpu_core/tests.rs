@@ -317,7 +317,6 @@ fn verdicts_are_told_what_was_on_the_device() {
             chain: Vec::new(),
             culprits: vec![Culprit { stream: stream.clone(), operation }],
             fed: Vec::new(),
-            links: Vec::new(),
             evidence: Vec::new(),
             fix: String::new(),
         }]

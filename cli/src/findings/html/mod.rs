@@ -10,6 +10,7 @@
 //! | `picture` | who waits for whom; ranks side by side |
 //! | `moments` | what was done in the last seconds, thinned |
 //! | `timeline` | that as a picture and as a table |
+//! | `device` | where the device stood, by a GPU core dump |
 //! | `start` | the cold start |
 //! | `page.css`, `page.js` | style and script |
 //!
@@ -17,6 +18,7 @@
 //!
 //! Must not: judge, or say what the other forms do not.
 
+mod device;
 mod markup;
 mod moments;
 mod picture;
@@ -35,7 +37,7 @@ const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 /// What the page may load and run: its own style and its own script, known by their SHA-256.
 const POLICY: &str =
-    "default-src 'none'; style-src 'sha256-3/g6/SrgIMWFeqY/zIxX6Shxj2rxOpF+RY5J0XNcoxs='; script-src 'sha256-2s9AZz1ooBw1gdOXoxVwtMQdDkdNz+i2Lg5dqgxKxXw='; base-uri 'none'; form-action 'none'";
+    "default-src 'none'; style-src 'sha256-AVsPXN6c+mwYpvWb9mAyEU+3e2qX+adfBkbeh4lHz0Q='; script-src 'sha256-v1eB4l4CNmzhSw2zD6eBTKPDU3Yz0Hw42o3z1/pIf8E='; base-uri 'none'; form-action 'none'";
 
 /// Hangs, processes and hazards that a page holds.
 const MOST_HANGS: usize = 8;
@@ -58,6 +60,7 @@ pub(super) fn text(seen: &Seen<'_>) -> String {
     let stood = stood(seen);
     let moments = moments::of(&seen.processes);
     let starts = start::of(&seen.processes);
+    let devices = device::of(&seen.processes);
     let mut page = Markup::default();
     page.own("<!DOCTYPE html>\n").open("html", &[("lang", &"en")]).open("head", &[]);
     page.empty("meta", &[("charset", &"utf-8")]);
@@ -72,6 +75,7 @@ pub(super) fn text(seen: &Seen<'_>) -> String {
     sections.extend((!stood.is_empty() || seen.processes.len() > 1).then_some(("picture", "Who waits")));
     sections.extend(moments.is_some().then_some(("timeline", "Timeline")));
     sections.extend((!stood.is_empty()).then_some(("threads", "Threads")));
+    sections.extend((!devices.is_empty()).then_some(("device", "Device")));
     sections.extend([("hazards", "Hazards")]);
     sections.extend((!starts.is_empty()).then_some(("start", "Cold start")));
     sections.extend([("processes", "Processes")]);
@@ -90,6 +94,11 @@ pub(super) fn text(seen: &Seen<'_>) -> String {
         page.close();
     }
     threads(&mut page, &stood);
+    if !devices.is_empty() {
+        section(&mut page, "device", "The device");
+        device::draw(&mut page, &devices);
+        page.close();
+    }
     hazards(&mut page, seen);
     if !starts.is_empty() {
         section(&mut page, "start", "Cold start");

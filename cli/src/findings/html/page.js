@@ -70,7 +70,12 @@
     if (!waiting) requestAnimationFrame(draw);
     waiting = true;
   };
-  const zoom = (factor, middle = (from + until) / 2) => show(middle - (middle - from) * factor, middle + (until - middle) * factor);
+  // What is looked at stays where it is: the chosen event, else the hang.
+  const middle = () => {
+    const at = current < 0 ? 0 : slices[current].a;
+    return from <= at && at <= until ? at : (from + until) / 2;
+  };
+  const zoom = (factor, middle) => show(middle - (middle - from) * factor, middle + (until - middle) * factor);
   const move = (part) => show(from + (until - from) * part, until + (until - from) * part);
 
   const select = (at) => {
@@ -90,7 +95,7 @@
   };
 
   const actions = {
-    in: () => zoom(0.5), out: () => zoom(2), left: () => move(-0.25), right: () => move(0.25),
+    in: () => zoom(0.5, middle()), out: () => zoom(2, middle()), left: () => move(-0.25), right: () => move(0.25),
     all: () => show(first, last), first: () => show(...start), before: () => go(-1), next: () => go(1),
   };
   const keys = { "+": "in", "=": "in", "-": "out", ArrowLeft: "left", ArrowRight: "right", Home: "all", End: "first", n: "next", p: "before" };

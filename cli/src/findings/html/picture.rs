@@ -9,7 +9,7 @@ use crate::findings::collect::Process;
 use crate::findings::hangs::ranks_in_words;
 use crate::findings::ranks::Ranks;
 use lazyguard_core::api::{counted, lasted};
-use lazyguard_core::diagnose::{diagnose, BlockedCall, Link, OperationSeen, Party, Snapshot, Verdict};
+use lazyguard_core::diagnose::{links_of, BlockedCall, Link, OperationSeen, Party, Snapshot, Verdict};
 use lazyguard_core::report::HangReport;
 use std::collections::BTreeMap;
 
@@ -26,16 +26,6 @@ const IN_BOX: usize = 29;
 const BESIDE: usize = 40;
 /// Ranks of one group that have a square of their own.
 const MOST_SQUARES: usize = 256;
-
-/// The links of a verdict. A report of an earlier build has none: they follow from its snapshot as the verdict did.
-fn links_of(report: &HangReport, verdict: &Verdict) -> Vec<Link> {
-    if !verdict.links.is_empty() {
-        return verdict.links.clone();
-    }
-    let again = diagnose(&report.snapshot).verdicts;
-    let same = again.into_iter().find(|other| other.code == verdict.code && other.threads == verdict.threads);
-    same.map(|verdict| verdict.links).unwrap_or_default()
-}
 
 /// A party as a box: a title and two lines.
 struct Node {
@@ -54,7 +44,7 @@ impl Node {
 
 /// Draws who waits for whom in a verdict. `false` where nothing is known of that.
 pub(super) fn waits(page: &mut Markup, report: &HangReport, verdict: &Verdict, id: &str) -> bool {
-    let links: Vec<_> = links_of(report, verdict).into_iter().take(MOST_LINKS).collect();
+    let links: Vec<_> = links_of(&report.snapshot, verdict).into_iter().take(MOST_LINKS).collect();
     if links.is_empty() {
         return false;
     }
@@ -95,9 +85,9 @@ pub(super) fn waits(page: &mut Markup, report: &HangReport, verdict: &Verdict, i
     for link in &links {
         let find = |party: &Party| nodes.iter().find(|node| node.party == *party);
         let (Some(from), Some(to)) = (find(&link.from), find(&link.to)) else { continue };
-        let is_new = !said.contains(&(from.row, &link.how)) && !link.how.is_empty();
-        arrow_between(page, from, to, &arrow, if is_new { &link.how } else { "" });
-        said.push((from.row, &link.how));
+        let is_new = !said.contains(&(from.row, link.how)) && !link.how.is_empty();
+        arrow_between(page, from, to, &arrow, if is_new { link.how } else { "" });
+        said.push((from.row, link.how));
     }
     nodes.iter().for_each(|node| draw(page, node));
     for (row, count) in more {
@@ -186,7 +176,7 @@ fn describe(report: &HangReport, verdict: &Verdict, party: &Party) -> ([String; 
             ],
             "absent",
         ),
-        Party::Ranks {} => (["other ranks".to_owned(), "that have not joined".to_owned(), String::new()], "absent"),
+        Party::Ranks => (["other ranks".to_owned(), "that have not joined".to_owned(), String::new()], "absent"),
     }
 }
 

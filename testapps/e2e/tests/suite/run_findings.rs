@@ -130,7 +130,7 @@ fn a_hang_that_is_ended_is_in_all_the_files() {
     assert!(failures(&xml) >= 1);
     assert_eq!(text(&json(&sarif), "/runs/0/results/0/ruleId"), "LG201");
     let verdict = &json(&found)["processes"][0]["hang"]["verdicts"][0];
-    assert_eq!((text(verdict, "/code"), text(verdict, "/links/0/how")), ("LG201", "waits until it has ended"));
+    assert_eq!(text(verdict, "/code"), "LG201");
     let page = fs::read_to_string(&page).unwrap_or_else(|error| panic!("{page}: {error}"));
     for said in [text(verdict, "/sentence"), text(verdict, "/fix"), "class=\"blocked\"", "id=\"waits-0-0-title\""] {
         assert!(page.contains(said), "the page lacks {said:?}");
