@@ -46,6 +46,9 @@ pub(crate) struct Arguments {
     /// Which of the hazards are known: what `lazyguard run` wrote as a baseline.
     #[arg(long, value_name = "FILE", requires = "hazards")]
     baseline: Option<PathBuf>,
+    /// Write the report as one page for a browser, and print one line.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["list", "format", "hazards", "cold_start", "blocking"])]
+    html: Option<PathBuf>,
     #[command(flatten)]
     timing: timing::Arguments,
 }
@@ -102,7 +105,7 @@ struct Lasts {
 
 /// Prints the report of a run.
 pub(crate) fn report(arguments: &Arguments) -> Outcome {
-    let Arguments { what, gpu_core, list, format, hazards, suppress, baseline, timing } = arguments;
+    let Arguments { what, gpu_core, list, format, hazards, suppress, baseline, html, timing } = arguments;
     if let Some(file) = gpu_core {
         return gpu_core::report(file, plain(*format)?);
     }
@@ -113,6 +116,11 @@ pub(crate) fn report(arguments: &Arguments) -> Outcome {
     }
     let what = &runs::newest_in(what);
     let mut out = Output::standard();
+    if let Some(file) = html {
+        let outcome = findings::report_page(what, file, &mut out);
+        out.flush()?;
+        return outcome;
+    }
     if *hazards {
         let outcome = findings::report_hazards(what, *format, suppress, baseline.as_deref(), &mut out);
         out.flush()?;

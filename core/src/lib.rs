@@ -4,8 +4,10 @@
 //! * [`settings`] is the one table of settings and its parser.
 //! * [`state`] holds what is known of threads, contexts, streams and functions, folded from calls.
 //! * [`trace`] is the recording: what outlives the process, its writer and its reader.
+//! * [`gpu_dump`] says where the driver is asked for no GPU core dump, and when one is whole.
 //! * [`run_folder`] says where a recording may be mapped.
 //! * [`old_runs`] says which private folders are removed, and removes them.
+//! * [`order`] sorts what is sorted rarely, in little code.
 //! * [`model`] folds records into what streams are busy with, and what has ended.
 //! * [`preload`] decides what to load, and when to stop.
 //! * [`diagnose`] turns a [`diagnose::Snapshot`] into verdicts.
@@ -29,9 +31,11 @@ pub mod build_note;
 mod demangle;
 pub mod diagnose;
 pub mod gpu_core;
+pub mod gpu_dump;
 pub mod hazard;
 pub mod model;
 pub mod old_runs;
+pub mod order;
 pub mod preload;
 pub mod profile;
 pub mod report;

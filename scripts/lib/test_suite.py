@@ -169,6 +169,7 @@ def on_request():
         step("the packages that ship, installed and used", [str(scripts / "check-packages")], count_last_line, environment={"GUARD_BUILD": "release"}),
         step("the packages built again, the same bytes", [str(scripts / "check-reproducible")], count_last_line, 1800),
         step("aarch64, everything under an emulator", [str(scripts / "aarch64"), "--all"], count_last_line, 3600),
+        step("pages of reports in a browser", [str(scripts / "check-page")], count_last_line, 300),
         step("beside other preloaded libraries, every program", [str(scripts / "check-neighbours"), "--all"], count_last_line, 600),
         step("bench, tried on the simulated driver", [str(scripts / "bench"), "--quick"], environment={"GUARD_BUILD": "release"}),
     ]

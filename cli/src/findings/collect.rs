@@ -152,6 +152,8 @@ pub(super) struct HazardSeen {
 pub(super) struct Process {
     /// Its folder.
     pub folder: PathBuf,
+    /// Its recording, where there is one.
+    pub recording: Option<PathBuf>,
     /// The folder's name under the root.
     pub name: String,
     pub process: u32,
@@ -207,6 +209,12 @@ impl Process {
     /// The names in its hang. They are looked up when they are first asked for: of a hundred ranks with the same hang, one is printed.
     pub fn names(&self) -> &Names {
         self.names.get_or_init(|| self.look_up(Run::find(&self.folder).ok().as_ref()))
+    }
+
+    /// The process, to be opened once more.
+    pub fn run(&self) -> Option<Run> {
+        let recording = self.recording.as_deref()?;
+        Run::find_quietly(if self.folder.as_os_str().is_empty() { recording } else { &self.folder }).ok()
     }
 
     /// Looks up the names in the hangs of all of these processes, for a form of output that has them all.
@@ -330,7 +338,7 @@ fn of_folder(folder: &Path) -> Process {
 
 /// What one process has left.
 pub(super) fn process(run: &Run) -> Process {
-    let mut found = Process::default();
+    let mut found = Process { recording: run.recording.clone(), ..Process::default() };
     let (mut reported, mut file) = (None, None);
     if let Some(folder) = &run.folder {
         found.name =

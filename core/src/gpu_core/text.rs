@@ -35,7 +35,7 @@ impl GpuDevice {
     }
 
     /// A line of the device, those of its faults, and at most eight of each kernel.
-    fn lines(&self) -> Vec<String> {
+    pub fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
         let kernels = match self.kernels.len() {
             0 => "no kernel".to_owned(),

@@ -17,7 +17,8 @@ use std::ptr::null_mut;
 /// Takes the user's action on a hang. Returns only if the process continues.
 pub fn act(guard: &'static Guard, commands: &mut Commands, report: &HangReport) {
     match &guard.settings.on_hang {
-        OnHang::Report => {}
+        // With `Fail` the blocked calls have returned by now, or cannot be made to.
+        OnHang::Report | OnHang::Fail => {}
         OnHang::Abort => {
             complete(guard, "abort");
             abort();
