@@ -112,7 +112,9 @@ impl GpuDump {
             OnHang::Abort | OnHang::Exit(_) => settings.gpu_dump,
             OnHang::Report | OnHang::Command(_) => settings.gpu_dump && run_kills(),
         };
-        if ends {
+        if settings.hang_after_nanos == 0 {
+            // Hangs are not looked for.
+        } else if ends {
             _ = self.ready.set(make_ready(folder));
         } else if settings.gpu_dump {
             _ = self.ready.set(Err("LAZYGUARD_ON_HANG leaves the program as it is".to_owned()));

@@ -44,6 +44,7 @@ fn complete(guard: &'static Guard, how: &str) {
             standard_error::line(&format!("the summary could not be kept in {}: {error}", folder.path().display()));
         }
         guard.requests.end();
+        guard.gpu_dump.end();
     }
     if guard.settings.summary {
         let lines = [summary.lines(), guard.hazards.lines()].concat();
