@@ -48,10 +48,25 @@ static thread_local lgsim_dim3 blockIdx [[maybe_unused]];
 static thread_local lgsim_dim3 blockDim [[maybe_unused]];
 static thread_local lgsim_dim3 gridDim [[maybe_unused]];
 
-// A spinning kernel may spin for minutes on a machine with two cores: it must leave them to the others.
+inline long long clock64() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * 1000000000LL + now.tv_nsec;
+}
+
+// A spinning kernel may spin for minutes on a machine with two cores: it must leave them to the others. So it pauses for longer the longer
+// it has spun, up to a millisecond; by a hundredth at most, since some kernels spin for a span of time.
 inline void lgsim_pause() {
-  timespec pause{0, 50 * 1000};
+  static thread_local long long since, last;
+  const long long now = clock64();
+  // Another loop, or another kernel.
+  if (now - last > 1000 * 1000) since = now;
+  long long nanoseconds = (now - since) / 100;
+  if (nanoseconds < 50 * 1000) nanoseconds = 50 * 1000;
+  if (nanoseconds > 1000 * 1000) nanoseconds = 1000 * 1000;
+  const timespec pause{0, static_cast<long>(nanoseconds)};
   nanosleep(&pause, nullptr);
+  last = clock64();
 }
 #define LG_PAUSE() lgsim_pause()
 
@@ -60,11 +75,6 @@ inline void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 inline void __nanosleep(unsigned nanoseconds) {
   timespec pause{0, static_cast<long>(nanoseconds)};
   nanosleep(&pause, nullptr);
-}
-inline long long clock64() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * 1000000000LL + now.tv_nsec;
 }
 template <class T> T atomicAdd(T *address, T value) { return __atomic_fetch_add(address, value, __ATOMIC_SEQ_CST); }
 template <class T> T atomicOr(T *address, T value) { return __atomic_fetch_or(address, value, __ATOMIC_SEQ_CST); }

@@ -1,12 +1,13 @@
 """Builds the two Rust artefacts, liblazyguard.so and lazyguard, in one of two ways.
 
-everyday   target/debug     cargo's dev profile: no optimisation, overflow checks, debug assertions. The unit tests, the end-to-end
-                            harness, the lints and the documentation share it, so nothing is compiled twice. `cargo build` makes
+everyday   target/debug     cargo's dev profile: no optimisation, overflow checks, debug assertions. The unit tests and the end-to-end
+                            harness share it, so nothing is compiled twice. `cargo build` makes
                             the same files: .cargo/config.toml holds the flags that the library needs.
 released   target/release   what ships: the command optimised, the library optimised as a whole (fat link-time optimisation) and
                             linked against the glibc floor (glibc_floor.py). The command takes most of the time.
 packed     target/dist      the released library and a static command (target/x86_64-unknown-linux-musl), without debug information: dist.py.
-tested     target/tested    the released library beside the everyday command, which is what scripts/test tests.
+tested     target/tested    the released library beside the everyday command, which is what scripts/test tests. The command and the tests are
+                            linted while they are compiled: rustc-with-lints.
 
 Why so: the library is what must not harm a program, so the file that ships is the one that is tested. It also has to be fast:
 unoptimised, it reads a recording so slowly that a hang is reported half a second late. The command is the same code either way,
@@ -44,6 +45,7 @@ TRIPLE = f"{MACHINE or platform.machine()}-unknown-linux-gnu"
 # For another machine cargo is told which, and puts what it makes into a folder of that machine.
 FOR_ANOTHER = ["--target", TRIPLE] if MACHINE else []
 OF_CARGO = ROOT / "target"
+NOT_INHERITED = ("CARGO_TARGET_DIR", "RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "RUSTC_WORKSPACE_WRAPPER")
 
 # The exports find their caller by the frame pointer; the second option announces that there is one.
 FRAMES = ["-C", "force-frame-pointers=yes", "--cfg", "lazyguard_frames"]
@@ -55,7 +57,7 @@ AS_A_WHOLE = ["-C", "lto=fat", "-C", "llvm-args=-inline-threshold=30"]
 def cargo(*arguments, under_way=None, **environment):
     """Runs cargo; `under_way(text)` is called every few seconds with what it does."""
     command = ["cargo", *arguments]
-    inherited = {key: value for key, value in os.environ.items() if key not in ("CARGO_TARGET_DIR", "RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS")}
+    inherited = {key: value for key, value in os.environ.items() if key not in NOT_INHERITED}
     environment = {**inherited, **linkers(), "CARGO_TERM_COLOR": "never", **environment}
     process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     output, over = [], threading.Event()
@@ -66,6 +68,12 @@ def cargo(*arguments, under_way=None, **environment):
     over.set()
     if process.wait() != 0:
         raise Failure(f"{' '.join(command)} failed (exit {process.returncode}):\n{''.join(output)}")
+
+
+def linting():
+    """The environment in which cargo lints what it compiles, where the toolchain has clippy. All that shares a build needs the same one."""
+    there = shutil.which("clippy-driver") and subprocess.run(["clippy-driver", "--version"], capture_output=True).returncode == 0
+    return {"RUSTC_WORKSPACE_WRAPPER": str(ROOT / "scripts" / "lib" / "rustc-with-lints")} if there else {}
 
 
 def linkers():
@@ -156,7 +164,7 @@ def tested(say, under_way=None):
     they need of each package."""
     library(say, under_way)
     started = time.monotonic()
-    cargo("test", "--no-run", "-j", JOBS, "--workspace", under_way=under_way)
+    cargo("test", "--no-run", "-j", JOBS, "--workspace", under_way=under_way, **linting())
     say("target/debug/lazyguard and the tests", "built", time.monotonic() - started)
     (TARGET / TESTED).mkdir(exist_ok=True)
     for folder, artefact in ((EVERYDAY, "lazyguard"), (RELEASED, "liblazyguard.so")):

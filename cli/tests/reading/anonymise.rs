@@ -1,4 +1,4 @@
-//! `lazyguard anonymise`: the copy says the same, and names nothing. `core/tests/anonymise.rs` looks at every part of the format.
+//! `lazyguard anonymise`: the copy says the same, and names nothing. `core/tests/suite/anonymise.rs` looks at every part of the format.
 
 use super::common::{ended_process, facts, launch, Job, SMALL};
 use super::{lazyguard, said, texts, Folder};

@@ -3,7 +3,7 @@
 //!
 //! The hang's diagnosis, the summary of calls that blocked the host and the timeline use it to read records. The live state
 //! ([`crate::state::Tracker`]) keeps the same facts in the recording's tables, without a lock. It takes the proofs and the rules
-//! from here. A test (`core/tests/model.rs`) compares the two.
+//! from here. A test (`core/tests/suite/model.rs`) compares the two.
 //!
 //! | file | holds |
 //! |---|---|

@@ -1,13 +1,11 @@
 //! What is left of a recording when it is anonymised: no text of the program's, and everything that a verdict follows from.
 
-mod support;
-
+use crate::support::build::{call, pair, Builder};
+use crate::support::cases::{self, entry_point};
 use lazyguard_core::anonymise::{anonymise, Anonymised, Pseudonyms};
 use lazyguard_core::trace::layout::{communicator, header, record, segment, stream, text, thread, Shape};
 use lazyguard_core::trace::read::Recording;
 use lazyguard_core::trace::{Kind, Record, WORDS};
-use support::build::{call, pair, Builder};
-use support::cases::{self, entry_point};
 
 /// What no copy may have.
 const MARK: &str = "Xq7Ann";
@@ -222,7 +220,7 @@ fn of_each_lane_the_last_records_are_kept_and_the_others_counted_as_overwritten(
 fn one_name_has_one_pseudonym_in_all_recordings_of_a_job() {
     let mut pseudonyms = Pseudonyms::default();
     let names = ["a", "b", "a"].map(|host| {
-        let mut file = Builder::new(support::build::TINY);
+        let mut file = Builder::new(crate::support::build::TINY);
         file.set_text(header::HOST.start, &format!("{host}\0\0\0\0\0"));
         let copy = anonymise(&Recording::open(file.bytes).unwrap(), usize::MAX, &mut pseudonyms).unwrap();
         let copy = Recording::open(copy.bytes).unwrap();

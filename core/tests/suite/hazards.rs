@@ -1,7 +1,7 @@
 //! The hazards of a recording are those that the process counted while it ran, up to counts that are lower bounds.
 
-mod support;
-
+use crate::support::random::Random;
+use crate::support::written::{bytes, tracker};
 use lazyguard_core::api::EntryPoint;
 use lazyguard_core::diagnose::Code;
 use lazyguard_core::hazard::{
@@ -11,8 +11,6 @@ use lazyguard_core::state::{FunctionKind, Tracker};
 use lazyguard_core::trace::layout::Shape;
 use lazyguard_core::trace::read::Recording;
 use lazyguard_core::trace::Lane;
-use support::random::Random;
-use support::written::{bytes, tracker};
 
 fn shape(rare_events: usize) -> Shape {
     Shape { threads: 8, contexts: 2, streams: 4, text_bytes: 8192, segments: [3, 2, rare_events], records: 16 }

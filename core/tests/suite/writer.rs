@@ -1,7 +1,7 @@
 //! What the writer writes is what the reader reads.
 
-mod support;
-
+use crate::support::check::check;
+use crate::support::written::{bytes, facts, make, process_facts, tracker, world_of, written};
 use lazyguard_core::state::{FunctionKind, Tracker};
 use lazyguard_core::trace::layout::{flag, record, Shape};
 use lazyguard_core::trace::read::{Entry, LiveRecording, Recording, Source};
@@ -10,8 +10,6 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
-use support::check::check;
-use support::written::{bytes, facts, make, process_facts, tracker, world_of, written};
 
 /// Calls of each thread. Miri takes a thousand times as long.
 const CALLS: u64 = if cfg!(miri) { 100 } else { 3000 };

@@ -1,15 +1,13 @@
 //! Recordings of every version of the format that was ever released, and what is read from them.
 //!
-//! `LAZYGUARD_MAKE_GOLDEN=1 cargo test -p lazyguard-core --test golden -- --ignored` writes those of this version anew.
+//! `LAZYGUARD_MAKE_GOLDEN=1 cargo test -p lazyguard-core --test suite -- --ignored golden::` writes those of this version anew.
 
-mod support;
-
+use crate::support::cases::{self, Case};
+use crate::support::dump::dump;
+use crate::support::written::written;
 use lazyguard_core::trace::layout::VERSION;
 use lazyguard_core::trace::read::Recording;
 use std::path::{Path, PathBuf};
-use support::cases::{self, Case};
-use support::dump::dump;
-use support::written::written;
 
 /// The recordings of all versions.
 fn all() -> PathBuf {

@@ -4,16 +4,14 @@
 //! takes what each means at its return, as the hooks do. The recording's tables are the live state; the fold sees the records
 //! alone.
 
-mod support;
-
+use crate::support::random::Random;
+use crate::support::written::{bytes, facts, tracker};
 use lazyguard_core::api::{Class, EntryPoint, Operation};
 use lazyguard_core::model::{proves, Streams};
 use lazyguard_core::state::{OpenRecord, StreamKey, StreamKind, Tracker};
 use lazyguard_core::trace::layout::{flag, Shape};
 use lazyguard_core::trace::read::Recording;
 use lazyguard_core::trace::{RawPayload, Record};
-use support::random::Random;
-use support::written::{bytes, facts, tracker};
 
 const SHAPE: Shape =
     Shape { threads: 8, contexts: 2, streams: 8, text_bytes: 1024, segments: [64, 16, 16], records: 63 };

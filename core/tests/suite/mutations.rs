@@ -1,11 +1,9 @@
 //! The reader is total: reading any damaged recording ends, in order, with no more than there is.
 
-mod support;
-
+use crate::support::cases;
+use crate::support::check::{check, check_followed};
+use crate::support::random::Random;
 use std::path::Path;
-use support::cases;
-use support::check::{check, check_followed};
-use support::random::Random;
 
 /// Numbers that are likely to be mistaken for something.
 const ODD: [u64; 14] =

@@ -1,13 +1,11 @@
 //! What the reader makes of recordings that are damaged, or change while they are read.
 
-mod support;
-
+use crate::support::build::{call, pair, Builder, TINY};
+use crate::support::cases::entry_point;
 use lazyguard_core::trace::layout::{header, lane, record, segment, text, thread, Shape};
 use lazyguard_core::trace::read::{ProcessState, Recording, Source, ThreadState, Unreadable};
 use std::cell::{Cell, RefCell};
 use std::io;
-use support::build::{call, pair, Builder, TINY};
-use support::cases::entry_point;
 
 const MAIN: (u32, u32) = (1, 100);
 const OTHER: (u32, u32) = (2, 101);
