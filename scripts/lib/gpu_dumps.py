@@ -3,6 +3,7 @@
   dump NAME   a program of the corpus that hangs, ended by `lazyguard run --gpu-dump`: where a kernel of ours is to blame, the dump has it
               resident, at a line of its source; and cuda-gdb names the same kernels, at the same addresses
   fail NAME   a program that hangs gets an error from its blocked call: it ends with its own error, within seconds
+  fault       a kernel that writes to a bad address: the program gets the same errors, ready for a dump and not
   cost        the start and a launch, ready for a dump and not, in turn
 
 Must not: take the guard's word for where a kernel stands: the lines are those of the source, the addresses those of cuda-gdb.
@@ -138,6 +139,17 @@ def with_own_error(outcome):
     return outcome.code not in (0, 117, 125) and bool(LAUNCH_FAILED.search(outcome.stderr))
 
 
+def fault():
+    """The driver's own dumps at exceptions change what the program gets; the guard must not bring them along."""
+    program, answers = [sys.executable, ROOT / "scripts" / "gpu" / "faulting_kernel.py"], {}
+    for name, environment in (("bare", guard.bare()), ("ready", guard.guarded(ON_HANG="fail"))):
+        with Scratch() as scratch:
+            outcome = scratch.run(program, environment, TOOL_LIMIT_S)
+            answers[name] = outcome.stdout.strip() or checks.describe(outcome)
+    bare, ready = answers["bare"], answers["ready"]
+    return Row("fault: a bad address", bare, ready, "", judge(bare == ready and bare.startswith("synchronize") and "synchronize 0" not in bare)), answers
+
+
 def cost(simulated):
     """A launch, and a short program, ready for a dump and not."""
     ready, not_ready = guard.guarded(simulated, ON_HANG="fail"), guard.guarded(simulated)
@@ -188,6 +200,9 @@ def check(progress, wanted, simulated):
             for done in filter(None, pool.map(one, [job for job in jobs if job[0] is alone])):
                 rows.append(done[0])
                 data[done[0].what] = done[1]
+    if not simulated and (not wanted or "fault" in wanted):
+        row, data["fault"] = fault()
+        rows.append(row)
     if not wanted or "cost" in wanted:
         more, data["cost"] = cost(simulated)
         rows += more
