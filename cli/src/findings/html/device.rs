@@ -16,28 +16,31 @@ const MOST_LETTERS: usize = 1000;
 const WIDTH: u64 = 300;
 
 /// A core dump, and the process whose it is.
-pub(super) struct Device {
+pub(super) struct Device<'a> {
     who: String,
-    core: Result<GpuCore, String>,
+    core: &'a Result<GpuCore, String>,
+    /// What it adds to the verdicts of the hang.
+    said: Vec<String>,
 }
 
-/// The core dumps of the processes, the worst first.
-pub(super) fn of(processes: &[Process]) -> Vec<Device> {
-    let with_folder = processes.iter().filter(|process| !process.folder.as_os_str().is_empty());
-    let devices = with_folder.filter_map(|process| {
-        let core = gpu_core::of_folder(&process.folder)?;
-        Some(Device { who: process.title(), core })
+/// The core dumps of these processes.
+pub(super) fn of<'a>(processes: impl Iterator<Item = &'a Process>) -> Vec<Device<'a>> {
+    let devices = processes.filter_map(|process| {
+        let core = process.names().gpu.as_ref()?;
+        let hang = process.stood.as_ref().map(|stood| stood.report());
+        let said = core.as_ref().map_or_else(|_| Vec::new(), |core| gpu_core::said(core, hang));
+        Some(Device { who: process.title(), core, said })
     });
     devices.take(MOST_CORES).collect()
 }
 
-pub(super) fn draw(page: &mut Markup, devices: &[Device]) {
+pub(super) fn draw(page: &mut Markup, devices: &[Device<'_>]) {
     page.element(
         "p",
         &[],
         "Where the device stood when its core dump was taken. A bar shows how many of a kernel's warps are at a place.",
     );
-    for Device { who, core } in devices {
+    for Device { who, core, said } in devices {
         page.element("h3", &[], short(who, MOST_LETTERS));
         let core = match core {
             Ok(core) => core,
@@ -54,6 +57,9 @@ pub(super) fn draw(page: &mut Markup, devices: &[Device]) {
             }
             device.kernels.iter().take(MOST_KERNELS).for_each(|kernel| draw_kernel(page, kernel));
             more(page, device.kernels.len(), MOST_KERNELS, "more kernel");
+        }
+        for line in said.iter().take(MOST_PLACES) {
+            page.element("p", &[], short(line.trim(), MOST_LETTERS));
         }
         for defect in core.defects.iter().take(MOST_PLACES) {
             let defect = format!("not all of the file could be read: {defect}");
@@ -119,14 +125,16 @@ mod tests {
         let core = GpuCore { devices: vec![device], defects: vec!["cut <short>".to_owned()], ..GpuCore::default() };
         let lines = core.lines();
         let who = "train (process 7)".to_owned();
-        let unread = Device { who: who.clone(), core: Err("gpu.core: nothing".to_owned()) };
+        let (core, unread) = (Ok(core), Err("gpu.core: nothing".to_owned()));
+        let read = Device { who: who.clone(), core: &core, said: vec!["it is the culprit".to_owned()] };
+        let unread = Device { who, core: &unread, said: Vec::new() };
         let mut page = Markup::default();
-        draw(&mut page, &[Device { who, core: Ok(core) }, unread]);
+        draw(&mut page, &[read, unread]);
         let page = page.finish();
         let lacking =
             lines.iter().map(|line| line.trim().replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;"));
         assert_eq!(lacking.filter(|line| !page.contains(line.as_str())).collect::<Vec<_>>(), Vec::<String>::new());
         assert!(page.contains("width=\"75\"") && page.contains("width=\"225\""), "2 and 6 of 8 warps: {page}");
-        assert!(page.contains("cannot be told: gpu.core: nothing"));
+        assert!(page.contains("cannot be told: gpu.core: nothing") && page.contains("it is the culprit"));
     }
 }

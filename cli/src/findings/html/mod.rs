@@ -25,7 +25,7 @@ mod picture;
 mod start;
 mod timeline;
 
-use super::collect::{Process, Stood};
+use super::collect::Stood;
 use super::hangs::{by_cause, hangs, suspected, HangSeen, SameHang};
 use super::ranks::{compare, Ranks};
 use super::{text, Seen};
@@ -55,12 +55,11 @@ const MOST_SUMMARY: usize = 240;
 
 /// The page.
 pub(super) fn text(seen: &Seen<'_>) -> String {
-    Process::name_all(&seen.processes);
     let ranks = compare(&seen.processes);
     let stood = stood(seen);
     let moments = moments::of(&seen.processes);
     let starts = start::of(&seen.processes);
-    let devices = device::of(&seen.processes);
+    let devices = device::of(stood.iter().take(MOST_HANGS).map(|same| same.first.process));
     let mut page = Markup::default();
     page.own("<!DOCTYPE html>\n").open("html", &[("lang", &"en")]).open("head", &[]);
     page.empty("meta", &[("charset", &"utf-8")]);
