@@ -10,7 +10,8 @@ foreach(arch IN LISTS ARCHITECTURES)
 endforeach()
 list(GET ARCHITECTURES 0 first)
 list(APPEND GENCODE -gencode=arch=compute_${first},code=compute_${first})
-set(NVCC_COMPILE ${NVCC} -ccbin ${CMAKE_CXX_COMPILER} -std=c++17 -O2 ${GENCODE}
+# With line tables, by which a GPU core dump names file and line; the machine code is the same.
+set(NVCC_COMPILE ${NVCC} -ccbin ${CMAKE_CXX_COMPILER} -std=c++17 -O2 -lineinfo ${GENCODE}
   -Werror all-warnings -Xcompiler -Wall,-Wextra,-Werror,-pthread)
 set(NVCC_LINK ${NVCC} -ccbin ${CMAKE_CXX_COMPILER} -L${CUDA_DIR}/lib64)
 

@@ -5,7 +5,8 @@
 //! Where the process keeps its recording in a file, the command writes the number into a word of the header (`docs/TRACE_FORMAT.md`).
 //! Otherwise the number is the modification time of an empty file in the run folder. The answer is `dump.json` in the run folder, with
 //! a number that is not smaller; the process writes `dump.txt` before it. An odd number says that the process is ended after its answer;
-//! that answer has Python's stacks, for which the process is forked.
+//! that answer has Python's stacks, for which the process is forked. Where the next bit is set as well, the process is not ended: with
+//! `LAZYGUARD_ON_HANG=fail` it has its blocked calls return an error, because another process of the run does.
 //!
 //! Must not: write anything else, or wait longer than the limit it was given.
 
@@ -18,7 +19,7 @@ use crate::runs::one_process;
 use crate::source::{duration, RECORDING};
 use crate::symbolize::Symbolizer;
 use crate::{Failure, Outcome};
-use lazyguard_core::report::{is_last, DumpReport};
+use lazyguard_core::report::{fails, is_last, DumpReport};
 use lazyguard_core::trace::layout::{self, header, state};
 use rustix::process::getuid;
 use serde_json::Value;
@@ -87,7 +88,7 @@ pub(crate) fn dump(arguments: &Arguments) -> Outcome {
 /// guard is older, or has stepped aside.
 ///
 /// A thread asks, for the kernel may not answer what this reads about a process. It is left behind then.
-pub(crate) fn ask_all(processes: Vec<u32>, limit: Duration) {
+pub(crate) fn ask_all(processes: Vec<u32>, last: Last, limit: Duration) {
     let until = Instant::now() + limit;
     let (done, wait) = mpsc::channel();
     let asks = move || {
@@ -98,7 +99,7 @@ pub(crate) fn ask_all(processes: Vec<u32>, limit: Duration) {
         let mut asked = Vec::new();
         for process in processes.into_iter().filter(is_own).take_while(|_| Instant::now() < until) {
             let taken = Asked::of(process).ok().filter(|asked| asked.way.takes_requests());
-            asked.extend(taken.and_then(|asked| Some((asked.way.raise(0, Last::Yes).ok()?, asked))));
+            asked.extend(taken.and_then(|asked| Some((asked.way.raise(0, last).ok()?, asked))));
         }
         while !asked.is_empty() && Instant::now() < until {
             std::thread::sleep(POLL);
@@ -151,11 +152,22 @@ struct Asked {
     way: Way,
 }
 
-/// Whether the process is to be ended after its answer.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Last {
+/// Whether the process is to be ended after its answer, or to end the work of its contexts (`LAZYGUARD_ON_HANG=fail`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Last {
     Yes,
     No,
+    Fails,
+}
+
+/// The least number of this kind that is not smaller.
+fn number_of(last: Last, least: u64) -> u64 {
+    let is_of_the_kind = |number: &u64| match last {
+        Last::No => !is_last(*number),
+        Last::Yes => is_last(*number) && !fails(*number),
+        Last::Fails => fails(*number),
+    };
+    (0..4).map(|more| least.saturating_add(more)).find(is_of_the_kind).unwrap_or(least)
 }
 
 /// How the number of a request reaches the process.
@@ -324,7 +336,7 @@ impl Way {
         let there = self.number()?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
         let number = u64::try_from(now).unwrap_or(0).max(least).max(there.saturating_add(1));
-        let number = number.saturating_add(u64::from(is_last(number) != (last == Last::Yes)));
+        let number = number_of(last, number);
         match self {
             Self::Recording { writes, .. } => {
                 writes.write_all_at(&number.to_le_bytes(), (header::ASKED * layout::WORD) as u64)?;

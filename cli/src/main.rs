@@ -20,6 +20,7 @@ mod failure;
 mod files;
 mod findings;
 mod format;
+mod gpu_core;
 mod health;
 mod install;
 mod library;

@@ -2,3 +2,6 @@
 
 /// The value of `--on-hang` that only `lazyguard run` knows.
 pub(crate) const KILL: &str = "kill";
+
+/// The value that the guard acts on by itself; `lazyguard run` ends what does not answer.
+pub(crate) const FAIL: &str = "fail";

@@ -6,12 +6,14 @@
 use crate::ends;
 use crate::findings;
 use crate::format::Format;
+use crate::gpu_core;
 use crate::output::{say, write_line, Output};
 use crate::recorded::{write_hang, Recorded, RecordingSeen};
 use crate::runs;
 use crate::source::{hang_in, is_process_folder, read, Opened, Run, RECORDING};
 use crate::timing;
 use crate::{stacks, Failure, Outcome};
+use lazyguard_core::gpu_core::GpuCore;
 use lazyguard_core::hazard::Hazard;
 use lazyguard_core::report::{HangReport, StackSeen, Summary};
 use lazyguard_core::trace::read::ProcessState;
@@ -24,8 +26,11 @@ use std::process::ExitCode;
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// A process, its folder, the folder of a run, or one that several runs were given: of these, the newest is reported.
-    #[arg(value_name = "PID|FOLDER")]
-    what: PathBuf,
+    #[arg(value_name = "PID|FOLDER", required_unless_present = "gpu_core")]
+    what: Option<PathBuf>,
+    /// Report a core dump of a GPU: its kernels, and where their threads stand. Any that the driver has made is read.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["what", "list", "hazards", "cold_start", "blocking"])]
+    gpu_core: Option<PathBuf>,
     /// List the runs in a folder that several were given, with their start and their command, and report none.
     #[arg(long, conflicts_with_all = ["hazards", "cold_start", "blocking", "format"])]
     list: bool,
@@ -41,6 +46,9 @@ pub(crate) struct Arguments {
     /// Which of the hazards are known: what `lazyguard run` wrote as a baseline.
     #[arg(long, value_name = "FILE", requires = "hazards")]
     baseline: Option<PathBuf>,
+    /// Write the report as one page for a browser, and print one line.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["list", "format", "hazards", "cold_start", "blocking"])]
+    html: Option<PathBuf>,
     #[command(flatten)]
     timing: timing::Arguments,
 }
@@ -59,6 +67,8 @@ struct Found {
     hazards: Result<Vec<Hazard>, Failure>,
     /// The stacks that were kept when a hang was reported.
     stacks: Option<Result<Vec<StackSeen>, String>>,
+    /// What the core dump of the GPU says.
+    gpu: Option<Result<GpuCore, String>>,
 }
 
 /// What `lazyguard report --format json` prints of one process.
@@ -74,6 +84,10 @@ struct ProcessReport<'a> {
     recording: Option<RecordingSeen<'a>>,
     /// The stacks in `stacks.dmp`, with functions and lines; null where there is none that can be read.
     stacks: Option<&'a [StackSeen]>,
+    /// What the core dump of the GPU in `gpu.core` says; null where there is none that can be read.
+    gpu: Option<&'a GpuCore>,
+    /// What that core dump adds to the verdicts of the hang, a sentence each.
+    gpu_says: Vec<String>,
     /// The hazards that the process met; null where they cannot be read.
     hazards: Option<&'a [Hazard]>,
 }
@@ -91,24 +105,28 @@ struct Lasts {
 
 /// Prints the report of a run.
 pub(crate) fn report(arguments: &Arguments) -> Outcome {
-    let Arguments { what, list, format, hazards, suppress, baseline, timing } = arguments;
+    let Arguments { what, gpu_core, list, format, hazards, suppress, baseline, html, timing } = arguments;
+    if let Some(file) = gpu_core {
+        return gpu_core::report(file, plain(*format)?);
+    }
+    // There is one, or the options were refused.
+    let Some(what) = what else { return Ok(ExitCode::FAILURE) };
     if *list {
         return runs::list(what);
     }
     let what = &runs::newest_in(what);
     let mut out = Output::standard();
+    if let Some(file) = html {
+        let outcome = findings::report_page(what, file, &mut out);
+        out.flush()?;
+        return outcome;
+    }
     if *hazards {
         let outcome = findings::report_hazards(what, *format, suppress, baseline.as_deref(), &mut out);
         out.flush()?;
         return outcome;
     }
-    let format = match format {
-        findings::Format::Text => Format::Text,
-        findings::Format::Json => Format::Json,
-        findings::Format::Sarif | findings::Format::Junit => {
-            return Err(Failure::Input("this format is of the hazards alone: say --hazards".to_owned()));
-        }
-    };
+    let format = plain(*format)?;
     if timing.wanted() {
         drop(out);
         return timing::report(what, timing, format);
@@ -122,6 +140,17 @@ pub(crate) fn report(arguments: &Arguments) -> Outcome {
     let outcome = report_one(run, format, &mut out);
     out.flush()?;
     outcome
+}
+
+/// The format of a report that is not of hazards.
+fn plain(format: findings::Format) -> Result<Format, Failure> {
+    match format {
+        findings::Format::Text => Ok(Format::Text),
+        findings::Format::Json => Ok(Format::Json),
+        findings::Format::Sarif | findings::Format::Junit => {
+            Err(Failure::Input("this format is of the hazards alone: say --hazards".to_owned()))
+        }
+    }
 }
 
 /// Prints the report of one process. An unreadable part does not prevent the rest; without a rest, its failure is the whole report.
@@ -163,6 +192,7 @@ fn report_one(run: Run, format: Format, out: &mut Output<'_>) -> Outcome {
         hazards = findings::hazards_in(None, Some(opened));
     }
     let stacks = run.folder.as_deref().and_then(|folder| stacks::of_folder(folder, hang.as_ref()));
+    let gpu = run.folder.as_deref().and_then(gpu_core::of_folder);
     let found = Found {
         folder: run.folder,
         hang,
@@ -173,6 +203,7 @@ fn report_one(run: Run, format: Format, out: &mut Output<'_>) -> Outcome {
         account_is_unreadable,
         hazards,
         stacks,
+        gpu,
     };
     match format {
         Format::Json => writeln!(out.raw(), "{:#}", found.json())?,
@@ -201,6 +232,11 @@ impl Found {
             run: self.run.as_ref(),
             recording: self.recorded.as_ref().map(Recorded::json),
             stacks: self.stacks.as_ref().and_then(|stacks| stacks.as_deref().ok()),
+            gpu: self.gpu.as_ref().and_then(|gpu| gpu.as_ref().ok()),
+            gpu_says: match &self.gpu {
+                Some(Ok(core)) => gpu_core::said(core, self.hang.as_ref()),
+                _ => Vec::new(),
+            },
             hazards: self.hazards.as_deref().ok(),
         })
     }
@@ -268,6 +304,10 @@ impl Found {
             }
             (None, Some(recorded)) => recorded.write_standstill(out)?,
             (None, None) => {}
+        }
+        if let Some(core) = &self.gpu {
+            gpu_core::lines(core, self.hang.as_ref()).iter().try_for_each(|line| write_line!(out, "{line}"))?;
+            write_line!(out, "")?;
         }
         if let Some(recorded) = &self.recorded {
             let by_the_guard = self.ended_by_the_guard().map(|ended| format!("was {ended}"));

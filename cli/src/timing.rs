@@ -18,9 +18,11 @@ mod read;
 mod summary;
 mod table;
 
+pub(crate) use summary::{ColdStart, Part};
+
 use crate::format::Format;
 use crate::output::{write_line, Output};
-use crate::source::duration;
+use crate::source::{duration, Opened};
 use crate::{Failure, Outcome};
 use cards::CardsOfStart;
 use lazyguard_core::Nanos;
@@ -30,7 +32,7 @@ use serde_json::json;
 use std::io;
 use std::path::Path;
 use std::process::ExitCode;
-use summary::{Blocking, ColdStart, THRESHOLD_NANOS};
+use summary::{Blocking, ColdStartFold, THRESHOLD_NANOS};
 
 /// The version of the JSON form.
 const SCHEMA: u32 = 1;
@@ -131,6 +133,13 @@ pub(crate) fn report(what: &Path, arguments: &Arguments, format: Format) -> Outc
     }
     out.flush()?;
     unreadable.map_or(Ok(ExitCode::SUCCESS), Err)
+}
+
+/// The summary of a process's start.
+pub(crate) fn cold_start_of(opened: &Opened) -> Result<ColdStart, Failure> {
+    let mut fold = ColdStartFold::new(&opened.recording, read::end_of(opened));
+    read::each_in_order(opened, |entry| fold.see(entry))?;
+    Ok(fold.finish())
 }
 
 /// Prints the summaries of all processes of a run that has ended, as far as there are any, on standard error.

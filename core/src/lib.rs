@@ -4,13 +4,16 @@
 //! * [`settings`] is the one table of settings and its parser.
 //! * [`state`] holds what is known of threads, contexts, streams and functions, folded from calls.
 //! * [`trace`] is the recording: what outlives the process, its writer and its reader.
+//! * [`gpu_dump`] says where the driver is asked for no GPU core dump, and when one is whole.
 //! * [`run_folder`] says where a recording may be mapped.
 //! * [`old_runs`] says which private folders are removed, and removes them.
+//! * [`order`] sorts what is sorted rarely, in little code.
 //! * [`model`] folds records into what streams are busy with, and what has ended.
 //! * [`preload`] decides what to load, and when to stop.
 //! * [`diagnose`] turns a [`diagnose::Snapshot`] into verdicts.
 //! * [`hazard`] turns the occurrences noted in a run that passed into hazards.
 //! * [`stack`] reads a blocked thread's stack, and writes it down.
+//! * [`gpu_core`] reads core dumps of GPUs: where the threads of each kernel stand.
 //! * [`report`] writes verdicts for people and for programs.
 //! * [`anonymise`] copies a recording without what names the user, the machine or the program's code.
 //! * [`build_note`] is what a built library says of itself: version, formats, commit.
@@ -27,9 +30,12 @@ pub mod api;
 pub mod build_note;
 mod demangle;
 pub mod diagnose;
+pub mod gpu_core;
+pub mod gpu_dump;
 pub mod hazard;
 pub mod model;
 pub mod old_runs;
+pub mod order;
 pub mod preload;
 pub mod profile;
 pub mod report;

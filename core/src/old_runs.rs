@@ -18,6 +18,7 @@
 
 mod remove;
 
+use crate::order;
 use crate::run_folder::file::{HANG, KEPT, MARK, OF_A_PROCESS, TRACE};
 use crate::run_folder::Private;
 use crate::trace::layout::{header, HEADER_BYTES, WORD};
@@ -134,7 +135,7 @@ pub fn tidy(base: &Path, sight: &Sight<'_>) {
 /// The excess among these, the newest first; a folder whose process lives is never among them.
 pub fn surplus(left: &[Left], now: SystemTime) -> Vec<&Left> {
     let mut dead: Vec<_> = left.iter().filter(|left| left.state != State::Lives).collect();
-    dead.sort_by_key(|left| std::cmp::Reverse(left.since));
+    order::sort_by_key(&mut dead, |left| std::cmp::Reverse(left.since));
     let mut without_hang = [0; 2];
     let (mut folders, mut bytes) = (0, 0_u64);
     let mut is_surplus = |left: &&Left| {

@@ -88,9 +88,26 @@ pub mod file {
     pub const MARK: &str = "supervised.json";
     /// In the private folder of a run that is over: its path was printed.
     pub const KEPT: &str = "kept";
+    /// Where the device's threads stood at a hang, as the driver writes it.
+    pub const GPU_CORE: &str = "gpu.core";
+    /// The pipe by which the driver is asked for that. The driver makes it with the first context.
+    pub const GPU_PIPE: &str = "gpu.pipe";
     /// All of those in a process's folder.
-    pub const OF_A_PROCESS: [&str; 11] =
-        [LOG, RUN, HANG, HAZARDS, TRACE, DUMP, DUMP_TEXT, REQUEST, PYTHON, TIMELINE, crate::stack::STACKS];
+    pub const OF_A_PROCESS: [&str; 13] = [
+        LOG,
+        RUN,
+        HANG,
+        HAZARDS,
+        TRACE,
+        DUMP,
+        DUMP_TEXT,
+        REQUEST,
+        PYTHON,
+        TIMELINE,
+        GPU_CORE,
+        GPU_PIPE,
+        crate::stack::STACKS,
+    ];
 }
 
 /// Magic numbers as statfs(2) and the file systems' own headers have them.

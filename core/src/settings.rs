@@ -96,6 +96,8 @@ pub enum OnHang {
     Exit(u8),
     /// A shell runs this.
     Command(String),
+    /// The blocked calls return an error, which the program handles.
+    Fail,
 }
 
 /// What the command of [`OnHang::Command`] receives, as variables of its environment: they look like settings, and are none.
@@ -137,6 +139,10 @@ pub struct Settings {
     pub hang_after_nanos: u64,
     /// `LAZYGUARD_ON_HANG`.
     pub on_hang: OnHang,
+    /// `LAZYGUARD_GPU_DUMP`: whether the driver is asked where the device's threads stand, before the program is ended for a hang.
+    pub gpu_dump: bool,
+    /// `LAZYGUARD_GPU_DUMP_WAIT`: the most time for that, in nanoseconds.
+    pub gpu_dump_wait_nanos: u64,
     /// `LAZYGUARD_OUT`: where the run folder goes; `None` is a private one that a clean exit removes.
     pub out: Option<String>,
     /// `LAZYGUARD_PROFILE`: the folder of the profile; `None` is none.
@@ -179,6 +185,10 @@ pub const RUN_ROOT: &str = "LAZYGUARD_RUN_ROOT";
 /// The variable that gives them the place for the folder of a process that may not write into that one, because it runs as another
 /// user. It looks like a setting, and is none.
 pub const RUN_OTHER_USERS: &str = "LAZYGUARD_RUN_OTHER_USERS";
+
+/// The variable that tells programs under a `lazyguard run` that it ends them once a hang is to be acted on. It looks like a setting, and
+/// is none.
+pub const RUN_KILLS: &str = "LAZYGUARD_RUN_KILLS";
 
 /// The prefix of such a folder's name where the user has named none.
 pub const PRIVATE_RUN: &str = "lazyguard-run-";
@@ -225,6 +235,9 @@ pub fn job(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
 
 /// The setting that `lazyguard run` takes one value more of.
 pub const ON_HANG: &str = "LAZYGUARD_ON_HANG";
+
+/// The setting that asks for GPU core dumps, whose option `lazyguard run` also takes without a value.
+pub const GPU_DUMP: &str = "LAZYGUARD_GPU_DUMP";
 
 /// The setting whose option `lazyguard run` also takes without a value.
 pub const PROFILE: &str = "LAZYGUARD_PROFILE";
@@ -312,10 +325,26 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         name: ON_HANG,
         flag: "--on-hang",
-        values: "report, abort, exit:N with N from 0 to 255, command:COMMAND",
+        values: "report, abort, exit:N with N from 0 to 255, command:COMMAND, fail",
         default: "report",
-        help: "what the guard does about a hang once it has reported it: nothing more; end the process by SIGABRT; end it with status N; have /bin/sh run COMMAND. `lazyguard run` also takes kill: it ends every process that it has started",
+        help: "what the guard does about a hang once it has reported it: nothing more; end the process by SIGABRT; end it with status N; have /bin/sh run COMMAND; have the blocked calls return error 719, which the program handles. `lazyguard run` also takes kill: it ends every process that it has started",
         apply: |s, v| set(&mut s.on_hang, on_hang(v)),
+    },
+    Setting {
+        name: GPU_DUMP,
+        flag: "--gpu-dump",
+        values: "on, off",
+        default: "off",
+        help: "on: before a hanging program is ended (abort, exit:N, fail, kill), the driver writes where the device's threads stand into the run folder, as gpu.core",
+        apply: |s, v| set(&mut s.gpu_dump, switch(v)),
+    },
+    Setting {
+        name: "LAZYGUARD_GPU_DUMP_WAIT",
+        flag: "--gpu-dump-wait",
+        values: "a duration: 500ms, 10s",
+        default: "10s",
+        help: "the most time that the guard waits for gpu.core before it goes on without",
+        apply: |s, v| set(&mut s.gpu_dump_wait_nanos, duration(v)),
     },
     Setting {
         name: "LAZYGUARD_OUT",
@@ -385,6 +414,8 @@ impl Default for Settings {
             defer: Defer::Off,
             hang_after_nanos: 0,
             on_hang: OnHang::Report,
+            gpu_dump: false,
+            gpu_dump_wait_nanos: 0,
             out: None,
             profile: None,
             record_bytes: 0,
@@ -420,7 +451,7 @@ impl Settings {
         let mut settings = Self::default();
         let mut complaints = Vec::new();
         for (name, value) in pairs.filter(|(name, _)| *name == "LAZYGUARD" || name.starts_with("LAZYGUARD_")) {
-            if hang_variable::ALL.contains(&name) || [RUN_ROOT, RUN_OTHER_USERS].contains(&name) {
+            if hang_variable::ALL.contains(&name) || [RUN_ROOT, RUN_OTHER_USERS, RUN_KILLS].contains(&name) {
                 // Set for `LAZYGUARD_ON_HANG` commands, which may start a guarded program or `lazyguard run`.
                 continue;
             }
@@ -470,6 +501,7 @@ fn on_hang(value: &str) -> Option<OnHang> {
     match value.split_once(':') {
         None if value == "report" => Some(OnHang::Report),
         None if value == "abort" => Some(OnHang::Abort),
+        None if value == "fail" => Some(OnHang::Fail),
         // A sign would be parsed as well.
         Some(("exit", status)) if status.bytes().all(|b| b.is_ascii_digit()) => status.parse().ok().map(OnHang::Exit),
         Some(("command", command)) => {
@@ -669,6 +701,7 @@ mod tests {
         for (text, expect) in [
             ("report", Some(OnHang::Report)),
             ("abort", Some(OnHang::Abort)),
+            ("fail", Some(OnHang::Fail)),
             ("exit:0", Some(OnHang::Exit(0))),
             ("exit:255", Some(OnHang::Exit(255))),
             ("command:kill -9 $LAZYGUARD_HANG_PID; echo a:b", command("kill -9 $LAZYGUARD_HANG_PID; echo a:b")),
@@ -683,6 +716,7 @@ mod tests {
             ("command: ", None),
             ("command", None),
             ("abort:", None),
+            ("fail:", None),
             ("Abort", None),
             ("kill", None),
         ] {

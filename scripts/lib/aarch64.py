@@ -15,6 +15,8 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import cross_tools
 import fetching
@@ -174,23 +176,79 @@ def everything(tools):
 
 
 def packages(tools):
-    """Builds what ships into target/aarch64/dist."""
+    """Builds what ships into target/aarch64/dist, and uses each package."""
     cross_tools.rust_library(MUSL)
     script(tools, ROOT / "scripts" / "lib" / "dist.py")
+    build_native(tools, *FEW_FILES)
+    try:
+        yield from each_package_used(tools)
+    except Skipped as why:
+        # They are built, as was asked for.
+        print(f"skipped: the packages are not tried: {why}")
+
+
+def each_package_used(tools):
+    for pattern, unpack in (("*.whl", unpack_wheel), ("*-linux-aarch64.tar.gz", unpack_archive), ("*.deb", unpack_deb)):
+        package = next((FOLDER / "dist").glob(pattern))
+        with tempfile.TemporaryDirectory(prefix="lazyguard-aarch64-") as root:
+            command = unpack(package, Path(root))
+            yield package.name, used(tools, command), last_line
+
+
+def unpack_wheel(package, root):
+    """As an installer does it into a virtual environment."""
+    shutil.unpack_archive(package, root / "lib" / "python3" / "site-packages", "zip")
+    (root / "bin").mkdir()
+    script_of_wheel = next((root / "lib").rglob("*.data/scripts/lazyguard"))
+    return executable(shutil.move(script_of_wheel, root / "bin" / "lazyguard"))
+
+
+def unpack_archive(package, root):
+    shutil.unpack_archive(package, root)
+    return next(root.glob("*/bin/lazyguard"))
+
+
+def unpack_deb(package, root):
+    """Without dpkg, which another system lacks: the last member of the archive has the files."""
+    members = package.read_bytes()
+    at = members.index(b"data.tar")
+    header = members[at:at + 60]
+    name, size = header[:16].decode().strip().rstrip("/"), int(header[48:58])
+    archive = root / name
+    archive.write_bytes(members[at + 60:at + 60 + size])
+    subprocess.run(["tar", "--extract", "--file", archive, "--directory", root], check=True)
+    return root / "usr" / "bin" / "lazyguard"
+
+
+def executable(path):
+    Path(path).chmod(0o755)
+    return Path(path)
+
+
+def used(tools, command):
+    """The command of a package finds its library, prevents a hang, and ends and reports one; the last line has the numbers."""
+    program, simulated = FOLDER / "apps" / "lazy_pair", str(FOLDER / "simdriver")
+    hang = ["--preload", "off", "--hang-after", "1s", "--on-hang", "kill", "--kill-after", "1s"]
+    tries = ((["--version"], "CUDA headers"), (["path"], str(command.parents[1])),
+             (["run", "--result", "--", program], "no hang, no hazard, 1 prevented"),
+             (["run", *hang, "--", program], "in cuCtxSynchronize at main lazy_pair.cpp"))
+    said, passed = [], 0
+    for arguments, expected in tries:
+        out = emulated(tools, [command, *arguments], 60, LD_LIBRARY_PATH=simulated)
+        passed += expected in out
+        said.append(out if expected not in out else "")
+    return "\n".join([*said, f"{passed} passed, {len(tries) - passed} failed"])
 
 
 def main():
     parser = argparse.ArgumentParser(prog="scripts/aarch64", description="Build for aarch64, and test that under an emulator.")
     parser.add_argument("--all", action="store_true", help="every program, and the unit tests")
-    parser.add_argument("--dist", action="store_true", help="the packages, into target/aarch64/dist; no tests")
+    parser.add_argument("--dist", action="store_true", help="the packages, into target/aarch64/dist, and each of them used")
     options = parser.parse_args()
-    every, numbers = options.all, []
+    numbers = []
     try:
         tools = cross_tools.find()
-        if options.dist:
-            packages(tools)
-            return 0
-        for title, output, count in (everything if every else few)(tools):
+        for title, output, count in (packages if options.dist else everything if options.all else few)(tools):
             numbers.append(counted(title, output, count))
     except (fetching.Failure, Skipped) as missing:
         print(f"skipped: aarch64: {missing}")

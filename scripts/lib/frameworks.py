@@ -23,6 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import guard
 import recordings
+import spare_time
 from checks import Row, Scratch, as_data, judge, verdict_codes
 from tools import ROOT
 
@@ -198,7 +199,12 @@ def check_one(program, keep):
 
 def each(chosen, check_one, at_a_time, progress):
     """The rows and data of these programs: first of those that hang, so many at a time, then of those that end."""
+    left_out = []
+
     def one(program):
+        if spare_time.is_over():
+            left_out.append(program.path.stem)
+            return None
         row, about = check_one(program)
         # All of it: a run that its limit ends has no table.
         progress(f"{row.what}: {row.verdict}" + (f" ({row[-2]})" if row[-2] else ""))
@@ -207,7 +213,9 @@ def each(chosen, check_one, at_a_time, progress):
     results = []
     for hangs, most in zip((True, False), at_a_time):
         with ThreadPoolExecutor(min(most, os.cpu_count() or 1)) as pool:
-            results += pool.map(one, [program for program in chosen if (program.code != "none") is hangs])
+            results += filter(None, pool.map(one, [program for program in chosen if (program.code != "none") is hangs]))
+    if left_out:
+        progress(f"no time was left for {', '.join(sorted(left_out))}")
     return [row for row, _ in results], [about for _, about in results]
 
 

@@ -6,6 +6,8 @@ means the same everywhere.
 
 import json
 import os
+import re
+import subprocess
 
 from tools import ROOT, TARGET
 
@@ -60,3 +62,9 @@ def program_path(name, kind, entry):
 
 def program_command(name, kind, entry):
     return [program_path(name, kind, entry), *entry.get("args", [])]
+
+
+def version():
+    """What the command says of itself and of its library, without the path of that."""
+    result = subprocess.run([str(COMMAND), "--version"], capture_output=True, text=True)
+    return re.sub(r": /.*", "", result.stdout.strip()) if result.returncode == 0 else "unknown"

@@ -17,8 +17,8 @@ import guard  # noqa: E402
 from tools import ROOT, TARGET, Failure  # noqa: E402
 
 MOST_MIB = 60
-SCRIPTS = ("gpu-check", "gpu-atlas", "bench", "lib/atlas.py", "lib/checks.py", "lib/corpus.py", "lib/frameworks.py", "lib/gpu_probe.py", "lib/guard.py", "lib/hazards.py",
-           "lib/processes.py", "lib/profiles.py", "lib/ranks.py", "lib/recordings.py", "lib/runs.py", "lib/tools.py")
+SCRIPTS = ("gpu-check", "gpu-atlas", "bench", "lib/atlas.py", "lib/card_tools.py", "lib/checks.py", "lib/corpus.py", "lib/frameworks.py",
+           "lib/gpu_dumps.py", "lib/gpu_probe.py", "lib/guard.py", "lib/hazards.py", "lib/policies.py", "lib/processes.py", "lib/profiles.py", "lib/ranks.py", "lib/recordings.py", "lib/runs.py", "lib/spare_time.py", "lib/tools.py")
 MARK = "lazyguard-kit"
 # Beside the programs of programs.json.
 ALSO = ("launch_bench",)
@@ -51,6 +51,8 @@ def contents():
     files += [Path("target/bench") / name for name in MEASURING]
     files += sorted(path.relative_to(ROOT) for path in (TARGET / "apps").glob("lib*.so"))
     files += sorted(path.relative_to(ROOT) for path in (TARGET / "kernels").glob("*.fatbin"))
+    # The lines at which they may stand.
+    files += sorted(path.relative_to(ROOT) for path in (ROOT / "kernels").glob("*.cu"))
     if shared_runtime:
         # Where the programs' run path looks: $ORIGIN/../cuda/lib.
         files.append(Path("target/cuda/lib/libcudart.so.13"))

@@ -16,6 +16,7 @@ import checks
 import frameworks
 import guard
 import ranks
+import spare_time
 from checks import Scratch, as_data, describe, judge
 from frameworks import of_text
 
@@ -127,6 +128,8 @@ def cold_start(progress):
             if run.outcome.code != 0:
                 return failed(run.outcome)
         for number in range(ROUNDS):
+            if number and spare_time.is_over():
+                break
             for mode in random.sample(MODES, len(MODES)):
                 data, outcome = measured(mode, profile)
                 if data is None:

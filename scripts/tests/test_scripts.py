@@ -1,7 +1,9 @@
 """Tests of the scripts' own logic. They build nothing of the project and touch nothing outside a temporary folder."""
 
+import ast
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -206,7 +208,8 @@ class CheckingTheLibrary(Folder):
         _, faults = self.check("-Wl,-z,nodelete")
         self.assertEqual(faults, {
             "exports_are_the_table_and_few_more", "exports_know_their_caller_by_a_frame_of_their_own",
-            "threads_of_the_program_enter_by_the_door", "no_frame_around_the_program_s_calls_has_a_landing_pad"})
+            "threads_of_the_program_enter_by_the_door", "no_frame_around_the_program_s_calls_has_a_landing_pad",
+            "what_only_the_command_reads_is_left_out"})
 
 
 class RunningAProgram(Folder):
@@ -356,6 +359,19 @@ class TheProgramTable(unittest.TestCase):
                 self.assertLessEqual(set(entry["kinds"]), set(guard.FOLDERS))
                 self.assertEqual(entry["expected_code"] is not None, entry["hangs_bare"])
                 self.assertEqual(entry["expected_output"] is None, entry.get("hangs_guarded", False))
+
+
+class TheKit(unittest.TestCase):
+    def test_has_every_module_that_its_scripts_import(self):
+        scripts = Path(__file__).resolve().parents[1]
+        # Importing it would lay out a kit.
+        tree = ast.parse((scripts / "lib" / "kit.py").read_text())
+        value = next(node.value for node in tree.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "SCRIPTS")
+        taken = [scripts / name for name in ast.literal_eval(value)] + sorted((scripts / "lib").glob("bench_*.py"))
+        for script in taken:
+            names = re.findall(r"^(?:import|from) (\w+)", script.read_text(), re.M)
+            lacking = [name for name in names if (scripts / "lib" / f"{name}.py").is_file() and scripts / "lib" / f"{name}.py" not in taken]
+            self.assertEqual(lacking, [], f"{script.name} imports what the kit does not have")
 
 
 class TheResultsPage(Folder):

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "capture.hpp"
+#include "coredump.hpp"
 #include "entry.hpp"
 #include "loading.hpp"
 #include "memory.hpp"
@@ -89,6 +90,7 @@ CUresult new_context(std::shared_ptr<Context> &context, unsigned flags, bool is_
     std::lock_guard<std::mutex> hold(contexts_mutex());
     contexts().push_back(context);
   }
+  a_context_is_there();
   return CUDA_SUCCESS;
 }
 
@@ -105,6 +107,7 @@ void tear_down(Context &context) {
   each_context([](Context &other) { wait_for_context(other); });
   context.alive = false;
   unload_everything(context);
+  if (work_is_lost()) return;
   std::vector<StreamRef> streams;
   {
     std::lock_guard<std::mutex> hold_engine(engine_mutex());
@@ -229,10 +232,15 @@ CUresult synchronize(Context &context) {
   if (r != CUDA_SUCCESS) return r;
   // Without the context lock: other threads submit meanwhile.
   wait_until_done(mark_context(context));
-  return CUDA_SUCCESS;
+  return outcome();
 }
 
 }  // namespace
+
+// A real driver's release of a context whose work was lost under a kernel that does not end was not seen to return.
+static void never_after_a_loss() {
+  while (work_is_lost()) pause();
+}
 
 CUresult current_context(Context *&context) {
   ThreadState &state = thread_state();
@@ -405,7 +413,7 @@ CUresult cuCtxSetFlags(unsigned int flags) {
   Alone hold(context->api_lock);
   if (flags & CU_CTX_SYNC_MEMOPS) wait_for_context(*context);
   context->flags = flags;
-  return CUDA_SUCCESS;
+  return outcome();
 }
 CUresult cuCtxGetId(CUcontext ctx, unsigned long long *ctxId) {
   ENTER();
@@ -457,7 +465,7 @@ CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
     context->local_bytes = value;
   }
   it->second = value;
-  return CUDA_SUCCESS;
+  return outcome();
 }
 CUresult cuCtxGetCacheConfig(CUfunc_cache *pconfig) {
   ENTER();
@@ -543,10 +551,12 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev) {
 }
 CUresult cuDevicePrimaryCtxRelease(CUdevice dev) {
   ENTER();
+  never_after_a_loss();
   return release(dev);
 }
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev) {
   ENTER();
+  never_after_a_loss();
   return release(dev);
 }
 CUresult cuDevicePrimaryCtxReset(CUdevice dev) {

@@ -227,7 +227,7 @@ CUresult copy(const CUDA_MEMCPY3D &c, CUstream handle, bool per_thread, bool asy
   OpRef op = make_op(Op::Kind::work, [c] { do_copy(c); });
   submit(stream, op);
   if (asynchronous ? from_pageable || to_pageable : !between_devices) wait_until_done(op);
-  return CUDA_SUCCESS;
+  return outcome();
 }
 
 // Done in no time, on whichever thread finds it ready.
@@ -264,7 +264,7 @@ CUresult fill(CUdeviceptr to, size_t pitch, unsigned value, unsigned element_byt
   submit(stream, op);
   Allocation a;
   if (!asynchronous && find_allocation(to, a) && a.kind != Memory::device && a.kind != Memory::global) wait_until_done(op);
-  return CUDA_SUCCESS;
+  return outcome();
 }
 
 }  // namespace

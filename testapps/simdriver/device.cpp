@@ -2,6 +2,7 @@
 #include <cstring>
 #include <string>
 
+#include "coredump.hpp"
 #include "entry.hpp"
 #include "loading.hpp"
 #include "memory.hpp"
@@ -95,6 +96,7 @@ CUresult cuInit(unsigned int Flags) {
   if (is_forked_child()) return CUDA_ERROR_NOT_INITIALIZED;
   if (is_initialised()) return CUDA_SUCCESS;
   read_loading_mode();
+  read_coredump_variables();
   initialised();
   return CUDA_SUCCESS;
 }

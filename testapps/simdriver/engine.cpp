@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <deque>
 #include <string>
@@ -26,6 +27,7 @@ struct Engine {
   std::vector<Worker *> idle;
   std::deque<OpRef> waiting_for_room;  // kernels that the device has no room for, oldest first
   uint64_t free_threads = kMultiprocessors * kThreadsPerMultiprocessor;
+  std::atomic<bool> lost{false};  // written with the mutex held
 };
 
 Engine &engine() {
@@ -79,6 +81,7 @@ void complete(const OpRef &finished);
 
 // Every dependency has completed.
 void start(const OpRef &op) {
+  if (engine().lost) return;
   switch (op->kind) {
     case Op::Kind::marker:
       complete(op);
@@ -154,8 +157,8 @@ void *worker_main(void *argument) {
     op->run();
     op->run = nullptr;  // frees what it holds outside the mutex
     hold.lock();
-    e.idle.push_back(self);  // before completing: what becomes ready may come back to this very worker
-    complete(op);
+    if (!e.lost) e.idle.push_back(self);  // before completing: what becomes ready may come back to this very worker
+    if (!e.lost) complete(op);
     hold.unlock();
     op = nullptr;
     hold.lock();
@@ -213,7 +216,7 @@ void append(const StreamRef &stream, const OpRef &op, bool takes_room) {
 void wait_for_room(std::unique_lock<std::mutex> &hold, Stream &stream) {
   Engine &e = engine();
   e.waiting++;
-  while (stream.queued >= kQueueDepth) e.progress.wait(hold);
+  while (stream.queued >= kQueueDepth && !e.lost) e.progress.wait(hold);
   e.waiting--;
 }
 
@@ -315,9 +318,31 @@ void wait_until_done(const OpRef &op) {
   Engine &e = engine();
   std::unique_lock<std::mutex> hold(e.mutex);
   e.waiting++;
-  while (!op->done) e.progress.wait(hold);
+  while (!op->done && !e.lost) e.progress.wait(hold);
   e.waiting--;
 }
+
+void look_at_kernels(const std::function<void(const std::vector<Running> &, const std::vector<Running> &)> &look) {
+  Engine &e = engine();
+  std::vector<Running> run, wait;
+  std::lock_guard<std::mutex> hold(e.mutex);
+  each_context([&](Context &context) {
+    for (const OpRef &op : context.unfinished)
+      if (op->function && op->threads_taken) run.push_back({&context, op->function, op->grid, op->threads_taken});
+  });
+  for (const OpRef &op : e.waiting_for_room)
+    if (op->function) wait.push_back({op->context, op->function, op->grid, 0});
+  look(run, wait);
+}
+
+void lose_all_work() {
+  Engine &e = engine();
+  std::lock_guard<std::mutex> hold(e.mutex);
+  e.lost = true;
+  e.progress.notify_all();
+}
+
+bool work_is_lost() { return engine().lost.load(std::memory_order_relaxed); }
 
 int64_t now_ns() {
   timespec now{};

@@ -20,11 +20,14 @@
 #include <mutex>
 #include <vector>
 
+#include "kernel_table.h"
+
 namespace lgsim {
 
 struct Context;
 struct Stream;
 struct Op;
+struct Function;
 using OpRef = std::shared_ptr<Op>;
 using StreamRef = std::shared_ptr<Stream>;
 
@@ -46,6 +49,8 @@ struct Op {
   uint64_t threads_per_block = 0;
   uint64_t blocks = 0;
   bool all_blocks_at_once = false;
+  const Function *function = nullptr;  // while it runs, `run` keeps it; null inside other work
+  lgsim_grid grid;
 
   // Guarded by engine_mutex().
   Context *context = nullptr;
@@ -85,7 +90,23 @@ OpRef mark_stream(const StreamRef &stream);
 OpRef raise_barrier(Context &context);
 
 bool is_done(const OpRef &op);
+// Returns once the op is done, or the device's work is lost.
 void wait_until_done(const OpRef &op);
+
+// A kernel that holds a part of the device.
+struct Running {
+  const Context *context;
+  const Function *function;
+  lgsim_grid grid;
+  uint64_t threads_taken;
+};
+// Calls `look` with the kernels that run, and those that have found no room; nothing starts or ends meanwhile.
+void look_at_kernels(const std::function<void(const std::vector<Running> &run, const std::vector<Running> &wait)> &look);
+
+// After a GPU core dump the work in flight is lost, and so is what is submitted later: waits end, nothing starts, nothing completes. Host
+// threads that run kernels go on, unseen.
+void lose_all_work();
+bool work_is_lost();
 
 constexpr unsigned kQueueDepth = 1022;  // ops a stream takes before a submission waits for room
 

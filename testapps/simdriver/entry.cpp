@@ -30,6 +30,7 @@ struct Plan {
   unsigned delay_ms = 0;
   bool too_new = false;
   bool checks_capture = false;
+  bool asks_no_context = false;
 };
 
 bool is_among_capture_checks(const char *symbol) {
@@ -39,6 +40,14 @@ bool is_among_capture_checks(const char *symbol) {
 #undef CHECKS_CAPTURE
   };
   return names->count(base_name(symbol)) != 0;
+}
+
+// What answers as before when the context's work is lost: it is about no context, or about which one is current.
+bool asks_no_context(const std::string &base) {
+  auto begins = [&](const char *with) { return base.rfind(with, 0) == 0; };
+  return (begins("cuDevice") && base != "cuDevicePrimaryCtxRetain" && base != "cuDevicePrimaryCtxReset") || begins("cuCoredump") || begins("cuGet") ||
+         begins("cuCtxPush") || begins("cuCtxPop") || base == "cuCtxSetCurrent" || base == "cuCtxGetCurrent" || base == "cuCtxGetDevice" ||
+         base == "cuModuleGetLoadingMode";
 }
 
 const Plan *make_plan(const char *symbol) {
@@ -52,6 +61,7 @@ const Plan *make_plan(const char *symbol) {
   if (auto it = s.delay_ms.find(symbol); it != s.delay_ms.end()) plan->delay_ms = it->second;
   plan->too_new = introduced_in(symbol) > s.driver_version;
   plan->checks_capture = is_among_capture_checks(symbol);
+  plan->asks_no_context = asks_no_context(base_name(symbol));
   return plan;
 }
 
@@ -101,6 +111,10 @@ bool enter_slowly(Call &call, bool needs_init, CUresult &answer) {
   }
   if (needs_init && (!is_initialised() || is_forked_child())) {
     answer = CUDA_ERROR_NOT_INITIALIZED;
+    return true;
+  }
+  if (needs_init && !plan->asks_no_context && work_is_lost()) {
+    answer = CUDA_ERROR_LAUNCH_FAILED;
     return true;
   }
   // A thread without a context gets the error for that from the call itself.

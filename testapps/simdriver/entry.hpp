@@ -23,6 +23,7 @@ struct Call {
 enum : unsigned char {
   kUnusual = 1,      // not initialised, forked, or settings that concern calls
   kCaptureOpen = 2,  // see capture-checks.inc
+  kWorkLost = 4,     // see lose_all_work
 };
 extern std::atomic<unsigned char> slow_entry;
 

@@ -114,7 +114,7 @@ CUresult cuEventSynchronize(CUevent hEvent) {
   OpRef op;
   CUresult r = recorded_op(hEvent, event, op);
   if (r == CUDA_SUCCESS && op) wait_until_done(op);
-  return r;
+  return r == CUDA_SUCCESS ? outcome() : r;
 }
 CUresult cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hEnd) {
   ENTER();

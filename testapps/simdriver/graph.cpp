@@ -375,7 +375,7 @@ CUresult launch(CUgraphExec handle, CUstream stream_handle, bool per_thread) {
   submit_steps(stream, steps, end, exec->last);
   std::lock_guard<std::mutex> hold_engine(engine_mutex());
   for (const Recorded &record : records) record.event->recorded = record.op;
-  return CUDA_SUCCESS;
+  return outcome();
 }
 
 CUresult upload(CUgraphExec handle, CUstream stream_handle, bool per_thread) {

@@ -206,7 +206,7 @@ CUresult launch_kernel(CUfunction f, const lgsim_grid &grid, unsigned shared_byt
   if (free_running && !launch.function->kernel.attributes.blocks_together) remember(f, handle, generation, launch.function->kernel.run, stream->context);
   make_ready_to_print(stream->context, *launch.function);
   submit(stream, launch_op(launch));
-  return CUDA_SUCCESS;
+  return outcome();
 }
 
 CUresult launch_config(const CUlaunchConfig *config, CUfunction f, void **parameters, void **extra, bool per_thread) {
@@ -237,7 +237,7 @@ CUresult launch_host(CUstream handle, bool per_thread, CUhostFn fn, void *data) 
       }, captured);
   if (r != CUDA_SUCCESS || captured) return r;
   submit(stream, make_op(Op::Kind::work, call));
-  return CUDA_SUCCESS;
+  return outcome();
 }
 
 }  // namespace
@@ -247,6 +247,8 @@ OpRef launch_op(const Launch &launch) {
   op->threads_per_block = volume(launch.grid.block);
   op->blocks = volume(launch.grid.grid);
   op->all_blocks_at_once = launch.cooperative;
+  op->function = launch.function.get();
+  op->grid = launch.grid;
   return op;
 }
 
@@ -261,6 +263,8 @@ CUresult prepare_launch(Context &context, const void *handle, const lgsim_grid &
     Alone hold(context.api_lock);
     stop_context(context);
     context.local_bytes = std::max<size_t>(context.local_bytes, function->kernel.attributes.local_bytes);
+    r = outcome();
+    if (r != CUDA_SUCCESS) return r;
   }
   launch.function = function;
   launch.grid = grid;

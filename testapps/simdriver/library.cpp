@@ -83,6 +83,7 @@ CUresult cuLibraryUnload(CUlibrary handle) {
       if (module->library == library.get()) there = module;
     if (there) unload_module(context, there);
   });
+  if (work_is_lost()) return outcome();
   if (!registry().remove<Library>(library.get())) return CUDA_ERROR_INVALID_HANDLE;
   for (const KernelRef &kernel : library->kernels) registry().remove<Kernel>(kernel.get());
   drop_library(library.get());

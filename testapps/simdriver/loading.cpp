@@ -63,6 +63,7 @@ void read_loading_mode() {
 
 CUresult load_module(Context &context, const ImageRef &image, ModuleRef &module) {
   stop_context(context);
+  if (work_is_lost()) return outcome();
   module = std::make_shared<Module>(context, image);
   const lgsim_kernel *table = nullptr;
   if (!image->is_ptx) {
@@ -128,6 +129,8 @@ void load_function(Function &function) {
 void unload_module(Context &context, const ModuleRef &module) {
   static auto *const unloaded = new std::vector<ModuleRef>;
   wait_for_context(context);
+  // Kernels that nothing waits for any more still run.
+  if (work_is_lost()) return;
   {
     std::lock_guard<std::mutex> hold(libraries_mutex());
     unloaded->push_back(module);
@@ -167,7 +170,7 @@ void load_all_libraries(Context &context) {
 }
 
 void unload_everything(Context &context) {
-  while (!context.modules.empty()) unload_module(context, ModuleRef(context.modules.back()));
+  while (!context.modules.empty() && !work_is_lost()) unload_module(context, ModuleRef(context.modules.back()));
 }
 
 CUresult find_or_load_module(Context &context, Library &library, ModuleRef &module) {

@@ -164,6 +164,8 @@ template <class Accept> CUresult release(uintptr_t base, CUresult unknown, Accep
   if (!find_allocation(base, a) || a.base != base || !accept(a.kind)) return unknown;
   wait_for_context(*context);
   if (a.context != context && a.context->alive) wait_for_context(*a.context);
+  // Kernels that nothing waits for any more may still use the memory.
+  if (work_is_lost()) return outcome();
   if (!remove_allocation(base, a)) return unknown;
   give_back(a);
   return CUDA_SUCCESS;

@@ -65,7 +65,7 @@ CUresult cuModuleUnload(CUmodule hmod) {
   if (module->library) return CUDA_ERROR_NOT_PERMITTED;  // the library's, and unloaded with it
   Alone hold(module->context.api_lock);
   unload_module(module->context, module);
-  return CUDA_SUCCESS;
+  return outcome();
 }
 CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode *mode) {
   ENTER();

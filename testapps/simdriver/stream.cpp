@@ -39,7 +39,7 @@ CUresult synchronize(CUstream handle, bool per_thread) {
   if (r == CUDA_SUCCESS) r = unsafe_call();
   if (r != CUDA_SUCCESS) return r;
   wait_until_done(mark_stream(stream));
-  return CUDA_SUCCESS;
+  return outcome();
 }
 
 CUresult query(CUstream handle, bool per_thread) {

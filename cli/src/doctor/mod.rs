@@ -10,6 +10,7 @@
 //! | `start` | whether the driver starts |
 //! | `preloaded` | what else gets between programs and the driver |
 //! | `folder` | the run folder |
+//! | `gpu_dump` | whether the driver can be asked where the device's threads stand |
 //! | `limits` | limits of the process |
 //! | `program` | whether anything can be preloaded into a program |
 //! | `closure`, `calls` | the program's libraries, and how they reach the driver |
@@ -23,6 +24,7 @@ mod devices;
 mod driver;
 mod finding;
 mod folder;
+mod gpu_dump;
 mod library;
 mod limits;
 mod linker;
@@ -85,12 +87,12 @@ pub(crate) fn doctor(arguments: Arguments) -> Outcome {
     let driver = driver::look(&machine, &linker, of_program, needed, &mut found);
     devices::look(&machine, driver.as_ref().is_some_and(|driver| !driver.is_simulated), needed, &mut found);
     // A driver for another machine does not start on this one.
-    if let Some(driver) = driver.as_ref().filter(|driver| driver.elf.machine == own_machine()) {
-        start::look(driver, Duration::from_nanos(arguments.start_limit), needed, &mut found);
-    }
+    let own = driver.as_ref().filter(|driver| driver.elf.machine == own_machine());
+    let devices = own.map(|own| start::look(own, Duration::from_nanos(arguments.start_limit), needed, &mut found));
     preloaded::look(&machine, &linker, &mut found);
     folder::look(&machine, &settings, &mut found);
     limits::look(&machine, &settings, &mut found);
+    gpu_dump::look(&machine, &settings, &devices.unwrap_or_default(), &mut found);
     if let Some((closure, program)) = closure.as_ref().and_then(|closure| Some((closure, closure.program()?))) {
         let libc = closure.files.iter().find(|file| file.soname.as_deref() == Some("libc.so.6"));
         if program::bears(&machine, program, library.as_ref(), libc, &mut about_program) {

@@ -34,14 +34,16 @@ const ADVICE: [(i32, &str); 8] = [
     (999, "see the kernel's log (dmesg) for NVRM lines; nvidia-modprobe -u loads the module for memory, if that is missing"),
 ];
 
-/// Starts the driver, and reports the outcome. `needed` says whether there is a program that needs the driver.
-pub(super) fn look(driver: &Driver, limit: Duration, needed: bool, found: &mut Findings) {
+/// Starts the driver, and reports the outcome; gives the names of its devices. `needed` says whether there is a program that needs the
+/// driver.
+pub(super) fn look(driver: &Driver, limit: Duration, needed: bool, found: &mut Findings) -> Vec<String> {
     if cfg!(target_feature = "crt-static") {
-        return found.note(
+        found.note(
             About::Start,
             "whether the driver starts was not tried: this command is linked statically, and can load no library",
             "run a program that uses CUDA, such as nvidia-smi",
         );
+        return Vec::new();
     }
     let begin = Instant::now();
     match tried(driver, limit) {
@@ -55,6 +57,7 @@ pub(super) fn look(driver: &Driver, limit: Duration, needed: bool, found: &mut F
             Answer::Started(names) if status.success() => {
                 let took = begin.elapsed().as_millis();
                 found.ok(About::Start, format!("the driver starts, in {took} ms: {}", devices(&names)));
+                return names;
             }
             Answer::Refused { call, code, name } => found.note_or_problem(
                 needed,
@@ -78,6 +81,7 @@ pub(super) fn look(driver: &Driver, limit: Duration, needed: bool, found: &mut F
             "let this command start processes, and make folders in the folder for temporary files",
         ),
     }
+    Vec::new()
 }
 
 struct Tried {

@@ -11,8 +11,9 @@ use crate::recorded::{Recorded, StoodStill};
 use crate::runs::{is_nested_in, is_run, process_folders};
 use crate::source::{read, Opened, Run, HAZARDS};
 use crate::symbolize::SourceLine;
-use crate::{stacks, Failure};
+use crate::{gpu_core, stacks, Failure};
 use lazyguard_core::diagnose::{ends_of, HowEnded, Status};
+use lazyguard_core::gpu_core::GpuCore;
 use lazyguard_core::hazard::{joined, Gathered, Hazard, HazardFile};
 use lazyguard_core::report::{DumpReport, HangReport, Newest, Outcome, StackSeen, Summary};
 use lazyguard_core::run_folder::file::DUMP;
@@ -151,6 +152,8 @@ pub(super) struct HazardSeen {
 pub(super) struct Process {
     /// Its folder.
     pub folder: PathBuf,
+    /// Its recording, where there is one.
+    pub recording: Option<PathBuf>,
     /// The folder's name under the root.
     pub name: String,
     pub process: u32,
@@ -191,19 +194,27 @@ pub(super) struct Process {
     pub problems: Vec<String>,
 }
 
-/// The names in a process's hang, which take a tenth of a second.
+/// The names in a process's hang, which take a tenth of a second, and what else of it takes time to read.
 #[derive(Default)]
 pub(super) struct Names {
     /// The report of its hang, with names of functions, files and lines.
     pub report: Option<HangReport>,
     /// The stacks of the threads that were blocked, with names where they are known.
     pub stacks: Vec<StackSeen>,
+    /// Where its device stood, where a core dump of that was taken.
+    pub gpu: Option<Result<GpuCore, String>>,
 }
 
 impl Process {
     /// The names in its hang. They are looked up when they are first asked for: of a hundred ranks with the same hang, one is printed.
     pub fn names(&self) -> &Names {
         self.names.get_or_init(|| self.look_up(Run::find(&self.folder).ok().as_ref()))
+    }
+
+    /// The process, to be opened once more.
+    pub fn run(&self) -> Option<Run> {
+        let recording = self.recording.as_deref()?;
+        Run::find_quietly(if self.folder.as_os_str().is_empty() { recording } else { &self.folder }).ok()
     }
 
     /// Looks up the names in the hangs of all of these processes, for a form of output that has them all.
@@ -214,7 +225,8 @@ impl Process {
     }
 
     fn look_up(&self, run: Option<&Run>) -> Names {
-        let Some(report) = self.stood.as_ref().map(Stood::report) else { return Names::default() };
+        let gpu = gpu_core::of_folder(&self.folder);
+        let Some(report) = self.stood.as_ref().map(Stood::report) else { return Names { gpu, ..Names::default() } };
         let stacks = match stacks::of_folder(&self.folder, Some(report)) {
             Some(stacks) => stacks.unwrap_or_default(),
             None => report.stacks.clone(),
@@ -224,7 +236,13 @@ impl Process {
         if let Some(opened) = run.and_then(|run| run.open().ok().flatten()) {
             opened.callers().name_in(&mut named);
         }
-        Names { report: Some(named), stacks }
+        Names { report: Some(named), stacks, gpu }
+    }
+
+    /// The lines about the core dump of its device, where there is one.
+    pub fn gpu_lines(&self) -> Vec<String> {
+        let hang = self.stood.as_ref().map(Stood::report);
+        self.names().gpu.as_ref().map_or_else(Vec::new, |core| gpu_core::lines(core, hang))
     }
 
     /// The program, the process and its rank, as a line names them.
@@ -320,7 +338,7 @@ fn of_folder(folder: &Path) -> Process {
 
 /// What one process has left.
 pub(super) fn process(run: &Run) -> Process {
-    let mut found = Process::default();
+    let mut found = Process { recording: run.recording.clone(), ..Process::default() };
     let (mut reported, mut file) = (None, None);
     if let Some(folder) = &run.folder {
         found.name =

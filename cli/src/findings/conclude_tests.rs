@@ -284,9 +284,15 @@ fn a_baseline_that_is_not_there_is_an_error_that_says_how_to_make_one() {
 fn the_files_that_are_asked_for_are_written_and_one_that_cannot_be_is_an_error() {
     let left = Left::new().process("0", &[met()]);
     let path = |name: &str| Some(left.0.path(name));
-    let files = Wanted { junit: path("a/j.xml"), json: path("b.json"), sarif: path("c.sarif"), ..wanted("hang") };
+    let (junit, json, sarif, html) = (path("a/j.xml"), path("b.json"), path("c.sarif"), path("d.html"));
+    let files = Wanted { junit, json, sarif, html, ..wanted("hang") };
     left.conclude(End::Exited(0), &files);
-    for (name, start) in [("a/j.xml", "<?xml version=\"1.0\""), ("b.json", "{\n"), ("c.sarif", "{\n")] {
+    for (name, start) in [
+        ("a/j.xml", "<?xml version=\"1.0\""),
+        ("b.json", "{\n"),
+        ("c.sarif", "{\n"),
+        ("d.html", "<!DOCTYPE html>\n<html lang=\"en\">"),
+    ] {
         let text = std::fs::read_to_string(left.0.path(name)).unwrap();
         assert!(text.starts_with(start), "{name}: {text}");
     }
@@ -295,6 +301,7 @@ fn the_files_that_are_asked_for_are_written_and_one_that_cannot_be_is_an_error()
         (Wanted { junit: path("file/j.xml"), ..wanted("hang") }, "file/j.xml"),
         (Wanted { json: path("root"), ..wanted("hang") }, "root"),
         (Wanted { sarif: path("root"), ..wanted("hang") }, "root"),
+        (Wanted { html: path("root"), ..wanted("hang") }, "root"),
         (Wanted { write_baseline: path("root"), ..wanted("hang") }, "root"),
     ] {
         let wanted = Wanted { fail_on: "hazard".parse().unwrap(), ..wanted };

@@ -4,6 +4,8 @@ use super::collect::{Process, Stood};
 use super::judge::{Finding, Status};
 use super::ranks::{compare, Ranks};
 use super::{exit_code, text, End, Finished, Seen};
+use crate::gpu_core;
+use lazyguard_core::gpu_core::GpuCore;
 use lazyguard_core::hazard::{FirstOccurrence, Hazard};
 use lazyguard_core::report::{HangReport, StackSeen, Summary};
 use serde::Serialize;
@@ -107,6 +109,10 @@ struct ProcessFound<'a> {
     hang: Option<&'a HangReport>,
     /// The stacks of its blocked threads.
     stacks: &'a [StackSeen],
+    /// What the core dump of its GPU says; null where there is none that can be read.
+    gpu: Option<&'a GpuCore>,
+    /// What that core dump adds to the verdicts of the hang, a sentence each.
+    gpu_says: Vec<String>,
     /// Its summary, or null.
     run: Option<&'a Summary>,
     /// The keys of the hazards that it met.
@@ -205,6 +211,8 @@ fn run_of<'a>(run: &'a Finished, seen: &Seen<'_>) -> RunSeen<'a> {
 }
 
 fn process(process: &Process) -> ProcessFound<'_> {
+    let hang = process.stood.as_ref().map(Stood::report);
+    let gpu = process.names().gpu.as_ref().and_then(|gpu| gpu.as_ref().ok());
     ProcessFound {
         folder: &process.name,
         process: process.process,
@@ -219,8 +227,10 @@ fn process(process: &Process) -> ProcessFound<'_> {
         signal: process.end.and_then(|end| end.signal),
         ended_by_run: process.end.is_some_and(|end| end.ended_by_run),
         status: process.word(),
-        hang: process.stood.as_ref().map(Stood::report),
+        hang,
         stacks: &process.names().stacks,
+        gpu,
+        gpu_says: gpu.map_or_else(Vec::new, |core| gpu_core::said(core, hang)),
         run: process.summary.as_ref(),
         hazards: process.hazards.iter().map(|seen| seen.hazard.key()).collect(),
         problems: &process.problems,

@@ -14,6 +14,7 @@ mod communications;
 mod conclude_tests;
 mod fail_on;
 mod hangs;
+mod html;
 mod json;
 mod judge;
 mod junit;
@@ -30,7 +31,7 @@ mod text;
 pub(crate) use annotate::Annotations;
 pub(crate) use collect::{hazards_in, holds_processes, unreadable_in};
 pub(crate) use fail_on::FailOn;
-pub(crate) use report::{report_all, report_hazards, Format};
+pub(crate) use report::{report_all, report_hazards, report_page, Format};
 pub(crate) use seen::{exit_code, End, FailedOn, Finished, Unguarded};
 pub(crate) use text::lines_of;
 
@@ -49,6 +50,7 @@ pub(crate) struct Wanted {
     pub junit: Option<PathBuf>,
     pub json: Option<PathBuf>,
     pub sarif: Option<PathBuf>,
+    pub html: Option<PathBuf>,
     pub suppressions: Vec<PathBuf>,
     pub baseline: Option<PathBuf>,
     pub write_baseline: Option<PathBuf>,
@@ -60,8 +62,9 @@ pub(crate) struct Wanted {
 impl Wanted {
     /// Fills in the fields of the files' names, so that ranks with the same options write different files.
     pub fn fill_in(&mut self, facts: &FolderFacts<'_>) {
-        let files = [&mut self.junit, &mut self.json, &mut self.sarif, &mut self.baseline, &mut self.write_baseline];
-        files.into_iter().flatten().for_each(|path| fill_in(path, facts));
+        let reports = [&mut self.junit, &mut self.json, &mut self.sarif, &mut self.html];
+        let files = reports.into_iter().chain([&mut self.baseline, &mut self.write_baseline]);
+        files.flatten().for_each(|path| fill_in(path, facts));
     }
 }
 
@@ -167,6 +170,7 @@ fn write_files(seen: &Seen<'_>, wanted: &Wanted, rules: &Rules) -> Vec<Failure> 
         put(&wanted.junit, &|| junit::text(seen)),
         put(&wanted.sarif, &|| Ok(sarif::text(seen))),
         put(&wanted.json, &|| Ok(json::text(seen))),
+        put(&wanted.html, &|| Ok(html::text(seen))),
         put(&wanted.write_baseline, &baseline),
     ];
     outcomes.into_iter().flatten().collect()

@@ -4,7 +4,7 @@
 
 use super::collect::{self, Process};
 use super::judge::Rules;
-use super::{baseline, json, junit, sarif, suppress, text, FailOn, Seen};
+use super::{baseline, html, json, junit, sarif, suppress, text, FailOn, Seen};
 use crate::output::{write_line, Output};
 use crate::source::{is_process_folder, Run};
 use crate::{Failure, Outcome};
@@ -74,6 +74,19 @@ pub(crate) fn report_hazards(
         }
     };
     out.raw().write_all(text.as_bytes())?;
+    Ok(exit_code(&seen))
+}
+
+/// Writes the page of a process, or of all processes under a root, and says what it is about.
+pub(crate) fn report_page(what: &Path, file: &Path, out: &mut Output<'_>) -> Outcome {
+    let fail_on = FailOn::default();
+    let (processes, unreadable) = found(what)?;
+    let judged = Rules::default().judge(&processes);
+    let seen = look_at(what, processes, unreadable, judged, &fail_on, false);
+    super::write(file, &html::text(&seen))?;
+    seen.problems().try_for_each(|problem| write_line!(out, "cannot be read: {problem}"))?;
+    write_line!(out, "{}", text::result(&seen))?;
+    write_line!(out, "page: {}", file.display())?;
     Ok(exit_code(&seen))
 }
 

@@ -166,14 +166,17 @@ impl Told {
     }
 
     fn leave(&self, scratch: &Scratch) -> Vec<Process> {
+        let job = recording("3", self.hang);
+        let bytes = job.bytes(3 * SECOND);
+        let hang = self.hang.then(|| hang_report(&job, Path::new("")));
         for number in 0..self.processes {
             let name = format!("root/rank3-{number}");
-            let job = recording("3", self.hang);
-            scratch.file(&format!("{name}/trace.lgt"), job.bytes(3 * SECOND));
+            scratch.file(&format!("{name}/trace.lgt"), &bytes);
             let hazards = if self.no_hazard { Vec::new() } else { vec![self.hazard()] };
             scratch.file(&format!("{name}/hazards.json"), hazards_json(4242, "3", &hazards));
-            if self.hang {
-                scratch.file(&format!("{name}/hang.json"), hang_json(&job, &scratch.path(&name)));
+            if let Some(hang) = &hang {
+                let folder = scratch.path(&name).to_str().map(str::to_owned);
+                scratch.file(&format!("{name}/hang.json"), HangReport { folder, ..hang.clone() }.json());
             }
         }
         let (mut processes, unreadable) = collect::under(&scratch.path("root"));

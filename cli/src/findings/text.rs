@@ -14,6 +14,8 @@ const MOST_TOLD: usize = 8;
 /// The most processes and hangs listed; the JSON form has them all.
 const MOST_LISTED: usize = 64;
 const MOST_HANGS: usize = 4;
+/// Lines about a device's core dump at the end of a run; the report has them all.
+const MOST_OF_A_DEVICE: usize = 16;
 /// Processes that are named beside a hazard.
 const MOST_MET_BY: usize = 4;
 
@@ -197,6 +199,7 @@ pub(super) fn processes(seen: &Seen<'_>) -> Vec<String> {
             *first = first.replacen("HANG", "SUSPECTED", 1);
         }
         lines.extend(report);
+        lines.extend(same.first.process.gpu_lines());
         lines.extend(also_in(same));
     }
     let count = causes.len() + suspected.len();
@@ -214,6 +217,9 @@ fn in_short(same: &SameHang<'_>) -> Vec<String> {
     lines.extend(report.stacks_text().unmarked().map(str::to_owned));
     // For a hang that is over, also how it ended.
     lines.extend(same.first.report.ends_in_words().into_iter().next());
+    let gpu = same.first.process.gpu_lines();
+    lines.extend(gpu.iter().take(MOST_OF_A_DEVICE).cloned());
+    lines.extend(more(gpu.len(), MOST_OF_A_DEVICE));
     lines.extend(also_in(same));
     lines
 }

@@ -6,7 +6,7 @@ use crate::log::{self, Printer};
 use crate::output::{write_line, Output};
 use lazyguard_core::api::{counted, time_of_day};
 use lazyguard_core::diagnose::{ends_of, Status};
-use lazyguard_core::report::{HangReport, Newest};
+use lazyguard_core::report::{HangReport, Newest, Outcome};
 use lazyguard_core::Nanos;
 use std::io;
 
@@ -85,9 +85,20 @@ impl Recorded {
         if self.newest(hang).is_some() {
             return Ok(());
         }
-        write_line!(out, "this hang is over: none of these calls was in progress when the process was last seen")?;
         let own = ends_of(&self.opened.recording, hang.waited_in());
         let told = HangReport { ends: own.unwrap_or_else(|_| hang.ends.clone()), ..hang.clone() };
+        match told.outcome() {
+            Outcome::FailedOnPurpose => {
+                write_line!(
+                    out,
+                    "this hang was failed on purpose (LAZYGUARD_ON_HANG=fail): its calls returned an error"
+                )?;
+            }
+            _ => write_line!(
+                out,
+                "this hang is over: none of these calls was in progress when the process was last seen"
+            )?,
+        }
         told.ends_in_words().iter().try_for_each(|end| write_line!(out, "  {end}"))
     }
 

@@ -1,10 +1,12 @@
-//! For `--on-hang kill`: whether a process of the run hangs, and the action that the user chose is due.
+//! For `--on-hang kill` and `fail`: whether a process of the run hangs, and the action that the user chose is due; and whether the program
+//! then answers the error.
 //!
 //! The guard in the process decides that and writes it into its report, which it always replaces as a whole.
 //!
 //! Must not: act on an incomplete report, or on an operation that was slow and has gone on.
 
 use crate::files;
+use lazyguard_core::run_folder::file::GPU_PIPE;
 use serde::Deserialize;
 use std::collections::HashMap;
 use std::fs;
@@ -20,6 +22,24 @@ struct Told {
     acts: bool,
     #[serde(default)]
     resolved: Option<u64>,
+    #[serde(default)]
+    gpu_dump: Option<Failed>,
+}
+
+/// Of a hang whose blocked calls return an error on purpose.
+#[derive(Deserialize)]
+struct Failed {
+    #[serde(default)]
+    ignored: bool,
+}
+
+/// Whether a process handles the error that its blocked calls return on purpose: none of them is blocked any more, and it does not launch
+/// work as before. Asked of a process that lives.
+pub(super) fn answers(folder: &Path) -> bool {
+    let text = files::open_unlinked(&folder.join(HANG)).and_then(files::all_of_short);
+    let told = text.ok().and_then(|text| serde_json::from_slice::<Told>(&text).ok());
+    // A process that does not hang itself has no report: it is to end.
+    told.is_some_and(|told| told.resolved.is_some() && !told.gpu_dump.is_some_and(|failed| failed.ignored))
 }
 
 /// Reads reports, each version only once.
@@ -32,11 +52,7 @@ pub(super) struct Watch {
 impl Watch {
     /// The folder of a process with a hang that is to be acted on.
     pub fn look(&mut self, root: &Path, of_other_users: Option<&Path>) -> Option<PathBuf> {
-        let own: Vec<_> = [root].into_iter().chain(of_other_users).flat_map(folders_in).collect();
-        // A `lazyguard run` among the program's processes has a folder in ours, with those of its own processes.
-        let nested =
-            own.iter().filter(|folder| crate::runs::is_nested_in(folder, root)).flat_map(|folder| folders_in(folder));
-        own.iter().cloned().chain(nested).find(|folder| self.is_due(folder))
+        folders_of_processes(root, of_other_users).into_iter().find(|folder| self.is_due(folder))
     }
 
     fn is_due(&mut self, folder: &Path) -> bool {
@@ -52,6 +68,20 @@ impl Watch {
         self.read.insert(path, version);
         serde_json::from_slice::<Told>(&text).is_ok_and(|told| told.acts && told.resolved.is_none())
     }
+}
+
+fn folders_of_processes(root: &Path, of_other_users: Option<&Path>) -> Vec<PathBuf> {
+    let own: Vec<_> = [root].into_iter().chain(of_other_users).flat_map(folders_in).collect();
+    // A `lazyguard run` among the program's processes has a folder in ours, with those of its own processes.
+    let nested = own.iter().filter(|folder| crate::runs::is_nested_in(folder, root));
+    let nested: Vec<_> = nested.flat_map(|folder| folders_in(folder)).collect();
+    own.into_iter().chain(nested).collect()
+}
+
+/// The folders of processes whose contexts the driver can be asked to end.
+pub(super) fn with_contexts(root: &Path, of_other_users: Option<&Path>) -> Vec<PathBuf> {
+    let has_pipe = |folder: &PathBuf| fs::symlink_metadata(folder.join(GPU_PIPE)).is_ok();
+    folders_of_processes(root, of_other_users).into_iter().filter(has_pipe).collect()
 }
 
 fn folders_in(root: &Path) -> Vec<PathBuf> {

@@ -45,8 +45,9 @@ use crate::files;
 use crate::findings::{self, Annotations, Finished};
 use crate::metrics::Writer;
 use crate::nvml::Sampler;
+use crate::on_hang::{FAIL, KILL};
 use crate::{library, output, profile_cache, timing, Failure};
-use lazyguard_core::settings::{self, FolderFacts, PROFILE, RUN_OTHER_USERS, RUN_ROOT};
+use lazyguard_core::settings::{self, FolderFacts, PROFILE, RUN_KILLS, RUN_OTHER_USERS, RUN_ROOT};
 use other_users::OtherUsers;
 use program::NotStarted;
 use root::{Given, Root};
@@ -137,8 +138,9 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
     let limits = Limits {
         timeout: options.timeout,
         kill_after: options.kill_after,
-        look_for_hangs_every: kills_on_hang(&options).then_some(every),
-        look_for_unseen_every: (kills_on_hang(&options) || options.wanted.fail_on.is_anything()).then_some(every),
+        look_for_hangs_every: acts_on_hang(&options).then_some(every),
+        fails: on_hang_is(&options, FAIL),
+        look_for_unseen_every: (acts_on_hang(&options) || options.wanted.fail_on.is_anything()).then_some(every),
         // A summary of all processes needs the recordings of all of them.
         thin_out: !(options.keep || options.cold_start || options.blocking),
     };
@@ -233,14 +235,14 @@ fn without_a_second_process(
 /// Whether an option asks for something that this command has to do while the program runs, or at its end.
 fn needs_this_command(options: &Options) -> bool {
     let wanted = &options.wanted;
-    let files = [&wanted.junit, &wanted.json, &wanted.sarif, &wanted.write_baseline];
+    let files = [&wanted.junit, &wanted.json, &wanted.sarif, &wanted.html, &wanted.write_baseline];
     options.timeout.is_some()
         || options.keep
         || options.require_records
         || options.cold_start
         || options.blocking
         || options.metrics.is_some()
-        || kills_on_hang(options)
+        || acts_on_hang(options)
         || wanted.result
         || wanted.fail_on.is_anything()
         || files.iter().any(|file| file.is_some())
@@ -311,8 +313,9 @@ fn variables(
     let given = options.settings.iter().map(|(name, value)| (*name, OsString::from(value)));
     let mut variables: Vec<_> = given.collect();
     if kills_on_hang(options) {
-        // This command kills; the guard only reports.
+        // This command kills; the guard only reports, and asks the driver for a GPU core dump before.
         variables.push((settings::ON_HANG, "report".into()));
+        variables.push((RUN_KILLS, "1".into()));
     }
     if root.is_there() {
         variables.push(("LAZYGUARD_OUT", root.template().into()));
@@ -330,8 +333,17 @@ fn variables(
 }
 
 fn kills_on_hang(options: &Options) -> bool {
-    let of_variable = || variable(settings::ON_HANG).is_some_and(|value| value.trim() == crate::on_hang::KILL);
-    options.setting(settings::ON_HANG).map_or_else(of_variable, |value| value == crate::on_hang::KILL)
+    on_hang_is(options, KILL)
+}
+
+/// Whether this command has something to do at a hang.
+fn acts_on_hang(options: &Options) -> bool {
+    kills_on_hang(options) || on_hang_is(options, FAIL)
+}
+
+fn on_hang_is(options: &Options, action: &str) -> bool {
+    let of_variable = || variable(settings::ON_HANG).is_some_and(|value| value.trim() == action);
+    options.setting(settings::ON_HANG).map_or_else(of_variable, |value| value == action)
 }
 
 /// Whether the guard in the program's processes is on.

@@ -10,7 +10,7 @@ use crate::on_hang::KILL;
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches, ValueHint};
-use lazyguard_core::settings::{self, Setting, ON_HANG, PROFILE, SETTINGS};
+use lazyguard_core::settings::{self, Setting, GPU_DUMP, ON_HANG, PROFILE, SETTINGS};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -58,7 +58,8 @@ pub(crate) const OWN: &[Own] = &[
         value: Some("DURATION"),
         values: "a duration; 0 is at once",
         default: "10s",
-        help: "how long run waits between SIGTERM and SIGKILL when it ends a process",
+        help:
+            "how long run waits between SIGTERM and SIGKILL when it ends a process, and with --on-hang fail before that",
         many: false,
     },
     Own {
@@ -83,6 +84,7 @@ pub(crate) const OWN: &[Own] = &[
     Own { flag: "--junit", help: "write what was found as a JUnit report", ..FILE },
     Own { flag: "--json", help: "write what was found as JSON", ..FILE },
     Own { flag: "--sarif", help: "write what was found as SARIF", ..FILE },
+    Own { flag: "--html", help: "write what was found as one page for a browser", ..FILE },
     Own {
         flag: "--annotations",
         value: Some("SYSTEM"),
@@ -165,6 +167,7 @@ pub(crate) fn values_of(setting: &Setting) -> String {
         PROFILE => {
             format!("{}; without a value, the program's own in the user's cache: --profile -- PROGRAM", setting.values)
         }
+        GPU_DUMP => format!("{}; without a value, on: --gpu-dump -- PROGRAM", setting.values),
         _ => setting.values.to_owned(),
     }
 }
@@ -202,7 +205,7 @@ fn of_setting(setting: &'static Setting) -> Arg {
     let details =
         format!("{}\n[values: {}] [default: {}] [variable: {}]", setting.help, values, setting.default, setting.name);
     let hint = if ["LAZYGUARD_OUT", PROFILE].contains(&setting.name) { ValueHint::DirPath } else { ValueHint::Other };
-    let least_values = if setting.name == PROFILE { 0 } else { 1 };
+    let least_values = if [PROFILE, GPU_DUMP].contains(&setting.name) { 0 } else { 1 };
     // The last occurrence counts, so that a later option overrides a script's.
     Arg::new(setting.name)
         .num_args(least_values..=1)
@@ -288,17 +291,19 @@ impl FromArgMatches for Options {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let given = |name: &str| matches.get_one::<String>(name).map(|v| v.trim()).filter(|v| !v.is_empty());
         let file = |name: &str| matches.get_one::<OsString>(name).filter(|path| !path.is_empty()).map(PathBuf::from);
+        // An empty value is one.
+        let has_value = |name: &str| matches.get_one::<String>(name).is_some();
         let mut settings = Vec::new();
         for setting in SETTINGS {
-            let Some(value) = given(setting.name) else { continue };
+            let is_bare = setting.name == GPU_DUMP && matches.contains_id(GPU_DUMP) && !has_value(GPU_DUMP);
+            let Some(value) = given(setting.name).or(is_bare.then_some("on")) else { continue };
             check(setting, value)?;
             settings.push((setting.name, value.to_owned()));
         }
         let time = |flag| given(flag).map(|value| duration(flag, value)).transpose();
         Ok(Self {
             settings,
-            // An empty value is one.
-            own_profile: matches.contains_id(PROFILE) && matches.get_one::<String>(PROFILE).is_none(),
+            own_profile: matches.contains_id(PROFILE) && !has_value(PROFILE),
             timeout: time("--timeout")?.filter(|time| !time.is_zero()),
             kill_after: time("--kill-after")?.unwrap_or(KILL_AFTER),
             keep: matches.get_flag("--keep"),
@@ -312,6 +317,7 @@ impl FromArgMatches for Options {
                 junit: file("--junit"),
                 json: file("--json"),
                 sarif: file("--sarif"),
+                html: file("--html"),
                 suppressions: matches
                     .get_many::<OsString>("--suppress")
                     .into_iter()
@@ -427,6 +433,23 @@ mod tests {
             assert_eq!(options.program, ["app", "--profile"], "{given:?}");
         }
         assert!(parse(&["--profile", "app"]).unwrap_err().contains("PROGRAM"));
+    }
+
+    #[test]
+    fn a_gpu_dump_is_asked_for_with_a_value_or_without() {
+        for (given, value) in [
+            (&["--gpu-dump", "--"][..], Some("on")),
+            (&["--gpu-dump", "--keep"], Some("on")),
+            (&["--gpu-dump", "on"], Some("on")),
+            (&["--gpu-dump=off"], Some("off")),
+            (&["--gpu-dump", "--gpu-dump", "off"], Some("off")),
+            (&["--gpu-dump="], None),
+            (&[], None),
+        ] {
+            let options = parse(&[given, &["app"]].concat()).unwrap();
+            assert_eq!((options.setting(GPU_DUMP), options.program.len()), (value, 1), "{given:?}");
+        }
+        assert!(parse(&["--gpu-dump", "app"]).is_err());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Must not: wait for any process but the program, unless it is to end all of them. Processes that the program leaves in the background
 //! keep running.
 
-use super::hang::Watch;
+use super::hang::{self, Watch};
 use super::other_users::OtherUsers;
 use super::remembered::{Identity, Remembered};
 use super::root::Root;
@@ -12,14 +12,15 @@ use super::tree::{self, Tree};
 use super::unguarded;
 use super::unseen::Unseen;
 use super::{system, terminal};
-use crate::dump::ask_all;
+use crate::dump::{ask_all, Last};
 use crate::ends::ProcessEnd;
 use crate::findings::{End, Unguarded};
 use crate::output;
 use crate::Failure;
+use lazyguard_core::old_runs::process_of;
 use rustix::process::{waitid, Pid, Signal, WaitId, WaitIdOptions};
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
@@ -41,6 +42,8 @@ pub(super) struct Limits {
     pub kill_after: Duration,
     /// The interval at which to look for hangs that the command is to end; `None` if it is to end none.
     pub look_for_hangs_every: Option<Duration>,
+    /// Whether the guard has the blocked calls of a hang return an error, and the command ends only what does not answer.
+    pub fails: bool,
     /// How often to look for processes that cannot write into the folder of the run; `None` if no option needs them.
     pub look_for_unseen_every: Option<Duration>,
     /// Whether only a few recordings are kept.
@@ -87,11 +90,16 @@ pub(super) fn supervise(
         limits,
         started: Instant::now(),
         hang: limits.look_for_hangs_every.map(|_| Watch::default()),
+        failing: Vec::new(),
         ending: None,
         interrupted: false,
         thin_out_at: limits.thin_out.then(|| Instant::now() + THIN_OUT_EVERY),
     }
     .run(&events, &early, root)
+}
+
+fn name_of(folder: &Path) -> String {
+    folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
 /// Everything is to end, and how far that is.
@@ -118,6 +126,8 @@ struct Supervisor {
     limits: Limits,
     started: Instant,
     hang: Option<Watch>,
+    /// Folders of processes whose blocked calls return an error on purpose, and until when they may go without an answer.
+    failing: Vec<(PathBuf, Instant)>,
     ending: Option<Ending>,
     /// Whether Ctrl-C was pressed.
     interrupted: bool,
@@ -272,12 +282,53 @@ impl Supervisor {
             ));
             self.begin_to_end(End::TimedOut);
         } else if let Some(folder) = self.look_for_a_hang(root) {
-            let process = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            let process = name_of(&folder);
+            if self.limits.fails {
+                self.failure_begins(root, folder, &process);
+                return;
+            }
             output::say(format!(
                 "{process} hangs, and --on-hang is kill: ending the program and everything it has started"
             ));
             self.begin_to_end(End::EndedOnHang);
+        } else if let Some(folder) = self.does_not_answer() {
+            output::say(format!(
+                "{} has not answered the error of --on-hang fail in {:?}: ending the program and everything it has started",
+                name_of(&folder),
+                self.limits.kill_after
+            ));
+            self.begin_to_end(End::EndedOnHang);
         }
+    }
+
+    /// The guard in a process has its blocked calls return an error. The other processes of the run are to do the same, so that none of
+    /// them waits for this one.
+    fn failure_begins(&mut self, root: &Root, folder: PathBuf, process: &str) {
+        if self.failing.is_empty() {
+            output::say(format!(
+                "{process} hangs, and --on-hang is fail: its blocked calls return an error, and those of the other processes do; what \
+                 has not answered in {:?} is ended",
+                self.limits.kill_after
+            ));
+            let hangs = process_of(process);
+            let others = hang::with_contexts(root.path(), self.others.as_deref());
+            self.ask_processes(|other| Some(other) != hangs, Last::Fails);
+            let until = Instant::now() + self.limits.kill_after;
+            self.failing.extend(others.into_iter().filter(|other| *other != folder).map(|other| (other, until)));
+        }
+        self.failing.retain(|(known, _)| *known != folder);
+        self.failing.push((folder, Instant::now() + self.limits.kill_after));
+    }
+
+    /// The folder of a process that has neither ended nor begun to handle the error, although its time is over.
+    fn does_not_answer(&mut self) -> Option<PathBuf> {
+        if self.failing.is_empty() {
+            return None;
+        }
+        let alive: Vec<_> = self.processes().iter().map(|process| process.as_raw_pid().unsigned_abs()).collect();
+        self.failing.retain(|(folder, _)| process_of(&name_of(folder)).is_some_and(|process| alive.contains(&process)));
+        let mut late = self.failing.iter().filter(|(_, until)| Instant::now() >= *until).map(|(folder, _)| folder);
+        late.find(|folder| !hang::answers(folder)).cloned()
     }
 
     fn look_for_the_unseen(&mut self, root: &Root, now: bool) {
@@ -321,9 +372,13 @@ impl Supervisor {
     /// Before the first of them ends, every guarded process leaves what it does at this moment: the one that hangs is rarely the one to
     /// blame. Signals are passed on when they have answered, or the time is over.
     fn gather_evidence(&self) {
+        self.ask_processes(|_| true, Last::Yes);
+    }
+
+    fn ask_processes(&self, which: impl Fn(u32) -> bool, last: Last) {
         let processes = self.processes().into_iter();
         let processes = processes.filter_map(|process| u32::try_from(process.as_raw_pid()).ok());
-        ask_all(processes.collect(), EVIDENCE_WITHIN);
+        ask_all(processes.filter(|process| which(*process)).collect(), last, EVIDENCE_WITHIN);
     }
 
     fn begin_to_end(&mut self, why: End) {

@@ -75,7 +75,7 @@ impl Timed {
 }
 
 /// When the process was last seen: now, if it is there.
-fn end_of(opened: &Opened) -> Nanos {
+pub(super) fn end_of(opened: &Opened) -> Nanos {
     let facts = opened.recording.facts();
     if !opened.alive {
         return facts.last_seen;
@@ -86,7 +86,7 @@ fn end_of(opened: &Opened) -> Nanos {
 }
 
 /// Goes through all records, and the calls in progress among them, in the order in which they were entered.
-fn each_in_order(opened: &Opened, mut each: impl FnMut(&Entry)) -> Result<(), Failure> {
+pub(super) fn each_in_order(opened: &Opened, mut each: impl FnMut(&Entry)) -> Result<(), Failure> {
     let mut in_progress = opened.calls_in_progress();
     opened.each_record(|entry| {
         while in_progress.front().is_some_and(|call| call.record.entered <= entry.record.entered) {

@@ -170,3 +170,25 @@ fn a_name_for_a_program_is_what_the_program_says() {
     let hazards = report["hazards"].as_array().unwrap();
     assert!(hazards.iter().any(|hazard| hazard["kernel"] == FORGED && hazard["fix"] == FORGED), "{hazards:#?}");
 }
+
+#[test]
+fn a_name_is_text_in_the_page() {
+    let folder = Folder::new("foreign_page");
+    hostile(&folder);
+    let file = folder.of("page.html");
+    let made = lazyguard(&["report", folder.path(), "--html", file.to_str().unwrap()]).output().unwrap();
+    expect_plain("report --html", &(texts(&made).0 + "not forged"));
+    let page = std::fs::read_to_string(&file).unwrap();
+    for (tag, count) in [("<script", 1), ("<style", 1), ("<h1", 1), ("<img", 0), ("<iframe", 0)] {
+        assert_eq!(page.matches(tag).count(), count, "{tag}");
+    }
+    let (_, body) = page.split_once("<body>").unwrap();
+    let (body, _) = body.split_once("<script>").unwrap();
+    let obeyed =
+        body.chars().find(|&letter| letter != '\n' && letter.is_control() || "\u{2028}\u{202e}".contains(letter));
+    assert_eq!(obeyed, None);
+    assert!(
+        body.contains("k\\n::error::forged") && body.contains("##vso[task.complete result=Succeeded;]"),
+        "a name is what it is"
+    );
+}

@@ -14,7 +14,7 @@ use syn::{Attribute, Fields, GenericArgument, Item, PathArguments, Type};
 const WRITE: &str = "LAZYGUARD_WRITE_REFERENCE";
 
 /// The forms, in the order of the page: heading, type, and what is said before the table.
-const FORMS: [(&str, &str, &str); 11] = [
+const FORMS: [(&str, &str, &str); 12] = [
     ("hang.json", "HangReport", "The newest report of a hang, in the run folder. Also `hang` in the forms below."),
     ("run.json", "Summary", "The summary of a run, in the run folder: written at exit, at each hang, and before `LAZYGUARD_ON_HANG` ends the process."),
     ("hazards.json", "HazardFile", "The hazards that a process met, in the run folder: written by the log's thread, and once more at exit with exact counts."),
@@ -22,6 +22,11 @@ const FORMS: [(&str, &str, &str); 11] = [
     ("lazyguard attach --format json", "Attached", "What was seen of a process without the guard. It is not written to a file."),
     ("card.json", "Cards", "The state of the cards during a run, beside the folders of its processes. `lazyguard run --cold-start` writes it."),
     ("lazyguard report --format json", "ProcessReport", "The report of one process."),
+    (
+        "lazyguard report --gpu-core --format json",
+        "GpuCore",
+        "A core dump of a GPU. Also `gpu` in the report of a process. Addresses are the device's.",
+    ),
     (
         "lazyguard run --json",
         "Findings",

@@ -14,6 +14,7 @@ use super::view::{cold_kind, View};
 use crate::api::result::NOT_READY;
 use crate::api::{Class, ColdKind, GraphPart, NodeKind, Stores, ValueWait, ValueWrite};
 use crate::model::{Images, Proofs, Proven, Scope};
+use crate::order;
 use crate::trace::read::{Entry, Recording, Source};
 use crate::trace::{Image, Kind, Payload, Record};
 use crate::Nanos;
@@ -396,7 +397,7 @@ impl SnapshotBuilder {
     pub fn snapshot<S: Source>(&self, recording: &Recording<S>, threshold: Nanos, patience: Nanos) -> Snapshot {
         let view = View { recording, builder: self };
         let mut streams: Vec<_> = self.busy.keys().filter_map(|number| view.busy_stream(*number)).collect();
-        streams.sort_by_key(|stream| stream.oldest.at);
+        order::sort_by_key(&mut streams, |stream| stream.oldest.at);
         let mut event_waits: Vec<_> = self.busy.values().flat_map(|busy| busy.event_waits.iter().cloned()).collect();
         for (context, wait) in &self.context_waits {
             let held = self.busy.iter().filter(|(_, busy)| busy.context == *context);
@@ -406,7 +407,7 @@ impl SnapshotBuilder {
             }));
         }
         event_waits.retain(|wait| self.busy.get(&wait.recorded_on).is_some_and(|on| wait.recorded > on.complete_until));
-        event_waits.sort_by_key(|wait| wait.at);
+        order::sort_by_key(&mut event_waits, |wait| wait.at);
         let blocked = view.blocked(threshold);
         // A thread that waits is not runnable. The driver's own threads do not count as runnable.
         let busy_elsewhere: HashSet<u32> =

@@ -17,6 +17,7 @@ use super::paths::End;
 use super::snapshot::{BlockedCall, BusyStream, Snapshot};
 use super::verdict::{Confidence, Diagnosis, Evidence, Status, Verdict};
 use crate::api::{Class, Code, ThreadActivity};
+use crate::order;
 use crate::Nanos;
 
 /// What a snapshot means.
@@ -26,12 +27,24 @@ pub fn diagnose(snapshot: &Snapshot) -> Diagnosis {
 
 impl<'a> Decision<'a> {
     fn decide(&self) -> Diagnosis {
+        let (stuck, slow): (Vec<_>, Vec<_>) = self.findings().into_iter().partition(|finding| self.counts(finding));
+        if stuck.is_empty() {
+            let slow: Vec<_> = slow.first().map(|finding| self.excuse(finding)).unwrap_or_default();
+            let status = if slow.is_empty() { Status::Well } else { Status::Slow };
+            return Diagnosis { status, verdicts: Vec::new(), slow };
+        }
+        let verdicts = stuck.into_iter().map(|finding| self.verdict(finding)).collect();
+        Diagnosis { status: Status::Hang, verdicts, slow: Vec::new() }
+    }
+
+    /// What the threads wait for, the root cause first; whether or not it counts as a hang by now.
+    pub(super) fn findings(&self) -> Vec<Finding<'a>> {
         let mut past: Vec<_> = self.snapshot.blocked.iter().filter(|c| c.past_threshold).collect();
         // A thread in a call says more than one that polls.
-        past.sort_by_key(|call| call.queries.is_some());
+        order::sort_by_key(&mut past, |call| call.queries.is_some());
         let meets = past.iter().any(|call| call.call.class().is_some_and(Class::is_of_nccl));
         if self.snapshot.streams.is_empty() && self.snapshot.fed.is_empty() && !meets {
-            return Diagnosis::default();
+            return Vec::new();
         }
         let mut findings: Vec<_> = past.iter().filter_map(|call| self.finding(call)).collect();
         if past.is_empty() {
@@ -40,15 +53,8 @@ impl<'a> Decision<'a> {
         let mut findings = self.merged(findings);
         self.let_others_help(&mut findings);
         self.join_the_held_up(&mut findings, &past);
-        findings.sort_by_key(|finding| order(finding.code));
-        let (stuck, slow): (Vec<_>, Vec<_>) = findings.into_iter().partition(|finding| self.counts(finding));
-        if stuck.is_empty() {
-            let slow: Vec<_> = slow.first().map(|finding| self.excuse(finding)).unwrap_or_default();
-            let status = if slow.is_empty() { Status::Well } else { Status::Slow };
-            return Diagnosis { status, verdicts: Vec::new(), slow };
-        }
-        let verdicts = stuck.into_iter().map(|finding| self.verdict(finding)).collect();
-        Diagnosis { status: Status::Hang, verdicts, slow: Vec::new() }
+        order::sort_by_key(&mut findings, |finding| order(finding.code));
+        findings
     }
 
     /// Findings with the same code and culprit are one.

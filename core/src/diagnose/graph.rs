@@ -6,6 +6,7 @@
 use crate::api::{counted, GraphContents, GraphPart, NodeKind};
 use crate::demangle::demangle;
 use crate::model::waits_for_peers;
+use crate::order;
 use serde::{Deserialize, Serialize};
 
 /// What the graph of a launch does, as far as its nodes were looked at when it was instantiated or updated.
@@ -97,7 +98,7 @@ impl GraphSeen {
         }
         let mut kernels: Vec<_> = self.parts.iter().filter_map(|part| part.function.as_deref()).collect();
         // Which of them waits for peers is to be among those that are named.
-        kernels.sort_by_key(|kernel| !waits_for_peers(kernel));
+        order::sort_by_key(&mut kernels, |kernel| !waits_for_peers(kernel));
         let more = if kernels.len() > MOST_NAMED { ", ..." } else { "" };
         let names: Vec<_> = kernels.into_iter().take(MOST_NAMED).map(demangle).collect();
         let mut words: Vec<_> = kinds

@@ -37,6 +37,13 @@ pub(crate) fn name_of(op: &OperationSeen) -> String {
     op.graph.as_ref().map_or_else(|| function(op.function.as_ref(), op.call.symbol()), GraphSeen::name)
 }
 
+impl OperationSeen {
+    /// The kernel's name, the graph's, or the call that submitted it.
+    pub fn name(&self) -> String {
+        name_of(self)
+    }
+}
+
 /// `the 14th of 20 launches of ncclDevKernel_AllReduce`, or, where it may be a later one, `one of the last 7 of 20 launches`.
 fn which_launch(op: &OperationSeen, is_known: bool) -> String {
     let name = name_of(op);

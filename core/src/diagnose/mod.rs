@@ -14,6 +14,7 @@
 //! | `paths` | the operation at which each stream stands, and its wait-for path |
 //! | `decide` | the pattern of a path, and the fix |
 //! | `messages` | the sentences |
+//! | `links` | who waits for whom, as data |
 //! | `verdict` | the result |
 //! | `ends` | how the calls of a report ended |
 //!
@@ -42,6 +43,7 @@ mod gathered;
 mod graph;
 #[cfg(test)]
 mod graph_tests;
+mod links;
 pub(crate) mod messages;
 mod needs;
 mod occupancy;
@@ -59,6 +61,7 @@ pub use decide::diagnose;
 pub use ends::{ends_of, CallEnd, HowEnded};
 pub use gathered::{SnapshotBuilder, ASKS_NO_MORE_NANOS};
 pub use graph::{GraphPartSeen, GraphSeen};
+pub use links::{links_of, Link, Party};
 pub use occupancy::{resident_blocks, Device, Needs};
 pub use snapshot::{
     BlockedCall, BusyStream, ColdLoadSeen, EventWaitSeen, Extent, FedStream, Feeder, HostFunctionSeen, OperationSeen,

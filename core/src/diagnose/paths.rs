@@ -15,6 +15,7 @@ use super::snapshot::{
 use super::verdict::Culprit;
 use crate::api::{Class, ColdKind};
 use crate::model::{fills_device, in_turn, takes_time};
+use crate::order;
 use crate::Nanos;
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
@@ -190,7 +191,7 @@ impl<'a> Paths<'a> {
         }
         on_the_way.push((stream, 0));
         let mut gates = self.gates(busy, until);
-        gates.sort_by_key(|(at, _)| *at);
+        order::sort_by_key(&mut gates, |(at, _)| *at);
         let found = gates.into_iter().find_map(|(at, gate)| {
             on_the_way.iter_mut().next_back().into_iter().for_each(|(_, left)| *left = at);
             self.through(busy, at, gate, on_the_way)

@@ -1,6 +1,6 @@
 //! A process as a list of calls, each folded into the state and recorded as the hooks do it; for tests.
 
-use super::{diagnose, snapshot_of, Code, Diagnosis, Snapshot, Status, ThreadActivity};
+use super::{diagnose, links_of, snapshot_of, Code, Diagnosis, Party, Snapshot, Status, ThreadActivity};
 use crate::api::{Class, EntryPoint};
 use crate::state::{FunctionKind, Operation, StreamKey, StreamKind, Tracker};
 use crate::trace::layout::flag;
@@ -246,6 +246,12 @@ impl TestTrace {
             .collect();
         assert_eq!(got, expect, "{diagnosis:#?}\n{:#?}", self.snapshot());
         assert!(diagnosis.verdicts.iter().all(|v| !v.chain.is_empty() && !v.fix.is_empty() && !v.evidence.is_empty()));
+        let snapshot = self.snapshot();
+        for verdict in &diagnosis.verdicts {
+            let links = links_of(&snapshot, verdict);
+            let waits = |thread: u32| links.iter().any(|link| link.from == Party::Thread { thread });
+            assert!(verdict.threads.iter().all(|thread| waits(*thread)), "{verdict:#?}");
+        }
     }
 
     /// It is slow, and one of the sentences says so.

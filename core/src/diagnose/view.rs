@@ -7,6 +7,7 @@ use super::snapshot::{
     WaitSeen, WriteSeen,
 };
 use crate::api::{Call, Class, ColdKind, EntryPoint, ValueWrite};
+use crate::order;
 use crate::trace::read::{Recording, Source, StreamSeen, StringTable, ThreadSeen};
 use crate::trace::{Kind, Payload, Record};
 use crate::Nanos;
@@ -150,7 +151,7 @@ impl<S: Source> View<'_, S> {
             .filter_map(|(number, fed)| {
                 let mut by: Vec<_> =
                     fed.by.iter().map(|(thread, (count, newest))| self.feeder(*thread, *count, newest)).collect();
-                by.sort_by_key(|feeder| std::cmp::Reverse(feeder.operations));
+                order::sort_by_key(&mut by, |feeder| std::cmp::Reverse(feeder.operations));
                 Some(FedStream {
                     stream: self.stream_ref(*number)?,
                     since: fed.since,
@@ -161,7 +162,7 @@ impl<S: Source> View<'_, S> {
                 })
             })
             .collect();
-        fed.sort_by_key(|fed| std::cmp::Reverse(fed.operations));
+        order::sort_by_key(&mut fed, |fed| std::cmp::Reverse(fed.operations));
         fed
     }
 
@@ -196,7 +197,7 @@ impl<S: Source> View<'_, S> {
                 BlockedCall { queries: Some(poll.count), event_recorded, ..call }
             }));
         }
-        blocked.sort_by_key(|call| (call.entered, call.thread));
+        order::sort_by_key(&mut blocked, |call| (call.entered, call.thread));
         blocked
     }
 
@@ -237,7 +238,7 @@ impl<S: Source> View<'_, S> {
             .iter()
             .flat_map(|(number, stream)| stream.waits.iter().enumerate().map(move |(rank, wait)| (rank, *number, wait)))
             .collect();
-        all.sort_by_key(|(rank, ..)| *rank);
+        order::sort_by_key(&mut all, |(rank, ..)| *rank);
         all.truncate(MOST_WAITS_IN_ALL);
         let mut waits: Vec<_> = all
             .into_iter()
@@ -261,7 +262,7 @@ impl<S: Source> View<'_, S> {
                 seen
             })
             .collect();
-        waits.sort_by_key(|wait| wait.at);
+        order::sort_by_key(&mut waits, |wait| wait.at);
         waits
     }
 
@@ -291,7 +292,7 @@ impl<S: Source> View<'_, S> {
                 }
             })
             .collect();
-        loads.sort_by_key(|load| load.at);
+        order::sort_by_key(&mut loads, |load| load.at);
         loads
     }
 }

@@ -13,6 +13,7 @@ use super::{FirstOccurrence, Hazard, StreamClass};
 use crate::api::Code;
 use crate::api::EntryPoint;
 use crate::demangle::demangle;
+use crate::order;
 use std::collections::{BTreeMap, HashMap};
 
 /// Most hazards kept apart. The overflow is counted.
@@ -138,7 +139,9 @@ impl Aggregator {
         let mut found: BTreeMap<String, Hazard> = BTreeMap::new();
         let mut groups: Vec<_> = self.groups.iter().collect();
         // Kernels with the same demangled name are one kernel in the report, which shows the earlier.
-        groups.sort_by(|(a, x), (b, y)| (x.first.at, a.code, &a.kernel).cmp(&(y.first.at, b.code, &b.kernel)));
+        order::sort_by(&mut groups, |(a, x), (b, y)| {
+            (x.first.at, a.code, &a.kernel).cmp(&(y.first.at, b.code, &b.kernel))
+        });
         for (same, group) in groups {
             let hazard = hazard(same, group, at_least);
             match found.get_mut(&hazard.key()) {
@@ -152,7 +155,7 @@ impl Aggregator {
             }
         }
         let mut hazards: Vec<_> = found.into_iter().collect();
-        hazards.sort_by(|(a, x), (b, y)| (x.first.at, x.code, a).cmp(&(y.first.at, y.code, b)));
+        order::sort_by(&mut hazards, |(a, x), (b, y)| (x.first.at, x.code, a).cmp(&(y.first.at, y.code, b)));
         hazards.into_iter().map(|(_, hazard)| hazard).collect()
     }
 }

@@ -1,6 +1,7 @@
 //! `hazards.json`: the hazards of one process, as they were counted while it ran.
 
 use super::Hazard;
+use crate::order;
 use crate::report::SCHEMA;
 use serde::{Deserialize, Serialize};
 
@@ -40,6 +41,6 @@ pub fn joined(mut of_file: Vec<Hazard>, of_recording: Vec<Hazard>) -> Vec<Hazard
             None => of_file.push(hazard),
         }
     }
-    of_file.sort_by_key(|hazard| hazard.first.at);
+    order::sort_by_key(&mut of_file, |hazard| hazard.first.at);
     of_file
 }

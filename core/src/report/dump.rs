@@ -34,6 +34,12 @@ pub const fn is_last(request: u64) -> bool {
     request & 1 == 1
 }
 
+/// Whether a request of this number also asks a process with `LAZYGUARD_ON_HANG=fail` to have its blocked calls return an error, because
+/// another process of the run hangs.
+pub const fn fails(request: u64) -> bool {
+    request & 3 == 3
+}
+
 impl DumpReport {
     /// The answer to a request: `hang` is of a snapshot whose threshold every call in progress is past.
     pub fn new(request: u64, hang_after_nanos: Nanos, (calls, launches): (u64, u64), hang: HangReport) -> Self {

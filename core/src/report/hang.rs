@@ -18,6 +18,8 @@ pub enum Outcome {
     Resolved,
     /// A blocked call returned an error.
     Failed,
+    /// A blocked call returned an error, because the guard had the driver end the work that it waited for.
+    FailedOnPurpose,
     /// The blocked threads left their calls without a return, or poll no more.
     Abandoned,
 }
@@ -28,8 +30,36 @@ impl Outcome {
         match self {
             Self::Resolved => "resolved",
             Self::Failed => "failed",
+            Self::FailedOnPurpose => "failed on purpose",
             Self::Abandoned => "abandoned",
         }
+    }
+}
+
+/// What became of the GPU core dump for which the guard has asked the driver. With it the work of the process's contexts ends: blocked
+/// calls return error 719, and so do later ones.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GpuDumpSeen {
+    /// When it was asked for.
+    pub at: Nanos,
+    /// Whether the driver has taken the request: the work of the contexts has ended then, whether a file came or not.
+    pub taken: bool,
+    /// Whether that was the purpose (`LAZYGUARD_ON_HANG=fail`).
+    pub fails: bool,
+    /// The size of `gpu.core`, in bytes, where it came.
+    pub bytes: Option<u64>,
+    /// Why it did not come, where it did not.
+    pub missing: Option<String>,
+    /// Whether the program launches work as before although every launch is refused, a second and more after its blocked call returned.
+    #[serde(default)]
+    pub ignored: bool,
+}
+
+impl GpuDumpSeen {
+    /// The line for a dump that did not come.
+    pub fn missing_in_words(&self) -> Option<String> {
+        let what = if self.fails && !self.taken { "the blocked calls cannot be failed" } else { "no GPU core dump" };
+        self.missing.as_ref().map(|why| format!("{what}: {why}"))
     }
 }
 
@@ -67,6 +97,9 @@ pub struct HangReport {
     /// Whether the action of `LAZYGUARD_ON_HANG` is due: the hang is certain, or has lasted for long enough.
     #[serde(default)]
     pub acts: bool,
+    /// What became of the GPU core dump, if one was to be had.
+    #[serde(default)]
+    pub gpu_dump: Option<GpuDumpSeen>,
     /// When it was over: no reported call is blocked any more. `ends` says how it ended.
     #[serde(default)]
     pub resolved: Option<Nanos>,
@@ -106,6 +139,7 @@ impl HangReport {
             slow: diagnosis.slow,
             probe: None,
             acts: false,
+            gpu_dump: None,
             resolved: None,
             ends: Vec::new(),
             snapshot,
@@ -156,7 +190,9 @@ impl HangReport {
     /// How it ended, once it is over.
     pub fn outcome(&self) -> Outcome {
         let any = |how: HowEnded| self.ends.iter().any(|end| end.how == how);
-        if any(HowEnded::Failed) {
+        if self.ends.iter().any(CallEnd::lost_work) && self.failed_on_purpose() {
+            Outcome::FailedOnPurpose
+        } else if any(HowEnded::Failed) {
             Outcome::Failed
         } else if self.ends.is_empty() || any(HowEnded::Returned) || any(HowEnded::Unknown) {
             Outcome::Resolved
@@ -165,12 +201,18 @@ impl HangReport {
         }
     }
 
+    /// Whether the guard has had the blocked calls return an error.
+    fn failed_on_purpose(&self) -> bool {
+        self.gpu_dump.as_ref().is_some_and(|dump| dump.taken && dump.fails)
+    }
+
     /// Whether a hang that is over still counts, because it did not resolve by itself.
     pub fn stands(&self) -> bool {
         let left = |end: &CallEnd| end.how == HowEnded::Left;
         self.status == Status::Hang
             && match self.outcome() {
                 Outcome::Resolved => self.resolved.is_none(),
+                Outcome::FailedOnPurpose => true,
                 Outcome::Failed => self.ends.iter().any(CallEnd::lost_work),
                 Outcome::Abandoned => self.ends.iter().any(left),
             }
@@ -183,10 +225,11 @@ impl HangReport {
         let first = |how: HowEnded| self.ends.iter().find(|end| end.how == how);
         let failed = self.ends.iter().find(|end| end.lost_work()).or_else(|| first(HowEnded::Failed));
         Block::marked([match (self.outcome(), failed, self.ends.first()) {
-            (Outcome::Failed, Some(end), _) => {
+            (outcome @ (Outcome::Failed | Outcome::FailedOnPurpose), Some(end), _) => {
                 let error = end.result.map(error_in_words).unwrap_or_default();
                 let CallEnd { call, thread, .. } = end;
-                format!("ENDED WITH ERROR {error} {process}: {call} in thread {thread} returned it {after}")
+                let how = if outcome == Outcome::Failed { "ENDED" } else { "FAILED ON PURPOSE" };
+                format!("{how} WITH ERROR {error} {process}: {call} in thread {thread} returned it {after}")
             }
             (Outcome::Abandoned, _, Some(end)) => format!("ABANDONED {process}: {}, {after}", end_in_words(end)),
             _ if self.ends.is_empty() && self.waited_in().next().is_none() => {

@@ -6,10 +6,11 @@
 //! Must not: decide anything, or leave out of the JSON what it says.
 
 use super::probe::ProbeSeen;
-use super::{Block, FrameSeen, HangReport, StackSeen};
+use super::{Block, FrameSeen, GpuDumpSeen, HangReport, StackSeen};
 use crate::api::{counted, lasted, time_of_day, StreamKind};
 use crate::demangle::demangle;
 use crate::diagnose::{messages, BlockedCall, BusyStream, Code, Culprit, Status, StreamRef, Verdict, WaitSeen};
+use crate::order;
 use crate::Nanos;
 
 /// Waits, streams and calls listed in the text; the JSON form has them all.
@@ -214,6 +215,7 @@ impl HangReport {
         lines.extend(self.blocked_calls());
         lines.extend(self.outstanding());
         lines.extend(self.probe.iter().flat_map(ProbeSeen::lines));
+        lines.extend(self.gpu_dump.iter().filter_map(GpuDumpSeen::missing_in_words));
         let loads = self.verdicts.iter().any(|verdict| matches!(verdict.code, Code::LG201 | Code::LG202));
         let preload = self.preload.lines();
         lines.extend(preload.into_iter().take(if loads { usize::MAX } else { 1 }));
@@ -362,7 +364,7 @@ impl HangReport {
         let runs_it = |thread: u32| self.snapshot.host_functions.iter().any(|host| host.thread == thread);
         let is_explained = |thread: u32| self.verdicts.iter().any(|verdict| verdict.threads.contains(&thread));
         let mut stacks: Vec<_> = self.stacks.iter().collect();
-        stacks.sort_by_key(|stack| (!runs_it(stack.thread), !is_explained(stack.thread)));
+        order::sort_by_key(&mut stacks, |stack| (!runs_it(stack.thread), !is_explained(stack.thread)));
         // Threads at the same place are one stack.
         let mut groups: Vec<(Vec<String>, Vec<&StackSeen>)> = Vec::new();
         for stack in stacks {

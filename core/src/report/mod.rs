@@ -15,15 +15,15 @@ mod text;
 
 pub use crate::demangle::demangle;
 pub use communication::{arguments_in_words, collective_name};
-pub use dump::{is_last, DumpReport};
+pub use dump::{fails, is_last, DumpReport};
 pub use event::{event_of, event_of_record, EVENTS};
-pub use hang::{HangReport, Outcome};
+pub use hang::{GpuDumpSeen, HangReport, Outcome};
 pub use hang_text::Newest;
 pub use pass_through::{PassThrough, PassedThrough};
 pub use probe::ProbeSeen;
 pub use stack::{FrameSeen, StackSeen};
-pub use summary::{DangerSeen, NudgeAnswer, PreloadSummary, RecordingSummary, SkipCount, Summary};
-pub use text::{one_line, Block, MARK};
+pub use summary::{DangerSeen, NudgeAnswer, PreloadSummary, RecordingSummary, SkipCount, Summary, GPU_DUMP_ARMED};
+pub use text::{misleads, one_line, Block, MARK};
 
 /// The version of the JSON forms; raised when a field changes its meaning or goes away.
 pub const SCHEMA: u32 = 1;

@@ -186,6 +186,9 @@ pub struct RecordingSummary {
     pub dropped: u64,
 }
 
+/// What [`Summary::gpu_dump`] says where a dump can be had.
+pub const GPU_DUMP_ARMED: &str = "armed";
+
 /// The summary of a run, as `run.json` holds it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary {
@@ -219,6 +222,9 @@ pub struct Summary {
     /// The recording.
     #[serde(default)]
     pub recording: RecordingSummary,
+    /// Of GPU core dumps: `armed` where the driver can be asked for one, else why it cannot; empty where none are to be had.
+    #[serde(default)]
+    pub gpu_dump: String,
     /// Names asked of the driver that look like launches, loads or waits and that this build does not hook.
     pub unhooked: Vec<String>,
     /// Calls and look-ups that passed through untouched, by reason.
@@ -244,6 +250,9 @@ impl Summary {
             lines.push(self.ended.clone());
         }
         lines.extend(self.preload.lines());
+        if !["", GPU_DUMP_ARMED].contains(&self.gpu_dump.as_str()) {
+            lines.push(format!("no GPU core dump can be had: {}", self.gpu_dump));
+        }
         for (code, count) in &self.hazards {
             lines.push(format!("hazard {code}: {}", counted(*count, "time")));
         }

@@ -58,7 +58,7 @@ fn begins_a_marked_command(text: &str) -> bool {
 }
 
 /// Characters that are not what they look like: controls, ends of lines, marks of direction, and what is not seen at all.
-fn misleads(letter: char) -> bool {
+pub fn misleads(letter: char) -> bool {
     letter.is_control()
         || matches!(
             letter,

@@ -10,6 +10,7 @@ use super::stream::Stream;
 use super::thread::ThreadSlot;
 use crate::api::{GraphContents, GraphPart, Operation, StreamKind};
 use crate::model::Scope;
+use crate::order;
 use crate::sync::lock;
 use crate::sync::AtomicU64 as Word;
 use crate::trace::layout::Shape;
@@ -339,7 +340,7 @@ impl Tracker {
         all.extend(self.contexts().filter(|(number, c)| (context == 0 || context == *number) && c.has_orphans()).map(
             |(_, c)| InFlight { stream: 0, oldest: Operation { at: c.idle_until(), entry_point: 0, function: 0 } },
         ));
-        all.sort_by_key(|f| f.oldest.at);
+        order::sort_by_key(&mut all, |f| f.oldest.at);
         all
     }
 

@@ -11,9 +11,10 @@
 //!
 //! Must not: allocate, lock or call the system on the path of an ordinary call.
 
-use crate::lookup::driver::{self, Handle};
+use crate::lookup::driver::{self, Handle, LAUNCH_FAILED};
 use crate::preload::gate;
 use crate::preload::loader::Occasion;
+use crate::record::gpu_dump::stays_blocked;
 use crate::record::{guard, Guard};
 use crate::runtime::{door, pass_through, process, thread};
 use lazyguard_core::api::{Class, EntryPoint};
@@ -109,6 +110,9 @@ pub fn observe(
         })
     });
     let result = real();
+    if result == LAUNCH_FAILED {
+        stays_blocked();
+    }
     CallStep::Call.taken();
     let Some(call) = &mut call else { return result };
     // In a child that was forked inside the call, the recording is the parent's.

@@ -3,8 +3,9 @@
 //! Must not: cost a launch on the fast path an allocation, a lock or a system call.
 
 use super::call::{observe, seen_again, Call, Entry, PER_THREAD};
-use crate::lookup::driver::{Handle, SUCCESS};
+use crate::lookup::driver::{Handle, LAUNCH_FAILED, SUCCESS};
 use crate::preload::gate;
+use crate::record::gpu_dump::stays_blocked;
 use crate::record::{guard, Guard};
 use crate::runtime::{clock, door, pass_through, thread};
 use cudarc::driver::sys::{CUlaunchAttribute, CUlaunchConfig};
@@ -36,6 +37,9 @@ fn launch(entry: Entry, function: Handle, stream: Handle, size: Extent, real: im
         return launch_observed(entry, function, stream, size, real);
     };
     let result = real();
+    if result == LAUNCH_FAILED {
+        stays_blocked();
+    }
     CallStep::Call.taken();
     // See `observe`.
     if guard.is_armed() {
@@ -280,6 +284,7 @@ pub(super) fn multi_device(entry: Entry, list: Handle, count: u32, real: impl Fn
 mod tests {
     use super::*;
     use crate::preload::loader::Loader;
+    use crate::record::gpu_dump::GpuDump;
     use crate::record::hazards::Hazards;
     use crate::record::heartbeat::Heartbeat;
     use crate::record::log::Log;
@@ -311,6 +316,7 @@ mod tests {
             heartbeat: Heartbeat::default(),
             mappings: Mappings::default(),
             log: Log::new(settings.log),
+            gpu_dump: GpuDump::default(),
             reports: Reports::default(),
             hazards: Hazards::default(),
             profile: None,

@@ -7,6 +7,7 @@
 
 use crate::lookup::{driver, dynamic_linker};
 use crate::preload::{ahead::Ahead, gate, libraries::Libraries, loader::Loader, nudge};
+use crate::record::gpu_dump::{self, GpuDump};
 use crate::record::hazards::Hazards;
 use crate::record::heartbeat::Heartbeat;
 use crate::record::log::{self, Log};
@@ -126,6 +127,7 @@ fn build(initialised: Initialised) {
         heartbeat: Heartbeat::default(),
         mappings: Mappings::default(),
         log: Log::new(settings.log),
+        gpu_dump: GpuDump::default(),
         reports: Reports::default(),
         requests,
         marker,
@@ -203,6 +205,7 @@ fn program_name() -> String {
 /// Runs in a forked child. Only stores, and a look at the clock: anything else could wait for a lock that a thread of the parent held.
 extern "C" fn forked() {
     process::forked();
+    gpu_dump::forked();
     ARMING.store(false, Ordering::SeqCst);
     LOADED.store(clock::system_nanos(), Ordering::Relaxed);
     gate::prepare();

@@ -21,6 +21,7 @@ static UNLOADED: extern "C-unwind" fn() = exiting;
 fn clear_up() {
     let Some(last) = last_guard().filter(|last| last.id == std::process::id()) else { return };
     last.requests.end();
+    last.gpu_dump.end();
     if let (0, Some(folder)) = (last.reports.hangs(), &last.folder) {
         folder.remove_unless_asked_for();
     }
@@ -88,6 +89,7 @@ extern "C-unwind" fn exiting() {
         }
         let Some(folder) = &guard.folder else { return };
         guard.requests.end();
+        guard.gpu_dump.end();
         guard.reports.end();
         guard.hazards.end();
         if guard.reports.hangs() == 0 {

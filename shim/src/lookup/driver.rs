@@ -179,6 +179,8 @@ pub const NOT_FOUND: i32 = 500;
 /// `CU_LIBRARY_BINARY_IS_PRESERVED`: the driver may rely on the bytes until the library is unloaded, and makes no copy of its own. CUDA's
 /// runtimes state it.
 pub const BINARY_IS_PRESERVED: i32 = 1;
+/// `CUDA_ERROR_LAUNCH_FAILED`.
+pub const LAUNCH_FAILED: i32 = 719;
 /// `CUDA_ERROR_NOT_READY`.
 pub const NOT_READY: i32 = 600;
 
@@ -277,6 +279,12 @@ own_calls! {
     kernel_attribute = c"cuKernelGetAttribute" (value: *mut c_int, attribute: c_int, kernel: Handle, device: c_int);
     /// An attribute of a device.
     device_attribute = c"cuDeviceGetAttribute" (value: *mut c_int, attribute: c_int, device: c_int);
+    /// The name of a device.
+    device_name = c"cuDeviceGetName" (name: *mut c_char, bytes: c_int, device: c_int);
+    /// An attribute of GPU core dumps. The size has to be that of the attribute.
+    core_dump_attribute = c"cuCoredumpGetAttributeGlobal" (which: c_int, value: *mut c_void, bytes: *mut usize);
+    /// Sets one; without effect once there is a context, and deadly before `cuInit`.
+    set_core_dump_attribute = c"cuCoredumpSetAttributeGlobal" (which: c_int, value: *mut c_void, bytes: *mut usize);
     /// An attribute of what lies at an address.
     pointer_attribute = c"cuPointerGetAttribute" (value: *mut c_void, attribute: c_int, address: u64);
     /// Releases device memory.

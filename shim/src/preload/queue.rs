@@ -3,6 +3,7 @@
 //! Must not: lose an item silently. Each one is loaded, or counted under the reason why it is not.
 
 use super::releases::Release;
+use lazyguard_core::order;
 use lazyguard_core::preload::{rest_is_due, Skip, Spent};
 use lazyguard_core::report::{NudgeAnswer, PreloadSummary, SkipCount};
 use lazyguard_core::settings::Policy;
@@ -86,7 +87,7 @@ impl Queue {
         let here = self.pending.iter().filter(|(c, _)| *c == context).map(|(_, item)| *item);
         let mut here: Vec<_> = here.filter(|item| !matches!(item, Item::Rest(_)) || rest_is_due(elapsed)).collect();
         // Nothing that waits for its pace holds them up.
-        here.sort_by_key(|item| !matches!(item, Item::Bare(_)));
+        order::sort_by_key(&mut here, |item| !matches!(item, Item::Bare(_)));
         here
     }
 

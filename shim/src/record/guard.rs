@@ -5,6 +5,7 @@
 //!
 //! Must not: be changed after it is armed, but through the parts' own locks and atomics.
 
+use super::gpu_dump::GpuDump;
 use super::hazards::Hazards;
 use super::heartbeat::Heartbeat;
 use super::log::Log;
@@ -36,6 +37,8 @@ pub struct Guard {
     pub mappings: Mappings,
     /// The log.
     pub log: Log,
+    /// GPU core dumps.
+    pub gpu_dump: GpuDump,
     /// What the watchdog has reported.
     pub reports: Reports,
     /// Requests for a report.

@@ -4,7 +4,8 @@
 //! `LAZYGUARD_OUT` names; the marker lies there, with the job's name in its own.
 //!
 //! Protocol: the log's thread makes the file, empty, unless it is there. The watchdog writes a line into it when it reports a hang: the
-//! time, the machine, the process and its rank; the last one wins. The log's threads of the others see other content than before, and
+//! time, the machine, the process and its rank, and once more with the word `fail` when it has its blocked calls return an error
+//! (`LAZYGUARD_ON_HANG=fail`); the last one wins. The log's threads of the others see other content than before, and
 //! answer as they answer the last request for a report ([`super::requests`]).
 //!
 //! Each look opens the file and closes it: at an open, a network file system asks its server, whereas an open descriptor shows for up
@@ -36,6 +37,9 @@ const ONE_HANG: Nanos = 60_000_000_000;
 /// The most answers of a process. For Python's stacks it is forked.
 const MOST_ANSWERS: u32 = 3;
 
+/// The end of a line whose process fails its blocked calls.
+const FAILS: &[u8] = b" fail\n";
+
 /// The most that is read of the file.
 const MOST_BYTES: u64 = 1024;
 
@@ -43,6 +47,15 @@ const MOST_BYTES: u64 = 1024;
 pub struct Marker {
     path: PathBuf,
     seen: Mutex<Seen>,
+}
+
+/// What another process of the job has reported.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Raised {
+    /// A hang, and an answer is due.
+    pub answer: bool,
+    /// It has its blocked calls return an error.
+    pub fails: bool,
 }
 
 #[derive(Default)]
@@ -77,37 +90,40 @@ impl Marker {
         lock(&self.seen).content = self.read().unwrap_or_default();
     }
 
-    /// Whether another process has reported a hang since the last look, and an answer is due.
-    pub fn is_raised(&self, now: Nanos) -> bool {
+    /// What another process has reported since the last look.
+    pub fn look(&self, now: Nanos) -> Raised {
         let mut seen = lock(&self.seen);
-        if seen.answers == MOST_ANSWERS || now < seen.next_look {
-            return false;
+        if now < seen.next_look {
+            return Raised::default();
         }
         seen.next_look = now + LOOK_EVERY;
-        let Ok(content) = self.read() else { return false };
-        if content == seen.content {
-            return false;
+        let Some(content) = self.read().ok().filter(|content| *content != seen.content) else {
+            return Raised::default();
+        };
+        let answer = seen.answers < MOST_ANSWERS && now >= seen.quiet_until;
+        if answer {
+            seen.quiet_until = now + ONE_HANG;
+            seen.answers += 1;
         }
+        let fails = content.ends_with(FAILS);
         seen.content = content;
-        if now < seen.quiet_until {
-            return false;
-        }
-        seen.quiet_until = now + ONE_HANG;
-        seen.answers += 1;
-        true
+        Raised { answer, fails }
     }
 
-    /// This process hangs: the others are to leave what they do.
-    pub fn raise(&self, process: u32, rank: &str) {
+    /// This process hangs: the others are to leave what they do, and to fail their calls if this one `fails` its own.
+    pub fn raise(&self, process: u32, rank: &str, fails: bool) {
         let now = clock::unix_nanos() + clock::now();
-        let line = format!("{now} {} {process} {rank}\n", run_folder::host_name());
+        // Another process that hangs at the same time must not take that word back.
+        let fails = fails || self.read().is_ok_and(|content| is_failure_since(&content, now.saturating_sub(ONE_HANG)));
+        let word = if fails { FAILS } else { b"\n" };
+        let line = [format!("{now} {} {process} {rank}", run_folder::host_name()).as_bytes(), word].concat();
         let mut seen = lock(&self.seen);
         let written = self.open(&mut writing()).and_then(|mut file| {
-            file.write_all(line.as_bytes())?;
+            file.write_all(&line)?;
             file.set_len(line.len() as u64)
         });
         if written.is_ok() {
-            seen.content = line.into_bytes();
+            seen.content = line;
         }
     }
 
@@ -126,6 +142,12 @@ impl Marker {
             false => Err(io::Error::other("another user can write it")),
         }
     }
+}
+
+/// Whether a line is of a process that fails its blocked calls, and not older than that.
+fn is_failure_since(line: &[u8], since: u64) -> bool {
+    let at = line.split(|&b| b == b' ').next().and_then(|time| std::str::from_utf8(time).ok()?.parse::<u64>().ok());
+    line.ends_with(FAILS) && at.is_some_and(|at| at >= since)
 }
 
 fn writing() -> OpenOptions {
@@ -169,16 +191,16 @@ mod tests {
         let folder = Folder::new("seen");
         let [hangs, other, later] = [(); 3].map(|()| folder.marker(Some("slurm-17")));
         let foreign = folder.marker(Some("slurm-18"));
-        assert!(!other.is_raised(0));
-        hangs.raise(4242, "0");
+        assert!(!other.look(0).answer);
+        hangs.raise(4242, "0", false);
         later.begin();
-        assert!(!other.is_raised(SECOND), "it looks again too soon");
-        assert!(other.is_raised(2 * SECOND));
+        assert!(!other.look(SECOND).answer, "it looks again too soon");
+        assert!(other.look(2 * SECOND).answer);
         for (marker, at) in [(&hangs, 0), (&foreign, 0), (&later, 0), (&other, 4 * SECOND)] {
-            assert!(!marker.is_raised(at), "{}", marker.path.display());
+            assert!(!marker.look(at).answer, "{}", marker.path.display());
         }
-        other.raise(4243, "1");
-        assert!(hangs.is_raised(6 * SECOND) && !other.is_raised(6 * SECOND));
+        other.raise(4243, "1", false);
+        assert!(hangs.look(6 * SECOND).answer && !other.look(6 * SECOND).answer);
     }
 
     #[test]
@@ -186,8 +208,8 @@ mod tests {
         let folder = Folder::new("often");
         let (hangs, other) = (folder.marker(None), folder.marker(None));
         let answers = (0..100).filter(|again| {
-            hangs.raise(4242, &again.to_string());
-            other.is_raised(again * 10 * SECOND)
+            hangs.raise(4242, &again.to_string(), false);
+            other.look(again * 10 * SECOND).answer
         });
         assert_eq!(answers.collect::<Vec<_>>(), [0, 6, 12]);
     }
@@ -208,8 +230,8 @@ mod tests {
         fs::remove_file(&marker.path).unwrap();
         assert!(std::process::Command::new("mkfifo").arg(&marker.path).status().unwrap().success());
         assert!(marker.read().is_err() && marker.open(&mut writing()).is_err(), "a FIFO");
-        assert!(!marker.is_raised(0));
-        marker.raise(4242, "0");
+        assert!(!marker.look(0).answer);
+        marker.raise(4242, "0", false);
         assert_eq!(fs::read(folder.0.join("file")).unwrap(), b"another hang\n");
     }
 
@@ -218,7 +240,33 @@ mod tests {
         let folder = Folder::new("gone");
         let marker = folder.marker(None);
         fs::remove_dir_all(&folder.0).unwrap();
-        marker.raise(4242, "0");
-        assert!(!marker.is_raised(0) && !folder.0.exists());
+        marker.raise(4242, "0", false);
+        assert!(!marker.look(0).answer && !folder.0.exists());
+    }
+
+    #[test]
+    fn a_failure_on_purpose_is_for_all_of_the_job_also_while_others_report_hangs() {
+        let folder = Folder::new("fails");
+        let [hangs, other, third, late] = [(); 4].map(|()| folder.marker(None));
+        hangs.raise(4242, "0", false);
+        assert_eq!(other.look(2 * SECOND), Raised { answer: true, fails: false });
+        hangs.raise(4242, "0", true);
+        assert_eq!(
+            other.look(4 * SECOND),
+            Raised { answer: false, fails: true },
+            "it has answered, and fails all the same"
+        );
+        third.raise(4243, "1", false);
+        assert_eq!(
+            late.look(4 * SECOND),
+            Raised { answer: true, fails: true },
+            "the last line has taken the word back"
+        );
+        assert_eq!(late.look(8 * SECOND), Raised::default());
+        let line = |age: u64, end: &str| format!("{} node7 4242 0{end}", 100 * SECOND - age * SECOND).into_bytes();
+        assert!(
+            is_failure_since(&line(10, " fail\n"), 50 * SECOND) && !is_failure_since(&line(60, " fail\n"), 50 * SECOND)
+        );
+        assert!(!is_failure_since(&line(10, "\n"), 50 * SECOND) && !is_failure_since(b"damaged fail\n", 0));
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! | file | |
 //! |---|---|
+//! | [`gpu_dump`] | GPU core dumps: the driver is made ready for one, and asked for it |
 //! | [`guard`](mod@guard) | the guard: the process, what is preloaded, and everything here |
 //! | [`recording`] | the memory or file that the recording lies in |
 //! | [`heartbeat`] | its sign of life |
@@ -27,6 +28,7 @@
 //! Must not: wait for a disk, or for another thread, in a thread of the program.
 
 mod cleanup;
+pub mod gpu_dump;
 pub mod guard;
 pub mod hazards;
 pub mod heartbeat;

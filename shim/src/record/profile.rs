@@ -10,6 +10,7 @@
 use crate::preload::{ahead, libraries};
 use crate::runtime::door::{self, EXIT_PAUSES};
 use crate::runtime::{files, memory, standard_error};
+use lazyguard_core::order;
 use lazyguard_core::profile::{
     is_part, Image, ImageId, LoadOptions, Place, Profile, IMAGES, MOST_AHEAD, MOST_BYTES, MOST_BYTES_OF_LIBRARIES,
     MOST_IMAGE_BYTES, MOST_LIBRARIES, MOST_LIBRARY_BYTES, PART,
@@ -132,7 +133,7 @@ impl Notes {
     /// The libraries that are to be loaded ahead, the newest first.
     pub fn libraries_ahead(&self) -> Vec<libraries::Wanted> {
         let mut all: Vec<_> = self.known.libraries.iter().collect();
-        all.sort_by_key(|(_, library)| std::cmp::Reverse(library.day));
+        order::sort_by_key(&mut all, |(_, library)| std::cmp::Reverse(library.day));
         let mut bytes = 0;
         let has_room = |(place, _): &(&Place, _)| {
             let fits = place.image.bytes <= MOST_LIBRARY_BYTES && bytes + place.image.bytes <= MOST_BYTES_OF_LIBRARIES;

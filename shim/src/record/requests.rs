@@ -14,7 +14,7 @@ use super::recording::Backing;
 use super::run_folder::{RunFolder, DUMP, DUMP_TEXT, REQUEST};
 use crate::runtime::door::{self, EXIT_PAUSES};
 use crate::runtime::process::Process;
-use lazyguard_core::report::{is_last, DumpReport, HangReport};
+use lazyguard_core::report::{fails, is_last, DumpReport, HangReport};
 use lazyguard_core::sync::lock;
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
@@ -53,6 +53,7 @@ impl Requests {
     /// process of the job hangs (`for_a_hang`).
     ///
     /// The last one comes before the process is ended: it is answered at once, and again with what `python` says, which may take seconds.
+    /// Returns whether the request is one by which the process takes part in a failure on purpose.
     pub fn serve(
         &self,
         process: &Process,
@@ -60,9 +61,9 @@ impl Requests {
         for_a_hang: bool,
         report: impl FnOnce() -> Option<HangReport>,
         python: fn() -> Option<String>,
-    ) {
+    ) -> bool {
         let ended = lock(&self.ended);
-        let Some(folder) = folder.filter(|_| !*ended) else { return };
+        let Some(folder) = folder.filter(|_| !*ended) else { return false };
         let recorder = process.tracker.recorder();
         let asked = match &self.file {
             Some(file) => file.number(),
@@ -75,9 +76,9 @@ impl Requests {
         let answered = self.answered.load(Ordering::Relaxed);
         let asked = asked.filter(|&number| number != answered);
         if asked.is_none() && !for_a_hang {
-            return;
+            return false;
         }
-        let Some(report) = report() else { return };
+        let Some(report) = report() else { return false };
         let mut dump = DumpReport::new(
             asked.unwrap_or(answered),
             process.settings.hang_after_nanos,
@@ -97,6 +98,7 @@ impl Requests {
             self.answered.store(asked, Ordering::Relaxed);
             recorder.answered(asked);
         }
+        asked.is_some_and(fails)
     }
 
     /// Stops answering, and removes what is of use only while the process lives. Waits for an answer in progress, but not for long.

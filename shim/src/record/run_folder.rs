@@ -16,7 +16,9 @@
 use super::cleanup;
 use crate::runtime::{environment, files, standard_error};
 use lazyguard_core::old_runs::namespace;
-pub use lazyguard_core::run_folder::file::{DUMP, DUMP_TEXT, HANG, HAZARDS, LOG, PYTHON, REQUEST, RUN, TRACE};
+pub use lazyguard_core::run_folder::file::{
+    DUMP, DUMP_TEXT, GPU_CORE, GPU_PIPE, HANG, HAZARDS, LOG, PYTHON, REQUEST, RUN, TRACE,
+};
 use lazyguard_core::run_folder::{file, private_bases, private_prefix, private_suffix};
 use lazyguard_core::settings::{self, expand_folder, FolderFacts, PRIVATE_RUN, RUN_OTHER_USERS, RUN_ROOT};
 use std::fs::{self, DirBuilder, File, OpenOptions};

@@ -29,6 +29,7 @@ impl Guard {
             prevented: self.hazards.counts(true),
             preload: self.preload_summary(),
             recording: recording.clone(),
+            gpu_dump: self.gpu_dump.in_words(),
             unhooked: unhooked::names(),
             passed_through: pass_through::counts(),
             lost: vec![

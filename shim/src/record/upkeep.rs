@@ -5,7 +5,7 @@
 //! Must not: wait for a thread of the program's.
 
 use super::guard::Guard;
-use super::marker::Marker;
+use super::marker::{Marker, Raised};
 use super::profile::Notes;
 use crate::runtime::own_memory;
 use crate::runtime::process::retired;
@@ -25,11 +25,14 @@ pub fn run(guard: &'static Guard, report: fn(&'static Guard) -> Option<HangRepor
         guard.heartbeat.beat(guard, &guard.backing);
         guard.mappings.note_if_due(guard);
         own_memory::look_for_a_filter();
-        let for_a_hang = guard.marker.as_ref().is_some_and(|marker| marker.is_raised(guard.now()));
-        if for_a_hang {
+        let raised = guard.marker.as_ref().map_or(Raised::default(), |marker| marker.look(guard.now()));
+        if raised.answer {
             keep_recording(guard);
         }
-        guard.requests.serve(guard, folder, for_a_hang, || report(guard), python);
+        let asked_to_fail = guard.requests.serve(guard, folder, raised.answer, || report(guard), python);
+        if asked_to_fail || raised.fails {
+            guard.gpu_dump.job_fails();
+        }
         guard.hazards.write_news(guard, folder);
         guard.profile.iter().for_each(Notes::write_news);
         guard.log.follow(guard, folder);

@@ -5,6 +5,7 @@
 //!
 //! Must not: allocate in [`switched_on`], which look-ups ask.
 
+use lazyguard_core::gpu_dump::is_of_a_tool;
 use lazyguard_core::sync::lock;
 use std::ffi::{c_char, CStr};
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -12,7 +13,10 @@ use std::sync::Mutex;
 
 static REMEMBERED: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
 
-/// Remembers each variable whose name begins with `LAZYGUARD`.
+/// Variables of other tools in the driver, and their values.
+static OF_TOOLS: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
+
+/// Remembers each variable whose name begins with `LAZYGUARD`, and those of other tools in the driver.
 pub fn remember() {
     extern "C" {
         static environ: *const *const c_char;
@@ -22,12 +26,17 @@ pub fn remember() {
     for entry in entries {
         // SAFETY: each entry is a terminated string.
         let text = unsafe { CStr::from_ptr(entry) }.to_bytes();
-        if !text.starts_with(b"LAZYGUARD") {
+        if !text.starts_with(b"LAZYGUARD") && !text.starts_with(b"CU") {
             continue;
         }
         let text = String::from_utf8_lossy(text);
         if let Some((name, value)) = text.split_once('=') {
-            lock(&REMEMBERED).push((name.to_owned(), value.to_owned()));
+            let kept = match () {
+                () if name.starts_with("LAZYGUARD") => &REMEMBERED,
+                () if is_of_a_tool(name) => &OF_TOOLS,
+                () => continue,
+            };
+            lock(kept).push((name.to_owned(), value.to_owned()));
         }
     }
 }
@@ -35,6 +44,16 @@ pub fn remember() {
 /// All of it: names and values.
 pub fn all() -> Vec<(String, String)> {
     lock(&REMEMBERED).clone()
+}
+
+/// The names of the variables of other tools in the driver.
+pub fn tools() -> Vec<String> {
+    lock(&OF_TOOLS).iter().map(|(name, _)| name.clone()).collect()
+}
+
+/// The value of one of them.
+pub fn of_tools(name: &str) -> Option<String> {
+    lock(&OF_TOOLS).iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
 }
 
 /// The value of one variable.

@@ -17,7 +17,8 @@ use std::ptr::null_mut;
 /// Takes the user's action on a hang. Returns only if the process continues.
 pub fn act(guard: &'static Guard, commands: &mut Commands, report: &HangReport) {
     match &guard.settings.on_hang {
-        OnHang::Report => {}
+        // With `Fail` the blocked calls have returned by now, or cannot be made to.
+        OnHang::Report | OnHang::Fail => {}
         OnHang::Abort => {
             complete(guard, "abort");
             abort();
@@ -43,6 +44,7 @@ fn complete(guard: &'static Guard, how: &str) {
             standard_error::line(&format!("the summary could not be kept in {}: {error}", folder.path().display()));
         }
         guard.requests.end();
+        guard.gpu_dump.end();
     }
     if guard.settings.summary {
         let lines = [summary.lines(), guard.hazards.lines()].concat();

@@ -13,6 +13,7 @@ use super::system_call;
 use crate::record::Guard;
 use crate::runtime::own_memory::OwnMemory;
 use crate::runtime::{clock, thread};
+use lazyguard_core::order;
 use lazyguard_core::report::{FrameSeen, StackSeen};
 use lazyguard_core::stack::{
     above_frame_pointer, mappings, modules, own_maps, walk, DumpFile, DumpModule, DumpThread, Image, Machine, Memory,
@@ -43,7 +44,7 @@ fn read(guard: &'static Guard, calls: &[PublishedCall], running: &[u32], keep: b
     let space = Space::new(&maps);
     let has_frame = |call: &&PublishedCall| call.caller != 0 || cfg!(target_arch = "x86_64") && is_of_nccl(call);
     let mut calls: Vec<_> = calls.iter().filter(has_frame).collect();
-    calls.sort_by_key(|call| call.entered);
+    order::sort_by_key(&mut calls, |call| call.entered);
     let running = running.iter().filter_map(|thread| space.sleeping(*thread));
     let mut found: Vec<_> =
         running.chain(calls.into_iter().filter_map(|call| space.seen(call))).take(MOST_THREADS).collect();

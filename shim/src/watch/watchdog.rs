@@ -18,7 +18,8 @@
 //! 4. One block goes to standard error. It comes after the questions, because then it is one block, and right.
 //! 5. At a hang in a process with Python, Python's own function writes the stacks of its threads, in a child that has a copy of the
 //!    process's memory and makes only system calls and that one call.
-//! 6. The guard carries `LAZYGUARD_ON_HANG` out, now or when it is time. That cannot be undone, so it waits until a verdict is
+//! 6. The guard asks the driver where the device's threads stand (`LAZYGUARD_GPU_DUMP`), which ends the work of the context.
+//! 7. The guard carries `LAZYGUARD_ON_HANG` out, now or when it is time. That cannot be undone, so it waits until a verdict is
 //!    certain or has lasted for three times the threshold.
 //!
 //! Must not: call the driver, or take a lock that a stuck thread can hold.
@@ -30,13 +31,13 @@ use super::probe;
 use super::python;
 use super::stacks;
 use crate::record::reports::{Reported, Waiting};
-use crate::record::run_folder::{HANG, RUN};
+use crate::record::run_folder::{GPU_CORE, HANG, RUN};
 use crate::record::Guard;
 use crate::runtime::process::retired;
 use crate::runtime::standard_error;
 use crate::runtime::thread;
 use lazyguard_core::diagnose::{Confidence, Status, ASKS_NO_MORE_NANOS};
-use lazyguard_core::report::HangReport;
+use lazyguard_core::report::{HangReport, Outcome};
 use lazyguard_core::settings::OnHang;
 use lazyguard_core::state::{PublishedCall, ThreadSlot};
 use lazyguard_core::sync::lock;
@@ -57,6 +58,9 @@ const LOOK_SHARE: u64 = 20;
 
 /// The longest pause between two reports of the same.
 const LONGEST_PAUSE: Nanos = 3_600_000_000_000;
+
+/// How long a program may launch work after its calls have returned an error on purpose. Later launches show that it ignores the error.
+const HANDLES_IN: Nanos = 1_000_000_000;
 
 /// The body of the watchdog's thread.
 pub fn run(guard: &'static Guard) {
@@ -88,6 +92,15 @@ struct Incident {
     announced: bool,
 }
 
+/// A program whose blocked calls have returned an error on purpose.
+struct Failed {
+    report: HangReport,
+    /// Until when launches may belong to what the program does about it.
+    handles_until: Nanos,
+    /// How many had been made then.
+    launches: Option<u64>,
+}
+
 struct Watch {
     guard: &'static Guard,
     every: Duration,
@@ -95,6 +108,7 @@ struct Watch {
     /// Since when the process has not been stopped as a whole.
     awake_since: Nanos,
     incident: Option<Incident>,
+    failed: Option<Failed>,
     /// Whether the incident was over at the last look.
     was_over: bool,
     /// The earliest time of the next look.
@@ -119,6 +133,7 @@ impl Watch {
             threshold,
             awake_since: 0,
             incident: None,
+            failed: None,
             was_over: false,
             look_at: 0,
             calls: 0,
@@ -148,6 +163,8 @@ impl Watch {
             self.went_on(now);
         }
         self.was_over = over && self.incident.is_some();
+        self.take_part_in_a_failure();
+        self.look_at_the_failed(now);
         let quiet = self.is_quiet(now);
         self.act(now);
         match &self.incident {
@@ -226,7 +243,11 @@ impl Watch {
         if certain || lasted {
             incident.acted = true;
             incident.report.acts = true;
+            take_gpu_dump(self.guard, Some(&mut incident.report));
             say_that_it_is_due(self.guard, &incident.report);
+            if let (OnHang::Fail, Some(marker)) = (&self.guard.settings.on_hang, &self.guard.marker) {
+                marker.raise(self.guard.id, &self.guard.rank, true);
+            }
             on_hang::act(self.guard, &mut self.commands, &incident.report);
         } else if !incident.announced && self.guard.settings.on_hang != OnHang::Report {
             incident.announced = true;
@@ -234,6 +255,31 @@ impl Watch {
             standard_error::line(&format!(
                 "the guard carries out LAZYGUARD_ON_HANG once this hang has lasted {seconds:.1} s in all"
             ));
+        }
+    }
+
+    /// Another process of the job hangs, and has had its calls return an error.
+    fn take_part_in_a_failure(&mut self) {
+        let guard = self.guard;
+        if guard.gpu_dump.takes_part_in_a_failure(guard) {
+            standard_error::line("another process of the job hangs, and LAZYGUARD_ON_HANG=fail is for all of them");
+            let report = self.incident.as_mut().map(|incident| {
+                incident.acted = true;
+                incident.report.acts = true;
+                &mut incident.report
+            });
+            take_gpu_dump(guard, report);
+        }
+    }
+
+    /// A program whose blocked calls have returned an error on purpose may go on as if nothing had happened.
+    fn look_at_the_failed(&mut self, now: Nanos) {
+        let launches = self.guard.tracker.counts().1;
+        let Some(failed) = self.failed.as_mut().filter(|failed| now >= failed.handles_until) else { return };
+        if *failed.launches.get_or_insert(launches) != launches {
+            failed.report.gpu_dump.iter_mut().for_each(|dump| dump.ignored = true);
+            keep(self.guard, &failed.report);
+            self.failed = None;
         }
     }
 
@@ -347,7 +393,7 @@ impl Watch {
         if report.status == Status::Hang {
             guard.reports.count_hang();
             if let Some(marker) = &guard.marker {
-                marker.raise(guard.id, &guard.rank);
+                marker.raise(guard.id, &guard.rank, false);
             }
         }
         let (calls, running) = threads_of(guard, &report);
@@ -389,7 +435,10 @@ impl Watch {
         incident.report.ends = ends(self.guard, &incident.report);
         // Else an exiting thread has reported it.
         if lock(&self.guard.reports.open).take().is_some() {
-            say_that_it_is_over(self.guard, incident.report, now);
+            let report = say_that_it_is_over(self.guard, incident.report, now);
+            if report.outcome() == Outcome::FailedOnPurpose {
+                self.failed = Some(Failed { report, handles_until: now + HANDLES_IN, launches: None });
+            }
         }
     }
 
@@ -422,10 +471,36 @@ pub fn at_exit(guard: &Guard) {
     }
 }
 
+/// Asks the driver where the device's threads stand, if that is to be had, and says what came of it. From the moment of asking on, the
+/// blocked calls return an error: the report says so before.
+fn take_gpu_dump(guard: &Guard, mut report: Option<&mut HangReport>) {
+    let Some(mut seen) = guard.gpu_dump.is_due(guard) else { return };
+    if let (Some(report), true) = (&mut report, seen.taken && seen.fails) {
+        report.gpu_dump = Some(seen.clone());
+        say_that_it_is_due(guard, report);
+    }
+    guard.gpu_dump.take(guard, guard.folder.as_ref(), &mut seen);
+    if seen.fails && seen.taken {
+        standard_error::line("the blocked calls return error 719, as LAZYGUARD_ON_HANG=fail says");
+    }
+    match (seen.missing_in_words(), &guard.folder) {
+        (Some(line), _) => standard_error::line(&line),
+        (None, Some(folder)) => {
+            let path = folder.path().join(GPU_CORE);
+            standard_error::line(&format!("where the device's threads stand is in {}", path.display()));
+        }
+        (None, None) => {}
+    }
+    if let Some(report) = report {
+        report.gpu_dump = Some(seen);
+    }
+}
+
 /// `lazyguard run --on-hang kill` waits for this: the report is complete.
 fn say_that_it_is_due(guard: &Guard, report: &HangReport) {
     if let Some(reported) = lock(&guard.reports.open).as_mut() {
         reported.report.acts = true;
+        reported.report.gpu_dump.clone_from(&report.gpu_dump);
     }
     let Some(folder) = &guard.folder else { return };
     let ended = lock(&guard.reports.ended);
@@ -435,10 +510,11 @@ fn say_that_it_is_due(guard: &Guard, report: &HangReport) {
     }
 }
 
-fn say_that_it_is_over(guard: &Guard, mut report: HangReport, now: Nanos) {
+fn say_that_it_is_over(guard: &Guard, mut report: HangReport, now: Nanos) -> HangReport {
     standard_error::write(&report.went_on(now));
     report.resolved = Some(now);
     keep(guard, &report);
+    report
 }
 
 /// Keeps a report, and everything else, in the run folder.

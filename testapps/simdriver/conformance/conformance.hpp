@@ -70,5 +70,7 @@ void walk_calls_during_further_blocked_calls(const std::string &path);
 void walk_further_answers(const std::string &path);
 void walk_context_question_and_capture(const std::string &path);
 void walk_lookups(const std::string &path);
+// Forks: before this process has a driver.
+void walk_gpu_core_dumps(const std::string &path);
 
 }  // namespace conformance

@@ -120,6 +120,7 @@ using namespace conformance;
 int main(int argc, char **argv) {
   setvbuf(stdout, nullptr, _IOLBF, 0);
   const std::string tables = argc > 1 ? argv[1] : lg::folder_of_executable() + "/../../testapps/simdriver/ground-truth";
+  walk_gpu_core_dumps(tables + "/gpu-core-dumps.txt");
   Device &d = device();
   setenv("CUDA_MODULE_LOADING", "LAZY", 1);  // what the tables were measured under
   d.session = lg::open_session();

@@ -6,6 +6,7 @@
 use super::defects::Defects;
 use super::source::{append, field, high, low, word, Source, STRETCH};
 use super::unreadable::Unreadable;
+use crate::order;
 use crate::settings::MOST_RECORD_BYTES;
 use crate::trace::layout::{self, header, lane, HEADER_BYTES, LANES, WORD};
 use crate::trace::{Lane, StartFacts};
@@ -346,7 +347,7 @@ impl AreaReader<'_> {
 /// Notes areas that lie on each other. They are read all the same.
 fn overlaps(parts: [(&str, Area); 6], defects: &mut Defects) {
     let mut parts: Vec<_> = parts.into_iter().filter(|(_, area)| area.count != 0).collect();
-    parts.sort_by_key(|(_, area)| area.offset);
+    order::sort_by_key(&mut parts, |(_, area)| area.offset);
     for pair in parts.windows(2) {
         let [(before, area), (after, next)] = pair else { continue };
         if area.place(area.count) > next.offset {

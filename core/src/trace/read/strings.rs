@@ -5,6 +5,7 @@
 use super::defects::Defects;
 use super::source::{append, high, low, word, Source};
 use crate::api::{GraphContents, GraphPart, NodeKind, StreamKind};
+use crate::order;
 use crate::trace::layout::{text, WORD};
 use crate::Nanos;
 use std::collections::HashMap;
@@ -340,7 +341,7 @@ impl<T, K: Copy + Ord> Timed<T, K> {
 
     /// Of two with one number and time, the one that lies further back in the file stays the newer one.
     fn sort(&mut self) {
-        self.entries.sort_by_key(|(number, at, _)| (*number, *at));
+        order::sort_by_key(&mut self.entries, |(number, at, _)| (*number, *at));
     }
 
     fn newest(&self, number: K, at: Nanos) -> Option<&T> {

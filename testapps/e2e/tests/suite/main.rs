@@ -16,8 +16,10 @@
 //! | `ranks` | jobs of several ranks that hang in a collective: which rank is to blame |
 //! | `nccl` | jobs of several ranks that use NCCL: unchanged by the guard, hanging by each fault, and the rank that is named |
 //! | `profile` | modules that one run has loaded, and the next has ahead |
+//! | `gpu_dump` | where the device's threads stand, and a hang that becomes an error |
 //! | `on_hang` | the action after a reported hang |
 //! | `dump` | a report of a live process, on request |
+//! | `gpu_core` | core dumps of GPUs: of older and newer drivers, damaged, huge, and in the folder of a process |
 //! | `hazard_files` | hazards in the folder: counted, grouped, from the file and from the recording |
 //! | `recorder` | the recording: what it holds of each kind of event, and that it accounts for every record |
 //! | `doctor` | the prediction of what the guard will and will not see |
@@ -52,6 +54,8 @@ mod drivers;
 mod dump;
 mod findings_report;
 mod foreign_names;
+mod gpu_core;
+mod gpu_dump;
 mod hazard_files;
 mod left_behind;
 mod lists;

@@ -121,15 +121,20 @@ fn the_files_fit_their_schemas_and_say_the_same() {
 #[test]
 fn a_hang_that_is_ended_is_in_all_the_files() {
     let work = Work::new(lazyguard_e2e::this_test!());
-    let [xml, sarif, found] = ["h.xml", "h.sarif", "h.json"].map(|name| file(&work, name));
+    let [xml, sarif, found, page] = ["h.xml", "h.sarif", "h.json", "h.html"].map(|name| file(&work, name));
     let options = ["--preload", "off", "--hang-after", "300ms", "--on-hang", "kill", "--kill-after", "0"];
-    let files = ["--junit", &xml, "--sarif", &sarif, "--json", &found];
+    let files = ["--junit", &xml, "--sarif", &sarif, "--json", &found, "--html", &page];
     let outcome = ran(&work, &[&options[..], &files].concat(), &app("lazy_pair"));
     assert_eq!(outcome.code, Some(117), "{outcome}");
     expect_by_their_schemas(&[&xml, &sarif]);
     assert!(failures(&xml) >= 1);
     assert_eq!(text(&json(&sarif), "/runs/0/results/0/ruleId"), "LG201");
-    assert_eq!(text(&json(&found), "/processes/0/hang/verdicts/0/code"), "LG201");
+    let verdict = &json(&found)["processes"][0]["hang"]["verdicts"][0];
+    assert_eq!(text(verdict, "/code"), "LG201");
+    let page = fs::read_to_string(&page).unwrap_or_else(|error| panic!("{page}: {error}"));
+    for said in [text(verdict, "/sentence"), text(verdict, "/fix"), "class=\"blocked\"", "id=\"waits-0-0-title\""] {
+        assert!(page.contains(said), "the page lacks {said:?}");
+    }
     assert!(outcome.stderr.contains("lazyguard report "), "the command that reads it is not named: {outcome}");
 }
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 /// those of `LAZYGUARD_ON_HANG` in `on_hang`, those of `LAZYGUARD_PROFILE` in `profile`,
 /// those of `LAZYGUARD_DEFER` in `defer`. `every_setting_has_its_test` compares
 /// them with what the command lists.
-const TESTED: [&str; 15] = [
+const TESTED: [&str; 17] = [
     "LAZYGUARD",
     "LAZYGUARD_PRELOAD",
     "LAZYGUARD_PRELOAD_KERNELS",
@@ -26,6 +26,8 @@ const TESTED: [&str; 15] = [
     "LAZYGUARD_DEFER",
     "LAZYGUARD_HANG_AFTER",
     "LAZYGUARD_ON_HANG",
+    "LAZYGUARD_GPU_DUMP",
+    "LAZYGUARD_GPU_DUMP_WAIT",
     "LAZYGUARD_OUT",
     "LAZYGUARD_PROFILE",
     "LAZYGUARD_LOG",

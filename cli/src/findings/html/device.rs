@@ -1,0 +1,132 @@
+//! Where the device stood: what the core dumps of GPUs in the processes' folders say.
+//!
+//! Must not: say it in other words than `lazyguard report`.
+
+use super::markup::{short, Markup};
+use crate::findings::collect::Process;
+use crate::gpu_core;
+use lazyguard_core::api::counted;
+use lazyguard_core::gpu_core::{GpuCore, GpuKernel};
+
+/// Core dumps, kernels and places that a page holds.
+const MOST_CORES: usize = 8;
+const MOST_KERNELS: usize = 64;
+const MOST_PLACES: usize = 64;
+const MOST_LETTERS: usize = 1000;
+const WIDTH: u64 = 300;
+
+/// A core dump, and the process whose it is.
+pub(super) struct Device {
+    who: String,
+    core: Result<GpuCore, String>,
+}
+
+/// The core dumps of the processes, the worst first.
+pub(super) fn of(processes: &[Process]) -> Vec<Device> {
+    let with_folder = processes.iter().filter(|process| !process.folder.as_os_str().is_empty());
+    let devices = with_folder.filter_map(|process| {
+        let core = gpu_core::of_folder(&process.folder)?;
+        Some(Device { who: process.title(), core })
+    });
+    devices.take(MOST_CORES).collect()
+}
+
+pub(super) fn draw(page: &mut Markup, devices: &[Device]) {
+    page.element(
+        "p",
+        &[],
+        "Where the device stood when its core dump was taken. A bar shows how many of a kernel's warps are at a place.",
+    );
+    for Device { who, core } in devices {
+        page.element("h3", &[], short(who, MOST_LETTERS));
+        let core = match core {
+            Ok(core) => core,
+            Err(why) => {
+                let why = format!("the core dump of the GPU cannot be told: {why}");
+                page.element("p", &[("class", &"problem")], short(&why, MOST_LETTERS));
+                continue;
+            }
+        };
+        for device in &core.devices {
+            let lines = device.lines();
+            for line in lines.iter().take(1 + device.faults.len()) {
+                page.element("p", &[], short(line.trim(), MOST_LETTERS));
+            }
+            device.kernels.iter().take(MOST_KERNELS).for_each(|kernel| draw_kernel(page, kernel));
+            more(page, device.kernels.len(), MOST_KERNELS, "more kernel");
+        }
+        for defect in core.defects.iter().take(MOST_PLACES) {
+            let defect = format!("not all of the file could be read: {defect}");
+            page.element("p", &[("class", &"problem")], short(&defect, MOST_LETTERS));
+        }
+    }
+}
+
+fn draw_kernel(page: &mut Markup, kernel: &GpuKernel) {
+    page.open("div", &[("class", &"kernel")]);
+    let lines = kernel.lines();
+    for line in lines.iter().take(1) {
+        page.element("p", &[("class", &"name")], short(line, MOST_LETTERS));
+    }
+    page.open("ul", &[]);
+    for place in kernel.places.iter().take(MOST_PLACES) {
+        page.open("li", &[]);
+        page.open("svg", &[("viewBox", &format!("0 0 {WIDTH} 10")), ("class", &"share"), ("aria-hidden", &"true")]);
+        let wide = u128::from(place.warps) * u128::from(WIDTH) / u128::from(kernel.warps.max(place.warps).max(1));
+        page.empty("rect", &[("class", &"whole"), ("x", &0), ("y", &0), ("width", &WIDTH), ("height", &10)]);
+        let class = if place.fault.is_some() { "hazard" } else { "submission" };
+        page.empty("rect", &[("class", &class), ("x", &0), ("y", &0), ("width", &wide.max(2)), ("height", &10)]);
+        page.close().text(short(&place.line(), MOST_LETTERS)).close();
+    }
+    page.close();
+    more(page, kernel.places.len(), MOST_PLACES, "more place");
+    page.close();
+}
+
+fn more(page: &mut Markup, count: usize, most: usize, noun: &str) {
+    if count > most {
+        page.element("p", &[("class", &"fact")], format!("and {}", counted((count - most) as u64, noun)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lazyguard_core::gpu_core::{Doing, GpuDevice, GpuFrame, GpuPlace};
+
+    #[test]
+    fn each_place_has_a_line_and_a_bar_and_what_cannot_be_read_is_said() {
+        let frame =
+            GpuFrame { function: "spin<&>".to_owned(), file: Some("a.cu".to_owned()), line: Some(11), inlined: false };
+        let place = |warps, doing| GpuPlace {
+            warps,
+            doing,
+            threads: warps,
+            threads_of_a_warp: [1, 1],
+            frames: vec![frame.clone()],
+            ..GpuPlace::default()
+        };
+        let places = vec![place(2, Doing::WaitsAtBarrier), place(6, Doing::Loops)];
+        let kernel = GpuKernel {
+            name: "outer".to_owned(),
+            warps: 8,
+            blocks: Some(2),
+            blocks_resident: 2,
+            places,
+            ..GpuKernel::default()
+        };
+        let device = GpuDevice { name: "H200".to_owned(), kernels: vec![kernel], ..GpuDevice::default() };
+        let core = GpuCore { devices: vec![device], defects: vec!["cut <short>".to_owned()], ..GpuCore::default() };
+        let lines = core.lines();
+        let who = "train (process 7)".to_owned();
+        let unread = Device { who: who.clone(), core: Err("gpu.core: nothing".to_owned()) };
+        let mut page = Markup::default();
+        draw(&mut page, &[Device { who, core: Ok(core) }, unread]);
+        let page = page.finish();
+        let lacking =
+            lines.iter().map(|line| line.trim().replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;"));
+        assert_eq!(lacking.filter(|line| !page.contains(line.as_str())).collect::<Vec<_>>(), Vec::<String>::new());
+        assert!(page.contains("width=\"75\"") && page.contains("width=\"225\""), "2 and 6 of 8 warps: {page}");
+        assert!(page.contains("cannot be told: gpu.core: nothing"));
+    }
+}

@@ -1,0 +1,188 @@
+//! The text of a page, of which every tag is closed and all foreign text is escaped.
+//!
+//! The names of tags and attributes are this command's own: `&'static str`. Everything else that enters passes [`Escaped`], so no name of a
+//! kernel, a thread, a program or a file can become a tag, an attribute or a script; and what does not look like what it is (controls, marks
+//! of direction) is written out, as on a terminal.
+//!
+//! Must not: offer a way past that for text that is not compiled into this command.
+
+use lazyguard_core::report::misleads;
+use std::fmt::{self, Display, Write};
+
+/// A page, or a part of one.
+#[derive(Default)]
+pub(super) struct Markup {
+    text: String,
+    open: Vec<&'static str>,
+}
+
+/// An attribute and its value.
+pub(super) type Attribute<'a> = (&'static str, &'a dyn Display);
+
+impl Markup {
+    /// Opens an element.
+    pub fn open(&mut self, tag: &'static str, attributes: &[Attribute<'_>]) -> &mut Self {
+        self.tag(tag, attributes);
+        self.text.push('>');
+        self.open.push(tag);
+        self
+    }
+
+    /// Closes the element that was opened last.
+    pub fn close(&mut self) -> &mut Self {
+        if let Some(tag) = self.open.pop() {
+            self.text.push_str("</");
+            self.text.push_str(tag);
+            self.text.push_str(">\n");
+        }
+        self
+    }
+
+    /// An element that holds nothing, in HTML (`meta`) as in SVG (`rect`).
+    pub fn empty(&mut self, tag: &'static str, attributes: &[Attribute<'_>]) -> &mut Self {
+        self.tag(tag, attributes);
+        self.text.push_str("/>");
+        self
+    }
+
+    /// An element that holds text.
+    pub fn element(&mut self, tag: &'static str, attributes: &[Attribute<'_>], text: impl Display) -> &mut Self {
+        self.open(tag, attributes).text(text).close()
+    }
+
+    /// Text, escaped.
+    pub fn text(&mut self, text: impl Display) -> &mut Self {
+        // A `String` takes everything.
+        let _ = write!(Escaped(&mut self.text), "{text}");
+        self
+    }
+
+    /// The first row of a table.
+    pub fn head(&mut self, columns: &[&'static str]) -> &mut Self {
+        self.open("thead", &[]).open("tr", &[]);
+        for column in columns {
+            self.element("th", &[("scope", &"col")], column);
+        }
+        self.close().close()
+    }
+
+    /// A row of a table.
+    pub fn row(&mut self, cells: &[&dyn Display]) -> &mut Self {
+        self.open("tr", &[]);
+        for cell in cells {
+            self.element("td", &[], cell);
+        }
+        self.close()
+    }
+
+    /// What was compiled into this command: style and script.
+    pub fn own(&mut self, text: &'static str) -> &mut Self {
+        self.text.push_str(text);
+        self
+    }
+
+    /// A newline between lines of preformatted text.
+    pub fn newline(&mut self) -> &mut Self {
+        self.own("\n")
+    }
+
+    /// The whole text; what is still open is closed.
+    pub fn finish(mut self) -> String {
+        while !self.open.is_empty() {
+            self.close();
+        }
+        self.text
+    }
+
+    fn tag(&mut self, tag: &'static str, attributes: &[Attribute<'_>]) {
+        self.text.push('<');
+        self.text.push_str(tag);
+        for (name, value) in attributes {
+            self.text.push(' ');
+            self.text.push_str(name);
+            self.text.push_str("=\"");
+            let _ = write!(Escaped(&mut self.text), "{value}");
+            self.text.push('"');
+        }
+    }
+}
+
+/// Takes any text and writes it escaped, for element content as well as for attribute values in quotes.
+struct Escaped<'a>(&'a mut String);
+
+impl Write for Escaped<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for letter in text.chars() {
+            self.write_char(letter)?;
+        }
+        Ok(())
+    }
+
+    fn write_char(&mut self, letter: char) -> fmt::Result {
+        match letter {
+            '&' => self.0.push_str("&amp;"),
+            '<' => self.0.push_str("&lt;"),
+            '>' => self.0.push_str("&gt;"),
+            '"' => self.0.push_str("&quot;"),
+            '\'' => self.0.push_str("&#39;"),
+            '\n' => self.0.push_str("\\n"),
+            '\r' => self.0.push_str("\\r"),
+            '\t' => self.0.push_str("\\t"),
+            letter if letter < '\u{80}' && letter.is_control() => write!(self.0, "\\x{:02x}", letter as u32)?,
+            letter if misleads(letter) || is_no_character(letter) => write!(self.0, "\\u{{{:x}}}", letter as u32)?,
+            letter => self.0.push(letter),
+        }
+        Ok(())
+    }
+}
+
+/// Code points that Unicode keeps free of characters; they are errors in HTML.
+fn is_no_character(letter: char) -> bool {
+    let code = letter as u32;
+    code & 0xfffe == 0xfffe || (0xfdd0..=0xfdef).contains(&code)
+}
+
+/// At most so many characters of a text; what is cut off shows as an ellipsis.
+pub(super) fn short(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        None => text.to_owned(),
+        Some(_) => text.chars().take(most.saturating_sub(1)).chain(['\u{2026}']).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_character_can_leave_the_text_that_it_is_in() {
+        let mut content = String::new();
+        for letter in (0..=u32::from(char::MAX)).filter_map(char::from_u32) {
+            content.clear();
+            Escaped(&mut content).write_char(letter).unwrap();
+            if letter.is_ascii_alphanumeric() || letter == ' ' {
+                assert_eq!(content.chars().collect::<Vec<_>>(), [letter]);
+                continue;
+            }
+            assert!(!content.contains(['<', '>', '"', '\'', '\n', '\r', '\t', '\0']), "{letter:?} {content:?}");
+            assert!(!content.contains(|c: char| c.is_control() || misleads(c)), "{letter:?}");
+            let entity = ["&amp;", "&lt;", "&gt;", "&quot;", "&#39;"].contains(&content.as_str());
+            assert_eq!(content.contains('&'), entity, "{letter:?}");
+            assert!(!letter.is_alphanumeric() || content.chars().eq([letter]), "{letter:?} is changed");
+        }
+    }
+
+    #[test]
+    fn what_is_open_is_closed_and_names_stay_text() {
+        let mut page = Markup::default();
+        page.open("main", &[]).open("p", &[("id", &"a\" onclick=\"x")]).text("</p><script>alert(1)</script>&amp;");
+        assert_eq!(
+            page.finish(),
+            "<main><p id=\"a&quot; onclick=&quot;x\">&lt;/p&gt;&lt;script&gt;alert(1)&lt;/script&gt;&amp;amp;</p>\n</main>\n"
+        );
+        assert_eq!(
+            (short("abc", 3), short("abcd", 3), short("\u{e9}\u{e9}\u{e9}", 2)),
+            ("abc".into(), "ab\u{2026}".into(), "\u{e9}\u{2026}".into())
+        );
+    }
+}

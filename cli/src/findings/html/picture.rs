@@ -1,0 +1,506 @@
+//! The wait as a picture: the threads above, below them what each waits for, down to what does not end; and the ranks side by side.
+//!
+//! A picture shows the links of a verdict ([`Link`]), and each has a table that says the same.
+//!
+//! Must not: find out by itself who waits for whom.
+
+use super::markup::{short, Markup};
+use crate::findings::collect::Process;
+use crate::findings::hangs::ranks_in_words;
+use crate::findings::ranks::Ranks;
+use lazyguard_core::api::{counted, lasted};
+use lazyguard_core::diagnose::{links_of, BlockedCall, Link, OperationSeen, Party, Snapshot, Verdict};
+use lazyguard_core::report::HangReport;
+use std::collections::BTreeMap;
+
+const WIDTH: i64 = 1000;
+const BOX: i64 = 236;
+const HIGH: i64 = 66;
+const GAP: i64 = 72;
+/// Boxes side by side.
+const MOST_IN_ROW: usize = 4;
+/// Links of one picture, and of its table.
+const MOST_LINKS: usize = 64;
+/// Characters of a line in a box, and of one beside an arrow.
+const IN_BOX: usize = 29;
+const BESIDE: usize = 40;
+/// Ranks of one group that have a square of their own.
+const MOST_SQUARES: usize = 256;
+
+/// A party as a box: a title and two lines.
+struct Node {
+    party: Party,
+    lines: [String; 3],
+    class: &'static str,
+    row: usize,
+    x: i64,
+}
+
+impl Node {
+    fn top(&self) -> i64 {
+        GAP / 2 + self.row as i64 * (HIGH + GAP)
+    }
+}
+
+/// Draws who waits for whom in a verdict. `false` where nothing is known of that.
+pub(super) fn waits(page: &mut Markup, report: &HangReport, verdict: &Verdict, id: &str) -> bool {
+    let links: Vec<_> = links_of(&report.snapshot, verdict).into_iter().take(MOST_LINKS).collect();
+    if links.is_empty() {
+        return false;
+    }
+    let (nodes, more) = place(report, verdict, &links);
+    let rows = nodes.iter().map(|node| node.row).max().unwrap_or(0) as i64 + 1;
+    let height = rows * (HIGH + GAP);
+    let title = format!("{id}-title");
+    page.open(
+        "div",
+        &[("class", &"scroll"), ("tabindex", &"0"), ("role", &"group"), ("aria-label", &"Picture of the wait")],
+    );
+    page.open(
+        "svg",
+        &[
+            ("class", &"picture"),
+            ("viewBox", &format!("0 0 {WIDTH} {height}")),
+            ("role", &"img"),
+            ("aria-labelledby", &title),
+        ],
+    );
+    page.element("title", &[("id", &title)], format!("Who waits for whom: {}", verdict.sentence));
+    page.open("defs", &[]);
+    let arrow = format!("{id}-arrow");
+    page.open(
+        "marker",
+        &[
+            ("id", &arrow),
+            ("viewBox", &"0 0 10 10"),
+            ("refX", &"9"),
+            ("refY", &"5"),
+            ("markerWidth", &"8"),
+            ("markerHeight", &"8"),
+            ("orient", &"auto"),
+        ],
+    );
+    page.empty("path", &[("d", &"M0 0L10 5L0 10z"), ("class", &"tip")]).close().close();
+    let mut said: Vec<(usize, &str)> = Vec::new();
+    for link in &links {
+        let find = |party: &Party| nodes.iter().find(|node| node.party == *party);
+        let (Some(from), Some(to)) = (find(&link.from), find(&link.to)) else { continue };
+        let is_new = !said.contains(&(from.row, link.how)) && !link.how.is_empty();
+        arrow_between(page, from, to, &arrow, if is_new { link.how } else { "" });
+        said.push((from.row, link.how));
+    }
+    nodes.iter().for_each(|node| draw(page, node));
+    for (row, count) in more {
+        let y = GAP / 2 - 10 + row as i64 * (HIGH + GAP);
+        page.element("text", &[("x", &(WIDTH - 8)), ("y", &y), ("text-anchor", &"end")], format!("and {count} more"));
+    }
+    page.close().close();
+    table(page, report, verdict, &links);
+    true
+}
+
+/// The boxes in rows: each below the first that waits for it. Those beyond what fits into a row are counted.
+fn place(report: &HangReport, verdict: &Verdict, links: &[Link]) -> (Vec<Node>, Vec<(usize, usize)>) {
+    let mut rows: Vec<(Party, usize)> = Vec::new();
+    for link in links {
+        let from = match rows.iter().find(|(party, _)| *party == link.from) {
+            Some((_, row)) => *row,
+            None => {
+                rows.push((link.from.clone(), 0));
+                0
+            }
+        };
+        if !rows.iter().any(|(party, _)| *party == link.to) {
+            rows.push((link.to.clone(), from + 1));
+        }
+    }
+    let mut in_row: BTreeMap<usize, Vec<Party>> = BTreeMap::new();
+    rows.into_iter().for_each(|(party, row)| in_row.entry(row).or_default().push(party));
+    let (mut nodes, mut more) = (Vec::new(), Vec::new());
+    for (row, parties) in in_row {
+        let count = parties.len().min(MOST_IN_ROW);
+        more.extend((parties.len() > count).then(|| (row, parties.len() - count)));
+        let step = WIDTH / count as i64;
+        for (at, party) in (0..).zip(parties.into_iter().take(count)) {
+            let (lines, class) = describe(report, verdict, &party);
+            nodes.push(Node { party, lines, class, row, x: step / 2 + at * step });
+        }
+    }
+    (nodes, more)
+}
+
+fn describe(report: &HangReport, verdict: &Verdict, party: &Party) -> ([String; 3], &'static str) {
+    let snapshot = &report.snapshot;
+    match party {
+        Party::Thread { thread } => {
+            let call = snapshot.blocked.iter().find(|call| call.thread == *thread);
+            let host = snapshot.host_functions.iter().find(|host| host.thread == *thread);
+            let name = call.map(|call| call.thread_name.as_str()).unwrap_or_default();
+            let (doing, long) = match (call, host) {
+                (Some(call), _) => (in_call(call), format!("for {}", lasted(call.blocked_nanos))),
+                (None, Some(host)) => (
+                    "in the host function".to_owned(),
+                    host.doing.map(|doing| doing.words().to_owned()).unwrap_or_default(),
+                ),
+                (None, None) => (String::new(), String::new()),
+            };
+            ([format!("thread {thread} {name}").trim_end().to_owned(), doing, long], "thread")
+        }
+        Party::Operation { stream, at } => {
+            let operation = operation(snapshot, verdict, *stream, *at);
+            let name = operation.map_or_else(|| "an operation".to_owned(), OperationSeen::name);
+            let ends = verdict.culprits.iter().any(|one| (one.stream.number, one.operation.at) == (*stream, *at));
+            let held =
+                verdict.held_back.as_ref().is_some_and(|one| (one.stream.number, one.operation.at) == (*stream, *at));
+            let (state, class) = match (ends, held) {
+                (_, true) => ("cannot start", "operation"),
+                (true, _) => ("has not ended", "operation culprit"),
+                _ => ("waits", "operation"),
+            };
+            ([name, format!("on stream {stream}, since {}", seconds(*at)), state.to_owned()], class)
+        }
+        Party::Stream { stream } => {
+            let outstanding = snapshot.stream(*stream).map_or(0, |busy| busy.outstanding);
+            let outstanding = if outstanding == 0 {
+                String::new()
+            } else {
+                format!("{} outstanding", counted(outstanding, "operation"))
+            };
+            ([format!("stream {stream}"), outstanding, String::new()], "operation")
+        }
+        Party::Write { address } => (
+            [
+                format!("a write to {address:#x}"),
+                "no submitted operation".to_owned(),
+                "writes what is waited for".to_owned(),
+            ],
+            "absent",
+        ),
+        Party::Ranks => (["other ranks".to_owned(), "that have not joined".to_owned(), String::new()], "absent"),
+    }
+}
+
+fn in_call(call: &BlockedCall) -> String {
+    let of = call
+        .function
+        .as_deref()
+        .map(|name| format!(" of {}", lazyguard_core::report::demangle(name)))
+        .unwrap_or_default();
+    match call.queries {
+        Some(_) => format!("polls {}", call.call),
+        None => format!("in {}{of}", call.call),
+    }
+}
+
+fn operation<'a>(snapshot: &'a Snapshot, verdict: &'a Verdict, stream: u32, at: u64) -> Option<&'a OperationSeen> {
+    let busy = snapshot.stream(stream);
+    let listed =
+        busy.into_iter().flat_map(|busy| busy.operations.iter().chain([&busy.oldest])).find(|one| one.at == at);
+    let named = verdict.culprits.iter().chain(&verdict.held_back);
+    let named = named.filter(|one| one.stream.number == stream).map(|one| &one.operation);
+    listed.or_else(|| named.into_iter().find(|one| one.at == at))
+}
+
+fn seconds(at: u64) -> String {
+    format!("+{:.3} s", at as f64 / 1e9)
+}
+
+fn draw(page: &mut Markup, node: &Node) {
+    page.open("g", &[("class", &node.class)]);
+    let (x, y) = (node.x - BOX / 2, node.top());
+    page.empty("rect", &[("x", &x), ("y", &y), ("width", &BOX), ("height", &HIGH), ("rx", &6)]);
+    for (at, line) in (0..).zip(&node.lines) {
+        let class = if at == 0 { "name" } else { "fact" };
+        page.element(
+            "text",
+            &[("x", &node.x), ("y", &(y + 20 + at * 18)), ("text-anchor", &"middle"), ("class", &class)],
+            short(line, IN_BOX),
+        );
+    }
+    page.close();
+}
+
+/// An arrow down to the next row, or around the boxes back to an earlier one.
+fn arrow_between(page: &mut Markup, from: &Node, to: &Node, tip: &str, how: &str) {
+    let tip = format!("url(#{tip})");
+    let (line, x, y, anchor) = if to.row > from.row {
+        let (start, end) = (from.top() + HIGH, to.top() - 2);
+        let line = format!("M{} {start}L{} {end}", from.x, to.x);
+        // Near the tail, so that arrows that meet do not share a place; and on the side from which the arrow leads away.
+        let side = 12 + (to.x - from.x).abs() / 16;
+        let (side, anchor) = if to.x > from.x { (-side, "end") } else { (side, "start") };
+        (line, (from.x * 2 + to.x) / 3 + side, start + (end - start) / 3 + 6, anchor)
+    } else {
+        let left = from.x.min(to.x) - BOX / 2;
+        let (start, end) = (from.top() + HIGH / 2, to.top() + HIGH / 2);
+        let line = format!(
+            "M{} {start}C{} {start} {} {end} {} {end}",
+            from.x - BOX / 2,
+            left - 90,
+            left - 90,
+            to.x - BOX / 2 - 2
+        );
+        (line, left - 76, (start + end) / 2, "end")
+    };
+    page.empty("path", &[("d", &line), ("class", &"arrow"), ("marker-end", &tip)]);
+    for (at, words) in (0..).zip(wrapped(how, BESIDE)) {
+        page.element("text", &[("x", &x), ("y", &(y + at * 16)), ("text-anchor", &anchor), ("class", &"how")], words);
+    }
+}
+
+/// A text in lines of about so many characters.
+fn wrapped(text: &str, most: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ').filter(|word| !word.is_empty()) {
+        match lines.last_mut().filter(|line| line.len() + word.len() < most) {
+            Some(line) => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            None => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+/// The same as a table.
+fn table(page: &mut Markup, report: &HangReport, verdict: &Verdict, links: &[Link]) {
+    let words = |party: &Party| {
+        let ([title, one, two], _) = describe(report, verdict, party);
+        [title, one, two].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
+    };
+    page.open("details", &[]);
+    page.element("summary", &[], "The picture as a table");
+    page.open("div", &[("class", &"scroll")]).open("table", &[]);
+    page.element("caption", &[], "Who waits for whom");
+    page.head(&["who", "waits for", "how"]);
+    page.open("tbody", &[]);
+    for link in links {
+        page.row(&[&short(&words(&link.from), 300), &short(&words(&link.to), 300), &link.how]);
+    }
+    page.close().close().close().close();
+}
+
+// --- ranks ---
+
+/// Ranks in the same state.
+struct Group {
+    title: String,
+    class: &'static str,
+    /// The rank's number, or the process's where it has none.
+    members: Vec<String>,
+    /// What they do, a line each.
+    lines: Vec<String>,
+    /// Whether the group waits for those that are not where it is.
+    waits: bool,
+    /// Whether it is one of those.
+    is_odd: bool,
+}
+
+/// The processes of a job side by side: which wait, and for which. Nothing where there is one process.
+pub(super) fn ranks(page: &mut Markup, processes: &[Process], compared: Option<&Ranks>) {
+    if processes.len() < 2 {
+        return;
+    }
+    let groups = compared.map_or_else(|| by_state(processes), |ranks| by_role(ranks, processes));
+    let (left, right): (Vec<_>, Vec<_>) = groups.into_iter().partition(|group| !group.is_odd);
+    let sizes = |groups: &[Group]| groups.iter().map(|group| height(group) + 16).sum::<i64>();
+    let high = sizes(&left).max(sizes(&right)) + 8;
+    page.open(
+        "div",
+        &[("class", &"scroll"), ("tabindex", &"0"), ("role", &"group"), ("aria-label", &"Picture of the ranks")],
+    );
+    page.open(
+        "svg",
+        &[
+            ("class", &"picture"),
+            ("viewBox", &format!("0 0 {WIDTH} {high}")),
+            ("role", &"img"),
+            ("aria-labelledby", &"ranks-title"),
+        ],
+    );
+    let title = compared.map_or_else(|| "The processes by their state".to_owned(), |ranks| ranks.sentence.clone());
+    page.element("title", &[("id", &"ranks-title")], title);
+    page.open("defs", &[]).open(
+        "marker",
+        &[
+            ("id", &"ranks-arrow"),
+            ("viewBox", &"0 0 10 10"),
+            ("refX", &"9"),
+            ("refY", &"5"),
+            ("markerWidth", &"8"),
+            ("markerHeight", &"8"),
+            ("orient", &"auto"),
+        ],
+    );
+    page.empty("path", &[("d", &"M0 0L10 5L0 10z"), ("class", &"tip")]).close().close();
+    let (mut tails, mut tips) = (Vec::new(), Vec::new());
+    let mut y = 8;
+    for group in &left {
+        draw_group(page, group, 4, y);
+        tails.extend(group.waits.then_some(y + 24));
+        y += height(group) + 16;
+    }
+    y = 8;
+    for group in &right {
+        draw_group(page, group, 4 + GROUP + ACROSS, y);
+        tips.push(y + 24);
+        y += height(group) + 16;
+    }
+    for tail in &tails {
+        for tip in &tips {
+            let line = format!("M{} {tail}L{} {tip}", 4 + GROUP, 4 + GROUP + ACROSS - 2);
+            page.empty("path", &[("d", &line), ("class", &"arrow"), ("marker-end", &"url(#ranks-arrow)")]);
+        }
+    }
+    if let (Some(tail), Some(tip)) = (tails.first(), tips.first()) {
+        let at = (tail + tip) / 2 - 8;
+        page.element(
+            "text",
+            &[("x", &(4 + GROUP + ACROSS / 2)), ("y", &at), ("text-anchor", &"middle"), ("class", &"how")],
+            "wait for",
+        );
+    }
+    page.close().close();
+}
+
+/// A group's width, and the room between the columns.
+const GROUP: i64 = 450;
+const ACROSS: i64 = WIDTH - 2 * GROUP - 8;
+/// A rank's square, and how many stand in a row.
+const SQUARE: i64 = 26;
+const IN_LINE: usize = 16;
+
+fn height(group: &Group) -> i64 {
+    let squares = group.members.len().min(MOST_SQUARES).div_ceil(IN_LINE) as i64;
+    34 + squares * SQUARE + group.lines.len() as i64 * 18 + 8
+}
+
+fn draw_group(page: &mut Markup, group: &Group, x: i64, y: i64) {
+    page.open("g", &[("class", &group.class)]);
+    page.empty("rect", &[("x", &x), ("y", &y), ("width", &GROUP), ("height", &height(group)), ("rx", &6)]);
+    page.element("text", &[("x", &(x + 12)), ("y", &(y + 22)), ("class", &"name")], short(&group.title, 62));
+    for (at, member) in group.members.iter().take(MOST_SQUARES).enumerate() {
+        let (left, top) = (x + 12 + (at % IN_LINE) as i64 * SQUARE, y + 32 + (at / IN_LINE) as i64 * SQUARE);
+        page.empty(
+            "rect",
+            &[
+                ("class", &"square"),
+                ("x", &left),
+                ("y", &top),
+                ("width", &(SQUARE - 3)),
+                ("height", &(SQUARE - 3)),
+                ("rx", &3),
+            ],
+        );
+        page.element(
+            "text",
+            &[("x", &(left + (SQUARE - 3) / 2)), ("y", &(top + 16)), ("text-anchor", &"middle"), ("class", &"small")],
+            short(member, 4),
+        );
+    }
+    let below = y + 32 + group.members.len().min(MOST_SQUARES).div_ceil(IN_LINE) as i64 * SQUARE;
+    for (at, line) in (0..).zip(&group.lines) {
+        page.element("text", &[("x", &(x + 12)), ("y", &(below + 14 + at * 18)), ("class", &"fact")], short(line, 66));
+    }
+    page.close();
+}
+
+fn by_role(ranks: &Ranks, processes: &[Process]) -> Vec<Group> {
+    let names = |all: &[u64]| all.iter().map(u64::to_string).collect::<Vec<_>>();
+    let what = ranks.collective.as_deref().unwrap_or("the call");
+    let number = ranks.number.map(|number| format!(" {number}")).unwrap_or_default();
+    let mut groups = Vec::new();
+    if !ranks.joined.is_empty() {
+        groups.push(Group {
+            title: format!(
+                "{} {} in collective{number}",
+                ranks_in_words(ranks.joined.clone()),
+                if ranks.joined.len() == 1 { "is" } else { "are" }
+            ),
+            class: "thread",
+            members: names(&ranks.joined),
+            lines: wrapped(&short(what, 180), 62),
+            waits: true,
+            is_odd: false,
+        });
+    }
+    for (odd, title) in [(&ranks.behind, "not there yet"), (&ranks.different, "in another call")] {
+        for one in odd.iter().take(8) {
+            let mut lines = wrapped(one.doing.as_deref().unwrap_or_default(), 62);
+            lines.extend(one.collective.as_deref().map(|its| format!("has {its}")));
+            lines.insert(0, counted(one.launched, "collective"));
+            lines.truncate(5);
+            groups.push(Group {
+                title: format!("rank {} is {title}", one.rank),
+                class: "operation culprit",
+                members: vec![one.rank.to_string()],
+                lines,
+                waits: false,
+                is_odd: true,
+            });
+        }
+        if odd.len() > 8 {
+            let rest: Vec<_> = odd.iter().skip(8).map(|one| one.rank).collect();
+            groups.push(Group {
+                title: format!("{} more are {title}", rest.len()),
+                class: "operation culprit",
+                members: names(&rest),
+                lines: Vec::new(),
+                waits: false,
+                is_odd: true,
+            });
+        }
+    }
+    for one in ranks.blocked.iter().take(8) {
+        groups.push(Group {
+            title: format!("rank {} is blocked by itself", one.rank),
+            class: "operation culprit",
+            members: vec![one.rank.to_string()],
+            lines: wrapped(&short(&one.why, 240), 62),
+            waits: false,
+            is_odd: true,
+        });
+    }
+    if !ranks.not_compared.is_empty() {
+        groups.push(Group {
+            title: "cannot be compared".to_owned(),
+            class: "absent",
+            members: names(&ranks.not_compared),
+            lines: Vec::new(),
+            waits: false,
+            is_odd: false,
+        });
+    }
+    if groups.iter().all(|group| !group.is_odd) && groups.len() < 2 {
+        groups = by_state(processes);
+    }
+    groups
+}
+
+fn by_state(processes: &[Process]) -> Vec<Group> {
+    let mut states: BTreeMap<(u8, &'static str), Vec<&Process>> = BTreeMap::new();
+    for process in processes {
+        let place = process.stood.as_ref().map_or(4, |stood| stood.place());
+        states.entry((place, process.word())).or_default().push(process);
+    }
+    let group = |((place, word), processes): ((u8, &'static str), Vec<&Process>)| {
+        let mut processes = processes;
+        processes.sort_by_key(|process| (process.rank.parse().unwrap_or(u64::MAX), process.process));
+        let named = |process: &&Process| match process.rank.as_str() {
+            "" => process.process.to_string(),
+            rank => rank.to_owned(),
+        };
+        let ranks: Option<Vec<u64>> = processes.iter().map(|process| process.rank.parse().ok()).collect();
+        let who = ranks.map_or_else(|| counted(processes.len() as u64, "process"), ranks_in_words);
+        Group {
+            title: format!("{who}: {word}"),
+            class: if place == 0 { "thread" } else { "operation" },
+            members: processes.iter().map(named).collect(),
+            lines: Vec::new(),
+            waits: false,
+            is_odd: false,
+        }
+    };
+    states.into_iter().map(group).collect()
+}

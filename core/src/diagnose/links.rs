@@ -1,0 +1,209 @@
+//! Who waits for whom, one link each, from the blocked threads to what does not end: the path of a finding as data, for a picture.
+//!
+//! The command asks for them, and the library does not: they follow from the snapshot as the verdict does.
+//!
+//! Must not: say anything that the sentences of [`super::messages`] do not say, or name what the snapshot does not hold.
+
+use super::finding::Finding;
+use super::needs::{loads_module, Decision};
+use super::paths::{End, Path, Step};
+use super::snapshot::{BlockedCall, ColdLoadSeen, Snapshot};
+use super::verdict::{Culprit, Verdict};
+use crate::api::Code;
+use crate::Nanos;
+
+/// Who waits, or is waited for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Party {
+    /// A thread of the process.
+    Thread {
+        /// Its id.
+        thread: u32,
+    },
+    /// An operation on a stream.
+    Operation {
+        /// The stream's number.
+        stream: u32,
+        /// When the call that submitted it was entered.
+        at: Nanos,
+    },
+    /// A stream, with all that is submitted to it.
+    Stream {
+        /// Its number.
+        stream: u32,
+    },
+    /// A write that no submitted operation makes.
+    Write {
+        /// The device address.
+        address: u64,
+    },
+    /// Other ranks of the job.
+    Ranks,
+}
+
+/// One waits for another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Who waits.
+    pub from: Party,
+    /// For whom.
+    pub to: Party,
+    /// How, in a few words.
+    pub how: &'static str,
+}
+
+/// Who waits for whom in a verdict about this snapshot. Nothing where another build has made the verdict, and this one decides otherwise.
+pub fn links_of(snapshot: &Snapshot, verdict: &Verdict) -> Vec<Link> {
+    let findings = Decision::new(snapshot).findings();
+    let same = |finding: &&Finding<'_>| {
+        finding.code == verdict.code && finding.calls.iter().map(|call| call.thread).eq(verdict.threads.iter().copied())
+    };
+    findings.iter().find(same).map(links).unwrap_or_default()
+}
+
+/// The links of a finding. Where the path is a cycle, the last one leads back to an earlier party.
+fn links(finding: &Finding<'_>) -> Vec<Link> {
+    let mut links = Links(Vec::new());
+    let path = &finding.path;
+    let (chain, ends) = along(path);
+    let first = chain.first().map(|(party, _)| party.clone()).or_else(|| ends.first().map(|(party, _)| party.clone()));
+    for call in &finding.calls {
+        for target in first.iter().filter(|_| !matches!(path.end, End::Fed(..))) {
+            links.add(Party::Thread { thread: call.thread }, target.clone(), how(finding, call));
+        }
+        if matches!(path.end, End::Fed(..)) {
+            let fed = ends.iter().map(|(party, _)| party);
+            fed.for_each(|party| links.add(Party::Thread { thread: call.thread }, party.clone(), FED));
+        }
+    }
+    for (number, (from, how)) in chain.iter().enumerate() {
+        match chain.get(number + 1) {
+            Some((to, _)) => links.add(from.clone(), to.clone(), how),
+            None => ends.iter().take(1).for_each(|(to, _)| links.add(from.clone(), to.clone(), how)),
+        }
+    }
+    // What the end of the path itself waits for.
+    if !matches!(path.end, End::Fed(..)) {
+        ends.windows(2).for_each(|pair| links.add(pair[0].0.clone(), pair[1].0.clone(), pair[1].1));
+    }
+    // The load of a module waits for everything in flight.
+    if finding.code == Code::LG202 && !matches!(path.end, End::Fed(..)) {
+        let thread = finding.calls.first().map(|call| Party::Thread { thread: call.thread });
+        for culprit in &finding.culprits {
+            let at = operation(culprit);
+            if !links.0.iter().any(|link| link.to == at) {
+                thread.iter().for_each(|thread| links.add(thread.clone(), at.clone(), IDLE));
+            }
+        }
+    }
+    links.0
+}
+
+const IDLE: &str = "loading needs an idle context";
+const FED: &str = "needs an idle context, and work is submitted there without a pause";
+
+struct Links(Vec<Link>);
+
+impl Links {
+    fn add(&mut self, from: Party, to: Party, how: &'static str) {
+        let known = self.0.iter().any(|link| link.from == from && link.to == to);
+        if from != to && !known {
+            self.0.push(Link { from, to, how });
+        }
+    }
+}
+
+/// How a thread waits.
+fn how(finding: &Finding<'_>, call: &BlockedCall) -> &'static str {
+    match finding.code {
+        _ if call.queries.is_some() => "asks again and again whether it has ended",
+        _ if loads_module(call) => IDLE,
+        Code::LG204 => "needs an idle context",
+        Code::LG205 => "the stream's queue is full",
+        _ => "waits until it has ended",
+    }
+}
+
+/// Parties, each with how it waits or is waited for.
+type Parties = Vec<(Party, &'static str)>;
+
+/// The parties of the steps, each with how it waits for the next one; and those at the end of the path, each with how it is waited for.
+fn along(path: &Path<'_>) -> (Parties, Parties) {
+    let mut chain = Parties::new();
+    for step in &path.steps {
+        chain.extend(match step {
+            Step::Barrier(load) => {
+                behind(load).map(|party| (party, "its load is a barrier: it starts after what was in flight"))
+            }
+            Step::Writer(wait, _) => Some((
+                Party::Operation { stream: wait.stream.number, at: wait.at },
+                "waits for a value that is written behind this",
+            )),
+            Step::Event(wait) => Some((
+                Party::Operation { stream: wait.stream, at: wait.at },
+                "waits for an event that is recorded behind this",
+            )),
+            Step::HostFunctions(stream) => {
+                Some((Party::Stream { stream: stream.number }, "host functions of a context run one at a time"))
+            }
+            Step::Legacy(one, _) => {
+                Some((Party::Stream { stream: one.number }, "the order that the default stream makes"))
+            }
+        });
+    }
+    let ends = match &path.end {
+        End::Runs(culprit) => vec![(operation(culprit), "")],
+        End::Peers(peers) => vec![(operation(&peers.culprit), ""), (Party::Ranks, "waits for other ranks")],
+        End::Meeting => vec![(Party::Ranks, "")],
+        End::Unwritten(wait, _) => vec![
+            (Party::Operation { stream: wait.stream.number, at: wait.at }, ""),
+            (Party::Write { address: wait.address }, "waits for a value that no submitted operation writes"),
+        ],
+        End::Host(host, culprit) => {
+            vec![
+                (operation(culprit), ""),
+                (Party::Thread { thread: host.thread }, "its host function has not returned"),
+            ]
+        }
+        End::Filled(victim, filler) => {
+            vec![(operation(victim), ""), (operation(filler), "finds no room on the device beside it")]
+        }
+        End::Fed(streams, _) => streams.iter().map(|fed| (Party::Stream { stream: fed.stream.number }, "")).collect(),
+        End::Cycle(_) => {
+            let on = path.steps.last().and_then(leads_to);
+            let back = chain.iter().find(|(party, _)| on.is_some() && stream_of(party) == on).or_else(|| chain.first());
+            back.map(|(party, _)| (party.clone(), "")).into_iter().collect()
+        }
+    };
+    (chain, ends)
+}
+
+/// The stream that a step leads to.
+fn leads_to(step: &Step<'_>) -> Option<u32> {
+    match step {
+        Step::Writer(_, by) => Some(*by),
+        Step::Event(wait) => Some(wait.recorded_on),
+        Step::Legacy(_, other) => Some(other.number),
+        Step::Barrier(_) | Step::HostFunctions(_) => None,
+    }
+}
+
+fn stream_of(party: &Party) -> Option<u32> {
+    match party {
+        Party::Operation { stream, .. } | Party::Stream { stream } => Some(*stream),
+        _ => None,
+    }
+}
+
+fn operation(culprit: &Culprit) -> Party {
+    Party::Operation { stream: culprit.stream.number, at: culprit.operation.at }
+}
+
+/// The operation that a load holds back, or the stream's part behind it.
+fn behind(load: &ColdLoadSeen) -> Option<Party> {
+    load.stream.as_ref().map(|stream| Party::Operation { stream: stream.number, at: load.at })
+}
+
+#[cfg(test)]
+#[path = "links_tests.rs"]
+mod tests;

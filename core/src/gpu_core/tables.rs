@@ -1,0 +1,478 @@
+//! The tables of a GPU core dump.
+//!
+//! A core is an ELF file of machine 0xbe. Each table is a section: its type says what its entries are, its entry size how long they are, and
+//! its link and info which entry of which table it belongs to. Devices have contexts, grids and multiprocessors; contexts have modules, and
+//! modules an image; multiprocessors have blocks, blocks warps, and warps threads.
+//!
+//! Must not: keep entries. They go to `fold` as they are read; a filled device has a quarter of a million threads.
+
+use super::fold::{Fold, Lane};
+use super::image::Image;
+use super::names::text;
+use super::{GpuCore, GpuDevice, GpuFault, GpuKernel, GridStatus};
+use object::elf::FileHeader64;
+use object::read::elf::{FileHeader as _, SectionHeader as _};
+use object::{LittleEndian, ReadRef, StringTable};
+use std::collections::HashMap;
+use std::fmt;
+
+type Header = FileHeader64<LittleEndian>;
+type Section = object::elf::SectionHeader64<LittleEndian>;
+const ENDIAN: LittleEndian = LittleEndian;
+
+/// `EM_CUDA`.
+const MACHINE: u16 = 0xbe;
+/// The most sections; a filled device of 132 multiprocessors has 600,000.
+const MOST_SECTIONS: u64 = 1 << 22;
+/// The most bytes that are read of tables and images.
+const MOST_BYTES: u64 = 1 << 30;
+/// The most threads; eight filled devices have two millions.
+const MOST_LANES: u64 = 1 << 23;
+/// The most grids of a device. A stream can hold a thousand, and few of them are on the device.
+const MOST_GRIDS: usize = 1 << 14;
+/// The most devices.
+const MOST_DEVICES: usize = 256;
+/// The most callers of a thread.
+const MOST_CALLERS: usize = 64;
+/// The most images in which an address is looked for that is not in that of its grid.
+const MOST_IMAGES: usize = 64;
+
+/// The kinds of tables: their section types, and how long their entries were in the first version of the format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Table {
+    Image,
+    Callers,
+    Devices,
+    Contexts,
+    Multiprocessors,
+    Grids,
+    Blocks,
+    Warps,
+    Lanes,
+    Modules,
+    Metadata,
+}
+
+impl Table {
+    fn of(section_type: u32) -> Option<Self> {
+        Some(match section_type.checked_sub(0x8000_0000)? {
+            7 => Self::Image,
+            8 => Self::Callers,
+            9 => Self::Devices,
+            10 => Self::Contexts,
+            11 => Self::Multiprocessors,
+            12 => Self::Grids,
+            13 => Self::Blocks,
+            14 => Self::Warps,
+            15 => Self::Lanes,
+            16 => Self::Modules,
+            22 => Self::Metadata,
+            _ => return None,
+        })
+    }
+
+    /// What its entries describe, and the fewest bytes of one.
+    fn entry(self) -> (&'static str, u64) {
+        match self {
+            Self::Image => ("device code", 0),
+            Self::Callers => ("callers", 24),
+            Self::Devices => ("devices", 72),
+            Self::Contexts => ("contexts", 40),
+            Self::Multiprocessors => ("multiprocessors", 8),
+            Self::Grids => ("grids", 104),
+            Self::Blocks => ("blocks", 24),
+            Self::Warps => ("warps", 32),
+            Self::Lanes => ("threads", 48),
+            Self::Modules => ("modules", 8),
+            Self::Metadata => ("the core itself", 32),
+        }
+    }
+}
+
+/// Why a file is not read as a GPU core dump.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// It is no ELF file.
+    NotElf,
+    /// It is an ELF file of something else than a core of a GPU; which machine and type its header names.
+    Foreign {
+        /// The machine, as ELF numbers it.
+        machine: u16,
+        /// The type of the file, as ELF numbers it.
+        file_type: u16,
+    },
+    /// It ends before its table of sections, as one that is still being written, or was cut short.
+    CutShort {
+        /// Where the file should end at the earliest.
+        needed: u64,
+        /// Where it ends.
+        bytes: u64,
+    },
+    /// It has more sections than any device gives reason for.
+    TooManySections(u64),
+    /// The table of devices is missing.
+    NoDevices,
+    /// The entries of a table are shorter than in the first version of the format.
+    ShortEntries {
+        /// What they describe.
+        of: &'static str,
+        /// How long they are.
+        bytes: u64,
+        /// How long they were in the first version.
+        least: u64,
+    },
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotElf => f.write_str("is no core dump of a GPU: no ELF file of 64 bits"),
+            Self::Foreign { machine: MACHINE, file_type } => {
+                write!(f, "is no core dump of a GPU, but device code, or another file for GPUs (ELF type {file_type})")
+            }
+            Self::Foreign { machine, file_type: 4 } => {
+                write!(f, "is a core dump, but of a program and not of a GPU (ELF machine {machine})")
+            }
+            Self::Foreign { machine, file_type } => {
+                write!(f, "is no core dump of a GPU: an ELF file of machine {machine}, type {file_type}")
+            }
+            Self::CutShort { needed, bytes } => {
+                write!(
+                    f,
+                    "is cut short, or still being written: it has {bytes} bytes, and would need {needed} at least"
+                )
+            }
+            Self::TooManySections(count) => write!(f, "is damaged: it claims to have {count} sections"),
+            Self::NoDevices => f.write_str("is damaged: it has no table of devices"),
+            Self::ShortEntries { of, bytes, least } => {
+                write!(f, "has entries of {bytes} bytes about {of}; the first version of the format has {least}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Refused {}
+
+/// Reads a GPU core dump: from memory, or through an `object::ReadCache`, which reads of a file only what is asked for.
+///
+/// # Errors
+/// [`Refused`] where the file is none. What of a core is damaged is in [`GpuCore::defects`].
+pub fn read<'data, R: ReadRef<'data>>(data: R) -> Result<GpuCore, Refused> {
+    let bytes = data.len().unwrap_or(0);
+    let Ok(header) = Header::parse(data) else { return Err(Refused::NotElf) };
+    let (machine, file_type) = (header.e_machine.get(ENDIAN), header.e_type.get(ENDIAN));
+    if machine.0 != MACHINE || file_type != object::elf::ET_CORE {
+        return Err(Refused::Foreign { machine: machine.0, file_type: file_type.0 });
+    }
+    let cut_short = |needed: u64| Refused::CutShort { needed, bytes };
+    let start = header.e_shoff.get(ENDIAN);
+    let count = header.shnum(ENDIAN, data).map_err(|_| cut_short(start.saturating_add(64)))?;
+    let count = u64::from(count);
+    if count > MOST_SECTIONS {
+        return Err(Refused::TooManySections(count));
+    }
+    let end = start.saturating_add(count * 64);
+    if start == 0 || end > bytes {
+        return Err(cut_short(end.max(start).max(bytes.saturating_add(1))));
+    }
+    let sections = header.section_headers(ENDIAN, data).map_err(|_| cut_short(end))?;
+    let strings = strings(header, sections, data);
+    let mut reader = Reader {
+        data,
+        sections,
+        index: HashMap::new(),
+        strings,
+        bytes_left: MOST_BYTES,
+        lanes_left: MOST_LANES,
+        missing: 0,
+        left_out: 0,
+        lost_lanes: 0,
+    };
+    reader.fill_index();
+    reader.core()
+}
+
+/// The names of devices: `.strtab`, which is another table than that of the sections' names.
+fn strings<'data, R: ReadRef<'data>>(header: &Header, sections: &'data [Section], data: R) -> StringTable<'data, R> {
+    let names = header.section_strings_index(ENDIAN, data).map_or(0, |index| index.0);
+    let tables =
+        || sections.iter().enumerate().filter(|(_, section)| section.sh_type.get(ENDIAN) == object::elf::SHT_STRTAB);
+    let own = tables().find(|(at, _)| *at != names).or_else(|| tables().next());
+    let range = own.and_then(|(_, section)| section.file_range(ENDIAN));
+    range.map_or_else(StringTable::default, |(start, size)| StringTable::new(data, start, start.saturating_add(size)))
+}
+
+/// An entry of a table. Of what an older driver does not write, there is nothing.
+#[derive(Clone, Copy)]
+struct Entry<'a>(&'a [u8]);
+
+impl Entry<'_> {
+    fn newer_u32(self, at: usize) -> Option<u32> {
+        Some(u32::from_le_bytes(self.0.get(at..at + 4)?.try_into().ok()?))
+    }
+    fn newer_u64(self, at: usize) -> Option<u64> {
+        Some(u64::from_le_bytes(self.0.get(at..at + 8)?.try_into().ok()?))
+    }
+    fn u32(self, at: usize) -> u32 {
+        self.newer_u32(at).unwrap_or(0)
+    }
+    fn u64(self, at: usize) -> u64 {
+        self.newer_u64(at).unwrap_or(0)
+    }
+    fn three(self, at: usize) -> [u32; 3] {
+        [self.u32(at), self.u32(at + 4), self.u32(at + 8)]
+    }
+}
+
+struct Reader<'data, R: ReadRef<'data>> {
+    data: R,
+    sections: &'data [Section],
+    /// The sections by kind, link and info: which entry of which table they belong to.
+    index: HashMap<(Table, u32, u32), u32>,
+    strings: StringTable<'data, R>,
+    bytes_left: u64,
+    lanes_left: u64,
+    /// Sections that lie behind the end of the file.
+    missing: u64,
+    /// Sections that were left out for their size.
+    left_out: u64,
+    lost_lanes: u64,
+}
+
+/// An image, by the module it is of.
+struct Loaded {
+    module: u64,
+    section: u32,
+}
+
+impl<'data, R: ReadRef<'data>> Reader<'data, R> {
+    fn fill_index(&mut self) {
+        for (at, section) in self.sections.iter().enumerate() {
+            if let Some(table) = Table::of(section.sh_type.get(ENDIAN).0) {
+                let key = (table, section.sh_link.get(ENDIAN), section.sh_info.get(ENDIAN));
+                self.index.entry(key).or_insert(at as u32);
+            }
+        }
+    }
+
+    /// What a section holds; nothing where it lies behind the end of the file, or too much has been read already.
+    fn content(&mut self, at: u32) -> &'data [u8] {
+        let Some(section) = self.sections.get(at as usize) else { return &[] };
+        let size = section.sh_size.get(ENDIAN);
+        if size > self.bytes_left {
+            self.left_out += 1;
+            return &[];
+        }
+        self.bytes_left -= size;
+        match section.data(ENDIAN, self.data) {
+            Ok(content) => content,
+            Err(_) => {
+                self.missing += 1;
+                &[]
+            }
+        }
+    }
+
+    /// The entries of a table.
+    fn entries(&mut self, table: Table, at: u32) -> Result<impl Iterator<Item = Entry<'data>>, Refused> {
+        let size = self.sections.get(at as usize).map_or(0, |section| section.sh_entsize.get(ENDIAN));
+        let content = self.content(at);
+        let (of, least) = table.entry();
+        if size < least && !content.is_empty() {
+            return Err(Refused::ShortEntries { of, bytes: size, least });
+        }
+        let size = usize::try_from(size).unwrap_or(usize::MAX).max(1);
+        Ok(content.chunks_exact(size).map(Entry))
+    }
+
+    /// The table of this kind that belongs to an entry of another.
+    fn belonging(&self, table: Table, link: u32, info: usize) -> Option<u32> {
+        self.index.get(&(table, link, u32::try_from(info).ok()?)).copied()
+    }
+
+    fn string(&self, at: u64) -> String {
+        let found = u32::try_from(at).ok().and_then(|at| self.strings.get(at).ok());
+        found.map(text).unwrap_or_default()
+    }
+
+    fn core(mut self) -> Result<GpuCore, Refused> {
+        let mut core = GpuCore::default();
+        let first = |table: Table| self.sections.iter().position(|s| Table::of(s.sh_type.get(ENDIAN).0) == Some(table));
+        let devices = first(Table::Devices).ok_or(Refused::NoDevices)? as u32;
+        if let Some(metadata) = first(Table::Metadata) {
+            // A single entry, of which the header does not say how long it is.
+            let entry = Entry(self.content(metadata as u32));
+            if entry.0.len() as u64 >= Table::Metadata.entry().1 {
+                let version = |at| format!("{}.{}", entry.u32(at), entry.u32(at + 4));
+                core.driver = Some(version(8));
+                core.cuda = Some(version(16));
+                core.written_unix_s = Some(entry.u32(28));
+            }
+        }
+        let entries: Vec<_> = self.entries(Table::Devices, devices)?.take(MOST_DEVICES).collect();
+        for (index, entry) in entries.into_iter().enumerate() {
+            let device = self.device(entry, devices, index)?;
+            core.devices.push(device);
+        }
+        let mut note = |count: u64, what: &str| {
+            if count > 0 {
+                core.defects.push(format!("{count} {what}"));
+            }
+        };
+        note(self.missing, "of its tables lie behind its end: it is cut short, or damaged");
+        note(self.left_out, "of its tables were not read: together they are larger than 1 GiB");
+        note(self.lost_lanes, "of its threads were not read: they are too many");
+        Ok(core)
+    }
+
+    fn device(&mut self, entry: Entry<'_>, devices: u32, index: usize) -> Result<GpuDevice, Refused> {
+        let (multiprocessors, warps) = (entry.u32(36), entry.u32(40));
+        let mut device = GpuDevice {
+            id: entry.u32(24),
+            name: self.string(entry.u64(0)),
+            target: self.string(entry.u64(16)),
+            pci_bus: entry.u32(28),
+            multiprocessors,
+            warps_most: u64::from(multiprocessors) * u64::from(warps),
+            ..GpuDevice::default()
+        };
+        let major = entry.u32(56);
+        let mut fold = Fold::new(major);
+        if let Some(grids) = self.belonging(Table::Grids, devices, index) {
+            let grids: Vec<_> = self.entries(Table::Grids, grids)?.take(MOST_GRIDS).collect();
+            for entry in grids {
+                let (kernel, entry_point, module) = kernel(entry);
+                fold.add_grid(kernel, entry_point, module);
+            }
+        }
+        if let Some(multiprocessors) = self.belonging(Table::Multiprocessors, devices, index) {
+            let entries: Vec<_> = self.entries(Table::Multiprocessors, multiprocessors)?.collect();
+            for (at, entry) in entries.into_iter().enumerate() {
+                let code = entry.newer_u32(8).unwrap_or(0);
+                let address = (entry.newer_u32(12).unwrap_or(0) != 0).then(|| entry.newer_u64(16)).flatten();
+                if code != 0 {
+                    fold.add_fault(GpuFault::new(code, address));
+                }
+                self.blocks(multiprocessors, at, &mut fold)?;
+            }
+        }
+        device.warps = fold.warps();
+        (device.kernels, device.faults) = self.with_code(fold, devices, index)?;
+        Ok(device)
+    }
+
+    fn blocks(&mut self, multiprocessors: u32, index: usize, fold: &mut Fold) -> Result<(), Refused> {
+        let Some(blocks) = self.belonging(Table::Blocks, multiprocessors, index) else { return Ok(()) };
+        let entries: Vec<_> = self.entries(Table::Blocks, blocks)?.collect();
+        for (at, entry) in entries.into_iter().enumerate() {
+            fold.begin_block(entry.u64(0), entry.three(8));
+            if let Some(warps) = self.belonging(Table::Warps, blocks, at) {
+                let entries: Vec<_> = self.entries(Table::Warps, warps)?.collect();
+                for (at, entry) in entries.into_iter().enumerate() {
+                    self.warp(entry, warps, at, fold)?;
+                }
+            }
+            fold.end_block();
+        }
+        Ok(())
+    }
+
+    fn warp(&mut self, entry: Entry<'_>, warps: u32, index: usize, fold: &mut Fold) -> Result<(), Refused> {
+        let (valid, active) = (entry.u32(12), entry.u32(16));
+        let error = (entry.u32(24) != 0).then(|| entry.u64(0));
+        let mut standing = Vec::new();
+        if let Some(lanes) = self.belonging(Table::Lanes, warps, index) {
+            let entries: Vec<_> = self.entries(Table::Lanes, lanes)?.take(64).collect();
+            for (at, entry) in entries.into_iter().enumerate() {
+                let bit = 1_u32.checked_shl(entry.u32(16)).unwrap_or(0);
+                if valid & bit == 0 {
+                    continue;
+                }
+                if self.lanes_left == 0 {
+                    self.lost_lanes += 1;
+                    continue;
+                }
+                self.lanes_left -= 1;
+                let callers = match self.belonging(Table::Callers, lanes, at) {
+                    Some(callers) => {
+                        self.entries(Table::Callers, callers)?.take(MOST_CALLERS).map(|e| e.u64(8)).collect()
+                    }
+                    None => Vec::new(),
+                };
+                let code = entry.u32(32);
+                standing.push(Lane {
+                    address: entry.u64(0),
+                    offset: entry.u64(8),
+                    thread: entry.three(20),
+                    active: active & bit != 0,
+                    state: entry.newer_u32(48),
+                    fault: (code != 0).then_some((code, error)),
+                    callers,
+                });
+            }
+        }
+        fold.add_warp(standing);
+        Ok(())
+    }
+
+    /// The kernels, with the names and lines of their places, which the images of the modules have.
+    fn with_code(
+        &mut self,
+        fold: Fold,
+        devices: u32,
+        index: usize,
+    ) -> Result<(Vec<GpuKernel>, Vec<GpuFault>), Refused> {
+        let mut loaded = Vec::new();
+        if let Some(contexts) = self.belonging(Table::Contexts, devices, index) {
+            let count = self.entries(Table::Contexts, contexts)?.count();
+            for context in 0..count {
+                let Some(modules) = self.belonging(Table::Modules, contexts, context) else { continue };
+                let handles: Vec<_> = self.entries(Table::Modules, modules)?.map(|entry| entry.u64(0)).collect();
+                loaded.extend(handles.into_iter().enumerate().filter_map(|(at, module)| {
+                    Some(Loaded { module, section: self.belonging(Table::Image, modules, at)? })
+                }));
+            }
+        }
+        // The modules of the grids first, then as many others as an unknown address may be in.
+        let wanted = fold.modules();
+        let (mut own, others): (Vec<_>, Vec<_>) = loaded.into_iter().partition(|image| wanted.contains(&image.module));
+        let mut images = Vec::new();
+        for image in own.drain(..) {
+            let content = self.content(image.section);
+            images.push((image.module, Image::new(content)));
+        }
+        let mut others = others.into_iter();
+        for _ in 0..MOST_IMAGES {
+            if fold.is_known_to(&images) {
+                break;
+            }
+            let Some(image) = others.next() else { break };
+            let content = self.content(image.section);
+            images.push((image.module, Image::new(content)));
+        }
+        Ok(fold.finish(&images))
+    }
+}
+
+/// A kernel, the address of its entry, and its module.
+fn kernel(entry: Entry<'_>) -> (GpuKernel, u64, u64) {
+    let (grid, block) = (entry.three(72), entry.three(84));
+    let kernel = GpuKernel {
+        grid_id: entry.u64(0),
+        context: entry.u64(8),
+        status: match entry.u32(64) {
+            1 => GridStatus::Pending,
+            2 => GridStatus::Active,
+            3 => GridStatus::Sleeping,
+            4 => GridStatus::Terminated,
+            _ => GridStatus::Unknown,
+        },
+        grid,
+        block,
+        cluster: entry.newer_u32(112).is_some().then(|| entry.three(104)).filter(|cluster| *cluster != [0; 3]),
+        blocks: Some(grid.iter().fold(1, |product: u64, next| product.saturating_mul(u64::from(*next)))),
+        host_thread: Some(entry.u32(100)).filter(|thread| *thread != 0),
+        ..GpuKernel::default()
+    };
+    (kernel, entry.u64(24), entry.u64(32))
+}

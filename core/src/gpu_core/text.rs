@@ -1,0 +1,179 @@
+//! The sentences about a GPU core dump.
+//!
+//! Must not: use more than eight lines of a kernel.
+
+use super::{Doing, GpuCore, GpuDevice, GpuFault, GpuFrame, GpuKernel, GpuPlace, GridStatus};
+use crate::api::counted;
+
+/// The most places of a kernel that have a line.
+const MOST_PLACES: usize = 6;
+
+impl GpuCore {
+    /// The core in lines for a person: those of each device and of its kernels, and what could not be read.
+    pub fn lines(&self) -> Vec<String> {
+        // Of several devices, those with nothing to say share a line.
+        let (idle, busy): (Vec<_>, Vec<_>) = self.devices.iter().partition(|device| device.is_idle());
+        let mut lines: Vec<_> = busy.into_iter().flat_map(GpuDevice::lines).collect();
+        match idle.as_slice() {
+            [] => {}
+            [device] => lines.extend(device.lines()),
+            [first, .., last] => lines.push(format!(
+                "{}, GPU {} to {}: no kernel",
+                counted(idle.len() as u64, "device"),
+                first.id,
+                last.id
+            )),
+        }
+        lines.extend(self.defects.iter().map(|defect| format!("not all of the file could be read: {defect}")));
+        lines
+    }
+}
+
+impl GpuDevice {
+    fn is_idle(&self) -> bool {
+        self.kernels.is_empty() && self.faults.is_empty()
+    }
+
+    /// A line of the device, those of its faults, and at most eight of each kernel.
+    pub fn lines(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        let kernels = match self.kernels.len() {
+            0 => "no kernel".to_owned(),
+            count => counted(count as u64, "kernel"),
+        };
+        lines.push(format!("GPU {} ({}): {kernels}{}", self.id, self.name, self.room()));
+        lines.extend(self.faults.iter().map(|fault| format!("  {}", fault.line())));
+        for kernel in &self.kernels {
+            lines.extend(kernel.lines().into_iter().map(|line| format!("  {line}")));
+        }
+        lines
+    }
+
+    /// How many of the warps that fit are there.
+    fn room(&self) -> String {
+        match (self.warps, self.warps_most) {
+            (0, _) => String::new(),
+            (warps, most) if warps >= most => {
+                format!("; all {most} warps that fit are taken, there is no room for another block")
+            }
+            (warps, most) => format!("; {warps} of the {most} warps that fit are taken"),
+        }
+    }
+}
+
+impl GpuFault {
+    fn line(&self) -> String {
+        let place = match (self.frames.first(), self.address) {
+            (Some(frame), Some(address)) => format!(" at {address:#x} in {}", frame.text(None)),
+            (None, Some(address)) => format!(" at {address:#x}"),
+            _ => String::new(),
+        };
+        format!("exception: {}{place}", self.what)
+    }
+}
+
+impl GpuKernel {
+    /// The launch as CUDA writes it: `outer<<<(2,1,1), (64,1,1)>>>`.
+    pub fn launch(&self) -> String {
+        format!("{}<<<({}), ({})>>>", self.name, three(self.grid), three(self.block))
+    }
+
+    /// At most eight lines: what is resident, and where it stands.
+    pub fn lines(&self) -> Vec<String> {
+        let resident = match (self.blocks_resident, self.blocks) {
+            (0, Some(blocks)) if self.status == GridStatus::Pending => {
+                format!("none of its {} is resident: it has not begun", counted(blocks, "block"))
+            }
+            (0, _) => "none of its blocks is resident".to_owned(),
+            (resident, Some(blocks)) => match self.blocks_not_begun {
+                None | Some(0) => format!("{resident} of {} resident", counted(blocks, "block")),
+                Some(rest) => format!("{resident} of {} resident, {rest} have not begun", counted(blocks, "block")),
+            },
+            (resident, None) => format!("{} resident", counted(resident, "block")),
+        };
+        let ended = match self.warps_ended {
+            0 => String::new(),
+            ended => format!(", {} of them ended", counted(ended, "warp")),
+        };
+        let thread = self.host_thread.map(|thread| format!("; launched by thread {thread}")).unwrap_or_default();
+        let mut lines = vec![format!("{}: {resident}{ended}{thread}", self.launch())];
+        let shown = if self.places.len() > MOST_PLACES + 1 { MOST_PLACES } else { self.places.len() };
+        lines.extend(self.places.iter().take(shown).map(|place| format!("  {}", place.line())));
+        if let Some(rest) = self.places.get(shown..).filter(|rest| !rest.is_empty()) {
+            let threads: u64 = rest.iter().map(|place| place.threads).sum();
+            lines.push(format!(
+                "  and {} with {}",
+                counted(rest.len() as u64, "more place"),
+                counted(threads, "thread")
+            ));
+        }
+        lines
+    }
+}
+
+impl GpuPlace {
+    /// The place in a sentence.
+    pub fn line(&self) -> String {
+        let one = self.warps == 1;
+        let warps = counted(self.warps, "warp");
+        let lanes = match self.threads_of_a_warp {
+            [32, 32] => String::new(),
+            [1, 1] if one => " (1 lane)".to_owned(),
+            [fewest, most] if fewest == most && one => format!(" ({fewest} lanes)"),
+            [fewest, most] if fewest == most => format!(" ({} each)", counted(u64::from(fewest), "lane")),
+            [fewest, most] => format!(" ({fewest} to {most} lanes each)"),
+        };
+        let does = match (self.doing, one) {
+            (Doing::Loops, true) => "loops in",
+            (Doing::Loops, false) => "loop in",
+            (Doing::Stands, true) => "stands in",
+            (Doing::Stands, false) => "stand in",
+            (Doing::Sleeps, true) => "sleeps in",
+            (Doing::Sleeps, false) => "sleep in",
+            (Doing::WaitsAtGridBarrier, true) => "waits for the whole grid in",
+            (Doing::WaitsAtGridBarrier, false) => "wait for the whole grid in",
+            (Doing::WaitsAtClusterBarrier, true) => "waits at the cluster's barrier in",
+            (Doing::WaitsAtClusterBarrier, false) => "wait at the cluster's barrier in",
+            (Doing::WaitsAtBarrier, true) => "waits at the barrier in",
+            (Doing::WaitsAtBarrier, false) => "wait at the barrier in",
+            (Doing::WaitsForLanes, true) => "waits for other lanes of the warp in",
+            (Doing::WaitsForLanes, false) => "wait for other lanes of their warp in",
+        };
+        let innermost =
+            self.frames.first().map_or_else(|| format!("{:#x}", self.offset), |frame| frame.text(Some(self.offset)));
+        // The kernel's own line says most, and what is between least.
+        let caller = match self.frames.as_slice() {
+            [] | [_] => String::new(),
+            [_, kernel] => format!(", called from {}", kernel.text(None)),
+            [_, .., kernel] => format!(
+                ", called through {} from {}",
+                counted(self.frames.len() as u64 - 2, "function"),
+                kernel.text(None)
+            ),
+        };
+        let fault = self.fault.as_ref().map(|fault| format!("; exception: {}", fault.what)).unwrap_or_default();
+        let kept = match self.blocks_kept_waiting {
+            0 => String::new(),
+            _ if self.doing == Doing::WaitsAtGridBarrier => String::new(),
+            1 => format!("; a barrier of the block waits for {}", if one { "it" } else { "them" }),
+            blocks => format!("; a barrier in each of {} waits for them", counted(blocks, "block")),
+        };
+        format!("{warps}{lanes} {does} {innermost}{caller}{fault}{kept}")
+    }
+}
+
+impl GpuFrame {
+    /// The function with its line: `inner_spin (spin.cu:11)`; without one, with the offset in it: `inner_spin+0x20`.
+    fn text(&self, offset: Option<u64>) -> String {
+        let file = self.file.as_deref().map(|file| file.rsplit('/').next().unwrap_or(file));
+        match (file.zip(self.line), offset) {
+            (Some((file, line)), _) => format!("{} ({file}:{line})", self.function),
+            (None, Some(offset)) => format!("{}+{offset:#x}", self.function),
+            (None, None) => self.function.clone(),
+        }
+    }
+}
+
+fn three([x, y, z]: [u32; 3]) -> String {
+    format!("{x},{y},{z}")
+}

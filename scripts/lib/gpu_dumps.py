@@ -1,0 +1,194 @@
+"""GPU core dumps on a card: what the report says of the device beside what cuda-gdb says, `--on-hang fail`, and what it costs to be ready.
+
+  dump NAME   a program of the corpus that hangs, ended by `lazyguard run --gpu-dump`: where a kernel of ours is to blame, the dump has it
+              resident, at a line of its source; and cuda-gdb names the same kernels, at the same addresses
+  fail NAME   a program that hangs gets an error from its blocked call: it ends with its own error, within seconds
+  cost        the start and a launch, ready for a dump and not, in turn
+
+Must not: take the guard's word for where a kernel stands: the lines are those of the source, the addresses those of cuda-gdb.
+"""
+
+import json
+import os
+import re
+import shutil
+import statistics
+import sys
+import time
+from collections import namedtuple
+from concurrent.futures import ThreadPoolExecutor
+
+import checks
+import corpus
+import frameworks
+import guard
+import spare_time
+from checks import Scratch, as_data, judge
+from tools import ROOT, TARGET
+
+Row = namedtuple("Row", "what expected said beside verdict")
+HEADER = Row("check", "expected", "the report", "cuda-gdb, or note", "result")
+HANG_AFTER, RUN_LIMIT_S, TOOL_LIMIT_S = "2s", 60.0, 60.0
+AT_A_TIME = 12
+# From the request to the end of the program.
+MOST_SECONDS_TO_FAIL, MOST_SECONDS_OF_A_FILLED_DEVICE = 3.0, 15.0
+# Calls of each kind that blocks.
+FAILING = ("cold_kernel", "module_load", "free", "queue_full", "kernel_never_ends", "wait_never_submitted", "graph_never_ends", "device_filled")
+FAILING_FRAMEWORKS = ("torch_first_use_of_operation", "torch_reads_result", "cupy_first_use_beside_persistent_kernel", "triton_kernel_beside_persistent_one")
+PAIRS = 12
+LAUNCH_FAILED = re.compile(r"719|LAUNCH_FAILED|LaunchFailure|unspecified launch failure")
+
+
+def sources():
+    """The lines of each kernel, by its name: (file's name, first line, last line)."""
+    found = {}
+    for path in sorted((ROOT / "kernels").glob("*.cu")):
+        begun = None
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            kernel = re.search(r"^(?:LG_KERNEL|__global__) void (?:__launch_bounds__\([^)]*\) )?(\w+)\(", line)
+            if kernel:
+                begun = kernel.group(1), number
+            if begun and (line.startswith("}") or kernel and line.rstrip().endswith("}")):
+                found[begun[0]] = path.name, begun[1], number
+                begun = None
+    return found
+
+
+def under_run(command, scratch, environment, *options):
+    out = scratch.path / "run"
+    words = [guard.COMMAND, "run", "--library", guard.LIBRARY, "--out", out, "--keep", "--hang-after", HANG_AFTER, "--timeout", "50s", *options, "--", *command]
+    outcome = scratch.run(words, environment, RUN_LIMIT_S)
+    ended = time.time()
+    return outcome, sorted(out.rglob("gpu.core")), out, ended
+
+
+def kernels_of(core, scratch):
+    """What the report says: (name, places) of each kernel; and why not, if it says nothing."""
+    said = scratch.run([guard.COMMAND, "report", "--gpu-core", core, "--format", "json"], guard.clean_environment(), TOOL_LIMIT_S)
+    try:
+        return [kernel for device in json.loads(said.stdout)["devices"] for kernel in device["kernels"]], ""
+    except (ValueError, KeyError, TypeError):
+        return [], f"report: {checks.describe(said)} {said.stderr.strip()[-200:]}"
+
+
+def debugger():
+    return shutil.which("cuda-gdb") or shutil.which("cuda-gdb", path="/usr/local/cuda/bin")
+
+
+def seen_by_debugger(core, scratch):
+    """(names of the kernels that run, addresses at which threads stand), or None."""
+    path = debugger()
+    if path is None:
+        return None
+    words = ["set pagination off", "set width 0", f"target cudacore {core}", "info cuda kernels", "info cuda threads kernel all"]
+    said = scratch.run([path, "--batch", *(part for word in words for part in ("-ex", word))], guard.clean_environment(), TOOL_LIMIT_S)
+    names = re.findall(r"\bActive 0x[0-9a-f]+ .*\) (\S+)\(", said.stdout)
+    addresses = re.findall(r"^\*? +\(\d+,\d+,\d+\) .* (0x[0-9a-f]{16}) ", said.stdout, re.M)
+    return sorted(set(names)), {int(address, 16) for address in addresses}
+
+
+def at_its_source(kernel, lines):
+    """Whether a frame of one of its places lies in the kernel's own lines, and where the first place is."""
+    frames = [frame for place in kernel["places"] for frame in place["frames"]]
+    words = next((f"{kernel['name']} ({os.path.basename(frame['file'])}:{frame['line']})" for frame in frames if frame["file"]), kernel["name"])
+    if lines is None:
+        return bool(frames), words
+    name, first, last = lines
+    return any(frame["file"] and os.path.basename(frame["file"]) == name and first <= frame["line"] <= last for frame in frames), words
+
+
+def dump(program, known, simulated):
+    with Scratch() as scratch:
+        environment, _ = corpus.environment(program, simulated, scratch.path / "unused")
+        environment = {key: value for key, value in environment.items() if key not in ("LAZYGUARD_OUT", "LAZYGUARD_HANG_AFTER", "LD_PRELOAD")}
+        outcome, cores, _, _ = under_run([corpus.path_of(program)], scratch, environment, "--on-hang", "kill", "--kill-after", "2s", "--gpu-dump")
+        title, expected = f"dump: {program.name}", f"{program.code} {program.culprit}"
+        if len(cores) != 1:
+            return Row(title, expected, f"{len(cores)} dumps: {checks.describe(outcome)}", "", "FAIL"), as_data(outcome, program=program.name)
+        kernels, fault = kernels_of(cores[0], scratch)
+        resident = [kernel for kernel in kernels if kernel["blocks_resident"]]
+        ours = [kernel for kernel in resident if kernel["name"] == program.culprit]
+        found = [at_its_source(kernel, known.get(kernel["name"])) for kernel in resident]
+        good = not fault and (bool(ours) if program.culprit in known else True) and all(right for right, _ in found)
+        beside = None if simulated else seen_by_debugger(cores[0], scratch)
+        addresses = {address for kernel in resident for place in kernel["places"] for address in place["addresses"]}
+        agrees = beside is None or (sorted({kernel["name"] for kernel in resident}) == beside[0] and addresses == beside[1])
+        note = "no cuda-gdb" if beside is None else ("the same" if agrees else f"other: {' '.join(beside[0])} {' '.join(map(hex, sorted(beside[1])))}")
+        size = cores[0].stat().st_size
+        words = fault or f"{'; '.join(words for _, words in found) or 'no kernel is resident'}; {size / 1e6:.1f} MB"
+        data = {"program": program.name, "bytes": size, "kernels": [{"name": kernel["name"], "places": kernel["places"]} for kernel in resident], "cuda_gdb": beside and beside[0]}
+        if not (good and agrees):
+            data.update(as_data(outcome))
+        return Row(title, expected, words, note, judge(good and agrees)), data
+
+
+def fail(title, command, environment, hang_after, most_seconds, is_own):
+    with Scratch() as scratch:
+        outcome, cores, out, ended = under_run(command, scratch, frameworks.with_own_caches(environment, scratch),
+                                               "--hang-after", hang_after, "--on-hang", "fail", "--kill-after", "8s")
+        seconds = ended - cores[0].stat().st_mtime if cores else None
+        said = scratch.run([guard.COMMAND, "report", out], guard.clean_environment(), TOOL_LIMIT_S).stdout
+    good = outcome.code is not None and is_own(outcome) and seconds is not None and seconds <= most_seconds and "FAILED ON PURPOSE" in said.upper()
+    words = checks.describe(outcome) + ("" if seconds is None else f", {max(seconds, 0):.1f} s after the dump was written")
+    last = (outcome.stderr.strip().splitlines() or [""])[-1]
+    return Row(f"fail: {title}", f"its own error, within {most_seconds:.0f} s", words, last[-100:], judge(good)), as_data(outcome, program=title, seconds_after=seconds, said=said[-1500:])
+
+
+def with_own_error(outcome):
+    return outcome.code not in (0, 117, 125) and bool(LAUNCH_FAILED.search(outcome.stderr))
+
+
+def cost(simulated):
+    """A launch, and a short program, ready for a dump and not."""
+    ready, not_ready = guard.guarded(simulated, ON_HANG="fail"), guard.guarded(simulated)
+    rows, data = [], {}
+    for what, command, of in (("a launch", [TARGET / "apps" / "launch_bench"], lambda outcome: float(re.match(r"launch_ns median=([0-9.]+)", outcome.stdout).group(1))),
+                              ("a short program", guard.program_command("lazy_pair_single_kernel", "app", guard.programs()["lazy_pair_single_kernel"]), lambda outcome: outcome.seconds * 1e3)):
+        figures = {"ready": [], "not": []}
+        for _ in range(PAIRS):
+            for name, environment in (("ready", ready), ("not", not_ready)):
+                with Scratch() as scratch:
+                    figures[name].append(of(scratch.run(command, environment, TOOL_LIMIT_S)))
+        added = [one - other for one, other in zip(figures["ready"], figures["not"])]
+        unit = "ns" if what == "a launch" else "ms"
+        rows.append(Row(f"cost: {what}, median of {PAIRS}", f"{statistics.median(figures['not']):.0f} {unit} when not ready", f"{statistics.median(figures['ready']):.0f} {unit}",
+                        f"{statistics.median(added):+.1f} {unit} in the same round ({min(added):+.0f} to {max(added):+.0f})", "PASS"))
+        data[what] = figures
+    return rows, data
+
+
+def check(progress, wanted, simulated):
+    listed, known = corpus.programs(), sources()
+    hanging = [program for program in listed.values() if program.code and (program.card or "yes").startswith("yes")]
+    jobs = [("alone" in (program.card or ""), f"dump: {program.name}", lambda program=program: dump(program, known, simulated)) for program in hanging]
+    for name in FAILING:
+        program = listed[name]
+        environment = {**guard.clean_environment(simulated), "LG_SCALE_MS": str(corpus.SIMULATED_MS if simulated else corpus.CARD_MS), **program.env}
+        most = MOST_SECONDS_OF_A_FILLED_DEVICE if "alone" in (program.card or "") else MOST_SECONDS_TO_FAIL
+        jobs.append((most != MOST_SECONDS_TO_FAIL, f"fail: {name}",
+                     lambda name=name, path=corpus.path_of(program), environment=environment, most=most: fail(name, [path], environment, HANG_AFTER, most, with_own_error)))
+    of_frameworks = [] if simulated else [frameworks.programs(frameworks.SOURCES)[name] for name in FAILING_FRAMEWORKS]
+    lacks = frameworks.lacking(of_frameworks)
+    for program in of_frameworks:
+        if program.path.stem not in lacks:
+            jobs.append((False, f"fail: {program.path.stem}", lambda program=program: fail(program.path.stem, [sys.executable, program.path], guard.clean_environment(),
+                                                                                          program.hang_after, MOST_SECONDS_TO_FAIL, with_own_error)))
+    jobs = [job for job in jobs if not wanted or any(part in job[1] for part in wanted)]
+    rows, data = [], {}
+
+    def one(job):
+        if spare_time.is_over():
+            return None
+        row, about = job[2]()
+        progress(f"{row.what}: {row.verdict} ({row.said}; {row.beside})")
+        return row, about
+
+    for alone, most in ((False, AT_A_TIME), (True, 1)):
+        with ThreadPoolExecutor(most) as pool:
+            for done in filter(None, pool.map(one, [job for job in jobs if job[0] is alone])):
+                rows.append(done[0])
+                data[done[0].what] = done[1]
+    if not wanted or "cost" in wanted:
+        more, data["cost"] = cost(simulated)
+        rows += more
+    return rows, data

@@ -1,0 +1,373 @@
+//! GPU core dumps: the driver is made ready for one before the first context, and asked for it at a hang that ends the program.
+//!
+//! The driver then reads where every thread of the device stands, without a call of the program's or the guard's, and ends the work of the
+//! context: blocked calls return error 719, and so do later ones. With `LAZYGUARD_ON_HANG=fail` that is the purpose.
+//!
+//! | measured (`testapps/simdriver/ground-truth/gpu-core-dumps.txt`) | therefore |
+//! |---|---|
+//! | attributes that are set before `cuInit` end the process; those that are set once there is a context have no effect | they are set right before the first context is made, by when the program may have set its own |
+//! | variables of the environment (`CUDA_COREDUMP_*`) have precedence over attributes | what is in force is asked for afterwards, and used |
+//! | the trigger enables dumps at exceptions as well, and a synchronize over a faulting kernel then returns success | these are disabled again, and the trigger if that fails |
+//! | the pipe cannot be changed once the trigger is set | see the first row |
+//! | without `skip_abort` the driver aborts the process after the dump | the driver is not made ready without; what the program has set itself is used as it is, but not to fail calls |
+//! | the driver truncates a file that is there, and keeps its mode | the guard makes the file first, for its owner alone |
+//! | the driver removes the pipe when the file is complete | the file counts as complete then, if its table of sections is there; or once that is there and the size has not changed for half a second |
+//!
+//! Without `fail` the program does not see the error: its call stays blocked in the hook ([`stays_blocked`]) until the process is ended.
+//!
+//! Protocol: [`GpuDump::before_a_context`] decides once in a process, on a thread of the program's. The watchdog alone takes a dump, once.
+//!
+//! Must not: ask the driver for anything before `cuInit` has succeeded, or wait in a thread of the program's.
+
+use super::run_folder::{RunFolder, GPU_CORE, GPU_PIPE};
+use crate::lookup::driver::{self, SUCCESS};
+use crate::runtime::process::Process;
+use crate::runtime::{environment, files};
+use lazyguard_core::gpu_dump::{is_virtual, is_whole, obstacle, HEAD, LONGEST_PATH, MPS_FOLDER};
+use lazyguard_core::report::{GpuDumpSeen, GPU_DUMP_ARMED};
+use lazyguard_core::settings::{OnHang, RUN_KILLS};
+use std::ffi::{c_int, CStr, OsStr};
+use std::fmt::Display;
+use std::fs::{self, OpenOptions};
+use std::io::{Read as _, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{symlink, FileTypeExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant, SystemTime};
+
+/// A larger file is of no use, and may fill a disk. A filled device is 127 MB.
+const MOST_BYTES: u64 = 1 << 30;
+
+/// How often the file is looked at, and how long its size has to stand still where the driver keeps the pipe.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+const STANDS_STILL: Duration = Duration::from_millis(500);
+
+/// The numbers are those of `CUcoredumpSettings`.
+const ENABLE_ON_EXCEPTION: c_int = 1;
+const ENABLE_USER_TRIGGER: c_int = 4;
+const FILE: c_int = 5;
+const PIPE: c_int = 6;
+const GENERATION_FLAGS: c_int = 7;
+
+/// `CU_COREDUMP_SKIP_ABORT`.
+const SKIP_ABORT: u32 = 1 << 4;
+const ABORTS: &str =
+    "the program's own dumps are without skip_abort (CUDA_COREDUMP_GENERATION_FLAGS): the driver would abort it";
+/// It, and the flags by which no memory and no image beyond the relocated ones is in the file.
+const FLAGS: u32 = 0x3f;
+
+/// See the module.
+#[derive(Default)]
+pub struct GpuDump {
+    decided: AtomicBool,
+    ready: OnceLock<Result<Ready, String>>,
+    taken: AtomicBool,
+    /// Another process of the job has failed its blocked calls.
+    job_fails: AtomicBool,
+}
+
+/// Whether the process is ended after the dump: what the dump makes of calls is not for the program to see.
+static ENDS: AtomicBool = AtomicBool::new(false);
+
+/// A call has returned the error that a dump leaves behind. Where the process is to be ended for its hang, the call stays blocked until then,
+/// as it would without a dump: else the program would come first, with an end of its own.
+#[cold]
+#[inline(never)]
+pub fn stays_blocked() {
+    while ENDS.load(Ordering::Relaxed) {
+        // SAFETY: takes an integer only.
+        unsafe { libc::usleep(10_000) };
+    }
+}
+
+/// This is a forked child, which nothing ends. Only a store: the caller is the handler of a fork.
+pub fn forked() {
+    ENDS.store(false, Ordering::Relaxed);
+}
+
+/// What the driver is ready for.
+struct Ready {
+    pipe: PathBuf,
+    file: PathBuf,
+    /// The pipe is the guard's, and so is the file; else the program has named them.
+    own_pipe: bool,
+    own_file: bool,
+    /// The driver aborts the process after the dump.
+    aborts: bool,
+}
+
+impl GpuDump {
+    /// A context is about to be made: the driver is made ready if a dump is to be had in this process, and nothing speaks against it.
+    #[cold]
+    #[inline(never)]
+    pub fn before_a_context(&self, process: &Process, folder: Option<&RunFolder>) {
+        if self.decided.load(Ordering::Relaxed) || self.decided.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let settings = &process.settings;
+        let ends = match settings.on_hang {
+            OnHang::Fail => true,
+            OnHang::Abort | OnHang::Exit(_) => settings.gpu_dump,
+            OnHang::Report | OnHang::Command(_) => settings.gpu_dump && run_kills(),
+        };
+        if settings.hang_after_nanos == 0 {
+            // Hangs are not looked for.
+        } else if ends {
+            _ = self.ready.set(make_ready(folder));
+        } else if settings.gpu_dump {
+            _ = self.ready.set(Err("LAZYGUARD_ON_HANG leaves the program as it is".to_owned()));
+        }
+    }
+
+    /// See [`lazyguard_core::report::Summary::gpu_dump`].
+    pub fn in_words(&self) -> String {
+        match self.ready.get() {
+            None => String::new(),
+            Some(Ok(_)) => GPU_DUMP_ARMED.to_owned(),
+            Some(Err(why)) => why.clone(),
+        }
+    }
+
+    /// Another process of the job has failed its blocked calls: this one is to do so as well, if that is its setting.
+    pub fn job_fails(&self) {
+        self.job_fails.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether that has been asked for since the last time.
+    pub fn takes_part_in_a_failure(&self, process: &Process) -> bool {
+        self.job_fails.swap(false, Ordering::Relaxed)
+            && process.settings.on_hang == OnHang::Fail
+            && !self.taken.load(Ordering::Relaxed)
+    }
+
+    /// What a request would come to: `taken` where the driver can be asked. `None` where no dump is to be had, or one was taken.
+    pub fn is_due(&self, process: &Process) -> Option<GpuDumpSeen> {
+        let fails = process.settings.on_hang == OnHang::Fail;
+        if !(fails || process.settings.gpu_dump) || self.taken.swap(true, Ordering::Relaxed) {
+            return None;
+        }
+        let why = match self.ready.get() {
+            None => Some("no context was made that the guard saw"),
+            Some(Err(why)) => Some(why.as_str()),
+            Some(Ok(ready)) if fails && ready.aborts => Some(ABORTS),
+            Some(Ok(_)) => None,
+        };
+        let missing = why.map(str::to_owned);
+        Some(GpuDumpSeen { at: process.now(), taken: missing.is_none(), fails, bytes: None, missing, ignored: false })
+    }
+
+    /// Asks the driver, where it can be asked, and waits for the file.
+    pub fn take(&self, process: &Process, folder: Option<&RunFolder>, seen: &mut GpuDumpSeen) {
+        let Some(Ok(ready)) = self.ready.get().filter(|_| seen.taken) else { return };
+        let limit = Duration::from_nanos(process.settings.gpu_dump_wait_nanos);
+        match ready.ask(!seen.fails).and_then(|before| ready.wait(folder, before, limit)) {
+            Ok(bytes) => seen.bytes = Some(bytes),
+            Err(Missing { why, taken }) => (seen.missing, seen.taken) = (Some(why), taken),
+        }
+    }
+
+    /// The process ends: its pipe goes.
+    pub fn end(&self) {
+        if let Some(Ok(Ready { pipe, own_pipe: true, .. })) = self.ready.get() {
+            let _ = fs::remove_file(pipe);
+        }
+    }
+}
+
+/// Whether the `lazyguard run` around this process ends it at a hang.
+fn run_kills() -> bool {
+    environment::get(RUN_KILLS).is_some_and(|value| !value.is_empty())
+}
+
+fn make_ready(folder: Option<&RunFolder>) -> Result<Ready, String> {
+    let no = |why: &str| Err(why.to_owned());
+    let Some(folder) = folder else { return no("there is no run folder") };
+    let (own_pipe, own_file) = (folder.path().join(GPU_PIPE), folder.path().join(GPU_CORE));
+    if own_file.as_os_str().len() > LONGEST_PATH {
+        return no("the run folder's path is longer than the driver takes");
+    }
+    if let Some(why) = what_surrounds() {
+        return Err(why);
+    }
+    if let Some(why) = of_devices() {
+        return no(why);
+    }
+    // The driver has just read the same environment, in the same thread: in `cuInit`.
+    let Some(flags) = number(GENERATION_FLAGS) else { return no("the driver (before 12.5) has none on request") };
+    let asked_for = switch(ENABLE_USER_TRIGGER);
+    let mut flags = flags;
+    if !asked_for {
+        set_text(PIPE, &own_pipe);
+        // A program that wants dumps of its own at exceptions has them as it has set them.
+        if !switch(ENABLE_ON_EXCEPTION) {
+            set_text(FILE, &own_file);
+            set(GENERATION_FLAGS, &mut FLAGS.to_ne_bytes());
+            flags = number(GENERATION_FLAGS).unwrap_or(0);
+        }
+        if flags & SKIP_ABORT == 0 {
+            return no(ABORTS);
+        }
+        let own_exceptions = switch(ENABLE_ON_EXCEPTION);
+        set(ENABLE_USER_TRIGGER, &mut [1]);
+        // The trigger brings dumps at exceptions along, and with them other results than the program's.
+        set(ENABLE_ON_EXCEPTION, &mut [u8::from(own_exceptions)]);
+        if switch(ENABLE_ON_EXCEPTION) != own_exceptions {
+            set(ENABLE_USER_TRIGGER, &mut [0]);
+            return no("the driver would also dump at exceptions of the device");
+        }
+    }
+    match (switch(ENABLE_USER_TRIGGER), text(PIPE), text(FILE)) {
+        (true, Some(pipe), Some(file)) => {
+            let aborts = flags & SKIP_ABORT == 0;
+            Ok(Ready { own_pipe: pipe == own_pipe, own_file: file == own_file, pipe, file, aborts })
+        }
+        _ => no("the driver refuses, or CUDA_ENABLE_USER_TRIGGERED_COREDUMP=0 is set"),
+    }
+}
+
+fn what_surrounds() -> Option<String> {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let (variable, folder, control) = MPS_FOLDER;
+    let mps = Path::new(environment::of_tools(variable).as_deref().unwrap_or(folder)).join(control).exists();
+    obstacle(environment::tools().iter().map(String::as_str), &status, mps)
+}
+
+/// What speaks against it in the devices: a context that is there already, or a virtual one.
+fn of_devices() -> Option<&'static str> {
+    const LATE: &str = "a context was there before the guard saw one made";
+    if !driver::current_context().is_null() {
+        return Some(LATE);
+    }
+    let mut name = [0u8; 256];
+    for device in 0.. {
+        let (mut flags, mut active) = (0, 0);
+        if driver::primary_state(device, &mut flags, &mut active) != Some(SUCCESS) {
+            break;
+        }
+        if active != 0 {
+            return Some(LATE);
+        }
+        driver::device_name(name.as_mut_ptr().cast(), name.len() as c_int - 1, device);
+        if CStr::from_bytes_until_nul(&name).is_ok_and(|name| is_virtual(&name.to_string_lossy())) {
+            return Some("the device is a virtual GPU");
+        }
+    }
+    None
+}
+
+// --- the driver's attributes ---
+
+/// An attribute of this size; `false` where the driver has none such.
+fn get(which: c_int, value: &mut [u8]) -> bool {
+    let mut bytes = value.len();
+    driver::core_dump_attribute(which, value.as_mut_ptr().cast(), &mut bytes) == Some(SUCCESS)
+}
+
+fn set(which: c_int, value: &mut [u8]) {
+    let mut bytes = value.len();
+    // What is in force is asked for afterwards.
+    _ = driver::set_core_dump_attribute(which, value.as_mut_ptr().cast(), &mut bytes);
+}
+
+fn switch(which: c_int) -> bool {
+    let mut value = [0];
+    get(which, &mut value) && value != [0]
+}
+
+fn number(which: c_int) -> Option<u32> {
+    let mut value = [0; 4];
+    get(which, &mut value).then(|| u32::from_ne_bytes(value))
+}
+
+fn text(which: c_int) -> Option<PathBuf> {
+    let mut value = [0; LONGEST_PATH + 1];
+    let text = get(which, &mut value).then(|| CStr::from_bytes_until_nul(&value).ok())??;
+    Some(PathBuf::from(OsStr::from_bytes(text.to_bytes())))
+        .filter(|path| !text.is_empty() && path.file_name().is_some())
+}
+
+fn set_text(which: c_int, path: &Path) {
+    set(which, &mut [path.as_os_str().as_bytes(), b"\0"].concat());
+}
+
+// --- the dump ---
+
+/// Why there is no file, and whether the driver was asked all the same.
+struct Missing {
+    why: String,
+    taken: bool,
+}
+
+impl Ready {
+    /// Asks for the dump, after which the process ends or not; gives when the file that lies there already was written, if one does.
+    fn ask(&self, ends: bool) -> Result<Option<SystemTime>, Missing> {
+        let missing = |why: &dyn Display| Missing { why: format!("{}: {why}", self.pipe.display()), taken: false };
+        let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+        // Without a reader this fails.
+        let pipe = OpenOptions::new().write(true).custom_flags(flags).open(&self.pipe).map_err(|e| missing(&e))?;
+        if !pipe.metadata().is_ok_and(|about| about.file_type().is_fifo()) {
+            return Err(missing(&"no pipe of the driver's"));
+        }
+        if self.own_file {
+            // Where this fails, the driver makes the file.
+            let _ = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&self.file);
+        }
+        let before = modified(&self.file);
+        ENDS.store(ends, Ordering::Relaxed);
+        (&pipe).write_all(b"x").map_err(|e| missing(&e))?;
+        Ok(before)
+    }
+
+    /// Waits for the file; returns its size.
+    fn wait(&self, folder: Option<&RunFolder>, before: Option<SystemTime>, limit: Duration) -> Result<u64, Missing> {
+        let since = Instant::now();
+        let (mut size, mut stands_since) = (0, since);
+        loop {
+            std::thread::sleep(LOOK_EVERY);
+            let now = fs::metadata(&self.file).map_or(0, |about| about.len());
+            if now != size {
+                (size, stands_since) = (now, Instant::now());
+            }
+            let is_over = !self.pipe.exists() || stands_since.elapsed() >= STANDS_STILL;
+            // A file of another dump may lie where the program wants its own.
+            if is_over && self.is_whole(size) && (self.own_file || modified(&self.file) != before) {
+                break;
+            }
+            if since.elapsed() >= limit {
+                self.remove_own_if(size == 0);
+                let why = format!("the driver has written {size} bytes in {limit:?} (LAZYGUARD_GPU_DUMP_WAIT)");
+                return Err(Missing { why, taken: true });
+            }
+        }
+        self.bring_into(folder, size).map(|()| size).map_err(|why| Missing { why, taken: true })
+    }
+
+    fn is_whole(&self, size: u64) -> bool {
+        let mut head = [0; HEAD];
+        files::open(&self.file).is_ok_and(|mut file| file.read_exact(&mut head).is_ok()) && is_whole(&head, size)
+    }
+
+    fn remove_own_if(&self, condition: bool) {
+        if condition && self.own_file {
+            let _ = fs::remove_file(&self.file);
+        }
+    }
+
+    /// A file that the program has named stays there, and has its name in the run folder as well.
+    fn bring_into(&self, folder: Option<&RunFolder>, size: u64) -> Result<(), String> {
+        self.remove_own_if(size > MOST_BYTES);
+        if size > MOST_BYTES {
+            return Err(format!("it has {} MiB, more than is kept", size >> 20));
+        }
+        let Some(folder) = folder.filter(|_| !self.own_file) else { return Ok(()) };
+        let to = folder.path().join(GPU_CORE);
+        let brought = fs::hard_link(&self.file, &to).or_else(|_| symlink(&self.file, &to));
+        brought.map_err(|error| format!("{}: {error}", to.display()))
+    }
+}
+
+fn modified(file: &Path) -> Option<SystemTime> {
+    fs::metadata(file).and_then(|about| about.modified()).ok()
+}

@@ -1,0 +1,244 @@
+//! `LAZYGUARD_GPU_DUMP` and `LAZYGUARD_ON_HANG=fail`: the driver writes where the device's threads stand, and the blocked calls return an
+//! error. Programs that do not hang, and those with core dumps of their own, are left as they are.
+
+use crate::run_passes_on::under;
+use lazyguard_e2e::{app, only_run_in, root, run, text, App, Folder, Json, Outcome, Run, Work};
+use std::fs;
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::path::Path;
+use std::time::Duration;
+
+const LONG: Duration = lazyguard_e2e::PATIENCE;
+const HANGS: [&str; 4] = ["--preload", "off", "--hang-after", "300ms"];
+
+/// A session, a stream that waits for a value that no operation writes, and the synchronize that is blocked by it.
+const HANG: &str = "import ctypes, sys, time\n\
+    driver = ctypes.CDLL('libcuda.so.1')\n\
+    context, stream, word = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_uint64()\n\
+    assert driver.cuInit(0) == 0\n\
+    assert driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0\n\
+    assert driver.cuCtxSetCurrent(context) == 0\n\
+    assert driver.cuMemAlloc_v2(ctypes.byref(word), ctypes.c_size_t(4)) == 0\n\
+    assert driver.cuStreamCreate(ctypes.byref(stream), 1) == 0\n\
+    assert driver.cuStreamWaitValue32_v2(stream, word, 7, 1) == 0\n\
+    print('blocked:', driver.cuStreamSynchronize(stream), flush=True)\n";
+
+/// The dump in a process's folder: whole, the owner's alone, of the format's machine; and nothing else is left of it.
+fn expect_dump(folder: &Folder) -> Vec<u8> {
+    let path = folder.path().join("gpu.core");
+    let about = fs::metadata(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    assert_eq!(about.permissions().mode() & 0o777, 0o600);
+    let bytes = fs::read(&path).unwrap_or_else(|error| panic!("{error}"));
+    assert!(bytes.starts_with(b"\x7fELF\x02") && bytes[0x12..0x14] == [0xbe, 0]);
+    let field =
+        |from: usize, to: usize| bytes[from..to].iter().rev().fold(0, |field, &byte| field << 8 | usize::from(byte));
+    assert!(field(0x28, 0x30) + field(0x3a, 0x3c) * field(0x3c, 0x3e) <= bytes.len(), "it was cut short");
+    expect_no_pipe(folder);
+    bytes
+}
+
+fn expect_no_pipe(folder: &Folder) {
+    let entries = fs::read_dir(folder.path()).unwrap_or_else(|error| panic!("{error}"));
+    for entry in entries.flatten() {
+        assert!(!entry.file_type().is_ok_and(|kind| kind.is_fifo()), "{} is left", entry.path().display());
+    }
+}
+
+fn summary_of(outcome: &Outcome) -> String {
+    text(&outcome.out().summary(), "/gpu_dump").to_owned()
+}
+
+#[test]
+fn a_blocked_call_returns_an_error_that_the_program_handles() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let program = format!("{HANG}print('again:', driver.cuCtxSynchronize())\nsys.exit(3)\n");
+    let out = work.path().join("out").to_string_lossy().into_owned();
+    let options = [&HANGS[..], &["--on-hang", "fail", "--out", &out]].concat();
+    let outcome = under(&work, &options, &["python3", "-c", &program]).start().finish_within(LONG);
+    assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(3), "blocked: 719\nagain: 719\n"), "{outcome}");
+    assert!(outcome.stderr.contains("lazyguard: FAILED ON PURPOSE WITH ERROR 719"), "{outcome}");
+    assert!(!outcome.stderr.contains("RESOLVED") && !outcome.stderr.contains("ENDED WITH"), "{outcome}");
+    let folder = Folder::only_one_in(&only_run_in(Path::new(&out)));
+    expect_dump(&folder);
+    let hang = folder.hang();
+    assert_eq!((hang["gpu_dump"]["taken"].as_bool(), hang["gpu_dump"]["fails"].as_bool()), (Some(true), Some(true)));
+    assert!(folder.report("text").contains("failed on purpose"), "{}", folder.report("text"));
+    // The library alone does the same; and a hang that was failed is one where that fails the run.
+    let alone = Run::new(&work, "python3").args(["-c", &program]).guarded().kept().hang_after("300ms");
+    let alone = alone.set("LAZYGUARD_ON_HANG", "fail").finish();
+    assert_eq!((alone.code, alone.stdout.as_str()), (Some(3), "blocked: 719\nagain: 719\n"), "{alone}");
+    expect_dump(&alone.out());
+    let options = [&HANGS[..], &["--on-hang", "fail", "--fail-on", "hang"]].concat();
+    let outcome = under(&work, &options, &[root().join("target/corpus/free")]).start().finish_within(LONG);
+    assert_eq!(outcome.code, Some(117), "{outcome}");
+    assert!(outcome.stderr.contains("cuMemFree(scratch): CUDA_ERROR_LAUNCH_FAILED (719)"), "{outcome}");
+}
+
+/// It never looks at what its launches return.
+#[test]
+fn a_program_that_ignores_the_error_is_ended() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let ignores = format!(
+        "{HANG}while True:\n    driver.cuLaunchKernel(None, 1, 1, 1, 1, 1, 1, 0, None, None, None)\n    time.sleep(0.01)\n"
+    );
+    let options = [&HANGS[..], &["--on-hang", "fail", "--kill-after", "1s"]].concat();
+    let outcome = under(&work, &options, &["python3", "-c", &ignores]).start().finish_within(LONG);
+    assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(117), "blocked: 719\n"), "{outcome}");
+    assert!(outcome.stderr.contains("has not answered the error of --on-hang fail in 1s"), "{outcome}");
+    // One that handles it may take longer than that.
+    let handles = format!("{HANG}time.sleep(4)\nsys.exit(5)\n");
+    let outcome = under(&work, &options, &["python3", "-c", &handles]).start().finish_within(LONG);
+    assert_eq!(outcome.code, Some(5), "{outcome}");
+}
+
+/// The last rank does not hang, and would wait for ever.
+#[test]
+fn all_ranks_of_a_job_fail_and_what_stays_behind_is_ended() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let program = root().join("target/ranks/collective_job");
+    let job = |fault: &str| {
+        let shared = work.path().join(format!("shared-{fault}"));
+        let (program, shared) = (program.display(), shared.display());
+        let script = format!(
+            "export WORLD_SIZE=3; for rank in 0 1 2; do RANK=$rank '{program}' '{shared}' {fault} & done; wait; echo over"
+        );
+        let out = work.path().join(format!("out-{fault}")).to_string_lossy().into_owned();
+        let options = ["--hang-after", "500ms", "--on-hang", "fail", "--kill-after", "2s", "--out", &out];
+        let outcome = under(&work, &options, &["sh", "-c", &script]).start().finish_within(LONG);
+        let run = only_run_in(Path::new(&out));
+        let folders = fs::read_dir(run).unwrap_or_else(|error| panic!("{error}")).flatten().map(|entry| entry.path());
+        let dumps = folders.filter(|folder| folder.join("gpu.core").is_file()).count();
+        (outcome, dumps)
+    };
+    let (outcome, dumps) = job("skip");
+    assert_eq!((outcome.code, dumps), (Some(117), 3), "{outcome}");
+    assert_eq!(outcome.stderr.matches("CUDA_ERROR_LAUNCH_FAILED (719)\n").count(), 2, "{outcome}");
+    // Each of them waits for another one.
+    let (outcome, dumps) = job("unwritten");
+    assert_eq!((outcome.code, outcome.stdout.as_str(), dumps), (Some(0), "over\n", 3), "{outcome}");
+    assert_eq!(outcome.stderr.matches("CUDA_ERROR_LAUNCH_FAILED (719)\n").count(), 3, "{outcome}");
+}
+
+#[test]
+fn the_device_is_looked_at_before_a_hanging_program_is_ended() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let out = work.path().join("out").to_string_lossy().into_owned();
+    let options = [&HANGS[..], &["--gpu-dump", "--on-hang", "kill", "--kill-after", "0", "--out", &out]].concat();
+    let outcome = under(&work, &options, &[app("lazy_pair")]).start().finish_within(LONG);
+    assert_eq!(outcome.code, Some(117), "{outcome}");
+    let folder = Folder::only_one_in(&only_run_in(Path::new(&out)));
+    let dump = expect_dump(&folder);
+    assert!(dump.windows(8).any(|bytes| bytes == b".cudbg.g"), "it has no grids");
+    assert_eq!(folder.hang()["gpu_dump"]["bytes"].as_u64(), Some(dump.len() as u64));
+    // The program is left as it is, and so is its device.
+    let hanging = |on_hang: &str| {
+        let hanging = run(&work, &App::named("lazy_pair")).guarded().kept().set("LAZYGUARD_PRELOAD", "off");
+        hanging.hang_after("300ms").set("LAZYGUARD_GPU_DUMP", "on").set("LAZYGUARD_ON_HANG", on_hang)
+    };
+    let outcome = hanging("exit:9").finish();
+    assert_eq!(outcome.code, Some(9), "{outcome}");
+    expect_dump(&outcome.out());
+    let mut running = hanging("report").start();
+    let folder = running.until("the line", LONG, |running| {
+        running
+            .stderr()
+            .contains("no GPU core dump: LAZYGUARD_ON_HANG leaves the program as it is")
+            .then(|| running.out())
+    });
+    assert!(!folder.join("gpu.core").exists() && !folder.join("gpu.pipe").exists());
+    drop(running);
+}
+
+/// The driver never writes the file: it is told to write into a folder that is not there.
+#[test]
+fn a_dump_that_does_not_come_costs_a_line_and_no_more_than_its_time() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let outcome = run(&work, &App::named("lazy_pair"))
+        .guarded()
+        .kept()
+        .set("LAZYGUARD_PRELOAD", "off")
+        .hang_after("300ms")
+        .set("LAZYGUARD_GPU_DUMP", "on")
+        .set("LAZYGUARD_GPU_DUMP_WAIT", "200ms")
+        .set("CUDA_COREDUMP_FILE", "/nowhere/at/all")
+        .set("LAZYGUARD_ON_HANG", "exit:9")
+        .finish();
+    assert_eq!(outcome.code, Some(9), "{outcome}");
+    let line = "no GPU core dump: the driver has written 0 bytes in 200ms (LAZYGUARD_GPU_DUMP_WAIT)";
+    assert!(outcome.stderr.contains(line), "{outcome}");
+    assert!(outcome.out().report("text").contains(line), "{}", outcome.out().report("text"));
+    assert!(!outcome.out().holds("gpu.core"));
+}
+
+#[test]
+fn a_program_that_does_not_hang_is_the_same_and_nothing_is_left() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let with = |settings: &[(&str, &str)]| {
+        let run = run(&work, &App::named("module_pair")).guarded();
+        settings.iter().fold(run, |run, (name, value)| run.set(name, value))
+    };
+    let bare = run(&work, &App::named("module_pair")).finish();
+    let armed = [("LAZYGUARD_GPU_DUMP", "on"), ("LAZYGUARD_ON_HANG", "abort")];
+    let outcome = with(&armed).finish();
+    assert_eq!((outcome.code, &outcome.stdout, outcome.stderr.as_str()), (bare.code, &bare.stdout, ""), "{outcome}");
+    assert_eq!(outcome.left_behind(), [""; 0], "the private folder is not empty");
+    let outcome = with(&armed).kept().finish();
+    assert_eq!((outcome.code, summary_of(&outcome).as_str()), (Some(0), "armed"), "{outcome}");
+    expect_no_pipe(&outcome.out());
+    assert!(!outcome.out().holds("gpu.core"));
+    // Where the driver is not asked, the summary says why, and nothing else does.
+    let mps = work.path().join("mps");
+    fs::create_dir(&mps).unwrap_or_else(|error| panic!("{error}"));
+    fs::write(mps.join("control"), "").unwrap_or_else(|error| panic!("{error}"));
+    let mps = mps.display().to_string();
+    for (name, value, why) in [
+        ("CUDA_INJECTION64_PATH", "/nowhere.so", "CUDA_INJECTION64_PATH"),
+        ("CUDA_MPS_PIPE_DIRECTORY", &mps, "MPS"),
+        ("CUDA_COREDUMP_GENERATION_FLAGS", "skip_global_memory", "skip_abort"),
+        ("CUDA_ENABLE_USER_TRIGGERED_COREDUMP", "0", "CUDA_ENABLE_USER_TRIGGERED_COREDUMP=0"),
+        ("LGSIM_DRIVER_VERSION", "12000", "before 12.5"),
+        ("LAZYGUARD_ON_HANG", "report", "leaves the program as it is"),
+    ] {
+        let outcome = with(&armed).set(name, value).kept().finish();
+        assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{name}: {outcome}");
+        assert!(summary_of(&outcome).contains(why), "{name}: {}", summary_of(&outcome));
+    }
+}
+
+/// The pipe and the file are the program's, by its variables, and so is the end: without `skip_abort` the driver aborts.
+#[test]
+fn what_the_program_has_set_itself_is_used() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let own = work.path().join("own");
+    fs::create_dir(&own).unwrap_or_else(|error| panic!("{error}"));
+    let hanging = |flags: &str, on_hang: &str| {
+        let hanging = run(&work, &App::named("lazy_pair")).guarded().kept().set("LAZYGUARD_PRELOAD", "off");
+        hanging
+            .hang_after("300ms")
+            .set("LAZYGUARD_GPU_DUMP", "on")
+            .set("LAZYGUARD_ON_HANG", on_hang)
+            .set("CUDA_ENABLE_USER_TRIGGERED_COREDUMP", "1")
+            .set("CUDA_COREDUMP_PIPE", own.join("pipe.%p").display().to_string())
+            .set("CUDA_COREDUMP_FILE", own.join("core.%h.%p").display().to_string())
+            .set("CUDA_COREDUMP_GENERATION_FLAGS", flags)
+    };
+    let files = || {
+        let entries = fs::read_dir(&own).unwrap_or_else(|error| panic!("{error}"));
+        entries.flatten().map(|entry| entry.path()).collect::<Vec<_>>()
+    };
+    let outcome = hanging("skip_abort,skip_global_memory", "exit:9").finish();
+    assert_eq!((outcome.code, files().len()), (Some(9), 1), "{outcome}");
+    assert_eq!(fs::read(&files()[0]).ok(), fs::read(outcome.out().path().join("gpu.core")).ok());
+    assert!(outcome.out().holds("gpu.core"));
+    let outcome = hanging("skip_global_memory", "exit:9").finish();
+    assert_eq!((outcome.code, files().len()), (Some(-libc::SIGABRT), 2), "{outcome}");
+    let mut running = hanging("skip_global_memory", "fail").start();
+    let line = "the blocked calls cannot be failed: the program's own dumps are without skip_abort";
+    running.until("the line", LONG, |running| running.stderr().contains(line).then_some(()));
+    let folder = running.until_a_hang_is_reported();
+    let report: Json = running.until("the report that is acted on", LONG, |_| {
+        Some(folder.hang()).filter(|report| report["acts"].as_bool() == Some(true))
+    });
+    assert_eq!(report["gpu_dump"]["taken"].as_bool(), Some(false), "{report:#}");
+    drop(running);
+}
