@@ -21,6 +21,7 @@ pub(super) type Attribute<'a> = (&'static str, &'a dyn Display);
 
 impl Markup {
     /// Opens an element.
+    #[inline(never)]
     pub fn open(&mut self, tag: &'static str, attributes: &[Attribute<'_>]) -> &mut Self {
         self.tag(tag, attributes);
         self.text.push('>');
@@ -29,6 +30,7 @@ impl Markup {
     }
 
     /// Closes the element that was opened last.
+    #[inline(never)]
     pub fn close(&mut self) -> &mut Self {
         if let Some(tag) = self.open.pop() {
             self.text.push_str("</");
@@ -39,6 +41,7 @@ impl Markup {
     }
 
     /// An element that holds nothing, in HTML (`meta`) as in SVG (`rect`).
+    #[inline(never)]
     pub fn empty(&mut self, tag: &'static str, attributes: &[Attribute<'_>]) -> &mut Self {
         self.tag(tag, attributes);
         self.text.push_str("/>");
@@ -47,11 +50,22 @@ impl Markup {
 
     /// An element that holds text.
     pub fn element(&mut self, tag: &'static str, attributes: &[Attribute<'_>], text: impl Display) -> &mut Self {
-        self.open(tag, attributes).text(text).close()
+        self.element_of(tag, attributes, &text)
+    }
+
+    // Hundreds of calls: one function for all types keeps the command small.
+    #[inline(never)]
+    fn element_of(&mut self, tag: &'static str, attributes: &[Attribute<'_>], text: &dyn Display) -> &mut Self {
+        self.open(tag, attributes).text_of(text).close()
     }
 
     /// Text, escaped.
     pub fn text(&mut self, text: impl Display) -> &mut Self {
+        self.text_of(&text)
+    }
+
+    #[inline(never)]
+    fn text_of(&mut self, text: &dyn Display) -> &mut Self {
         // A `String` takes everything.
         let _ = write!(Escaped(&mut self.text), "{text}");
         self
