@@ -134,8 +134,9 @@ def static_command(say, under_way=None):
     # One dependency has a file in C. It takes constants and the layout of siginfo_t from the headers, which are the kernel's in every C
     # library, and calls nothing; so the machine's own compiler and headers do for it.
     suffix = STATIC.replace("-", "_")
+    # Optimised as a whole: 400 KB less, for a minute.
     cargo("build", "--release", "-j", JOBS, "-p", "lazyguard-cli", "--target", STATIC, under_way=under_way, CARGO_ENCODED_RUSTFLAGS=remapped(),
-          LAZYGUARD_COMMIT=commit(), **{f"CC_{suffix}": c_compiler(), f"CFLAGS_{suffix}": "-g0"})
+          LAZYGUARD_COMMIT=commit(), CARGO_PROFILE_RELEASE_LTO="fat", **{f"CC_{suffix}": c_compiler(), f"CFLAGS_{suffix}": "-g0"})
     say(f"target/{folder}/lazyguard", "built", time.monotonic() - started)
     return OF_CARGO / folder / "lazyguard"
 
