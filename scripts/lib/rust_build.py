@@ -27,6 +27,7 @@ import shutil
 import subprocess
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import build_note
@@ -161,12 +162,14 @@ def library(say, under_way=None):
 
 
 def tested(say, under_way=None):
-    """Builds the library first: most of its build keeps one processor busy. All tests are one call of cargo, so that they agree on what
-    they need of each package."""
-    library(say, under_way)
-    started = time.monotonic()
-    cargo("test", "--no-run", "-j", JOBS, "--workspace", under_way=under_way, **linting())
-    say("target/debug/lazyguard and the tests", "built", time.monotonic() - started)
+    """Builds the library beside the tests: the end of its build keeps one processor busy, for a minute. All tests are one call of cargo, so
+    that they agree on what they need of each package."""
+    with ThreadPoolExecutor(1) as beside:
+        of_library = beside.submit(library, say, under_way)
+        started = time.monotonic()
+        cargo("test", "--no-run", "-j", JOBS, "--workspace", under_way=under_way, **linting())
+        say("target/debug/lazyguard and the tests", "built", time.monotonic() - started)
+        of_library.result()
     (TARGET / TESTED).mkdir(exist_ok=True)
     for folder, artefact in ((EVERYDAY, "lazyguard"), (RELEASED, "liblazyguard.so")):
         # Copies: what is built later is not tested meanwhile.
