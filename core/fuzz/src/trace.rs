@@ -2,7 +2,7 @@
 
 #![no_main]
 
-#[path = "../../tests/support/check.rs"]
+#[path = "../../tests/suite/support/check.rs"]
 mod check;
 
 use lazyguard_core::profile::{size_of, Profile};
