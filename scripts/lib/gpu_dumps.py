@@ -3,7 +3,7 @@
   dump NAME   a program of the corpus that hangs, ended by `lazyguard run --gpu-dump`: where a kernel of ours is to blame, the dump has it
               resident, at a line of its source; and cuda-gdb names the same kernels, at the same addresses
   fail NAME   a program that hangs gets an error from its blocked call: it ends with its own error, within seconds
-  fault       a kernel that writes to a bad address: the program gets the same errors, ready for a dump and not
+  fault KIND  a kernel that raises an exception of the device: the program gets the same errors, ready for a dump and not
   cost        the start and a launch, ready for a dump and not, in turn
 
 Must not: take the guard's word for where a kernel stands: the lines are those of the source, the addresses those of cuda-gdb.
@@ -36,6 +36,8 @@ MOST_SECONDS_TO_FAIL, MOST_SECONDS_OF_A_FILLED_DEVICE = 3.0, 15.0
 # Calls of each kind that blocks.
 FAILING = ("cold_kernel", "module_load", "free", "queue_full", "kernel_never_ends", "wait_never_submitted", "graph_never_ends", "device_filled")
 FAILING_FRAMEWORKS = ("torch_first_use_of_operation", "torch_reads_result", "cupy_first_use_beside_persistent_kernel", "triton_kernel_beside_persistent_one")
+# The kinds of scripts/gpu/faulting_kernel.py.
+FAULTS = ("bad-address", "misaligned", "trap", "shared", "breakpoint", "late")
 PAIRS = 12
 LAUNCH_FAILED = re.compile(r"719|LAUNCH_FAILED|LaunchFailure|unspecified launch failure")
 
@@ -136,15 +138,15 @@ def with_own_error(outcome):
     return outcome.code not in (0, 117, 125) and bool(LAUNCH_FAILED.search(outcome.stderr))
 
 
-def fault():
-    """The driver's own dumps at exceptions change what the program gets; the guard must not bring them along."""
-    program, answers = [sys.executable, ROOT / "scripts" / "gpu" / "faulting_kernel.py"], {}
+def fault(kind):
+    """The driver that is ready for a dump also dumps at exceptions, and gives their errors late."""
+    program, answers = [sys.executable, ROOT / "scripts" / "gpu" / "faulting_kernel.py", kind], {}
     for name, environment in (("bare", guard.bare()), ("ready", guard.guarded(ON_HANG="fail"))):
         with Scratch() as scratch:
             outcome = scratch.run(program, environment, TOOL_LIMIT_S)
             answers[name] = outcome.stdout.strip() or checks.describe(outcome)
     bare, ready = answers["bare"], answers["ready"]
-    return Row("fault: a bad address", bare, ready, "", judge(bare == ready and bare.startswith("synchronize") and "synchronize 0" not in bare)), answers
+    return Row(f"fault: {kind}", bare, ready, "", judge(bare == ready and bare.startswith("synchronize") and "synchronize 0" not in bare)), answers
 
 
 def cost(simulated):
@@ -198,8 +200,10 @@ def check(progress, wanted, simulated):
                 rows.append(done[0])
                 data[done[0].what] = done[1]
     if not simulated and (not wanted or "fault" in wanted):
-        row, data["fault"] = fault()
-        rows.append(row)
+        with ThreadPoolExecutor(AT_A_TIME) as pool:
+            for row, answers in pool.map(fault, FAULTS):
+                rows.append(row)
+                data[row.what] = answers
     if not wanted or "cost" in wanted:
         more, data["cost"] = cost(simulated)
         rows += more
