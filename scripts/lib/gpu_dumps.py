@@ -31,6 +31,7 @@ Row = namedtuple("Row", "what expected said beside verdict")
 HEADER = Row("check", "expected", "the report", "cuda-gdb, or note", "result")
 HANG_AFTER, RUN_LIMIT_S, TOOL_LIMIT_S = "2s", 60.0, 60.0
 AT_A_TIME = 12
+MOST_KERNELS = 4
 # From the request to the end of the program.
 MOST_SECONDS_TO_FAIL, MOST_SECONDS_OF_A_FILLED_DEVICE = 3.0, 15.0
 # Calls of each kind that blocks.
@@ -75,15 +76,16 @@ def kernels_of(core, scratch):
 
 
 def seen_by_debugger(core, scratch):
-    """(names of the kernels that run, addresses at which threads stand), or None."""
+    """(names of the kernels that run, addresses at which threads stand, all that it says), or None."""
     path = card_tools.of_toolkit("cuda-gdb")
     if path is None:
         return None
-    words = ["set pagination off", "set width 0", f"target cudacore {core}", "info cuda kernels", "info cuda threads kernel all"]
+    words = ["set pagination off", "set width 0", f"target cudacore {core}", "info cuda kernels", "info cuda threads",
+             *(f"info cuda threads kernel {number}" for number in range(MOST_KERNELS))]
     said = scratch.run([path, "--batch", *(part for word in words for part in ("-ex", word))], guard.clean_environment(), TOOL_LIMIT_S)
     names = re.findall(r"\bActive 0x[0-9a-f]+ .*\) (\S+)\(", said.stdout)
-    addresses = re.findall(r"^\*? +\(\d+,\d+,\d+\) .* (0x[0-9a-f]{16}) ", said.stdout, re.M)
-    return sorted(set(names)), {int(address, 16) for address in addresses}
+    addresses = re.findall(r"^[* ] +\(\d+,\d+,\d+\) .* (0x[0-9a-f]{8,}) ", said.stdout, re.M)
+    return sorted(set(names)), {int(address, 16) for address in addresses}, said.stdout[-3000:]
 
 
 def at_its_source(kernel, lines):
@@ -118,7 +120,7 @@ def dump(program, known, simulated):
         words = fault or f"{'; '.join(words for _, words in found) or 'no kernel is resident'}; {size / 1e6:.1f} MB"
         data = {"program": program.name, "bytes": size, "kernels": [{"name": kernel["name"], "places": kernel["places"]} for kernel in resident], "cuda_gdb": beside and beside[0]}
         if not (good and agrees):
-            data.update(as_data(outcome))
+            data.update(as_data(outcome), debugger=beside and beside[2])
         return Row(title, expected, words, note, judge(good and agrees)), data
 
 

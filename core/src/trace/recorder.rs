@@ -129,6 +129,8 @@ pub struct Recorder<'a> {
     /// How many segments of each lane have been released; and what that was, plus 1, when last none was to be had.
     released: [AtomicU64; LANES],
     exhausted: [AtomicU64; LANES],
+    /// How many segments of each lane may be taken, from its first one on.
+    open: [AtomicUsize; LANES],
 }
 
 fn low(word: u64) -> u64 {
@@ -139,8 +141,15 @@ impl<'a> Recorder<'a> {
     /// Makes a recording of this shape in words that are zero. `None` if there are too few of them.
     pub fn new(words: &'a [AtomicU64], shape: Shape, facts: &ProcessFacts) -> Option<Self> {
         let words = words.get(..shape.words())?;
-        let recorder =
-            Self { words, shape, texts: Mutex::new(()), released: Default::default(), exhausted: Default::default() };
+        let open = shape.segments.map(AtomicUsize::new);
+        let recorder = Self {
+            words,
+            shape,
+            texts: Mutex::new(()),
+            released: Default::default(),
+            exhausted: Default::default(),
+            open,
+        };
         let set = |at: usize, value: u64| recorder.words[at].store(value, Ordering::Relaxed);
         let pair = |low: usize, high: usize| low as u64 | (high as u64) << 32;
         let bytes = |words: usize| (words * layout::WORD) as u64;
@@ -184,6 +193,26 @@ impl<'a> Recorder<'a> {
         // Last, with Release: what has the mark of a recording has a header.
         recorder.words[header::MAGIC].store(layout::MAGIC, Ordering::Release);
         Some(recorder)
+    }
+
+    /// Only the first `segments` of each lane may be taken, until [`Recorder::open_up_to`]. For one thread that has the recording to itself.
+    pub fn limit(&self, segments: usize) {
+        self.open.iter().for_each(|open| {
+            open.fetch_min(segments, Ordering::Relaxed);
+        });
+    }
+
+    /// The segments that end before this word may be taken, beside those that may be.
+    pub fn open_up_to(&self, word: usize) {
+        let whole = word.saturating_sub(self.shape.segments_at()) / self.shape.segment_words();
+        for which in Lane::ALL {
+            let (begin, count) = self.segments_of(which);
+            let before = self.open[which as usize].fetch_max(whole.saturating_sub(begin).min(count), Ordering::Relaxed);
+            if self.open[which as usize].load(Ordering::Relaxed) > before {
+                // As if one had been released. Release: a thread that sees the count sees how many there are.
+                self.released[which as usize].fetch_add(1, Ordering::Release);
+            }
+        }
     }
 
     /// Arming is done, and took so long since the driver was initialised.
@@ -400,13 +429,13 @@ impl<'a> Recorder<'a> {
     /// Takes the next segment of the lane that is no writer's current one, going round once; returns where it begins.
     fn take(&self, first: u64, owner: Owner, which: Lane, now: Nanos) -> Option<usize> {
         let lane_words = self.lane(which);
-        let count = self.shape.segments[which as usize];
-        let begin: usize = self.shape.segments[..which as usize].iter().sum();
+        let (begin, _) = self.segments_of(which);
         // No segment was released since a writer last went round and found none: going round again would find none.
         let released = self.released[which as usize].load(Ordering::Acquire);
         if self.exhausted[which as usize].load(Ordering::Relaxed) == released + 1 {
             return None;
         }
+        let count = self.open[which as usize].load(Ordering::Relaxed);
         for _ in 0..count {
             let hand = lane_words[lane::HAND].fetch_add(1, Ordering::Relaxed);
             let base = self.segment_at(begin + (hand % count as u64) as usize);

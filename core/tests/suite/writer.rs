@@ -74,6 +74,47 @@ fn a_call_in_which_its_thread_was_cancelled_has_a_record() {
     assert!(recording.threads()[0].call_in_progress.is_none());
 }
 
+/// A recording that has room for the first segments only, until the rest is opened.
+#[test]
+fn no_segment_is_taken_before_it_is_open() {
+    let tracker = tracker(SHAPE);
+    let recorder = tracker.recorder();
+    recorder.limit(2);
+    let number = tracker.begin_thread(101, 1).expect("a slot");
+    let records = SHAPE.records as u64;
+    let used = || {
+        let (begin, count) = recorder.segments_of(Lane::Work);
+        (begin..begin + count).filter(|&index| recorder.look(index).is_some()).count()
+    };
+    let calls = |from: u64, count: u64| {
+        (from..from + count).for_each(|n| make(tracker, number, &facts("cuLaunchKernel", n * 10), 0));
+    };
+    calls(1, records * 5);
+    assert_eq!((used(), recorder.counts(Lane::Work).dropped), (2, 0));
+    // Up to the end of the third segment; those that are open stay so.
+    recorder.open_up_to(0);
+    recorder.open_up_to(SHAPE.segments_at() + 3 * SHAPE.segment_words() + 1);
+    calls(200, records * 5);
+    assert_eq!(used(), 3);
+    recorder.open_up_to(SHAPE.words());
+    calls(400, records * 20);
+    assert_eq!((used(), recorder.counts(Lane::Work).dropped), (12, 0));
+    let recording = Recording::open(bytes(tracker)).expect("a recording");
+    assert_eq!(recording.defects(), []);
+    let kept = recording.records().filter(|entry| entry.record.entry_point.symbol() == "cuLaunchKernel").count();
+    assert!(kept as u64 > records * 11, "{kept}");
+    // With one segment each, a second thread finds none, until there are more.
+    let narrow = world_of(SHAPE, &process_facts());
+    narrow.recorder().limit(1);
+    let [first, second] = [201, 202].map(|thread| narrow.begin_thread(thread, 1).expect("a slot"));
+    make(narrow, first, &facts("cuLaunchKernel", 10), 0);
+    make(narrow, second, &facts("cuLaunchKernel", 20), 0);
+    assert_eq!(narrow.recorder().counts(Lane::Work).dropped, 1);
+    narrow.recorder().open_up_to(SHAPE.words());
+    make(narrow, second, &facts("cuLaunchKernel", 30), 0);
+    assert_eq!(narrow.recorder().counts(Lane::Work).dropped, 1);
+}
+
 /// The calls of a thread. Each field of a record identifies it, so that a mixture of two would show.
 fn calls_of(tracker: &Tracker, thread: u64, numbers: impl Iterator<Item = u64>) {
     let number = tracker.begin_thread(thread as u32 + 100, 1).expect("a slot");

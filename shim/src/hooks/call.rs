@@ -113,8 +113,8 @@ pub fn observe(
     if result == LAUNCH_FAILED {
         stays_blocked();
     }
-    if result == SUCCESS && entry.entry_point.class().answers_for_work() && gpu_dump::error_may_come_late() {
-        result = gpu_dump::late_error();
+    if result == SUCCESS && gpu_dump::error_may_come_late() {
+        result = gpu_dump::late_error(entry.entry_point);
     }
     CallStep::Call.taken();
     let Some(call) = &mut call else { return result };

@@ -19,13 +19,16 @@ use crate::record::reports::Reports;
 use crate::record::requests::Requests;
 use crate::record::run_folder::{self, RunFolder};
 use crate::record::{upkeep, Guard};
+use crate::runtime::own_thread::{self, Begun};
 use crate::runtime::process::{self, Process};
-use crate::runtime::{clock, door, environment, fault, memory, own_thread, standard_error, tasks, thread};
+use crate::runtime::{clock, door, environment, fault, memory, standard_error, tasks, thread};
 use crate::watch::{live_report, python, watchdog};
 use lazyguard_core::settings::{OnHang, Policy, Settings, RUN_ROOT};
 use lazyguard_core::state::Tracker;
 use lazyguard_core::trace::{ProcessFacts, Recorder, StartFacts};
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{sync_channel, SyncSender};
 
 /// Guards against two threads that arm at once. Released by the fork handler in the child.
 static ARMING: AtomicBool = AtomicBool::new(false);
@@ -44,13 +47,15 @@ pub struct Initialised {
 }
 
 /// Runs when the library is loaded, in every process. It notes the time, finds the real `dlsym`, records what standard error is,
-/// and does nothing else. The program has no second thread then that could cancel this one.
+/// registers for `membarrier`, and does nothing else. The program has no second thread then that could cancel this one.
 #[ctor::ctor(unsafe)]
 fn loaded() {
     LOADED.store(clock::first_look(), Ordering::Relaxed);
     dynamic_linker::prepare();
     standard_error::at_start();
-    environment::switched_on();
+    if environment::switched_on() {
+        gate::register();
+    }
     environment::remember();
 }
 
@@ -81,6 +86,11 @@ fn build(initialised: Initialised) {
         return;
     }
     clock::start();
+    // What the libraries need in the guard's threads is made while the rest is built.
+    let threads = match tasks::too_few() {
+        Some(why) => Err(why),
+        None => Ok(Threads::begin(&settings)),
+    };
     gate::prepare();
     thread::prepare();
     let folder = RunFolder::make(settings.out.as_deref());
@@ -110,6 +120,7 @@ fn build(initialised: Initialised) {
         start: start_facts(start_ticks, initialised),
     };
     let Some(recorder) = Recorder::new(backing.words, backing.shape, &facts) else { return };
+    backing.limit(&recorder);
     for (name, value) in &environment {
         recorder.add_setting(0, &format!("{name}={value}"));
     }
@@ -150,20 +161,16 @@ fn build(initialised: Initialised) {
         unsafe { libc::pthread_atfork(None, None, Some(forked)) };
     }
     guard.arm();
-    match tasks::too_few() {
-        Some(why) => {
+    match threads {
+        Err(why) => {
             // Without the watchdog there are no actions on a hang. A user who has set one gets a line.
             if !matches!(guard.settings.on_hang, OnHang::Report) || environment::get(RUN_ROOT).is_some() {
                 standard_error::line(&why);
             }
             guard.loader.note(why);
+            make_all_present(guard);
         }
-        None => {
-            if guard.settings.hang_after_nanos > 0 {
-                start_thread("lazyguard-watch", guard, move || watchdog::run(guard));
-            }
-            start_thread("lazyguard-log", guard, move || upkeep::run(guard, live_report::on_request, python::look));
-        }
+        Ok(threads) => threads.run(guard),
     }
     let took_micros = clock::system_nanos().saturating_sub(initialised.returned) / 1000;
     guard.tracker.recorder().armed_after(u32::try_from(took_micros).unwrap_or(u32::MAX));
@@ -190,9 +197,46 @@ fn start_ticks() -> Option<u64> {
     told.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
 }
 
-fn start_thread(name: &str, guard: &'static Guard, body: impl FnOnce() + Send + 'static) {
-    if let Err(error) = own_thread::start(name, log::warm_up, body) {
-        guard.loader.note(format!("the thread {name} could not be started: {error}"));
+/// What the log's thread does where there is one.
+fn make_all_present(guard: &Guard) {
+    if let Some(line) = guard.heartbeat.make_all_present(guard, &guard.backing) {
+        guard.loader.note(line);
+    }
+}
+
+const LOG: &str = "lazyguard-log";
+
+/// The guard's threads: begun before there is a guard, and given it when it is armed. Without one they end.
+struct Threads(Vec<(&'static str, io::Result<Begun>, SyncSender<&'static Guard>)>);
+
+impl Threads {
+    fn begin(settings: &Settings) -> Self {
+        let begin = |name, body: fn(&'static Guard)| {
+            let (give, take) = sync_channel(1);
+            let body = move || take.recv().into_iter().for_each(body);
+            (name, own_thread::begin(name, log::warm_up, body), give)
+        };
+        let watch = (settings.hang_after_nanos > 0).then(|| begin("lazyguard-watch", watchdog::run));
+        let log = begin(LOG, |guard| upkeep::run(guard, live_report::on_request, python::look));
+        Self(watch.into_iter().chain([log]).collect())
+    }
+
+    fn run(self, guard: &'static Guard) {
+        for (name, begun, give) in self.0 {
+            match begun {
+                Ok(begun) => {
+                    begun.wait();
+                    // It has not ended: nothing ends it before this.
+                    _ = give.send(guard);
+                }
+                Err(error) => {
+                    guard.loader.note(format!("the thread {name} could not be started: {error}"));
+                    if name == LOG {
+                        make_all_present(guard);
+                    }
+                }
+            }
+        }
     }
 }
 

@@ -36,10 +36,17 @@ fn membarrier(command: i32) -> bool {
     unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
 }
 
+/// Registers the process for `membarrier`, while it has one thread: with more, the kernel waits for all processors, 5 to 15 ms. What comes of it
+/// is asked in [`prepare`].
+pub fn register() {
+    membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
+}
+
 /// Finds out whether the kernel has the cheap protocol.
 pub fn prepare() {
     HOT.gate.store(OPEN, Ordering::SeqCst);
-    HOT.fence_needed.store(!membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED), Ordering::SeqCst);
+    let has = membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) || membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
+    HOT.fence_needed.store(!has, Ordering::SeqCst);
 }
 
 /// Flags the slot with the call, and returns when the gate lets it into the context.

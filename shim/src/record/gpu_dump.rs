@@ -5,7 +5,7 @@
 //!
 //! | measured (`testapps/simdriver/ground-truth/gpu-core-dumps.txt`) | therefore |
 //! |---|---|
-//! | attributes that are set before `cuInit` end the process; those that are set once there is a context have no effect | they are set right before the first context is made, by when the program may have set its own |
+//! | attributes that are set before `cuInit` end the process; those that are set once there is a context have no effect | they are set right before the first context is made, by when the program may have set its own: at the call that makes it, or where a CUDA runtime starts, which makes it unseen |
 //! | variables of the environment (`CUDA_COREDUMP_*`) have precedence over attributes | what is in force is asked for afterwards, and used |
 //! | the trigger enables dumps at exceptions as well, and there is no pipe where these are disabled again | they stay enabled |
 //! | at an exception the driver writes the file, lets calls that wait for the work succeed, and gives the error up to 0.7 s later | a call that has succeeded looks for the file, and waits for the error ([`late_error`]) |
@@ -23,7 +23,8 @@
 use super::run_folder::{RunFolder, GPU_CORE, GPU_PIPE};
 use crate::lookup::driver::{self, SUCCESS};
 use crate::runtime::process::Process;
-use crate::runtime::{environment, files};
+use crate::runtime::{door, environment, files};
+use lazyguard_core::api::EntryPoint;
 use lazyguard_core::gpu_dump::{is_virtual, is_whole, obstacle, HEAD, LONGEST_PATH, MPS_FOLDER};
 use lazyguard_core::report::{GpuDumpSeen, GPU_DUMP_ARMED};
 use lazyguard_core::settings::{OnHang, RUN_KILLS};
@@ -109,14 +110,19 @@ pub fn error_may_come_late() -> bool {
     ERROR_MAY_COME_LATE.load(Ordering::Relaxed)
 }
 
-/// A call has succeeded that says that work has ended, and [`error_may_come_late`]: its result. If the driver has written a dump that the guard
-/// has not asked for, an exception has ended that work, and the error of it is on its way: the call waits for it. Without that a program would
-/// take the work for done, and go on with what it has not computed.
+/// A call has succeeded, and [`error_may_come_late`]: its result. Where the call says that work has ended, and the driver has written a dump that
+/// the guard has not asked for, an exception has ended that work, and its error is on its way: the call waits for it. Without that a program
+/// would take the work for done, and go on with what it has not computed.
 ///
 /// Another context, which no exception has hit, makes a call wait in vain, once.
 #[cold]
 #[inline(never)]
-pub fn late_error() -> i32 {
+pub fn late_error(entry_point: EntryPoint) -> i32 {
+    let late = || if entry_point.class().answers_for_work() { error_on_its_way() } else { SUCCESS };
+    door::inside(late).unwrap_or(SUCCESS)
+}
+
+fn error_on_its_way() -> i32 {
     // SAFETY: the path ends with a zero byte.
     let written = OWN_FILE.get().is_some_and(|file| unsafe { libc::access(file.as_ptr(), libc::F_OK) } == 0);
     if !written {
@@ -126,7 +132,7 @@ pub fn late_error() -> i32 {
     while error_may_come_late() && since.elapsed() < LATEST_ERROR {
         match driver::stream_query(null_mut()) {
             Some(error) if OF_EXCEPTIONS.contains(&error) => return error,
-            _ => std::thread::sleep(LOOK_EVERY),
+            _ => door::pause(LOOK_EVERY),
         }
     }
     ERROR_MAY_COME_LATE.store(false, Ordering::Relaxed);

@@ -16,9 +16,21 @@ pub struct Heartbeat {
 }
 
 impl Heartbeat {
-    /// What is due each time.
-    pub fn beat(&self, process: &Process, backing: &Backing) {
-        process.tracker.recorder().seen_alive(process.now());
-        backing.make_present(&self.present);
+    /// What is due each time. Gives a line for the summary, at most once.
+    pub fn beat(&self, process: &Process, backing: &Backing) -> Option<String> {
+        let recorder = process.tracker.recorder();
+        recorder.seen_alive(process.now());
+        backing.make_present(&self.present, recorder)
+    }
+
+    /// No thread gives a sign of life: all pages are made present at once.
+    pub fn make_all_present(&self, process: &Process, backing: &Backing) -> Option<String> {
+        let recorder = process.tracker.recorder();
+        while !backing.is_present(&self.present) {
+            if let Some(line) = backing.make_present(&self.present, recorder) {
+                return Some(line);
+            }
+        }
+        None
     }
 }

@@ -1,7 +1,8 @@
 //! The file of the recording: made as a whole when the process is armed, mapped, and never held open.
 //!
 //! A store into a mapped page needs a place for it on the disk, or the process is killed for it; so every byte is allocated
-//! before. On a file system where that cannot be relied on, or where a page may have to be waited for (a network, a file
+//! before. In memory (`tmpfs`) that takes long, because the kernel clears each page: arming allocates the tables and the first segments there,
+//! the log's thread allocates the rest, and the recorder takes no segment before. On a file system where that cannot be relied on, or where a page may have to be waited for (a network, a file
 //! system in user space, one that writes every page to a new place), and where there is no room to spare, the recording is kept
 //! in memory, and written to the folder when a hang is reported and at the end.
 //!
@@ -10,6 +11,7 @@
 use super::run_folder::{RunFolder, TRACE};
 use lazyguard_core::run_folder::FileSystem;
 use lazyguard_core::trace::layout::{self, Shape};
+use lazyguard_core::trace::Recorder;
 use std::ffi::CString;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -24,6 +26,8 @@ pub struct Backing {
     pub shape: Shape,
     /// Whether they are a file's.
     in_file: bool,
+    /// Whether only [`Backing::FIRST`] segments of each lane have their room.
+    grows: bool,
     /// Whether a recording was asked for.
     wanted: bool,
     /// Why they are not, if they were to be.
@@ -41,6 +45,9 @@ const UNWANTED: usize = 4 << 20;
 const MOST_IN_MEMORY: usize = 16 << 20;
 
 impl Backing {
+    /// Segments of each lane that have their room from the start: more than a program fills while the log's thread starts.
+    const FIRST: usize = 64;
+
     /// Words for a recording of this many bytes, in the folder if that can be; 0 bytes are the least that the guard itself
     /// needs, in memory. `None` if there is not even memory.
     pub fn make(folder: Option<&RunFolder>, bytes: usize) -> Option<Self> {
@@ -48,10 +55,10 @@ impl Backing {
         if let (Some(folder), true) = (folder, bytes > 0) {
             for size in sizes(bytes) {
                 let shape = Shape::of_bytes(size);
-                match mapped_file(folder, shape.words() * layout::WORD) {
-                    Ok(words) => {
+                match mapped_file(folder, &shape) {
+                    Ok((words, grows)) => {
                         let why = why.map(|error| format!("the recording has only {} MiB: {error}", size >> 20));
-                        return Some(Self { words, shape, in_file: true, wanted: true, why });
+                        return Some(Self { words, shape, in_file: true, grows, wanted: true, why });
                     }
                     Err(error) => why = why.or(Some(error)),
                 }
@@ -62,13 +69,20 @@ impl Backing {
         sizes(in_memory).find_map(|size| {
             let shape = Shape::of_bytes(size);
             let words = map(shape.words() * layout::WORD, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1).ok()?;
-            Some(Self { words, shape, in_file: false, wanted: bytes > 0, why: why.clone() })
+            Some(Self { words, shape, in_file: false, grows: false, wanted: bytes > 0, why: why.clone() })
         })
     }
 
     /// Whether the records outlive the process by themselves.
     pub fn in_file(&self) -> bool {
         self.in_file
+    }
+
+    /// Before anything is recorded: the recorder is to take no segment without room.
+    pub fn limit(&self, recorder: &Recorder<'_>) {
+        if self.grows {
+            recorder.limit(Self::FIRST);
+        }
     }
 
     /// In one line, what falls short of the user's setting.
@@ -94,29 +108,56 @@ impl Backing {
         })
     }
 
-    /// Makes the next part of the pages present, so that the program's threads need not: their first store to each would be
-    /// a fault. `done` is how far this has come, in bytes.
-    pub fn make_present(&self, done: &AtomicUsize) {
-        /// A few milliseconds' work, in pieces that do not block another mapping of memory.
-        const PIECES: usize = 64;
-        (0..PIECES).for_each(|_| self.make_piece_present(done));
+    /// Whether all pages are present.
+    pub fn is_present(&self, done: &AtomicUsize) -> bool {
+        done.load(Ordering::Relaxed) >= self.shape.words() * layout::WORD
     }
 
-    fn make_piece_present(&self, done: &AtomicUsize) {
-        const AT_ONCE: usize = 1 << 20;
-        /// `MADV_POPULATE_WRITE`, since Linux 5.14; an older one says no, and the pages come as they are needed.
-        const POPULATE_WRITE: i32 = 23;
+    /// Makes the next part of the pages present, so that the program's threads need not: their first store to each would be
+    /// a fault. `done` is how far this has come, in bytes. Gives a line where the file has no room for the rest.
+    pub fn make_present(&self, done: &AtomicUsize, recorder: &Recorder<'_>) -> Option<String> {
+        /// A few milliseconds' work, in pieces that do not block another mapping of memory.
+        const PIECES: usize = 256;
+        (0..PIECES).find_map(|_| self.make_piece_present(done, recorder))
+    }
+
+    fn make_piece_present(&self, done: &AtomicUsize, recorder: &Recorder<'_>) -> Option<String> {
+        const AT_ONCE: usize = 256 << 10;
+        if self.is_present(done) {
+            return None;
+        }
         let from = done.load(Ordering::Relaxed);
         let all = self.shape.words() * layout::WORD;
-        if from >= all {
-            return;
-        }
         let length = AT_ONCE.min(all - from);
-        // SAFETY: the range lies inside the mapping, which is never taken away; its content does not change.
-        let refused =
-            unsafe { libc::madvise(self.words.as_ptr().byte_add(from).cast_mut().cast(), length, POPULATE_WRITE) };
-        done.store(if refused == 0 { from + length } else { all }, Ordering::Relaxed);
+        let is_present = populate(self.words, from, length);
+        if is_present || !self.grows {
+            done.store(if is_present { from + length } else { all }, Ordering::Relaxed);
+            recorder.open_up_to((from + length) / layout::WORD);
+            return None;
+        }
+        // No record lies in the rest yet. It is taken out of the file, where a store could end the process.
+        done.store(all, Ordering::Relaxed);
+        let why = last_error();
+        // SAFETY: the range lies inside the mapping, holds no record, and is zero before and after.
+        let taken_out = unsafe {
+            let at = self.words.as_ptr().byte_add(from).cast_mut().cast();
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+            libc::mmap(at, all - from, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) != libc::MAP_FAILED
+        };
+        if taken_out {
+            recorder.open_up_to(all / layout::WORD);
+        }
+        let file = from >> 20;
+        Some(format!("the recording has room for {file} MiB in its file: what is recorded beyond is lost with the process ({why})"))
     }
+}
+
+/// Makes pages of the mapping present, with room for them; `false`, and the system's error, where that cannot be.
+fn populate(words: &[AtomicU64], from: usize, length: usize) -> bool {
+    /// `MADV_POPULATE_WRITE`, since Linux 5.14; an older one says no, and the pages come as they are needed.
+    const POPULATE_WRITE: i32 = 23;
+    // SAFETY: the callers' range lies inside the mapping, which is never taken away; its content does not change.
+    unsafe { libc::madvise(words.as_ptr().byte_add(from).cast_mut().cast(), length, POPULATE_WRITE) == 0 }
 }
 
 /// The size that is asked for, and smaller ones.
@@ -152,8 +193,9 @@ impl Drop for Descriptor {
     }
 }
 
-/// A new file of this size with all of its room allocated, mapped.
-fn mapped_file(folder: &RunFolder, bytes: usize) -> Result<&'static [AtomicU64], String> {
+/// A new file for a recording of this shape with all of its room allocated, mapped; or with the room of [`Backing::FIRST`], and `true`.
+fn mapped_file(folder: &RunFolder, shape: &Shape) -> Result<(&'static [AtomicU64], bool), String> {
+    let bytes = shape.words() * layout::WORD;
     let name = CString::new(folder.path().join(TRACE).as_os_str().as_bytes()).map_err(|error| error.to_string())?;
     let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_CLOEXEC;
     // SAFETY: a terminated path. Readable only: a file that another process cuts short would end this one.
@@ -162,9 +204,17 @@ fn mapped_file(folder: &RunFolder, bytes: usize) -> Result<&'static [AtomicU64],
         return Err(last_error().to_string());
     }
     let file = Descriptor(file);
-    let mapped = suitable(&file, folder.asked_for(), bytes)
-        .and_then(|()| allocate(&file, bytes))
-        .and_then(|()| map(bytes, libc::MAP_SHARED, file.0).map_err(|error| error.to_string()));
+    let mapped = suitable(&file, folder.asked_for(), bytes).and_then(|in_memory| {
+        let words = |()| map(bytes, libc::MAP_SHARED, file.0).map_err(|error| error.to_string());
+        if in_memory {
+            let words = allocate_first(&file, shape).and_then(words)?;
+            if populate(words, 0, layout::HEADER_BYTES) {
+                return Ok((words, true));
+            }
+            return allocate(&file, 0, bytes).map(|()| (words, false));
+        }
+        allocate(&file, 0, bytes).and_then(words).map(|words| (words, false))
+    });
     if mapped.is_err() {
         // SAFETY: a terminated path, of the file that was made above.
         unsafe { libc::unlink(name.as_ptr()) };
@@ -172,8 +222,8 @@ fn mapped_file(folder: &RunFolder, bytes: usize) -> Result<&'static [AtomicU64],
     mapped
 }
 
-/// Whether a recording of this size may be mapped there.
-fn suitable(file: &Descriptor, asked_for: bool, bytes: usize) -> Result<(), String> {
+/// Whether a recording of this size may be mapped there; and whether it lies in memory.
+fn suitable(file: &Descriptor, asked_for: bool, bytes: usize) -> Result<bool, String> {
     // SAFETY: all-zero bytes are a valid `statfs`.
     let mut about: libc::statfs = unsafe { std::mem::zeroed() };
     // SAFETY: the descriptor is open and the structure valid for writing.
@@ -181,19 +231,35 @@ fn suitable(file: &Descriptor, asked_for: bool, bytes: usize) -> Result<(), Stri
         return Err(last_error().to_string());
     }
     let room = (about.f_bavail as u64).saturating_mul(u64::try_from(about.f_bsize).unwrap_or(0));
-    FileSystem { kind: about.f_type as u64, room }.suits(asked_for, bytes as u64)
+    let file_system = FileSystem { kind: about.f_type as u64, room };
+    file_system.suits(asked_for, bytes as u64).map(|()| file_system.is_in_memory())
 }
 
-fn allocate(file: &Descriptor, bytes: usize) -> Result<(), String> {
+/// The room of the tables, and of the first segments of each lane.
+fn allocate_first(file: &Descriptor, shape: &Shape) -> Result<(), String> {
+    let [tables, segment] = [shape.segments_at(), shape.segment_words()].map(|words| words * layout::WORD);
+    // The last byte as well: the file has its whole size.
+    allocate(file, shape.words() * layout::WORD - 1, 1)?;
+    allocate(file, 0, tables)?;
+    let mut begin = 0;
+    shape.segments.iter().try_for_each(|&count| {
+        let at = tables + begin * segment;
+        begin += count;
+        allocate(file, at, count.min(Backing::FIRST) * segment)
+    })
+}
+
+fn allocate(file: &Descriptor, from: usize, bytes: usize) -> Result<(), String> {
     // SAFETY: all-zero bytes are a valid `rlimit`.
     let mut limit: libc::rlimit = unsafe { std::mem::zeroed() };
     // SAFETY: the structure is valid for writing. Beyond the limit there is a signal that ends the process.
-    let limited = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) } == 0 && limit.rlim_cur < bytes as u64;
+    let limited =
+        unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) } == 0 && limit.rlim_cur < (from + bytes) as u64;
     if limited {
         return Err("it would exceed the limit for the size of files".to_owned());
     }
     // SAFETY: the descriptor is open for writing.
-    if unsafe { libc::fallocate(file.0, 0, 0, bytes as libc::off_t) } == 0 {
+    if unsafe { libc::fallocate(file.0, 0, from as libc::off_t, bytes as libc::off_t) } == 0 {
         return Ok(());
     }
     let error = last_error();
@@ -206,7 +272,7 @@ fn allocate(file: &Descriptor, bytes: usize) -> Result<(), String> {
     while at < bytes {
         let length = zeros.len().min(bytes - at);
         // SAFETY: the buffer is that long and the descriptor open for writing.
-        let written = unsafe { libc::pwrite(file.0, zeros.as_ptr().cast(), length, at as libc::off_t) };
+        let written = unsafe { libc::pwrite(file.0, zeros.as_ptr().cast(), length, (from + at) as libc::off_t) };
         match usize::try_from(written) {
             Ok(written) if written > 0 => at += written,
             _ => return Err(last_error().to_string()),

@@ -18,11 +18,11 @@ pub fn run(guard: &'static Guard, report: fn(&'static Guard) -> Option<HangRepor
     leave_descriptors();
     let folder = guard.folder.as_ref();
     guard.marker.iter().for_each(Marker::begin);
-    guard.heartbeat.beat(guard, &guard.backing);
+    beat(guard);
     guard.mappings.note(guard);
     while !guard.log.is_finished() && !retired() {
         std::thread::sleep(guard.log.pause());
-        guard.heartbeat.beat(guard, &guard.backing);
+        beat(guard);
         guard.mappings.note_if_due(guard);
         own_memory::look_for_a_filter();
         let raised = guard.marker.as_ref().map_or(Raised::default(), |marker| marker.look(guard.now()));
@@ -36,6 +36,12 @@ pub fn run(guard: &'static Guard, report: fn(&'static Guard) -> Option<HangRepor
         guard.hazards.write_news(guard, folder);
         guard.profile.iter().for_each(Notes::write_news);
         guard.log.follow(guard, folder);
+    }
+}
+
+fn beat(guard: &Guard) {
+    if let Some(line) = guard.heartbeat.beat(guard, &guard.backing) {
+        guard.loader.note(line);
     }
 }
 

@@ -9,8 +9,29 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// A thread that was begun, and has its thread-local data to make.
+pub struct Begun {
+    ready: Arc<AtomicBool>,
+    since: Instant,
+}
+
+impl Begun {
+    /// The libraries' thread-local data is made before the program continues, not when it may have used up its memory: the C library
+    /// ends a process in which that fails. It takes a few hundred microseconds; the wait has a limit.
+    pub fn wait(self) {
+        while !self.ready.load(Ordering::Acquire) && self.since.elapsed() < Duration::from_millis(50) {
+            door::pause(Duration::from_micros(50));
+        }
+    }
+}
+
 /// Starts a thread in which no signal of the program's is handled. `prepare` runs first in it.
 pub fn start(name: &str, prepare: fn(), body: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    begin(name, prepare, body).map(Begun::wait)
+}
+
+/// The same, without the wait for `prepare`.
+pub fn begin(name: &str, prepare: fn(), body: impl FnOnce() + Send + 'static) -> io::Result<Begun> {
     // SAFETY: all-zero bytes are a valid signal set, and both are valid for the calls.
     let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
     // SAFETY: as above; the calling thread's mask is restored below.
@@ -25,13 +46,7 @@ pub fn start(name: &str, prepare: fn(), body: impl FnOnce() + Send + 'static) ->
         under_way.store(true, Ordering::Release);
         door::leaf(body);
     });
-    // The libraries' thread-local data is made before the program continues, not when it may have used up its memory: the C library
-    // ends a process in which that fails. It takes a few hundred microseconds; the wait has a limit.
-    let since = Instant::now();
-    while started.is_ok() && !ready.load(Ordering::Acquire) && since.elapsed() < Duration::from_millis(50) {
-        door::pause(Duration::from_micros(50));
-    }
     // SAFETY: `before` was filled in above.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, null_mut()) };
-    started.map(drop)
+    started.map(|_| Begun { ready, since: Instant::now() })
 }

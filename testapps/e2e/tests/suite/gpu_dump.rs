@@ -74,6 +74,25 @@ fn a_blocked_call_returns_an_error_that_the_program_handles() {
     assert!(outcome.stderr.contains("cuMemFree(scratch): CUDA_ERROR_LAUNCH_FAILED (719)"), "{outcome}");
 }
 
+/// Such a program calls no function of the driver's that makes a context: its runtime does that by a table of its own.
+#[test]
+fn a_program_on_a_cuda_runtime_is_made_ready_as_well() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let retained = "assert driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0\n";
+    let by_runtime = "pointer, mode, status, table = ctypes.c_void_p(), ctypes.c_int(), ctypes.c_int(), ctypes.POINTER(ctypes.c_void_p)()\n\
+        assert driver.cuGetProcAddress_v2(b'cuModuleGetLoadingMode', ctypes.byref(pointer), 13000, ctypes.c_uint64(0), ctypes.byref(status)) == 0\n\
+        assert ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(pointer.value)(ctypes.addressof(mode)) == 0\n\
+        of_runtime = bytes.fromhex('6bd5fb6c5bf4e74a8987d93912fd9df9')\n\
+        assert driver.cuGetExportTable(ctypes.byref(table), of_runtime) == 0\n\
+        retain = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int)(table[2])\n\
+        assert retain(ctypes.addressof(context), 0) == 0\n";
+    assert!(HANG.contains(retained));
+    let program = HANG.replace(retained, by_runtime);
+    let options = [&HANGS[..], &["--on-hang", "fail"]].concat();
+    let outcome = under(&work, &options, &["python3", "-c", &program]).start().finish_within(LONG);
+    assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), "blocked: 719\n"), "{outcome}");
+}
+
 /// It never looks at what its launches return.
 #[test]
 fn a_program_that_ignores_the_error_is_ended() {
