@@ -20,7 +20,7 @@ use crate::record::requests::Requests;
 use crate::record::run_folder::{self, RunFolder};
 use crate::record::{upkeep, Guard};
 use crate::runtime::process::{self, Process};
-use crate::runtime::{clock, door, environment, fault, memory, own_thread, standard_error, tasks, thread};
+use crate::runtime::{clock, door, environment, fault, files, memory, own_thread, standard_error, tasks, thread};
 use crate::watch::{live_report, python, watchdog};
 use lazyguard_core::settings::{OnHang, Policy, Settings, RUN_ROOT};
 use lazyguard_core::state::Tracker;
@@ -197,7 +197,7 @@ fn start_thread(name: &str, guard: &'static Guard, body: impl FnOnce() + Send + 
 }
 
 fn program_name() -> String {
-    let path = std::fs::read_link("/proc/self/exe").ok();
+    let path = files::program();
     let name = path.as_deref().and_then(|p| p.file_name()).map(|n| n.to_string_lossy().into_owned());
     name.unwrap_or_else(|| "the program".to_owned())
 }
