@@ -33,8 +33,8 @@ pub(super) fn look(found: &mut Findings) {
 
 fn judge(allowed: Allowed, found: &mut Findings) {
     const OR_A_FILTER: &str =
-        "or, in a container, a seccomp profile that allows it (docker run --security-opt seccomp=FILE; Kubernetes: \
-                               securityContext.seccompProfile)";
+        "or, in a container, a newer engine, or a seccomp profile that allows it (docker run --security-opt \
+                               seccomp=FILE; Kubernetes: securityContext.seccompProfile)";
     let table = [
         (
             allowed.proc,
@@ -46,7 +46,8 @@ fn judge(allowed: Allowed, found: &mut Findings) {
             allowed.memory,
             "process_vm_readv is refused: stacks are read by /proc/self/mem, and what the host's memory holds where a stream waits for a value \
              is not looked at",
-            format!("Linux 3.2 or newer, {OR_A_FILTER}"),
+            "in a container: docker run --cap-add SYS_PTRACE; Kubernetes: capabilities.add: [SYS_PTRACE]; or a seccomp profile that allows it"
+                .to_owned(),
         ),
         (
             allowed.membarrier,

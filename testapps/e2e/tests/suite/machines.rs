@@ -125,7 +125,29 @@ fn a_hang_is_reported_with_its_stack_whichever_call_is_refused() {
             outcome.out().hang()["verdicts"][0]["code"] == "LG201" && outcome.out().holds("trace.lgt"),
             "{what}: {outcome}"
         );
+        // Only a kernel that does not tell the kind of a file system costs the file.
+        let in_file = outcome.out().summary()["recording"]["in_file"] == true;
+        assert_eq!(in_file, !what.contains("fstatfs"), "{what}: {outcome}");
     });
+}
+
+/// Python's stacks and a command need a child, which is not to be had.
+#[test]
+fn without_a_child_the_report_and_a_line_say_what_is_missing() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let python = root().join("testapps/stacks/children.py");
+    // A wrapper of the interpreter could make children.
+    let own = Command::new("python3").args(["-c", "import sys; print(sys.executable)"]).output().unwrap();
+    let interpreter = String::from_utf8_lossy(&own.stdout).trim().to_owned();
+    let run = refusing(&work, "EPERM=clone", interpreter).args([python, work.path().join("end")]).guarded().kept();
+    let mut running = run.hang_after("400ms").set("LAZYGUARD_ON_HANG", "command:echo it ran").start();
+    let lines = [
+        "python: its threads' stacks could not be had: a child cannot be made: Operation not permitted",
+        "the command of LAZYGUARD_ON_HANG could not be started: Operation not permitted",
+    ];
+    for line in lines {
+        running.until(line, PATIENCE, |running| running.stderr().contains(line).then_some(()));
+    }
 }
 
 /// The tables of descriptors of a process's threads: a thread's name, and where its descriptors lead.
@@ -195,29 +217,37 @@ fn the_command_works_whatever_is_refused() {
     let refusing = |refusal: &str| Run::new(&work, hostile_program("refusing")).args([refusal]).args([command()]);
     let kills = ["run", "--preload", "off", "--hang-after", "400ms", "--on-hang", "kill", "--out"];
     let calls = "membarrier,process_vm_readv,close_range,getrandom,statx,flock,copy_file_range,renameat2,pidfd_open,socketpair,ptrace";
-    for (number, refusal) in
-        [format!("ENOSYS={calls}"), format!("EPERM={calls}"), "linux-3.10".into(), "container-2015".into()]
-            .iter()
-            .enumerate()
-    {
-        let out = work.path().join(format!("out-{number}"));
-        let outcome =
-            refusing(refusal).args(kills).args([&out]).args(["--".as_ref(), app("lazy_pair").as_path()]).finish();
+    let refusals =
+        [format!("ENOSYS={calls}"), format!("EPERM={calls}"), "linux-3.10".to_owned(), "container-2015".to_owned()];
+    let out = |refusal: &str| work.path().join(refusal);
+    let hang = refusals.iter().map(|refusal| {
+        let program = ["--".as_ref(), app("lazy_pair").as_path()].map(Path::to_owned);
+        (refusal.clone(), refusing(refusal).args(kills).args([out(refusal)]).args(program))
+    });
+    all_of(hang, |refusal, outcome| {
         assert_eq!(outcome.code, Some(117), "{refusal}: {outcome}");
         assert!(outcome.stderr.contains("at main, "), "{refusal}: no stack with its lines: {outcome}");
         assert_eq!(outcome.stderr.contains("socketpair is refused here"), refusal.contains("socketpair"), "{outcome}");
         assert!(!outcome.stderr.contains("ulimit -n"), "{outcome}");
-        let folder = only_run_in(&out);
-        for (arguments, code, expect) in
-            [("report", 0, "LG201"), ("health", 1, "was killed"), ("top", 0, "lazy_pair"), ("metrics", 0, "lazyguard_")]
-        {
-            let read = refusing(refusal).args([arguments]).args([&folder]).finish();
-            assert!(read.code == Some(code) && read.stdout.contains(expect), "{refusal}: {arguments}: {read}");
-        }
-        let passes = refusing(refusal).args(["run", "--"]).args([app("lazy_pair")]).finish();
-        let said = passes.stderr.lines().filter(|line| !line.contains("socketpair")).count();
-        assert_eq!((passes.code, passes.stdout.as_str(), said), (Some(0), "", 0), "{refusal}: {passes}");
-    }
+    });
+    let reads =
+        [("report", 0, "LG201"), ("health", 1, "was killed"), ("top", 0, "lazy_pair"), ("metrics", 0, "lazyguard_")];
+    let each = refusals.iter().flat_map(|refusal| reads.map(|(command, ..)| (refusal, command)));
+    let each = each.map(|(refusal, command)| {
+        let run = refusing(refusal).args([command]).args([only_run_in(&out(refusal))]);
+        (format!("{refusal}: {command}"), run)
+    });
+    all_of(each, |what, outcome| {
+        let (_, code, expect) = reads.iter().find(|(command, ..)| what.ends_with(command)).unwrap();
+        assert!(outcome.code == Some(*code) && outcome.stdout.contains(expect), "{what}: {outcome}");
+    });
+    let passes = refusals
+        .iter()
+        .map(|refusal| (refusal.clone(), refusing(refusal).args(["run", "--"]).args([app("lazy_pair")])));
+    all_of(passes, |refusal, outcome| {
+        let said = outcome.stderr.lines().filter(|line| !line.contains("socketpair")).count();
+        assert_eq!((outcome.code, outcome.stdout.as_str(), said), (Some(0), "", 0), "{refusal}: {outcome}");
+    });
 }
 
 /// Without the call that stops a thread, what can be read without is printed, and why the rest is missing.
