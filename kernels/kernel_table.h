@@ -20,6 +20,7 @@ struct lgsim_attributes {
   unsigned local_bytes = 0;          // per thread; more than the context has makes a launch grow local memory
   unsigned static_shared_bytes = 0;  // per block
   bool uses_printf = false;
+  bool faults = false;               // its first instruction reads a bad address: the device raises an exception
   bool blocks_together = false;      // blocks wait for each other, so each needs a host thread of its own
   unsigned registers = 16;           // per thread
   unsigned max_threads = 1024;       // per block

@@ -54,8 +54,13 @@ def tools():
     return found, absent
 
 
+def of_toolkit(name):
+    """The path of a tool that is on PATH or in CUDA's usual folder, or None."""
+    return shutil.which(name) or shutil.which(name, path="/usr/local/cuda/bin")
+
+
 def path_of(name):
-    found = shutil.which(name) or shutil.which(name, path="/usr/local/cuda/bin")
+    found = of_toolkit(name)
     if found is None and name == "nsys":
         found = next((str(path) for pattern in SYSTEMS for path in Path("/").glob(pattern[1:])), None)
     return found

@@ -125,7 +125,7 @@ void wait_for_context(Context &context);
 void stop_context(Context &context);
 
 // What a call answers that has waited for work: the error that has taken the work away, if one has.
-inline CUresult outcome() { return work_is_lost() ? CUDA_ERROR_LAUNCH_FAILED : CUDA_SUCCESS; }
+inline CUresult outcome() { return error_of_lost_work(); }
 
 // True for the one device there is.
 inline bool is_device(CUdevice device) { return device == 0; }

@@ -28,6 +28,7 @@ namespace {
 struct Attributes {
   std::mutex mutex;
   bool context_is_there = false;
+  bool dumps_at_exceptions = false;  // as the first context has found it
   std::set<int> fixed;  // by the environment
   std::map<int, bool> switches{{CU_COREDUMP_ENABLE_ON_EXCEPTION, false},
                                {CU_COREDUMP_TRIGGER_HOST, true},
@@ -75,7 +76,8 @@ unsigned flags_in(const std::string &list) {
   return flags;
 }
 
-// What a device shows of a kernel that never ends: every lane in a loop of one instruction.
+// What a device shows of a kernel that never ends: every lane in a loop of one instruction. A kernel that faults stands there as well, with
+// its exception.
 std::string core_of(const std::vector<Running> &run, const std::vector<Running> &wait) {
   constexpr uint64_t kCode = 0x7f5a10000000, kEntry = 0x100, kLoop = 0x10;
   gpu_core::Core core;
@@ -109,7 +111,7 @@ std::string core_of(const std::vector<Running> &run, const std::vector<Running> 
     grid.status = status;
     device.grids.push_back(grid);
   };
-  constexpr uint32_t kPending = 1, kActive = 2;
+  constexpr uint32_t kPending = 1, kActive = 2, kIllegalAddress = 14;
   uint32_t next = 0;
   for (const Running &kernel : run) {
     add(kernel, kActive);
@@ -122,6 +124,10 @@ std::string core_of(const std::vector<Running> &run, const std::vector<Running> 
       const uint32_t id = next++ % kMultiprocessors;
       if (id == device.busy.size()) device.busy.push_back({id, 0, 0, {}});
       device.busy[id].blocks.push_back(gpu_core::filled_block(grid, at, grid.entry + kLoop));
+      if (!kernel.function->kernel.attributes.faults) continue;
+      device.busy[id].exception = kIllegalAddress;
+      for (gpu_core::Warp &warp : device.busy[id].blocks.back().warps)
+        for (gpu_core::Lane &lane : warp.lanes) lane.exception = kIllegalAddress;
     }
   }
   for (const Running &kernel : wait) add(kernel, kPending);
@@ -138,14 +144,16 @@ void write_whole(int fd, const char *data, size_t bytes) {
   }
 }
 
-void dump(const std::string &pipe) {
+// Writes the file, then removes the pipe.
+void dump() {
   static const char said[] = "Starting GPU coredump generation, set the CUDA_COREDUMP_SHOW_PROGRESS environment variable to 1 to enable more detailed output\n";
   write_whole(STDERR_FILENO, said, sizeof said - 1);
-  std::string file;
+  std::string file, pipe;
   unsigned flags;
   {
     std::lock_guard<std::mutex> hold(attributes().mutex);
     file = attributes().texts[CU_COREDUMP_FILE];
+    pipe = attributes().texts[CU_COREDUMP_PIPE];
     flags = attributes().flags;
   }
   std::string core;
@@ -157,8 +165,28 @@ void dump(const std::string &pipe) {
   }
   unlink(pipe.c_str());
   if (!(flags & CU_COREDUMP_SKIP_ABORT)) abort();
-  slow_entry |= kWorkLost;
-  lose_all_work();
+}
+
+// A thread of the driver's own: the program's signal handlers run on the program's threads, and the guard does not take it for one of these.
+bool start_thread(void *(*run)(void *), void *argument) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_t thread;
+  const bool started = pthread_create(&thread, nullptr, run, argument) == 0;
+  if (started) {
+    pthread_setname_np(thread, "cuda-EvtHandlr");
+    pthread_detach(thread);
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return started;
+}
+
+// Measured: 0 to 700 ms after the file was complete.
+void *lose_work_later(void *error) {
+  usleep(300000);
+  lose_all_work(static_cast<CUresult>(reinterpret_cast<intptr_t>(error)));
+  return nullptr;
 }
 
 void *listen(void *argument) {
@@ -169,7 +197,10 @@ void *listen(void *argument) {
   while (fd >= 0 && poll(&wait, 1, -1) < 0 && errno == EINTR) {
   }
   char byte;
-  if (fd >= 0 && read(fd, &byte, 1) == 1) dump(pipe);
+  if (fd >= 0 && read(fd, &byte, 1) == 1) {
+    dump();
+    lose_all_work(CUDA_ERROR_LAUNCH_FAILED);
+  }
   return nullptr;
 }
 
@@ -255,6 +286,7 @@ void read_coredump_variables() {
     else
       a.texts[which] = filled_in(value);
   }
+  follow(a, CU_COREDUMP_ENABLE_USER_TRIGGER);
 }
 
 void a_context_is_there() {
@@ -262,19 +294,24 @@ void a_context_is_there() {
   std::lock_guard<std::mutex> hold(a.mutex);
   if (a.context_is_there) return;
   a.context_is_there = true;
-  if (!a.switches[CU_COREDUMP_ENABLE_USER_TRIGGER]) return;
+  a.dumps_at_exceptions = a.switches[CU_COREDUMP_ENABLE_ON_EXCEPTION];
+  if (!a.switches[CU_COREDUMP_ENABLE_USER_TRIGGER] || !a.dumps_at_exceptions) return;
   auto *pipe = new std::string(a.texts[CU_COREDUMP_PIPE]);
   unlink(pipe->c_str());
   if (mkfifo(pipe->c_str(), 0640) != 0) return;
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  pthread_t thread;
-  if (pthread_create(&thread, nullptr, listen, pipe) == 0) {
-    pthread_setname_np(thread, "cuda-EvtHandlr");
-    pthread_detach(thread);
+  start_thread(listen, pipe);
+}
+
+void raise_exception(CUresult error) {
+  bool dumps;
+  {
+    std::lock_guard<std::mutex> hold(attributes().mutex);
+    dumps = attributes().dumps_at_exceptions;
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  // The launch has returned by then.
+  usleep(20000);
+  if (dumps) dump();
+  if (!dumps || !start_thread(lose_work_later, reinterpret_cast<void *>(static_cast<intptr_t>(error)))) lose_all_work(error);
 }
 
 }  // namespace lgsim

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "context.hpp"
+#include "entry.hpp"
 #include "settings.hpp"
 
 namespace lgsim {
@@ -27,7 +28,7 @@ struct Engine {
   std::vector<Worker *> idle;
   std::deque<OpRef> waiting_for_room;  // kernels that the device has no room for, oldest first
   uint64_t free_threads = kMultiprocessors * kThreadsPerMultiprocessor;
-  std::atomic<bool> lost{false};  // written with the mutex held
+  std::atomic<CUresult> lost{CUDA_SUCCESS};  // by which error; written with the mutex held
 };
 
 Engine &engine() {
@@ -335,14 +336,17 @@ void look_at_kernels(const std::function<void(const std::vector<Running> &, cons
   look(run, wait);
 }
 
-void lose_all_work() {
+void lose_all_work(CUresult error) {
   Engine &e = engine();
   std::lock_guard<std::mutex> hold(e.mutex);
-  e.lost = true;
+  // Before the waits end: from then on calls answer it.
+  slow_entry |= kWorkLost;
+  e.lost = error;
   e.progress.notify_all();
 }
 
-bool work_is_lost() { return engine().lost.load(std::memory_order_relaxed); }
+CUresult error_of_lost_work() { return engine().lost.load(std::memory_order_relaxed); }
+bool work_is_lost() { return error_of_lost_work() != CUDA_SUCCESS; }
 
 int64_t now_ns() {
   timespec now{};

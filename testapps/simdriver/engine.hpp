@@ -103,10 +103,12 @@ struct Running {
 // Calls `look` with the kernels that run, and those that have found no room; nothing starts or ends meanwhile.
 void look_at_kernels(const std::function<void(const std::vector<Running> &run, const std::vector<Running> &wait)> &look);
 
-// After a GPU core dump the work in flight is lost, and so is what is submitted later: waits end, nothing starts, nothing completes. Host
+// After a GPU core dump or an exception of the device the work in flight is lost, and so is what is submitted later: waits end, nothing starts, nothing completes. Host
 // threads that run kernels go on, unseen.
-void lose_all_work();
+void lose_all_work(CUresult error);
 bool work_is_lost();
+// With what error; success while nothing is lost.
+CUresult error_of_lost_work();
 
 constexpr unsigned kQueueDepth = 1022;  // ops a stream takes before a submission waits for room
 

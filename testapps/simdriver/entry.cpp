@@ -114,7 +114,7 @@ bool enter_slowly(Call &call, bool needs_init, CUresult &answer) {
     return true;
   }
   if (needs_init && !plan->asks_no_context && work_is_lost()) {
-    answer = CUDA_ERROR_LAUNCH_FAILED;
+    answer = error_of_lost_work();
     return true;
   }
   // A thread without a context gets the error for that from the call itself.

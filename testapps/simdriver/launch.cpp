@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "capture.hpp"
+#include "coredump.hpp"
 #include "entry.hpp"
 #include "graph.hpp"
 #include "settings.hpp"
@@ -243,7 +244,12 @@ CUresult launch_host(CUstream handle, bool per_thread, CUhostFn fn, void *data) 
 }  // namespace
 
 OpRef launch_op(const Launch &launch) {
-  OpRef op = make_op(Op::Kind::kernel, [launch] { run_grid(launch); });
+  OpRef op = make_op(Op::Kind::kernel, [launch] {
+    if (launch.function->kernel.attributes.faults)
+      raise_exception(CUDA_ERROR_ILLEGAL_ADDRESS);
+    else
+      run_grid(launch);
+  });
   op->threads_per_block = volume(launch.grid.block);
   op->blocks = volume(launch.grid.grid);
   op->all_blocks_at_once = launch.cooperative;

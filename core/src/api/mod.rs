@@ -105,6 +105,21 @@ impl Class {
         )
     }
 
+    /// Whether the success of a call of this class says that work of the device has ended.
+    pub const fn answers_for_work(self) -> bool {
+        matches!(
+            self,
+            Self::ContextSynchronize
+                | Self::StreamSynchronize
+                | Self::StreamQuery
+                | Self::EventSynchronize
+                | Self::EventQuery
+                | Self::Copy
+                | Self::Set
+                | Self::Free
+        )
+    }
+
     /// Whether a call of this class concerns every context, whichever is current: a library belongs to none.
     pub const fn concerns_every_context(self) -> bool {
         matches!(self, Self::ModuleUnload | Self::LibraryUnload | Self::ContextDestroy)

@@ -11,10 +11,10 @@
 //!
 //! Must not: allocate, lock or call the system on the path of an ordinary call.
 
-use crate::lookup::driver::{self, Handle, LAUNCH_FAILED};
+use crate::lookup::driver::{self, Handle, LAUNCH_FAILED, SUCCESS};
 use crate::preload::gate;
 use crate::preload::loader::Occasion;
-use crate::record::gpu_dump::stays_blocked;
+use crate::record::gpu_dump::{self, stays_blocked};
 use crate::record::{guard, Guard};
 use crate::runtime::{door, pass_through, process, thread};
 use lazyguard_core::api::{Class, EntryPoint};
@@ -109,9 +109,12 @@ pub fn observe(
             }
         })
     });
-    let result = real();
+    let mut result = real();
     if result == LAUNCH_FAILED {
         stays_blocked();
+    }
+    if result == SUCCESS && entry.entry_point.class().answers_for_work() && gpu_dump::error_may_come_late() {
+        result = gpu_dump::late_error();
     }
     CallStep::Call.taken();
     let Some(call) = &mut call else { return result };
@@ -314,12 +317,12 @@ impl Call {
         if self.about.submits {
             if let Some(entry) = self.about.stream_entry {
                 entry.submitted(returned);
-                if let (Some(number), true) = (self.about.first, result != driver::SUCCESS) {
+                if let (Some(number), true) = (self.about.first, result != SUCCESS) {
                     entry.refused(number, returned);
                 }
             }
         }
-        if self.about.cold.is_some() && result == driver::SUCCESS {
+        if self.about.cold.is_some() && result == SUCCESS {
             self.loaded();
         }
     }
@@ -449,7 +452,7 @@ impl Call {
         let number = tracker.known_stream(key).unwrap_or_else(|| {
             let mut context = std::ptr::null_mut();
             let context = match driver::stream_context(handle as Handle, &mut context) {
-                Some(driver::SUCCESS) => self.context_number(context),
+                Some(SUCCESS) => self.context_number(context),
                 _ => self.current_context(),
             };
             tracker.stream(key, context, StreamKind::Unknown, self.entered)
@@ -562,7 +565,7 @@ fn is_captured(stream: &Stream) -> bool {
     // Asking the legacy default stream, which is never captured, is an error while anything is. A thread's own default stream
     // may have joined a capture as any other.
     stream.handle() >= PER_THREAD
-        && driver::stream_is_capturing(stream.handle() as Handle, &mut status) == Some(driver::SUCCESS)
+        && driver::stream_is_capturing(stream.handle() as Handle, &mut status) == Some(SUCCESS)
         && status != 0
 }
 

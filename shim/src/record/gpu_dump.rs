@@ -7,7 +7,8 @@
 //! |---|---|
 //! | attributes that are set before `cuInit` end the process; those that are set once there is a context have no effect | they are set right before the first context is made, by when the program may have set its own |
 //! | variables of the environment (`CUDA_COREDUMP_*`) have precedence over attributes | what is in force is asked for afterwards, and used |
-//! | the trigger enables dumps at exceptions as well, and a synchronize over a faulting kernel then returns success | these are disabled again, and the trigger if that fails |
+//! | the trigger enables dumps at exceptions as well, and there is no pipe where these are disabled again | they stay enabled |
+//! | at an exception the driver writes the file, lets calls that wait for the work succeed, and gives the error up to 0.7 s later | a call that has succeeded looks for the file, and waits for the error ([`late_error`]) |
 //! | the pipe cannot be changed once the trigger is set | see the first row |
 //! | without `skip_abort` the driver aborts the process after the dump | the driver is not made ready without; what the program has set itself is used as it is, but not to fail calls |
 //! | the driver truncates a file that is there, and keeps its mode | the guard makes the file first, for its owner alone |
@@ -26,13 +27,15 @@ use crate::runtime::{environment, files};
 use lazyguard_core::gpu_dump::{is_virtual, is_whole, obstacle, HEAD, LONGEST_PATH, MPS_FOLDER};
 use lazyguard_core::report::{GpuDumpSeen, GPU_DUMP_ARMED};
 use lazyguard_core::settings::{OnHang, RUN_KILLS};
-use std::ffi::{c_int, CStr, OsStr};
+use std::ffi::{c_int, CStr, CString, OsStr};
 use std::fmt::Display;
 use std::fs::{self, OpenOptions};
 use std::io::{Read as _, Write as _};
+use std::ops::RangeInclusive;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{symlink, FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime};
@@ -50,6 +53,9 @@ const ENABLE_USER_TRIGGER: c_int = 4;
 const FILE: c_int = 5;
 const PIPE: c_int = 6;
 const GENERATION_FLAGS: c_int = 7;
+
+/// The results of `CUresult` that an exception of the device leaves behind, from `CUDA_ERROR_ILLEGAL_ADDRESS` to `CUDA_ERROR_LAUNCH_FAILED`.
+const OF_EXCEPTIONS: RangeInclusive<i32> = 700..=719;
 
 /// `CU_COREDUMP_SKIP_ABORT`.
 const SKIP_ABORT: u32 = 1 << 4;
@@ -85,6 +91,46 @@ pub fn stays_blocked() {
 /// This is a forked child, which nothing ends. Only a store: the caller is the handler of a fork.
 pub fn forked() {
     ENDS.store(false, Ordering::Relaxed);
+    ERROR_MAY_COME_LATE.store(false, Ordering::Relaxed);
+}
+
+/// The guard's own file, in a process made ready; see [`late_error`].
+static OWN_FILE: OnceLock<CString> = OnceLock::new();
+static ERROR_MAY_COME_LATE: AtomicBool = AtomicBool::new(false);
+/// When that file was first seen.
+static DUMPED: OnceLock<Instant> = OnceLock::new();
+
+/// What the driver has taken at most to give the error, more than four times over.
+const LATEST_ERROR: Duration = Duration::from_secs(3);
+
+/// Whether the driver dumps at exceptions of the device because the guard has made it ready.
+#[inline(always)]
+pub fn error_may_come_late() -> bool {
+    ERROR_MAY_COME_LATE.load(Ordering::Relaxed)
+}
+
+/// A call has succeeded that says that work has ended, and [`error_may_come_late`]: its result. If the driver has written a dump that the guard
+/// has not asked for, an exception has ended that work, and the error of it is on its way: the call waits for it. Without that a program would
+/// take the work for done, and go on with what it has not computed.
+///
+/// Another context, which no exception has hit, makes a call wait in vain, once.
+#[cold]
+#[inline(never)]
+pub fn late_error() -> i32 {
+    // SAFETY: the path ends with a zero byte.
+    let written = OWN_FILE.get().is_some_and(|file| unsafe { libc::access(file.as_ptr(), libc::F_OK) } == 0);
+    if !written {
+        return SUCCESS;
+    }
+    let since = DUMPED.get_or_init(Instant::now);
+    while error_may_come_late() && since.elapsed() < LATEST_ERROR {
+        match driver::stream_query(null_mut()) {
+            Some(error) if OF_EXCEPTIONS.contains(&error) => return error,
+            _ => std::thread::sleep(LOOK_EVERY),
+        }
+    }
+    ERROR_MAY_COME_LATE.store(false, Ordering::Relaxed);
+    SUCCESS
 }
 
 /// What the driver is ready for.
@@ -197,11 +243,12 @@ fn make_ready(folder: Option<&RunFolder>) -> Result<Ready, String> {
     // The driver has just read the same environment, in the same thread: in `cuInit`.
     let Some(flags) = number(GENERATION_FLAGS) else { return no("the driver (before 12.5) has none on request") };
     let asked_for = switch(ENABLE_USER_TRIGGER);
-    let mut flags = flags;
+    let (mut flags, mut own_exceptions) = (flags, asked_for);
     if !asked_for {
         set_text(PIPE, &own_pipe);
         // A program that wants dumps of its own at exceptions has them as it has set them.
-        if !switch(ENABLE_ON_EXCEPTION) {
+        own_exceptions = switch(ENABLE_ON_EXCEPTION);
+        if !own_exceptions {
             set_text(FILE, &own_file);
             set(GENERATION_FLAGS, &mut FLAGS.to_ne_bytes());
             flags = number(GENERATION_FLAGS).unwrap_or(0);
@@ -209,22 +256,22 @@ fn make_ready(folder: Option<&RunFolder>) -> Result<Ready, String> {
         if flags & SKIP_ABORT == 0 {
             return no(ABORTS);
         }
-        let own_exceptions = switch(ENABLE_ON_EXCEPTION);
         set(ENABLE_USER_TRIGGER, &mut [1]);
-        // The trigger brings dumps at exceptions along, and with them other results than the program's.
-        set(ENABLE_ON_EXCEPTION, &mut [u8::from(own_exceptions)]);
-        if switch(ENABLE_ON_EXCEPTION) != own_exceptions {
+        if switch(ENABLE_USER_TRIGGER) && !switch(ENABLE_ON_EXCEPTION) {
             set(ENABLE_USER_TRIGGER, &mut [0]);
-            return no("the driver would also dump at exceptions of the device");
+            return no("CUDA_ENABLE_COREDUMP_ON_EXCEPTION=0 is set: the driver has none on request then");
         }
     }
-    match (switch(ENABLE_USER_TRIGGER), text(PIPE), text(FILE)) {
-        (true, Some(pipe), Some(file)) => {
-            let aborts = flags & SKIP_ABORT == 0;
-            Ok(Ready { own_pipe: pipe == own_pipe, own_file: file == own_file, pipe, file, aborts })
-        }
-        _ => no("the driver refuses, or CUDA_ENABLE_USER_TRIGGERED_COREDUMP=0 is set"),
+    let (true, Some(pipe), Some(file)) = (switch(ENABLE_USER_TRIGGER), text(PIPE), text(FILE)) else {
+        return no("the driver refuses, or CUDA_ENABLE_USER_TRIGGERED_COREDUMP=0 is set");
+    };
+    let (is_own_pipe, is_own_file) = (pipe == own_pipe, file == own_file);
+    if is_own_file && !own_exceptions {
+        let file = CString::new(file.as_os_str().as_bytes());
+        let watched = file.is_ok_and(|file| OWN_FILE.set(file).is_ok());
+        ERROR_MAY_COME_LATE.store(watched, Ordering::Relaxed);
     }
+    Ok(Ready { own_pipe: is_own_pipe, own_file: is_own_file, pipe, file, aborts: flags & SKIP_ABORT == 0 })
 }
 
 fn what_surrounds() -> Option<String> {
@@ -304,6 +351,9 @@ impl Ready {
     /// Asks for the dump, after which the process ends or not; gives when the file that lies there already was written, if one does.
     fn ask(&self, ends: bool) -> Result<Option<SystemTime>, Missing> {
         let missing = |why: &dyn Display| Missing { why: format!("{}: {why}", self.pipe.display()), taken: false };
+        if self.own_file && self.file.exists() {
+            return Err(missing(&"the driver has used it already, at an exception of the device"));
+        }
         let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW | libc::O_CLOEXEC;
         // Without a reader this fails.
         let pipe = OpenOptions::new().write(true).custom_flags(flags).open(&self.pipe).map_err(|e| missing(&e))?;
@@ -316,6 +366,8 @@ impl Ready {
         }
         let before = modified(&self.file);
         ENDS.store(ends, Ordering::Relaxed);
+        // The error of a dump that is asked for is there with it.
+        ERROR_MAY_COME_LATE.store(false, Ordering::Relaxed);
         (&pipe).write_all(b"x").map_err(|e| missing(&e))?;
         Ok(before)
     }

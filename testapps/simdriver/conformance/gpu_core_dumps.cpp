@@ -67,6 +67,19 @@ struct Played {
     close(fd);
     for (int i = 0; i < 1000 && is_there(pipe); i++) usleep(10000);
   }
+  // What a synchronize over a kernel answers that reads a bad address.
+  int fault() const {
+    lg::open_session();
+    const auto code = lg::image("faulting");
+    CUmodule module;
+    CUfunction reads;
+    CUdeviceptr word;
+    CK(cuModuleLoadData(&module, code.data()));
+    CK(cuModuleGetFunction(&reads, module, "reads_bad_address"));
+    CK(cuMemAlloc(&word, sizeof(int)));
+    CK(lg::launch_one(reads, nullptr, word));
+    return cuCtxSynchronize();
+  }
 };
 
 using Play = void (*)(const Played &);
@@ -182,6 +195,28 @@ const std::pair<const char *, Play> kPlays[] = {
        struct stat core = {};
        stat(p.file.c_str(), &core);
        p.answer(core.st_size > 1000 && (core.st_mode & 0777) == 0600 ? "keeps its mode" : "has another mode, or nothing in it");
+     }},
+    {"dumps at exceptions disabled after the trigger",
+     [](const Played &p) {
+       begin(p);
+       Played::set(CU_COREDUMP_ENABLE_ON_EXCEPTION, false);
+       const int trigger = Played::get_switch(CU_COREDUMP_ENABLE_USER_TRIGGER);
+       lg::open_session();
+       p.answer("trigger " + std::to_string(trigger) + (Played::is_there(p.pipe) ? ", a pipe" : ", no pipe"));
+     }},
+    {"a kernel that reads a bad address",
+     [](const Played &p) {
+       CK(cuInit(0));
+       p.answer("synchronize " + std::to_string(p.fault()));
+     }},
+    {"the same, with the attributes",
+     [](const Played &p) {
+       begin(p);
+       const int answered = p.fault();
+       p.answer("synchronize " + std::to_string(answered) + (Played::is_there(p.file) ? ", a core" : ", no core"));
+       usleep(1500000);
+       p.answer(std::string(Played::is_there(p.pipe) ? ", a pipe" : ", no pipe") + ", then synchronize " + std::to_string(cuCtxSynchronize()) +
+                ", query " + std::to_string(cuStreamQuery(nullptr)));
      }},
     {"release of the context after a dump",
      [](const Played &p) {

@@ -2,7 +2,7 @@
 //! error. Programs that do not hang, and those with core dumps of their own, are left as they are.
 
 use crate::run_passes_on::under;
-use lazyguard_e2e::{app, only_run_in, root, run, text, App, Folder, Json, Outcome, Run, Work};
+use lazyguard_e2e::{app, command, only_run_in, root, run, text, App, Folder, Json, Outcome, Run, Work};
 use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::Path;
@@ -117,6 +117,35 @@ fn all_ranks_of_a_job_fail_and_what_stays_behind_is_ended() {
     let (outcome, dumps) = job("unwritten");
     assert_eq!((outcome.code, outcome.stdout.as_str(), dumps), (Some(0), "over\n", 3), "{outcome}");
     assert_eq!(outcome.stderr.matches("CUDA_ERROR_LAUNCH_FAILED (719)\n").count(), 3, "{outcome}");
+}
+
+/// The driver dumps at exceptions as well once it is ready for a dump, and its error comes late.
+#[test]
+fn a_faulting_kernel_has_its_error_in_a_process_made_ready() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let program = || run(&work, &App::named("faulting_kernel"));
+    let bare = program().finish();
+    for (setting, value) in [("LAZYGUARD_ON_HANG", "fail"), ("LAZYGUARD_GPU_DUMP", "on")] {
+        let ready = program().guarded().kept().set("LAZYGUARD_ON_HANG", "exit:9").set(setting, value).finish();
+        assert_eq!((ready.code, &ready.stdout), (Some(0), &bare.stdout), "{ready}");
+        assert_eq!(summary_of(&ready), "armed");
+        expect_no_pipe(&ready.out());
+        let core = ready.out().path().join("gpu.core");
+        let said = Run::new(&work, command()).args([Path::new("report"), Path::new("--gpu-core"), &core]).finish();
+        assert!(
+            said.stdout.contains("exception: illegal address") && said.stdout.contains("reads_bad_address<<<"),
+            "{said}"
+        );
+    }
+    // A program whose environment wants no dumps at exceptions has none, and no pipe.
+    let other = program()
+        .guarded()
+        .kept()
+        .set("LAZYGUARD_ON_HANG", "fail")
+        .set("CUDA_ENABLE_COREDUMP_ON_EXCEPTION", "0")
+        .finish();
+    assert_eq!((other.code, &other.stdout, &other.stderr), (Some(0), &bare.stdout, &bare.stderr), "{other}");
+    assert!(summary_of(&other).starts_with("CUDA_ENABLE_COREDUMP_ON_EXCEPTION=0 is set"), "{}", summary_of(&other));
 }
 
 #[test]
