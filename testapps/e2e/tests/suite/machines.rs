@@ -1,7 +1,8 @@
 //! Old kernels, container engines and small machines (`docs/MACHINES.md`): what the guard uses is refused, and the program behaves as ever.
 
 use lazyguard_e2e::{
-    app, command, hostile_program, only_run_in, root, skipped, Folder, Outcome, Run, Running, Work, PATIENCE,
+    app, command, hostile_program, only_run_in, root, skipped, stack_program, Folder, Outcome, Run, Running, Work,
+    PATIENCE,
 };
 use std::collections::BTreeSet;
 use std::fs;
@@ -254,20 +255,21 @@ fn the_command_works_whatever_is_refused() {
 #[test]
 fn attach_says_what_a_filter_keeps_from_it() {
     let work = Work::new(lazyguard_e2e::this_test!());
-    let mut running = Run::new(&work, app("plain_spin")).start();
+    let mut running = Run::new(&work, stack_program("undisturbed")).args([work.path().join("end")]).start();
+    running.until("its start", PATIENCE, |running| running.stdout().contains("ready").then_some(()));
     let process = running.process().to_string();
-    let looks = |refusal: &str| {
+    for (refusal, why) in
+        [("container-2015", "a seccomp filter is on this command"), ("ENOSYS=ptrace", "has no ptrace")]
+    {
         let run = Run::new(&work, hostile_program("refusing")).args([refusal]).args([command()]);
-        run.args(["attach", "--between", "100ms", &process]).finish()
-    };
-    let seen = running.until("it is in a call", PATIENCE, |_| {
-        let seen = looks("container-2015");
-        (seen.code != Some(0) || seen.stdout.contains(" at both looks")).then_some(seen)
-    });
-    if seen.code != Some(0) {
-        return skipped(&format!("this machine lets no process look into another one: {seen}"));
+        let seen = run.args(["attach", "--all", "--between", "100ms", &process]).finish();
+        if seen.code != Some(0) {
+            return skipped(&format!("this machine lets no process look into another one: {seen}"));
+        }
+        for expect in ["in cuStreamSynchronize at both looks", "no thread could be stopped for its registers", why] {
+            assert!(seen.stdout.contains(expect), "{refusal}: {expect}: {seen}");
+        }
     }
-    assert!(seen.stdout.contains("cuCtxSynchronize"), "{seen}");
 }
 
 /// A command in a namespace of mounts in which a shell line has been run; `None` where the machine allows none.
