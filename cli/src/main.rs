@@ -48,6 +48,7 @@ mod runs;
 mod source;
 mod stacks;
 mod symbolize;
+mod system;
 mod timing;
 mod top;
 mod version;

@@ -49,6 +49,15 @@ pub(crate) fn denied(path: &Path, error: &io::Error) -> Option<String> {
     })
 }
 
+/// Whether there is a `/proc` here that knows this process.
+pub(crate) fn proc_is_mounted() -> bool {
+    Status::of(std::process::id()).started().is_some()
+}
+
+/// Why a process that exists cannot be seen, where there is no `/proc`.
+pub(crate) const NO_PROC: &str =
+    "/proc is not mounted here, by which alone another process can be seen: mount -t proc proc /proc";
+
 /// What a process has mapped.
 pub(crate) fn maps_of(process: u32) -> Result<String, Failure> {
     let failure = |text: String| Err(Failure::Input(format!("process {process}: {text}")));
@@ -59,6 +68,7 @@ pub(crate) fn maps_of(process: u32) -> Result<String, Failure> {
     };
     match Status::of(process) {
         Status::Gone => failure("there is no process with this id, and no folder of this name".to_owned()),
+        _ if !proc_is_mounted() => failure(format!("runs, and cannot be looked into: {NO_PROC}")),
         _ if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => {
             let owner = fs::metadata(&own).ok().map(|about| about.uid()).filter(|&owner| owner != getuid().as_raw());
             failure(format!("runs, and cannot be looked into: {}", ask_as(owner)))

@@ -17,6 +17,7 @@
 //! * [`report`] writes verdicts for people and for programs.
 //! * [`anonymise`] copies a recording without what names the user, the machine or the program's code.
 //! * [`build_note`] is what a built library says of itself: version, formats, commit.
+//! * [`map`] has the maps and sets that need no random numbers.
 //! * [`tasks`] says how many more threads may be started.
 //!
 //! Must not: link CUDA, read the environment, hold globals, or look at a clock. Times are arguments, in nanoseconds
@@ -33,6 +34,7 @@ pub mod diagnose;
 pub mod gpu_core;
 pub mod gpu_dump;
 pub mod hazard;
+pub mod map;
 pub mod model;
 pub mod old_runs;
 pub mod order;

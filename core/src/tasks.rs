@@ -148,7 +148,7 @@ pub fn field(status: &str, name: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::HashMap;
+    use crate::map::HashMap;
 
     #[derive(Default)]
     struct Played(HashMap<String, String>, Vec<u32>);
@@ -182,7 +182,7 @@ mod tests {
     fn a_user_s_threads_are_counted_only_where_those_of_all_are_too_many() {
         let machine = Played::default().with("/proc/loadavg", "0.20 0.18 0.12 1/30 11206\n");
         assert_eq!(left(&machine, USER, 64), Some(Left { threads: 70, limit: "ulimit -u" }));
-        let busy = Played(HashMap::new(), vec![7, 8, 9])
+        let busy = Played(HashMap::default(), vec![7, 8, 9])
             .with("/proc/loadavg", "0.20 0.18 0.12 1/37 11206\n")
             .with("/proc/7/status", "Name:\tx\nThreads:\t12\n")
             .with("/proc/8/status", "Name:\ty\nThreads:\t3\n");

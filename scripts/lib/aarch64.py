@@ -22,11 +22,14 @@ import cross_tools
 import fetching
 import nextest
 import rust_build
+from elf import PAGES, Elf
 from tools import ROOT, Failure
 
 FOLDER = ROOT / "target" / "aarch64"
 GROUND_TRUTH = ROOT / "testapps" / "simdriver" / "ground-truth"
 TESTED = FOLDER / rust_build.TESTED
+# As ELF files name it.
+AARCH64 = 183
 MUSL = "aarch64-unknown-linux-musl"
 # An emulated library that is not optimised takes a second to read a recording. What is optimised for this machine's command is not read here,
 # and nobody looks at the library's own lines.
@@ -154,6 +157,23 @@ def counted(title, output, count):
     return passed, failed
 
 
+def large_pages(tools):
+    """On pages of 64 KiB the library is mapped and guards a program, and this machine's command reads the recording."""
+    library, program = TESTED / "liblazyguard.so", FOLDER / "apps" / "lazy_pair"
+    said = [f"{library}: a segment is aligned to {Elf(library).largest_pages} bytes" if Elf(library).largest_pages < PAGES[AARCH64] else ""]
+    with tempfile.TemporaryDirectory(prefix="lazyguard-pages-") as folder:
+        out = f"{folder}/out"
+        guarded = ["env", f"LD_PRELOAD={library}", "LAZYGUARD_SUMMARY=on"]
+        hangs = [*guarded, f"LAZYGUARD_OUT={out}", "LAZYGUARD_PRELOAD=off", "LAZYGUARD_HANG_AFTER=1s", "LAZYGUARD_ON_HANG=exit:117"]
+        tries = (([*guarded, program], r"0 hangs reported[\s\S]*prevented LG101"), ([*hangs, program], r"LG201 [\s\S]*LAZYGUARD_ON_HANG=exit:117"),
+                 ([TESTED / "lazyguard", "report", out], r"LG201 [\s\S]*ended by LAZYGUARD_ON_HANG=exit:117"))
+        for command, expected in tries:
+            output = emulated(tools, command, 60, LD_LIBRARY_PATH=str(FOLDER / "simdriver"), QEMU_PAGESIZE=str(PAGES[AARCH64]))
+            said.append("" if re.search(expected, output) else f"{' '.join(map(str, command))}: {output}")
+    passed = said.count("")
+    return "\n".join([*said, f"{passed} passed, {len(said) - passed} failed"])
+
+
 def last_line(output):
     found = re.findall(r"^(\d+) passed, (\d+) failed", output, re.M)
     return tuple(map(int, found[-1])) if found else None
@@ -164,6 +184,7 @@ def few(tools):
     build_library(tools)
     yield "the simulated driver's conformance", conformance(tools), last_line
     yield "programs", programs(tools, FEW_TESTS), nextest.summary
+    yield "pages of 64 KiB", large_pages(tools), last_line
 
 
 def everything(tools):
@@ -173,6 +194,7 @@ def everything(tools):
     left_out = " | ".join(f"test(/^{program}::/)" for _, tests in NOT_EMULATED for program in tests)
     yield "programs", programs(tools, f"not ({left_out})"), nextest.summary
     yield "unit tests", unit_tests(tools), nextest.summary
+    yield "pages of 64 KiB", large_pages(tools), last_line
 
 
 def packages(tools):

@@ -13,6 +13,8 @@ DT_HASH, DT_GNU_HASH, DT_FLAGS_1 = 4, 0x6FFFFEF5, 0x6FFFFFFB
 DT_VERSYM, DT_VERDEF, DT_VERDEFNUM, DT_VERNEED, DT_VERNEEDNUM = (
     0x6FFFFFF0, 0x6FFFFFFC, 0x6FFFFFFD, 0x6FFFFFFE, 0x6FFFFFFF)
 DF_1_NODELETE = 0x8
+# The largest pages that kernels for a machine are built with: x86-64, AArch64.
+PAGES = {62: 4 << 10, 183: 64 << 10}
 HIDDEN = 0x8000
 KINDS = {0: "NOTYPE", 1: "OBJECT", 2: "FUNC", 6: "TLS", 10: "IFUNC"}
 
@@ -31,12 +33,13 @@ class Elf:
         self.machine, = struct.unpack_from("<H", self.data, 18)
         program_headers, = struct.unpack_from("<Q", self.data, 32)
         size, count = struct.unpack_from("<HH", self.data, 54)
-        self.segments, self.dynamic = [], []
+        self.segments, self.alignments, self.dynamic = [], [], []
         for index in range(count):
-            kind, _, offset, address, _, in_file, _, _ = struct.unpack_from(
+            kind, _, offset, address, _, in_file, _, alignment = struct.unpack_from(
                 "<IIQQQQQQ", self.data, program_headers + index * size)
             if kind == PT_LOAD:
                 self.segments.append((address, offset, in_file))
+                self.alignments.append(alignment)
             elif kind == PT_DYNAMIC:
                 self.dynamic = self._read_dynamic(offset, in_file)
         self.strings = self._offset(self._entry(DT_STRTAB)) if self._entry(DT_STRTAB) else 0
@@ -62,6 +65,11 @@ class Elf:
     def _string(self, at):
         start = self.strings + at
         return self.data[start:self.data.index(b"\0", start)].decode()
+
+    @property
+    def largest_pages(self):
+        """The largest pages, in bytes, on which a loader can map each part of the file where it belongs."""
+        return min(self.alignments, default=0)
 
     @property
     def needed(self):

@@ -197,9 +197,9 @@ class CheckingTheLibrary(Folder):
         stand_in = self.folder / "libcudart.so.13"
         subprocess.run([c_compiler(), "-shared", "-nostdlib", "-Wl,-soname,libcudart.so.13", "-x", "c", "/dev/null", "-o", str(stand_in)],
                        check=True)
-        result, faults = self.check("-Wl,--no-as-needed", str(stand_in), "-Wl,-rpath,/nowhere")
+        result, faults = self.check("-Wl,--no-as-needed", str(stand_in), "-Wl,-rpath,/nowhere", "-Wl,-z,max-page-size=2048")
         wanted = {"no_cuda_library_is_needed", "only_allowed_libraries_are_needed", "stays_loaded_after_dlclose",
-                  "has_no_search_path_of_its_own", "exports_are_the_table_and_few_more"}
+                  "has_no_search_path_of_its_own", "exports_are_the_table_and_few_more", "can_be_mapped_on_every_page_size"}
         self.assertLessEqual(wanted, faults)
         self.assertEqual(result.returncode, 1)
         self.assertRegex(result.stdout, rf"(?m)^\d+ passed, {len(faults)} failed\n\Z")

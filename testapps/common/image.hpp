@@ -3,6 +3,7 @@
 // The device's name decides, because it is the one thing that is known before anything is loaded. Must not keep or interpret the image:
 // what is in it is the driver's business.
 #pragma once
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -18,8 +19,8 @@ namespace lg {
 inline std::string folder_of_executable() {
   char path[4096];
   const ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
-  EXPECT(n > 0);
-  const std::string whole(path, static_cast<size_t>(n));
+  // Where there is no /proc, the name by which the program was started.
+  const std::string whole = n > 0 ? std::string(path, static_cast<size_t>(n)) : reinterpret_cast<const char*>(getauxval(AT_EXECFN));
   return whole.substr(0, whole.rfind('/'));
 }
 

@@ -173,9 +173,14 @@ const char *machine_code(const char *data) {
 
 }  // namespace
 
-// An instance of its own of a shared object held in memory; null when the loader refuses it.
+// An instance of its own of a shared object held in memory; null when the loader refuses it. A kernel without memfd_create, or without
+// /proc, has it in a file that is gone again once it is open.
 void *open_object(const std::string &bytes) {
-  int fd = memfd_create("lgsim-image", MFD_CLOEXEC);
+  const char *folder = getenv("TMPDIR");
+  std::string path = std::string(folder ? folder : "/tmp") + "/lgsim-image-XXXXXX";
+  int fd = access("/proc/self/fd", X_OK) == 0 ? memfd_create("lgsim-image", MFD_CLOEXEC) : -1;
+  const bool in_file = fd < 0;
+  if (in_file) fd = mkostemp(path.data(), O_CLOEXEC);
   if (fd < 0) return nullptr;
   size_t written = 0;
   while (written < bytes.size()) {
@@ -183,7 +188,9 @@ void *open_object(const std::string &bytes) {
     if (n <= 0) break;
     written += static_cast<size_t>(n);
   }
-  void *object = written == bytes.size() ? dlopen(unique_path(fd).c_str(), RTLD_NOW | RTLD_LOCAL) : nullptr;
+  if (!in_file) path = unique_path(fd);
+  void *object = written == bytes.size() ? dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL) : nullptr;
+  if (in_file) unlink(path.c_str());
   close(fd);
   return object;
 }

@@ -87,7 +87,12 @@ CUresult future_call() { return CUDA_SUCCESS; }
 
 // A pointer that is not the exported one and does the same: a jump to it, inside this library as everything a driver gives out is.
 void *private_pointer(void *target) {
-  constexpr size_t kBytes = 16, kPage = 4096, kRoom = 64 << 10;
+#if defined(__aarch64__)
+  constexpr size_t kPage = 64 << 10;
+#else
+  constexpr size_t kPage = 4 << 10;
+#endif
+  constexpr size_t kBytes = 16, kRoom = 64 << 10;
   alignas(kPage) static unsigned char room[kRoom];
   static std::mutex *const mutex = new std::mutex;
   static auto *const made = new std::unordered_map<void *, void *>;

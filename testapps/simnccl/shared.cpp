@@ -14,7 +14,8 @@
 namespace simnccl {
 namespace {
 
-constexpr uint64_t kPage = 4096;
+// The largest pages there are (AArch64): a part of the file is mapped by itself.
+constexpr uint64_t kPage = 64 << 10;
 // Only pages that are written exist.
 constexpr off_t kMostBytes = off_t{1} << 36;
 // A part's address is a multiple of a page, which leaves room for what tells its split from others.

@@ -6,7 +6,7 @@
 //! Must not: name a rule that does not forbid it; where no rule is found, say so.
 
 use crate::files;
-use crate::process::{exists, Status};
+use crate::process::{exists, proc_is_mounted, Status, NO_PROC};
 use nix::errno::Errno;
 use rustix::process::{getgid, getuid};
 use std::fs;
@@ -166,6 +166,7 @@ pub(super) fn why(process: u32, error: &io::Error) -> String {
     match Status::of(process) {
         Status::Gone => return "there is no process with this id".to_owned(),
         Status::Hidden if !exists(process) => return "there is no process with this id".to_owned(),
+        Status::Hidden if !proc_is_mounted() => return format!("runs, and may not be looked into: {NO_PROC}"),
         _ => {}
     }
     match error.kind() {

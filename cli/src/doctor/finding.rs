@@ -49,6 +49,8 @@ pub(super) enum About {
     Folder,
     /// Threads, core files, address space, filtered system calls.
     Limits,
+    /// System calls and files of the kernel that are refused here.
+    Kernel,
     /// The program and its libraries.
     Program,
 }
@@ -64,6 +66,7 @@ impl About {
             Self::Settings => "settings",
             Self::Folder => "folder",
             Self::Limits => "limits",
+            Self::Kernel => "kernel",
             Self::Program => "program",
         }
     }

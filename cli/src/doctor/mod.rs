@@ -12,6 +12,7 @@
 //! | `folder` | the run folder |
 //! | `gpu_dump` | whether the driver can be asked where the device's threads stand |
 //! | `limits` | limits of the process |
+//! | `kernel` | what the kernel or a container engine refuses |
 //! | `program` | whether anything can be preloaded into a program |
 //! | `closure`, `calls` | the program's libraries, and how they reach the driver |
 //! | `elf`, `linker`, `machine`, `finding` | files, the search for libraries, the machine, and what is said |
@@ -25,6 +26,7 @@ mod driver;
 mod finding;
 mod folder;
 mod gpu_dump;
+mod kernel;
 mod library;
 mod limits;
 mod linker;
@@ -92,6 +94,7 @@ pub(crate) fn doctor(arguments: Arguments) -> Outcome {
     preloaded::look(&machine, &linker, &mut found);
     folder::look(&machine, &settings, &mut found);
     limits::look(&machine, &settings, &mut found);
+    kernel::look(&mut found);
     gpu_dump::look(&machine, &settings, &devices.unwrap_or_default(), &mut found);
     if let Some((closure, program)) = closure.as_ref().and_then(|closure| Some((closure, closure.program()?))) {
         let libc = closure.files.iter().find(|file| file.soname.as_deref() == Some("libc.so.6"));

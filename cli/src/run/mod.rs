@@ -31,7 +31,6 @@ mod remembered;
 pub(crate) mod root;
 mod signals;
 mod supervise;
-mod system;
 mod terminal;
 mod tree;
 mod unguarded;
@@ -297,7 +296,11 @@ fn make_root(options: &Options, facts: &FolderFacts<'_>, command: &[String]) -> 
             Ok(root)
         }
         None => {
-            output::say(format!("{failure}; the program runs without one, and nothing is found of it"));
+            let instead = match kills_on_hang(options) {
+                true => format!(", but that a process which hangs ends itself with status {}", exit_code::HANG),
+                false => String::new(),
+            };
+            output::say(format!("{failure}; the program runs without one, and nothing is found of it{instead}"));
             Ok(Root::nowhere())
         }
     }
@@ -312,7 +315,10 @@ fn variables(
 ) -> Vec<(&'static str, OsString)> {
     let given = options.settings.iter().map(|(name, value)| (*name, OsString::from(value)));
     let mut variables: Vec<_> = given.collect();
-    if kills_on_hang(options) {
+    if kills_on_hang(options) && !root.is_there() {
+        // This command learns of a hang by the folder.
+        variables.push((settings::ON_HANG, format!("exit:{}", exit_code::HANG).into()));
+    } else if kills_on_hang(options) {
         // This command kills; the guard only reports, and asks the driver for a GPU core dump before.
         variables.push((settings::ON_HANG, "report".into()));
         variables.push((RUN_KILLS, "1".into()));

@@ -9,9 +9,9 @@
 //! Must not: change a signal that is ignored here, as under `nohup`: the program inherits that. Must not fail: the program runs even if its
 //! signals cannot be passed on.
 
-use super::{system, terminal, tree};
-use crate::files;
+use super::{terminal, tree};
 use crate::Failure;
+use crate::{files, system};
 use rustix::process::{getpid, getsid, Pid, Signal};
 use signal_hook::iterator::exfiltrator::origin::{Origin, WithOrigin};
 use signal_hook::iterator::SignalsInfo;
@@ -47,6 +47,7 @@ const PASSED_ON: [Signal; 15] = [
 /// Caught signals, from before the program's start on, so that none is lost.
 pub(super) struct Caught {
     by: By,
+    has_descriptors: bool,
     ignored: u64,
     /// Those that came before the program was there.
     early: Vec<Heard>,
@@ -95,17 +96,22 @@ impl Caught {
         let own = own.filter(|&s| s == Signal::CHILD || !has(ignored, s));
         let wanted = PASSED_ON.into_iter().filter(|&s| !has(ignored, s)).chain(own).map(Signal::as_raw);
         let wanted: Vec<_> = wanted.collect();
-        let pipe = has_descriptors().then(|| SignalsInfo::new(&wanted).ok()).flatten();
+        let has_descriptors = has_descriptors();
+        let pipe = has_descriptors.then(|| SignalsInfo::new(&wanted).ok()).flatten();
         let by = pipe.map_or_else(|| By::Flags(Flags::new(&wanted)), By::Pipe);
-        Self { by, ignored, early: Vec::new() }
+        Self { by, has_descriptors, ignored, early: Vec::new() }
     }
 
     /// What does not work without descriptors.
     pub fn complaint(&self) -> Option<&'static str> {
-        matches!(self.by, By::Flags(_)).then_some(
-            "there are hardly any descriptors left (ulimit -n): who has sent a signal is not known, and not all that is left of the run \
-             may be readable",
-        )
+        match (&self.by, self.has_descriptors) {
+            (By::Pipe(_), _) => None,
+            (By::Flags(_), true) => Some("socketpair is refused here: who has sent a signal is not known"),
+            (By::Flags(_), false) => Some(
+                "there are hardly any descriptors left (ulimit -n): who has sent a signal is not known, and not all that is left of the run \
+                 may be readable",
+            ),
+        }
     }
 
     /// Signals that this process was started with as ignored, and has changed the action of since: the program has to ignore them.

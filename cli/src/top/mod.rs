@@ -14,7 +14,7 @@ mod table;
 
 use crate::live::{Depth, Job};
 use crate::output::{say, write_line, Output};
-use crate::process::{guarded, Status};
+use crate::process::{guarded, proc_is_mounted};
 use crate::source::duration;
 use crate::{Failure, Outcome};
 use screen::{Event, Screen};
@@ -47,7 +47,7 @@ pub(crate) fn top(arguments: &Arguments) -> Outcome {
         true => guarded().into_iter().map(|process| PathBuf::from(process.to_string())).collect(),
         false => arguments.what.clone(),
     };
-    if arguments.what.is_empty() && Status::of(std::process::id()).started().is_none() {
+    if arguments.what.is_empty() && !proc_is_mounted() {
         return Err(Failure::Input("/proc is not mounted: name a folder".to_owned()));
     }
     let mut job = Job::new(what());

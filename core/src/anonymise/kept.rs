@@ -5,10 +5,11 @@
 //! that were used.
 
 use crate::api::{Class, NodeKind};
+use crate::map::{HashMap, HashSet};
 use crate::trace::layout::LANES;
 use crate::trace::read::{Entry, Recording, Source, StreamSeen};
 use crate::trace::{Kind, Payload, RawPayload, Record};
-use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::io;
 
 /// See the module.

@@ -3,9 +3,9 @@
 //! Must not: keep a part of a name that the program's author may have chosen.
 
 use crate::demangle::demangle;
+use crate::map::HashMap;
 use crate::model::part_of_waiting;
 use crate::settings::Settings;
-use std::collections::HashMap;
 
 /// How the names of kernels begin that public libraries have chosen: NCCL, PyTorch, CUTLASS, cuBLAS, cuDNN, and PyTorch's compiler.
 const PUBLIC: [&str; 8] =

@@ -5,6 +5,7 @@
 use super::kept::Kept;
 use super::pseudonyms::{rank, setting, version, Pseudonyms};
 use crate::api::Operation;
+use crate::map::HashMap;
 use crate::sync::{AtomicU64, Ordering};
 use crate::trace::layout::{communicator, context, header, lane, state, stream, thread, Shape, LANES, WORD};
 use crate::trace::read::{
@@ -12,7 +13,6 @@ use crate::trace::read::{
     ThreadState,
 };
 use crate::trace::{put_record, put_text, Kind, LaneCounts, Owner, Payload, ProcessFacts, Recorder, SegmentWriter};
-use std::collections::HashMap;
 
 /// Records in a segment: few, because each thread has a segment of its own in each lane, and the last one is rarely full.
 const RECORDS: usize = 15;
@@ -151,7 +151,7 @@ fn texts<S: Source>(recording: &Recording<S>, kept: &Kept, pseudonyms: &mut Pseu
     let shape = Shape { threads: 0, contexts: 0, streams: 0, text_bytes: room, segments: [0; LANES], records: RECORDS };
     let words = zeros(shape.words());
     let Some(recorder) = Recorder::new(&words, shape, facts) else { return Texts { words: Vec::new(), lost: 0 } };
-    let mut names: HashMap<String, u32> = HashMap::new();
+    let mut names: HashMap<String, u32> = HashMap::default();
     for text in recording.strings().each() {
         match text {
             Text::Function(number, at, seen) if kept.functions.contains(&number) => {

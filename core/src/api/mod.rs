@@ -343,7 +343,7 @@ const fn largest_id() -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::HashSet;
+    use crate::map::HashSet;
 
     #[test]
     fn ids_and_symbols_are_unique() {

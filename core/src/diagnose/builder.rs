@@ -13,12 +13,13 @@ use super::snapshot::{EventWaitSeen, HostFunctionSeen, RunnableThread, Snapshot}
 use super::view::{cold_kind, View};
 use crate::api::result::NOT_READY;
 use crate::api::{Class, ColdKind, GraphPart, NodeKind, Stores, ValueWait, ValueWrite};
+use crate::map::{HashMap, HashSet};
 use crate::model::{Images, Proofs, Proven, Scope};
 use crate::order;
 use crate::trace::read::{Entry, Recording, Source};
 use crate::trace::{Image, Kind, Payload, Record};
 use crate::Nanos;
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::rc::Rc;
 
@@ -54,7 +55,7 @@ impl SnapshotBuilder {
                 untimed_kept: 0,
                 moved: 0,
                 confirmed: 0,
-                graphs_call: HashMap::new(),
+                graphs_call: HashMap::default(),
             };
             Some((stream.number, busy))
         });
@@ -66,21 +67,21 @@ impl SnapshotBuilder {
             proofs: Proofs::default(),
             images: Images::default(),
             context_waits: Vec::new(),
-            polls: HashMap::new(),
+            polls: HashMap::default(),
             called: Vec::new(),
-            needed_idle: HashMap::new(),
+            needed_idle: HashMap::default(),
             fed: BTreeMap::new(),
-            births: HashMap::new(),
-            host_threads: HashSet::new(),
-            launches: HashMap::new(),
-            launched: HashSet::new(),
-            contexts: HashSet::new(),
-            graphs: HashMap::new(),
+            births: HashMap::default(),
+            host_threads: HashSet::default(),
+            launches: HashMap::default(),
+            launched: HashSet::default(),
+            contexts: HashSet::default(),
+            graphs: HashMap::default(),
             owners: recording.strings().owners(),
             from_the_beginning: recording.lanes().iter().all(|summary| summary.overwritten == 0),
             doing: BTreeMap::new(),
-            held: HashMap::new(),
-            resident: HashMap::new(),
+            held: HashMap::default(),
+            resident: HashMap::default(),
             asked: false,
             activity: 0,
             last: last_of_tables(recording),

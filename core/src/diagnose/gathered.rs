@@ -2,10 +2,11 @@
 
 use super::snapshot::EventWaitSeen;
 use crate::api::{Class, ColdKind, GraphContents, Operation, ThreadActivity, ValueWait, ValueWrite};
+use crate::map::{HashMap, HashSet};
 use crate::model::{takes_time, Images, Proofs};
 use crate::trace::{LaunchKey, Record};
 use crate::Nanos;
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 /// Waits kept of one stream: as many as a stream takes. The builder keeps the first ones, because the stream stands at one of

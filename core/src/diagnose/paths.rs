@@ -14,11 +14,11 @@ use super::snapshot::{
 };
 use super::verdict::Culprit;
 use crate::api::{Class, ColdKind};
+use crate::map::{HashMap, HashSet};
 use crate::model::{fills_device, in_turn, takes_time};
 use crate::order;
 use crate::Nanos;
 use std::cell::Cell;
-use std::collections::{HashMap, HashSet};
 
 /// Something that one stream waits for on another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,7 +156,7 @@ pub(super) struct Paths<'a> {
 impl<'a> Paths<'a> {
     pub fn new(snapshot: &'a Snapshot) -> Self {
         let busy: HashMap<u32, &BusyStream> = snapshot.streams.iter().map(|s| (s.stream.number, s)).collect();
-        let mut not_ready = HashMap::new();
+        let mut not_ready = HashMap::default();
         for call in snapshot.blocked.iter().filter(|call| call.queries.is_some()) {
             let is_outstanding = |stream: u32, at: Nanos| busy.get(&stream).is_some_and(|busy| busy.since() <= at);
             let recorded =

@@ -7,11 +7,11 @@ use super::snapshot::{
     WaitSeen, WriteSeen,
 };
 use crate::api::{Call, Class, ColdKind, EntryPoint, ValueWrite};
+use crate::map::HashMap;
 use crate::order;
 use crate::trace::read::{Recording, Source, StreamSeen, StringTable, ThreadSeen};
 use crate::trace::{Kind, Payload, Record};
 use crate::Nanos;
-use std::collections::HashMap;
 
 /// Most waits reported in all.
 const MOST_WAITS_IN_ALL: usize = 4096;
@@ -117,7 +117,7 @@ impl<S: Source> View<'_, S> {
     pub fn busy_stream(&self, number: u32) -> Option<BusyStream> {
         let busy = self.builder.busy.get(&number)?;
         let stream = self.stream(number)?;
-        let mut launched = HashMap::new();
+        let mut launched: HashMap<_, _> = HashMap::default();
         let operations = busy.operations.iter().map(|record| {
             let launches = self.launches(record, launched.entry(record.function).or_insert(0));
             OperationSeen { launches, ..self.operation(record) }
@@ -229,7 +229,7 @@ impl<S: Source> View<'_, S> {
     pub fn waits(&self) -> Vec<WaitSeen> {
         let SnapshotBuilder { busy, writes, fills, held, .. } = self.builder;
         // By the eight bytes in which they are: no wait compares more.
-        let mut near: HashMap<u64, Vec<ValueWrite>> = HashMap::new();
+        let mut near: HashMap<u64, Vec<ValueWrite>> = HashMap::default();
         writes.iter().for_each(|w| near.entry(w.address >> 3).or_default().push(*w));
         let not_done = |stream: u32, at: Nanos| busy.get(&stream).is_some_and(|s| s.since() <= at);
         let outstanding = |w: &ValueWrite| not_done(w.stream, w.at);

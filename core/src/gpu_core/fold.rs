@@ -16,7 +16,8 @@ use super::lines::Lines;
 use super::sass::Instruction;
 use super::{Doing, GpuFault, GpuFrame, GpuKernel, GpuPlace, GridStatus};
 use crate::demangle::demangle;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use crate::map::HashMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hash;
 use std::ops::RangeInclusive;
 
@@ -114,11 +115,11 @@ impl Fold {
         Self {
             major,
             kernels: Vec::new(),
-            by_grid: HashMap::new(),
+            by_grid: HashMap::default(),
             points: Vec::new(),
-            by_key: HashMap::new(),
-            blocks: HashMap::new(),
-            warps: HashMap::new(),
+            by_key: HashMap::default(),
+            blocks: HashMap::default(),
+            warps: HashMap::default(),
             block: None,
             warps_seen: 0,
             faults: Vec::new(),
@@ -240,7 +241,7 @@ impl Fold {
 
         // Points that read the same are one place.
         let mut places: Vec<(usize, GpuPlace)> = Vec::new();
-        let mut by_words = HashMap::new();
+        let mut by_words: HashMap<_, _> = HashMap::default();
         let mut place_of = Vec::new();
         for (point, standing) in self.points.iter().zip(&standing) {
             let Key { kernel, address, fault, callers, .. } = &point.key;

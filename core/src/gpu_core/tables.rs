@@ -10,10 +10,10 @@ use super::fold::{Fold, Lane};
 use super::image::Image;
 use super::names::text;
 use super::{GpuCore, GpuDevice, GpuFault, GpuKernel, GridStatus};
+use crate::map::HashMap;
 use object::elf::FileHeader64;
 use object::read::elf::{FileHeader as _, SectionHeader as _};
 use object::{LittleEndian, ReadRef, StringTable};
-use std::collections::HashMap;
 use std::fmt;
 
 type Header = FileHeader64<LittleEndian>;
@@ -180,7 +180,7 @@ pub fn read<'data, R: ReadRef<'data>>(data: R) -> Result<GpuCore, Refused> {
     let mut reader = Reader {
         data,
         sections,
-        index: HashMap::new(),
+        index: HashMap::default(),
         strings,
         bytes_left: MOST_BYTES,
         lanes_left: MOST_LANES,

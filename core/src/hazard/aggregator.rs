@@ -13,8 +13,9 @@ use super::{FirstOccurrence, Hazard, StreamClass};
 use crate::api::Code;
 use crate::api::EntryPoint;
 use crate::demangle::demangle;
+use crate::map::HashMap;
 use crate::order;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 /// Most hazards kept apart. The overflow is counted.
 pub const MOST_GROUPS: usize = 1024;

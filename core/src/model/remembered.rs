@@ -1,6 +1,6 @@
 //! The newest things by key, in two generations. The older generation is dropped.
 
-use std::collections::HashMap;
+use crate::map::HashMap;
 use std::hash::Hash;
 
 /// Things in a generation.
@@ -14,7 +14,7 @@ pub struct Remembered<K, V> {
 
 impl<K, V> Default for Remembered<K, V> {
     fn default() -> Self {
-        Self { newer: HashMap::new(), older: HashMap::new() }
+        Self { newer: HashMap::default(), older: HashMap::default() }
     }
 }
 

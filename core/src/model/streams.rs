@@ -4,9 +4,10 @@
 
 use super::proofs::{Proofs, Proven, Scope};
 use crate::api::{oldest_outstanding, Class, Operation};
+use crate::map::HashMap;
 use crate::trace::Record;
 use crate::Nanos;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
 /// The newest operations of a stream that are kept, as in the recording's table.
 const RECENT: usize = 32;

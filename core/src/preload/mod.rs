@@ -207,8 +207,8 @@ pub fn of_large(settings: &Settings, is_danger: bool) -> OfLarge {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::map::HashSet;
     use crate::settings::SETTINGS;
-    use std::collections::HashSet;
 
     #[test]
     fn only_small_instances_are_nudged_unless_everything_is() {

@@ -39,7 +39,7 @@ impl Hasher for HandleHasher {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::HashSet;
+    use crate::map::HashSet;
     use std::hash::BuildHasher;
 
     #[test]

@@ -1,8 +1,8 @@
 //! The names of functions: each text is kept once, under a number, and read without a lock.
 
 use super::slab::Slab;
+use crate::map::{HashMap, HashSet};
 use crate::sync::lock;
-use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, OnceLock};
 
 /// See the module.

@@ -9,6 +9,7 @@ use super::slab::Slab;
 use super::stream::Stream;
 use super::thread::ThreadSlot;
 use crate::api::{GraphContents, GraphPart, Operation, StreamKind};
+use crate::map::HashMap;
 use crate::model::Scope;
 use crate::order;
 use crate::sync::lock;
@@ -17,7 +18,6 @@ use crate::trace::layout::Shape;
 use crate::trace::{ProcessFacts, Recorder};
 use crate::Nanos;
 use dashmap::DashMap;
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::Mutex;
 

@@ -21,7 +21,7 @@ use crate::record::run_folder::{self, RunFolder};
 use crate::record::{upkeep, Guard};
 use crate::runtime::own_thread::{self, Begun};
 use crate::runtime::process::{self, Process};
-use crate::runtime::{clock, door, environment, fault, memory, standard_error, tasks, thread};
+use crate::runtime::{clock, door, environment, fault, files, memory, standard_error, tasks, thread};
 use crate::watch::{live_report, python, watchdog};
 use lazyguard_core::settings::{OnHang, Policy, Settings, RUN_ROOT};
 use lazyguard_core::state::Tracker;
@@ -241,7 +241,7 @@ impl Threads {
 }
 
 fn program_name() -> String {
-    let path = std::fs::read_link("/proc/self/exe").ok();
+    let path = files::program();
     let name = path.as_deref().and_then(|p| p.file_name()).map(|n| n.to_string_lossy().into_owned());
     name.unwrap_or_else(|| "the program".to_owned())
 }

@@ -16,13 +16,13 @@
 
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::lookup::objects::{self, Loaded};
+use lazyguard_core::map::HashMap;
 use lazyguard_core::preload::Skip;
 use lazyguard_core::profile::{
     fat_binary_of, size_of, Head, ImageId, Place, Samples, HEAD_BYTES, MOST_LIBRARY_BYTES, REFERENCE_BYTES,
 };
 use lazyguard_core::sync::lock;
 use lazyguard_core::Nanos;
-use std::collections::HashMap;
 use std::ffi::CString;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -122,7 +122,7 @@ impl Libraries {
         if now > self.changed.load(Ordering::Relaxed) + SETTLES_NANOS {
             return Vec::new();
         }
-        let mut by_object: HashMap<&[u8], Vec<(u32, &Place)>> = HashMap::new();
+        let mut by_object: HashMap<&[u8], Vec<(u32, &Place)>> = HashMap::default();
         for ((number, wanted), state) in (0..).zip(&self.wanted).zip(&*lock(&self.states)) {
             if *state == State::Absent {
                 by_object.entry(wanted.place.object.as_bytes()).or_default().push((number, &wanted.place));

@@ -13,15 +13,17 @@ use super::loader::Loader;
 use crate::lookup::driver::{self, SUCCESS};
 use crate::lookup::objects::{self, LinkMap};
 use crate::lookup::proc_address;
-use crate::runtime::files;
+use crate::runtime::files::{self, PROGRAM};
 use crate::runtime::process::Process;
 use lazyguard_core::preload::{nudge, Nudge, RuntimeInstance};
 use lazyguard_core::report::NudgeAnswer;
 use object::read::elf::ElfFile64;
 use object::{Object, ObjectSection};
-use std::ffi::c_void;
+use std::ffi::{c_void, OsStr};
 use std::fs::File;
 use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
 /// `CU_MODULE_EAGER_LOADING`.
 pub const EAGER: i32 = 1;
@@ -73,9 +75,7 @@ pub fn driver_is_eager() -> bool {
 
 fn path_of(map: &LinkMap) -> String {
     match map.path().to_bytes() {
-        b"" => {
-            std::fs::read_link("/proc/self/exe").map_or_else(|_| "the program".to_owned(), |p| p.display().to_string())
-        }
+        b"" => files::program().map_or_else(|| "the program".to_owned(), |path| path.display().to_string()),
         path => String::from_utf8_lossy(path).into_owned(),
     }
 }
@@ -93,10 +93,12 @@ fn fat_binaries(map: &LinkMap) -> u64 {
 
 fn fat_binaries_in(map: &LinkMap) -> u64 {
     let path = match map.path().to_bytes() {
-        b"" => "/proc/self/exe".into(),
-        path => String::from_utf8_lossy(path),
+        // The link leads to the file also where that has been deleted.
+        b"" if Path::new(PROGRAM).exists() => Some(PROGRAM.into()),
+        b"" => files::program(),
+        path => Some(OsStr::from_bytes(path).into()),
     };
-    let Some(file) = files::open(&*path).ok().and_then(|file| Mapped::new(&file)) else { return 0 };
+    let Some(file) = path.and_then(|path| files::open(path).ok()).and_then(|file| Mapped::new(&file)) else { return 0 };
     let Ok(elf) = ElfFile64::<object::Endianness>::parse(file.bytes()) else { return 0 };
     elf.section_by_name(".nvFatBinSegment").map_or(0, |section| section.size() / WRAPPER)
 }

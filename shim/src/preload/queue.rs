@@ -3,12 +3,13 @@
 //! Must not: lose an item silently. Each one is loaded, or counted under the reason why it is not.
 
 use super::releases::Release;
+use lazyguard_core::map::HashSet;
 use lazyguard_core::order;
 use lazyguard_core::preload::{rest_is_due, Skip, Spent};
 use lazyguard_core::report::{NudgeAnswer, PreloadSummary, SkipCount};
 use lazyguard_core::settings::Policy;
 use lazyguard_core::Nanos;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 /// What can be preloaded. Numbers are driver handles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -14,12 +14,12 @@ use crate::runtime::process::Process;
 use crate::runtime::standard_error;
 use lazyguard_core::api::{Code, ValueWrite};
 use lazyguard_core::hazard::{messages, Aggregator, HazardEvent, HazardFile, Names, Outstanding, Waits};
+use lazyguard_core::map::{HashMap, HashSet};
 use lazyguard_core::report::SCHEMA;
 use lazyguard_core::state::{Operation, ThreadSlot};
 use lazyguard_core::sync::lock;
 use lazyguard_core::trace::Lane;
 use lazyguard_core::Nanos;
-use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::Mutex;
 
@@ -211,7 +211,7 @@ impl Hazards {
         let known = {
             let mut resident = lock(&self.resident);
             if resident.0 != epoch || resident.1.len() >= MOST_RESIDENT {
-                *resident = (epoch, HashMap::new());
+                *resident = (epoch, HashMap::default());
             }
             resident.1.get(&key).copied()
         };

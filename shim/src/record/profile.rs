@@ -10,13 +10,14 @@
 use crate::preload::{ahead, libraries};
 use crate::runtime::door::{self, EXIT_PAUSES};
 use crate::runtime::{files, memory, standard_error};
+use lazyguard_core::map::{HashMap, HashSet};
 use lazyguard_core::order;
 use lazyguard_core::profile::{
     is_part, Image, ImageId, LoadOptions, Place, Profile, IMAGES, MOST_AHEAD, MOST_BYTES, MOST_BYTES_OF_LIBRARIES,
     MOST_IMAGE_BYTES, MOST_LIBRARIES, MOST_LIBRARY_BYTES, PART,
 };
 use lazyguard_core::sync::lock;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::fs::{self, DirBuilder};
 use std::io::{self, Read as _, Write as _};

@@ -228,7 +228,7 @@ fn suitable(file: &Descriptor, asked_for: bool, bytes: usize) -> Result<bool, St
     let mut about: libc::statfs = unsafe { std::mem::zeroed() };
     // SAFETY: the descriptor is open and the structure valid for writing.
     if unsafe { libc::fstatfs(file.0, &mut about) } != 0 {
-        return Err(last_error().to_string());
+        return Err(format!("fstatfs is refused: {}", last_error()));
     }
     let room = (about.f_bavail as u64).saturating_mul(u64::try_from(about.f_bsize).unwrap_or(0));
     let file_system = FileSystem { kind: about.f_type as u64, room };
@@ -263,10 +263,10 @@ fn allocate(file: &Descriptor, from: usize, bytes: usize) -> Result<(), String> 
         return Ok(());
     }
     let error = last_error();
-    if !matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOSYS)) {
+    if !matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOSYS | libc::EPERM)) {
         return Err(error.to_string());
     }
-    // A file system that cannot allocate ahead: what has been written has its place.
+    // A file system that cannot allocate ahead, or a filter that refuses it: what has been written has its place.
     let zeros = vec![0u8; 1 << 20];
     let mut at = 0;
     while at < bytes {

@@ -12,10 +12,15 @@ use crate::runtime::process::retired;
 use lazyguard_core::report::HangReport;
 use lazyguard_core::sync::lock;
 
+const SHARES_DESCRIPTORS: &str =
+    "close_range and unshare are refused here: the guard's log shares the program's descriptor numbers";
+
 /// The body of the thread. `report` makes the report of this moment, which a request asks for, and
 /// `python` gives the stacks of a Python program.
 pub fn run(guard: &'static Guard, report: fn(&'static Guard) -> Option<HangReport>, python: fn() -> Option<String>) {
-    leave_descriptors();
+    if !leave_descriptors() {
+        guard.loader.note(SHARES_DESCRIPTORS.to_owned());
+    }
     let folder = guard.folder.as_ref();
     guard.marker.iter().for_each(Marker::begin);
     beat(guard);
@@ -55,10 +60,33 @@ fn keep_recording(guard: &Guard) {
 }
 
 /// Gives the calling thread a table of descriptors of its own, empty: what the program closes and opens on low numbers never
-/// meets what this thread has open for a moment, and nothing of the program's is kept open here. Where the kernel cannot
-/// (before 5.9), the thread uses the shared table.
-fn leave_descriptors() {
+/// meets what this thread has open for a moment, and nothing of the program's is kept open here. An old kernel (before 5.9) first copies
+/// the program's table, of which this thread then closes all. `false` where the thread uses the program's table.
+fn leave_descriptors() -> bool {
     const CLOSE_RANGE_UNSHARE: libc::c_uint = 1 << 1;
     // SAFETY: takes integers only; the flag makes the table this thread's own before anything in it is closed.
-    unsafe { libc::syscall(libc::SYS_close_range, 0, libc::c_uint::MAX, CLOSE_RANGE_UNSHARE) };
+    unsafe {
+        if libc::syscall(libc::SYS_close_range, 0, libc::c_uint::MAX, CLOSE_RANGE_UNSHARE) == 0 {
+            return true;
+        }
+        if libc::unshare(libc::CLONE_FILES) != 0 {
+            return false;
+        }
+    }
+    for file in copied() {
+        // SAFETY: takes an integer only. The table is this thread's own, by the call above.
+        unsafe { libc::close(file) };
+    }
+    true
+}
+
+/// The descriptors that this thread has. Where the kernel does not list them, the lowest numbers, which are those that programs use.
+fn copied() -> Vec<libc::c_int> {
+    const LOWEST: libc::c_int = 1 << 16;
+    // SAFETY: takes no arguments and cannot fail.
+    let own = unsafe { libc::syscall(libc::SYS_gettid) };
+    match std::fs::read_dir(format!("/proc/self/task/{own}/fd")) {
+        Ok(entries) => entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect(),
+        Err(_) => (0..LOWEST).collect(),
+    }
 }

@@ -5,10 +5,25 @@
 //!
 //! Must not: open anything but regular files. What lies under /proc/self is regular.
 
+use std::ffi::{CStr, OsStr};
 use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// The kernel's link to the program's file.
+pub const PROGRAM: &str = "/proc/self/exe";
+
+/// The program's file; where there is no `/proc`, by the name that it was started with.
+pub fn program() -> Option<PathBuf> {
+    fs::read_link(PROGRAM).ok().or_else(|| {
+        // SAFETY: takes a number only. The kernel has put the text into the process's memory, where it stays.
+        let name = unsafe { libc::getauxval(libc::AT_EXECFN) } as *const libc::c_char;
+        // SAFETY: as above; it is terminated.
+        (!name.is_null()).then(|| OsStr::from_bytes(unsafe { CStr::from_ptr(name) }.to_bytes()).into())
+    })
+}
 
 /// Opens a file to read it; where the path is a link, what it leads to.
 pub fn open(path: impl AsRef<Path>) -> io::Result<File> {

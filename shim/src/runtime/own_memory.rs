@@ -17,6 +17,7 @@ use std::os::unix::fs::FileExt as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+/// The smallest page there is: where pages are larger, what is not there is looked for in smaller steps.
 const PAGE: u64 = 4096;
 
 /// This process's memory, read by the kernel.
@@ -198,7 +199,8 @@ mod tests {
         assert_eq!((memory.read(own.as_ptr() as u64, &mut read), read), (100, own));
         assert_eq!(memory.read(0, &mut read), 0);
         assert_eq!(memory.read(u64::MAX - 50, &mut read), 0);
-        let page = PAGE as usize;
+        // SAFETY: takes an integer only.
+        let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
         // SAFETY: two fresh pages, of which the second is given back; only the kernel looks at them.
         let begin = unsafe {
             let at = libc::mmap(

@@ -47,7 +47,7 @@ fn read(guard: &'static Guard, calls: &[PublishedCall], running: &[u32], keep: b
     order::sort_by_key(&mut calls, |call| call.entered);
     let running = running.iter().filter_map(|thread| space.sleeping(*thread));
     let mut found: Vec<_> =
-        running.chain(calls.into_iter().filter_map(|call| space.seen(call))).take(MOST_THREADS).collect();
+        running.chain(calls.iter().filter_map(|call| space.seen(call))).take(MOST_THREADS).collect();
     let kept = guard.folder.as_ref().filter(|_| keep && !found.is_empty()).map(|folder| {
         folder.replace_by(STACKS, &mut |file| {
             // It holds stack memory: readable for its owner only, as a core file is.
@@ -57,6 +57,9 @@ fn read(guard: &'static Guard, calls: &[PublishedCall], running: &[u32], keep: b
     });
     found.retain(|found| found.stands(guard));
     let mut seen: Vec<_> = found.into_iter().map(|found| found.seen).collect();
+    if let (Some(why), Some(call)) = (space.unreadable(), calls.first()) {
+        seen = vec![StackSeen { thread: call.thread, notes: vec![why.to_owned()], ..StackSeen::default() }];
+    }
     if let (Some(Err(error)), Some(first)) = (kept, seen.first_mut()) {
         first.notes.push(format!("the stacks could not be kept in the run folder: {error}"));
     }
@@ -120,6 +123,18 @@ impl<'a> Space<'a> {
         let modules = modules(maps);
         let images = modules.iter().map(|_| OnceCell::new()).collect();
         Self { memory: OwnMemory::new(), maps, modules, images }
+    }
+
+    /// Why no stack can be read at all, if none can.
+    fn unreadable(&self) -> Option<&'static str> {
+        let own = 0u64;
+        match () {
+            () if self.maps.is_empty() => Some("no stack: /proc/self/maps cannot be read; is /proc mounted?"),
+            () if self.memory.word(&raw const own as u64).is_none() => {
+                Some("no stack: process_vm_readv is refused here, and /proc/self/mem cannot be read")
+            }
+            () => None,
+        }
     }
 
     fn image(&self, number: usize) -> Option<&Image> {

@@ -11,9 +11,9 @@ use super::records::Entry;
 use super::segments::BEFORE_RECORDS;
 use super::source::{fill, high, low, word, Source};
 use super::{Recording, Unreadable};
+use crate::map::HashMap;
 use crate::trace::layout::{segment, LANES, WORD};
 use crate::trace::{Lane, Record, WORDS};
-use std::collections::HashMap;
 
 /// See the module.
 pub struct LiveRecording<S> {

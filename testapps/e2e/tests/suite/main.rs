@@ -39,6 +39,7 @@
 //! | `cold_start` | where the time of a start went, by delays that the tests inject, and the card's state |
 //! | `blocking` | the asynchronous calls that blocked the host, the reason, and the thread to blame |
 //! | `foreign_names` | a program whose names try to forge lines |
+//! | `machines` | old kernels, container engines and small machines: what is refused, and what that costs |
 //! | `left_behind` | private folders of ended processes: how many stay, and `lazyguard clean` |
 //! | `crash` | what a process that was cut off leaves |
 
@@ -59,6 +60,7 @@ mod gpu_dump;
 mod hazard_files;
 mod left_behind;
 mod lists;
+mod machines;
 mod marker;
 mod nccl;
 mod on_hang;
