@@ -31,8 +31,8 @@ TESTED = FOLDER / rust_build.TESTED
 # As ELF files name it.
 AARCH64 = 183
 MUSL = "aarch64-unknown-linux-musl"
-# An emulated library that is not optimised takes a second to read a recording. What is optimised for this machine's command is not read here,
-# and nobody looks at the library's own lines.
+# An emulated library that is not optimised takes a second to read a recording. The tests here read no line of the library's own code, so it has
+# no debug information.
 OPTIMISED = [word for setting in ("package.lazyguard-core.opt-level=1", "package.object.opt-level=1", "package.gimli.opt-level=1", "debug=false")
              for word in ("--config", f"profile.dev.{setting}")]
 # Of the harness: so many times slower than this machine's is an emulated program taken to be.

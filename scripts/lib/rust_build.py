@@ -43,7 +43,7 @@ ARTEFACTS = ("lazyguard", LIBRARY)
 # The command in packages: it needs no C library, so that one file does for every machine and for an image that holds nothing else.
 STATIC = f"{MACHINE or platform.machine()}-unknown-linux-musl"
 TRIPLE = f"{MACHINE or platform.machine()}-unknown-linux-gnu"
-# For another machine cargo is told which, and puts what it makes into a folder of that machine.
+# A build for another machine names it (`--target`), and cargo puts what it makes into a folder of that machine.
 FOR_ANOTHER = ["--target", TRIPLE] if MACHINE else []
 OF_CARGO = ROOT / "target"
 NOT_INHERITED = ("CARGO_TARGET_DIR", "RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "RUSTC_WORKSPACE_WRAPPER")

@@ -81,7 +81,7 @@ def lost(found, begin, end):
 
 
 def watch(processor, folder):
-    """Prints a line for each standstill, until whoever reads them is gone."""
+    """Prints a line for each standstill, until its reader is gone."""
     os.sched_setaffinity(0, {processor})
     threading.Thread(target=ends_with_its_reader, daemon=True).start()
     with tempfile.TemporaryFile(dir=folder) as file:
