@@ -8,14 +8,12 @@ use crate::output::{write_line, Output};
 use crate::{Failure, Outcome};
 use lazyguard_core::gpu_core::{self, GpuCore};
 use lazyguard_core::report::HangReport;
+use lazyguard_core::run_folder::file::GPU_CORE;
 use object::ReadCache;
 use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::process::ExitCode;
-
-/// The core dump in a process's folder.
-const NAME: &str = "gpu.core";
 
 /// Prints what a file says.
 pub(crate) fn report(path: &Path, format: Format) -> Outcome {
@@ -33,11 +31,11 @@ pub(crate) fn report(path: &Path, format: Format) -> Outcome {
 
 /// What the core dump in a process's folder says; `None` where there is none.
 pub(crate) fn of_folder(folder: &Path) -> Option<Result<GpuCore, String>> {
-    let opened = match files::open_in(folder, NAME) {
+    let opened = match files::open_in(folder, GPU_CORE) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
         opened => opened.map_err(|error| error.to_string()),
     };
-    Some(opened.and_then(read).map_err(|why| format!("{}: {why}", folder.join(NAME).display())))
+    Some(opened.and_then(read).map_err(|why| format!("{}: {why}", folder.join(GPU_CORE).display())))
 }
 
 fn read(file: File) -> Result<GpuCore, String> {
@@ -54,8 +52,13 @@ pub(crate) fn lines(core: &Result<GpuCore, String>, hang: Option<&HangReport>) -
             lines.extend(said(core, hang));
             lines
         }
-        Err(unreadable) => vec![format!("the core dump of the GPU cannot be told: {unreadable}")],
+        Err(why) => vec![unreadable(why)],
     }
+}
+
+/// The line about a core dump that cannot be read.
+pub(crate) fn unreadable(why: &str) -> String {
+    format!("the core dump of the GPU cannot be read: {why}")
 }
 
 /// What a core dump adds to the verdicts of a hang.

@@ -47,7 +47,7 @@ pub(super) struct Lane {
     pub callers: Vec<u64>,
 }
 
-/// What makes a point: threads of a kernel at one instruction that differ in nothing that is told of them.
+/// What makes a point: threads of a kernel at one instruction of which the report says the same.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Key {
     kernel: usize,

@@ -24,8 +24,13 @@ impl GpuCore {
                 last.id
             )),
         }
-        lines.extend(self.defects.iter().map(|defect| format!("not all of the file could be read: {defect}")));
+        lines.extend(self.defect_lines());
         lines
+    }
+
+    /// What could not be read, a line each.
+    pub fn defect_lines(&self) -> impl Iterator<Item = String> + '_ {
+        self.defects.iter().map(|defect| format!("not all of the file could be read: {defect}"))
     }
 }
 
@@ -36,16 +41,21 @@ impl GpuDevice {
 
     /// A line of the device, those of its faults, and at most eight of each kernel.
     pub fn lines(&self) -> Vec<String> {
-        let mut lines = Vec::new();
+        let mut lines = self.head();
+        for kernel in &self.kernels {
+            lines.extend(kernel.lines().into_iter().map(|line| format!("  {line}")));
+        }
+        lines
+    }
+
+    /// A line of the device, and those of its faults.
+    pub fn head(&self) -> Vec<String> {
         let kernels = match self.kernels.len() {
             0 => "no kernel".to_owned(),
             count => counted(count as u64, "kernel"),
         };
-        lines.push(format!("GPU {} ({}): {kernels}{}", self.id, self.name, self.room()));
+        let mut lines = vec![format!("GPU {} ({}): {kernels}{}", self.id, self.name, self.room())];
         lines.extend(self.faults.iter().map(|fault| format!("  {}", fault.line())));
-        for kernel in &self.kernels {
-            lines.extend(kernel.lines().into_iter().map(|line| format!("  {line}")));
-        }
         lines
     }
 

@@ -45,14 +45,12 @@ pub(super) fn draw(page: &mut Markup, devices: &[Device<'_>]) {
         let core = match core {
             Ok(core) => core,
             Err(why) => {
-                let why = format!("the core dump of the GPU cannot be told: {why}");
-                page.element("p", &[("class", &"problem")], short(&why, MOST_LETTERS));
+                page.element("p", &[("class", &"problem")], short(&gpu_core::unreadable(why), MOST_LETTERS));
                 continue;
             }
         };
         for device in &core.devices {
-            let lines = device.lines();
-            for line in lines.iter().take(1 + device.faults.len()) {
+            for line in device.head() {
                 page.element("p", &[], short(line.trim(), MOST_LETTERS));
             }
             device.kernels.iter().take(MOST_KERNELS).for_each(|kernel| draw_kernel(page, kernel));
@@ -61,8 +59,7 @@ pub(super) fn draw(page: &mut Markup, devices: &[Device<'_>]) {
         for line in said.iter().take(MOST_PLACES) {
             page.element("p", &[], short(line.trim(), MOST_LETTERS));
         }
-        for defect in core.defects.iter().take(MOST_PLACES) {
-            let defect = format!("not all of the file could be read: {defect}");
+        for defect in core.defect_lines().take(MOST_PLACES) {
             page.element("p", &[("class", &"problem")], short(&defect, MOST_LETTERS));
         }
     }
@@ -135,6 +132,6 @@ mod tests {
             lines.iter().map(|line| line.trim().replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;"));
         assert_eq!(lacking.filter(|line| !page.contains(line.as_str())).collect::<Vec<_>>(), Vec::<String>::new());
         assert!(page.contains("width=\"75\"") && page.contains("width=\"225\""), "2 and 6 of 8 warps: {page}");
-        assert!(page.contains("cannot be told: gpu.core: nothing") && page.contains("it is the culprit"));
+        assert!(page.contains("cannot be read: gpu.core: nothing") && page.contains("it is the culprit"));
     }
 }

@@ -84,7 +84,7 @@ impl What {
             "copy" | "memset" | "allocation" => Self::Memory,
             "synchronize" | "query" => Self::Wait,
             "context" | "stream" | "capture" | "other" => Self::Other,
-            // What the guard has seen or was told: no call of a thread.
+            // What the guard has noticed beside the calls of threads.
             _ => return None,
         })
     }

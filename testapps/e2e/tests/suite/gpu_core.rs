@@ -138,5 +138,5 @@ fn the_report_of_a_process_has_the_core_in_its_folder() {
     // One that cannot be read costs a line, and nothing else.
     fs::write(own.path().join("gpu.core"), b"text").unwrap();
     let told = own.report("text");
-    assert!(told.contains("\nthe core dump of the GPU cannot be told: ") && told.contains("LG201 ("), "{told}");
+    assert!(told.contains("\nthe core dump of the GPU cannot be read: ") && told.contains("LG201 ("), "{told}");
 }

@@ -197,7 +197,7 @@ fn the_device_is_looked_at_before_a_hanging_program_is_ended() {
     drop(running);
 }
 
-/// The driver never writes the file: it is told to write into a folder that is not there.
+/// The driver never writes the file: the folder that is set for it is not there.
 #[test]
 fn a_dump_that_does_not_come_costs_a_line_and_no_more_than_its_time() {
     let work = Work::new(lazyguard_e2e::this_test!());
