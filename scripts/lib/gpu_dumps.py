@@ -134,7 +134,7 @@ def fail(title, command, environment, hang_after, most_seconds, is_own):
     good = outcome.code is not None and is_own(outcome) and seconds is not None and seconds <= most_seconds and "FAILED ON PURPOSE" in said.upper()
     words = checks.describe(outcome) + ("" if seconds is None else f", {max(seconds, 0):.1f} s after the dump was written")
     own = next((line.replace(f"{ROOT}/", "") for line in outcome.stderr.splitlines() if LAUNCH_FAILED.search(line) and not line.startswith("lazyguard:")), "")
-    return Row(f"fail: {title}", f"its own error, within {most_seconds:.0f} s", words, own[-100:], judge(good)), as_data(outcome, program=title, seconds_after=seconds, said=said[-1500:])
+    return Row(f"fail: {title}", f"its own error, within {most_seconds:.0f} s", words, own[-100:], judge(good)), as_data(outcome, program=title, seconds_after=seconds, said=said[-1500:] if good else said[:8000])
 
 
 def with_own_error(outcome):
