@@ -108,7 +108,7 @@ fn read(recorder: &Recorder<'_>) -> u64 {
 }
 
 /// Writes so many records as a thread of its own, which then gives its segments up. Returns how many found a place.
-fn writer(recorder: &'static Recorder<'static>, owner: Owner, records: u32) -> thread::JoinHandle<u64> {
+fn start_writer(recorder: &'static Recorder<'static>, owner: Owner, records: u32) -> thread::JoinHandle<u64> {
     thread::spawn(move || {
         let writer = SegmentWriter::default();
         let written = (0..records).filter(|_| write(recorder, &writer, owner)).count();
@@ -128,7 +128,7 @@ fn a_record_is_read_whole_or_not_at_all_while_its_segment_is_taken_by_another() 
         let writer = SegmentWriter::default();
         assert!(write(recorder, &writer, ONE));
         recorder.release(&writer);
-        let other = writer(recorder, OTHER, 2);
+        let other = start_writer(recorder, OTHER, 2);
         let reader = thread::spawn(|| read(recorder));
         let written = 1 + join(other);
         join(reader);
@@ -140,7 +140,7 @@ fn a_record_is_read_whole_or_not_at_all_while_its_segment_is_taken_by_another() 
 fn what_two_writers_take_from_each_other_is_counted_and_can_be_had_again() {
     in_every_way(3, || {
         let recorder = recorder!(shape(2, 1));
-        let (one, other) = (writer(recorder, ONE, 2), writer(recorder, OTHER, 1));
+        let (one, other) = (start_writer(recorder, ONE, 2), start_writer(recorder, OTHER, 1));
         let written = join(one) + join(other);
         let counts = recorder.counts(LANE);
         assert_eq!(written + counts.dropped, 3);
@@ -154,7 +154,7 @@ fn what_two_writers_take_from_each_other_is_counted_and_can_be_had_again() {
 fn records_are_read_whole_while_two_writers_take_segments_from_each_other() {
     in_every_way(2, || {
         let recorder = recorder!(shape(1, 1));
-        let (one, other) = (writer(recorder, ONE, 1), writer(recorder, OTHER, 1));
+        let (one, other) = (start_writer(recorder, ONE, 1), start_writer(recorder, OTHER, 1));
         let reader = thread::spawn(|| read(recorder));
         let written = join(one) + join(other);
         join(reader);
@@ -210,7 +210,7 @@ fn a_follower_is_handed_each_record_once_and_knows_what_it_lost() {
         assert!(write(recorder, &writer, ONE));
         recorder.release(&writer);
         assert_eq!(follow(), (1, 0));
-        let other = writer(recorder, OTHER, 2);
+        let other = start_writer(recorder, OTHER, 2);
         thread::yield_now();
         follow();
         let written = 1 + join(other);

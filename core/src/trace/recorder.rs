@@ -17,6 +17,7 @@ use super::record::Record;
 use crate::api::GraphContents;
 use crate::sync::{fence, lock, AtomicU64, Ordering};
 use crate::Nanos;
+use std::ops::Range;
 // The writer is one thread's own: it needs no model checking, and is built at compile time.
 use std::sync::atomic::{AtomicU32, AtomicU64 as OwnU64, AtomicUsize};
 use std::sync::Mutex;
@@ -129,7 +130,8 @@ pub struct Recorder<'a> {
     /// How many segments of each lane have been released; and what that was, plus 1, when last none was to be had.
     released: [AtomicU64; LANES],
     exhausted: [AtomicU64; LANES],
-    /// How many segments of each lane may be taken, from its first one on.
+    /// How many segments of each lane may be taken, from its first one on. What is in the others may have no room yet: even a look at
+    /// them could end the process.
     open: [AtomicUsize; LANES],
 }
 
@@ -207,12 +209,26 @@ impl<'a> Recorder<'a> {
         let whole = word.saturating_sub(self.shape.segments_at()) / self.shape.segment_words();
         for which in Lane::ALL {
             let (begin, count) = self.segments_of(which);
-            let before = self.open[which as usize].fetch_max(whole.saturating_sub(begin).min(count), Ordering::Relaxed);
-            if self.open[which as usize].load(Ordering::Relaxed) > before {
+            let upto = whole.saturating_sub(begin).min(count);
+            // Release: a thread that sees the number finds the room.
+            if self.open[which as usize].fetch_max(upto, Ordering::Release) < upto {
                 // As if one had been released. Release: a thread that sees the count sees how many there are.
                 self.released[which as usize].fetch_add(1, Ordering::Release);
             }
         }
+    }
+
+    /// The words of the segments that may not be taken yet, of each lane.
+    pub fn closed(&self) -> [Range<usize>; LANES] {
+        Lane::ALL.map(|which| {
+            let (begin, count) = self.segments_of(which);
+            self.segment_at(begin + self.open_in(which))..self.segment_at(begin + count)
+        })
+    }
+
+    fn open_in(&self, which: Lane) -> usize {
+        // Acquire: partner of the Release in `open_up_to`.
+        self.open[which as usize].load(Ordering::Acquire)
     }
 
     /// Arming is done, and took so long since the driver was initialised.
@@ -429,16 +445,22 @@ impl<'a> Recorder<'a> {
     /// Takes the next segment of the lane that is no writer's current one, going round once; returns where it begins.
     fn take(&self, first: u64, owner: Owner, which: Lane, now: Nanos) -> Option<usize> {
         let lane_words = self.lane(which);
-        let (begin, _) = self.segments_of(which);
+        let (begin, count) = self.segments_of(which);
         // No segment was released since a writer last went round and found none: going round again would find none.
         let released = self.released[which as usize].load(Ordering::Acquire);
         if self.exhausted[which as usize].load(Ordering::Relaxed) == released + 1 {
             return None;
         }
-        let count = self.open[which as usize].load(Ordering::Relaxed);
+        let open = self.open_in(which);
         for _ in 0..count {
             let hand = lane_words[lane::HAND].fetch_add(1, Ordering::Relaxed);
-            let base = self.segment_at(begin + (hand % count as u64) as usize);
+            let place = (hand % count as u64) as usize;
+            if place >= open {
+                // To the next round. For those who follow the hand it goes through all segments, also while few are open.
+                lane_words[lane::HAND].fetch_max(hand + (count - place) as u64, Ordering::Relaxed);
+                continue;
+            }
+            let base = self.segment_at(begin + place);
             let words = &self.words[base..base + segment::RECORDS];
             let found = words[segment::STATE].load(Ordering::Relaxed);
             if matches!(low(found), segment::CURRENT | segment::BEING_TAKEN) {
@@ -571,6 +593,9 @@ impl<'a> Recorder<'a> {
     /// the number of the first record, and how many are complete.
     pub fn look(&self, index: usize) -> Option<Look> {
         let base = self.segment_at(index);
+        if self.closed().iter().any(|words| words.contains(&base)) {
+            return None;
+        }
         let words = self.words.get(base..base + segment::RECORDS)?;
         let state = words[segment::STATE].load(Ordering::Acquire);
         if low(state) == segment::FREE || low(state) == segment::BEING_TAKEN {

@@ -5,7 +5,7 @@ use crate::support::written::{bytes, facts, make, process_facts, tracker, world_
 use lazyguard_core::state::{FunctionKind, Tracker};
 use lazyguard_core::trace::layout::{flag, record, Shape};
 use lazyguard_core::trace::read::{Entry, LiveRecording, Recording, Source};
-use lazyguard_core::trace::{Kind, Lane, ProcessFacts, RawPayload, Record, StartFacts};
+use lazyguard_core::trace::{Follower, Kind, Lane, ProcessFacts, RawPayload, Record, Recorder, StartFacts};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -113,6 +113,52 @@ fn no_segment_is_taken_before_it_is_open() {
     narrow.recorder().open_up_to(SHAPE.words());
     make(narrow, second, &facts("cuLaunchKernel", 30), 0);
     assert_eq!(narrow.recorder().counts(Lane::Work).dropped, 1);
+}
+
+/// A page without room is not to be looked at: what lies in a closed segment, here a copy of another one, is seen by none.
+#[test]
+fn what_is_closed_is_not_looked_at_and_what_is_open_is_followed() {
+    let tracker = tracker(SHAPE);
+    let recorder = tracker.recorder();
+    recorder.limit(2);
+    let number = tracker.begin_thread(101, 1).expect("a slot");
+    let records = SHAPE.records as u64;
+    let mut follower = Follower::default();
+    let mut followed = 0;
+    let mut follow = || {
+        follower.follow(recorder, Lane::Work, &mut |_| followed += 1);
+        (followed, follower.lost(recorder, Lane::Work))
+    };
+    // Several rounds through the open ones, with a look at each of them.
+    make(tracker, number, &facts("cuLaunchKernel", 5), 0);
+    let mut made = 1;
+    assert_eq!(follow(), (made, 0));
+    for word in recorder.closed().into_iter().flatten() {
+        let like = SHAPE.segments_at() + (word - SHAPE.segments_at()) % SHAPE.segment_words();
+        recorder.words()[word].store(recorder.words()[like].load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+    for n in 1..=records * 5 {
+        make(tracker, number, &facts("cuLaunchKernel", n * 10), 0);
+        made += 1;
+        assert_eq!(follow(), (made, 0), "{n}");
+    }
+    let live = |recorder: &Recorder<'_>| {
+        let recording = Recording::open(recorder).expect("a recording");
+        assert_eq!(recording.defects(), []);
+        recording.records().filter(|entry| entry.record.entry_point.symbol() == "cuLaunchKernel").count() as u64
+    };
+    assert_eq!(live(recorder), records + made % records);
+    // The room has come: it is zero.
+    for word in recorder.closed().into_iter().flatten() {
+        recorder.words()[word].store(0, Ordering::Relaxed);
+    }
+    recorder.open_up_to(SHAPE.words());
+    for n in 500..500 + records * 30 {
+        make(tracker, number, &facts("cuLaunchKernel", n * 10), 0);
+        made += 1;
+        assert_eq!(follow(), (made, 0), "{n}");
+    }
+    assert_eq!(live(recorder), records * 11 + made % records);
 }
 
 /// The calls of a thread. Each field of a record identifies it, so that a mixture of two would show.

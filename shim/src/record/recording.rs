@@ -14,6 +14,7 @@ use lazyguard_core::trace::layout::{self, Shape};
 use lazyguard_core::trace::Recorder;
 use std::ffi::CString;
 use std::io::{self, Write};
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -135,15 +136,11 @@ impl Backing {
             recorder.open_up_to((from + length) / layout::WORD);
             return None;
         }
-        // No record lies in the rest yet. It is taken out of the file, where a store could end the process.
+        // The segments that are still closed are taken out of the file, where a store could end the process. The first ones of every lane
+        // stay, those behind this place as well: they have their room, and may hold records.
         done.store(all, Ordering::Relaxed);
         let why = last_error();
-        // SAFETY: the range lies inside the mapping, holds no record, and is zero before and after.
-        let taken_out = unsafe {
-            let at = self.words.as_ptr().byte_add(from).cast_mut().cast();
-            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
-            libc::mmap(at, all - from, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) != libc::MAP_FAILED
-        };
+        let taken_out = recorder.closed().into_iter().all(|closed| take_out(self.words, closed));
         if taken_out {
             recorder.open_up_to(all / layout::WORD);
         }
@@ -158,6 +155,21 @@ fn populate(words: &[AtomicU64], from: usize, length: usize) -> bool {
     const POPULATE_WRITE: i32 = 23;
     // SAFETY: the callers' range lies inside the mapping, which is never taken away; its content does not change.
     unsafe { libc::madvise(words.as_ptr().byte_add(from).cast_mut().cast(), length, POPULATE_WRITE) == 0 }
+}
+
+/// Replaces these words, which are zero and not in use, by memory without a file. A page that they share with others has its room, as the
+/// others have theirs, and stays. Where the system refuses, it may have taken the words away.
+fn take_out(words: &[AtomicU64], closed: Range<usize>) -> bool {
+    // SAFETY: takes an integer only.
+    let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(layout::HEADER_BYTES);
+    let (from, to) = ((closed.start * layout::WORD).next_multiple_of(page), closed.end * layout::WORD / page * page);
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+    // SAFETY: whole pages inside the mapping, of which nothing is in use; they are zero before and after.
+    from >= to
+        || unsafe {
+            let at = words.as_ptr().byte_add(from).cast_mut().cast();
+            libc::mmap(at, to - from, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) != libc::MAP_FAILED
+        }
 }
 
 /// The size that is asked for, and smaller ones.
@@ -279,4 +291,40 @@ fn allocate(file: &Descriptor, from: usize, bytes: usize) -> Result<(), String> 
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lazyguard_core::trace::layout::segment;
+    use lazyguard_core::trace::{Lane, ProcessFacts};
+
+    #[test]
+    fn where_the_file_has_no_more_room_what_is_recorded_already_stays() {
+        let shape = Shape::of_bytes(4 << 20);
+        let bytes = shape.words() * layout::WORD;
+        let words = map(bytes, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1).expect("memory");
+        let recorder = Recorder::new(words, shape, &ProcessFacts::default()).expect("a recorder");
+        let backing = Backing { words, shape, in_file: true, grows: true, wanted: true, why: None };
+        backing.limit(&recorder);
+        let first = |which| (shape.segments_at() + recorder.segments_of(which).0 * segment::WORDS) + segment::RECORDS;
+        for which in Lane::ALL {
+            words[first(which)].store(which as u64 + 1, Ordering::Relaxed);
+        }
+        // Pages that cannot be written to stand in for pages without room: both are refused.
+        let [closed, ..] = recorder.closed();
+        let from = (closed.start * layout::WORD).next_multiple_of(1 << 20);
+        // SAFETY: whole pages inside the mapping, which nothing is stored to before they are replaced.
+        let protected = unsafe {
+            let at = words.as_ptr().byte_add(from).cast_mut().cast();
+            libc::mprotect(at, 64 << 10, libc::PROT_READ)
+        };
+        assert_eq!(protected, 0);
+        let done = AtomicUsize::new(0);
+        let line = backing.make_present(&done, &recorder);
+        assert!(line.is_some_and(|line| line.contains(&format!("room for {} MiB", from >> 20))));
+        assert!(backing.is_present(&done) && recorder.closed().iter().all(Range::is_empty));
+        assert_eq!(Lane::ALL.map(|which| words[first(which)].load(Ordering::Relaxed)), [1, 2, 3]);
+        words.iter().for_each(|word| _ = word.fetch_or(1 << 63, Ordering::Relaxed));
+    }
 }

@@ -11,6 +11,7 @@ use crate::runtime::own_memory;
 use crate::runtime::process::retired;
 use lazyguard_core::report::HangReport;
 use lazyguard_core::sync::lock;
+use std::fs::DirEntry;
 
 const SHARES_DESCRIPTORS: &str =
     "close_range and unshare are refused here: the guard's log shares the program's descriptor numbers";
@@ -81,12 +82,33 @@ fn leave_descriptors() -> bool {
 }
 
 /// The descriptors that this thread has. Where the kernel does not list them, the lowest numbers, which are those that programs use.
+///
+/// What has no path comes first, pipes and sockets: while their copies are open here, whoever reads the other end waits for their end. The
+/// close of a file may take long, where a network's file system writes out what the program has written.
 fn copied() -> Vec<libc::c_int> {
     const LOWEST: libc::c_int = 1 << 16;
     // SAFETY: takes no arguments and cannot fail.
     let own = unsafe { libc::syscall(libc::SYS_gettid) };
-    match std::fs::read_dir(format!("/proc/self/task/{own}/fd")) {
-        Ok(entries) => entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect(),
-        Err(_) => (0..LOWEST).collect(),
+    let Ok(entries) = std::fs::read_dir(format!("/proc/self/task/{own}/fd")) else { return (0..LOWEST).collect() };
+    let has_path = |entry: &DirEntry| std::fs::read_link(entry.path()).is_ok_and(|path| path.is_absolute());
+    let number = |entry: &DirEntry| entry.file_name().to_str()?.parse().ok();
+    let listed = entries.flatten().filter_map(|entry| Some((has_path(&entry), number(&entry)?)));
+    let (files, others): (Vec<_>, Vec<_>) = listed.partition(|(has_path, _)| *has_path);
+    others.into_iter().chain(files).map(|(_, file)| file).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsRawFd as _;
+
+    #[test]
+    fn pipes_are_closed_before_files() {
+        let file = std::fs::File::open("/dev/null").expect("a file");
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        let copied = copied();
+        let place = |file: i32| copied.iter().position(|&listed| listed == file).expect("it is listed");
+        let pipe = place(reader.as_raw_fd()).max(place(writer.as_raw_fd()));
+        assert!(pipe < place(file.as_raw_fd()), "{copied:?}");
     }
 }

@@ -11,7 +11,7 @@ use lazyguard_core::diagnose::{ends_of, snapshot_at, CallEnd, ThreadActivity};
 use lazyguard_core::report::HangReport;
 use lazyguard_core::stack::{mappings, own_maps};
 use lazyguard_core::state::{PublishedCall, ThreadSlot};
-use lazyguard_core::trace::read::{Recording, Words};
+use lazyguard_core::trace::read::Recording;
 use lazyguard_core::trace::{Kind, Lane, RawPayload, Record};
 use lazyguard_core::Nanos;
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 /// stopped as a whole for the last time, were stuck. `None` where the calling thread has no room in the recording.
 pub fn what_is_known(guard: &'static Guard, threshold: Nanos, awake_since: Nanos) -> Option<HangReport> {
     note_activity(guard, thread::slot(guard)?);
-    let recording = Recording::open(Words(guard.tracker.recorder().words())).ok()?;
+    let recording = Recording::open(guard.tracker.recorder()).ok()?;
     let now = guard.now();
     let mut snapshot = snapshot_at(&recording, now, threshold, guard.settings.patience_nanos()).ok()?;
     snapshot.awake_since = awake_since;
@@ -53,7 +53,7 @@ pub(super) fn threads_of(guard: &Guard, report: &HangReport) -> (Vec<PublishedCa
 
 /// How the calls of a report ended; empty where the recording cannot be read.
 pub(super) fn ends(guard: &Guard, report: &HangReport) -> Vec<CallEnd> {
-    let recording = Recording::open(Words(guard.tracker.recorder().words()));
+    let recording = Recording::open(guard.tracker.recorder());
     recording.ok().and_then(|recording| ends_of(&recording, report.waited_in()).ok()).unwrap_or_default()
 }
 

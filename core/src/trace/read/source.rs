@@ -5,6 +5,7 @@
 use super::defects::Defects;
 use crate::sync::{AtomicU64, Ordering};
 use crate::trace::layout::WORD;
+use crate::trace::Recorder;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -86,6 +87,30 @@ impl Source for Words<'_> {
             at += count;
         }
         Ok(done)
+    }
+}
+
+/// The recording that a recorder of the same process writes. Segments that may not be taken yet are read as what they are, zeros, without
+/// a look at them.
+impl Source for Recorder<'_> {
+    fn len(&self) -> io::Result<u64> {
+        Words(self.words()).len()
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let Ok(at) = usize::try_from(offset) else { return Ok(0) };
+        let mut length = buffer.len();
+        for closed in self.closed().map(|words| words.start * WORD..words.end * WORD) {
+            if closed.contains(&at) {
+                let zeros = length.min(closed.end - at);
+                buffer[..zeros].fill(0);
+                return Ok(zeros);
+            }
+            if closed.start > at && !closed.is_empty() {
+                length = length.min(closed.start - at);
+            }
+        }
+        Words(self.words()).read_at(offset, &mut buffer[..length])
     }
 }
 
