@@ -35,7 +35,7 @@ pub(super) fn retain_primary(entry: Entry, context: Handle, device: i32, real: i
 fn came(entry: Entry, context: Handle, device: i32, primary: bool, real: impl FnOnce() -> i32) -> i32 {
     observe(
         entry,
-        |call| call.guard.gpu_dump.before_a_context(call.guard, call.guard.folder.as_ref()),
+        |call| call.guard.before_a_context(),
         real,
         |call, result| {
             if result != SUCCESS || context.is_null() {

@@ -45,7 +45,7 @@ extern "C-unwind" fn answer_runtime(mode: *mut i32, caller: *const c_void) -> i3
         door::inside(|| {
             if let Some(guard) = guard() {
                 // A runtime asks when it starts, and then takes the primary context in a way of its own, which no hook sees.
-                guard.gpu_dump.before_a_context(guard, guard.folder.as_ref());
+                guard.before_a_context();
                 nudge::answer(guard, &guard.loader, mode, caller);
             }
         });

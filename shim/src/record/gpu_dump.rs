@@ -22,9 +22,9 @@
 //! Must not: ask the driver for anything before `cuInit` has succeeded, or wait in a thread of the program's.
 
 use super::run_folder::{RunFolder, GPU_CORE, GPU_PIPE};
-use crate::lookup::driver::{self, SUCCESS};
+use crate::lookup::driver::{self, LAUNCH_FAILED, SUCCESS};
 use crate::runtime::process::Process;
-use crate::runtime::{door, environment, files};
+use crate::runtime::{clock, door, environment, files};
 use lazyguard_core::api::EntryPoint;
 use lazyguard_core::gpu_dump::{is_virtual, is_whole, obstacle, HEAD, LONGEST_PATH, MPS_FOLDER};
 use lazyguard_core::report::{GpuDumpSeen, GPU_DUMP_ARMED};
@@ -33,12 +33,11 @@ use std::ffi::{c_int, CStr, CString, OsStr};
 use std::fmt::Display;
 use std::fs::{self, OpenOptions};
 use std::io::{Read as _, Write as _};
-use std::ops::RangeInclusive;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{symlink, FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -56,8 +55,9 @@ const FILE: c_int = 5;
 const PIPE: c_int = 6;
 const GENERATION_FLAGS: c_int = 7;
 
-/// The results of `CUresult` that an exception of the device leaves behind, from `CUDA_ERROR_ILLEGAL_ADDRESS` to `CUDA_ERROR_LAUNCH_FAILED`.
-const OF_EXCEPTIONS: RangeInclusive<i32> = 700..=719;
+/// The results of `CUresult` that an exception of the device leaves behind: `CUDA_ERROR_ILLEGAL_ADDRESS`, `ASSERT`, `HARDWARE_STACK_ERROR`,
+/// `ILLEGAL_INSTRUCTION`, `MISALIGNED_ADDRESS`, `INVALID_ADDRESS_SPACE`, `INVALID_PC` and `LAUNCH_FAILED`.
+const OF_EXCEPTIONS: [i32; 8] = [700, 710, 714, 715, 716, 717, 718, LAUNCH_FAILED];
 
 /// `CU_COREDUMP_SKIP_ABORT`.
 const SKIP_ABORT: u32 = 1 << 4;
@@ -99,8 +99,8 @@ pub fn forked() {
 /// The guard's own file, in a process made ready; see [`late_error`].
 static OWN_FILE: OnceLock<CString> = OnceLock::new();
 static ERROR_MAY_COME_LATE: AtomicBool = AtomicBool::new(false);
-/// When that file was first seen.
-static DUMPED: OnceLock<Instant> = OnceLock::new();
+/// When that file was first seen, on the system's monotonic clock; 0 before.
+static DUMPED: AtomicU64 = AtomicU64::new(0);
 
 /// What the driver has taken at most to give the error, more than four times over.
 const LATEST_ERROR: Duration = Duration::from_secs(3);
@@ -129,8 +129,10 @@ fn error_on_its_way() -> i32 {
     if !written {
         return SUCCESS;
     }
-    let since = DUMPED.get_or_init(Instant::now);
-    while error_may_come_late() && since.elapsed() < LATEST_ERROR {
+    let now = clock::system_nanos();
+    let since = DUMPED.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed).err().unwrap_or(now);
+    let waited = || u128::from(clock::system_nanos().saturating_sub(since));
+    while error_may_come_late() && waited() < LATEST_ERROR.as_nanos() {
         match driver::stream_query(null_mut()) {
             Some(error) if OF_EXCEPTIONS.contains(&error) => return error,
             _ => door::pause(LOOK_EVERY),
@@ -153,9 +155,10 @@ struct Ready {
 
 impl GpuDump {
     /// A context is about to be made: the driver is made ready if a dump is to be had in this process, and nothing speaks against it.
+    /// `is_local`: a look into the folder waits for no network.
     #[cold]
     #[inline(never)]
-    pub fn before_a_context(&self, process: &Process, folder: Option<&RunFolder>) {
+    pub fn before_a_context(&self, process: &Process, folder: Option<&RunFolder>, is_local: bool) {
         if self.decided.load(Ordering::Relaxed) || self.decided.swap(true, Ordering::Relaxed) {
             return;
         }
@@ -168,7 +171,7 @@ impl GpuDump {
         if settings.hang_after_nanos == 0 {
             // Hangs are not looked for.
         } else if ends {
-            _ = self.ready.set(make_ready(folder));
+            _ = self.ready.set(make_ready(folder, is_local));
         } else if settings.gpu_dump {
             _ = self.ready.set(Err("LAZYGUARD_ON_HANG leaves the program as it is".to_owned()));
         }
@@ -234,7 +237,7 @@ fn run_kills() -> bool {
     environment::get(RUN_KILLS).is_some_and(|value| !value.is_empty())
 }
 
-fn make_ready(folder: Option<&RunFolder>) -> Result<Ready, String> {
+fn make_ready(folder: Option<&RunFolder>, is_local: bool) -> Result<Ready, String> {
     let no = |why: &str| Err(why.to_owned());
     let Some(folder) = folder else { return no("there is no run folder") };
     let (own_pipe, own_file) = (folder.path().join(GPU_PIPE), folder.path().join(GPU_CORE));
@@ -273,7 +276,8 @@ fn make_ready(folder: Option<&RunFolder>) -> Result<Ready, String> {
         return no("the driver refuses, or CUDA_ENABLE_USER_TRIGGERED_COREDUMP=0 is set");
     };
     let (is_own_pipe, is_own_file) = (pipe == own_pipe, file == own_file);
-    if is_own_file && !own_exceptions {
+    // Calls of the program look for the file: not on a file system that may let them wait.
+    if is_own_file && !own_exceptions && is_local {
         let file = CString::new(file.as_os_str().as_bytes());
         let watched = file.is_ok_and(|file| OWN_FILE.set(file).is_ok());
         ERROR_MAY_COME_LATE.store(watched, Ordering::Relaxed);

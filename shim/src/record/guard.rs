@@ -79,4 +79,11 @@ impl Guard {
         // SAFETY: a reference to all of a guard that is never freed, and which begins with its process.
         unsafe { process::arm(std::ptr::from_ref(self).cast()) };
     }
+
+    /// A context is about to be made; see [`GpuDump::before_a_context`].
+    pub fn before_a_context(&self) {
+        let folder = self.folder.as_ref();
+        let is_local = self.backing.in_file() || folder.is_some_and(|folder| !folder.asked_for());
+        self.gpu_dump.before_a_context(self, folder, is_local);
+    }
 }
