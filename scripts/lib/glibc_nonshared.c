@@ -162,41 +162,68 @@ static void *in_order(const char *name) {
   return found ? ((void *(*)(void *, const char *))found)(RTLD_DEFAULT, name) : NULL;
 }
 
-/* Two threads that look at a time find the same. */
-static void *look_up(void **kept, const char *library, const char *name) {
+static void *found_in(const char *library, const char *name) {
+  void *found = in_order(name);
+  return found ? found : in_library(library, name);
+}
+
+/* Calls the function where there is one. */
+#define CALLS(function, result, name, parameters, arguments, without)                              \
+  HIDDEN result lg_##name parameters __asm__(#name);                                               \
+  result lg_##name parameters {                                                                    \
+    void *found = function;                                                                        \
+    return found ? ((result(*) parameters)found) arguments : without;                              \
+  }
+
+/* These take the dynamic linker's lock themselves, as a look-up does. Two threads that look at a time find the same. */
+static void *of_linker(void **kept, const char *name) {
   void *found = __atomic_load_n(kept, __ATOMIC_ACQUIRE);
   if (found == NULL) {
-    found = in_order(name);
-    if (found == NULL) {
-      found = in_library(library, name);
-    }
+    found = found_in("libdl.so.2", name);
     __atomic_store_n(kept, found, __ATOMIC_RELEASE);
   }
   return found;
 }
 
-#define LOOKED_UP(library, result, name, parameters, arguments, without)                           \
-  HIDDEN result lg_##name parameters __asm__(#name);                                               \
-  result lg_##name parameters {                                                                    \
-    static void *kept;                                                                             \
-    void *found = look_up(&kept, library, #name);                                                  \
-    return found ? ((result(*) parameters)found) arguments : without;                              \
+#define OF_LINKER(result, name, ...)                                                               \
+  static void *kept_##name;                                                                        \
+  CALLS(of_linker(&kept_##name, #name), result, name, __VA_ARGS__)
+
+OF_LINKER(void *, dlopen, (const char *file, int mode), (file, mode), NULL)
+OF_LINKER(int, dlclose, (void *object), (object), -1)
+OF_LINKER(int, dladdr1, (const void *address, void *info, void **extra, int flags), (address, info, extra, flags), 0)
+
+/* All are looked up when the first of them is called, which is while the driver is initialised. Later a thread that launches may call one, and must
+ * not wait for that lock: the thread that holds it, in a constructor, may wait for the launch. The names are no pointers, which each process would
+ * have to relocate. */
+enum { CREATE, SET_STACK_SIZE, DETACH, CREATE_KEY, DELETE_KEY, SET_SPECIFIC, SET_NAME, FUNCTIONS };
+
+static const char names_of_threads[FUNCTIONS][32] = {
+    [CREATE] = "pthread_create",         [SET_STACK_SIZE] = "pthread_attr_setstacksize", [DETACH] = "pthread_detach",
+    [CREATE_KEY] = "pthread_key_create", [DELETE_KEY] = "pthread_key_delete",            [SET_SPECIFIC] = "pthread_setspecific",
+    [SET_NAME] = "pthread_setname_np",
+};
+
+static void *of_threads(int which) {
+  static void *kept[FUNCTIONS];
+  if (__atomic_load_n(&kept[which], __ATOMIC_ACQUIRE) == NULL) {
+    for (int i = 0; i < FUNCTIONS; i++) {
+      __atomic_store_n(&kept[i], found_in("libpthread.so.0", names_of_threads[i]), __ATOMIC_RELEASE);
+    }
   }
+  return __atomic_load_n(&kept[which], __ATOMIC_ACQUIRE);
+}
 
-#define LINKER "libdl.so.2"
-#define THREADS "libpthread.so.0"
+#define OF_THREADS(which, name, ...) CALLS(of_threads(which), int, name, __VA_ARGS__, ENOSYS)
 
-LOOKED_UP(LINKER, void *, dlopen, (const char *file, int mode), (file, mode), NULL)
-LOOKED_UP(LINKER, int, dlclose, (void *object), (object), -1)
-LOOKED_UP(LINKER, int, dladdr1, (const void *address, void *info, void **extra, int flags), (address, info, extra, flags), 0)
-LOOKED_UP(THREADS, int, pthread_create, (pthread_t *thread, const pthread_attr_t *how, void *(*body)(void *), void *argument),
-          (thread, how, body, argument), ENOSYS)
-LOOKED_UP(THREADS, int, pthread_attr_setstacksize, (pthread_attr_t * how, size_t size), (how, size), ENOSYS)
-LOOKED_UP(THREADS, int, pthread_detach, (pthread_t thread), (thread), ENOSYS)
-LOOKED_UP(THREADS, int, pthread_key_create, (pthread_key_t *key, void (*end)(void *)), (key, end), ENOSYS)
-LOOKED_UP(THREADS, int, pthread_key_delete, (pthread_key_t key), (key), ENOSYS)
-LOOKED_UP(THREADS, int, pthread_setspecific, (pthread_key_t key, const void *value), (key, value), ENOSYS)
-LOOKED_UP(THREADS, int, pthread_setname_np, (pthread_t thread, const char *name), (thread, name), ENOSYS)
+OF_THREADS(CREATE, pthread_create, (pthread_t *thread, const pthread_attr_t *how, void *(*body)(void *), void *argument),
+           (thread, how, body, argument))
+OF_THREADS(SET_STACK_SIZE, pthread_attr_setstacksize, (pthread_attr_t * how, size_t size), (how, size))
+OF_THREADS(DETACH, pthread_detach, (pthread_t thread), (thread))
+OF_THREADS(CREATE_KEY, pthread_key_create, (pthread_key_t *key, void (*end)(void *)), (key, end))
+OF_THREADS(DELETE_KEY, pthread_key_delete, (pthread_key_t key), (key))
+OF_THREADS(SET_SPECIFIC, pthread_setspecific, (pthread_key_t key, const void *value), (key, value))
+OF_THREADS(SET_NAME, pthread_setname_np, (pthread_t thread, const char *name), (thread, name))
 
 /* A signal handler may call it, which must look nothing up. The two functions block the same signals. */
 HIDDEN int lg_pthread_sigmask(int how, const sigset_t *set, sigset_t *before) __asm__("pthread_sigmask");
