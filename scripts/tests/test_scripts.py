@@ -157,7 +157,8 @@ class TheGlibcFloor(Folder):
               if (pthread_attr_init(&how) || pthread_attr_setstacksize(&how, 1 << 20)) return 6;
               if (pthread_create(&thread, &how, body, &has_run) || pthread_detach(thread)) return 1;
               while (!__atomic_load_n(&has_run, __ATOMIC_ACQUIRE)) sched_yield();
-              if (pthread_setname_np(pthread_self(), "a") || pthread_key_create(&key, 0) || pthread_setspecific(key, copy) || pthread_key_delete(key)) return 7;
+              if (pthread_setname_np(pthread_self(), "a")) return 9;
+              if (pthread_key_create(&key, 0) || pthread_setspecific(key, copy) || pthread_key_delete(key)) return 7;
               if (sigemptyset(&none) || pthread_sigmask(SIG_BLOCK, &none, &none) || pthread_sigmask(-1, &none, 0) != EINVAL) return 8;
               if (pthread_atfork(nothing, nothing, nothing)) return 2;
               if (stat("/", &state) || !S_ISDIR(state.st_mode)) return 3;

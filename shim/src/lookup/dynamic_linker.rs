@@ -98,8 +98,10 @@ fn in_its_library() -> *mut c_void {
     if open.is_null() || find.is_null() {
         return null_mut();
     }
-    // SAFETY: the C library's functions of these names.
-    let (open, find): (LibcDlopen, Dlsym) = unsafe { (std::mem::transmute(open), std::mem::transmute(find)) };
+    // SAFETY: the C library's function of this name.
+    let open: LibcDlopen = unsafe { std::mem::transmute(open) };
+    // SAFETY: as above.
+    let find: Dlsym = unsafe { std::mem::transmute(find) };
     // SAFETY: terminated strings, and the handle that the first function gives.
     unsafe {
         let library = open(c"libdl.so.2".as_ptr(), LIKE_DLOPEN);
