@@ -16,6 +16,9 @@ pub const MPS_FOLDER: (&str, &str, &str) = ("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvi
 /// The longest path that the driver takes, in bytes.
 pub const LONGEST_PATH: usize = 1023;
 
+/// How the names of all variables begin for which [`is_of_a_tool`] holds.
+pub const OF_TOOLS: &str = "CUD";
+
 /// Whether a variable of this name counts for [`obstacle`], or for where MPS is.
 pub fn is_of_a_tool(name: &str) -> bool {
     name == INJECTION || name == MPS_FOLDER.0 || name.starts_with(DEBUGGER)
@@ -75,6 +78,7 @@ mod tests {
         assert!(why(&[], 4242, false).is_some_and(|why| why.contains("4242")));
         assert!(why(&[], 0, true).is_some_and(|why| why.contains("MPS")));
         assert_eq!(obstacle([].into_iter(), "", false), None);
+        assert!([INJECTION, MPS_FOLDER.0, DEBUGGER].iter().all(|name| name.starts_with(OF_TOOLS)));
     }
 
     #[test]

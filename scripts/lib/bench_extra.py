@@ -19,6 +19,9 @@ VALGRIND_LAUNCHES = (2000, 22000)
 COUNTS = (("instructions", r"I\s+refs:\s+([\d,]+)"), ("d1_misses", r"D1\s+misses:\s+([\d,]+)"), ("ll_misses", r"LLd misses:\s+([\d,]+)"))
 
 
+START = "start and end of /bin/true"
+
+
 def start_rows(rounds):
     """What the library adds to a process that never touches CUDA: /bin/true from its start to its end."""
     command = [bench_plan.BENCH / "start_cost", rounds, guard.LIBRARY, "/bin/true"]
@@ -29,7 +32,7 @@ def start_rows(rounds):
     # Every process is a fresh one here, so tenths of the run stand for the generations.
     tenth = max(1, len(lives) // 10)
     parts = [lives[at:at + tenth] for at in range(0, tenth * (len(lives) // tenth), tenth)]
-    loop = Loop("start", "start and end of /bin/true", "process", command, 1, 1)
+    loop = Loop("start", START, "process", command, 1, 1)
     found = []
     for column, mode in ((1, Mode(AGAIN, "bare, once more", None, None, 0)), (2, Mode(GUARD, "preloaded", None, None, 0))):
         base, other = ([[life[index] for life in part] for part in parts] for index in (0, column))

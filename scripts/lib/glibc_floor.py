@@ -8,8 +8,8 @@ libdl.so.2. They are read from the machine's own libraries. A symbol that is new
 absent: a weak reference to it stays unversioned and is settled when the program runs, a strong one
 fails the link, which is what is wanted.
 
-Two archives complete them: the functions that a C library links into every object (see
-glibc_nonshared.c), and gcc's unwinder, linked in so that libgcc_s.so.1 is not needed.
+Two archives complete them: the functions that a C library links into every object, and those that are looked up
+when they are called (see glibc_nonshared.c), and gcc's unwinder, linked in so that libgcc_s.so.1 is not needed.
 
 Must not: be searched when anything but liblazyguard.so is linked. The stand-ins hold no code.
 
@@ -41,7 +41,12 @@ MOVED = (
 )
 # Defined in glibc_nonshared.c. Older libraries export some of them for old programs only.
 LINKED_IN = {"atexit", "pthread_atfork", "mknod", "stat", "lstat", "fstat", "fstatat",
-             "stat64", "lstat64", "fstat64", "fstatat64"}
+             "stat64", "lstat64", "fstat64", "fstatat64",
+             "dlopen", "dlclose", "dladdr1", "pthread_attr_setstacksize", "pthread_create", "pthread_detach",
+             "pthread_key_create", "pthread_key_delete", "pthread_setspecific", "pthread_setname_np", "pthread_sigmask"}
+# Weak references, for which no library is needed: the shim's own, and those of gcc's unwinder, which does without threads where it finds none
+# of them.
+WEAK = {"dlvsym", "__pthread_key_create", "pthread_once", "pthread_mutex_lock", "pthread_mutex_unlock"}
 
 
 def system_library(name):
@@ -62,7 +67,7 @@ def floor_symbols(files):
                 versions[symbol.name].append((key, symbol))
         for name, found in versions.items():
             old = [entry for entry in found if entry[0] <= FLOOR]
-            if not old or name in LINKED_IN or name.endswith("version_placeholder"):
+            if not old or name in LINKED_IN | WEAK or name.endswith("version_placeholder"):
                 continue
             key, symbol = max(old, key=lambda entry: entry[0])
             home = library
@@ -130,7 +135,7 @@ def ensure(folder):
         folder.mkdir(parents=True)
         build(folder, files, loader, here / "glibc_nonshared.c")
         stamp.write_text(wanted)
-    return ["-L", f"native={folder}", "-C", "link-arg=-Wl,-z,defs"]
+    return ["-L", f"native={folder}", "-C", "link-arg=-Wl,-z,defs", "-C", "link-arg=-nostartfiles"]
 
 
 def build(folder, files, loader, nonshared):
@@ -138,7 +143,7 @@ def build(folder, files, loader, nonshared):
     for library in LIBRARIES + (loader,):
         write_stand_in(folder, library, placed.get(library, {}))
     objects = folder / "nonshared.o"
-    run([c_compiler(), "-O2", "-fPIC", "-Wall", "-Wextra", "-Werror", "-fno-stack-protector", "-ffunction-sections", "-c",
+    run([c_compiler(), "-O2", "-fPIC", "-fno-plt", "-Wall", "-Wextra", "-Werror", "-fno-stack-protector", "-ffunction-sections", "-c",
          str(nonshared), "-o", str(objects)])
     run(["ar", "rcs", str(folder / "libglibc_nonshared.a"), str(objects)])
     (folder / "libc.so").write_text(

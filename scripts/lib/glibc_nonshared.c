@@ -2,9 +2,16 @@
  * glibc 2.17 exports. They replace libc_nonshared.a of the build machine in the link of
  * liblazyguard.so, because on newer machines these are plain exports with newer versions.
  *
+ * Before glibc 2.34, threads and the dynamic linker's functions were in libraries of their own. To need those would load two more files
+ * into every process, on new machines empty ones, at a third of what the library adds to a start. So the few functions that are used
+ * are looked up when the first call comes.
+ *
  * Must not export anything: the names stay private to the library that links this archive. */
 #define _GNU_SOURCE 1
+#include <errno.h>
 #include <link.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/types.h>
@@ -50,8 +57,9 @@ HIDDEN int mknod(const char *path, mode_t mode, dev_t device) {
   return __xmknod(MKNOD_VERSION, path, mode, &device);
 }
 
-/* The object that links this: its handlers go when it goes. */
-extern HIDDEN void *__dso_handle;
+/* The object that links this, which the C library's start files would define. Without those no code of theirs runs in each process at its
+ * start and end. What it would do there is not needed: the object stays to the end. */
+HIDDEN void *__dso_handle = &__dso_handle;
 
 extern int __cxa_atexit(void (*)(void *), void *, void *);
 extern int __register_atfork(void (*)(void), void (*)(void), void (*)(void), void *);
@@ -123,4 +131,106 @@ HIDDEN int lg_dl_find_object(void *address, struct found_object *found) __asm__(
 int lg_dl_find_object(void *address, struct found_object *found) {
   struct search search = {(ElfW(Addr))address, found};
   return dl_iterate_phdr(holds_address, &search) == 1 ? 0 : -1;
+}
+
+/* The first is in libdl.so.2 before glibc 2.34, and there is none where nothing had loaded that when the process started. The others are in
+ * libc.so.6 just then, and only then. */
+extern void *dlvsym(void *, const char *, const char *) __attribute__((weak));
+extern void *__libc_dlopen_mode(const char *, int) __attribute__((weak));
+extern void *__libc_dlsym(void *, const char *) __attribute__((weak));
+
+#if defined(__x86_64__)
+#define OLD_VERSION "GLIBC_2.2.5"
+#else
+#define OLD_VERSION "GLIBC_2.17"
+#endif
+
+/* The flags of a dlopen that the C library makes for itself: RTLD_NOW, and its own mark. */
+#define LIKE_DLOPEN (RTLD_NOW | (int)0x80000000)
+
+static void *in_library(const char *library, const char *name) {
+  void *opened = __libc_dlopen_mode && __libc_dlsym ? __libc_dlopen_mode(library, LIKE_DLOPEN) : NULL;
+  return opened ? __libc_dlsym(opened, name) : NULL;
+}
+
+/* In the order in which the dynamic linker would have found it, so that an interposer such as a sanitizer's comes first. */
+static void *in_order(const char *name) {
+  void *found = dlvsym ? dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.34") : NULL;
+  if (dlvsym && found == NULL) {
+    found = dlvsym(RTLD_NEXT, "dlsym", OLD_VERSION);
+  }
+  return found ? ((void *(*)(void *, const char *))found)(RTLD_DEFAULT, name) : NULL;
+}
+
+static void *found_in(const char *library, const char *name) {
+  void *found = in_order(name);
+  return found ? found : in_library(library, name);
+}
+
+/* Calls the function where there is one. */
+#define CALLS(function, result, name, parameters, arguments, without)                              \
+  HIDDEN result lg_##name parameters __asm__(#name);                                               \
+  result lg_##name parameters {                                                                    \
+    void *found = function;                                                                        \
+    return found ? ((result(*) parameters)found) arguments : without;                              \
+  }
+
+/* These take the dynamic linker's lock themselves, as a look-up does. Two threads that look at a time find the same. */
+static void *of_linker(void **kept, const char *name) {
+  void *found = __atomic_load_n(kept, __ATOMIC_ACQUIRE);
+  if (found == NULL) {
+    found = found_in("libdl.so.2", name);
+    __atomic_store_n(kept, found, __ATOMIC_RELEASE);
+  }
+  return found;
+}
+
+#define OF_LINKER(result, name, ...)                                                               \
+  static void *kept_##name;                                                                        \
+  CALLS(of_linker(&kept_##name, #name), result, name, __VA_ARGS__)
+
+OF_LINKER(void *, dlopen, (const char *file, int mode), (file, mode), NULL)
+OF_LINKER(int, dlclose, (void *object), (object), -1)
+OF_LINKER(int, dladdr1, (const void *address, void *info, void **extra, int flags), (address, info, extra, flags), 0)
+
+/* All are looked up when the first of them is called, which is while the driver is initialised. Later a thread that launches may call one, and must
+ * not wait for that lock: the thread that holds it, in a constructor, may wait for the launch. The names are no pointers, which each process would
+ * have to relocate. */
+enum { CREATE, SET_STACK_SIZE, DETACH, CREATE_KEY, DELETE_KEY, SET_SPECIFIC, SET_NAME, FUNCTIONS };
+
+static const char names_of_threads[FUNCTIONS][32] = {
+    [CREATE] = "pthread_create",         [SET_STACK_SIZE] = "pthread_attr_setstacksize", [DETACH] = "pthread_detach",
+    [CREATE_KEY] = "pthread_key_create", [DELETE_KEY] = "pthread_key_delete",            [SET_SPECIFIC] = "pthread_setspecific",
+    [SET_NAME] = "pthread_setname_np",
+};
+
+static void *of_threads(int which) {
+  static void *kept[FUNCTIONS];
+  if (__atomic_load_n(&kept[which], __ATOMIC_ACQUIRE) == NULL) {
+    for (int i = 0; i < FUNCTIONS; i++) {
+      __atomic_store_n(&kept[i], found_in("libpthread.so.0", names_of_threads[i]), __ATOMIC_RELEASE);
+    }
+  }
+  return __atomic_load_n(&kept[which], __ATOMIC_ACQUIRE);
+}
+
+#define OF_THREADS(which, name, ...) CALLS(of_threads(which), int, name, __VA_ARGS__, ENOSYS)
+
+OF_THREADS(CREATE, pthread_create, (pthread_t *thread, const pthread_attr_t *how, void *(*body)(void *), void *argument),
+           (thread, how, body, argument))
+OF_THREADS(SET_STACK_SIZE, pthread_attr_setstacksize, (pthread_attr_t * how, size_t size), (how, size))
+OF_THREADS(DETACH, pthread_detach, (pthread_t thread), (thread))
+OF_THREADS(CREATE_KEY, pthread_key_create, (pthread_key_t *key, void (*end)(void *)), (key, end))
+OF_THREADS(DELETE_KEY, pthread_key_delete, (pthread_key_t key), (key))
+OF_THREADS(SET_SPECIFIC, pthread_setspecific, (pthread_key_t key, const void *value), (key, value))
+OF_THREADS(SET_NAME, pthread_setname_np, (pthread_t thread, const char *name), (thread, name))
+
+/* A signal handler may call it, which must look nothing up. The two functions block the same signals. */
+HIDDEN int lg_pthread_sigmask(int how, const sigset_t *set, sigset_t *before) __asm__("pthread_sigmask");
+
+int lg_pthread_sigmask(int how, const sigset_t *set, sigset_t *before) {
+  int kept = errno;
+  int result = sigprocmask(how, set, before) == 0 ? 0 : errno;
+  errno = kept;
+  return result;
 }

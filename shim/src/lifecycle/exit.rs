@@ -56,7 +56,16 @@ fn say_what_was_missed() {
 }
 
 /// Writes the last of the log and the summary, or removes the folder.
+#[link_section = ".text.lazyguard_start"]
 extern "C-unwind" fn exiting() {
+    // Nothing to clear up, and nothing to say.
+    if process::was_ever_armed() || !environment::is_empty() {
+        finish();
+    }
+}
+
+#[inline(never)]
+fn finish() {
     // A signal handler that calls `exit` has interrupted the guard itself: the recording has everything, as after a kill.
     if door::is_interrupted() {
         return;

@@ -31,6 +31,7 @@ static BREACHED: AtomicBool = AtomicBool::new(false);
 const MEMBARRIER_CMD_PRIVATE_EXPEDITED: i32 = 1 << 3;
 const MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED: i32 = 1 << 4;
 
+#[inline(always)]
 fn membarrier(command: i32) -> bool {
     // SAFETY: takes integers only.
     unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
@@ -38,6 +39,7 @@ fn membarrier(command: i32) -> bool {
 
 /// Registers the process for `membarrier`, while it has one thread: with more, the kernel waits for all processors, 5 to 15 ms. What comes of it
 /// is asked in [`prepare`].
+#[link_section = ".text.lazyguard_start"]
 pub fn register() {
     membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
 }

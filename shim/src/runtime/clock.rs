@@ -12,9 +12,11 @@ use lazyguard_core::Nanos;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A reading of both clocks when the library was loaded: the counter, and nanoseconds of the system's.
+#[link_section = ".data.lazyguard_start"]
 static LOADED: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
 /// Reads both clocks; called when the library is loaded. Returns the system's.
+#[inline(always)]
 pub fn first_look() -> u64 {
     let (ticks, nanos) = pair();
     LOADED[0].store(ticks, Ordering::Relaxed);
@@ -79,6 +81,7 @@ pub fn of_ticks(ticks: u64) -> u64 {
     u64::try_from(since_start).unwrap_or(u64::MAX).saturating_sub(slept)
 }
 
+#[inline(always)]
 fn read(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the structure is valid for writing, and both clocks exist on every Linux.
@@ -128,6 +131,7 @@ fn counter_is_steady() -> bool {
 }
 
 /// The counter, and nanoseconds of the system's clock, at one moment.
+#[link_section = ".text.lazyguard_start"]
 fn pair() -> (u64, u64) {
     least_interrupted([(); 5].map(|()| {
         let before = ticks();
@@ -138,6 +142,7 @@ fn pair() -> (u64, u64) {
 
 /// Of readings of the system's clock, each with the ticks that it took and the counter before it. The one that took the fewest ticks is the one
 /// that was not interrupted; the counter is that of its middle.
+#[inline(always)]
 fn least_interrupted(readings: [(u64, u64, u64); 5]) -> (u64, u64) {
     let (took, before, nanos) = readings.into_iter().fold(readings[0], Ord::min);
     (before + took / 2, nanos)

@@ -5,10 +5,10 @@
 //!
 //! Must not: allocate in [`switched_on`], which look-ups ask.
 
-use lazyguard_core::gpu_dump::is_of_a_tool;
+use lazyguard_core::gpu_dump::{self, is_of_a_tool};
 use lazyguard_core::sync::lock;
 use std::ffi::{c_char, CStr};
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::Mutex;
 
 static REMEMBERED: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
@@ -16,28 +16,46 @@ static REMEMBERED: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
 /// Variables of other tools in the driver, and their values.
 static OF_TOOLS: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
 
+/// Whether [`remember`] has found a variable of the guard's own.
+#[link_section = ".data.lazyguard_start"]
+static ANY: AtomicBool = AtomicBool::new(false);
+
+/// Whether the process began without any variable of the guard's own.
+pub fn is_empty() -> bool {
+    !ANY.load(Ordering::Relaxed)
+}
+
 /// Remembers each variable whose name begins with `LAZYGUARD`, and those of other tools in the driver.
+#[inline(always)]
 pub fn remember() {
     extern "C" {
         static environ: *const *const c_char;
     }
     // SAFETY: the C library's list, which ends with a null pointer; nothing has run yet that could change it.
-    let entries = (0..).map_while(|n| unsafe { environ.as_ref().and_then(|_| (*environ.add(n)).as_ref()) });
+    let entries =
+        (0..).map_while(|n| unsafe { environ.as_ref().map(|_| *environ.add(n)).filter(|entry| !entry.is_null()) });
     for entry in entries {
-        // SAFETY: each entry is a terminated string.
-        let text = unsafe { CStr::from_ptr(entry) }.to_bytes();
-        if !text.starts_with(b"LAZYGUARD") && !text.starts_with(b"CU") {
-            continue;
+        // SAFETY: each entry is a terminated string, of which no byte is read behind one that differs.
+        let begins = |with: &[u8]| with.iter().enumerate().all(|(at, byte)| unsafe { *entry.add(at) as u8 == *byte });
+        if begins(b"LAZYGUARD") || begins(gpu_dump::OF_TOOLS.as_bytes()) {
+            // SAFETY: as above.
+            keep(unsafe { CStr::from_ptr(entry) }.to_bytes());
         }
-        let text = String::from_utf8_lossy(text);
-        if let Some((name, value)) = text.split_once('=') {
-            let kept = match () {
-                () if name.starts_with("LAZYGUARD") => &REMEMBERED,
-                () if is_of_a_tool(name) => &OF_TOOLS,
-                () => continue,
-            };
-            lock(kept).push((name.to_owned(), value.to_owned()));
-        }
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn keep(entry: &[u8]) {
+    let text = String::from_utf8_lossy(entry);
+    if let Some((name, value)) = text.split_once('=') {
+        let kept = match () {
+            () if name.starts_with("LAZYGUARD") => &REMEMBERED,
+            () if is_of_a_tool(name) => &OF_TOOLS,
+            () => return,
+        };
+        ANY.fetch_or(std::ptr::eq(kept, &REMEMBERED), Ordering::Relaxed);
+        lock(kept).push((name.to_owned(), value.to_owned()));
     }
 }
 
@@ -64,10 +82,12 @@ pub fn get(name: &str) -> Option<String> {
 const UNKNOWN: u8 = 0;
 const OFF: u8 = 1;
 const ON: u8 = 2;
+#[link_section = ".data.lazyguard_start"]
 static SWITCH: AtomicU8 = AtomicU8::new(UNKNOWN);
 
 /// Whether the process began without `LAZYGUARD=off`. A look-up may ask before the library's own constructor has run, so the first
 /// question reads the variable itself.
+#[link_section = ".text.lazyguard_start"]
 pub fn switched_on() -> bool {
     match SWITCH.load(Ordering::Relaxed) {
         UNKNOWN => {

@@ -73,6 +73,7 @@ pub unsafe fn arm(process: *const Process) {
 }
 
 /// Whether this process, or the one it was forked from, was ever armed.
+#[link_section = ".data.lazyguard_start"]
 static EVER_ARMED: AtomicBool = AtomicBool::new(false);
 
 /// See [`EVER_ARMED`].

@@ -10,14 +10,17 @@
 use lazyguard_core::report::Block;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+#[link_section = ".data.lazyguard_start"]
 static DEVICE: AtomicU64 = AtomicU64::new(0);
+#[link_section = ".data.lazyguard_start"]
 static INODE: AtomicU64 = AtomicU64::new(0);
 
+#[link_section = ".text.lazyguard_start"]
 fn identity() -> Option<(u64, u64)> {
     // SAFETY: all-zero bytes are a valid `stat`.
     let mut stat: libc::stat = unsafe { std::mem::zeroed() };
     // SAFETY: the structure is valid for writing.
-    let known = unsafe { libc::fstat(libc::STDERR_FILENO, &mut stat) } == 0;
+    let known = unsafe { libc::syscall(libc::SYS_fstat, libc::STDERR_FILENO, &raw mut stat) } == 0;
     // The inode is kept plus one, so that 0 is free to mean "not remembered".
     known.then_some((stat.st_dev, stat.st_ino.wrapping_add(1)))
 }
@@ -27,6 +30,7 @@ fn remembered() -> (u64, u64) {
 }
 
 /// Remembers what descriptor 2 is when the process begins.
+#[inline(always)]
 pub fn at_start() {
     keep(identity().unwrap_or((0, 0)));
 }
@@ -39,6 +43,7 @@ pub fn when_armed() {
     }
 }
 
+#[inline(always)]
 fn keep((device, inode): (u64, u64)) {
     DEVICE.store(device, Ordering::Relaxed);
     INODE.store(inode, Ordering::Relaxed);
