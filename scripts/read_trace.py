@@ -65,7 +65,7 @@ def entries(data, header, word):
 def record(words):
     head, entered, returned, subject, place, extent, caller, detail = words
     return {
-        "entry_point": head & 0xFFFF, "kind": head >> 16 & 0xFF, "flags": head >> 24 & 0xFF, "result": signed(high(head)),
+        "entry_point": head & 0xFFFF, "kind": head >> 16 & 0xFF, "flags": head >> 24 & 0xBF, "result": signed(high(head)),
         "entered": entered, "returned": returned, "stream": low(subject), "function": high(subject),
         "context": place & 0xFFFF, "block": [place >> shift & 0xFFFF for shift in (16, 32, 48)],
         "extent": extent, "caller": caller, "detail": detail,
@@ -84,7 +84,7 @@ class Segment:
         self.length = self.words[1]
         self.holds_records = low(self.words[0]) in (1, 2, 3) and self.length > 0
         self.thread_number, self.thread = low(self.words[2]), high(self.words[2])
-        self.lane, self.first = low(self.words[3]), self.words[4]
+        self.lane, self.first, self.folded = low(self.words[3]), self.words[4], self.words[6]
 
     def record(self, number):
         """The words of a record, or none where the file is truncated."""
@@ -116,6 +116,11 @@ def communicators(header):
 
 
 def driver_call_in_progress(data, header, thread):
+    words = words_in_progress(data, header, thread)
+    return record(words) if words else None
+
+
+def words_in_progress(data, header, thread):
     mark = thread[4]
     lane = (mark >> 16 & 0xFF) - 1
     if thread[1] != 1 or mark == 0:
@@ -127,7 +132,21 @@ def driver_call_in_progress(data, header, thread):
         if low(segment.first + segment.length) != high(mark):
             return None
         words = segment.record(segment.length)
-    return record(words) if words and words[2] == 0 and known(words) else None
+    return words if words and words[2] == 0 and known(words) else None
+
+
+def unfolded(data, header):
+    """Launches that the table of streams does not have yet, by stream: what each was, and when it returned."""
+    found = []
+    for _, thread in entries(data, header, 9):
+        if thread[0] and thread[1] == 1 and 0 < low(thread[7]) <= low(header[18]):
+            segment = Segment(data, header, low(thread[7]) - 1)
+            if low(segment.words[0]) == 2 and segment.thread_number == low(thread[0]) and segment.lane == 0:
+                numbers = range(segment.folded, min(segment.length, low(header[19])))
+                open_record = words_in_progress(data, header, thread)
+                found += [*map(segment.record, numbers), *([open_record] if open_record else [])]
+    launches = [(record(words), words) for words in found if words and words[0] >> 30 & 1]
+    return sorted((one for one, _ in launches), key=lambda one: one["entered"])
 
 
 def threads(data, header):
@@ -156,15 +175,31 @@ def oldest(first, recent, until):
     return min(later, key=lambda one: one["at"]) if later else max(recent, key=lambda one: one["at"], default=None)
 
 
+def fold(launches, entry, number, idle_until):
+    """The table's words 8, 9, 11 and 12, and the newest operations, with the launches on the stream that are not in them."""
+    recent = [operation(entry, 16 + n % 32 * 2) for n in range(max(0, entry[8] - 32), entry[8])]
+    submitted, last, first = entry[8], entry[9], operation(entry, 11)
+    for one in launches:
+        what = {"at": one["entered"], "entry_point": one["entry_point"], "function": one["function"]}
+        if one["stream"] != number or not entry[3] or entry[6] > what["at"] or what in recent:
+            continue
+        until, returned = max(entry[10], idle_until.get(one["context"], 0)), max(one["returned"], what["at"])
+        if last <= until or returned > until and until < what["at"] < first["at"]:
+            first = what
+        submitted, last, recent = submitted + 1, max(last, returned), [*recent, what][-32:]
+    return submitted, last, first, recent
+
+
 def streams(data, header, idle_until):
+    launches = unfolded(data, header)
     for index, entry in entries(data, header, 13):
         if any(entry.words):
-            recent = [operation(entry, 16 + n % 32 * 2) for n in range(max(0, entry[8] - 32), entry[8])]
-            first, until = operation(entry, 11), max(entry[10], idle_until.get(low(entry[1]), 0))
-            busy = entry[3] != 0 and entry[9] > until
+            submitted, last, first, recent = fold(launches, entry, index + 1, idle_until)
+            until = max(entry[10], idle_until.get(low(entry[1]), 0))
+            busy = entry[3] != 0 and last > until
             yield {"number": index + 1, "context": low(entry[1]), "thread": high(entry[1]), "kind": STREAM_KINDS[entry[2]],
                    "alive": entry[3] != 0, "capturing": entry[4] != 0, "destroyed": entry[5] != 0,
-                   **entry.named(handle=0, submitted=8, last_submitted=9, complete_until=10, born=6),
+                   "submitted": submitted, "last_submitted": last, **entry.named(handle=0, complete_until=10, born=6),
                    "first_since_idle": first, "recent": recent, "oldest": oldest(first, recent, until) if busy else None}
 
 
@@ -232,8 +267,8 @@ def read(data):
     header = Words(data[:4096])
     if not any(data[:4096]):
         sys.exit("read_trace.py: nothing was recorded: the process was killed before anything was, or the recording is being made")
-    if data[:8] != b"LGTRACE\n" or low(header[1]) != 1:
-        sys.exit("read_trace.py: this is not a recording of version 1")
+    if data[:8] != b"LGTRACE\n" or low(header[1]) not in (1, 2):
+        sys.exit("read_trace.py: this is not a recording of version 1 or 2")
     out = {"version": low(header[1]), "state": STATES.get(header[7], header[7]), "process": low(header[3]),
            "driver_version": high(header[3]), "program": header.text(64, 128), "host": header.text(80, 64),
            "rank": header.text(88, 32), "lazyguard": header.text(92, 32),

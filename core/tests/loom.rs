@@ -7,7 +7,7 @@
 #![cfg(loom)]
 
 use lazyguard_core::api::EntryPoint;
-use lazyguard_core::state::{Caller, OpenRecord, ThreadSlot, Tracker};
+use lazyguard_core::state::{Caller, Known, LaunchFacts, OpenRecord, StreamKey, StreamKind, ThreadSlot, Tracker};
 use lazyguard_core::trace::layout::{header, lane, record, segment, Shape, WORD};
 use lazyguard_core::trace::read::Recording;
 use lazyguard_core::trace::{Follower, Lane, Owner, ProcessFacts, Record, Recorder, SegmentWriter};
@@ -432,6 +432,106 @@ fn a_call_that_has_returned_is_read_with_its_answer() {
 }
 
 // --- texts ---
+
+// --- launches that are folded later ---
+
+const STREAM: StreamKey = StreamKey { handle: 0x200, context: 0, thread: 0 };
+
+/// A launch on the fast path at this time, if the thread has a segment with room; it calls `inside` while it is in progress.
+fn launch(tracker: &Tracker, slot: u32, at: u64, inside: impl FnOnce()) -> bool {
+    let slot = tracker.thread(slot).unwrap();
+    let now: fn() -> u64 = if at == 10 { || 10 } else { || 20 };
+    let facts = LaunchFacts {
+        entry_point: EntryPoint::by_symbol(b"cuLaunchKernel").unwrap(),
+        caller: Caller { stack: 1, ..Caller::default() },
+        function: 0xf0,
+        stream: STREAM.handle,
+        raw: Default::default(),
+    };
+    let Some(launch) = slot.begin_fast(facts, tracker.epoch(), now) else { return false };
+    slot.submit_fast();
+    inside();
+    slot.end_fast(launch, at + 1, 0, u64::MAX);
+    true
+}
+
+/// A thread that may launch on a stream, with a segment in which this many records have room.
+fn able_to_launch(tracker: &Tracker) -> u32 {
+    let context = tracker.context(0xc0, 1);
+    let stream = tracker.stream(STREAM, context, StreamKind::NonBlocking, 1);
+    let number = tracker.begin_thread(101, 5).unwrap();
+    let slot = tracker.thread(number).unwrap();
+    slot.remember_stream(
+        tracker.epoch(),
+        &Known { stream: STREAM.handle, number: stream, context, default_stream: false },
+    );
+    slot.cache_loaded_function(0xf0, context, tracker.epoch(), 1);
+    slot.push(
+        &Record { entered: 6, returned: 6, ..Record::of(EntryPoint::by_symbol(b"cuMemcpyHtoDAsync_v2").unwrap()) },
+        LANE,
+    );
+    number
+}
+
+/// A shape with a stream and a context as well.
+fn shape_with_stream(segments: [usize; 3], records: usize) -> Shape {
+    Shape { contexts: 1, streams: 1, ..shape_with_thread(segments, records) }
+}
+
+#[test]
+fn each_launch_is_folded_once_whoever_folds_while_it_is_made() {
+    in_every_way(1, || {
+        let tracker = tracker!(shape_with_stream([2, 0, 0], 3));
+        let slot = able_to_launch(tracker);
+        let folding = thread::spawn(move || tracker.fold());
+        assert!(launch(tracker, slot, 10, || {}) && launch(tracker, slot, 20, || {}));
+        tracker.thread(slot).unwrap().fold_launches();
+        join(folding);
+        let stream = tracker.stream_entry(tracker.known_stream(STREAM).unwrap()).unwrap();
+        assert_eq!((stream.submitted_count(), stream.last_submitted(), stream.outstanding_count(0)), (2, 21, 2));
+        assert_eq!(stream.oldest(0).map(|op| op.at), Some(10));
+    });
+}
+
+#[test]
+fn a_launch_is_folded_once_where_its_segment_is_left_while_another_thread_folds() {
+    in_every_way(1, || {
+        let tracker = tracker!(shape_with_stream([2, 0, 0], 2));
+        let slot = able_to_launch(tracker);
+        let folding = thread::spawn(move || tracker.fold());
+        assert!(launch(tracker, slot, 10, || {}), "the segment has room for this one");
+        // A record that has no room there.
+        let submits = Record { entered: 12, ..Record::of(EntryPoint::by_symbol(b"cuMemcpyHtoDAsync_v2").unwrap()) };
+        tracker.thread(slot).unwrap().push(&submits, LANE);
+        assert!(launch(tracker, slot, 20, || {}));
+        join(folding);
+        tracker.fold();
+        let stream = tracker.stream_entry(tracker.known_stream(STREAM).unwrap()).unwrap();
+        assert_eq!((stream.submitted_count(), stream.last_submitted()), (2, 21));
+    });
+}
+
+/// The gate's protocol, as above, with a launch of which nothing but its record tells.
+#[test]
+fn who_has_closed_the_gate_finds_the_stream_of_a_launch_busy() {
+    in_every_way(2, || {
+        let tracker = tracker!(shape_with_stream([1, 0, 0], 3));
+        let slot = able_to_launch(tracker);
+        let gate = Arc::new(AtomicU64::new(0));
+        let closed = gate.clone();
+        let closing = thread::spawn(move || {
+            closed.store(1, RELAXED);
+            fence(Ordering::SeqCst);
+            !tracker.in_flight(0).is_empty()
+        });
+        let mut let_through = false;
+        launch(tracker, slot, 10, || {
+            fence(Ordering::SeqCst);
+            let_through = gate.load(RELAXED) == 0;
+        });
+        assert!(join(closing) || !let_through, "a launch was let through, and nobody who closed the gate knew");
+    });
+}
 
 #[test]
 fn a_text_that_counts_is_all_there() {

@@ -23,7 +23,7 @@ pub use load::ColdKind;
 pub use memory::{Condition, Stores, ValueWait, ValueWrite};
 pub use nccl::{data_type_name, operator_name};
 pub use quantity::{counted, lasted, ordinal, time_of_day, Quantity};
-pub use stream::{oldest_outstanding, Operation, StreamKind};
+pub use stream::{oldest_outstanding, Operation, StreamKind, Submissions};
 
 /// What a driver function does to loading and waiting; the hooks, the gate and the diagnosis branch on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -67,6 +67,37 @@ pub struct Operation {
     pub function: u32,
 }
 
+/// What is known of the submissions to a stream, but for which the newest are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Submissions {
+    /// How many there were.
+    pub count: u64,
+    /// Of these, the first so many are known to have ended.
+    pub ended: u64,
+    /// When the newest submitting call was entered or, if it has returned, returned.
+    pub last: Nanos,
+    /// The first one since the stream was last known to be idle.
+    pub first_since_idle: Operation,
+}
+
+impl Submissions {
+    /// Takes in an operation of which is learnt now: later ones may be there already, and it may be known to have ended. Its call returned at
+    /// `returned`, or was entered then and is in progress. Everything that was submitted before `until` is complete.
+    #[inline(always)]
+    pub fn learn(&mut self, operation: Operation, returned: Nanos, until: Nanos) {
+        if self.last <= until {
+            self.first_since_idle = operation;
+            self.ended = self.count;
+        } else if returned <= until {
+            self.ended = self.ended.saturating_add(1);
+        } else if operation.at > until && operation.at < self.first_since_idle.at {
+            self.first_since_idle = operation;
+        }
+        self.count = self.count.saturating_add(1);
+        self.last = self.last.max(returned);
+    }
+}
+
 /// Of what was submitted to a stream, the oldest operation that came after `until`; everything before that is complete.
 ///
 /// `first` is the first one since the stream was last known to be idle, `recent` the newest ones in any order. Where part of
@@ -86,6 +117,27 @@ pub fn oldest_outstanding(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_submission_that_is_learnt_late_is_where_it_belongs() {
+        let op = |at: Nanos| Operation { at, entry_point: 1, function: 0 };
+        let none = Submissions { count: 4, ended: 0, last: 9, first_since_idle: op(1) };
+        let learnt = |all: &[(Nanos, Nanos)], until: Nanos| {
+            let mut of = none;
+            all.iter().for_each(|&(at, returned)| of.learn(op(at), returned, until));
+            (of.count, of.ended, of.last, of.first_since_idle.at)
+        };
+        assert_eq!(learnt(&[(11, 12)], 10), (5, 4, 12, 11), "the stream was idle");
+        assert_eq!(learnt(&[(11, 12), (20, 21)], 10), (6, 4, 21, 11));
+        assert_eq!(learnt(&[(20, 21), (11, 12)], 10), (6, 4, 21, 11), "another thread's, which was earlier");
+        assert_eq!(learnt(&[(20, 21), (8, 10)], 10), (6, 5, 21, 20), "it has ended");
+        assert_eq!(
+            learnt(&[(20, 21), (8, 11)], 10),
+            (6, 4, 21, 20),
+            "it may be in flight, but nobody knows since when"
+        );
+        assert_eq!(learnt(&[(8, 10)], 10), (5, 4, 10, 8), "the stream is still idle: 10 is the last and the end");
+    }
 
     #[test]
     fn a_kind_is_written_as_a_report_names_it() {

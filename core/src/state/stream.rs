@@ -6,7 +6,7 @@
 //! stream busy, which is the safe answer.
 
 use super::operation;
-use crate::api::{oldest_outstanding, Operation, StreamKind};
+use crate::api::{oldest_outstanding, Operation, StreamKind, Submissions};
 use crate::sync::{AtomicU64, Ordering};
 use crate::trace::layout::stream as place;
 use crate::Nanos;
@@ -107,6 +107,14 @@ impl Stream {
         refused(self.words, number, now);
     }
 
+    /// The driver refused the launch that was entered at `at`, and that has been folded: if it is all that is known to be on the stream, the
+    /// stream is as idle as it was.
+    pub fn refused_alone(&self, at: Nanos, now: Nanos) {
+        if operation::get(self.words, place::FIRST_SINCE_IDLE).at == at && outstanding(self.words) <= 1 {
+            self.complete_until(now);
+        }
+    }
+
     /// A submitting call has returned.
     #[inline]
     pub fn submitted(&self, now: Nanos) {
@@ -165,42 +173,75 @@ impl Stream {
 }
 
 /// Operations of a busy stream that are not known to have ended.
-pub(super) fn outstanding(words: Words) -> u64 {
+fn outstanding(words: Words) -> u64 {
     let get = |word: usize| words[word].load(Ordering::Relaxed);
     get(place::SUBMITTED).saturating_sub(get(place::PASSED))
 }
 
-/// See [`Stream::submitting`]; also on the fast path of a launch, which has the words and not the stream.
+/// See [`Stream::submitting`].
 #[inline(always)]
-pub(super) fn submitting(words: Words, op: Operation, idle_until: Nanos) -> Option<u64> {
+fn submitting(words: Words, op: Operation, idle_until: Nanos) -> Option<u64> {
     let get = |word: usize| words[word].load(Ordering::Relaxed);
     let until = get(place::COMPLETE_UNTIL).max(idle_until);
     let was_idle = get(place::LAST_SUBMITTED) <= until;
-    // Not an atomic addition, which would be the most expensive instruction of a launch: two threads that submit to one stream in
-    // the same moment may count as one.
+    // Not an atomic addition: two threads that submit to one stream in the same moment may count as one.
     let number = get(place::SUBMITTED);
     if was_idle {
         operation::put(words, place::FIRST_SINCE_IDLE, op);
         words[place::PASSED].store(number, Ordering::Relaxed);
     }
     words[place::SUBMITTED].store(number.wrapping_add(1), Ordering::Relaxed);
-    operation::put(words, place::RECENT + number as usize % place::RECENT_COUNT * 2, op);
+    put_recent(words, number, op);
     raise_submitted(words, op.at);
     was_idle.then_some(number.wrapping_add(1))
 }
 
 /// See [`Stream::submitted`].
 #[inline(always)]
-pub(super) fn raise_submitted(words: Words, now: Nanos) {
-    // A plain raise, not `fetch_max`: that is a compare-and-swap loop on the path of every launch. Two threads that
-    // submit to one stream in the same moment may leave the older of two almost equal times.
-    if words[place::LAST_SUBMITTED].load(Ordering::Relaxed) < now {
-        words[place::LAST_SUBMITTED].store(now, Ordering::Relaxed);
+fn raise_submitted(words: Words, now: Nanos) {
+    words[place::LAST_SUBMITTED].fetch_max(now, Ordering::Relaxed);
+}
+
+/// A launch that is folded later is in progress: the stream is busy with it. It is counted when it is folded.
+pub(super) fn is_submitting(words: Words, op: Operation, idle_until: Nanos) {
+    let get = |word: usize| words[word].load(Ordering::Relaxed);
+    if get(place::LAST_SUBMITTED) <= get(place::COMPLETE_UNTIL).max(idle_until) {
+        operation::put(words, place::FIRST_SINCE_IDLE, op);
+        words[place::PASSED].store(get(place::SUBMITTED), Ordering::Relaxed);
     }
+    raise_submitted(words, op.at);
+}
+
+/// What is known of the submissions to a stream, and until when they are complete.
+pub(super) fn submissions(words: Words) -> (Submissions, Nanos) {
+    let get = |word: usize| words[word].load(Ordering::Relaxed);
+    let known = Submissions {
+        count: get(place::SUBMITTED),
+        ended: get(place::PASSED),
+        last: get(place::LAST_SUBMITTED),
+        first_since_idle: operation::get(words, place::FIRST_SINCE_IDLE),
+    };
+    (known, get(place::COMPLETE_UNTIL))
+}
+
+/// Stores what has been learnt since; the operations themselves are there ([`put_recent`]).
+pub(super) fn put_submissions(words: Words, known: &Submissions, learnt: &Submissions) {
+    if learnt.first_since_idle != known.first_since_idle {
+        operation::put(words, place::FIRST_SINCE_IDLE, learnt.first_since_idle);
+    }
+    words[place::PASSED].store(learnt.ended, Ordering::Relaxed);
+    words[place::SUBMITTED].store(learnt.count, Ordering::Relaxed);
+    raise_submitted(words, learnt.last);
+}
+
+/// Stores an operation among the newest ones, as the one of this number.
+#[inline(always)]
+pub(super) fn put_recent(words: Words, number: u64, op: Operation) {
+    operation::put(words, place::RECENT + number as usize % place::RECENT_COUNT * 2, op);
 }
 
 /// See [`Stream::refused`].
-pub(super) fn refused(words: Words, number: u64, now: Nanos) {
+fn refused(words: Words, number: u64, now: Nanos) {
     if words[place::SUBMITTED].load(Ordering::Relaxed) == number {
         words[place::COMPLETE_UNTIL].fetch_max(now, Ordering::Relaxed);
     }

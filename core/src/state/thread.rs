@@ -8,7 +8,7 @@
 
 use super::caches::{CachedLaunch, Caches, CACHED_LAUNCHES};
 use crate::api::{Class, EntryPoint};
-use crate::sync::{fence, AtomicU64, Ordering};
+use crate::sync::{fence, AtomicU64, Ordering, Turn};
 use crate::trace::layout::{flag, record, thread as place};
 use crate::trace::{put_record, put_text, Keep, Kind, Lane, Owner, Place, Record, Recorder, SegmentWriter, SLOW_NANOS};
 use crate::Nanos;
@@ -76,6 +76,8 @@ pub struct ThreadSlot {
     pub(super) writers: [SegmentWriter; 3],
     pub(super) launches: [CachedLaunch; CACHED_LAUNCHES],
     caches: OnceLock<Caches>,
+    /// Held by the thread that folds the records of this slot's segment, and where the slot's thread takes another one.
+    pub(super) folding: Turn,
 }
 
 /// In the head of a record: where the kind, the flags and the result begin.
@@ -86,7 +88,7 @@ const RESULT_AT: u32 = 32;
 const FUNCTION_AT: u32 = 32;
 /// In a mark: where the lane begins, and where the record's number does.
 const LANE_AT: u32 = 16;
-const NUMBER_AT: u32 = 32;
+pub(super) const NUMBER_AT: u32 = 32;
 
 /// How often a reader retries while the thread moves to its next call.
 const LOOKS: u32 = 4;
@@ -106,6 +108,7 @@ impl ThreadSlot {
             writers: Default::default(),
             launches: std::array::from_fn(|_| CachedLaunch::default()),
             caches: OnceLock::new(),
+            folding: Turn::default(),
         }
     }
 
@@ -130,7 +133,7 @@ impl ThreadSlot {
         self.set(place::ENDED, 0);
         self.set(place::CALLS, 0);
         self.set(place::LAUNCHES, 0);
-        self.writers.iter().for_each(SegmentWriter::restart);
+        self.folding.take(|| self.writers.iter().for_each(SegmentWriter::restart));
         self.caches.get_or_init(Caches::new);
         self.set(place::STATE, place::STATE_ALIVE);
         self.in_use.store(true, Ordering::Release);
@@ -139,7 +142,8 @@ impl ThreadSlot {
     /// The owner ends. A call that it is still in was left by a cancellation, and its record says so.
     pub(super) fn end(&self, now: Nanos) {
         self.abandon(now);
-        self.writers.iter().for_each(|writer| self.recorder.release(writer));
+        self.fold_launches();
+        self.folding.take(|| self.writers.iter().for_each(|writer| self.recorder.release(writer)));
         self.note_segments();
         self.set(place::ENDED, now);
         self.set(place::STATE, place::STATE_ENDED);
@@ -283,7 +287,9 @@ impl ThreadSlot {
 
     #[cold]
     fn next_segment(&self, lane: Lane, now: Nanos) -> (Place<'static>, bool) {
-        let place = self.recorder.place_in_next(&self.writers[lane as usize], self.owner(), lane, now);
+        self.fold_launches();
+        let writer = &self.writers[lane as usize];
+        let place = self.folding.take(|| self.recorder.place_in_next(writer, self.owner(), lane, now));
         self.note_segments();
         match place {
             Some(place) => (place, true),
@@ -449,8 +455,12 @@ impl ThreadSlot {
         self.entry[place::MARK].store(0, Ordering::Release);
     }
 
+    pub(super) fn mark_word(&self) -> &AtomicU64 {
+        &self.entry[place::MARK]
+    }
+
     /// The lane in which a record is open, by the mark.
-    fn open_lane(&self, mark: u64) -> Option<Lane> {
+    pub(super) fn open_lane(&self, mark: u64) -> Option<Lane> {
         Lane::ALL.get((mark >> LANE_AT & 0xff).checked_sub(1)? as usize).copied()
     }
 

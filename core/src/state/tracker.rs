@@ -328,8 +328,27 @@ impl Tracker {
         });
     }
 
+    /// Brings the launches that all threads have made into the streams' entries. Before it, an entry may lack some.
+    pub fn fold(&self) {
+        self.threads.iter().filter(|(_, slot)| slot.in_use()).for_each(|(_, slot)| slot.fold_from_outside());
+    }
+
+    /// How many operations of a stream may be outstanding, without a fold: no more than a segment's records of each thread are not folded.
+    pub fn outstanding_at_most(&self, stream: u32) -> u64 {
+        let known = self.stream_entry(stream).map_or(0, |s| s.outstanding_count(self.stream_idle_until(s)));
+        let unfolded = self.threads.iter().filter(|(_, slot)| slot.in_use()).count() * self.recorder.shape().records;
+        known + unfolded as u64
+    }
+
+    /// The driver refused a launch of the fast path on this stream, which was entered then and has returned now.
+    pub fn launch_refused(&self, stream: u32, entered: Nanos, returned: Nanos) {
+        self.fold();
+        self.stream_entry(stream).into_iter().for_each(|stream| stream.refused_alone(entered, returned));
+    }
+
     /// What is in flight in a context as far as the guard knows, oldest first; context 0 means every context.
     pub fn in_flight(&self, context: u32) -> Vec<InFlight> {
+        self.fold();
         let mut all: Vec<_> = self
             .streams
             .iter()
@@ -366,19 +385,21 @@ impl Tracker {
         self.stream_numbers.get(&key).map(|n| *n)
     }
 
-    /// A stream's entry.
+    /// A stream's entry. It may lack launches that have not been folded ([`Tracker::fold`]).
     pub fn stream_entry(&self, number: u32) -> Option<&Stream> {
         self.streams.get(number)
     }
 
     /// Whether any stream of a context but this one has had work submitted to it.
     pub fn submitted_elsewhere(&self, context: u32, stream: u32) -> bool {
+        self.fold();
         self.streams().any(|(number, s)| number != stream && s.context() == context && s.submitted_count() > 0)
     }
 
     /// Whether there is any other stream in a context than this one: one that was created, or a default stream that has had work
     /// submitted to it.
     pub fn other_stream_exists(&self, context: u32, stream: u32) -> bool {
+        self.fold();
         let default = |s: &Stream| matches!(s.kind(), StreamKind::Legacy | StreamKind::PerThread);
         self.streams()
             .any(|(number, s)| number != stream && s.context() == context && (!default(s) || s.submitted_count() > 0))
@@ -392,6 +413,7 @@ impl Tracker {
     /// The stream is gone.
     pub fn stream_gone(&self, key: StreamKey) {
         let Some((_, number)) = self.stream_numbers.remove(&key) else { return };
+        self.fold();
         match self.streams.get(number).filter(|s| s.busy(self.idle_until(s.context()))) {
             Some(stream) => {
                 stream.set_destroyed();

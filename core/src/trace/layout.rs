@@ -8,8 +8,10 @@
 pub const WORD: usize = 8;
 /// The first word of a recording.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"LGTRACE\n");
-/// The version of the format.
-pub const VERSION: u32 = 1;
+/// The version of the format. Version 1, which is read as well, folds nothing later.
+pub const VERSION: u32 = 2;
+/// The oldest version that is read.
+pub const OLDEST_VERSION: u32 = 1;
 /// Bytes in the header.
 pub const HEADER_BYTES: usize = 4096;
 /// Lanes; see [`super::Lane`].
@@ -178,6 +180,7 @@ pub mod segment {
     pub const LANE: usize = 3;
     pub const FIRST: usize = 4;
     pub const TAKEN: usize = 5;
+    pub const FOLDED: usize = 6;
     pub const RECORDS: usize = 8;
     pub const FREE: u64 = 0;
     pub const BEING_TAKEN: u64 = 1;
@@ -208,6 +211,9 @@ pub mod flag {
     pub const CUT: u8 = 8;
     pub const WIDE: u8 = 16;
     pub const WAIT: u8 = 32;
+    /// Of a record in its segment alone, not of a [`super::super::Record`] that was read: the table of streams has this submission once the
+    /// segment counts it in [`super::segment::FOLDED`].
+    pub const FOLDED_LATER: u8 = 64;
 }
 
 /// What the image of a module or library is, by its first bytes, as the first of the three short numbers of a load's record.

@@ -26,6 +26,9 @@
 //! * *Polling* is one record with a count for each stream or event and answer; up to 16 are polled in turn.
 //! * *The clock* is read twice a call. Where a hypervisor makes that slow, it is the largest part of the cost of a launch.
 //!
+//! * *A launch's stream is told later.* A launch on the fast path is in its record alone until somebody folds the record into the table
+//!   of streams (`state::fold`); of a file that is the reader (`read::unfolded`).
+//!
 //! Must not: allocate, lock or wait where a record is written, or look at a clock.
 
 mod follow;
@@ -36,6 +39,7 @@ mod raw;
 pub mod read;
 mod record;
 mod recorder;
+mod submission;
 
 pub use follow::{Followed, Follower};
 pub use lane::{Keep, Lane, SLOW_NANOS};
@@ -45,3 +49,4 @@ pub use record::{Kind, Record, WORDS};
 pub use recorder::{
     put_record, put_text, LaneCounts, Look, Owner, Place, ProcessFacts, Recorder, SegmentWriter, StartFacts,
 };
+pub use submission::Submission;

@@ -137,13 +137,13 @@ impl Record {
         ]
     }
 
-    /// The record that these words make, or `None` if this build knows its entry point or kind not.
+    /// The record that these words make, without [`flag::FOLDED_LATER`], or `None` if this build knows its entry point or kind not.
     pub fn from_words(words: &[u64; WORDS]) -> Option<Self> {
         let [head, entered, returned, subject, place, extent, caller, detail] = *words;
         Some(Self {
             entry_point: EntryPoint::by_id(head as u16)?,
             kind: Kind::from_number((head >> 16) as u8)?,
-            flags: (head >> 24) as u8,
+            flags: (head >> 24) as u8 & !flag::FOLDED_LATER,
             result: (head >> 32) as u32 as i32,
             entered,
             returned,

@@ -59,6 +59,12 @@ impl SegmentWriter {
         self.previous.store(0, Ordering::Relaxed);
     }
 
+    /// Complete records in its segment.
+    #[inline(always)]
+    pub fn length(&self) -> u32 {
+        self.length.load(Ordering::Relaxed)
+    }
+
     /// The number of the thread's next record in this lane.
     #[inline(always)]
     pub fn next(&self) -> u64 {
@@ -306,14 +312,10 @@ impl<'a> Recorder<'a> {
         self.entry(self.shape.contexts_at(), self.shape.contexts, index)
     }
 
-    /// Where the entries of a stream and of a context begin, in words, by their numbers; `None` if one has none.
-    pub fn places_of(&self, stream: u32, context: u32) -> Option<(usize, usize)> {
-        let stream = (stream as usize).checked_sub(1).filter(|&index| index < self.shape.streams)?;
-        let context = (context as usize).checked_sub(1).filter(|&index| index < self.shape.contexts)?;
-        Some((
-            self.shape.streams_at() + stream * layout::stream::WORDS,
-            self.shape.contexts_at() + context * layout::context::WORDS,
-        ))
+    /// Whether the stream and the context with these numbers have entries.
+    pub fn have_entries(&self, stream: u32, context: u32) -> bool {
+        let is_among = |number: u32, count: usize| (1..=count).contains(&(number as usize));
+        is_among(stream, self.shape.streams) && is_among(context, self.shape.contexts)
     }
 
     /// A stream's entry.
@@ -380,6 +382,12 @@ impl<'a> Recorder<'a> {
         let length = writer.length.load(Ordering::Relaxed);
         let has_one = writer.capacity.load(Ordering::Relaxed) > 0;
         (length.saturating_sub(count)..length).rev().filter(move |_| has_one).map_while(|n| self.place_at(writer, n))
+    }
+
+    /// The words of the writer's current segment, if it has one.
+    pub fn segment(&self, writer: &SegmentWriter) -> Option<&'a [AtomicU64]> {
+        let base = Some(writer.base.load(Ordering::Relaxed)).filter(|&base| base != 0)?;
+        self.words.get(base..base + self.shape.segment_words())
     }
 
     /// The thread's current segment, as its index plus 1, or 0.
@@ -484,6 +492,7 @@ impl<'a> Recorder<'a> {
             // it counted, so that a reader that saw anything of the new owner's sees the change.
             fence(Ordering::Release);
             words[segment::LENGTH].store(0, Ordering::Relaxed);
+            words[segment::FOLDED].store(0, Ordering::Relaxed);
             fence(Ordering::Release);
             words[segment::WHO].store(u64::from(owner.number) | u64::from(owner.thread) << 32, Ordering::Relaxed);
             words[segment::LANE].store(which as u64, Ordering::Relaxed);

@@ -8,10 +8,11 @@ use crate::support::random::Random;
 use crate::support::written::{bytes, facts, tracker};
 use lazyguard_core::api::{Class, EntryPoint, Operation};
 use lazyguard_core::model::{proves, Streams};
-use lazyguard_core::state::{OpenRecord, StreamKey, StreamKind, Tracker};
+use lazyguard_core::state::{Caller, FastLaunch, Known, LaunchFacts, OpenRecord, StreamKey, StreamKind, Tracker};
 use lazyguard_core::trace::layout::{flag, Shape};
-use lazyguard_core::trace::read::Recording;
+use lazyguard_core::trace::read::{Recording, StreamSeen};
 use lazyguard_core::trace::{RawPayload, Record};
+use std::cell::Cell;
 
 const SHAPE: Shape =
     Shape { threads: 8, contexts: 2, streams: 8, text_bytes: 1024, segments: [64, 16, 16], records: 63 };
@@ -20,10 +21,17 @@ const STREAMS: usize = 3;
 const EVENTS: usize = 4;
 const NOT_READY: i32 = 600;
 
+/// How a call writes its record.
+enum Open {
+    Slow(OpenRecord),
+    /// A launch on the fast path, whose stream learns of it later.
+    Fast(FastLaunch),
+}
+
 /// A call that has not returned.
 struct Running {
     record: Record,
-    open: OpenRecord,
+    open: Open,
     /// The number that the stream gave it if it was idle.
     first: Option<u64>,
     /// Which of the stream's operations it is.
@@ -100,13 +108,20 @@ impl Program {
         if self.collides(&record) {
             return;
         }
+        if record.entry_point.class() == Class::Launch && self.random.below(4) > 0 {
+            return self.enters_fast(thread, record);
+        }
         let slot = self.tracker.thread(self.threads[thread]).expect("a thread");
-        let open = slot.open(&record, record.entry_point.class());
-        slot.mark(&open);
         let symbol = record.entry_point.info().base;
         let event = record.event().unwrap_or(0);
+        if symbol == "cuEventRecord" {
+            self.tracker.fold();
+        }
+        let open = slot.open(&record, record.entry_point.class());
+        slot.mark(&open);
         let (mut first, mut number) = (None, 0);
         if record.submitted() {
+            slot.fold_launches();
             let entry = self.tracker.stream_entry(record.stream).expect("a stream");
             number = entry.submitted_count() + 1;
             let op = Operation { at: record.entered, entry_point: record.entry_point.id(), function: 0 };
@@ -118,7 +133,29 @@ impl Program {
             "cuEventRecord" if record.flags & flag::CAPTURED != 0 => self.tracker.event_gone(event),
             _ => {}
         }
-        self.running[thread] = Some(Running { record, open, first, number });
+        self.running[thread] = Some(Running { record, open: Open::Slow(open), first, number });
+    }
+
+    fn enters_fast(&mut self, thread: usize, record: Record) {
+        thread_local! {
+            static NOW: Cell<u64> = const { Cell::new(0) };
+        }
+        let slot = self.tracker.thread(self.threads[thread]).expect("a thread");
+        let (stream, context, epoch) = (u64::from(record.stream), record.context.into(), self.tracker.epoch());
+        slot.remember_stream(epoch, &Known { stream, number: record.stream, context, default_stream: false });
+        slot.cache_loaded_function(0xf0, context, epoch, 0);
+        let facts = LaunchFacts {
+            entry_point: record.entry_point,
+            caller: Caller::default(),
+            function: 0xf0,
+            stream,
+            raw: record.raw,
+        };
+        NOW.set(record.entered);
+        // Where the segment is full, as before any, the launch takes the slow path.
+        let Some(launch) = slot.begin_fast(facts, epoch, || NOW.get()) else { return };
+        slot.submit_fast();
+        self.running[thread] = Some(Running { record, open: Open::Fast(launch), first: None, number: 0 });
     }
 
     /// A thread's call returns.
@@ -133,6 +170,17 @@ impl Program {
             _ => 0,
         };
         let returned = self.tick();
+        let open = match open {
+            Open::Slow(open) => open,
+            Open::Fast(launch) => {
+                slot.end_fast(launch, returned, 0, u64::MAX);
+                // Now and then, as calls of other threads do.
+                if self.random.below(8) == 0 {
+                    self.tracker.fold();
+                }
+                return;
+            }
+        };
         slot.close(open, record.entry_point.class(), returned, result);
         if record.submitted() {
             let entry = self.tracker.stream_entry(record.stream).expect("a stream");
@@ -161,14 +209,19 @@ impl Program {
     /// The recording, with the live state in its tables, and the fold of its records.
     fn compare(&self, seed: u64) {
         let recording = Recording::open(bytes(self.tracker)).expect("a recording");
+        self.tracker.fold();
+        let folded = Recording::open(bytes(self.tracker)).expect("a recording");
         assert_eq!(recording.defects(), [], "seed {seed}");
         let mut streams = Streams::default();
         recording.records().for_each(|entry| _ = streams.see(&entry.record));
         streams.pass(self.now);
-        for stream in recording.streams() {
+        for (stream, folded) in recording.streams().iter().zip(folded.streams()) {
             let context = recording.contexts().iter().find(|context| context.number == stream.context);
             let idle_until = context.map_or(0, |context| context.idle_until);
             let live = stream.oldest(idle_until);
+            // The reader folds by time, the state thread by thread: the newest operations may come in another order.
+            let told = |seen: &StreamSeen| (seen.submitted, seen.last_submitted, seen.oldest(idle_until));
+            assert_eq!(told(stream), told(folded), "seed {seed}, stream {}: read, and folded", stream.number);
             let symbol = |op: Operation| EntryPoint::by_id(op.entry_point).map(EntryPoint::symbol);
             assert_eq!(
                 streams.oldest(stream.number),
@@ -178,12 +231,15 @@ impl Program {
                 live.map(symbol)
             );
             let entry = self.tracker.stream_entry(stream.number).expect("a stream");
-            assert_eq!(
-                streams.outstanding(stream.number),
-                entry.outstanding_count(idle_until),
-                "seed {seed}, stream {}",
-                stream.number
-            );
+            // The records are folded in their order. The state learns of a launch later: it may know by then that the launch has ended, or that it
+            // returned after the end of what was before it, and then counts that as well.
+            let until = stream.complete_until.max(idle_until);
+            let is_outstanding =
+                |record: &Record| record.submitted() && record.stream == stream.number && record.entered > until;
+            let least = recording.records().filter(|entry| is_outstanding(&entry.record)).count() as u64;
+            let live = entry.outstanding_count(idle_until);
+            let most = if streams.oldest(stream.number).is_none() { 0 } else { stream.submitted };
+            assert!((least..=most).contains(&live), "seed {seed}, stream {}: {least} to {most}, {live}", stream.number);
         }
     }
 }

@@ -33,7 +33,12 @@ fn a_short_run_is_read_as_it_went() {
     // Four segments of eight; the first was overwritten by the one that the thread is in, or by the other thread's.
     let first = launches.first().map_or(0, |launch| launch.0);
     assert!(first > 0 && first % 8 == 0, "{launches:?}");
-    assert_eq!(launches, (first..30).map(|n| (n, n, 10_000 + n * 2_000)).collect::<Vec<_>>());
+    // The last one took the fast path.
+    let made = (first..30).map(|n| (n, n, 10_000 + n * 2_000)).chain([(30, 0, 96_000)]);
+    assert_eq!(launches, made.collect::<Vec<_>>());
+    let [stream] = recording.streams() else { panic!("{:?}", recording.streams()) };
+    let newest = stream.recent.last().map(|op| op.at);
+    assert_eq!((stream.submitted, stream.last_submitted, newest), (1, 96_500, Some(96_000)), "the reader folds it");
     let queries: Vec<_> = recording
         .records()
         .filter(|entry| entry.record.kind == Kind::Queries)
@@ -41,11 +46,11 @@ fn a_short_run_is_read_as_it_went() {
         .collect();
     assert_eq!(queries, [(600, 4, 80_000, 87_000), (0, 1, 88_000, 89_000)]);
     let summary = recording.lanes()[Lane::Work as usize];
-    assert_eq!((summary.written(), summary.dropped), (33, 0));
+    assert_eq!((summary.written(), summary.dropped), (34, 0));
     let [main, worker, caller] = recording.threads() else { panic!("{:?}", recording.threads()) };
     let call = main.call_in_progress.map(|call| (call.entry_point.symbol(), call.entered, call.stream));
     assert_eq!(call, Some(("cuStreamSynchronize", 110_000, 1)));
-    assert_eq!((main.name.as_str(), main.calls, main.launches, worker.ended), ("main", 32, 30, 94_000));
+    assert_eq!((main.name.as_str(), main.calls, main.launches, worker.ended), ("main", 33, 31, 94_000));
     let outer = caller.call_in_progress.map(|call| (call.entry_point.symbol(), call.kind, call.entered));
     assert_eq!(outer, Some(("ncclAllReduce", Kind::Communication, 94_300)));
     let [communicator] = recording.communicators() else { panic!("{:?}", recording.communicators()) };

@@ -248,6 +248,8 @@ impl Call {
         self.open = Some(open);
         if submits {
             if let Some(entry) = stream_entry {
+                // What the thread has launched before is on its streams first.
+                self.slot.fold_launches();
                 self.about.first = entry.submitting(self.operation(), self.guard.tracker.stream_idle_until(entry));
             }
         }
@@ -318,6 +320,7 @@ impl Call {
             if let Some(entry) = self.about.stream_entry {
                 entry.submitted(returned);
                 if let (Some(number), true) = (self.about.first, result != SUCCESS) {
+                    self.guard.tracker.fold();
                     entry.refused(number, returned);
                 }
             }

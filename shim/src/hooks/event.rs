@@ -16,6 +16,7 @@ pub(super) fn record(entry: Entry, event: Handle, stream: Handle, real: impl FnO
         entry,
         |call| {
             call.submits_to(stream);
+            call.guard.tracker.fold();
             // Read before the submission: operations of other threads meanwhile may come after the event.
             number.set(call.about.stream_entry.map_or(0, |entry| entry.submitted_count() + 1));
             call.about.raw = RawPayload::about(event as u64);

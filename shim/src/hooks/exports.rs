@@ -67,8 +67,9 @@ macro_rules! define_hook {
             // SAFETY: the driver's function of this name has this calling sequence (the table follows cuda.h, and the
             // tests compare it with a second description).
             let real: unsafe extern "C-unwind" fn($($ty),*) -> i32 = unsafe { std::mem::transmute(real) };
+            // By value: an argument whose address is taken has to be in memory on each path.
             // SAFETY: the program's own arguments, for the function it called.
-            $family::$hook(entry, $($used,)* || unsafe { real($($arg),*) })
+            $family::$hook(entry, $($used,)* move || unsafe { real($($arg),*) })
         }
     };
 }

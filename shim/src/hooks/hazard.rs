@@ -166,6 +166,7 @@ impl Call {
     /// say where they write.
     fn nobody_else_may_satisfy(&self, wait: &Outstanding) -> bool {
         let tracker = &self.guard.tracker;
+        tracker.fold();
         let idle = |number: u32, stream: &Stream| {
             !stream.busy(tracker.stream_idle_until(stream)) || self.asked(number) == Some(false)
         };
@@ -177,6 +178,7 @@ impl Call {
     /// An operation that has been in flight in the context for long.
     fn long_in_flight(&self) -> Option<ConflictingOperation> {
         let tracker = &self.guard.tracker;
+        tracker.fold();
         let of_context = tracker.streams().filter(|(_, stream)| stream.context() == self.about.context);
         for (number, stream) in of_context {
             let long = rules::long_in_flight(stream.last_submitted(), self.entered);
@@ -195,7 +197,11 @@ impl Call {
     /// counts it as busy until a wait or a query returns. Copies of page-locked memory need no query.
     pub fn copies(&self, bytes: u64, host: [u64; 2]) {
         let About { submits, stream_entry, stream, .. } = self.about;
-        if !submits || !stream_entry.is_some_and(|s| s.busy(self.guard.tracker.stream_idle_until(s))) {
+        if !submits {
+            return;
+        }
+        self.guard.tracker.fold();
+        if !stream_entry.is_some_and(|s| s.busy(self.guard.tracker.stream_idle_until(s))) {
             return;
         }
         if bytes >= rules::BIG_COPY_BYTES || host.iter().any(|&address| driver_queries::is_pageable(address)) {
@@ -236,6 +242,7 @@ impl Call {
     fn held_behind(&self, code: Code, flags: Flags) {
         let About { stream, stream_entry, .. } = self.about;
         let Some(entry) = stream_entry else { return };
+        self.guard.tracker.fold();
         let oldest = entry.oldest(self.guard.tracker.stream_idle_until(entry)).filter(|op| op.at < self.entered);
         let other = oldest.map_or(ConflictingOperation { stream, ..ConflictingOperation::default() }, |oldest| {
             other(InFlight { stream, oldest })
@@ -258,6 +265,7 @@ impl Call {
     pub fn held_by_launch(&self) {
         let About { submits, first, stream_entry, stream, .. } = self.about;
         let (true, None, Some(entry)) = (submits, first, stream_entry) else { return };
+        self.guard.tracker.fold();
         let outstanding = entry.outstanding_count(self.guard.tracker.stream_idle_until(entry));
         if rules::held(self.entered, self.returned)
             && rules::queue_is_deep(outstanding)

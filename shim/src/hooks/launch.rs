@@ -43,8 +43,8 @@ fn launch(entry: Entry, function: Handle, stream: Handle, size: Extent, real: im
     CallStep::Call.taken();
     // See `observe`.
     if guard.is_armed() {
-        if slot.end_fast(fast, guard.now(), result, rules::BLOCKED_NANOS) {
-            held(guard, slot, entry, &fast, result);
+        if slot.end_fast(fast, guard.now(), result, rules::BLOCKED_NANOS) || result != SUCCESS {
+            stood_out(guard, slot, entry, &fast, result);
         }
     } else {
         slot.leave();
@@ -69,30 +69,34 @@ fn begin(
         stream: key(entry, stream),
         raw,
     };
-    let (mut fast, operation) = slot.begin_fast(facts, guard.tracker.epoch(), clock::now)?;
+    let fast = slot.begin_fast(facts, guard.tracker.epoch(), clock::now)?;
     if !gate::is_open() {
         slot.cancel_fast();
         return None;
     }
     CallStep::Gate.taken();
-    slot.submit_fast(&mut fast, &operation);
+    slot.submit_fast();
     Some((guard, slot, fast))
 }
 
-/// A launch on the fast path blocked the host.
+/// A launch on the fast path was refused, or blocked the host.
 #[cold]
 #[inline(never)]
-fn held(guard: &'static Guard, slot: &'static ThreadSlot, entry: Entry, fast: &FastLaunch, result: i32) {
+fn stood_out(guard: &'static Guard, slot: &'static ThreadSlot, entry: Entry, fast: &FastLaunch, result: i32) {
+    let Some(record) = fast.record() else { return };
     // Most slow launches are not due to a full queue.
-    if result != SUCCESS || !rules::queue_is_deep(fast.outstanding_count()) {
+    if result == SUCCESS && !rules::queue_is_deep(guard.tracker.outstanding_at_most(record.stream)) {
         return;
     }
     door::inside(|| {
-        let Some(record) = fast.record() else { return };
-        if slot.enter(entry.caller) {
-            seen_again(guard, slot, entry, &record).held_by_launch();
-            slot.leave();
+        if !slot.enter(entry.caller) {
+            return;
         }
+        match result {
+            SUCCESS => seen_again(guard, slot, entry, &record).held_by_launch(),
+            _ => guard.tracker.launch_refused(record.stream, record.entered, record.returned),
+        }
+        slot.leave();
     });
 }
 
@@ -264,6 +268,7 @@ pub(super) fn multi_device(entry: Entry, list: Handle, count: u32, real: impl Fn
             call.shows_danger();
             each(call, &|one| {
                 if let Some(stream) = one.about.stream_entry {
+                    one.slot.fold_launches();
                     let op = one.operation();
                     let _ = stream.submitting(op, one.guard.tracker.stream_idle_until(stream));
                 }
@@ -343,8 +348,8 @@ mod tests {
     struct Left {
         steps: Vec<CallStep>,
         /// The call as another thread sees it while it is made: the entry point, the stream, the function and the context; and
-        /// how many operations are outstanding on the stream then.
-        inside: (EntryPoint, u32, u32, u32, u64),
+        /// whether the stream is busy then.
+        inside: (EntryPoint, u32, u32, u32, bool),
         record: Record,
         /// Calls and launches that it is counted as.
         counts: (u64, u64),
@@ -355,7 +360,14 @@ mod tests {
     fn launched(guard: &'static Guard, follower: &mut Follower, result: i32) -> Left {
         let slot = thread::slot(guard).unwrap();
         let stream = guard.tracker.stream_entry(guard.tracker.known_stream(STREAM).unwrap()).unwrap();
-        let outstanding = || stream.outstanding_count(guard.tracker.stream_idle_until(stream));
+        let outstanding = || {
+            guard.tracker.fold();
+            stream.outstanding_count(guard.tracker.stream_idle_until(stream))
+        };
+        let is_busy = || {
+            guard.tracker.fold();
+            stream.busy(guard.tracker.stream_idle_until(stream))
+        };
         stream.complete_until(guard.now());
         assert_eq!(outstanding(), 0);
         let before = guard.tracker.counts();
@@ -367,7 +379,7 @@ mod tests {
         let (function, to) = (FUNCTION as Handle, STREAM.handle as Handle);
         let returned = kernel(entry, function, to, [7, 2, 1], [64, 1, 1], 48, || {
             let call = slot.published().expect("a call is published while it is made");
-            inside = Some((call.entry_point, call.stream, call.function, call.context, outstanding()));
+            inside = Some((call.entry_point, call.stream, call.function, call.context, is_busy()));
             result
         });
         assert_eq!(returned, result);
@@ -419,7 +431,7 @@ mod tests {
             let slow = launched(guard, &mut follower, result);
             assert_eq!(fast, slow);
             assert_eq!(fast.steps, CallStep::ALL);
-            assert_eq!((fast.counts, fast.inside.4, fast.is_published), ((1, 1), 1, false));
+            assert_eq!((fast.counts, fast.inside.4, fast.is_published), ((1, 1), true, false));
             assert_eq!(fast.outstanding, u64::from(result == SUCCESS));
         }
         process::retire();

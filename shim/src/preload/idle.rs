@@ -242,6 +242,7 @@ fn captures_somewhere(process: &Process, context: u32) -> bool {
 /// is always queried: the call itself has to wait there.
 fn is_being_filled(process: &Process, number: u32, own: u32) -> bool {
     let Some(stream) = process.tracker.stream_entry(number).filter(|_| number != own) else { return false };
+    process.tracker.fold();
     queue_is_deep(stream.outstanding_count(process.tracker.stream_idle_until(stream)))
         && process.now().saturating_sub(stream.last_submitted()) < LATELY_NANOS
         && process.tracker.threads().filter(|(_, slot)| slot.in_use()).nth(1).is_some()

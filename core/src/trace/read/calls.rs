@@ -9,7 +9,7 @@ use super::segments::BEFORE_RECORDS;
 use super::source::{fill, high, low, word, Source};
 use super::tables::{ThreadEntry, ThreadState};
 use crate::trace::layout::{record, segment, thread, WORD};
-use crate::trace::{Record, WORDS};
+use crate::trace::WORDS;
 
 /// How often a changing mark is looked at.
 const TRIES: usize = 3;
@@ -24,13 +24,13 @@ enum Found {
     Nonsense(&'static str),
 }
 
-/// The record of the call that the thread is in, if it is in one.
+/// The words of the record of the call that the thread is in, if it is in one.
 pub(super) fn in_progress<S: Source>(
     source: &S,
     header: &Header,
     entry: &ThreadEntry,
     defects: &mut Defects,
-) -> Option<Record> {
+) -> Option<[u64; WORDS]> {
     if entry.seen.state != ThreadState::Alive {
         return None;
     }
@@ -42,7 +42,7 @@ pub(super) fn in_progress<S: Source>(
         }
         match found {
             Found::Nothing => {}
-            Found::Call(words) => return Record::from_words(&words),
+            Found::Call(words) => return Some(words),
             Found::Nonsense(what) => {
                 defects
                     .note(entry.offset, || format!("thread {}: the mark of its call names {what}", entry.seen.number));
@@ -97,7 +97,7 @@ fn look<S: Source>(source: &S, header: &Header, entry: &[u64; thread::WORDS]) ->
 }
 
 /// Words from this offset on; zero where there are none.
-fn words<S: Source, const N: usize>(source: &S, offset: u64) -> [u64; N] {
+pub(super) fn words<S: Source, const N: usize>(source: &S, offset: u64) -> [u64; N] {
     let mut bytes = vec![0; N * WORD];
     let there = fill(source, offset, &mut bytes).unwrap_or(0);
     std::array::from_fn(|number| word(&bytes[..there], number))

@@ -153,7 +153,7 @@ impl Header {
             return Err(if begun { Unreadable::NotARecording } else { Unreadable::NeverBegun });
         }
         let version = low(at(header::VERSION));
-        if version != layout::VERSION {
+        if !(layout::OLDEST_VERSION..=layout::VERSION).contains(&version) {
             return Err(Unreadable::Version(version));
         }
         let told = high(at(header::VERSION));

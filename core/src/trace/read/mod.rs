@@ -6,6 +6,7 @@
 //! | `header` | the facts of the process, and where the areas lie |
 //! | `tables` | threads, contexts, streams, communicators |
 //! | `calls` | the call that a thread is in |
+//! | `unfolded` | launches that the table of streams does not have yet |
 //! | `texts` | names and other long things |
 //! | `segments` | which records are where |
 //! | `records` | all of them, in the order of their calls |
@@ -27,6 +28,7 @@ mod segments;
 mod source;
 mod strings;
 mod tables;
+mod unfolded;
 mod unreadable;
 
 pub use defects::Defect;
@@ -39,9 +41,11 @@ pub use tables::{CommunicatorSeen, ContextSeen, StreamSeen, ThreadSeen, ThreadSt
 pub use unreadable::Unreadable;
 
 use super::layout::LANES;
+use super::Record;
 use defects::Defects;
 use header::Header;
 use segments::Index;
+use unfolded::Unfolded;
 
 /// A recording: everything but its records is in memory.
 pub struct Recording<S> {
@@ -106,17 +110,21 @@ impl<S: Source> Recording<S> {
     fn read_tables(&mut self) {
         let Self { source, header, defects, .. } = self;
         let entries = tables::threads(source, header, defects);
+        let mut unfolded = Unfolded::default();
         let threads = entries
             .into_iter()
-            .map(|entry| ThreadSeen {
+            .map(|entry| {
+                let words = calls::in_progress(source, header, &entry, defects);
+                unfolded.read(source, header, &entry, words.as_ref());
                 // A driver call, or the call of NCCL around it.
-                call_in_progress: calls::in_progress(source, header, &entry, defects).or(entry.seen.call_in_progress),
-                ..entry.seen
+                let call = words.and_then(|words| Record::from_words(&words));
+                ThreadSeen { call_in_progress: call.or(entry.seen.call_in_progress), ..entry.seen }
             })
             .collect();
         self.threads = threads;
         self.contexts = tables::contexts(source, header, defects);
         self.streams = tables::streams(source, header, defects);
+        unfolded.fold(&self.contexts, &mut self.streams);
         self.communicators = tables::communicators(source, header, defects);
     }
 

@@ -1,7 +1,7 @@
 //! A short run, recorded by the writer.
 
 use lazyguard_core::api::EntryPoint;
-use lazyguard_core::state::{Caller, FunctionKind, StreamKey, StreamKind, Tracker};
+use lazyguard_core::state::{Caller, FunctionKind, Known, LaunchFacts, StreamKey, StreamKind, Tracker};
 use lazyguard_core::trace::layout::Shape;
 use lazyguard_core::trace::{Communication, Kind, Lane, ProcessFacts, RawPayload, Record, Recorder, StartFacts};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -56,6 +56,20 @@ pub fn make(tracker: &Tracker, thread: u32, facts: &Record, result: i32) {
     slot.unmark();
 }
 
+/// Launches on the fast path, on the thread with this number: the record alone says so until it is folded. The thread has a segment.
+fn launch(tracker: &Tracker, thread: u32, stream: u32, context: u32) {
+    let slot = tracker.thread(thread).expect("a thread");
+    let epoch = tracker.epoch();
+    slot.remember_stream(epoch, &Known { stream: 0x6000_0000, number: stream, context, default_stream: false });
+    slot.cache_loaded_function(0xf001, context, epoch, 1);
+    let entry_point = EntryPoint::by_symbol(b"cuLaunchKernel").expect("a symbol of the table");
+    let raw = RawPayload::default();
+    let facts = LaunchFacts { entry_point, caller: Caller::default(), function: 0xf001, stream: 0x6000_0000, raw };
+    let launch = slot.begin_fast(facts, epoch, || 96_000).expect("a place");
+    slot.submit_fast();
+    slot.end_fast(launch, 96_500, 0, u64::MAX);
+}
+
 /// See the module.
 pub fn written() -> Vec<u8> {
     let shape = Shape { threads: 3, contexts: 2, streams: 3, text_bytes: 1024, segments: [4, 2, 2], records: 8 };
@@ -107,6 +121,7 @@ pub fn written() -> Vec<u8> {
     assert!(slot.enter_outer(entry_point, communicator.number, Caller::default(), 94_300));
     recorder.add_note(95_000, "loaded 12 kernels ahead of use");
     recorder.seen_alive(100_000);
+    launch(tracker, main, stream, context);
     let facts = on(facts("cuStreamSynchronize", 110_000));
     let slot = tracker.thread(main).expect("a thread");
     slot.set_name("main");

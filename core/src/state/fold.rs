@@ -1,0 +1,154 @@
+//! Brings launches of the fast path into the streams' entries, after the fact.
+//!
+//! A launch on the fast path writes its record, and nothing else that other threads wait for: the lines of its stream's entry are not on
+//! its way. The record's flag says so (`FOLDED_LATER`). The fold takes such records up, in their order, and counts them in the
+//! segment. Who needs to know what streams are busy with folds first ([`super::Tracker::fold`]); a thread folds its own records before it
+//! submits on the slow path, and before it leaves its segment, so that only current segments have something to fold.
+//!
+//! Protocol. One thread folds a slot's records at a time, in the slot's turn, also when the slot's thread takes its next segment:
+//! the segment stays the thread's while another one folds. The owner goes on meanwhile, and adds records. A fold counts a record after the
+//! stream's entry has it: a process that is killed in between leaves one launch counted twice, and none that is missing. The records of a
+//! file that nobody folded are folded by its reader, by the same rule ([`Submission`]).
+//!
+//! The launch that the owner is in counts as submitted, but is folded when it has returned: until then its record may be given up.
+//!
+//! Must not: allocate, call the system, or take a turn of longer than a segment's records take.
+
+use super::stream::{is_submitting, put_recent, put_submissions, submissions, Words};
+use super::thread::{ThreadSlot, NUMBER_AT};
+use crate::api::Submissions;
+use crate::sync::{fence, AtomicU64, Ordering};
+use crate::trace::layout::{context as context_place, record, segment, stream as place};
+use crate::trace::{Lane, Recorder, Submission};
+use crate::Nanos;
+
+/// How often another thread looks again while the owner goes from launch to launch.
+const LOOKS: u32 = 4;
+
+/// The entry of a submission's stream, unless it is another stream's by now; and until when everything in the context is complete.
+fn entry_of(recorder: &Recorder<'static>, submission: &Submission) -> Option<(Words, Nanos)> {
+    let entry = recorder.stream_entry((submission.stream as usize).checked_sub(1)?)?;
+    let there = entry[place::ALIVE].load(Ordering::Acquire) != 0
+        && entry[place::BORN].load(Ordering::Relaxed) <= submission.operation.at;
+    let context = (submission.context as usize).checked_sub(1).and_then(|index| recorder.context_entry(index));
+    let idle_until = context.map_or(0, |words| words[context_place::IDLE_UNTIL].load(Ordering::Relaxed));
+    there.then_some((entry, idle_until))
+}
+
+impl ThreadSlot {
+    /// Folds what the slot's thread has launched since; for that thread, outside of a launch.
+    pub fn fold_launches(&self) {
+        let writer = &self.writers[Lane::Work as usize];
+        let Some(words) = self.recorder.segment(writer) else { return };
+        if words[segment::FOLDED].load(Ordering::Relaxed) != u64::from(writer.length()) {
+            self.folding.take(|| self.fold_segment(words));
+        }
+    }
+
+    /// The same for any thread, and the launch that the slot's thread is in.
+    pub(super) fn fold_from_outside(&self) {
+        let writer = &self.writers[Lane::Work as usize];
+        // Most slots have nothing to fold. Acquire: partner of the Release with which a mark is cleared; what the thread has done before is
+        // seen, the segment that it took as well.
+        let is_new = |words: &[AtomicU64]| {
+            words[segment::LENGTH].load(Ordering::Acquire) != words[segment::FOLDED].load(Ordering::Relaxed)
+        };
+        if self.mark_word().load(Ordering::Acquire) == 0 && !self.recorder.segment(writer).is_some_and(is_new) {
+            return;
+        }
+        self.folding.take(|| self.fold_all());
+    }
+
+    fn fold_all(&self) {
+        // The turn keeps the segment in its place.
+        let writer = &self.writers[Lane::Work as usize];
+        let Some(words) = self.recorder.segment(writer) else { return };
+        for _ in 0..LOOKS {
+            let length = self.fold_segment(words);
+            // Acquire: partner of the Release with which marks are set and cleared. What was complete by then is seen now.
+            let mark = self.mark_word().load(Ordering::Acquire);
+            if words[segment::LENGTH].load(Ordering::Acquire) != length {
+                continue;
+            }
+            let is_open = self.open_lane(mark) == Some(Lane::Work);
+            let number = words[segment::FIRST].load(Ordering::Relaxed).wrapping_add(length) as u32;
+            if !is_open || (mark >> NUMBER_AT) as u32 != number {
+                return;
+            }
+            let Some(found) = read(words, length).and_then(|words| Submission::of(&words)) else { return };
+            fence(Ordering::Acquire);
+            if self.mark_word().load(Ordering::Relaxed) == mark {
+                if let Some((entry, idle_until)) = entry_of(self.recorder, &found) {
+                    is_submitting(entry, found.operation, idle_until);
+                }
+                return;
+            }
+        }
+        // The thread goes from launch to launch: whatever is known of it is old by the time it is known.
+    }
+
+    /// Folds the complete records of the thread's segment; returns how many there are.
+    fn fold_segment(&self, words: &[AtomicU64]) -> u64 {
+        // Acquire: partner of the Release in `Recorder::complete`.
+        let length = words[segment::LENGTH].load(Ordering::Acquire);
+        let begin = words[segment::FOLDED].load(Ordering::Relaxed);
+        let launches = (begin..length).filter_map(|number| Submission::of(&read(words, number)?));
+        let mut run: Option<Run> = None;
+        for launch in launches {
+            // Most launches are on the stream of the one before, whose entry need not be written for each of them.
+            match &mut run {
+                Some(run) if run.stream == launch.stream => run.learn(&launch),
+                _ => {
+                    run.take().into_iter().for_each(Run::end);
+                    run = Run::of(self.recorder, &launch);
+                }
+            }
+        }
+        run.into_iter().for_each(Run::end);
+        if length != begin {
+            words[segment::FOLDED].store(length, Ordering::Release);
+        }
+        length
+    }
+}
+
+/// Launches on one stream, one after the other.
+struct Run {
+    stream: u32,
+    entry: Words,
+    born: Nanos,
+    until: Nanos,
+    known: Submissions,
+    learnt: Submissions,
+}
+
+impl Run {
+    fn of(recorder: &Recorder<'static>, first: &Submission) -> Option<Self> {
+        let (entry, idle_until) = entry_of(recorder, first)?;
+        let (known, complete_until) = submissions(entry);
+        let born = entry[place::BORN].load(Ordering::Relaxed);
+        let until = complete_until.max(idle_until);
+        let mut run = Self { stream: first.stream, entry, born, until, known, learnt: known };
+        run.learn(first);
+        Some(run)
+    }
+
+    fn learn(&mut self, launch: &Submission) {
+        if launch.operation.at >= self.born {
+            put_recent(self.entry, self.learnt.count, launch.operation);
+            self.learnt.learn(launch.operation, launch.returned, self.until);
+        }
+    }
+
+    fn end(self) {
+        put_submissions(self.entry, &self.known, &self.learnt);
+    }
+}
+
+/// The words of a record of this segment.
+#[inline]
+fn read(segment: &[AtomicU64], number: u64) -> Option<[u64; record::WORDS]> {
+    let at = segment::RECORDS + usize::try_from(number).ok()? * record::WORDS;
+    let words: &[AtomicU64; record::WORDS] = segment.get(at..)?.first_chunk()?;
+    Some(words.each_ref().map(|word| word.load(Ordering::Relaxed)))
+}

@@ -1,0 +1,85 @@
+//! Launches that the table of streams does not have yet, from the current segments of the threads.
+//!
+//! The records are read before the table. What a living process folds in between is in both, and counts once.
+//!
+//! Must not: read more than one segment of a thread.
+
+use super::calls::words;
+use super::header::Header;
+use super::segments::BEFORE_RECORDS;
+use super::source::{low, Source};
+use super::tables::{ContextSeen, StreamSeen, ThreadEntry, ThreadState};
+use crate::api::Submissions;
+use crate::map::HashSet;
+use crate::trace::layout::{segment, stream, thread};
+use crate::trace::{Lane, Submission, WORDS};
+
+/// What has been found so far.
+#[derive(Default)]
+pub(super) struct Unfolded {
+    submissions: Vec<Submission>,
+    /// Segments that were read: in a damaged file several threads may claim one.
+    segments: HashSet<u64>,
+}
+
+impl Unfolded {
+    /// Reads those of a thread; `in_progress`: the words of the call that it is in.
+    pub(super) fn read<S: Source>(
+        &mut self,
+        source: &S,
+        header: &Header,
+        entry: &ThreadEntry,
+        in_progress: Option<&[u64; WORDS]>,
+    ) {
+        let segments = header.segments;
+        let current = low(words::<_, { thread::WORDS }>(source, entry.offset)[thread::SEGMENTS_0_1]);
+        let index = current.checked_sub(1).map(u64::from).filter(|&index| index < segments.area.count);
+        let Some(index) = index.filter(|_| entry.seen.state == ThreadState::Alive) else { return };
+        let place = segments.area.place(index);
+        let head = || words::<_, { segment::RECORDS }>(source, place);
+        let before = head();
+        let is_its_own = low(before[segment::WHO]) == entry.seen.number
+            && u64::from(low(before[segment::STATE])) == segment::CURRENT
+            && u64::from(low(before[segment::LANE])) == Lane::Work as u64;
+        if !is_its_own || !self.segments.insert(index) {
+            return;
+        }
+        let there = header.length.saturating_sub(place + BEFORE_RECORDS) / segments.record_bytes.max(1);
+        let length = before[segment::LENGTH].min(segments.records).min(there);
+        let read = |number: u64| words::<_, WORDS>(source, place + BEFORE_RECORDS + number * segments.record_bytes);
+        let records: Vec<_> = (before[segment::FOLDED]..length).map(read).collect();
+        // A thread that has gone on to another segment has folded this one before.
+        if head()[segment::STATE] == before[segment::STATE] {
+            self.submissions.extend(records.iter().chain(in_progress).filter_map(Submission::of));
+        }
+    }
+
+    /// Puts them into the table; each number is there once, in order.
+    pub(super) fn fold(mut self, contexts: &[ContextSeen], streams: &mut [StreamSeen]) {
+        self.submissions.sort_by_key(|submission| submission.operation.at);
+        for Submission { stream, context, operation, returned } in self.submissions {
+            let Ok(index) = streams.binary_search_by_key(&stream, |seen| seen.number) else { continue };
+            let seen = &mut streams[index];
+            if !seen.alive || seen.born > operation.at || seen.recent.contains(&operation) {
+                continue;
+            }
+            let context = contexts.binary_search_by_key(&context, |seen| seen.number);
+            let idle_until = context.map_or(0, |index| contexts[index].idle_until);
+            let mut submissions = Submissions {
+                count: seen.submitted,
+                // No reader asks how many have ended.
+                ended: 0,
+                last: seen.last_submitted,
+                first_since_idle: seen.first_since_idle,
+            };
+            submissions.learn(operation, returned.max(operation.at), seen.complete_until.max(idle_until));
+            seen.submitted = submissions.count;
+            seen.last_submitted = submissions.last;
+            seen.first_since_idle = submissions.first_since_idle;
+            if seen.recent.len() == stream::RECENT_COUNT {
+                seen.recent.remove(0);
+            }
+            seen.recent.push(operation);
+        }
+    }
+}
