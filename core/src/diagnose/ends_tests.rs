@@ -2,7 +2,7 @@ use super::super::test_trace::TestTrace;
 use super::*;
 use crate::api::{Call, StreamKind};
 use crate::diagnose::StreamRef;
-use crate::report::{HangReport, Outcome, PreloadSummary};
+use crate::report::{GpuDumpSeen, HangReport, Outcome, PreloadSummary};
 use crate::trace::RawPayload;
 
 /// A call that a report named.
@@ -63,6 +63,37 @@ fn a_call_that_returned_is_told_from_one_that_failed() {
     let (report, line) = over(&story, vec![named(100, "cuModuleLoadData", 40, None, &story)]);
     assert_eq!((report.outcome(), report.stands()), (Outcome::Failed, false));
     assert!(line.contains("ENDED WITH ERROR 209 (CUDA_ERROR_NO_BINARY_FOR_GPU)"), "{line}");
+}
+
+/// As a launch does that waits for room in a full queue.
+#[test]
+fn a_call_that_returned_because_its_work_was_ended_on_purpose_is_not_one_that_went_on() {
+    let story = TestTrace::new();
+    story.call(&story.facts("cuLaunchKernel", 20, None), 0);
+    let (mut report, _) = over(&story, vec![named(100, "cuLaunchKernel", 20, None, &story)]);
+    let dump = |at: u64| GpuDumpSeen { at, taken: true, fails: true, bytes: None, missing: None, ignored: false };
+    report.gpu_dump = Some(dump(21));
+    assert_eq!((report.outcome(), report.stands()), (Outcome::FailedOnPurpose, true));
+    assert_eq!(
+        report.went_on(900_000_000).as_str(),
+        "lazyguard: FAILED ON PURPOSE WITH ERROR 719 (CUDA_ERROR_LAUNCH_FAILED) pid 7 (app): cuLaunchKernel in thread 100 \
+         returned 0.4 s after the report, and the calls after it return the error\n"
+    );
+    assert_eq!(
+        report.ends_in_words(),
+        ["cuLaunchKernel in thread 100 returned at +0.000 s; calls after it return error 719 (CUDA_ERROR_LAUNCH_FAILED)"]
+    );
+    // It had returned before; the driver was asked to no effect; the process was to be ended.
+    for other in [
+        dump(22),
+        GpuDumpSeen { missing: Some("nothing came".to_owned()), ..dump(21) },
+        GpuDumpSeen { taken: false, ..dump(21) },
+        GpuDumpSeen { fails: false, ..dump(21) },
+    ] {
+        report.gpu_dump = Some(other);
+        assert_eq!((report.outcome(), report.stands()), (Outcome::Resolved, false));
+        assert_eq!(report.ends_in_words(), ["cuLaunchKernel in thread 100 returned at +0.000 s"]);
+    }
 }
 
 #[test]

@@ -72,6 +72,11 @@ fn a_blocked_call_returns_an_error_that_the_program_handles() {
     let outcome = under(&work, &options, &[root().join("target/corpus/free")]).start().finish_within(LONG);
     assert_eq!(outcome.code, Some(117), "{outcome}");
     assert!(outcome.stderr.contains("cuMemFree(scratch): CUDA_ERROR_LAUNCH_FAILED (719)"), "{outcome}");
+    // A launch in a full queue returns success when its work is ended, and the next one the error.
+    let outcome = under(&work, &options, &[root().join("target/corpus/queue_full")]).start().finish_within(LONG);
+    assert_eq!(outcome.code, Some(117), "{outcome}");
+    assert!(outcome.stderr.contains("; calls after it return error 719"), "{outcome}");
+    assert!(!outcome.stderr.contains("RESOLVED"), "{outcome}");
 }
 
 /// Such a program calls no function of the driver's that makes a context: its runtime does that by a table of its own.
