@@ -39,13 +39,13 @@ impl Outcome {
 /// `CUDA_ERROR_LAUNCH_FAILED`.
 const ERROR_OF_A_DUMP: i32 = 719;
 
-/// What became of the GPU core dump for which the guard has asked the driver. With it the work of the process's contexts ends: blocked
-/// calls return error 719, and so do later ones.
+/// What became of the GPU core dump for which the guard has asked the driver. Where the driver takes it, the work of the process's contexts
+/// ends: blocked calls return error 719, and so do later ones.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GpuDumpSeen {
     /// When it was asked for.
     pub at: Nanos,
-    /// Whether the driver has taken the request: the work of the contexts has ended then, whether a file came or not.
+    /// Whether the driver has been asked. False where it cannot be: blocked calls then stay blocked.
     pub taken: bool,
     /// Whether that was the purpose (`LAZYGUARD_ON_HANG=fail`).
     pub fails: bool,
@@ -53,16 +53,26 @@ pub struct GpuDumpSeen {
     pub bytes: Option<u64>,
     /// Why it did not come, where it did not.
     pub missing: Option<String>,
+    /// Whether the driver has begun nothing in the time that it had (`LAZYGUARD_GPU_DUMP_WAIT`): it has lost the request, as far as can be
+    /// seen, and blocked calls may stay blocked.
+    #[serde(default)]
+    pub unanswered: bool,
     /// Whether the program launches work as before although every launch is refused, a second and more after its blocked call returned.
     #[serde(default)]
     pub ignored: bool,
 }
 
 impl GpuDumpSeen {
+    /// Whether blocked calls return error 719 on purpose, as far as is known.
+    pub fn fails_calls(&self) -> bool {
+        self.taken && self.fails && !self.unanswered
+    }
+
     /// The line for a dump that did not come.
     pub fn missing_in_words(&self) -> Option<String> {
         let what = if self.fails && !self.taken { "the blocked calls cannot be failed" } else { "no GPU core dump" };
-        self.missing.as_ref().map(|why| format!("{what}: {why}"))
+        let then = if self.fails && self.unanswered { "; the blocked calls may stay blocked" } else { "" };
+        self.missing.as_ref().map(|why| format!("{what}: {why}{then}"))
     }
 }
 
@@ -213,7 +223,7 @@ impl HangReport {
     /// Whether the call returned success after its work was ended on purpose. A launch that waits for room in a full queue does so: the queue
     /// has room then, and only the calls after it return the error.
     fn gave_way(&self, end: &CallEnd) -> bool {
-        let dump = self.gpu_dump.as_ref().filter(|dump| dump.taken && dump.fails && dump.missing.is_none());
+        let dump = self.gpu_dump.as_ref().filter(|dump| dump.fails_calls());
         end.how == HowEnded::Returned && dump.zip(end.at).is_some_and(|(dump, at)| at >= dump.at)
     }
 
