@@ -496,13 +496,15 @@ mod tests {
         // SAFETY: the path ends with a zero byte.
         assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
         let mut reader = OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
-        let ready = Ready { pipe: pipe.clone(), file: file.clone(), own_pipe: true, own_file: true, aborts: false };
-        let ask = || {
+        // The pipe is the program's at first.
+        let mut ready =
+            Ready { pipe: pipe.clone(), file: file.clone(), own_pipe: false, own_file: true, aborts: false };
+        let ask = |ready: &Ready| {
             let before = ready.ask(false).map_err(|missing| missing.why).unwrap();
             assert!(file.exists());
             before
         };
-        let come = |before| {
+        let come = |ready: &Ready, before| {
             let Err(Missing { why, taken, unanswered }) = ready.wait(None, before, Duration::ZERO) else {
                 panic!("nothing has been written")
             };
@@ -510,18 +512,20 @@ mod tests {
             (why, unanswered)
         };
         let line = |what: &str| format!("the driver has {what} in 0ns (LAZYGUARD_GPU_DUMP_WAIT)");
-        assert_eq!(come(ask()), (line("not read the request"), true));
-        assert!(!file.exists());
-        let before = ask();
-        reader.read_exact(&mut [0; 2]).unwrap();
-        assert_eq!(come(before), (line("taken the request and written nothing"), true));
-        let before = ask();
+        let before = ask(&ready);
+        assert_eq!(come(&ready, before), (line("not read the request"), true));
+        assert!(!file.exists() && pipe.exists());
+        let before = ask(&ready);
         fs::write(&file, "begun").unwrap();
-        assert_eq!(come(before), (line("written 5 bytes"), false));
+        assert_eq!(come(&ready, before), (line("written 5 bytes"), false));
         fs::remove_file(&file).unwrap();
-        let before = ask();
-        fs::remove_file(&pipe).unwrap();
-        assert_eq!(come(before), (line("written 0 bytes"), false));
+        ready.own_pipe = true;
+        let before = ask(&ready);
+        reader.read_exact(&mut [0; 3]).unwrap();
+        assert_eq!(come(&ready, before), (line("taken the request and written nothing"), true));
+        assert!(!file.exists() && !pipe.exists());
+        // As by a driver that can write no file.
+        assert_eq!(come(&ready, None), (line("written 0 bytes"), false));
         fs::remove_dir_all(&folder).unwrap();
     }
 }
