@@ -20,6 +20,7 @@
 #include "entry.hpp"
 #include "gpu_core.hpp"
 #include "loading.hpp"
+#include "settings.hpp"
 
 using namespace lgsim;
 
@@ -198,6 +199,8 @@ void *listen(void *argument) {
   }
   char byte;
   if (fd >= 0 && read(fd, &byte, 1) == 1) {
+    // The pipe stays, and keeps its reader.
+    if (settings().loses_dump_requests) return nullptr;
     dump();
     lose_all_work(CUDA_ERROR_LAUNCH_FAILED);
   }

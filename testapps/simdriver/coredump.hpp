@@ -5,7 +5,7 @@
 //
 // Played as measured (ground-truth/gpu-core-dumps.txt): attributes count until there is a context, and the driver dies of one that is set
 // before cuInit. The first context makes the pipe. A byte in it ends all work in flight: blocked calls return with "launch failed",
-// and so do later ones. The driver writes the file, then removes the pipe.
+// and so do later ones. The driver writes the file, then removes the pipe. LGSIM_LOSE_DUMP_REQUESTS plays one that reads the byte only.
 #pragma once
 
 #include <cuda.h>

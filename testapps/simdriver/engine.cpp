@@ -214,27 +214,33 @@ void append(const StreamRef &stream, const OpRef &op, bool takes_room) {
   stream->last = op;
 }
 
-void wait_for_room(std::unique_lock<std::mutex> &hold, Stream &stream) {
+// False where there is room only because all work is lost.
+bool wait_for_room(std::unique_lock<std::mutex> &hold, Stream &stream) {
   Engine &e = engine();
   e.waiting++;
   while (stream.queued >= kQueueDepth && !e.lost) e.progress.wait(hold);
   e.waiting--;
+  return stream.queued < kQueueDepth;
 }
 
 }  // namespace
 
 std::mutex &engine_mutex() { return engine().mutex; }
 
-void submit(const StreamRef &stream, const OpRef &op, const std::vector<OpRef> &also) {
-  if (settings().free_running) return run_now(op);
+bool submit(const StreamRef &stream, const OpRef &op, const std::vector<OpRef> &also) {
+  if (settings().free_running) {
+    run_now(op);
+    return true;
+  }
   std::unique_lock<std::mutex> hold(engine().mutex);
   const bool takes_room = op->kind != Op::Kind::marker;
-  if (takes_room) wait_for_room(hold, *stream);
+  const bool had_room = !takes_room || wait_for_room(hold, *stream);
   forget_drained(stream->context);
   depend_on_stream(op, *stream);
   for (const OpRef &other : also) depend(op, other);
   append(stream, op, takes_room);
   if (op->unmet == 0) start(op);
+  return had_room;
 }
 
 void submit_steps(const StreamRef &stream, const std::vector<Step> &steps, const OpRef &end, OpRef &previous) {

@@ -69,8 +69,8 @@ std::mutex &engine_mutex();
 inline OpRef make_op(Op::Kind kind, std::function<void()> run = {}) { return std::make_shared<Op>(kind, std::move(run)); }
 
 // Appends to a stream. Waits, without the engine's mutex, while the stream's queue is full; markers need no room in it.
-// `also` are further dependencies.
-void submit(const StreamRef &stream, const OpRef &op, const std::vector<OpRef> &also = {});
+// `also` are further dependencies. False where the wait ended only because all work was lost.
+bool submit(const StreamRef &stream, const OpRef &op, const std::vector<OpRef> &also = {});
 
 // One step of several that a stream runs as one: `after` are indices of earlier steps. `end` is appended to the stream, every step
 // depends on what the stream had before, and on `previous`, which becomes `end`.

@@ -206,8 +206,8 @@ CUresult launch_kernel(CUfunction f, const lgsim_grid &grid, unsigned shared_byt
   if (r != CUDA_SUCCESS || captured) return r;
   if (free_running && !launch.function->kernel.attributes.blocks_together) remember(f, handle, generation, launch.function->kernel.run, stream->context);
   make_ready_to_print(stream->context, *launch.function);
-  submit(stream, launch_op(launch));
-  return outcome();
+  // Measured: a launch that waits in a full queue while all work is lost succeeds, and the next call gives the error.
+  return submit(stream, launch_op(launch)) ? outcome() : CUDA_SUCCESS;
 }
 
 CUresult launch_config(const CUlaunchConfig *config, CUfunction f, void **parameters, void **extra, bool per_thread) {

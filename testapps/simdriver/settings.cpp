@@ -93,6 +93,8 @@ void read_one(Settings &s, const std::string &name, const char *value) {
     s.private_pointers = parse_flag(name.c_str(), value);
   } else if (name == "LGSIM_UNKNOWN_SYMBOL") {
     s.unknown_symbol = parse_flag(name.c_str(), value);
+  } else if (name == "LGSIM_LOSE_DUMP_REQUESTS") {
+    s.loses_dump_requests = parse_flag(name.c_str(), value);
   } else {
     complain(name + " is no setting of the simulated driver; ignored");
   }

@@ -21,6 +21,7 @@ struct Settings {
   bool free_running = false;
   bool private_pointers = false;
   bool unknown_symbol = false;
+  bool loses_dump_requests = false;
 
   // True when no call needs more than its own body: the entry guard then costs one load and one branch.
   bool plain() const {

@@ -91,7 +91,7 @@ impl Recorded {
             Outcome::FailedOnPurpose => {
                 write_line!(
                     out,
-                    "this hang was failed on purpose (LAZYGUARD_ON_HANG=fail): its calls returned an error"
+                    "this hang was failed on purpose (LAZYGUARD_ON_HANG=fail): the driver has ended its work"
                 )?;
             }
             _ => write_line!(

@@ -31,15 +31,31 @@ struct Told {
 struct Failed {
     #[serde(default)]
     ignored: bool,
+    #[serde(default)]
+    taken: bool,
+    #[serde(default)]
+    bytes: Option<u64>,
+    #[serde(default)]
+    missing: Option<String>,
 }
 
 /// Whether a process handles the error that its blocked calls return on purpose: none of them is blocked any more, and it does not launch
 /// work as before. Asked of a process that lives.
 pub(super) fn answers(folder: &Path) -> bool {
-    let text = files::open_unlinked(&folder.join(HANG)).and_then(files::all_of_short);
-    let told = text.ok().and_then(|text| serde_json::from_slice::<Told>(&text).ok());
+    let told = told_in(folder);
     // A process that does not hang itself has no report: it is to end.
     told.is_some_and(|told| told.resolved.is_some() && !told.gpu_dump.is_some_and(|failed| failed.ignored))
+}
+
+/// Whether the guard in this process waits for what becomes of its request to the driver.
+pub(super) fn waits_for_the_driver(folder: &Path) -> bool {
+    let dump = told_in(folder).and_then(|told| told.gpu_dump);
+    dump.is_some_and(|dump| dump.taken && dump.bytes.is_none() && dump.missing.is_none())
+}
+
+fn told_in(folder: &Path) -> Option<Told> {
+    let text = files::open_unlinked(&folder.join(HANG)).and_then(files::all_of_short).ok()?;
+    serde_json::from_slice(&text).ok()
 }
 
 /// Reads reports, each version only once.

@@ -139,6 +139,7 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
         kill_after: options.kill_after,
         look_for_hangs_every: acts_on_hang(&options).then_some(every),
         fails: on_hang_is(&options, FAIL),
+        gpu_dump_wait: gpu_dump_wait(&options),
         look_for_unseen_every: (acts_on_hang(&options) || options.wanted.fail_on.is_anything()).then_some(every),
         // A summary of all processes needs the recordings of all of them.
         thin_out: !(options.keep || options.cold_start || options.blocking),
@@ -354,16 +355,23 @@ fn on_hang_is(options: &Options, action: &str) -> bool {
 
 /// Whether the guard in the program's processes is on.
 fn is_switched_on(options: &Options) -> bool {
-    let variable = variable("LAZYGUARD");
-    let value = options.setting("LAZYGUARD").or(variable.as_deref()).unwrap_or_default();
-    settings::Settings::read(std::iter::once(("LAZYGUARD", value))).0.enabled
+    settings_with(options, "LAZYGUARD").enabled
+}
+
+fn gpu_dump_wait(options: &Options) -> Duration {
+    Duration::from_nanos(settings_with(options, "LAZYGUARD_GPU_DUMP_WAIT").gpu_dump_wait_nanos)
+}
+
+/// The settings with this one as the program's processes have it, and all others as they are by default.
+fn settings_with(options: &Options, name: &str) -> settings::Settings {
+    let variable = variable(name);
+    let value = options.setting(name).or(variable.as_deref()).unwrap_or_default();
+    settings::Settings::read(std::iter::once((name, value))).0
 }
 
 /// A tenth of the hang threshold, within limits: hundreds of ranks may share the folder.
 fn look_every(options: &Options) -> Duration {
-    let variable = variable("LAZYGUARD_HANG_AFTER");
-    let value = options.setting("LAZYGUARD_HANG_AFTER").or(variable.as_deref()).unwrap_or_default();
-    let settings = settings::Settings::read(std::iter::once(("LAZYGUARD_HANG_AFTER", value))).0;
+    let settings = settings_with(options, "LAZYGUARD_HANG_AFTER");
     Duration::from_nanos(settings.hang_after_nanos / 10).clamp(Duration::from_millis(100), Duration::from_secs(2))
 }
 

@@ -44,6 +44,8 @@ pub(super) struct Limits {
     pub look_for_hangs_every: Option<Duration>,
     /// Whether the guard has the blocked calls of a hang return an error, and the command ends only what does not answer.
     pub fails: bool,
+    /// How long the guard waits for the driver meanwhile.
+    pub gpu_dump_wait: Duration,
     /// How often to look for processes that cannot write into the folder of the run; `None` if no option needs them.
     pub look_for_unseen_every: Option<Duration>,
     /// Whether only a few recordings are kept.
@@ -293,7 +295,7 @@ impl Supervisor {
             self.begin_to_end(End::EndedOnHang);
         } else if let Some(folder) = self.does_not_answer() {
             output::say(format!(
-                "{} has not answered the error of --on-hang fail in {:?}: ending the program and everything it has started",
+                "{} has not answered --on-hang fail in {:?}: ending the program and everything it has started",
                 name_of(&folder),
                 self.limits.kill_after
             ));
@@ -301,13 +303,13 @@ impl Supervisor {
         }
     }
 
-    /// The guard in a process has its blocked calls return an error. The other processes of the run are to do the same, so that none of
+    /// The guard in a process is having its blocked calls return an error. The other processes of the run are to do the same, so that none of
     /// them waits for this one.
     fn failure_begins(&mut self, root: &Root, folder: PathBuf, process: &str) {
         if self.failing.is_empty() {
             output::say(format!(
-                "{process} hangs, and --on-hang is fail: its blocked calls return an error, and those of the other processes do; what \
-                 has not answered in {:?} is ended",
+                "{process} hangs, and --on-hang is fail: its blocked calls are to return an error, and those of the other processes; \
+                 what has not answered in {:?} is ended",
                 self.limits.kill_after
             ));
             let hangs = process_of(process);
@@ -327,7 +329,12 @@ impl Supervisor {
         }
         let alive: Vec<_> = self.processes().iter().map(|process| process.as_raw_pid().unsigned_abs()).collect();
         self.failing.retain(|(folder, _)| process_of(&name_of(folder)).is_some_and(|process| alive.contains(&process)));
-        let mut late = self.failing.iter().filter(|(_, until)| Instant::now() >= *until).map(|(folder, _)| folder);
+        let now = Instant::now();
+        let is_late = |(folder, until): &&(PathBuf, Instant)| {
+            // What came of the request is in a new report, with which the time begins anew.
+            now >= *until + self.limits.gpu_dump_wait || now >= *until && !hang::waits_for_the_driver(folder)
+        };
+        let mut late = self.failing.iter().filter(is_late).map(|(folder, _)| folder);
         late.find(|folder| !hang::answers(folder)).cloned()
     }
 

@@ -2,7 +2,7 @@ use super::super::test_trace::TestTrace;
 use super::*;
 use crate::api::{Call, StreamKind};
 use crate::diagnose::StreamRef;
-use crate::report::{HangReport, Outcome, PreloadSummary};
+use crate::report::{GpuDumpSeen, HangReport, Outcome, PreloadSummary};
 use crate::trace::RawPayload;
 
 /// A call that a report named.
@@ -63,6 +63,68 @@ fn a_call_that_returned_is_told_from_one_that_failed() {
     let (report, line) = over(&story, vec![named(100, "cuModuleLoadData", 40, None, &story)]);
     assert_eq!((report.outcome(), report.stands()), (Outcome::Failed, false));
     assert!(line.contains("ENDED WITH ERROR 209 (CUDA_ERROR_NO_BINARY_FOR_GPU)"), "{line}");
+}
+
+/// A dump that the driver was asked for.
+fn asked(at: Nanos, fails: bool) -> GpuDumpSeen {
+    GpuDumpSeen { at, taken: true, fails, bytes: None, missing: None, unanswered: false, ignored: false }
+}
+
+#[test]
+fn of_a_request_that_the_driver_loses_no_error_is_promised() {
+    let lost = |fails: bool| {
+        let why = "the driver has taken the request and written nothing in 10s".to_owned();
+        GpuDumpSeen { missing: Some(why), unanswered: true, ..asked(21, fails) }
+    };
+    assert_eq!(
+        [asked(21, true), asked(21, false), lost(true), GpuDumpSeen { taken: false, ..asked(21, true) }]
+            .map(|dump| dump.fails_calls()),
+        [true, false, false, false]
+    );
+    let line = "no GPU core dump: the driver has taken the request and written nothing in 10s";
+    assert_eq!(lost(false).missing_in_words().as_deref(), Some(line));
+    assert_eq!(lost(true).missing_in_words(), Some(format!("{line}; the blocked calls may stay blocked")));
+    // An error that comes all the same is the guard's doing.
+    let story = TestTrace::new();
+    story.call(&story.facts("cuCtxSynchronize", 20, None), 719);
+    let (mut report, _) = over(&story, vec![named(100, "cuCtxSynchronize", 20, None, &story)]);
+    report.gpu_dump = Some(lost(true));
+    assert_eq!((report.outcome(), report.stands()), (Outcome::FailedOnPurpose, true));
+}
+
+/// As a launch does that waits for room in a full queue.
+#[test]
+fn a_call_that_returned_because_its_work_was_ended_on_purpose_is_not_one_that_went_on() {
+    let story = TestTrace::new();
+    story.call(&story.facts("cuLaunchKernel", 20, None), 0);
+    let (mut report, _) = over(&story, vec![named(100, "cuLaunchKernel", 20, None, &story)]);
+    let dump = |at: u64| asked(at, true);
+    report.gpu_dump = Some(dump(21));
+    assert_eq!((report.outcome(), report.stands()), (Outcome::FailedOnPurpose, true));
+    assert_eq!(
+        report.went_on(900_000_000).as_str(),
+        "lazyguard: FAILED ON PURPOSE WITH ERROR 719 (CUDA_ERROR_LAUNCH_FAILED) pid 7 (app): cuLaunchKernel in thread 100 \
+         returned 0.4 s after the report, and the calls after it return the error\n"
+    );
+    assert_eq!(
+        report.ends_in_words(),
+        ["cuLaunchKernel in thread 100 returned at +0.000 s; calls after it return error 719 (CUDA_ERROR_LAUNCH_FAILED)"]
+    );
+    // The dump was made, and is not kept.
+    let too_large = GpuDumpSeen { missing: Some("it has 1025 MiB, more than is kept".to_owned()), ..dump(21) };
+    report.gpu_dump = Some(too_large);
+    assert_eq!((report.outcome(), report.stands()), (Outcome::FailedOnPurpose, true));
+    // It had returned before; the driver was asked to no effect; the process was to be ended.
+    for other in [
+        dump(22),
+        GpuDumpSeen { unanswered: true, ..dump(21) },
+        GpuDumpSeen { taken: false, ..dump(21) },
+        GpuDumpSeen { fails: false, ..dump(21) },
+    ] {
+        report.gpu_dump = Some(other);
+        assert_eq!((report.outcome(), report.stands()), (Outcome::Resolved, false));
+        assert_eq!(report.ends_in_words(), ["cuLaunchKernel in thread 100 returned at +0.000 s"]);
+    }
 }
 
 #[test]

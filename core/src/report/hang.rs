@@ -36,13 +36,16 @@ impl Outcome {
     }
 }
 
-/// What became of the GPU core dump for which the guard has asked the driver. With it the work of the process's contexts ends: blocked
-/// calls return error 719, and so do later ones.
+/// `CUDA_ERROR_LAUNCH_FAILED`.
+const ERROR_OF_A_DUMP: i32 = 719;
+
+/// What became of the GPU core dump for which the guard has asked the driver. Where the driver takes it, the work of the process's contexts
+/// ends: blocked calls return error 719, and so do later ones.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GpuDumpSeen {
     /// When it was asked for.
     pub at: Nanos,
-    /// Whether the driver has taken the request: the work of the contexts has ended then, whether a file came or not.
+    /// Whether the driver has been asked. False where it cannot be: blocked calls then stay blocked.
     pub taken: bool,
     /// Whether that was the purpose (`LAZYGUARD_ON_HANG=fail`).
     pub fails: bool,
@@ -50,16 +53,26 @@ pub struct GpuDumpSeen {
     pub bytes: Option<u64>,
     /// Why it did not come, where it did not.
     pub missing: Option<String>,
+    /// Whether the driver has begun nothing in the time that it had (`LAZYGUARD_GPU_DUMP_WAIT`): it has lost the request, as far as can be
+    /// seen, and blocked calls may stay blocked.
+    #[serde(default)]
+    pub unanswered: bool,
     /// Whether the program launches work as before although every launch is refused, a second and more after its blocked call returned.
     #[serde(default)]
     pub ignored: bool,
 }
 
 impl GpuDumpSeen {
+    /// Whether blocked calls return error 719 on purpose, as far as is known.
+    pub fn fails_calls(&self) -> bool {
+        self.taken && self.fails && !self.unanswered
+    }
+
     /// The line for a dump that did not come.
     pub fn missing_in_words(&self) -> Option<String> {
         let what = if self.fails && !self.taken { "the blocked calls cannot be failed" } else { "no GPU core dump" };
-        self.missing.as_ref().map(|why| format!("{what}: {why}"))
+        let then = if self.fails && self.unanswered { "; the blocked calls may stay blocked" } else { "" };
+        self.missing.as_ref().map(|why| format!("{what}: {why}{then}"))
     }
 }
 
@@ -190,7 +203,7 @@ impl HangReport {
     /// How it ended, once it is over.
     pub fn outcome(&self) -> Outcome {
         let any = |how: HowEnded| self.ends.iter().any(|end| end.how == how);
-        if self.ends.iter().any(CallEnd::lost_work) && self.failed_on_purpose() {
+        if self.ends.iter().any(|end| self.failed_on_purpose(end)) {
             Outcome::FailedOnPurpose
         } else if any(HowEnded::Failed) {
             Outcome::Failed
@@ -201,9 +214,17 @@ impl HangReport {
         }
     }
 
-    /// Whether the guard has had the blocked calls return an error.
-    fn failed_on_purpose(&self) -> bool {
-        self.gpu_dump.as_ref().is_some_and(|dump| dump.taken && dump.fails)
+    /// Whether the guard has had this call return: with an error, or as [`HangReport::gave_way`] says.
+    fn failed_on_purpose(&self, end: &CallEnd) -> bool {
+        let is_asked_for = self.gpu_dump.as_ref().is_some_and(|dump| dump.taken && dump.fails);
+        is_asked_for && end.lost_work() || self.gave_way(end)
+    }
+
+    /// Whether the call returned success after its work was ended on purpose. A launch that waits for room in a full queue does so: the queue
+    /// has room then, and only the calls after it return the error.
+    fn gave_way(&self, end: &CallEnd) -> bool {
+        let dump = self.gpu_dump.as_ref().filter(|dump| dump.fails_calls());
+        end.how == HowEnded::Returned && dump.zip(end.at).is_some_and(|(dump, at)| at >= dump.at)
     }
 
     /// Whether a hang that is over still counts, because it did not resolve by itself.
@@ -223,8 +244,18 @@ impl HangReport {
         let after = format!("{} after the report", lasted(now.saturating_sub(self.snapshot.at)));
         let process = self.who(now);
         let first = |how: HowEnded| self.ends.iter().find(|end| end.how == how);
-        let failed = self.ends.iter().find(|end| end.lost_work()).or_else(|| first(HowEnded::Failed));
+        let failed = self.ends.iter().find(|end| end.lost_work());
+        let failed = failed.or_else(|| self.ends.iter().find(|end| self.gave_way(end)));
+        let failed = failed.or_else(|| first(HowEnded::Failed));
         Block::marked([match (self.outcome(), failed, self.ends.first()) {
+            (_, Some(end), _) if self.gave_way(end) => {
+                let CallEnd { call, thread, .. } = end;
+                let error = error_in_words(ERROR_OF_A_DUMP);
+                format!(
+                    "FAILED ON PURPOSE WITH ERROR {error} {process}: {call} in thread {thread} returned {after}, and the \
+                     calls after it return the error"
+                )
+            }
             (outcome @ (Outcome::Failed | Outcome::FailedOnPurpose), Some(end), _) => {
                 let error = end.result.map(error_in_words).unwrap_or_default();
                 let CallEnd { call, thread, .. } = end;
@@ -244,7 +275,11 @@ impl HangReport {
 
     /// How the blocked calls ended; a line each.
     pub fn ends_in_words(&self) -> Vec<String> {
-        self.ends.iter().map(end_in_words).collect()
+        let words = |end| match self.gave_way(end) {
+            true => format!("{}; calls after it return error {}", end_in_words(end), error_in_words(ERROR_OF_A_DUMP)),
+            false => end_in_words(end),
+        };
+        self.ends.iter().map(words).collect()
     }
 
     /// The JSON object.

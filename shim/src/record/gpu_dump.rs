@@ -13,6 +13,8 @@
 //! | the pipe cannot be changed once the trigger is set | see the first row |
 //! | without `skip_abort` the driver aborts the process after the dump | the driver is not made ready without; what the program has set itself is used as it is, but not to fail calls |
 //! | the driver truncates a file that is there, and keeps its mode | the guard makes the file first, for its owner alone |
+//! | of requests to several processes of one card at about the same time the driver loses some: it has read the byte and writes nothing, and more bytes change nothing | it is asked once; where nothing has begun in time, no error is promised, and `lazyguard run` ends the program |
+//! | a launch that waits in a full queue returns success when the work ends, and the next call the error | that launch counts as failed on purpose |
 //! | the driver removes the pipe when the file is complete | the file counts as complete then, if its table of sections is there; or once that is there and the size has not changed for half a second |
 //!
 //! Without `fail` the program does not see the error: its call stays blocked in the hook ([`stays_blocked`]) until the process is ended.
@@ -33,6 +35,7 @@ use std::ffi::{c_int, CStr, CString, OsStr};
 use std::fmt::Display;
 use std::fs::{self, OpenOptions};
 use std::io::{Read as _, Write as _};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{symlink, FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -211,7 +214,15 @@ impl GpuDump {
             Some(Ok(_)) => None,
         };
         let missing = why.map(str::to_owned);
-        Some(GpuDumpSeen { at: process.now(), taken: missing.is_none(), fails, bytes: None, missing, ignored: false })
+        Some(GpuDumpSeen {
+            at: process.now(),
+            taken: missing.is_none(),
+            fails,
+            bytes: None,
+            missing,
+            unanswered: false,
+            ignored: false,
+        })
     }
 
     /// Asks the driver, where it can be asked, and waits for the file.
@@ -220,14 +231,16 @@ impl GpuDump {
         let limit = Duration::from_nanos(process.settings.gpu_dump_wait_nanos);
         match ready.ask(!seen.fails).and_then(|before| ready.wait(folder, before, limit)) {
             Ok(bytes) => seen.bytes = Some(bytes),
-            Err(Missing { why, taken }) => (seen.missing, seen.taken) = (Some(why), taken),
+            Err(Missing { why, taken, unanswered }) => {
+                (seen.missing, seen.taken, seen.unanswered) = (Some(why), taken, unanswered);
+            }
         }
     }
 
     /// The process ends: its pipe goes.
     pub fn end(&self) {
-        if let Some(Ok(Ready { pipe, own_pipe: true, .. })) = self.ready.get() {
-            let _ = fs::remove_file(pipe);
+        if let Some(Ok(ready)) = self.ready.get() {
+            ready.remove_own_pipe_if(true);
         }
     }
 }
@@ -352,16 +365,27 @@ fn set_text(which: c_int, path: &Path) {
 
 // --- the dump ---
 
-/// Why there is no file, and whether the driver was asked all the same.
+/// Why there is no file, whether the driver was asked all the same, and whether it has then begun nothing.
 struct Missing {
     why: String,
     taken: bool,
+    unanswered: bool,
+}
+
+impl Missing {
+    fn of_what_was_begun(why: String) -> Self {
+        Self { why, taken: true, unanswered: false }
+    }
 }
 
 impl Ready {
     /// Asks for the dump, after which the process ends or not; gives when the file that lies there already was written, if one does.
     fn ask(&self, ends: bool) -> Result<Option<SystemTime>, Missing> {
-        let missing = |why: &dyn Display| Missing { why: format!("{}: {why}", self.pipe.display()), taken: false };
+        let missing = |why: &dyn Display| Missing {
+            why: format!("{}: {why}", self.pipe.display()),
+            taken: false,
+            unanswered: false,
+        };
         if self.own_file && self.file.exists() {
             return Err(missing(&"the driver has used it already, at an exception of the device"));
         }
@@ -399,12 +423,21 @@ impl Ready {
                 break;
             }
             if since.elapsed() >= limit {
+                // The driver removes the pipe also where it can write no file.
+                let unanswered = self.pipe.exists() && (size == 0 || !self.own_file && modified(&self.file) == before);
+                let what = match (unanswered, unanswered && is_unread(&self.pipe)) {
+                    (true, true) => "not read the request".to_owned(),
+                    (true, false) => "taken the request and written nothing".to_owned(),
+                    (false, _) => format!("written {size} bytes"),
+                };
                 self.remove_own_if(size == 0);
-                let why = format!("the driver has written {size} bytes in {limit:?} (LAZYGUARD_GPU_DUMP_WAIT)");
-                return Err(Missing { why, taken: true });
+                // It is not asked again, and a process that is killed removes nothing.
+                self.remove_own_pipe_if(unanswered);
+                let why = format!("the driver has {what} in {limit:?} (LAZYGUARD_GPU_DUMP_WAIT)");
+                return Err(Missing { why, taken: true, unanswered });
             }
         }
-        self.bring_into(folder, size).map(|()| size).map_err(|why| Missing { why, taken: true })
+        self.bring_into(folder, size).map(|()| size).map_err(Missing::of_what_was_begun)
     }
 
     fn is_whole(&self, size: u64) -> bool {
@@ -415,6 +448,12 @@ impl Ready {
     fn remove_own_if(&self, condition: bool) {
         if condition && self.own_file {
             let _ = fs::remove_file(&self.file);
+        }
+    }
+
+    fn remove_own_pipe_if(&self, condition: bool) {
+        if condition && self.own_pipe {
+            let _ = fs::remove_file(&self.pipe);
         }
     }
 
@@ -431,6 +470,62 @@ impl Ready {
     }
 }
 
+/// Whether a byte is in the pipe that its reader has not read.
+fn is_unread(pipe: &Path) -> bool {
+    let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+    let Ok(pipe) = OpenOptions::new().write(true).custom_flags(flags).open(pipe) else { return false };
+    let mut bytes: c_int = 0;
+    // SAFETY: the request writes one integer.
+    unsafe { libc::ioctl(pipe.as_raw_fd(), libc::FIONREAD, &raw mut bytes) == 0 && bytes > 0 }
+}
+
 fn modified(file: &Path) -> Option<SystemTime> {
     fs::metadata(file).and_then(|about| about.modified()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_that_is_not_read_is_told_from_one_that_is_lost() {
+        let folder = std::env::temp_dir().join(format!("lazyguard-dump-request-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let (pipe, file) = (folder.join(GPU_PIPE), folder.join(GPU_CORE));
+        let name = CString::new(pipe.as_os_str().as_bytes()).unwrap();
+        // SAFETY: the path ends with a zero byte.
+        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+        let mut reader = OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
+        // The pipe is the program's at first.
+        let mut ready =
+            Ready { pipe: pipe.clone(), file: file.clone(), own_pipe: false, own_file: true, aborts: false };
+        let ask = |ready: &Ready| {
+            let before = ready.ask(false).map_err(|missing| missing.why).unwrap();
+            assert!(file.exists());
+            before
+        };
+        let come = |ready: &Ready, before| {
+            let Err(Missing { why, taken, unanswered }) = ready.wait(None, before, Duration::ZERO) else {
+                panic!("nothing has been written")
+            };
+            assert!(taken);
+            (why, unanswered)
+        };
+        let line = |what: &str| format!("the driver has {what} in 0ns (LAZYGUARD_GPU_DUMP_WAIT)");
+        let before = ask(&ready);
+        assert_eq!(come(&ready, before), (line("not read the request"), true));
+        assert!(!file.exists() && pipe.exists());
+        let before = ask(&ready);
+        fs::write(&file, "begun").unwrap();
+        assert_eq!(come(&ready, before), (line("written 5 bytes"), false));
+        fs::remove_file(&file).unwrap();
+        ready.own_pipe = true;
+        let before = ask(&ready);
+        reader.read_exact(&mut [0; 3]).unwrap();
+        assert_eq!(come(&ready, before), (line("taken the request and written nothing"), true));
+        assert!(!file.exists() && !pipe.exists());
+        // As by a driver that can write no file.
+        assert_eq!(come(&ready, None), (line("written 0 bytes"), false));
+        fs::remove_dir_all(&folder).unwrap();
+    }
 }

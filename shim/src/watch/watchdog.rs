@@ -472,7 +472,7 @@ pub fn at_exit(guard: &Guard) {
 }
 
 /// Asks the driver where the device's threads stand, if that is to be had, and says what came of it. From the moment of asking on, the
-/// blocked calls return an error: the report says so before.
+/// blocked calls may return an error: the report says so before.
 fn take_gpu_dump(guard: &Guard, mut report: Option<&mut HangReport>) {
     let Some(mut seen) = guard.gpu_dump.is_due(guard) else { return };
     if let (Some(report), true) = (&mut report, seen.taken && seen.fails) {
@@ -480,7 +480,7 @@ fn take_gpu_dump(guard: &Guard, mut report: Option<&mut HangReport>) {
         say_that_it_is_due(guard, report);
     }
     guard.gpu_dump.take(guard, guard.folder.as_ref(), &mut seen);
-    if seen.fails && seen.taken {
+    if seen.fails_calls() {
         standard_error::line("the blocked calls return error 719, as LAZYGUARD_ON_HANG=fail says");
     }
     match (seen.missing_in_words(), &guard.folder) {

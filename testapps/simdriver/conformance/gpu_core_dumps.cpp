@@ -5,9 +5,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
+#include <vector>
 
 #include "conformance.hpp"
 #include "image.hpp"
@@ -50,8 +53,8 @@ struct Played {
     struct stat about;
     return stat(path.c_str(), &about) == 0;
   }
-  // A kernel spins, and one byte goes into the pipe. Returns once the pipe is gone, or after a time.
-  void dump() const {
+  // A kernel that spins until the context ends, in a stream of its own.
+  static std::pair<CUfunction, CUstream> spinning() {
     const auto code = lg::image("probes");
     CUmodule module;
     CUfunction spin;
@@ -62,6 +65,14 @@ struct Played {
     CK(lg::launch_one(spin, stream, lg::mapped_word().device));
     // Until it runs: no state of a stream says so.
     usleep(100000);
+    return {spin, stream};
+  }
+  // A kernel spins, and one byte goes into the pipe. Returns once the pipe is gone, or after a time.
+  void dump() const {
+    spinning();
+    ask();
+  }
+  void ask() const {
     const int fd = open(pipe.c_str(), O_WRONLY | O_NONBLOCK);
     if (fd < 0 || write(fd, "x", 1) != 1) return answer("nothing listens at the pipe");
     close(fd);
@@ -176,6 +187,33 @@ const std::pair<const char *, Play> kPlays[] = {
        p.answer(std::string(core.st_size > 1000 ? "a core" : "no core") + (Played::is_there(p.pipe) ? ", a pipe" : ", no pipe"));
        p.answer(", blocked call " + std::to_string(cuCtxSynchronize()) + ", query " + std::to_string(cuStreamQuery(nullptr)));
        exit(9);
+     }},
+    {"the same, while a launch waits in a full queue",
+     [](const Played &p) {
+       begin(p);
+       const lg::Session session = lg::open_session();
+       const auto [spin, stream] = Played::spinning();
+       std::atomic<unsigned> returned = 0;
+       std::vector<int> results(10000, -1);
+       const CUdeviceptr word = lg::mapped_word().device;
+       std::thread launches([&, spin = spin, stream = stream] {
+         CK(cuCtxSetCurrent(session.context));
+         for (int &result : results) {
+           result = lg::launch_one(spin, stream, word);
+           returned++;
+           if (result != CUDA_SUCCESS) break;
+         }
+       });
+       // Full is a queue in which no launch has returned for a second.
+       for (unsigned seen = 0, still = 0; still < 20; usleep(50000)) {
+         still = returned == seen && seen > 0 ? still + 1 : 0;
+         seen = returned;
+       }
+       const unsigned waits = returned;
+       p.ask();
+       launches.join();
+       p.answer("the launch " + std::to_string(results[waits]) + ", the next one " + std::to_string(results[waits + 1]) + ", query " +
+                std::to_string(cuStreamQuery(stream)) + ", synchronize " + std::to_string(cuCtxSynchronize()));
      }},
     {"the same without skip_abort",
      [](const Played &p) {

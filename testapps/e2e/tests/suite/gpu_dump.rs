@@ -72,6 +72,13 @@ fn a_blocked_call_returns_an_error_that_the_program_handles() {
     let outcome = under(&work, &options, &[root().join("target/corpus/free")]).start().finish_within(LONG);
     assert_eq!(outcome.code, Some(117), "{outcome}");
     assert!(outcome.stderr.contains("cuMemFree(scratch): CUDA_ERROR_LAUNCH_FAILED (719)"), "{outcome}");
+    // A launch in a full queue returns success when its work is ended, and the next one the error. The program ends itself at once: its
+    // recording is complete in a folder that was asked for.
+    let options = [&options[..], &["--out", &out]].concat();
+    let outcome = under(&work, &options, &[root().join("target/corpus/queue_full")]).start().finish_within(LONG);
+    assert_eq!(outcome.code, Some(117), "{outcome}");
+    assert!(outcome.stderr.contains("; calls after it return error 719"), "{outcome}");
+    assert!(!outcome.stderr.contains("RESOLVED"), "{outcome}");
 }
 
 /// Such a program calls no function of the driver's that makes a context: its runtime does that by a table of its own.
@@ -103,11 +110,37 @@ fn a_program_that_ignores_the_error_is_ended() {
     let options = [&HANGS[..], &["--on-hang", "fail", "--kill-after", "1s"]].concat();
     let outcome = under(&work, &options, &["python3", "-c", &ignores]).start().finish_within(LONG);
     assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(117), "blocked: 719\n"), "{outcome}");
-    assert!(outcome.stderr.contains("has not answered the error of --on-hang fail in 1s"), "{outcome}");
+    assert!(outcome.stderr.contains("has not answered --on-hang fail in 1s"), "{outcome}");
     // One that handles it may take longer than that.
     let handles = format!("{HANG}time.sleep(4)\nsys.exit(5)\n");
     let outcome = under(&work, &options, &["python3", "-c", &handles]).start().finish_within(LONG);
     assert_eq!(outcome.code, Some(5), "{outcome}");
+}
+
+/// The driver now and then loses a request where several processes of a card are asked at about the same time.
+#[test]
+fn a_program_whose_request_the_driver_loses_is_ended() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let out = work.path().join("out").to_string_lossy().into_owned();
+    // It is not ended before it is known what came of the request.
+    let options = ["--on-hang", "fail", "--gpu-dump-wait", "2s", "--kill-after", "500ms", "--out", &out];
+    let options = [&HANGS[..], &options].concat();
+    let program = format!("{HANG}sys.exit(3)\n");
+    let lost = under(&work, &options, &["python3", "-c", &program]).set("LGSIM_LOSE_DUMP_REQUESTS", "1");
+    let outcome = lost.start().finish_within(LONG);
+    assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(117), ""), "{outcome}");
+    let why = "the driver has taken the request and written nothing in 2s (LAZYGUARD_GPU_DUMP_WAIT)";
+    let line = format!("no GPU core dump: {why}; the blocked calls may stay blocked");
+    assert!(outcome.stderr.contains(&line), "{outcome}");
+    assert!(outcome.stderr.contains("has not answered --on-hang fail in 500ms"), "{outcome}");
+    for other in ["error 719", "FAILED ON PURPOSE", "RESOLVED"] {
+        assert!(!outcome.stderr.contains(other), "{outcome}");
+    }
+    let folder = Folder::only_one_in(&only_run_in(Path::new(&out)));
+    let hang = folder.hang();
+    assert_eq!((hang["gpu_dump"]["unanswered"].as_bool(), hang["resolved"].as_u64()), (Some(true), None), "{hang:#}");
+    assert!(!folder.path().join("gpu.core").exists());
+    expect_no_pipe(&folder);
 }
 
 /// The last rank does not hang, and would wait for ever.
