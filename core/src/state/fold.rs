@@ -40,7 +40,8 @@ impl ThreadSlot {
     pub fn fold_launches(&self) {
         let writer = &self.writers[Lane::Work as usize];
         let Some(words) = self.recorder.segment(writer) else { return };
-        if words[segment::FOLDED].load(Ordering::Relaxed) != u64::from(writer.length()) {
+        // Acquire: partner of the Release in `fold_segment`. Another thread may have folded, and the streams' entries have it then.
+        if words[segment::FOLDED].load(Ordering::Acquire) != u64::from(writer.length()) {
             self.folding.take(|| self.fold_segment(words));
         }
     }
@@ -51,7 +52,7 @@ impl ThreadSlot {
         // Most slots have nothing to fold. Acquire: partner of the Release with which a mark is cleared; what the thread has done before is
         // seen, the segment that it took as well.
         let is_new = |words: &[AtomicU64]| {
-            words[segment::LENGTH].load(Ordering::Acquire) != words[segment::FOLDED].load(Ordering::Relaxed)
+            words[segment::LENGTH].load(Ordering::Acquire) != words[segment::FOLDED].load(Ordering::Acquire)
         };
         if self.mark_word().load(Ordering::Acquire) == 0 && !self.recorder.segment(writer).is_some_and(is_new) {
             return;
@@ -106,6 +107,7 @@ impl ThreadSlot {
         }
         run.into_iter().for_each(Run::end);
         if length != begin {
+            // Release: who sees the count sees the entries.
             words[segment::FOLDED].store(length, Ordering::Release);
         }
         length

@@ -130,7 +130,7 @@ impl ThreadSlot {
         if !holds && !self.renew_launch(facts.function, facts.stream, epoch) {
             return None;
         }
-        let place = self.recorder.place(&self.writers[Lane::Work as usize])?;
+        let place = self.place_of_launch()?;
         cached.uses_left.store(cached.uses_left.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Relaxed);
         // Nothing sends the launch to the slow path any more.
         CallStep::Enter.taken();
@@ -159,8 +159,7 @@ impl ThreadSlot {
     /// Between the halves, once the gate has let the launch through.
     #[inline(always)]
     pub fn submit_fast(&self) {
-        self.count_call();
-        self.count_launch();
+        self.count_one_launch();
         CallStep::Submit.taken();
     }
 
@@ -177,7 +176,7 @@ impl ThreadSlot {
         let head = launch.place[record::HEAD].load(Ordering::Relaxed);
         launch.place[record::RETURNED].store(returned, Ordering::Relaxed);
         launch.place[record::HEAD].store(head | u64::from(result as u32) << 32, Ordering::Relaxed);
-        self.recorder.complete(&self.writers[Lane::Work as usize]);
+        self.complete_launch();
         CallStep::Complete.taken();
         // What the launch means for its stream is folded later.
         CallStep::Settle.taken();

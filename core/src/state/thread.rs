@@ -69,12 +69,14 @@ type Entry = &'static [AtomicU64; place::WORDS];
 /// What every launch needs comes first, on one line of a processor's cache.
 #[repr(C, align(64))]
 pub struct ThreadSlot {
-    pub(super) recorder: &'static Recorder<'static>,
     entry: Entry,
+    /// Those of the recording.
+    words: &'static [AtomicU64],
     depth: AtomicU32,
     in_use: AtomicBool,
     pub(super) writers: [SegmentWriter; 3],
     pub(super) launches: [CachedLaunch; CACHED_LAUNCHES],
+    pub(super) recorder: &'static Recorder<'static>,
     caches: OnceLock<Caches>,
     /// Held by the thread that folds the records of this slot's segment, and where the slot's thread takes another one.
     pub(super) folding: Turn,
@@ -102,6 +104,7 @@ impl ThreadSlot {
     pub(super) fn over(recorder: &'static Recorder<'static>, entry: Entry) -> Self {
         Self {
             recorder,
+            words: recorder.words(),
             entry,
             depth: AtomicU32::new(0),
             in_use: AtomicBool::new(false),
@@ -261,6 +264,27 @@ impl ThreadSlot {
     #[inline]
     pub fn count_launch(&self) {
         self.set(place::LAUNCHES, self.get(place::LAUNCHES).wrapping_add(1));
+    }
+
+    /// The two, of a call that is one launch.
+    #[inline(always)]
+    pub(super) fn count_one_launch(&self) {
+        let entry = self.entry;
+        for count in [place::CALLS, place::LAUNCHES] {
+            entry[count].store(entry[count].load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        }
+    }
+
+    /// The place of the next record among the launches, as [`Recorder::place`].
+    #[inline(always)]
+    pub(super) fn place_of_launch(&self) -> Option<Place<'static>> {
+        self.writers[Lane::Work as usize].place(self.words)
+    }
+
+    /// The launch in that place is complete.
+    #[inline(always)]
+    pub(super) fn complete_launch(&self) {
+        self.writers[Lane::Work as usize].complete(self.words);
     }
 
     /// How many calls, and how many launches among them, the slot's thread made.

@@ -59,6 +59,33 @@ impl SegmentWriter {
         self.previous.store(0, Ordering::Relaxed);
     }
 
+    /// [`Recorder::place`], in the words of the recording.
+    #[inline(always)]
+    pub(crate) fn place<'a>(&self, words: &'a [AtomicU64]) -> Option<Place<'a>> {
+        let length = self.length.load(Ordering::Relaxed);
+        if length >= self.capacity.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.place_at(words, length)
+    }
+
+    #[inline(always)]
+    fn place_at<'a>(&self, words: &'a [AtomicU64], number: u32) -> Option<Place<'a>> {
+        let at = self.base.load(Ordering::Relaxed) + segment::RECORDS + number as usize * record::WORDS;
+        words.get(at..)?.first_chunk()
+    }
+
+    /// [`Recorder::complete`], in the words of the recording.
+    #[inline(always)]
+    pub(crate) fn complete(&self, words: &[AtomicU64]) {
+        let length = self.length.load(Ordering::Relaxed).wrapping_add(1);
+        self.length.store(length, Ordering::Relaxed);
+        if let Some(word) = words.get(self.base.load(Ordering::Relaxed) + segment::LENGTH) {
+            // Release: partner of the Acquire with which readers take the length. The record is stored before.
+            word.store(u64::from(length), Ordering::Release);
+        }
+    }
+
     /// Complete records in its segment.
     #[inline(always)]
     pub fn length(&self) -> u32 {
@@ -329,18 +356,9 @@ impl<'a> Recorder<'a> {
     /// [`Recorder::complete`].
     #[inline(always)]
     pub fn place(&self, writer: &SegmentWriter) -> Option<Place<'a>> {
-        let length = writer.length.load(Ordering::Relaxed);
-        if length >= writer.capacity.load(Ordering::Relaxed) {
-            return None;
-        }
-        self.place_at(writer, length)
+        writer.place(self.words)
     }
 
-    #[inline(always)]
-    fn place_at(&self, writer: &SegmentWriter, number: u32) -> Option<Place<'a>> {
-        let at = writer.base.load(Ordering::Relaxed) + segment::RECORDS + number as usize * record::WORDS;
-        self.words.get(at..)?.first_chunk()
-    }
 
     /// The same when there is none: gives the segment up, if there was one, and takes another. `None` if each one is some
     /// thread's current one, which is counted when the record is dropped.
@@ -369,19 +387,14 @@ impl<'a> Recorder<'a> {
     /// The record in the writer's place is complete.
     #[inline(always)]
     pub fn complete(&self, writer: &SegmentWriter) {
-        let length = writer.length.load(Ordering::Relaxed).wrapping_add(1);
-        writer.length.store(length, Ordering::Relaxed);
-        if let Some(word) = self.words.get(writer.base.load(Ordering::Relaxed) + segment::LENGTH) {
-            // Release: partner of the Acquire with which readers take the length. The record is stored before.
-            word.store(u64::from(length), Ordering::Release);
-        }
+        writer.complete(self.words);
     }
 
     /// The thread's newest `count` complete records in its current segment, newest first.
     pub fn newest<'s>(&'s self, writer: &'s SegmentWriter, count: u32) -> impl Iterator<Item = Place<'a>> + 's {
         let length = writer.length.load(Ordering::Relaxed);
         let has_one = writer.capacity.load(Ordering::Relaxed) > 0;
-        (length.saturating_sub(count)..length).rev().filter(move |_| has_one).map_while(|n| self.place_at(writer, n))
+        (length.saturating_sub(count)..length).rev().filter(move |_| has_one).map_while(|n| writer.place_at(self.words, n))
     }
 
     /// The words of the writer's current segment, if it has one.
