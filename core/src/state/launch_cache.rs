@@ -17,7 +17,7 @@ use super::thread::{Caller, ThreadSlot};
 use crate::api::EntryPoint;
 use crate::sync::{fence, Ordering};
 use crate::trace::layout::{flag, record};
-use crate::trace::{put_record, Lane, Place, RawPayload, Record};
+use crate::trace::{put_facts, Lane, Place, RawPayload, Record};
 use crate::Nanos;
 
 /// How many uses an entry of a default stream has before the driver is asked again for the current context, which a function that is
@@ -134,14 +134,13 @@ impl ThreadSlot {
         cached.uses_left.store(cached.uses_left.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Relaxed);
         // Nothing sends the launch to the slow path any more.
         CallStep::Enter.taken();
-        let entered = now();
         // See `ThreadSlot::open`.
         fence(Ordering::Release);
-        put_record(
+        // The clock comes last: what is stored already need not be kept in registers while it is read.
+        put_facts(
             place,
             &Record {
                 flags: flag::SUBMITTED | flag::FOLDED_LATER,
-                entered,
                 stream: cached.stream_number.load(Ordering::Relaxed),
                 function: cached.function_number.load(Ordering::Relaxed),
                 context: cached.context.load(Ordering::Relaxed) as u16,
@@ -150,6 +149,7 @@ impl ThreadSlot {
                 ..Record::of(facts.entry_point)
             },
         );
+        place[record::ENTERED].store(now(), Ordering::Relaxed);
         CallStep::Write.taken();
         self.set_mark(self.mark_of(facts.entry_point, Lane::Work, true));
         CallStep::Mark.taken();

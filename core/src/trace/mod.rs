@@ -46,6 +46,7 @@ pub use lane::{Keep, Lane, SLOW_NANOS};
 pub use payload::{Launch, Payload};
 pub use raw::{Communication, HazardNumbers, Image, LaunchKey, Preload, RawPayload};
 pub use record::{Kind, Record, WORDS};
+pub(crate) use recorder::put_facts;
 pub use recorder::{
     put_record, put_text, LaneCounts, Look, Owner, Place, ProcessFacts, Recorder, SegmentWriter, StartFacts,
 };

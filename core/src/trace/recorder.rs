@@ -359,7 +359,6 @@ impl<'a> Recorder<'a> {
         writer.place(self.words)
     }
 
-
     /// The same when there is none: gives the segment up, if there was one, and takes another. `None` if each one is some
     /// thread's current one, which is counted when the record is dropped.
     #[cold]
@@ -394,7 +393,10 @@ impl<'a> Recorder<'a> {
     pub fn newest<'s>(&'s self, writer: &'s SegmentWriter, count: u32) -> impl Iterator<Item = Place<'a>> + 's {
         let length = writer.length.load(Ordering::Relaxed);
         let has_one = writer.capacity.load(Ordering::Relaxed) > 0;
-        (length.saturating_sub(count)..length).rev().filter(move |_| has_one).map_while(|n| writer.place_at(self.words, n))
+        (length.saturating_sub(count)..length)
+            .rev()
+            .filter(move |_| has_one)
+            .map_while(|n| writer.place_at(self.words, n))
     }
 
     /// The words of the writer's current segment, if it has one.
@@ -706,6 +708,15 @@ pub fn put_text(words: &[AtomicU64], content: &str) {
 pub fn put_record(place: Place<'_>, record: &Record) {
     let words = record.to_words();
     for n in 0..record::WORDS {
+        place[n].store(words[n], Ordering::Relaxed);
+    }
+}
+
+/// Stores a record but for the time of entry, which is read as late as possible.
+#[inline(always)]
+pub(crate) fn put_facts(place: Place<'_>, record: &Record) {
+    let words = record.to_words();
+    for n in (0..record::WORDS).filter(|&n| n != record::ENTERED) {
         place[n].store(words[n], Ordering::Relaxed);
     }
 }
