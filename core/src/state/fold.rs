@@ -40,7 +40,8 @@ impl ThreadSlot {
     pub fn fold_launches(&self) {
         let writer = &self.writers[Lane::Work as usize];
         let Some(words) = self.recorder.segment(writer) else { return };
-        if words[segment::FOLDED].load(Ordering::Relaxed) != u64::from(writer.length()) {
+        // Acquire: see `fold_from_outside`.
+        if words[segment::FOLDED].load(Ordering::Acquire) != u64::from(writer.length()) {
             self.folding.take(|| self.fold_segment(words));
         }
     }
@@ -49,9 +50,10 @@ impl ThreadSlot {
     pub(super) fn fold_from_outside(&self) {
         let writer = &self.writers[Lane::Work as usize];
         // Most slots have nothing to fold. Acquire: partner of the Release with which a mark is cleared; what the thread has done before is
-        // seen, the segment that it took as well.
+        // seen, the segment that it took as well. Acquire, of the count of what is folded: partner of the Release in `fold_segment`. Whoever
+        // finds a launch folded finds its stream's entry as the fold has left it.
         let is_new = |words: &[AtomicU64]| {
-            words[segment::LENGTH].load(Ordering::Acquire) != words[segment::FOLDED].load(Ordering::Relaxed)
+            words[segment::LENGTH].load(Ordering::Acquire) != words[segment::FOLDED].load(Ordering::Acquire)
         };
         if self.mark_word().load(Ordering::Acquire) == 0 && !self.recorder.segment(writer).is_some_and(is_new) {
             return;
