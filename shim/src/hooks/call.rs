@@ -320,8 +320,7 @@ impl Call {
             if let Some(entry) = self.about.stream_entry {
                 entry.submitted(returned);
                 if let (Some(number), true) = (self.about.first, result != SUCCESS) {
-                    self.guard.tracker.fold();
-                    entry.refused(number, returned);
+                    self.guard.tracker.submission_refused(self.about.stream, number, returned);
                 }
             }
         }
