@@ -117,10 +117,11 @@ def communicators(header):
 
 def driver_call_in_progress(data, header, thread):
     words = words_in_progress(data, header, thread)
-    return record(words) if words else None
+    return record(words) if words and words[2] == 0 else None
 
 
 def words_in_progress(data, header, thread):
+    """Of the call that a thread is in, or of one that has a time of return and is not counted in its segment's length yet."""
     mark = thread[4]
     lane = (mark >> 16 & 0xFF) - 1
     if thread[1] != 1 or mark == 0:
@@ -132,7 +133,7 @@ def words_in_progress(data, header, thread):
         if low(segment.first + segment.length) != high(mark):
             return None
         words = segment.record(segment.length)
-    return words if words and words[2] == 0 and known(words) else None
+    return words if words and words[0] & 0xFFFF == mark & 0xFFFF and known(words) else None
 
 
 def unfolded(data, header):

@@ -511,6 +511,18 @@ fn a_launch_is_folded_once_where_its_segment_is_left_while_another_thread_folds(
     });
 }
 
+#[test]
+fn who_finds_a_launch_folded_by_another_thread_finds_its_stream_busy() {
+    in_every_way(2, || {
+        let tracker = tracker!(shape_with_stream([2, 0, 0], 2));
+        let slot = able_to_launch(tracker);
+        assert!(launch(tracker, slot, 10, || {}), "the segment has room for this one, and for none behind it");
+        let asking = thread::spawn(move || !tracker.in_flight(0).is_empty());
+        tracker.thread(slot).unwrap().fold_launches();
+        assert!(join(asking), "the launch had returned before");
+    });
+}
+
 /// The gate's protocol, as above, with a launch of which nothing but its record tells.
 #[test]
 fn who_has_closed_the_gate_finds_the_stream_of_a_launch_busy() {

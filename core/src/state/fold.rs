@@ -12,6 +12,9 @@
 //!
 //! The launch that the owner is in counts as submitted, but is folded when it has returned: until then its record may be given up.
 //!
+//! A signal handler that leaves a fold by a jump leaves the turn taken, and the next one who wants it waits for good. A turn takes a
+//! microsecond, and no program is known that does so.
+//!
 //! Must not: allocate, call the system, or take a turn of longer than a segment's records take.
 
 use super::stream::{is_submitting, put_recent, put_submissions, submissions, Words};
@@ -40,7 +43,7 @@ impl ThreadSlot {
     pub fn fold_launches(&self) {
         let writer = &self.writers[Lane::Work as usize];
         let Some(words) = self.recorder.segment(writer) else { return };
-        // Acquire: partner of the Release in `fold_segment`. Another thread may have folded, and the streams' entries have it then.
+        // Acquire: see `fold_from_outside`.
         if words[segment::FOLDED].load(Ordering::Acquire) != u64::from(writer.length()) {
             self.folding.take(|| self.fold_segment(words));
         }
@@ -50,7 +53,8 @@ impl ThreadSlot {
     pub(super) fn fold_from_outside(&self) {
         let writer = &self.writers[Lane::Work as usize];
         // Most slots have nothing to fold. Acquire: partner of the Release with which a mark is cleared; what the thread has done before is
-        // seen, the segment that it took as well.
+        // seen, the segment that it took as well. Acquire, of the count of what is folded: partner of the Release in `fold_segment`. Whoever
+        // finds a launch folded finds its stream's entry as the fold has left it.
         let is_new = |words: &[AtomicU64]| {
             words[segment::LENGTH].load(Ordering::Acquire) != words[segment::FOLDED].load(Ordering::Acquire)
         };
@@ -107,7 +111,6 @@ impl ThreadSlot {
         }
         run.into_iter().for_each(Run::end);
         if length != begin {
-            // Release: who sees the count sees the entries.
             words[segment::FOLDED].store(length, Ordering::Release);
         }
         length

@@ -20,8 +20,8 @@ use crate::trace::layout::{flag, record};
 use crate::trace::{put_facts, Lane, Place, RawPayload, Record};
 use crate::Nanos;
 
-/// How many uses an entry of a default stream has before the driver is asked again for the current context, which a function that is
-/// not hooked may have changed.
+/// How many launches of one function on a default stream come before the driver is asked again for the current context, which a function
+/// that is not hooked may have changed. The functions of a thread together have some two thousand.
 const DEFAULT_STREAM_USES: u32 = 64;
 
 /// The stream of a launch, as the slow path found it.

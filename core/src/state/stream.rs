@@ -179,21 +179,29 @@ fn outstanding(words: Words) -> u64 {
 }
 
 /// See [`Stream::submitting`].
+///
+/// Another thread may submit, or fold, in the same moment. Each raises the time before the count, and this call takes the count before the
+/// time: if it finds the stream idle and its own addition comes next to that count, no other operation is counted in its number.
 #[inline(always)]
 fn submitting(words: Words, op: Operation, idle_until: Nanos) -> Option<u64> {
     let get = |word: usize| words[word].load(Ordering::Relaxed);
+    // Acquire, here and below: partner of the Release in `add_submitted`.
+    let number = words[place::SUBMITTED].load(Ordering::Acquire);
     let until = get(place::COMPLETE_UNTIL).max(idle_until);
     let was_idle = get(place::LAST_SUBMITTED) <= until;
-    // Not an atomic addition: two threads that submit to one stream in the same moment may count as one.
-    let number = get(place::SUBMITTED);
     if was_idle {
         operation::put(words, place::FIRST_SINCE_IDLE, op);
         words[place::PASSED].store(number, Ordering::Relaxed);
     }
-    words[place::SUBMITTED].store(number.wrapping_add(1), Ordering::Relaxed);
     put_recent(words, number, op);
     raise_submitted(words, op.at);
-    was_idle.then_some(number.wrapping_add(1))
+    let is_next = add_submitted(words, 1) == number;
+    (was_idle && is_next).then_some(number.wrapping_add(1))
+}
+
+/// Counts operations, the time of the last of which has been raised; returns how many there were before.
+fn add_submitted(words: Words, count: u64) -> u64 {
+    words[place::SUBMITTED].fetch_add(count, Ordering::AcqRel)
 }
 
 /// See [`Stream::submitted`].
@@ -230,8 +238,8 @@ pub(super) fn put_submissions(words: Words, known: &Submissions, learnt: &Submis
         operation::put(words, place::FIRST_SINCE_IDLE, learnt.first_since_idle);
     }
     words[place::PASSED].store(learnt.ended, Ordering::Relaxed);
-    words[place::SUBMITTED].store(learnt.count, Ordering::Relaxed);
     raise_submitted(words, learnt.last);
+    add_submitted(words, learnt.count.wrapping_sub(known.count));
 }
 
 /// Stores an operation among the newest ones, as the one of this number.
@@ -242,7 +250,7 @@ pub(super) fn put_recent(words: Words, number: u64, op: Operation) {
 
 /// See [`Stream::refused`].
 fn refused(words: Words, number: u64, now: Nanos) {
-    if words[place::SUBMITTED].load(Ordering::Relaxed) == number {
+    if words[place::SUBMITTED].load(Ordering::Acquire) == number {
         words[place::COMPLETE_UNTIL].fetch_max(now, Ordering::Relaxed);
     }
 }
@@ -299,6 +307,21 @@ mod tests {
         assert!(!stream.busy(0));
         submit(&stream, 20);
         assert_eq!(stream.submitting(op(30), 0), None, "there is other work");
+    }
+
+    #[test]
+    fn what_is_folded_while_another_call_submits_is_counted_beside_it() {
+        let stream = new();
+        let (known, until) = submissions(stream.words);
+        let mut learnt = known;
+        learnt.learn(op(8), 9, until);
+        // Another thread's call meanwhile, which the driver refuses.
+        let number = stream.submitting(op(10), 0);
+        put_submissions(stream.words, &known, &learnt);
+        stream.submitted(11);
+        stream.refused(number.unwrap(), 11);
+        assert_eq!(stream.submitted_count(), 2);
+        assert!(stream.busy(0), "the launch that was folded is in flight");
     }
 
     #[test]

@@ -342,8 +342,21 @@ impl Tracker {
 
     /// The driver refused a launch of the fast path on this stream, which was entered then and has returned now.
     pub fn launch_refused(&self, stream: u32, entered: Nanos, returned: Nanos) {
+        self.beside_no_other_call(stream).into_iter().for_each(|stream| stream.refused_alone(entered, returned));
+    }
+
+    /// The same of another call, for which [`Stream::submitting`] gave this number.
+    pub fn submission_refused(&self, stream: u32, number: u64, returned: Nanos) {
+        self.beside_no_other_call(stream).into_iter().for_each(|stream| stream.refused(number, returned));
+    }
+
+    /// A stream's entry after a fold, if no thread is in a call on the stream. A launch in progress is not counted yet, and may have returned
+    /// before the call that asks. The fold comes second: what has returned meanwhile is folded, and what is entered meanwhile returns later.
+    fn beside_no_other_call(&self, stream: u32) -> Option<&Stream> {
+        let is_on_it = |slot: &ThreadSlot| slot.published().is_some_and(|call| call.stream == stream);
+        let is_called_on = self.threads.iter().any(|(_, slot)| is_on_it(slot));
         self.fold();
-        self.stream_entry(stream).into_iter().for_each(|stream| stream.refused_alone(entered, returned));
+        self.stream_entry(stream).filter(|_| !is_called_on)
     }
 
     /// What is in flight in a context as far as the guard knows, oldest first; context 0 means every context.

@@ -1,5 +1,7 @@
 use super::*;
-use crate::state::FunctionKind;
+use crate::api::{Class, EntryPoint};
+use crate::state::{Caller, FastLaunch, FunctionKind, Known, LaunchFacts};
+use crate::trace::RawPayload;
 
 fn created(tracker: &Tracker, handle: u64, context: u32) -> u32 {
     tracker.stream(StreamKey { handle, context: 0, thread: 0 }, context, StreamKind::NonBlocking, 1)
@@ -178,4 +180,56 @@ fn a_lost_context_takes_its_streams_along_and_leaves_the_kernels() {
     assert!(tracker.in_flight(0).is_empty());
     assert!(!tracker.function_entry(k).unwrap().loaded_in(c));
     assert!(tracker.known_context(0xa).is_none());
+}
+
+/// A thread that may launch on the stream on the fast path, and has a segment.
+fn launching(tracker: &Tracker, thread: u32, stream: u32, context: u32) -> &ThreadSlot {
+    use crate::trace::{Lane, Record};
+    let slot = tracker.thread(tracker.begin_thread(thread, 5).unwrap()).unwrap();
+    let known = Known { stream: 0x100, number: stream, context, default_stream: false };
+    slot.remember_stream(tracker.epoch(), &known);
+    slot.cache_loaded_function(0xf0, context, tracker.epoch(), 1);
+    slot.push(&Record { entered: 6, returned: 6, ..Record::of(EntryPoint::of_class(Class::Launch)) }, Lane::Work);
+    slot
+}
+
+fn begun(tracker: &Tracker, slot: &ThreadSlot, now: fn() -> Nanos) -> FastLaunch {
+    let facts = LaunchFacts {
+        entry_point: EntryPoint::of_class(Class::Launch),
+        caller: Caller { stack: 1, ..Caller::default() },
+        function: 0xf0,
+        stream: 0x100,
+        raw: RawPayload::default(),
+    };
+    let launch = slot.begin_fast(facts, tracker.epoch(), now).unwrap();
+    slot.submit_fast();
+    launch
+}
+
+#[test]
+fn a_refused_launch_does_not_end_one_that_another_thread_is_in() {
+    const REFUSED: i32 = 719;
+    for fast in [true, false] {
+        let tracker = Tracker::default();
+        let context = tracker.context(0xa, 0);
+        let stream = created(&tracker, 0x100, context);
+        let (one, other) = (launching(&tracker, 101, stream, context), launching(&tracker, 102, stream, context));
+        let number = tracker.stream_entry(stream).filter(|_| !fast).map(|entry| {
+            let number = entry.submitting(Operation { at: 100, entry_point: 0, function: 0 }, 0);
+            entry.submitted(110);
+            number.unwrap()
+        });
+        let refused = fast.then(|| begun(&tracker, one, || 100));
+        let launch = begun(&tracker, other, || 105);
+        // The other launch has returned at 108, but its record is not complete yet.
+        match (refused, number) {
+            (Some(refused), _) => {
+                one.end_fast(refused, 110, REFUSED, Nanos::MAX);
+                tracker.launch_refused(stream, 100, 110);
+            }
+            (_, number) => tracker.submission_refused(stream, number.unwrap(), 110),
+        }
+        other.end_fast(launch, 108, 0, Nanos::MAX);
+        assert_eq!(tracker.in_flight(0).len(), 1, "fast: {fast}");
+    }
 }

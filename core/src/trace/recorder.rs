@@ -378,7 +378,8 @@ impl<'a> Recorder<'a> {
         };
         writer.first.store(next, Ordering::Relaxed);
         writer.length.store(0, Ordering::Relaxed);
-        writer.base.store(base, Ordering::Relaxed);
+        // Release: partner of the Acquire in `segment`. What was folded in the former segment is seen by who finds this one.
+        writer.base.store(base, Ordering::Release);
         writer.capacity.store(self.shape.records as u32, Ordering::Relaxed);
         self.place(writer)
     }
@@ -401,7 +402,8 @@ impl<'a> Recorder<'a> {
 
     /// The words of the writer's current segment, if it has one.
     pub fn segment(&self, writer: &SegmentWriter) -> Option<&'a [AtomicU64]> {
-        let base = Some(writer.base.load(Ordering::Relaxed)).filter(|&base| base != 0)?;
+        // Acquire: partner of the Release with which a thread takes a segment and gives it up.
+        let base = Some(writer.base.load(Ordering::Acquire)).filter(|&base| base != 0)?;
         self.words.get(base..base + self.shape.segment_words())
     }
 
@@ -436,7 +438,7 @@ impl<'a> Recorder<'a> {
         writer.length.store(0, Ordering::Relaxed);
         writer.capacity.store(0, Ordering::Relaxed);
         self.release_segment(writer.previous.swap(0, Ordering::Relaxed));
-        self.release_segment(writer.base.swap(0, Ordering::Relaxed));
+        self.release_segment(writer.base.swap(0, Ordering::Release));
     }
 
     /// Others may take the segment that begins there, if there is one.

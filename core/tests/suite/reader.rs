@@ -2,6 +2,7 @@
 
 use crate::support::build::{call, pair, Builder, TINY};
 use crate::support::cases::entry_point;
+use crate::support::written::killed_as_a_launch_returns;
 use lazyguard_core::trace::layout::{header, lane, record, segment, text, thread, Shape};
 use lazyguard_core::trace::read::{ProcessState, Recording, Source, ThreadState, Unreadable};
 use std::cell::{Cell, RefCell};
@@ -274,6 +275,17 @@ fn a_mark_that_leads_nowhere_is_a_defect_and_no_call() {
     assert_eq!(said(first | 1, &|_| ()), names("another call than the record"));
     let full = |file: &mut Builder| file.set(file.segment_at(0) + segment::LENGTH, 4);
     assert_eq!(said(1 << 16 | 4 << 32, &full), names("a record behind its segment"));
+}
+
+#[test]
+fn a_launch_that_has_just_returned_is_on_its_stream_although_its_record_is_not_complete() {
+    let file = killed_as_a_launch_returns();
+    let recording = Recording::open(file.as_slice()).expect("a recording");
+    assert_eq!(recording.threads()[0].call_in_progress, None, "it has returned");
+    assert_eq!(times(&recording), [5_000], "its record is not complete");
+    let stream = &recording.streams()[0];
+    assert_eq!((stream.submitted, stream.last_submitted), (1, 96_500));
+    assert_eq!(stream.oldest(0).map(|op| op.at), Some(96_000));
 }
 
 #[test]

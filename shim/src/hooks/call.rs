@@ -9,7 +9,8 @@
 //! or a jump leads out of it, so the guard stops none of them. The thread's next call from further out finds that this one was
 //! abandoned. A thread that ends gives its slot back.
 //!
-//! Must not: allocate, lock or call the system on the path of an ordinary call.
+//! Must not: allocate, lock or call the system on the path of an ordinary call; a submission after launches of the fast path takes the turn in which
+//! these are folded (`lazyguard_core::state`).
 
 use crate::lookup::driver::{self, Handle, LAUNCH_FAILED, SUCCESS};
 use crate::preload::gate;
@@ -320,8 +321,7 @@ impl Call {
             if let Some(entry) = self.about.stream_entry {
                 entry.submitted(returned);
                 if let (Some(number), true) = (self.about.first, result != SUCCESS) {
-                    self.guard.tracker.fold();
-                    entry.refused(number, returned);
+                    self.guard.tracker.submission_refused(self.about.stream, number, returned);
                 }
             }
         }

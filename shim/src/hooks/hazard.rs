@@ -263,8 +263,8 @@ impl Call {
     /// A launch of a loaded kernel that took long.
     #[cold]
     pub fn held_by_launch(&self) {
-        let About { submits, first, stream_entry, stream, .. } = self.about;
-        let (true, None, Some(entry)) = (submits, first, stream_entry) else { return };
+        // Not by `first`: other threads' launches may have been folded since, and a queue with one operation is not deep.
+        let About { submits: true, stream_entry: Some(entry), stream, .. } = self.about else { return };
         self.guard.tracker.fold();
         let outstanding = entry.outstanding_count(self.guard.tracker.stream_idle_until(entry));
         if rules::held(self.entered, self.returned)

@@ -18,13 +18,14 @@ const TRIES: usize = 3;
 enum Found {
     /// No call is in progress.
     Nothing,
-    /// A call, in these words.
+    /// A call, in these words. The time of return comes before the length: killed in between, the call is over.
     Call([u64; WORDS]),
     /// Something else than the mark says.
     Nonsense(&'static str),
 }
 
-/// The words of the record of the call that the thread is in, if it is in one.
+/// The words of the record of the call that the thread is in, if it is in one; or of one that has a time of return, and is not counted in its
+/// segment's length yet.
 pub(super) fn in_progress<S: Source>(
     source: &S,
     header: &Header,
@@ -86,13 +87,12 @@ fn look<S: Source>(source: &S, header: &Header, entry: &[u64; thread::WORDS]) ->
         }
         _ => return Found::Nonsense("an unknown lane"),
     };
-    // The time of return comes before the length: killed in between, the call is over.
-    if found[record::RETURNED] != 0 {
-        Found::Nothing
-    } else if found[record::HEAD] as u16 != mark as u16 {
-        Found::Nonsense("another call than the record")
-    } else {
+    if found[record::HEAD] as u16 == mark as u16 {
         Found::Call(found)
+    } else if found[record::RETURNED] != 0 {
+        Found::Nothing
+    } else {
+        Found::Nonsense("another call than the record")
     }
 }
 

@@ -117,7 +117,7 @@ impl<S: Source> Recording<S> {
                 let words = calls::in_progress(source, header, &entry, defects);
                 unfolded.read(source, header, &entry, words.as_ref());
                 // A driver call, or the call of NCCL around it.
-                let call = words.and_then(|words| Record::from_words(&words));
+                let call = words.and_then(|words| Record::from_words(&words)).filter(|call| call.returned == 0);
                 ThreadSeen { call_in_progress: call.or(entry.seen.call_in_progress), ..entry.seen }
             })
             .collect();

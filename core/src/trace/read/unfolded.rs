@@ -23,7 +23,7 @@ pub(super) struct Unfolded {
 }
 
 impl Unfolded {
-    /// Reads those of a thread; `in_progress`: the words of the call that it is in.
+    /// Reads those of a thread; `in_progress`: the words of the call that it is in, or that has returned just now.
     pub(super) fn read<S: Source>(
         &mut self,
         source: &S,

@@ -1,7 +1,7 @@
 //! A short run, recorded by the writer.
 
 use lazyguard_core::api::EntryPoint;
-use lazyguard_core::state::{Caller, FunctionKind, Known, LaunchFacts, StreamKey, StreamKind, Tracker};
+use lazyguard_core::state::{Caller, FastLaunch, FunctionKind, Known, LaunchFacts, StreamKey, StreamKind, Tracker};
 use lazyguard_core::trace::layout::Shape;
 use lazyguard_core::trace::{Communication, Kind, Lane, ProcessFacts, RawPayload, Record, Recorder, StartFacts};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -58,6 +58,12 @@ pub fn make(tracker: &Tracker, thread: u32, facts: &Record, result: i32) {
 
 /// Launches on the fast path, on the thread with this number: the record alone says so until it is folded. The thread has a segment.
 fn launch(tracker: &Tracker, thread: u32, stream: u32, context: u32) {
+    let launch = begin_launch(tracker, thread, stream, context);
+    tracker.thread(thread).expect("a thread").end_fast(launch, 96_500, 0, u64::MAX);
+}
+
+/// The first half of it.
+fn begin_launch(tracker: &Tracker, thread: u32, stream: u32, context: u32) -> FastLaunch {
     let slot = tracker.thread(thread).expect("a thread");
     let epoch = tracker.epoch();
     slot.remember_stream(epoch, &Known { stream: 0x6000_0000, number: stream, context, default_stream: false });
@@ -67,7 +73,7 @@ fn launch(tracker: &Tracker, thread: u32, stream: u32, context: u32) {
     let facts = LaunchFacts { entry_point, caller: Caller::default(), function: 0xf001, stream: 0x6000_0000, raw };
     let launch = slot.begin_fast(facts, epoch, || 96_000).expect("a place");
     slot.submit_fast();
-    slot.end_fast(launch, 96_500, 0, u64::MAX);
+    launch
 }
 
 /// See the module.
@@ -128,4 +134,20 @@ pub fn written() -> Vec<u8> {
     let open = slot.open(&facts, facts.entry_point.class());
     slot.mark(&open);
     bytes(tracker)
+}
+
+/// A process that was killed when a launch of the fast path had returned, before its record was complete. Nothing was launched before.
+pub fn killed_as_a_launch_returns() -> Vec<u8> {
+    let tracker =
+        tracker(Shape { threads: 1, contexts: 1, streams: 1, text_bytes: 1024, segments: [2, 1, 1], records: 8 });
+    let main = tracker.begin_thread(4242, 1_000).expect("a slot");
+    let context = tracker.context(0x5500_1000, 3_000);
+    let key = StreamKey { handle: 0x6000_0000, context: 0, thread: 0 };
+    let stream = tracker.stream(key, context, StreamKind::NonBlocking, 4_000);
+    make(tracker, main, &Record { context: context as u16, ..facts("cuMemcpyHtoDAsync_v2", 5_000) }, 0);
+    begin_launch(tracker, main, stream, context);
+    let mut file = bytes(tracker);
+    let entered = file.windows(8).position(|word| word == 96_000_u64.to_le_bytes()).expect("the record");
+    file[entered + 8..entered + 16].copy_from_slice(&96_500_u64.to_le_bytes());
+    file
 }
