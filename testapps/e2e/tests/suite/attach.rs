@@ -240,7 +240,10 @@ fn a_process_without_cuda_a_guarded_one_and_one_that_is_gone() {
     }
     let sleeper = Run::new(&work, "sleep").args(["1000"]).start();
     let printed = said(sleeper.process(), &[]);
-    assert!(printed.contains("no libcuda.so is mapped") && printed.contains("asleep in clock_nanosleep"), "{printed}");
+    // A sleep that was interrupted, as where the machine stood still, goes on in a system call of its own.
+    let sleeps =
+        ["clock_nanosleep", "restart_syscall"].iter().any(|call| printed.contains(&format!("asleep in {call}")));
+    assert!(printed.contains("no libcuda.so is mapped") && sleeps, "{printed}");
     assert!(!printed.contains("what fits"), "{printed}");
     let process = sleeper.process();
     drop(sleeper);
