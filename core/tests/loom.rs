@@ -455,16 +455,28 @@ fn launch(tracker: &Tracker, slot: u32, at: u64, inside: impl FnOnce()) -> bool 
     true
 }
 
-/// A thread that may launch on a stream, with a segment in which this many records have room.
+/// A thread that may launch on a stream, with a segment that has a record.
 fn able_to_launch(tracker: &Tracker) -> u32 {
-    let context = tracker.context(0xc0, 1);
-    let stream = tracker.stream(STREAM, context, StreamKind::NonBlocking, 1);
-    let number = tracker.begin_thread(101, 5).unwrap();
-    let slot = tracker.thread(number).unwrap();
-    slot.remember_stream(
+    let number = about_to_be_able(tracker, 101);
+    becomes_able(tracker, number);
+    number
+}
+
+/// From now on the slow path lets the thread launch on the stream by the fast one.
+fn becomes_able(tracker: &Tracker, number: u32) {
+    let (stream, context) = (tracker.known_stream(STREAM).unwrap(), tracker.known_context(0xc0).unwrap());
+    tracker.thread(number).unwrap().remember_stream(
         tracker.epoch(),
         &Known { stream: STREAM.handle, number: stream, context, default_stream: false },
     );
+}
+
+/// The same thread before that.
+fn about_to_be_able(tracker: &Tracker, thread: u32) -> u32 {
+    let context = tracker.context(0xc0, 1);
+    tracker.stream(STREAM, context, StreamKind::NonBlocking, 1);
+    let number = tracker.begin_thread(thread, 5).unwrap();
+    let slot = tracker.thread(number).unwrap();
     slot.cache_loaded_function(0xf0, context, tracker.epoch(), 1);
     slot.push(
         &Record { entered: 6, returned: 6, ..Record::of(EntryPoint::by_symbol(b"cuMemcpyHtoDAsync_v2").unwrap()) },
@@ -487,6 +499,8 @@ fn each_launch_is_folded_once_whoever_folds_while_it_is_made() {
         assert!(launch(tracker, slot, 10, || {}) && launch(tracker, slot, 20, || {}));
         tracker.thread(slot).unwrap().fold_launches();
         join(folding);
+        // Whichever of the two has found the other in its turn.
+        assert!(tracker.fold());
         let stream = tracker.stream_entry(tracker.known_stream(STREAM).unwrap()).unwrap();
         assert_eq!((stream.submitted_count(), stream.last_submitted(), stream.outstanding_count(0)), (2, 21, 2));
         assert_eq!(stream.oldest(0).map(|op| op.at), Some(10));
@@ -498,16 +512,19 @@ fn a_launch_is_folded_once_where_its_segment_is_left_while_another_thread_folds(
     in_every_way(1, || {
         let tracker = tracker!(shape_with_stream([2, 0, 0], 2));
         let slot = able_to_launch(tracker);
-        let folding = thread::spawn(move || tracker.fold());
+        let folding = thread::spawn(move || _ = tracker.fold());
         assert!(launch(tracker, slot, 10, || {}), "the segment has room for this one");
         // A record that has no room there.
         let submits = Record { entered: 12, ..Record::of(EntryPoint::by_symbol(b"cuMemcpyHtoDAsync_v2").unwrap()) };
         tracker.thread(slot).unwrap().push(&submits, LANE);
-        assert!(launch(tracker, slot, 20, || {}));
+        // If the other thread kept the turn, the segment is full still, and the record dropped.
+        let is_left = tracker.recorder().counts(LANE).dropped == 0;
+        assert_eq!(launch(tracker, slot, 20, || {}), is_left);
         join(folding);
-        tracker.fold();
+        assert!(tracker.fold());
         let stream = tracker.stream_entry(tracker.known_stream(STREAM).unwrap()).unwrap();
-        assert_eq!((stream.submitted_count(), stream.last_submitted()), (2, 21));
+        let expected = if is_left { (2, 21) } else { (1, 11) };
+        assert_eq!((stream.submitted_count(), stream.last_submitted()), expected);
     });
 }
 
@@ -543,6 +560,78 @@ fn who_has_closed_the_gate_finds_the_stream_of_a_launch_busy() {
         });
         assert!(join(closing) || !let_through, "a launch was let through, and nobody who closed the gate knew");
     });
+}
+
+/// The same, of a thread that has not launched by the fast path before.
+#[test]
+fn who_has_closed_the_gate_looks_at_a_thread_that_launches_for_the_first_time() {
+    in_every_way(2, || {
+        let tracker = tracker!(shape_with_stream([1, 0, 0], 3));
+        let slot = about_to_be_able(tracker, 101);
+        let gate = Arc::new(AtomicU64::new(0));
+        let closed = gate.clone();
+        let closing = thread::spawn(move || {
+            closed.store(1, RELAXED);
+            fence(Ordering::SeqCst);
+            !tracker.in_flight(0).is_empty()
+        });
+        becomes_able(tracker, slot);
+        let mut let_through = false;
+        launch(tracker, slot, 10, || {
+            fence(Ordering::SeqCst);
+            let_through = gate.load(RELAXED) == 0;
+        });
+        assert!(join(closing) || !let_through, "a launch was let through, and nobody who closed the gate knew");
+    });
+}
+
+#[test]
+fn a_question_about_a_stream_finds_all_threads_that_begin_to_launch_there_at_once() {
+    in_every_way(2, || {
+        let tracker = tracker!(Shape { threads: 2, ..shape_with_stream([2, 0, 0], 3) });
+        let [one, other] = [101, 102].map(|thread| about_to_be_able(tracker, thread));
+        let launching = thread::spawn(move || {
+            becomes_able(tracker, other);
+            assert!(launch(tracker, other, 20, || {}));
+        });
+        becomes_able(tracker, one);
+        assert!(launch(tracker, one, 10, || {}));
+        join(launching);
+        let stream = tracker.known_stream(STREAM).unwrap();
+        assert!(tracker.fold_of(stream));
+        assert_eq!(tracker.stream_entry(stream).unwrap().submitted_count(), 2);
+    });
+}
+
+/// The thread that asks has left a fold of the slot by a jump, and comes back while the slot's thread launches and another thread asks.
+fn left_by_a_jump(is_done: bool) {
+    in_every_way(1, move || {
+        let tracker = tracker!(shape_with_stream([2, 0, 0], 3));
+        let slot = able_to_launch(tracker);
+        assert!(launch(tracker, slot, 10, || {}));
+        let jumping = tracker.begin_thread(102, 5).unwrap();
+        tracker.jump_out_of_a_fold(slot, jumping, is_done);
+        let asking = thread::spawn(move || !tracker.in_flight(0).is_empty());
+        let coming_back = thread::spawn(move || tracker.abandon(tracker.thread(jumping).unwrap(), 30));
+        assert!(launch(tracker, slot, 20, || {}));
+        tracker.thread(slot).unwrap().fold_launches();
+        assert!(join(asking), "the first launch had returned before");
+        join(coming_back);
+        assert!(tracker.fold());
+        let stream = tracker.stream_entry(tracker.known_stream(STREAM).unwrap()).unwrap();
+        assert_eq!((stream.last_submitted(), stream.oldest(0).map(|op| op.at)), (21, Some(10)));
+        assert_eq!(stream.submitted_count(), 2 + u64::from(is_done), "the first one twice, if it was all but counted");
+    });
+}
+
+#[test]
+fn a_fold_that_was_left_before_its_first_record_is_made_again() {
+    left_by_a_jump(false);
+}
+
+#[test]
+fn a_fold_that_was_left_before_it_was_counted_is_made_again() {
+    left_by_a_jump(true);
 }
 
 #[test]

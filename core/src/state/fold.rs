@@ -12,18 +12,28 @@
 //!
 //! The launch that the owner is in counts as submitted, but is folded when it has returned: until then its record may be given up.
 //!
-//! A signal handler that leaves a fold by a jump leaves the turn taken, and the next one who wants it waits for good. A turn takes a
-//! microsecond, and no program is known that does so.
+//! A turn takes a microsecond, but the thread that has it may be away: it has lost its processor, a debugger has stopped it, a signal handler has
+//! left the fold by a jump, or the process is a forked child, which has that thread no more. No thread waits for it longer than some
+//! milliseconds, and once for each such turn ([`Patience`]). What a thread asks is unknown then: what may be in flight counts as in flight, and a
+//! report says less. A thread that needs a new segment meanwhile drops its records, which is counted; its launches take the slow path, and are
+//! on their streams at once. One that ends keeps its slot and its segments, until another one begins and finds the turn free.
 //!
-//! Must not: allocate, call the system, or take a turn of longer than a segment's records take.
+//! A thread that has left a fold by a jump gives the turn back when it next enters the guard from further out, or ends
+//! ([`super::Tracker::abandon`]). The fold it has left is made again from the count: the stream may have such launches twice, and none is missing.
+//! A handler that does not jump, but launches on top of a fold, passes untouched (see [`ThreadSlot::enter`]).
+//!
+//! Which slots are looked at: [`super::launchers`].
+//!
+//! Must not: allocate, call the system but to let the thread run that has the turn, or take a turn of longer than a segment's records take.
 
 use super::stream::{is_submitting, put_recent, put_submissions, submissions, Words};
 use super::thread::{ThreadSlot, NUMBER_AT};
 use crate::api::Submissions;
-use crate::sync::{fence, AtomicU64, Ordering};
+use crate::sync::{fence, AtomicU64, Ordering, Patience};
 use crate::trace::layout::{context as context_place, record, segment, stream as place};
 use crate::trace::{Lane, Recorder, Submission};
 use crate::Nanos;
+use std::ops::Range;
 
 /// How often another thread looks again while the owner goes from launch to launch.
 const LOOKS: u32 = 4;
@@ -39,18 +49,26 @@ fn entry_of(recorder: &Recorder<'static>, submission: &Submission) -> Option<(Wo
 }
 
 impl ThreadSlot {
-    /// Folds what the slot's thread has launched since; for that thread, outside of a launch.
+    /// Folds what the slot's thread has launched since; for that thread, outside of a launch. If another thread keeps the turn, it is folded
+    /// later, as what other threads have launched.
     pub fn fold_launches(&self) {
         let writer = &self.writers[Lane::Work as usize];
         let Some(words) = self.recorder.segment(writer) else { return };
         // Acquire: see `fold_from_outside`.
         if words[segment::FOLDED].load(Ordering::Acquire) != u64::from(writer.length()) {
-            self.folding.take(|| self.fold_segment(words));
+            self.folding.take(self.number, Patience::Short, || self.fold_segment(words));
         }
     }
 
-    /// The same for any thread, and the launch that the slot's thread is in.
-    pub(super) fn fold_from_outside(&self) {
+    /// The same of the current segment, in the slot's turn.
+    pub(super) fn fold_current(&self) {
+        let words = self.recorder.segment(&self.writers[Lane::Work as usize]);
+        words.into_iter().for_each(|words| _ = self.fold_segment(words));
+    }
+
+    /// The same for any thread, and the launch that the slot's thread is in. `by` is the number of the slot of the thread that asks, or 0.
+    /// Returns whether what the slot's thread has launched is known now.
+    pub(super) fn fold_from_outside(&self, by: u32) -> bool {
         let writer = &self.writers[Lane::Work as usize];
         // Most slots have nothing to fold. Acquire: partner of the Release with which a mark is cleared; what the thread has done before is
         // seen, the segment that it took as well. Acquire, of the count of what is folded: partner of the Release in `fold_segment`. Whoever
@@ -59,9 +77,19 @@ impl ThreadSlot {
             words[segment::LENGTH].load(Ordering::Acquire) != words[segment::FOLDED].load(Ordering::Acquire)
         };
         if self.mark_word().load(Ordering::Acquire) == 0 && !self.recorder.segment(writer).is_some_and(is_new) {
-            return;
+            return true;
         }
-        self.folding.take(|| self.fold_all());
+        self.folding.take(by, Patience::Short, || self.fold_all()).is_some()
+    }
+
+    /// Leaves a fold of this slot as a jump of the thread with this number does: before its first record, or all but counted.
+    #[cfg(any(test, loom))]
+    pub(super) fn jump_out_of_a_fold(&self, by: u32, is_done: bool) {
+        assert!(self.folding.is_won(by, Patience::Long));
+        if let Some(words) = self.recorder.segment(&self.writers[Lane::Work as usize]).filter(|_| is_done) {
+            let length = words[segment::LENGTH].load(Ordering::Acquire);
+            self.fold_records(words, words[segment::FOLDED].load(Ordering::Relaxed)..length);
+        }
     }
 
     fn fold_all(&self) {
@@ -97,7 +125,15 @@ impl ThreadSlot {
         // Acquire: partner of the Release in `Recorder::complete`.
         let length = words[segment::LENGTH].load(Ordering::Acquire);
         let begin = words[segment::FOLDED].load(Ordering::Relaxed);
-        let launches = (begin..length).filter_map(|number| Submission::of(&read(words, number)?));
+        self.fold_records(words, begin..length);
+        if length != begin {
+            words[segment::FOLDED].store(length, Ordering::Release);
+        }
+        length
+    }
+
+    fn fold_records(&self, words: &[AtomicU64], numbers: Range<u64>) {
+        let launches = numbers.filter_map(|number| Submission::of(&read(words, number)?));
         let mut run: Option<Run> = None;
         for launch in launches {
             // Most launches are on the stream of the one before, whose entry need not be written for each of them.
@@ -110,10 +146,6 @@ impl ThreadSlot {
             }
         }
         run.into_iter().for_each(Run::end);
-        if length != begin {
-            words[segment::FOLDED].store(length, Ordering::Release);
-        }
-        length
     }
 }
 

@@ -72,6 +72,8 @@ impl ThreadSlot {
         if self.recorder.have_entries(known.number, known.context) {
             let uses_left = if known.default_stream { DEFAULT_STREAM_USES } else { u32::MAX };
             let Some(caches) = self.caches() else { return };
+            // Before the first launch: see `launchers`.
+            self.launchers.add(self.number, known.number);
             caches.launch_streams.put_line(known.stream, epoch, |_| true, known.context, known.number, uses_left);
         }
     }

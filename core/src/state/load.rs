@@ -1,6 +1,7 @@
 //! What a load on first use, or another call, finds in flight.
 
 use crate::api::Operation;
+use crate::Nanos;
 
 /// An operation that was in flight at some moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,4 +10,14 @@ pub struct InFlight {
     pub stream: u32,
     /// The oldest operation there that was not known to be complete.
     pub oldest: Operation,
+}
+
+impl InFlight {
+    /// Something that cannot be told: launches of a thread could not be folded (`super::fold`), and may be in flight.
+    pub const UNKNOWN: Self = Self { stream: 0, oldest: Operation { at: Nanos::MAX, entry_point: 0, function: 0 } };
+
+    /// Whether it is known what that is. What is not counts as in flight, but no report may name it.
+    pub fn is_known(&self) -> bool {
+        *self != Self::UNKNOWN
+    }
 }

@@ -18,6 +18,7 @@ mod fold;
 mod functions;
 mod hash;
 mod launch_cache;
+mod launchers;
 mod load;
 mod names;
 mod operation;

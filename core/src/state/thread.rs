@@ -7,13 +7,14 @@
 //! alone.
 
 use super::caches::{CachedLaunch, Caches, CACHED_LAUNCHES};
+use super::launchers::Launchers;
 use crate::api::{Class, EntryPoint};
-use crate::sync::{fence, AtomicU64, Ordering, Turn};
+use crate::sync::{fence, AtomicU64, Ordering, Patience, Turn};
 use crate::trace::layout::{flag, record, thread as place};
 use crate::trace::{put_record, put_text, Keep, Kind, Lane, Owner, Place, Record, Recorder, SegmentWriter, SLOW_NANOS};
 use crate::Nanos;
 use std::sync::atomic::{AtomicBool, AtomicU32};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// A driver call in progress, as another thread sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +81,9 @@ pub struct ThreadSlot {
     caches: OnceLock<Caches>,
     /// Held by the thread that folds the records of this slot's segment, and where the slot's thread takes another one.
     pub(super) folding: Turn,
+    /// The slot's number, from 1 on: whose turn it is, where its thread folds.
+    pub(super) number: u32,
+    pub(super) launchers: Arc<Launchers>,
 }
 
 /// In the head of a record: where the kind, the flags and the result begin.
@@ -100,8 +104,13 @@ const LOOKS: u32 = 4;
 const FOLDED_AMONG: u32 = 16;
 
 impl ThreadSlot {
-    /// A slot over these words.
-    pub(super) fn over(recorder: &'static Recorder<'static>, entry: Entry) -> Self {
+    /// The slot with this number, over these words.
+    pub(super) fn over(
+        recorder: &'static Recorder<'static>,
+        entry: Entry,
+        number: u32,
+        launchers: Arc<Launchers>,
+    ) -> Self {
         Self {
             recorder,
             words: recorder.words(),
@@ -112,6 +121,8 @@ impl ThreadSlot {
             launches: std::array::from_fn(|_| CachedLaunch::default()),
             caches: OnceLock::new(),
             folding: Turn::default(),
+            number,
+            launchers,
         }
     }
 
@@ -123,7 +134,12 @@ impl ThreadSlot {
         self.entry[word].store(value, Ordering::Relaxed);
     }
 
-    pub(super) fn begin(&self, number: u32, thread: u32, now: Nanos) {
+    /// A thread begins; `false`, and nothing is changed, while another thread keeps the turn in which this slot's launches are folded.
+    pub(super) fn begin(&self, number: u32, thread: u32, now: Nanos) -> bool {
+        let restart = || self.writers.iter().for_each(SegmentWriter::restart);
+        if self.folding.take(self.number, Patience::Short, restart).is_none() {
+            return false;
+        }
         let (calls, launches) = self.counts();
         self.recorder.keep_counts(calls, launches);
         self.depth.store(0, Ordering::Relaxed);
@@ -136,21 +152,33 @@ impl ThreadSlot {
         self.set(place::ENDED, 0);
         self.set(place::CALLS, 0);
         self.set(place::LAUNCHES, 0);
-        self.folding.take(|| self.writers.iter().for_each(SegmentWriter::restart));
         self.caches.get_or_init(Caches::new);
         self.set(place::STATE, place::STATE_ALIVE);
         self.in_use.store(true, Ordering::Release);
+        true
     }
 
-    /// The owner ends. A call that it is still in was left by a cancellation, and its record says so.
-    pub(super) fn end(&self, now: Nanos) {
+    /// The owner ends. A call that it is still in was left by a cancellation, and its record says so. Returns what `release_segments` does.
+    pub(super) fn end(&self, now: Nanos) -> bool {
         self.abandon(now);
-        self.fold_launches();
-        self.folding.take(|| self.writers.iter().for_each(|writer| self.recorder.release(writer)));
-        self.note_segments();
+        let is_released = self.release_segments();
         self.set(place::ENDED, now);
         self.set(place::STATE, place::STATE_ENDED);
         self.in_use.store(false, Ordering::Release);
+        is_released
+    }
+
+    /// Gives the ended owner's segments up, once its launches are folded; `false` while another thread keeps the turn for that.
+    pub(super) fn release_segments(&self) -> bool {
+        let release = || {
+            self.fold_current();
+            self.writers.iter().for_each(|writer| self.recorder.release(writer));
+        };
+        let is_released = self.folding.take(self.number, Patience::Long, release).is_some();
+        if is_released {
+            self.note_segments();
+        }
+        is_released
     }
 
     /// Whether a thread owns the slot.
@@ -197,7 +225,7 @@ impl ThreadSlot {
     }
 
     /// The call that the owner entered last was left without returning: its record says so, and it is over.
-    pub fn abandon(&self, now: Nanos) {
+    pub(crate) fn abandon(&self, now: Nanos) {
         let mark = self.get(place::MARK);
         if let Some(lane) = self.open_lane(mark) {
             let writer = &self.writers[lane as usize];
@@ -311,9 +339,16 @@ impl ThreadSlot {
 
     #[cold]
     fn next_segment(&self, lane: Lane, now: Nanos) -> (Place<'static>, bool) {
-        self.fold_launches();
-        let writer = &self.writers[lane as usize];
-        let place = self.folding.take(|| self.recorder.place_in_next(writer, self.owner(), lane, now));
+        let next = || self.recorder.place_in_next(&self.writers[lane as usize], self.owner(), lane, now);
+        let place = match lane {
+            // A fold may be reading the segment; what is not folded when it is left is never folded.
+            Lane::Work => self.folding.take(self.number, Patience::Long, || {
+                self.fold_current();
+                next()
+            }),
+            Lane::Waits | Lane::RareEvents => Some(next()),
+        };
+        let place = place.flatten();
         self.note_segments();
         match place {
             Some(place) => (place, true),

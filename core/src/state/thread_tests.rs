@@ -4,8 +4,12 @@ use crate::trace::{Payload, RawPayload};
 
 fn slot() -> ThreadSlot {
     let tracker: &'static Tracker = Box::leak(Box::default());
-    let slot = ThreadSlot::over(tracker.recorder(), tracker.recorder().thread_entry(0).unwrap());
-    slot.begin(1, 42, 5);
+    slot_over(tracker.recorder())
+}
+
+fn slot_over(recorder: &'static Recorder<'static>) -> ThreadSlot {
+    let slot = ThreadSlot::over(recorder, recorder.thread_entry(0).unwrap(), 1, Arc::new(Launchers::new(0)));
+    assert!(slot.begin(1, 42, 5));
     slot
 }
 
@@ -122,8 +126,7 @@ fn what_finds_no_segment_is_dropped_and_counted_and_stays_visible_meanwhile() {
     let writers: Vec<SegmentWriter> = (0..segments).map(|_| SegmentWriter::default()).collect();
     let somebody = Owner { number: 9, thread: 9 };
     assert!(writers.iter().all(|writer| recorder.place_in_next(writer, somebody, Lane::Waits, 0).is_some()));
-    let slot = ThreadSlot::over(recorder, recorder.thread_entry(0).unwrap());
-    slot.begin(1, 42, 5);
+    let slot = slot_over(recorder);
     let call = open(&slot, b"cuCtxSynchronize", 100, 0);
     assert_eq!(slot.published().unwrap().entered, 100);
     close(&slot, &call, 200, 0);

@@ -3,6 +3,7 @@
 use super::communicators::Communicators;
 use super::context::{Context, Function};
 use super::hash::ByHandle;
+use super::launchers::{Launchers, Of, SLOTS};
 use super::load::InFlight;
 use super::names::Names;
 use super::slab::Slab;
@@ -19,7 +20,7 @@ use crate::trace::{ProcessFacts, Recorder};
 use crate::Nanos;
 use dashmap::DashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 /// What identifies a stream: a default stream's handle means another stream in each context, and a per-thread one in each thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -51,6 +52,11 @@ const MOST_DESTROYED: usize = 32;
 pub struct Tracker {
     pub(super) recorder: &'static Recorder<'static>,
     threads: Slab<ThreadSlot>,
+    launchers: Arc<Launchers>,
+    /// The number of the calling thread's slot, or 0.
+    who: fn() -> u32,
+    // Slots of threads that have ended while another one kept the turn in which their launches are folded.
+    ended: Mutex<Vec<u32>>,
     contexts: Slab<Context>,
     streams: Slab<Stream>,
     pub(super) functions: Slab<Function>,
@@ -97,11 +103,17 @@ impl Default for Tracker {
 impl Tracker {
     /// An empty state, which is kept in this recording.
     pub fn new(recorder: &'static Recorder<'static>) -> Self {
+        let launchers = Arc::new(Launchers::new(recorder.shape().streams));
+        let of_slot = launchers.clone();
         Self {
             recorder,
             threads: Slab::made_by(move |at| {
-                ThreadSlot::over(recorder, recorder.thread_entry(at).unwrap_or_else(elsewhere))
+                let entry = recorder.thread_entry(at).unwrap_or_else(elsewhere);
+                ThreadSlot::over(recorder, entry, at as u32 + 1, of_slot.clone())
             }),
+            launchers,
+            who: || 0,
+            ended: Mutex::default(),
             contexts: Slab::made_by(move |at| Context::over(recorder.context_entry(at).unwrap_or_else(elsewhere))),
             streams: Slab::made_by(move |at| Stream::over(recorder.stream_entry(at).unwrap_or_else(elsewhere))),
             functions: Slab::default(),
@@ -121,6 +133,12 @@ impl Tracker {
             overflowed: AtomicU64::new(0),
             last_thread: AtomicU32::new(0),
         }
+    }
+
+    /// The same, with the function that says which slot the calling thread has, or 0. A thread that it does not know does not give back what it
+    /// has left by a jump.
+    pub fn known_by(self, who: fn() -> u32) -> Self {
+        Self { who, ..self }
     }
 
     /// The recording.
@@ -160,18 +178,52 @@ impl Tracker {
 
     /// A slot for a thread that has none.
     pub fn begin_thread(&self, thread: u32, now: Nanos) -> Option<u32> {
-        let number = self.taken(self.threads.take(), self.recorder.shape().threads);
+        self.release_ended();
         let in_recording = self.last_thread.fetch_add(1, Ordering::Relaxed) + 1;
-        self.threads.get(number)?.begin(in_recording, thread, now);
-        Some(number)
+        loop {
+            let number = self.taken(self.threads.take(), self.recorder.shape().threads);
+            if self.threads.get(number)?.begin(in_recording, thread, now) {
+                return Some(number);
+            }
+            // Another thread is in a fold of the slot that has found nothing to fold.
+            lock(&self.ended).push(number);
+        }
     }
 
     /// The thread is ending.
     pub fn end_thread(&self, number: u32, now: Nanos) {
         if let Some(slot) = self.threads.get(number).filter(|slot| slot.in_use()) {
-            slot.end(now);
-            self.threads.give_back(number);
+            self.give_turns_back(slot);
+            if slot.end(now) {
+                self.threads.give_back(number);
+            } else {
+                lock(&self.ended).push(number);
+            }
         }
+    }
+
+    /// Gives back the slots of threads that have ended, where that had to wait.
+    fn release_ended(&self) {
+        let ended = std::mem::take(&mut *lock(&self.ended));
+        for number in ended {
+            if self.threads.get(number).is_some_and(ThreadSlot::release_segments) {
+                self.threads.give_back(number);
+            } else {
+                lock(&self.ended).push(number);
+            }
+        }
+    }
+
+    /// The slot's thread, which calls this, has left its last call without returning, by an exception or a jump: the call's record says so, and
+    /// what the thread had of the guard it has no more.
+    pub fn abandon(&self, slot: &ThreadSlot, now: Nanos) {
+        self.give_turns_back(slot);
+        slot.abandon(now);
+    }
+
+    /// The thread of this slot is in no fold, whatever it has left.
+    fn give_turns_back(&self, slot: &ThreadSlot) {
+        self.threads.iter().for_each(|(_, other)| other.folding.give_back(slot.number));
     }
 
     /// A thread's slot.
@@ -328,16 +380,41 @@ impl Tracker {
         });
     }
 
-    /// Brings the launches that all threads have made into the streams' entries. Before it, an entry may lack some.
-    pub fn fold(&self) {
-        self.threads.iter().filter(|(_, slot)| slot.in_use()).for_each(|(_, slot)| slot.fold_from_outside());
+    /// Brings the launches that all threads have made into the streams' entries. Before it, an entry may lack some. Returns whether it lacks
+    /// none now: a thread that is in a fold may be away (see the protocol of `super::fold`), and then what is asked is unknown.
+    #[must_use]
+    pub fn fold(&self) -> bool {
+        let by = (self.who)();
+        // Each of them, also behind one that cannot be folded.
+        self.launching().fold(true, |all, slot| slot.fold_from_outside(by) & all)
+    }
+
+    /// The same for a question about one stream: only threads that may have launched on that one are looked at.
+    #[must_use]
+    pub fn fold_of(&self, stream: u32) -> bool {
+        match self.launchers.of(stream) {
+            Of::None => true,
+            Of::One(number) => self.threads.get(number).is_none_or(|slot| slot.fold_from_outside((self.who)())),
+            Of::All => self.fold(),
+        }
+    }
+
+    /// The slots whose threads may have launches that are not folded; also of one that has ended.
+    fn launching(&self) -> impl Iterator<Item = &ThreadSlot> {
+        let of_bit = |index| (index..).step_by(SLOTS).map_while(|index| self.threads.get(index as u32 + 1));
+        self.launchers.slots().flat_map(of_bit)
     }
 
     /// How many operations of a stream may be outstanding, without a fold: no more than a segment's records of each thread are not folded.
     pub fn outstanding_at_most(&self, stream: u32) -> u64 {
         let known = self.stream_entry(stream).map_or(0, |s| s.outstanding_count(self.stream_idle_until(s)));
-        let unfolded = self.threads.iter().filter(|(_, slot)| slot.in_use()).count() * self.recorder.shape().records;
-        known + unfolded as u64
+        known + (self.launching().count() * self.recorder.shape().records) as u64
+    }
+
+    /// See [`ThreadSlot::jump_out_of_a_fold`]: the thread with the slot `by`, of a fold of the slot `of`.
+    #[cfg(any(test, loom))]
+    pub fn jump_out_of_a_fold(&self, of: u32, by: u32, is_done: bool) {
+        self.threads.get(of).into_iter().for_each(|slot| slot.jump_out_of_a_fold(by, is_done));
     }
 
     /// The driver refused a launch of the fast path on this stream, which was entered then and has returned now.
@@ -350,18 +427,19 @@ impl Tracker {
         self.beside_no_other_call(stream).into_iter().for_each(|stream| stream.refused(number, returned));
     }
 
-    /// A stream's entry after a fold, if no thread is in a call on the stream. A launch in progress is not counted yet, and may have returned
+    /// A stream's entry after a fold, if all could be folded and no thread is in a call on the stream. A launch in progress is not counted yet, and may have returned
     /// before the call that asks. The fold comes second: what has returned meanwhile is folded, and what is entered meanwhile returns later.
     fn beside_no_other_call(&self, stream: u32) -> Option<&Stream> {
         let is_on_it = |slot: &ThreadSlot| slot.published().is_some_and(|call| call.stream == stream);
         let is_called_on = self.threads.iter().any(|(_, slot)| is_on_it(slot));
-        self.fold();
-        self.stream_entry(stream).filter(|_| !is_called_on)
+        let is_known = self.fold_of(stream);
+        self.stream_entry(stream).filter(|_| is_known && !is_called_on)
     }
 
-    /// What is in flight in a context as far as the guard knows, oldest first; context 0 means every context.
+    /// What is in flight in a context as far as the guard knows, oldest first; context 0 means every context. What may be in flight, and is
+    /// not known, comes last ([`InFlight::UNKNOWN`]).
     pub fn in_flight(&self, context: u32) -> Vec<InFlight> {
-        self.fold();
+        let is_known = self.fold();
         let mut all: Vec<_> = self
             .streams
             .iter()
@@ -373,6 +451,7 @@ impl Tracker {
             |(_, c)| InFlight { stream: 0, oldest: Operation { at: c.idle_until(), entry_point: 0, function: 0 } },
         ));
         order::sort_by_key(&mut all, |f| f.oldest.at);
+        all.extend((!is_known).then_some(InFlight::UNKNOWN));
         all
     }
 
@@ -386,6 +465,7 @@ impl Tracker {
         *self.stream_numbers.entry(key).or_insert_with(|| {
             let number = self.taken(self.streams.take(), self.recorder.shape().streams);
             if let Some(stream) = self.streams.get(number) {
+                self.launchers.begin_stream(number);
                 stream.begin(key.handle, context, key.thread, kind, now);
                 self.recorder.add_stream(now, number, context, key.handle, kind.number());
             }
@@ -403,16 +483,16 @@ impl Tracker {
         self.streams.get(number)
     }
 
-    /// Whether any stream of a context but this one has had work submitted to it.
+    /// Whether any stream of a context but this one is known to have had work submitted to it.
     pub fn submitted_elsewhere(&self, context: u32, stream: u32) -> bool {
-        self.fold();
+        let _ = self.fold();
         self.streams().any(|(number, s)| number != stream && s.context() == context && s.submitted_count() > 0)
     }
 
-    /// Whether there is any other stream in a context than this one: one that was created, or a default stream that has had work
+    /// Whether there is any other stream in a context than this one: one that was created, or a default stream that is known to have had work
     /// submitted to it.
     pub fn other_stream_exists(&self, context: u32, stream: u32) -> bool {
-        self.fold();
+        let _ = self.fold();
         let default = |s: &Stream| matches!(s.kind(), StreamKind::Legacy | StreamKind::PerThread);
         self.streams()
             .any(|(number, s)| number != stream && s.context() == context && (!default(s) || s.submitted_count() > 0))
@@ -426,8 +506,9 @@ impl Tracker {
     /// The stream is gone.
     pub fn stream_gone(&self, key: StreamKey) {
         let Some((_, number)) = self.stream_numbers.remove(&key) else { return };
-        self.fold();
-        match self.streams.get(number).filter(|s| s.busy(self.idle_until(s.context()))) {
+        // What is unknown counts as busy.
+        let is_known = self.fold_of(number);
+        match self.streams.get(number).filter(|s| !is_known || s.busy(self.idle_until(s.context()))) {
             Some(stream) => {
                 stream.set_destroyed();
                 let mut destroyed = lock(&self.destroyed);

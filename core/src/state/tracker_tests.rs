@@ -233,3 +233,109 @@ fn a_refused_launch_does_not_end_one_that_another_thread_is_in() {
         assert_eq!(tracker.in_flight(0).len(), 1, "fast: {fast}");
     }
 }
+
+/// Two threads that may launch on a stream, and one that does not.
+fn two_launching(tracker: &Tracker) -> (u32, &ThreadSlot, &ThreadSlot, u32) {
+    let context = tracker.context(0xa, 0);
+    let stream = created(tracker, 0x100, context);
+    let (one, other) = (launching(tracker, 101, stream, context), launching(tracker, 102, stream, context));
+    (stream, one, other, tracker.begin_thread(103, 5).unwrap())
+}
+
+fn launched(tracker: &Tracker, slot: &ThreadSlot) {
+    slot.end_fast(begun(tracker, slot, || 100), 101, 0, Nanos::MAX);
+}
+
+#[test]
+fn a_fold_that_was_left_by_a_jump_makes_what_is_asked_unknown_until_its_thread_comes_back() {
+    for is_done in [false, true] {
+        let tracker = Tracker::default();
+        let (stream, one, other, asking) = two_launching(&tracker);
+        launched(&tracker, one);
+        launched(&tracker, other);
+        tracker.jump_out_of_a_fold(one.number, asking, is_done);
+        assert!(!tracker.fold() && !tracker.fold_of(stream));
+        let entry = tracker.stream_entry(stream).unwrap();
+        assert_eq!(entry.submitted_count(), 1 + u64::from(is_done), "the other thread's launch is folded");
+        tracker.context_complete(entry.context(), 200);
+        assert_eq!(tracker.in_flight(0), [InFlight::UNKNOWN], "what is unknown counts as in flight");
+        one.fold_launches();
+        tracker.launch_refused(stream, 100, 101);
+        // The thread that has jumped comes back, as the shim's `recover` says.
+        tracker.abandon(tracker.thread(asking).unwrap(), 300);
+        assert!(tracker.fold());
+        assert_eq!(entry.submitted_count(), 2 + u64::from(is_done), "one may be there twice, and none is missing");
+        assert!(tracker.in_flight(0).is_empty());
+    }
+}
+
+#[test]
+fn a_launch_whose_fold_was_left_is_found_after_it_on_a_busy_stream() {
+    for is_done in [false, true] {
+        let tracker = Tracker::default();
+        let (stream, one, _, asking) = two_launching(&tracker);
+        launched(&tracker, one);
+        tracker.jump_out_of_a_fold(one.number, asking, is_done);
+        tracker.end_thread(asking, 300);
+        assert!(tracker.fold(), "the thread that had jumped has ended");
+        let entry = tracker.stream_entry(stream).unwrap();
+        assert_eq!((entry.oldest(0).map(|op| op.at), entry.last_submitted()), (Some(100), 101));
+    }
+}
+
+#[test]
+fn a_thread_whose_turn_is_kept_launches_on_and_loses_counted_records_alone() {
+    let tracker = Tracker::default();
+    let (stream, one, _, asking) = two_launching(&tracker);
+    launched(&tracker, one);
+    tracker.jump_out_of_a_fold(one.number, asking, false);
+    let push = || {
+        one.push(&crate::trace::Record::of(EntryPoint::of_class(Class::Launch)), crate::trace::Lane::Work);
+    };
+    let dropped = || tracker.recorder().counts(crate::trace::Lane::Work).dropped;
+    (0..2 * tracker.recorder().shape().records).for_each(|_| push());
+    assert!(dropped() > 0, "the segment is full, and may not be left");
+    tracker.abandon(tracker.thread(asking).unwrap(), 300);
+    let before = dropped();
+    push();
+    assert_eq!(dropped(), before);
+    assert_eq!(tracker.stream_entry(stream).unwrap().submitted_count(), 1, "folded when the segment was left");
+}
+
+#[test]
+fn a_thread_that_ends_while_its_turn_is_kept_is_folded_later_and_its_slot_used_again() {
+    let tracker = Tracker::default();
+    let (stream, one, _, asking) = two_launching(&tracker);
+    let number = one.number;
+    launched(&tracker, one);
+    tracker.jump_out_of_a_fold(number, asking, false);
+    tracker.end_thread(number, 300);
+    assert!(!one.in_use() && !tracker.fold());
+    assert_ne!(tracker.begin_thread(104, 301), Some(number), "it has segments still");
+    tracker.abandon(tracker.thread(asking).unwrap(), 302);
+    assert!(tracker.fold());
+    assert_eq!(tracker.stream_entry(stream).unwrap().submitted_count(), 1);
+    assert_eq!(tracker.begin_thread(105, 303), Some(number));
+}
+
+#[test]
+fn a_question_about_one_stream_looks_at_the_threads_that_launch_there() {
+    let tracker = Tracker::default();
+    let context = tracker.context(0xa, 0);
+    let (mine, shared) = (created(&tracker, 0x100, context), created(&tracker, 0x200, context));
+    let one = launching(&tracker, 101, mine, context);
+    launched(&tracker, one);
+    let submitted = |stream: u32| tracker.stream_entry(stream).unwrap().submitted_count();
+    assert!(tracker.fold_of(shared));
+    assert_eq!(submitted(mine), 0, "that stream was not asked about");
+    assert!(tracker.fold_of(mine));
+    assert_eq!(submitted(mine), 1);
+    // Of a slot that has had the fast path, the next thread finds the caches filled.
+    tracker.end_thread(one.number, 200);
+    let next = tracker.thread(tracker.begin_thread(102, 201).unwrap()).unwrap();
+    assert_eq!(next.number, one.number);
+    next.push(&crate::trace::Record::of(EntryPoint::of_class(Class::Launch)), crate::trace::Lane::Work);
+    launched(&tracker, next);
+    assert!(tracker.fold_of(mine));
+    assert_eq!(submitted(mine), 2);
+}

@@ -115,7 +115,7 @@ impl Program {
         let symbol = record.entry_point.info().base;
         let event = record.event().unwrap_or(0);
         if symbol == "cuEventRecord" {
-            self.tracker.fold();
+            assert!(self.tracker.fold_of(record.stream));
         }
         let open = slot.open(&record, record.entry_point.class());
         slot.mark(&open);
@@ -176,7 +176,7 @@ impl Program {
                 slot.end_fast(launch, returned, 0, u64::MAX);
                 // Now and then, as calls of other threads do.
                 if self.random.below(8) == 0 {
-                    self.tracker.fold();
+                    assert!(self.tracker.fold());
                 }
                 return;
             }
@@ -209,7 +209,7 @@ impl Program {
     /// The recording, with the live state in its tables, and the fold of its records.
     fn compare(&self, seed: u64) {
         let recording = Recording::open(bytes(self.tracker)).expect("a recording");
-        self.tracker.fold();
+        assert!(self.tracker.fold());
         let folded = Recording::open(bytes(self.tracker)).expect("a recording");
         assert_eq!(recording.defects(), [], "seed {seed}");
         let mut streams = Streams::default();

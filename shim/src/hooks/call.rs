@@ -216,7 +216,7 @@ fn recover(guard: &Guard, slot: &ThreadSlot, caller: Caller) -> bool {
         pass_through::note(if abandoned { PassThrough::SignalHandler } else { PassThrough::Nested });
         return false;
     }
-    slot.abandon(guard.now());
+    guard.tracker.abandon(slot, guard.now());
     slot.enter(caller)
 }
 

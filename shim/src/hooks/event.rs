@@ -16,7 +16,8 @@ pub(super) fn record(entry: Entry, event: Handle, stream: Handle, real: impl FnO
         entry,
         |call| {
             call.submits_to(stream);
-            call.guard.tracker.fold();
+            // What the stream has is asked, and no more. If that is unknown, the event stands for fewer operations than it could.
+            let _ = call.guard.tracker.fold_of(call.about.stream);
             // Read before the submission: operations of other threads meanwhile may come after the event.
             number.set(call.about.stream_entry.map_or(0, |entry| entry.submitted_count() + 1));
             call.about.raw = RawPayload::about(event as u64);

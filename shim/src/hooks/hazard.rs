@@ -166,7 +166,9 @@ impl Call {
     /// say where they write.
     fn nobody_else_may_satisfy(&self, wait: &Outstanding) -> bool {
         let tracker = &self.guard.tracker;
-        tracker.fold();
+        if !tracker.fold() {
+            return false;
+        }
         let idle = |number: u32, stream: &Stream| {
             !stream.busy(tracker.stream_idle_until(stream)) || self.asked(number) == Some(false)
         };
@@ -178,7 +180,8 @@ impl Call {
     /// An operation that has been in flight in the context for long.
     fn long_in_flight(&self) -> Option<ConflictingOperation> {
         let tracker = &self.guard.tracker;
-        tracker.fold();
+        // What is not known is not reported.
+        let _ = tracker.fold();
         let of_context = tracker.streams().filter(|(_, stream)| stream.context() == self.about.context);
         for (number, stream) in of_context {
             let long = rules::long_in_flight(stream.last_submitted(), self.entered);
@@ -196,12 +199,11 @@ impl Call {
     /// every copy is slow while its thread is not scheduled. So the hook first asks the driver whether the stream is busy: the state
     /// counts it as busy until a wait or a query returns. Copies of page-locked memory need no query.
     pub fn copies(&self, bytes: u64, host: [u64; 2]) {
-        let About { submits, stream_entry, stream, .. } = self.about;
-        if !submits {
-            return;
-        }
-        self.guard.tracker.fold();
-        if !stream_entry.is_some_and(|s| s.busy(self.guard.tracker.stream_idle_until(s))) {
+        let About { submits: true, stream_entry: Some(entry), stream, .. } = self.about else { return };
+        let tracker = &self.guard.tracker;
+        let is_busy = || entry.busy(tracker.stream_idle_until(entry));
+        // A fold may find work, and ends none: it changes nothing about a stream that is busy. What is unknown counts as busy.
+        if !is_busy() && tracker.fold_of(stream) && !is_busy() {
             return;
         }
         if bytes >= rules::BIG_COPY_BYTES || host.iter().any(|&address| driver_queries::is_pageable(address)) {
@@ -242,7 +244,7 @@ impl Call {
     fn held_behind(&self, code: Code, flags: Flags) {
         let About { stream, stream_entry, .. } = self.about;
         let Some(entry) = stream_entry else { return };
-        self.guard.tracker.fold();
+        let _ = self.guard.tracker.fold_of(stream);
         let oldest = entry.oldest(self.guard.tracker.stream_idle_until(entry)).filter(|op| op.at < self.entered);
         let other = oldest.map_or(ConflictingOperation { stream, ..ConflictingOperation::default() }, |oldest| {
             other(InFlight { stream, oldest })
@@ -265,7 +267,7 @@ impl Call {
     pub fn held_by_launch(&self) {
         // Not by `first`: other threads' launches may have been folded since, and a queue with one operation is not deep.
         let About { submits: true, stream_entry: Some(entry), stream, .. } = self.about else { return };
-        self.guard.tracker.fold();
+        let _ = self.guard.tracker.fold_of(stream);
         let outstanding = entry.outstanding_count(self.guard.tracker.stream_idle_until(entry));
         if rules::held(self.entered, self.returned)
             && rules::queue_is_deep(outstanding)
@@ -330,7 +332,8 @@ impl Call {
         let tracker = &self.guard.tracker;
         let own = u64::from(self.entry_point.class() == Class::Launch);
         let launched_before = tracker.counts().1 > own;
-        let in_flight = tracker.in_flight(self.about.context).into_iter().find(|busy| busy.oldest.at < self.entered);
+        let in_flight = tracker.in_flight(self.about.context);
+        let in_flight = in_flight.into_iter().find(|busy| busy.is_known() && busy.oldest.at < self.entered);
         let took = self.returned.saturating_sub(self.entered);
         let flags = rules::compiled(took, in_flight.is_some(), launched_before);
         if let Some(flags) = flags.filter(|_| !self.guard_loaded_since(self.entered)) {

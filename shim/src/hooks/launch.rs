@@ -361,11 +361,11 @@ mod tests {
         let slot = thread::slot(guard).unwrap();
         let stream = guard.tracker.stream_entry(guard.tracker.known_stream(STREAM).unwrap()).unwrap();
         let outstanding = || {
-            guard.tracker.fold();
+            assert!(guard.tracker.fold());
             stream.outstanding_count(guard.tracker.stream_idle_until(stream))
         };
         let is_busy = || {
-            guard.tracker.fold();
+            assert!(guard.tracker.fold());
             stream.busy(guard.tracker.stream_idle_until(stream))
         };
         stream.complete_until(guard.now());

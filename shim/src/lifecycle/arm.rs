@@ -151,7 +151,7 @@ fn build(initialised: Initialised) {
         profile,
         process: Process {
             settings,
-            tracker: Tracker::new(Box::leak(Box::new(recorder))),
+            tracker: Tracker::new(Box::leak(Box::new(recorder))).known_by(thread::number),
             id: std::process::id(),
             program,
             rank,

@@ -202,7 +202,9 @@ pub fn in_flight_beside_others(
     entered: Nanos,
 ) -> Vec<InFlight> {
     let _asking = Asking::new();
-    let known = process.tracker.in_flight(context);
+    let mut known = process.tracker.in_flight(context);
+    // These are for reports of hazards.
+    known.retain(InFlight::is_known);
     if known.is_empty() || known.len() > MOST_STREAMS {
         return known;
     }
@@ -242,10 +244,11 @@ fn captures_somewhere(process: &Process, context: u32) -> bool {
 /// is always queried: the call itself has to wait there.
 fn is_being_filled(process: &Process, number: u32, own: u32) -> bool {
     let Some(stream) = process.tracker.stream_entry(number).filter(|_| number != own) else { return false };
-    process.tracker.fold();
-    queue_is_deep(stream.outstanding_count(process.tracker.stream_idle_until(stream)))
-        && process.now().saturating_sub(stream.last_submitted()) < LATELY_NANOS
-        && process.tracker.threads().filter(|(_, slot)| slot.in_use()).nth(1).is_some()
+    let is_known = process.tracker.fold_of(number);
+    !is_known
+        || queue_is_deep(stream.outstanding_count(process.tracker.stream_idle_until(stream)))
+            && process.now().saturating_sub(stream.last_submitted()) < LATELY_NANOS
+            && process.tracker.threads().filter(|(_, slot)| slot.in_use()).nth(1).is_some()
 }
 
 /// A thread that fills a queue submits again within this time.

@@ -47,6 +47,18 @@ pub fn slot_if_any(process: &'static Process) -> Option<&'static ThreadSlot> {
     std::ptr::eq(mine.process, process).then(|| unsafe { &*mine.slot })
 }
 
+/// The number of the calling thread's slot in the armed process's state, or 0.
+pub fn number() -> u32 {
+    let mine = tls::get();
+    // The slot of a forked child's thread is its parent's.
+    let is_of_this_process = process().is_some_and(|process| std::ptr::eq(process, mine.process));
+    if is_of_this_process {
+        mine.number
+    } else {
+        0
+    }
+}
+
 /// The calling thread's slot in this process's state.
 #[inline]
 pub fn slot(process: &'static Process) -> Option<&'static ThreadSlot> {

@@ -342,7 +342,7 @@ fn fold(guard: &Guard, slot: &ThreadSlot, answer: &Answer, seen: &mut ProbeSeen)
         }
         Answer::Failed { number, result } => seen.failed.push((number, result)),
         Answer::Complete { stream, event, recorded } => {
-            guard.tracker.fold();
+            let _ = guard.tracker.fold_of(stream);
             let entry = guard.tracker.stream_entry(stream);
             // No news if the end was known before.
             let news =

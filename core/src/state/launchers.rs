@@ -1,0 +1,121 @@
+//! Which threads may have launches that are not folded, of all streams and of one.
+//!
+//! A thread is among them from the moment at which the slow path lets it launch on a stream by the fast one, and its slot stays: the slot's
+//! next thread finds the caches filled. So a question looks at the threads that launch, and not at all that there are.
+//!
+//! Protocol. A thread puts itself in before its first launch on the stream, and its launches come after that in its program. So all may be
+//! relaxed: whoever is to know of a launch knows, by the same order, of what its thread has stored before. For the gate this order is that of the two
+//! sequentially consistent fences, between the mark of the launch and the look at the gate, and between the closing of the gate and the fold.
+//! A launch that is ordered with the question by nothing may be missed, as one may whose mark is about to be set.
+//!
+//! Must not: be written to on the path of a launch.
+
+use crate::sync::{AtomicU64, Ordering};
+
+/// Words of the bitmap: few under the model checker, to which every atomic is a cost.
+const WORDS: usize = if cfg!(loom) { 1 } else { 16 };
+/// Each bit is of all slots whose indices differ by a multiple of this.
+pub(super) const SLOTS: usize = WORDS * u64::BITS as usize;
+
+/// In the place of a slot's number: more than one slot.
+const MANY: u64 = u64::MAX;
+
+/// See the module.
+pub(super) struct Launchers {
+    slots: [AtomicU64; WORDS],
+    /// For each stream that has an entry in the recording, and so may be launched on by the fast path: the number of the only slot that may, 0
+    /// for none, or `MANY`.
+    streams: Box<[AtomicU64]>,
+}
+
+/// The slots to look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Of {
+    /// None has launched there.
+    None,
+    /// The one with this number.
+    One(u32),
+    /// All of [`Launchers::slots`].
+    All,
+}
+
+impl Launchers {
+    /// For recordings with entries for so many streams.
+    pub fn new(streams: usize) -> Self {
+        Self {
+            slots: std::array::from_fn(|_| AtomicU64::new(0)),
+            streams: (0..streams).map(|_| AtomicU64::new(0)).collect(),
+        }
+    }
+
+    /// The thread with this slot may launch on this stream by the fast path, from now on.
+    pub fn add(&self, slot: u32, stream: u32) {
+        let index = slot.wrapping_sub(1) as usize % SLOTS;
+        let (word, bit) = (&self.slots[index / 64], 1 << (index % 64));
+        if word.load(Ordering::Relaxed) & bit == 0 {
+            word.fetch_or(bit, Ordering::Relaxed);
+        }
+        let Some(of_stream) = self.stream(stream) else { return };
+        let own = u64::from(slot);
+        match of_stream.compare_exchange(0, own, Ordering::Relaxed, Ordering::Relaxed) {
+            Err(other) if other != own => of_stream.store(MANY, Ordering::Relaxed),
+            _ => {}
+        }
+    }
+
+    /// This is the number of a new stream, on which no thread has launched.
+    pub fn begin_stream(&self, stream: u32) {
+        self.stream(stream).into_iter().for_each(|of| of.store(0, Ordering::Relaxed));
+    }
+
+    fn stream(&self, stream: u32) -> Option<&AtomicU64> {
+        self.streams.get((stream as usize).checked_sub(1)?)
+    }
+
+    /// The slots whose threads may have launched on this stream.
+    pub fn of(&self, stream: u32) -> Of {
+        match self.stream(stream).map_or(0, |of| of.load(Ordering::Relaxed)) {
+            0 => Of::None,
+            MANY => Of::All,
+            slot => Of::One(slot as u32),
+        }
+    }
+
+    /// The indices, from 0 to [`SLOTS`], of the slots whose threads may have launched.
+    pub fn slots(&self) -> impl Iterator<Item = usize> + '_ {
+        self.slots.iter().enumerate().flat_map(|(n, word)| {
+            let mut left = word.load(Ordering::Relaxed);
+            std::iter::from_fn(move || {
+                let bit = (left != 0).then(|| left.trailing_zeros() as usize)?;
+                left &= left - 1;
+                Some(n * 64 + bit)
+            })
+        })
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_are_found_by_stream_and_all_together() {
+        let launchers = Launchers::new(3);
+        let all = || launchers.slots().collect::<Vec<_>>();
+        assert_eq!((launchers.of(1), all()), (Of::None, vec![]));
+        for slot in [65, 65, 3] {
+            launchers.add(slot, 1);
+        }
+        launchers.add(3, 2);
+        launchers.add(SLOTS as u32 + 1, 2000);
+        assert_eq!(
+            [0, 1, 2, 3, 2000].map(|stream| launchers.of(stream)),
+            [Of::None, Of::All, Of::One(3), Of::None, Of::None]
+        );
+        assert_eq!(all(), [0, 2, 64], "two slots may share a bit");
+        launchers.begin_stream(1);
+        assert_eq!(launchers.of(1), Of::None);
+        launchers.add(65, 1);
+        assert_eq!(launchers.of(1), Of::One(65));
+    }
+}
