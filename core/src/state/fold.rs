@@ -82,6 +82,13 @@ impl ThreadSlot {
         self.folding.take(by, Patience::Short, || self.fold_all()).is_some()
     }
 
+    /// How many complete records of the slot's segment are not folded.
+    pub(super) fn unfolded(&self) -> u64 {
+        let Some(words) = self.recorder.segment(&self.writers[Lane::Work as usize]) else { return 0 };
+        let folded = words[segment::FOLDED].load(Ordering::Acquire);
+        words[segment::LENGTH].load(Ordering::Acquire).saturating_sub(folded)
+    }
+
     /// Leaves a fold of this slot as a jump of the thread with this number does: before its first record, or all but counted.
     #[cfg(any(test, loom))]
     pub(super) fn jump_out_of_a_fold(&self, by: u32, is_done: bool) {

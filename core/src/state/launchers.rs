@@ -12,8 +12,8 @@
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// Words of the bitmap: few under the model checker, to which every atomic is a cost.
-const WORDS: usize = if cfg!(loom) { 1 } else { 16 };
+/// Words of the bitmap: few, because each question reads them all.
+const WORDS: usize = if cfg!(loom) { 1 } else { 4 };
 /// Each bit is of all slots whose indices differ by a multiple of this.
 pub(super) const SLOTS: usize = WORDS * u64::BITS as usize;
 
@@ -35,7 +35,7 @@ pub(super) enum Of {
     None,
     /// The one with this number.
     One(u32),
-    /// All of [`Launchers::slots`].
+    /// All that [`Launchers::each`] finds.
     All,
 }
 
@@ -81,16 +81,16 @@ impl Launchers {
         }
     }
 
-    /// The indices, from 0 to [`SLOTS`], of the slots whose threads may have launched.
-    pub fn slots(&self) -> impl Iterator<Item = usize> + '_ {
-        self.slots.iter().enumerate().flat_map(|(n, word)| {
+    /// Calls this with the index, from 0 to [`SLOTS`], of each slot whose thread may have launched.
+    #[inline]
+    pub fn each(&self, mut look: impl FnMut(usize)) {
+        for (n, word) in self.slots.iter().enumerate() {
             let mut left = word.load(Ordering::Relaxed);
-            std::iter::from_fn(move || {
-                let bit = (left != 0).then(|| left.trailing_zeros() as usize)?;
+            while left != 0 {
+                look(n * 64 + left.trailing_zeros() as usize);
                 left &= left - 1;
-                Some(n * 64 + bit)
-            })
-        })
+            }
+        }
     }
 }
 
@@ -101,7 +101,11 @@ mod tests {
     #[test]
     fn slots_are_found_by_stream_and_all_together() {
         let launchers = Launchers::new(3);
-        let all = || launchers.slots().collect::<Vec<_>>();
+        let all = || {
+            let mut all = Vec::new();
+            launchers.each(|index| all.push(index));
+            all
+        };
         assert_eq!((launchers.of(1), all()), (Of::None, vec![]));
         for slot in [65, 65, 3] {
             launchers.add(slot, 1);

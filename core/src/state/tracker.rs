@@ -385,8 +385,10 @@ impl Tracker {
     #[must_use]
     pub fn fold(&self) -> bool {
         let by = (self.who)();
+        let mut is_known = true;
         // Each of them, also behind one that cannot be folded.
-        self.launching().fold(true, |all, slot| slot.fold_from_outside(by) & all)
+        self.each_launching(|slot| is_known &= slot.fold_from_outside(by));
+        is_known
     }
 
     /// The same for a question about one stream: only threads that may have launched on that one are looked at.
@@ -399,16 +401,20 @@ impl Tracker {
         }
     }
 
-    /// The slots whose threads may have launches that are not folded; also of one that has ended.
-    fn launching(&self) -> impl Iterator<Item = &ThreadSlot> {
-        let of_bit = |index| (index..).step_by(SLOTS).map_while(|index| self.threads.get(index as u32 + 1));
-        self.launchers.slots().flat_map(of_bit)
+    /// Calls this with each slot whose thread may have launches that are not folded; also of one that has ended.
+    fn each_launching(&self, mut look: impl FnMut(&ThreadSlot)) {
+        self.launchers.each(|index| {
+            let of_bit = (index..).step_by(SLOTS).map_while(|index| self.threads.get(index as u32 + 1));
+            of_bit.for_each(&mut look);
+        });
     }
 
-    /// How many operations of a stream may be outstanding, without a fold: no more than a segment's records of each thread are not folded.
+    /// How many operations of a stream may be outstanding, without a fold: what is not folded may all be on it.
     pub fn outstanding_at_most(&self, stream: u32) -> u64 {
-        let known = self.stream_entry(stream).map_or(0, |s| s.outstanding_count(self.stream_idle_until(s)));
-        known + (self.launching().count() * self.recorder.shape().records) as u64
+        let mut unfolded = 0;
+        // First: what is folded in between is counted twice, and not missing.
+        self.each_launching(|slot| unfolded += slot.unfolded());
+        unfolded + self.stream_entry(stream).map_or(0, |s| s.outstanding_count(self.stream_idle_until(s)))
     }
 
     /// See [`ThreadSlot::jump_out_of_a_fold`]: the thread with the slot `by`, of a fold of the slot `of`.
@@ -427,8 +433,8 @@ impl Tracker {
         self.beside_no_other_call(stream).into_iter().for_each(|stream| stream.refused(number, returned));
     }
 
-    /// A stream's entry after a fold, if all could be folded and no thread is in a call on the stream. A launch in progress is not counted yet, and may have returned
-    /// before the call that asks. The fold comes second: what has returned meanwhile is folded, and what is entered meanwhile returns later.
+    /// A stream's entry after a fold, if all could be folded and no thread is in a call on the stream. A launch in progress is not counted yet,
+    /// and may have returned before the call that asks. The fold comes second: what has returned meanwhile is folded, and what is entered meanwhile returns later.
     fn beside_no_other_call(&self, stream: u32) -> Option<&Stream> {
         let is_on_it = |slot: &ThreadSlot| slot.published().is_some_and(|call| call.stream == stream);
         let is_called_on = self.threads.iter().any(|(_, slot)| is_on_it(slot));

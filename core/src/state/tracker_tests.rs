@@ -339,3 +339,15 @@ fn a_question_about_one_stream_looks_at_the_threads_that_launch_there() {
     assert!(tracker.fold_of(mine));
     assert_eq!(submitted(mine), 2);
 }
+
+#[test]
+fn what_may_be_outstanding_does_not_grow_with_threads_that_launch_nothing() {
+    let tracker = Tracker::default();
+    let (stream, one, other, _) = two_launching(&tracker);
+    (0..40).for_each(|n| _ = tracker.begin_thread(200 + n, 5).unwrap());
+    launched(&tracker, one);
+    launched(&tracker, other);
+    assert!((2..=4).contains(&tracker.outstanding_at_most(stream)), "and a record of each that is no launch");
+    assert!(tracker.fold());
+    assert_eq!(tracker.outstanding_at_most(stream), 2);
+}
