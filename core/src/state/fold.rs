@@ -82,11 +82,12 @@ impl ThreadSlot {
         self.folding.take(by, Patience::Short, || self.fold_all()).is_some()
     }
 
-    /// How many complete records of the slot's segment are not folded.
+    /// How many complete records of the slot's segment are not folded. Called outside the door, where nothing may panic: no index is.
     pub(super) fn unfolded(&self) -> u64 {
         let Some(words) = self.recorder.segment(&self.writers[Lane::Work as usize]) else { return 0 };
-        let folded = words[segment::FOLDED].load(Ordering::Acquire);
-        words[segment::LENGTH].load(Ordering::Acquire).saturating_sub(folded)
+        let get = |word: usize| words.get(word).map_or(0, |word| word.load(Ordering::Acquire));
+        let folded = get(segment::FOLDED);
+        get(segment::LENGTH).saturating_sub(folded)
     }
 
     /// Leaves a fold of this slot as a jump of the thread with this number does: before its first record, or all but counted.
