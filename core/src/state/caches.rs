@@ -21,8 +21,8 @@ pub(super) struct CachedLaunch {
     /// The epoch for which it holds, and how many uses it has left.
     pub epoch: AtomicU32,
     pub uses_left: AtomicU32,
-    pub function_number: AtomicU32,
-    pub stream_number: AtomicU32,
+    /// The subject of the launches' records: both numbers ([`subject_of`](crate::trace::subject_of)).
+    pub subject: OwnU64,
     pub context: AtomicU32,
 }
 
