@@ -447,7 +447,13 @@ fn launch(tracker: &Tracker, slot: u32, at: u64, inside: impl FnOnce()) -> bool 
         stream: STREAM.handle,
         raw: Default::default(),
     };
-    let Some(launch) = slot.begin_fast(facts, || Caller { stack: 1, ..Caller::default() }, tracker.epoch(), now) else {
+    let Some(launch) = slot.begin_fast(
+        slot.known_launches(),
+        facts,
+        || Caller { stack: 1, ..Caller::default() },
+        tracker.epoch(),
+        now,
+    ) else {
         return false;
     };
     slot.submit_fast();

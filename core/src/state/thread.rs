@@ -6,7 +6,7 @@
 //! is in the file of the recording, so a reader of the file sees the same. The caches, the writers and the depth are the owner's
 //! alone.
 
-use super::caches::{CachedLaunch, Caches, CACHED_LAUNCHES};
+use super::caches::{Caches, Launches};
 use crate::api::{Class, EntryPoint};
 use crate::sync::{fence, AtomicU64, Ordering, Turn};
 use crate::trace::layout::{flag, record, thread as place};
@@ -77,7 +77,7 @@ pub struct ThreadSlot {
     depth: AtomicU32,
     in_use: AtomicBool,
     pub(super) writers: [SegmentWriter; 3],
-    pub(super) launches: [CachedLaunch; CACHED_LAUNCHES],
+    pub(super) launches: Launches,
     pub(super) recorder: &'static Recorder<'static>,
     caches: OnceLock<Caches>,
     /// Held by the thread that folds the records of this slot's segment, and where the slot's thread takes another one.
@@ -111,7 +111,7 @@ impl ThreadSlot {
             depth: AtomicU32::new(0),
             in_use: AtomicBool::new(false),
             writers: Default::default(),
-            launches: std::array::from_fn(|_| CachedLaunch::default()),
+            launches: Launches::new(),
             caches: OnceLock::new(),
             folding: Turn::default(),
         }

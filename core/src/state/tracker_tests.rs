@@ -200,7 +200,9 @@ fn begun(tracker: &Tracker, slot: &ThreadSlot, now: fn() -> Nanos) -> FastLaunch
         stream: 0x100,
         raw: RawPayload::default(),
     };
-    let launch = slot.begin_fast(facts, || Caller { stack: 1, ..Caller::default() }, tracker.epoch(), now).unwrap();
+    let launch = slot
+        .begin_fast(slot.known_launches(), facts, || Caller { stack: 1, ..Caller::default() }, tracker.epoch(), now)
+        .unwrap();
     slot.submit_fast();
     launch
 }

@@ -79,12 +79,12 @@ fn begin(
     size: Extent,
 ) -> Option<(&'static Guard, &'static ThreadSlot, FastLaunch)> {
     let guard = guard()?;
-    let slot = thread::slot_if_any(guard)?;
+    let (slot, known) = thread::slot_of_launch(guard)?;
     let (raw, false) = RawPayload::launch(size.grid, size.block, size.shared_bytes) else { return None };
     let facts =
         LaunchFacts { entry_point: entry.entry_point, function: function as u64, stream: key(entry, stream), raw };
     // Acquire: see `Tracker::epoch`, which this is of the armed process.
-    let fast = slot.begin_fast(facts, || entry.caller(), HOT.epoch.load(Ordering::Acquire), clock::now)?;
+    let fast = slot.begin_fast(known, facts, || entry.caller(), HOT.epoch.load(Ordering::Acquire), clock::now)?;
     if !gate::is_open() {
         slot.cancel_fast();
         return None;
@@ -150,6 +150,7 @@ fn launch_observed(entry: Entry, function: Handle, stream: Handle, size: Extent,
                     default_stream,
                 };
                 call.slot.remember_stream(call.epoch, &known);
+                thread::know_launches();
             }
         },
     )
@@ -423,7 +424,8 @@ mod tests {
             stream: STREAM.handle,
             raw: Default::default(),
         };
-        let begun = slot.begin_fast(facts, || caller, guard.tracker.epoch(), clock::now).is_some();
+        let begun =
+            slot.begin_fast(slot.known_launches(), facts, || caller, guard.tracker.epoch(), clock::now).is_some();
         if begun {
             slot.cancel_fast();
         }
