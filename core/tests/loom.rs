@@ -443,12 +443,19 @@ fn launch(tracker: &Tracker, slot: u32, at: u64, inside: impl FnOnce()) -> bool 
     let now: fn() -> u64 = if at == 10 { || 10 } else { || 20 };
     let facts = LaunchFacts {
         entry_point: EntryPoint::by_symbol(b"cuLaunchKernel").unwrap(),
-        caller: Caller { stack: 1, ..Caller::default() },
         function: 0xf0,
         stream: STREAM.handle,
         raw: Default::default(),
     };
-    let Some(launch) = slot.begin_fast(facts, tracker.epoch(), now) else { return false };
+    let Some(launch) = slot.begin_fast(
+        slot.known_launches(),
+        facts,
+        || Caller { stack: 1, ..Caller::default() },
+        tracker.epoch(),
+        now,
+    ) else {
+        return false;
+    };
     slot.submit_fast();
     inside();
     slot.end_fast(launch, at + 1, 0, u64::MAX);

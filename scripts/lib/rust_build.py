@@ -35,7 +35,7 @@ import glibc_floor
 from tools import MACHINE, ROOT, TARGET, Failure, c_compiler
 
 JOBS = "2"
-EVERYDAY, RELEASED, TESTED = "debug", "release", "tested"
+EVERYDAY, RELEASED, TESTED, WITHOUT_CLOCK = "debug", "release", "tested", "without-clock"
 # How often a build that takes long says how far it is.
 SAY_EVERY_S = 10
 LIBRARY = "liblazyguard.so"
@@ -159,6 +159,18 @@ def library(say, under_way=None):
         (TARGET / RELEASED).mkdir(parents=True, exist_ok=True)
         shutil.copy2(OF_CARGO / TRIPLE / RELEASED / LIBRARY, TARGET / RELEASED)
     say("target/release/liblazyguard.so", "built", time.monotonic() - started)
+
+
+def without_clock(say, under_way=None):
+    """The released library, but launches on the fast path do not read the clock: `scripts/bench --beside` shows what the clock costs."""
+    started = time.monotonic()
+    floor = glibc_floor.ensure(TARGET / "glibc-floor")
+    # In a folder of its own: the library that ships stays as it is.
+    folder = TARGET / WITHOUT_CLOCK
+    cargo("rustc", "--release", "-j", JOBS, "-p", "lazyguard-shim", "--lib", "--", *floor, *FRAMES, "--cfg", "lazyguard_without_clock", *AS_A_WHOLE,
+          under_way=under_way, CARGO_ENCODED_RUSTFLAGS=remapped(), CARGO_TARGET_DIR=str(folder / "build"))
+    shutil.copy2(folder / "build" / RELEASED / LIBRARY, folder / LIBRARY)
+    say("target/without-clock/liblazyguard.so", "built", time.monotonic() - started)
 
 
 def tested(say, under_way=None):

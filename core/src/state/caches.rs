@@ -8,22 +8,91 @@
 use std::sync::atomic::{AtomicU32, AtomicU64 as OwnU64, AtomicUsize, Ordering};
 use std::sync::OnceLock;
 
-/// Entries for functions launched on streams.
-pub(super) const CACHED_LAUNCHES: usize = 64;
-
 /// What a thread knows of the launches of one function on one stream, on one line of a processor's cache. It is made of the two entries in
-/// the [`Cache`]s, which hold more.
+/// the [`Cache`]s.
 #[derive(Default)]
 #[repr(align(64))]
-pub(super) struct CachedLaunch {
-    pub function: OwnU64,
-    pub stream: OwnU64,
+pub struct CachedLaunch {
+    pub(super) function: OwnU64,
+    pub(super) stream: OwnU64,
     /// The epoch for which it holds, and how many uses it has left.
-    pub epoch: AtomicU32,
-    pub uses_left: AtomicU32,
-    pub function_number: AtomicU32,
-    pub stream_number: AtomicU32,
-    pub context: AtomicU32,
+    pub(super) epoch: AtomicU32,
+    pub(super) uses_left: AtomicU32,
+    /// The subject of the launches' records: both numbers ([`subject_of`](crate::trace::subject_of)).
+    pub(super) subject: OwnU64,
+    pub(super) context: AtomicU32,
+}
+
+impl CachedLaunch {
+    /// Whether it is of this function and stream, and serves for another launch.
+    #[inline(always)]
+    pub(super) fn serves(&self, function: u64, stream: u64, epoch: u32) -> bool {
+        self.function.load(Ordering::Relaxed) == function
+            && self.stream.load(Ordering::Relaxed) == stream
+            && self.epoch.load(Ordering::Relaxed) == epoch
+            && self.uses_left.load(Ordering::Relaxed) != 0
+    }
+
+    fn is_of(&self, function: u64, stream: u64) -> bool {
+        self.function.load(Ordering::Relaxed) == function && self.stream.load(Ordering::Relaxed) == stream
+    }
+}
+
+/// How many entries each table of launches has: 4 KiB of them, up to 1 MiB.
+const LAUNCHES: [usize; 4] = [64, 512, 4096, 16384];
+
+/// The launches that a thread knows. The look-up is in one place of the newest table, which a launch has at hand; what is not there
+/// may be beside it. A table is made off the way of a launch.
+pub(super) struct Launches {
+    tables: [OnceLock<Box<[CachedLaunch]>>; LAUNCHES.len()],
+    level: AtomicUsize,
+    /// Entries of the newest epoch that were pushed out of the newest table.
+    pushed_out: AtomicUsize,
+}
+
+impl Launches {
+    pub fn new() -> Self {
+        Self {
+            tables: std::array::from_fn(|_| OnceLock::new()),
+            level: AtomicUsize::new(0),
+            pushed_out: AtomicUsize::new(0),
+        }
+    }
+
+    /// The newest table, or a larger one where entries push each other out of it; made if it is not there.
+    pub fn grown(&self) -> &[CachedLaunch] {
+        let level = self.level.load(Ordering::Relaxed).min(LAUNCHES.len() - 1);
+        let is_small = self.pushed_out.load(Ordering::Relaxed) > LAUNCHES[level] / 4;
+        let level = (level + usize::from(is_small)).min(LAUNCHES.len() - 1);
+        let table = self.tables[level].get_or_init(|| (0..LAUNCHES[level]).map(|_| CachedLaunch::default()).collect());
+        if is_small {
+            // The table is filled as look-ups fail.
+            self.pushed_out.store(0, Ordering::Relaxed);
+            self.level.store(level, Ordering::Relaxed);
+        }
+        table
+    }
+
+    /// The entry that is to hold the launches of this function and stream: theirs, one of a former epoch, or another one.
+    pub fn entry_for(&self, function: u64, stream: u64, epoch: u32) -> Option<&CachedLaunch> {
+        let table = self.tables.get(self.level.load(Ordering::Relaxed))?.get()?;
+        let place = place_of_launch(function, stream, table.len());
+        let both = [table.get(place)?, table.get(place ^ 1)?];
+        let is_old = |one: &&&CachedLaunch| one.epoch.load(Ordering::Relaxed) != epoch;
+        let free = both.iter().find(|one| one.is_of(function, stream)).or_else(|| both.iter().find(is_old));
+        if let Some(free) = free {
+            return Some(free);
+        }
+        let pushed_out = self.pushed_out.load(Ordering::Relaxed) + 1;
+        self.pushed_out.store(pushed_out, Ordering::Relaxed);
+        both.get(pushed_out % both.len()).copied()
+    }
+}
+
+/// Where the launches of this function and stream belong in a table of so many places, a power of two.
+#[inline(always)]
+pub(super) fn place_of_launch(function: u64, stream: u64, places: usize) -> usize {
+    place_of(function ^ stream.rotate_left(23), places)
 }
 
 /// How many places a key has: neighbours, on one line of a processor's cache.
@@ -153,7 +222,7 @@ impl Caches {
 
 /// Where a key belongs in a table of so many places, a power of two.
 #[inline(always)]
-pub(super) fn place_of(key: u64, places: usize) -> usize {
+fn place_of(key: u64, places: usize) -> usize {
     // Handles are addresses: their low bits are alike. The high bits of the product depend on all of them.
     (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as usize & places.wrapping_sub(1)
 }
@@ -161,6 +230,54 @@ pub(super) fn place_of(key: u64, places: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn launches_that_push_each_other_out_get_a_larger_table() {
+        let launches = Launches::new();
+        assert_eq!(launches.grown().len(), LAUNCHES[0]);
+        // One thousand functions on two hundred streams, as handles come.
+        let used = |epoch: u32| {
+            let mut missing = 0;
+            for n in 0..1000_u64 {
+                let (function, stream) = (0x5555_0000_0000 + n * 0x350, 0x7777_0000_0000 + n % 200 * 0x1d0);
+                let entry = launches.entry_for(function, stream, epoch).unwrap();
+                missing += usize::from(!entry.serves(function, stream, epoch));
+                if n % 63 == 0 {
+                    launches.grown();
+                }
+                entry.function.store(function, Ordering::Relaxed);
+                entry.stream.store(stream, Ordering::Relaxed);
+                entry.epoch.store(epoch, Ordering::Relaxed);
+                entry.uses_left.store(1, Ordering::Relaxed);
+            }
+            missing
+        };
+        assert_eq!(used(1), 1000);
+        let missing: Vec<_> = (0..40).map(|_| used(1)).collect();
+        assert!(missing[1] < 100 && missing[39] == 0, "{missing:?}");
+        // In another epoch none of them serves, and none is in another's way.
+        let level = launches.level.load(Ordering::Relaxed);
+        assert_eq!(used(2), 1000);
+        assert_eq!(launches.level.load(Ordering::Relaxed), level);
+    }
+
+    #[test]
+    fn a_launch_that_is_not_in_its_place_is_beside_it() {
+        let launches = Launches::new();
+        let table = launches.grown();
+        let place = |function: u64| place_of_launch(function, 0, LAUNCHES[0]);
+        let alike: Vec<u64> = (1..).filter(|&function| place(function) == place(1)).take(2).collect();
+        for &function in &alike {
+            let entry = launches.entry_for(function, 0, 7).unwrap();
+            entry.function.store(function, Ordering::Relaxed);
+            entry.epoch.store(7, Ordering::Relaxed);
+            entry.uses_left.store(5, Ordering::Relaxed);
+        }
+        for &function in &alike {
+            assert!(launches.entry_for(function, 0, 7).unwrap().serves(function, 0, 7));
+        }
+        assert!(table[place(1)].serves(1, 0, 7) && table[place(1) ^ 1].serves(alike[1], 0, 7));
+    }
 
     #[test]
     fn a_cache_holds_what_was_put_for_one_epoch_and_context() {

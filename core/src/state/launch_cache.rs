@@ -11,13 +11,13 @@
 //!
 //! Must not: panic, allocate, lock, or look anything up.
 
-use super::caches::{place_of, CachedLaunch, CACHED_LAUNCHES};
+use super::caches::{place_of_launch, CachedLaunch};
 use super::call_step::CallStep;
 use super::thread::{Caller, ThreadSlot};
 use crate::api::EntryPoint;
 use crate::sync::{fence, Ordering};
 use crate::trace::layout::{flag, record};
-use crate::trace::{put_facts, Lane, Place, RawPayload, Record};
+use crate::trace::{put_launch, subject_of, Lane, Place, RawPayload, Record};
 use crate::Nanos;
 
 /// How many launches of one function on a default stream come before the driver is asked again for the current context, which a function
@@ -55,8 +55,6 @@ impl FastLaunch {
 pub struct LaunchFacts {
     /// The call.
     pub entry_point: EntryPoint,
-    /// From where it was made.
-    pub caller: Caller,
     /// The function's handle.
     pub function: u64,
     /// The stream's, as [`Known::stream`].
@@ -78,60 +76,72 @@ impl ThreadSlot {
         }
     }
 
-    /// The first half of a launch: up to its mark. `None` if it has to take the slow path; nothing has been done then.
+    /// The launches that the owner knows; with room for more once they push each other out. Off the way of a launch: it allocates.
+    pub fn known_launches(&self) -> &[CachedLaunch] {
+        self.launches.grown()
+    }
+
+    /// The first half of a launch: up to its mark. `known` is of [`ThreadSlot::known_launches`]. `None` if it has to take the slow path; nothing has been done then. From where the launch
+    /// was made is asked twice, and so is in no register in between.
     #[inline(always)]
-    pub fn begin_fast(&self, facts: LaunchFacts, epoch: u32, now: fn() -> Nanos) -> Option<FastLaunch> {
+    pub fn begin_fast(
+        &self,
+        known: &[CachedLaunch],
+        facts: LaunchFacts,
+        caller: impl Fn() -> Caller,
+        epoch: u32,
+        now: fn() -> Nanos,
+    ) -> Option<FastLaunch> {
         // First of all: a signal handler that launches from here on passes untouched, and leaves the writer and the caches as they are.
-        if !self.enter(facts.caller) {
+        if !self.enter(caller()) {
             return None;
         }
-        let begun = self.begin_entered(facts, epoch, now);
+        let begun = self.begin_entered(known, facts, caller, epoch, now);
         if begun.is_none() {
             self.leave();
         }
         begun
     }
 
-    #[inline(always)]
-    fn cached(&self, function: u64, stream: u64) -> &CachedLaunch {
-        &self.launches[place_of(function ^ stream.rotate_left(23), CACHED_LAUNCHES) % CACHED_LAUNCHES]
-    }
-
-    /// Fills the entry of this function and stream from the thread's other caches; `false` if they do not hold it.
+    /// The entry of this function and stream, where it is not in its place among those at hand: beside it or in a newer table, or filled from
+    /// the thread's other caches; `None` if they do not hold it.
     #[cold]
     #[inline(never)]
-    fn renew_launch(&self, function: u64, stream: u64, epoch: u32) -> bool {
-        let renewed = || {
-            let caches = self.caches()?;
-            let of_stream = caches.launch_streams.line(stream, epoch, |_| true)?;
-            let context = of_stream.context.load(Ordering::Relaxed);
-            let function_number = caches.functions.get(function, context, epoch)?;
-            let uses_left = of_stream.uses_left.load(Ordering::Relaxed);
-            // Those of a default stream are shared by all functions.
-            of_stream.uses_left.store(uses_left.checked_sub(1)?, Ordering::Relaxed);
-            let cached = self.cached(function, stream);
-            cached.function.store(function, Ordering::Relaxed);
-            cached.stream.store(stream, Ordering::Relaxed);
-            cached.epoch.store(epoch, Ordering::Relaxed);
-            cached.uses_left.store(uses_left, Ordering::Relaxed);
-            cached.function_number.store(function_number, Ordering::Relaxed);
-            cached.stream_number.store(of_stream.number.load(Ordering::Relaxed), Ordering::Relaxed);
-            cached.context.store(context, Ordering::Relaxed);
-            Some(())
-        };
-        renewed().is_some()
+    fn renew_launch(&self, function: u64, stream: u64, epoch: u32) -> Option<&CachedLaunch> {
+        let cached = self.launches.entry_for(function, stream, epoch)?;
+        if cached.serves(function, stream, epoch) {
+            return Some(cached);
+        }
+        let caches = self.caches()?;
+        let of_stream = caches.launch_streams.line(stream, epoch, |_| true)?;
+        let context = of_stream.context.load(Ordering::Relaxed);
+        let function_number = caches.functions.get(function, context, epoch)?;
+        let uses_left = of_stream.uses_left.load(Ordering::Relaxed);
+        // Those of a default stream are shared by all functions.
+        of_stream.uses_left.store(uses_left.checked_sub(1)?, Ordering::Relaxed);
+        cached.function.store(function, Ordering::Relaxed);
+        cached.stream.store(stream, Ordering::Relaxed);
+        cached.epoch.store(epoch, Ordering::Relaxed);
+        cached.uses_left.store(uses_left, Ordering::Relaxed);
+        let subject = subject_of(of_stream.number.load(Ordering::Relaxed), function_number);
+        cached.subject.store(subject, Ordering::Relaxed);
+        cached.context.store(context, Ordering::Relaxed);
+        Some(cached)
     }
 
     #[inline(always)]
-    fn begin_entered(&self, facts: LaunchFacts, epoch: u32, now: fn() -> Nanos) -> Option<FastLaunch> {
-        let cached = self.cached(facts.function, facts.stream);
-        let holds = cached.function.load(Ordering::Relaxed) == facts.function
-            && cached.stream.load(Ordering::Relaxed) == facts.stream
-            && cached.epoch.load(Ordering::Relaxed) == epoch
-            && cached.uses_left.load(Ordering::Relaxed) != 0;
-        if !holds && !self.renew_launch(facts.function, facts.stream, epoch) {
-            return None;
-        }
+    fn begin_entered(
+        &self,
+        known: &[CachedLaunch],
+        facts: LaunchFacts,
+        caller: impl Fn() -> Caller,
+        epoch: u32,
+        now: fn() -> Nanos,
+    ) -> Option<FastLaunch> {
+        let cached = match known.get(place_of_launch(facts.function, facts.stream, known.len())) {
+            Some(cached) if cached.serves(facts.function, facts.stream, epoch) => cached,
+            _ => self.renew_launch(facts.function, facts.stream, epoch)?,
+        };
         let place = self.place_of_launch()?;
         cached.uses_left.store(cached.uses_left.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Relaxed);
         // Nothing sends the launch to the slow path any more.
@@ -139,18 +149,13 @@ impl ThreadSlot {
         // See `ThreadSlot::open`.
         fence(Ordering::Release);
         // The clock comes last: what is stored already need not be kept in registers while it is read.
-        put_facts(
-            place,
-            &Record {
-                flags: flag::SUBMITTED | flag::FOLDED_LATER,
-                stream: cached.stream_number.load(Ordering::Relaxed),
-                function: cached.function_number.load(Ordering::Relaxed),
-                context: cached.context.load(Ordering::Relaxed) as u16,
-                caller: facts.caller.address as u64,
-                raw: facts.raw,
-                ..Record::of(facts.entry_point)
-            },
-        );
+        let launch = Record {
+            flags: flag::SUBMITTED | flag::FOLDED_LATER,
+            context: cached.context.load(Ordering::Relaxed) as u16,
+            raw: facts.raw,
+            ..Record::of(facts.entry_point)
+        };
+        put_launch(place, &launch, cached.subject.load(Ordering::Relaxed), caller().address as u64);
         place[record::ENTERED].store(now(), Ordering::Relaxed);
         CallStep::Write.taken();
         self.set_mark(self.mark_of(facts.entry_point, Lane::Work, true));
@@ -175,9 +180,11 @@ impl ThreadSlot {
     #[inline(always)]
     pub fn end_fast(&self, launch: FastLaunch, returned: Nanos, result: i32, long: Nanos) -> bool {
         let took = returned.wrapping_sub(launch.place[record::ENTERED].load(Ordering::Relaxed));
-        let head = launch.place[record::HEAD].load(Ordering::Relaxed);
         launch.place[record::RETURNED].store(returned, Ordering::Relaxed);
-        launch.place[record::HEAD].store(head | u64::from(result as u32) << 32, Ordering::Relaxed);
+        if result != 0 {
+            let head = launch.place[record::HEAD].load(Ordering::Relaxed);
+            launch.place[record::HEAD].store(head | u64::from(result as u32) << 32, Ordering::Relaxed);
+        }
         self.complete_launch();
         CallStep::Complete.taken();
         // What the launch means for its stream is folded later.

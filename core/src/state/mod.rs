@@ -28,6 +28,7 @@ mod thread;
 mod tracker;
 
 pub use crate::api::{ColdKind, Operation, StreamKind};
+pub use caches::CachedLaunch;
 pub use call_step::CallStep;
 pub use communicators::{Communicator, Communicators};
 pub use context::{Context, Function, FunctionKind};

@@ -6,12 +6,14 @@
 //! is in the file of the recording, so a reader of the file sees the same. The caches, the writers and the depth are the owner's
 //! alone.
 
-use super::caches::{CachedLaunch, Caches, CACHED_LAUNCHES};
+use super::caches::{Caches, Launches};
 use super::launchers::Launchers;
 use crate::api::{Class, EntryPoint};
 use crate::sync::{fence, AtomicU64, Ordering, Patience, Turn};
 use crate::trace::layout::{flag, record, thread as place};
-use crate::trace::{put_record, put_text, Keep, Kind, Lane, Owner, Place, Record, Recorder, SegmentWriter, SLOW_NANOS};
+use crate::trace::{
+    put_record, put_text, Keep, Kind, Lane, Owner, Place, Places, Record, Recorder, SegmentWriter, SLOW_NANOS,
+};
 use crate::Nanos;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, OnceLock};
@@ -72,11 +74,11 @@ type Entry = &'static [AtomicU64; place::WORDS];
 pub struct ThreadSlot {
     entry: Entry,
     /// Those of the recording.
-    words: &'static [AtomicU64],
+    places: Places<'static>,
     depth: AtomicU32,
     in_use: AtomicBool,
     pub(super) writers: [SegmentWriter; 3],
-    pub(super) launches: [CachedLaunch; CACHED_LAUNCHES],
+    pub(super) launches: Launches,
     pub(super) recorder: &'static Recorder<'static>,
     caches: OnceLock<Caches>,
     /// Held by the thread that folds the records of this slot's segment, and where the slot's thread takes another one.
@@ -113,12 +115,12 @@ impl ThreadSlot {
     ) -> Self {
         Self {
             recorder,
-            words: recorder.words(),
+            places: recorder.places(),
             entry,
             depth: AtomicU32::new(0),
             in_use: AtomicBool::new(false),
             writers: Default::default(),
-            launches: std::array::from_fn(|_| CachedLaunch::default()),
+            launches: Launches::new(),
             caches: OnceLock::new(),
             folding: Turn::default(),
             number,
@@ -211,8 +213,9 @@ impl ThreadSlot {
         }
         // Keeps this call's frame, and its number, behind the end of the last one's mark.
         fence(Ordering::Release);
-        self.set(place::STACK, caller.stack as u64);
-        self.set(place::FRAME, caller.frame as u64);
+        let entry = self.entry;
+        entry[place::STACK].store(caller.stack as u64, Ordering::Relaxed);
+        entry[place::FRAME].store(caller.frame as u64, Ordering::Relaxed);
         self.depth.store(1, Ordering::Relaxed);
         true
     }
@@ -306,13 +309,13 @@ impl ThreadSlot {
     /// The place of the next record among the launches, as [`Recorder::place`].
     #[inline(always)]
     pub(super) fn place_of_launch(&self) -> Option<Place<'static>> {
-        self.writers[Lane::Work as usize].place(self.words)
+        self.writers[Lane::Work as usize].place(self.places)
     }
 
     /// The launch in that place is complete.
     #[inline(always)]
     pub(super) fn complete_launch(&self) {
-        self.writers[Lane::Work as usize].complete(self.words);
+        self.writers[Lane::Work as usize].complete(self.places);
     }
 
     /// How many calls, and how many launches among them, the slot's thread made.

@@ -78,7 +78,7 @@ pub struct Tracker {
     graph_launched: AtomicU64,
     /// Launches are looked at one by one.
     slow_path: AtomicBool,
-    epoch: AtomicU32,
+    epoch: &'static AtomicU32,
     overflowed: AtomicU64,
     last_thread: AtomicU32,
 }
@@ -103,9 +103,14 @@ impl Default for Tracker {
 impl Tracker {
     /// An empty state, which is kept in this recording.
     pub fn new(recorder: &'static Recorder<'static>) -> Self {
+        Self::with_epoch(recorder, Box::leak(Box::default()))
+    }
+
+    /// The same, with its epoch in this place, where launches find it at once.
+    pub fn with_epoch(recorder: &'static Recorder<'static>, epoch: &'static AtomicU32) -> Self {
         let launchers = Arc::new(Launchers::new(recorder.shape().streams));
         let of_slot = launchers.clone();
-        Self {
+        let tracker = Self {
             recorder,
             threads: Slab::made_by(move |at| {
                 let entry = recorder.thread_entry(at).unwrap_or_else(elsewhere);
@@ -128,11 +133,12 @@ impl Tracker {
             graphs: Mutex::default(),
             graph_launched: AtomicU64::new(0),
             slow_path: AtomicBool::new(false),
-            // No epoch is 0: that is what an empty cache has.
-            epoch: AtomicU32::new(1),
+            epoch,
             overflowed: AtomicU64::new(0),
             last_thread: AtomicU32::new(0),
-        }
+        };
+        tracker.next_epoch();
+        tracker
     }
 
     /// The same, with the function that says which slot the calling thread has, or 0. A thread that it does not know does not give back what it
@@ -153,6 +159,7 @@ impl Tracker {
 
     pub(super) fn next_epoch(&self) {
         // Release: a thread that sees the new epoch sees the maps as they are now (Acquire in `epoch`).
+        // No epoch is 0: that is what an empty cache has.
         if self.epoch.fetch_add(1, Ordering::Release) == u32::MAX {
             self.epoch.fetch_add(1, Ordering::Release);
         }

@@ -196,12 +196,13 @@ fn launching(tracker: &Tracker, thread: u32, stream: u32, context: u32) -> &Thre
 fn begun(tracker: &Tracker, slot: &ThreadSlot, now: fn() -> Nanos) -> FastLaunch {
     let facts = LaunchFacts {
         entry_point: EntryPoint::of_class(Class::Launch),
-        caller: Caller { stack: 1, ..Caller::default() },
         function: 0xf0,
         stream: 0x100,
         raw: RawPayload::default(),
     };
-    let launch = slot.begin_fast(facts, tracker.epoch(), now).unwrap();
+    let launch = slot
+        .begin_fast(slot.known_launches(), facts, || Caller { stack: 1, ..Caller::default() }, tracker.epoch(), now)
+        .unwrap();
     slot.submit_fast();
     launch
 }

@@ -45,9 +45,10 @@ pub use follow::{Followed, Follower};
 pub use lane::{Keep, Lane, SLOW_NANOS};
 pub use payload::{Launch, Payload};
 pub use raw::{Communication, HazardNumbers, Image, LaunchKey, Preload, RawPayload};
+pub(crate) use record::subject_of;
 pub use record::{Kind, Record, WORDS};
-pub(crate) use recorder::put_facts;
+pub(crate) use recorder::put_launch;
 pub use recorder::{
-    put_record, put_text, LaneCounts, Look, Owner, Place, ProcessFacts, Recorder, SegmentWriter, StartFacts,
+    put_record, put_text, LaneCounts, Look, Owner, Place, Places, ProcessFacts, Recorder, SegmentWriter, StartFacts,
 };
 pub use submission::Submission;

@@ -73,6 +73,12 @@ impl Kind {
     }
 }
 
+/// The word of a record that says which stream and which function it is about.
+#[inline(always)]
+pub const fn subject_of(stream: u32, function: u32) -> u64 {
+    stream as u64 | (function as u64) << 32
+}
+
 /// A driver call as it is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
@@ -129,7 +135,7 @@ impl Record {
                 | u64::from(self.result as u32) << 32,
             self.entered,
             self.returned,
-            u64::from(self.stream) | u64::from(self.function) << 32,
+            subject_of(self.stream, self.function),
             u64::from(self.context) | self.raw.three << 16,
             self.raw.extent,
             self.caller,

@@ -19,11 +19,16 @@ use crate::sync::{fence, lock, AtomicU64, Ordering};
 use crate::Nanos;
 use std::ops::Range;
 // The writer is one thread's own: it needs no model checking, and is built at compile time.
-use std::sync::atomic::{AtomicU32, AtomicU64 as OwnU64, AtomicUsize};
+use std::sync::atomic::{AtomicU64 as OwnU64, AtomicUsize};
 use std::sync::Mutex;
 
 /// The words of a record in its segment.
 pub type Place<'a> = &'a [AtomicU64; record::WORDS];
+
+/// The words of a recording, as many as a record has at a time: records begin at multiples, and so do segments, whose heads are as long.
+pub type Places<'a> = &'a [[AtomicU64; record::WORDS]];
+
+const _: () = assert!(segment::RECORDS == record::WORDS && segment::WORDS.is_multiple_of(record::WORDS));
 
 /// The thread of a segment's records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,67 +40,64 @@ pub struct Owner {
 }
 
 /// Where a thread writes in one lane. The thread alone uses it.
+///
+/// Indices are those of [`Places`].
 #[derive(Default)]
 pub struct SegmentWriter {
-    /// Where its segment begins, in words; 0 for none.
-    base: AtomicUsize,
-    /// Complete records in it.
-    length: AtomicU32,
-    /// Records that it has room for: 0 without a segment.
-    capacity: AtomicU32,
-    /// Number of the first one among the thread's records in this lane.
-    first: OwnU64,
-    /// The segment it had before: full, and still this writer's; 0 for none.
+    /// Of the next record; 0 without a segment.
+    at: AtomicUsize,
+    /// One past the segment's last one; 0 without a segment.
+    end: AtomicUsize,
+    /// Of the segment's head; 0 for none.
+    head: AtomicUsize,
+    /// What makes an index the record's number among the thread's in this lane, added to it.
+    numbers: OwnU64,
+    /// Of the head of the segment it had before: full, and still this writer's; 0 for none.
     previous: AtomicUsize,
 }
 
 impl SegmentWriter {
     /// For another thread, whose records are numbered from 0. The writer has no segment.
     pub fn restart(&self) {
-        self.first.store(0, Ordering::Relaxed);
-        self.length.store(0, Ordering::Relaxed);
-        self.capacity.store(0, Ordering::Relaxed);
-        self.base.store(0, Ordering::Relaxed);
+        self.numbers.store(0, Ordering::Relaxed);
+        self.at.store(0, Ordering::Relaxed);
+        self.end.store(0, Ordering::Relaxed);
+        self.head.store(0, Ordering::Relaxed);
         self.previous.store(0, Ordering::Relaxed);
     }
 
-    /// [`Recorder::place`], in the words of the recording.
+    /// [`Recorder::place`], among the places of the recording.
     #[inline(always)]
-    pub(crate) fn place<'a>(&self, words: &'a [AtomicU64]) -> Option<Place<'a>> {
-        let length = self.length.load(Ordering::Relaxed);
-        if length >= self.capacity.load(Ordering::Relaxed) {
+    pub(crate) fn place<'a>(&self, places: Places<'a>) -> Option<Place<'a>> {
+        let at = self.at.load(Ordering::Relaxed);
+        if at >= self.end.load(Ordering::Relaxed) {
             return None;
         }
-        self.place_at(words, length)
+        places.get(at)
     }
 
+    /// [`Recorder::complete`], among the places of the recording.
     #[inline(always)]
-    fn place_at<'a>(&self, words: &'a [AtomicU64], number: u32) -> Option<Place<'a>> {
-        let at = self.base.load(Ordering::Relaxed) + segment::RECORDS + number as usize * record::WORDS;
-        words.get(at..)?.first_chunk()
-    }
-
-    /// [`Recorder::complete`], in the words of the recording.
-    #[inline(always)]
-    pub(crate) fn complete(&self, words: &[AtomicU64]) {
-        let length = self.length.load(Ordering::Relaxed).wrapping_add(1);
-        self.length.store(length, Ordering::Relaxed);
-        if let Some(word) = words.get(self.base.load(Ordering::Relaxed) + segment::LENGTH) {
+    pub(crate) fn complete(&self, places: Places<'_>) {
+        let (at, head) = (self.at.load(Ordering::Relaxed), self.head.load(Ordering::Relaxed));
+        self.at.store(at.wrapping_add(1), Ordering::Relaxed);
+        if let Some(words) = places.get(head) {
             // Release: partner of the Acquire with which readers take the length. The record is stored before.
-            word.store(u64::from(length), Ordering::Release);
+            words[segment::LENGTH].store(at.wrapping_sub(head) as u64, Ordering::Release);
         }
     }
 
     /// Complete records in its segment.
     #[inline(always)]
     pub fn length(&self) -> u32 {
-        self.length.load(Ordering::Relaxed)
+        let at = self.at.load(Ordering::Relaxed);
+        at.wrapping_sub(self.head.load(Ordering::Relaxed)).saturating_sub(1) as u32
     }
 
     /// The number of the thread's next record in this lane.
     #[inline(always)]
     pub fn next(&self) -> u64 {
-        self.first.load(Ordering::Relaxed).wrapping_add(u64::from(self.length.load(Ordering::Relaxed)))
+        self.numbers.load(Ordering::Relaxed).wrapping_add(self.at.load(Ordering::Relaxed) as u64)
     }
 }
 
@@ -356,7 +358,12 @@ impl<'a> Recorder<'a> {
     /// [`Recorder::complete`].
     #[inline(always)]
     pub fn place(&self, writer: &SegmentWriter) -> Option<Place<'a>> {
-        writer.place(self.words)
+        writer.place(self.places())
+    }
+
+    /// All of its words, as places.
+    pub fn places(&self) -> Places<'a> {
+        self.words.as_chunks().0
     }
 
     /// The same when there is none: gives the segment up, if there was one, and takes another. `None` if each one is some
@@ -368,7 +375,7 @@ impl<'a> Recorder<'a> {
         let next = writer.next();
         let base = match self.take(next, owner, which, now) {
             Some(base) => {
-                self.release_segment(writer.previous.swap(writer.base.load(Ordering::Relaxed), Ordering::Relaxed));
+                self.release_segment(writer.previous.swap(writer.head.load(Ordering::Relaxed), Ordering::Relaxed));
                 base
             }
             None => {
@@ -376,42 +383,41 @@ impl<'a> Recorder<'a> {
                 self.take(next, owner, which, now)?
             }
         };
-        writer.first.store(next, Ordering::Relaxed);
-        writer.length.store(0, Ordering::Relaxed);
+        let head = base / record::WORDS;
+        writer.numbers.store(next.wrapping_sub(head as u64 + 1), Ordering::Relaxed);
+        writer.at.store(head + 1, Ordering::Relaxed);
         // Release: partner of the Acquire in `segment`. What was folded in the former segment is seen by who finds this one.
-        writer.base.store(base, Ordering::Release);
-        writer.capacity.store(self.shape.records as u32, Ordering::Relaxed);
+        writer.head.store(head, Ordering::Release);
+        writer.end.store(head + 1 + self.shape.records, Ordering::Relaxed);
         self.place(writer)
     }
 
     /// The record in the writer's place is complete.
     #[inline(always)]
     pub fn complete(&self, writer: &SegmentWriter) {
-        writer.complete(self.words);
+        writer.complete(self.places());
     }
 
     /// The thread's newest `count` complete records in its current segment, newest first.
     pub fn newest<'s>(&'s self, writer: &'s SegmentWriter, count: u32) -> impl Iterator<Item = Place<'a>> + 's {
-        let length = writer.length.load(Ordering::Relaxed);
-        let has_one = writer.capacity.load(Ordering::Relaxed) > 0;
-        (length.saturating_sub(count)..length)
-            .rev()
-            .filter(move |_| has_one)
-            .map_while(|n| writer.place_at(self.words, n))
+        let at = writer.at.load(Ordering::Relaxed);
+        let count = (count as usize).min(writer.length() as usize);
+        self.places().get(at - count..at).unwrap_or_default().iter().rev()
     }
 
     /// The words of the writer's current segment, if it has one.
     pub fn segment(&self, writer: &SegmentWriter) -> Option<&'a [AtomicU64]> {
         // Acquire: partner of the Release with which a thread takes a segment and gives it up.
-        let base = Some(writer.base.load(Ordering::Acquire)).filter(|&base| base != 0)?;
+        let head = Some(writer.head.load(Ordering::Acquire)).filter(|&head| head != 0)?;
+        let base = head * record::WORDS;
         self.words.get(base..base + self.shape.segment_words())
     }
 
     /// The thread's current segment, as its index plus 1, or 0.
     pub fn current_segment(&self, writer: &SegmentWriter) -> u32 {
-        match writer.base.load(Ordering::Relaxed) {
+        match writer.head.load(Ordering::Relaxed) {
             0 => 0,
-            base => ((base - self.shape.segments_at()) / self.shape.segment_words()) as u32 + 1,
+            head => ((head * record::WORDS - self.shape.segments_at()) / self.shape.segment_words()) as u32 + 1,
         }
     }
 
@@ -434,19 +440,16 @@ impl<'a> Recorder<'a> {
 
     /// Ends the writer. From now on other writers may take its segments; their records stay until then.
     pub fn release(&self, writer: &SegmentWriter) {
-        writer.first.store(writer.next(), Ordering::Relaxed);
-        writer.length.store(0, Ordering::Relaxed);
-        writer.capacity.store(0, Ordering::Relaxed);
+        writer.numbers.store(writer.next(), Ordering::Relaxed);
+        writer.at.store(0, Ordering::Relaxed);
+        writer.end.store(0, Ordering::Relaxed);
         self.release_segment(writer.previous.swap(0, Ordering::Relaxed));
-        self.release_segment(writer.base.swap(0, Ordering::Release));
+        self.release_segment(writer.head.swap(0, Ordering::Release));
     }
 
-    /// Others may take the segment that begins there, if there is one.
-    fn release_segment(&self, base: usize) {
-        if base == 0 {
-            return;
-        }
-        let words = &self.words[base..base + segment::RECORDS];
+    /// Others may take the segment with its head there, if there is one.
+    fn release_segment(&self, head: usize) {
+        let Some(words) = self.places().get(head).filter(|_| head != 0) else { return };
         let length = words[segment::LENGTH].load(Ordering::Relaxed);
         let which = Lane::ALL[words[segment::LANE].load(Ordering::Relaxed) as usize % LANES];
         self.lane(which)[lane::RELEASED].fetch_add(length, Ordering::Relaxed);
@@ -714,10 +717,12 @@ pub fn put_record(place: Place<'_>, record: &Record) {
     }
 }
 
-/// Stores a record but for the time of entry, which is read as late as possible.
+/// Stores a record of a launch, with its subject and its caller, but for the time of entry, which is read as late as possible.
 #[inline(always)]
-pub(crate) fn put_facts(place: Place<'_>, record: &Record) {
-    let words = record.to_words();
+pub(crate) fn put_launch(place: Place<'_>, launch: &Record, subject: u64, caller: u64) {
+    let mut words = launch.to_words();
+    words[record::SUBJECT] = subject;
+    words[record::CALLER] = caller;
     for n in (0..record::WORDS).filter(|&n| n != record::ENTERED) {
         place[n].store(words[n], Ordering::Relaxed);
     }

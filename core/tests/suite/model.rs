@@ -144,16 +144,12 @@ impl Program {
         let (stream, context, epoch) = (u64::from(record.stream), record.context.into(), self.tracker.epoch());
         slot.remember_stream(epoch, &Known { stream, number: record.stream, context, default_stream: false });
         slot.cache_loaded_function(0xf0, context, epoch, 0);
-        let facts = LaunchFacts {
-            entry_point: record.entry_point,
-            caller: Caller::default(),
-            function: 0xf0,
-            stream,
-            raw: record.raw,
-        };
+        let facts = LaunchFacts { entry_point: record.entry_point, function: 0xf0, stream, raw: record.raw };
         NOW.set(record.entered);
         // Where the segment is full, as before any, the launch takes the slow path.
-        let Some(launch) = slot.begin_fast(facts, epoch, || NOW.get()) else { return };
+        let Some(launch) = slot.begin_fast(slot.known_launches(), facts, Caller::default, epoch, || NOW.get()) else {
+            return;
+        };
         slot.submit_fast();
         self.running[thread] = Some(Running { record, open: Open::Fast(launch), first: None, number: 0 });
     }

@@ -12,6 +12,7 @@
 //! Must not: allocate, lock or call the system on the path of an ordinary call; a submission after launches of the fast path takes the turn in which
 //! these are folded (`lazyguard_core::state`).
 
+use super::caller::Frame;
 use crate::lookup::driver::{self, Handle, LAUNCH_FAILED, SUCCESS};
 use crate::preload::gate;
 use crate::preload::loader::Occasion;
@@ -32,11 +33,19 @@ use lazyguard_core::Nanos;
 
 /// A driver call as it reaches its hook.
 #[derive(Clone, Copy)]
-pub struct Entry {
+pub struct Entry<'f> {
     /// Which one.
     pub entry_point: EntryPoint,
-    /// From where.
-    pub caller: Caller,
+    /// Its frame.
+    pub frame: Frame<'f>,
+}
+
+impl Entry<'_> {
+    /// From where it was made.
+    #[inline(always)]
+    pub fn caller(self) -> Caller {
+        self.frame.caller()
+    }
 }
 
 /// The objects of a call: numbers of the state, 0 for none.
@@ -163,7 +172,7 @@ pub fn around(
     }
     door::inside(|| {
         let inside = match &mut call {
-            Some(call) => (call.guard.is_armed() && call.slot.enter(entry.caller)).then_some(call),
+            Some(call) => (call.guard.is_armed() && call.slot.enter(entry.caller())).then_some(call),
             // NCCL itself has initialised the driver, and so armed the guard.
             None if armed.is_none() => guard().and_then(|guard| begin(guard, entry, &mut call)),
             None => None,
@@ -191,7 +200,7 @@ fn armed() -> Option<&'static Guard> {
 #[inline(always)]
 fn begin<'a>(guard: &'static Guard, entry: Entry, call: &'a mut Option<Call>) -> Option<&'a mut Call> {
     let slot = thread::slot(guard)?;
-    if !slot.enter(entry.caller) && !recover(guard, slot, entry.caller) {
+    if !slot.enter(entry.caller()) && !recover(guard, slot, entry.caller()) {
         return None;
     }
     CallStep::Enter.taken();
@@ -199,7 +208,7 @@ fn begin<'a>(guard: &'static Guard, entry: Entry, call: &'a mut Option<Call>) ->
         guard,
         slot,
         entry_point: entry.entry_point,
-        caller: entry.caller,
+        caller: entry.caller(),
         entered: guard.now(),
         returned: 0,
         epoch: guard.tracker.epoch(),
@@ -591,7 +600,7 @@ pub fn seen_again(guard: &'static Guard, slot: &'static ThreadSlot, entry: Entry
         guard,
         slot,
         entry_point: entry.entry_point,
-        caller: entry.caller,
+        caller: entry.caller(),
         entered: record.entered,
         returned: record.returned,
         epoch: guard.tracker.epoch(),

@@ -4,34 +4,59 @@
 //! functions keep one is an option of the build, which `scripts/build` sets together with `--cfg lazyguard_frames`; a build
 //! without it records no caller.
 //!
-//! Must not: be called anywhere but in an export's own body.
+//! What lies in the frame is read where it is needed: a launch has no register to spare for it.
+//!
+//! Must not: be made anywhere but in an export's own body.
 
 use lazyguard_core::state::Caller;
+use std::marker::PhantomData;
 
-/// The caller of the export whose body contains this.
-#[inline(always)]
-pub fn caller() -> Caller {
-    #[cfg(lazyguard_frames)]
-    {
-        let frame: *const usize;
-        // Pure, so that the compiler drops it where the value is unused: a trivial export may set up no frame.
-        // `scripts/check-library` verifies that every export that reads the register has set up a frame.
-        // SAFETY: reads a register.
-        #[cfg(target_arch = "x86_64")]
-        unsafe {
-            std::arch::asm!("mov {}, rbp", out(reg) frame, options(pure, nomem, nostack, preserves_flags));
-        }
-        // SAFETY: reads a register.
-        #[cfg(target_arch = "aarch64")]
-        unsafe {
-            std::arch::asm!("mov {}, x29", out(reg) frame, options(pure, nomem, nostack, preserves_flags));
-        }
+/// Where the frame of an export is. It is there as long as the export runs, which the lifetime stands for.
+#[derive(Clone, Copy)]
+pub struct Frame<'f>(*const usize, PhantomData<&'f usize>);
+
+impl<'f> Frame<'f> {
+    /// The frame of the export whose body contains this and has the variable.
+    #[inline(always)]
+    pub fn of(within: &'f usize) -> Self {
+        #[cfg(lazyguard_frames)]
+        let frame = frame_pointer();
+        #[cfg(not(lazyguard_frames))]
+        let frame = within;
+        let _ = within;
+        Self(frame, PhantomData)
+    }
+
+    /// The export's caller.
+    #[inline(always)]
+    pub fn caller(self) -> Caller {
+        let frame = self.0;
         // SAFETY: the frame pointer of a function that keeps one leads to the caller's, and the return address beside it.
-        unsafe { Caller { address: *frame.add(1), stack: frame.add(2) as usize, frame: *frame } }
+        #[cfg(lazyguard_frames)]
+        unsafe {
+            Caller { address: *frame.add(1), stack: frame.add(2) as usize, frame: *frame }
+        }
+        #[cfg(not(lazyguard_frames))]
+        Caller { address: 0, stack: frame as usize, frame: 0 }
     }
-    #[cfg(not(lazyguard_frames))]
-    {
-        let here = 0u8;
-        Caller { address: 0, stack: std::ptr::from_ref(&here) as usize, frame: 0 }
+}
+
+/// The frame pointer of the function that this is inlined into.
+#[cfg(lazyguard_frames)]
+#[inline(always)]
+fn frame_pointer() -> *const usize {
+    let frame: *const usize;
+    // Pure, so that the compiler drops it where the value is unused: a trivial export may set up no frame.
+    // `scripts/check-library` verifies that every export that reads the register has set up a frame.
+    // SAFETY: reads a register.
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        std::arch::asm!("mov {}, rbp", out(reg) frame, options(pure, nomem, nostack, preserves_flags));
     }
+    // SAFETY: reads a register.
+    #[cfg(target_arch = "aarch64")]
+    unsafe {
+        std::arch::asm!("mov {}, x29", out(reg) frame, options(pure, nomem, nostack, preserves_flags));
+    }
+    frame
 }

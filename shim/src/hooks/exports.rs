@@ -7,7 +7,7 @@
 //! Must not: hold any logic of a family.
 
 use super::call::Entry;
-use super::caller::caller;
+use super::caller::Frame;
 use super::nccl::{Arguments, UniqueId, NONE};
 use super::{
     context, copy, event, graph, host, launch, library, loading_mode, memop, module, nccl, proc_address, stream,
@@ -62,7 +62,8 @@ macro_rules! define_hook {
         #[no_mangle]
         pub unsafe extern "C-unwind" fn $symbol($($arg: $ty),*) -> i32 {
             const FORM: EntryPoint = entry_point(stringify!($symbol));
-            let entry = Entry { entry_point: FORM, caller: caller() };
+            let here = 0;
+            let entry = Entry { entry_point: FORM, frame: Frame::of(&here) };
             let Some(real) = driver::real(FORM, &HOOKS) else { return NOT_FOUND };
             // SAFETY: the driver's function of this name has this calling sequence (the table follows cuda.h, and the
             // tests compare it with a second description).
@@ -101,8 +102,9 @@ macro_rules! define_nccl_hook {
         #[no_mangle]
         pub unsafe extern "C-unwind" fn $symbol($($arg: $ty),*) -> i32 {
             const FORM: EntryPoint = entry_point(stringify!($symbol));
-            let entry = Entry { entry_point: FORM, caller: caller() };
-            let Some(found) = real_nccl::real(FORM, entry.caller.address, &HOOKS) else { return real_nccl::NOT_FOUND };
+            let here = 0;
+            let entry = Entry { entry_point: FORM, frame: Frame::of(&here) };
+            let Some(found) = real_nccl::real(FORM, entry.caller().address, &HOOKS) else { return real_nccl::NOT_FOUND };
             // SAFETY: NCCL's function of this name has this calling sequence, in every release that has it (nccl.h).
             let real: unsafe extern "C-unwind" fn($($ty),*) -> i32 = unsafe { std::mem::transmute(found.function) };
             if !found.is_followed {

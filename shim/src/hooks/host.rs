@@ -16,7 +16,7 @@ use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::record::guard;
 use crate::runtime::{door, pass_through, thread};
 use cudarc::driver::sys::CUgraphNodeParams as NodeParams;
-use lazyguard_core::api::{GraphPart, NodeKind};
+use lazyguard_core::api::{EntryPoint, GraphPart, NodeKind};
 use lazyguard_core::report::PassThrough;
 use lazyguard_core::state::Caller;
 use lazyguard_core::trace::layout::flag;
@@ -33,7 +33,8 @@ type Callback = unsafe extern "C-unwind" fn(Handle, i32, Handle);
 /// What the program asked for.
 #[derive(Clone, Copy)]
 struct Wanted {
-    entry: Entry,
+    entry_point: EntryPoint,
+    caller: Caller,
     function: Handle,
     user_data: Handle,
     /// The stream's number and handle.
@@ -141,9 +142,9 @@ fn keep(call: &Call, function: Handle, user_data: Handle) -> *mut Wanted {
     } else {
         let handle = call.about.stream_entry.map_or(0, lazyguard_core::state::Stream::handle);
         let (stream, context) = (call.about.stream, call.about.context);
-        let entry = Entry { entry_point: call.entry_point, caller: call.caller };
+        let (entry_point, caller, submitted) = (call.entry_point, call.caller, call.entered);
         // SAFETY: big enough, and aligned for everything.
-        unsafe { place.write(Wanted { entry, function, user_data, stream, handle, context, submitted: call.entered }) };
+        unsafe { place.write(Wanted { entry_point, caller, function, user_data, stream, handle, context, submitted }) };
     }
     place
 }
@@ -400,8 +401,8 @@ fn note(wanted: &Wanted, kind: Kind) {
             stream: wanted.stream,
             context: wanted.context.min(0xffff) as u16,
             raw: RawPayload::host_call(wanted.function as u64, wanted.submitted),
-            caller: wanted.entry.caller.address as u64,
-            ..Record::of(wanted.entry.entry_point)
+            caller: wanted.caller.address as u64,
+            ..Record::of(wanted.entry_point)
         };
         slot.push(&record, Lane::Waits);
         slot.leave();

@@ -3,10 +3,13 @@
 //! Must not: cost a launch on the fast path an allocation, a lock or a system call.
 
 use super::call::{observe, seen_again, Call, Entry, PER_THREAD};
+#[cfg(test)]
+use super::caller::Frame;
 use crate::lookup::driver::{Handle, LAUNCH_FAILED, SUCCESS};
 use crate::preload::gate;
 use crate::record::gpu_dump::stays_blocked;
 use crate::record::{guard, Guard};
+use crate::runtime::hot::HOT;
 use crate::runtime::{clock, door, pass_through, thread};
 use cudarc::driver::sys::{CUlaunchAttribute, CUlaunchConfig};
 use lazyguard_core::hazard::rules;
@@ -14,7 +17,9 @@ use lazyguard_core::report::PassThrough;
 use lazyguard_core::state::{CallStep, FastLaunch, Known, LaunchFacts, ThreadSlot};
 use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::RawPayload;
+use lazyguard_core::Nanos;
 use std::mem::offset_of;
+use std::sync::atomic::Ordering;
 
 /// A launch with everything in its arguments.
 #[inline(always)]
@@ -37,15 +42,30 @@ fn launch(entry: Entry, function: Handle, stream: Handle, size: Extent, real: im
         return launch_observed(entry, function, stream, size, real);
     };
     let result = real();
+    if result != SUCCESS {
+        return refused(guard, slot, entry, fast, result);
+    }
+    CallStep::Call.taken();
+    // See `observe`.
+    if !guard.is_armed() {
+        slot.leave();
+    } else if slot.end_fast(fast, now(), result, rules::BLOCKED_NANOS) {
+        stood_out(guard, slot, entry, fast, result);
+    }
+    result
+}
+
+/// The rest of a launch that the driver has refused.
+#[cold]
+#[inline(never)]
+fn refused(guard: &'static Guard, slot: &'static ThreadSlot, entry: Entry, fast: FastLaunch, result: i32) -> i32 {
     if result == LAUNCH_FAILED {
         stays_blocked();
     }
     CallStep::Call.taken();
-    // See `observe`.
     if guard.is_armed() {
-        if slot.end_fast(fast, guard.now(), result, rules::BLOCKED_NANOS) || result != SUCCESS {
-            stood_out(guard, slot, entry, &fast, result);
-        }
+        slot.end_fast(fast, clock::now(), result, rules::BLOCKED_NANOS);
+        stood_out(guard, slot, entry, fast, result);
     } else {
         slot.leave();
     }
@@ -60,16 +80,12 @@ fn begin(
     size: Extent,
 ) -> Option<(&'static Guard, &'static ThreadSlot, FastLaunch)> {
     let guard = guard()?;
-    let slot = thread::slot_if_any(guard)?;
+    let (slot, known) = thread::slot_of_launch(guard)?;
     let (raw, false) = RawPayload::launch(size.grid, size.block, size.shared_bytes) else { return None };
-    let facts = LaunchFacts {
-        entry_point: entry.entry_point,
-        caller: entry.caller,
-        function: function as u64,
-        stream: key(entry, stream),
-        raw,
-    };
-    let fast = slot.begin_fast(facts, guard.tracker.epoch(), clock::now)?;
+    let facts =
+        LaunchFacts { entry_point: entry.entry_point, function: function as u64, stream: key(entry, stream), raw };
+    // Acquire: see `Tracker::epoch`, which this is of the armed process.
+    let fast = slot.begin_fast(known, facts, || entry.caller(), HOT.epoch.load(Ordering::Acquire), now)?;
     if !gate::is_open() {
         slot.cancel_fast();
         return None;
@@ -79,17 +95,27 @@ fn begin(
     Some((guard, slot, fast))
 }
 
+/// The time. A library that measures what the clock costs (`scripts/build --without-clock`) has none.
+#[inline(always)]
+fn now() -> Nanos {
+    if cfg!(lazyguard_without_clock) {
+        1
+    } else {
+        clock::now()
+    }
+}
+
 /// A launch on the fast path was refused, or blocked the host.
 #[cold]
 #[inline(never)]
-fn stood_out(guard: &'static Guard, slot: &'static ThreadSlot, entry: Entry, fast: &FastLaunch, result: i32) {
+fn stood_out(guard: &'static Guard, slot: &'static ThreadSlot, entry: Entry, fast: FastLaunch, result: i32) {
     let Some(record) = fast.record() else { return };
     // Most slow launches are not due to a full queue.
     if result == SUCCESS && !rules::queue_is_deep(guard.tracker.outstanding_at_most(record.stream)) {
         return;
     }
     door::inside(|| {
-        if !slot.enter(entry.caller) {
+        if !slot.enter(entry.caller()) {
             return;
         }
         match result {
@@ -113,6 +139,7 @@ fn key(entry: Entry, stream: Handle) -> u64 {
 }
 
 /// The slow path. Later launches of the kind need not look up what it finds.
+#[cold]
 #[inline(never)]
 fn launch_observed(entry: Entry, function: Handle, stream: Handle, size: Extent, real: impl FnOnce() -> i32) -> i32 {
     observe(
@@ -134,6 +161,7 @@ fn launch_observed(entry: Entry, function: Handle, stream: Handle, size: Extent,
                     default_stream,
                 };
                 call.slot.remember_stream(call.epoch, &known);
+                thread::know_launches();
             }
         },
     )
@@ -327,7 +355,7 @@ mod tests {
             profile: None,
             process: Process {
                 settings,
-                tracker: Tracker::new(Box::leak(Box::new(recorder))),
+                tracker: Tracker::with_epoch(Box::leak(Box::new(recorder)), &HOT.epoch),
                 id: std::process::id(),
                 program: String::new(),
                 rank: String::new(),
@@ -373,9 +401,8 @@ mod tests {
         let before = guard.tracker.counts();
         CallStep::take_all();
         let mut inside = None;
-        let here = 0u8;
-        let caller = Caller { address: 0x77, stack: std::ptr::from_ref(&here) as usize, frame: 0 };
-        let entry = Entry { entry_point: EntryPoint::by_symbol(b"cuLaunchKernel").unwrap(), caller };
+        let here = 0;
+        let entry = Entry { entry_point: EntryPoint::by_symbol(b"cuLaunchKernel").unwrap(), frame: Frame::of(&here) };
         let (function, to) = (FUNCTION as Handle, STREAM.handle as Handle);
         let returned = kernel(entry, function, to, [7, 2, 1], [64, 1, 1], 48, || {
             let call = slot.published().expect("a call is published while it is made");
@@ -401,14 +428,15 @@ mod tests {
     fn is_fast(guard: &'static Guard) -> bool {
         let slot = thread::slot(guard).unwrap();
         let here = 0u8;
+        let caller = Caller { address: 0x77, stack: std::ptr::from_ref(&here) as usize, frame: 0 };
         let facts = LaunchFacts {
             entry_point: EntryPoint::by_symbol(b"cuLaunchKernel").unwrap(),
-            caller: Caller { address: 0x77, stack: std::ptr::from_ref(&here) as usize, frame: 0 },
             function: FUNCTION,
             stream: STREAM.handle,
             raw: Default::default(),
         };
-        let begun = slot.begin_fast(facts, guard.tracker.epoch(), clock::now).is_some();
+        let begun =
+            slot.begin_fast(slot.known_launches(), facts, || caller, guard.tracker.epoch(), clock::now).is_some();
         if begun {
             slot.cancel_fast();
         }
@@ -421,14 +449,15 @@ mod tests {
         let mut follower = Follower::default();
         launched(guard, &mut follower, SUCCESS);
         for result in [SUCCESS, REFUSED] {
-            guard.tracker.set_slow_path(false);
-            while !is_fast(guard) {
-                launched(guard, &mut follower, SUCCESS);
-            }
-            let fast = launched(guard, &mut follower, result);
-            guard.tracker.set_slow_path(true);
-            assert!(!is_fast(guard));
-            let slow = launched(guard, &mut follower, result);
+            // From one place in the code: the record has the return address.
+            let [fast, slow] = [false, true].map(|slow_path| {
+                guard.tracker.set_slow_path(slow_path);
+                while !slow_path && !is_fast(guard) {
+                    launched(guard, &mut follower, SUCCESS);
+                }
+                assert_eq!(is_fast(guard), !slow_path);
+                launched(guard, &mut follower, result)
+            });
             assert_eq!(fast, slow);
             assert_eq!(fast.steps, CallStep::ALL);
             assert_eq!((fast.counts, fast.inside.4, fast.is_published), ((1, 1), true, false));

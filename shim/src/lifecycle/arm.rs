@@ -19,6 +19,7 @@ use crate::record::reports::Reports;
 use crate::record::requests::Requests;
 use crate::record::run_folder::{self, RunFolder};
 use crate::record::{upkeep, Guard};
+use crate::runtime::hot::HOT;
 use crate::runtime::own_thread::{self, Begun};
 use crate::runtime::process::{self, Process};
 use crate::runtime::{clock, door, environment, fault, files, memory, standard_error, tasks, thread};
@@ -151,7 +152,7 @@ fn build(initialised: Initialised) {
         profile,
         process: Process {
             settings,
-            tracker: Tracker::new(Box::leak(Box::new(recorder))).known_by(thread::number),
+            tracker: Tracker::with_epoch(Box::leak(Box::new(recorder)), &HOT.epoch).known_by(thread::number),
             id: std::process::id(),
             program,
             rank,

@@ -11,7 +11,7 @@
 //!
 //! Must not: hold a thread back for longer than its patience.
 
-use crate::runtime::hot::HOT;
+use crate::runtime::hot::{FENCE, HOT};
 use crate::runtime::{door, pass_through};
 use lazyguard_core::api::Class;
 use lazyguard_core::report::PassThrough;
@@ -24,7 +24,9 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// How long an unload waits: the loading thread may be using what the unload removes.
 const PATIENCE_OF_UNLOADS: Duration = Duration::from_secs(60);
 
-const OPEN: u32 = 0;
+/// In the gate's word: the context that it is closed for; 0 while it is open.
+const CONTEXT: u64 = u32::MAX as u64;
+const OPEN: u64 = 0;
 /// A submission has been let through while the gate is closed: the context may be busy now, so the loading must stop.
 static BREACHED: AtomicBool = AtomicBool::new(false);
 
@@ -46,9 +48,8 @@ pub fn register() {
 
 /// Finds out whether the kernel has the cheap protocol.
 pub fn prepare() {
-    HOT.gate.store(OPEN, Ordering::SeqCst);
     let has = membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) || membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
-    HOT.fence_needed.store(!has, Ordering::SeqCst);
+    HOT.gate.store(if has { OPEN } else { FENCE }, Ordering::SeqCst);
 }
 
 /// Flags the slot with the call, and returns when the gate lets it into the context.
@@ -69,17 +70,21 @@ pub fn pass(slot: &ThreadSlot, open: OpenRecord, class: Class, context: u32) {
 /// Whether the gate is open for every context, looked at after the thread's mark has been set.
 #[inline(always)]
 pub fn is_open() -> bool {
-    if HOT.fence_needed.load(Ordering::Relaxed) {
-        fence(Ordering::SeqCst);
-    } else {
-        compiler_fence(Ordering::SeqCst);
-    }
-    HOT.gate.load(Ordering::Relaxed) == OPEN
+    compiler_fence(Ordering::SeqCst);
+    HOT.gate.load(Ordering::Relaxed) == OPEN || is_open_behind_a_fence()
+}
+
+/// The same once more, with the submission's own fence where it has to make one. Where it has none to make, the gate is closed.
+#[cold]
+#[inline(never)]
+fn is_open_behind_a_fence() -> bool {
+    fence(Ordering::SeqCst);
+    HOT.gate.load(Ordering::Relaxed) & CONTEXT == OPEN
 }
 
 fn closed_for(context: u32) -> bool {
-    let closed = HOT.gate.load(Ordering::Acquire);
-    closed != OPEN && (context == 0 || closed == context)
+    let closed = HOT.gate.load(Ordering::Acquire) & CONTEXT;
+    closed != OPEN && (context == 0 || closed == u64::from(context))
 }
 
 #[cold]
@@ -96,7 +101,7 @@ fn wait(slot: &ThreadSlot, open: OpenRecord, context: u32, patience: Duration) {
             BREACHED.store(true, Ordering::Release);
             pass_through::note(PassThrough::GatePatience);
             // Opened, so that no other thread waits for a load that makes no progress.
-            HOT.gate.store(OPEN, Ordering::SeqCst);
+            HOT.gate.fetch_and(FENCE, Ordering::SeqCst);
             slot.mark(&open);
             return;
         }
@@ -107,17 +112,21 @@ fn wait(slot: &ThreadSlot, open: OpenRecord, context: u32, patience: Duration) {
 }
 
 /// The gate, closed by this thread.
-pub struct Closed(u32);
+pub struct Closed {
+    context: u64,
+}
 
 impl Closed {
     /// Closes the gate of a context; `None` if another thread has it closed.
     pub fn close(context: u32) -> Option<Self> {
-        HOT.gate.compare_exchange(OPEN, context, Ordering::SeqCst, Ordering::Relaxed).ok()?;
+        let context = u64::from(context);
+        let close = |word: u64| (word & CONTEXT == OPEN).then_some(word | context);
+        let before = HOT.gate.fetch_update(Ordering::SeqCst, Ordering::Relaxed, close).ok()?;
         BREACHED.store(false, Ordering::Relaxed);
-        let closed = Self(context);
-        if !HOT.fence_needed.load(Ordering::Relaxed) && !membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) {
+        let closed = Self { context };
+        if before & FENCE == 0 && !membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) {
             // Registration succeeded, but the call failed: without the barrier, the marks of other threads may not be visible.
-            HOT.fence_needed.store(true, Ordering::SeqCst);
+            HOT.gate.fetch_or(FENCE, Ordering::SeqCst);
             return None;
         }
         fence(Ordering::SeqCst);
@@ -133,6 +142,7 @@ impl Closed {
 impl Drop for Closed {
     fn drop(&mut self) {
         // Release: partner of the Acquire in `closed_for`; what was loaded is visible to the threads that are let in.
-        let _ = HOT.gate.compare_exchange(self.0, OPEN, Ordering::Release, Ordering::Relaxed);
+        let open = |word: u64| (word & CONTEXT == self.context).then_some(word & FENCE);
+        let _ = HOT.gate.fetch_update(Ordering::Release, Ordering::Relaxed, open);
     }
 }

@@ -10,7 +10,7 @@ use super::pass_through;
 use super::process::{process, Process};
 use super::tls::{self, Mine};
 use lazyguard_core::report::PassThrough;
-use lazyguard_core::state::ThreadSlot;
+use lazyguard_core::state::{CachedLaunch, ThreadSlot};
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -59,6 +59,27 @@ pub fn number() -> u32 {
     }
 }
 
+/// The calling thread's slot in this process's state, if it has one already, with the launches that it knew when the thread last called
+/// [`know_launches`].
+#[inline(always)]
+pub fn slot_of_launch(process: &'static Process) -> Option<(&'static ThreadSlot, &'static [CachedLaunch])> {
+    let mine = tls::get();
+    if !std::ptr::eq(mine.process, process) {
+        return None;
+    }
+    // SAFETY: as in `slot_if_any`.
+    Some((unsafe { &*mine.slot }, mine.launches?))
+}
+
+/// The calling thread's launches find what its slot knows by now.
+pub fn know_launches() {
+    let mine = tls::get();
+    // SAFETY: slots lie in the process's state, which is never freed.
+    if let Some(slot) = unsafe { mine.slot.as_ref() } {
+        tls::set_launches(slot.known_launches());
+    }
+}
+
 /// The calling thread's slot in this process's state.
 #[inline]
 pub fn slot(process: &'static Process) -> Option<&'static ThreadSlot> {
@@ -86,7 +107,7 @@ fn begin(process: &'static Process) -> Option<&'static ThreadSlot> {
     let number = process.tracker.begin_thread(thread, process.now())?;
     let slot = process.tracker.thread(number)?;
     slot.set_name(&own_name());
-    tls::set(Mine { process, slot, number });
+    tls::set(Mine { process, slot, number, launches: Some(slot.known_launches()) });
     let key = KEY.load(Ordering::Relaxed);
     if key != u32::MAX {
         // SAFETY: the key exists; any non-null value makes its destructor run at the thread's end.

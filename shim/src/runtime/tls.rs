@@ -8,7 +8,7 @@
 //! Must not: allocate, or have a destructor: it is used in look-ups, and late in a thread's end.
 
 use super::process::Process;
-use lazyguard_core::state::ThreadSlot;
+use lazyguard_core::state::{CachedLaunch, ThreadSlot};
 use std::ptr::null;
 
 /// The thread's way through the door (`door`): the frame by which it came in, and its cancellation before.
@@ -45,11 +45,13 @@ pub struct Mine {
     pub slot: *const ThreadSlot,
     /// The slot's number.
     pub number: u32,
+    /// The launches that the slot knows.
+    pub launches: Option<&'static [CachedLaunch]>,
 }
 
 impl Mine {
     /// Of a thread that no armed process knows. All zero, as the variable is at the beginning.
-    pub const NONE: Self = Self { process: null(), slot: null(), number: 0 };
+    pub const NONE: Self = Self { process: null(), slot: null(), number: 0, launches: None };
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -126,6 +128,13 @@ pub fn set(mine: Mine) {
         (&raw mut (*place).mine.process).write_volatile(null());
         (&raw mut (*place).mine.slot).write_volatile(mine.slot);
         (&raw mut (*place).mine.number).write_volatile(mine.number);
+        (&raw mut (*place).mine.launches).write_volatile(mine.launches);
         (&raw mut (*place).mine.process).write_volatile(mine.process);
     }
+}
+
+/// Stores the launches that the calling thread's slot knows. A signal handler in between finds the thread inside a call, and does not use them.
+pub fn set_launches(launches: &'static [CachedLaunch]) {
+    // SAFETY: the thread's own variable, which lives as long as the thread.
+    unsafe { (&raw mut (*place()).mine.launches).write_volatile(Some(launches)) };
 }

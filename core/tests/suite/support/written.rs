@@ -70,8 +70,8 @@ fn begin_launch(tracker: &Tracker, thread: u32, stream: u32, context: u32) -> Fa
     slot.cache_loaded_function(0xf001, context, epoch, 1);
     let entry_point = EntryPoint::by_symbol(b"cuLaunchKernel").expect("a symbol of the table");
     let raw = RawPayload::default();
-    let facts = LaunchFacts { entry_point, caller: Caller::default(), function: 0xf001, stream: 0x6000_0000, raw };
-    let launch = slot.begin_fast(facts, epoch, || 96_000).expect("a place");
+    let facts = LaunchFacts { entry_point, function: 0xf001, stream: 0x6000_0000, raw };
+    let launch = slot.begin_fast(slot.known_launches(), facts, Caller::default, epoch, || 96_000).expect("a place");
     slot.submit_fast();
     launch
 }
